@@ -1,0 +1,2 @@
+//! Renews an add-on Lease while its pod is healthy.
+fn main() {}

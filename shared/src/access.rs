@@ -1,0 +1,75 @@
+//! What it takes to talk to one API server, read from a kubeconfig or from the pod and checked:
+//! after this nothing is "perhaps there".
+
+use std::{fmt, path::PathBuf};
+
+/// One API server and the identity to use there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// `https://host:port/prefix` or `http://…`, without a slash at the end.
+    pub server: String,
+    /// How to trust the server; without meaning for `http://`.
+    pub trust: Trust,
+    /// Name to verify and to send as SNI instead of the host of `server`.
+    pub server_name: Option<String>,
+    /// Client certificate chain and key, PEM.
+    pub identity: Option<Identity>,
+    /// What goes into the Authorization header.
+    pub auth: Auth,
+    /// Impersonation headers, name and value.
+    pub impersonate: Vec<(String, String)>,
+    /// `proxy-url` of the kubeconfig; `None` leaves the choice to the environment.
+    pub proxy: Option<String>,
+    /// The namespace of the context, or the pod's own.
+    pub namespace: Option<String>,
+}
+
+/// Which server certificates are accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// Only these roots: PEM, at least one certificate.
+    Bundle(Vec<u8>),
+    /// The roots of the system, where there are any.
+    System,
+    /// Any certificate (`insecure-skip-tls-verify`).
+    Anything,
+}
+
+/// A client certificate chain and its key.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// PEM, leaf first.
+    pub certificate: Vec<u8>,
+    /// PEM: PKCS#8, SEC1 or PKCS#1.
+    pub key: Vec<u8>,
+}
+
+/// What goes into the Authorization header.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Auth {
+    /// Nothing.
+    None,
+    /// A bearer token.
+    Token(String),
+    /// A bearer token that is read again from this file within 60 s; the value is its first reading.
+    TokenFile(PathBuf, String),
+    /// User and password.
+    Basic(String, String),
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Identity(***)")
+    }
+}
+
+impl fmt::Debug for Auth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("None"),
+            Self::Token(_) => f.write_str("Token(***)"),
+            Self::TokenFile(path, _) => write!(f, "TokenFile({}, ***)", path.display()),
+            Self::Basic(user, _) => write!(f, "Basic({user}, ***)"),
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Real processes against either server.
