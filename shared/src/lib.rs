@@ -1,4 +1,20 @@
 //! kubeconfig and the Kubernetes REST client that the four sidecars share.
 
 pub mod access;
+pub mod client;
+mod dial;
+pub mod election;
+pub mod endpoint;
 pub mod error;
+pub mod flags;
+pub mod kubeconfig;
+pub mod lease;
+mod link;
+pub mod logging;
+pub mod pace;
+pub mod resource;
+mod status;
+pub mod stop;
+pub mod time;
+mod tls;
+pub mod watch;

@@ -1,0 +1,497 @@
+//! The REST client: one API server, one identity that may change under way, bounded in time and size.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{
+        Mutex, MutexGuard,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::{Duration, Instant, SystemTime},
+};
+
+use serde_json::{Value, json};
+use ureq::{
+    Agent, Body,
+    http::{self, Method, Request, Response},
+};
+
+use crate::{
+    access::Access,
+    error::{Error, Result},
+    link::Link,
+    resource::Target,
+    status, time,
+    watch::SILENCE,
+};
+
+/// Gives the credentials as they are now.
+pub type Load = Box<dyn Fn() -> Result<Access> + Send + Sync>;
+
+/// When credentials are loaded again.
+pub enum Reload {
+    /// Never: whoever made the client calls [`Client::swap`].
+    Never,
+    /// Once when the server says 401.
+    WhenRefused(Load),
+    /// As files are: also before a request, when the last look was long ago.
+    FromFiles(Load),
+}
+
+/// Files are read again after this: a minute less the leeway that client-go takes
+/// (client-go `transport/token_source.go:72-79`).
+const FILES_EVERY: Duration = Duration::from_secs(50);
+/// After files that could not be used (half of a rotated pair, say).
+const FILES_AGAIN: Duration = Duration::from_secs(1);
+/// No object is larger: etcd takes 1.5 MiB a request (etcd `server/embed/config.go`, DefaultMaxRequestBytes).
+pub(crate) const OBJECT_LIMIT: u64 = 3 << 19;
+/// A page of a list.
+const LIST_LIMIT: u64 = 32 << 20;
+/// A clock that is off by more is worth a line in the log.
+const SKEW_WORTH_TELLING: i64 = 10;
+
+/// A client for one API server. Shared between threads; a request holds no lock while it waits.
+pub struct Client {
+    whose: String,
+    timeout: Duration,
+    state: Mutex<State>,
+    reload: Reload,
+    skew: AtomicI64,
+    answers: Mutex<BTreeMap<(String, u16), u64>>,
+}
+
+struct State {
+    link: Link,
+    /// Counts identities, so that a request knows whether it was cut off by a change of them.
+    generation: u64,
+    next_look: Instant,
+    files_unusable: bool,
+}
+
+/// How the body of a PATCH changes the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patch {
+    /// RFC 6902.
+    Json,
+    /// RFC 7386.
+    Merge,
+}
+
+/// What must still be true of an object for a DELETE to be carried out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Preconditions {
+    /// The object's uid.
+    pub uid: Option<String>,
+    /// The object's resourceVersion.
+    pub resource_version: Option<String>,
+}
+
+pub(crate) struct Call<'a> {
+    pub(crate) method: Method,
+    pub(crate) target: &'a Target<'a>,
+    pub(crate) query: &'a str,
+    pub(crate) body: Option<(&'static str, Vec<u8>)>,
+    /// May be sent again when the connection was lost before an answer: reads, and writes that carry a
+    /// resourceVersion or uid.
+    pub(crate) repeatable: bool,
+    pub(crate) streaming: bool,
+}
+
+impl Client {
+    /// A client for `access`; `whose` names the server in messages ("the hub"). A request is given
+    /// `timeout` from its start to the last byte of its answer.
+    ///
+    /// # Errors
+    /// `BadConfig` when TLS or the proxy cannot be set up.
+    pub fn new(whose: &str, access: Access, reload: Reload, timeout: Duration) -> Result<Self> {
+        let state = State {
+            link: Link::new(access, timeout)?,
+            generation: 0,
+            next_look: Instant::now() + FILES_EVERY,
+            files_unusable: false,
+        };
+        Ok(Self {
+            whose: whose.to_owned(),
+            timeout,
+            state: Mutex::new(state),
+            reload,
+            skew: AtomicI64::new(0),
+            answers: Mutex::default(),
+        })
+    }
+
+    /// Reads an object.
+    ///
+    /// # Errors
+    /// As the server says; `NotFound` only if it names this object.
+    pub fn get(&self, target: &Target<'_>) -> Result<Value> {
+        self.object(&read(target, ""))
+    }
+
+    /// Reads a collection, or the page of it that `query` (`limit=…&continue=…`) asks for.
+    ///
+    /// # Errors
+    /// As the server says; `Gone` when the resourceVersion or page is too old.
+    pub fn list(&self, target: &Target<'_>, query: &str) -> Result<Value> {
+        let call = read(target, query);
+        let list = self.json(&call, LIST_LIMIT)?;
+        if list["items"].is_array() || list["items"].is_null() && list["metadata"].is_object() {
+            return Ok(list);
+        }
+        Err(self.odd(&call, "not a list"))
+    }
+
+    /// Creates an object; never repeated, as a first try that was cut off may have done it.
+    ///
+    /// # Errors
+    /// As the server says; `AlreadyExists` when there is one.
+    pub fn create(&self, target: &Target<'_>, object: &Value) -> Result<Value> {
+        let place = target.siblings();
+        let target = if target.subresource.is_some() {
+            target
+        } else {
+            &place
+        };
+        self.object(&write(Method::POST, target, JSON, object, false))
+    }
+
+    /// Replaces an object as a whole, if it still has the resourceVersion in `object`.
+    ///
+    /// # Errors
+    /// As the server says; `Conflict` when it changed meanwhile.
+    pub fn replace(&self, target: &Target<'_>, object: &Value) -> Result<Value> {
+        let guarded = object["metadata"]["resourceVersion"].is_string();
+        self.object(&write(Method::PUT, target, JSON, object, guarded))
+    }
+
+    /// Changes parts of an object.
+    ///
+    /// # Errors
+    /// As the server says.
+    pub fn patch(&self, target: &Target<'_>, kind: Patch, patch: &Value) -> Result<Value> {
+        let guarded = patch["metadata"]["resourceVersion"].is_string();
+        let content_type = match kind {
+            Patch::Json => "application/json-patch+json",
+            Patch::Merge => "application/merge-patch+json",
+        };
+        self.object(&write(Method::PATCH, target, content_type, patch, guarded))
+    }
+
+    /// Deletes an object if `preconditions` hold; what dependents it has are left to the collector.
+    ///
+    /// # Errors
+    /// As the server says; `Conflict` when a precondition fails.
+    pub fn delete(&self, target: &Target<'_>, preconditions: &Preconditions) -> Result<()> {
+        let mut guard = serde_json::Map::new();
+        for (key, value) in [
+            ("uid", &preconditions.uid),
+            ("resourceVersion", &preconditions.resource_version),
+        ] {
+            guard.extend(value.iter().map(|value| (key.to_owned(), json!(value))));
+        }
+        let guarded = !guard.is_empty();
+        let options = json!({"kind": "DeleteOptions", "apiVersion": "v1",
+            "propagationPolicy": "Background", "preconditions": guard});
+        self.json(
+            &write(Method::DELETE, target, JSON, &options, guarded),
+            OBJECT_LIMIT,
+        )
+        .map(drop)
+    }
+
+    /// Uses another identity or server from the next request on; old connections are closed, also
+    /// those of running watches, so that they come back with the new identity.
+    ///
+    /// # Errors
+    /// `BadConfig` when the new one cannot be used: the old one stays.
+    pub fn swap(&self, access: Access) -> Result<bool> {
+        if *self.state().link.access() == access {
+            return Ok(false);
+        }
+        let mut state = self.state();
+        if state.link.same_connection(&access) {
+            state.link.set_headers(access)?;
+        } else {
+            let old = std::mem::replace(&mut state.link, Link::new(access, self.timeout)?);
+            old.shut_down();
+        }
+        state.generation += 1;
+        Ok(true)
+    }
+
+    /// The credentials in use.
+    pub fn access(&self) -> Access {
+        self.state().link.access().clone()
+    }
+
+    /// How far the server's clock is ahead of ours, in seconds, by the last answer.
+    pub fn clock_skew(&self) -> i64 {
+        self.skew.load(Ordering::Relaxed)
+    }
+
+    /// How many answers there were, by method and code; code 0 stands for none.
+    pub fn answers(&self) -> Vec<(String, u16, u64)> {
+        let answers = self.answers.lock().unwrap_or_else(|e| e.into_inner());
+        answers
+            .iter()
+            .map(|((method, code), count)| (method.clone(), *code, *count))
+            .collect()
+    }
+
+    /// The server's host and port.
+    pub fn host(&self) -> String {
+        self.state().link.host()
+    }
+
+    /// The name of the server in messages.
+    pub fn whose(&self) -> &str {
+        &self.whose
+    }
+
+    fn object(&self, call: &Call<'_>) -> Result<Value> {
+        let object = self.json(call, OBJECT_LIMIT)?;
+        let named = call
+            .target
+            .name
+            .is_none_or(|name| object["metadata"]["name"] == name);
+        // A subresource such as a token may answer with another kind.
+        let kind =
+            call.target.subresource.is_some() || object["kind"] == *call.target.resource.kind;
+        if named && kind && object["metadata"].is_object() {
+            return Ok(object);
+        }
+        Err(self.odd(call, "another object than the one asked for"))
+    }
+
+    fn json(&self, call: &Call<'_>, limit: u64) -> Result<Value> {
+        let body = read_body(self.send(call)?, limit).map_err(|e| self.lost(call, &e))?;
+        serde_json::from_slice(&body).map_err(|_| self.odd(call, "not JSON"))
+    }
+
+    /// Sends until there is an answer that counts: once more after a lost connection where that is
+    /// safe, and once more after a 401 with the credentials as they are now.
+    pub(crate) fn send(&self, call: &Call<'_>) -> Result<Response<Body>> {
+        self.look_at_files();
+        let (mut lost, mut refused) = (false, false);
+        loop {
+            let (agent, request, generation) = {
+                let state = self.state();
+                (
+                    state.link.agent().clone(),
+                    state.link.request(call)?,
+                    state.generation,
+                )
+            };
+            let answer = if call.streaming {
+                agent.run(self.endless(&agent, request))
+            } else {
+                agent.run(request)
+            };
+            match answer {
+                Err(e) if call.repeatable && !lost && connection_lost(&e) => lost = true,
+                Err(e) => {
+                    self.count(call, 0);
+                    return Err(self.lost(call, &e));
+                }
+                Ok(answer) => {
+                    self.note(call, &answer);
+                    if answer.status().is_success() {
+                        return Ok(answer);
+                    }
+                    let error = self.refusal(call, answer);
+                    let again = matches!(error, Error::Unauthorized(_))
+                        && !std::mem::replace(&mut refused, true)
+                        && self.other_identity(generation);
+                    if !again {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A watch has no last byte to wait for: its head is bounded as ever, then the time between two reads.
+    fn endless(&self, agent: &Agent, request: Request<Vec<u8>>) -> Request<Vec<u8>> {
+        agent
+            .configure_request(request)
+            .timeout_global(None)
+            .timeout_recv_response(Some(self.timeout))
+            .timeout_per_read(Some(SILENCE))
+            .build()
+    }
+
+    /// After a 401: whether there is another identity than the one that was refused.
+    fn other_identity(&self, refused: u64) -> bool {
+        let (Reload::WhenRefused(load) | Reload::FromFiles(load)) = &self.reload else {
+            return self.state().generation != refused;
+        };
+        if let Err(e) = load().and_then(|access| self.swap(access)) {
+            log::debug!("credentials for {}: {e}", self.whose);
+        }
+        self.state().generation != refused
+    }
+
+    fn look_at_files(&self) {
+        let Reload::FromFiles(load) = &self.reload else {
+            return;
+        };
+        {
+            let mut state = self.state();
+            if Instant::now() < state.next_look {
+                return;
+            }
+            state.next_look = Instant::now() + FILES_EVERY;
+        }
+        let result = load().and_then(|access| self.swap(access));
+        let mut state = self.state();
+        let was_unusable = std::mem::replace(&mut state.files_unusable, result.is_err());
+        match result {
+            Ok(false) => {}
+            Ok(true) => log::info!("credentials for {} were rotated", self.whose),
+            Err(e) => {
+                state.next_look = Instant::now() + FILES_AGAIN;
+                if !was_unusable {
+                    log::warn!("the credentials in use for {} stay: {e}", self.whose);
+                }
+            }
+        }
+    }
+
+    fn note(&self, call: &Call<'_>, answer: &Response<Body>) {
+        self.count(call, answer.status().as_u16());
+        let date = answer
+            .headers()
+            .get(http::header::DATE)
+            .and_then(|date| date.to_str().ok());
+        let Some(skew) = date.and_then(|date| time::skew(date, SystemTime::now())) else {
+            return;
+        };
+        let before = self.skew.swap(skew, Ordering::Relaxed);
+        if before.abs() <= SKEW_WORTH_TELLING && skew.abs() > SKEW_WORTH_TELLING {
+            let direction = if skew > 0 { "ahead of" } else { "behind" };
+            log::warn!(
+                "the clock of {} is {} s {direction} ours",
+                self.whose,
+                skew.abs()
+            );
+        }
+    }
+
+    fn count(&self, call: &Call<'_>, code: u16) {
+        let mut answers = self.answers.lock().unwrap_or_else(|e| e.into_inner());
+        *answers.entry((call.method.to_string(), code)).or_default() += 1;
+    }
+
+    fn refusal(&self, call: &Call<'_>, answer: Response<Body>) -> Error {
+        let code = answer.status().as_u16();
+        let header = answer.headers().get(http::header::RETRY_AFTER);
+        let retry_after = header
+            .and_then(|value| value.to_str().ok())
+            .map(str::to_owned);
+        // Read to its end, so that the connection can be kept.
+        let body = read_body(answer, OBJECT_LIMIT).unwrap_or_default();
+        status::error(
+            &self.what(call),
+            call.target,
+            code,
+            retry_after.as_deref(),
+            &body,
+        )
+    }
+
+    fn lost(&self, call: &Call<'_>, error: &ureq::Error) -> Error {
+        match error {
+            ureq::Error::Protocol(_)
+            | ureq::Error::BodyExceedsLimit(_)
+            | ureq::Error::LargeResponseHeader(..) => self.odd(call, &error.to_string()),
+            _ => Error::Unreachable(format!("{}: {}", self.what(call), reason(error))),
+        }
+    }
+
+    pub(crate) fn odd(&self, call: &Call<'_>, what: &str) -> Error {
+        Error::BadPeer(format!("{}: the answer is {what}", self.what(call)))
+    }
+
+    pub(crate) fn what(&self, call: &Call<'_>) -> String {
+        let verb = match call.method {
+            Method::POST => "create",
+            Method::PUT => "update",
+            Method::PATCH => "patch",
+            Method::DELETE => "delete",
+            _ if call.streaming => "watch",
+            _ if call.target.name.is_none() => "list",
+            _ => "get",
+        };
+        format!("{verb} {} on {}", call.target, self.whose)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+const JSON: &str = "application/json";
+
+fn read<'a>(target: &'a Target<'a>, query: &'a str) -> Call<'a> {
+    Call {
+        method: Method::GET,
+        target,
+        query,
+        body: None,
+        repeatable: true,
+        streaming: false,
+    }
+}
+
+fn write<'a>(
+    method: Method,
+    target: &'a Target<'a>,
+    content_type: &'static str,
+    body: &Value,
+    repeatable: bool,
+) -> Call<'a> {
+    let body = Some((content_type, body.to_string().into_bytes()));
+    Call {
+        method,
+        target,
+        query: "",
+        body,
+        repeatable,
+        streaming: false,
+    }
+}
+
+fn read_body(answer: Response<Body>, limit: u64) -> std::result::Result<Vec<u8>, ureq::Error> {
+    answer.into_body().with_config().limit(limit).read_to_vec()
+}
+
+/// A kept connection that the server closed between two requests, or that [`Client::swap`] closed
+/// under this one.
+fn connection_lost(error: &ureq::Error) -> bool {
+    use io::ErrorKind::{
+        BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, UnexpectedEof,
+    };
+    let ureq::Error::Io(e) = error else {
+        return false;
+    };
+    matches!(
+        e.kind(),
+        UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe | NotConnected
+    )
+}
+
+/// The cause in words; TLS errors of a handshake arrive inside an I/O error.
+fn reason(error: &ureq::Error) -> String {
+    match error {
+        ureq::Error::Io(e) => e.to_string(),
+        ureq::Error::Timeout(_) => "no answer in time".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// The agent that a request runs on is `Send`; kept here so that a change of ureq shows up.
+const _: fn() = || {
+    fn shareable<T: Send + Sync>() {}
+    shareable::<Client>();
+    shareable::<Agent>();
+};

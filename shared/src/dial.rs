@@ -1,0 +1,249 @@
+//! The way to a server: which proxy, and when names are looked up.
+
+use std::{
+    fmt,
+    net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs},
+    sync::Mutex,
+};
+
+use ureq::{
+    config::Config,
+    http::Uri,
+    unversioned::{
+        resolver::{ResolvedSocketAddrs, Resolver},
+        transport::{ConnectionDetails, Connector, Either, NextTimeout, TcpConnector, Transport},
+    },
+};
+
+use crate::error::{Error, Result};
+
+/// The proxy for `server`: the kubeconfig's own, else the environment's by Go's rules.
+///
+/// # Errors
+/// `BadConfig` when the proxy's URL cannot be used.
+pub(crate) fn proxy(
+    configured: Option<&str>,
+    server: &Uri,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Option<ureq::Proxy>> {
+    let url = match configured {
+        Some(url) => Some(url.to_owned()),
+        None => proxy_from_environment(server, env),
+    };
+    let Some(url) = url else { return Ok(None) };
+    // Go's socks5 lets the proxy resolve names; ureq calls that socks5h.
+    let url = match url.strip_prefix("socks5://") {
+        Some(rest) => format!("socks5h://{rest}"),
+        None => url,
+    };
+    // The URL may hold a password: it stays out of the message.
+    ureq::Proxy::new(&url)
+        .map(Some)
+        .map_err(|_| Error::BadConfig(format!("the proxy URL for {server} cannot be used")))
+}
+
+/// golang.org/x/net/http/httpproxy: by the scheme of the server, lower case as fallback, never for
+/// the own host.
+fn proxy_from_environment(server: &Uri, env: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+    let either = |upper: &str, lower: &str| {
+        let set = |name: &str| env(name).filter(|value| !value.is_empty());
+        set(upper).or_else(|| set(lower))
+    };
+    let url = match server.scheme_str() {
+        Some("http") => either("HTTP_PROXY", "http_proxy"),
+        _ => either("HTTPS_PROXY", "https_proxy"),
+    }?;
+    let host = bare_host(server).to_ascii_lowercase();
+    let ip = host.parse::<IpAddr>().ok();
+    if host == "localhost" || ip.is_some_and(|ip| ip.is_loopback()) {
+        return None;
+    }
+    let exempt = either("NO_PROXY", "no_proxy").unwrap_or_default();
+    let exempted = exempt
+        .split(',')
+        .any(|entry| no_proxy(entry.trim(), &host, ip, port(server)));
+    (!exempted).then_some(url)
+}
+
+/// Whether one entry of NO_PROXY covers the host.
+fn no_proxy(entry: &str, host: &str, ip: Option<IpAddr>, port: u16) -> bool {
+    if entry == "*" {
+        return true;
+    }
+    if let Some((net, bits)) = entry.split_once('/') {
+        let (Ok(net), Ok(bits), Some(ip)) = (net.parse::<IpAddr>(), bits.parse(), ip) else {
+            return false;
+        };
+        return in_network(ip, net, bits);
+    }
+    let (name, wanted) = split_port(entry);
+    if name.is_empty() || wanted.is_some_and(|wanted| wanted != port) {
+        return false;
+    }
+    let name = name.to_ascii_lowercase();
+    if let Ok(other) = name.parse::<IpAddr>() {
+        return ip == Some(other);
+    }
+    let domain = name.strip_prefix("*.").or_else(|| name.strip_prefix('.'));
+    let subdomain_of = |domain: &str| {
+        host.strip_suffix(domain)
+            .is_some_and(|rest| rest.ends_with('.'))
+    };
+    match domain {
+        Some(domain) => subdomain_of(domain),
+        None => host == name || subdomain_of(&name),
+    }
+}
+
+fn split_port(entry: &str) -> (&str, Option<u16>) {
+    if let Some(rest) = entry.strip_prefix('[') {
+        let (name, rest) = rest.split_once(']').unwrap_or((rest, ""));
+        return (
+            name,
+            rest.strip_prefix(':').and_then(|port| port.parse().ok()),
+        );
+    }
+    match entry.rsplit_once(':') {
+        Some((name, port)) if !name.contains(':') => match port.parse() {
+            Ok(port) => (name, Some(port)),
+            Err(_) => (entry, None),
+        },
+        _ => (entry, None),
+    }
+}
+
+fn in_network(ip: IpAddr, net: IpAddr, bits: u32) -> bool {
+    match (ip, net) {
+        (IpAddr::V4(ip), IpAddr::V4(net)) if bits <= 32 => {
+            let mask = u32::MAX.checked_shl(32 - bits).unwrap_or(0);
+            ip.to_bits() & mask == net.to_bits() & mask
+        }
+        (IpAddr::V6(ip), IpAddr::V6(net)) if bits <= 128 => {
+            let mask = u128::MAX.checked_shl(128 - bits).unwrap_or(0);
+            ip.to_bits() & mask == net.to_bits() & mask
+        }
+        _ => false,
+    }
+}
+
+fn bare_host(uri: &Uri) -> &str {
+    uri.host()
+        .unwrap_or_default()
+        .trim_start_matches('[')
+        .trim_end_matches(']')
+}
+
+fn port(uri: &Uri) -> u16 {
+    uri.port_u16()
+        .unwrap_or(if uri.scheme_str() == Some("http") {
+            80
+        } else {
+            443
+        })
+}
+
+/// ureq asks for addresses before every request, also on a kept connection, and starts a thread for
+/// it when a time-out is set. This answers for the server with a placeholder; [`Dial`] looks the
+/// name up when a connection is really opened.
+#[derive(Debug)]
+pub(crate) struct LazyResolver {
+    pub(crate) server: Uri,
+}
+
+const LATER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+
+impl Resolver for LazyResolver {
+    fn resolve(
+        &self,
+        uri: &Uri,
+        _: &Config,
+        _: NextTimeout,
+    ) -> std::result::Result<ResolvedSocketAddrs, ureq::Error> {
+        let mut addresses = self.empty();
+        if uri.authority() == self.server.authority() {
+            addresses.push(LATER);
+            return Ok(addresses);
+        }
+        // A proxy: asked for only when a connection is opened.
+        let port = uri.port_u16().unwrap_or(match uri.scheme_str() {
+            Some("http") => 80,
+            Some("https") => 443,
+            _ => 1080,
+        });
+        fill(&mut addresses, &look_up(bare_host(uri), port)?);
+        Ok(addresses)
+    }
+}
+
+/// Opens the TCP connection; keeps the last good addresses for the time when the name service is away.
+#[derive(Default)]
+pub(crate) struct Dial {
+    tcp: TcpConnector,
+    last_good: Mutex<Vec<SocketAddr>>,
+}
+
+impl Dial {
+    fn addresses(&self, uri: &Uri) -> std::result::Result<Vec<SocketAddr>, ureq::Error> {
+        let mut last_good = self.last_good.lock().unwrap_or_else(|e| e.into_inner());
+        match look_up(bare_host(uri), port(uri)) {
+            Ok(found) => *last_good = found,
+            Err(e) if last_good.is_empty() => return Err(e),
+            Err(e) => log::debug!("{e}: the last known addresses are tried"),
+        }
+        Ok(last_good.clone())
+    }
+}
+
+impl<In: Transport> Connector<In> for Dial {
+    type Out = Either<In, <TcpConnector as Connector<In>>::Out>;
+
+    fn connect(
+        &self,
+        details: &ConnectionDetails,
+        chained: Option<In>,
+    ) -> std::result::Result<Option<Self::Out>, ureq::Error> {
+        if let Some(transport) = chained {
+            return Ok(Some(Either::A(transport)));
+        }
+        let mut addrs = details.resolver.empty();
+        match details.addrs.first() {
+            Some(&LATER) => fill(&mut addrs, &self.addresses(details.uri)?),
+            _ => fill(&mut addrs, &details.addrs),
+        }
+        let details = ConnectionDetails {
+            uri: details.uri,
+            addrs,
+            config: details.config,
+            request_level: details.request_level,
+            resolver: details.resolver,
+            now: details.now,
+            timeout: details.timeout,
+            current_time: details.current_time.clone(),
+            run_connector: details.run_connector.clone(),
+            register_shutdown: details.register_shutdown.clone(),
+        };
+        Ok(self.tcp.connect(&details, None)?.map(Either::B))
+    }
+}
+
+impl fmt::Debug for Dial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Dial")
+    }
+}
+
+fn look_up(host: &str, port: u16) -> std::result::Result<Vec<SocketAddr>, ureq::Error> {
+    let found: Vec<_> = (host, port).to_socket_addrs()?.collect();
+    if found.is_empty() {
+        Err(ureq::Error::HostNotFound)
+    } else {
+        Ok(found)
+    }
+}
+
+/// ureq keeps 16 addresses at most.
+fn fill(addresses: &mut ResolvedSocketAddrs, found: &[SocketAddr]) {
+    for address in found.iter().take(16) {
+        addresses.push(*address);
+    }
+}

@@ -1,0 +1,298 @@
+//! Leader election on a Lease with client-go's rules (client-go
+//! `tools/leaderelection/leaderelection.go`): only what is observed here counts, never the other's clock.
+//!
+//! As there, this is no fence: a write that began before leadership was lost may still land.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use serde_json::{Value, json};
+
+use crate::{
+    client::Client,
+    error::{Error, Result},
+    lease,
+    resource::Target,
+    stop::Stop,
+    time::micro_time,
+};
+
+/// How long a leader is believed, how long it keeps trying, and how often.
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    /// Others wait this long after the last change that they saw.
+    pub lease: Duration,
+    /// The leader gives up after this long without success.
+    pub renew: Duration,
+    /// Between two tries.
+    pub retry: Duration,
+}
+
+/// client-go's defaults, as controller-runtime uses them.
+pub const TIMING: Timing = Timing {
+    lease: Duration::from_secs(15),
+    renew: Duration::from_secs(10),
+    retry: Duration::from_secs(2),
+};
+
+/// What a candidate knows; pure.
+#[derive(Debug)]
+pub struct Candidate {
+    identity: String,
+    timing: Timing,
+    /// The Lease as last seen, and when its spec last changed.
+    seen: Option<(Value, Instant)>,
+    renewed: Option<Instant>,
+}
+
+/// What the Lease as just read lets a candidate do.
+#[derive(Debug, PartialEq)]
+pub enum Claim {
+    /// There is none: create this.
+    Create(Value),
+    /// It is ours or nobody's: replace it with this.
+    Replace(Value),
+    /// Another one leads.
+    Wait,
+}
+
+impl Candidate {
+    /// A candidate that has seen nothing yet.
+    pub fn new(identity: String, timing: Timing) -> Self {
+        Self {
+            identity,
+            timing,
+            seen: None,
+            renewed: None,
+        }
+    }
+
+    /// Until when this one leads, if it does: never beyond what it can be sure of.
+    pub fn leads_until(&self) -> Option<Instant> {
+        self.renewed.map(|renewed| renewed + self.timing.renew)
+    }
+
+    /// Who held the Lease when it was last seen.
+    pub fn holder(&self) -> &str {
+        self.seen
+            .as_ref()
+            .and_then(|(lease, _)| lease["spec"]["holderIdentity"].as_str())
+            .unwrap_or_default()
+    }
+
+    /// Whether another one is known to lead.
+    pub fn stands_by(&self, now: Instant) -> bool {
+        !self.holder().is_empty() && self.holder() != self.identity && self.held(now)
+    }
+
+    /// The renewal of one who leads, from memory: client-go's fast path, without a read.
+    fn renewal(&self, wall: SystemTime) -> Option<Value> {
+        let (lease, _) = self.seen.as_ref().filter(|_| self.renewed.is_some())?;
+        Some(lease::with_spec(
+            lease,
+            self.spec(Some(&lease["spec"]), wall),
+        ))
+    }
+
+    /// What to do with the Lease as it was just read.
+    fn claim(&self, target: &Target<'_>, now: Instant, wall: SystemTime) -> Claim {
+        match &self.seen {
+            None => {
+                let (namespace, name) = (target.namespace, target.name);
+                let spec = self.spec(None, wall);
+                Claim::Create(lease::new(
+                    namespace.unwrap_or_default(),
+                    name.unwrap_or_default(),
+                    spec,
+                ))
+            }
+            Some(_) if self.holder() != self.identity && self.held(now) => Claim::Wait,
+            Some((lease, _)) => Claim::Replace(lease::with_spec(
+                lease,
+                self.spec(Some(&lease["spec"]), wall),
+            )),
+        }
+    }
+
+    /// The record of the one who takes or keeps the Lease.
+    fn spec(&self, old: Option<&Value>, wall: SystemTime) -> Value {
+        let now = json!(micro_time(wall));
+        let kept = old.filter(|old| old["holderIdentity"] == self.identity.as_str());
+        let transitions = old.map_or(0, |old| old["leaseTransitions"].as_i64().unwrap_or(0));
+        json!({
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": self.timing.lease.as_secs(),
+            "acquireTime": kept.map_or(now.clone(), |old| old["acquireTime"].clone()),
+            "renewTime": now,
+            "leaseTransitions": if old.is_some() && kept.is_none() { transitions + 1 } else { transitions },
+        })
+    }
+
+    /// The record of one who lets go, as client-go's release() writes it.
+    fn released(&self, wall: SystemTime) -> Option<Value> {
+        let (lease, _) = self
+            .seen
+            .as_ref()
+            .filter(|_| self.holder() == self.identity)?;
+        let now = micro_time(wall);
+        let spec = json!({"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": now, "acquireTime": now});
+        Some(lease::with_spec(lease, spec))
+    }
+
+    /// Takes note of the Lease as it is now; only a changed record moves the time of observation.
+    fn observe(&mut self, lease: Option<Value>, now: Instant) {
+        self.seen = lease.map(|lease| match self.seen.take() {
+            Some((old, since)) if old["spec"] == lease["spec"] => (lease, since),
+            _ => (lease, now),
+        });
+    }
+
+    fn held(&self, now: Instant) -> bool {
+        self.seen.as_ref().is_some_and(|(lease, since)| {
+            let seconds = lease["spec"]["leaseDurationSeconds"]
+                .as_u64()
+                .unwrap_or(0)
+                .min(86_400);
+            !self.holder().is_empty() && *since + Duration::from_secs(seconds) > now
+        })
+    }
+}
+
+/// Takes part in the election until `stop` is raised, then lets go of the Lease if it is ours.
+/// `on` is told after every try.
+pub fn run(
+    client: &Client,
+    target: &Target<'_>,
+    mut candidate: Candidate,
+    stop: &Stop,
+    on: &dyn Fn(&Candidate),
+) {
+    while !stop.raised() {
+        let before = Instant::now();
+        match attempt(client, target, &mut candidate) {
+            Ok(true) => candidate.renewed = Some(before),
+            Ok(false) => candidate.renewed = None,
+            Err(error) => {
+                log::debug!("{error}");
+                // Doubt ends leadership only when its time is over.
+                let over = candidate
+                    .leads_until()
+                    .is_some_and(|until| until <= Instant::now());
+                candidate.renewed = candidate.renewed.filter(|_| !over);
+            }
+        }
+        on(&candidate);
+        let retry = candidate.timing.retry;
+        // client-go's JitterFactor of 1.2 for those who wait; a leader keeps its pace.
+        let jitter = if candidate.renewed.is_some() {
+            0.0
+        } else {
+            1.2 * fastrand::f64()
+        };
+        stop.wait(retry + retry.mul_f64(jitter));
+    }
+    if let Some(lease) = candidate.released(SystemTime::now())
+        && let Err(error) = client.replace(target, &lease)
+    {
+        log::debug!("{error}");
+    }
+}
+
+/// One try: whether the Lease is ours now. A leader that was not disturbed needs one request.
+fn attempt(client: &Client, target: &Target<'_>, candidate: &mut Candidate) -> Result<bool> {
+    if let Some(lease) = candidate.renewal(SystemTime::now()) {
+        match client.replace(target, &lease) {
+            Ok(lease) => {
+                candidate.observe(Some(lease), Instant::now());
+                return Ok(true);
+            }
+            // Somebody else wrote: look before the next step.
+            Err(Error::Conflict(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let lease = match client.get(target) {
+        Err(Error::NotFound(_)) => None,
+        other => Some(other?),
+    };
+    candidate.observe(lease, Instant::now());
+    let written = match candidate.claim(target, Instant::now(), SystemTime::now()) {
+        Claim::Wait => return Ok(false),
+        Claim::Create(lease) => client.create(target, &lease)?,
+        Claim::Replace(lease) => client.replace(target, &lease)?,
+    };
+    candidate.observe(Some(written), Instant::now());
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resource::LEASES;
+
+    fn candidate(name: &str) -> Candidate {
+        Candidate::new(name.to_owned(), TIMING)
+    }
+
+    fn claim(candidate: &Candidate, now: Instant) -> Claim {
+        candidate.claim(&LEASES.object("ns", "x"), now, SystemTime::UNIX_EPOCH)
+    }
+
+    fn held_by(holder: &str, transitions: i64) -> Value {
+        let spec = json!({"holderIdentity": holder, "leaseDurationSeconds": 15,
+            "acquireTime": "then", "renewTime": "then", "leaseTransitions": transitions});
+        json!({"metadata": {"name": "x", "resourceVersion": "1"}, "spec": spec})
+    }
+
+    #[test]
+    fn acquires_where_there_is_none() {
+        let Claim::Create(lease) = claim(&candidate("a"), Instant::now()) else {
+            panic!()
+        };
+        assert_eq!(lease["spec"]["holderIdentity"], "a");
+        assert_eq!(lease["spec"]["leaseTransitions"], 0);
+        assert_eq!(lease["spec"]["leaseDurationSeconds"], 15);
+    }
+
+    #[test]
+    fn waits_for_the_observed_not_the_written_time_of_another() {
+        let (mut a, start) = (candidate("a"), Instant::now());
+        a.observe(Some(held_by("b", 3)), start);
+        assert!(a.stands_by(start));
+        assert_eq!(claim(&a, start + Duration::from_secs(14)), Claim::Wait);
+        // The same record again is no sign of life, whatever else of the Lease changed.
+        let mut touched = held_by("b", 3);
+        touched["metadata"]["resourceVersion"] = json!("2");
+        a.observe(Some(touched), start + Duration::from_secs(14));
+        let Claim::Replace(lease) = claim(&a, start + Duration::from_secs(15)) else {
+            panic!()
+        };
+        assert_eq!(lease["metadata"]["resourceVersion"], "2");
+        assert_eq!(lease["spec"]["leaseTransitions"], 4);
+        assert_ne!(lease["spec"]["acquireTime"], "then");
+    }
+
+    #[test]
+    fn a_released_lease_is_taken_at_once() {
+        let (mut a, start) = (candidate("a"), Instant::now());
+        a.observe(Some(held_by("a", 1)), start);
+        let released = a.released(SystemTime::UNIX_EPOCH).unwrap();
+        assert_eq!(released["spec"]["holderIdentity"], "");
+        assert_eq!(released["spec"]["leaseTransitions"], 1);
+        let mut b = candidate("b");
+        b.observe(Some(released), start);
+        assert!(matches!(claim(&b, start), Claim::Replace(_)));
+        assert_eq!(b.released(SystemTime::UNIX_EPOCH), None);
+    }
+
+    #[test]
+    fn a_leader_renews_from_memory_and_keeps_its_acquire_time() {
+        let (mut a, start) = (candidate("a"), Instant::now());
+        assert_eq!(a.renewal(SystemTime::UNIX_EPOCH), None);
+        a.observe(Some(held_by("a", 1)), start);
+        a.renewed = Some(start);
+        let lease = a.renewal(SystemTime::UNIX_EPOCH).unwrap();
+        assert_eq!(lease["spec"]["acquireTime"], "then");
+        assert_eq!(lease["spec"]["leaseTransitions"], 1);
+        assert_eq!(a.leads_until(), Some(start + TIMING.renew));
+    }
+}

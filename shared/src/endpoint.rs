@@ -1,0 +1,196 @@
+//! `/healthz`, `/readyz` and `/metrics`: one small HTTP endpoint, one connection at a time.
+
+use std::{
+    io::{Read, Write},
+    net::{TcpListener, TcpStream, ToSocketAddrs},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    error::{Error, Result},
+    stop::Stop,
+};
+
+/// What a program says of itself.
+pub trait Report: Send + 'static {
+    /// `Err` with the reason when the process is broken and must be restarted; never because a
+    /// server is away.
+    fn healthy(&self) -> std::result::Result<(), String>;
+    /// `Err` with the reason when the program does not do its job at present.
+    fn ready(&self) -> std::result::Result<(), String>;
+    /// Prometheus' text format.
+    fn metrics(&self) -> String;
+}
+
+/// A client gets this long for the whole of its request, so that a slow one cannot starve the kubelet.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// Prometheus' own requests are below 1 KiB.
+const LONGEST_REQUEST: usize = 8 << 10;
+
+/// Serves `report` on `host:port` in a thread of its own; port 0 serves nothing.
+///
+/// # Errors
+/// `BadConfig` when the address cannot be bound.
+pub fn serve(host: &str, port: u16, stop: &Stop, report: impl Report) -> Result<()> {
+    if port == 0 {
+        return Ok(());
+    }
+    let host = if host.is_empty() { "0.0.0.0" } else { host };
+    let failed = |e| {
+        Error::BadConfig(format!(
+            "metrics address {host}:{port} cannot be served: {e}"
+        ))
+    };
+    let addresses: Vec<_> = (host, port).to_socket_addrs().map_err(failed)?.collect();
+    let listener = TcpListener::bind(&addresses[..]).map_err(failed)?;
+    let stop = stop.clone();
+    let serve = move || {
+        while !stop.raised() {
+            match listener.accept() {
+                Ok((client, _)) => answer(client, &report),
+                // Out of descriptors, say: no reason to spin.
+                Err(_) => drop(stop.wait(PATIENCE)),
+            }
+        }
+    };
+    thread::Builder::new()
+        .name("endpoint".into())
+        .spawn(serve)
+        .map(drop)
+        .map_err(failed)
+}
+
+fn answer(mut client: TcpStream, report: &impl Report) {
+    let Some(line) = request_line(&mut client) else {
+        return;
+    };
+    let verdict = |verdict: std::result::Result<(), String>| match verdict {
+        Ok(()) => (200, "ok\n".to_owned()),
+        Err(reason) => (503, format!("{reason}\n")),
+    };
+    let mut words = line.split(' ');
+    let (method, path) = (
+        words.next().unwrap_or_default(),
+        words.next().unwrap_or_default(),
+    );
+    let (code, body) = match (method, path.split('?').next().unwrap_or_default()) {
+        ("GET" | "HEAD", "/healthz" | "/livez") => verdict(report.healthy()),
+        ("GET" | "HEAD", "/readyz") => verdict(report.ready()),
+        ("GET" | "HEAD", "/metrics") => (200, report.metrics()),
+        ("GET" | "HEAD", _) => (404, "not found\n".to_owned()),
+        _ => (405, "only GET\n".to_owned()),
+    };
+    let reason = match code {
+        200 => "OK",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        _ => "Service Unavailable",
+    };
+    let mut text = format!(
+        "HTTP/1.1 {code} {reason}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
+         Content-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    if method != "HEAD" {
+        text += &body;
+    }
+    // A client that went away is no concern of ours.
+    let _ = client.write_all(text.as_bytes());
+}
+
+/// The first line of a whole request; `None` when it does not come in time or is too long.
+fn request_line(client: &mut TcpStream) -> Option<String> {
+    let deadline = Instant::now() + PATIENCE;
+    client.set_write_timeout(Some(PATIENCE)).ok()?;
+    let mut request = Vec::new();
+    let mut chunk = [0; 1024];
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
+        let left = deadline
+            .checked_duration_since(Instant::now())
+            .filter(|left| !left.is_zero())?;
+        client.set_read_timeout(Some(left)).ok()?;
+        let count = client.read(&mut chunk).ok()?;
+        request.extend_from_slice(&chunk[..count]);
+        if count == 0 || request.len() > LONGEST_REQUEST {
+            return None;
+        }
+    }
+    let end = request.iter().position(|&byte| byte == b'\r')?;
+    String::from_utf8(request[..end].to_vec()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Half;
+
+    impl Report for Half {
+        fn healthy(&self) -> std::result::Result<(), String> {
+            Ok(())
+        }
+        fn ready(&self) -> std::result::Result<(), String> {
+            Err("no lease yet".into())
+        }
+        fn metrics(&self) -> String {
+            "up 1\n".into()
+        }
+    }
+
+    fn served() -> u16 {
+        let free = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        serve("127.0.0.1", free, &Stop::default(), Half).unwrap();
+        free
+    }
+
+    fn ask(port: u16, request: &str) -> String {
+        let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        client.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    #[test]
+    fn paths_answer_as_a_kubelet_expects() {
+        let port = served();
+        assert!(ask(port, "GET /healthz HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200 OK"));
+        let ready = ask(port, "GET /readyz?verbose HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert!(
+            ready.starts_with("HTTP/1.1 503") && ready.ends_with("no lease yet\n"),
+            "{ready}"
+        );
+        assert!(ask(port, "GET /metrics HTTP/1.1\r\n\r\n").ends_with("up 1\n"));
+        assert!(ask(port, "HEAD /metrics HTTP/1.1\r\n\r\n").ends_with("\r\n\r\n"));
+        assert!(ask(port, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
+        assert!(ask(port, "POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
+    }
+
+    #[test]
+    fn junk_and_silence_end_the_connection_and_nothing_else() {
+        let port = served();
+        assert_eq!(ask(port, &"x".repeat(LONGEST_REQUEST + 1024)), "");
+        let silent = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        assert!(ask(port, "GET /healthz HTTP/1.1\r\n\r\n").contains("200 OK"));
+        drop(silent);
+    }
+
+    #[test]
+    fn a_taken_port_is_a_sentence() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let error = serve("127.0.0.1", port, &Stop::default(), Half)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains(&format!("127.0.0.1:{port} cannot be served")),
+            "{error}"
+        );
+        serve("127.0.0.1", 0, &Stop::default(), Half).unwrap();
+    }
+}

@@ -1,0 +1,185 @@
+//! What one identity needs on the wire: the agent with its connections, and the headers.
+
+use std::{env, time::Duration};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use ureq::{
+    Agent,
+    http::{HeaderName, HeaderValue, Request, Uri, header},
+    unversioned::transport::{ConnectProxyConnector, Connector, SocksConnector},
+};
+
+use crate::{
+    access::{Access, Auth},
+    client::Call,
+    dial::{self, Dial, LazyResolver},
+    error::{Error, Result},
+    tls::TlsConnector,
+};
+
+/// Bounds TCP, proxy and TLS handshake together.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// kube-apiserver closes idle connections after 90 s (apiserver `pkg/server/secure_serving.go:171`).
+const MAX_IDLE: Duration = Duration::from_secs(90);
+
+pub(crate) struct Link {
+    access: Access,
+    server: Uri,
+    agent: Agent,
+    headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Link {
+    pub(crate) fn new(access: Access, timeout: Duration) -> Result<Self> {
+        let server: Uri = access.server.parse().map_err(|_| bad_server(&access))?;
+        if server.host().is_none_or(str::is_empty) {
+            return Err(bad_server(&access));
+        }
+        let proxy = dial::proxy(access.proxy.as_deref(), &server, &|name| {
+            env::var(name).ok()
+        })?;
+        let tls = TlsConnector::new(&access, proxy.is_some())?;
+        let connector =
+            ().chain(SocksConnector::default())
+                .chain(ConnectProxyConnector::default())
+                .chain(Dial::default())
+                .chain(tls);
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            // Always set: left alone, ureq reads the environment by rules that are not Go's.
+            .proxy(proxy)
+            .user_agent(user_agent())
+            .accept_encoding("identity")
+            // 128 KiB each by default; these hold 120 KiB less memory a connection.
+            .input_buffer_size(16 << 10)
+            .output_buffer_size(4 << 10)
+            .max_response_header_size(16 << 10)
+            .max_idle_age(MAX_IDLE)
+            .timeout_connect(Some(CONNECT_TIMEOUT.min(timeout)))
+            .timeout_global(Some(timeout))
+            .build();
+        let agent = Agent::with_parts(
+            config,
+            connector,
+            LazyResolver {
+                server: server.clone(),
+            },
+        );
+        let headers = headers(&access)?;
+        Ok(Self {
+            access,
+            server,
+            agent,
+            headers,
+        })
+    }
+
+    pub(crate) fn access(&self) -> &Access {
+        &self.access
+    }
+
+    pub(crate) fn agent(&self) -> &Agent {
+        &self.agent
+    }
+
+    pub(crate) fn host(&self) -> String {
+        self.server
+            .authority()
+            .map(ToString::to_string)
+            .unwrap_or_default()
+    }
+
+    /// Whether `other` differs in nothing but headers, so that connections may be kept.
+    pub(crate) fn same_connection(&self, other: &Access) -> bool {
+        let bare = |access: &Access| Access {
+            auth: Auth::None,
+            impersonate: Vec::new(),
+            namespace: None,
+            ..access.clone()
+        };
+        bare(&self.access) == bare(other)
+    }
+
+    pub(crate) fn set_headers(&mut self, access: Access) -> Result<()> {
+        self.headers = headers(&access)?;
+        self.access = access;
+        Ok(())
+    }
+
+    /// Ends the requests that run on this link, watches among them.
+    pub(crate) fn shut_down(self) {
+        self.agent.shutdown();
+    }
+
+    pub(crate) fn request(&self, call: &Call<'_>) -> Result<Request<Vec<u8>>> {
+        let mut uri = format!("{}{}", self.access.server, call.target.path());
+        if !call.query.is_empty() {
+            uri = format!("{uri}?{}", call.query);
+        }
+        let mut request = Request::builder()
+            .method(call.method.clone())
+            .uri(uri)
+            .header(header::ACCEPT, "application/json");
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        if let Some((content_type, _)) = &call.body {
+            request = request.header(header::CONTENT_TYPE, *content_type);
+        }
+        let body = call
+            .body
+            .as_ref()
+            .map(|(_, body)| body.clone())
+            .unwrap_or_default();
+        request
+            .body(body)
+            .map_err(|_| Error::BadConfig(format!("{} has no valid path", call.target)))
+    }
+}
+
+fn headers(access: &Access) -> Result<Vec<(HeaderName, HeaderValue)>> {
+    let mut headers = Vec::new();
+    let authorization = match &access.auth {
+        Auth::None => None,
+        Auth::Token(token) | Auth::TokenFile(_, token) => Some(format!("Bearer {token}")),
+        Auth::Basic(user, password) => Some(format!(
+            "Basic {}",
+            BASE64_STANDARD.encode(format!("{user}:{password}"))
+        )),
+    };
+    if let Some(authorization) = authorization {
+        let mut value = HeaderValue::from_str(&authorization).map_err(|_| {
+            Error::BadConfig("the token holds characters that no header can".into())
+        })?;
+        value.set_sensitive(true);
+        headers.push((header::AUTHORIZATION, value));
+    }
+    for (name, value) in &access.impersonate {
+        let unusable = || Error::BadConfig(format!("impersonation header {name} cannot be sent"));
+        let value = HeaderValue::from_str(value).map_err(|_| unusable())?;
+        headers.push((name.parse().map_err(|_| unusable())?, value));
+    }
+    Ok(headers)
+}
+
+fn user_agent() -> String {
+    let program = env::current_exe().ok();
+    let name = program
+        .as_deref()
+        .and_then(|path| path.file_name())
+        .and_then(|name| name.to_str());
+    format!(
+        "{}/{} (linux/{})",
+        name.unwrap_or("sidecar"),
+        env!("CARGO_PKG_VERSION"),
+        env::consts::ARCH
+    )
+}
+
+fn bad_server(access: &Access) -> Error {
+    Error::BadConfig(format!(
+        "server {:?} is not a URL with a host",
+        access.server
+    ))
+}

@@ -1,0 +1,186 @@
+//! Log lines on stderr, as klog writes them or as JSON; a full or closed pipe costs lines, never time.
+
+use std::{
+    io::{self, Write},
+    sync::mpsc::{Receiver, SyncSender, sync_channel},
+    thread,
+    time::{Duration, SystemTime},
+};
+
+use env_logger::{Builder, Target};
+use log::{Level, LevelFilter, Record};
+use serde_json::json;
+
+use crate::flags::Flags;
+
+/// Lines that wait for a slow reader; more are dropped.
+const QUEUE: usize = 256;
+/// How long the end of the process waits for a slow reader.
+const LAST_LINES: Duration = Duration::from_millis(100);
+
+/// Sets up the log for `program` and writes its first line, with version and flags.
+///
+/// # Errors
+/// A sentence, when `-logging-format` is neither text nor json.
+pub fn start(program: &'static str, flags: &Flags) -> Result<Log, String> {
+    let format = match flags.text("logging-format") {
+        "text" => klog,
+        "json" => json_line,
+        other => return Err(format!("-logging-format is text or json, not {other:?}")),
+    };
+    let level = match flags.number("v") {
+        ..=1 => LevelFilter::Info,
+        2..=3 => LevelFilter::Debug,
+        _ => LevelFilter::Trace,
+    };
+    let (sender, entries) = sync_channel(QUEUE);
+    let writer = thread::Builder::new()
+        .name("log".into())
+        .spawn(move || write_out(&entries));
+    writer.map_err(|e| format!("no thread for the log: {e}"))?;
+    let log = Log(sender.clone());
+    Builder::new()
+        // The libraries' own lines name connections and frames, nothing that a user can act on.
+        .filter_level(LevelFilter::Off)
+        .filter_module("shared", level)
+        .filter_module(&program.replace('-', "_"), level)
+        .format(move |out, record| format(out, SystemTime::now(), record))
+        .target(Target::Pipe(Box::new(Lines(sender))))
+        .init();
+    log::info!(
+        "{program} {} starts: {}",
+        env!("CARGO_PKG_VERSION"),
+        flags.given()
+    );
+    Ok(log)
+}
+
+/// The end of the log that a program holds on to.
+pub struct Log(SyncSender<Entry>);
+
+impl Log {
+    /// Gives the last lines a moment to leave before the process ends.
+    pub fn finish(self) {
+        let (done, written) = sync_channel(1);
+        if self.0.try_send(Entry::End(done)).is_ok() {
+            let _ = written.recv_timeout(LAST_LINES);
+        }
+    }
+}
+
+enum Entry {
+    Line(Vec<u8>),
+    End(SyncSender<()>),
+}
+
+fn write_out(entries: &Receiver<Entry>) {
+    while let Ok(entry) = entries.recv() {
+        // Where stderr is closed nobody is left to be told of it.
+        let _ = match entry {
+            Entry::Line(line) => io::stderr().write_all(&line).is_ok(),
+            Entry::End(done) => done.send(()).is_ok(),
+        };
+    }
+}
+
+/// env_logger writes a whole line at a time.
+struct Lines(SyncSender<Entry>);
+
+impl Write for Lines {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        // Full: the line is dropped.
+        let _ = self.0.try_send(Entry::Line(line.to_vec()));
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// `I1121 12:00:00.000000       1 run.rs:42] text` (klog's header; the process number is always 1
+/// in a container).
+fn klog(out: &mut dyn Write, now: SystemTime, record: &Record<'_>) -> io::Result<()> {
+    let letter = match record.level() {
+        Level::Error => 'E',
+        Level::Warn => 'W',
+        _ => 'I',
+    };
+    let time = humantime::format_rfc3339_micros(now).to_string();
+    let (date, clock) = (time[5..10].replace('-', ""), &time[11..26]);
+    writeln!(
+        out,
+        "{letter}{date} {clock} {:>7} {}] {}",
+        std::process::id(),
+        place(record),
+        record.args()
+    )
+}
+
+/// The fields of Kubernetes' own JSON logs (component-base `logs/json`): `ts` is in milliseconds.
+fn json_line(out: &mut dyn Write, now: SystemTime, record: &Record<'_>) -> io::Result<()> {
+    let since = now
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    let line = json!({
+        "ts": since.as_micros() as f64 / 1000.0,
+        "level": record.level().as_str().to_ascii_lowercase(),
+        "caller": place(record),
+        "msg": record.args().to_string(),
+    });
+    writeln!(out, "{line}")
+}
+
+fn place(record: &Record<'_>) -> String {
+    let file = record.file().unwrap_or_default();
+    let file = file.rsplit('/').next().unwrap_or(file);
+    format!("{file}:{}", record.line().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Format = fn(&mut dyn Write, SystemTime, &Record<'_>) -> io::Result<()>;
+
+    fn line(format: Format) -> String {
+        let mut out = Vec::new();
+        let now = SystemTime::UNIX_EPOCH + Duration::from_micros(1_000_000_000_123_456);
+        let mut record = Record::builder();
+        let record = record
+            .level(Level::Warn)
+            .file(Some("src/run.rs"))
+            .line(Some(42));
+        format(
+            &mut out,
+            now,
+            &record.args(format_args!("gone \"x\"")).build(),
+        )
+        .unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn text_is_klogs() {
+        let text = line(klog);
+        assert!(text.starts_with("W0909 01:46:40.123456 "), "{text}");
+        assert!(text.ends_with(" run.rs:42] gone \"x\"\n"), "{text}");
+    }
+
+    #[test]
+    fn json_is_one_object_a_line() {
+        let value: serde_json::Value = serde_json::from_str(&line(json_line)).unwrap();
+        assert_eq!(value["msg"], "gone \"x\"");
+        assert_eq!(value["level"], "warn");
+        assert_eq!(value["ts"], 1_000_000_000_123.456);
+    }
+
+    #[test]
+    fn f27_a_full_pipe_drops_lines_and_never_blocks() {
+        let (sender, _lines) = sync_channel(1);
+        let mut lines = Lines(sender);
+        for _ in 0..1000 {
+            assert_eq!(lines.write(b"line\n").unwrap(), 5);
+        }
+    }
+}

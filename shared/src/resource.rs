@@ -1,0 +1,186 @@
+//! Which object or collection a request is about: its path, and its name in a sentence.
+
+use std::{borrow::Cow, fmt};
+
+/// A kind that the API server serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resource {
+    /// API group; empty for the core group.
+    pub group: Cow<'static, str>,
+    /// API version.
+    pub version: Cow<'static, str>,
+    /// The name in a path: plural, lower case.
+    pub plural: Cow<'static, str>,
+    /// The name in an object.
+    pub kind: Cow<'static, str>,
+}
+
+/// `coordination.k8s.io/v1` Lease.
+pub static LEASES: Resource = Resource::known("coordination.k8s.io", "leases", "Lease");
+/// Core Pod.
+pub static PODS: Resource = Resource::known("", "pods", "Pod");
+/// Core Secret.
+pub static SECRETS: Resource = Resource::known("", "secrets", "Secret");
+
+impl Resource {
+    const fn known(group: &'static str, plural: &'static str, kind: &'static str) -> Self {
+        Self {
+            group: Cow::Borrowed(group),
+            version: Cow::Borrowed("v1"),
+            plural: Cow::Borrowed(plural),
+            kind: Cow::Borrowed(kind),
+        }
+    }
+
+    /// `v1` or `group/version`, as objects carry it.
+    pub fn api_version(&self) -> String {
+        match &*self.group {
+            "" => self.version.to_string(),
+            group => format!("{group}/{}", self.version),
+        }
+    }
+
+    /// One object in a namespace.
+    pub fn object<'a>(&'a self, namespace: &'a str, name: &'a str) -> Target<'a> {
+        Target {
+            resource: self,
+            namespace: Some(namespace),
+            name: Some(name),
+            subresource: None,
+        }
+    }
+
+    /// All objects in a namespace.
+    pub fn collection<'a>(&'a self, namespace: &'a str) -> Target<'a> {
+        Target {
+            resource: self,
+            namespace: Some(namespace),
+            name: None,
+            subresource: None,
+        }
+    }
+}
+
+/// What one request is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    /// The kind.
+    pub resource: &'a Resource,
+    /// `None` for cluster-scoped kinds and for all namespaces.
+    pub namespace: Option<&'a str>,
+    /// `None` for a collection.
+    pub name: Option<&'a str>,
+    /// `status`, `approval`, …
+    pub subresource: Option<&'a str>,
+}
+
+impl<'a> Target<'a> {
+    /// The path on the server, without its prefix.
+    pub fn path(&self) -> String {
+        let resource = self.resource;
+        let root = if resource.group.is_empty() {
+            "/api/"
+        } else {
+            "/apis/"
+        };
+        let mut path = format!("{root}{}", resource.api_version());
+        if let Some(namespace) = self.namespace {
+            path += "/namespaces/";
+            path += namespace;
+        }
+        path += "/";
+        path += &resource.plural;
+        for part in [self.name, self.subresource].into_iter().flatten() {
+            path += "/";
+            path += part;
+        }
+        path
+    }
+
+    /// The collection that this object is in.
+    pub fn siblings(&self) -> Self {
+        Self {
+            name: None,
+            subresource: None,
+            ..*self
+        }
+    }
+}
+
+/// `leases cluster1/my-addon`
+impl fmt::Display for Target<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.resource.plural)?;
+        match (self.namespace, self.name) {
+            (Some(namespace), Some(name)) => write!(f, " {namespace}/{name}")?,
+            (Some(namespace), None) => write!(f, " in {namespace}")?,
+            (None, Some(name)) => write!(f, " {name}")?,
+            (None, None) => {}
+        }
+        match self.subresource {
+            Some(subresource) => write!(f, " ({subresource})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether `name` can be the name of an object: a DNS-1123 subdomain
+/// (apimachinery `util/validation/validation.go`), so it cannot change the path of a request either.
+pub fn valid_name(name: &str) -> bool {
+    let alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let label = |label: &str| {
+        label.starts_with(alphanumeric)
+            && label.ends_with(alphanumeric)
+            && label.chars().all(|c| alphanumeric(c) || c == '-')
+    };
+    name.len() <= 253 && name.split('.').all(label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_the_servers() {
+        assert_eq!(
+            SECRETS.object("ns", "x").path(),
+            "/api/v1/namespaces/ns/secrets/x"
+        );
+        let lease = LEASES.object("ns", "x");
+        assert_eq!(
+            lease.path(),
+            "/apis/coordination.k8s.io/v1/namespaces/ns/leases/x"
+        );
+        assert_eq!(
+            lease.siblings().path(),
+            "/apis/coordination.k8s.io/v1/namespaces/ns/leases"
+        );
+        let status = Target {
+            subresource: Some("status"),
+            ..PODS.object("ns", "x")
+        };
+        assert_eq!(status.path(), "/api/v1/namespaces/ns/pods/x/status");
+        assert_eq!(status.to_string(), "pods ns/x (status)");
+    }
+
+    #[test]
+    fn names_cannot_leave_their_place_in_a_path() {
+        for good in ["a", "my-addon", "a.b-c.d", "0"] {
+            assert!(valid_name(good), "{good}");
+        }
+        for bad in [
+            "",
+            "../secrets",
+            "a/b",
+            "A",
+            "-a",
+            "a-",
+            "a..b",
+            "a?b",
+            "a b",
+            &"a".repeat(254),
+        ] {
+            assert!(!valid_name(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! SIGTERM and SIGINT, and the only way to wait.
+
+use std::{
+    sync::{Arc, Condvar, Mutex, MutexGuard},
+    thread,
+    time::{Duration, Instant},
+};
+
+use signal_hook::{
+    consts::{SIGINT, SIGTERM},
+    iterator::Signals,
+};
+
+use crate::error::{Error, Result};
+
+/// Shared by all threads of a process: set once, and everything that waits is woken.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    stopped: bool,
+    wakes: u64,
+}
+
+impl Stop {
+    /// Takes over SIGTERM and SIGINT. To be called before anything else: as process 1 in a container
+    /// a signal without a handler is ignored.
+    ///
+    /// # Errors
+    /// `BadConfig` when the system refuses the handlers.
+    pub fn on_signals() -> Result<Self> {
+        let stop = Self::default();
+        let refused = |e| Error::BadConfig(format!("signals cannot be handled: {e}"));
+        let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(refused)?;
+        let raise = stop.clone();
+        thread::Builder::new()
+            .name("signals".into())
+            .spawn(move || {
+                if signals.forever().next().is_some() {
+                    raise.raise();
+                }
+            })
+            .map_err(refused)?;
+        Ok(stop)
+    }
+
+    /// Asks everything to end.
+    pub fn raise(&self) {
+        self.lock().stopped = true;
+        self.0.changed.notify_all();
+    }
+
+    /// Whether the process is asked to end.
+    pub fn raised(&self) -> bool {
+        self.lock().stopped
+    }
+
+    /// Waits; returns early, with `true`, when asked to end.
+    pub fn wait(&self, time: Duration) -> bool {
+        let state = self.lock();
+        let (state, _) = self
+            .0
+            .changed
+            .wait_timeout_while(state, time, |state| !state.stopped)
+            .unwrap_or_else(|e| e.into_inner());
+        state.stopped
+    }
+
+    /// Waits for the end.
+    pub fn wait_for_ever(&self) {
+        let state = self.lock();
+        drop(self.0.changed.wait_while(state, |state| !state.stopped));
+    }
+
+    /// Something changed: every [`Stop::wait_for_change`] looks again.
+    pub fn wake(&self) {
+        self.lock().wakes += 1;
+        self.0.changed.notify_all();
+    }
+
+    /// How often [`Stop::wake`] was called: to be read before looking at what may change.
+    pub fn wakes(&self) -> u64 {
+        self.lock().wakes
+    }
+
+    /// Waits until `deadline`, the end, or a wake after `seen`; `true` when asked to end.
+    pub fn wait_for_change(&self, seen: u64, deadline: Instant) -> bool {
+        let state = self.lock();
+        let time = deadline.saturating_duration_since(Instant::now());
+        let (state, _) = self
+            .0
+            .changed
+            .wait_timeout_while(state, time, |state| !state.stopped && state.wakes == seen)
+            .unwrap_or_else(|e| e.into_inner());
+        state.stopped
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn raise_ends_every_wait() {
+        let stop = Stop::default();
+        let waiter = stop.clone();
+        let thread = thread::spawn(move || waiter.wait(Duration::from_secs(3600)));
+        stop.raise();
+        assert!(thread.join().unwrap());
+        assert!(stop.raised() && stop.wait(Duration::from_secs(3600)));
+        stop.wait_for_ever();
+    }
+
+    #[test]
+    fn a_wake_between_look_and_wait_is_not_lost() {
+        let stop = Stop::default();
+        let seen = stop.wakes();
+        stop.wake();
+        let far = Instant::now() + Duration::from_secs(3600);
+        assert!(!stop.wait_for_change(seen, far));
+    }
+}

@@ -1,0 +1,61 @@
+//! Times as Kubernetes writes them.
+
+use std::time::{Duration, SystemTime};
+
+/// MicroTime: UTC, `Z`, exactly six digits; a server refuses any other number of digits
+/// (apimachinery `pkg/apis/meta/v1/micro_time.go:26`).
+pub fn micro_time(time: SystemTime) -> String {
+    humantime::format_rfc3339_micros(time).to_string()
+}
+
+/// Reads what [`micro_time`] writes; `None` for anything else.
+pub fn parse_micro_time(text: &str) -> Option<SystemTime> {
+    humantime::parse_rfc3339(text).ok()
+}
+
+/// How far the clock of whoever wrote `date` (an HTTP Date header) is ahead of ours, in seconds;
+/// negative when it is behind. The header has whole seconds.
+pub(crate) fn skew(date: &str, now: SystemTime) -> Option<i64> {
+    let theirs = seconds(httpdate::parse_http_date(date).ok()?);
+    Some(theirs - seconds(now))
+}
+
+fn seconds(time: SystemTime) -> i64 {
+    let since = time
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or(Duration::ZERO);
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f35_micro_time_has_six_digits_and_round_trips() {
+        let mut micros: u64 = 1;
+        for _ in 0..10_000 {
+            micros = micros
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            let time =
+                SystemTime::UNIX_EPOCH + Duration::from_micros(micros % 4_102_444_800_000_000);
+            let text = micro_time(time);
+            assert_eq!(text.len(), "2026-11-21T12:00:00.000000Z".len(), "{text}");
+            assert_eq!(parse_micro_time(&text), Some(time), "{text}");
+        }
+        assert_eq!(
+            micro_time(SystemTime::UNIX_EPOCH),
+            "1970-01-01T00:00:00.000000Z"
+        );
+        assert_eq!(parse_micro_time("tomorrow"), None);
+    }
+
+    #[test]
+    fn skew_is_theirs_minus_ours() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+        assert_eq!(skew("Sun, 09 Sep 2001 01:46:50 GMT", now), Some(10));
+        assert_eq!(skew("Sun, 09 Sep 2001 01:46:30 GMT", now), Some(-10));
+        assert_eq!(skew("soon", now), None);
+    }
+}

@@ -1,0 +1,285 @@
+//! The TLS side of a connection: roots, client certificate, name to verify.
+//!
+//! ureq's own rustls link panics on a certificate that does not match its key, ignores roots that
+//! it cannot read and takes the name from the URL only (ureq src/tls/rustls.rs), so this is ours.
+
+use std::{
+    fmt, fs,
+    io::{Read, Write},
+    sync::Arc,
+};
+
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    StreamOwned,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{CryptoProvider, ring::default_provider},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
+};
+use ureq::unversioned::transport::{
+    Buffers, ConnectionDetails, Connector, Either, LazyBuffers, NextTimeout, Transport,
+    TransportAdapter, time::Instant,
+};
+
+use crate::{
+    access::{Access, Identity, Trust},
+    error::{Error, Result},
+};
+
+/// The link of the connector chain that turns a TCP connection into TLS.
+pub(crate) struct TlsConnector {
+    config: Arc<ClientConfig>,
+    server_name: Option<ServerName<'static>>,
+    proxied: bool,
+}
+
+impl TlsConnector {
+    /// Checks roots, certificate, key and name now, so that connecting can only fail for the peer.
+    ///
+    /// # Errors
+    /// `BadConfig` names the part that cannot be used.
+    pub(crate) fn new(access: &Access, proxied: bool) -> Result<Self> {
+        let server_name = match &access.server_name {
+            Some(name) => Some(ServerName::try_from(name.clone()).map_err(|_| {
+                Error::BadConfig(format!("tls-server-name {name:?} is not a host name"))
+            })?),
+            None => None,
+        };
+        Ok(Self {
+            config: Arc::new(client_config(access)?),
+            server_name,
+            proxied,
+        })
+    }
+
+    /// The leg to an https proxy is verified by the proxy's own name: ureq runs the chain for it
+    /// with a configuration that has no proxy (src/unversioned/transport/connect.rs).
+    fn name(
+        &self,
+        details: &ConnectionDetails,
+    ) -> std::result::Result<ServerName<'static>, ureq::Error> {
+        let proxy_leg = self.proxied && details.config.proxy().is_none();
+        match &self.server_name {
+            Some(name) if !proxy_leg => Ok(name.clone()),
+            _ => {
+                let host = details.uri.host().unwrap_or_default();
+                let host = host.trim_start_matches('[').trim_end_matches(']');
+                ServerName::try_from(host.to_owned())
+                    .map_err(|_| ureq::Error::Tls("the server's host is not a valid TLS name"))
+            }
+        }
+    }
+}
+
+impl<In: Transport> Connector<In> for TlsConnector {
+    type Out = Either<In, TlsTransport>;
+
+    fn connect(
+        &self,
+        details: &ConnectionDetails,
+        chained: Option<In>,
+    ) -> std::result::Result<Option<Self::Out>, ureq::Error> {
+        let Some(transport) = chained else {
+            return Ok(None);
+        };
+        if !details.needs_tls() || transport.is_tls() {
+            return Ok(Some(Either::A(transport)));
+        }
+        let mut tls = ClientConnection::new(self.config.clone(), self.name(details)?)?;
+        let mut socket = TransportAdapter::new(transport.boxed(), details.current_time.clone());
+        socket.set_timeout(remaining(details));
+        // The handshake is done here so that the connect timeout covers it.
+        tls.complete_io(&mut socket)?;
+        let buffers = LazyBuffers::new(
+            details.config.input_buffer_size(),
+            details.config.output_buffer_size(),
+        );
+        Ok(Some(Either::B(TlsTransport {
+            buffers,
+            stream: StreamOwned::new(tls, socket),
+        })))
+    }
+}
+
+impl fmt::Debug for TlsConnector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TlsConnector")
+    }
+}
+
+/// What is left of the time to connect after TCP and proxy have had theirs.
+fn remaining(details: &ConnectionDetails) -> NextTimeout {
+    let mut timeout = details.timeout;
+    if !timeout.after.is_not_happening() {
+        if let (Instant::Exact(now), Instant::Exact(start)) =
+            ((details.current_time)(), details.now)
+        {
+            timeout.after = timeout
+                .after
+                .saturating_sub(now.saturating_duration_since(start))
+                .into();
+        }
+    }
+    timeout
+}
+
+pub(crate) struct TlsTransport {
+    buffers: LazyBuffers,
+    stream: StreamOwned<ClientConnection, TransportAdapter>,
+}
+
+impl Transport for TlsTransport {
+    fn buffers(&mut self) -> &mut dyn Buffers {
+        &mut self.buffers
+    }
+
+    fn transmit_output(
+        &mut self,
+        amount: usize,
+        timeout: NextTimeout,
+    ) -> std::result::Result<(), ureq::Error> {
+        self.stream.get_mut().set_timeout(timeout);
+        self.stream.write_all(&self.buffers.output()[..amount])?;
+        Ok(())
+    }
+
+    fn await_input(&mut self, timeout: NextTimeout) -> std::result::Result<bool, ureq::Error> {
+        self.stream.get_mut().set_timeout(timeout);
+        let amount = self.stream.read(self.buffers.input_append_buf())?;
+        self.buffers.input_appended(amount);
+        Ok(amount > 0)
+    }
+
+    fn is_open(&mut self) -> bool {
+        self.stream.get_mut().get_mut().is_open()
+    }
+
+    fn is_tls(&self) -> bool {
+        true
+    }
+}
+
+impl fmt::Debug for TlsTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TlsTransport")
+    }
+}
+
+fn client_config(access: &Access) -> Result<ClientConfig> {
+    let provider = Arc::new(default_provider());
+    let builder = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(|e| Error::BadConfig(format!("TLS cannot be set up: {e}")))?;
+    let builder = match &access.trust {
+        Trust::Anything => builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(AnyServer(provider))),
+        Trust::Bundle(pem) => {
+            builder.with_root_certificates(roots(pem, "the kubeconfig's CA bundle")?)
+        }
+        Trust::System => builder.with_root_certificates(system_roots()?),
+    };
+    let Some(identity) = &access.identity else {
+        return Ok(builder.with_no_client_auth());
+    };
+    let (chain, key) = key_pair(identity)?;
+    builder
+        .with_client_auth_cert(chain, key)
+        .map_err(|e| Error::BadConfig(format!("client certificate and key cannot be used: {e}")))
+}
+
+fn key_pair(identity: &Identity) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)> {
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(&identity.certificate)
+        .collect::<std::result::Result<_, _>>()
+        .map_err(|_| Error::BadConfig("the client certificate is not PEM".into()))?;
+    let key = PrivateKeyDer::from_pem_slice(&identity.key)
+        .map_err(|_| Error::BadConfig("the client key is not an unencrypted PEM key".into()))?;
+    Ok((chain, key))
+}
+
+fn roots(pem: &[u8], whose: &str) -> Result<RootCertStore> {
+    let mut store = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem).flatten() {
+        // A bundle may hold a root that rustls cannot use (X.509 v1); the others still serve.
+        let _ = store.add(certificate);
+    }
+    if store.is_empty() {
+        return Err(Error::BadConfig(format!(
+            "{whose} holds no usable certificate"
+        )));
+    }
+    Ok(store)
+}
+
+/// Where Go looks for the system's roots (crypto/x509/root_linux.go), after SSL_CERT_FILE.
+const SYSTEM_ROOTS: [&str; 6] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/pki/tls/cacert.pem",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+fn system_roots() -> Result<RootCertStore> {
+    let named = std::env::var("SSL_CERT_FILE")
+        .ok()
+        .filter(|file| !file.is_empty());
+    if let Some(file) = named {
+        let pem = fs::read(&file)
+            .map_err(|e| Error::BadConfig(format!("SSL_CERT_FILE {file} cannot be read: {e}")))?;
+        return roots(&pem, &format!("SSL_CERT_FILE {file}"));
+    }
+    for file in SYSTEM_ROOTS {
+        if let Ok(pem) = fs::read(file) {
+            return roots(&pem, file);
+        }
+    }
+    Err(Error::BadConfig(
+        "the kubeconfig names no certificate authority, and this image has no system roots: \
+         put certificate-authority-data into the kubeconfig or mount a bundle and set SSL_CERT_FILE"
+            .into(),
+    ))
+}
+
+/// Accepts any server: only for `insecure-skip-tls-verify`. Signatures are still checked, so the
+/// peer holds the key of the certificate that it shows.
+#[derive(Debug)]
+struct AnyServer(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyServer {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> std::result::Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
