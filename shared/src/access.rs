@@ -1,10 +1,10 @@
 //! What it takes to talk to one API server, read from a kubeconfig or from the pod and checked:
 //! after this nothing is "perhaps there".
 
-use std::{fmt, path::PathBuf};
+use std::fmt;
 
 /// One API server and the identity to use there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Access {
     /// `https://host:port/prefix` or `http://…`, without a slash at the end.
     pub server: String,
@@ -51,10 +51,15 @@ pub enum Auth {
     None,
     /// A bearer token.
     Token(String),
-    /// A bearer token that is read again from this file within 60 s; the value is its first reading.
-    TokenFile(PathBuf, String),
     /// User and password.
     Basic(String, String),
+}
+
+/// Server and identity only: a proxy's URL may hold a password.
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Access({}, {:?}, {:?})", self.server, self.identity, self.auth)
+    }
 }
 
 impl fmt::Debug for Identity {
@@ -68,7 +73,6 @@ impl fmt::Debug for Auth {
         match self {
             Self::None => f.write_str("None"),
             Self::Token(_) => f.write_str("Token(***)"),
-            Self::TokenFile(path, _) => write!(f, "TokenFile({}, ***)", path.display()),
             Self::Basic(user, _) => write!(f, "Basic({user}, ***)"),
         }
     }

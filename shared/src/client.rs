@@ -18,6 +18,7 @@ use ureq::{
 
 use crate::{
     access::Access,
+    certificate,
     error::{Error, Result},
     link::Link,
     resource::Target,
@@ -147,11 +148,7 @@ impl Client {
     /// As the server says; `AlreadyExists` when there is one.
     pub fn create(&self, target: &Target<'_>, object: &Value) -> Result<Value> {
         let place = target.siblings();
-        let target = if target.subresource.is_some() {
-            target
-        } else {
-            &place
-        };
+        let target = if target.subresource.is_some() { target } else { &place };
         self.object(&write(Method::POST, target, JSON, object, false))
     }
 
@@ -183,20 +180,15 @@ impl Client {
     /// As the server says; `Conflict` when a precondition fails.
     pub fn delete(&self, target: &Target<'_>, preconditions: &Preconditions) -> Result<()> {
         let mut guard = serde_json::Map::new();
-        for (key, value) in [
-            ("uid", &preconditions.uid),
-            ("resourceVersion", &preconditions.resource_version),
-        ] {
+        for (key, value) in
+            [("uid", &preconditions.uid), ("resourceVersion", &preconditions.resource_version)]
+        {
             guard.extend(value.iter().map(|value| (key.to_owned(), json!(value))));
         }
         let guarded = !guard.is_empty();
         let options = json!({"kind": "DeleteOptions", "apiVersion": "v1",
             "propagationPolicy": "Background", "preconditions": guard});
-        self.json(
-            &write(Method::DELETE, target, JSON, &options, guarded),
-            OBJECT_LIMIT,
-        )
-        .map(drop)
+        self.json(&write(Method::DELETE, target, JSON, &options, guarded), OBJECT_LIMIT).map(drop)
     }
 
     /// Uses another identity or server from the next request on; old connections are closed, also
@@ -229,13 +221,18 @@ impl Client {
         self.skew.load(Ordering::Relaxed)
     }
 
-    /// How many answers there were, by method and code; code 0 stands for none.
-    pub fn answers(&self) -> Vec<(String, u16, u64)> {
+    /// How many answers there were, by method and code; `<error>` stands for none, as in client-go.
+    pub fn answers(&self) -> Vec<(String, String, u64)> {
         let answers = self.answers.lock().unwrap_or_else(|e| e.into_inner());
-        answers
-            .iter()
-            .map(|((method, code), count)| (method.clone(), *code, *count))
-            .collect()
+        let code = |code: u16| {
+            if code == 0 { "<error>".to_owned() } else { code.to_string() }
+        };
+        answers.iter().map(|((method, c), count)| (method.clone(), code(*c), *count)).collect()
+    }
+
+    /// When the client certificate in use ends.
+    pub fn certificate_expiry(&self) -> Option<SystemTime> {
+        certificate::expiry(&self.state().link.access().identity.as_ref()?.certificate)
     }
 
     /// The server's host and port.
@@ -250,10 +247,7 @@ impl Client {
 
     fn object(&self, call: &Call<'_>) -> Result<Value> {
         let object = self.json(call, OBJECT_LIMIT)?;
-        let named = call
-            .target
-            .name
-            .is_none_or(|name| object["metadata"]["name"] == name);
+        let named = call.target.name.is_none_or(|name| object["metadata"]["name"] == name);
         // A subresource such as a token may answer with another kind.
         let kind =
             call.target.subresource.is_some() || object["kind"] == *call.target.resource.kind;
@@ -276,11 +270,7 @@ impl Client {
         loop {
             let (agent, request, generation) = {
                 let state = self.state();
-                (
-                    state.link.agent().clone(),
-                    state.link.request(call)?,
-                    state.generation,
-                )
+                (state.link.agent().clone(), state.link.request(call)?, state.generation)
             };
             let answer = if call.streaming {
                 agent.run(self.endless(&agent, request))
@@ -359,21 +349,14 @@ impl Client {
 
     fn note(&self, call: &Call<'_>, answer: &Response<Body>) {
         self.count(call, answer.status().as_u16());
-        let date = answer
-            .headers()
-            .get(http::header::DATE)
-            .and_then(|date| date.to_str().ok());
+        let date = answer.headers().get(http::header::DATE).and_then(|date| date.to_str().ok());
         let Some(skew) = date.and_then(|date| time::skew(date, SystemTime::now())) else {
             return;
         };
         let before = self.skew.swap(skew, Ordering::Relaxed);
         if before.abs() <= SKEW_WORTH_TELLING && skew.abs() > SKEW_WORTH_TELLING {
             let direction = if skew > 0 { "ahead of" } else { "behind" };
-            log::warn!(
-                "the clock of {} is {} s {direction} ours",
-                self.whose,
-                skew.abs()
-            );
+            log::warn!("the clock of {} is {} s {direction} ours", self.whose, skew.abs());
         }
     }
 
@@ -385,18 +368,10 @@ impl Client {
     fn refusal(&self, call: &Call<'_>, answer: Response<Body>) -> Error {
         let code = answer.status().as_u16();
         let header = answer.headers().get(http::header::RETRY_AFTER);
-        let retry_after = header
-            .and_then(|value| value.to_str().ok())
-            .map(str::to_owned);
+        let retry_after = header.and_then(|value| value.to_str().ok()).map(str::to_owned);
         // Read to its end, so that the connection can be kept.
         let body = read_body(answer, OBJECT_LIMIT).unwrap_or_default();
-        status::error(
-            &self.what(call),
-            call.target,
-            code,
-            retry_after.as_deref(),
-            &body,
-        )
+        status::error(&self.what(call), call.target, code, retry_after.as_deref(), &body)
     }
 
     fn lost(&self, call: &Call<'_>, error: &ureq::Error) -> Error {
@@ -433,14 +408,7 @@ impl Client {
 const JSON: &str = "application/json";
 
 fn read<'a>(target: &'a Target<'a>, query: &'a str) -> Call<'a> {
-    Call {
-        method: Method::GET,
-        target,
-        query,
-        body: None,
-        repeatable: true,
-        streaming: false,
-    }
+    Call { method: Method::GET, target, query, body: None, repeatable: true, streaming: false }
 }
 
 fn write<'a>(
@@ -451,14 +419,7 @@ fn write<'a>(
     repeatable: bool,
 ) -> Call<'a> {
     let body = Some((content_type, body.to_string().into_bytes()));
-    Call {
-        method,
-        target,
-        query: "",
-        body,
-        repeatable,
-        streaming: false,
-    }
+    Call { method, target, query: "", body, repeatable, streaming: false }
 }
 
 fn read_body(answer: Response<Body>, limit: u64) -> std::result::Result<Vec<u8>, ureq::Error> {

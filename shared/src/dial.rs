@@ -59,9 +59,7 @@ fn proxy_from_environment(server: &Uri, env: &dyn Fn(&str) -> Option<String>) ->
         return None;
     }
     let exempt = either("NO_PROXY", "no_proxy").unwrap_or_default();
-    let exempted = exempt
-        .split(',')
-        .any(|entry| no_proxy(entry.trim(), &host, ip, port(server)));
+    let exempted = exempt.split(',').any(|entry| no_proxy(entry.trim(), &host, ip, port(server)));
     (!exempted).then_some(url)
 }
 
@@ -85,10 +83,8 @@ fn no_proxy(entry: &str, host: &str, ip: Option<IpAddr>, port: u16) -> bool {
         return ip == Some(other);
     }
     let domain = name.strip_prefix("*.").or_else(|| name.strip_prefix('.'));
-    let subdomain_of = |domain: &str| {
-        host.strip_suffix(domain)
-            .is_some_and(|rest| rest.ends_with('.'))
-    };
+    let subdomain_of =
+        |domain: &str| host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'));
     match domain {
         Some(domain) => subdomain_of(domain),
         None => host == name || subdomain_of(&name),
@@ -98,10 +94,7 @@ fn no_proxy(entry: &str, host: &str, ip: Option<IpAddr>, port: u16) -> bool {
 fn split_port(entry: &str) -> (&str, Option<u16>) {
     if let Some(rest) = entry.strip_prefix('[') {
         let (name, rest) = rest.split_once(']').unwrap_or((rest, ""));
-        return (
-            name,
-            rest.strip_prefix(':').and_then(|port| port.parse().ok()),
-        );
+        return (name, rest.strip_prefix(':').and_then(|port| port.parse().ok()));
     }
     match entry.rsplit_once(':') {
         Some((name, port)) if !name.contains(':') => match port.parse() {
@@ -127,19 +120,16 @@ fn in_network(ip: IpAddr, net: IpAddr, bits: u32) -> bool {
 }
 
 fn bare_host(uri: &Uri) -> &str {
-    uri.host()
-        .unwrap_or_default()
-        .trim_start_matches('[')
-        .trim_end_matches(']')
+    uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']')
 }
 
 fn port(uri: &Uri) -> u16 {
-    uri.port_u16()
-        .unwrap_or(if uri.scheme_str() == Some("http") {
-            80
-        } else {
-            443
-        })
+    let default = match uri.scheme_str() {
+        Some("http") => 80,
+        Some("socks5h") => 1080,
+        _ => 443,
+    };
+    uri.port_u16().unwrap_or(default)
 }
 
 /// ureq asks for addresses before every request, also on a kept connection, and starts a thread for
@@ -165,12 +155,7 @@ impl Resolver for LazyResolver {
             return Ok(addresses);
         }
         // A proxy: asked for only when a connection is opened.
-        let port = uri.port_u16().unwrap_or(match uri.scheme_str() {
-            Some("http") => 80,
-            Some("https") => 443,
-            _ => 1080,
-        });
-        fill(&mut addresses, &look_up(bare_host(uri), port)?);
+        fill(&mut addresses, &look_up(uri)?);
         Ok(addresses)
     }
 }
@@ -185,7 +170,7 @@ pub(crate) struct Dial {
 impl Dial {
     fn addresses(&self, uri: &Uri) -> std::result::Result<Vec<SocketAddr>, ureq::Error> {
         let mut last_good = self.last_good.lock().unwrap_or_else(|e| e.into_inner());
-        match look_up(bare_host(uri), port(uri)) {
+        match look_up(uri) {
             Ok(found) => *last_good = found,
             Err(e) if last_good.is_empty() => return Err(e),
             Err(e) => log::debug!("{e}: the last known addresses are tried"),
@@ -232,13 +217,9 @@ impl fmt::Debug for Dial {
     }
 }
 
-fn look_up(host: &str, port: u16) -> std::result::Result<Vec<SocketAddr>, ureq::Error> {
-    let found: Vec<_> = (host, port).to_socket_addrs()?.collect();
-    if found.is_empty() {
-        Err(ureq::Error::HostNotFound)
-    } else {
-        Ok(found)
-    }
+fn look_up(uri: &Uri) -> std::result::Result<Vec<SocketAddr>, ureq::Error> {
+    let found: Vec<_> = (bare_host(uri), port(uri)).to_socket_addrs()?.collect();
+    if found.is_empty() { Err(ureq::Error::HostNotFound) } else { Ok(found) }
 }
 
 /// ureq keeps 16 addresses at most.

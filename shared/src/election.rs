@@ -58,12 +58,7 @@ pub enum Claim {
 impl Candidate {
     /// A candidate that has seen nothing yet.
     pub fn new(identity: String, timing: Timing) -> Self {
-        Self {
-            identity,
-            timing,
-            seen: None,
-            renewed: None,
-        }
+        Self { identity, timing, seen: None, renewed: None }
     }
 
     /// Until when this one leads, if it does: never beyond what it can be sure of.
@@ -87,10 +82,7 @@ impl Candidate {
     /// The renewal of one who leads, from memory: client-go's fast path, without a read.
     fn renewal(&self, wall: SystemTime) -> Option<Value> {
         let (lease, _) = self.seen.as_ref().filter(|_| self.renewed.is_some())?;
-        Some(lease::with_spec(
-            lease,
-            self.spec(Some(&lease["spec"]), wall),
-        ))
+        Some(lease::with_spec(lease, self.spec(Some(&lease["spec"]), wall)))
     }
 
     /// What to do with the Lease as it was just read.
@@ -106,10 +98,9 @@ impl Candidate {
                 ))
             }
             Some(_) if self.holder() != self.identity && self.held(now) => Claim::Wait,
-            Some((lease, _)) => Claim::Replace(lease::with_spec(
-                lease,
-                self.spec(Some(&lease["spec"]), wall),
-            )),
+            Some((lease, _)) => {
+                Claim::Replace(lease::with_spec(lease, self.spec(Some(&lease["spec"]), wall)))
+            }
         }
     }
 
@@ -121,7 +112,7 @@ impl Candidate {
         json!({
             "holderIdentity": self.identity,
             "leaseDurationSeconds": self.timing.lease.as_secs(),
-            "acquireTime": kept.map_or(now.clone(), |old| old["acquireTime"].clone()),
+            "acquireTime": kept.map_or(&now, |old| &old["acquireTime"]),
             "renewTime": now,
             "leaseTransitions": if old.is_some() && kept.is_none() { transitions + 1 } else { transitions },
         })
@@ -129,10 +120,7 @@ impl Candidate {
 
     /// The record of one who lets go, as client-go's release() writes it.
     fn released(&self, wall: SystemTime) -> Option<Value> {
-        let (lease, _) = self
-            .seen
-            .as_ref()
-            .filter(|_| self.holder() == self.identity)?;
+        let (lease, _) = self.seen.as_ref().filter(|_| self.holder() == self.identity)?;
         let now = micro_time(wall);
         let spec = json!({"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": now, "acquireTime": now});
         Some(lease::with_spec(lease, spec))
@@ -148,10 +136,7 @@ impl Candidate {
 
     fn held(&self, now: Instant) -> bool {
         self.seen.as_ref().is_some_and(|(lease, since)| {
-            let seconds = lease["spec"]["leaseDurationSeconds"]
-                .as_u64()
-                .unwrap_or(0)
-                .min(86_400);
+            let seconds = lease["spec"]["leaseDurationSeconds"].as_u64().unwrap_or(0).min(86_400);
             !self.holder().is_empty() && *since + Duration::from_secs(seconds) > now
         })
     }
@@ -174,20 +159,14 @@ pub fn run(
             Err(error) => {
                 log::debug!("{error}");
                 // Doubt ends leadership only when its time is over.
-                let over = candidate
-                    .leads_until()
-                    .is_some_and(|until| until <= Instant::now());
+                let over = candidate.leads_until().is_some_and(|until| until <= Instant::now());
                 candidate.renewed = candidate.renewed.filter(|_| !over);
             }
         }
         on(&candidate);
         let retry = candidate.timing.retry;
         // client-go's JitterFactor of 1.2 for those who wait; a leader keeps its pace.
-        let jitter = if candidate.renewed.is_some() {
-            0.0
-        } else {
-            1.2 * fastrand::f64()
-        };
+        let jitter = if candidate.renewed.is_some() { 0.0 } else { 1.2 * fastrand::f64() };
         stop.wait(retry + retry.mul_f64(jitter));
     }
     if let Some(lease) = candidate.released(SystemTime::now())
@@ -245,9 +224,7 @@ mod tests {
 
     #[test]
     fn acquires_where_there_is_none() {
-        let Claim::Create(lease) = claim(&candidate("a"), Instant::now()) else {
-            panic!()
-        };
+        let Claim::Create(lease) = claim(&candidate("a"), Instant::now()) else { panic!() };
         assert_eq!(lease["spec"]["holderIdentity"], "a");
         assert_eq!(lease["spec"]["leaseTransitions"], 0);
         assert_eq!(lease["spec"]["leaseDurationSeconds"], 15);
@@ -263,9 +240,7 @@ mod tests {
         let mut touched = held_by("b", 3);
         touched["metadata"]["resourceVersion"] = json!("2");
         a.observe(Some(touched), start + Duration::from_secs(14));
-        let Claim::Replace(lease) = claim(&a, start + Duration::from_secs(15)) else {
-            panic!()
-        };
+        let Claim::Replace(lease) = claim(&a, start + Duration::from_secs(15)) else { panic!() };
         assert_eq!(lease["metadata"]["resourceVersion"], "2");
         assert_eq!(lease["spec"]["leaseTransitions"], 4);
         assert_ne!(lease["spec"]["acquireTime"], "then");

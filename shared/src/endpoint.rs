@@ -37,11 +37,8 @@ pub fn serve(host: &str, port: u16, stop: &Stop, report: impl Report) -> Result<
         return Ok(());
     }
     let host = if host.is_empty() { "0.0.0.0" } else { host };
-    let failed = |e| {
-        Error::BadConfig(format!(
-            "metrics address {host}:{port} cannot be served: {e}"
-        ))
-    };
+    let failed =
+        |e| Error::BadConfig(format!("metrics address {host}:{port} cannot be served: {e}"));
     let addresses: Vec<_> = (host, port).to_socket_addrs().map_err(failed)?.collect();
     let listener = TcpListener::bind(&addresses[..]).map_err(failed)?;
     let stop = stop.clone();
@@ -54,11 +51,7 @@ pub fn serve(host: &str, port: u16, stop: &Stop, report: impl Report) -> Result<
             }
         }
     };
-    thread::Builder::new()
-        .name("endpoint".into())
-        .spawn(serve)
-        .map(drop)
-        .map_err(failed)
+    thread::Builder::new().name("endpoint".into()).spawn(serve).map(drop).map_err(failed)
 }
 
 fn answer(mut client: TcpStream, report: &impl Report) {
@@ -70,10 +63,7 @@ fn answer(mut client: TcpStream, report: &impl Report) {
         Err(reason) => (503, format!("{reason}\n")),
     };
     let mut words = line.split(' ');
-    let (method, path) = (
-        words.next().unwrap_or_default(),
-        words.next().unwrap_or_default(),
-    );
+    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let (code, body) = match (method, path.split('?').next().unwrap_or_default()) {
         ("GET" | "HEAD", "/healthz" | "/livez") => verdict(report.healthy()),
         ("GET" | "HEAD", "/readyz") => verdict(report.ready()),
@@ -106,9 +96,8 @@ fn request_line(client: &mut TcpStream) -> Option<String> {
     let mut request = Vec::new();
     let mut chunk = [0; 1024];
     while !request.windows(4).any(|end| end == b"\r\n\r\n") {
-        let left = deadline
-            .checked_duration_since(Instant::now())
-            .filter(|left| !left.is_zero())?;
+        let left =
+            deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?;
         client.set_read_timeout(Some(left)).ok()?;
         let count = client.read(&mut chunk).ok()?;
         request.extend_from_slice(&chunk[..count]);
@@ -139,11 +128,7 @@ mod tests {
     }
 
     fn served() -> u16 {
-        let free = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         serve("127.0.0.1", free, &Stop::default(), Half).unwrap();
         free
     }
@@ -161,10 +146,7 @@ mod tests {
         let port = served();
         assert!(ask(port, "GET /healthz HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200 OK"));
         let ready = ask(port, "GET /readyz?verbose HTTP/1.1\r\nHost: x\r\n\r\n");
-        assert!(
-            ready.starts_with("HTTP/1.1 503") && ready.ends_with("no lease yet\n"),
-            "{ready}"
-        );
+        assert!(ready.starts_with("HTTP/1.1 503") && ready.ends_with("no lease yet\n"), "{ready}");
         assert!(ask(port, "GET /metrics HTTP/1.1\r\n\r\n").ends_with("up 1\n"));
         assert!(ask(port, "HEAD /metrics HTTP/1.1\r\n\r\n").ends_with("\r\n\r\n"));
         assert!(ask(port, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
@@ -184,13 +166,8 @@ mod tests {
     fn a_taken_port_is_a_sentence() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port();
-        let error = serve("127.0.0.1", port, &Stop::default(), Half)
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains(&format!("127.0.0.1:{port} cannot be served")),
-            "{error}"
-        );
+        let error = serve("127.0.0.1", port, &Stop::default(), Half).unwrap_err().to_string();
+        assert!(error.contains(&format!("127.0.0.1:{port} cannot be served")), "{error}");
         serve("127.0.0.1", 0, &Stop::default(), Half).unwrap();
     }
 }

@@ -46,12 +46,7 @@ pub struct Flags {
 
 /// The flags that every program has; `metrics_port` is the program's own default.
 pub fn common(metrics_port: &'static str) -> [Flag; 9] {
-    let flag = |name, kind, default, help| Flag {
-        name,
-        kind,
-        default,
-        help,
-    };
+    let flag = |name, kind, default, help| Flag { name, kind, default, help };
     [
         flag("help", Kind::Bool, "false", "Print this help and exit."),
         flag(
@@ -60,48 +55,23 @@ pub fn common(metrics_port: &'static str) -> [Flag; 9] {
             "",
             "Kubeconfig of the cluster this runs on; without it KUBECONFIG, the pod's service account, then ~/.kube/config.",
         ),
-        flag(
-            "logging-format",
-            Kind::String,
-            "text",
-            "Log lines as text or json.",
-        ),
-        flag(
-            "master",
-            Kind::String,
-            "",
-            "URL of the API server, instead of the kubeconfig's.",
-        ),
+        flag("logging-format", Kind::String, "text", "Log lines as text or json."),
+        flag("master", Kind::String, "", "URL of the API server, instead of the kubeconfig's."),
         flag(
             "metrics-host",
             Kind::String,
             "0.0.0.0",
             "Address to serve /healthz, /readyz and /metrics on.",
         ),
-        flag(
-            "metrics-port",
-            Kind::Int,
-            metrics_port,
-            "Port to serve them on; 0 turns them off.",
-        ),
+        flag("metrics-port", Kind::Int, metrics_port, "Port to serve them on; 0 turns them off."),
         flag(
             "namespace",
             Kind::String,
             "",
             "The program's own namespace; without it POD_NAMESPACE, then the service account's.",
         ),
-        flag(
-            "v",
-            Kind::Int,
-            "0",
-            "Log level: 0 for changes, 2 for each attempt, 4 for all.",
-        ),
-        flag(
-            "version",
-            Kind::Bool,
-            "false",
-            "Print the version and exit.",
-        ),
+        flag("v", Kind::Int, "0", "Log level: 0 for changes, 2 for each attempt, 4 for all."),
+        flag("version", Kind::Bool, "false", "Print the version and exit."),
     ]
 }
 
@@ -114,10 +84,8 @@ pub fn parse(
     table: &[Flag],
     arguments: impl IntoIterator<Item = OsString>,
 ) -> Result<Request, String> {
-    let mut values: BTreeMap<_, _> = table
-        .iter()
-        .map(|flag| (flag.name, flag.default.to_owned()))
-        .collect();
+    let mut values: BTreeMap<_, _> =
+        table.iter().map(|flag| (flag.name, flag.default.to_owned())).collect();
     let mut given = Vec::new();
     let mut parser = Parser::from_args(long_form(table, arguments));
     while let Some(argument) = parser.next().map_err(|e| e.to_string())? {
@@ -130,16 +98,14 @@ pub fn parse(
                 ));
             }
         };
-        let Some(flag) = table
-            .iter()
-            .find(|flag| flag.name == name || flag.name == alias(&name))
+        let Some(flag) = table.iter().find(|flag| flag.name == name || flag.name == alias(&name))
         else {
             return Err(format!("flag provided but not defined: -{name}"));
         };
         let value = match (flag.kind, parser.optional_value()) {
-            (_, Some(value)) => value
-                .into_string()
-                .map_err(|_| format!("the value of -{name} is not UTF-8"))?,
+            (_, Some(value)) => {
+                value.into_string().map_err(|_| format!("the value of -{name} is not UTF-8"))?
+            }
             (Kind::Bool, None) => "true".to_owned(),
             (_, None) => return Err(format!("flag needs an argument: -{name}")),
         };
@@ -172,11 +138,7 @@ pub fn help(program: &str, table: &[Flag]) -> String {
             default => format!(" (default {default})"),
         };
         // Writing into a String cannot fail.
-        let _ = writeln!(
-            text,
-            "  -{}{value}\n    \t{}{default}",
-            flag.name, flag.help
-        );
+        let _ = writeln!(text, "  -{}{value}\n    \t{}{default}", flag.name, flag.help);
     }
     text
 }
@@ -226,9 +188,7 @@ fn long_form(table: &[Flag], arguments: impl IntoIterator<Item = OsString>) -> V
         };
         let mut whole = OsString::from(format!("--{flag}"));
         let takes_value = |kind: Kind| kind != Kind::Bool && !flag.contains('=');
-        if table
-            .iter()
-            .any(|known| known.name == flag && takes_value(known.kind))
+        if table.iter().any(|known| known.name == flag && takes_value(known.kind))
             && let Some(value) = arguments.next()
         {
             whole.push("=");
@@ -250,11 +210,7 @@ fn checked(flag: &Flag, value: String) -> Result<String, String> {
         Kind::Int => value.parse::<i64>().is_ok(),
         Kind::String => true,
     };
-    if fits {
-        Ok(value)
-    } else {
-        Err(format!("invalid value {value:?} for flag -{}", flag.name))
-    }
+    if fits { Ok(value) } else { Err(format!("invalid value {value:?} for flag -{}", flag.name)) }
 }
 
 /// strconv.ParseBool.
@@ -278,30 +234,10 @@ mod tests {
     use super::*;
 
     const TABLE: [Flag; 4] = [
-        Flag {
-            name: "lease-name",
-            kind: Kind::String,
-            default: "",
-            help: "A name.",
-        },
-        Flag {
-            name: "v",
-            kind: Kind::Int,
-            default: "0",
-            help: "A level.",
-        },
-        Flag {
-            name: "leader",
-            kind: Kind::Bool,
-            default: "false",
-            help: "A switch.",
-        },
-        Flag {
-            name: "help",
-            kind: Kind::Bool,
-            default: "false",
-            help: "Help.",
-        },
+        Flag { name: "lease-name", kind: Kind::String, default: "", help: "A name." },
+        Flag { name: "v", kind: Kind::Int, default: "0", help: "A level." },
+        Flag { name: "leader", kind: Kind::Bool, default: "false", help: "A switch." },
+        Flag { name: "help", kind: Kind::Bool, default: "false", help: "Help." },
     ];
 
     fn run(line: &str) -> Result<Flags, String> {
@@ -313,33 +249,19 @@ mod tests {
 
     #[test]
     fn all_forms_of_go_are_read() {
-        for line in [
-            "-lease-name foo",
-            "-lease-name=foo",
-            "--lease-name foo",
-            "--lease-name=foo",
-        ] {
+        for line in ["-lease-name foo", "-lease-name=foo", "--lease-name foo", "--lease-name=foo"] {
             assert_eq!(run(line).unwrap().text("lease-name"), "foo", "{line}");
         }
         assert_eq!(run("-v=2").unwrap().number("v"), 2);
         assert_eq!(run("-v 4").unwrap().number("v"), 4);
         assert_eq!(run("-v -5").unwrap().number("v"), -5);
-        assert_eq!(
-            run("-lease-name -dash").unwrap().text("lease-name"),
-            "-dash"
-        );
-        assert_eq!(
-            run("-lease-name --v=3").unwrap().text("lease-name"),
-            "--v=3"
-        );
+        assert_eq!(run("-lease-name -dash").unwrap().text("lease-name"), "-dash");
+        assert_eq!(run("-lease-name --v=3").unwrap().text("lease-name"), "--v=3");
         assert_eq!(run("-lease-name=").unwrap().some("lease-name"), None);
         assert_eq!(run("-lease-name=a=b").unwrap().text("lease-name"), "a=b");
-        for (line, on) in [
-            ("-leader", true),
-            ("--leader=T", true),
-            ("-leader=0", false),
-            ("", false),
-        ] {
+        for (line, on) in
+            [("-leader", true), ("--leader=T", true), ("-leader=0", false), ("", false)]
+        {
             assert_eq!(run(line).unwrap().switch("leader"), on, "{line}");
         }
     }
@@ -358,19 +280,12 @@ mod tests {
             ("-lv", "flag provided but not defined: -lv"),
             ("-lease-name", "flag needs an argument: -lease-name"),
             ("-v two", "invalid value \"two\" for flag -v"),
-            (
-                "-v 99999999999999999999",
-                "invalid value \"99999999999999999999\" for flag -v",
-            ),
+            ("-v 99999999999999999999", "invalid value \"99999999999999999999\" for flag -v"),
             ("-leader=maybe", "invalid value \"maybe\" for flag -leader"),
         ] {
             assert_eq!(run(line).unwrap_err(), sentence, "{line}");
         }
-        assert!(
-            run("-leader true")
-                .unwrap_err()
-                .contains("belongs to no flag")
-        );
+        assert!(run("-leader true").unwrap_err().contains("belongs to no flag"));
         assert!(run("-- stray").unwrap_err().contains("belongs to no flag"));
     }
 

@@ -1,1 +1,228 @@
+//! kubeconfig: where to look, how several files become one, and which entries count.
+//! The yardstick is client-go v0.34.3, `tools/clientcmd`; what differs on purpose says so.
 
+mod document;
+mod incluster;
+mod user;
+
+use std::{
+    collections::BTreeMap,
+    env::split_paths,
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+use rustls::{
+    RootCertStore,
+    pki_types::{CertificateDer, pem::PemObject},
+};
+use ureq::http::Uri;
+
+use self::document::{Document, Entry};
+pub use self::incluster::in_cluster;
+use crate::{
+    access::{Access, Auth, Trust},
+    error::{Error, Result},
+};
+
+/// What the process finds around it; tests bring their own.
+pub struct Env<'a> {
+    /// Looks up one environment variable.
+    pub variable: &'a dyn Fn(&str) -> Option<OsString>,
+    /// The directory with `token`, `ca.crt` and `namespace` of the pod's service account.
+    pub service_account: &'a Path,
+}
+
+impl Env<'static> {
+    /// The real surroundings.
+    pub fn process() -> Self {
+        Self {
+            variable: &|name| std::env::var_os(name),
+            service_account: Path::new("/var/run/secrets/kubernetes.io/serviceaccount"),
+        }
+    }
+}
+
+impl Env<'_> {
+    /// A variable that is set and not empty.
+    fn get(&self, name: &str) -> Option<OsString> {
+        (self.variable)(name).filter(|value| !value.is_empty())
+    }
+}
+
+/// Looks where controller-runtime looks: `-kubeconfig`, the files of `KUBECONFIG`, the pod's service
+/// account, `$HOME/.kube/config`. `master` replaces the server of a file, never that of the pod.
+///
+/// # Errors
+/// `BadConfig` if what was found cannot be used, or if nothing was found.
+pub fn load(flag: Option<&Path>, master: Option<&str>, env: &Env<'_>) -> Result<Access> {
+    let master = master.filter(|url| !url.is_empty());
+    if let Some(path) = flag.filter(|path| !path.as_os_str().is_empty()) {
+        return only(existing(path)?, master);
+    }
+    let listed = env.get("KUBECONFIG");
+    if listed.is_none()
+        && let Ok(access) = in_cluster(env)
+    {
+        return Ok(access);
+    }
+    let paths: Vec<PathBuf> = match (listed, env.get("HOME")) {
+        (Some(list), _) => split_paths(&list).collect(),
+        (None, Some(home)) => vec![Path::new(&home).join(".kube/config")],
+        (None, None) => Vec::new(),
+    };
+    let documents = paths.iter().filter(|path| !path.as_os_str().is_empty());
+    let documents = documents.filter_map(|path| Document::read(path).transpose());
+    match resolve(&documents.collect::<Result<Vec<_>>>()?, master)? {
+        Some(access) => Ok(access),
+        // client-go too tries the pod when files hold nothing (merged_client_builder.go:114-126).
+        None => in_cluster(env).map_err(|why| {
+            Error::BadConfig(format!("no configuration: none in kubeconfig {paths:?}; {why}"))
+        }),
+    }
+}
+
+/// Reads exactly this file. Without configuration in it there is no second place to look, unlike
+/// client-go: a client of the hub must not end up at its own cluster.
+///
+/// # Errors
+/// `BadConfig` if the file or one that it names is missing or cannot be used.
+pub fn from_file(path: &Path) -> Result<Access> {
+    only(existing(path)?, None)
+}
+
+/// Reads the key `kubeconfig` of the Secret `name`. A file that it names is the key of the same file
+/// name: OCM writes `tls.crt`, and copies a CA path as it stood elsewhere. The disk is not touched.
+///
+/// # Errors
+/// `BadConfig` if a key is missing or cannot be used.
+pub fn from_secret(name: &str, data: &BTreeMap<String, Vec<u8>>) -> Result<Access> {
+    only(Document::of_secret(name, data)?, None)
+}
+
+/// The namespace that the program itself runs in: `flag`, else POD_NAMESPACE, else that of the service
+/// account.
+pub fn own_namespace(flag: Option<&str>, env: &Env<'_>) -> Option<String> {
+    flag.map(str::to_owned).or_else(|| incluster::namespace(env))
+}
+
+fn existing(path: &Path) -> Result<Document<'static>> {
+    let missing = || Error::BadConfig(format!("kubeconfig {} does not exist", path.display()));
+    Document::read(path)?.ok_or_else(missing)
+}
+
+fn only(document: Document<'_>, master: Option<&str>) -> Result<Access> {
+    let nothing = document.fail("has no configuration: no current-context with a cluster");
+    resolve(&[document], master)?.ok_or(nothing)
+}
+
+/// Looks only at what the current context uses. `None`: there is no cluster to talk to, which
+/// client-go tells apart from a wrong one (client_config.go:459-478).
+fn resolve(documents: &[Document<'_>], master: Option<&str>) -> Result<Option<Access>> {
+    let context = current_context(documents)?;
+    let cluster = find(documents, "cluster", context.text("cluster")?.unwrap_or_default());
+    // A user that is not there is nobody, not an error (client_config.go:510-519).
+    let user = find(documents, "user", context.text("user")?.unwrap_or_default());
+    let (cluster, user) = match (cluster, master) {
+        (None, None) => return Ok(None),
+        (cluster, _) => (cluster.unwrap_or_default(), user.unwrap_or_default()),
+    };
+    let mut access = Access {
+        server: server(&cluster, master)?,
+        trust: Trust::System,
+        server_name: None,
+        identity: None,
+        auth: Auth::None,
+        impersonate: user::impersonation(&user)?,
+        proxy: proxy(&cluster)?,
+        namespace: context.text("namespace")?.map(str::to_owned),
+    };
+    // Without TLS neither the CA nor the credentials are used (client_config.go:220-241).
+    if access.server.starts_with("https:") {
+        access.trust = trust(&cluster)?;
+        (access.auth, access.identity) = user::credentials(&user)?;
+        // The name belongs to the server that `master` replaces (client_config.go:584-590).
+        let name = cluster.text("tls-server-name")?.filter(|_| master.is_none());
+        access.server_name = name.map(str::to_owned);
+    }
+    Ok(Some(access))
+}
+
+/// The first `current-context` counts, and its context has to exist.
+fn current_context<'a>(documents: &'a [Document<'a>]) -> Result<Entry<'a>> {
+    match documents.iter().find(|document| !document.current_context.is_empty()) {
+        Some(document) => {
+            let name = &document.current_context;
+            let missing =
+                || document.fail(&format!("has no context {name:?}, which is its current one"));
+            find(documents, "context", name).ok_or_else(missing)
+        }
+        None => Ok(Entry::default()),
+    }
+}
+
+/// The first file that defines a name defines all of it (loader.go:193-196).
+fn find<'a>(documents: &'a [Document<'a>], kind: &'static str, name: &str) -> Option<Entry<'a>> {
+    documents.iter().find_map(|document| document.entry(kind, name))
+}
+
+fn server(cluster: &Entry<'_>, master: Option<&str>) -> Result<String> {
+    // The URL itself may hold a password.
+    const BAD: &str = "is not an http or https URL of a host, without a user name";
+    match (master, cluster.text("server")?) {
+        (Some(url), _) => server_url(url).ok_or_else(|| Error::BadConfig(format!("-master {BAD}"))),
+        (None, Some(url)) => {
+            server_url(url).ok_or_else(|| cluster.fail(&format!("has a server that {BAD}")))
+        }
+        (None, None) => Err(cluster.fail("has no server")),
+    }
+}
+
+/// The URL without query, fragment and slash at the end. Without a scheme it is `http` even beside a
+/// CA: client-go decides before it looks at the CA (client_config.go:220, rest/config.go:591).
+fn server_url(text: &str) -> Option<String> {
+    let full = text.contains("://");
+    let uri: Uri = if full { text.parse() } else { format!("http://{text}").parse() }.ok()?;
+    let scheme = uri.scheme_str()?.to_ascii_lowercase();
+    let host = uri.host().filter(|host| !host.is_empty())?;
+    let authority = uri.authority()?.as_str().trim_end_matches(':');
+    let path = uri.path().trim_end_matches('/');
+    // Behind a user name there is no host to strip; a port that is no number is no `port_u16`.
+    let port = authority.strip_prefix(host)?;
+    let sound = (port.is_empty() || uri.port_u16().is_some()) && (full || path.is_empty());
+    (sound && matches!(&*scheme, "http" | "https")).then(|| format!("{scheme}://{authority}{path}"))
+}
+
+fn proxy(cluster: &Entry<'_>) -> Result<Option<String>> {
+    let Some(url) = cluster.text("proxy-url")? else {
+        return Ok(None);
+    };
+    let uri = url.parse().ok().filter(|uri: &Uri| uri.host().is_some());
+    let scheme = uri.and_then(|uri| uri.scheme_str().map(str::to_ascii_lowercase));
+    match scheme.as_deref() {
+        Some(scheme @ ("http" | "https" | "socks5")) => {
+            Ok(Some(format!("{scheme}{}", &url[scheme.len()..])))
+        }
+        _ => Err(cluster.fail("has a proxy-url that is not an http, https or socks5 URL")),
+    }
+}
+
+fn trust(cluster: &Entry<'_>) -> Result<Trust> {
+    let insecure = cluster.flag("insecure-skip-tls-verify")?;
+    match cluster.content("certificate-authority")? {
+        Some(_) if insecure => {
+            Err(cluster.fail("has both insecure-skip-tls-verify and a certificate-authority"))
+        }
+        Some(pem) => bundle(pem)
+            .ok_or_else(|| cluster.fail("has a certificate-authority that holds no certificate")),
+        None if insecure => Ok(Trust::Anything),
+        None => Ok(Trust::System),
+    }
+}
+
+/// As in Go, one good certificate is enough.
+fn bundle(pem: Vec<u8>) -> Option<Trust> {
+    let certificates = CertificateDer::pem_slice_iter(&pem).filter_map(|item| item.ok());
+    let (good, _) = RootCertStore::empty().add_parsable_certificates(certificates);
+    (good > 0).then_some(Trust::Bundle(pem))
+}

@@ -27,9 +27,7 @@ pub fn heartbeat(duration: Duration, now: SystemTime) -> Value {
 /// `renewTime` moves forward also when the clock steps back a little; a clock that was set back by
 /// more than `duration` is believed.
 pub fn renewed(lease: &Value, duration: Duration, now: SystemTime) -> Value {
-    let previous = lease["spec"]["renewTime"]
-        .as_str()
-        .and_then(parse_micro_time);
+    let previous = lease["spec"]["renewTime"].as_str().and_then(parse_micro_time);
     let time = match previous {
         Some(previous) if previous >= now && previous < now + duration => {
             previous + Duration::from_micros(1)
@@ -107,10 +105,7 @@ mod tests {
     fn f15_a_lease_without_a_spec_gets_one() {
         for spec in [json!(null), json!("x"), json!([])] {
             let lease = json!({"metadata": {"name": "x"}, "spec": spec});
-            assert_eq!(
-                renewed(&lease, MINUTE, at(0))["spec"]["leaseDurationSeconds"],
-                60
-            );
+            assert_eq!(renewed(&lease, MINUTE, at(0))["spec"]["leaseDurationSeconds"], 60);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! kubeconfig and the Kubernetes REST client that the four sidecars share.
 
 pub mod access;
+pub mod certificate;
 pub mod client;
 mod dial;
 pub mod election;
@@ -12,7 +13,9 @@ pub mod lease;
 mod link;
 pub mod logging;
 pub mod pace;
+pub mod program;
 pub mod resource;
+pub mod secret;
 mod status;
 pub mod stop;
 pub mod time;

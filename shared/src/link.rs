@@ -35,9 +35,7 @@ impl Link {
         if server.host().is_none_or(str::is_empty) {
             return Err(bad_server(&access));
         }
-        let proxy = dial::proxy(access.proxy.as_deref(), &server, &|name| {
-            env::var(name).ok()
-        })?;
+        let proxy = dial::proxy(access.proxy.as_deref(), &server, &|name| env::var(name).ok())?;
         let tls = TlsConnector::new(&access, proxy.is_some())?;
         let connector =
             ().chain(SocksConnector::default())
@@ -59,20 +57,9 @@ impl Link {
             .timeout_connect(Some(CONNECT_TIMEOUT.min(timeout)))
             .timeout_global(Some(timeout))
             .build();
-        let agent = Agent::with_parts(
-            config,
-            connector,
-            LazyResolver {
-                server: server.clone(),
-            },
-        );
+        let agent = Agent::with_parts(config, connector, LazyResolver { server: server.clone() });
         let headers = headers(&access)?;
-        Ok(Self {
-            access,
-            server,
-            agent,
-            headers,
-        })
+        Ok(Self { access, server, agent, headers })
     }
 
     pub(crate) fn access(&self) -> &Access {
@@ -84,10 +71,7 @@ impl Link {
     }
 
     pub(crate) fn host(&self) -> String {
-        self.server
-            .authority()
-            .map(ToString::to_string)
-            .unwrap_or_default()
+        self.server.authority().map(ToString::to_string).unwrap_or_default()
     }
 
     /// Whether `other` differs in nothing but headers, so that connections may be kept.
@@ -127,11 +111,7 @@ impl Link {
         if let Some((content_type, _)) = &call.body {
             request = request.header(header::CONTENT_TYPE, *content_type);
         }
-        let body = call
-            .body
-            .as_ref()
-            .map(|(_, body)| body.clone())
-            .unwrap_or_default();
+        let body = call.body.as_ref().map(|(_, body)| body.clone()).unwrap_or_default();
         request
             .body(body)
             .map_err(|_| Error::BadConfig(format!("{} has no valid path", call.target)))
@@ -142,11 +122,10 @@ fn headers(access: &Access) -> Result<Vec<(HeaderName, HeaderValue)>> {
     let mut headers = Vec::new();
     let authorization = match &access.auth {
         Auth::None => None,
-        Auth::Token(token) | Auth::TokenFile(_, token) => Some(format!("Bearer {token}")),
-        Auth::Basic(user, password) => Some(format!(
-            "Basic {}",
-            BASE64_STANDARD.encode(format!("{user}:{password}"))
-        )),
+        Auth::Token(token) => Some(format!("Bearer {token}")),
+        Auth::Basic(user, password) => {
+            Some(format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}"))))
+        }
     };
     if let Some(authorization) = authorization {
         let mut value = HeaderValue::from_str(&authorization).map_err(|_| {
@@ -165,10 +144,7 @@ fn headers(access: &Access) -> Result<Vec<(HeaderName, HeaderValue)>> {
 
 fn user_agent() -> String {
     let program = env::current_exe().ok();
-    let name = program
-        .as_deref()
-        .and_then(|path| path.file_name())
-        .and_then(|name| name.to_str());
+    let name = program.as_deref().and_then(|path| path.file_name()).and_then(|name| name.to_str());
     format!(
         "{}/{} (linux/{})",
         name.unwrap_or("sidecar"),
@@ -178,8 +154,5 @@ fn user_agent() -> String {
 }
 
 fn bad_server(access: &Access) -> Error {
-    Error::BadConfig(format!(
-        "server {:?} is not a URL with a host",
-        access.server
-    ))
+    Error::BadConfig(format!("server {:?} is not a URL with a host", access.server))
 }

@@ -34,9 +34,7 @@ pub fn start(program: &'static str, flags: &Flags) -> Result<Log, String> {
         _ => LevelFilter::Trace,
     };
     let (sender, entries) = sync_channel(QUEUE);
-    let writer = thread::Builder::new()
-        .name("log".into())
-        .spawn(move || write_out(&entries));
+    let writer = thread::Builder::new().name("log".into()).spawn(move || write_out(&entries));
     writer.map_err(|e| format!("no thread for the log: {e}"))?;
     let log = Log(sender.clone());
     Builder::new()
@@ -47,11 +45,7 @@ pub fn start(program: &'static str, flags: &Flags) -> Result<Log, String> {
         .format(move |out, record| format(out, SystemTime::now(), record))
         .target(Target::Pipe(Box::new(Lines(sender))))
         .init();
-    log::info!(
-        "{program} {} starts: {}",
-        env!("CARGO_PKG_VERSION"),
-        flags.given()
-    );
+    log::info!("{program} {} starts: {}", env!("CARGO_PKG_VERSION"), flags.given());
     Ok(log)
 }
 
@@ -119,9 +113,7 @@ fn klog(out: &mut dyn Write, now: SystemTime, record: &Record<'_>) -> io::Result
 
 /// The fields of Kubernetes' own JSON logs (component-base `logs/json`): `ts` is in milliseconds.
 fn json_line(out: &mut dyn Write, now: SystemTime, record: &Record<'_>) -> io::Result<()> {
-    let since = now
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
+    let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let line = json!({
         "ts": since.as_micros() as f64 / 1000.0,
         "level": record.level().as_str().to_ascii_lowercase(),
@@ -147,16 +139,8 @@ mod tests {
         let mut out = Vec::new();
         let now = SystemTime::UNIX_EPOCH + Duration::from_micros(1_000_000_000_123_456);
         let mut record = Record::builder();
-        let record = record
-            .level(Level::Warn)
-            .file(Some("src/run.rs"))
-            .line(Some(42));
-        format(
-            &mut out,
-            now,
-            &record.args(format_args!("gone \"x\"")).build(),
-        )
-        .unwrap();
+        let record = record.level(Level::Warn).file(Some("src/run.rs")).line(Some(42));
+        format(&mut out, now, &record.args(format_args!("gone \"x\"")).build()).unwrap();
         String::from_utf8(out).unwrap()
     }
 

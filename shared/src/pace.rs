@@ -1,38 +1,59 @@
-//! When to try again: full jitter, so that a fleet that failed together does not return together.
+//! When to try again after a failure, and whether it is worth a line in the log.
 
-use std::time::Duration;
+use std::{
+    mem::{Discriminant, discriminant},
+    time::{Duration, Instant},
+};
+
+use crate::error::Error;
 
 /// The wait after the first failure is drawn from up to this, then doubled.
 const FIRST: Duration = Duration::from_secs(1);
+/// A failure that lasts is told again after this.
+const REMIND: Duration = Duration::from_secs(600);
 
-/// Counts failures in a row and says how long to wait after each.
-#[derive(Clone, Debug)]
+/// Counts failures in a row.
+#[derive(Debug)]
 pub struct Backoff {
     cap: Duration,
     failures: u32,
+    told: Option<(Discriminant<Error>, Instant)>,
+}
+
+/// What to do about a failure.
+#[derive(Debug, PartialEq)]
+pub struct Retry {
+    /// Wait this long.
+    pub wait: Duration,
+    /// The first of its kind, or a reminder: say it aloud.
+    pub tell: bool,
 }
 
 impl Backoff {
     /// Waits are never longer than `cap`, but for a server's own Retry-After.
     pub const fn new(cap: Duration) -> Self {
-        Self { cap, failures: 0 }
+        Self { cap, failures: 0, told: None }
     }
 
-    /// Counts a failure and draws the wait: full jitter, from nothing to 1 s, 2 s, 4 s … `cap`
-    /// (<https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/>), on top of
-    /// `retry_after` where the server named one.
-    ///
-    /// `random` is uniform in [0, 1).
-    pub fn failed(&mut self, retry_after: Option<Duration>, random: f64) -> Duration {
-        let ceiling = FIRST
-            .saturating_mul(1 << self.failures.min(16))
-            .min(self.cap);
+    /// Counts a failure and draws the wait: full jitter, from nothing to 1 s, 2 s, 4 s … `cap`, so
+    /// that a fleet that failed together does not return together
+    /// (<https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/>); on top of the
+    /// server's Retry-After where it named one. `random` is uniform in [0, 1).
+    pub fn failed(&mut self, error: &Error, now: Instant, random: f64) -> Retry {
+        let ceiling = FIRST.saturating_mul(1 << self.failures.min(16)).min(self.cap);
         self.failures = self.failures.saturating_add(1);
-        retry_after.unwrap_or_default() + ceiling.mul_f64(random)
+        let kind = discriminant(error);
+        let told = self.told.is_some_and(|(told, at)| told == kind && now < at + REMIND);
+        if !told {
+            self.told = Some((kind, now));
+        }
+        let wait = error.retry_after().unwrap_or_default() + ceiling.mul_f64(random);
+        Retry { wait, tell: !told }
     }
 
     /// Back to normal; returns how many failures there were.
     pub fn succeeded(&mut self) -> u32 {
+        self.told = None;
         std::mem::take(&mut self.failures)
     }
 
@@ -46,32 +67,51 @@ impl Backoff {
 mod tests {
     use super::*;
 
-    #[test]
-    fn f1_waits_are_drawn_from_a_doubling_capped_range() {
-        let mut backoff = Backoff::new(Duration::from_secs(60));
-        let ceilings: Vec<u64> = (0..8)
-            .map(|_| backoff.failed(None, 1.0).as_secs())
-            .collect();
-        assert_eq!(ceilings, [1, 2, 4, 8, 16, 32, 60, 60]);
-        assert_eq!(backoff.failed(None, 0.0), Duration::ZERO);
-        assert_eq!(backoff.succeeded(), 9);
-        assert_eq!(backoff.failed(None, 1.0), Duration::from_secs(1));
+    fn unreachable() -> Error {
+        Error::Unreachable("gone".into())
+    }
+
+    fn wait(backoff: &mut Backoff, error: &Error, random: f64) -> Duration {
+        backoff.failed(error, Instant::now(), random).wait
     }
 
     #[test]
-    fn retry_after_is_a_floor() {
+    fn f1_waits_are_drawn_from_a_doubling_capped_range() {
         let mut backoff = Backoff::new(Duration::from_secs(60));
-        let seven = Some(Duration::from_secs(7));
-        assert_eq!(backoff.failed(seven, 0.0), Duration::from_secs(7));
-        assert!(backoff.failed(seven, 0.5) <= Duration::from_secs(9));
+        let ceilings: Vec<u64> =
+            (0..8).map(|_| wait(&mut backoff, &unreachable(), 1.0).as_secs()).collect();
+        assert_eq!(ceilings, [1, 2, 4, 8, 16, 32, 60, 60]);
+        assert_eq!(wait(&mut backoff, &unreachable(), 0.0), Duration::ZERO);
+        assert_eq!(backoff.succeeded(), 9);
+        assert_eq!(wait(&mut backoff, &unreachable(), 1.0), Duration::from_secs(1));
+    }
+
+    #[test]
+    fn f13_retry_after_is_a_floor() {
+        let mut backoff = Backoff::new(Duration::from_secs(60));
+        let retry_after = Some(Duration::from_secs(7));
+        let error = Error::Unavailable { message: "busy".into(), retry_after };
+        assert_eq!(wait(&mut backoff, &error, 0.0), Duration::from_secs(7));
+        assert!(wait(&mut backoff, &error, 0.5) <= Duration::from_secs(9));
+    }
+
+    #[test]
+    fn f11_a_lasting_failure_is_told_once_in_ten_minutes() {
+        let mut backoff = Backoff::new(Duration::from_secs(60));
+        let start = Instant::now();
+        let mut tell = |error: &Error, seconds| {
+            backoff.failed(error, start + Duration::from_secs(seconds), 0.5).tell
+        };
+        let refused = Error::Unauthorized("no".into());
+        assert!(tell(&refused, 0));
+        assert!(!tell(&refused, 1) && !tell(&refused, 599));
+        assert!(tell(&refused, 600) && !tell(&refused, 601));
+        assert!(tell(&unreachable(), 602), "another kind of failure is news");
     }
 
     #[test]
     fn counting_never_overflows() {
-        let mut backoff = Backoff {
-            cap: Duration::from_secs(60),
-            failures: u32::MAX,
-        };
-        assert_eq!(backoff.failed(None, 1.0), Duration::from_secs(60));
+        let mut backoff = Backoff { failures: u32::MAX, ..Backoff::new(Duration::from_secs(60)) };
+        assert_eq!(wait(&mut backoff, &unreachable(), 1.0), Duration::from_secs(60));
     }
 }

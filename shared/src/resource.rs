@@ -42,22 +42,12 @@ impl Resource {
 
     /// One object in a namespace.
     pub fn object<'a>(&'a self, namespace: &'a str, name: &'a str) -> Target<'a> {
-        Target {
-            resource: self,
-            namespace: Some(namespace),
-            name: Some(name),
-            subresource: None,
-        }
+        Target { resource: self, namespace: Some(namespace), name: Some(name), subresource: None }
     }
 
     /// All objects in a namespace.
     pub fn collection<'a>(&'a self, namespace: &'a str) -> Target<'a> {
-        Target {
-            resource: self,
-            namespace: Some(namespace),
-            name: None,
-            subresource: None,
-        }
+        Target { resource: self, namespace: Some(namespace), name: None, subresource: None }
     }
 }
 
@@ -78,11 +68,7 @@ impl<'a> Target<'a> {
     /// The path on the server, without its prefix.
     pub fn path(&self) -> String {
         let resource = self.resource;
-        let root = if resource.group.is_empty() {
-            "/api/"
-        } else {
-            "/apis/"
-        };
+        let root = if resource.group.is_empty() { "/api/" } else { "/apis/" };
         let mut path = format!("{root}{}", resource.api_version());
         if let Some(namespace) = self.namespace {
             path += "/namespaces/";
@@ -99,11 +85,7 @@ impl<'a> Target<'a> {
 
     /// The collection that this object is in.
     pub fn siblings(&self) -> Self {
-        Self {
-            name: None,
-            subresource: None,
-            ..*self
-        }
+        Self { name: None, subresource: None, ..*self }
     }
 }
 
@@ -142,23 +124,11 @@ mod tests {
 
     #[test]
     fn paths_are_the_servers() {
-        assert_eq!(
-            SECRETS.object("ns", "x").path(),
-            "/api/v1/namespaces/ns/secrets/x"
-        );
+        assert_eq!(SECRETS.object("ns", "x").path(), "/api/v1/namespaces/ns/secrets/x");
         let lease = LEASES.object("ns", "x");
-        assert_eq!(
-            lease.path(),
-            "/apis/coordination.k8s.io/v1/namespaces/ns/leases/x"
-        );
-        assert_eq!(
-            lease.siblings().path(),
-            "/apis/coordination.k8s.io/v1/namespaces/ns/leases"
-        );
-        let status = Target {
-            subresource: Some("status"),
-            ..PODS.object("ns", "x")
-        };
+        assert_eq!(lease.path(), "/apis/coordination.k8s.io/v1/namespaces/ns/leases/x");
+        assert_eq!(lease.siblings().path(), "/apis/coordination.k8s.io/v1/namespaces/ns/leases");
+        let status = Target { subresource: Some("status"), ..PODS.object("ns", "x") };
         assert_eq!(status.path(), "/api/v1/namespaces/ns/pods/x/status");
         assert_eq!(status.to_string(), "pods ns/x (status)");
     }
@@ -168,18 +138,9 @@ mod tests {
         for good in ["a", "my-addon", "a.b-c.d", "0"] {
             assert!(valid_name(good), "{good}");
         }
-        for bad in [
-            "",
-            "../secrets",
-            "a/b",
-            "A",
-            "-a",
-            "a-",
-            "a..b",
-            "a?b",
-            "a b",
-            &"a".repeat(254),
-        ] {
+        for bad in
+            ["", "../secrets", "a/b", "A", "-a", "a-", "a..b", "a?b", "a b", &"a".repeat(254)]
+        {
             assert!(!valid_name(bad), "{bad}");
         }
     }

@@ -20,11 +20,7 @@ pub(crate) fn error(
     body: &[u8],
 ) -> Error {
     let status: Value = serde_json::from_slice(body).unwrap_or_default();
-    let status = if status["kind"] == "Status" {
-        status
-    } else {
-        Value::Null
-    };
+    let status = if status["kind"] == "Status" { status } else { Value::Null };
     let details = &status["details"];
     let has_cause = |reason: &str| {
         let causes = details["causes"].as_array();
@@ -47,10 +43,7 @@ pub(crate) fn error(
             let header = retry_after.and_then(|value| value.trim().parse().ok());
             let seconds = header.or_else(|| details["retryAfterSeconds"].as_u64());
             let retry_after = seconds.map(|s| Duration::from_secs(s).min(LONGEST_RETRY_AFTER));
-            Error::Unavailable {
-                message,
-                retry_after,
-            }
+            Error::Unavailable { message, retry_after }
         }
         _ => Error::Invalid(message),
     }
@@ -58,10 +51,7 @@ pub(crate) fn error(
 
 /// An `ERROR` event of a watch carries a Status instead of an object.
 pub(crate) fn watch_error(what: &str, target: &Target<'_>, status: &Value) -> Error {
-    let code = status["code"]
-        .as_u64()
-        .and_then(|code| u16::try_from(code).ok())
-        .unwrap_or(500);
+    let code = status["code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
     let body = serde_json::to_vec(status).unwrap_or_default();
     error(what, target, code, None, &body)
 }
@@ -83,10 +73,7 @@ fn sentence(what: &str, code: u16, status: &Value) -> String {
 
 /// One line of bounded length, whatever the server wrote.
 pub(crate) fn printable(text: &str) -> String {
-    text.chars()
-        .take(500)
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect()
+    text.chars().take(500).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -98,13 +85,7 @@ mod tests {
 
     fn classify(code: u16, header: Option<&str>, status: Value) -> Error {
         let target = LEASES.object("ns", "x");
-        error(
-            "update leases ns/x on the hub",
-            &target,
-            code,
-            header,
-            status.to_string().as_bytes(),
-        )
+        error("update leases ns/x on the hub", &target, code, header, status.to_string().as_bytes())
     }
 
     fn status(reason: &str, details: Value) -> Value {
@@ -115,53 +96,27 @@ mod tests {
     fn a_404_is_about_the_object_only_if_it_names_it() {
         let object = json!({"name": "x", "kind": "leases"});
         let namespace = json!({"name": "x", "kind": "namespaces"});
-        assert!(matches!(
-            classify(404, None, status("NotFound", object)),
-            Error::NotFound(_)
-        ));
-        assert!(matches!(
-            classify(404, None, status("NotFound", namespace)),
-            Error::NotServed(_)
-        ));
-        assert!(matches!(
-            classify(404, None, status("NotFound", json!({}))),
-            Error::NotServed(_)
-        ));
-        assert!(matches!(
-            classify(404, None, Value::Null),
-            Error::NotServed(_)
-        ));
+        assert!(matches!(classify(404, None, status("NotFound", object)), Error::NotFound(_)));
+        assert!(matches!(classify(404, None, status("NotFound", namespace)), Error::NotServed(_)));
+        assert!(matches!(classify(404, None, status("NotFound", json!({}))), Error::NotServed(_)));
+        assert!(matches!(classify(404, None, Value::Null), Error::NotServed(_)));
     }
 
     #[test]
     fn codes_become_what_the_caller_does() {
         let none = || status("", json!({}));
-        assert!(matches!(
-            classify(401, None, none()),
-            Error::Unauthorized(_)
-        ));
+        assert!(matches!(classify(401, None, none()), Error::Unauthorized(_)));
         assert!(matches!(classify(403, None, none()), Error::Forbidden(_)));
         assert!(matches!(classify(409, None, none()), Error::Conflict(_)));
         let exists = status("AlreadyExists", json!({}));
-        assert!(matches!(
-            classify(409, None, exists),
-            Error::AlreadyExists(_)
-        ));
+        assert!(matches!(classify(409, None, exists), Error::AlreadyExists(_)));
         assert!(matches!(classify(410, None, none()), Error::Gone(_)));
         assert!(matches!(classify(422, None, none()), Error::Invalid(_)));
         assert!(matches!(classify(307, None, none()), Error::BadPeer(_)));
-        let terminating = status(
-            "Forbidden",
-            json!({"causes": [{"reason": "NamespaceTerminating"}]}),
-        );
-        assert!(matches!(
-            classify(403, None, terminating),
-            Error::NamespaceTerminating(_)
-        ));
-        let future = status(
-            "Timeout",
-            json!({"causes": [{"reason": "ResourceVersionTooLarge"}]}),
-        );
+        let terminating =
+            status("Forbidden", json!({"causes": [{"reason": "NamespaceTerminating"}]}));
+        assert!(matches!(classify(403, None, terminating), Error::NamespaceTerminating(_)));
+        let future = status("Timeout", json!({"causes": [{"reason": "ResourceVersionTooLarge"}]}));
         assert!(matches!(classify(504, None, future), Error::Gone(_)));
     }
 
@@ -169,18 +124,9 @@ mod tests {
     fn retry_after_comes_from_the_header_or_the_status_and_is_bounded() {
         let after = |header, details| classify(429, header, status("", details)).retry_after();
         assert_eq!(after(Some("7"), json!({})), Some(Duration::from_secs(7)));
-        assert_eq!(
-            after(None, json!({"retryAfterSeconds": 3})),
-            Some(Duration::from_secs(3))
-        );
-        assert_eq!(
-            after(Some("Wed, 21 Oct 2026 07:28:00 GMT"), json!({})),
-            None
-        );
-        assert_eq!(
-            after(Some("99999999"), json!({})),
-            Some(LONGEST_RETRY_AFTER)
-        );
+        assert_eq!(after(None, json!({"retryAfterSeconds": 3})), Some(Duration::from_secs(3)));
+        assert_eq!(after(Some("Wed, 21 Oct 2026 07:28:00 GMT"), json!({})), None);
+        assert_eq!(after(Some("99999999"), json!({})), Some(LONGEST_RETRY_AFTER));
         assert_eq!(after(Some("-1"), json!({"retryAfterSeconds": -1})), None);
     }
 
@@ -188,17 +134,8 @@ mod tests {
     fn the_sentence_is_one_bounded_line() {
         let long = json!({"kind": "Status", "message": "a\n\u{1b}[31m".repeat(1000)});
         let text = classify(500, None, long).to_string();
-        assert!(
-            text.len() < 600 && !text.contains(|c: char| c.is_control()),
-            "{text}"
-        );
-        let html = error(
-            "x",
-            &LEASES.object("ns", "x"),
-            502,
-            None,
-            b"<html>bad gateway</html>",
-        );
+        assert!(text.len() < 600 && !text.contains(|c: char| c.is_control()), "{text}");
+        let html = error("x", &LEASES.object("ns", "x"), 502, None, b"<html>bad gateway</html>");
         assert_eq!(html.to_string(), "x: 502 without a Kubernetes Status");
     }
 }

@@ -21,9 +21,7 @@ pub(crate) fn skew(date: &str, now: SystemTime) -> Option<i64> {
 }
 
 fn seconds(time: SystemTime) -> i64 {
-    let since = time
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or(Duration::ZERO);
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
@@ -44,10 +42,7 @@ mod tests {
             assert_eq!(text.len(), "2026-11-21T12:00:00.000000Z".len(), "{text}");
             assert_eq!(parse_micro_time(&text), Some(time), "{text}");
         }
-        assert_eq!(
-            micro_time(SystemTime::UNIX_EPOCH),
-            "1970-01-01T00:00:00.000000Z"
-        );
+        assert_eq!(micro_time(SystemTime::UNIX_EPOCH), "1970-01-01T00:00:00.000000Z");
         assert_eq!(parse_micro_time("tomorrow"), None);
     }
 

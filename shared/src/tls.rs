@@ -15,6 +15,7 @@ use rustls::{
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     crypto::{CryptoProvider, ring::default_provider},
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
+    sign::{CertifiedKey, SingleCertAndKey},
 };
 use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector, Either, LazyBuffers, NextTimeout, Transport,
@@ -45,11 +46,7 @@ impl TlsConnector {
             })?),
             None => None,
         };
-        Ok(Self {
-            config: Arc::new(client_config(access)?),
-            server_name,
-            proxied,
-        })
+        Ok(Self { config: Arc::new(client_config(access)?), server_name, proxied })
     }
 
     /// The leg to an https proxy is verified by the proxy's own name: ureq runs the chain for it
@@ -94,10 +91,7 @@ impl<In: Transport> Connector<In> for TlsConnector {
             details.config.input_buffer_size(),
             details.config.output_buffer_size(),
         );
-        Ok(Some(Either::B(TlsTransport {
-            buffers,
-            stream: StreamOwned::new(tls, socket),
-        })))
+        Ok(Some(Either::B(TlsTransport { buffers, stream: StreamOwned::new(tls, socket) })))
     }
 }
 
@@ -110,15 +104,10 @@ impl fmt::Debug for TlsConnector {
 /// What is left of the time to connect after TCP and proxy have had theirs.
 fn remaining(details: &ConnectionDetails) -> NextTimeout {
     let mut timeout = details.timeout;
-    if !timeout.after.is_not_happening() {
-        if let (Instant::Exact(now), Instant::Exact(start)) =
-            ((details.current_time)(), details.now)
-        {
-            timeout.after = timeout
-                .after
-                .saturating_sub(now.saturating_duration_since(start))
-                .into();
-        }
+    if let (false, Instant::Exact(now), Instant::Exact(start)) =
+        (timeout.after.is_not_happening(), (details.current_time)(), details.now)
+    {
+        timeout.after = timeout.after.saturating_sub(now.saturating_duration_since(start)).into();
     }
     timeout
 }
@@ -173,7 +162,7 @@ fn client_config(access: &Access) -> Result<ClientConfig> {
     let builder = match &access.trust {
         Trust::Anything => builder
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(AnyServer(provider))),
+            .with_custom_certificate_verifier(Arc::new(AnyServer(provider.clone()))),
         Trust::Bundle(pem) => {
             builder.with_root_certificates(roots(pem, "the kubeconfig's CA bundle")?)
         }
@@ -182,19 +171,20 @@ fn client_config(access: &Access) -> Result<ClientConfig> {
     let Some(identity) = &access.identity else {
         return Ok(builder.with_no_client_auth());
     };
-    let (chain, key) = key_pair(identity)?;
-    builder
-        .with_client_auth_cert(chain, key)
-        .map_err(|e| Error::BadConfig(format!("client certificate and key cannot be used: {e}")))
+    // Not `with_client_auth_cert`: it refuses what webpki cannot read, such as the X.509 v1
+    // certificates that servers still accept. That key and certificate match is checked before.
+    let certified = SingleCertAndKey::from(key_pair(identity, &provider)?);
+    Ok(builder.with_client_cert_resolver(Arc::new(certified)))
 }
 
-fn key_pair(identity: &Identity) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)> {
-    let chain: Vec<_> = CertificateDer::pem_slice_iter(&identity.certificate)
+fn key_pair(identity: &Identity, provider: &CryptoProvider) -> Result<CertifiedKey> {
+    let unusable = |what: &str| Error::BadConfig(format!("the client {what} cannot be used"));
+    let chain = CertificateDer::pem_slice_iter(&identity.certificate)
         .collect::<std::result::Result<_, _>>()
-        .map_err(|_| Error::BadConfig("the client certificate is not PEM".into()))?;
-    let key = PrivateKeyDer::from_pem_slice(&identity.key)
-        .map_err(|_| Error::BadConfig("the client key is not an unencrypted PEM key".into()))?;
-    Ok((chain, key))
+        .map_err(|_| unusable("certificate"))?;
+    let key = PrivateKeyDer::from_pem_slice(&identity.key).map_err(|_| unusable("key"))?;
+    let key = provider.key_provider.load_private_key(key).map_err(|_| unusable("key"))?;
+    Ok(CertifiedKey::new(chain, key))
 }
 
 fn roots(pem: &[u8], whose: &str) -> Result<RootCertStore> {
@@ -204,9 +194,7 @@ fn roots(pem: &[u8], whose: &str) -> Result<RootCertStore> {
         let _ = store.add(certificate);
     }
     if store.is_empty() {
-        return Err(Error::BadConfig(format!(
-            "{whose} holds no usable certificate"
-        )));
+        return Err(Error::BadConfig(format!("{whose} holds no usable certificate")));
     }
     Ok(store)
 }
@@ -222,9 +210,7 @@ const SYSTEM_ROOTS: [&str; 6] = [
 ];
 
 fn system_roots() -> Result<RootCertStore> {
-    let named = std::env::var("SSL_CERT_FILE")
-        .ok()
-        .filter(|file| !file.is_empty());
+    let named = std::env::var("SSL_CERT_FILE").ok().filter(|file| !file.is_empty());
     if let Some(file) = named {
         let pem = fs::read(&file)
             .map_err(|e| Error::BadConfig(format!("SSL_CERT_FILE {file} cannot be read: {e}")))?;

@@ -59,33 +59,29 @@ pub fn follow(
         } else {
             list(client, target, &mut version, on)
         };
-        match step {
+        let error = match step {
             Ok(ControlFlow::Break(())) => return,
             Ok(ControlFlow::Continue(())) => {
                 listed = true;
                 let failures = backoff.succeeded();
                 if failures > 0 {
-                    log::info!(
-                        "{target} on {} can be read again after {failures} failures",
-                        client.whose()
-                    );
+                    let whose = client.whose();
+                    log::info!("{target} on {whose} can be read again after {failures} failures");
                 }
+                continue;
             }
-            Err(error) => {
-                if let Error::Gone(_) = error {
-                    (listed, version) = (false, None);
-                }
-                let wait = backoff.failed(error.retry_after(), fastrand::f64());
-                if backoff.failures() == 1 && listed {
-                    log::debug!("{error}");
-                } else if backoff.failures() == 2 || !listed && backoff.failures() == 1 {
-                    log::warn!("{error}; what was known of it stays");
-                } else {
-                    log::debug!("{error}; again in {wait:?}");
-                }
-                stop.wait(wait);
-            }
+            Err(error) => error,
+        };
+        if let Error::Gone(_) = error {
+            (listed, version) = (false, None);
         }
+        let retry = backoff.failed(&error, Instant::now(), fastrand::f64());
+        if retry.tell {
+            log::warn!("{error}; what was known of it stays");
+        } else {
+            log::debug!("{error}; again in {:?}", retry.wait);
+        }
+        stop.wait(retry.wait);
     }
 }
 
@@ -119,7 +115,15 @@ fn watch(
     let started = Instant::now();
     let mut stream = Stream::open(client, target, version.as_deref())?;
     let mut events = 0;
-    while let Some((kind, object)) = stream.next()? {
+    let ended = loop {
+        let (kind, object) = match stream.next() {
+            Ok(Some(event)) => event,
+            Ok(None) => {
+                break Error::Unreachable(format!("{}: the server ended it", stream.what()));
+            }
+            Err(error @ Error::Gone(_)) => return Err(error),
+            Err(error) => break error,
+        };
         events += 1;
         if let Some(seen) = resource_version(&object) {
             *version = Some(seen);
@@ -132,13 +136,16 @@ fn watch(
         if on(change).is_break() {
             return Ok(ControlFlow::Break(()));
         }
+    };
+    // Streams end: by the server's clock, a balancer or a change of credentials. The next one goes on
+    // from the same version; only one that brought nothing is a failure.
+    if events == 0 {
+        let short = started.elapsed() < TOO_SHORT;
+        // Not even a bookmark: a server that was restored from a backup answers a version from its
+        // future with silence. Only a list helps then.
+        return Err(if short { ended } else { Error::Gone(ended.to_string()) });
     }
-    if events == 0 && started.elapsed() < TOO_SHORT {
-        return Err(Error::Unreachable(format!(
-            "watch {target} on {} ended at once",
-            client.whose()
-        )));
-    }
+    log::debug!("{ended}");
     Ok(ControlFlow::Continue(()))
 }
 
@@ -162,11 +169,7 @@ impl<'a> Stream<'a> {
         let answer: Response<Body> = client.send(&call)?;
         // Small: ureq has a buffer of its own beneath.
         let lines = BufReader::with_capacity(1 << 10, answer.into_body().into_reader());
-        Ok(Self {
-            client,
-            target: *target,
-            lines,
-        })
+        Ok(Self { client, target: *target, lines })
     }
 
     /// The next event; `None` when the server ended the watch between two.
@@ -187,10 +190,7 @@ impl<'a> Stream<'a> {
             Some(kind @ ("ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK")) => {
                 Ok(Some((kind.to_owned(), object)))
             }
-            _ => Err(Error::BadPeer(format!(
-                "{}: an event is of no known type",
-                self.what()
-            ))),
+            _ => Err(Error::BadPeer(format!("{}: an event is of no known type", self.what()))),
         }
     }
 
@@ -201,38 +201,23 @@ impl<'a> Stream<'a> {
 
 fn watch_call<'a>(target: &'a Target<'a>, query: &'a str) -> Call<'a> {
     let method = ureq::http::Method::GET;
-    Call {
-        method,
-        target,
-        query,
-        body: None,
-        repeatable: true,
-        streaming: true,
-    }
+    Call { method, target, query, body: None, repeatable: true, streaming: true }
 }
 
 /// One object is followed by a field selector, so that `resourceNames` in RBAC suffices.
 fn selector(target: &Target<'_>) -> String {
-    target
-        .name
-        .map(|name| format!("&fieldSelector=metadata.name%3D{name}"))
-        .unwrap_or_default()
+    target.name.map(|name| format!("&fieldSelector=metadata.name%3D{name}")).unwrap_or_default()
 }
 
 fn resource_version(object: &Value) -> Option<String> {
     let version = object["metadata"]["resourceVersion"].as_str()?;
     // It goes into a query as it is.
-    version
-        .chars()
-        .all(|c| c.is_ascii_alphanumeric())
-        .then(|| version.to_owned())
+    version.chars().all(|c| c.is_ascii_alphanumeric()).then(|| version.to_owned())
 }
 
 fn silence(error: &std::io::Error) -> String {
     // ureq hides its time-out in an I/O error of kind Other.
-    let inner = error
-        .get_ref()
-        .and_then(|e| e.downcast_ref::<ureq::Error>());
+    let inner = error.get_ref().and_then(|e| e.downcast_ref::<ureq::Error>());
     match inner {
         Some(ureq::Error::Timeout(_)) => format!("silent for {} s", SILENCE.as_secs()),
         _ => error.to_string(),

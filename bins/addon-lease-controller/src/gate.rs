@@ -1,0 +1,137 @@
+//! Whether the pod is well enough for its add-on to be called alive. Pure.
+
+use serde_json::Value;
+
+/// What the pod says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    /// Renew.
+    Open,
+    /// Let the Lease age; with the reason.
+    Closed(String),
+}
+
+/// Reads the state of `pod`: its Ready condition or, if `own_container` is named, the readiness of all
+/// its other containers, so that the probe of the own one cannot hold up what it reports.
+pub(crate) fn judge(pod: &Value, own_container: Option<&str>) -> Gate {
+    let verdict = if pod["metadata"]["deletionTimestamp"].is_string() {
+        Err("it is being deleted".to_owned())
+    } else {
+        own_container.map_or_else(|| ready_condition(pod), |own| others_ready(pod, own))
+    };
+    verdict.map_or_else(Gate::Closed, |()| Gate::Open)
+}
+
+fn ready_condition(pod: &Value) -> Result<(), String> {
+    let mut conditions = items(&pod["status"]["conditions"]);
+    match conditions.find(|condition| condition["type"] == "Ready") {
+        Some(ready) if ready["status"] == "True" => Ok(()),
+        Some(ready) => Err(match ready["message"].as_str() {
+            Some(message) if !message.is_empty() => format!("it is not Ready: {message}"),
+            _ => "it is not Ready".to_owned(),
+        }),
+        None => Err("it has no Ready condition yet".to_owned()),
+    }
+}
+
+fn others_ready(pod: &Value, own: &str) -> Result<(), String> {
+    let spec = &pod["spec"];
+    // An init container that is always restarted is a native sidecar; the others have ended by now.
+    let sidecars = items(&spec["initContainers"]).filter(|c| c["restartPolicy"] == "Always");
+    let others: Vec<&str> = items(&spec["containers"])
+        .chain(sidecars)
+        .filter_map(|container| container["name"].as_str())
+        .filter(|name| *name != own)
+        .collect();
+    if others.is_empty() {
+        return Err(format!("it has no container but {own}"));
+    }
+    let status = &pod["status"];
+    let is_ready = |name: &str| {
+        items(&status["containerStatuses"])
+            .chain(items(&status["initContainerStatuses"]))
+            .any(|status| status["name"] == name && status["ready"] == true)
+    };
+    match others.iter().find(|name| !is_ready(name)) {
+        Some(name) => Err(format!("container {name} is not ready")),
+        None => Ok(()),
+    }
+}
+
+fn items(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn with_condition(status: &str) -> Value {
+        json!({"status": {"conditions": [{"type": "Ready", "status": status}]}})
+    }
+
+    /// app and metrics beside us, a native sidecar and a finished init container.
+    fn pod(app: bool, mesh: bool, own: bool) -> Value {
+        json!({
+            "spec": {
+                "containers": [{"name": "app"}, {"name": "lease"}],
+                "initContainers": [{"name": "setup"}, {"name": "mesh", "restartPolicy": "Always"}],
+            },
+            "status": {
+                "containerStatuses": [{"name": "app", "ready": app}, {"name": "lease", "ready": own}],
+                "initContainerStatuses": [{"name": "setup", "ready": false}, {"name": "mesh", "ready": mesh}],
+            },
+        })
+    }
+
+    #[test]
+    fn d77_pod_running() {
+        assert_eq!(judge(&with_condition("True"), None), Gate::Open);
+    }
+
+    #[test]
+    fn d87_pod_failed_or_without_a_condition() {
+        for pod in
+            [with_condition("False"), with_condition("Unknown"), json!({"status": {}}), json!(null)]
+        {
+            assert!(matches!(judge(&pod, None), Gate::Closed(_)), "{pod}");
+        }
+    }
+
+    #[test]
+    fn a20_a_pod_that_is_being_deleted_does_not_count() {
+        let mut pod = with_condition("True");
+        pod["metadata"]["deletionTimestamp"] = json!("2026-11-21T12:00:00Z");
+        assert!(matches!(judge(&pod, None), Gate::Closed(_)));
+    }
+
+    #[test]
+    fn a20_the_own_container_does_not_count_when_it_is_named() {
+        assert_eq!(judge(&pod(true, true, false), Some("lease")), Gate::Open);
+        let closed = |reason: &str| Gate::Closed(reason.to_owned());
+        assert_eq!(
+            judge(&pod(false, true, true), Some("lease")),
+            closed("container app is not ready")
+        );
+        assert_eq!(
+            judge(&pod(true, false, true), Some("lease")),
+            closed("container mesh is not ready")
+        );
+    }
+
+    #[test]
+    fn a_native_sidecar_may_be_the_own_container() {
+        assert_eq!(judge(&pod(true, false, true), Some("mesh")), Gate::Open);
+    }
+
+    #[test]
+    fn health_is_never_vacuous() {
+        let alone = json!({"spec": {"containers": [{"name": "lease"}]}, "status": {}});
+        assert!(matches!(judge(&alone, Some("lease")), Gate::Closed(_)));
+        let mut starting = pod(true, true, true);
+        starting["status"] = json!({});
+        assert!(matches!(judge(&starting, Some("lease")), Gate::Closed(_)));
+    }
+}
