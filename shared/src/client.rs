@@ -247,11 +247,12 @@ impl Client {
 
     fn object(&self, call: &Call<'_>) -> Result<Value> {
         let object = self.json(call, OBJECT_LIMIT)?;
-        let named = call.target.name.is_none_or(|name| object["metadata"]["name"] == name);
-        // A subresource such as a token may answer with another kind.
-        let kind =
-            call.target.subresource.is_some() || object["kind"] == *call.target.resource.kind;
-        if named && kind && object["metadata"].is_object() {
+        let target = call.target;
+        let named = target.name.is_none_or(|name| object["metadata"]["name"] == name);
+        let same =
+            named && object["kind"] == *target.resource.kind && object["metadata"].is_object();
+        // A subresource such as a token answers with a kind of its own.
+        if same || target.subresource.is_some() && object["kind"].is_string() {
             return Ok(object);
         }
         Err(self.odd(call, "another object than the one asked for"))

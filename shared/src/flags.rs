@@ -70,7 +70,7 @@ pub fn common(metrics_port: &'static str) -> [Flag; 9] {
             "",
             "The program's own namespace; without it POD_NAMESPACE, then the service account's.",
         ),
-        flag("v", Kind::Int, "0", "Log level: 0 for changes, 2 for each attempt, 4 for all."),
+        flag("v", Kind::Int, "0", "Log level: 0 for changes, 2 for each attempt."),
         flag("version", Kind::Bool, "false", "Print the version and exit."),
     ]
 }

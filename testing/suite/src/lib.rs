@@ -1,1 +1,46 @@
-//! Real processes against either server.
+//! What scenarios, faults, demo and budgets stand on: real processes against the embedded API server,
+//! or against a real control plane when `SUITE=real`.
+
+pub mod cluster;
+pub mod identity;
+pub mod relay;
+pub mod scene;
+pub mod sidecar;
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Whether the scenarios run on the real control plane.
+pub fn real() -> bool {
+    std::env::var("SUITE").is_ok_and(|suite| suite == "real")
+}
+
+/// Waits until `probe` gives something; fails the test, naming `what`, after 15 s.
+#[track_caller]
+pub fn eventually<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(15);
+    loop {
+        if let Some(found) = probe() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "in vain for 15 s: {what}");
+        pause(20);
+    }
+}
+
+/// Checks that `holds` stays true for as long as given.
+#[track_caller]
+pub fn throughout(milliseconds: u64, what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_millis(milliseconds);
+    while Instant::now() < end {
+        assert!(holds(), "no longer: {what}");
+        pause(20);
+    }
+}
+
+/// Sleeps.
+pub fn pause(milliseconds: u64) {
+    thread::sleep(Duration::from_millis(milliseconds));
+}

@@ -1,0 +1,135 @@
+//! One API server, embedded or real, as its administrator sees it.
+
+use std::{
+    fs,
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use dev_apiserver::{Options, Server};
+use serde_json::{Value, json};
+use shared::{
+    client::{Client, Patch, Preconditions, Reload},
+    error::Error,
+    kubeconfig,
+    resource::{Resource, Target},
+};
+use tempfile::TempDir;
+
+/// A server and the means to change anything on it.
+pub struct Cluster {
+    /// "hub" or "managed".
+    pub name: String,
+    pub client: Client,
+    /// The server, where it is ours and faults can be asked for.
+    pub embedded: Option<Server>,
+    pub address: String,
+    pub ca: String,
+    pub kubeconfig: PathBuf,
+    _directory: Option<TempDir>,
+}
+
+/// A kind that only the harness touches.
+pub fn resource(group: &'static str, plural: &'static str, kind: &'static str) -> Resource {
+    Resource { group: group.into(), version: "v1".into(), plural: plural.into(), kind: kind.into() }
+}
+
+impl Cluster {
+    /// A new embedded server.
+    pub fn embedded(name: &str) -> Arc<Self> {
+        Self::embedded_with(name, Options::default())
+    }
+
+    pub fn embedded_with(name: &str, options: Options) -> Arc<Self> {
+        let server = Server::start(options).expect("the embedded server starts");
+        let directory = TempDir::new().expect("a temporary directory");
+        let kubeconfig = directory.path().join("kubeconfig");
+        fs::write(&kubeconfig, server.kubeconfig()).expect("the kubeconfig is written");
+        let ca = server.ca().certificate_pem.clone();
+        Arc::new(Self::new(name, kubeconfig, ca, Some(server), Some(directory)))
+    }
+
+    /// One of the two servers of the real control plane.
+    pub fn real(name: &'static str) -> Arc<Self> {
+        static HUB: OnceLock<Arc<Cluster>> = OnceLock::new();
+        static MANAGED: OnceLock<Arc<Cluster>> = OnceLock::new();
+        let cell = if name == "hub" { &HUB } else { &MANAGED };
+        let cluster = cell.get_or_init(|| {
+            let directory = std::env::var("E2E_DIR").expect("testing/controlplane/run.sh sets E2E_DIR");
+            let directory = PathBuf::from(directory).join(name);
+            let ca = fs::read_to_string(directory.join("ca.crt")).expect("ca.crt");
+            Arc::new(Self::new(name, directory.join("admin.kubeconfig"), ca, None, None))
+        });
+        cluster.clone()
+    }
+
+    fn new(
+        name: &str,
+        kubeconfig: PathBuf,
+        ca: String,
+        embedded: Option<Server>,
+        directory: Option<TempDir>,
+    ) -> Self {
+        let access = kubeconfig::from_file(&kubeconfig).expect("the administrator's kubeconfig");
+        let address = access.server.trim_start_matches("https://").to_owned();
+        let timeout = Duration::from_secs(30);
+        let client = Client::new(name, access, Reload::Never, timeout).expect("a client");
+        let name = name.to_owned();
+        Self { name, client, embedded, address, ca, kubeconfig, _directory: directory }
+    }
+
+    /// The embedded server, in tests that run only there.
+    pub fn server(&self) -> &Server {
+        self.embedded.as_ref().expect("an embedded server")
+    }
+
+    pub fn get(&self, target: &Target<'_>) -> Option<Value> {
+        match self.client.get(target) {
+            Ok(object) => Some(object),
+            Err(Error::NotFound(_) | Error::NotServed(_)) => None,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[track_caller]
+    pub fn create(&self, target: &Target<'_>, object: &Value) -> Value {
+        self.client.create(target, object).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[track_caller]
+    pub fn merge(&self, target: &Target<'_>, patch: &Value) -> Value {
+        self.client.patch(target, Patch::Merge, patch).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    pub fn delete(&self, target: &Target<'_>) {
+        match self.client.delete(target, &Preconditions::default()) {
+            Ok(()) | Err(Error::NotFound(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Creates a namespace of a name that is new on this server.
+    pub fn new_namespace(&self, prefix: &str) -> String {
+        let namespaces = resource("", "namespaces", "Namespace");
+        let target = Target { resource: &namespaces, namespace: None, name: None, subresource: None };
+        let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": format!("{prefix}-")}});
+        let created = self.create(&target, &body);
+        created["metadata"]["name"].as_str().expect("a name").to_owned()
+    }
+
+    /// Creates an object of a manifest in `namespace`.
+    pub fn apply(&self, manifest: &Value, namespace: &str) {
+        let kind = manifest["kind"].as_str().expect("a kind");
+        let group = manifest["apiVersion"].as_str().and_then(|version| version.split_once('/'));
+        let resource = Resource {
+            group: group.map(|(group, _)| group.to_owned()).unwrap_or_default().into(),
+            version: "v1".into(),
+            plural: format!("{}s", kind.to_lowercase()).into(),
+            kind: kind.to_owned().into(),
+        };
+        let mut object = manifest.clone();
+        object["metadata"]["namespace"] = json!(namespace);
+        self.create(&resource.collection(namespace), &object);
+    }
+}

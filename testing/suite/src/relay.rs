@@ -1,0 +1,142 @@
+//! A TCP relay in front of a server, to take the way to it away, on either kind of server.
+
+use std::{
+    io,
+    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU8, Ordering::SeqCst},
+    },
+    thread,
+    time::Duration,
+};
+
+/// What happens to connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Way {
+    /// They pass.
+    Open,
+    /// They are refused, and the existing ones are cut.
+    Closed,
+    /// They are accepted, and no byte passes any more.
+    Silent,
+}
+
+/// The relay; dropping it closes the way.
+pub struct Relay {
+    pub address: SocketAddr,
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    way: AtomicU8,
+    target: Mutex<String>,
+    connections: Mutex<Vec<TcpStream>>,
+    listener: Mutex<Option<TcpListener>>,
+}
+
+impl Relay {
+    /// A relay on a free port of 127.0.0.1 to `target` ("host:port").
+    pub fn to(target: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("its address");
+        let inner = Arc::new(Inner {
+            way: AtomicU8::new(Way::Open as u8),
+            target: Mutex::new(target.to_owned()),
+            connections: Mutex::default(),
+            listener: Mutex::default(),
+        });
+        let relay = Self { address, inner };
+        relay.listen(listener);
+        relay
+    }
+
+    /// Changes what happens to connections.
+    pub fn set(&self, way: Way) {
+        let before = self.inner.way.swap(way as u8, SeqCst);
+        if way == Way::Closed {
+            // Wakes accept(), which then lets go of the port.
+            drop(self.inner.listener.lock().expect("lock").take());
+            let _ = TcpStream::connect_timeout(&self.address, Duration::from_millis(200));
+            self.cut();
+        } else if before == Way::Closed as u8 {
+            self.listen(self.bind_again());
+        } else if way == Way::Open {
+            // What was silent cannot speak again.
+            self.cut();
+        }
+    }
+
+    /// Ends all connections; new ones pass as before.
+    pub fn cut(&self) {
+        for connection in self.inner.connections.lock().expect("lock").drain(..) {
+            let _ = connection.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Leads to another server from the next connection on.
+    pub fn redirect(&self, target: &str) {
+        target.clone_into(&mut self.inner.target.lock().expect("lock"));
+        self.cut();
+    }
+
+    fn bind_again(&self) -> TcpListener {
+        crate::eventually("the relay's port is free again", || TcpListener::bind(self.address).ok())
+    }
+
+    fn listen(&self, listener: TcpListener) {
+        let inner = self.inner.clone();
+        *inner.listener.lock().expect("lock") = listener.try_clone().ok();
+        thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                if inner.way.load(SeqCst) == Way::Closed as u8 {
+                    return;
+                }
+                let inner = inner.clone();
+                thread::spawn(move || inner.serve(client));
+            }
+        });
+    }
+}
+
+impl Inner {
+    fn serve(self: Arc<Self>, client: TcpStream) -> Option<()> {
+        self.remember(&client);
+        if self.way.load(SeqCst) == Way::Silent as u8 {
+            return None;
+        }
+        let target = self.target.lock().expect("lock").clone();
+        let server = TcpStream::connect(target).ok()?;
+        self.remember(&server);
+        let (client_end, server_end) = (client.try_clone().ok()?, server.try_clone().ok()?);
+        let back = self.clone();
+        thread::spawn(move || back.pump(server, client));
+        self.pump(client_end, server_end);
+        Some(())
+    }
+
+    fn remember(&self, connection: &TcpStream) {
+        let clone = connection.try_clone().expect("a descriptor");
+        self.connections.lock().expect("lock").push(clone);
+    }
+
+    fn pump(&self, mut from: TcpStream, mut to: TcpStream) {
+        let mut chunk = vec![0; 16 << 10];
+        while let Ok(count @ 1..) = io::Read::read(&mut from, &mut chunk) {
+            if self.way.load(SeqCst) == Way::Silent as u8 {
+                continue;
+            }
+            if io::Write::write_all(&mut to, &chunk[..count]).is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown(Shutdown::Both);
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.set(Way::Closed);
+    }
+}

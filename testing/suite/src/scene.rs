@@ -1,0 +1,236 @@
+//! The stage of a scenario: a hub, a managed cluster, an add-on's pod in it and the sidecar's identity
+//! with just the rights of the manifests.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Arc,
+};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::{Value, json};
+use shared::{
+    resource::{LEASES, PODS, SECRETS, Target},
+    time::parse_micro_time,
+};
+use tempfile::TempDir;
+
+use crate::{
+    cluster::Cluster,
+    eventually,
+    identity::{self, Data, hub_secret},
+    real,
+    relay::Relay,
+    sidecar::{Sidecar, bare, free_port, program},
+};
+
+/// The names of the example in manifests/.
+pub const ADDON: &str = "my-addon";
+pub const SECRET: &str = "my-addon-hub-kubeconfig";
+pub const POD: &str = "my-addon-0";
+const GROUP: &str = "system:open-cluster-management:cluster:cluster1:addon:my-addon";
+
+pub struct Scene {
+    pub hub: Arc<Cluster>,
+    pub managed: Arc<Cluster>,
+    /// The way to each server.
+    pub hub_relay: Relay,
+    pub managed_relay: Relay,
+    /// Namespace of the Lease on the hub, as if it were the cluster's.
+    pub cluster: String,
+    /// Namespace of the add-on on the managed cluster.
+    pub namespace: String,
+    pub directory: TempDir,
+}
+
+impl Scene {
+    /// Sets the stage: namespaces, rights, a Ready pod and a Secret with the hub's credentials.
+    pub fn new(name: &str) -> Self {
+        let (hub, managed) = if real() {
+            (Cluster::real("hub"), Cluster::real("managed"))
+        } else {
+            (Cluster::embedded("hub"), Cluster::embedded("managed"))
+        };
+        Self::on(hub, managed, name)
+    }
+
+    /// The same on servers of the caller's.
+    pub fn on(hub: Arc<Cluster>, managed: Arc<Cluster>, name: &str) -> Self {
+        let scene = Self {
+            cluster: hub.new_namespace(name),
+            namespace: managed.new_namespace(name),
+            hub_relay: Relay::to(&hub.address),
+            managed_relay: Relay::to(&managed.address),
+            directory: TempDir::new().expect("a temporary directory"),
+            hub,
+            managed,
+        };
+        for manifest in manifests("managed") {
+            scene.managed.apply(&manifest, &scene.namespace);
+        }
+        for manifest in manifests("hub") {
+            scene.hub.apply(&manifest, &scene.cluster);
+        }
+        scene.create_pod(POD);
+        scene.set_ready(true);
+        scene.put_secret(&scene.new_credentials());
+        scene
+    }
+
+    // --- the hub's credentials ---
+
+    /// Fresh credentials for the hub: another certificate each time.
+    pub fn new_credentials(&self) -> Data {
+        self.credentials_for(&self.hub, &self.hub_relay.address.to_string())
+    }
+
+    pub fn credentials_for(&self, hub: &Cluster, address: &str) -> Data {
+        let pair = identity::certificate(hub, &format!("{GROUP}:agent:{}", self.cluster), GROUP);
+        hub_secret(address, &hub.ca, &pair)
+    }
+
+    pub fn put_secret(&self, data: &Data) {
+        let data: serde_json::Map<String, Value> = data
+            .iter()
+            .map(|(key, value)| (key.clone(), json!(BASE64_STANDARD.encode(value))))
+            .collect();
+        let target = SECRETS.object(&self.namespace, SECRET);
+        if let Some(mut secret) = self.managed.get(&target) {
+            secret["data"] = Value::Object(data);
+            self.managed.client.replace(&target, &secret).expect("the Secret is replaced");
+            return;
+        }
+        let metadata = json!({"name": SECRET, "namespace": self.namespace});
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data});
+        self.managed.create(&target, &secret);
+    }
+
+    pub fn delete_secret(&self) {
+        self.managed.delete(&SECRETS.object(&self.namespace, SECRET));
+    }
+
+    // --- the pod ---
+
+    pub fn create_pod(&self, name: &str) {
+        let container = |name: &str| json!({"name": name, "image": "example.com/none:1"});
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": name, "namespace": self.namespace},
+            "spec": {"serviceAccountName": ADDON, "containers": [container("app"), container("lease")]},
+        });
+        self.managed.create(&PODS.collection(&self.namespace), &pod);
+    }
+
+    /// The Ready condition of the pod.
+    pub fn set_ready(&self, ready: bool) {
+        let status = if ready { "True" } else { "False" };
+        self.set_pod_status(&json!({"conditions": [{"type": "Ready", "status": status}]}));
+    }
+
+    pub fn set_pod_status(&self, status: &Value) {
+        let target = Target { subresource: Some("status"), ..PODS.object(&self.namespace, POD) };
+        self.managed.merge(&target, &json!({"status": status}));
+    }
+
+    pub fn delete_pod(&self) {
+        self.managed.delete(&PODS.object(&self.namespace, POD));
+    }
+
+    // --- the Leases ---
+
+    /// The Lease on the hub.
+    pub fn lease(&self) -> Option<Value> {
+        self.hub.get(&self.hub_lease())
+    }
+
+    pub fn hub_lease(&self) -> Target<'_> {
+        LEASES.object(&self.cluster, ADDON)
+    }
+
+    /// The Lease on the managed cluster.
+    pub fn managed_lease(&self) -> Option<Value> {
+        self.managed.get(&LEASES.object(&self.namespace, ADDON))
+    }
+
+    /// Waits until the Lease on the hub was renewed `times` more, counting from now.
+    #[track_caller]
+    pub fn wait_for_renewals(&self, times: usize) {
+        let mut last = renew_time(self.lease().as_ref());
+        for _ in 0..times {
+            last = eventually("the Lease is renewed", || {
+                renew_time(self.lease().as_ref()).filter(|now| last.as_ref() != Some(now))
+            })
+            .into();
+        }
+    }
+
+    // --- the sidecar ---
+
+    /// The kubeconfig of the sidecar's service account for the managed cluster, in a file.
+    pub fn managed_kubeconfig(&self) -> PathBuf {
+        let path = self.directory.path().join("managed.kubeconfig");
+        let user = json!({"token": identity::token(&self.managed, &self.namespace, ADDON)});
+        let address = self.managed_relay.address.to_string();
+        let text = identity::kubeconfig(&address, &self.managed.ca, &user).to_string();
+        fs::write(&path, text).expect("the kubeconfig is written");
+        path
+    }
+
+    /// The program as its container would start it, with a period of 1 s; more flags may follow.
+    pub fn command(&self, port: u16) -> Command {
+        let mut command = self.bare_command();
+        command
+            .args(["-lease-duration", "1", "-startup-delay", "0", "-metrics-host", "127.0.0.1"])
+            .args(["-metrics-port", &port.to_string(), "-v", "2"])
+            .args(["-lease-name", ADDON, "-lease-namespace", &self.cluster])
+            .args(["-hub-kubeconfig-secret", SECRET])
+            .env("POD_NAME", POD);
+        command
+    }
+
+    /// The program with nothing but the way to its own cluster.
+    pub fn bare_command(&self) -> Command {
+        let mut command = bare(&program("addon-lease-controller"));
+        command
+            .arg("-kubeconfig")
+            .arg(self.managed_kubeconfig())
+            .env("POD_NAMESPACE", &self.namespace);
+        command
+    }
+
+    /// Starts the sidecar with `more` flags.
+    pub fn start(&self, more: &[&str]) -> Sidecar {
+        let port = free_port();
+        let mut command = self.command(port);
+        command.args(more);
+        Sidecar::spawn(command, port)
+    }
+}
+
+/// `spec.renewTime`, as written.
+pub fn renew_time(lease: Option<&Value>) -> Option<String> {
+    let time = lease?["spec"]["renewTime"].as_str()?;
+    assert!(parse_micro_time(time).is_some(), "{time} is a MicroTime");
+    Some(time.to_owned())
+}
+
+/// The objects of manifests/addon-lease-controller/PART, kustomizations left out.
+pub fn manifests(part: &str) -> Vec<Value> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/addon-lease-controller");
+    let mut files: Vec<_> = fs::read_dir(root.join(part))
+        .unwrap_or_else(|e| panic!("manifests/addon-lease-controller/{part}: {e}"))
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    files.sort();
+    files
+        .iter()
+        .filter(|file| file.extension().is_some_and(|e| e == "yaml") && !file.ends_with("kustomization.yaml"))
+        .flat_map(|file| {
+            let text = fs::read_to_string(file).expect("a manifest");
+            let documents: Vec<_> = text.split("\n---\n").map(str::to_owned).collect();
+            documents.into_iter().map(|text| serde_yaml::from_str(&text).expect("YAML"))
+        })
+        .filter(|object: &Value| object["kind"].is_string())
+        .collect()
+}

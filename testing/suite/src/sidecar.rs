@@ -1,0 +1,184 @@
+//! A real process with real flags, its log, its endpoint and its end.
+
+use std::{
+    env, fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::{Arc, Mutex},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::eventually;
+
+/// The running process; dropping it kills it, and fails the test if it ever panicked.
+pub struct Sidecar {
+    child: Child,
+    lines: Arc<Mutex<Vec<String>>>,
+    pub port: u16,
+}
+
+/// Where the product's programs are: beside the tests, or in `BIN_DIR`.
+pub fn program(name: &str) -> PathBuf {
+    let directory = env::var_os("BIN_DIR").map(PathBuf::from).unwrap_or_else(|| {
+        let test = env::current_exe().expect("the path of this program");
+        // target/debug/deps/test-… or target/debug/demo
+        let directory = test.parent().expect("a directory");
+        if directory.ends_with("deps") { directory.parent().expect("a directory") } else { directory }.to_owned()
+    });
+    let program = directory.join(name);
+    assert!(program.exists(), "{} is not built: cargo build --workspace", program.display());
+    program
+}
+
+/// A port that nobody listens on.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("its address").port()
+}
+
+/// A command with nothing in its environment but what a container has.
+pub fn bare(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().env("PATH", "/usr/bin:/bin").stdin(Stdio::null()).stdout(Stdio::null());
+    command
+}
+
+impl Sidecar {
+    /// Starts `command`; `port` is where its endpoint will be, 0 for nowhere.
+    pub fn spawn(mut command: Command, port: u16) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("the program starts");
+        let stderr = BufReader::new(child.stderr.take().expect("its stderr"));
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let sink = lines.clone();
+        thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                if env::var_os("SHOW_LOG").is_some() {
+                    eprintln!("    {line}");
+                }
+                sink.lock().expect("lock").push(line);
+            }
+        });
+        Self { child, lines, port }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The log so far.
+    pub fn log(&self) -> String {
+        self.lines.lock().expect("lock").join("\n")
+    }
+
+    /// How many lines of the log hold `part`.
+    pub fn count(&self, part: &str) -> usize {
+        self.lines.lock().expect("lock").iter().filter(|line| line.contains(part)).count()
+    }
+
+    /// Waits for a line that holds `part`.
+    #[track_caller]
+    pub fn wait_for(&self, part: &str) {
+        self.wait_for_times(part, 1);
+    }
+
+    #[track_caller]
+    pub fn wait_for_times(&self, part: &str, times: usize) {
+        let deadline = Instant::now() + Duration::from_secs(15);
+        while self.count(part) < times {
+            assert!(Instant::now() < deadline, "no {part:?} ({times}) in\n{}", self.log());
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Asks the endpoint; code 0 if nobody answers.
+    pub fn ask(&self, path: &str) -> (u16, String) {
+        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else { return (0, String::new()) };
+        let _ = stream.set_read_timeout(Some(Duration::from_secs(3)));
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n");
+        let mut answer = String::new();
+        if stream.write_all(request.as_bytes()).is_err() || stream.read_to_string(&mut answer).is_err() {
+            return (0, String::new());
+        }
+        let code = answer.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
+        let body = answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default();
+        (code, body)
+    }
+
+    /// Waits until the endpoint answers `path` with `code`.
+    #[track_caller]
+    pub fn wait_for_code(&self, path: &str, code: u16) -> String {
+        let mut last = (0, String::new());
+        let deadline = Instant::now() + Duration::from_secs(15);
+        while last.0 != code {
+            assert!(Instant::now() < deadline, "{path} is {last:?}, not {code}\n{}", self.log());
+            thread::sleep(Duration::from_millis(20));
+            last = self.ask(path);
+        }
+        last.1
+    }
+
+    /// A value of /metrics, by name and labels as printed.
+    pub fn metric(&self, sample: &str) -> Option<f64> {
+        let metrics = self.ask("/metrics").1;
+        metrics.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' ')?.parse().ok())
+    }
+
+    pub fn signal(&self, signal: &str) {
+        let pid = self.pid().to_string();
+        let status = Command::new("kill").args([&format!("-{signal}"), &pid]).status();
+        assert!(status.is_ok_and(|status| status.success()), "kill -{signal} {pid}");
+    }
+
+    /// Sends SIGTERM and waits; the exit code and how long it took.
+    #[track_caller]
+    pub fn terminate(&mut self) -> (Option<i32>, Duration) {
+        let start = Instant::now();
+        self.signal("TERM");
+        let status = self.wait();
+        (status.code(), start.elapsed())
+    }
+
+    /// Waits for the end of the process.
+    #[track_caller]
+    pub fn wait(&mut self) -> ExitStatus {
+        let child = &mut self.child;
+        let status = eventually("the process ends", || child.try_wait().expect("its state"));
+        // The reader of its log may be a moment behind.
+        thread::sleep(Duration::from_millis(30));
+        status
+    }
+
+    /// Ends the process as a crash would.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    pub fn alive(&mut self) -> bool {
+        self.child.try_wait().is_ok_and(|status| status.is_none())
+    }
+
+    /// A field of /proc/PID/status in KiB, such as VmRSS or RssAnon.
+    pub fn memory(&self, field: &str) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
+    }
+
+    /// How many descriptors it has open.
+    pub fn descriptors(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/fd", self.pid())).map_or(0, Iterator::count)
+    }
+}
+
+impl Drop for Sidecar {
+    fn drop(&mut self) {
+        self.kill();
+        if !thread::panicking() {
+            assert!(!self.log().contains("panicked"), "{}", self.log());
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! From the first look to the end of the process.
+
+use std::time::Duration;
+
+use suite::{eventually, scene::Scene, throughout};
+
+#[test]
+fn the_lease_is_created_with_a_renew_time_and_renewed() {
+    let scene = Scene::new("lifecycle");
+    let mut sidecar = scene.start(&[]);
+    let lease = eventually("the Lease is there", || scene.lease());
+    assert!(lease["spec"]["renewTime"].is_string(), "{lease}");
+    assert_eq!(lease["spec"]["leaseDurationSeconds"], 1);
+    scene.wait_for_renewals(2);
+    let (code, time) = sidecar.terminate();
+    assert_eq!(code, Some(0), "{}", sidecar.log());
+    assert!(time < Duration::from_secs(1), "{time:?}");
+    assert_eq!(sidecar.count("stopped as asked"), 1);
+}
+
+#[test]
+fn a_pod_that_is_not_ready_lets_the_lease_age() {
+    let scene = Scene::new("ready");
+    let sidecar = scene.start(&[]);
+    scene.wait_for_renewals(1);
+    scene.set_ready(false);
+    sidecar.wait_for("the Lease is left to age");
+    let before = scene.lease();
+    throughout(2500, "the Lease ages", || scene.lease() == before);
+    scene.set_ready(true);
+    scene.wait_for_renewals(1);
+}
