@@ -56,7 +56,8 @@ impl Cluster {
         static MANAGED: OnceLock<Arc<Cluster>> = OnceLock::new();
         let cell = if name == "hub" { &HUB } else { &MANAGED };
         let cluster = cell.get_or_init(|| {
-            let directory = std::env::var("E2E_DIR").expect("testing/controlplane/run.sh sets E2E_DIR");
+            let directory =
+                std::env::var("E2E_DIR").expect("testing/controlplane/run.sh sets E2E_DIR");
             let directory = PathBuf::from(directory).join(name);
             let ca = fs::read_to_string(directory.join("ca.crt")).expect("ca.crt");
             Arc::new(Self::new(name, directory.join("admin.kubeconfig"), ca, None, None))
@@ -112,7 +113,8 @@ impl Cluster {
     /// Creates a namespace of a name that is new on this server.
     pub fn new_namespace(&self, prefix: &str) -> String {
         let namespaces = resource("", "namespaces", "Namespace");
-        let target = Target { resource: &namespaces, namespace: None, name: None, subresource: None };
+        let target =
+            Target { resource: &namespaces, namespace: None, name: None, subresource: None };
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": format!("{prefix}-")}});
         let created = self.create(&target, &body);
         created["metadata"]["name"].as_str().expect("a name").to_owned()

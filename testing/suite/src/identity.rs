@@ -18,9 +18,9 @@ pub type Data = BTreeMap<String, Vec<u8>>;
 /// A token of a service account, by TokenRequest.
 pub fn token(cluster: &Cluster, namespace: &str, account: &str) -> String {
     let accounts = resource("", "serviceaccounts", "ServiceAccount");
-    let target =
-        Target { subresource: Some("token"), ..accounts.object(namespace, account) };
-    let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+    let target = Target { subresource: Some("token"), ..accounts.object(namespace, account) };
+    let request =
+        json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
     let answer = cluster.create(&target, &request);
     answer["status"]["token"].as_str().expect("a token").to_owned()
 }
@@ -40,18 +40,22 @@ pub fn certificate(cluster: &Cluster, user: &str, group: &str) -> (String, Strin
 }
 
 fn post(cluster: &Cluster, pem: &str) -> String {
-    let csrs = resource("certificates.k8s.io", "certificatesigningrequests", "CertificateSigningRequest");
+    let csrs =
+        resource("certificates.k8s.io", "certificatesigningrequests", "CertificateSigningRequest");
     let all = Target { resource: &csrs, namespace: None, name: None, subresource: None };
-    let mut csr = cluster.create(&all, &json!({
-        "apiVersion": "certificates.k8s.io/v1",
-        "kind": "CertificateSigningRequest",
-        "metadata": {"generateName": "suite-"},
-        "spec": {
-            "request": BASE64_STANDARD.encode(pem),
-            "signerName": "kubernetes.io/kube-apiserver-client",
-            "usages": ["digital signature", "client auth"],
-        },
-    }));
+    let mut csr = cluster.create(
+        &all,
+        &json!({
+            "apiVersion": "certificates.k8s.io/v1",
+            "kind": "CertificateSigningRequest",
+            "metadata": {"generateName": "suite-"},
+            "spec": {
+                "request": BASE64_STANDARD.encode(pem),
+                "signerName": "kubernetes.io/kube-apiserver-client",
+                "usages": ["digital signature", "client auth"],
+            },
+        }),
+    );
     let name = csr["metadata"]["name"].as_str().expect("a name").to_owned();
     csr["status"]["conditions"] =
         json!([{"type": "Approved", "status": "True", "reason": "Suite", "message": "for a test"}]);
@@ -61,7 +65,8 @@ fn post(cluster: &Cluster, pem: &str) -> String {
 }
 
 fn signed(cluster: &Cluster, name: &str) -> Option<String> {
-    let csrs = resource("certificates.k8s.io", "certificatesigningrequests", "CertificateSigningRequest");
+    let csrs =
+        resource("certificates.k8s.io", "certificatesigningrequests", "CertificateSigningRequest");
     let target = Target { resource: &csrs, namespace: None, name: Some(name), subresource: None };
     let csr = cluster.get(&target)?;
     let certificate = BASE64_STANDARD.decode(csr["status"]["certificate"].as_str()?).ok()?;

@@ -109,6 +109,8 @@ impl Inner {
         let target = self.target.lock().expect("lock").clone();
         let server = TcpStream::connect(target).ok()?;
         self.remember(&server);
+        // Two small writes in a row would otherwise wait 40 ms for an acknowledgement.
+        client.set_nodelay(true).and(server.set_nodelay(true)).ok()?;
         let (client_end, server_end) = (client.try_clone().ok()?, server.try_clone().ok()?);
         let back = self.clone();
         thread::spawn(move || back.pump(server, client));

@@ -102,7 +102,8 @@ impl Scene {
             return;
         }
         let metadata = json!({"name": SECRET, "namespace": self.namespace});
-        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data});
+        let secret =
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data});
         self.managed.create(&target, &secret);
     }
 
@@ -225,7 +226,9 @@ pub fn manifests(part: &str) -> Vec<Value> {
     files.sort();
     files
         .iter()
-        .filter(|file| file.extension().is_some_and(|e| e == "yaml") && !file.ends_with("kustomization.yaml"))
+        .filter(|file| {
+            file.extension().is_some_and(|e| e == "yaml") && !file.ends_with("kustomization.yaml")
+        })
         .flat_map(|file| {
             let text = fs::read_to_string(file).expect("a manifest");
             let documents: Vec<_> = text.split("\n---\n").map(str::to_owned).collect();

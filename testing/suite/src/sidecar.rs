@@ -26,7 +26,12 @@ pub fn program(name: &str) -> PathBuf {
         let test = env::current_exe().expect("the path of this program");
         // target/debug/deps/test-… or target/debug/demo
         let directory = test.parent().expect("a directory");
-        if directory.ends_with("deps") { directory.parent().expect("a directory") } else { directory }.to_owned()
+        if directory.ends_with("deps") {
+            directory.parent().expect("a directory")
+        } else {
+            directory
+        }
+        .to_owned()
     });
     let program = directory.join(name);
     assert!(program.exists(), "{} is not built: cargo build --workspace", program.display());
@@ -95,15 +100,20 @@ impl Sidecar {
 
     /// Asks the endpoint; code 0 if nobody answers.
     pub fn ask(&self, path: &str) -> (u16, String) {
-        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else { return (0, String::new()) };
+        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else {
+            return (0, String::new());
+        };
         let _ = stream.set_read_timeout(Some(Duration::from_secs(3)));
         let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n");
         let mut answer = String::new();
-        if stream.write_all(request.as_bytes()).is_err() || stream.read_to_string(&mut answer).is_err() {
+        if stream.write_all(request.as_bytes()).is_err()
+            || stream.read_to_string(&mut answer).is_err()
+        {
             return (0, String::new());
         }
         let code = answer.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
-        let body = answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default();
+        let body =
+            answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default();
         (code, body)
     }
 
