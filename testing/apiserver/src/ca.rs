@@ -1,0 +1,190 @@
+//! The certificate authority: signs the server's own certificate, client certificates for tests,
+//! and approved signing requests.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING as P256, EcdsaKeyPair, KeyPair};
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+
+use crate::der::{self, COMMON_NAME, Certificate, ORGANIZATION, Purpose};
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// A certificate authority; clones share the key.
+#[derive(Clone)]
+pub struct Ca {
+    /// The certificate of the authority.
+    pub certificate_pem: String,
+    certificate: CertificateDer<'static>,
+    subject: Vec<u8>,
+    key: Arc<EcdsaKeyPair>,
+}
+
+impl std::fmt::Debug for Ca {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ca").finish_non_exhaustive()
+    }
+}
+
+impl Ca {
+    /// A new authority, valid for ten years.
+    pub fn new(common_name: &str) -> Self {
+        let (key, _) = generate();
+        let subject = der::name(&[(COMMON_NAME, common_name)]);
+        let now = SystemTime::now();
+        let blank = Self {
+            certificate_pem: String::new(),
+            certificate: CertificateDer::from(Vec::new()),
+            subject: subject.clone(),
+            key: Arc::new(key),
+        };
+        let public_key = der::public_key(blank.key.public_key().as_ref());
+        let certificate = blank.sign(&Subject {
+            name: &subject,
+            public_key: &public_key,
+            alternative_names: &[],
+            purpose: Purpose::Authority,
+            not_before: now - DAY,
+            not_after: now + 3650 * DAY,
+        });
+        let certificate_pem = pem("CERTIFICATE", &certificate);
+        Self { certificate_pem, certificate: CertificateDer::from(certificate), ..blank }
+    }
+
+    /// A server certificate for these DNS names and IPv4 addresses: PEM certificate and PKCS#8 key.
+    pub fn server_certificate(&self, names: &[&str]) -> (String, String) {
+        let (certificate, key) = self.server(names);
+        (pem("CERTIFICATE", &certificate), pem("PRIVATE KEY", key.secret_pkcs8_der()))
+    }
+
+    /// A client certificate (CN = user, O = groups) that is valid from a minute ago: PEM
+    /// certificate and PKCS#8 key.
+    pub fn client_certificate(
+        &self,
+        user: &str,
+        groups: &[&str],
+        valid_for: Duration,
+    ) -> (String, String) {
+        let now = SystemTime::now();
+        self.client_certificate_between(
+            user,
+            groups,
+            now - Duration::from_secs(60),
+            now + valid_for,
+        )
+    }
+
+    /// A client certificate with a chosen validity, for example one that has expired.
+    pub fn client_certificate_between(
+        &self,
+        user: &str,
+        groups: &[&str],
+        not_before: SystemTime,
+        not_after: SystemTime,
+    ) -> (String, String) {
+        let (pair, key) = generate();
+        let certificate = self.sign(&Subject {
+            name: &user_name(user, groups),
+            public_key: &der::public_key(pair.public_key().as_ref()),
+            alternative_names: &[],
+            purpose: Purpose::Client,
+            not_before,
+            not_after,
+        });
+        (pem("CERTIFICATE", &certificate), pem("PRIVATE KEY", key.secret_pkcs8_der()))
+    }
+
+    pub(crate) fn server(&self, names: &[&str]) -> (Vec<u8>, PrivatePkcs8KeyDer<'static>) {
+        let (pair, key) = generate();
+        let now = SystemTime::now();
+        let certificate = self.sign(&Subject {
+            name: &der::name(&[(COMMON_NAME, "dev-apiserver")]),
+            public_key: &der::public_key(pair.public_key().as_ref()),
+            alternative_names: &der::alternative_names(names),
+            purpose: Purpose::Server,
+            not_before: now - DAY,
+            not_after: now + 365 * DAY,
+        });
+        (certificate, key)
+    }
+
+    pub(crate) fn certificate(&self) -> &CertificateDer<'static> {
+        &self.certificate
+    }
+
+    pub(crate) fn sign(&self, subject: &Subject<'_>) -> Vec<u8> {
+        let to_be_signed = Certificate {
+            serial: random(),
+            issuer: &self.subject,
+            subject: subject.name,
+            public_key: subject.public_key,
+            not_before: subject.not_before,
+            not_after: subject.not_after,
+            purpose: subject.purpose,
+            alternative_names: subject.alternative_names,
+        }
+        .to_be_signed();
+        der::signed(&to_be_signed, &sign(&self.key, &to_be_signed))
+    }
+}
+
+/// What a certificate is issued for; everything in DER.
+pub(crate) struct Subject<'a> {
+    pub(crate) name: &'a [u8],
+    pub(crate) public_key: &'a [u8],
+    /// The whole extension, or nothing.
+    pub(crate) alternative_names: &'a [u8],
+    pub(crate) purpose: Purpose,
+    pub(crate) not_before: SystemTime,
+    pub(crate) not_after: SystemTime,
+}
+
+/// A PEM request (CN = user, O = groups) signed with a new P-256 key, and that key as PKCS#8.
+pub fn signing_request(user: &str, groups: &[&str]) -> (String, String) {
+    let (pair, key) = generate();
+    let public_key = der::public_key(pair.public_key().as_ref());
+    let request = der::request(&user_name(user, groups), &public_key);
+    let signature = sign(&pair, &request);
+    let request = der::signed(&request, &signature);
+    (pem("CERTIFICATE REQUEST", &request), pem("PRIVATE KEY", key.secret_pkcs8_der()))
+}
+
+fn user_name(user: &str, groups: &[&str]) -> Vec<u8> {
+    let mut parts: Vec<(&[u8], &str)> = groups.iter().map(|g| (ORGANIZATION, *g)).collect();
+    parts.push((COMMON_NAME, user));
+    der::name(&parts)
+}
+
+fn sign(key: &EcdsaKeyPair, message: &[u8]) -> Vec<u8> {
+    let signature = key.sign(&SystemRandom::new(), message).expect("P-256 signs");
+    signature.as_ref().to_vec()
+}
+
+fn generate() -> (EcdsaKeyPair, PrivatePkcs8KeyDer<'static>) {
+    let random = SystemRandom::new();
+    let document = EcdsaKeyPair::generate_pkcs8(&P256, &random).expect("P-256 keys generate");
+    let pair =
+        EcdsaKeyPair::from_pkcs8(&P256, document.as_ref(), &random).expect("a new key is readable");
+    (pair, PrivatePkcs8KeyDer::from(document.as_ref().to_vec()))
+}
+
+pub(crate) fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    ring::rand::SecureRandom::fill(&SystemRandom::new(), &mut bytes)
+        .expect("the system has random numbers");
+    bytes
+}
+
+pub(crate) fn pem(label: &str, der: &[u8]) -> String {
+    let body = STANDARD.encode(der);
+    let mut out = format!("-----BEGIN {label}-----\n");
+    for line in body.as_bytes().chunks(64) {
+        out.push_str(&String::from_utf8_lossy(line));
+        out.push('\n');
+    }
+    out + &format!("-----END {label}-----\n")
+}

@@ -1,0 +1,179 @@
+//! The control interface: faults, requests and credentials over plain HTTP on the loopback, for
+//! those who run the binary. README.md shows it in use.
+
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, SystemTime};
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::gate::State;
+use crate::http::{Answer, Incoming, Reader};
+use crate::rules::Rule;
+use crate::status::Status;
+use crate::target::split;
+use crate::{Handle, User};
+
+/// The listening interface; dropping it frees its port.
+pub(crate) struct Control {
+    address: SocketAddr,
+    stopped: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Control {
+    pub(crate) fn start(handle: Handle, port: u16) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+        let address = listener.local_addr()?;
+        let stopped = Arc::new(AtomicBool::new(false));
+        let stop = stopped.clone();
+        let accept = move || {
+            // One at a time: those who steer a test are few and patient.
+            for stream in listener.incoming().flatten() {
+                if stop.load(Relaxed) {
+                    return;
+                }
+                let _ = serve(&handle, stream);
+            }
+        };
+        let thread = Some(thread::Builder::new().name("control".into()).spawn(accept)?);
+        Ok(Self { address, stopped, thread })
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.stopped.store(true, Relaxed);
+        // Wakes the thread out of its accept.
+        let _ = TcpStream::connect(self.address);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn serve(handle: &Handle, mut stream: TcpStream) -> io::Result<()> {
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let Some(request) = Reader::default().next(&mut stream)? else { return Ok(()) };
+    let mut answer = match act(handle, &request) {
+        Ok(value) => Answer::json(200, &value),
+        Err(status) => Answer::status(&status),
+    };
+    answer.headers.push(("Connection".into(), "close".into()));
+    stream.write_all(&answer.head(SystemTime::now(), Some(answer.body.len())))?;
+    stream.write_all(&answer.body)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewState {
+    state: State,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct NewIdentity {
+    user: String,
+    #[serde(default)]
+    groups: Vec<String>,
+    #[serde(default = "an_hour")]
+    seconds: u64,
+}
+
+fn an_hour() -> u64 {
+    3600
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewDate {
+    seconds: i64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Named {
+    name: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OldToken {
+    token: String,
+}
+
+fn act(handle: &Handle, request: &Incoming) -> Result<Value, Status> {
+    let (path, _) = split(&request.raw);
+    let cluster = &handle.cluster;
+    let faults = &cluster.faults;
+    let done = json!({});
+    Ok(match (request.method.as_str(), path.as_str()) {
+        ("GET", "/requests") => json!(cluster.log.all()),
+        ("DELETE", "/requests") => {
+            cluster.log.clear();
+            done
+        }
+        ("GET", "/counters") => json!(cluster.log.counters()),
+        ("GET", "/kubeconfig") => json!({"kubeconfig": handle.kubeconfig()}),
+        ("POST", "/faults") => json!({"id": faults.add(body::<Rule>(request)?)}),
+        ("DELETE", "/faults") => {
+            faults.clear();
+            done
+        }
+        ("POST", "/server") => {
+            faults.set_state(body::<NewState>(request)?.state);
+            done
+        }
+        ("POST", "/heal") => {
+            faults.heal();
+            done
+        }
+        ("POST", "/date") => {
+            faults.set_date_offset(body::<NewDate>(request)?.seconds);
+            done
+        }
+        ("POST", "/compact") => {
+            cluster.store.compact();
+            done
+        }
+        ("POST", "/objects") => handle.put(body(request)?)?,
+        ("POST", "/approve") => {
+            json!({"found": handle.decide(&body::<Named>(request)?.name, "Approved")})
+        }
+        ("POST", "/deny") => {
+            json!({"found": handle.decide(&body::<Named>(request)?.name, "Denied")})
+        }
+        ("POST", "/certificates") => certificate(handle, &body(request)?),
+        ("POST", "/tokens") => {
+            let new: NewIdentity = body(request)?;
+            let user = User::new(&new.user, new.groups);
+            json!({"token": cluster.identities.issue(user, Duration::from_secs(new.seconds))})
+        }
+        ("DELETE", "/tokens") => {
+            cluster.identities.revoke(&body::<OldToken>(request)?.token);
+            done
+        }
+        _ => return Err(Status::no_such_resource()),
+    })
+}
+
+fn body<T: DeserializeOwned>(request: &Incoming) -> Result<T, Status> {
+    serde_json::from_slice(&request.body).map_err(|error| Status::bad_request(error.to_string()))
+}
+
+fn certificate(handle: &Handle, new: &NewIdentity) -> Value {
+    let ca = &handle.cluster.ca;
+    let groups: Vec<&str> = new.groups.iter().map(String::as_str).collect();
+    let (certificate, key) =
+        ca.client_certificate(&new.user, &groups, Duration::from_secs(new.seconds));
+    json!({"certificate": certificate, "key": key, "ca": ca.certificate_pem})
+}

@@ -1,0 +1,140 @@
+//! Deletion: preconditions, finalizers, propagation policies, namespaces.
+
+use serde_json::{Value, json};
+
+use crate::cluster::Cluster;
+use crate::http::{Answer, Incoming};
+use crate::metadata::{finalizers, text};
+use crate::resources::Resource;
+use crate::status::Status;
+use crate::store::{Key, Outcome};
+use crate::target::{Query, Target};
+
+/// The finalizers that stand for the propagation policies; the garbage collector works them off.
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+pub(crate) const ORPHAN: &str = "orphan";
+
+/// What a DELETE asks for.
+#[derive(Debug, Default)]
+pub(crate) struct Options {
+    uid: String,
+    version: String,
+    policy: String,
+    dry_run: bool,
+}
+
+impl Options {
+    pub(crate) fn new(request: &Incoming, query: &Query) -> Result<Self, Status> {
+        let body: Value = match request.body.is_empty() {
+            true => Value::Null,
+            false => serde_json::from_slice(&request.body)
+                .map_err(|error| Status::bad_request(format!("json parse error: {error}")))?,
+        };
+        let policy = query.text("propagationPolicy").unwrap_or(text(&body, "/propagationPolicy"));
+        Ok(Self {
+            uid: text(&body, "/preconditions/uid").into(),
+            version: text(&body, "/preconditions/resourceVersion").into(),
+            policy: policy.into(),
+            dry_run: query.text("dryRun").is_some() || body["dryRun"].is_array(),
+        })
+    }
+
+    fn check(&self, resource: &Resource, key: &Key, current: &Value) -> Result<(), Status> {
+        let (uid, version) =
+            (text(current, "/metadata/uid"), text(current, "/metadata/resourceVersion"));
+        let refuse = |what: &str, asked: &str, own: &str, end: &str| {
+            let why = format!(
+                "the {what} in the precondition ({asked}) does not match the {what} in record \
+                 ({own}). The object might have been {end}"
+            );
+            Err(Status::conflict(resource, &key.name, &why))
+        };
+        if !self.uid.is_empty() && self.uid != uid {
+            return refuse("UID", &self.uid, uid, "deleted and then recreated");
+        }
+        if !self.version.is_empty() && self.version != version {
+            return refuse("ResourceVersion", &self.version, version, "modified");
+        }
+        Ok(())
+    }
+}
+
+/// Deletes an object, or begins to. Answers with its last state and whether it is gone.
+pub(crate) fn delete(
+    cluster: &Cluster,
+    resource: &Resource,
+    key: &Key,
+    options: &Options,
+) -> Result<(Value, bool), Status> {
+    let mut gone = false;
+    let object = cluster.transact(key, |current| {
+        let current = current.ok_or_else(|| Status::not_found(resource, &key.name))?;
+        options.check(resource, key, current)?;
+        let outcome = step(resource, current, options);
+        gone = matches!(outcome, Outcome::Remove(_));
+        Ok(match outcome {
+            Outcome::Put(object) | Outcome::Remove(object) if options.dry_run => {
+                Outcome::Answer(object)
+            }
+            outcome => outcome,
+        })
+    })?;
+    Ok((object, gone))
+}
+
+fn step(resource: &Resource, current: &Value, options: &Options) -> Outcome {
+    let mut next = current.clone();
+    let mut pending = finalizers(current);
+    match options.policy.as_str() {
+        "Foreground" => pending.push(FOREGROUND.into()),
+        "Orphan" => pending.push(ORPHAN.into()),
+        _ => {}
+    }
+    let is_namespace = resource.is("namespaces");
+    if pending.is_empty() && !is_namespace {
+        return Outcome::Remove(next);
+    }
+    if !current["metadata"]["deletionTimestamp"].is_null() {
+        return Outcome::Answer(next);
+    }
+    let metadata = &mut next["metadata"];
+    metadata["deletionTimestamp"] = crate::now().into();
+    metadata["deletionGracePeriodSeconds"] = 0.into();
+    if !pending.is_empty() {
+        metadata["finalizers"] = json!(pending);
+    }
+    if let Some(generation) = metadata["generation"].as_u64() {
+        metadata["generation"] = (generation + 1).into();
+    }
+    if is_namespace {
+        next["status"]["phase"] = "Terminating".into();
+    }
+    Outcome::Put(next)
+}
+
+/// The answer to a DELETE over HTTP: a success Status, or the object where it is still there and
+/// for the kinds whose storage always returns it.
+pub(crate) fn answer(
+    cluster: &Cluster,
+    resource: &Resource,
+    target: &Target,
+    options: &Options,
+) -> Result<Answer, Status> {
+    let key = cluster.key(resource, &target.namespace, &target.name);
+    let (object, gone) = delete(cluster, resource, &key, options)?;
+    if !gone || resource.is("pods") || resource.is("serviceaccounts") {
+        let object = crate::kinds::present(resource, &target.version, object);
+        return Ok(Answer::json(200, &object));
+    }
+    let mut details = json!({
+        "name": target.name, "kind": resource.plural, "uid": object["metadata"]["uid"],
+    });
+    if !resource.group.is_empty() {
+        details["group"] = resource.group.clone().into();
+    }
+    let success = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
+        "details": details,
+    });
+    Ok(Answer::json(200, &success))
+}

@@ -1,0 +1,132 @@
+//! The paths that are not about objects: discovery documents, version and health.
+
+use serde_json::{Value, json};
+
+use crate::http::Answer;
+use crate::identity::User;
+use crate::resources::{Registry, Resource};
+use crate::status::Status;
+
+/// What the default cluster roles let everybody read, even without credentials.
+pub(crate) fn is_public(path: &str) -> bool {
+    matches!(path, "/healthz" | "/livez" | "/readyz" | "/version" | "/version/")
+}
+
+pub(crate) fn answer(registry: &Registry, path: &str, user: &User) -> Result<Answer, Status> {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let found = match parts.as_slice() {
+        [] if user.is_master() => Some(json!({"paths": ["/api", "/apis", "/healthz", "/version"]})),
+        [] => {
+            let why = format!("User \"{}\" cannot get path \"/\"", user.name);
+            return Err(Status::forbidden("", "", "", &why));
+        }
+        ["healthz" | "livez" | "readyz", ..] => return Ok(Answer::text(200, "ok")),
+        ["version"] => Some(version()),
+        ["api"] => Some(json!({"kind": "APIVersions", "versions": ["v1"]})),
+        ["apis"] => Some(groups(registry)),
+        ["apis", group] => groups(registry)["groups"]
+            .as_array()
+            .and_then(|all| all.iter().find(|one| one["name"] == *group).cloned()),
+        ["api", version] => resources(registry, "", version),
+        ["apis", group, version] => resources(registry, group, version),
+        _ => None,
+    };
+    Ok(found.map_or_else(
+        || Answer::text(404, "404 page not found\n"),
+        |document| Answer::json(200, &document),
+    ))
+}
+
+fn version() -> Value {
+    json!({
+        "major": "1", "minor": "34", "emulationMajor": "1", "emulationMinor": "34",
+        "minCompatibilityMajor": "1", "minCompatibilityMinor": "33",
+        "gitVersion": "v1.34.3", "gitCommit": "0000000000000000000000000000000000000000",
+        "gitTreeState": "clean", "buildDate": "2025-12-09T00:00:00Z", "goVersion": "go1.24.11",
+        "compiler": "gc", "platform": "linux/amd64",
+    })
+}
+
+fn groups(registry: &Registry) -> Value {
+    let all = registry.all();
+    let mut names: Vec<&str> = Vec::new();
+    for resource in all.iter().filter(|resource| !resource.group.is_empty()) {
+        if !names.contains(&resource.group.as_str()) {
+            names.push(&resource.group);
+        }
+    }
+    let group = |name: &&str| {
+        let mut versions: Vec<Value> = Vec::new();
+        for resource in all.iter().filter(|resource| resource.group == *name) {
+            for version in &resource.versions {
+                let entry =
+                    json!({"groupVersion": format!("{name}/{version}"), "version": version});
+                if !versions.contains(&entry) {
+                    versions.push(entry);
+                }
+            }
+        }
+        let preferred = versions.first().cloned();
+        json!({"name": name, "versions": versions, "preferredVersion": preferred})
+    };
+    let groups: Vec<Value> = names.iter().map(group).collect();
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+}
+
+fn resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {
+    let all = registry.all();
+    let served = all.iter().filter(|resource| {
+        resource.group == group && resource.versions.iter().any(|v| v == version)
+    });
+    let listed: Vec<Value> = served.flat_map(|resource| entries(resource)).collect();
+    let group_version =
+        if group.is_empty() { version.into() } else { format!("{group}/{version}") };
+    (!listed.is_empty()).then(|| {
+        json!({
+            "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version,
+            "resources": listed,
+        })
+    })
+}
+
+/// A resource and its subresources.
+fn entries(resource: &Resource) -> Vec<Value> {
+    let entry = |suffix: &str, verbs: &[&str]| {
+        json!({
+            "name": format!("{}{suffix}", resource.plural), "namespaced": resource.namespaced,
+            "singularName": if suffix.is_empty() { resource.kind.to_lowercase() } else { String::new() },
+            "kind": resource.kind, "verbs": verbs,
+        })
+    };
+    let verbs = ["create", "delete", "get", "list", "patch", "update", "watch"];
+    let mut all = vec![entry("", &verbs)];
+    if let Some(short) = short_name(&resource.plural) {
+        all[0]["shortNames"] = json!([short]);
+    }
+    if resource.status {
+        all.push(entry("/status", &["get", "patch", "update"]));
+    }
+    if resource.is("certificatesigningrequests") {
+        all.push(entry("/approval", &["get", "patch", "update"]));
+    }
+    if resource.is("serviceaccounts") {
+        all.push(entry("/token", &["create"]));
+    }
+    all
+}
+
+fn short_name(plural: &str) -> Option<&'static str> {
+    Some(match plural {
+        "namespaces" => "ns",
+        "configmaps" => "cm",
+        "pods" => "po",
+        "nodes" => "no",
+        "serviceaccounts" => "sa",
+        "events" => "ev",
+        "certificatesigningrequests" => "csr",
+        "poddisruptionbudgets" => "pdb",
+        "deployments" => "deploy",
+        "customresourcedefinitions" => "crd",
+        _ => return None,
+    })
+}

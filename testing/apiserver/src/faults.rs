@@ -1,0 +1,159 @@
+//! Faults on request: the installed rules, and the switch for the state of the whole server.
+
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::gate::{Gate, State};
+use crate::rules::{Action, Asked, Rule};
+use crate::target::Target;
+
+struct Installed {
+    id: u64,
+    rule: Rule,
+    hits: u32,
+    random: u64,
+}
+
+impl Installed {
+    /// Whether the rule strikes this time; counts it if so.
+    fn strikes(&mut self) -> bool {
+        if self.rule.times.is_some_and(|times| self.hits >= times) {
+            return false;
+        }
+        if let Some(probability) = self.rule.probability {
+            // xorshift64: small, repeatable, good enough to roll dice.
+            self.random ^= self.random << 13;
+            self.random ^= self.random >> 7;
+            self.random ^= self.random << 17;
+            if (self.random >> 11) as f64 / (1u64 << 53) as f64 >= probability {
+                return false;
+            }
+        }
+        self.hits += 1;
+        true
+    }
+}
+
+#[derive(Default)]
+struct Rules {
+    installed: Vec<Installed>,
+    last: u64,
+}
+
+/// Calls the listener when the state of the server changes.
+type Hook = Box<dyn Fn(State) + Send + Sync>;
+
+/// The faults of one server. Cheap to clone; clones share everything.
+#[derive(Clone, Default)]
+pub struct Faults(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    rules: Mutex<Rules>,
+    gate: Gate,
+    hook: Mutex<Option<Hook>>,
+    date_offset: AtomicI64,
+}
+
+impl Faults {
+    /// Adds a rule. Rules are tried in the order of their arrival; the first that strikes wins.
+    pub fn add(&self, rule: Rule) -> u64 {
+        let mut rules = crate::lock(&self.0.rules);
+        rules.last += 1;
+        let id = rules.last;
+        // Spread the seed, and never 0: xorshift would stay there.
+        let random = rule.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        rules.installed.push(Installed { id, rule, hits: 0, random });
+        id
+    }
+
+    /// Forbids a verb on a resource (empty namespace: everywhere).
+    pub fn deny(&self, verb: &str, resource: &str, namespace: &str) -> u64 {
+        let rule = Rule::new(Action::Forbid).verb(verb).resource(resource);
+        self.add(if namespace.is_empty() { rule } else { rule.namespace(namespace) })
+    }
+
+    /// Takes a rule away.
+    pub fn remove(&self, id: u64) {
+        crate::lock(&self.0.rules).installed.retain(|installed| installed.id != id);
+    }
+
+    /// How often a rule has struck.
+    pub fn hits(&self, id: u64) -> u32 {
+        let rules = crate::lock(&self.0.rules);
+        rules.installed.iter().find(|installed| installed.id == id).map_or(0, |one| one.hits)
+    }
+
+    /// Takes all rules away; the state of the server stays.
+    pub fn clear(&self) {
+        crate::lock(&self.0.rules).installed.clear();
+    }
+
+    /// Sets the state of the whole server; returns when it is in force.
+    pub fn set_state(&self, state: State) {
+        self.0.gate.set(state);
+        if let Some(hook) = crate::lock(&self.0.hook).as_ref() {
+            hook(state);
+        }
+    }
+
+    /// The state of the whole server.
+    pub fn state(&self) -> State {
+        self.0.gate.state()
+    }
+
+    /// Shifts the `Date` header by so many seconds.
+    pub fn set_date_offset(&self, seconds: i64) {
+        self.0.date_offset.store(seconds, Relaxed);
+    }
+
+    /// Back to normal: no rules, no shift, up.
+    pub fn heal(&self) {
+        self.clear();
+        self.set_date_offset(0);
+        self.set_state(State::Up);
+    }
+
+    pub(crate) fn date_offset(&self) -> i64 {
+        self.0.date_offset.load(Relaxed)
+    }
+
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.0.gate
+    }
+
+    pub(crate) fn on_state(&self, hook: Option<Hook>) {
+        *crate::lock(&self.0.hook) = hook;
+    }
+
+    /// How long to wait, and what happens then.
+    pub(crate) fn strike(
+        &self,
+        path: &str,
+        target: &Target,
+        user: &str,
+    ) -> (Duration, Option<Action>) {
+        let resource = if target.resource.is_empty() { path } else { &target.resource };
+        let asked = Asked { verb: target.verb, resource, target, user };
+        let mut delay = Duration::ZERO;
+        for installed in &mut crate::lock(&self.0.rules).installed {
+            if !installed.rule.matches(&asked) || !installed.strikes() {
+                continue;
+            }
+            match &installed.rule.action {
+                Action::Delay { milliseconds } => delay += Duration::from_millis(*milliseconds),
+                action => return (delay, Some(action.clone())),
+            }
+        }
+        (delay, None)
+    }
+
+    /// Whether a request would be forbidden, without counting it.
+    pub(crate) fn forbids(&self, verb: &str, target: &Target, user: &str) -> bool {
+        let asked = Asked { verb, resource: &target.resource, target, user };
+        let rules = crate::lock(&self.0.rules);
+        let mut rules = rules.installed.iter().map(|installed| &installed.rule);
+        rules.any(|rule| rule.action == Action::Forbid && rule.matches(&asked))
+    }
+}

@@ -1,0 +1,246 @@
+//! HTTP/1.1 on a blocking stream. Written by hand because faults need every byte under control:
+//! answers cut short, garbage, lengths that lie.
+
+use std::io::{self, Read, Write};
+use std::time::SystemTime;
+
+use serde_json::Value;
+
+use crate::ca::random;
+use crate::status::Status;
+
+const HEAD_LIMIT: usize = 64 * 1024;
+/// The limit of the real server for a request body.
+const BODY_LIMIT: usize = 3 * 1024 * 1024;
+
+/// A request as it came in.
+#[derive(Debug, Default)]
+pub(crate) struct Incoming {
+    pub(crate) method: String,
+    /// The target as sent, query included.
+    pub(crate) raw: String,
+    headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+    pub(crate) too_large: bool,
+}
+
+impl Incoming {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers(name).next()
+    }
+
+    pub(crate) fn headers(&self, name: &str) -> impl Iterator<Item = &str> {
+        let wanted = move |(key, _): &&(String, String)| key.eq_ignore_ascii_case(name);
+        self.headers.iter().filter(wanted).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether the body claims to be JSON, or claims nothing.
+    pub(crate) fn is_json(&self) -> bool {
+        self.header("content-type").is_none_or(|media| media.contains("json"))
+    }
+
+    pub(crate) fn wants_close(&self) -> bool {
+        self.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
+    }
+
+    fn has_chunks(&self) -> bool {
+        self.header("transfer-encoding").is_some_and(|v| v.eq_ignore_ascii_case("chunked"))
+    }
+}
+
+/// Reads requests off a stream; keeps what was read beyond the current one.
+#[derive(Default)]
+pub(crate) struct Reader {
+    buffer: Vec<u8>,
+}
+
+impl Reader {
+    /// The next request; None where the client closed before it began one.
+    pub(crate) fn next<S: Read + Write>(&mut self, stream: &mut S) -> io::Result<Option<Incoming>> {
+        let (mut request, head) = loop {
+            if let Some(parsed) = parse_head(&self.buffer)? {
+                break parsed;
+            }
+            if self.buffer.len() > HEAD_LIMIT {
+                return Err(malformed("the head is too large"));
+            }
+            if !self.fill(stream)? {
+                return Ok(None);
+            }
+        };
+        self.buffer.drain(..head);
+        if request.header("expect").is_some() {
+            stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+            stream.flush()?;
+        }
+        request.body = match request.has_chunks() {
+            true => self.chunks(stream)?,
+            false => self.sized(stream, &request)?,
+        };
+        request.too_large = request.body.len() > BODY_LIMIT;
+        Ok(Some(request))
+    }
+
+    fn fill(&mut self, stream: &mut impl Read) -> io::Result<bool> {
+        let mut chunk = [0; 16 * 1024];
+        let read = stream.read(&mut chunk)?;
+        self.buffer.extend_from_slice(&chunk[..read]);
+        Ok(read > 0)
+    }
+
+    fn sized(&mut self, stream: &mut impl Read, request: &Incoming) -> io::Result<Vec<u8>> {
+        let length = request.header("content-length").unwrap_or("0").trim();
+        let length = length.parse().map_err(|_| malformed("bad Content-Length"))?;
+        self.take(stream, length)
+    }
+
+    fn chunks(&mut self, stream: &mut impl Read) -> io::Result<Vec<u8>> {
+        let mut body = Vec::new();
+        loop {
+            let line = self.line(stream)?;
+            let size = line.split(';').next().unwrap_or_default().trim();
+            let size = usize::from_str_radix(size, 16).map_err(|_| malformed("bad chunk"))?;
+            if size == 0 {
+                while !self.line(stream)?.is_empty() {}
+                return Ok(body);
+            }
+            body.extend(self.take(stream, size)?);
+            self.line(stream)?;
+        }
+    }
+
+    fn take(&mut self, stream: &mut impl Read, length: usize) -> io::Result<Vec<u8>> {
+        if length > 16 * BODY_LIMIT {
+            return Err(malformed("the body is too large"));
+        }
+        while self.buffer.len() < length {
+            if !self.fill(stream)? {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        Ok(self.buffer.drain(..length).collect())
+    }
+
+    fn line(&mut self, stream: &mut impl Read) -> io::Result<String> {
+        loop {
+            if let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\r\n") {
+                let line: Vec<u8> = self.buffer.drain(..end + 2).take(end).collect();
+                return Ok(String::from_utf8_lossy(&line).into_owned());
+            }
+            if !self.fill(stream)? {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+}
+
+fn malformed(why: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
+/// The request without its body and the length of its head, once the head is complete.
+fn parse_head(buffer: &[u8]) -> io::Result<Option<(Incoming, usize)>> {
+    let mut headers = [httparse::EMPTY_HEADER; 96];
+    let mut request = httparse::Request::new(&mut headers);
+    let head = match request.parse(buffer) {
+        Ok(httparse::Status::Complete(head)) => head,
+        Ok(httparse::Status::Partial) => return Ok(None),
+        Err(_) => return Err(malformed("bad request head")),
+    };
+    let owned = |header: &httparse::Header<'_>| {
+        (header.name.to_string(), String::from_utf8_lossy(header.value).into_owned())
+    };
+    let incoming = Incoming {
+        method: request.method.unwrap_or_default().into(),
+        raw: request.path.unwrap_or_default().into(),
+        headers: request.headers.iter().map(owned).collect(),
+        ..Incoming::default()
+    };
+    Ok(Some((incoming, head)))
+}
+
+/// A whole answer.
+#[derive(Debug, Clone)]
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    pub(crate) content_type: String,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    pub(crate) fn json(code: u16, value: &Value) -> Self {
+        let mut body = value.to_string().into_bytes();
+        body.push(b'\n');
+        let content_type = "application/json".into();
+        Self { code, content_type, headers: Vec::new(), body }
+    }
+
+    pub(crate) fn text(code: u16, text: &str) -> Self {
+        let content_type = "text/plain; charset=utf-8".into();
+        Self { code, content_type, headers: Vec::new(), body: text.into() }
+    }
+
+    pub(crate) fn status(status: &Status) -> Self {
+        let mut answer = Self::json(status.code, &status.json());
+        if let Some(seconds) = status.details.get("retryAfterSeconds") {
+            answer.headers.push(("Retry-After".into(), seconds.to_string()));
+        }
+        answer
+    }
+
+    /// Status line and headers. `length` is what the head claims; None announces chunks.
+    pub(crate) fn head(&self, date: SystemTime, length: Option<usize>) -> Vec<u8> {
+        let id = random::<16>().map(|byte| format!("{byte:02x}")).concat();
+        let framing = match length {
+            Some(length) => format!("Content-Length: {length}"),
+            None => "Transfer-Encoding: chunked".into(),
+        };
+        let mut head = format!(
+            "HTTP/1.1 {} {}\r\nAudit-Id: {}-{}-{}-{}-{}\r\n\
+             Cache-Control: no-cache, private\r\nContent-Type: {}\r\n\
+             X-Kubernetes-Pf-Flowschema-Uid: 6f2ad9ba-3b7a-4a3e-9b47-6a2f1d1f4c52\r\n\
+             X-Kubernetes-Pf-Prioritylevel-Uid: 0d6cf8d5-6a0c-4cb8-8c1a-9a0f8e1b7d11\r\n\
+             Date: {}\r\n{framing}\r\n",
+            self.code,
+            reason(self.code),
+            &id[..8],
+            &id[8..12],
+            &id[12..16],
+            &id[16..20],
+            &id[20..],
+            self.content_type,
+            httpdate::fmt_http_date(date),
+        );
+        for (name, value) in &self.headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        head.push_str("\r\n");
+        head.into_bytes()
+    }
+}
+
+fn reason(code: u16) -> &'static str {
+    match code {
+        200 => "OK",
+        201 => "Created",
+        307 => "Temporary Redirect",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        406 => "Not Acceptable",
+        409 => "Conflict",
+        410 => "Gone",
+        413 => "Request Entity Too Large",
+        415 => "Unsupported Media Type",
+        422 => "Unprocessable Entity",
+        429 => "Too Many Requests",
+        500 => "Internal Server Error",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        _ => "Unknown",
+    }
+}

@@ -1,0 +1,146 @@
+//! Who is asking: client certificates, bearer tokens and impersonation.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use rustls::RootCertStore;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use serde::Serialize;
+use serde_json::json;
+use x509_cert::der::Decode;
+
+use crate::ca::{Ca, random};
+use crate::http::Incoming;
+use crate::status::Status;
+
+/// A name and its groups.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct User {
+    /// Name, for example `system:serviceaccount:a:b`.
+    pub name: String,
+    /// Groups, `system:authenticated` included.
+    pub groups: Vec<String>,
+}
+
+impl User {
+    pub(crate) fn new<T: Into<String>>(name: &str, groups: impl IntoIterator<Item = T>) -> Self {
+        let mut groups: Vec<String> = groups.into_iter().map(Into::into).collect();
+        if !groups.iter().any(|group| group == "system:authenticated") {
+            groups.push("system:authenticated".into());
+        }
+        Self { name: name.into(), groups }
+    }
+
+    pub(crate) fn anonymous() -> Self {
+        Self { name: "system:anonymous".into(), groups: vec!["system:unauthenticated".into()] }
+    }
+
+    pub(crate) fn is_master(&self) -> bool {
+        self.groups.iter().any(|group| group == "system:masters")
+    }
+}
+
+struct Token {
+    user: User,
+    expires: SystemTime,
+}
+
+/// All credentials that the server takes.
+pub(crate) struct Identities {
+    verifier: Arc<dyn ClientCertVerifier>,
+    tokens: Mutex<HashMap<String, Token>>,
+}
+
+impl Identities {
+    pub(crate) fn new(ca: &Ca) -> Self {
+        let mut roots = RootCertStore::empty();
+        roots.add(ca.certificate().clone()).expect("our own CA certificate is readable");
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+            .build()
+            .expect("one root is enough");
+        Self { verifier, tokens: Mutex::default() }
+    }
+
+    /// A token in the form of a JWT, since clients look into it for the expiry.
+    pub(crate) fn issue(&self, user: User, valid_for: Duration) -> String {
+        let expires = SystemTime::now() + valid_for;
+        let seconds = expires.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let part = |value: serde_json::Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        let header = part(json!({"alg": "none", "typ": "JWT"}));
+        let claims = part(json!({"sub": user.name, "exp": seconds.as_secs()}));
+        let token = format!("{header}.{claims}.{}", URL_SAFE_NO_PAD.encode(random::<24>()));
+        crate::lock(&self.tokens).insert(token.clone(), Token { user, expires });
+        token
+    }
+
+    pub(crate) fn revoke(&self, token: &str) {
+        crate::lock(&self.tokens).remove(token);
+    }
+
+    /// None stands for no credentials at all. Bad credentials fail even where none would do, as
+    /// the real server has it.
+    pub(crate) fn authenticate(
+        &self,
+        certificates: &[CertificateDer<'static>],
+        request: &Incoming,
+    ) -> Result<Option<User>, Status> {
+        let user = match request.header("authorization") {
+            Some(credentials) => {
+                let token = credentials.strip_prefix("Bearer ").map(str::trim);
+                Some(
+                    token
+                        .and_then(|token| self.by_token(token))
+                        .ok_or_else(Status::unauthorized)?,
+                )
+            }
+            None => self.by_certificate(certificates)?,
+        };
+        Ok(user.map(|user| impersonated(user, request)))
+    }
+
+    fn by_token(&self, token: &str) -> Option<User> {
+        let tokens = crate::lock(&self.tokens);
+        let found = tokens.get(token).filter(|token| token.expires > SystemTime::now())?;
+        Some(found.user.clone())
+    }
+
+    /// Verified at each request, not at the handshake: so a certificate that expires while its
+    /// connection lives gets 401 from then on.
+    fn by_certificate(
+        &self,
+        certificates: &[CertificateDer<'static>],
+    ) -> Result<Option<User>, Status> {
+        let Some((own, others)) = certificates.split_first() else { return Ok(None) };
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        // Rounded up: the verifier counts whole seconds, and Go refuses from the very instant on.
+        let now =
+            UnixTime::since_unix_epoch(Duration::from_secs(now.as_millis().div_ceil(1000) as u64));
+        self.verifier.verify_client_cert(own, others, now).map_err(|_| Status::unauthorized())?;
+        subject(own).map(Some).ok_or_else(Status::unauthorized)
+    }
+}
+
+/// CN and O's of a certificate.
+fn subject(certificate: &[u8]) -> Option<User> {
+    let certificate = x509_cert::Certificate::from_der(certificate).ok()?;
+    let values = |wanted: &str| -> Vec<String> {
+        let all = certificate.tbs_certificate().subject().iter();
+        all.filter(|part| part.oid.to_string() == wanted)
+            .map(|part| String::from_utf8_lossy(part.value.value()).into_owned())
+            .collect()
+    };
+    Some(User::new(values("2.5.4.3").first()?, values("2.5.4.10")))
+}
+
+fn impersonated(user: User, request: &Incoming) -> User {
+    match request.header("impersonate-user") {
+        Some(name) => User::new(name, request.headers("impersonate-group")),
+        None => user,
+    }
+}

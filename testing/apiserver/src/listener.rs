@@ -1,0 +1,155 @@
+//! The port: listening, refusing, or with a full backlog; and the connections that came through it.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustls::ServerConfig;
+use socket2::{Domain, Socket, Type};
+
+use crate::cluster::Cluster;
+use crate::connection;
+use crate::gate::State;
+
+/// Plenty for TLS and JSON; a fleet of clients means as many threads.
+const STACK: usize = 1024 * 1024;
+
+pub(crate) struct Listener {
+    cluster: Arc<Cluster>,
+    tls: Option<Arc<ServerConfig>>,
+    address: SocketAddr,
+    /// Bound but never listening: keeps the port ours while nobody listens.
+    _reserved: Socket,
+    mode: Mutex<Mode>,
+    connections: Arc<Mutex<HashMap<u64, TcpStream>>>,
+}
+
+enum Mode {
+    Closed,
+    Open(Socket, JoinHandle<()>),
+    /// A listener whose backlog is taken up, so that the kernel drops each further SYN.
+    Full {
+        _socket: Socket,
+        _fillers: Vec<TcpStream>,
+    },
+}
+
+impl Listener {
+    pub(crate) fn new(
+        cluster: Arc<Cluster>,
+        tls: Option<Arc<ServerConfig>>,
+        port: u16,
+    ) -> io::Result<Arc<Self>> {
+        let reserved = bound(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
+        let address = reserved.local_addr()?.as_socket();
+        let address = address.ok_or_else(|| io::Error::other("no IPv4 address"))?;
+        let listener = Arc::new(Self {
+            cluster,
+            tls,
+            address,
+            _reserved: reserved,
+            mode: Mutex::new(Mode::Closed),
+            connections: Arc::default(),
+        });
+        listener.open()?;
+        Ok(listener)
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Brings the port into the state.
+    pub(crate) fn apply(&self, state: State) -> io::Result<()> {
+        match state {
+            State::Refuse => {
+                self.close();
+                self.cut();
+                Ok(())
+            }
+            State::Partition => self.fill(),
+            _ if matches!(*crate::lock(&self.mode), Mode::Open(..)) => Ok(()),
+            _ => self.open(),
+        }
+    }
+
+    /// Cuts all connections.
+    pub(crate) fn cut(&self) {
+        for stream in crate::lock(&self.connections).values() {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Nobody listens any more; connections stay.
+    pub(crate) fn close(&self) {
+        let mode = std::mem::replace(&mut *crate::lock(&self.mode), Mode::Closed);
+        if let Mode::Open(socket, thread) = mode {
+            // Wakes the thread out of its accept.
+            let _ = socket.shutdown(Shutdown::Both);
+            let _ = thread.join();
+        }
+    }
+
+    fn open(&self) -> io::Result<()> {
+        self.close();
+        let socket = bound(self.address)?;
+        socket.listen(1024)?;
+        let acceptor = Acceptor {
+            cluster: self.cluster.clone(),
+            tls: self.tls.clone(),
+            connections: self.connections.clone(),
+            socket: socket.try_clone()?,
+        };
+        let thread = thread::Builder::new().name("accept".into()).spawn(|| acceptor.run())?;
+        *crate::lock(&self.mode) = Mode::Open(socket, thread);
+        Ok(())
+    }
+
+    fn fill(&self) -> io::Result<()> {
+        self.close();
+        let socket = bound(self.address)?;
+        socket.listen(0)?;
+        // A backlog of 0 takes one connection; further ones show that it takes no more.
+        let connect = || TcpStream::connect_timeout(&self.address, Duration::from_millis(20)).ok();
+        let fillers = std::iter::from_fn(connect).take(8).collect();
+        *crate::lock(&self.mode) = Mode::Full { _socket: socket, _fillers: fillers };
+        Ok(())
+    }
+}
+
+fn bound(address: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    Ok(socket)
+}
+
+struct Acceptor {
+    cluster: Arc<Cluster>,
+    tls: Option<Arc<ServerConfig>>,
+    connections: Arc<Mutex<HashMap<u64, TcpStream>>>,
+    socket: Socket,
+}
+
+impl Acceptor {
+    fn run(self) {
+        while let Ok((socket, _)) = self.socket.accept() {
+            let tcp = TcpStream::from(socket);
+            let id = self.cluster.log.connections.fetch_add(1, Relaxed) + 1;
+            let Ok(handle) = tcp.try_clone() else { continue };
+            crate::lock(&self.connections).insert(id, handle);
+            let (cluster, tls) = (self.cluster.clone(), self.tls.clone());
+            let connections = self.connections.clone();
+            let serve = move || {
+                connection::serve(cluster, tls, tcp, id);
+                crate::lock(&connections).remove(&id);
+            };
+            // Where no thread can be had, the connection is dropped with its closure.
+            let _ = thread::Builder::new().stack_size(STACK).spawn(serve);
+        }
+    }
+}

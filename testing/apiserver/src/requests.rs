@@ -1,0 +1,129 @@
+//! The log of all requests, for tests that count or look at what a client sent.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Instant, SystemTime};
+
+use serde::Serialize;
+
+/// How much of a request body is kept.
+const BODY_KEPT: usize = 64 * 1024;
+
+/// One request.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Request {
+    /// Grows by one with each request.
+    pub id: u64,
+    /// When its head and body had arrived.
+    #[serde(skip)]
+    pub at: Instant,
+    /// The same by the wall clock.
+    #[serde(serialize_with = "rfc3339")]
+    pub time: SystemTime,
+    /// Which connection carried it, counted from 1.
+    pub connection: u64,
+    /// The effective user (after impersonation); empty where nobody was recognised.
+    pub user: String,
+    /// HTTP method.
+    pub method: String,
+    /// Path without the query.
+    pub path: String,
+    /// Raw query.
+    pub query: String,
+    /// RBAC verb: get, list, watch, create, update, patch, delete.
+    pub verb: String,
+    /// API group, empty for the core group.
+    pub group: String,
+    /// Plural resource; empty for paths such as `/version`.
+    pub resource: String,
+    /// Subresource or empty.
+    pub subresource: String,
+    /// Namespace or empty.
+    pub namespace: String,
+    /// Name of the object or empty.
+    pub name: String,
+    /// `User-Agent` header.
+    pub user_agent: String,
+    /// `Content-Type` header.
+    pub content_type: String,
+    /// The body, up to 64 KiB of it.
+    #[serde(serialize_with = "text")]
+    pub body: Vec<u8>,
+    /// Status code that was sent; 0 where none was (yet).
+    pub code: u16,
+    /// Length of the request body.
+    pub received: u64,
+    /// Bytes of the answer, head included; of a watch once it has ended.
+    pub sent: u64,
+}
+
+impl Request {
+    pub(crate) fn keep_body(&mut self, body: &[u8]) {
+        self.received = body.len() as u64;
+        self.body = body[..body.len().min(BODY_KEPT)].to_vec();
+    }
+
+    /// The body as JSON; null where it is none.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+}
+
+fn rfc3339<S: serde::Serializer>(time: &SystemTime, out: S) -> Result<S::Ok, S::Error> {
+    out.collect_str(&humantime::format_rfc3339_micros(*time))
+}
+
+fn text<S: serde::Serializer>(body: &[u8], out: S) -> Result<S::Ok, S::Error> {
+    out.serialize_str(&String::from_utf8_lossy(body))
+}
+
+/// How many connections and handshakes there were.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Counters {
+    /// Accepted TCP connections.
+    pub connections: u64,
+    /// Completed TLS handshakes.
+    pub handshakes: u64,
+}
+
+#[derive(Default)]
+pub(crate) struct Log {
+    entries: Mutex<Vec<Request>>,
+    next: AtomicU64,
+    pub(crate) connections: AtomicU64,
+    pub(crate) handshakes: AtomicU64,
+}
+
+impl Log {
+    pub(crate) fn begin(&self, mut request: Request) -> u64 {
+        request.id = self.next.fetch_add(1, Relaxed) + 1;
+        let id = request.id;
+        crate::lock(&self.entries).push(request);
+        id
+    }
+
+    /// Changes an entry unless it has been cleared away.
+    pub(crate) fn amend(&self, id: u64, change: impl FnOnce(&mut Request)) {
+        let mut entries = crate::lock(&self.entries);
+        // Ids are nearly sorted: two connections may swap neighbours, so look from the end.
+        if let Some(entry) = entries.iter_mut().rev().find(|entry| entry.id == id) {
+            change(entry);
+        }
+    }
+
+    pub(crate) fn all(&self) -> Vec<Request> {
+        crate::lock(&self.entries).clone()
+    }
+
+    pub(crate) fn clear(&self) {
+        crate::lock(&self.entries).clear();
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        Counters {
+            connections: self.connections.load(Relaxed),
+            handshakes: self.handshakes.load(Relaxed),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The resources that are questions and never kept: access reviews, "who am I", and tokens for
+//! service accounts.
+
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+
+use crate::cluster::Cluster;
+use crate::http::{Answer, Incoming};
+use crate::identity::User;
+use crate::metadata::text;
+use crate::status::{Cause, Status};
+use crate::store::Key;
+use crate::target::Target;
+
+/// Answers where the request is one of these; None for all others.
+pub(crate) fn answer(
+    cluster: &Cluster,
+    target: &Target,
+    request: &Incoming,
+    user: &User,
+) -> Result<Option<Answer>, Status> {
+    let answer = match (target.group.as_str(), target.resource.as_str()) {
+        ("authorization.k8s.io", "selfsubjectaccessreviews" | "subjectaccessreviews") => {
+            access(cluster, request, user)?
+        }
+        ("authentication.k8s.io", "selfsubjectreviews") => {
+            let mut review = body(request)?;
+            let info = json!({"username": user.name, "groups": user.groups});
+            review["status"] = json!({"userInfo": info});
+            review
+        }
+        ("", "serviceaccounts") if target.subresource == "token" => {
+            token(cluster, target, request)?
+        }
+        _ => return Ok(None),
+    };
+    if target.verb != "create" {
+        return Err(Status::method_not_allowed());
+    }
+    Ok(Some(Answer::json(201, &answer)))
+}
+
+fn body(request: &Incoming) -> Result<Value, Status> {
+    if !request.is_json() {
+        return Err(Status::unsupported("application/json"));
+    }
+    let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+    if body.is_object() { Ok(body) } else { Err(Status::bad_request("the body is not an object")) }
+}
+
+/// Everything is allowed but what a fault rule forbids.
+fn access(cluster: &Cluster, request: &Incoming, user: &User) -> Result<Value, Status> {
+    let mut review = body(request)?;
+    let asked =
+        |field: &str| text(&review, &format!("/spec/resourceAttributes/{field}")).to_string();
+    let verb = asked("verb");
+    let target = Target {
+        group: asked("group"),
+        resource: asked("resource"),
+        subresource: asked("subresource"),
+        namespace: asked("namespace"),
+        name: asked("name"),
+        ..Target::default()
+    };
+    let subject = match text(&review, "/spec/user") {
+        "" => user.name.clone(),
+        other => other.to_string(),
+    };
+    let allowed = !cluster.faults.forbids(&verb, &target, &subject);
+    review["status"] = json!({"allowed": allowed});
+    if allowed {
+        review["status"]["reason"] = "this server allows everything".into();
+    }
+    Ok(review)
+}
+
+fn token(cluster: &Cluster, target: &Target, request: &Incoming) -> Result<Value, Status> {
+    let (namespace, name) = (&target.namespace, &target.name);
+    let key =
+        Key { resource: target.resource.clone(), namespace: namespace.clone(), name: name.clone() };
+    let resource = cluster.registry.find("", "v1", "serviceaccounts");
+    if let (None, Some(resource)) = (cluster.store.get(&key), resource) {
+        return Err(Status::not_found(&resource, name));
+    }
+    let mut review = body(request)?;
+    let seconds = review["spec"]["expirationSeconds"].as_u64().unwrap_or(3600);
+    if seconds < 600 {
+        let why = "may not specify a duration less than 10 minutes";
+        let cause = Cause::invalid("spec.expirationSeconds", &seconds.to_string(), why);
+        return Err(Status::invalid_kind("authentication.k8s.io", "TokenRequest", "", &[cause]));
+    }
+    let user = User::new(
+        &format!("system:serviceaccount:{namespace}:{name}"),
+        ["system:serviceaccounts".to_string(), format!("system:serviceaccounts:{namespace}")],
+    );
+    let valid_for = Duration::from_secs(seconds);
+    let expires = humantime::format_rfc3339_seconds(SystemTime::now() + valid_for).to_string();
+    let token = cluster.identities.issue(user, valid_for);
+    review["status"] = json!({"token": token, "expirationTimestamp": expires});
+    Ok(review)
+}

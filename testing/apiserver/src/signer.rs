@@ -1,0 +1,187 @@
+//! CertificateSigningRequests: what is accepted, approval, and the signer
+//! `kubernetes.io/kube-apiserver-client`.
+
+use std::time::{Duration, SystemTime};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use ring::signature::{ECDSA_P256_SHA256_ASN1, RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
+use rustls::pki_types::{CertificateSigningRequestDer, pem::PemObject};
+use serde_json::{Value, json};
+use x509_cert::der::{Decode, Encode};
+use x509_cert::request::{CertReq, ExtensionReq};
+
+use crate::ca::{Ca, Subject, pem};
+use crate::der::Purpose;
+use crate::status::Cause;
+
+pub(crate) const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
+const USAGES: [&str; 3] = ["digital signature", "key encipherment", "client auth"];
+/// From this length on the real signer takes the backdating off the end of the certificate.
+const LONG: Duration = Duration::from_secs(8 * 3600);
+
+/// How approved requests are signed.
+#[derive(Debug, Clone)]
+pub struct SignerOptions {
+    /// Longest validity, counted from the moment of signing.
+    pub lifetime: Duration,
+    /// How far before that moment certificates begin; the real signer always takes five minutes.
+    pub backdate: Duration,
+    /// Approve every request for the API server client signer.
+    pub auto_approve: bool,
+}
+
+impl Default for SignerOptions {
+    fn default() -> Self {
+        Self {
+            lifetime: Duration::from_secs(365 * 24 * 3600),
+            backdate: Duration::from_secs(300),
+            auto_approve: false,
+        }
+    }
+}
+
+/// Validation of the real server, for new requests and for changed conditions.
+pub(crate) fn check(object: &Value, before: Option<&Value>, causes: &mut Vec<Cause>) {
+    let spec = &object["spec"];
+    if before.is_none() {
+        if let Err(why) = parse(spec) {
+            let value = spec["request"].to_string();
+            causes.push(Cause::invalid("spec.request", &value, &why));
+        }
+        if spec["usages"].as_array().is_none_or(Vec::is_empty) {
+            causes.push(Cause::required("spec.usages", "usages must be provided"));
+        }
+        if spec["signerName"].as_str().is_none_or(|name| !name.contains('/')) {
+            let why = "must be a fully qualified domain and path of the form \
+                       'example.com/signer-name'";
+            causes.push(Cause::invalid("spec.signerName", &spec["signerName"].to_string(), why));
+        }
+        if let Some(seconds @ ..600) = spec["expirationSeconds"].as_i64() {
+            let why = "may not specify a duration less than 600 seconds (10 minutes)";
+            causes.push(Cause::invalid("spec.expirationSeconds", &seconds.to_string(), why));
+        }
+    }
+    let (approved, denied) = (has(object, "Approved"), has(object, "Denied"));
+    if approved && denied {
+        let why = "Approved and Denied conditions are mutually exclusive";
+        causes.push(Cause::invalid("status.conditions", "\"Denied\"", why));
+    }
+    for kind in ["Approved", "Denied", "Failed"] {
+        if before.is_some_and(|before| has(before, kind)) && !has(object, kind) {
+            let why = format!("updates may not remove a condition of type \"{kind}\"");
+            causes.push(Cause::forbidden("status.conditions", &why));
+        }
+    }
+}
+
+pub(crate) fn has(object: &Value, condition: &str) -> bool {
+    let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().any(|c| c["type"] == condition)
+}
+
+/// Whether the subject claims `system:masters`, which the admission of this signer refuses.
+pub(crate) fn asks_for_masters(object: &Value) -> bool {
+    let is_master = |request: CertReq| {
+        let mut parts = request.info.subject.iter();
+        parts.any(|part| {
+            part.oid.to_string() == "2.5.4.10" && part.value.value() == b"system:masters"
+        })
+    };
+    object["spec"]["signerName"] == SIGNER && parse(&object["spec"]).is_ok_and(is_master)
+}
+
+fn parse(spec: &Value) -> Result<CertReq, String> {
+    let text = spec["request"].as_str().unwrap_or_default();
+    let text = STANDARD.decode(text).map_err(|error| error.to_string())?;
+    let request = CertificateSigningRequestDer::from_pem_slice(&text)
+        .map_err(|_| "PEM block type must be CERTIFICATE REQUEST".to_string())?;
+    let request = CertReq::from_der(&request).map_err(|error| format!("asn1: {error}"))?;
+    verify(&request).ok_or("x509: signature of the request does not verify")?;
+    Ok(request)
+}
+
+/// The proof that the requester has the key. P-256 and RSA are what clients here use; a request
+/// signed otherwise is refused.
+fn verify(request: &CertReq) -> Option<()> {
+    let signed = request.info.to_der().ok()?;
+    let key = request.info.public_key.subject_public_key.raw_bytes();
+    let signature = request.signature.raw_bytes();
+    let verified = match request.algorithm.oid.to_string().as_str() {
+        "1.2.840.10045.4.3.2" => {
+            UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, key).verify(&signed, signature)
+        }
+        "1.2.840.113549.1.1.11" => {
+            UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, key).verify(&signed, signature)
+        }
+        _ => return None,
+    };
+    verified.ok()
+}
+
+/// The object after the signer has seen it; None where there is nothing to do.
+pub(crate) fn advance(object: &Value, ca: &Ca, options: &SignerOptions) -> Option<Value> {
+    let is_done = !object["status"]["certificate"].is_null();
+    let is_closed = has(object, "Denied") || has(object, "Failed");
+    if object["spec"]["signerName"] != SIGNER || is_done || is_closed {
+        return None;
+    }
+    let mut next = object.clone();
+    if has(object, "Approved") {
+        match issue(&object["spec"], ca, options) {
+            Ok(certificate) => next["status"]["certificate"] = certificate.into(),
+            Err(why) => add(&mut next, "Failed", "SignerValidationFailure", &why),
+        }
+        return Some(next);
+    }
+    options.auto_approve.then(|| {
+        add(&mut next, "Approved", "AutoApproved", "approved by the test server");
+        next
+    })
+}
+
+/// Adds a condition, as `kubectl certificate approve` does.
+pub(crate) fn add(object: &mut Value, kind: &str, reason: &str, message: &str) {
+    let now = crate::now();
+    let condition = json!({
+        "type": kind, "status": "True", "reason": reason, "message": message,
+        "lastUpdateTime": now, "lastTransitionTime": now,
+    });
+    match object["status"]["conditions"].as_array_mut() {
+        Some(conditions) => conditions.push(condition),
+        None => object["status"]["conditions"] = json!([condition]),
+    }
+}
+
+/// Base64 of the PEM certificate for an approved request.
+fn issue(spec: &Value, ca: &Ca, options: &SignerOptions) -> Result<String, String> {
+    let usages: Vec<&str> =
+        spec["usages"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    if !usages.contains(&"client auth") || usages.iter().any(|usage| !USAGES.contains(usage)) {
+        return Err("usages did not match the allowed list or lack client auth".into());
+    }
+    let request = parse(spec)?;
+    let asked = spec["expirationSeconds"].as_u64().map(Duration::from_secs);
+    let lifetime = asked.map_or(options.lifetime, |asked| asked.min(options.lifetime));
+    let rest = if lifetime < LONG { lifetime } else { lifetime.saturating_sub(options.backdate) };
+    let now = SystemTime::now();
+    let readable = |error: x509_cert::der::Error| error.to_string();
+    let certificate = ca.sign(&Subject {
+        name: &request.info.subject.to_der().map_err(readable)?,
+        public_key: &request.info.public_key.to_der().map_err(readable)?,
+        alternative_names: &alternative_names(&request),
+        purpose: Purpose::Client,
+        not_before: now - options.backdate,
+        not_after: now + rest,
+    });
+    Ok(STANDARD.encode(pem("CERTIFICATE", &certificate)))
+}
+
+/// The requested SAN extension, byte for byte, or nothing.
+fn alternative_names(request: &CertReq) -> Vec<u8> {
+    let values = request.info.attributes.iter().flat_map(|attribute| attribute.values.iter());
+    let lists = values.filter_map(|value| value.decode_as::<ExtensionReq>().ok());
+    let mut all = lists.flat_map(|list| list.0);
+    let found = all.find(|extension| extension.extn_id.to_string() == "2.5.29.17");
+    found.and_then(|extension| extension.to_der().ok()).unwrap_or_default()
+}

@@ -1,0 +1,256 @@
+//! The objects, the one counter of versions, and the history that watches are served from.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use serde_json::Value;
+
+/// Where an object is kept. `resource` is the qualified plural.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key {
+    pub(crate) resource: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    Added,
+    Modified,
+    Deleted,
+}
+
+/// One change. `object` of a deletion is the last state with the version of the deletion.
+#[derive(Debug)]
+pub(crate) struct Event {
+    pub(crate) version: u64,
+    pub(crate) change: Change,
+    pub(crate) key: Key,
+    pub(crate) object: Arc<Value>,
+    pub(crate) before: Option<Arc<Value>>,
+}
+
+/// What a transaction decides to do with its object.
+pub(crate) enum Outcome {
+    Put(Value),
+    Remove(Value),
+    /// Nothing changes; the value is only the answer.
+    Answer(Value),
+}
+
+/// The objects at one version.
+pub(crate) struct Snapshot {
+    pub(crate) version: u64,
+    pub(crate) objects: Vec<(Key, Arc<Value>)>,
+}
+
+/// Enough for every test; the real server keeps five minutes.
+const HISTORY: usize = 5_000;
+
+#[derive(Default)]
+struct Inner {
+    objects: BTreeMap<Key, Arc<Value>>,
+    version: u64,
+    /// Watches from before this version cannot be served.
+    compacted: u64,
+    history: VecDeque<Arc<Event>>,
+    watchers: Vec<Watcher>,
+}
+
+struct Watcher {
+    resource: String,
+    namespace: String,
+    events: Sender<Arc<Event>>,
+}
+
+impl Watcher {
+    fn wants(&self, key: &Key) -> bool {
+        (self.resource.is_empty() || self.resource == key.resource)
+            && (self.namespace.is_empty() || self.namespace == key.namespace)
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Store(Mutex<Inner>);
+
+impl Store {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        crate::lock(&self.0)
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.inner().version
+    }
+
+    pub(crate) fn compacted(&self) -> u64 {
+        self.inner().compacted
+    }
+
+    pub(crate) fn get(&self, key: &Key) -> Option<Arc<Value>> {
+        self.inner().objects.get(key).cloned()
+    }
+
+    /// The objects of a resource (empty: of all), in one namespace (empty: in all).
+    pub(crate) fn snapshot(&self, resource: &str, namespace: &str) -> Snapshot {
+        self.inner().snapshot(resource, namespace)
+    }
+
+    /// Changes one object atomically. Answers with the new state and whether it was created.
+    pub(crate) fn transact<E>(
+        &self,
+        key: &Key,
+        decide: impl FnOnce(Option<&Value>) -> Result<Outcome, E>,
+    ) -> Result<Value, E> {
+        let mut inner = self.inner();
+        let current = inner.objects.get(key).cloned();
+        match decide(current.as_deref())? {
+            Outcome::Put(object) => {
+                let change = current.as_ref().map_or(Change::Added, |_| Change::Modified);
+                Ok(inner.commit(change, key, object, current))
+            }
+            Outcome::Remove(object) => Ok(inner.commit(Change::Deleted, key, object, current)),
+            Outcome::Answer(object) => Ok(object),
+        }
+    }
+
+    /// All changes of a resource after `from`, for as long as the receiver lives. None where the
+    /// history doesn't reach back that far.
+    pub(crate) fn watch(
+        &self,
+        resource: &str,
+        namespace: &str,
+        from: u64,
+    ) -> Option<Receiver<Arc<Event>>> {
+        let mut inner = self.inner();
+        (from >= inner.compacted).then(|| inner.subscribe(resource, namespace, from))
+    }
+
+    /// The present objects and all changes after them, without a gap between the two.
+    pub(crate) fn snapshot_and_watch(
+        &self,
+        resource: &str,
+        namespace: &str,
+    ) -> (Snapshot, Receiver<Arc<Event>>) {
+        let mut inner = self.inner();
+        let snapshot = inner.snapshot(resource, namespace);
+        let events = inner.subscribe(resource, namespace, snapshot.version);
+        (snapshot, events)
+    }
+
+    /// Forgets the history. Counts as a change, so that every version handed out is too old.
+    pub(crate) fn compact(&self) {
+        let mut inner = self.inner();
+        inner.version += 1;
+        inner.compacted = inner.version;
+        inner.history.clear();
+    }
+}
+
+impl Inner {
+    fn snapshot(&self, resource: &str, namespace: &str) -> Snapshot {
+        let wanted = |key: &Key| {
+            (resource.is_empty() || key.resource == resource)
+                && (namespace.is_empty() || key.namespace == namespace)
+        };
+        let first =
+            Key { resource: resource.into(), namespace: namespace.into(), name: String::new() };
+        let objects = self
+            .objects
+            .range(first..)
+            .take_while(|(key, _)| resource.is_empty() || key.resource == resource)
+            .filter(|(key, _)| wanted(key))
+            .map(|(key, object)| (key.clone(), object.clone()))
+            .collect();
+        Snapshot { version: self.version, objects }
+    }
+
+    fn subscribe(&mut self, resource: &str, namespace: &str, from: u64) -> Receiver<Arc<Event>> {
+        let (events, receiver) = channel();
+        let watcher = Watcher { resource: resource.into(), namespace: namespace.into(), events };
+        let missed = self.history.iter().filter(|e| e.version > from && watcher.wants(&e.key));
+        for event in missed {
+            let _ = watcher.events.send(event.clone());
+        }
+        self.watchers.push(watcher);
+        receiver
+    }
+
+    fn commit(
+        &mut self,
+        change: Change,
+        key: &Key,
+        mut object: Value,
+        before: Option<Arc<Value>>,
+    ) -> Value {
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        let shared = Arc::new(object.clone());
+        match change {
+            Change::Deleted => self.objects.remove(key),
+            _ => self.objects.insert(key.clone(), shared.clone()),
+        };
+        let version = self.version;
+        self.tell(Arc::new(Event { version, change, key: key.clone(), object: shared, before }));
+        object
+    }
+
+    fn tell(&mut self, event: Arc<Event>) {
+        let heard = |watcher: &Watcher| {
+            !watcher.wants(&event.key) || watcher.events.send(event.clone()).is_ok()
+        };
+        self.watchers.retain(heard);
+        self.history.push_back(event);
+        if self.history.len() > HISTORY
+            && let Some(oldest) = self.history.pop_front()
+        {
+            self.compacted = oldest.version;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn key(name: &str) -> Key {
+        Key { resource: "secrets".into(), namespace: "a".into(), name: name.into() }
+    }
+
+    fn put(store: &Store, name: &str) -> Value {
+        let object = json!({"metadata": {"name": name}});
+        let done: Result<Value, ()> = store.transact(&key(name), |_| Ok(Outcome::Put(object)));
+        done.expect("a put succeeds")
+    }
+
+    #[test]
+    fn versions_grow_by_one_over_all_objects() {
+        let store = Store::default();
+        assert_eq!(put(&store, "x")["metadata"]["resourceVersion"], "1");
+        assert_eq!(put(&store, "y")["metadata"]["resourceVersion"], "2");
+        assert_eq!(store.snapshot("secrets", "").objects.len(), 2);
+        assert_eq!(store.snapshot("secret", "").objects.len(), 0);
+        assert_eq!(store.snapshot("secrets", "b").objects.len(), 0);
+    }
+
+    #[test]
+    fn a_watch_sees_what_it_missed_and_what_follows() {
+        let store = Store::default();
+        put(&store, "x");
+        put(&store, "x");
+        let events = store.watch("secrets", "a", 1).expect("history is there");
+        put(&store, "y");
+        let seen: Vec<_> = events.try_iter().map(|e| (e.version, e.change)).collect();
+        assert_eq!(seen, [(2, Change::Modified), (3, Change::Added)]);
+    }
+
+    #[test]
+    fn compaction_makes_all_known_versions_too_old() {
+        let store = Store::default();
+        put(&store, "x");
+        store.compact();
+        assert!(store.watch("secrets", "", 1).is_none());
+        assert!(store.watch("secrets", "", store.version()).is_some());
+    }
+}

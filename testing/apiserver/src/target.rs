@@ -1,0 +1,180 @@
+//! What a request is about: method, path and query read the way the API server's authorizer reads
+//! them, before anyone has looked whether the resource exists.
+
+use std::borrow::Cow;
+
+/// The parts of a resource request, or the bare path of any other.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Target {
+    /// RBAC verb; for other paths the method in lower case.
+    pub(crate) verb: &'static str,
+    pub(crate) group: String,
+    pub(crate) version: String,
+    /// Empty where the path is not one of a resource.
+    pub(crate) resource: String,
+    pub(crate) subresource: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+impl Target {
+    pub(crate) fn new(method: &str, path: &str, query: &Query) -> Self {
+        let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+        let (group, version, rest) = match parts.as_slice() {
+            ["api", version, rest @ ..] if !rest.is_empty() => ("", *version, rest),
+            ["apis", group, version, rest @ ..] if !rest.is_empty() => (*group, *version, rest),
+            _ => return Self { verb: plain_verb(method), ..Self::default() },
+        };
+        let mut target = Self { group: group.into(), version: version.into(), ..Self::default() };
+        target.place(rest);
+        target.verb = resource_verb(method, !target.name.is_empty(), query);
+        target
+    }
+
+    fn place(&mut self, rest: &[&str]) {
+        let own = match rest {
+            // `/namespaces/x` and its subresources are about the namespace itself.
+            ["namespaces", name] | ["namespaces", name, "status" | "finalize"] => {
+                self.namespace = decode(name);
+                rest
+            }
+            ["namespaces", namespace, own @ ..] => {
+                self.namespace = decode(namespace);
+                own
+            }
+            _ => rest,
+        };
+        self.resource = own.first().map(|part| decode(part)).unwrap_or_default();
+        self.name = own.get(1).map(|part| decode(part)).unwrap_or_default();
+        self.subresource = own.get(2..).unwrap_or_default().join("/");
+    }
+}
+
+fn plain_verb(method: &str) -> &'static str {
+    match method {
+        "POST" => "post",
+        "PUT" => "put",
+        "PATCH" => "patch",
+        "DELETE" => "delete",
+        "HEAD" => "head",
+        _ => "get",
+    }
+}
+
+fn resource_verb(method: &str, named: bool, query: &Query) -> &'static str {
+    match method {
+        "POST" => "create",
+        "PUT" => "update",
+        "PATCH" => "patch",
+        "DELETE" if named => "delete",
+        "DELETE" => "deletecollection",
+        _ if query.flag("watch") => "watch",
+        _ if named => "get",
+        _ => "list",
+    }
+}
+
+/// The decoded parameters of a query, in their order.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub(crate) fn new(raw: &str) -> Self {
+        let pairs = raw.split('&').filter(|pair| !pair.is_empty());
+        let split = |pair: &str| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decode(&key.replace('+', " ")), decode(&value.replace('+', " ")))
+        };
+        Self(pairs.map(split).collect())
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&str> {
+        self.0.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
+    }
+
+    /// The value where it is there and not empty.
+    pub(crate) fn text(&self, key: &str) -> Option<&str> {
+        self.get(key).filter(|value| !value.is_empty())
+    }
+
+    pub(crate) fn flag(&self, key: &str) -> bool {
+        self.get(key).is_some_and(|value| value.is_empty() || value == "true" || value == "1")
+    }
+}
+
+/// Percent-decoding; a broken escape stays as it is.
+fn decode(text: &str) -> String {
+    if !text.contains('%') {
+        return text.into();
+    }
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let escaped = bytes
+            .get(at + 1..at + 3)
+            .filter(|_| bytes[at] == b'%')
+            .and_then(|hex| std::str::from_utf8(hex).ok())
+            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        out.push(escaped.unwrap_or(bytes[at]));
+        at += if escaped.is_some() { 3 } else { 1 };
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Path and query of a request line's target; absolute URLs (as a proxy gets them) are cut down.
+pub(crate) fn split(raw: &str) -> (String, String) {
+    let local: Cow<'_, str> = match raw.split_once("://") {
+        Some((_, rest)) => rest.find('/').map_or("/", |slash| &rest[slash..]).into(),
+        None => raw.into(),
+    };
+    let (path, query) = local.split_once('?').unwrap_or((&local, ""));
+    (path.into(), query.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(method: &str, raw: &str) -> Target {
+        let (path, query) = split(raw);
+        Target::new(method, &path, &Query::new(&query))
+    }
+
+    #[test]
+    fn reads_namespaced_objects_and_subresources() {
+        let lease = target("PUT", "/apis/coordination.k8s.io/v1/namespaces/a/leases/b");
+        assert_eq!((lease.verb, lease.group.as_str()), ("update", "coordination.k8s.io"));
+        assert_eq!((lease.namespace.as_str(), lease.name.as_str()), ("a", "b"));
+        let token = target("POST", "/api/v1/namespaces/a/serviceaccounts/b/token");
+        assert_eq!(
+            (token.resource.as_str(), token.subresource.as_str()),
+            ("serviceaccounts", "token")
+        );
+    }
+
+    #[test]
+    fn reads_namespaces_themselves() {
+        let own = target("GET", "/api/v1/namespaces/a");
+        assert_eq!(
+            (own.verb, own.resource.as_str(), own.name.as_str()),
+            ("get", "namespaces", "a")
+        );
+        let list = target("GET", "/api/v1/namespaces?watch=1");
+        assert_eq!((list.verb, list.resource.as_str()), ("watch", "namespaces"));
+    }
+
+    #[test]
+    fn other_paths_have_no_resource() {
+        for path in ["/", "/version", "/api", "/api/v1", "/apis/apps/v1", "/healthz"] {
+            assert_eq!(target("GET", path).resource, "", "{path}");
+        }
+    }
+
+    #[test]
+    fn decodes_the_query() {
+        let query = Query::new("labelSelector=a%3Db%2Cc&watch=true&x");
+        assert_eq!(query.get("labelSelector"), Some("a=b,c"));
+        assert!(query.flag("watch") && query.flag("x") && !query.flag("y"));
+    }
+}

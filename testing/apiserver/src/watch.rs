@@ -1,0 +1,211 @@
+//! One watch: what it begins with, which changes it shows and as what, bookmarks, and its end.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::ca::random;
+use crate::cluster::Cluster;
+use crate::kinds;
+use crate::read;
+use crate::resources::Resource;
+use crate::selectors::Selector;
+use crate::status::{Cause, Status};
+use crate::store::{Change, Event};
+use crate::target::{Query, Target};
+
+/// What comes next on a watch.
+pub(crate) enum Next {
+    /// One event, with its line feed.
+    Line(Vec<u8>),
+    /// Nothing for now.
+    Quiet,
+    End,
+}
+
+pub(crate) struct Watch {
+    resource: Arc<Resource>,
+    api_version: String,
+    selector: Selector,
+    /// None where the watch consists of its first lines only (an error).
+    events: Option<Receiver<Arc<Event>>>,
+    first: VecDeque<Value>,
+    /// Changes up to this version are not shown; it is also what a bookmark says.
+    version: u64,
+    ends: Instant,
+    bookmark: Option<Instant>,
+    bookmark_every: Duration,
+}
+
+impl Watch {
+    pub(crate) fn new(
+        cluster: &Cluster,
+        resource: Arc<Resource>,
+        target: &Target,
+        query: &Query,
+    ) -> Result<Self, Status> {
+        check_initial_events(query)?;
+        let bookmark_every = cluster.bookmarks;
+        let with_bookmarks = query.flag("allowWatchBookmarks");
+        let mut watch = Self {
+            selector: Self::selector(&resource, target, query)?,
+            api_version: target.version.clone(),
+            events: None,
+            first: VecDeque::new(),
+            version: 0,
+            ends: Instant::now() + lifetime(query)?,
+            bookmark: with_bookmarks.then(|| Instant::now() + bookmark_every),
+            bookmark_every,
+            resource,
+        };
+        watch.begin(cluster, target, query)?;
+        Ok(watch)
+    }
+
+    fn selector(resource: &Resource, target: &Target, query: &Query) -> Result<Selector, Status> {
+        match target.name.as_str() {
+            "" => read::selector(resource, query),
+            name => Selector::new(None, Some(&format!("metadata.name={name}")), resource),
+        }
+    }
+
+    fn begin(&mut self, cluster: &Cluster, target: &Target, query: &Query) -> Result<(), Status> {
+        let asked = read::version(query)?;
+        let storage = self.resource.storage();
+        let namespace = if self.resource.namespaced { target.namespace.as_str() } else { "" };
+        let initial = query.text("sendInitialEvents").map(|value| value == "true");
+        let from = match (asked, initial) {
+            (Some(version), None | Some(false)) if version > 0 => version,
+            _ => {
+                let (snapshot, events) = cluster.store.snapshot_and_watch(&storage, namespace);
+                self.version = snapshot.version;
+                self.events = Some(events);
+                if initial != Some(false) {
+                    let objects = snapshot.objects.iter().map(|(_, object)| object);
+                    let shown = objects.filter(|object| self.selector.matches(object));
+                    self.first = shown.map(|o| self.event("ADDED", (**o).clone())).collect();
+                }
+                if initial == Some(true) {
+                    self.first.push_back(self.bookmark_event(true));
+                }
+                return Ok(());
+            }
+        };
+        self.version = from;
+        if from > cluster.store.version() {
+            // Measured: a watch from the future stays silent, without bookmarks too.
+            self.bookmark = None;
+        }
+        self.events = cluster.store.watch(&storage, namespace, from);
+        if self.events.is_none() {
+            let oldest = cluster.store.compacted();
+            let status = Status::expired(format!("too old resource version: {from} ({oldest})"));
+            // A 200 with an ERROR event, as the watch cache of the real server has it.
+            self.first.push_back(json!({"type": "ERROR", "object": status.json()}));
+        }
+        Ok(())
+    }
+
+    /// The next event, waiting for it no longer than `patience`.
+    pub(crate) fn next(&mut self, patience: Duration) -> Next {
+        if let Some(event) = self.first.pop_front() {
+            return line(&event);
+        }
+        let now = Instant::now();
+        let Some(events) = self.events.as_ref().filter(|_| now < self.ends) else {
+            return Next::End;
+        };
+        let due = self.bookmark.map_or(self.ends, |at| at.min(self.ends));
+        match events.recv_timeout(patience.min(due.saturating_duration_since(now))) {
+            Ok(event) => self.show(&event).map_or(Next::Quiet, |event| line(&event)),
+            Err(RecvTimeoutError::Disconnected) => Next::End,
+            Err(RecvTimeoutError::Timeout) => self.mark(),
+        }
+    }
+
+    /// A bookmark where one is due; the real server sends a last one shortly before the end.
+    fn mark(&mut self) -> Next {
+        let now = Instant::now();
+        let Some(at) = self.bookmark.filter(|at| now >= *at || now >= self.ends) else {
+            return Next::Quiet;
+        };
+        self.bookmark = (now < self.ends).then(|| at + self.bookmark_every);
+        line(&self.bookmark_event(false))
+    }
+
+    /// A change as this watch sees it: leaving the selection is a deletion, entering an addition.
+    fn show(&mut self, event: &Event) -> Option<Value> {
+        if event.version <= self.version {
+            return None;
+        }
+        self.version = event.version;
+        let before = event.before.as_ref().filter(|before| self.selector.matches(before));
+        let is_in = event.change != Change::Deleted && self.selector.matches(&event.object);
+        match (before, is_in) {
+            (None, false) => None,
+            (None, true) => Some(self.event("ADDED", (*event.object).clone())),
+            (Some(_), true) => Some(self.event("MODIFIED", (*event.object).clone())),
+            (Some(before), false) => {
+                let mut last = (**before).clone();
+                last["metadata"]["resourceVersion"] = event.version.to_string().into();
+                Some(self.event("DELETED", last))
+            }
+        }
+    }
+
+    fn event(&self, kind: &str, object: Value) -> Value {
+        let object = kinds::present(&self.resource, &self.api_version, object);
+        json!({"type": kind, "object": object})
+    }
+
+    fn bookmark_event(&self, ends_initial: bool) -> Value {
+        let mut object = json!({
+            "kind": self.resource.kind,
+            "apiVersion": self.resource.api_version(&self.api_version),
+            "metadata": {"resourceVersion": self.version.to_string(), "creationTimestamp": null},
+        });
+        if ends_initial {
+            object["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        json!({"type": "BOOKMARK", "object": object})
+    }
+}
+
+fn line(event: &Value) -> Next {
+    let mut line = event.to_string().into_bytes();
+    line.push(b'\n');
+    Next::Line(line)
+}
+
+/// `timeoutSeconds`, or half an hour to an hour as the real server draws it.
+fn lifetime(query: &Query) -> Result<Duration, Status> {
+    let seconds = match query.text("timeoutSeconds").filter(|text| *text != "0") {
+        Some(text) => {
+            text.parse().map_err(|_| Status::bad_request("timeoutSeconds: not a number"))?
+        }
+        None => 1800 + u64::from(u16::from_le_bytes(random())) % 1800,
+    };
+    Ok(Duration::from_secs(seconds))
+}
+
+fn check_initial_events(query: &Query) -> Result<(), Status> {
+    let refuse = |field: &str, why: &str| {
+        let cause = Cause::forbidden(field, why);
+        Err(Status::invalid_kind("meta.k8s.io", "ListOptions", "", &[cause]))
+    };
+    let matching = query.text("resourceVersionMatch");
+    match query.text("sendInitialEvents") {
+        None if matching.is_some() => refuse(
+            "resourceVersionMatch",
+            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+        ),
+        Some(_) if matching != Some("NotOlderThan") => refuse(
+            "resourceVersionMatch",
+            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        ),
+        _ => Ok(()),
+    }
+}

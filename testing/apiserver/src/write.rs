@@ -1,0 +1,337 @@
+//! Create, update, patch and delete: the generic rules of the API server's storage layer.
+
+use serde_json::{Value, json};
+
+use crate::cluster::Cluster;
+use crate::http::{Answer, Incoming};
+use crate::identity::User;
+use crate::kinds;
+use crate::metadata::{
+    arrange, count_generation, finalizers, generate_name, keep_metadata, stamp, text,
+};
+use crate::patch;
+use crate::resources::Resource;
+use crate::signer;
+use crate::status::{Cause, Status};
+use crate::store::{Key, Outcome};
+use crate::target::Target;
+
+const PATCHES: &str = "application/json-patch+json, application/merge-patch+json";
+
+/// One write and what it is about.
+pub(crate) struct Write<'a> {
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) resource: &'a Resource,
+    pub(crate) target: &'a Target,
+    pub(crate) user: &'a User,
+    pub(crate) dry_run: bool,
+}
+
+impl Write<'_> {
+    pub(crate) fn create(&self, request: &Incoming) -> Result<Answer, Status> {
+        let mut object = self.read(request)?;
+        let given = text(&object, "/metadata/name").to_string();
+        self.check_namespace(&given)?;
+        if !text(&object, "/metadata/resourceVersion").is_empty() {
+            let why = "resourceVersion should not be set on objects to be created";
+            return Err(Status::internal(why));
+        }
+        // A generated name that is taken is drawn again, as the real server does since 1.30.
+        for _ in 0..8 {
+            if given.is_empty() {
+                generate_name(&mut object);
+            }
+            match self.insert(object.clone()) {
+                Err(status) if status.reason == "AlreadyExists" && given.is_empty() => continue,
+                result => return Ok(Answer::json(201, &self.present(result?))),
+            }
+        }
+        let name = text(&object, "/metadata/name");
+        Err(Status::already_exists(self.resource, name))
+    }
+
+    fn insert(&self, object: Value) -> Result<Value, Status> {
+        let object = self.fresh(object)?;
+        let key = self.key(text(&object, "/metadata/name"));
+        self.cluster.transact(&key, |current| match current {
+            Some(_) => Err(Status::already_exists(self.resource, &key.name)),
+            None => Ok(self.outcome(Outcome::Put(object))),
+        })
+    }
+
+    /// A new object with all that the server sets.
+    fn fresh(&self, mut object: Value) -> Result<Value, Status> {
+        if self.resource.status
+            && let Some(fields) = object.as_object_mut()
+        {
+            fields.remove("status");
+        }
+        kinds::decode(self.resource, &mut object)?;
+        kinds::prepare(self.resource, &mut object, self.user);
+        kinds::validate(self.resource, &object, None)?;
+        if self.resource.is("certificatesigningrequests") && signer::asks_for_masters(&object) {
+            let name = text(&object, "/metadata/name");
+            let why = "use of kubernetes.io/kube-apiserver-client signer with system:masters \
+                       group is not allowed";
+            let (group, plural) = (&self.resource.group, &self.resource.plural);
+            return Err(Status::forbidden(group, plural, name, why));
+        }
+        stamp(self.resource, &mut object);
+        Ok(object)
+    }
+
+    pub(crate) fn update(&self, request: &Incoming) -> Result<Answer, Status> {
+        let object = self.read(request)?;
+        let given = text(&object, "/metadata/name");
+        if given != self.target.name {
+            return Err(Status::bad_request(format!(
+                "the name of the object ({given}) does not match the name on the URL ({})",
+                self.target.name
+            )));
+        }
+        let key = self.key(given);
+        let mut created = false;
+        let done = self.cluster.transact(&key, |current| match current {
+            Some(current) => self.checked_replace(current, object),
+            None => {
+                created = true;
+                self.upsert(object)
+            }
+        })?;
+        Ok(Answer::json(if created { 201 } else { 200 }, &self.present(done)))
+    }
+
+    /// PUT of an object that isn't there: creates it where the kind allows that, unless it has a
+    /// uid and so must have been there once.
+    fn upsert(&self, object: Value) -> Result<Outcome, Status> {
+        let name = &self.target.name;
+        if !self.resource.create_on_update || !self.target.subresource.is_empty() {
+            return Err(Status::not_found(self.resource, name));
+        }
+        let uid = text(&object, "/metadata/uid");
+        if !uid.is_empty() {
+            let path = format!("{}/{}/{name}", self.resource.plural, self.target.namespace);
+            return Err(Status::conflict(
+                self.resource,
+                name,
+                &format!(
+                    "StorageError: invalid object, Code: 4, Key: /registry/{path}, \
+                     ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in \
+                     precondition: {uid}, UID in object meta: "
+                ),
+            ));
+        }
+        self.fresh(object).map(|object| self.outcome(Outcome::Put(object)))
+    }
+
+    fn checked_replace(&self, current: &Value, object: Value) -> Result<Outcome, Status> {
+        let (name, resource) = (&self.target.name, self.resource);
+        let (uid, own) = (text(&object, "/metadata/uid"), text(current, "/metadata/uid"));
+        if !uid.is_empty() && uid != own {
+            let why = format!(
+                "Precondition failed: UID in precondition: {uid}, UID in object meta: {own}"
+            );
+            return Err(Status::conflict(resource, name, &why));
+        }
+        let version = text(&object, "/metadata/resourceVersion");
+        if version.is_empty() && !resource.unconditional_update {
+            let why = "must be specified for an update";
+            let cause = Cause::invalid("metadata.resourceVersion", "0x0", why);
+            return Err(Status::invalid(resource, name, &[cause]));
+        }
+        self.check_version(current, version)?;
+        self.replace(current, object)
+    }
+
+    pub(crate) fn patch(&self, request: &Incoming) -> Result<Answer, Status> {
+        let media = request.header("content-type").unwrap_or_default();
+        let media = media.split(';').next().unwrap_or_default().trim();
+        let is_list = media == "application/json-patch+json";
+        let is_merge = media == "application/merge-patch+json";
+        // Strategic merge patches are treated as merge patches; custom resources take none.
+        let is_strategic = media == "application/strategic-merge-patch+json";
+        if !(is_list || is_merge || is_strategic && self.resource.builtin) {
+            let accepted = match self.resource.builtin {
+                true => format!("{PATCHES}, application/strategic-merge-patch+json"),
+                false => PATCHES.into(),
+            };
+            return Err(Status::unsupported(&accepted));
+        }
+        let change = parse(&request.body)?;
+        let key = self.key(&self.target.name);
+        let done = self.cluster.transact(&key, |current| {
+            let current =
+                current.ok_or_else(|| Status::not_found(self.resource, &self.target.name))?;
+            let object = self.patched(current, &change, is_list)?;
+            self.replace(current, object)
+        })?;
+        Ok(Answer::json(200, &self.present(done)))
+    }
+
+    fn patched(&self, current: &Value, change: &Value, is_list: bool) -> Result<Value, Status> {
+        let mut object = self.present(current.clone());
+        if is_list {
+            patch::apply(&mut object, change).map_err(|failure| match failure {
+                patch::Failure::Malformed(why) => Status::bad_request(why),
+                patch::Failure::Unfit => Status::unprocessable(),
+            })?;
+        } else {
+            patch::merge(&mut object, change);
+        }
+        kinds::to_stored(self.resource, &mut object);
+        let immutable = |field: &str, value: &str| {
+            let cause = Cause::invalid(field, &format!("{value:?}"), "field is immutable");
+            Status::invalid(self.resource, &self.target.name, &[cause])
+        };
+        let (uid, own) = (text(&object, "/metadata/uid"), text(current, "/metadata/uid"));
+        if uid != own {
+            return Err(immutable("metadata.uid", uid));
+        }
+        let name = text(&object, "/metadata/name");
+        if name != self.target.name {
+            return Err(Status::bad_request(format!(
+                "the name of the object ({name}) does not match the name on the URL ({})",
+                self.target.name
+            )));
+        }
+        self.check_version(current, text(&object, "/metadata/resourceVersion"))?;
+        Ok(object)
+    }
+
+    fn check_version(&self, current: &Value, version: &str) -> Result<(), Status> {
+        let stale = !version.is_empty() && version != text(current, "/metadata/resourceVersion");
+        if stale { Err(Status::modified(self.resource, &self.target.name)) } else { Ok(()) }
+    }
+
+    /// Puts the new state in the place of the current one, within what this subresource may change.
+    fn replace(&self, current: &Value, mut object: Value) -> Result<Outcome, Status> {
+        kinds::decode(self.resource, &mut object)?;
+        let mut next = arrange(self.resource, &self.target.subresource, current, object);
+        kinds::validate(self.resource, &next, Some(current))?;
+        keep_metadata(current, &mut next);
+        self.check_finalizers(current, &next)?;
+        if next == *current {
+            return Ok(Outcome::Answer(next));
+        }
+        count_generation(self.resource, current, &mut next);
+        let is_deleting = !next["metadata"]["deletionTimestamp"].is_null();
+        let is_free =
+            is_deleting && finalizers(&next).is_empty() && !self.resource.is("namespaces");
+        Ok(self.outcome(if is_free { Outcome::Remove(next) } else { Outcome::Put(next) }))
+    }
+
+    fn check_finalizers(&self, current: &Value, next: &Value) -> Result<(), Status> {
+        let is_deleting = !current["metadata"]["deletionTimestamp"].is_null();
+        let known = finalizers(current);
+        let added: Vec<String> =
+            finalizers(next).into_iter().filter(|new| !known.contains(new)).collect();
+        if !is_deleting || added.is_empty() {
+            return Ok(());
+        }
+        let why = format!(
+            "no new finalizers can be added if the object is being deleted, found new finalizers \
+             {added:?}"
+        );
+        let cause = Cause::forbidden("metadata.finalizers", &why);
+        Err(Status::invalid(self.resource, &self.target.name, &[cause]))
+    }
+
+    fn outcome(&self, outcome: Outcome) -> Outcome {
+        match outcome {
+            Outcome::Put(object) | Outcome::Remove(object) if self.dry_run => {
+                Outcome::Answer(object)
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// The body as an object of this resource, in the form that is kept.
+    fn read(&self, request: &Incoming) -> Result<Value, Status> {
+        if !request.is_json() {
+            return Err(Status::unsupported("application/json"));
+        }
+        let mut object = parse(&request.body)?;
+        if !object.is_object() {
+            return Err(Status::bad_request("the body is not an object"));
+        }
+        self.check_kind(&object)?;
+        let expected = if self.resource.namespaced { self.target.namespace.as_str() } else { "" };
+        match text(&object, "/metadata/namespace") {
+            "" => {}
+            namespace if namespace == expected => {}
+            _ => {
+                return Err(Status::bad_request(
+                    "the namespace of the provided object does not match the namespace sent on \
+                     the request",
+                ));
+            }
+        }
+        kinds::to_stored(self.resource, &mut object);
+        object["apiVersion"] = self.resource.api_version(&self.target.version).into();
+        object["kind"] = self.resource.kind.clone().into();
+        if object["metadata"].is_null() {
+            object["metadata"] = json!({});
+        }
+        if !expected.is_empty() {
+            object["metadata"]["namespace"] = expected.into();
+        }
+        Ok(object)
+    }
+
+    fn check_kind(&self, object: &Value) -> Result<(), Status> {
+        let expected = self.resource.api_version(&self.target.version);
+        let (version, kind) = (text(object, "/apiVersion"), text(object, "/kind"));
+        if !version.is_empty() && version != expected {
+            return Err(Status::bad_request(format!(
+                "the API version in the data ({version}) does not match the expected API version \
+                 ({expected})"
+            )));
+        }
+        if !kind.is_empty() && kind != self.resource.kind {
+            return Err(Status::bad_request(format!(
+                "{kind} in version \"{}\" cannot be handled as a {}: no kind \"{kind}\" is \
+                 registered",
+                self.target.version, self.resource.kind
+            )));
+        }
+        Ok(())
+    }
+
+    fn check_namespace(&self, name: &str) -> Result<(), Status> {
+        if !self.resource.namespaced {
+            return Ok(());
+        }
+        let namespace = &self.target.namespace;
+        match self.cluster.namespace(namespace) {
+            None => Err(Status::no_namespace(namespace)),
+            Some(found) if !found["metadata"]["deletionTimestamp"].is_null() => {
+                let why = format!(
+                    "unable to create new content in namespace {namespace} because it is being \
+                     terminated"
+                );
+                let message = format!("namespace {namespace} is being terminated");
+                let cause = json!([{
+                    "reason": "NamespaceTerminating", "message": message,
+                    "field": "metadata.namespace",
+                }]);
+                let (group, plural) = (&self.resource.group, &self.resource.plural);
+                Err(Status::forbidden(group, plural, name, &why).with("causes", cause))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn key(&self, name: &str) -> Key {
+        self.cluster.key(self.resource, &self.target.namespace, name)
+    }
+
+    fn present(&self, object: Value) -> Value {
+        kinds::present(self.resource, &self.target.version, object)
+    }
+}
+
+fn parse(body: &[u8]) -> Result<Value, Status> {
+    serde_json::from_slice(body).map_err(|error| {
+        Status::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
+    })
+}

@@ -1,0 +1,105 @@
+//! Deletion: preconditions, finalizers, namespaces, garbage.
+
+use serde_json::{Value, json};
+
+use crate::client::*;
+
+#[test]
+fn preconditions_and_the_success_status() {
+    let (_server, client) = start();
+    client.post(LEASES, lease());
+    let other = client.delete(LEASE, json!({"preconditions": {"uid": "other"}}));
+    assert_eq!((other.code, other.reason()), (409, "Conflict"));
+    let stale = client.delete(LEASE, json!({"preconditions": {"resourceVersion": "1"}}));
+    assert_eq!(stale.code, 409);
+    let gone = client.delete(LEASE, Value::Null);
+    assert_eq!((&gone.json["kind"], &gone.json["status"]), (&json!("Status"), &json!("Success")));
+    assert_eq!(client.delete(LEASE, Value::Null).code, 404);
+}
+
+#[test]
+fn finalizers_hold_an_object() {
+    let (_server, client) = start();
+    let mut held = secret("s");
+    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    client.post(SECRETS, held);
+    let path = format!("{SECRETS}/s");
+    let marked = client.delete(&path, Value::Null).json;
+    assert!(marked["metadata"]["deletionTimestamp"].is_string(), "{marked}");
+    let added =
+        client.merge(&path, json!({"metadata": {"finalizers": ["example.com/hold", "new/one"]}}));
+    assert_eq!((added.code, added.cause()), (422, "metadata.finalizers"));
+    assert_eq!(client.merge(&path, json!({"metadata": {"finalizers": null}})).code, 200);
+    assert_eq!(client.get(&path).code, 404);
+}
+
+#[test]
+fn a_namespace_terminates() {
+    let (server, client) = start();
+    let mut held = secret("held");
+    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    server.put(held);
+    server.put(secret("free"));
+    let namespace = client.delete("/api/v1/namespaces/a", Value::Null).json;
+    assert_eq!(namespace["status"]["phase"], "Terminating");
+    eventually("the free one goes", || server.get("v1", "secrets", "a", "free").is_none());
+    let refused = client.post(SECRETS, secret("new"));
+    assert_eq!((refused.code, refused.reason()), (403, "Forbidden"));
+    assert_eq!(refused.json["details"]["causes"][0]["reason"], "NamespaceTerminating");
+    client.merge(&format!("{SECRETS}/held"), json!({"metadata": {"finalizers": []}}));
+    eventually("the namespace goes", || server.get("v1", "namespaces", "", "a").is_none());
+}
+
+fn owned(name: &str, owners: &[&Value]) -> Value {
+    let reference = |owner: &&Value| {
+        json!({
+            "apiVersion": "v1", "kind": "Secret", "name": owner["metadata"]["name"],
+            "uid": owner["metadata"]["uid"],
+        })
+    };
+    let mut object = secret(name);
+    object["metadata"]["ownerReferences"] = owners.iter().map(reference).collect();
+    object
+}
+
+#[test]
+fn dependents_follow_their_last_owner() {
+    let (server, client) = start();
+    let (first, second) = (server.put(secret("first")), server.put(secret("second")));
+    server.put(owned("child", &[&first, &second]));
+    client.delete(&format!("{SECRETS}/first"), Value::Null);
+    let references = || {
+        let child = server.get("v1", "secrets", "a", "child");
+        child.map(|child| child["metadata"]["ownerReferences"].as_array().map(Vec::len))
+    };
+    eventually("one owner is left", || references() == Some(Some(1)));
+    client.delete(&format!("{SECRETS}/second"), Value::Null);
+    eventually("the child goes", || references().is_none());
+    server.put(owned("stray", &[&json!({"metadata": {"name": "x", "uid": "never"}})]));
+    eventually("the stray goes", || server.get("v1", "secrets", "a", "stray").is_none());
+}
+
+#[test]
+fn foreground_and_orphan() {
+    let (server, client) = start();
+    let owner = server.put(secret("owner"));
+    server.put(owned("child", &[&owner]));
+    client.delete(&format!("{SECRETS}/owner"), json!({"propagationPolicy": "Orphan"}));
+    eventually("the owner goes", || server.get("v1", "secrets", "a", "owner").is_none());
+    let child = server.get("v1", "secrets", "a", "child").expect("the child stays");
+    assert!(child["metadata"]["ownerReferences"].is_null());
+    let owner = server.put(secret("owner"));
+    server.put(owned("child", &[&owner]));
+    client.delete(&format!("{SECRETS}/owner?propagationPolicy=Foreground"), Value::Null);
+    eventually("both go", || server.list("v1", "secrets", "a").is_empty());
+}
+
+#[test]
+fn dry_runs_change_nothing() {
+    let (server, client) = start();
+    assert_eq!(client.post(&format!("{SECRETS}?dryRun=All"), secret("s")).code, 201);
+    assert!(server.list("v1", "secrets", "a").is_empty());
+    server.put(secret("s"));
+    assert_eq!(client.delete(&format!("{SECRETS}/s?dryRun=All"), Value::Null).code, 200);
+    assert_eq!(server.list("v1", "secrets", "a").len(), 1);
+}

@@ -1,0 +1,193 @@
+//! Faults of single requests.
+
+use std::time::{Duration, Instant};
+
+use dev_apiserver::{Action, Rule};
+use serde_json::{Value, json};
+
+use crate::client::*;
+
+fn answer(code: u16) -> Action {
+    Action::Answer { code, body: None, retry_after: None }
+}
+
+#[test]
+fn rules_match_and_run_out() {
+    let (server, client) = start();
+    let rule = Rule::new(answer(503)).verb("get").resource("secrets").name("s").times(2);
+    let id = server.faults().add(rule);
+    server.put(secret("s"));
+    let path = format!("{SECRETS}/s");
+    assert_eq!(client.get(SECRETS).code, 200);
+    let codes: Vec<u16> = (0..3).map(|_| client.get(&path).code).collect();
+    assert_eq!((codes, server.faults().hits(id)), (vec![503, 503, 200], 2));
+}
+
+#[test]
+fn answers_with_bodies_and_retry_after() {
+    let (server, client) = start();
+    let action = |body: Option<&str>| Action::Answer {
+        code: 429,
+        body: body.map(Into::into),
+        retry_after: Some("7".into()),
+    };
+    server.faults().add(Rule::new(action(None)).times(1));
+    let status = client.get(SECRETS);
+    assert_eq!(
+        (status.reason(), &status.headers["retry-after"]),
+        ("TooManyRequests", &"7".parse().expect("a value"))
+    );
+    server.faults().add(Rule::new(action(Some("<html>busy</html>"))).times(1));
+    let html = client.get(SECRETS);
+    assert_eq!((html.code, html.text.as_str()), (429, "<html>busy</html>"));
+    assert_eq!(html.headers["content-type"], "text/html; charset=utf-8");
+}
+
+#[test]
+fn denials_speak_like_the_authorizer() {
+    let (server, client) = start();
+    server.faults().deny("update", "leases", "a");
+    let denied = client.put(LEASE, lease());
+    assert_eq!((denied.code, denied.reason()), (403, "Forbidden"));
+    assert_eq!(
+        denied.message(),
+        "leases.coordination.k8s.io \"x\" is forbidden: User \"tester\" cannot update resource \
+         \"leases\" in API group \"coordination.k8s.io\" in the namespace \"a\""
+    );
+    let review = |verb: &str| {
+        let attributes = json!({
+            "verb": verb, "resource": "leases", "group": "coordination.k8s.io", "namespace": "a",
+        });
+        let body = json!({"spec": {"resourceAttributes": attributes}});
+        client.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body).json
+    };
+    assert_eq!(review("update")["status"]["allowed"], false);
+    assert_eq!(review("get")["status"]["allowed"], true);
+}
+
+#[test]
+fn dropped_before_and_after() {
+    let (server, client) = start();
+    let post = |name: &str| {
+        let body = secret(name).to_string();
+        client.try_send("POST", SECRETS, "application/json", Some(&body))
+    };
+    server.faults().add(Rule::new(Action::Drop).verb("create").times(1));
+    assert!(post("one").is_err());
+    assert!(server.list("v1", "secrets", "a").is_empty());
+    server.faults().add(Rule::new(Action::ApplyThenDrop).verb("create").times(1));
+    assert!(post("two").is_err());
+    assert_eq!(server.list("v1", "secrets", "a").len(), 1);
+    assert_eq!(server.requests().last().map(|r| r.code), Some(0));
+}
+
+#[test]
+fn broken_answers() {
+    let (server, client) = start();
+    for action in [Action::Truncate, Action::Garbage] {
+        server.faults().add(Rule::new(action.clone()).times(1));
+        assert!(client.try_send("GET", SECRETS, "", None).is_err(), "{action:?}");
+    }
+    server.faults().add(Rule::new(Action::HugeHeaders { bytes: 4_000_000 }).times(1));
+    assert!(client.try_send("GET", SECRETS, "", None).is_err());
+    assert_eq!(client.get(SECRETS).code, 200);
+}
+
+#[test]
+fn strange_answers() {
+    let (server, client) = start();
+    server.put(lease());
+    let once = |action: Action| {
+        server.faults().add(Rule::new(action).times(1));
+        client.get(LEASE)
+    };
+    assert!(once(Action::NotJson).text.starts_with("<html>"));
+    assert_eq!(once(Action::WrongKind).json["kind"], "Widget");
+    let null = once(Action::NullSpec).json;
+    assert_eq!((&null["kind"], &null["spec"]), (&json!("Lease"), &Value::Null));
+    let redirect = once(Action::Redirect { location: "https://127.0.0.1:1/".into() });
+    assert_eq!(
+        (redirect.code, &redirect.headers["location"]),
+        (307, &"https://127.0.0.1:1/".parse().expect("a value"))
+    );
+    assert_eq!(once(Action::HugeBody { bytes: 300_000 }).text.len(), 300_000);
+}
+
+#[test]
+fn delays_and_stalls() {
+    let (server, client) = start();
+    server.faults().add(Rule::new(Action::Delay { milliseconds: 80 }).times(1));
+    let begin = Instant::now();
+    assert_eq!(client.get(SECRETS).code, 200);
+    assert!(begin.elapsed() >= Duration::from_millis(80));
+    server.faults().add(Rule::new(Action::Stall).times(1));
+    std::thread::scope(|scope| {
+        let stalled = scope.spawn(|| client.try_send("GET", SECRETS, "", None));
+        eventually("the head is out", || {
+            server.requests().len() == 2 && server.requests()[1].code == 200
+        });
+        server.restart();
+        assert!(stalled.join().expect("no panic").is_err());
+    });
+}
+
+#[test]
+fn watches_go_silent_or_break() {
+    let (server, client) = start();
+    server.put(secret("s"));
+    let path = format!("{SECRETS}?watch=true&timeoutSeconds=5");
+    server.faults().add(Rule::new(Action::WatchCut { events: 0 }).verb("watch").times(1));
+    let events: Vec<Value> = client.watch(&path).collect();
+    assert!(events.iter().all(Value::is_null), "{events:?}");
+    server.faults().add(Rule::new(Action::WatchSilent).verb("watch").times(1));
+    std::thread::scope(|scope| {
+        let silent = scope.spawn(|| client.watch(&path).count());
+        std::thread::sleep(Duration::from_millis(100));
+        server.restart();
+        assert_eq!(silent.join().expect("no panic"), 0);
+    });
+    assert_eq!(client.watch(&path).take(1).count(), 1);
+}
+
+#[test]
+fn probability_repeats_with_its_seed() {
+    let run = |seed| {
+        let (server, client) = start();
+        server.faults().add(Rule::new(answer(500)).probability(0.5, seed));
+        (0..24).map(|_| client.get("/readyz").code).collect::<Vec<u16>>()
+    };
+    let first = run(7);
+    assert_eq!(first, run(7));
+    assert!(first.contains(&500) && first.contains(&200), "{first:?}");
+}
+
+#[test]
+fn the_log_tells_who_did_what() {
+    let (server, client) = start();
+    client.post(SECRETS, secret("s"));
+    client.get("/api/v1/secrets?limit=5");
+    let log = server.requests();
+    let [create, list] = log.as_slice() else { panic!("{log:?}") };
+    assert_eq!(
+        (create.verb.as_str(), create.code, create.user.as_str()),
+        ("create", 201, "tester")
+    );
+    assert_eq!((create.resource.as_str(), create.namespace.as_str()), ("secrets", "a"));
+    assert_eq!(create.json()["metadata"]["name"], "s");
+    assert_eq!((list.verb.as_str(), list.query.as_str()), ("list", "limit=5"));
+    assert_eq!(create.connection, list.connection);
+    let counters = server.counters();
+    assert_eq!((counters.connections, counters.handshakes), (1, 1));
+    server.clear_requests();
+    assert!(server.requests().is_empty());
+}
+
+#[test]
+fn the_date_can_be_off() {
+    let (server, client) = start();
+    server.faults().set_date_offset(-7200);
+    let date = client.get("/readyz").headers["date"].to_str().expect("text").to_string();
+    let date = httpdate::parse_http_date(&date).expect("a date");
+    let off = date.elapsed().expect("in the past").as_secs();
+    assert!((7198..7205).contains(&off), "{off}");
+}

@@ -1,0 +1,9 @@
+//! The server over real TLS: what the real one was measured to answer, and each fault.
+
+mod certificates;
+mod client;
+mod deletion;
+mod faults;
+mod objects;
+mod states;
+mod watches;
