@@ -1,0 +1,222 @@
+// Boot runs a command beside two real control planes, "hub" and "managed":
+// kube-apiserver and kube-controller-manager each, on one etcd. Everything it
+// starts, and everything the command leaves behind, is gone when it returns.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	if len(os.Args) < 2 {
+		say("usage: run.sh COMMAND [ARGUMENT...]")
+		os.Exit(2)
+	}
+	os.Exit(run(os.Args[1:]))
+}
+
+func say(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "controlplane: "+format+"\n", args...)
+}
+
+// ending is why a run ends before the command does, with the exit code.
+type ending struct {
+	code int
+	why  string
+}
+
+func (e ending) Error() string { return e.why }
+
+// must ends the run on an error, by a panic so that run still cleans up.
+func must[T any](value T, err error) T {
+	check(err)
+	return value
+}
+
+func check(err error) {
+	if e := (ending{}); errors.As(err, &e) {
+		panic(e)
+	} else if err != nil {
+		panic(ending{1, err.Error()})
+	}
+}
+
+// run returns the exit code of the command, or of what ended the run before it.
+func run(command []string) (code int) {
+	// Pdeathsig watches the thread that started a process, not this process:
+	// a thread of its own lives as long as this goroutine.
+	runtime.LockOSThread()
+	adoptOrphans()
+	ctx, stop := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		received := (<-signals).(syscall.Signal)
+		stop(ending{128 + int(received), "stopped: " + received.String()})
+	}()
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			e, ok := panicked.(ending)
+			if !ok {
+				panic(panicked)
+			}
+			say("%s", e.why)
+			code = e.code
+		}
+	}()
+	dir := must(os.MkdirTemp("", "spoke-e2e-"))
+	defer cleanUp(dir)
+
+	start := time.Now()
+	servers := servers{ctx, stop, filepath.Dir(must(os.Executable()))}
+	servers.boot(dir)
+	say("hub and managed are ready after %.1f s in %s", time.Since(start).Seconds(), dir)
+
+	check(os.Setenv("PATH", servers.assets+":"+os.Getenv("PATH")))
+	check(os.Setenv("E2E_DIR", dir))
+	check(os.Setenv("E2E_ASSETS", servers.assets))
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	err := cmd.Run()
+	// A signal or a dead server explains more than the failure it led to.
+	check(context.Cause(ctx))
+	if cmd.ProcessState == nil {
+		check(err)
+	}
+	if status := cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return cmd.ProcessState.ExitCode()
+}
+
+// cleanUp kills first: what lives could write into the directory again.
+func cleanUp(dir string) {
+	killDescendants()
+	if os.Getenv("KEEP") == "1" {
+		say("kept %s", dir)
+	} else if err := os.RemoveAll(dir); err != nil {
+		say("%v", err)
+	}
+}
+
+// servers starts the programs in assets; the first one that ends calls stop.
+type servers struct {
+	ctx    context.Context
+	stop   context.CancelCauseFunc
+	assets string
+}
+
+// boot returns when both control planes can take a pod.
+func (s *servers) boot(dir string) {
+	ports := freePorts(4)
+	etcd, peers := "http://127.0.0.1:"+ports[0], "http://127.0.0.1:"+ports[1]
+	s.start("etcd", dir,
+		"--data-dir="+filepath.Join(dir, "etcd"), "--unsafe-no-fsync",
+		"--listen-client-urls="+etcd, "--advertise-client-urls="+etcd,
+		"--listen-peer-urls="+peers, "--initial-advertise-peer-urls="+peers,
+		"--initial-cluster=default="+peers)
+	// RSA is what kubeadm makes, ECDSA is what k3s makes: the tests meet both.
+	clusters := []*cluster{
+		newCluster("hub", filepath.Join(dir, "hub"), ports[2], newRSAKey),
+		newCluster("managed", filepath.Join(dir, "managed"), ports[3], newECDSAKey),
+	}
+	for _, c := range clusters {
+		s.start("kube-apiserver", c.dir, c.apiserverFlags(etcd)...)
+	}
+	for _, c := range clusters {
+		s.await("kube-apiserver", c, "/readyz")
+		// Not earlier: it gives up when it finds no API server for ten seconds.
+		s.start("kube-controller-manager", c.dir, c.controllerManagerFlags()...)
+	}
+	for _, c := range clusters {
+		s.await("kube-controller-manager", c, "/api/v1/namespaces/default/serviceaccounts/default")
+	}
+}
+
+func (s *servers) start(name, dir string, args ...string) {
+	log := must(os.Create(filepath.Join(dir, name+".log")))
+	defer log.Close()
+	cmd := exec.Command(filepath.Join(s.assets, name), args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	// Setpgid: Ctrl-C is for the command, which may still need the servers.
+	// Pdeathsig: they end even when we get SIGKILL.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	check(cmd.Start())
+	go func() {
+		cmd.Wait() // An error would only repeat the state.
+		s.stop(withLog(log.Name(), fmt.Sprintf("%s ended (%v)", name, cmd.ProcessState)))
+	}()
+}
+
+// await polls the path until it answers 200; a timeout is the named server's fault.
+func (s *servers) await(name string, c *cluster, path string) {
+	const patience = 2 * time.Minute
+	for deadline := time.Now().Add(patience); !c.answers(path); time.Sleep(50 * time.Millisecond) {
+		check(context.Cause(s.ctx))
+		if time.Now().After(deadline) {
+			check(withLog(c.path(name+".log"), fmt.Sprintf("%s: no %s after %s", c.name, path, patience)))
+		}
+	}
+}
+
+// withLog adds the end of a log: the file itself is about to be removed.
+func withLog(file, why string) error {
+	text, _ := os.ReadFile(file)
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	tail := lines[max(0, len(lines)-20):]
+	return ending{1, fmt.Sprintf("%s; the end of %s:\n%s", why, file, strings.Join(tail, "\n"))}
+}
+
+// freePorts holds all of them before it lets go, so that they differ.
+func freePorts(n int) (ports []string) {
+	for range n {
+		listener := must(net.Listen("tcp", "127.0.0.1:0"))
+		defer listener.Close()
+		ports = append(ports, strconv.Itoa(listener.Addr().(*net.TCPAddr).Port))
+	}
+	return ports
+}
+
+// adoptOrphans makes this process the parent of every descendant whose own
+// parent ends, for killDescendants to find.
+func adoptOrphans() {
+	const prSetChildSubreaper = 36 // Not in package syscall.
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0); errno != 0 {
+		say("processes may stay behind: %v", errno)
+	}
+}
+
+// killDescendants needs no grace: none of their data outlives this run.
+func killDescendants() {
+	for {
+		var pids []string
+		lists, _ := filepath.Glob("/proc/self/task/*/children")
+		for _, list := range lists {
+			text, _ := os.ReadFile(list) // A thread may be gone by now.
+			pids = append(pids, strings.Fields(string(text))...)
+		}
+		if len(pids) == 0 {
+			return
+		}
+		for _, pid := range pids {
+			child := must(strconv.Atoi(pid))
+			syscall.Kill(child, syscall.SIGKILL)
+			syscall.Wait4(child, nil, 0, nil)
+		}
+	}
+}
