@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    io,
     sync::{
         Mutex, MutexGuard,
         atomic::{AtomicI64, Ordering},
@@ -10,7 +9,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use ureq::{
     Agent, Body,
     http::{self, Method, Request, Response},
@@ -18,6 +17,7 @@ use ureq::{
 
 use crate::{
     access::Access,
+    call::{Call, JSON, connection_lost, read_body, reason},
     certificate,
     error::{Error, Result},
     link::Link,
@@ -25,6 +25,8 @@ use crate::{
     status, time,
     watch::SILENCE,
 };
+
+pub use crate::call::{Patch, Preconditions};
 
 /// Gives the credentials as they are now.
 pub type Load = Box<dyn Fn() -> Result<Access> + Send + Sync>;
@@ -69,35 +71,6 @@ struct State {
     files_unusable: bool,
 }
 
-/// How the body of a PATCH changes the object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patch {
-    /// RFC 6902.
-    Json,
-    /// RFC 7386.
-    Merge,
-}
-
-/// What must still be true of an object for a DELETE to be carried out.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Preconditions {
-    /// The object's uid.
-    pub uid: Option<String>,
-    /// The object's resourceVersion.
-    pub resource_version: Option<String>,
-}
-
-pub(crate) struct Call<'a> {
-    pub(crate) method: Method,
-    pub(crate) target: &'a Target<'a>,
-    pub(crate) query: &'a str,
-    pub(crate) body: Option<(&'static str, Vec<u8>)>,
-    /// May be sent again when the connection was lost before an answer: reads, and writes that carry a
-    /// resourceVersion or uid.
-    pub(crate) repeatable: bool,
-    pub(crate) streaming: bool,
-}
-
 impl Client {
     /// A client for `access`; `whose` names the server in messages ("the hub"). A request is given
     /// `timeout` from its start to the last byte of its answer.
@@ -126,7 +99,7 @@ impl Client {
     /// # Errors
     /// As the server says; `NotFound` only if it names this object.
     pub fn get(&self, target: &Target<'_>) -> Result<Value> {
-        self.object(&read(target, ""))
+        self.object(&Call::read(target, ""))
     }
 
     /// Reads a collection, or the page of it that `query` (`limit=…&continue=…`) asks for.
@@ -134,7 +107,7 @@ impl Client {
     /// # Errors
     /// As the server says; `Gone` when the resourceVersion or page is too old.
     pub fn list(&self, target: &Target<'_>, query: &str) -> Result<Value> {
-        let call = read(target, query);
+        let call = Call::read(target, query);
         let list = self.json(&call, LIST_LIMIT)?;
         if list["items"].is_array() || list["items"].is_null() && list["metadata"].is_object() {
             return Ok(list);
@@ -149,7 +122,7 @@ impl Client {
     pub fn create(&self, target: &Target<'_>, object: &Value) -> Result<Value> {
         let place = target.siblings();
         let target = if target.subresource.is_some() { target } else { &place };
-        self.object(&write(Method::POST, target, JSON, object, false))
+        self.object(&Call::write(Method::POST, target, JSON, object, false))
     }
 
     /// Replaces an object as a whole, if it still has the resourceVersion in `object`.
@@ -158,7 +131,7 @@ impl Client {
     /// As the server says; `Conflict` when it changed meanwhile.
     pub fn replace(&self, target: &Target<'_>, object: &Value) -> Result<Value> {
         let guarded = object["metadata"]["resourceVersion"].is_string();
-        self.object(&write(Method::PUT, target, JSON, object, guarded))
+        self.object(&Call::write(Method::PUT, target, JSON, object, guarded))
     }
 
     /// Changes parts of an object.
@@ -167,11 +140,7 @@ impl Client {
     /// As the server says.
     pub fn patch(&self, target: &Target<'_>, kind: Patch, patch: &Value) -> Result<Value> {
         let guarded = patch["metadata"]["resourceVersion"].is_string();
-        let content_type = match kind {
-            Patch::Json => "application/json-patch+json",
-            Patch::Merge => "application/merge-patch+json",
-        };
-        self.object(&write(Method::PATCH, target, content_type, patch, guarded))
+        self.object(&Call::write(Method::PATCH, target, kind.content_type(), patch, guarded))
     }
 
     /// Deletes an object if `preconditions` hold; what dependents it has are left to the collector.
@@ -179,16 +148,7 @@ impl Client {
     /// # Errors
     /// As the server says; `Conflict` when a precondition fails.
     pub fn delete(&self, target: &Target<'_>, preconditions: &Preconditions) -> Result<()> {
-        let mut guard = serde_json::Map::new();
-        for (key, value) in
-            [("uid", &preconditions.uid), ("resourceVersion", &preconditions.resource_version)]
-        {
-            guard.extend(value.iter().map(|value| (key.to_owned(), json!(value))));
-        }
-        let guarded = !guard.is_empty();
-        let options = json!({"kind": "DeleteOptions", "apiVersion": "v1",
-            "propagationPolicy": "Background", "preconditions": guard});
-        self.json(&write(Method::DELETE, target, JSON, &options, guarded), OBJECT_LIMIT).map(drop)
+        self.json(&Call::delete(target, preconditions), OBJECT_LIMIT).map(drop)
     }
 
     /// Uses another identity or server from the next request on; old connections are closed, also
@@ -197,17 +157,21 @@ impl Client {
     /// # Errors
     /// `BadConfig` when the new one cannot be used: the old one stays.
     pub fn swap(&self, access: Access) -> Result<bool> {
-        if *self.state().link.access() == access {
-            return Ok(false);
-        }
-        let mut state = self.state();
-        if state.link.same_connection(&access) {
-            state.link.set_headers(access)?;
+        let same_connection = {
+            let state = self.state();
+            if *state.link.access() == access {
+                return Ok(false);
+            }
+            state.link.same_connection(&access)
+        };
+        if same_connection {
+            self.state().link.set_headers(access)?;
         } else {
-            let old = std::mem::replace(&mut state.link, Link::new(access, self.timeout)?);
+            let fresh = Link::new(access, self.timeout)?;
+            let old = std::mem::replace(&mut self.state().link, fresh);
             old.shut_down();
         }
-        state.generation += 1;
+        self.state().generation += 1;
         Ok(true)
     }
 
@@ -371,8 +335,12 @@ impl Client {
         let header = answer.headers().get(http::header::RETRY_AFTER);
         let retry_after = header.and_then(|value| value.to_str().ok()).map(str::to_owned);
         // Read to its end, so that the connection can be kept.
-        let body = read_body(answer, OBJECT_LIMIT).unwrap_or_default();
-        status::error(&self.what(call), call.target, code, retry_after.as_deref(), &body)
+        match read_body(answer, OBJECT_LIMIT) {
+            Ok(body) => {
+                status::error(&self.what(call), call.target, code, retry_after.as_deref(), &body)
+            }
+            Err(e) => self.lost(call, &e),
+        }
     }
 
     fn lost(&self, call: &Call<'_>, error: &ureq::Error) -> Error {
@@ -389,65 +357,11 @@ impl Client {
     }
 
     pub(crate) fn what(&self, call: &Call<'_>) -> String {
-        let verb = match call.method {
-            Method::POST => "create",
-            Method::PUT => "update",
-            Method::PATCH => "patch",
-            Method::DELETE => "delete",
-            _ if call.streaming => "watch",
-            _ if call.target.name.is_none() => "list",
-            _ => "get",
-        };
-        format!("{verb} {} on {}", call.target, self.whose)
+        format!("{} {} on {}", call.verb(), call.target, self.whose)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
-    }
-}
-
-const JSON: &str = "application/json";
-
-fn read<'a>(target: &'a Target<'a>, query: &'a str) -> Call<'a> {
-    Call { method: Method::GET, target, query, body: None, repeatable: true, streaming: false }
-}
-
-fn write<'a>(
-    method: Method,
-    target: &'a Target<'a>,
-    content_type: &'static str,
-    body: &Value,
-    repeatable: bool,
-) -> Call<'a> {
-    let body = Some((content_type, body.to_string().into_bytes()));
-    Call { method, target, query: "", body, repeatable, streaming: false }
-}
-
-fn read_body(answer: Response<Body>, limit: u64) -> std::result::Result<Vec<u8>, ureq::Error> {
-    answer.into_body().with_config().limit(limit).read_to_vec()
-}
-
-/// A kept connection that the server closed between two requests, or that [`Client::swap`] closed
-/// under this one.
-fn connection_lost(error: &ureq::Error) -> bool {
-    use io::ErrorKind::{
-        BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, UnexpectedEof,
-    };
-    let ureq::Error::Io(e) = error else {
-        return false;
-    };
-    matches!(
-        e.kind(),
-        UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe | NotConnected
-    )
-}
-
-/// The cause in words; TLS errors of a handshake arrive inside an I/O error.
-fn reason(error: &ureq::Error) -> String {
-    match error {
-        ureq::Error::Io(e) => e.to_string(),
-        ureq::Error::Timeout(_) => "no answer in time".to_owned(),
-        other => other.to_string(),
     }
 }
 

@@ -169,9 +169,10 @@ pub(crate) struct Dial {
 
 impl Dial {
     fn addresses(&self, uri: &Uri) -> std::result::Result<Vec<SocketAddr>, ureq::Error> {
+        let found = look_up(uri);
         let mut last_good = self.last_good.lock().unwrap_or_else(|e| e.into_inner());
-        match look_up(uri) {
-            Ok(found) => *last_good = found,
+        match found {
+            Ok(found) => last_good.clone_from(&found),
             Err(e) if last_good.is_empty() => return Err(e),
             Err(e) => log::debug!("{e}: the last known addresses are tried"),
         }
@@ -226,5 +227,100 @@ fn look_up(uri: &Uri) -> std::result::Result<Vec<SocketAddr>, ureq::Error> {
 fn fill(addresses: &mut ResolvedSocketAddrs, found: &[SocketAddr]) {
     for address in found.iter().take(16) {
         addresses.push(*address);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(server: &str, vars: &[(&str, &str)]) -> Option<String> {
+        let env = |name: &str| {
+            vars.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        };
+        let proxy = proxy(None, &server.parse().unwrap(), &env).unwrap();
+        proxy.map(|proxy| proxy.uri().to_string())
+    }
+
+    #[test]
+    fn the_proxy_is_chosen_by_the_servers_scheme() {
+        let both = [("HTTPS_PROXY", "http://s:1"), ("HTTP_PROXY", "http://h:1")];
+        assert_eq!(chosen("https://x", &both).as_deref(), Some("http://s:1/"));
+        assert_eq!(chosen("http://x", &both).as_deref(), Some("http://h:1/"));
+        assert_eq!(chosen("https://x", &both[1..]), None);
+        assert_eq!(chosen("https://x", &[("ALL_PROXY", "http://a:1")]), None, "not Go's");
+        let lower = [("HTTPS_PROXY", ""), ("https_proxy", "http://l:1")];
+        assert_eq!(chosen("https://x", &lower).as_deref(), Some("http://l:1/"));
+    }
+
+    #[test]
+    fn no_proxy_is_read_as_go_reads_it() {
+        for (server, exempt, direct) in [
+            ("https://localhost", "", true),
+            ("https://127.0.0.1:6443", "", true),
+            ("https://[::1]:6443", "", true),
+            ("https://10.0.0.1", "", false),
+            ("https://10.0.0.1", "*", true),
+            ("https://10.0.0.1", "10.0.0.1", true),
+            ("https://10.0.0.2", "10.0.0.1", false),
+            ("https://10.0.0.1:443", "10.0.0.1:443", true),
+            ("https://10.0.0.1:6443", "10.0.0.1:443", false),
+            ("https://10.1.2.3", "10.0.0.0/8", true),
+            ("https://11.1.2.3", "10.0.0.0/8", false),
+            ("https://10.1.2.3", "0.0.0.0/0", true),
+            ("https://[fd00::1]", "fd00::/8", true),
+            ("https://[fd00::1]", "[fd00::1]", true),
+            ("https://[fd00::1]:6443", "[fd00::1]:443", false),
+            ("https://hub.example.com", "example.com", true),
+            ("https://example.com", "example.com", true),
+            ("https://example.com", ".example.com", false),
+            ("https://hub.example.com", ".example.com", true),
+            ("https://hub.example.com", "*.example.com", true),
+            ("https://badexample.com", "example.com", false),
+            ("https://HUB.example.com", "other.org, EXAMPLE.com", true),
+            ("https://hub.example.com:6443", "example.com:6443", true),
+            ("https://hub.example.com", "example.com:6443", false),
+            ("https://10.1.2.3", "10.0.0.0/99,junk/x,:,[", false),
+        ] {
+            let vars = [("HTTPS_PROXY", "http://proxy:3128"), ("NO_PROXY", exempt)];
+            assert_eq!(chosen(server, &vars).is_none(), direct, "{server} with {exempt:?}");
+        }
+    }
+
+    #[test]
+    fn the_kubeconfigs_proxy_wins_and_ignores_no_proxy() {
+        let env = |name: &str| (name == "NO_PROXY").then(|| "*".to_owned());
+        let server = "https://hub".parse().unwrap();
+        let proxy = proxy(Some("socks5://user:pw@p:1080"), &server, &env).unwrap().unwrap();
+        assert_eq!(proxy.protocol(), ureq::ProxyProtocol::Socks5h, "names are the proxy's matter");
+        let error = super::proxy(Some("::hunter2::"), &server, &env).unwrap_err().to_string();
+        assert!(!error.contains("hunter2"), "{error}");
+    }
+
+    #[test]
+    fn a_server_given_by_name_is_not_looked_up_before_a_connection_is_opened() {
+        let server: Uri = "https://hub.invalid:6443".parse().unwrap();
+        let resolver = LazyResolver { server: server.clone() };
+        let config = Config::builder().build();
+        let found = resolver.resolve(&server, &config, NextTimeout::default()).unwrap();
+        assert_eq!(&found[..], [LATER]);
+    }
+
+    #[test]
+    fn f23_the_last_good_addresses_serve_while_the_name_service_is_away() {
+        let dial = Dial::default();
+        let unknown: Uri = "https://hub.invalid:6443".parse().unwrap();
+        assert!(dial.addresses(&unknown).is_err());
+        let known = SocketAddr::from(([10, 0, 0, 1], 6443));
+        *dial.last_good.lock().unwrap() = vec![known];
+        assert_eq!(dial.addresses(&unknown).unwrap(), [known]);
+    }
+
+    #[test]
+    fn f23_more_than_sixteen_addresses_are_cut_not_fatal() {
+        let resolver = LazyResolver { server: Uri::from_static("https://x") };
+        let mut addresses = resolver.empty();
+        fill(&mut addresses, &[LATER; 40]);
+        assert_eq!(addresses.len(), 16);
     }
 }

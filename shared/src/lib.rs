@@ -1,6 +1,7 @@
 //! kubeconfig and the Kubernetes REST client that the four sidecars share.
 
 pub mod access;
+mod call;
 pub mod certificate;
 pub mod client;
 mod dial;

@@ -11,7 +11,7 @@ use ureq::{
 
 use crate::{
     access::{Access, Auth},
-    client::Call,
+    call::Call,
     dial::{self, Dial, LazyResolver},
     error::{Error, Result},
     tls::TlsConnector,

@@ -10,7 +10,8 @@ use serde_json::Value;
 use ureq::{Body, BodyReader, http::Response};
 
 use crate::{
-    client::{Call, Client, OBJECT_LIMIT},
+    call::Call,
+    client::{Client, OBJECT_LIMIT},
     error::{Error, Result},
     pace::Backoff,
     resource::Target,
@@ -165,7 +166,7 @@ impl<'a> Stream<'a> {
             selector(target)
         );
         let collection = target.siblings();
-        let call = watch_call(&collection, &query);
+        let call = Call::watch(&collection, &query);
         let answer: Response<Body> = client.send(&call)?;
         // Small: ureq has a buffer of its own beneath.
         let lines = BufReader::with_capacity(1 << 10, answer.into_body().into_reader());
@@ -197,11 +198,6 @@ impl<'a> Stream<'a> {
     fn what(&self) -> String {
         format!("watch {} on {}", self.target, self.client.whose())
     }
-}
-
-fn watch_call<'a>(target: &'a Target<'a>, query: &'a str) -> Call<'a> {
-    let method = ureq::http::Method::GET;
-    Call { method, target, query, body: None, repeatable: true, streaming: true }
 }
 
 /// One object is followed by a field selector, so that `resourceNames` in RBAC suffices.

@@ -5,7 +5,10 @@ use std::{
     fs, io,
     ops::ControlFlow,
     path::PathBuf,
-    sync::Arc,
+    sync::{
+        Arc,
+        mpsc::{Receiver, channel},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -55,7 +58,8 @@ pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<()>
     let elected = start(settings, &world)?;
     stop.wait_for_ever();
     if let Some(elected) = elected {
-        wait_for_end(&elected);
+        // Ends when the thread does.
+        let _ = elected.recv_timeout(FAREWELL);
     }
     Ok(())
 }
@@ -92,8 +96,8 @@ fn managed_client(settings: &Settings, flags: &Flags) -> Result<Option<Arc<Clien
     Ok(Some(Arc::new(client)))
 }
 
-/// Starts all threads; returns the election's.
-fn start(settings: &Settings, world: &Arc<World>) -> Result<Option<thread::JoinHandle<()>>> {
+/// Starts all threads; what it returns is closed when the election's has ended.
+fn start(settings: &Settings, world: &Arc<World>) -> Result<Option<Receiver<()>>> {
     let settings = Arc::new(settings.clone());
     for index in 0..world.targets.len() {
         let (settings, world) = (settings.clone(), world.clone());
@@ -111,7 +115,12 @@ fn start(settings: &Settings, world: &Arc<World>) -> Result<Option<thread::JoinH
         return Ok(None);
     }
     let world = world.clone();
-    spawn("election", move || take_part(&settings, &world)).map(Some)
+    let (end, ended) = channel();
+    spawn("election", move || {
+        take_part(&settings, &world);
+        drop(end);
+    })?;
+    Ok(Some(ended))
 }
 
 /// Renews one Lease until the end.
@@ -244,14 +253,7 @@ fn identity() -> String {
     format!("{host}_{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..))
 }
 
-fn wait_for_end(thread: &thread::JoinHandle<()>) {
-    let deadline = Instant::now() + FAREWELL;
-    while !thread.is_finished() && Instant::now() < deadline {
-        thread::park_timeout(Duration::from_millis(5));
-    }
-}
-
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<thread::JoinHandle<()>> {
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
     let failed = |e: io::Error| Error::BadConfig(format!("no thread for {name}: {e}"));
-    thread::Builder::new().name(name.to_owned()).spawn(work).map_err(failed)
+    thread::Builder::new().name(name.to_owned()).spawn(work).map(drop).map_err(failed)
 }

@@ -1,0 +1,148 @@
+//! One request before it has a connection, and what its end means.
+
+use std::io;
+
+use rustls::CertificateError;
+use serde_json::{Map, Value, json};
+use ureq::{
+    Body,
+    http::{Method, Response},
+};
+
+use crate::resource::Target;
+
+pub(crate) const JSON: &str = "application/json";
+
+pub(crate) struct Call<'a> {
+    pub(crate) method: Method,
+    pub(crate) target: &'a Target<'a>,
+    pub(crate) query: &'a str,
+    pub(crate) body: Option<(&'static str, Vec<u8>)>,
+    /// May be sent again when the connection was lost before an answer: reads, and writes that carry a
+    /// resourceVersion or uid.
+    pub(crate) repeatable: bool,
+    pub(crate) streaming: bool,
+}
+
+impl<'a> Call<'a> {
+    pub(crate) fn read(target: &'a Target<'a>, query: &'a str) -> Self {
+        Call { method: Method::GET, target, query, body: None, repeatable: true, streaming: false }
+    }
+
+    pub(crate) fn watch(target: &'a Target<'a>, query: &'a str) -> Self {
+        Call { streaming: true, ..Call::read(target, query) }
+    }
+
+    pub(crate) fn write(
+        method: Method,
+        target: &'a Target<'a>,
+        content_type: &'static str,
+        body: &Value,
+        repeatable: bool,
+    ) -> Self {
+        let body = Some((content_type, body.to_string().into_bytes()));
+        Call { method, target, query: "", body, repeatable, streaming: false }
+    }
+
+    /// What depends on the object is left to the garbage collector.
+    pub(crate) fn delete(target: &'a Target<'a>, preconditions: &Preconditions) -> Self {
+        let mut guard = Map::new();
+        for (key, value) in
+            [("uid", &preconditions.uid), ("resourceVersion", &preconditions.resource_version)]
+        {
+            guard.extend(value.iter().map(|value| (key.to_owned(), json!(value))));
+        }
+        let guarded = !guard.is_empty();
+        let options = json!({"kind": "DeleteOptions", "apiVersion": "v1",
+            "propagationPolicy": "Background", "preconditions": guard});
+        Call::write(Method::DELETE, target, JSON, &options, guarded)
+    }
+
+    /// The word for it in RBAC.
+    pub(crate) fn verb(&self) -> &'static str {
+        match self.method {
+            Method::POST => "create",
+            Method::PUT => "update",
+            Method::PATCH => "patch",
+            Method::DELETE => "delete",
+            _ if self.streaming => "watch",
+            _ if self.target.name.is_none() => "list",
+            _ => "get",
+        }
+    }
+}
+
+/// How the body of a PATCH changes the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patch {
+    /// RFC 6902.
+    Json,
+    /// RFC 7386.
+    Merge,
+}
+
+impl Patch {
+    pub(crate) fn content_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json-patch+json",
+            Self::Merge => "application/merge-patch+json",
+        }
+    }
+}
+
+/// What must still be true of an object for a DELETE to be carried out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Preconditions {
+    /// The object's uid.
+    pub uid: Option<String>,
+    /// The object's resourceVersion.
+    pub resource_version: Option<String>,
+}
+
+pub(crate) fn read_body(
+    answer: Response<Body>,
+    limit: u64,
+) -> std::result::Result<Vec<u8>, ureq::Error> {
+    answer.into_body().with_config().limit(limit).read_to_vec()
+}
+
+/// A kept connection that the server closed between two requests, or that [`Client::swap`] closed
+/// under this one.
+pub(crate) fn connection_lost(error: &ureq::Error) -> bool {
+    use io::ErrorKind::{
+        BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, UnexpectedEof,
+    };
+    let ureq::Error::Io(e) = error else {
+        return false;
+    };
+    matches!(
+        e.kind(),
+        UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe | NotConnected
+    )
+}
+
+/// The cause in words.
+pub(crate) fn reason(error: &ureq::Error) -> String {
+    match error {
+        ureq::Error::Io(e) => match e.get_ref().and_then(|inner| inner.downcast_ref()) {
+            // TLS errors of a handshake arrive inside an I/O error.
+            Some(rustls::Error::InvalidCertificate(why)) => distrust(why),
+            _ => e.to_string(),
+        },
+        ureq::Error::Timeout(_) => "no answer in time".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// What is wrong with the certificate that the server showed.
+fn distrust(why: &CertificateError) -> String {
+    use CertificateError as Why;
+    let what = match why {
+        Why::UnknownIssuer | Why::BadSignature => "is not signed by an authority of the kubeconfig",
+        Why::Expired | Why::ExpiredContext { .. } => "has expired",
+        Why::NotValidYet | Why::NotValidYetContext { .. } => "is not valid yet",
+        Why::NotValidForName | Why::NotValidForNameContext { .. } => "is not for this host name",
+        _ => "cannot be used",
+    };
+    format!("the server's certificate {what} ({why})")
+}

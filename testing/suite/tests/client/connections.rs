@@ -1,0 +1,136 @@
+//! Connections: kept, lost, bounded in time, and without threads.
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use dev_apiserver::{Action, Rule, State};
+use shared::{access::Trust, client::Client, error::Error};
+
+use crate::{body, client, lease, server};
+
+fn threads() -> usize {
+    fs::read_dir("/proc/self/task").unwrap().count()
+}
+
+#[test]
+fn one_connection_serves_many_requests() {
+    let (server, access) = server();
+    let client = client(access);
+    for _ in 0..20 {
+        let _ = client.get(&lease("x"));
+    }
+    assert_eq!(server.counters().connections, 1);
+    assert_eq!(client.answers(), [("GET".to_owned(), "404".to_owned(), 20)]);
+}
+
+#[test]
+fn a_kept_connection_that_the_server_closed_costs_no_request() {
+    let (server, access) = server();
+    let client = client(access);
+    let mut lease_now = client.create(&lease("x"), &body("x")).unwrap();
+    server.faults().set_state(State::CloseAfterAnswer);
+    for round in 0..200 {
+        let result = client.replace(&lease("x"), &lease_now);
+        lease_now = result.unwrap_or_else(|error| panic!("round {round}: {error}"));
+    }
+}
+
+#[test]
+fn a_create_is_never_repeated() {
+    let (server, access) = server();
+    server.faults().add(Rule::new(Action::ApplyThenDrop).verb("create"));
+    let error = client(access).create(&lease("x"), &body("x")).unwrap_err();
+    assert!(matches!(error, Error::Unreachable(_)), "{error:?}");
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[test]
+fn a_request_ends_in_time_whatever_the_server_does() {
+    for state in [State::Hang, State::Partition] {
+        let (server, access) = server();
+        let client = client(access);
+        server.faults().set_state(state);
+        let start = Instant::now();
+        assert!(matches!(client.get(&lease("x")), Err(Error::Unreachable(_))), "{state:?}");
+        assert!(start.elapsed() < Duration::from_secs(4), "{state:?}: {:?}", start.elapsed());
+    }
+    for action in [Action::Stall, Action::Delay { milliseconds: 60_000 }] {
+        let (server, access) = server();
+        server.faults().add(Rule::new(action.clone()));
+        let start = Instant::now();
+        assert!(
+            matches!(client(access).get(&lease("x")), Err(Error::Unreachable(_))),
+            "{action:?}"
+        );
+        assert!(start.elapsed() < Duration::from_secs(4), "{action:?}: {:?}", start.elapsed());
+    }
+}
+
+/// Other tests run beside this one, so it counts over many requests.
+#[test]
+fn requests_by_name_start_no_threads() {
+    let (server, mut access) = server();
+    access.server = format!("https://localhost:{}", server.address().port());
+    let client = client(access);
+    let _ = client.get(&lease("x"));
+    let most = (0..300).map(|_| {
+        let _ = client.get(&lease("x"));
+        threads()
+    });
+    let (least, most) = most.fold((usize::MAX, 0), |(low, high), n| (low.min(n), high.max(n)));
+    assert!(most < least + 200, "{least} to {most} threads");
+    assert_eq!(server.counters().connections, 1);
+}
+
+#[test]
+fn the_name_to_verify_may_differ_from_the_host() {
+    let (server, access) = server();
+    let named = |name: &str| {
+        let mut access = access.clone();
+        access.server_name = Some(name.to_owned());
+        client(access).get(&lease("x")).unwrap_err()
+    };
+    assert!(matches!(named("localhost"), Error::NotFound(_)));
+    let wrong = named("other.example.com");
+    assert!(
+        matches!(&wrong, Error::Unreachable(text) if text.contains("not for this host name")),
+        "{wrong}"
+    );
+    drop(server);
+}
+
+#[test]
+fn a_server_of_another_authority_is_refused_unless_anything_goes() {
+    let (server, mut access) = server();
+    let (other, _) = crate::server();
+    access.trust = Trust::Bundle(other.ca().certificate_pem.clone().into_bytes());
+    let refused = client(access.clone()).get(&lease("x")).unwrap_err();
+    assert!(refused.to_string().contains("not signed by an authority"), "{refused}");
+    assert!(server.requests().is_empty());
+
+    let both = [server.ca(), other.ca()].map(|ca| ca.certificate_pem.clone()).concat();
+    access.trust = Trust::Bundle(both.into_bytes());
+    assert!(matches!(client(access.clone()).get(&lease("x")), Err(Error::NotFound(_))));
+    access.trust = Trust::Anything;
+    assert!(matches!(client(access).get(&lease("x")), Err(Error::NotFound(_))));
+}
+
+#[test]
+fn an_unusable_name_is_a_sentence() {
+    let (_server, mut access) = server();
+    access.server_name = Some("not a name".into());
+    let error =
+        Client::new("x", access, shared::client::Reload::Never, Duration::from_secs(1)).err();
+    assert!(matches!(error, Some(Error::BadConfig(_))), "{error:?}");
+}
+
+#[test]
+fn the_clock_of_the_server_is_compared_with_ours() {
+    let (server, access) = server();
+    let client = client(access);
+    server.faults().set_date_offset(120);
+    let _ = client.get(&lease("x"));
+    assert!((118..=121).contains(&client.clock_skew()), "{}", client.clock_skew());
+}

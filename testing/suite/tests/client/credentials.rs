@@ -1,0 +1,151 @@
+//! Credentials that change while requests run.
+
+use std::{
+    fs,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use shared::{
+    access::{Access, Auth},
+    client::{Client, Reload},
+    error::Error,
+    resource::LEASES,
+    stop::Stop,
+    watch::follow,
+};
+
+use crate::{access, client, lease, server};
+
+fn with_token(mut access: Access, token: &str) -> Access {
+    access.identity = None;
+    access.auth = Auth::Token(token.to_owned());
+    access
+}
+
+#[test]
+fn the_next_request_has_the_new_identity_and_nothing_is_left_of_the_old() {
+    let (server, first) = server();
+    let client = client(first);
+    let descriptors = || fs::read_dir("/proc/self/fd").unwrap().count();
+    let _ = client.get(&lease("x"));
+    let before = descriptors();
+    for round in 0..100 {
+        let user = format!("user-{round}");
+        assert!(client.swap(access(&server, &user)).unwrap());
+        let _ = client.get(&lease("x"));
+        assert_eq!(server.requests().last().unwrap().user, user);
+    }
+    // Other tests run in this process.
+    assert!(descriptors() < before + 100, "{before} became {}", descriptors());
+}
+
+#[test]
+fn another_token_keeps_the_connection() {
+    let (server, access) = server();
+    let (one, two) = (server.token("one", &[]), server.token("two", &[]));
+    let client = client(with_token(access.clone(), &one));
+    let _ = client.get(&lease("x"));
+    client.swap(with_token(access, &two)).unwrap();
+    let _ = client.get(&lease("x"));
+    let users: Vec<_> = server.requests().into_iter().map(|request| request.user).collect();
+    assert_eq!(users, ["one", "two"]);
+    assert_eq!(server.counters().connections, 1);
+}
+
+#[test]
+fn the_same_credentials_change_nothing() {
+    let (server, access) = server();
+    let client = client(access.clone());
+    let _ = client.get(&lease("x"));
+    assert!(!client.swap(access).unwrap());
+    let _ = client.get(&lease("x"));
+    assert_eq!(server.counters().connections, 1);
+}
+
+#[test]
+fn a_401_is_answered_by_a_look_at_the_credentials_and_one_retry() {
+    let (server, access) = server();
+    let (old, new) = (server.token("old", &[]), server.token("new", &[]));
+    let loads = Arc::new(AtomicUsize::new(0));
+    let (count, fresh) = (loads.clone(), with_token(access.clone(), &new));
+    let load = Box::new(move || {
+        count.fetch_add(1, SeqCst);
+        Ok(fresh.clone())
+    });
+    let timeout = Duration::from_secs(2);
+    let client =
+        Client::new("the hub", with_token(access, &old), Reload::WhenRefused(load), timeout)
+            .unwrap();
+    let _ = client.get(&lease("x"));
+    assert_eq!(loads.load(SeqCst), 0);
+    server.revoke(&old);
+    assert!(matches!(client.get(&lease("x")), Err(Error::NotFound(_))));
+    assert_eq!(loads.load(SeqCst), 1);
+    server.revoke(&new);
+    assert!(matches!(client.get(&lease("x")), Err(Error::Unauthorized(_))), "one retry, no loop");
+}
+
+#[test]
+fn credentials_that_cannot_be_loaded_leave_the_old_ones_in_use() {
+    let (server, access) = server();
+    let token = server.token("old", &[]);
+    let load = Box::new(|| Err(Error::BadConfig("half written".into())));
+    let old = with_token(access, &token);
+    let timeout = Duration::from_secs(2);
+    let client = Client::new("the hub", old.clone(), Reload::FromFiles(load), timeout).unwrap();
+    server.revoke(&token);
+    assert!(matches!(client.get(&lease("x")), Err(Error::Unauthorized(_))));
+    assert_eq!(client.access(), old);
+}
+
+#[test]
+fn a_certificate_that_ended_is_refused_on_the_kept_connection_too() {
+    let (server, mut access) = server();
+    let (certificate, key) = server.client_certificate("brief", &[], Duration::from_secs(2));
+    let identity = access.identity.as_mut().unwrap();
+    (identity.certificate, identity.key) = (certificate.into_bytes(), key.into_bytes());
+    let client = client(access);
+    assert!(matches!(client.get(&lease("x")), Err(Error::NotFound(_))));
+    assert!(client.certificate_expiry().is_some());
+    suite::eventually("it ends", || {
+        matches!(client.get(&lease("x")), Err(Error::Unauthorized(_))).then_some(())
+    });
+    assert_eq!(server.counters().connections, 1);
+}
+
+#[test]
+fn a_running_watch_comes_back_with_the_new_identity() {
+    let (server, first) = server();
+    let client = Arc::new(client(first));
+    let stop = Stop::default();
+    let seen = Arc::new(Mutex::new(0));
+    let watcher = std::thread::spawn({
+        let (client, stop, seen) = (client.clone(), stop.clone(), seen.clone());
+        move || {
+            follow(&client, &LEASES.collection("default"), &stop, &mut |_| {
+                *seen.lock().unwrap() += 1;
+                std::ops::ControlFlow::Continue(())
+            });
+        }
+    });
+    let watches = |user: &str| {
+        server
+            .requests()
+            .iter()
+            .filter(|request| request.verb == "watch" && request.user == user)
+            .count()
+    };
+    suite::eventually("the first watch", || (watches("sidecar") == 1).then_some(()));
+    client.swap(access(&server, "other")).unwrap();
+    suite::eventually("the second watch", || (watches("other") == 1).then_some(()));
+    let lists = server.requests().iter().filter(|request| request.verb == "list").count();
+    assert_eq!(lists, 1, "a change of credentials is no reason to list again");
+    stop.raise();
+    // Ends the stream that it waits on.
+    client.swap(access(&server, "last")).unwrap();
+    watcher.join().unwrap();
+}

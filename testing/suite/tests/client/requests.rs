@@ -1,0 +1,142 @@
+//! Verbs, bodies and refusals.
+
+use std::time::Duration;
+
+use dev_apiserver::{Action, Rule};
+use serde_json::json;
+use shared::{
+    client::{Patch, Preconditions},
+    error::Error,
+    resource::{LEASES, Target},
+};
+
+use crate::{body, client, lease, server};
+
+#[test]
+fn every_verb_does_what_it_says() {
+    let (_server, access) = server();
+    let client = client(access);
+    let created = client.create(&lease("x"), &body("x")).unwrap();
+    assert_eq!(client.get(&lease("x")).unwrap(), created);
+    assert!(matches!(client.create(&lease("x"), &body("x")), Err(Error::AlreadyExists(_))));
+
+    let mut changed = created.clone();
+    changed["spec"]["holderIdentity"] = json!("me");
+    let changed = client.replace(&lease("x"), &changed).unwrap();
+    assert!(matches!(client.replace(&lease("x"), &created), Err(Error::Conflict(_))));
+
+    let merge = json!({"metadata": {"labels": {"a": "b"}}});
+    assert_eq!(
+        client.patch(&lease("x"), Patch::Merge, &merge).unwrap()["metadata"]["labels"]["a"],
+        "b"
+    );
+    let ops = json!([{"op": "replace", "path": "/spec/holderIdentity", "value": "you"}]);
+    assert_eq!(
+        client.patch(&lease("x"), Patch::Json, &ops).unwrap()["spec"]["holderIdentity"],
+        "you"
+    );
+
+    let list = client.list(&LEASES.collection("default"), "limit=10").unwrap();
+    assert_eq!(list["items"].as_array().unwrap().len(), 1);
+
+    let other = Preconditions { uid: Some("other".into()), resource_version: None };
+    assert!(matches!(client.delete(&lease("x"), &other), Err(Error::Conflict(_))));
+    let uid = changed["metadata"]["uid"].as_str().map(str::to_owned);
+    client.delete(&lease("x"), &Preconditions { uid, resource_version: None }).unwrap();
+    assert!(matches!(client.get(&lease("x")), Err(Error::NotFound(_))));
+}
+
+#[test]
+fn bodies_are_compact_and_typed() {
+    let (server, access) = server();
+    let client = client(access);
+    client.create(&lease("x"), &body("x")).unwrap();
+    client.patch(&lease("x"), Patch::Merge, &json!({"spec": {}})).unwrap();
+    client.delete(&lease("x"), &Preconditions::default()).unwrap();
+    let requests = server.requests();
+    let types: Vec<_> = requests.iter().map(|request| &*request.content_type).collect();
+    assert_eq!(types, ["application/json", "application/merge-patch+json", "application/json"]);
+    assert!(requests.iter().all(|request| !request.body.contains(&b'\n')));
+    assert!(requests.iter().all(|request| request.user_agent.contains('/')));
+}
+
+#[test]
+fn a_refusal_keeps_the_servers_words_and_the_connection() {
+    let (server, access) = server();
+    let client = client(access);
+    server.faults().deny("get", "leases", "default");
+    let error = client.get(&lease("x")).unwrap_err();
+    assert!(matches!(error, Error::Forbidden(_)), "{error:?}");
+    let text = error.to_string();
+    assert!(
+        text.starts_with("get leases default/x on the hub: 403: leases.coordination.k8s.io"),
+        "{text}"
+    );
+    for _ in 0..5 {
+        let _ = client.get(&lease("x"));
+    }
+    assert_eq!(server.counters().handshakes, 1);
+}
+
+#[test]
+fn a_404_of_the_namespace_or_kind_is_not_one_of_the_object() {
+    let (_server, access) = server();
+    let client = client(access);
+    let there = LEASES.object("nowhere", "x");
+    let error = client
+        .create(
+            &there,
+            &json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "x", "namespace": "nowhere"}}),
+        )
+        .unwrap_err();
+    assert!(matches!(error, Error::NotServed(_)), "{error:?}");
+    let unknown = shared::resource::Resource { plural: "nothings".into(), ..LEASES.clone() };
+    let error = client.get(&unknown.object("default", "x")).unwrap_err();
+    assert!(matches!(error, Error::NotServed(_)), "{error:?}");
+}
+
+#[test]
+fn a_status_with_retry_after_says_when() {
+    let (server, access) = server();
+    let answer = Action::Answer { code: 503, body: None, retry_after: Some("7".into()) };
+    server.faults().add(Rule::new(answer));
+    let error = client(access).get(&lease("x")).unwrap_err();
+    assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
+}
+
+#[test]
+fn a_redirect_is_not_followed() {
+    let (server, access) = server();
+    let (other, _) = crate::server();
+    server.faults().add(Rule::new(Action::Redirect { location: other.url() }));
+    assert!(matches!(client(access).get(&lease("x")), Err(Error::BadPeer(_))));
+    assert!(other.requests().is_empty());
+}
+
+#[test]
+fn what_is_not_the_object_asked_for_is_not_taken_for_it() {
+    for action in [Action::NotJson, Action::WrongKind, Action::HugeBody { bytes: 100 << 20 }] {
+        let (server, access) = server();
+        let client = client(access);
+        client.create(&lease("x"), &body("x")).unwrap();
+        server.faults().add(Rule::new(action.clone()));
+        let error = client.get(&lease("x")).unwrap_err();
+        assert!(matches!(error, Error::BadPeer(_)), "{action:?}: {error:?}");
+    }
+}
+
+#[test]
+fn a_list_comes_in_pages() {
+    let (_server, access) = server();
+    let client = client(access);
+    for name in ["a", "b", "c"] {
+        client.create(&lease(name), &body(name)).unwrap();
+    }
+    let all: Target<'_> = LEASES.collection("default");
+    let first = client.list(&all, "limit=2").unwrap();
+    let token = first["metadata"]["continue"].as_str().unwrap();
+    let second = client.list(&all, &format!("limit=2&continue={token}")).unwrap();
+    assert_eq!(first["items"].as_array().unwrap().len(), 2);
+    assert_eq!(second["items"].as_array().unwrap().len(), 1);
+}

@@ -1,0 +1,179 @@
+//! Following a collection through all that ends a watch.
+
+use std::{
+    ops::ControlFlow,
+    sync::{Arc, Mutex},
+    thread,
+};
+
+use dev_apiserver::{Action, Rule, Server};
+use serde_json::{Value, json};
+use shared::{
+    client::Client,
+    resource::{LEASES, Target},
+    stop::Stop,
+    watch::{Change, follow},
+};
+use suite::eventually;
+
+use crate::{access, body, client, lease, server};
+
+/// A follower in a thread, and what it was told: `=names`, `+name`, `-name`.
+struct Follower {
+    told: Arc<Mutex<Vec<String>>>,
+    stop: Stop,
+    client: Arc<Client>,
+    thread: Option<thread::JoinHandle<()>>,
+    end: shared::access::Access,
+}
+
+impl Follower {
+    fn start(server: &Server, target: Target<'static>) -> Self {
+        let client = Arc::new(client(access(server, "follower")));
+        let (told, stop) = (Arc::new(Mutex::new(Vec::new())), Stop::default());
+        let (sink, ended, follower) = (told.clone(), stop.clone(), client.clone());
+        let thread = thread::spawn(move || {
+            follow(&follower, &target, &ended, &mut |change| {
+                sink.lock().unwrap().push(word(&change));
+                ControlFlow::Continue(())
+            });
+        });
+        Self { told, stop, client, thread: Some(thread), end: access(server, "end") }
+    }
+
+    #[track_caller]
+    fn wait_for(&self, word: &str) {
+        eventually(word, || {
+            self.told.lock().unwrap().iter().any(|told| told == word).then_some(())
+        });
+    }
+
+    fn count(&self, prefix: &str) -> usize {
+        self.told.lock().unwrap().iter().filter(|told| told.starts_with(prefix)).count()
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.stop.raise();
+        let _ = self.client.swap(self.end.clone());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn word(change: &Change) -> String {
+    let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    match change {
+        Change::Listed(items) => {
+            format!("={}", items.iter().map(name).collect::<Vec<_>>().join(","))
+        }
+        Change::Put(object) => format!("+{}", name(object)),
+        Change::Removed(object) => format!("-{}", name(object)),
+    }
+}
+
+fn verbs(server: &Server, verb: &str) -> usize {
+    let followers = server.requests().into_iter().filter(|request| request.user == "follower");
+    followers.filter(|request| request.verb == verb).count()
+}
+
+#[test]
+fn a_collection_is_listed_once_and_then_watched() {
+    let (server, admin) = server();
+    let admin = client(admin);
+    admin.create(&lease("a"), &body("a")).unwrap();
+    let follower = Follower::start(&server, LEASES.collection("default"));
+    follower.wait_for("=a");
+    admin.create(&lease("b"), &body("b")).unwrap();
+    follower.wait_for("+b");
+    admin.delete(&lease("a"), &Default::default()).unwrap();
+    follower.wait_for("-a");
+    assert_eq!((verbs(&server, "list"), verbs(&server, "watch")), (1, 1));
+}
+
+#[test]
+fn one_object_is_followed_by_a_field_selector() {
+    let (server, admin) = server();
+    let admin = client(admin);
+    let follower = Follower::start(&server, LEASES.object("default", "x"));
+    follower.wait_for("=");
+    admin.create(&lease("other"), &body("other")).unwrap();
+    admin.create(&lease("x"), &body("x")).unwrap();
+    follower.wait_for("+x");
+    assert_eq!(follower.count("+other"), 0);
+    let selected = |query: &str| query.contains("fieldSelector=metadata.name%3Dx");
+    let asked = server.requests().into_iter().filter(|request| request.user == "follower");
+    assert!(asked.into_iter().all(|request| selected(&request.query)));
+}
+
+#[test]
+fn a_cut_watch_resumes_where_it_was() {
+    let (server, admin) = server();
+    let admin = client(admin);
+    server.faults().add(Rule::new(Action::WatchCut { events: 1 }).verb("watch").times(1));
+    let follower = Follower::start(&server, LEASES.collection("default"));
+    follower.wait_for("=");
+    for name in ["a", "b", "c"] {
+        admin.create(&lease(name), &body(name)).unwrap();
+    }
+    for word in ["+a", "+b", "+c"] {
+        follower.wait_for(word);
+    }
+    assert_eq!(verbs(&server, "list"), 1);
+    assert_eq!(follower.count("+"), 3, "nothing is told twice");
+}
+
+#[test]
+fn f55_a_version_that_is_too_old_leads_to_a_new_list() {
+    let (server, admin) = server();
+    let admin = client(admin);
+    admin.create(&lease("a"), &body("a")).unwrap();
+    let follower = Follower::start(&server, LEASES.collection("default"));
+    follower.wait_for("=a");
+    eventually("the watch", || (verbs(&server, "watch") == 1).then_some(()));
+    server.faults().set_state(dev_apiserver::State::Refuse);
+    // What happens meanwhile is found by the list alone.
+    server.compact();
+    server.faults().heal();
+    admin.delete(&lease("a"), &Default::default()).unwrap();
+    server.compact();
+    follower.wait_for("=");
+}
+
+#[test]
+fn a_failure_is_never_told_as_an_absence() {
+    let (server, admin) = server();
+    client(admin).create(&lease("a"), &body("a")).unwrap();
+    let faults = server.faults();
+    faults.add(
+        Rule::new(Action::Answer { code: 500, body: None, retry_after: None })
+            .verb("list")
+            .times(2),
+    );
+    faults.deny("watch", "leases", "default");
+    let follower = Follower::start(&server, LEASES.collection("default"));
+    follower.wait_for("=a");
+    eventually("some watches are refused", || (verbs(&server, "watch") >= 2).then_some(()));
+    assert_eq!(*follower.told.lock().unwrap(), ["=a"]);
+}
+
+#[test]
+fn junk_in_a_stream_ends_it_and_nothing_else() {
+    let (server, admin) = server();
+    let admin = client(admin);
+    server.faults().add(Rule::new(Action::NotJson).verb("watch").times(1));
+    let follower = Follower::start(&server, LEASES.collection("default"));
+    follower.wait_for("=");
+    admin.create(&lease("a"), &body("a")).unwrap();
+    follower.wait_for("+a");
+    admin
+        .patch(
+            &lease("a"),
+            shared::client::Patch::Merge,
+            &json!({"metadata": {"labels": {"x": "y"}}}),
+        )
+        .unwrap();
+    eventually("the change", || (follower.count("+a") == 2).then_some(()));
+}
