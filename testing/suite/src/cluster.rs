@@ -120,6 +120,15 @@ impl Cluster {
         created["metadata"]["name"].as_str().expect("a name").to_owned()
     }
 
+    /// Creates a namespace of this name.
+    pub fn create_namespace(&self, name: &str) {
+        let namespaces = resource("", "namespaces", "Namespace");
+        let target =
+            Target { resource: &namespaces, namespace: None, name: None, subresource: None };
+        let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        self.create(&target, &body);
+    }
+
     /// Creates an object of a manifest in `namespace`.
     pub fn apply(&self, manifest: &Value, namespace: &str) {
         let kind = manifest["kind"].as_str().expect("a kind");
@@ -132,6 +141,11 @@ impl Cluster {
         };
         let mut object = manifest.clone();
         object["metadata"]["namespace"] = json!(namespace);
+        for subject in object["subjects"].as_array_mut().into_iter().flatten() {
+            if subject["namespace"] == manifest["metadata"]["namespace"] {
+                subject["namespace"] = json!(namespace);
+            }
+        }
         self.create(&resource.collection(namespace), &object);
     }
 }

@@ -3,9 +3,11 @@
 
 pub mod cluster;
 pub mod identity;
+pub mod measure;
 pub mod relay;
 pub mod scene;
 pub mod sidecar;
+pub mod term;
 
 use std::{
     thread,

@@ -5,7 +5,7 @@ use std::{
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU8, Ordering::SeqCst},
+        atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::SeqCst},
     },
     thread,
     time::Duration,
@@ -29,8 +29,21 @@ pub struct Relay {
     inner: Arc<Inner>,
 }
 
+/// What has passed so far: payload of TCP, so with TLS in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    pub connections: u64,
+    pub to_server: u64,
+    pub to_client: u64,
+}
+
 struct Inner {
+    connections_total: AtomicU64,
+    to_server: AtomicU64,
+    to_client: AtomicU64,
     way: AtomicU8,
+    /// Connections of an earlier age are silent for good.
+    age: AtomicUsize,
     target: Mutex<String>,
     connections: Mutex<Vec<TcpStream>>,
     listener: Mutex<Option<TcpListener>>,
@@ -42,7 +55,11 @@ impl Relay {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("its address");
         let inner = Arc::new(Inner {
+            connections_total: AtomicU64::new(0),
+            to_server: AtomicU64::new(0),
+            to_client: AtomicU64::new(0),
             way: AtomicU8::new(Way::Open as u8),
+            age: AtomicUsize::new(0),
             target: Mutex::new(target.to_owned()),
             connections: Mutex::default(),
             listener: Mutex::default(),
@@ -75,10 +92,25 @@ impl Relay {
         }
     }
 
+    /// Forgets all connections without a word, as a firewall does with idle ones; new ones pass.
+    pub fn forget(&self) {
+        self.inner.age.fetch_add(1, SeqCst);
+    }
+
     /// Leads to another server from the next connection on.
     pub fn redirect(&self, target: &str) {
         target.clone_into(&mut self.inner.target.lock().expect("lock"));
         self.cut();
+    }
+
+    /// What has passed so far.
+    pub fn traffic(&self) -> Traffic {
+        let inner = &self.inner;
+        Traffic {
+            connections: inner.connections_total.load(SeqCst),
+            to_server: inner.to_server.load(SeqCst),
+            to_client: inner.to_client.load(SeqCst),
+        }
     }
 
     fn bind_again(&self) -> TcpListener {
@@ -113,8 +145,9 @@ impl Inner {
         client.set_nodelay(true).and(server.set_nodelay(true)).ok()?;
         let (client_end, server_end) = (client.try_clone().ok()?, server.try_clone().ok()?);
         let back = self.clone();
-        thread::spawn(move || back.pump(server, client));
-        self.pump(client_end, server_end);
+        self.connections_total.fetch_add(1, SeqCst);
+        thread::spawn(move || back.pump(server, client, &back.to_client));
+        self.pump(client_end, server_end, &self.to_server);
         Some(())
     }
 
@@ -123,12 +156,15 @@ impl Inner {
         self.connections.lock().expect("lock").push(clone);
     }
 
-    fn pump(&self, mut from: TcpStream, mut to: TcpStream) {
+    fn pump(&self, mut from: TcpStream, mut to: TcpStream, passed: &AtomicU64) {
         let mut chunk = vec![0; 16 << 10];
+        let age = self.age.load(SeqCst);
         while let Ok(count @ 1..) = io::Read::read(&mut from, &mut chunk) {
             if self.way.load(SeqCst) == Way::Silent as u8 {
                 continue;
             }
+            // Counted first: who sees the effect finds it in the count.
+            passed.fetch_add(count as u64, SeqCst);
             if io::Write::write_all(&mut to, &chunk[..count]).is_err() {
                 break;
             }

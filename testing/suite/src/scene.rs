@@ -17,12 +17,13 @@ use shared::{
 use tempfile::TempDir;
 
 use crate::{
-    cluster::Cluster,
+    cluster::{Cluster, resource},
     eventually,
     identity::{self, Data, hub_secret},
-    real,
+    pause, real,
     relay::Relay,
     sidecar::{Sidecar, bare, free_port, program},
+    throughout,
 };
 
 /// The names of the example in manifests/.
@@ -57,9 +58,20 @@ impl Scene {
 
     /// The same on servers of the caller's.
     pub fn on(hub: Arc<Cluster>, managed: Arc<Cluster>, name: &str) -> Self {
+        let (cluster, namespace) = (hub.new_namespace(name), managed.new_namespace(name));
+        Self::within(hub, managed, cluster, namespace)
+    }
+
+    /// The same in namespaces that exist.
+    pub fn within(
+        hub: Arc<Cluster>,
+        managed: Arc<Cluster>,
+        cluster: String,
+        namespace: String,
+    ) -> Self {
         let scene = Self {
-            cluster: hub.new_namespace(name),
-            namespace: managed.new_namespace(name),
+            cluster,
+            namespace,
             hub_relay: Relay::to(&hub.address),
             managed_relay: Relay::to(&managed.address),
             directory: TempDir::new().expect("a temporary directory"),
@@ -86,8 +98,13 @@ impl Scene {
     }
 
     pub fn credentials_for(&self, hub: &Cluster, address: &str) -> Data {
-        let pair = identity::certificate(hub, &format!("{GROUP}:agent:{}", self.cluster), GROUP);
+        let pair = identity::certificate(hub, &self.hub_user(), GROUP);
         hub_secret(address, &hub.ca, &pair)
+    }
+
+    /// The sidecar's user on the hub.
+    pub fn hub_user(&self) -> String {
+        format!("{GROUP}:agent:{}", self.cluster)
     }
 
     pub fn put_secret(&self, data: &Data) {
@@ -134,6 +151,12 @@ impl Scene {
         self.managed.merge(&target, &json!({"status": status}));
     }
 
+    /// Changes with every pod of the name.
+    pub fn pod_uid(&self) -> Option<String> {
+        let pod = self.managed.get(&PODS.object(&self.namespace, POD))?;
+        Some(pod["metadata"]["uid"].as_str()?.to_owned())
+    }
+
     pub fn delete_pod(&self) {
         self.managed.delete(&PODS.object(&self.namespace, POD));
     }
@@ -166,16 +189,111 @@ impl Scene {
         }
     }
 
+    /// Checks that the Lease on the hub stays as it is, or stays absent.
+    #[track_caller]
+    pub fn ages(&self, milliseconds: u64) {
+        // What was on its way may still arrive.
+        pause(100);
+        let before = self.lease();
+        throughout(milliseconds, "the Lease ages", || self.lease() == before);
+    }
+
+    // --- more rights, with the Roles of the manifests ---
+
+    /// Gives the sidecar's service account its rights in another namespace of the managed cluster too.
+    pub fn grant_in(&self, namespace: &str) {
+        for manifest in manifests("managed").iter().filter(|m| m["kind"] != "ServiceAccount") {
+            let mut manifest = manifest.clone();
+            if manifest["kind"] == "RoleBinding" {
+                // Not `apply`, which would bind an account of that namespace.
+                manifest["subjects"][0]["namespace"] = json!(self.namespace);
+                manifest["metadata"]["namespace"] = json!(namespace);
+                let bindings = resource("rbac.authorization.k8s.io", "rolebindings", "RoleBinding");
+                self.managed.create(&bindings.collection(namespace), &manifest);
+            } else {
+                self.managed.apply(&manifest, namespace);
+            }
+        }
+    }
+
+    /// Makes a service account on the hub with the rights of the add-on, for tokens.
+    pub fn create_hub_account(&self) {
+        let account =
+            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ADDON}});
+        self.hub.apply(&account, &self.cluster);
+        let mut binding = manifests("hub")
+            .into_iter()
+            .find(|manifest| manifest["kind"] == "RoleBinding")
+            .expect("a RoleBinding on the hub");
+        binding["metadata"]["name"] = json!("account");
+        binding["subjects"] = json!([{"kind": "ServiceAccount", "name": ADDON}]);
+        self.hub.apply(&binding, &self.cluster);
+    }
+
+    /// A new token of that account.
+    pub fn hub_token(&self) -> String {
+        identity::token(&self.hub, &self.cluster, ADDON)
+    }
+
+    /// The data of a Secret whose kubeconfig holds a token.
+    pub fn token_secret(&self, token: &str) -> Data {
+        let kubeconfig = self.hub_kubeconfig(&json!({"token": token}));
+        [("kubeconfig".to_owned(), kubeconfig.into_bytes())].into()
+    }
+
+    /// A kubeconfig for the hub.
+    pub fn hub_kubeconfig(&self, user: &Value) -> String {
+        let address = self.hub_relay.address.to_string();
+        identity::kubeconfig(&address, &self.hub.ca, user).to_string()
+    }
+
+    /// Writes a file of the scene's.
+    pub fn write(&self, name: &str, content: &str) -> PathBuf {
+        let path = self.directory.path().join(name);
+        let new = path.with_extension("new");
+        fs::write(&new, content)
+            .and_then(|()| fs::rename(&new, &path))
+            .expect("the file is written");
+        path
+    }
+
+    /// Takes a right on the hub away; what it returns gives it back.
+    pub fn revoke_on_hub(&self, verb: &str, resource: &str) -> impl FnOnce() + use<> {
+        let (hub, namespace) = (self.hub.clone(), self.cluster.clone());
+        let denied =
+            hub.embedded.as_ref().map(|server| server.faults().deny(verb, resource, &namespace));
+        let roles = crate::cluster::resource("rbac.authorization.k8s.io", "roles", "Role");
+        let role =
+            manifests("hub").into_iter().find(|object| object["kind"] == "Role").expect("a Role");
+        let name = role["metadata"]["name"].as_str().expect("a name").to_owned();
+        let mut less = role["rules"].clone();
+        for rule in less.as_array_mut().into_iter().flatten() {
+            if let Some(verbs) = rule["verbs"].as_array_mut() {
+                verbs.retain(|known| known != verb);
+            }
+        }
+        let kept = less.as_array().into_iter().flatten().filter(|rule| rule["verbs"] != json!([]));
+        hub.merge(&roles.object(&namespace, &name), &json!({"rules": kept.collect::<Vec<_>>()}));
+        move || {
+            hub.merge(&roles.object(&namespace, &name), &json!({"rules": role["rules"]}));
+            if let (Some(server), Some(id)) = (&hub.embedded, denied) {
+                server.faults().remove(id);
+            }
+        }
+    }
+
     // --- the sidecar ---
 
     /// The kubeconfig of the sidecar's service account for the managed cluster, in a file.
     pub fn managed_kubeconfig(&self) -> PathBuf {
-        let path = self.directory.path().join("managed.kubeconfig");
+        self.managed_kubeconfig_by(&self.managed_relay, "managed.kubeconfig")
+    }
+
+    /// The same by another way.
+    pub fn managed_kubeconfig_by(&self, relay: &Relay, name: &str) -> PathBuf {
         let user = json!({"token": identity::token(&self.managed, &self.namespace, ADDON)});
-        let address = self.managed_relay.address.to_string();
-        let text = identity::kubeconfig(&address, &self.managed.ca, &user).to_string();
-        fs::write(&path, text).expect("the kubeconfig is written");
-        path
+        let address = relay.address.to_string();
+        self.write(name, &identity::kubeconfig(&address, &self.managed.ca, &user).to_string())
     }
 
     /// The program as its container would start it, with a period of 1 s; more flags may follow.
@@ -205,6 +323,26 @@ impl Scene {
         let port = free_port();
         let mut command = self.command(port);
         command.args(more);
+        Sidecar::spawn(command, port)
+    }
+
+    /// Starts the sidecar after changes to its command.
+    pub fn start_as(&self, change: impl FnOnce(&mut Command)) -> Sidecar {
+        let port = free_port();
+        let mut command = self.command(port);
+        change(&mut command);
+        Sidecar::spawn(command, port)
+    }
+
+    /// Starts the sidecar with nothing about the hub: what keeps a Lease on its own cluster.
+    pub fn start_managed(&self, more: &[&str]) -> Sidecar {
+        let port = free_port();
+        let mut command = self.bare_command();
+        command
+            .args(["-lease-duration", "1", "-startup-delay", "0", "-metrics-host", "127.0.0.1"])
+            .args(["-metrics-port", &port.to_string(), "-v", "2", "-lease-name", ADDON])
+            .args(more)
+            .env("POD_NAME", POD);
         Sidecar::spawn(command, port)
     }
 }

@@ -6,7 +6,10 @@ use std::{
     net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU16, Ordering::SeqCst},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -20,28 +23,36 @@ pub struct Sidecar {
     pub port: u16,
 }
 
-/// Where the product's programs are: beside the tests, or in `BIN_DIR`.
+/// Where the product's programs are: in `BIN_DIR`, else beside the tests, and for demo, soak and budget
+/// the static ones in `dist/`.
 pub fn program(name: &str) -> PathBuf {
     let directory = env::var_os("BIN_DIR").map(PathBuf::from).unwrap_or_else(|| {
         let test = env::current_exe().expect("the path of this program");
         // target/debug/deps/test-… or target/debug/demo
         let directory = test.parent().expect("a directory");
         if directory.ends_with("deps") {
-            directory.parent().expect("a directory")
+            directory.parent().expect("a directory").to_owned()
         } else {
-            directory
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist")
         }
-        .to_owned()
     });
     let program = directory.join(name);
-    assert!(program.exists(), "{} is not built: cargo build --workspace", program.display());
-    program
+    let how = if directory.ends_with("dist") { "make dist" } else { "cargo build --workspace" };
+    assert!(program.exists(), "{} is not built: {how}", program.display());
+    program.canonicalize().expect("its path")
 }
 
-/// A port that nobody listens on.
+/// A port that nobody listens on; below those that the system gives to connections, so that none takes
+/// it before it is used.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("its address").port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    loop {
+        let start = std::process::id() as u16;
+        let port = 12_000 + start.wrapping_add(NEXT.fetch_add(1, SeqCst)) % 20_000;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// A command with nothing in its environment but what a container has.

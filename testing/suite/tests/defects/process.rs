@@ -1,0 +1,108 @@
+//! The process: command line, signals, endpoint, image and manifests.
+
+use std::{path::Path, time::Duration};
+
+use suite::{
+    scene::{ADDON, Scene, manifests},
+    sidecar::{Sidecar, bare, program},
+};
+
+fn refused(flags: &[&str]) -> String {
+    let mut command = bare(&program("addon-lease-controller"));
+    command.args(flags);
+    let mut sidecar = Sidecar::spawn(command, 0);
+    assert_eq!(sidecar.wait().code(), Some(2), "{flags:?}: {}", sidecar.log());
+    sidecar.log()
+}
+
+#[test]
+fn a12_a_hub_without_credentials_is_refused_at_the_start() {
+    let log = refused(&["-lease-name", "x", "-lease-namespace", "y", "-lease-target", "hub"]);
+    assert!(log.starts_with("-hub-kubeconfig-secret or -hub-kubeconfig is required"), "{log}");
+    assert!(log.contains("Secret with the hub's kubeconfig"), "the help is its own: {log}");
+}
+
+#[test]
+fn a16_namespace_and_name_are_in_their_order() {
+    let scene = Scene::new("a16");
+    let sidecar = scene.start(&[]);
+    sidecar.wait_for(&format!("Lease {}/{ADDON} on the hub is renewed every 1 s", scene.cluster));
+    sidecar.wait_for(&format!("pod {}/my-addon-0 is ready", scene.namespace));
+}
+
+#[test]
+fn a17_sigterm_ends_the_startup_delay() {
+    let scene = Scene::new("a17");
+    let mut sidecar = scene.start(&["-startup-delay", "3600"]);
+    sidecar.wait_for_code("/healthz", 200);
+    let (code, time) = sidecar.terminate();
+    assert_eq!(code, Some(0), "{}", sidecar.log());
+    assert!(time < Duration::from_secs(1), "{time:?}");
+}
+
+#[test]
+fn a19_a_duration_that_is_none_is_refused() {
+    for duration in ["0", "-1", "2147483648"] {
+        let log = refused(&[
+            "-lease-name",
+            "x",
+            "-lease-target",
+            "managed",
+            "-namespace",
+            "y",
+            "-lease-duration",
+            duration,
+        ]);
+        assert!(
+            log.starts_with("-lease-duration is a number of seconds from 1 to 2147483647"),
+            "{log}"
+        );
+    }
+}
+
+#[test]
+fn a21_the_manifests_grant_nothing_wide() {
+    let all: Vec<_> = manifests("managed").into_iter().chain(manifests("hub")).collect();
+    assert!(all.len() >= 4, "{all:?}");
+    for object in all {
+        let kind = object["kind"].as_str().unwrap_or_default();
+        assert!(!kind.starts_with("Cluster"), "{object}");
+        assert!(!object["rules"].to_string().contains('*'), "{object}");
+        assert_ne!(object["roleRef"]["kind"], "ClusterRole", "{object}");
+    }
+}
+
+#[test]
+fn a22_the_endpoint_serves_health_readiness_and_metrics() {
+    let scene = Scene::new("a22");
+    let sidecar = scene.start(&[]);
+    sidecar.wait_for_code("/readyz", 200);
+    assert_eq!(sidecar.ask("/healthz").0, 200);
+    assert!(sidecar.metric("lease_renew_total{target=\"hub\",result=\"success\"}") >= Some(1.0));
+}
+
+#[test]
+fn a24_an_argument_with_blanks_arrives_whole() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("hub config");
+    let mut command = bare(&program("addon-lease-controller"));
+    command.args([
+        "-lease-name",
+        "x",
+        "-lease-namespace",
+        "y",
+        "-metrics-port",
+        "0",
+        "-startup-delay",
+        "0",
+    ]);
+    command.arg("-hub-kubeconfig").arg(&path);
+    let sidecar = Sidecar::spawn(command, 0);
+    sidecar.wait_for(&format!("kubeconfig {} does not exist", path.display()));
+    // The image starts the program itself: there is no shell in between.
+    let dockerfile = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Dockerfile");
+    let dockerfile = std::fs::read_to_string(dockerfile).expect("the Dockerfile");
+    let entry =
+        dockerfile.lines().find(|line| line.starts_with("ENTRYPOINT")).expect("an ENTRYPOINT");
+    assert!(entry.contains('['), "{entry}");
+}
