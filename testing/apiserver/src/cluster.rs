@@ -153,8 +153,7 @@ impl Cluster {
         answer.map(Reply::Answer)
     }
 
-    /// The same answer whether the object is there or not would be tempting; the real server
-    /// names the object where that is what is missing.
+    /// Measured: empty details where the object exists; a missing object is named as usual.
     fn no_subresource(&self, resource: &Resource, target: &Target) -> Result<Answer, Status> {
         let key = self.key(resource, &target.namespace, &target.name);
         match self.store.get(&key) {

@@ -1,7 +1,7 @@
 //! One connection: handshake, requests one after the other, answers with or without a fault.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant, SystemTime};
@@ -61,10 +61,7 @@ pub(crate) fn serve(
     id: u64,
 ) {
     // Errors are the normal end of a connection here: the client left, or a fault cut it.
-    if let Ok(raw) = tcp.try_clone() {
-        let _ = open(cluster, tls, tcp, id).map(|connection| connection.map(Connection::run));
-        let _ = raw.shutdown(Shutdown::Both);
-    }
+    let _ = open(cluster, tls, tcp, id).map(|connection| connection.map(Connection::run));
 }
 
 fn open(

@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 
 use crate::gate::State;
 use crate::http::{Answer, Incoming, Reader};
-use crate::rules::Rule;
 use crate::status::Status;
 use crate::target::split;
 use crate::{Handle, User};
@@ -114,56 +113,37 @@ struct OldToken {
 fn act(handle: &Handle, request: &Incoming) -> Result<Value, Status> {
     let (path, _) = split(&request.raw);
     let cluster = &handle.cluster;
-    let faults = &cluster.faults;
-    let done = json!({});
-    Ok(match (request.method.as_str(), path.as_str()) {
-        ("GET", "/requests") => json!(cluster.log.all()),
-        ("DELETE", "/requests") => {
-            cluster.log.clear();
-            done
-        }
-        ("GET", "/counters") => json!(cluster.log.counters()),
-        ("GET", "/kubeconfig") => json!({"kubeconfig": handle.kubeconfig()}),
-        ("POST", "/faults") => json!({"id": faults.add(body::<Rule>(request)?)}),
-        ("DELETE", "/faults") => {
-            faults.clear();
-            done
-        }
-        ("POST", "/server") => {
-            faults.set_state(body::<NewState>(request)?.state);
-            done
-        }
-        ("POST", "/heal") => {
-            faults.heal();
-            done
-        }
-        ("POST", "/date") => {
-            faults.set_date_offset(body::<NewDate>(request)?.seconds);
-            done
-        }
-        ("POST", "/compact") => {
-            cluster.store.compact();
-            done
-        }
-        ("POST", "/objects") => handle.put(body(request)?)?,
-        ("POST", "/approve") => {
-            json!({"found": handle.decide(&body::<Named>(request)?.name, "Approved")})
-        }
-        ("POST", "/deny") => {
-            json!({"found": handle.decide(&body::<Named>(request)?.name, "Denied")})
-        }
-        ("POST", "/certificates") => certificate(handle, &body(request)?),
-        ("POST", "/tokens") => {
-            let new: NewIdentity = body(request)?;
-            let user = User::new(&new.user, new.groups);
-            json!({"token": cluster.identities.issue(user, Duration::from_secs(new.seconds))})
-        }
-        ("DELETE", "/tokens") => {
-            cluster.identities.revoke(&body::<OldToken>(request)?.token);
-            done
-        }
+    match (request.method.as_str(), path.as_str()) {
+        ("GET", "/requests") => return Ok(json!(cluster.log.all())),
+        ("GET", "/counters") => return Ok(json!(cluster.log.counters())),
+        ("GET", "/kubeconfig") => return Ok(json!({"kubeconfig": handle.kubeconfig()})),
+        ("POST", "/faults") => return Ok(json!({"id": cluster.faults.add(body(request)?)})),
+        ("POST", "/objects") => return handle.put(body(request)?),
+        ("POST", "/certificates") => return Ok(certificate(handle, &body(request)?)),
+        ("POST", "/tokens") => return Ok(token(handle, body(request)?)),
+        ("POST", "/approve") => decide(handle, request, "Approved")?,
+        ("POST", "/deny") => decide(handle, request, "Denied")?,
+        ("DELETE", "/requests") => cluster.log.clear(),
+        ("DELETE", "/faults") => cluster.faults.clear(),
+        ("DELETE", "/tokens") => cluster.identities.revoke(&body::<OldToken>(request)?.token),
+        ("POST", "/server") => cluster.faults.set_state(body::<NewState>(request)?.state),
+        ("POST", "/heal") => cluster.faults.heal(),
+        ("POST", "/date") => cluster.faults.set_date_offset(body::<NewDate>(request)?.seconds),
+        ("POST", "/compact") => cluster.store.compact(),
         _ => return Err(Status::no_such_resource()),
-    })
+    }
+    Ok(json!({}))
+}
+
+fn decide(handle: &Handle, request: &Incoming, condition: &str) -> Result<(), Status> {
+    let found = handle.decide(&body::<Named>(request)?.name, condition);
+    if found { Ok(()) } else { Err(Status::no_such_resource()) }
+}
+
+fn token(handle: &Handle, new: NewIdentity) -> Value {
+    let user = User::new(&new.user, new.groups);
+    let valid_for = Duration::from_secs(new.seconds);
+    json!({"token": handle.cluster.identities.issue(user, valid_for)})
 }
 
 fn body<T: DeserializeOwned>(request: &Incoming) -> Result<T, Status> {

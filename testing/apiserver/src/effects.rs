@@ -17,6 +17,8 @@ pub(crate) fn replacement(action: &Action, target: &Target, user: &User) -> Opti
             answer.headers.extend(retry_after.map(|value| ("Retry-After".into(), value)));
             answer
         }
+        // Nobody is authorized before being recognised: that is a 401.
+        Action::Forbid if user.name.is_empty() => return None,
         Action::Forbid => Answer::status(&forbidden(target, user)),
         Action::NotJson => injected(200, Some("<html><body>Sign in to the network</body></html>")),
         Action::WrongKind => {

@@ -143,13 +143,27 @@ impl Acceptor {
             let Ok(handle) = tcp.try_clone() else { continue };
             crate::lock(&self.connections).insert(id, handle);
             let (cluster, tls) = (self.cluster.clone(), self.tls.clone());
-            let connections = self.connections.clone();
+            let registered = Registered { connections: self.connections.clone(), id };
             let serve = move || {
+                let _registered = registered;
                 connection::serve(cluster, tls, tcp, id);
-                crate::lock(&connections).remove(&id);
             };
             // Where no thread can be had, the connection is dropped with its closure.
             let _ = thread::Builder::new().stack_size(STACK).spawn(serve);
+        }
+    }
+}
+
+/// Takes the connection off the list and closes it, even where its thread panics.
+struct Registered {
+    connections: Arc<Mutex<HashMap<u64, TcpStream>>>,
+    id: u64,
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        if let Some(stream) = crate::lock(&self.connections).remove(&self.id) {
+            let _ = stream.shutdown(Shutdown::Both);
         }
     }
 }

@@ -269,8 +269,10 @@ impl Write<'_> {
         kinds::to_stored(self.resource, &mut object);
         object["apiVersion"] = self.resource.api_version(&self.target.version).into();
         object["kind"] = self.resource.kind.clone().into();
-        if object["metadata"].is_null() {
-            object["metadata"] = json!({});
+        match &object["metadata"] {
+            Value::Null => object["metadata"] = json!({}),
+            Value::Object(_) => {}
+            _ => return Err(Status::bad_request("metadata is not an object")),
         }
         if !expected.is_empty() {
             object["metadata"]["namespace"] = expected.into();

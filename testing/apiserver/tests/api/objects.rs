@@ -260,3 +260,66 @@ fn paths_for_everybody() {
     assert_eq!(nobody.get("/readyz").code, 200);
     assert_eq!(nobody.get("/api").code, 401);
 }
+
+const ODD_BODIES: &[&str] = &[
+    "",
+    "[]",
+    "\"x\"",
+    "5",
+    "null",
+    "{",
+    "\u{fe}",
+    "{\"metadata\":\"x\"}",
+    "{\"metadata\":[]}",
+    "{\"metadata\":{\"name\":5}}",
+    "{\"metadata\":{\"name\":\"f\",\"labels\":[]}}",
+    "{\"metadata\":{\"name\":\"g\",\"finalizers\":\"x\",\"ownerReferences\":7}}",
+    "{\"metadata\":{\"name\":\"h\"},\"spec\":\"s\",\"data\":3}",
+];
+const PATHS: &[&str] = &[
+    LEASES,
+    SECRETS,
+    "/api/v1/namespaces",
+    "/api/v1/namespaces/a/serviceaccounts/x/token",
+    "/apis/certificates.k8s.io/v1/certificatesigningrequests",
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+    "/apis/events.k8s.io/v1/namespaces/a/events",
+];
+const ODD_PATCHES: &[&str] = &[
+    "[]",
+    "\"x\"",
+    "5",
+    "null",
+    "[5]",
+    r#"[{"op":"replace","path":"","value":"x"}]"#,
+    r#"[{"op":"replace","path":"/metadata","value":"x"}]"#,
+    r#"[{"op":"remove","path":""}]"#,
+    r#"[{"op":"add","path":"/metadata/labels","value":[1]}]"#,
+    r#"{"metadata":null}"#,
+    r#"[{"op":"move","path":"/spec","from":"/metadata"}]"#,
+    r#"{"metadata":{"labels":"x"}}"#,
+];
+
+fn pairs<'a>(
+    left: &'a [&'a str],
+    right: &'a [&'a str],
+) -> impl Iterator<Item = (&'a str, &'a str)> {
+    left.iter().flat_map(move |a| right.iter().map(move |b| (*a, *b)))
+}
+
+/// Nothing that a client sends may cost the server a thread: each request gets an answer.
+#[test]
+fn odd_bodies_get_answers() {
+    let (_server, client) = start();
+    client.post(LEASES, lease());
+    for (path, body) in pairs(PATHS, ODD_BODIES) {
+        let got = client.try_send("POST", path, "application/json", Some(body));
+        assert!(got.as_ref().is_ok_and(|got| got.code < 500), "{path} {body} {got:?}");
+    }
+    for (media, body) in pairs(&["json", "merge"], ODD_PATCHES) {
+        let media = format!("application/{media}-patch+json");
+        let got = client.try_send("PATCH", LEASE, &media, Some(body));
+        assert!(got.as_ref().is_ok_and(|got| got.code < 500), "{media} {body} {got:?}");
+    }
+}
