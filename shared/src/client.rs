@@ -17,7 +17,7 @@ use ureq::{
 
 use crate::{
     access::Access,
-    call::{Call, JSON, connection_lost, read_body, reason},
+    call::{Call, JSON, connection_lost, never_sent, read_body, reason},
     certificate,
     error::{Error, Result},
     link::Link,
@@ -348,7 +348,11 @@ impl Client {
             ureq::Error::Protocol(_)
             | ureq::Error::BodyExceedsLimit(_)
             | ureq::Error::LargeResponseHeader(..) => self.odd(call, &error.to_string()),
-            _ => Error::Unreachable(format!("{}: {}", self.what(call), reason(error))),
+            _ => {
+                let sentence = format!("{}: {}", self.what(call), reason(error));
+                let class = if never_sent(error) { Error::Unreachable } else { Error::NoAnswer };
+                class(sentence)
+            }
         }
     }
 

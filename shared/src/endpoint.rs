@@ -9,6 +9,7 @@ use std::{
 
 use crate::{
     error::{Error, Result},
+    flags::Flags,
     stop::Stop,
 };
 
@@ -28,15 +29,20 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Prometheus' own requests are below 1 KiB.
 const LONGEST_REQUEST: usize = 8 << 10;
 
-/// Serves `report` on `host:port` in a thread of its own; port 0 serves nothing.
+/// Serves `report` where -metrics-host and -metrics-port say, in a thread of its own; port 0 serves
+/// nothing.
 ///
 /// # Errors
 /// `BadConfig` when the address cannot be bound.
-pub fn serve(host: &str, port: u16, stop: &Stop, report: impl Report) -> Result<()> {
-    if port == 0 {
-        return Ok(());
+pub fn serve(flags: &Flags, stop: &Stop, report: impl Report) -> Result<()> {
+    let host = flags.some("metrics-host").unwrap_or("0.0.0.0");
+    match u16::try_from(flags.number("metrics-port")) {
+        Ok(0) | Err(_) => Ok(()),
+        Ok(port) => listen(host, port, stop, report),
     }
-    let host = if host.is_empty() { "0.0.0.0" } else { host };
+}
+
+fn listen(host: &str, port: u16, stop: &Stop, report: impl Report) -> Result<()> {
     let failed =
         |e| Error::BadConfig(format!("metrics address {host}:{port} cannot be served: {e}"));
     let addresses: Vec<_> = (host, port).to_socket_addrs().map_err(failed)?.collect();
@@ -129,7 +135,7 @@ mod tests {
 
     fn served() -> u16 {
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        serve("127.0.0.1", free, &Stop::default(), Half).unwrap();
+        listen("127.0.0.1", free, &Stop::default(), Half).unwrap();
         free
     }
 
@@ -166,8 +172,7 @@ mod tests {
     fn a_taken_port_is_a_sentence() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port();
-        let error = serve("127.0.0.1", port, &Stop::default(), Half).unwrap_err().to_string();
+        let error = listen("127.0.0.1", port, &Stop::default(), Half).unwrap_err().to_string();
         assert!(error.contains(&format!("127.0.0.1:{port} cannot be served")), "{error}");
-        serve("127.0.0.1", 0, &Stop::default(), Half).unwrap();
     }
 }

@@ -22,6 +22,8 @@ pub enum Error {
     Invalid(String),
     /// The namespace is being deleted (403 with cause `NamespaceTerminating`): wait.
     NamespaceTerminating(String),
+    /// The request went out and no answer came back: it may have been carried out or not.
+    NoAnswer(String),
     /// The server says that this very object does not exist (404 that names it).
     NotFound(String),
     /// 404 that does not name the object: the namespace, kind or path is not served (yet).
@@ -35,7 +37,7 @@ pub enum Error {
     },
     /// The credential is not accepted (401): load it anew.
     Unauthorized(String),
-    /// No answer: name, route, TLS, time-out or a lost connection.
+    /// There is no way to the server (name, route, TLS): the request did not go out.
     Unreachable(String),
 }
 
@@ -51,6 +53,7 @@ impl Error {
             | Self::Gone(m)
             | Self::Invalid(m)
             | Self::NamespaceTerminating(m)
+            | Self::NoAnswer(m)
             | Self::NotFound(m)
             | Self::NotServed(m)
             | Self::Unavailable { message: m, .. }

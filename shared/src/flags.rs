@@ -24,6 +24,8 @@ pub enum Kind {
     Bool,
     /// A whole number.
     Int,
+    /// 0 to 65535.
+    Port,
     /// Anything.
     String,
 }
@@ -63,7 +65,7 @@ pub fn common(metrics_port: &'static str) -> [Flag; 9] {
             "0.0.0.0",
             "Address to serve /healthz, /readyz and /metrics on.",
         ),
-        flag("metrics-port", Kind::Int, metrics_port, "Port to serve them on; 0 turns them off."),
+        flag("metrics-port", Kind::Port, metrics_port, "Port to serve them on; 0 turns them off."),
         flag(
             "namespace",
             Kind::String,
@@ -130,7 +132,7 @@ pub fn help(program: &str, table: &[Flag]) -> String {
     for flag in flags {
         let value = match flag.kind {
             Kind::Bool => "",
-            Kind::Int => " int",
+            Kind::Int | Kind::Port => " int",
             Kind::String => " string",
         };
         let default = match flag.default {
@@ -154,7 +156,7 @@ impl Flags {
         Some(self.text(name)).filter(|value| !value.is_empty())
     }
 
-    /// The value of an `Int` flag.
+    /// The value of an `Int` or `Port` flag.
     pub fn number(&self, name: &str) -> i64 {
         self.text(name).parse().unwrap_or_default()
     }
@@ -208,6 +210,7 @@ fn checked(flag: &Flag, value: String) -> Result<String, String> {
     let fits = match flag.kind {
         Kind::Bool => truth(&value).is_some(),
         Kind::Int => value.parse::<i64>().is_ok(),
+        Kind::Port => value.parse::<u16>().is_ok(),
         Kind::String => true,
     };
     if fits { Ok(value) } else { Err(format!("invalid value {value:?} for flag -{}", flag.name)) }

@@ -13,6 +13,7 @@ pub mod kubeconfig;
 pub mod lease;
 mod link;
 pub mod logging;
+pub mod metrics;
 pub mod pace;
 pub mod program;
 pub mod resource;

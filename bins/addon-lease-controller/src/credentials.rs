@@ -15,63 +15,60 @@ use shared::{
 };
 
 use crate::{
+    heartbeat::Heartbeat,
     settings::{HubCredentials, Settings},
-    world::{Target, World},
+    world::World,
 };
 
 /// Keeps the credentials current until the end.
 pub(crate) fn follow(settings: &Settings, world: &World) {
-    let Some(hub) = &settings.hub else { return };
-    let Some(target) = world.targets.iter().find(|target| target.name == "hub") else {
-        return;
-    };
+    let (Some(hub), Some(heartbeat)) = (&settings.hub, world.hub()) else { return };
     match (&hub.credentials, &world.managed) {
-        (HubCredentials::File(path), _) => wait_for_file(path, settings, world, target),
+        (HubCredentials::File(path), _) => wait_for_file(path, settings, world, heartbeat),
         (HubCredentials::Secret { namespace, name }, Some(client)) => {
-            follow_secret(client, namespace, name, settings, world, target);
+            follow_secret(client, (namespace, name), settings, world, heartbeat);
         }
+        // Settings ask for the managed cluster whenever there is a Secret.
         (HubCredentials::Secret { .. }, None) => {}
     }
 }
 
 fn follow_secret(
     client: &Arc<Client>,
-    namespace: &str,
-    name: &str,
+    (namespace, name): (&str, &str),
     settings: &Settings,
     world: &World,
-    target: &Target,
+    heartbeat: &Heartbeat,
 ) {
     let reload = || {
         let (client, namespace, name) = (client.clone(), namespace.to_owned(), name.to_owned());
-        Reload::WhenRefused(Box::new(move || {
-            secret::access(&client.get(&SECRETS.object(&namespace, &name))?)
-        }))
+        let read = move || secret::access(&client.get(&SECRETS.object(&namespace, &name))?);
+        Reload::WhenRefused(Box::new(read))
     };
     let mut absent = false;
-    let object = SECRETS.object(namespace, name);
-    watch::follow(client, &object, &world.stop, &mut |change| {
+    watch::follow(client, &SECRETS.object(namespace, name), &world.stop, &mut |change| {
         let secret = match change {
             Change::Listed(secrets) => secrets.into_iter().next(),
             Change::Put(secret) => Some(secret),
             Change::Removed(_) => None,
         };
         // One that is being deleted counts as gone, as with the Go sidecar (lc:131-136).
-        match secret.filter(|secret| secret["metadata"]["deletionTimestamp"].is_null()) {
+        let secret = secret.filter(|secret| secret["metadata"]["deletionTimestamp"].is_null());
+        let was_absent = std::mem::replace(&mut absent, secret.is_none());
+        match secret {
             Some(secret) => {
-                absent = false;
-                take(secret::access(&secret), reload(), settings, target);
-            }
-            None => {
-                if target.drop_client() {
-                    log::warn!(
-                        "Secret {namespace}/{name} was deleted: renewing stops until it is back"
-                    );
-                } else if !absent {
-                    log::info!("waiting for Secret {namespace}/{name}");
+                let taken = take(secret::access(&secret), reload(), settings, heartbeat);
+                if let Err(error) = taken {
+                    log::warn!("{}: {error}", keeps(heartbeat));
                 }
-                absent = true;
             }
+            None if heartbeat.drop_client() => {
+                log::warn!(
+                    "Secret {namespace}/{name} was deleted: renewing stops until it is back"
+                );
+            }
+            None if !was_absent => log::info!("waiting for Secret {namespace}/{name}"),
+            None => {}
         }
         world.stop.wake();
         ControlFlow::Continue(())
@@ -79,16 +76,18 @@ fn follow_secret(
 }
 
 /// A file may come later than this process; from then on the client itself reads it again.
-fn wait_for_file(path: &Path, settings: &Settings, world: &World, target: &Target) {
+fn wait_for_file(path: &Path, settings: &Settings, world: &World, heartbeat: &Heartbeat) {
     let mut backoff = Backoff::new(settings.period);
-    while target.client().is_none() {
+    loop {
         let file = path.to_owned();
         let reload = Reload::FromFiles(Box::new(move || kubeconfig::from_file(&file)));
-        let access = kubeconfig::from_file(path);
-        let failed = access.as_ref().err().cloned();
-        take(access, reload, settings, target);
-        let Some(error) = failed else { break };
+        let Err(error) = take(kubeconfig::from_file(path), reload, settings, heartbeat) else {
+            break;
+        };
         let retry = backoff.failed(&error, Instant::now(), fastrand::f64());
+        if retry.tell {
+            log::warn!("{}: {error}", keeps(heartbeat));
+        }
         if world.stop.wait(retry.wait) {
             return;
         }
@@ -96,17 +95,29 @@ fn wait_for_file(path: &Path, settings: &Settings, world: &World, target: &Targe
     world.stop.wake();
 }
 
-/// Uses new credentials, or keeps the old ones and says why.
-fn take(access: Result<Access>, reload: Reload, settings: &Settings, target: &Target) {
-    let first = target.client().is_none();
+/// Uses new credentials from now on.
+fn take(
+    access: Result<Access>,
+    reload: Reload,
+    settings: &Settings,
+    heartbeat: &Heartbeat,
+) -> Result<()> {
+    let first = heartbeat.client().is_none();
     let make = |access| Client::new("the hub", access, reload, settings.request_timeout());
-    let taken = access.and_then(|access| target.set_access(access, make));
-    target.count_read(taken.is_ok());
-    match taken {
-        Ok(true) if first => log::info!("the hub's credentials are there"),
-        Ok(true) => log::info!("the hub's credentials were rotated"),
-        Ok(false) => {}
-        Err(error) if first => log::warn!("the hub's credentials cannot be used yet: {error}"),
-        Err(error) => log::warn!("the hub's credentials in use stay: {error}"),
+    let taken = access.and_then(|access| heartbeat.set_access(access, make));
+    heartbeat.count_read(taken.is_ok());
+    match taken? {
+        true if first => log::info!("the hub's credentials are there"),
+        true => log::info!("the hub's credentials were rotated"),
+        false => {}
+    }
+    Ok(())
+}
+
+/// What happens when credentials cannot be used.
+fn keeps(heartbeat: &Heartbeat) -> &'static str {
+    match heartbeat.client() {
+        Some(_) => "the hub's credentials in use stay",
+        None => "the hub's credentials cannot be used yet",
     }
 }

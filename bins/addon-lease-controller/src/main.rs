@@ -2,6 +2,8 @@
 
 mod credentials;
 mod gate;
+mod heartbeat;
+mod pod;
 mod renewal;
 mod report;
 mod run;
@@ -13,6 +15,5 @@ use std::process::ExitCode;
 use shared::program;
 
 fn main() -> ExitCode {
-    world::started();
     program::main("addon-lease-controller", &settings::table(), settings::Settings::new, run::run)
 }

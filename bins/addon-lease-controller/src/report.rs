@@ -1,18 +1,16 @@
 //! What the endpoint says: liveness, readiness and metrics.
 
 use std::{
-    fmt::Write,
-    fs,
     sync::Arc,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
-use shared::{client::Client, endpoint::Report};
-
-use crate::{
-    gate::Gate,
-    world::{Target, World, started, timestamp},
+use shared::{
+    endpoint::Report,
+    metrics::{Metrics, timestamp},
 };
+
+use crate::{gate::Gate, heartbeat::Heartbeat, world::World};
 
 /// A loop comes by every 15 s; a request with its retries and look-ups may take a minute.
 const LONGEST_BEAT: Duration = Duration::from_secs(120);
@@ -22,14 +20,16 @@ const PERIODS: u32 = 3;
 /// The report of this process.
 pub(crate) struct Status {
     pub(crate) world: Arc<World>,
-    pub(crate) lease: String,
+    pub(crate) started: SystemTime,
 }
 
 impl Report for Status {
     fn healthy(&self) -> Result<(), String> {
-        let stuck = |target: &&Target| target.progress().beat.elapsed() > LONGEST_BEAT;
-        match self.world.targets.iter().find(stuck) {
-            Some(target) => Err(format!("the loop for {} is stuck", target.name)),
+        let stuck = |heartbeat: &&Heartbeat| {
+            heartbeat.progress().beat.is_some_and(|beat| beat.elapsed() > LONGEST_BEAT)
+        };
+        match self.world.heartbeats.iter().find(stuck) {
+            Some(heartbeat) => Err(format!("the loop for {heartbeat} is stuck")),
             None => Ok(()),
         }
     }
@@ -40,135 +40,52 @@ impl Report for Status {
         if standing.is_some_and(|standing| standing.stands_by && !standing.leads(now)) {
             return Ok(());
         }
-        let allowed = self.world.period * PERIODS;
-        let late = |target: &&Target| {
-            target.progress().renewed.is_none_or(|renewed| now - renewed.instant > allowed)
+        let late = |heartbeat: &&Heartbeat| {
+            let renewed = heartbeat.progress().renewed;
+            renewed.is_none_or(|renewed| now - renewed.instant > heartbeat.period * PERIODS)
         };
-        let Some(target) = self.world.targets.iter().find(late) else {
-            return Ok(());
-        };
-        let reason = match (self.world.gate(), target.client()) {
+        let Some(heartbeat) = self.world.heartbeats.iter().find(late) else { return Ok(()) };
+        let reason = match (self.world.gate(), heartbeat.client()) {
             (Gate::Closed(reason), _) => format!("the pod: {reason}"),
             (Gate::Open, None) => "there are no credentials".to_owned(),
-            (Gate::Open, Some(_)) => format!("{} failures in a row", target.progress().failures),
+            (Gate::Open, Some(_)) => format!("{} failures in a row", heartbeat.progress().failures),
         };
-        Err(format!(
-            "Lease {}/{} ({}) is not renewed: {reason}",
-            target.namespace, self.lease, target.name
-        ))
+        Err(format!("{heartbeat} is not renewed: {reason}"))
     }
 
     fn metrics(&self) -> String {
-        let mut text = Metrics::default();
-        let version = env!("CARGO_PKG_VERSION");
-        text.sample(
-            "sidecar_build_info",
-            "gauge",
-            &[("name", env!("CARGO_PKG_NAME")), ("version", version)],
-            1,
-        );
-        text.sample("process_start_time_seconds", "gauge", &[], timestamp(started()));
-        text.sample("process_resident_memory_bytes", "gauge", &[], resident_bytes());
+        let mut metrics = Metrics::default();
+        metrics.process(env!("CARGO_PKG_NAME"), self.started);
         if let Some(standing) = self.world.standing() {
             let leads = u8::from(standing.leads(Instant::now()));
-            text.sample("leader_election_master_status", "gauge", &[("name", &self.lease)], leads);
+            let lease = self.world.heartbeats.first().map_or("", |heartbeat| &heartbeat.name);
+            metrics.gauge("leader_election_master_status", &[("name", lease)], leads);
         }
-        self.leases(&mut text);
-        self.requests(&mut text);
-        text.0
+        for heartbeat in &self.world.heartbeats {
+            add(&mut metrics, heartbeat);
+        }
+        let hub = self.world.hub().and_then(Heartbeat::client);
+        for client in hub.iter().chain(&self.world.managed) {
+            metrics.client(client);
+        }
+        metrics.to_string()
     }
 }
 
-impl Status {
-    fn leases(&self, text: &mut Metrics) {
-        let targets = &self.world.targets;
-        for target in targets {
-            let progress = target.progress();
-            let labels = [("target", target.name)];
-            let renewed = progress.renewed.map_or(0.0, |renewed| timestamp(renewed.wall));
-            text.sample("sidecar_last_success_timestamp_seconds", "gauge", &labels, renewed);
-            text.sample("sidecar_consecutive_failures", "gauge", &labels, progress.failures);
-            text.sample(
-                "lease_renew_interval_seconds",
-                "gauge",
-                &labels,
-                progress.interval.as_secs_f64(),
-            );
-            for (result, count) in
-                [("success", progress.successes_total), ("error", progress.failures_total)]
-            {
-                text.sample(
-                    "lease_renew_total",
-                    "counter",
-                    &[labels[0], ("result", result)],
-                    count,
-                );
-            }
-            let (good, bad) = target.reads();
-            text.sample("certwatcher_read_certificate_total", "counter", &labels, good + bad);
-            text.sample("certwatcher_read_certificate_errors_total", "counter", &labels, bad);
-            let expires = target.client().and_then(|client| client.certificate_expiry());
-            if let Some(expires) = expires {
-                text.sample(
-                    "certificate_expiration_timestamp_seconds",
-                    "gauge",
-                    &labels,
-                    timestamp(expires),
-                );
-            }
-        }
+fn add(metrics: &mut Metrics, heartbeat: &Heartbeat) {
+    let progress = heartbeat.progress();
+    let labels = [("target", heartbeat.target)];
+    let renewed = progress.renewed.map_or(0.0, |renewed| timestamp(renewed.wall));
+    metrics.gauge("sidecar_last_success_timestamp_seconds", &labels, renewed);
+    metrics.gauge("sidecar_consecutive_failures", &labels, progress.failures);
+    metrics.gauge("lease_renew_interval_seconds", &labels, progress.interval.as_secs_f64());
+    for (result, count) in [("success", progress.successes), ("error", progress.errors)] {
+        metrics.counter("lease_renew_total", &[labels[0], ("result", result)], count);
     }
-
-    fn requests(&self, text: &mut Metrics) {
-        let hub =
-            self.world.targets.iter().find(|target| target.name == "hub").and_then(Target::client);
-        let clients: Vec<Arc<Client>> = hub.into_iter().chain(self.world.managed.clone()).collect();
-        for client in &clients {
-            let host = client.host();
-            text.sample("clock_skew_seconds", "gauge", &[("host", &host)], client.clock_skew());
-            for (method, code, count) in client.answers() {
-                let labels = [("code", &*code), ("host", &*host), ("method", &*method)];
-                text.sample("rest_client_requests_total", "counter", &labels, count);
-            }
-        }
+    let (good, bad) = heartbeat.reads();
+    metrics.counter("certwatcher_read_certificate_total", &labels, good + bad);
+    metrics.counter("certwatcher_read_certificate_errors_total", &labels, bad);
+    if let Some(expires) = heartbeat.client().and_then(|client| client.certificate_expiry()) {
+        metrics.gauge("certificate_expiration_timestamp_seconds", &labels, timestamp(expires));
     }
-}
-
-/// Prometheus' text format; a family's samples may be added one by one.
-#[derive(Default)]
-struct Metrics(String);
-
-impl Metrics {
-    fn sample(
-        &mut self,
-        name: &str,
-        kind: &str,
-        labels: &[(&str, &str)],
-        value: impl std::fmt::Display,
-    ) {
-        let labels: Vec<String> =
-            labels.iter().map(|(name, value)| format!("{name}={value:?}")).collect();
-        let labels =
-            if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-        let header = format!("# TYPE {name} {kind}\n");
-        let sample = format!("{name}{labels} {value}\n");
-        // The format wants the samples of a family together.
-        match self.0.find(&header) {
-            None => {
-                let _ = write!(self.0, "{header}{sample}");
-            }
-            Some(at) => {
-                let rest = &self.0[at + header.len()..];
-                let end = rest.find("# TYPE").unwrap_or(rest.len());
-                self.0.insert_str(at + header.len() + end, &sample);
-            }
-        }
-    }
-}
-
-fn resident_bytes() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kilobytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    kilobytes.unwrap_or_default() * 1024
 }

@@ -1,0 +1,96 @@
+# The only entry point, for people and for CI; `make` explains itself.
+
+# The programs of this repository; csr-bootstrapper, hub-kubeconfig-dumper and remote-sync come next.
+BINS := addon-lease-controller
+# For which machine `dist/` is built: x86_64 or aarch64.
+ARCH ?= $(shell uname -m)
+IMAGE ?= spoke-sidecars:dev
+
+TARGET := $(ARCH)-unknown-linux-musl
+# One place for all of cargo's output, whatever else configures it: `dist` has to find the programs.
+export CARGO_TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
+PLATFORM := $(if $(filter $(ARCH),$(shell uname -m)),,--platform linux/$(ARCH))
+RELEASE := $(CARGO_TARGET_DIR)/$(TARGET)/release
+
+.PHONY: help build dist image test demo controlplane e2e lint budget soak clean
+.DEFAULT_GOAL := help
+
+help: ## Show this help
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z0-9]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+##@ Build
+
+build: dist image ## Static programs into dist/, then an image of them
+
+dist: ## Static programs only, for ARCH=x86_64 or aarch64
+	@test -d "$$(rustc --print target-libdir --target $(TARGET))" || rustup target add $(TARGET) || \
+		{ echo "Rust's standard library for $(TARGET) is missing, and rustup cannot add it." >&2; exit 1; }
+	cargo build --release --locked --target $(TARGET) $(addprefix -p ,$(BINS))
+	@rm -rf dist && mkdir dist
+	@for name in $(BINS); do \
+		cp "$(RELEASE)/$$name" dist/ || exit 1; \
+		readelf -ldW dist/$$name | awk '/INTERP|NEEDED/ { dynamic = 1 } /LOAD/ { elf = 1 } \
+			END { exit dynamic || !elf }' || { echo "dist/$$name is not static" >&2; exit 1; }; \
+	done
+	@# The name that the Go sidecar's manifest runs.
+	@ln -s addon-lease-controller dist/klusterlet-addon-lease-controller
+	@cd dist && wc -c $(BINS)
+
+# The tools keep no time of their own in the image, so the same programs give the same image.
+image: dist ## The image, by docker, podman or buildah, whichever is there
+	@if docker info >/dev/null 2>&1; then \
+		set -- env DOCKER_BUILDKIT=1 docker build; \
+	elif command -v podman >/dev/null; then \
+		set -- podman build --timestamp 0; \
+	elif command -v buildah >/dev/null; then \
+		set -- buildah $$(buildah info >/dev/null 2>&1 || echo --storage-driver vfs) bud \
+			--isolation chroot --timestamp 0; \
+	else \
+		echo "No image: there is no docker daemon, no podman and no buildah here."; exit 0; \
+	fi; \
+	set -x; "$$@" $(PLATFORM) --build-context bin=dist -t $(IMAGE) .
+
+# These run what users get, not the debug build.
+demo budget soak: export BIN_DIR := $(CURDIR)/dist
+
+##@ Try
+
+demo: dist ## An add-on's Lease through everything that goes wrong, on one screen; KEEP=1 leaves it running
+	cargo run --locked -q -p suite --bin demo
+
+##@ Test
+
+test: ## Unit tests, scenarios and faults on the embedded API server; needs no Go
+	@# The scenarios run the programs, so these come first.
+	cargo build --locked --workspace
+	cargo test --locked --workspace
+
+controlplane: ## Build the real control plane (Go; once, about 6 minutes)
+	testing/controlplane/build.sh
+
+e2e: controlplane ## The scenarios and the manifests on the real control plane
+	cargo build --locked --workspace
+	cargo test --locked -p suite --no-run
+	SUITE=real testing/controlplane/run.sh sh -ec \
+		'for test in scenarios audit; do cargo test --locked -p suite --test $$test; done'
+	testing/controlplane/run.sh testing/manifests.sh
+
+lint: ## Format, clippy, documentation, dependencies
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps -p shared
+	testing/dependencies.sh $(BINS)
+
+budget: dist ## Size, memory, requests, bytes and system calls, against their limits
+	cargo run --locked -q -p suite --bin budget
+
+soak: dist ## 100,000 renewals with 5 % random faults; the seed is printed
+	cargo run --locked -q -p suite --bin soak
+
+##@ Other
+
+clean: ## Remove what was built here (the control plane stays in its cache)
+	cargo clean
+	rm -rf dist

@@ -1,0 +1,181 @@
+//! One Lease that is kept renewed: its loop, and the request that renews it.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+use shared::{access::Access, client::Client, error::Result, resource::LEASES};
+
+use crate::{
+    renewal::{Action, Now, Outcome, Renewal},
+    world::{World, lock},
+};
+
+/// One Lease, the way to it and how it goes.
+pub(crate) struct Heartbeat {
+    /// "hub" or "managed".
+    pub(crate) target: &'static str,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) period: Duration,
+    /// Empty until there is a credential.
+    client: Mutex<Option<Arc<Client>>>,
+    progress: Mutex<Progress>,
+    /// Credentials read, good and bad.
+    reads: Mutex<(u64, u64)>,
+}
+
+/// What the endpoint reports of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Progress {
+    /// When the loop last came by, once it runs.
+    pub(crate) beat: Option<Instant>,
+    pub(crate) renewed: Option<Now>,
+    /// Between the last two renewals.
+    pub(crate) interval: Duration,
+    /// In a row.
+    pub(crate) failures: u32,
+    pub(crate) successes: u64,
+    pub(crate) errors: u64,
+}
+
+impl Heartbeat {
+    pub(crate) fn new(
+        target: &'static str,
+        (namespace, name): (&str, &str),
+        period: Duration,
+        client: Option<Arc<Client>>,
+    ) -> Self {
+        Self {
+            target,
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            period,
+            client: Mutex::new(client),
+            progress: Mutex::default(),
+            reads: Mutex::default(),
+        }
+    }
+
+    /// Renews the Lease whenever it is due and the world allows it, until the end.
+    pub(crate) fn keep(&self, world: &World) {
+        let mut renewal = Renewal::new(&self.namespace, &self.name, self.period, Instant::now());
+        loop {
+            let seen = world.stop.wakes();
+            let now = Now::read();
+            lock(&self.progress).beat = Some(now.instant);
+            let client = self.client();
+            let allowed = client.is_some() && world.allows(now.instant);
+            match (renewal.next(allowed, now), client) {
+                (Action::Wait(until), _) => {
+                    if world.rest(seen, until) {
+                        return;
+                    }
+                }
+                (action, Some(client)) => {
+                    renewal.sending(&action, now);
+                    let answer = self.renew(&client, &action);
+                    let outcome = renewal.answered(&action, &answer, Now::read(), fastrand::f64());
+                    self.tell(&outcome, &answer);
+                    self.note(&renewal, &outcome);
+                }
+                // Nothing but waiting is allowed without a client.
+                (_, None) => {}
+            }
+        }
+    }
+
+    /// Performs one request of a renewal: in the steady state the one PUT that renews the Lease.
+    fn renew(&self, client: &Client, action: &Action) -> Result<Value> {
+        let lease = LEASES.object(&self.namespace, &self.name);
+        match action {
+            Action::Replace(renewed) => client.replace(&lease, renewed),
+            Action::Create(new) => client.create(&lease, new),
+            Action::Read | Action::Wait(_) => client.get(&lease),
+        }
+    }
+
+    /// One line per change; details at -v 2.
+    fn tell(&self, outcome: &Outcome, answer: &Result<Value>) {
+        let first = lock(&self.progress).renewed.is_none();
+        let reason = answer.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        match outcome {
+            Outcome::Continue => log::debug!("{self}: {reason}"),
+            Outcome::Renewed { failures: 0 } if first => {
+                log::info!("{self} is renewed every {} s", self.period.as_secs());
+            }
+            Outcome::Renewed { failures: 0 } => log::debug!("{self} renewed"),
+            Outcome::Renewed { failures } => {
+                log::info!("{self} is renewed again after {failures} failures");
+            }
+            Outcome::Failed(retry) if retry.tell => log::warn!("{self} is not renewed: {reason}"),
+            Outcome::Failed(retry) => {
+                log::debug!("{self} is not renewed: {reason}; again in {:?}", retry.wait);
+            }
+        }
+    }
+
+    fn note(&self, renewal: &Renewal, outcome: &Outcome) {
+        let mut progress = lock(&self.progress);
+        progress.failures = renewal.failures();
+        match outcome {
+            Outcome::Continue => {}
+            Outcome::Failed(_) => progress.errors += 1,
+            Outcome::Renewed { .. } => {
+                progress.successes += 1;
+                if let (Some(before), Some(now)) = (progress.renewed, renewal.renewed()) {
+                    progress.interval = now.instant.saturating_duration_since(before.instant);
+                }
+                progress.renewed = renewal.renewed();
+            }
+        }
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        *lock(&self.progress)
+    }
+
+    pub(crate) fn client(&self) -> Option<Arc<Client>> {
+        lock(&self.client).clone()
+    }
+
+    /// Uses `access` from now on; `make` makes the first client. `true` if anything changed.
+    pub(crate) fn set_access(
+        &self,
+        access: Access,
+        make: impl FnOnce(Access) -> Result<Client>,
+    ) -> Result<bool> {
+        if let Some(client) = self.client() {
+            return client.swap(access);
+        }
+        let client = make(access)?;
+        *lock(&self.client) = Some(Arc::new(client));
+        Ok(true)
+    }
+
+    /// There is no credential any more; `true` if there was one.
+    pub(crate) fn drop_client(&self) -> bool {
+        lock(&self.client).take().is_some()
+    }
+
+    /// Credentials read so far, good and bad.
+    pub(crate) fn reads(&self) -> (u64, u64) {
+        *lock(&self.reads)
+    }
+
+    pub(crate) fn count_read(&self, good: bool) {
+        let mut reads = lock(&self.reads);
+        if good { reads.0 += 1 } else { reads.1 += 1 }
+    }
+}
+
+/// `Lease cluster1/my-addon on the hub`
+impl fmt::Display for Heartbeat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = if self.target == "hub" { "hub" } else { "managed cluster" };
+        write!(f, "Lease {}/{} on the {place}", self.namespace, self.name)
+    }
+}
