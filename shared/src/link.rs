@@ -54,7 +54,9 @@ impl Link {
             .output_buffer_size(4 << 10)
             .max_response_header_size(16 << 10)
             .max_idle_age(MAX_IDLE)
-            .timeout_connect(Some(CONNECT_TIMEOUT.min(timeout)))
+            // Before the whole request's, so that a connection that never was is told from an answer
+            // that did not come.
+            .timeout_connect(Some(CONNECT_TIMEOUT.min(timeout * 3 / 4)))
             .timeout_global(Some(timeout))
             .build();
         let agent = Agent::with_parts(config, connector, LazyResolver { server: server.clone() });

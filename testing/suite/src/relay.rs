@@ -142,7 +142,7 @@ impl Inner {
         let server = TcpStream::connect(target).ok()?;
         self.remember(&server);
         // Two small writes in a row would otherwise wait 40 ms for an acknowledgement.
-        client.set_nodelay(true).and(server.set_nodelay(true)).ok()?;
+        client.set_nodelay(true).and_then(|()| server.set_nodelay(true)).ok()?;
         let (client_end, server_end) = (client.try_clone().ok()?, server.try_clone().ok()?);
         let back = self.clone();
         self.connections_total.fetch_add(1, SeqCst);
@@ -160,7 +160,7 @@ impl Inner {
         let mut chunk = vec![0; 16 << 10];
         let age = self.age.load(SeqCst);
         while let Ok(count @ 1..) = io::Read::read(&mut from, &mut chunk) {
-            if self.way.load(SeqCst) == Way::Silent as u8 {
+            if self.way.load(SeqCst) == Way::Silent as u8 || self.age.load(SeqCst) != age {
                 continue;
             }
             // Counted first: who sees the effect finds it in the count.

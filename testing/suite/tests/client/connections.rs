@@ -42,7 +42,7 @@ fn a_create_is_never_repeated() {
     let (server, access) = server();
     server.faults().add(Rule::new(Action::ApplyThenDrop).verb("create"));
     let error = client(access).create(&lease("x"), &body("x")).unwrap_err();
-    assert!(matches!(error, Error::Unreachable(_)), "{error:?}");
+    assert!(matches!(error, Error::NoAnswer(_)), "{error:?}");
     assert_eq!(server.requests().len(), 1);
 }
 

@@ -5,6 +5,7 @@ mod connections;
 mod credentials;
 mod proxies;
 mod requests;
+mod roots;
 mod watches;
 
 use std::time::Duration;

@@ -6,7 +6,7 @@ use std::{
     thread,
 };
 
-use dev_apiserver::{Action, Rule, Server};
+use dev_apiserver::{Action, Options, Rule, Server};
 use serde_json::{Value, json};
 use shared::{
     client::Client,
@@ -176,4 +176,55 @@ fn junk_in_a_stream_ends_it_and_nothing_else() {
         )
         .unwrap();
     eventually("the change", || (follower.count("+a") == 2).then_some(()));
+}
+
+#[test]
+fn bookmarks_move_the_place_to_resume_from() {
+    let bookmarks = std::time::Duration::from_millis(100);
+    let server = Server::start(Options { bookmarks, ..Options::default() }).unwrap();
+    let admin = client(access(&server, "admin"));
+    let follower = Follower::start(&server, LEASES.object("default", "x"));
+    follower.wait_for("=");
+    // Changes of other objects are no events here; only a bookmark tells of them.
+    admin.create(&lease("other"), &body("other")).unwrap();
+    suite::pause(300);
+    server.restart();
+    eventually("the second watch", || (verbs(&server, "watch") == 2).then_some(()));
+    let versions: Vec<_> = watches(&server).iter().map(|query| version(query)).collect();
+    assert!(versions[0] < versions[1], "{versions:?}");
+}
+
+#[test]
+fn a_watch_that_brings_not_even_a_bookmark_leads_to_a_new_list() {
+    let (server, admin) = server();
+    client(admin).create(&lease("a"), &body("a")).unwrap();
+    server.faults().add(Rule::new(Action::WatchSilent).verb("watch").times(1));
+    let follower = Follower::start(&server, LEASES.collection("default"));
+    follower.wait_for("=a");
+    // As after the 100 s that the client itself waits.
+    suite::pause(1200);
+    server.restart();
+    eventually("the second list", || (follower.count("=a") == 2).then_some(()));
+}
+
+#[test]
+fn a_watch_asks_for_bookmarks_and_an_end() {
+    let (server, _) = server();
+    let follower = Follower::start(&server, LEASES.collection("default"));
+    follower.wait_for("=");
+    let query = eventually("a watch", || watches(&server).pop());
+    assert!(
+        query.contains("allowWatchBookmarks=true") && query.contains("timeoutSeconds="),
+        "{query}"
+    );
+}
+
+fn watches(server: &Server) -> Vec<String> {
+    let followers = server.requests().into_iter().filter(|request| request.user == "follower");
+    followers.filter(|request| request.verb == "watch").map(|request| request.query).collect()
+}
+
+fn version(query: &str) -> u64 {
+    let (_, rest) = query.split_once("resourceVersion=").expect("a version");
+    rest.split('&').next().and_then(|version| version.parse().ok()).expect("a number")
 }
