@@ -23,7 +23,6 @@ use crate::{
     link::Link,
     resource::Target,
     status, time,
-    watch::SILENCE,
 };
 
 pub use crate::call::{Patch, Preconditions};
@@ -50,6 +49,9 @@ const FILES_AGAIN: Duration = Duration::from_secs(1);
 pub(crate) const OBJECT_LIMIT: u64 = 3 << 19;
 /// A page of a list.
 const LIST_LIMIT: u64 = 32 << 20;
+/// Bookmarks come about once a minute (apiserver `pkg/storage/cacher/cacher.go`,
+/// defaultBookmarkFrequency); a watch that is silent for longer may be dead.
+pub(crate) const SILENCE: Duration = Duration::from_secs(100);
 /// A clock that is off by more is worth a line in the log.
 const SKEW_WORTH_TELLING: i64 = 10;
 

@@ -11,7 +11,7 @@ use ureq::{Body, BodyReader, http::Response};
 
 use crate::{
     call::Call,
-    client::{Client, OBJECT_LIMIT},
+    client::{Client, OBJECT_LIMIT, SILENCE},
     error::{Error, Result},
     pace::Backoff,
     resource::Target,
@@ -22,9 +22,6 @@ use crate::{
 /// The server ends a watch after this many seconds; drawn from here up to twice as much, as
 /// client-go does with 5 to 10 minutes (client-go `tools/cache/reflector.go:57-58`).
 const WATCH_SECONDS: u64 = 240;
-/// Bookmarks come about once a minute (apiserver `pkg/storage/cacher/cacher.go`,
-/// defaultBookmarkFrequency); a watch that is silent for longer may be dead.
-pub(crate) const SILENCE: Duration = Duration::from_secs(100);
 /// client-go's longest wait between lists (`tools/cache/reflector.go:62-67`).
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// A watch that ends sooner than this without an event counts as failed (`reflector.go:1091`).

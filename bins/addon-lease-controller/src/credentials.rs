@@ -17,16 +17,16 @@ use shared::{
 use crate::{
     heartbeat::Heartbeat,
     settings::{HubCredentials, Settings},
-    world::World,
+    sidecar::Sidecar,
 };
 
 /// Keeps the credentials current until the end.
-pub(crate) fn follow(settings: &Settings, world: &World) {
-    let (Some(hub), Some(heartbeat)) = (&settings.hub, world.hub()) else { return };
-    match (&hub.credentials, &world.managed) {
-        (HubCredentials::File(path), _) => wait_for_file(path, settings, world, heartbeat),
+pub(crate) fn follow(sidecar: &Sidecar) {
+    let (Some(hub), Some(heartbeat)) = (&sidecar.settings.hub, sidecar.hub()) else { return };
+    match (&hub.credentials, &sidecar.managed) {
+        (HubCredentials::File(path), _) => wait_for_file(path, sidecar, heartbeat),
         (HubCredentials::Secret { namespace, name }, Some(client)) => {
-            follow_secret(client, (namespace, name), settings, world, heartbeat);
+            follow_secret(client, (namespace, name), sidecar, heartbeat);
         }
         // Settings ask for the managed cluster whenever there is a Secret.
         (HubCredentials::Secret { .. }, None) => {}
@@ -36,10 +36,10 @@ pub(crate) fn follow(settings: &Settings, world: &World) {
 fn follow_secret(
     client: &Arc<Client>,
     (namespace, name): (&str, &str),
-    settings: &Settings,
-    world: &World,
+    sidecar: &Sidecar,
     heartbeat: &Heartbeat,
 ) {
+    let Sidecar { settings, world, .. } = sidecar;
     let reload = || {
         let (client, namespace, name) = (client.clone(), namespace.to_owned(), name.to_owned());
         let read = move || secret::access(&client.get(&SECRETS.object(&namespace, &name))?);
@@ -76,7 +76,8 @@ fn follow_secret(
 }
 
 /// A file may come later than this process; from then on the client itself reads it again.
-fn wait_for_file(path: &Path, settings: &Settings, world: &World, heartbeat: &Heartbeat) {
+fn wait_for_file(path: &Path, sidecar: &Sidecar, heartbeat: &Heartbeat) {
+    let Sidecar { settings, world, .. } = sidecar;
     let mut backoff = Backoff::new(settings.period);
     loop {
         let file = path.to_owned();
@@ -103,7 +104,8 @@ fn take(
     heartbeat: &Heartbeat,
 ) -> Result<()> {
     let first = heartbeat.client().is_none();
-    let make = |access| Client::new("the hub", access, reload, settings.request_timeout());
+    let make =
+        |access| Client::new(heartbeat.target.name(), access, reload, settings.request_timeout());
     let taken = access.and_then(|access| heartbeat.set_access(access, make));
     heartbeat.count_read(taken.is_ok());
     match taken? {

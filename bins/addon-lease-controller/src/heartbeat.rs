@@ -16,8 +16,7 @@ use crate::{
 
 /// One Lease, the way to it and how it goes.
 pub(crate) struct Heartbeat {
-    /// "hub" or "managed".
-    pub(crate) target: &'static str,
+    pub(crate) target: Cluster,
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) period: Duration,
@@ -26,6 +25,31 @@ pub(crate) struct Heartbeat {
     progress: Mutex<Progress>,
     /// Credentials read, good and bad.
     reads: Mutex<(u64, u64)>,
+}
+
+/// Where a Lease is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cluster {
+    Hub,
+    Managed,
+}
+
+impl Cluster {
+    /// In a sentence.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Hub => "the hub",
+            Self::Managed => "the managed cluster",
+        }
+    }
+
+    /// In a metric.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Hub => "hub",
+            Self::Managed => "managed",
+        }
+    }
 }
 
 /// What the endpoint reports of it.
@@ -44,7 +68,7 @@ pub(crate) struct Progress {
 
 impl Heartbeat {
     pub(crate) fn new(
-        target: &'static str,
+        target: Cluster,
         (namespace, name): (&str, &str),
         period: Duration,
         client: Option<Arc<Client>>,
@@ -175,7 +199,6 @@ impl Heartbeat {
 /// `Lease cluster1/my-addon on the hub`
 impl fmt::Display for Heartbeat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = if self.target == "hub" { "hub" } else { "managed cluster" };
-        write!(f, "Lease {}/{} on the {place}", self.namespace, self.name)
+        write!(f, "Lease {}/{} on {}", self.namespace, self.name, self.target.name())
     }
 }

@@ -8,6 +8,7 @@ mod renewal;
 mod report;
 mod run;
 mod settings;
+mod sidecar;
 mod world;
 
 use std::process::ExitCode;

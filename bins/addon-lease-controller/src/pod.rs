@@ -9,13 +9,13 @@ use shared::{
 
 use crate::{
     gate::{Gate, judge},
-    settings::Settings,
-    world::World,
+    sidecar::Sidecar,
 };
 
 /// Keeps the gate current until the end; what cannot be read changes nothing.
-pub(crate) fn follow(settings: &Settings, world: &World) {
-    let (Some((namespace, name)), Some(client)) = (&settings.pod, &world.managed) else { return };
+pub(crate) fn follow(sidecar: &Sidecar) {
+    let Sidecar { settings, managed: Some(client), world, .. } = sidecar else { return };
+    let Some((namespace, name)) = &settings.pod else { return };
     watch::follow(client, &PODS.object(namespace, name), &world.stop, &mut |change| {
         let pod = match change {
             Change::Listed(pods) => pods.into_iter().next(),

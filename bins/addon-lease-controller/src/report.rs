@@ -2,7 +2,7 @@
 
 use std::{
     sync::Arc,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 
 use shared::{
@@ -10,7 +10,7 @@ use shared::{
     metrics::{Metrics, timestamp},
 };
 
-use crate::{gate::Gate, heartbeat::Heartbeat, world::World};
+use crate::{gate::Gate, heartbeat::Heartbeat, sidecar::Sidecar};
 
 /// A loop comes by every 15 s; a request with its retries and look-ups may take a minute.
 const LONGEST_BEAT: Duration = Duration::from_secs(120);
@@ -18,17 +18,14 @@ const LONGEST_BEAT: Duration = Duration::from_secs(120);
 const PERIODS: u32 = 3;
 
 /// The report of this process.
-pub(crate) struct Status {
-    pub(crate) world: Arc<World>,
-    pub(crate) started: SystemTime,
-}
+pub(crate) struct Status(pub(crate) Arc<Sidecar>);
 
 impl Report for Status {
     fn healthy(&self) -> Result<(), String> {
         let stuck = |heartbeat: &&Heartbeat| {
             heartbeat.progress().beat.is_some_and(|beat| beat.elapsed() > LONGEST_BEAT)
         };
-        match self.world.heartbeats.iter().find(stuck) {
+        match self.0.heartbeats.iter().find(stuck) {
             Some(heartbeat) => Err(format!("the loop for {heartbeat} is stuck")),
             None => Ok(()),
         }
@@ -36,7 +33,7 @@ impl Report for Status {
 
     fn ready(&self) -> Result<(), String> {
         let now = Instant::now();
-        let standing = self.world.standing();
+        let standing = self.0.world.standing();
         if standing.is_some_and(|standing| standing.stands_by && !standing.leads(now)) {
             return Ok(());
         }
@@ -44,8 +41,8 @@ impl Report for Status {
             let renewed = heartbeat.progress().renewed;
             renewed.is_none_or(|renewed| now - renewed.instant > heartbeat.period * PERIODS)
         };
-        let Some(heartbeat) = self.world.heartbeats.iter().find(late) else { return Ok(()) };
-        let reason = match (self.world.gate(), heartbeat.client()) {
+        let Some(heartbeat) = self.0.heartbeats.iter().find(late) else { return Ok(()) };
+        let reason = match (self.0.world.gate(), heartbeat.client()) {
             (Gate::Closed(reason), _) => format!("the pod: {reason}"),
             (Gate::Open, None) => "there are no credentials".to_owned(),
             (Gate::Open, Some(_)) => format!("{} failures in a row", heartbeat.progress().failures),
@@ -55,17 +52,17 @@ impl Report for Status {
 
     fn metrics(&self) -> String {
         let mut metrics = Metrics::default();
-        metrics.process(env!("CARGO_PKG_NAME"), self.started);
-        if let Some(standing) = self.world.standing() {
+        metrics.process(env!("CARGO_PKG_NAME"), self.0.started);
+        if let Some(standing) = self.0.world.standing() {
             let leads = u8::from(standing.leads(Instant::now()));
-            let lease = self.world.heartbeats.first().map_or("", |heartbeat| &heartbeat.name);
+            let lease = self.0.heartbeats.first().map_or("", |heartbeat| &heartbeat.name);
             metrics.gauge("leader_election_master_status", &[("name", lease)], leads);
         }
-        for heartbeat in &self.world.heartbeats {
+        for heartbeat in &self.0.heartbeats {
             add(&mut metrics, heartbeat);
         }
-        let hub = self.world.hub().and_then(Heartbeat::client);
-        for client in hub.iter().chain(&self.world.managed) {
+        let hub = self.0.hub().and_then(Heartbeat::client);
+        for client in hub.iter().chain(&self.0.managed) {
             metrics.client(client);
         }
         metrics.to_string()
@@ -74,7 +71,7 @@ impl Report for Status {
 
 fn add(metrics: &mut Metrics, heartbeat: &Heartbeat) {
     let progress = heartbeat.progress();
-    let labels = [("target", heartbeat.target)];
+    let labels = [("target", heartbeat.target.label())];
     let renewed = progress.renewed.map_or(0.0, |renewed| timestamp(renewed.wall));
     metrics.gauge("sidecar_last_success_timestamp_seconds", &labels, renewed);
     metrics.gauge("sidecar_consecutive_failures", &labels, progress.failures);

@@ -3,29 +3,24 @@
 
 use std::{
     fs,
-    path::PathBuf,
     sync::{
         Arc,
         mpsc::{Receiver, channel},
     },
     thread,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 
 use shared::{
-    client::{Client, Reload},
     election::{self, Candidate},
     endpoint,
     error::{Error, Result},
     flags::Flags,
-    kubeconfig::{self, Env},
     resource::{LEASES, valid_name},
     stop::Stop,
 };
 
-use crate::{
-    credentials, heartbeat::Heartbeat, pod, report::Status, settings::Settings, world::World,
-};
+use crate::{credentials, pod, report::Status, settings::Settings, sidecar::Sidecar};
 
 /// A leader gets this long to let go of its Lease when the process is asked to end.
 const FAREWELL: Duration = Duration::from_millis(800);
@@ -35,75 +30,44 @@ const FAREWELL: Duration = Duration::from_millis(800);
 /// # Errors
 /// What is refused at the start: a kubeconfig that cannot be used, a port that cannot be served.
 pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<()> {
-    let started = SystemTime::now();
-    let world = Arc::new(world(settings, managed_client(settings, flags)?, stop));
-    endpoint::serve(flags, stop, Status { world: world.clone(), started })?;
+    let sidecar = Arc::new(Sidecar::new(settings, flags, stop)?);
+    endpoint::serve(flags, stop, Status(sidecar.clone()))?;
     if stop.wait(settings.startup_delay) {
         return Ok(());
     }
-    let elected = start(settings, &world)?;
+    let elected = start(&sidecar)?;
     stop.wait_for_ever();
-    if let Some(elected) = elected {
-        // Ends when the thread does.
-        let _ = elected.recv_timeout(FAREWELL);
-    }
+    // Closed when the election's thread has ended.
+    let _ = elected.recv_timeout(FAREWELL);
     Ok(())
 }
 
-fn world(settings: &Settings, managed: Option<Arc<Client>>, stop: &Stop) -> World {
-    let heartbeat = |target, namespace: &str, client| {
-        Heartbeat::new(target, (namespace, &settings.lease_name), settings.period, client)
-    };
-    let hub = settings.hub.as_ref().map(|hub| heartbeat("hub", &hub.namespace, None));
-    let own = settings.managed.as_ref();
-    let own = own.map(|namespace| heartbeat("managed", namespace, managed.clone()));
-    let (gated, elected) = (settings.pod.is_some(), settings.election.is_some());
-    World::new(stop.clone(), hub.into_iter().chain(own).collect(), managed, gated, elected)
-}
-
-/// The cluster this runs on; not needed for a hub kubeconfig in a file and nothing else.
-fn managed_client(settings: &Settings, flags: &Flags) -> Result<Option<Arc<Client>>> {
-    if !settings.needs_managed_cluster() {
-        return Ok(None);
-    }
-    let file = flags.some("kubeconfig").map(PathBuf::from);
-    let master = flags.some("master").map(str::to_owned);
-    let load = move || kubeconfig::load(file.as_deref(), master.as_deref(), &Env::process());
-    let (access, reload) = (load()?, Reload::FromFiles(Box::new(load)));
-    let client = Client::new("the managed cluster", access, reload, settings.request_timeout())?;
-    Ok(Some(Arc::new(client)))
-}
-
-/// Starts all threads; what it returns is closed when the election's has ended.
-fn start(settings: &Settings, world: &Arc<World>) -> Result<Option<Receiver<()>>> {
-    let settings = Arc::new(settings.clone());
-    for index in 0..world.heartbeats.len() {
-        let world = world.clone();
-        spawn("renew", move || world.heartbeats[index].keep(&world))?;
+/// Starts all threads; what it returns is closed when the election has ended, at once if there is none.
+fn start(sidecar: &Arc<Sidecar>) -> Result<Receiver<()>> {
+    let settings = &sidecar.settings;
+    for index in 0..sidecar.heartbeats.len() {
+        spawn("renew", sidecar, move |sidecar| sidecar.heartbeats[index].keep(&sidecar.world))?;
     }
     if settings.hub.is_some() {
-        let (settings, world) = (settings.clone(), world.clone());
-        spawn("credentials", move || credentials::follow(&settings, &world))?;
+        spawn("credentials", sidecar, credentials::follow)?;
     }
     if settings.pod.is_some() {
-        let (settings, world) = (settings.clone(), world.clone());
-        spawn("pod", move || pod::follow(&settings, &world))?;
+        spawn("pod", sidecar, pod::follow)?;
     }
-    if settings.election.is_none() {
-        return Ok(None);
-    }
-    let world = world.clone();
     let (end, ended) = channel();
-    spawn("election", move || {
-        take_part(&settings, &world);
-        drop(end);
-    })?;
-    Ok(Some(ended))
+    if settings.election.is_some() {
+        spawn("election", sidecar, move |sidecar| {
+            take_part(sidecar);
+            drop(end);
+        })?;
+    }
+    Ok(ended)
 }
 
 /// Takes part in the election; only the leader's gate is open.
-fn take_part(settings: &Settings, world: &World) {
-    let (Some(namespace), Some(client)) = (&settings.election, &world.managed) else { return };
+fn take_part(sidecar: &Sidecar) {
+    let Sidecar { settings, managed: Some(client), world, .. } = sidecar else { return };
+    let Some(namespace) = &settings.election else { return };
     let name = settings.election_name();
     let target = LEASES.object(namespace, &name);
     let candidate = Candidate::new(identity(), election::TIMING);
@@ -127,7 +91,12 @@ fn identity() -> String {
     format!("{host}_{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..))
 }
 
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
-    let thread = thread::Builder::new().name(name.to_owned()).spawn(work);
+fn spawn(
+    name: &str,
+    sidecar: &Arc<Sidecar>,
+    work: impl FnOnce(&Sidecar) + Send + 'static,
+) -> Result<()> {
+    let sidecar = sidecar.clone();
+    let thread = thread::Builder::new().name(name.to_owned()).spawn(move || work(&sidecar));
     thread.map(drop).map_err(|e| Error::BadConfig(format!("no thread for {name}: {e}")))
 }

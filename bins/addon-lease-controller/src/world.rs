@@ -1,13 +1,13 @@
 //! What the threads know together: whether a Lease may be renewed now.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Mutex, MutexGuard},
     time::{Duration, Instant},
 };
 
-use shared::{client::Client, election::Candidate, stop::Stop};
+use shared::{election::Candidate, stop::Stop};
 
-use crate::{gate::Gate, heartbeat::Heartbeat};
+use crate::gate::Gate;
 
 /// The longest sleep in one piece: a machine that slept itself is noticed this late.
 const SLICE: Duration = Duration::from_secs(15);
@@ -15,9 +15,6 @@ const SLICE: Duration = Duration::from_secs(15);
 /// Shared by all threads; a lock is never held across I/O.
 pub(crate) struct World {
     pub(crate) stop: Stop,
-    pub(crate) heartbeats: Vec<Heartbeat>,
-    /// The cluster this runs on, where it is needed.
-    pub(crate) managed: Option<Arc<Client>>,
     gate: Mutex<Gate>,
     election: Option<Mutex<Standing>>,
 }
@@ -31,16 +28,9 @@ pub(crate) struct Standing {
 
 impl World {
     /// A world whose gate follows a pod if it is `gated`, and a leader if one is `elected`.
-    pub(crate) fn new(
-        stop: Stop,
-        heartbeats: Vec<Heartbeat>,
-        managed: Option<Arc<Client>>,
-        gated: bool,
-        elected: bool,
-    ) -> Self {
+    pub(crate) fn new(stop: Stop, gated: bool, elected: bool) -> Self {
         let gate = if gated { Gate::Closed("it was not seen yet".into()) } else { Gate::Open };
-        let election = elected.then(Mutex::default);
-        Self { stop, heartbeats, managed, gate: Mutex::new(gate), election }
+        Self { stop, gate: Mutex::new(gate), election: elected.then(Mutex::default) }
     }
 
     /// Whether a Lease may be renewed at `now`: the pod is well, and this replica leads if there is an
@@ -53,10 +43,6 @@ impl World {
     /// Waits until then, or until something changes after `seen`; `true` when asked to end.
     pub(crate) fn rest(&self, seen: u64, until: Instant) -> bool {
         self.stop.wait_for_change(seen, until.min(Instant::now() + SLICE))
-    }
-
-    pub(crate) fn hub(&self) -> Option<&Heartbeat> {
-        self.heartbeats.iter().find(|heartbeat| heartbeat.target == "hub")
     }
 
     pub(crate) fn gate(&self) -> Gate {

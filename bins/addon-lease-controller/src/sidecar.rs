@@ -1,0 +1,73 @@
+//! What all threads share: settings, clients, Leases and the state of the world.
+
+use std::{path::PathBuf, sync::Arc, time::SystemTime};
+
+use shared::{
+    client::{Client, Reload},
+    error::Result,
+    flags::Flags,
+    kubeconfig::{self, Env},
+    stop::Stop,
+};
+
+use crate::{
+    heartbeat::{Cluster, Heartbeat},
+    settings::Settings,
+    world::World,
+};
+
+/// The parts of the running program.
+pub(crate) struct Sidecar {
+    pub(crate) settings: Settings,
+    /// The cluster this runs on, where it is needed.
+    pub(crate) managed: Option<Arc<Client>>,
+    pub(crate) heartbeats: Vec<Heartbeat>,
+    pub(crate) world: World,
+    pub(crate) started: SystemTime,
+}
+
+impl Sidecar {
+    /// Puts the parts together; nothing runs yet.
+    ///
+    /// # Errors
+    /// `BadConfig` when the kubeconfig of the managed cluster cannot be used.
+    pub(crate) fn new(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<Self> {
+        let managed = managed_client(settings, flags)?;
+        let (gated, elected) = (settings.pod.is_some(), settings.election.is_some());
+        Ok(Self {
+            heartbeats: heartbeats(settings, managed.as_ref()),
+            world: World::new(stop.clone(), gated, elected),
+            settings: settings.clone(),
+            managed,
+            started: SystemTime::now(),
+        })
+    }
+
+    /// The Lease on the hub, if one is kept there.
+    pub(crate) fn hub(&self) -> Option<&Heartbeat> {
+        self.heartbeats.iter().find(|heartbeat| heartbeat.target == Cluster::Hub)
+    }
+}
+
+/// Not needed for a hub kubeconfig in a file and nothing else.
+fn managed_client(settings: &Settings, flags: &Flags) -> Result<Option<Arc<Client>>> {
+    if !settings.needs_managed_cluster() {
+        return Ok(None);
+    }
+    let file = flags.some("kubeconfig").map(PathBuf::from);
+    let master = flags.some("master").map(str::to_owned);
+    let load = move || kubeconfig::load(file.as_deref(), master.as_deref(), &Env::process());
+    let (access, reload) = (load()?, Reload::FromFiles(Box::new(load)));
+    let client = Client::new(Cluster::Managed.name(), access, reload, settings.request_timeout())?;
+    Ok(Some(Arc::new(client)))
+}
+
+fn heartbeats(settings: &Settings, managed: Option<&Arc<Client>>) -> Vec<Heartbeat> {
+    let heartbeat = |target, namespace: &str, client| {
+        Heartbeat::new(target, (namespace, &settings.lease_name), settings.period, client)
+    };
+    let hub = settings.hub.as_ref().map(|hub| heartbeat(Cluster::Hub, &hub.namespace, None));
+    let own = settings.managed.as_ref();
+    let own = own.map(|namespace| heartbeat(Cluster::Managed, namespace, managed.cloned()));
+    hub.into_iter().chain(own).collect()
+}
