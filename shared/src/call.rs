@@ -15,37 +15,84 @@ pub(crate) const JSON: &str = "application/json";
 
 pub(crate) struct Call<'a> {
     pub(crate) method: Method,
-    pub(crate) target: &'a Target<'a>,
-    pub(crate) query: &'a str,
+    pub(crate) target: Target<'a>,
+    pub(crate) query: String,
     pub(crate) body: Option<(&'static str, Vec<u8>)>,
     /// May be sent again when the connection was lost before an answer: reads, and writes that carry a
     /// resourceVersion or uid.
     pub(crate) repeatable: bool,
-    pub(crate) streaming: bool,
+    pub(crate) kind: Kind,
+}
+
+/// How an answer is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// One object.
+    Object,
+    /// A list: of a collection, or of the one object of that name in it.
+    List,
+    /// As a list, event by event.
+    Watch,
 }
 
 impl<'a> Call<'a> {
-    pub(crate) fn read(target: &'a Target<'a>, query: &'a str) -> Self {
-        Call { method: Method::GET, target, query, body: None, repeatable: true, streaming: false }
+    pub(crate) fn get(target: Target<'a>) -> Self {
+        let query = String::new();
+        Call {
+            method: Method::GET,
+            target,
+            query,
+            body: None,
+            repeatable: true,
+            kind: Kind::Object,
+        }
     }
 
-    pub(crate) fn watch(target: &'a Target<'a>, query: &'a str) -> Self {
-        Call { streaming: true, ..Call::read(target, query) }
+    /// One object is listed and watched by a field selector, so that `resourceNames` in RBAC suffices.
+    pub(crate) fn list(target: Target<'a>, query: &str) -> Self {
+        let selector = target.name.map(|name| format!("fieldSelector=metadata.name%3D{name}"));
+        let parts = [selector.as_deref().unwrap_or_default(), query];
+        let query = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("&");
+        Call { query, kind: Kind::List, ..Call::get(target) }
+    }
+
+    pub(crate) fn watch(target: Target<'a>, query: &str) -> Self {
+        Call { kind: Kind::Watch, ..Call::list(target, query) }
     }
 
     pub(crate) fn write(
         method: Method,
-        target: &'a Target<'a>,
+        target: Target<'a>,
         content_type: &'static str,
         body: &Value,
         repeatable: bool,
     ) -> Self {
         let body = Some((content_type, body.to_string().into_bytes()));
-        Call { method, target, query: "", body, repeatable, streaming: false }
+        Call { method, body, repeatable, ..Call::get(target) }
+    }
+
+    /// The path on the server and what follows it.
+    pub(crate) fn path(&self) -> String {
+        let target = match self.kind {
+            Kind::Object => self.target,
+            Kind::List | Kind::Watch => self.target.siblings(),
+        };
+        match &*self.query {
+            "" => target.path(),
+            query => format!("{}?{query}", target.path()),
+        }
+    }
+
+    /// Bounds the answer; a watch bounds each event instead.
+    pub(crate) fn limit(&self) -> u64 {
+        match (self.kind, self.target.name) {
+            (Kind::List, None) => LIST_LIMIT,
+            _ => OBJECT_LIMIT,
+        }
     }
 
     /// What depends on the object is left to the garbage collector.
-    pub(crate) fn delete(target: &'a Target<'a>, preconditions: &Preconditions) -> Self {
+    pub(crate) fn delete(target: Target<'a>, preconditions: &Preconditions) -> Self {
         let mut guard = Map::new();
         for (key, value) in
             [("uid", &preconditions.uid), ("resourceVersion", &preconditions.resource_version)]
@@ -60,17 +107,22 @@ impl<'a> Call<'a> {
 
     /// The word for it in RBAC.
     pub(crate) fn verb(&self) -> &'static str {
-        match self.method {
-            Method::POST => "create",
-            Method::PUT => "update",
-            Method::PATCH => "patch",
-            Method::DELETE => "delete",
-            _ if self.streaming => "watch",
-            _ if self.target.name.is_none() => "list",
+        match (self.kind, &self.method) {
+            (Kind::List, _) => "list",
+            (Kind::Watch, _) => "watch",
+            (_, &Method::POST) => "create",
+            (_, &Method::PUT) => "update",
+            (_, &Method::PATCH) => "patch",
+            (_, &Method::DELETE) => "delete",
             _ => "get",
         }
     }
 }
+
+/// No object is larger: etcd takes 1.5 MiB a request (etcd `server/embed/config.go`, DefaultMaxRequestBytes).
+pub(crate) const OBJECT_LIMIT: u64 = 3 << 19;
+/// A page of a list.
+const LIST_LIMIT: u64 = 32 << 20;
 
 /// How the body of a PATCH changes the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use ureq::{
 
 use crate::{
     access::Access,
-    call::{Call, JSON, connection_lost, never_sent, read_body, reason},
+    call::{Call, JSON, Kind, OBJECT_LIMIT, connection_lost, never_sent, read_body, reason},
     certificate,
     error::{Error, Result},
     link::Link,
@@ -45,10 +45,6 @@ pub enum Reload {
 const FILES_EVERY: Duration = Duration::from_secs(50);
 /// After files that could not be used (half of a rotated pair, say).
 const FILES_AGAIN: Duration = Duration::from_secs(1);
-/// No object is larger: etcd takes 1.5 MiB a request (etcd `server/embed/config.go`, DefaultMaxRequestBytes).
-pub(crate) const OBJECT_LIMIT: u64 = 3 << 19;
-/// A page of a list.
-const LIST_LIMIT: u64 = 32 << 20;
 /// Bookmarks come about once a minute (apiserver `pkg/storage/cacher/cacher.go`,
 /// defaultBookmarkFrequency); a watch that is silent for longer may be dead.
 pub(crate) const SILENCE: Duration = Duration::from_secs(100);
@@ -101,16 +97,17 @@ impl Client {
     /// # Errors
     /// As the server says; `NotFound` only if it names this object.
     pub fn get(&self, target: &Target<'_>) -> Result<Value> {
-        self.object(&Call::read(target, ""))
+        self.object(&Call::get(*target))
     }
 
-    /// Reads a collection, or the page of it that `query` (`limit=…&continue=…`) asks for.
+    /// Reads a collection, or the page of it that `query` (`limit=…&continue=…`) asks for; of a target
+    /// with a name, the list that holds just this object, or nothing.
     ///
     /// # Errors
     /// As the server says; `Gone` when the resourceVersion or page is too old.
     pub fn list(&self, target: &Target<'_>, query: &str) -> Result<Value> {
-        let call = Call::read(target, query);
-        let list = self.json(&call, LIST_LIMIT)?;
+        let call = Call::list(*target, query);
+        let list = self.json(&call)?;
         if list["items"].is_array() || list["items"].is_null() && list["metadata"].is_object() {
             return Ok(list);
         }
@@ -122,8 +119,7 @@ impl Client {
     /// # Errors
     /// As the server says; `AlreadyExists` when there is one.
     pub fn create(&self, target: &Target<'_>, object: &Value) -> Result<Value> {
-        let place = target.siblings();
-        let target = if target.subresource.is_some() { target } else { &place };
+        let target = if target.subresource.is_some() { *target } else { target.siblings() };
         self.object(&Call::write(Method::POST, target, JSON, object, false))
     }
 
@@ -133,7 +129,7 @@ impl Client {
     /// As the server says; `Conflict` when it changed meanwhile.
     pub fn replace(&self, target: &Target<'_>, object: &Value) -> Result<Value> {
         let guarded = object["metadata"]["resourceVersion"].is_string();
-        self.object(&Call::write(Method::PUT, target, JSON, object, guarded))
+        self.object(&Call::write(Method::PUT, *target, JSON, object, guarded))
     }
 
     /// Changes parts of an object.
@@ -142,7 +138,7 @@ impl Client {
     /// As the server says.
     pub fn patch(&self, target: &Target<'_>, kind: Patch, patch: &Value) -> Result<Value> {
         let guarded = patch["metadata"]["resourceVersion"].is_string();
-        self.object(&Call::write(Method::PATCH, target, kind.content_type(), patch, guarded))
+        self.object(&Call::write(Method::PATCH, *target, kind.content_type(), patch, guarded))
     }
 
     /// Deletes an object if `preconditions` hold; what dependents it has are left to the collector.
@@ -150,7 +146,7 @@ impl Client {
     /// # Errors
     /// As the server says; `Conflict` when a precondition fails.
     pub fn delete(&self, target: &Target<'_>, preconditions: &Preconditions) -> Result<()> {
-        self.json(&Call::delete(target, preconditions), OBJECT_LIMIT).map(drop)
+        self.json(&Call::delete(*target, preconditions)).map(drop)
     }
 
     /// Uses another identity or server from the next request on; old connections are closed, also
@@ -212,7 +208,7 @@ impl Client {
     }
 
     fn object(&self, call: &Call<'_>) -> Result<Value> {
-        let object = self.json(call, OBJECT_LIMIT)?;
+        let object = self.json(call)?;
         let target = call.target;
         let named = target.name.is_none_or(|name| object["metadata"]["name"] == name);
         let same =
@@ -224,8 +220,8 @@ impl Client {
         Err(self.odd(call, "another object than the one asked for"))
     }
 
-    fn json(&self, call: &Call<'_>, limit: u64) -> Result<Value> {
-        let body = read_body(self.send(call)?, limit).map_err(|e| self.lost(call, &e))?;
+    fn json(&self, call: &Call<'_>) -> Result<Value> {
+        let body = read_body(self.send(call)?, call.limit()).map_err(|e| self.lost(call, &e))?;
         serde_json::from_slice(&body).map_err(|_| self.odd(call, "not JSON"))
     }
 
@@ -239,7 +235,7 @@ impl Client {
                 let state = self.state();
                 (state.link.agent().clone(), state.link.request(call)?, state.generation)
             };
-            let answer = if call.streaming {
+            let answer = if call.kind == Kind::Watch {
                 agent.run(self.endless(&agent, request))
             } else {
                 agent.run(request)
@@ -279,10 +275,10 @@ impl Client {
 
     /// After a 401: whether there is another identity than the one that was refused.
     fn other_identity(&self, refused: u64) -> bool {
-        let (Reload::WhenRefused(load) | Reload::FromFiles(load)) = &self.reload else {
-            return self.state().generation != refused;
-        };
-        if let Err(e) = load().and_then(|access| self.swap(access)) {
+        if self.state().generation == refused
+            && let Reload::WhenRefused(load) | Reload::FromFiles(load) = &self.reload
+            && let Err(e) = load().and_then(|access| self.swap(access))
+        {
             log::debug!("credentials for {}: {e}", self.whose);
         }
         self.state().generation != refused
@@ -339,7 +335,7 @@ impl Client {
         // Read to its end, so that the connection can be kept.
         match read_body(answer, OBJECT_LIMIT) {
             Ok(body) => {
-                status::error(&self.what(call), call.target, code, retry_after.as_deref(), &body)
+                status::error(&self.what(call), &call.target, code, retry_after.as_deref(), &body)
             }
             Err(e) => self.lost(call, &e),
         }
@@ -370,10 +366,3 @@ impl Client {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
-
-/// The agent that a request runs on is `Send`; kept here so that a change of ureq shows up.
-const _: fn() = || {
-    fn shareable<T: Send + Sync>() {}
-    shareable::<Client>();
-    shareable::<Agent>();
-};

@@ -99,13 +99,9 @@ impl Link {
     }
 
     pub(crate) fn request(&self, call: &Call<'_>) -> Result<Request<Vec<u8>>> {
-        let mut uri = format!("{}{}", self.access.server, call.target.path());
-        if !call.query.is_empty() {
-            uri = format!("{uri}?{}", call.query);
-        }
         let mut request = Request::builder()
             .method(call.method.clone())
-            .uri(uri)
+            .uri(format!("{}{}", self.access.server, call.path()))
             .header(header::ACCEPT, "application/json");
         for (name, value) in &self.headers {
             request = request.header(name, value);

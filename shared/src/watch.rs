@@ -10,8 +10,8 @@ use serde_json::Value;
 use ureq::{Body, BodyReader, http::Response};
 
 use crate::{
-    call::Call,
-    client::{Client, OBJECT_LIMIT, SILENCE},
+    call::{Call, OBJECT_LIMIT},
+    client::{Client, SILENCE},
     error::{Error, Result},
     pace::Backoff,
     resource::Target,
@@ -47,104 +47,108 @@ pub fn follow(
     stop: &Stop,
     on: &mut dyn FnMut(Change) -> ControlFlow<()>,
 ) {
-    let mut backoff = Backoff::new(LONGEST_WAIT);
     // "0": any state that the server has in memory; the watch brings it up to date.
-    let mut version = Some("0".to_owned());
-    let mut listed = false;
+    let version = Some("0".to_owned());
+    let backoff = Backoff::new(LONGEST_WAIT);
+    let mut follower = Follower { client, target, version, listed: false, backoff };
     while !stop.raised() {
-        let step = if listed {
-            watch(client, target, &mut version, on)
-        } else {
-            list(client, target, &mut version, on)
-        };
-        let error = match step {
+        let step = if follower.listed { follower.watch(on) } else { follower.list(on) };
+        match step {
+            Ok(ControlFlow::Continue(())) => {}
             Ok(ControlFlow::Break(())) => return,
-            Ok(ControlFlow::Continue(())) => {
-                listed = true;
-                let failures = backoff.succeeded();
-                if failures > 0 {
-                    let whose = client.whose();
-                    log::info!("{target} on {whose} can be read again after {failures} failures");
-                }
-                continue;
+            Err(error) => {
+                let wait = follower.failed(&error);
+                stop.wait(wait);
             }
-            Err(error) => error,
-        };
-        if let Error::Gone(_) = error {
-            (listed, version) = (false, None);
         }
-        let retry = backoff.failed(&error, Instant::now(), fastrand::f64());
+    }
+}
+
+struct Follower<'a> {
+    client: &'a Client,
+    target: &'a Target<'a>,
+    /// Where the next list or watch begins; `None` asks for the newest state.
+    version: Option<String>,
+    listed: bool,
+    backoff: Backoff,
+}
+
+impl Follower<'_> {
+    fn list(&mut self, on: &mut dyn FnMut(Change) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
+        let version = self.version.as_ref().map(|version| format!("resourceVersion={version}"));
+        let mut list = self.client.list(self.target, &version.unwrap_or_default())?;
+        self.version = resource_version(&list);
+        self.listed = true;
+        self.succeeded();
+        let items = match list["items"].take() {
+            Value::Array(items) => items,
+            _ => Vec::new(),
+        };
+        Ok(on(Change::Listed(items)))
+    }
+
+    fn watch(&mut self, on: &mut dyn FnMut(Change) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
+        let started = Instant::now();
+        let mut stream = Stream::open(self.client, self.target, self.version.as_deref())?;
+        let mut events = 0_u64;
+        let ended = loop {
+            let (kind, object) = match stream.next() {
+                Ok(Some(event)) => event,
+                Ok(None) => {
+                    break Error::NoAnswer(format!("{}: the server ended it", stream.what()));
+                }
+                Err(error @ Error::Gone(_)) => return Err(error),
+                Err(error) => break error,
+            };
+            events += 1;
+            self.succeeded();
+            if let Some(seen) = resource_version(&object) {
+                self.version = Some(seen);
+            }
+            let change = match kind.as_str() {
+                "BOOKMARK" => continue,
+                "DELETED" => Change::Removed(object),
+                _ => Change::Put(object),
+            };
+            if on(change).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        };
+        match events {
+            // Streams end: by the server's clock, a balancer or a change of credentials. The next one
+            // goes on from the same version; only one that brought nothing is a failure.
+            1.. => {
+                log::debug!("{ended}");
+                Ok(ControlFlow::Continue(()))
+            }
+            0 if started.elapsed() < TOO_SHORT => Err(ended),
+            // Not even a bookmark: a server that was restored from a backup answers a version from
+            // its future with silence. Only a list helps then.
+            0 => Err(Error::Gone(ended.to_string())),
+        }
+    }
+
+    fn succeeded(&mut self) {
+        let failures = self.backoff.succeeded();
+        if failures > 0 {
+            let (target, whose) = (self.target, self.client.whose());
+            log::info!("{target} on {whose} can be read again after {failures} failures");
+        }
+    }
+
+    /// Takes note of a failure; returns how long to wait.
+    fn failed(&mut self, error: &Error) -> Duration {
+        if let Error::Gone(_) = error {
+            (self.listed, self.version) = (false, None);
+        }
+        let retry = self.backoff.failed(error, Instant::now(), fastrand::f64());
         if retry.tell {
             log::warn!("{error}; what was known of it stays");
         } else {
             log::debug!("{error}; again in {:?}", retry.wait);
         }
-        stop.wait(retry.wait);
+        retry.wait
     }
-}
-
-type Step = Result<ControlFlow<()>>;
-
-fn list(
-    client: &Client,
-    target: &Target<'_>,
-    version: &mut Option<String>,
-    on: &mut dyn FnMut(Change) -> ControlFlow<()>,
-) -> Step {
-    let mut query = selector(target);
-    if let Some(version) = version {
-        query += &format!("&resourceVersion={version}");
-    }
-    let mut list = client.list(&target.siblings(), query.trim_start_matches('&'))?;
-    *version = resource_version(&list);
-    let items = match list["items"].take() {
-        Value::Array(items) => items,
-        _ => Vec::new(),
-    };
-    Ok(on(Change::Listed(items)))
-}
-
-fn watch(
-    client: &Client,
-    target: &Target<'_>,
-    version: &mut Option<String>,
-    on: &mut dyn FnMut(Change) -> ControlFlow<()>,
-) -> Step {
-    let started = Instant::now();
-    let mut stream = Stream::open(client, target, version.as_deref())?;
-    let mut events = 0;
-    let ended = loop {
-        let (kind, object) = match stream.next() {
-            Ok(Some(event)) => event,
-            Ok(None) => {
-                break Error::NoAnswer(format!("{}: the server ended it", stream.what()));
-            }
-            Err(error @ Error::Gone(_)) => return Err(error),
-            Err(error) => break error,
-        };
-        events += 1;
-        if let Some(seen) = resource_version(&object) {
-            *version = Some(seen);
-        }
-        let change = match kind.as_str() {
-            "BOOKMARK" => continue,
-            "DELETED" => Change::Removed(object),
-            _ => Change::Put(object),
-        };
-        if on(change).is_break() {
-            return Ok(ControlFlow::Break(()));
-        }
-    };
-    // Streams end: by the server's clock, a balancer or a change of credentials. The next one goes on
-    // from the same version; only one that brought nothing is a failure.
-    if events == 0 {
-        let short = started.elapsed() < TOO_SHORT;
-        // Not even a bookmark: a server that was restored from a backup answers a version from its
-        // future with silence. Only a list helps then.
-        return Err(if short { ended } else { Error::Gone(ended.to_string()) });
-    }
-    log::debug!("{ended}");
-    Ok(ControlFlow::Continue(()))
 }
 
 /// The events of one watch request.
@@ -158,12 +162,10 @@ impl<'a> Stream<'a> {
     fn open(client: &'a Client, target: &Target<'a>, version: Option<&str>) -> Result<Self> {
         let seconds = fastrand::u64(WATCH_SECONDS..2 * WATCH_SECONDS);
         let query = format!(
-            "watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&resourceVersion={}{}",
+            "watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&resourceVersion={}",
             version.unwrap_or_default(),
-            selector(target)
         );
-        let collection = target.siblings();
-        let call = Call::watch(&collection, &query);
+        let call = Call::watch(*target, &query);
         let answer: Response<Body> = client.send(&call)?;
         // Small: ureq has a buffer of its own beneath.
         let lines = BufReader::with_capacity(1 << 10, answer.into_body().into_reader());
@@ -195,11 +197,6 @@ impl<'a> Stream<'a> {
     fn what(&self) -> String {
         format!("watch {} on {}", self.target, self.client.whose())
     }
-}
-
-/// One object is followed by a field selector, so that `resourceNames` in RBAC suffices.
-fn selector(target: &Target<'_>) -> String {
-    target.name.map(|name| format!("&fieldSelector=metadata.name%3D{name}")).unwrap_or_default()
 }
 
 fn resource_version(object: &Value) -> Option<String> {
