@@ -5,7 +5,7 @@ use std::io;
 use rustls::CertificateError;
 use serde_json::{Map, Value, json};
 use ureq::{
-    Body, Timeout,
+    Body,
     http::{Method, Response},
 };
 
@@ -171,23 +171,6 @@ pub(crate) fn connection_lost(error: &ureq::Error) -> bool {
         e.kind(),
         UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe | NotConnected
     )
-}
-
-/// Whether the request cannot have reached the server.
-pub(crate) fn never_sent(error: &ureq::Error) -> bool {
-    use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
-    match error {
-        ureq::Error::Io(e) => {
-            let tls = e.get_ref().is_some_and(|inner| inner.is::<rustls::Error>());
-            tls || matches!(e.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable)
-        }
-        ureq::Error::Timeout(reason) => matches!(reason, Timeout::Connect | Timeout::Resolve),
-        ureq::Error::ConnectProxyFailed(_)
-        | ureq::Error::HostNotFound
-        | ureq::Error::Rustls(_)
-        | ureq::Error::Tls(_) => true,
-        _ => false,
-    }
 }
 
 /// The cause in words.

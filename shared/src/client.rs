@@ -17,7 +17,7 @@ use ureq::{
 
 use crate::{
     access::Access,
-    call::{Call, JSON, Kind, OBJECT_LIMIT, connection_lost, never_sent, read_body, reason},
+    call::{Call, JSON, Kind, OBJECT_LIMIT, connection_lost, read_body, reason},
     certificate,
     error::{Error, Result},
     link::Link,
@@ -108,7 +108,9 @@ impl Client {
     pub fn list(&self, target: &Target<'_>, query: &str) -> Result<Value> {
         let call = Call::list(*target, query);
         let list = self.json(&call)?;
-        if list["items"].is_array() || list["items"].is_null() && list["metadata"].is_object() {
+        // Anything else must not be taken for an empty list, which would mean that all is gone.
+        let is_list = list["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
+        if is_list && (list["items"].is_array() || list["items"].is_null()) {
             return Ok(list);
         }
         Err(self.odd(&call, "not a list"))
@@ -346,11 +348,7 @@ impl Client {
             ureq::Error::Protocol(_)
             | ureq::Error::BodyExceedsLimit(_)
             | ureq::Error::LargeResponseHeader(..) => self.odd(call, &error.to_string()),
-            _ => {
-                let sentence = format!("{}: {}", self.what(call), reason(error));
-                let class = if never_sent(error) { Error::Unreachable } else { Error::NoAnswer };
-                class(sentence)
-            }
+            _ => Error::Unreachable(format!("{}: {}", self.what(call), reason(error))),
         }
     }
 

@@ -22,8 +22,6 @@ pub enum Error {
     Invalid(String),
     /// The namespace is being deleted (403 with cause `NamespaceTerminating`): wait.
     NamespaceTerminating(String),
-    /// The request went out and no answer came back: it may have been carried out or not.
-    NoAnswer(String),
     /// The server says that this very object does not exist (404 that names it).
     NotFound(String),
     /// 404 that does not name the object: the namespace, kind or path is not served (yet).
@@ -37,7 +35,7 @@ pub enum Error {
     },
     /// The credential is not accepted (401): load it anew.
     Unauthorized(String),
-    /// There is no way to the server (name, route, TLS): the request did not go out.
+    /// No answer (name, route, TLS, time-out, lost connection): a write may have arrived all the same.
     Unreachable(String),
 }
 
@@ -53,7 +51,6 @@ impl Error {
             | Self::Gone(m)
             | Self::Invalid(m)
             | Self::NamespaceTerminating(m)
-            | Self::NoAnswer(m)
             | Self::NotFound(m)
             | Self::NotServed(m)
             | Self::Unavailable { message: m, .. }

@@ -9,6 +9,7 @@ use std::{
     collections::BTreeMap,
     env::split_paths,
     ffi::OsString,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -58,7 +59,7 @@ impl Env<'_> {
 pub fn load(flag: Option<&Path>, master: Option<&str>, env: &Env<'_>) -> Result<Access> {
     let master = master.filter(|url| !url.is_empty());
     if let Some(path) = flag.filter(|path| !path.as_os_str().is_empty()) {
-        return only(existing(path)?, master);
+        return settled(path, || only(existing(path)?, master));
     }
     let listed = env.get("KUBECONFIG");
     if listed.is_none()
@@ -88,7 +89,7 @@ pub fn load(flag: Option<&Path>, master: Option<&str>, env: &Env<'_>) -> Result<
 /// # Errors
 /// `BadConfig` if the file or one that it names is missing or cannot be used.
 pub fn from_file(path: &Path) -> Result<Access> {
-    only(existing(path)?, None)
+    settled(path, || only(existing(path)?, None))
 }
 
 /// Reads the key `kubeconfig` of the Secret `name`. A file that it names is the key of the same file
@@ -105,6 +106,22 @@ pub fn from_secret(name: &str, data: &BTreeMap<String, Vec<u8>>) -> Result<Acces
 pub fn own_namespace(flag: Option<&str>, env: &Env<'_>) -> Option<String> {
     flag.map(str::to_owned).or_else(|| incluster::namespace(env))
 }
+
+/// Reads a set of files that is swapped as a whole by the link `..data` beside `path`, as in volumes
+/// (kubelet `pkg/volume/util/atomic_writer.go`): again if it was swapped meanwhile.
+fn settled(path: &Path, read: impl Fn() -> Result<Access>) -> Result<Access> {
+    let version = || fs::read_link(path.with_file_name("..data")).ok();
+    for _ in 0..SWAPS {
+        let (before, access) = (version(), read());
+        if before == version() {
+            return access;
+        }
+    }
+    Err(Error::BadConfig(format!("{} is being replaced over and over", path.display())))
+}
+
+/// More swaps than this during one reading are no rotation.
+const SWAPS: u32 = 5;
 
 fn existing(path: &Path) -> Result<Document<'static>> {
     let missing = || Error::BadConfig(format!("kubeconfig {} does not exist", path.display()));

@@ -52,11 +52,10 @@ impl Link {
             // 128 KiB each by default; these hold 120 KiB less memory a connection.
             .input_buffer_size(16 << 10)
             .output_buffer_size(4 << 10)
-            .max_response_header_size(16 << 10)
+            // Less than the buffer: a full one would look like the end of the connection.
+            .max_response_header_size((16 << 10) - 1)
             .max_idle_age(MAX_IDLE)
-            // Before the whole request's, so that a connection that never was is told from an answer
-            // that did not come.
-            .timeout_connect(Some(CONNECT_TIMEOUT.min(timeout * 3 / 4)))
+            .timeout_connect(Some(CONNECT_TIMEOUT.min(timeout)))
             .timeout_global(Some(timeout))
             .build();
         let agent = Agent::with_parts(config, connector, LazyResolver { server: server.clone() });

@@ -17,7 +17,8 @@ const REMIND: Duration = Duration::from_secs(600);
 pub struct Backoff {
     cap: Duration,
     failures: u32,
-    told: Option<(Discriminant<Error>, Instant)>,
+    /// Kinds of failure that were told, and when.
+    told: Vec<(Discriminant<Error>, Instant)>,
 }
 
 /// What to do about a failure.
@@ -32,7 +33,7 @@ pub struct Retry {
 impl Backoff {
     /// Waits are never longer than `cap`, but for a server's own Retry-After.
     pub const fn new(cap: Duration) -> Self {
-        Self { cap, failures: 0, told: None }
+        Self { cap, failures: 0, told: Vec::new() }
     }
 
     /// Counts a failure and draws the wait: full jitter, from nothing to 1 s, 2 s, 4 s … `cap`, so
@@ -43,17 +44,18 @@ impl Backoff {
         let ceiling = FIRST.saturating_mul(1 << self.failures.min(16)).min(self.cap);
         self.failures = self.failures.saturating_add(1);
         let kind = discriminant(error);
-        let told = self.told.is_some_and(|(told, at)| told == kind && now < at + REMIND);
-        if !told {
-            self.told = Some((kind, now));
+        self.told.retain(|(_, at)| now < *at + REMIND);
+        let tell = self.told.iter().all(|(told, _)| *told != kind);
+        if tell {
+            self.told.push((kind, now));
         }
         let wait = error.retry_after().unwrap_or_default() + ceiling.mul_f64(random);
-        Retry { wait, tell: !told }
+        Retry { wait, tell }
     }
 
     /// Back to normal; returns how many failures there were.
     pub fn succeeded(&mut self) -> u32 {
-        self.told = None;
+        self.told.clear();
         std::mem::take(&mut self.failures)
     }
 
@@ -107,6 +109,7 @@ mod tests {
         assert!(!tell(&refused, 1) && !tell(&refused, 599));
         assert!(tell(&refused, 600) && !tell(&refused, 601));
         assert!(tell(&unreachable(), 602), "another kind of failure is news");
+        assert!(!tell(&refused, 603), "but not the one before once more");
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl Follower<'_> {
             let (kind, object) = match stream.next() {
                 Ok(Some(event)) => event,
                 Ok(None) => {
-                    break Error::NoAnswer(format!("{}: the server ended it", stream.what()));
+                    break Error::Unreachable(format!("{}: the server ended it", stream.what()));
                 }
                 Err(error @ Error::Gone(_)) => return Err(error),
                 Err(error) => break error,
@@ -178,7 +178,7 @@ impl<'a> Stream<'a> {
         // An event is an object and a few bytes around it.
         let limit = OBJECT_LIMIT + 1024;
         let read = self.lines.by_ref().take(limit).read_until(b'\n', &mut line);
-        read.map_err(|e| Error::NoAnswer(format!("{}: {}", self.what(), silence(&e))))?;
+        read.map_err(|e| Error::Unreachable(format!("{}: {}", self.what(), silence(&e))))?;
         if line.is_empty() {
             return Ok(None);
         }

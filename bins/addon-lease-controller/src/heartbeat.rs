@@ -127,6 +127,7 @@ impl Heartbeat {
         let first = lock(&self.progress).renewed.is_none();
         let reason = answer.as_ref().err().map(ToString::to_string).unwrap_or_default();
         match outcome {
+            Outcome::Continue if answer.is_ok() => {}
             Outcome::Continue => log::debug!("{self}: {reason}"),
             Outcome::Renewed { failures: 0 } if first => {
                 log::info!("{self} is renewed every {} s", self.period.as_secs());

@@ -1,6 +1,6 @@
 //! The service account of the pod (client-go rest/config.go:546-583).
 
-use std::ffi::OsString;
+use std::{ffi::OsString, sync::Once};
 
 use super::{Env, bundle, document::read_limited, server_url, user::file_token};
 use crate::{
@@ -50,7 +50,11 @@ fn server(env: &Env<'_>) -> Result<String> {
 fn trust(env: &Env<'_>) -> Trust {
     let path = env.service_account.join("ca.crt");
     read_limited(&path).ok().and_then(bundle).unwrap_or_else(|| {
-        log::error!("{} holds no certificate: trusting the roots of the system", path.display());
+        static TOLD: Once = Once::new();
+        // It is read again every minute.
+        TOLD.call_once(|| {
+            log::warn!("{} holds no certificate: trusting the system's roots", path.display());
+        });
         Trust::System
     })
 }

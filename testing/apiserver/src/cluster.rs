@@ -113,6 +113,9 @@ impl Cluster {
         let found = self.registry.find(&target.group, &target.version, &target.resource);
         match found.filter(|resource| fits(resource, target)) {
             Some(resource) => self.serve(call, &resource, request, &user),
+            None if discovery::serves(&self.registry, &target.group, &target.version) => {
+                Err(Status::no_such_resource())
+            }
             None => Ok(Reply::Answer(Answer::text(404, "404 page not found\n"))),
         }
     }

@@ -47,7 +47,7 @@ impl Options {
                 "the {what} in the precondition ({asked}) does not match the {what} in record \
                  ({own}). The object might have been {end}"
             );
-            Err(Status::conflict(resource, &key.name, &why))
+            Err(Status::precondition(resource, &key.name, &why))
         };
         if !self.uid.is_empty() && self.uid != uid {
             return refuse("UID", &self.uid, uid, "deleted and then recreated");

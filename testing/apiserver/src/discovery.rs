@@ -37,6 +37,11 @@ pub(crate) fn answer(registry: &Registry, path: &str, user: &User) -> Result<Ans
     ))
 }
 
+/// Whether anything of this group and version is served.
+pub(crate) fn serves(registry: &Registry, group: &str, version: &str) -> bool {
+    resources(registry, group, version).is_some()
+}
+
 fn version() -> Value {
     json!({
         "major": "1", "minor": "34", "emulationMajor": "1", "emulationMinor": "34",

@@ -128,6 +128,13 @@ impl Status {
         Self::new(409, "Conflict", message).about(&resource.group, &resource.plural, name)
     }
 
+    /// A precondition of a DELETE is refused in the name of the kind, not of the resource.
+    pub(crate) fn precondition(resource: &Resource, name: &str, why: &str) -> Self {
+        let qualified = qualified(&resource.kind, &resource.group);
+        let message = format!("Operation cannot be fulfilled on {qualified} \"{name}\": {why}");
+        Self::new(409, "Conflict", message).about(&resource.group, &resource.kind, name)
+    }
+
     pub(crate) fn modified(resource: &Resource, name: &str) -> Self {
         let why = "the object has been modified; \
                    please apply your changes to the latest version and try again";

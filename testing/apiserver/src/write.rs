@@ -137,7 +137,8 @@ impl Write<'_> {
         if version.is_empty() && !resource.unconditional_update {
             let why = "must be specified for an update";
             let cause = Cause::invalid("metadata.resourceVersion", "0x0", why);
-            return Err(Status::invalid(resource, name, &[cause]));
+            // In the name of the resource, unlike all other refusals of this code.
+            return Err(Status::invalid_kind(&resource.group, &resource.plural, name, &[cause]));
         }
         self.check_version(current, version)?;
         self.replace(current, object)

@@ -8,6 +8,7 @@ pub mod relay;
 pub mod scene;
 pub mod sidecar;
 pub mod term;
+pub mod witness;
 
 use std::{
     thread,

@@ -90,9 +90,11 @@ pub fn memory(sidecar: &Sidecar) -> Memory {
     Memory { resident: sidecar.memory("VmRSS"), anonymous: sidecar.memory("RssAnon") }
 }
 
-/// How many threads it has.
-pub fn threads(sidecar: &Sidecar) -> usize {
-    fs::read_dir(format!("/proc/{}/task", sidecar.pid())).map_or(0, Iterator::count)
+/// Resident memory of this process itself, in KiB.
+pub fn own_memory() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
 }
 
 /// Sends SIGTERM; the exit code, and the time until the process had ended, to a fraction of a

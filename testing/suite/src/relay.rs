@@ -7,7 +7,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::SeqCst},
     },
-    thread,
+    thread::{self, JoinHandle},
     time::Duration,
 };
 
@@ -46,7 +46,7 @@ struct Inner {
     age: AtomicUsize,
     target: Mutex<String>,
     connections: Mutex<Vec<TcpStream>>,
-    listener: Mutex<Option<TcpListener>>,
+    accepting: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Relay {
@@ -62,7 +62,7 @@ impl Relay {
             age: AtomicUsize::new(0),
             target: Mutex::new(target.to_owned()),
             connections: Mutex::default(),
-            listener: Mutex::default(),
+            accepting: Mutex::default(),
         });
         let relay = Self { address, inner };
         relay.listen(listener);
@@ -73,9 +73,12 @@ impl Relay {
     pub fn set(&self, way: Way) {
         let before = self.inner.way.swap(way as u8, SeqCst);
         if way == Way::Closed {
-            // Wakes accept(), which then lets go of the port.
-            drop(self.inner.listener.lock().expect("lock").take());
-            let _ = TcpStream::connect_timeout(&self.address, Duration::from_millis(200));
+            let accepting = self.inner.accepting.lock().expect("lock").take();
+            if let Some(accepting) = accepting {
+                // Wakes accept(), which then lets go of the port.
+                let _ = TcpStream::connect_timeout(&self.address, Duration::from_millis(200));
+                accepting.join().expect("the relay works");
+            }
             self.cut();
         } else if before == Way::Closed as u8 {
             self.listen(self.bind_again());
@@ -119,8 +122,7 @@ impl Relay {
 
     fn listen(&self, listener: TcpListener) {
         let inner = self.inner.clone();
-        *inner.listener.lock().expect("lock") = listener.try_clone().ok();
-        thread::spawn(move || {
+        let accepting = thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 if inner.way.load(SeqCst) == Way::Closed as u8 {
                     return;
@@ -129,6 +131,7 @@ impl Relay {
                 thread::spawn(move || inner.serve(client));
             }
         });
+        *self.inner.accepting.lock().expect("lock") = Some(accepting);
     }
 }
 
@@ -139,7 +142,10 @@ impl Inner {
             return None;
         }
         let target = self.target.lock().expect("lock").clone();
-        let server = TcpStream::connect(target).ok()?;
+        let Ok(server) = TcpStream::connect(target) else {
+            let _ = client.shutdown(Shutdown::Both);
+            return None;
+        };
         self.remember(&server);
         // Two small writes in a row would otherwise wait 40 ms for an acknowledgement.
         client.set_nodelay(true).and_then(|()| server.set_nodelay(true)).ok()?;

@@ -3,8 +3,11 @@
 use std::{
     env,
     fmt::Display,
+    fs,
     io::{IsTerminal, Write, stdout},
-    panic, process, thread,
+    panic,
+    process::{self, Command},
+    thread,
     time::Instant,
 };
 
@@ -54,19 +57,28 @@ impl Timeline {
     }
 }
 
-/// Runs a program's work; a panic in it (something did not happen in time) is told as one sentence,
-/// and the exit code is 1.
-pub fn run(work: impl FnOnce() -> bool + Send + 'static) -> ! {
-    let name = "work";
-    panic::set_hook(Box::new(move |info| {
-        if thread::current().name() == Some(name) {
-            let payload = info.payload();
-            let text = payload.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
-            let reason = text.unwrap_or("no reason given");
-            println!("\n{} {reason}", red("failed:"));
+/// From here on a panic of the main thread (something did not happen in time) is told as one sentence,
+/// ends what was started, and gives exit code 1.
+pub fn fail_in_a_sentence() {
+    panic::set_hook(Box::new(|info| {
+        if thread::current().name() != Some("main") {
+            return;
         }
+        let payload = info.payload();
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+        println!("\n{} {}", red("failed:"), text.unwrap_or("no reason given"));
+        end_children();
+        process::exit(1);
     }));
-    let work = thread::Builder::new().name(name.into()).spawn(work).expect("a thread");
-    process::exit(i32::from(!work.join().unwrap_or(false)));
+}
+
+/// Nothing is dropped where the process just exits, so what runs would go on.
+fn end_children() {
+    for task in fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
+        let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        for child in children.split_whitespace() {
+            let _ = Command::new("kill").arg(child).status();
+        }
+    }
 }

@@ -2,12 +2,10 @@
 
 use std::{
     env,
-    path::Path,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
-use dev_apiserver::{Request, State};
+use dev_apiserver::Request;
 use shared::certificate::expiry;
 use signal_hook::{
     consts::{SIGINT, SIGTERM},
@@ -17,11 +15,12 @@ use suite::{
     cluster::Cluster,
     eventually,
     identity::{self, hub_secret},
-    measure::{self, Wire, grouped},
+    measure::{self, Memory, Wire, grouped},
     pause,
-    scene::{ADDON, SECRET, Scene, renew_time},
+    relay::Way,
+    scene::{ADDON, Scene, renew_time},
     sidecar::{Sidecar, free_port, program},
-    term::{self, Timeline, bold, dim},
+    term::{self, Timeline, bold},
 };
 
 const CLUSTER: &str = "cluster1";
@@ -31,13 +30,12 @@ const PERIOD: Duration = Duration::from_secs(2);
 const AGENTS: &str = "system:open-cluster-management:cluster:cluster1:addon:my-addon";
 
 fn main() {
-    term::run(|| {
-        let scene = stage();
-        introduce();
-        let timeline = Timeline::new(38);
-        let demo = Demo::start(&scene, &timeline);
-        demo.play(&timeline)
-    })
+    term::fail_in_a_sentence();
+    let scene = stage();
+    introduce();
+    let timeline = Timeline::new(38);
+    let demo = Demo::start(&scene, &timeline);
+    demo.play(&timeline);
 }
 
 /// Two servers with what an add-on has on each of them.
@@ -60,17 +58,33 @@ fn give_credentials(scene: &Scene, agent: &str) {
 }
 
 fn introduce() {
-    println!("{}", bold("addon-lease-controller: the heartbeat of an Open Cluster Management add-on"));
-    println!("Two small API servers run here, a hub and a managed cluster, and beside them the real static");
-    println!("binary. While the add-on's pod (managed cluster) is ready, it renews the Lease {CLUSTER}/{ADDON}");
-    println!("(hub) every 2 s, so that the hub knows the add-on to be available; 60 s is the default.\n");
+    println!(
+        "{}",
+        bold("addon-lease-controller: the heartbeat of an Open Cluster Management add-on")
+    );
+    println!(
+        "Two small API servers run here, a hub and a managed cluster, and beside them the real static"
+    );
+    println!(
+        "binary. While the add-on's pod (managed cluster) is ready, it renews the Lease {CLUSTER}/{ADDON}"
+    );
+    println!(
+        "(hub) every 2 s, so that the hub knows the add-on to be available; 60 s is the default.\n"
+    );
 }
 
 struct Demo<'a> {
     scene: &'a Scene,
     sidecar: Sidecar,
-    /// From its start to the Lease on the hub.
+    measured: Measured,
+}
+
+#[derive(Default)]
+struct Measured {
+    /// From the start to the Lease on the hub.
     first: Duration,
+    wire: Option<Wire>,
+    memory: Option<Memory>,
 }
 
 impl<'a> Demo<'a> {
@@ -80,37 +94,33 @@ impl<'a> Demo<'a> {
         // Of a repeated flag the last counts.
         command.args(["-lease-duration", "2", "-v", "0"]);
         let begin = Instant::now();
-        let demo = Self { scene, sidecar: Sidecar::spawn(command, port), first: Duration::ZERO };
-        let mut first = Duration::ZERO;
+        let sidecar = Sidecar::spawn(command, port);
+        let mut demo = Self { scene, sidecar, measured: Measured::default() };
         timeline.step("The sidecar starts", || {
-            let created = demo.next_renewal(begin);
-            first = created.at - begin;
+            demo.measured.first = demo.next_renewal(begin).at - begin;
             let lease = scene.lease();
             assert!(renew_time(lease.as_ref()).is_some(), "a Lease without renewTime: {lease:?}");
-            format!("Lease created {}, renewTime is set", after(first))
+            format!("Lease created {}, renewTime is set", after(demo.measured.first))
         });
-        Self { first, ..demo }
+        demo
     }
 
-    fn play(mut self, timeline: &Timeline) -> bool {
-        let mut wire = None;
-        timeline.step("Three periods pass", || self.renewed(&mut wire));
+    fn play(mut self, timeline: &Timeline) {
+        timeline.step("Five periods pass", || self.renewed());
         timeline.step("The pod becomes unready", || self.unready());
         timeline.step("The pod is ready again", || self.ready());
-        timeline.step("New hub certificate in the Secret", || self.rotated());
+        timeline.step("The hub's certificate is renewed", || self.rotated());
         timeline.step("Somebody deletes the Lease", || self.deleted());
         timeline.step("The hub is gone: connections refused", || self.hub_away());
         timeline.step("The hub is back", || self.hub_back());
-        let wire = wire.expect("it was measured");
         if env::var("KEEP").is_ok_and(|keep| !keep.is_empty() && keep != "0") {
-            self.table(&wire);
+            self.table();
             self.keep();
         } else {
             timeline.step("SIGTERM", || self.stopped());
-            self.table(&wire);
+            self.table();
             next_steps();
         }
-        true
     }
 
     // --- what is waited for ---
@@ -130,21 +140,22 @@ impl<'a> Demo<'a> {
     }
 
     fn age(&self) -> f64 {
-        let renewals = measure::requests(self.scene).into_iter().filter(measure::is_renewal);
-        renewals.last().map_or(0.0, |last| last.at.elapsed().as_secs_f64())
+        let mut renewals = measure::requests(self.scene).into_iter().filter(measure::is_renewal);
+        renewals.next_back().map_or(0.0, |last| last.at.elapsed().as_secs_f64())
     }
 
     // --- the steps ---
 
-    fn renewed(&self, wire: &mut Option<Wire>) -> String {
+    fn renewed(&mut self) -> String {
         let begin = Instant::now();
-        *wire = Some(measure::renewals_on_the_wire(self.scene, 3));
-        let seen = self.requests_since(begin);
-        let times: Vec<Instant> = seen.iter().map(|request| request.at).collect();
-        let periods: Vec<f64> =
-            times.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()).collect();
-        let mean = periods.iter().sum::<f64>() / periods.len().max(1) as f64;
-        format!("renewed every {mean:.2} s, one PUT each, one connection")
+        let wire = measure::renewals_on_the_wire(self.scene, 3);
+        let times: Vec<_> = self.requests_since(begin).iter().map(|request| request.at).collect();
+        let periods = times.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()).collect();
+        assert_eq!(wire.requests, wire.renewals, "other requests than renewals");
+        assert_eq!(wire.connections, 0, "the connection is not kept");
+        self.measured.wire = Some(wire);
+        let period = measure::median(periods);
+        format!("renewed every {period:.3} s: one PUT, kept connection")
     }
 
     fn unready(&self) -> String {
@@ -170,12 +181,13 @@ impl<'a> Demo<'a> {
         let begin = Instant::now();
         give_credentials(self.scene, "second");
         let next = self.next_renewal(begin);
-        let agent = |request: &Request| request.user.rsplit(':').next().unwrap_or_default().to_owned();
+        let agent =
+            |request: &Request| request.user.rsplit(':').next().unwrap_or_default().to_owned();
         assert_eq!((&*agent(&before), &*agent(&next)), ("first", "second"), "identities");
         assert!(next.connection > before.connection, "the old connection is still used");
         let gap = (next.at - before.at).as_secs_f64();
         assert!(gap < PERIOD.as_secs_f64() * 1.25, "a period was lost: {gap} s");
-        format!("next PUT as agent \"second\", after {gap:.2} s; same pid {}", self.sidecar.pid())
+        format!("next PUT as agent \"second\", on time, same pid {}", self.sidecar.pid())
     }
 
     fn deleted(&self) -> String {
@@ -187,7 +199,7 @@ impl<'a> Demo<'a> {
     }
 
     fn hub_away(&self) -> String {
-        self.scene.hub.server().faults().set_state(State::Refuse);
+        self.scene.hub_relay.set(Way::Closed);
         self.sidecar.wait_for_code("/readyz", 503);
         let healthy = self.sidecar.ask("/healthz").0;
         assert_eq!(healthy, 200, "/healthz while the hub is away");
@@ -197,13 +209,14 @@ impl<'a> Demo<'a> {
 
     fn hub_back(&mut self) -> String {
         let begin = Instant::now();
-        self.scene.hub.server().faults().set_state(State::Up);
+        self.scene.hub_relay.set(Way::Open);
         let time = self.next_renewal(begin).at - begin;
         self.sidecar.wait_for("is renewed again after");
         let log = self.sidecar.log();
         let failures = log.rsplit("again after ").next().and_then(|rest| rest.split(' ').next());
         assert!(self.sidecar.alive(), "the process ended");
         self.sidecar.wait_for_code("/readyz", 200);
+        self.measured.memory = Some(measure::memory(&self.sidecar));
         format!("renewed {}, after {} failures", after(time), failures.unwrap_or("?"))
     }
 
@@ -215,15 +228,70 @@ impl<'a> Demo<'a> {
 
     // --- the end ---
 
-    fn table(&self, wire: &Wire) {
+    fn table(&self) {
         let file = measure::binary(&program("addon-lease-controller"));
         assert!(file.is_static, "the binary is not static: make dist");
-        row(&bold("Measured just now"), "this program", "the Go original *");
-        row("binary, static", &megabytes(file.bytes), "30.8 MB");
-        row("memory (resident)", &self.memory.0, "31 MB");
-        row("of which anonymous", &self.memory.1, "");
+        let (wire, memory) = (&self.measured.wire, &self.measured.memory);
+        let (wire, memory) = (wire.as_ref().expect("steps"), memory.expect("steps"));
+        println!();
+        row(&bold(format!("{:28}", "Measured just now")), &bold("   this one"), &bold("  in Go *"));
+        row("size of the static binary", &megabytes(file.bytes), "30.8 MB");
+        row("resident memory", &megabytes(memory.resident << 10), "31 MB");
+        row("  of it anonymous", &megabytes(memory.anonymous << 10), "");
         row("requests per renewal", &format!("{:.0}", wire.requests_per_renewal()), "2");
-        row("bytes per renewal, TLS", &grouped(wire.bytes_per_renewal() as u64), "1,968");
-        row("start to first renewal", &format!("{} ms", milliseconds(self.first)), "");
+        let bytes = wire.bytes_per_renewal() as u64;
+        row("bytes per renewal, with TLS", &grouped(bytes), "1,968");
+        row("start to first renewal", &milliseconds(self.measured.first), "");
+        println!("* klusterlet-addon-lease-controller, measured earlier in the same scenario.\n");
     }
+
+    fn keep(&mut self) {
+        let show = |cluster: &Cluster, rest: &str| {
+            println!("  kubectl --kubeconfig {} {rest}", cluster.kubeconfig.display());
+        };
+        println!("{}", bold("It goes on until Ctrl-C. Look at it from another terminal:"));
+        show(&self.scene.hub, &format!("-n {CLUSTER} get lease {ADDON} -w"));
+        show(&self.scene.managed, &format!("-n {NAMESPACE} get pods,secrets"));
+        println!("  curl localhost:{}/metrics    # also /readyz and /healthz", self.sidecar.port);
+        println!("  SHOW_LOG=1 make demo KEEP=1    # the same with the sidecar's log");
+        let mut signals = Signals::new([SIGINT, SIGTERM]).expect("signals");
+        signals.forever().next();
+        // Ctrl-C has reached the sidecar as well: it may have ended already.
+        let _ = self.sidecar.alive() && measure::terminate(&mut self.sidecar).0.is_some();
+        let log = self.sidecar.log();
+        println!("\nThe last line of its log: {}", log.lines().last().unwrap_or_default());
+    }
+}
+
+fn next_steps() {
+    println!("Next: {} leaves all of it running for kubectl and curl;", bold("make demo KEEP=1"));
+    println!(
+        "README.md says how to deploy it; {} plays this and much more as tests.",
+        bold("make test")
+    );
+}
+
+fn row(figure: &str, ours: &str, go: &str) {
+    println!("  {figure:28} {ours:>12} {go:>10}");
+}
+
+fn after(time: Duration) -> String {
+    if time < Duration::from_secs(1) {
+        format!("{} later", milliseconds(time))
+    } else {
+        format!("{:.2} s later", time.as_secs_f64())
+    }
+}
+
+fn milliseconds(time: Duration) -> String {
+    let milliseconds = time.as_secs_f64() * 1000.0;
+    if milliseconds < 10.0 {
+        format!("{milliseconds:.1} ms")
+    } else {
+        format!("{milliseconds:.0} ms")
+    }
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{:.2} MB", bytes as f64 / 1e6)
 }

@@ -42,7 +42,7 @@ fn a_create_is_never_repeated() {
     let (server, access) = server();
     server.faults().add(Rule::new(Action::ApplyThenDrop).verb("create"));
     let error = client(access).create(&lease("x"), &body("x")).unwrap_err();
-    assert!(matches!(error, Error::NoAnswer(_)), "{error:?}");
+    assert!(matches!(error, Error::Unreachable(_)), "{error:?}");
     assert_eq!(server.requests().len(), 1);
 }
 
@@ -61,7 +61,7 @@ fn a_request_ends_in_time_whatever_the_server_does() {
         server.faults().add(Rule::new(action.clone()));
         let start = Instant::now();
         let error = client(access).get(&lease("x")).unwrap_err();
-        assert!(matches!(error, Error::NoAnswer(_)), "{action:?}: {error:?}");
+        assert!(matches!(error, Error::Unreachable(_)), "{action:?}: {error:?}");
         assert!(start.elapsed() < Duration::from_secs(4), "{action:?}: {:?}", start.elapsed());
     }
 }

@@ -1,0 +1,117 @@
+//! What the faults have in common: striking only the sidecar, and counting what it did.
+
+use std::{
+    path::PathBuf,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use dev_apiserver::{Action, Faults, Request, Rule};
+use serde_json::Value;
+use suite::{
+    eventually,
+    scene::{ADDON, Scene, renew_time},
+    sidecar::Sidecar,
+};
+
+/// What the sidecar says while the hub cannot be had, and when it can again.
+pub(crate) const LOST: &str = "is not renewed: ";
+pub(crate) const BACK: &str = "is renewed again after";
+
+/// A scene and a sidecar that has renewed its Lease.
+pub(crate) fn running(name: &str) -> (Scene, Sidecar) {
+    let scene = Scene::new(name);
+    let sidecar = scene.start(&[]);
+    sidecar.wait_for("is renewed every");
+    (scene, sidecar)
+}
+
+pub(crate) fn faults(scene: &Scene) -> &Faults {
+    scene.hub.server().faults()
+}
+
+/// A fault for requests of the sidecar to the hub.
+pub(crate) fn rule(scene: &Scene, verb: &str, action: Action) -> Rule {
+    Rule::new(action).verb(verb).resource("leases").user(&scene.hub_user())
+}
+
+pub(crate) fn code(code: u16) -> Action {
+    Action::Answer { code, body: None, retry_after: None }
+}
+
+/// The sidecar's requests on the hub so far, as "verb code".
+pub(crate) fn sent(scene: &Scene) -> Vec<String> {
+    requests(scene).iter().map(|request| format!("{} {}", request.verb, request.code)).collect()
+}
+
+pub(crate) fn requests(scene: &Scene) -> Vec<Request> {
+    let all = scene.hub.server().requests();
+    all.into_iter().filter(|request| request.user == scene.hub_user()).collect()
+}
+
+/// The Lease on the hub as it is stored, also while nobody can ask for it.
+pub(crate) fn stored(scene: &Scene) -> Option<Value> {
+    scene.hub.server().get("coordination.k8s.io/v1", "leases", &scene.cluster, ADDON)
+}
+
+pub(crate) fn stored_time(scene: &Scene) -> Option<String> {
+    renew_time(stored(scene).as_ref())
+}
+
+/// Waits for a renewal that is newer than now, seen in the store.
+#[track_caller]
+pub(crate) fn wait_for_renewal(scene: &Scene) {
+    let before = stored_time(scene);
+    eventually("the Lease is renewed", || {
+        stored_time(scene).filter(|now| before.as_ref() != Some(now))
+    });
+}
+
+/// Lines of level warning or error that hold `part`.
+pub(crate) fn warnings(sidecar: &Sidecar, part: &str) -> usize {
+    let log = sidecar.log();
+    log.lines().filter(|line| line.starts_with(['W', 'E']) && line.contains(part)).count()
+}
+
+/// Renewals of the Lease on the hub that failed so far.
+pub(crate) fn failures(sidecar: &Sidecar) -> f64 {
+    sidecar
+        .metric("lease_renew_total{target=\"hub\",result=\"error\"}")
+        .expect("the metric is there")
+}
+
+/// `words`, then the arguments of `command`, in its environment.
+pub(crate) fn with(command: &Command, words: &[&str]) -> Command {
+    let mut other = Command::new(words[0]);
+    other.args(&words[1..]).args(command.get_args()).env_clear();
+    for (name, value) in command.get_envs() {
+        other.env(name, value.unwrap_or_default());
+    }
+    other.stdin(Stdio::null()).stdout(Stdio::null());
+    other
+}
+
+/// The program of `command`, as a word for [`with`].
+pub(crate) fn program_of(command: &Command) -> String {
+    command.get_program().to_str().expect("a path").to_owned()
+}
+
+/// CPU time that a process has taken.
+pub(crate) fn cpu_time(pid: u32) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    let ticks = fields.split_whitespace().skip(11).take(2).filter_map(|t| t.parse::<u64>().ok());
+    // A tick is 10 ms wherever Linux runs containers.
+    Duration::from_millis(ticks.sum::<u64>() * 10)
+}
+
+/// The program as it is shipped, where it has been built.
+pub(crate) fn shipped() -> Option<String> {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let places = ["dist", "target/x86_64-unknown-linux-musl/release"];
+    places
+        .iter()
+        .map(|place| root.join(place).join("addon-lease-controller"))
+        .find(|path| path.is_file())
+        .map(|path| path.to_str().expect("a path").to_owned())
+}

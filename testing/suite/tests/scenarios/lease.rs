@@ -1,0 +1,119 @@
+//! The Lease itself and what others do to it.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering::SeqCst},
+    thread,
+    time::Duration,
+};
+
+use serde_json::json;
+use suite::{
+    eventually, pause,
+    scene::{Scene, renew_time},
+};
+
+use crate::support::{Rhythm, failures, renews, within};
+
+#[test]
+fn a_deleted_lease_comes_back() {
+    let scene = Scene::new("deleted");
+    let sidecar = scene.start(&["-lease-target", "both"]);
+    renews(&sidecar, "managed", 1);
+    scene.wait_for_renewals(1);
+    let before = scene.lease().expect("the Lease");
+    scene.hub.delete(&scene.hub_lease());
+    let target = shared::resource::LEASES.object(&scene.namespace, "my-addon");
+    scene.managed.delete(&target);
+    within(2, "both are there", || scene.lease().is_some() && scene.managed_lease().is_some());
+    let after = scene.lease().expect("the Lease");
+    assert_ne!(after["metadata"]["uid"], before["metadata"]["uid"]);
+    assert!(renew_time(Some(&after)).is_some());
+    assert_eq!(sidecar.count("is not renewed"), 0, "{}", sidecar.log());
+}
+
+#[test]
+fn fields_of_others_survive() {
+    let scene = Scene::new("foreign");
+    let _sidecar = scene.start(&[]);
+    scene.wait_for_renewals(1);
+    let theirs = json!({
+        "metadata": {"labels": {"team": "blue"}, "annotations": {"a": "b"}},
+        "spec": {"holderIdentity": "somebody", "leaseTransitions": 7},
+    });
+    scene.hub.merge(&scene.hub_lease(), &theirs);
+    scene.wait_for_renewals(3);
+    let lease = scene.lease().expect("the Lease");
+    assert_eq!(lease["metadata"]["labels"]["team"], "blue");
+    assert_eq!(lease["metadata"]["annotations"]["a"], "b");
+    assert_eq!(lease["spec"]["holderIdentity"], "somebody");
+    assert_eq!(lease["spec"]["leaseTransitions"], 7);
+}
+
+#[test]
+fn a_changed_duration_reaches_a_lease_that_exists() {
+    let scene = Scene::new("duration");
+    let mut first = scene.start(&[]);
+    scene.wait_for_renewals(1);
+    first.terminate();
+    let _second = scene.start(&["-lease-duration=77"]);
+    eventually("the Lease has it", || {
+        scene.lease().filter(|lease| lease["spec"]["leaseDurationSeconds"] == 77)
+    });
+}
+
+#[test]
+fn a_duration_that_others_change_is_put_right() {
+    let scene = Scene::new("duration");
+    let _sidecar = scene.start(&[]);
+    scene.wait_for_renewals(1);
+    scene.hub.merge(&scene.hub_lease(), &json!({"spec": {"leaseDurationSeconds": 3600}}));
+    within(3, "it is 1 again", || {
+        scene.lease().is_some_and(|lease| lease["spec"]["leaseDurationSeconds"] == 1)
+    });
+}
+
+#[test]
+fn others_that_write_cost_no_period() {
+    let scene = Scene::new("conflicts");
+    let sidecar = scene.start(&[]);
+    scene.wait_for_renewals(1);
+    let (rhythm, end) = (Rhythm::of(&scene), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut count = 0;
+            while !end.load(SeqCst) {
+                count += 1;
+                let label = json!({"metadata": {"labels": {"count": count.to_string()}}});
+                scene.hub.merge(&scene.hub_lease(), &label);
+                pause(200);
+            }
+        });
+        renews(&sidecar, "hub", 4);
+        end.store(true, SeqCst);
+    });
+    let gap = rhythm.longest_gap();
+    assert!(gap < Duration::from_millis(2500), "{gap:?}");
+    assert_eq!(failures(&sidecar, "hub"), 0.0, "{}", sidecar.log());
+}
+
+#[test]
+fn a_renewal_is_one_request() {
+    let scene = Scene::new("onerequest");
+    let sidecar = scene.start(&[]);
+    scene.wait_for_renewals(1);
+    let host = scene.hub_relay.address.to_string();
+    // One look: the counts move on.
+    let counts = || {
+        let metrics = sidecar.ask("/metrics").1;
+        let sum = |part: &str| -> f64 {
+            let lines = metrics.lines().filter(|line| line.contains(&host) && line.contains(part));
+            lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+        };
+        (sum("rest_client_requests_total"), sum("method=\"PUT\""))
+    };
+    let (all, puts) = counts();
+    renews(&sidecar, "hub", 3);
+    let (all_now, puts_now) = counts();
+    assert!(puts_now - puts >= 3.0);
+    assert_eq!(puts_now - puts, all_now - all, "nothing but PUT");
+}

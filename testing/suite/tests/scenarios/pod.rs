@@ -1,0 +1,119 @@
+//! The life of the pod whose health the Lease stands for.
+
+use serde_json::{Value, json};
+use shared::resource::PODS;
+use suite::scene::{POD, Scene};
+
+use crate::support::{renewals, renews, within};
+
+fn statuses(app: bool, lease: bool) -> Value {
+    let one = |name: &str, ready: bool| json!({"name": name, "ready": ready, "image": "example.com/none:1", "imageID": "", "restartCount": 0});
+    json!([one("app", app), one("lease", lease)])
+}
+
+#[test]
+fn a_pod_that_comes_back_under_its_name_resumes() {
+    let scene = Scene::new("podback");
+    let sidecar = scene.start(&[]);
+    scene.wait_for_renewals(1);
+    scene.delete_pod();
+    sidecar.wait_for("it does not exist; the Lease is left to age");
+    scene.ages(1200);
+    scene.create_pod(POD);
+    sidecar.wait_for("it has no Ready condition yet");
+    scene.ages(500);
+    scene.set_ready(true);
+    scene.wait_for_renewals(1);
+}
+
+#[test]
+fn a_pod_that_is_being_deleted_counts_as_ill() {
+    let scene = Scene::new("poddel");
+    let pod = PODS.object(&scene.namespace, POD);
+    let finalizers = |list: Value| json!({"metadata": {"finalizers": list}});
+    scene.managed.merge(&pod, &finalizers(json!(["example.com/hold"])));
+    let sidecar = scene.start(&[]);
+    scene.wait_for_renewals(1);
+    scene.delete_pod();
+    sidecar.wait_for("it is being deleted; the Lease is left to age");
+    scene.ages(1500);
+    scene.managed.merge(&pod, &finalizers(json!(null)));
+}
+
+#[test]
+fn another_pod_is_nothing_to_us() {
+    let scene = Scene::new("otherpod");
+    scene.create_pod("my-addon-1");
+    let sidecar = scene.start(&[]);
+    scene.wait_for_renewals(1);
+    scene.managed.delete(&PODS.object(&scene.namespace, "my-addon-1"));
+    renews(&sidecar, "hub", 2);
+    assert_eq!(sidecar.count("left to age"), 0, "{}", sidecar.log());
+}
+
+#[test]
+fn with_container_name_the_other_containers_count() {
+    let scene = Scene::new("container");
+    // As long as the own probe fails, the pod is not Ready: that must not matter.
+    let status = |app, lease| json!({"conditions": [{"type": "Ready", "status": "False"}], "containerStatuses": statuses(app, lease)});
+    scene.set_pod_status(&status(true, false));
+    let sidecar = scene.start(&["-container-name", "lease"]);
+    sidecar.wait_for_code("/readyz", 200);
+    scene.set_pod_status(&status(false, true));
+    sidecar.wait_for("container app is not ready; the Lease is left to age");
+    scene.ages(1200);
+    scene.set_pod_status(&status(true, false));
+    scene.wait_for_renewals(1);
+}
+
+#[test]
+fn container_name_may_come_from_the_environment() {
+    let scene = Scene::new("containerenv");
+    scene.set_pod_status(&json!({"containerStatuses": statuses(true, false)}));
+    let sidecar = scene.start_as(|command| {
+        command.env("CONTAINER_NAME", "lease");
+    });
+    renews(&sidecar, "hub", 1);
+}
+
+#[test]
+fn with_container_name_native_sidecars_count_too() {
+    let scene = Scene::new("native");
+    scene.delete_pod();
+    let container = |name: &str| json!({"name": name, "image": "example.com/none:1"});
+    let mut mesh = container("mesh");
+    mesh["restartPolicy"] = json!("Always");
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": POD, "namespace": scene.namespace},
+        "spec": {
+            "serviceAccountName": "my-addon",
+            "initContainers": [container("setup"), mesh],
+            "containers": [container("app"), container("lease")],
+        },
+    });
+    scene.managed.create(&PODS.collection(&scene.namespace), &pod);
+    let status = |mesh: bool| {
+        let one = |name: &str, ready: bool| json!({"name": name, "ready": ready, "image": "x", "imageID": "", "restartCount": 0});
+        json!({"containerStatuses": statuses(true, false),
+            "initContainerStatuses": [one("setup", false), one("mesh", mesh)]})
+    };
+    scene.set_pod_status(&status(false));
+    let sidecar = scene.start(&["-container-name=lease"]);
+    sidecar.wait_for("container mesh is not ready; the Lease is left to age");
+    assert!(scene.lease().is_none());
+    scene.set_pod_status(&status(true));
+    scene.wait_for_renewals(1);
+}
+
+#[test]
+fn f_health_check_false_sends_nothing() {
+    let scene = Scene::new("fhealth");
+    scene.set_ready(false);
+    let sidecar = scene.start_managed(&[]);
+    sidecar.wait_for("the Lease is left to age");
+    suite::pause(1200);
+    assert!(scene.managed_lease().is_none());
+    assert_eq!(renewals(&sidecar, "managed"), 0.0);
+    scene.set_ready(true);
+    within(2, "the Lease is there", || scene.managed_lease().is_some());
+}

@@ -1,0 +1,110 @@
+//! Rights that are missing for a while: one line that names verb and resource, and work as soon as they
+//! are there. The only scenarios in which the audit expects a 403.
+
+use suite::{pause, scene::Scene};
+
+use crate::support::{renewals, renews, revoke, within};
+
+fn warnings(sidecar: &suite::sidecar::Sidecar, part: &str) -> usize {
+    sidecar.log().lines().filter(|line| line.starts_with('W') && line.contains(part)).count()
+}
+
+#[test]
+fn the_right_to_update_the_lease() {
+    let scene = Scene::new("revoked-update");
+    let sidecar = scene.start(&[]);
+    scene.wait_for_renewals(1);
+    let revoked = revoke(&scene.hub, &scene.cluster, "update", "leases");
+    let line = format!(
+        "on the hub is not renewed: update leases {}/my-addon on the hub: 403",
+        scene.cluster
+    );
+    sidecar.wait_for(&line);
+    sidecar.wait_for("cannot update resource \"leases\" in API group \"coordination.k8s.io\"");
+    scene.ages(2500);
+    assert_eq!(warnings(&sidecar, "is not renewed"), 1, "{}", sidecar.log());
+    let before = renewals(&sidecar, "hub");
+    revoked.grant();
+    within(5, "it is renewed again", || renewals(&sidecar, "hub") > before);
+    sidecar.wait_for("is renewed again after");
+}
+
+#[test]
+fn the_right_to_create_the_lease() {
+    let scene = Scene::new("revoked-create");
+    let revoked = revoke(&scene.hub, &scene.cluster, "create", "leases");
+    let sidecar = scene.start(&[]);
+    sidecar.wait_for("is not renewed: create leases");
+    pause(1500);
+    assert!(scene.lease().is_none());
+    assert_eq!(warnings(&sidecar, "403"), 1, "{}", sidecar.log());
+    revoked.grant();
+    within(5, "the Lease is there", || scene.lease().is_some());
+}
+
+#[test]
+fn the_right_to_create_is_missed_when_the_lease_is_deleted() {
+    let scene = Scene::new("revoked-recreate");
+    let sidecar = scene.start(&[]);
+    scene.wait_for_renewals(1);
+    let revoked = revoke(&scene.hub, &scene.cluster, "create", "leases");
+    scene.hub.delete(&scene.hub_lease());
+    sidecar.wait_for("is not renewed: create leases");
+    assert!(scene.lease().is_none());
+    revoked.grant();
+    within(5, "the Lease is there", || scene.lease().is_some());
+}
+
+#[test]
+fn row_5_the_right_to_read_the_secret() {
+    let scene = Scene::new("revoked-secret");
+    let revoked = revoke(&scene.managed, &scene.namespace, "list", "secrets");
+    let sidecar = scene.start(&[]);
+    sidecar.wait_for("list secrets");
+    pause(1500);
+    assert_eq!(warnings(&sidecar, "403"), 1, "{}", sidecar.log());
+    assert!(scene.lease().is_none());
+    revoked.grant();
+    renews(&sidecar, "hub", 1);
+    sidecar.wait_for("can be read again after");
+}
+
+#[test]
+fn the_right_to_watch_the_secret() {
+    let scene = Scene::new("revoked-watch");
+    let revoked = revoke(&scene.managed, &scene.namespace, "watch", "secrets");
+    let sidecar = scene.start(&[]);
+    sidecar.wait_for("watch secrets");
+    // What the list said is good.
+    renews(&sidecar, "hub", 2);
+    assert_eq!(warnings(&sidecar, "403"), 1, "{}", sidecar.log());
+    revoked.grant();
+    scene.put_secret(&scene.new_credentials());
+    sidecar.wait_for("the hub's credentials were rotated");
+}
+
+#[test]
+fn the_right_to_read_the_pod() {
+    let scene = Scene::new("revoked-pod");
+    let revoked = revoke(&scene.managed, &scene.namespace, "list", "pods");
+    let sidecar = scene.start(&[]);
+    sidecar.wait_for("list pods");
+    pause(1500);
+    assert_eq!(warnings(&sidecar, "403"), 1, "{}", sidecar.log());
+    assert!(scene.lease().is_none(), "what is not known is not called healthy");
+    revoked.grant();
+    renews(&sidecar, "hub", 1);
+}
+
+#[test]
+fn the_rights_of_the_election() {
+    let scene = Scene::new("revoked-election");
+    let revoked = revoke(&scene.managed, &scene.namespace, "create", "leases");
+    let sidecar = scene.start(&["-leader-election"]);
+    sidecar.wait_for("create leases");
+    pause(1500);
+    assert!(scene.lease().is_none(), "nobody leads");
+    revoked.grant();
+    sidecar.wait_for("leads the replicas (");
+    renews(&sidecar, "hub", 1);
+}

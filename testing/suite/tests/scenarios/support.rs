@@ -1,0 +1,158 @@
+//! What several scenarios need.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant, SystemTime},
+};
+
+use serde_json::Value;
+use shared::{
+    resource::{LEASES, SECRETS, Target},
+    time::parse_micro_time,
+};
+use suite::{
+    cluster::{Cluster, resource},
+    pause, real,
+    scene::{ADDON, SECRET, Scene, renew_time},
+    sidecar::Sidecar,
+};
+
+/// As `suite::eventually`, with its own limit; returns how long it took.
+#[track_caller]
+pub fn within(seconds: u64, what: &str, mut probe: impl FnMut() -> bool) -> Duration {
+    let start = Instant::now();
+    while !probe() {
+        assert!(start.elapsed() < Duration::from_secs(seconds), "in vain for {seconds} s: {what}");
+        pause(20);
+    }
+    start.elapsed()
+}
+
+/// How often this process renewed the Lease on `target`, "hub" or "managed".
+pub fn renewals(sidecar: &Sidecar, target: &str) -> f64 {
+    count(sidecar, target, "success")
+}
+
+/// How often it tried in vain.
+pub fn failures(sidecar: &Sidecar, target: &str) -> f64 {
+    count(sidecar, target, "error")
+}
+
+fn count(sidecar: &Sidecar, target: &str, result: &str) -> f64 {
+    let sample = format!("lease_renew_total{{target={target:?},result={result:?}}}");
+    sidecar.metric(&sample).unwrap_or_default()
+}
+
+/// Waits for `times` more renewals by this process.
+#[track_caller]
+pub fn renews(sidecar: &Sidecar, target: &str, times: u32) {
+    let goal = renewals(sidecar, target) + f64::from(times);
+    within(15, "the process renews", || renewals(sidecar, target) >= goal);
+}
+
+/// The Secret of the scene.
+pub fn secret(scene: &Scene) -> Target<'_> {
+    SECRETS.object(&scene.namespace, SECRET)
+}
+
+/// Watches how regularly the Lease on the hub is renewed, from beside.
+pub struct Rhythm {
+    end: Arc<AtomicBool>,
+    sampler: JoinHandle<Vec<SystemTime>>,
+}
+
+impl Rhythm {
+    pub fn of(scene: &Scene) -> Self {
+        Self::at(scene.hub.clone(), scene.cluster.clone())
+    }
+
+    pub fn of_managed(scene: &Scene) -> Self {
+        Self::at(scene.managed.clone(), scene.namespace.clone())
+    }
+
+    fn at(cluster: Arc<Cluster>, namespace: String) -> Self {
+        let end = Arc::new(AtomicBool::new(false));
+        let ended = end.clone();
+        let sampler = thread::spawn(move || {
+            let mut times = Vec::new();
+            while !ended.load(SeqCst) {
+                let lease = cluster.get(&LEASES.object(&namespace, ADDON));
+                let time = renew_time(lease.as_ref()).and_then(|time| parse_micro_time(&time));
+                if let Some(time) = time.filter(|time| times.last() != Some(time)) {
+                    times.push(time);
+                }
+                pause(100);
+            }
+            times
+        });
+        Self { end, sampler }
+    }
+
+    /// The longest time without a renewal, until now.
+    pub fn longest_gap(self) -> Duration {
+        self.end.store(true, SeqCst);
+        let mut times = self.sampler.join().expect("the samples");
+        times.push(SystemTime::now());
+        let gaps = times.windows(2).map(|pair| pair[1].duration_since(pair[0]).unwrap_or_default());
+        gaps.max().unwrap_or_default()
+    }
+}
+
+/// A right that the sidecar does not have for a while.
+pub struct Revoked<'a> {
+    cluster: &'a Cluster,
+    namespace: &'a str,
+    rule: u64,
+    rules: Value,
+}
+
+const ROLE: &str = "my-addon-addon-lease-controller";
+
+/// Takes a right away: on the embedded server by a fault, on the real one from the Role. Only in
+/// namespaces that begin with `revoked-`, where the audit expects a 403.
+pub fn revoke<'a>(
+    cluster: &'a Cluster,
+    namespace: &'a str,
+    verb: &str,
+    plural: &str,
+) -> Revoked<'a> {
+    assert!(namespace.starts_with("revoked-"));
+    if !real() {
+        let rule = cluster.server().faults().deny(verb, plural, namespace);
+        return Revoked { cluster, namespace, rule, rules: Value::Null };
+    }
+    let roles = resource("rbac.authorization.k8s.io", "roles", "Role");
+    let mut role = cluster.get(&roles.object(namespace, ROLE)).expect("the Role");
+    let rules = role["rules"].clone();
+    for rule in role["rules"].as_array_mut().expect("rules") {
+        let named = rule["resources"].as_array().is_some_and(|all| all.contains(&plural.into()));
+        if let Some(verbs) = rule["verbs"].as_array_mut().filter(|_| named) {
+            verbs.retain(|one| one != verb);
+        }
+    }
+    let all = role["rules"].as_array_mut().expect("rules");
+    all.retain(|rule| rule["verbs"].as_array().is_some_and(|verbs| !verbs.is_empty()));
+    cluster.client.replace(&roles.object(namespace, ROLE), &role).expect("the Role is replaced");
+    // The authorizer follows its own watch.
+    pause(500);
+    Revoked { cluster, namespace, rule: 0, rules }
+}
+
+impl Revoked<'_> {
+    /// Gives it back.
+    pub fn grant(self) {
+        if !real() {
+            self.cluster.server().faults().remove(self.rule);
+            return;
+        }
+        let roles = resource("rbac.authorization.k8s.io", "roles", "Role");
+        let target = roles.object(self.namespace, ROLE);
+        let mut role = self.cluster.get(&target).expect("the Role");
+        role["rules"] = self.rules;
+        self.cluster.client.replace(&target, &role).expect("the Role is replaced");
+    }
+}
