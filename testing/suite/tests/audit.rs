@@ -72,7 +72,8 @@ fn code(event: &Value) -> u64 {
 
 fn uses(event: &Value, (verb, group, resource, name): &Right) -> bool {
     let object = &event["objectRef"];
-    code(event) < 400
+    // A 404 or 409 too is told only to those who have the right.
+    !matches!(code(event), 401 | 403)
         && event["verb"] == verb.as_str()
         && object["apiGroup"].as_str().unwrap_or_default() == group
         && object["resource"] == resource.as_str()
