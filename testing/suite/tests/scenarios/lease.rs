@@ -97,7 +97,7 @@ fn others_that_write_cost_no_period() {
 }
 
 #[test]
-fn a_renewal_is_one_request() {
+fn a_renewal_is_one_request_of_few_bytes() {
     let scene = Scene::new("onerequest");
     let sidecar = scene.start(&[]);
     scene.wait_for_renewals(1);
@@ -111,9 +111,17 @@ fn a_renewal_is_one_request() {
         };
         (sum("rest_client_requests_total"), sum("method=\"PUT\""))
     };
+    // Just after a renewal: the next one is a second away.
+    renews(&sidecar, "hub", 1);
     let (all, puts) = counts();
+    let before = scene.hub_relay.traffic();
     renews(&sidecar, "hub", 3);
     let (all_now, puts_now) = counts();
+    let after = scene.hub_relay.traffic();
     assert!(puts_now - puts >= 3.0);
     assert_eq!(puts_now - puts, all_now - all, "nothing but PUT");
+    let moved = after.to_server + after.to_client - before.to_server - before.to_client;
+    let bytes = moved as f64 / (puts_now - puts);
+    println!("{bytes:.0} bytes a renewal");
+    assert!(bytes <= 1700.0, "{bytes:.0} bytes a renewal, TLS included");
 }
