@@ -250,7 +250,12 @@ impl<'a> Demo<'a> {
             println!("  kubectl --kubeconfig {} {rest}", cluster.kubeconfig.display());
         };
         println!("{}", bold("It goes on until Ctrl-C. Look at it from another terminal:"));
-        show(&self.scene.hub, &format!("-n {CLUSTER} get lease {ADDON} -w"));
+        show(
+            &self.scene.hub,
+            &format!(
+                "-n {CLUSTER} get lease {ADDON} -w -o custom-columns=LEASE:.metadata.name,RENEWED:.spec.renewTime"
+            ),
+        );
         show(&self.scene.managed, &format!("-n {NAMESPACE} get pods,secrets"));
         println!("  curl localhost:{}/metrics    # also /readyz and /healthz", self.sidecar.port);
         println!("  SHOW_LOG=1 make demo KEEP=1    # the same with the sidecar's log");
