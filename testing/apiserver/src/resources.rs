@@ -5,8 +5,6 @@ use std::sync::{Arc, RwLock};
 
 use serde_json::Value;
 
-use crate::status;
-
 /// A kind of object and how the server treats it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resource {
@@ -70,7 +68,7 @@ impl Resource {
 
     /// `leases.coordination.k8s.io`, or `secrets` for the core group.
     pub(crate) fn qualified(&self) -> String {
-        status::qualified(&self.plural, &self.group)
+        qualified(&self.plural, &self.group)
     }
 
     /// Events of both groups are the same objects.
@@ -181,5 +179,13 @@ fn builtin((group, version, plural, kind, flags): &Row) -> Resource {
         create_on_update: flags.contains('c'),
         unconditional_update: flags.contains('u'),
         builtin: true,
+    }
+}
+
+/// `leases.coordination.k8s.io`, or `secrets` for the core group.
+pub(crate) fn qualified(name: &str, group: &str) -> String {
+    match group {
+        "" => name.into(),
+        group => format!("{name}.{group}"),
     }
 }

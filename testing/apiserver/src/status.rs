@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::resources::Resource;
+use crate::resources::{Resource, qualified};
 
 /// A failed request.
 #[derive(Debug, Clone, PartialEq)]
@@ -123,16 +123,18 @@ impl Status {
     }
 
     pub(crate) fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
-        let qualified = resource.qualified();
-        let message = format!("Operation cannot be fulfilled on {qualified} \"{name}\": {why}");
-        Self::new(409, "Conflict", message).about(&resource.group, &resource.plural, name)
+        Self::conflict_of(&resource.group, &resource.plural, name, why)
     }
 
     /// A precondition of a DELETE is refused in the name of the kind, not of the resource.
     pub(crate) fn precondition(resource: &Resource, name: &str, why: &str) -> Self {
-        let qualified = qualified(&resource.kind, &resource.group);
+        Self::conflict_of(&resource.group, &resource.kind, name, why)
+    }
+
+    fn conflict_of(group: &str, what: &str, name: &str, why: &str) -> Self {
+        let qualified = qualified(what, group);
         let message = format!("Operation cannot be fulfilled on {qualified} \"{name}\": {why}");
-        Self::new(409, "Conflict", message).about(&resource.group, &resource.kind, name)
+        Self::new(409, "Conflict", message).about(group, what, name)
     }
 
     pub(crate) fn modified(resource: &Resource, name: &str) -> Self {
@@ -225,13 +227,5 @@ impl Status {
             status["details"] = Value::Object(self.details.clone());
         }
         status
-    }
-}
-
-/// `leases.coordination.k8s.io`, or `secrets` for the core group.
-pub(crate) fn qualified(name: &str, group: &str) -> String {
-    match group {
-        "" => name.into(),
-        group => format!("{name}.{group}"),
     }
 }
