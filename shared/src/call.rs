@@ -119,8 +119,9 @@ impl<'a> Call<'a> {
     }
 }
 
-/// No object is larger: etcd takes 1.5 MiB a request (etcd `server/embed/config.go`, DefaultMaxRequestBytes).
-pub(crate) const OBJECT_LIMIT: u64 = 3 << 19;
+/// No object is larger as JSON: a Secret of 1 MiB is 1.34 MiB in base64, and has at most 256 KiB of
+/// annotations (apimachinery `pkg/api/validation/objectmeta.go`, TotalAnnotationSizeLimitB).
+pub(crate) const OBJECT_LIMIT: u64 = 7 << 18;
 /// A page of a list.
 const LIST_LIMIT: u64 = 32 << 20;
 

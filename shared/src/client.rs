@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Mutex, MutexGuard,
-        atomic::{AtomicI64, Ordering},
+        atomic::{AtomicBool, AtomicI64, Ordering::Relaxed},
     },
     time::{Duration, Instant, SystemTime},
 };
@@ -40,25 +40,53 @@ pub enum Reload {
     FromFiles(Load),
 }
 
-/// Files are read again after this: a minute less the leeway that client-go takes
-/// (client-go `transport/token_source.go:72-79`).
-const FILES_EVERY: Duration = Duration::from_secs(50);
 /// After files that could not be used (half of a rotated pair, say).
 const FILES_AGAIN: Duration = Duration::from_secs(1);
-/// Bookmarks come about once a minute (apiserver `pkg/storage/cacher/cacher.go`,
-/// defaultBookmarkFrequency); a watch that is silent for longer may be dead.
-pub(crate) const SILENCE: Duration = Duration::from_secs(100);
-/// A clock that is off by more is worth a line in the log.
+/// A clock that is off by more seconds is worth a line in the log, and by less it is right again.
 const SKEW_WORTH_TELLING: i64 = 10;
+const SKEW_OVER: i64 = 5;
+
+/// How long things may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    /// A request, from its start to the last byte of its answer.
+    pub request: Duration,
+    /// Between two looks at files.
+    pub files: Duration,
+    /// A watch may be silent for this long before it counts as dead.
+    pub silence: Duration,
+}
+
+impl Timing {
+    /// The usual times, with `request` for a request.
+    ///
+    /// Files: a minute less the leeway that client-go takes (`transport/token_source.go:72-79`).
+    /// Silence: bookmarks come about once a minute (apiserver `pkg/storage/cacher/cacher.go`,
+    /// defaultBookmarkFrequency).
+    pub fn with_request(request: Duration) -> Self {
+        Self { request, files: Duration::from_secs(50), silence: Duration::from_secs(100) }
+    }
+}
 
 /// A client for one API server. Shared between threads; a request holds no lock while it waits.
 pub struct Client {
     whose: String,
-    timeout: Duration,
+    timing: Timing,
     state: Mutex<State>,
     reload: Reload,
     skew: AtomicI64,
-    answers: Mutex<BTreeMap<(String, u16), u64>>,
+    skew_told: AtomicBool,
+    answers: Mutex<BTreeMap<(String, u16), Answers>>,
+    reloads: Mutex<(u64, u64)>,
+}
+
+/// The answers of one method and code.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Answers {
+    /// How many.
+    pub count: u64,
+    /// How long they took together, up to the head of the answer.
+    pub time: Duration,
 }
 
 struct State {
@@ -70,25 +98,26 @@ struct State {
 }
 
 impl Client {
-    /// A client for `access`; `whose` names the server in messages ("the hub"). A request is given
-    /// `timeout` from its start to the last byte of its answer.
+    /// A client for `access`; `whose` names the server in messages ("the hub").
     ///
     /// # Errors
     /// `BadConfig` when TLS or the proxy cannot be set up.
-    pub fn new(whose: &str, access: Access, reload: Reload, timeout: Duration) -> Result<Self> {
+    pub fn new(whose: &str, access: Access, reload: Reload, timing: Timing) -> Result<Self> {
         let state = State {
-            link: Link::new(access, timeout)?,
+            link: Link::new(access, timing.request)?,
             generation: 0,
-            next_look: Instant::now() + FILES_EVERY,
+            next_look: Instant::now() + timing.files,
             files_unusable: false,
         };
         Ok(Self {
             whose: whose.to_owned(),
-            timeout,
+            timing,
             state: Mutex::new(state),
             reload,
             skew: AtomicI64::new(0),
+            skew_told: AtomicBool::new(false),
             answers: Mutex::default(),
+            reloads: Mutex::default(),
         })
     }
 
@@ -152,27 +181,45 @@ impl Client {
     }
 
     /// Uses another identity or server from the next request on; old connections are closed, also
-    /// those of running watches, so that they come back with the new identity.
+    /// those of running watches, so that they come back with the new identity. `false` if `access` is
+    /// what is in use already.
     ///
     /// # Errors
     /// `BadConfig` when the new one cannot be used: the old one stays.
     pub fn swap(&self, access: Access) -> Result<bool> {
-        let same_connection = {
-            let state = self.state();
-            if *state.link.access() == access {
-                return Ok(false);
-            }
-            state.link.same_connection(&access)
-        };
-        if same_connection {
-            self.state().link.set_headers(access)?;
+        let mut state = self.state();
+        if *state.link.access() == access {
+            return Ok(false);
+        }
+        let old = if state.link.same_connection(&access) {
+            state.link.set_headers(access)?;
+            None
         } else {
-            let fresh = Link::new(access, self.timeout)?;
-            let old = std::mem::replace(&mut self.state().link, fresh);
+            let fresh = Link::new(access, self.timing.request)?;
+            Some(std::mem::replace(&mut state.link, fresh))
+        };
+        state.generation += 1;
+        let host = state.link.host();
+        drop(state);
+        if let Some(old) = old {
+            if old.host() != host {
+                // The counts go with the host that they are about.
+                self.answers().clear();
+            }
             old.shut_down();
         }
-        self.state().generation += 1;
+        log::info!("{}'s credentials were rotated", self.whose);
         Ok(true)
+    }
+
+    /// Counts the identities so far: another number, another identity.
+    pub fn generation(&self) -> u64 {
+        self.state().generation
+    }
+
+    /// How often credentials were loaded again: with success, and in vain.
+    pub fn reloads(&self) -> (u64, u64) {
+        *self.reloads.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// The credentials in use.
@@ -182,16 +229,16 @@ impl Client {
 
     /// How far the server's clock is ahead of ours, in seconds, by the last answer.
     pub fn clock_skew(&self) -> i64 {
-        self.skew.load(Ordering::Relaxed)
+        self.skew.load(Relaxed)
     }
 
-    /// How many answers there were, by method and code; `<error>` stands for none, as in client-go.
-    pub fn answers(&self) -> Vec<(String, String, u64)> {
-        let answers = self.answers.lock().unwrap_or_else(|e| e.into_inner());
+    /// The answers so far, by method and code; `<error>` stands for none, as in client-go.
+    pub fn answered(&self) -> Vec<(String, String, Answers)> {
         let code = |code: u16| {
             if code == 0 { "<error>".to_owned() } else { code.to_string() }
         };
-        answers.iter().map(|((method, c), count)| (method.clone(), code(*c), *count)).collect()
+        let answers = self.answers();
+        answers.iter().map(|((method, c), answers)| (method.clone(), code(*c), *answers)).collect()
     }
 
     /// When the client certificate in use ends.
@@ -213,8 +260,9 @@ impl Client {
         let object = self.json(call)?;
         let target = call.target;
         let named = target.name.is_none_or(|name| object["metadata"]["name"] == name);
-        let same =
-            named && object["kind"] == *target.resource.kind && object["metadata"].is_object();
+        let namespace = &object["metadata"]["namespace"];
+        let placed = target.namespace.is_none_or(|wanted| namespace == wanted);
+        let same = named && placed && object["kind"] == *target.resource.kind;
         // A subresource such as a token answers with a kind of its own.
         if same || target.subresource.is_some() && object["kind"].is_string() {
             return Ok(object);
@@ -237,6 +285,7 @@ impl Client {
                 let state = self.state();
                 (state.link.agent().clone(), state.link.request(call)?, state.generation)
             };
+            let start = Instant::now();
             let answer = if call.kind == Kind::Watch {
                 agent.run(self.endless(&agent, request))
             } else {
@@ -245,11 +294,11 @@ impl Client {
             match answer {
                 Err(e) if call.repeatable && !lost && connection_lost(&e) => lost = true,
                 Err(e) => {
-                    self.count(call, 0);
+                    self.count(call, 0, start);
                     return Err(self.lost(call, &e));
                 }
                 Ok(answer) => {
-                    self.note(call, &answer);
+                    self.note(call, &answer, start);
                     if answer.status().is_success() {
                         return Ok(answer);
                     }
@@ -270,8 +319,8 @@ impl Client {
         agent
             .configure_request(request)
             .timeout_global(None)
-            .timeout_recv_response(Some(self.timeout))
-            .timeout_per_read(Some(SILENCE))
+            .timeout_recv_response(Some(self.timing.request))
+            .timeout_per_read(Some(self.timing.silence))
             .build()
     }
 
@@ -279,11 +328,22 @@ impl Client {
     fn other_identity(&self, refused: u64) -> bool {
         if self.state().generation == refused
             && let Reload::WhenRefused(load) | Reload::FromFiles(load) = &self.reload
-            && let Err(e) = load().and_then(|access| self.swap(access))
+            && let Err(e) = self.load_again(load)
         {
-            log::debug!("credentials for {}: {e}", self.whose);
+            log::debug!("{}'s credentials: {e}", self.whose);
         }
         self.state().generation != refused
+    }
+
+    fn load_again(&self, load: &Load) -> Result<bool> {
+        let result = load().and_then(|access| self.swap(access));
+        let mut reloads = self.reloads.lock().unwrap_or_else(|e| e.into_inner());
+        if result.is_ok() {
+            reloads.0 += 1
+        } else {
+            reloads.1 += 1
+        }
+        result
     }
 
     fn look_at_files(&self) {
@@ -295,39 +355,43 @@ impl Client {
             if Instant::now() < state.next_look {
                 return;
             }
-            state.next_look = Instant::now() + FILES_EVERY;
+            state.next_look = Instant::now() + self.timing.files;
         }
-        let result = load().and_then(|access| self.swap(access));
+        let result = self.load_again(load);
         let mut state = self.state();
         let was_unusable = std::mem::replace(&mut state.files_unusable, result.is_err());
-        match result {
-            Ok(false) => {}
-            Ok(true) => log::info!("credentials for {} were rotated", self.whose),
-            Err(e) => {
-                state.next_look = Instant::now() + FILES_AGAIN;
-                if !was_unusable {
-                    log::warn!("the credentials in use for {} stay: {e}", self.whose);
-                }
+        if let Err(e) = result {
+            state.next_look = Instant::now() + FILES_AGAIN.min(self.timing.files);
+            if !was_unusable {
+                log::warn!("{}'s credentials in use stay: {e}", self.whose);
             }
         }
     }
 
-    fn note(&self, call: &Call<'_>, answer: &Response<Body>) {
-        self.count(call, answer.status().as_u16());
+    fn note(&self, call: &Call<'_>, answer: &Response<Body>, start: Instant) {
+        self.count(call, answer.status().as_u16(), start);
         let date = answer.headers().get(http::header::DATE).and_then(|date| date.to_str().ok());
         let Some(skew) = date.and_then(|date| time::skew(date, SystemTime::now())) else {
             return;
         };
-        let before = self.skew.swap(skew, Ordering::Relaxed);
-        if before.abs() <= SKEW_WORTH_TELLING && skew.abs() > SKEW_WORTH_TELLING {
+        self.skew.store(skew, Relaxed);
+        if skew.abs() < SKEW_OVER {
+            self.skew_told.store(false, Relaxed);
+        } else if skew.abs() > SKEW_WORTH_TELLING && !self.skew_told.swap(true, Relaxed) {
             let direction = if skew > 0 { "ahead of" } else { "behind" };
             log::warn!("the clock of {} is {} s {direction} ours", self.whose, skew.abs());
         }
     }
 
-    fn count(&self, call: &Call<'_>, code: u16) {
-        let mut answers = self.answers.lock().unwrap_or_else(|e| e.into_inner());
-        *answers.entry((call.method.to_string(), code)).or_default() += 1;
+    fn count(&self, call: &Call<'_>, code: u16, start: Instant) {
+        let mut answers = self.answers();
+        let answers = answers.entry((call.method.to_string(), code)).or_default();
+        answers.count += 1;
+        answers.time += start.elapsed();
+    }
+
+    fn answers(&self) -> MutexGuard<'_, BTreeMap<(String, u16), Answers>> {
+        self.answers.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     fn refusal(&self, call: &Call<'_>, answer: Response<Body>) -> Error {

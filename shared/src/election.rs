@@ -11,6 +11,7 @@ use crate::{
     client::Client,
     error::{Error, Result},
     lease,
+    pace::Backoff,
     resource::Target,
     stop::Stop,
     time::micro_time,
@@ -134,6 +135,17 @@ impl Candidate {
         });
     }
 
+    /// Takes note of a try that began at `before`: whether the Lease is ours, or that it is not known.
+    /// Doubt ends leadership only when its time is over.
+    fn tried(&mut self, result: &Result<bool>, before: Instant, now: Instant) {
+        let until = self.leads_until();
+        self.renewed = match result {
+            Ok(true) => Some(before),
+            Ok(false) => None,
+            Err(_) => self.renewed.filter(|_| until.is_some_and(|until| now < until)),
+        };
+    }
+
     fn held(&self, now: Instant) -> bool {
         self.seen.as_ref().is_some_and(|(lease, since)| {
             let seconds = lease["spec"]["leaseDurationSeconds"].as_u64().unwrap_or(0).min(86_400);
@@ -143,7 +155,8 @@ impl Candidate {
 }
 
 /// Takes part in the election until `stop` is raised, then lets go of the Lease if it is ours.
-/// `on` is told after every try.
+/// `on` is told after every try. Requests should take at most half of `Timing::renew`, so that one that
+/// hangs does not cost the lead.
 pub fn run(
     client: &Client,
     target: &Target<'_>,
@@ -151,23 +164,34 @@ pub fn run(
     stop: &Stop,
     on: &dyn Fn(&Candidate),
 ) {
+    let retry = candidate.timing.retry;
+    let mut backoff = Backoff::new(retry);
     while !stop.raised() {
         let before = Instant::now();
-        match attempt(client, target, &mut candidate) {
-            Ok(true) => candidate.renewed = Some(before),
-            Ok(false) => candidate.renewed = None,
-            Err(error) => {
-                log::debug!("{error}");
-                // Doubt ends leadership only when its time is over.
-                let over = candidate.leads_until().is_some_and(|until| until <= Instant::now());
-                candidate.renewed = candidate.renewed.filter(|_| !over);
-            }
-        }
+        let result = attempt(client, target, &mut candidate);
+        candidate.tried(&result, before, Instant::now());
         on(&candidate);
-        let retry = candidate.timing.retry;
         // client-go's JitterFactor of 1.2 for those who wait; a leader keeps its pace.
         let jitter = if candidate.renewed.is_some() { 0.0 } else { 1.2 * fastrand::f64() };
-        stop.wait(retry + retry.mul_f64(jitter));
+        let mut wait = retry + retry.mul_f64(jitter);
+        match result {
+            Ok(_) => {
+                let failures = backoff.succeeded();
+                if failures > 0 {
+                    log::info!("the election ({target}) goes on after {failures} failures");
+                }
+            }
+            Err(error) => {
+                let told = backoff.failed(&error, Instant::now(), 0.0);
+                wait = wait.max(told.wait);
+                if told.tell {
+                    log::warn!("the election is held up: {error}");
+                } else {
+                    log::debug!("{error}");
+                }
+            }
+        }
+        stop.wait(wait);
     }
     if let Some(lease) = candidate.released(SystemTime::now())
         && let Err(error) = client.replace(target, &lease)
@@ -269,5 +293,22 @@ mod tests {
         assert_eq!(lease["spec"]["acquireTime"], "then");
         assert_eq!(lease["spec"]["leaseTransitions"], 1);
         assert_eq!(a.leads_until(), Some(start + TIMING.renew));
+    }
+
+    #[test]
+    fn doubt_ends_leadership_only_when_its_time_is_over() {
+        let (mut a, start) = (candidate("a"), Instant::now());
+        let lost = || Err(Error::Unreachable("gone".into()));
+        let later = |seconds| start + Duration::from_secs(seconds);
+        a.tried(&Ok(true), start, later(1));
+        assert_eq!(a.leads_until(), Some(later(10)), "from the start of the try");
+        a.tried(&lost(), later(2), later(4));
+        a.tried(&lost(), later(6), later(9));
+        assert_eq!(a.leads_until(), Some(later(10)));
+        a.tried(&lost(), later(9), later(10));
+        assert_eq!(a.leads_until(), None);
+        a.tried(&Ok(true), later(20), later(20));
+        a.tried(&Ok(false), later(22), later(22));
+        assert_eq!(a.leads_until(), None, "another one leads: at once");
     }
 }

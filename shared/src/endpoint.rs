@@ -1,8 +1,9 @@
-//! `/healthz`, `/readyz` and `/metrics`: one small HTTP endpoint, one connection at a time.
+//! `/healthz`, `/readyz` and `/metrics`: one small HTTP endpoint, one request a connection.
 
 use std::{
     io::{Read, Write},
-    net::{TcpListener, TcpStream, ToSocketAddrs},
+    net::{IpAddr, TcpListener, TcpStream},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -14,7 +15,7 @@ use crate::{
 };
 
 /// What a program says of itself.
-pub trait Report: Send + 'static {
+pub trait Report: Send + Sync + 'static {
     /// `Err` with the reason when the process is broken and must be restarted; never because a
     /// server is away.
     fn healthy(&self) -> std::result::Result<(), String>;
@@ -26,6 +27,8 @@ pub trait Report: Send + 'static {
 
 /// A client gets this long for the whole of its request, so that a slow one cannot starve the kubelet.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// Clients at a time: one that is silent must not keep the kubelet waiting.
+const MOST_GUESTS: usize = 16;
 /// Prometheus' own requests are below 1 KiB.
 const LONGEST_REQUEST: usize = 8 << 10;
 
@@ -43,17 +46,32 @@ pub fn serve(flags: &Flags, stop: &Stop, report: impl Report) -> Result<()> {
 }
 
 fn listen(host: &str, port: u16, stop: &Stop, report: impl Report) -> Result<()> {
+    // No name service: a look-up could outlast a SIGTERM.
+    let address = if host == "localhost" { "127.0.0.1" } else { host };
+    let address: IpAddr = address.parse().map_err(|_| {
+        Error::BadConfig(format!("-metrics-host {host:?} is neither an IP address nor localhost"))
+    })?;
     let failed =
         |e| Error::BadConfig(format!("metrics address {host}:{port} cannot be served: {e}"));
-    let addresses: Vec<_> = (host, port).to_socket_addrs().map_err(failed)?.collect();
-    let listener = TcpListener::bind(&addresses[..]).map_err(failed)?;
-    let stop = stop.clone();
+    let listener = TcpListener::bind((address, port)).map_err(failed)?;
+    let (stop, report, guests) = (stop.clone(), Arc::new(report), Arc::new(()));
     let serve = move || {
         while !stop.raised() {
-            match listener.accept() {
-                Ok((client, _)) => answer(client, &report),
+            let Ok((client, _)) = listener.accept() else {
                 // Out of descriptors, say: no reason to spin.
-                Err(_) => drop(stop.wait(PATIENCE)),
+                stop.wait(PATIENCE);
+                continue;
+            };
+            if Arc::strong_count(&guests) > MOST_GUESTS {
+                continue;
+            }
+            let (report, guest) = (report.clone(), guests.clone());
+            let served = thread::Builder::new().name("guest".into()).spawn(move || {
+                answer(client, &*report);
+                drop(guest);
+            });
+            if served.is_err() {
+                stop.wait(PATIENCE);
             }
         }
     };

@@ -226,10 +226,9 @@ fn truth(value: &str) -> Option<bool> {
 }
 
 fn without_password(value: &str) -> String {
-    match (value.split_once("://"), value.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://***@{host}"),
-        _ => value.to_owned(),
-    }
+    let Some((head, host)) = value.rsplit_once('@') else { return value.to_owned() };
+    let scheme = head.split_once("://").map_or(String::new(), |(scheme, _)| format!("{scheme}://"));
+    format!("{scheme}***@{host}")
 }
 
 #[cfg(test)]
@@ -310,5 +309,7 @@ mod tests {
     fn the_log_shows_no_password() {
         let flags = run("-lease-name https://user:hunter2@host/path").unwrap();
         assert_eq!(flags.given(), "-lease-name=https://***@host/path");
+        let bare = run("-lease-name user:hunter2@host").unwrap();
+        assert_eq!(bare.given(), "-lease-name=***@host");
     }
 }

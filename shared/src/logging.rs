@@ -15,6 +15,8 @@ use crate::flags::Flags;
 
 /// Lines that wait for a slow reader; more are dropped.
 const QUEUE: usize = 256;
+/// Longer lines are cut.
+const LONGEST_LINE: usize = 2000;
 /// How long the end of the process waits for a slow reader.
 const LAST_LINES: Duration = Duration::from_millis(100);
 
@@ -30,8 +32,7 @@ pub fn start(program: &'static str, flags: &Flags) -> Result<Log, String> {
     };
     let level = match flags.number("v") {
         ..=1 => LevelFilter::Info,
-        2..=3 => LevelFilter::Debug,
-        _ => LevelFilter::Trace,
+        _ => LevelFilter::Debug,
     };
     let (sender, entries) = sync_channel(QUEUE);
     let writer = thread::Builder::new().name("log".into()).spawn(move || write_out(&entries));
@@ -107,7 +108,7 @@ fn klog(out: &mut dyn Write, now: SystemTime, record: &Record<'_>) -> io::Result
         "{letter}{date} {clock} {:>7} {}] {}",
         std::process::id(),
         place(record),
-        record.args()
+        text(record)
     )
 }
 
@@ -118,9 +119,18 @@ fn json_line(out: &mut dyn Write, now: SystemTime, record: &Record<'_>) -> io::R
         "ts": since.as_micros() as f64 / 1000.0,
         "level": record.level().as_str().to_ascii_lowercase(),
         "caller": place(record),
-        "msg": record.args().to_string(),
+        "msg": text(record),
     });
     writeln!(out, "{line}")
+}
+
+/// One line of at most `limit` characters, whatever a server wrote.
+pub(crate) fn printable(text: &str, limit: usize) -> String {
+    text.chars().take(limit).map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+fn text(record: &Record<'_>) -> String {
+    printable(&record.args().to_string(), LONGEST_LINE)
 }
 
 fn place(record: &Record<'_>) -> String {

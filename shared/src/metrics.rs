@@ -16,12 +16,12 @@ pub struct Metrics(BTreeMap<(&'static str, &'static str), Vec<String>>);
 impl Metrics {
     /// Adds a sample of a gauge.
     pub fn gauge(&mut self, name: &'static str, labels: &[(&str, &str)], value: impl Display) {
-        self.add(name, "gauge", labels, value);
+        self.add(name, "gauge", "", labels, value);
     }
 
     /// Adds a sample of a counter.
     pub fn counter(&mut self, name: &'static str, labels: &[(&str, &str)], value: impl Display) {
-        self.add(name, "counter", labels, value);
+        self.add(name, "counter", "", labels, value);
     }
 
     /// Adds what is known of the process; `started` is when it began.
@@ -32,13 +32,22 @@ impl Metrics {
         self.gauge("process_resident_memory_bytes", &[], resident_bytes());
     }
 
-    /// Adds the requests of a client and the clock of its server.
-    pub fn client(&mut self, client: &Client) {
+    /// Adds the requests of a client and the clock of its server; `target` tells it from the others.
+    pub fn client(&mut self, target: &str, client: &Client) {
         let host = client.host();
-        self.gauge("clock_skew_seconds", &[("host", &host)], client.clock_skew());
-        for (method, code, count) in client.answers() {
-            let labels = [("code", &*code), ("host", &*host), ("method", &*method)];
-            self.counter("rest_client_requests_total", &labels, count);
+        self.gauge(
+            "clock_skew_seconds",
+            &[("host", &host), ("target", target)],
+            client.clock_skew(),
+        );
+        for (method, code, answers) in client.answered() {
+            let labels =
+                [("code", &*code), ("host", &host), ("method", &method), ("target", target)];
+            self.counter("rest_client_requests_total", &labels, answers.count);
+            let name = "rest_client_request_duration_seconds";
+            let sum = answers.time.as_secs_f64();
+            self.add(name, "summary", "_sum", &labels, sum);
+            self.add(name, "summary", "_count", &labels, answers.count);
         }
     }
 
@@ -46,6 +55,7 @@ impl Metrics {
         &mut self,
         name: &'static str,
         kind: &'static str,
+        suffix: &str,
         labels: &[(&str, &str)],
         value: impl Display,
     ) {
@@ -54,7 +64,7 @@ impl Metrics {
             labels.iter().map(|(label, text)| format!("{label}={text:?}")).collect();
         let labels =
             if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-        self.0.entry((name, kind)).or_default().push(format!("{name}{labels} {value}"));
+        self.0.entry((name, kind)).or_default().push(format!("{name}{suffix}{labels} {value}"));
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::{error::Error, resource::Target};
+use crate::{error::Error, logging, resource::Target};
 
 /// However long a server asks us to stay away, look again after this.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
@@ -66,14 +66,9 @@ fn names(details: &Value, target: &Target<'_>) -> bool {
 fn sentence(what: &str, code: u16, status: &Value) -> String {
     // Only a Status's own words: an HTML page of a proxy is no help in a log.
     match status["message"].as_str() {
-        Some(message) => format!("{what}: {code}: {}", printable(message)),
+        Some(message) => format!("{what}: {code}: {}", logging::printable(message, 500)),
         None => format!("{what}: {code} without a Kubernetes Status"),
     }
-}
-
-/// One line of bounded length, whatever the server wrote.
-pub(crate) fn printable(text: &str) -> String {
-    text.chars().take(500).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 #[cfg(test)]

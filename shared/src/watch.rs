@@ -11,7 +11,7 @@ use ureq::{Body, BodyReader, http::Response};
 
 use crate::{
     call::{Call, OBJECT_LIMIT},
-    client::{Client, SILENCE},
+    client::Client,
     error::{Error, Result},
     pace::Backoff,
     resource::Target,
@@ -50,7 +50,7 @@ pub fn follow(
     // "0": any state that the server has in memory; the watch brings it up to date.
     let version = Some("0".to_owned());
     let backoff = Backoff::new(LONGEST_WAIT);
-    let mut follower = Follower { client, target, version, listed: false, backoff };
+    let mut follower = Follower { client, target, stop, version, listed: false, backoff };
     while !stop.raised() {
         let step = if follower.listed { follower.watch(on) } else { follower.list(on) };
         match step {
@@ -67,6 +67,7 @@ pub fn follow(
 struct Follower<'a> {
     client: &'a Client,
     target: &'a Target<'a>,
+    stop: &'a Stop,
     /// Where the next list or watch begins; `None` asks for the newest state.
     version: Option<String>,
     listed: bool,
@@ -77,13 +78,14 @@ impl Follower<'_> {
     fn list(&mut self, on: &mut dyn FnMut(Change) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
         let version = self.version.as_ref().map(|version| format!("resourceVersion={version}"));
         let mut list = self.client.list(self.target, &version.unwrap_or_default())?;
-        self.version = resource_version(&list);
-        self.listed = true;
-        self.succeeded();
         let items = match list["items"].take() {
             Value::Array(items) => items,
             _ => Vec::new(),
         };
+        items.iter().try_for_each(|item| self.is_asked_for(item))?;
+        self.version = resource_version(&list);
+        self.listed = true;
+        self.succeeded();
         Ok(on(Change::Listed(items)))
     }
 
@@ -105,6 +107,9 @@ impl Follower<'_> {
             if let Some(seen) = resource_version(&object) {
                 self.version = Some(seen);
             }
+            if kind != "BOOKMARK" {
+                self.is_asked_for(&object)?;
+            }
             let change = match kind.as_str() {
                 "BOOKMARK" => continue,
                 "DELETED" => Change::Removed(object),
@@ -114,18 +119,31 @@ impl Follower<'_> {
                 return Ok(ControlFlow::Break(()));
             }
         };
-        match events {
-            // Streams end: by the server's clock, a balancer or a change of credentials. The next one
-            // goes on from the same version; only one that brought nothing is a failure.
-            1.. => {
-                log::debug!("{ended}");
-                Ok(ControlFlow::Continue(()))
-            }
-            0 if started.elapsed() < TOO_SHORT => Err(ended),
-            // Not even a bookmark: a server that was restored from a backup answers a version from
-            // its future with silence. Only a list helps then.
-            0 => Err(Error::Gone(ended.to_string())),
+        let short = started.elapsed() < TOO_SHORT;
+        if events == 0 && short {
+            return Err(ended);
         }
+        // Streams end: by the server's clock, a balancer or a change of credentials. The next one goes
+        // on from the same version. After one that brought not even a bookmark only a list can tell: a
+        // server that was restored from a backup answers a version from its future with silence.
+        log::debug!("{ended}");
+        self.listed = events > 0;
+        if short {
+            self.stop.wait(TOO_SHORT);
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// A server or proxy that does not heed the field selector must not pass another object off.
+    fn is_asked_for(&self, object: &Value) -> Result<()> {
+        let name = self.target.name;
+        if name.is_none_or(|name| object["metadata"]["name"] == name) {
+            return Ok(());
+        }
+        let (target, whose) = (self.target, self.client.whose());
+        Err(Error::BadPeer(format!(
+            "watch {target} on {whose}: the answer is about another object"
+        )))
     }
 
     fn succeeded(&mut self) {
@@ -209,7 +227,7 @@ fn silence(error: &std::io::Error) -> String {
     // ureq hides its time-out in an I/O error of kind Other.
     let inner = error.get_ref().and_then(|e| e.downcast_ref::<ureq::Error>());
     match inner {
-        Some(ureq::Error::Timeout(_)) => format!("silent for {} s", SILENCE.as_secs()),
+        Some(ureq::Error::Timeout(_)) => "silent for too long".to_owned(),
         _ => error.to_string(),
     }
 }

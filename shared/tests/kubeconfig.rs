@@ -382,7 +382,8 @@ fn trust_is_the_bundle_or_the_system_or_anything() {
         ),
         ("certificate-authority: junk", "holds no certificate"),
         ("certificate-authority: empty", "holds no certificate"),
-        ("certificate-authority: nowhere", "\"nowhere\" that cannot be read"),
+        ("certificate-authority: ./nowhere", "\"./nowhere\" that cannot be read"),
+        ("certificate-authority: nowhere", "\"(not shown)\" that cannot be read"),
         ("certificate-authority: ..", "cannot be read"),
         ("insecure-skip-tls-verify: 'true'", "insecure-skip-tls-verify is not true or false"),
         ("certificate-authority: 1", "certificate-authority is not text"),
@@ -595,7 +596,7 @@ fn files_that_cannot_be_read_are_named() {
         (&dir.0.join("missing"), "missing does not exist"),
         (&big, "larger than 1 MiB"),
         (&fits, "has no configuration"),
-        (&names_big, "\"big\" that cannot be read: it is larger than 1 MiB"),
+        (&names_big, "\"(not shown)\" that cannot be read: it is larger than 1 MiB"),
         (&names_dir, "\".\" that cannot be read: Is a directory"),
     ] {
         let error = from_file(path).unwrap_err();
@@ -604,7 +605,7 @@ fn files_that_cannot_be_read_are_named() {
     }
     fs::write(&big, CERT).unwrap();
     let error = from_file(&pasted).unwrap_err();
-    assert!(error.message().contains("client-key \"(long)\" that cannot be read"), "{error}");
+    assert!(error.message().contains("client-key \"(not shown)\" that cannot be read"), "{error}");
 }
 
 #[test]
@@ -618,7 +619,7 @@ fn a_secret_is_complete_in_itself() {
     assert!(from_secret(SECRET, &big).is_err());
 }
 
-/// ocm-sidecars.md §2.7, as the registration agent writes it.
+/// As Open Cluster Management's registration agent writes it.
 #[test]
 fn the_hub_kubeconfig_of_ocm_is_read() {
     let text = format!(

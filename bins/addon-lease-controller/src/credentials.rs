@@ -1,11 +1,17 @@
 //! Keeps the hub client's credentials as the Secret or the file says; what cannot be used changes
 //! nothing.
 
-use std::{ops::ControlFlow, path::Path, sync::Arc, time::Instant};
+use std::{
+    ops::ControlFlow,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
+use serde_json::Value;
 use shared::{
     access::Access,
-    client::{Client, Reload},
+    client::{Client, Reload, Timing},
     error::Result,
     kubeconfig,
     pace::Backoff,
@@ -45,20 +51,25 @@ fn follow_secret(
         let read = move || secret::access(&client.get(&SECRETS.object(&namespace, &name))?);
         Reload::WhenRefused(Box::new(read))
     };
-    let mut absent = false;
+    let (mut absent, mut told) = (false, Value::Null);
     watch::follow(client, &SECRETS.object(namespace, name), &world.stop, &mut |change| {
         let secret = match change {
             Change::Listed(secrets) => secrets.into_iter().next(),
             Change::Put(secret) => Some(secret),
             Change::Removed(_) => None,
         };
-        // One that is being deleted counts as gone, as with the Go sidecar (lc:131-136).
+        // One that is being deleted counts as gone, as with the Go sidecar
+        // (klusterlet-addon-lease-controller controllers/lease_controller.go:131-136).
         let secret = secret.filter(|secret| secret["metadata"]["deletionTimestamp"].is_null());
         let was_absent = std::mem::replace(&mut absent, secret.is_none());
         match secret {
             Some(secret) => {
+                // A list brings the same Secret again: that is no news.
+                let version = secret["metadata"]["resourceVersion"].clone();
                 let taken = take(secret::access(&secret), reload(), settings, heartbeat);
-                if let Err(error) = taken {
+                if let Err(error) = taken
+                    && std::mem::replace(&mut told, version.clone()) != version
+                {
                     log::warn!("{}: {error}", keeps(heartbeat));
                 }
             }
@@ -75,10 +86,13 @@ fn follow_secret(
     });
 }
 
+/// A file that is there at last is noticed after this, whatever the period.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
 /// A file may come later than this process; from then on the client itself reads it again.
 fn wait_for_file(path: &Path, sidecar: &Sidecar, heartbeat: &Heartbeat) {
     let Sidecar { settings, world, .. } = sidecar;
-    let mut backoff = Backoff::new(settings.period);
+    let mut backoff = Backoff::new(settings.period.min(LONGEST_WAIT));
     loop {
         let file = path.to_owned();
         let reload = Reload::FromFiles(Box::new(move || kubeconfig::from_file(&file)));
@@ -104,14 +118,12 @@ fn take(
     heartbeat: &Heartbeat,
 ) -> Result<()> {
     let first = heartbeat.client().is_none();
-    let make =
-        |access| Client::new(heartbeat.target.name(), access, reload, settings.request_timeout());
+    let timing = Timing::with_request(settings.request_timeout());
+    let make = |access| Client::new(heartbeat.target.name(), access, reload, timing);
     let taken = access.and_then(|access| heartbeat.set_access(access, make));
     heartbeat.count_read(taken.is_ok());
-    match taken? {
-        true if first => log::info!("the hub's credentials are there"),
-        true => log::info!("the hub's credentials were rotated"),
-        false => {}
+    if taken? && first {
+        log::info!("the hub's credentials are there");
     }
     Ok(())
 }

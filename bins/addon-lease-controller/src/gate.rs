@@ -43,6 +43,12 @@ fn others_ready(pod: &Value, own: &str) -> Result<(), String> {
         .filter_map(|container| container["name"].as_str())
         .filter(|name| *name != own)
         .collect();
+    let known = |name: &str| {
+        items(&spec["containers"]).chain(items(&spec["initContainers"])).any(|c| c["name"] == name)
+    };
+    if !known(own) {
+        return Err(format!("it has no container {own}, which -container-name says this is"));
+    }
     if others.is_empty() {
         return Err(format!("it has no container but {own}"));
     }
@@ -124,6 +130,12 @@ mod tests {
     #[test]
     fn a_native_sidecar_may_be_the_own_container() {
         assert_eq!(judge(&pod(true, false, true), Some("mesh")), Gate::Open);
+    }
+
+    #[test]
+    fn a_wrong_name_for_the_own_container_is_told() {
+        let Gate::Closed(reason) = judge(&pod(true, true, true), Some("leese")) else { panic!() };
+        assert_eq!(reason, "it has no container leese, which -container-name says this is");
     }
 
     #[test]

@@ -87,11 +87,16 @@ impl Heartbeat {
     /// Renews the Lease whenever it is due and the world allows it, until the end.
     pub(crate) fn keep(&self, world: &World) {
         let mut renewal = Renewal::new(&self.namespace, &self.name, self.period, Instant::now());
+        let mut identity = 0;
         loop {
             let seen = world.stop.wakes();
             let now = Now::read();
             lock(&self.progress).beat = Some(now.instant);
             let client = self.client();
+            let current = client.as_ref().map_or(identity, |client| client.generation());
+            if std::mem::replace(&mut identity, current) != current {
+                renewal.credentials_changed(now.instant);
+            }
             let allowed = client.is_some() && world.allows(now.instant);
             match (renewal.next(allowed, now), client) {
                 (Action::Wait(until), _) => {

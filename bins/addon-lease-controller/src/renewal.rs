@@ -69,7 +69,7 @@ pub(crate) struct Renewal {
     backoff: Backoff,
 }
 
-/// Writers that keep getting in between are left to it until the next try (F32).
+/// Writers that keep getting in between are left to it until the next try.
 const CONFLICTS_AT_ONCE: u32 = 3;
 /// The longest wait between two tries, whatever the period.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -129,7 +129,7 @@ impl Renewal {
                 self.known = Known::Lease(lease.clone());
                 let time = renew_time(lease);
                 match self.sent.iter().find(|(sent, _)| time == Some(sent)) {
-                    // The answer to a write was lost, the write was not (F33).
+                    // The answer to a write was lost, the write was not.
                     Some((_, at)) => self.succeeded(*at),
                     None => Outcome::Continue,
                 }
@@ -151,8 +151,19 @@ impl Renewal {
                     _ => Outcome::Continue,
                 }
             }
-            (_, Err(error)) => self.failed(error, now, random),
+            (_, Err(error)) => {
+                if let Error::Invalid(_) = error {
+                    // What was read is no base for a write: look again.
+                    self.known = Known::Nothing;
+                }
+                self.failed(error, now, random)
+            }
         }
+    }
+
+    /// Other credentials are there: no reason to wait out what the old ones brought.
+    pub(crate) fn credentials_changed(&mut self, now: Instant) {
+        self.not_before = now;
     }
 
     /// The last success.
@@ -433,6 +444,33 @@ mod tests {
             bench.settle(&mut server);
             assert_eq!(server.written.len(), 2, "created, and renewed once");
         }
+    }
+
+    #[test]
+    fn what_is_no_base_for_a_write_is_read_again() {
+        let mut server = Server::default();
+        let mut bench = Bench::renewed(&mut server);
+        bench.pass(PERIOD);
+        bench.step(|_| Err(Error::Invalid("no resourceVersion".into())));
+        bench.pass(PERIOD);
+        assert_eq!(bench.settle(&mut server), ["read", "replace"]);
+    }
+
+    #[test]
+    fn new_credentials_do_not_wait_out_what_the_old_ones_brought() {
+        let mut server = Server::default();
+        let mut bench = Bench::renewed(&mut server);
+        bench.random = 1.0;
+        bench.pass(PERIOD);
+        for _ in 0..8 {
+            bench.step(|_| Err(Error::Unauthorized("expired".into())));
+            let wait = bench.waits().unwrap();
+            bench.pass(wait);
+        }
+        bench.step(|_| Err(Error::Unauthorized("expired".into())));
+        assert_eq!(bench.waits(), Some(PERIOD));
+        bench.renewal.credentials_changed(bench.now.instant);
+        assert_eq!(bench.settle(&mut server), ["replace"]);
     }
 
     #[test]

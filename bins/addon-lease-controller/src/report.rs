@@ -10,7 +10,11 @@ use shared::{
     metrics::{Metrics, timestamp},
 };
 
-use crate::{gate::Gate, heartbeat::Heartbeat, sidecar::Sidecar};
+use crate::{
+    gate::Gate,
+    heartbeat::{Cluster, Heartbeat},
+    sidecar::Sidecar,
+};
 
 /// A loop comes by every 15 s; a request with its retries and look-ups may take a minute.
 const LONGEST_BEAT: Duration = Duration::from_secs(120);
@@ -22,9 +26,8 @@ pub(crate) struct Status(pub(crate) Arc<Sidecar>);
 
 impl Report for Status {
     fn healthy(&self) -> Result<(), String> {
-        let stuck = |heartbeat: &&Heartbeat| {
-            heartbeat.progress().beat.is_some_and(|beat| beat.elapsed() > LONGEST_BEAT)
-        };
+        let now = Instant::now();
+        let stuck = |heartbeat: &&Heartbeat| stuck(heartbeat.progress().beat, now);
         match self.0.heartbeats.iter().find(stuck) {
             Some(heartbeat) => Err(format!("the loop for {heartbeat} is stuck")),
             None => Ok(()),
@@ -44,6 +47,9 @@ impl Report for Status {
         let Some(heartbeat) = self.0.heartbeats.iter().find(late) else { return Ok(()) };
         let reason = match (self.0.world.gate(), heartbeat.client()) {
             (Gate::Closed(reason), _) => format!("the pod: {reason}"),
+            _ if standing.is_some_and(|standing| !standing.leads(now)) => {
+                "no replica is known to lead".to_owned()
+            }
             (Gate::Open, None) => "there are no credentials".to_owned(),
             (Gate::Open, Some(_)) => format!("{} failures in a row", heartbeat.progress().failures),
         };
@@ -55,18 +61,28 @@ impl Report for Status {
         metrics.process(env!("CARGO_PKG_NAME"), self.0.started);
         if let Some(standing) = self.0.world.standing() {
             let leads = u8::from(standing.leads(Instant::now()));
-            let lease = self.0.heartbeats.first().map_or("", |heartbeat| &heartbeat.name);
-            metrics.gauge("leader_election_master_status", &[("name", lease)], leads);
+            let name = self.0.settings.election_name();
+            metrics.gauge("leader_election_master_status", &[("name", &name)], leads);
         }
         for heartbeat in &self.0.heartbeats {
             add(&mut metrics, heartbeat);
         }
-        let hub = self.0.hub().and_then(Heartbeat::client);
-        for client in hub.iter().chain(&self.0.managed) {
-            metrics.client(client);
+        if let Some(client) = self.0.hub().and_then(Heartbeat::client) {
+            metrics.client(Cluster::Hub.label(), &client);
+        }
+        if let Some(client) = &self.0.managed {
+            metrics.client(Cluster::Managed.label(), client);
+        }
+        if let Some(client) = &self.0.elector {
+            metrics.client("election", client);
         }
         metrics.to_string()
     }
+}
+
+/// Whether a loop that last came by at `beat` hangs; one that was not started yet does not.
+fn stuck(beat: Option<Instant>, now: Instant) -> bool {
+    beat.is_some_and(|beat| now.saturating_duration_since(beat) > LONGEST_BEAT)
 }
 
 fn add(metrics: &mut Metrics, heartbeat: &Heartbeat) {
@@ -79,10 +95,25 @@ fn add(metrics: &mut Metrics, heartbeat: &Heartbeat) {
     for (result, count) in [("success", progress.successes), ("error", progress.errors)] {
         metrics.counter("lease_renew_total", &[labels[0], ("result", result)], count);
     }
-    let (good, bad) = heartbeat.reads();
+    let client = heartbeat.client();
+    let again = client.as_ref().map_or((0, 0), |client| client.reloads());
+    let (good, bad) = (heartbeat.reads().0 + again.0, heartbeat.reads().1 + again.1);
     metrics.counter("certwatcher_read_certificate_total", &labels, good + bad);
     metrics.counter("certwatcher_read_certificate_errors_total", &labels, bad);
-    if let Some(expires) = heartbeat.client().and_then(|client| client.certificate_expiry()) {
+    if let Some(expires) = client.and_then(|client| client.certificate_expiry()) {
         metrics.gauge("certificate_expiration_timestamp_seconds", &labels, timestamp(expires));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_is_stuck_after_two_minutes_and_not_before_it_started() {
+        let start = Instant::now();
+        assert!(!stuck(None, start + Duration::from_secs(3600)), "the start-up delay");
+        assert!(!stuck(Some(start), start + LONGEST_BEAT));
+        assert!(stuck(Some(start), start + LONGEST_BEAT + Duration::from_secs(1)));
     }
 }

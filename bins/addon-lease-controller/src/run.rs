@@ -66,7 +66,7 @@ fn start(sidecar: &Arc<Sidecar>) -> Result<Receiver<()>> {
 
 /// Takes part in the election; only the leader's gate is open.
 fn take_part(sidecar: &Sidecar) {
-    let Sidecar { settings, managed: Some(client), world, .. } = sidecar else { return };
+    let Sidecar { settings, elector: Some(client), world, .. } = sidecar else { return };
     let Some(namespace) = &settings.election else { return };
     let name = settings.election_name();
     let target = LEASES.object(namespace, &name);

@@ -115,24 +115,17 @@ impl Settings {
         let env = |name: &str| env(name).filter(|value| !value.is_empty());
         let pod_namespace = env("POD_NAMESPACE");
         let places = places(flags)?;
-        let own = || {
-            own_namespace
-                .clone()
-                .ok_or("the own namespace is not known: set -namespace or POD_NAMESPACE")
+        let own =
+            || own_namespace.clone().ok_or(NO_NAMESPACE).map_err(str::to_owned).and_then(valid_own);
+        let secret_namespace = || env("WATCH_NAMESPACE").map_or_else(own, Ok);
+        let hub = if places.hub { Some(hub(flags, secret_namespace)?) } else { None };
+        let named = flags.some("managed-lease-namespace").map(str::to_owned);
+        let managed = match named.or_else(|| pod_namespace.clone()) {
+            _ if !places.managed => None,
+            Some(namespace) => Some(namespace),
+            None => Some(own()?),
         };
-
-        let secret_namespace = env("WATCH_NAMESPACE").map_or_else(own, Ok);
-        let hub = if places.hub {
-            Some(hub(flags, secret_namespace.map_err(str::to_owned))?)
-        } else {
-            None
-        };
-        let managed_namespace = flags.some("managed-lease-namespace").map(str::to_owned);
-        let managed = match (places.managed, managed_namespace.or_else(|| pod_namespace.clone())) {
-            (false, _) => None,
-            (true, Some(namespace)) => Some(namespace),
-            (true, None) => Some(own()?),
-        };
+        let own_container = flags.some("container-name").map(str::to_owned);
         let settings = Self {
             lease_name: required(flags, "lease-name")?,
             period: seconds(flags, "lease-duration", 1)?,
@@ -140,10 +133,7 @@ impl Settings {
             hub,
             managed,
             pod: pod_namespace.zip(env("POD_NAME")),
-            own_container: flags
-                .some("container-name")
-                .map(str::to_owned)
-                .or_else(|| env("CONTAINER_NAME")),
+            own_container: own_container.or_else(|| env("CONTAINER_NAME")),
             election: if flags.switch("leader-election") { Some(own()?) } else { None },
         };
         settings.check_names()?;
@@ -155,7 +145,7 @@ impl Settings {
         format!("{}-addon-lease.agent.stolostron.io", self.lease_name)
     }
 
-    /// Each request gets at most half a period, so that a try fits in beside it.
+    /// Each request gets half a period, so that another try fits in, but no less than a second.
     pub(crate) fn request_timeout(&self) -> Duration {
         (self.period / 2).clamp(Duration::from_secs(1), Duration::from_secs(10))
     }
@@ -169,13 +159,12 @@ impl Settings {
     fn check_names(&self) -> Result<(), String> {
         let hub = self.hub.as_ref();
         let secret = hub.and_then(HubTarget::secret);
-        let names: [(_, Option<&str>); 8] = [
+        let names: [(_, Option<&str>); 7] = [
             ("-lease-name", Some(&self.lease_name)),
             ("-lease-namespace", hub.map(|hub| &*hub.namespace)),
             ("-hub-kubeconfig-secret", secret.map(|(_, name)| name)),
             ("the namespace of the Secret", secret.map(|(namespace, _)| namespace)),
             ("-managed-lease-namespace", self.managed.as_deref()),
-            ("the own namespace", self.election.as_deref()),
             ("POD_NAMESPACE", self.pod.as_ref().map(|(namespace, _)| &**namespace)),
             ("POD_NAME", self.pod.as_ref().map(|(_, name)| &**name)),
         ];
@@ -196,6 +185,17 @@ impl HubTarget {
     }
 }
 
+const NO_NAMESPACE: &str = "the own namespace is not known: set -namespace or POD_NAMESPACE";
+
+fn valid_own(namespace: String) -> Result<String, String> {
+    if valid_name(&namespace) {
+        return Ok(namespace);
+    }
+    Err(format!(
+        "the own namespace {namespace:?} (-namespace, POD_NAMESPACE) is not a valid object name"
+    ))
+}
+
 /// On which clusters a Lease is kept.
 struct Places {
     hub: bool,
@@ -213,11 +213,14 @@ fn places(flags: &Flags) -> Result<Places, String> {
     }
 }
 
-fn hub(flags: &Flags, secret_namespace: Result<String, String>) -> Result<HubTarget, String> {
+fn hub(
+    flags: &Flags,
+    secret_namespace: impl FnOnce() -> Result<String, String>,
+) -> Result<HubTarget, String> {
     let credentials = match (flags.some("hub-kubeconfig"), flags.some("hub-kubeconfig-secret")) {
         (Some(file), None) => HubCredentials::File(file.into()),
         (None, Some(name)) => {
-            HubCredentials::Secret { namespace: secret_namespace?, name: name.to_owned() }
+            HubCredentials::Secret { namespace: secret_namespace()?, name: name.to_owned() }
         }
         (Some(_), Some(_)) => {
             return Err("-hub-kubeconfig and -hub-kubeconfig-secret exclude each other".into());
@@ -337,7 +340,10 @@ mod tests {
             ),
             ("-lease-name a -lease-target all", "-lease-target is hub, managed or both"),
             ("-lease-name ../secrets/x", "-lease-name \"../secrets/x\" is not a valid object name"),
-            ("-lease-name a -namespace B", "-managed-lease-namespace \"B\" is not"),
+            (
+                "-lease-name a -namespace B",
+                "the own namespace \"B\" (-namespace, POD_NAMESPACE) is not",
+            ),
             ("-lease-name a -lease-duration 0", "-lease-duration is a number"),
             ("-lease-name a -startup-delay -1", "-startup-delay is a number"),
         ] {

@@ -1,9 +1,14 @@
 //! What all threads share: settings, clients, Leases and the state of the world.
 
-use std::{path::PathBuf, sync::Arc, time::SystemTime};
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use shared::{
-    client::{Client, Reload},
+    client::{Client, Reload, Timing},
+    election,
     error::Result,
     flags::Flags,
     kubeconfig::{self, Env},
@@ -21,6 +26,8 @@ pub(crate) struct Sidecar {
     pub(crate) settings: Settings,
     /// The cluster this runs on, where it is needed.
     pub(crate) managed: Option<Arc<Client>>,
+    /// The same cluster for the election, with its own time for a request.
+    pub(crate) elector: Option<Client>,
     pub(crate) heartbeats: Vec<Heartbeat>,
     pub(crate) world: World,
     pub(crate) started: SystemTime,
@@ -32,13 +39,22 @@ impl Sidecar {
     /// # Errors
     /// `BadConfig` when the kubeconfig of the managed cluster cannot be used.
     pub(crate) fn new(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<Self> {
-        let managed = managed_client(settings, flags)?;
+        let managed = match settings.needs_managed_cluster() {
+            true => Some(Arc::new(managed_client(settings.request_timeout(), flags)?)),
+            false => None,
+        };
+        let elector = match settings.election {
+            // As in controller-runtime: a request that hangs must not cost the lead.
+            Some(_) => Some(managed_client(election::TIMING.renew / 2, flags)?),
+            None => None,
+        };
         let (gated, elected) = (settings.pod.is_some(), settings.election.is_some());
         Ok(Self {
             heartbeats: heartbeats(settings, managed.as_ref()),
             world: World::new(stop.clone(), gated, elected),
             settings: settings.clone(),
             managed,
+            elector,
             started: SystemTime::now(),
         })
     }
@@ -49,17 +65,12 @@ impl Sidecar {
     }
 }
 
-/// Not needed for a hub kubeconfig in a file and nothing else.
-fn managed_client(settings: &Settings, flags: &Flags) -> Result<Option<Arc<Client>>> {
-    if !settings.needs_managed_cluster() {
-        return Ok(None);
-    }
+fn managed_client(request: Duration, flags: &Flags) -> Result<Client> {
     let file = flags.some("kubeconfig").map(PathBuf::from);
     let master = flags.some("master").map(str::to_owned);
     let load = move || kubeconfig::load(file.as_deref(), master.as_deref(), &Env::process());
     let (access, reload) = (load()?, Reload::FromFiles(Box::new(load)));
-    let client = Client::new(Cluster::Managed.name(), access, reload, settings.request_timeout())?;
-    Ok(Some(Arc::new(client)))
+    Client::new(Cluster::Managed.name(), access, reload, Timing::with_request(request))
 }
 
 fn heartbeats(settings: &Settings, managed: Option<&Arc<Client>>) -> Vec<Heartbeat> {

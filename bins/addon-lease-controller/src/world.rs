@@ -70,7 +70,9 @@ impl World {
         let standing = Standing { leads_until, stands_by: candidate.stands_by(now) };
         let Some(election) = &self.election else { return (standing, standing) };
         let before = std::mem::replace(&mut *lock(election), standing);
-        self.stop.wake();
+        if before.leads(now) != standing.leads(now) {
+            self.stop.wake();
+        }
         (before, standing)
     }
 }

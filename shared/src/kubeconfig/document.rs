@@ -2,8 +2,9 @@
 
 use std::{
     collections::BTreeMap,
-    fs::File,
+    fs::{self, File},
     io::{self, ErrorKind, Read},
+    os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
     result,
 };
@@ -181,8 +182,9 @@ impl<'a> Entry<'a> {
             }
             None => Err("there is no such entry".to_owned()),
         };
-        // A long name is a key or token in the wrong field.
-        let shown = if name.len() < 200 { name } else { "(long)" };
+        // What does not look like a path may be a key or token in the wrong field.
+        let is_path = name.len() <= 100 && name.contains(['/', '.']) && !name.contains(['\n', '~']);
+        let shown = if is_path { name } else { "(not shown)" };
         bytes.map_err(|why| {
             self.fail(&format!("has a {field} {shown:?} that cannot be read: {why}"))
         })
@@ -196,6 +198,10 @@ impl<'a> Entry<'a> {
 /// Reads a file up to the limit.
 pub(super) fn read_limited(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
+    // To open a pipe would wait for whoever writes it.
+    if fs::metadata(path)?.file_type().is_fifo() {
+        return Err(io::Error::other("it is a pipe"));
+    }
     File::open(path)?.take(LIMIT as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > LIMIT {
         return Err(io::Error::other("it is larger than 1 MiB"));

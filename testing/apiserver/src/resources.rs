@@ -20,7 +20,7 @@ pub struct Resource {
     pub namespaced: bool,
     /// Whether there is a `/status` subresource.
     pub status: bool,
-    /// Whether `metadata.generation` counts changes of the specification.
+    /// Whether `metadata.generation` counts changes of the spec.
     pub generation: bool,
     /// Whether a PUT of an object that isn't there creates it.
     pub create_on_update: bool,

@@ -10,7 +10,7 @@ use std::{
 use dev_apiserver::{Options, Server};
 use serde_json::{Value, json};
 use shared::{
-    client::{Client, Patch, Preconditions, Reload},
+    client::{Client, Patch, Preconditions, Reload, Timing},
     error::Error,
     kubeconfig,
     resource::{Resource, Target},
@@ -75,7 +75,8 @@ impl Cluster {
         let access = kubeconfig::from_file(&kubeconfig).expect("the administrator's kubeconfig");
         let address = access.server.trim_start_matches("https://").to_owned();
         let timeout = Duration::from_secs(30);
-        let client = Client::new(name, access, Reload::Never, timeout).expect("a client");
+        let client = Client::new(name, access, Reload::Never, Timing::with_request(timeout))
+            .expect("a client");
         let name = name.to_owned();
         Self { name, client, embedded, address, ca, kubeconfig, _directory: directory }
     }

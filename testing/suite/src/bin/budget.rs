@@ -13,7 +13,7 @@ use std::{
 };
 
 use shared::{
-    client::{Client, Reload},
+    client::{Client, Reload, Timing},
     kubeconfig, lease,
     resource::LEASES,
 };
@@ -251,7 +251,12 @@ impl Table {
 /// memory in KiB and the seconds it took.
 fn renew_many(kubeconfig: &Path) {
     let access = kubeconfig::from_file(kubeconfig).expect("the kubeconfig");
-    let client = Client::new("the hub", access, Reload::Never, Duration::from_secs(10));
+    let client = Client::new(
+        "the hub",
+        access,
+        Reload::Never,
+        Timing::with_request(Duration::from_secs(10)),
+    );
     let client = client.expect("a client");
     let (target, period) = (LEASES.object("default", "drift"), Duration::from_secs(60));
     let spec = lease::heartbeat(period, SystemTime::now());

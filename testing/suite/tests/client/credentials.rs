@@ -11,14 +11,14 @@ use std::{
 
 use shared::{
     access::{Access, Auth},
-    client::{Client, Reload},
+    client::{Client, Reload, Timing},
     error::Error,
     resource::LEASES,
     stop::Stop,
     watch::follow,
 };
 
-use crate::{access, client, lease, server};
+use crate::{access, client, lease, server, timing};
 
 fn with_token(mut access: Access, token: &str) -> Access {
     access.identity = None;
@@ -76,9 +76,8 @@ fn a_401_is_answered_by_a_look_at_the_credentials_and_one_retry() {
         count.fetch_add(1, SeqCst);
         Ok(fresh.clone())
     });
-    let timeout = Duration::from_secs(2);
     let client =
-        Client::new("the hub", with_token(access, &old), Reload::WhenRefused(load), timeout)
+        Client::new("the hub", with_token(access, &old), Reload::WhenRefused(load), timing())
             .unwrap();
     let _ = client.get(&lease("x"));
     assert_eq!(loads.load(SeqCst), 0);
@@ -95,8 +94,7 @@ fn credentials_that_cannot_be_loaded_leave_the_old_ones_in_use() {
     let token = server.token("old", &[]);
     let load = Box::new(|| Err(Error::BadConfig("half written".into())));
     let old = with_token(access, &token);
-    let timeout = Duration::from_secs(2);
-    let client = Client::new("the hub", old.clone(), Reload::FromFiles(load), timeout).unwrap();
+    let client = Client::new("the hub", old.clone(), Reload::FromFiles(load), timing()).unwrap();
     server.revoke(&token);
     assert!(matches!(client.get(&lease("x")), Err(Error::Unauthorized(_))));
     assert_eq!(client.access(), old);
@@ -148,4 +146,37 @@ fn a_running_watch_comes_back_with_the_new_identity() {
     // Ends the stream that it waits on.
     client.swap(access(&server, "last")).unwrap();
     watcher.join().unwrap();
+}
+
+#[test]
+fn files_are_looked_at_again_before_a_request_when_it_is_time() {
+    let (server, access) = server();
+    let (old, new) = (server.token("old", &[]), server.token("new", &[]));
+    let fresh = with_token(access.clone(), &new);
+    let load = Box::new(move || Ok(fresh.clone()));
+    let timing = Timing { files: Duration::from_millis(200), ..timing() };
+    let client =
+        Client::new("the hub", with_token(access, &old), Reload::FromFiles(load), timing).unwrap();
+    let _ = client.get(&lease("x"));
+    assert_eq!(server.requests().last().unwrap().user, "old");
+    suite::pause(250);
+    let _ = client.get(&lease("x"));
+    assert_eq!(server.requests().last().unwrap().user, "new", "without a 401");
+    assert_eq!(client.reloads(), (1, 0));
+}
+
+/// Whatever two threads swap at once, the last request speaks as what the client says it is.
+#[test]
+fn swaps_at_once_leave_one_identity() {
+    let (server, first) = server();
+    let client = client(first);
+    let (left, right) = (access(&server, "left"), access(&server, "right"));
+    std::thread::scope(|scope| {
+        for access in [&left, &right] {
+            scope.spawn(|| (0..50).for_each(|_| drop(client.swap(access.clone()))));
+        }
+    });
+    let _ = client.get(&lease("x"));
+    let user = if client.access() == left { "left" } else { "right" };
+    assert_eq!(server.requests().last().unwrap().user, user);
 }

@@ -14,7 +14,7 @@ use dev_apiserver::{Options, Server};
 use serde_json::{Value, json};
 use shared::{
     access::{Access, Auth, Identity, Trust},
-    client::{Client, Reload},
+    client::{Client, Reload, Timing},
     resource::{LEASES, Target},
 };
 
@@ -40,7 +40,12 @@ fn access(server: &Server, user: &str) -> Access {
 }
 
 fn client(access: Access) -> Client {
-    Client::new("the hub", access, Reload::Never, Duration::from_secs(2)).unwrap()
+    Client::new("the hub", access, Reload::Never, timing()).unwrap()
+}
+
+/// Two seconds for a request.
+fn timing() -> Timing {
+    Timing::with_request(Duration::from_secs(2))
 }
 
 fn lease(name: &str) -> Target<'_> {

@@ -9,7 +9,7 @@ use std::{
 use dev_apiserver::{Action, Options, Rule, Server};
 use serde_json::{Value, json};
 use shared::{
-    client::Client,
+    client::{Client, Reload, Timing},
     resource::{LEASES, Target},
     stop::Stop,
     watch::{Change, follow},
@@ -29,7 +29,12 @@ struct Follower {
 
 impl Follower {
     fn start(server: &Server, target: Target<'static>) -> Self {
-        let client = Arc::new(client(access(server, "follower")));
+        Self::patient(server, target, crate::timing())
+    }
+
+    fn patient(server: &Server, target: Target<'static>, timing: Timing) -> Self {
+        let client = Client::new("the hub", access(server, "follower"), Reload::Never, timing);
+        let client = Arc::new(client.unwrap());
         let (told, stop) = (Arc::new(Mutex::new(Vec::new())), Stop::default());
         let (sink, ended, follower) = (told.clone(), stop.clone(), client.clone());
         let thread = thread::spawn(move || {
@@ -195,16 +200,44 @@ fn bookmarks_move_the_place_to_resume_from() {
 }
 
 #[test]
-fn a_watch_that_brings_not_even_a_bookmark_leads_to_a_new_list() {
+fn a_watch_that_dies_in_silence_leads_to_a_new_list() {
     let (server, admin) = server();
     client(admin).create(&lease("a"), &body("a")).unwrap();
     server.faults().add(Rule::new(Action::WatchSilent).verb("watch").times(1));
-    let follower = Follower::start(&server, LEASES.collection("default"));
+    let timing = Timing { silence: std::time::Duration::from_millis(1200), ..crate::timing() };
+    let follower = Follower::patient(&server, LEASES.collection("default"), timing);
     follower.wait_for("=a");
-    // As after the 100 s that the client itself waits.
-    suite::pause(1200);
-    server.restart();
     eventually("the second list", || (follower.count("=a") == 2).then_some(()));
+}
+
+#[test]
+fn a_watch_that_ends_after_each_event_is_not_reopened_at_once() {
+    let bookmarks = std::time::Duration::from_millis(20);
+    let server = Server::start(Options { bookmarks, ..Options::default() }).unwrap();
+    server.faults().add(Rule::new(Action::WatchCut { events: 1 }).verb("watch"));
+    let follower = Follower::start(&server, LEASES.collection("default"));
+    follower.wait_for("=");
+    suite::pause(2500);
+    assert!(verbs(&server, "watch") <= 4, "{} watches", verbs(&server, "watch"));
+}
+
+#[test]
+fn another_object_is_never_taken_for_the_one_that_is_followed() {
+    let (server, admin) = server();
+    let admin = client(admin);
+    let other = Action::Answer {
+        code: 200,
+        body: Some(
+            json!({"kind": "LeaseList", "metadata": {}, "items": [body("other")]}).to_string(),
+        ),
+        retry_after: None,
+    };
+    server.faults().add(Rule::new(other).verb("list").times(1));
+    let follower = Follower::start(&server, LEASES.object("default", "x"));
+    follower.wait_for("=");
+    admin.create(&lease("x"), &body("x")).unwrap();
+    follower.wait_for("+x");
+    assert_eq!(follower.count("=other"), 0);
 }
 
 #[test]

@@ -1,13 +1,22 @@
-//! F29: command lines that cannot be meant: exit code 2, a sentence, and the flags.
+//! F29: command lines that cannot be meant: exit code 2, a sentence, and the flags. What else is refused
+//! at the start is exit code 1 and a sentence.
 
-use std::process::{Command, Output};
+use std::{
+    fs,
+    net::TcpListener,
+    process::{Output, Stdio},
+};
 
-use suite::sidecar::{bare, program};
+use serde_json::json;
+use suite::{
+    identity::kubeconfig,
+    sidecar::{bare, program},
+};
 
 fn run(arguments: &[&str]) -> Output {
-    let mut command: Command = bare(&program("addon-lease-controller"));
+    let mut command = bare(&program("addon-lease-controller"));
     command.args(arguments).env("POD_NAMESPACE", "ns").env("KUBECONFIG", "/nonexisting/kubeconfig");
-    command.stdout(std::process::Stdio::piped()).output().expect("the program runs")
+    command.stdout(Stdio::piped()).output().expect("the program runs")
 }
 
 /// What it takes besides a kubeconfig.
@@ -42,6 +51,8 @@ fn f29_flags_that_cannot_be_used_are_exit_code_2_with_a_sentence() {
         (&["-lease-target", "moon"], "-lease-target"),
         (&["-hub-kubeconfig", "f"], "exclude each other"),
         (&["-logging-format", "xml"], "-logging-format"),
+        (&["-metrics-port", "70000"], "-metrics-port"),
+        (&["-metrics-port", "-1"], "-metrics-port"),
         (&["-v", "much"], "-v"),
     ] {
         let output = run(&[&COMPLETE, more].concat());
@@ -55,41 +66,64 @@ fn f29_flags_that_cannot_be_used_are_exit_code_2_with_a_sentence() {
 
 #[test]
 fn f29_of_a_repeated_flag_the_last_counts() {
-    let output = run(&[
-        &["-lease-duration", "x"][..0],
-        &COMPLETE,
-        &["-lease-duration", "0", "-lease-duration", "5"],
-    ]
-    .concat());
-    let text = String::from_utf8_lossy(&output.stderr);
-    // Nothing wrong with the flags any more: the kubeconfig is what is missing.
-    assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("-lease-duration=5") || text.contains("kubeconfig"), "{text}");
+    for (twice, code) in [(["0", "5"], 1), (["5", "0"], 2), (["x", "5"], 2)] {
+        let [first, last] = twice;
+        let more = ["-lease-duration", first, "-lease-duration", last];
+        let output = run(&[&COMPLETE[..], &more].concat());
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{twice:?}: {text}");
+        if code == 1 {
+            // Nothing is wrong with the flags: the kubeconfig is what is missing.
+            assert!(text.contains("-lease-duration=5"), "{text}");
+            assert!(!text.contains("-lease-duration=0"), "{text}");
+            assert!(text.contains("no configuration"), "{text}");
+        }
+    }
 }
 
 #[test]
 fn f29_help_and_version_are_exit_code_0_whatever_else_is_said() {
     for (flag, part) in [("-help", "-lease-name"), ("--help", "-lease-name"), ("-version", "0.")] {
-        let output = run(&[flag]);
-        let text = String::from_utf8_lossy(&output.stdout);
-        assert_eq!(output.status.code(), Some(0), "{flag}: {text}");
-        assert!(text.contains(part), "{flag}: {text}");
+        for other in [&[][..], &["-lease-duration", "0"], &["-lease-target", "moon"]] {
+            let output = run(&[&[flag][..], other].concat());
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert_eq!(output.status.code(), Some(0), "{flag} {other:?}: {text}");
+            assert!(text.contains(part), "{flag} {other:?}: {text}");
+        }
     }
 }
 
 #[test]
 fn f29_what_is_refused_at_the_start_is_exit_code_1_with_a_sentence() {
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = taken.local_addr().expect("its address").port().to_string();
-    for more in [
-        &["-kubeconfig", "/nonexisting"][..],
-        &["-metrics-port", "70000"],
-        &["-metrics-port", "-1"],
-        &["-metrics-port", &port, "-metrics-host", "127.0.0.1"],
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = |name: &str, scheme: &str, user| {
+        // Without TLS no authority is needed, and none is looked for on this machine.
+        let text = kubeconfig("127.0.0.1:1", "", &user).to_string().replace("https", scheme);
+        let path = directory.path().join(name);
+        fs::write(&path, text).expect("written");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let good = file("good", "http", json!({"token": "t"}));
+    let runs = file("runs", "https", json!({"exec": {"command": "aws", "apiVersion": "v1"}}));
+    let address = format!("metrics address 127.0.0.1:{port} cannot be served");
+    for (more, part) in [
+        (&[][..], "no configuration"),
+        (&["-kubeconfig", "/nonexisting"], "kubeconfig /nonexisting does not exist"),
+        (&["-kubeconfig", "/"], "cannot be read"),
+        (&["-kubeconfig", &runs], "\"aws\" (exec)"),
+        (&["-kubeconfig", &good, "-metrics-port", &port, "-metrics-host", "127.0.0.1"], &address),
+        (
+            &["-kubeconfig", &good, "-metrics-port", "1", "-metrics-host", "no.invalid"],
+            "no.invalid",
+        ),
     ] {
         let output = run(&[&COMPLETE, more].concat());
         let text = String::from_utf8_lossy(&output.stderr);
-        assert!(matches!(output.status.code(), Some(1 | 2)), "{more:?}: {text}");
+        assert_eq!(output.status.code(), Some(1), "{more:?}: {text}");
+        let refusal = text.lines().last().unwrap_or_default();
+        assert!(refusal.starts_with('E') && refusal.contains(part), "{more:?}: {text}");
         assert!(!text.contains("panicked"), "{text}");
     }
 }

@@ -1,6 +1,6 @@
-//! The faults F1 to F39 of the specification that concern this sidecar, each a test named after its
-//! number, on the embedded server. Those that need hours or a fleet (F11, F24, F39) run on the pure core
-//! in `bins/addon-lease-controller/src/renewal.rs`; addresses of F23 in `shared/src/dial.rs`.
+//! What goes wrong in real life, F1 to F39, each a test named after its number, on the embedded server.
+//! README.md of this crate says what the numbers are, which of them are tested elsewhere, and what of
+//! them is not tested.
 
 mod answers;
 mod certificates;

@@ -20,7 +20,7 @@ fn f1_an_outage_is_one_line_at_its_start_and_one_at_its_end() {
     scene.hub_relay.set(Way::Open);
     let back = Instant::now();
     sidecar.wait_for(BACK);
-    // I4: the longest wait is a period.
+    // The longest wait is a period.
     assert!(back.elapsed() < Duration::from_millis(2500), "{:?}", back.elapsed());
     wait_for_renewal(&scene);
     assert_eq!((warnings(&sidecar, LOST), sidecar.count(BACK)), (1, 1), "{}", sidecar.log());

@@ -1,5 +1,5 @@
-//! What the product relies on in the answers of an API server (ocm-sidecars.md §5.10). It passes on the
-//! real one, so the embedded one is like it where it passes there.
+//! What the product relies on in the answers of an API server. It passes on a real kube-apiserver, so
+//! the embedded one is like it where it passes there.
 
 use serde_json::{Value, json};
 use shared::{

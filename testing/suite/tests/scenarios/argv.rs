@@ -100,7 +100,7 @@ fn what_is_refused_at_start_exits_1_with_a_sentence() {
         (["-metrics-port=0", "-v=0"], "no configuration"),
         ([insecure, &port], "cannot be served: Address already in use"),
         ([insecure, "-metrics-host=192.0.2.1"], "192.0.2.1:8384 cannot be served"),
-        ([insecure, "-metrics-host=no such host"], "cannot be served"),
+        ([insecure, "-metrics-host=no such host"], "neither an IP address nor localhost"),
     ] {
         let (code, _, stderr) = run(&[&needed[..], &arguments[..]].concat());
         assert_eq!(code, Some(1), "{arguments:?}: {stderr}");

@@ -1,6 +1,7 @@
-//! The decision table of the Go sidecar (ocm-sidecars.md §1.3), row by row. Different on purpose: what
-//! is waited for is watched instead of asked for every 10 or 60 s, a Secret that comes back resumes
-//! (row 4), and a new credential is used in place: no pod is ever deleted (rows 11 to 13).
+//! The situations that the Go sidecar's reconcile loop tells apart, row by row; README.md of this crate
+//! lists them. Different on purpose: what is waited for is watched instead of asked for every 10 or
+//! 60 s, a Secret that comes back resumes (row 4), and a new credential is used in place: no pod is ever
+//! deleted (rows 11 to 13).
 //!
 //! Row 5 takes a right away: `rights::row_5_…`.
 

@@ -54,7 +54,7 @@ fn only_the_leader_renews() {
     renews(&first.sidecar, "hub", 3);
     assert_eq!(renewals(&second.sidecar, "hub"), 0.0);
     assert!(!holder(&scene).is_empty());
-    let leads = "leader_election_master_status{name=\"my-addon\"}";
+    let leads = "leader_election_master_status{name=\"my-addon-addon-lease.agent.stolostron.io\"}";
     assert_eq!(first.sidecar.metric(leads), Some(1.0));
     assert_eq!(second.sidecar.metric(leads), Some(0.0));
     // Standing by behind a live leader is being ready.

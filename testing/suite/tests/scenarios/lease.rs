@@ -106,10 +106,12 @@ fn a_renewal_is_one_request_of_few_bytes() {
     let counts = || {
         let metrics = sidecar.ask("/metrics").1;
         let sum = |part: &str| -> f64 {
-            let lines = metrics.lines().filter(|line| line.contains(&host) && line.contains(part));
+            let lines =
+                metrics.lines().filter(|line| line.starts_with("rest_client_requests_total"));
+            let lines = lines.filter(|line| line.contains(&host) && line.contains(part));
             lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
         };
-        (sum("rest_client_requests_total"), sum("method=\"PUT\""))
+        (sum(""), sum("method=\"PUT\""))
     };
     // Just after a renewal: the next one is a second away.
     renews(&sidecar, "hub", 1);
