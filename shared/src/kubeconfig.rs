@@ -20,7 +20,7 @@ use rustls::{
 use ureq::http::Uri;
 
 use self::document::{Document, Entry};
-pub use self::incluster::in_cluster;
+pub use self::{document::parse_text as parse, incluster::in_cluster, user::check_pair};
 use crate::{
     access::{Access, Auth, Trust},
     error::{Error, Result},
@@ -101,6 +101,26 @@ pub fn from_secret(name: &str, data: &BTreeMap<String, Vec<u8>>) -> Result<Acces
     only(Document::of_secret(name, data)?, None)
 }
 
+/// Checks the key `kubeconfig` of the Secret `name` for those who only hand it on: it parses, it names a
+/// server, and what it takes from other keys is there and fits. How else its readers get credentials, by
+/// `exec` or by files of their own, is not judged.
+///
+/// # Errors
+/// `BadConfig` if a key is missing or cannot be used.
+pub fn check_secret(name: &str, data: &BTreeMap<String, Vec<u8>>) -> Result<()> {
+    let documents = [Document::of_secret(name, data)?];
+    let context = current_context(&documents)?;
+    let cluster = find(&documents, "cluster", context.text("cluster")?.unwrap_or_default());
+    let cluster = cluster.ok_or_else(|| nothing_in(&documents[0]))?;
+    server(&cluster, None)?;
+    let ca = cluster.text("certificate-authority")?;
+    if ca.is_none_or(|ca| !Path::new(ca).is_absolute()) {
+        trust(&cluster)?;
+    }
+    let user = find(&documents, "user", context.text("user")?.unwrap_or_default());
+    user::check(&user.unwrap_or_default())
+}
+
 /// The namespace that the program itself runs in: `flag`, else POD_NAMESPACE, else that of the service
 /// account.
 pub fn own_namespace(flag: Option<&str>, env: &Env<'_>) -> Option<String> {
@@ -129,8 +149,12 @@ fn existing(path: &Path) -> Result<Document<'static>> {
 }
 
 fn only(document: Document<'_>, master: Option<&str>) -> Result<Access> {
-    let nothing = document.fail("has no configuration: no current-context with a cluster");
+    let nothing = nothing_in(&document);
     resolve(&[document], master)?.ok_or(nothing)
+}
+
+fn nothing_in(document: &Document<'_>) -> Error {
+    document.fail("has no configuration: no current-context with a cluster")
 }
 
 /// Looks only at what the current context uses. `None`: there is no cluster to talk to, which

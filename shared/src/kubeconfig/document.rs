@@ -209,9 +209,12 @@ pub(super) fn read_limited(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// JSON if it is (serde_yaml stumbles over surrogate pairs), else YAML. The parser's own words may
-/// quote a credential, so only the place is told.
-fn parse_text(bytes: &[u8]) -> result::Result<Value, String> {
+/// The text of a kubeconfig: JSON if it is (serde_yaml stumbles over surrogate pairs), else YAML. The
+/// parser's own words may quote a credential, so only the place is told.
+///
+/// # Errors
+/// What is wrong with it, to go on after its name.
+pub fn parse_text(bytes: &[u8]) -> result::Result<Value, String> {
     let text = str::from_utf8(bytes).map_err(|_| "is not UTF-8")?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.contains('\0') {

@@ -30,6 +30,12 @@ pub(super) fn credentials(user: &Entry<'_>) -> Result<(Auth, Option<Identity>)> 
     Ok((auth, identity))
 }
 
+/// Whether the credentials that the user names itself are there and fit.
+pub(super) fn check(user: &Entry<'_>) -> Result<()> {
+    auth(user)?;
+    identity(user).map(drop)
+}
+
 /// The impersonation headers.
 pub(super) fn impersonation(user: &Entry<'_>) -> Result<Vec<(String, String)>> {
     let value = |field| user.value(field).cloned().unwrap_or_default();
@@ -99,7 +105,11 @@ fn identity(user: &Entry<'_>) -> Result<Option<Identity>> {
     Ok(Some(Identity { certificate, key }))
 }
 
-fn check_pair(certificate: &[u8], key: &[u8]) -> result::Result<(), &'static str> {
+/// Whether `certificate`, a PEM chain with the leaf first, and the PEM `key` belong together.
+///
+/// # Errors
+/// What a kubeconfig "has" that can't be used, to go on after its name.
+pub fn check_pair(certificate: &[u8], key: &[u8]) -> result::Result<(), &'static str> {
     let chain: result::Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
     let chain = chain.ok().filter(|chain| !chain.is_empty());
     let chain = chain.ok_or("has a client-certificate that holds no certificate")?;

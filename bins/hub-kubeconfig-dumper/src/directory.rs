@@ -1,0 +1,195 @@
+//! The directory and what can be done in it. Everything goes by an open directory and a bare name, and no
+//! symlink is followed: whoever else may write there cannot lead us elsewhere.
+
+use std::{
+    fs::{DirBuilder, File},
+    io::{self, ErrorKind, Read, Write},
+    os::{
+        fd::OwnedFd,
+        unix::fs::{DirBuilderExt, MetadataExt},
+    },
+    path::Path,
+};
+
+use rustix::{
+    fs::{self, AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, RawMode},
+    io::Errno,
+};
+
+use crate::plan::TEMPORARY;
+
+/// A set has no larger file: a Secret has at most 1 MiB, and base64 makes of it a third more.
+const LIMIT: u64 = 2 << 20;
+/// The bits of a mode that `-dir-mode` and `-file-mode` set; the others, such as the set-group-ID bit of a
+/// volume with an fsGroup, stay.
+const PERMISSIONS: u32 = 0o777;
+
+/// An open directory.
+#[derive(Debug)]
+pub(crate) struct Directory(OwnedFd);
+
+/// What an entry is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    File,
+    Directory,
+    /// With its target.
+    Symlink(Vec<u8>),
+    Other,
+}
+
+impl Directory {
+    /// Opens `path`, where symlinks on the way are the administrator's; makes it if it is not there.
+    pub(crate) fn create(path: &Path, mode: u32) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(mode).create(path)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self(fs::open(path, flags, Mode::empty())?))
+    }
+
+    /// Opens a directory in this one.
+    pub(crate) fn open(&self, name: &str) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(Self(fs::openat(&self.0, name, flags, Mode::empty())?))
+    }
+
+    /// Makes a directory that is not there yet, for its owner alone.
+    pub(crate) fn make(&self, name: &str) -> io::Result<Self> {
+        fs::mkdirat(&self.0, name, Mode::RWXU)?;
+        self.open(name)
+    }
+
+    /// Takes the lock that dumpers of this directory share; `false` while another has it. It goes with the
+    /// process. A file system without locks has to do without.
+    pub(crate) fn lock(&self) -> io::Result<bool> {
+        match fs::flock(&self.0, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) | Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK | Errno::INVAL) => Ok(true),
+            Err(Errno::WOULDBLOCK) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The names in it that are text; no other is ours.
+    pub(crate) fn names(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.0)? {
+            let entry = entry?;
+            if let Ok(name) = entry.file_name().to_str()
+                && !matches!(name, "." | "..")
+            {
+                names.push(name.to_owned());
+            }
+        }
+        Ok(names)
+    }
+
+    /// What `name` is; `None` if there is nothing.
+    pub(crate) fn kind(&self, name: &str) -> io::Result<Option<Kind>> {
+        let stat = match fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Some(match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Kind::File,
+            FileType::Directory => Kind::Directory,
+            FileType::Symlink => {
+                Kind::Symlink(fs::readlinkat(&self.0, name, Vec::new())?.into_bytes())
+            }
+            _ => Kind::Other,
+        }))
+    }
+
+    /// A plain file's content and permissions.
+    pub(crate) fn read(&self, name: &str) -> io::Result<(Vec<u8>, u32)> {
+        // A FIFO in its place must not hold us up.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let mut file = File::from(fs::openat(&self.0, name, flags, Mode::empty())?);
+        let about = file.metadata()?;
+        if !about.is_file() || about.len() > LIMIT {
+            return Err(io::Error::other("it is no plain file of up to 2 MiB"));
+        }
+        let mut content = Vec::new();
+        Read::take(&mut file, LIMIT).read_to_end(&mut content)?;
+        Ok((content, about.mode() & PERMISSIONS))
+    }
+
+    /// Writes a file that is not there yet, down to the disk.
+    pub(crate) fn write(&self, name: &str, content: &[u8], mode: u32) -> io::Result<()> {
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let narrow = Mode::from_raw_mode(mode as RawMode) & Mode::RWXU;
+        let mut file = File::from(fs::openat(&self.0, name, flags, narrow)?);
+        // Not left to the umask.
+        fs::fchmod(&file, Mode::from_raw_mode(mode as RawMode))?;
+        file.write_all(content)?;
+        file.sync_all()
+    }
+
+    pub(crate) fn mode(&self) -> io::Result<u32> {
+        Ok(fs::fstat(&self.0)?.st_mode as u32 & PERMISSIONS)
+    }
+
+    pub(crate) fn set_mode(&self, mode: u32) -> io::Result<()> {
+        let others = fs::fstat(&self.0)?.st_mode as u32 & 0o7000;
+        Ok(fs::fchmod(&self.0, Mode::from_raw_mode((others | mode) as RawMode))?)
+    }
+
+    pub(crate) fn set_file_mode(&self, name: &str, mode: u32) -> io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = fs::openat(&self.0, name, flags, Mode::empty())?;
+        Ok(fs::fchmod(&file, Mode::from_raw_mode(mode as RawMode))?)
+    }
+
+    /// Makes `name` a symlink to `target` by one rename, whatever is there but a directory.
+    pub(crate) fn link(&self, name: &str, target: &str) -> io::Result<()> {
+        // Cut so that a long key fits into NAME_MAX with the prefix; names are ASCII.
+        let temporary = format!("{TEMPORARY}{}", name.get(..200).unwrap_or(name));
+        match fs::symlinkat(target, &self.0, &temporary) {
+            Err(Errno::EXIST) => {
+                fs::unlinkat(&self.0, &temporary, AtFlags::empty())?;
+                fs::symlinkat(target, &self.0, &temporary)?;
+            }
+            other => other?,
+        }
+        let renamed = fs::renameat(&self.0, &temporary, &self.0, name);
+        if renamed.is_err() {
+            let _ = fs::unlinkat(&self.0, &temporary, AtFlags::empty());
+        }
+        Ok(renamed?)
+    }
+
+    /// Removes an entry that is no directory; one that is gone is as good.
+    pub(crate) fn unlink(&self, name: &str) -> io::Result<()> {
+        gone(fs::unlinkat(&self.0, name, AtFlags::empty()))
+    }
+
+    /// Removes a directory and the files in it.
+    pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
+        match self.open(name) {
+            Ok(directory) => {
+                for name in directory.names()? {
+                    directory.unlink(&name)?;
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        gone(fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR))
+    }
+
+    /// Brings the names in it down to the disk. Some network and FUSE file systems have no such call for
+    /// directories.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        match fs::fsync(&self.0) {
+            Ok(()) | Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn gone(removed: rustix::io::Result<()>) -> io::Result<()> {
+    match removed {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,109 @@
+//! A kubeconfig in one piece: what it names by file is put into it, as `kubectl config view --flatten`
+//! does. One file cannot be read half before and half after a rotation.
+
+use std::path::Path;
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::{Map, Value};
+use shared::kubeconfig;
+
+use crate::plan::Files;
+
+/// Field by field: the list and part of an entry, the file's field, and the field for its content.
+const FIELDS: [(&str, &str, &str, &str); 4] = [
+    ("clusters", "cluster", "certificate-authority", "certificate-authority-data"),
+    ("users", "user", "client-certificate", "client-certificate-data"),
+    ("users", "user", "client-key", "client-key-data"),
+    ("users", "user", "tokenFile", "token"),
+];
+
+/// The key `kubeconfig` of `files` with all that it names of the others, as JSON, which is YAML too. A
+/// file that is no key stays named.
+///
+/// # Errors
+/// What is wrong with it, to go on after its name.
+pub(crate) fn flattened(files: &Files) -> Result<Vec<u8>, String> {
+    let text = files.get("kubeconfig").map_or(&[][..], Vec::as_slice);
+    let mut root = kubeconfig::parse(text)?;
+    for (list, part, field, data) in FIELDS {
+        let entries = root.get_mut(list).and_then(Value::as_array_mut);
+        for entry in entries.into_iter().flatten() {
+            if let Some(part) = entry.get_mut(part).and_then(Value::as_object_mut) {
+                inline(part, field, data, files)?;
+            }
+        }
+    }
+    let mut text = serde_json::to_vec_pretty(&root).map_err(|_| "cannot be written as JSON")?;
+    text.push(b'\n');
+    Ok(text)
+}
+
+fn inline(
+    part: &mut Map<String, Value>,
+    field: &str,
+    data: &str,
+    files: &Files,
+) -> Result<(), String> {
+    let name = part.get(field).and_then(Value::as_str).unwrap_or_default();
+    // As in shared::kubeconfig: a path stands for the key of the same file name.
+    let key = Path::new(name).file_name().and_then(|name| name.to_str());
+    let Some(content) = key.and_then(|key| files.get(key)) else { return Ok(()) };
+    let value = if data == "token" {
+        let token = str::from_utf8(content).map_err(|_| "has a tokenFile that is not UTF-8")?;
+        token.trim().to_owned()
+    } else {
+        BASE64_STANDARD.encode(content)
+    };
+    part.remove(field);
+    part.insert(data.to_owned(), value.into());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::tests::{HUB, pair};
+
+    fn flat(kubeconfig: &str, files: &[(&str, &str)]) -> Value {
+        let mut all: Files =
+            files.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().into())).collect();
+        all.insert("kubeconfig".to_owned(), kubeconfig.into());
+        serde_json::from_slice(&flattened(&all).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn certificate_key_ca_and_token_are_inline() {
+        let with_ca =
+            HUB.replace("server:", "certificate-authority: /elsewhere/ca.crt\n    server:");
+        let root = flat(&with_ca, &[("tls.crt", "C"), ("tls.key", "K"), ("ca.crt", "A")]);
+        let user = &root["users"][0]["user"];
+        assert_eq!(user["client-certificate-data"], "Qw==");
+        assert_eq!(user["client-key-data"], "Sw==");
+        assert!(user["client-certificate"].is_null() && user["client-key"].is_null());
+        assert_eq!(root["clusters"][0]["cluster"]["certificate-authority-data"], "QQ==");
+        assert_eq!(root["current-context"], "default-context");
+        let token = HUB.replace("client-certificate: tls.crt", "tokenFile: token");
+        let user = &flat(&token, &[("token", "t1\n")])["users"][0]["user"];
+        assert_eq!((&user["token"], &user["tokenFile"]), (&"t1".into(), &Value::Null));
+    }
+
+    #[test]
+    fn what_is_no_key_stays_named() {
+        let root = flat(HUB, &[("tls.crt", "C")]);
+        assert_eq!(root["users"][0]["user"]["client-key"], "tls.key");
+    }
+
+    #[test]
+    fn the_result_is_a_kubeconfig_on_its_own() {
+        let (certificate, key) = pair();
+        let mut files = Files::new();
+        for (name, text) in [("kubeconfig", HUB), ("tls.crt", &certificate), ("tls.key", &key)] {
+            files.insert(name.to_owned(), text.into());
+        }
+        let whole = flattened(&files).unwrap();
+        let alone = Files::from([("kubeconfig".to_owned(), whole)]);
+        let access = kubeconfig::from_secret("ns/x", &alone).unwrap();
+        let identity = access.identity.unwrap();
+        assert_eq!((identity.certificate, identity.key), (certificate.into(), key.into()));
+    }
+}

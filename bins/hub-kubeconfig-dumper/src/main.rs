@@ -1,0 +1,21 @@
+//! Keeps the hub's credentials of a Secret in files, always as a matching set: what DumpSecret is in Open
+//! Cluster Management's registration agent.
+
+mod content;
+mod directory;
+mod disk;
+mod dumper;
+mod flatten;
+mod plan;
+mod publisher;
+mod report;
+mod run;
+mod settings;
+
+use std::process::ExitCode;
+
+use shared::program;
+
+fn main() -> ExitCode {
+    program::main("hub-kubeconfig-dumper", &settings::table(), settings::Settings::new, run::run)
+}

@@ -1,0 +1,240 @@
+//! The decision, without I/O: what lies in the directory and what the Secret holds → what to do, step by
+//! step. After each step, wherever the process may die, every path shows the old set or the new one.
+//!
+//! The layout is kubelet's for Secret volumes (`pkg/volume/util/atomic_writer.go`): a generation is a
+//! directory with all files of one set, `..data` a symlink to the current one, and each file's own path
+//! a symlink through it. What has that form is ours; nothing else is ever removed.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime},
+};
+
+use shared::time::{micro_time, parse_micro_time};
+
+use crate::settings::Modes;
+
+/// The files of a set, by name.
+pub(crate) type Files = BTreeMap<String, Vec<u8>>;
+
+/// The symlink whose change is the switch from one set to the next.
+pub(crate) const DATA: &str = "..data";
+/// Before a symlink is renamed to where it belongs.
+pub(crate) const TEMPORARY: &str = "..tmp-";
+/// Whoever resolved `..data` before a switch has this long to read on.
+const GRACE: Duration = Duration::from_secs(10);
+/// The year 9000; what writes times ends with 9999.
+const LAST: Duration = Duration::from_secs(221_845_392_000);
+
+/// What lies in the directory.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) mode: u32,
+    /// What `..data` points to, if that is a generation.
+    pub(crate) current: Option<Generation>,
+    /// The names of all generations, the oldest first.
+    pub(crate) generations: Vec<String>,
+    /// Symlinks that were not renamed any more.
+    pub(crate) temporary: Vec<String>,
+    /// The paths that matter: those of the new set, and all of our own form.
+    pub(crate) entries: BTreeMap<String, Entry>,
+}
+
+/// One set on disk.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Generation {
+    pub(crate) name: String,
+    pub(crate) mode: u32,
+    pub(crate) files: Files,
+    /// Of each file.
+    pub(crate) modes: BTreeMap<String, u32>,
+}
+
+/// What is at the path of a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// `NAME -> ..data/NAME`.
+    Ours,
+    /// A plain file with its content, if that can be read: the registration agent writes such.
+    Plain(Option<Vec<u8>>),
+    /// It cannot be replaced by a symlink.
+    Directory,
+    /// A symlink to elsewhere, a socket, …
+    Other,
+}
+
+/// One thing to do.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Give the directory these permissions, if possible.
+    SetMode(u32),
+    /// Repair the permissions of a generation, and of these files of it.
+    Repair(String, Vec<String>),
+    /// Remove a generation with all that is in it.
+    RemoveGeneration(String),
+    /// Remove a symlink.
+    Unlink(String),
+    /// Write a generation, down to the disk.
+    Write(String, Files),
+    /// Point `..data` to this generation.
+    Switch(String),
+    /// Point a file's path through `..data`, whatever is there.
+    Link(String),
+}
+
+/// What to do, in this order.
+///
+/// # Errors
+/// A sentence, when something is in the way that must not be removed.
+pub(crate) fn plan(
+    found: &Found,
+    wanted: &Files,
+    modes: Modes,
+    now: SystemTime,
+) -> Result<Vec<Step>, String> {
+    let in_the_way = |name: &&String| found.entries.get(*name) == Some(&Entry::Directory);
+    if let Some(name) = wanted.keys().find(in_the_way) {
+        return Err(format!("{name} is a directory there: it has to be removed"));
+    }
+    let mut plan = Plan { steps: left_behind(found), current: found.current.clone(), found, now };
+    if found.mode != modes.directory {
+        plan.steps.push(Step::SetMode(modes.directory));
+    }
+    plan.take_over(wanted);
+    if plan.shows(wanted) {
+        plan.repair(modes);
+    } else {
+        plan.publish(wanted.clone());
+    }
+    for (name, entry) in &found.entries {
+        if *entry == Entry::Ours && !wanted.contains_key(name) {
+            plan.steps.push(Step::Unlink(name.clone()));
+        }
+    }
+    // A plain file is linked by now.
+    let linked = |entry: &Entry| matches!(entry, Entry::Ours | Entry::Plain(Some(_)));
+    for name in wanted.keys().filter(|name| !found.entries.get(*name).is_some_and(linked)) {
+        plan.steps.push(Step::Link(name.clone()));
+    }
+    plan.retire();
+    Ok(plan.steps)
+}
+
+/// Whether a kubeconfig can be read there now.
+pub(crate) fn has_kubeconfig(found: &Found) -> bool {
+    let linked = || found.current.as_ref().is_some_and(|set| set.files.contains_key("kubeconfig"));
+    match found.entries.get("kubeconfig") {
+        Some(Entry::Ours) => linked(),
+        Some(Entry::Plain(content)) => content.as_ref().is_none_or(|content| !content.is_empty()),
+        _ => false,
+    }
+}
+
+/// What a process that died left: symlinks on their way, and generations that were never switched to.
+/// Names grow, so those are the ones after the current.
+fn left_behind(found: &Found) -> Vec<Step> {
+    let current = found.current.as_ref().map(|generation| &generation.name);
+    let never_shown = |name: &&String| current.is_none_or(|current| *name > current);
+    let temporary = found.temporary.iter().cloned().map(Step::Unlink);
+    let unfinished = found.generations.iter().filter(never_shown).cloned();
+    temporary.chain(unfinished.map(Step::RemoveGeneration)).collect()
+}
+
+struct Plan<'a> {
+    found: &'a Found,
+    now: SystemTime,
+    steps: Vec<Step>,
+    /// The generation that `..data` names after the steps so far.
+    current: Option<Generation>,
+}
+
+impl Plan<'_> {
+    /// Puts plain files into the layout with the content that they have, so that the switch to the new
+    /// content is one for all of them.
+    fn take_over(&mut self, wanted: &Files) {
+        let plain = |name: &String| match self.found.entries.get(name) {
+            Some(Entry::Plain(Some(content))) => Some((name.clone(), content.clone())),
+            _ => None,
+        };
+        let plain: Files = wanted.keys().filter_map(plain).collect();
+        if plain.is_empty() {
+            return;
+        }
+        let names: Vec<_> = plain.keys().cloned().collect();
+        let mut visible = self.current.as_ref().map_or_else(Files::new, |set| set.files.clone());
+        visible.extend(plain);
+        if !self.shows(&visible) {
+            self.publish(visible);
+        }
+        self.steps.extend(names.into_iter().map(Step::Link));
+    }
+
+    fn shows(&self, files: &Files) -> bool {
+        self.current.as_ref().is_some_and(|current| current.files == *files)
+    }
+
+    fn publish(&mut self, files: Files) {
+        let newest = self.found.generations.last();
+        let newest = self.current.as_ref().map(|current| &current.name).max(newest);
+        let name = next_name(newest.map(String::as_str), self.now);
+        self.steps.push(Step::Write(name.clone(), files.clone()));
+        self.steps.push(Step::Switch(name.clone()));
+        self.current = Some(Generation { name, files, ..Generation::default() });
+    }
+
+    fn repair(&mut self, modes: Modes) {
+        let Some(current) = self.found.current.as_ref().filter(|current| {
+            self.current.as_ref().is_some_and(|planned| planned.name == current.name)
+        }) else {
+            return;
+        };
+        let wrong = current.modes.iter().filter(|(_, mode)| **mode != modes.file);
+        let wrong: Vec<_> = wrong.map(|(name, _)| name.clone()).collect();
+        if current.mode != modes.directory || !wrong.is_empty() {
+            self.steps.push(Step::Repair(current.name.clone(), wrong));
+        }
+    }
+
+    /// Removes what nobody can be reading any more: the generation before the current one stays, and all
+    /// that were current within the grace.
+    fn retire(&mut self) {
+        let removed = |name: &String| {
+            self.steps.iter().any(|step| matches!(step, Step::RemoveGeneration(n) if n == name))
+        };
+        let mut shown: Vec<_> =
+            self.found.generations.iter().filter(|name| !removed(name)).cloned().collect();
+        for step in &self.steps {
+            if let Step::Switch(name) = step {
+                shown.push(name.clone());
+            }
+        }
+        for pair in shown.windows(2).take(shown.len().saturating_sub(2)) {
+            // It was current until the next one began.
+            let until = began(&pair[1]).unwrap_or(self.now);
+            if self.now.duration_since(until).is_ok_and(|age| age >= GRACE) {
+                self.steps.push(Step::RemoveGeneration(pair[0].clone()));
+            }
+        }
+    }
+}
+
+/// The name of a generation says when it began. Names grow even when the clock is set back.
+fn next_name(newest: Option<&str>, now: SystemTime) -> String {
+    let after = newest.and_then(began).map(|newest| newest + Duration::from_micros(1));
+    let began = after.map_or(now, |after| after.max(now));
+    format!("..{}", micro_time(began).replace(':', "_"))
+}
+
+fn began(name: &str) -> Option<SystemTime> {
+    let began = parse_micro_time(&name.strip_prefix("..")?.replace('_', ":"))?;
+    // A name planted at the end of time would leave none for the next.
+    (began < SystemTime::UNIX_EPOCH + LAST).then_some(began)
+}
+
+/// Whether `name` is one that this program gives to generations.
+pub(crate) fn is_generation(name: &str) -> bool {
+    began(name).is_some_and(|began| next_name(None, began) == name)
+}
+
+#[cfg(test)]
+mod tests;

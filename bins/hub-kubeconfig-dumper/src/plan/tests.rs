@@ -1,0 +1,244 @@
+//! The plan on a model of a directory: whatever lies there, every step leaves a set that belongs together.
+
+use super::*;
+
+const MODES: Modes = Modes { directory: 0o700, file: 0o600 };
+
+fn at(seconds: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000 + seconds)
+}
+
+fn set(version: u8, names: &[&str]) -> Files {
+    names.iter().map(|name| ((*name).to_owned(), vec![version])).collect()
+}
+
+/// A directory as it is after some steps.
+#[derive(Clone, Debug, Default)]
+struct Model {
+    generations: BTreeMap<String, Files>,
+    data: Option<String>,
+    links: Vec<String>,
+    plain: Files,
+}
+
+impl Model {
+    fn found(&self) -> Found {
+        let ours = self.links.iter().map(|name| (name.clone(), Entry::Ours));
+        let plain = self.plain.iter();
+        let plain = plain.map(|(name, text)| (name.clone(), Entry::Plain(Some(text.clone()))));
+        Found {
+            mode: MODES.directory,
+            current: self.data.as_ref().map(|name| self.generation(name)),
+            generations: self.generations.keys().cloned().collect(),
+            temporary: Vec::new(),
+            entries: ours.chain(plain).collect(),
+        }
+    }
+
+    fn generation(&self, name: &str) -> Generation {
+        let files = self.generations.get(name).cloned().unwrap_or_default();
+        let modes = files.keys().map(|file| (file.clone(), MODES.file)).collect();
+        Generation { name: name.to_owned(), mode: MODES.directory, files, modes }
+    }
+
+    fn apply(&mut self, step: &Step) {
+        match step {
+            Step::SetMode(_) | Step::Repair(..) => {}
+            Step::RemoveGeneration(name) => drop(self.generations.remove(name)),
+            Step::Unlink(name) => self.links.retain(|link| link != name),
+            Step::Write(name, files) => {
+                assert!(self.generations.insert(name.clone(), files.clone()).is_none());
+            }
+            Step::Switch(name) => {
+                assert!(self.generations.contains_key(name), "switched to nothing");
+                self.data = Some(name.clone());
+            }
+            Step::Link(name) => {
+                self.plain.remove(name);
+                self.links.retain(|link| link != name);
+                self.links.push(name.clone());
+            }
+        }
+    }
+
+    /// What can be read by the files' own paths.
+    fn view(&self) -> Files {
+        let current = self.data.as_ref().and_then(|name| self.generations.get(name));
+        let linked = self.links.iter().filter_map(|name| Some((name, current?.get(name)?)));
+        linked.chain(&self.plain).map(|(name, text)| (name.clone(), text.clone())).collect()
+    }
+
+    fn run(&mut self, wanted: &Files, now: SystemTime) -> Vec<Step> {
+        let steps = plan(&self.found(), wanted, MODES, now).unwrap();
+        steps.iter().for_each(|step| self.apply(step));
+        steps
+    }
+}
+
+/// A small generator, for the same cases each time.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
+        (self.0 >> 33) % limit
+    }
+
+    fn names(&mut self) -> Vec<&'static str> {
+        let all = ["kubeconfig", "tls.crt", "tls.key", "cluster-name"];
+        let mut some: Vec<_> = all.into_iter().filter(|_| self.below(3) > 0).collect();
+        some.push("agent-name");
+        some
+    }
+}
+
+#[test]
+fn f51_a_death_after_any_step_shows_old_or_new_and_the_next_run_ends_well() {
+    let mut random = Random(7);
+    for case in 0..3000_u64 {
+        let mut model = Model::default();
+        let (old, new) = (set(1, &random.names()), set(2, &random.names()));
+        match random.below(3) {
+            0 => model.plain = old.clone(),
+            1 => drop(model.run(&old, at(0))),
+            // Some are plain, as after a restored backup.
+            _ => {
+                model.run(&old, at(0));
+                let name = model.links.remove(0);
+                model.plain.insert(name.clone(), old[&name].clone());
+            }
+        }
+        let before = model.view();
+        let steps = plan(&model.found(), &new, MODES, at(60)).unwrap();
+        for dead_after in 0..=steps.len() {
+            let mut model = model.clone();
+            for step in &steps[..dead_after] {
+                model.apply(step);
+                let view = model.view();
+                let shows =
+                    |set: &Files| view.iter().all(|(name, text)| set.get(name) == Some(text));
+                // A key that the Secret no longer has stays, where it is no symlink of ours.
+                let foreign =
+                    |name: &&String| !new.contains_key(*name) && model.plain.contains_key(*name);
+                let mut with_foreign = new.clone();
+                with_foreign.extend(
+                    view.iter()
+                        .filter(|(name, _)| foreign(name))
+                        .map(|(n, t)| (n.clone(), t.clone())),
+                );
+                assert!(
+                    shows(&before) || shows(&with_foreign),
+                    "case {case}: {view:?} after {step:?}"
+                );
+                let kept = before.keys().filter(|name| new.contains_key(*name));
+                for name in kept {
+                    assert!(
+                        view.contains_key(name),
+                        "case {case}: {name} is missing after {step:?}"
+                    );
+                }
+            }
+            model.run(&new, at(120));
+            let view = model.view();
+            assert!(new.iter().all(|(name, text)| view.get(name) == Some(text)), "case {case}");
+            assert!(
+                model
+                    .run(&new, at(200))
+                    .iter()
+                    .all(|step| matches!(step, Step::RemoveGeneration(_)))
+            );
+            assert!(model.generations.len() <= 2, "case {case}: {model:?}");
+            assert_eq!(model.run(&new, at(300)), [], "case {case}: then there is peace");
+        }
+    }
+}
+
+#[test]
+fn two_generations_stay_and_every_one_for_ten_seconds() {
+    let mut model = Model::default();
+    let version = |n: u8| set(n, &["kubeconfig"]);
+    for second in 0..30_u8 {
+        model.run(&version(second), at(second.into()));
+        let shown: Vec<u8> =
+            model.generations.values().map(|files| files["kubeconfig"][0]).collect();
+        // The one of n seconds ago was current until n - 1 seconds ago.
+        let expected: Vec<u8> = (second.saturating_sub(10)..=second).collect();
+        assert_eq!(shown, expected);
+    }
+    model.run(&version(29), at(39));
+    assert_eq!(model.generations.len(), 2);
+    model.run(&version(29), at(100_000));
+    assert_eq!(model.generations.len(), 2, "the one before the current one stays until the next");
+}
+
+#[test]
+fn names_grow_when_the_clock_is_set_back() {
+    let mut model = Model::default();
+    model.run(&set(1, &["a"]), at(1000));
+    model.run(&set(2, &["a"]), at(0));
+    let names: Vec<_> = model.generations.keys().cloned().collect();
+    assert_eq!(model.data.as_ref(), names.last());
+    assert_eq!(names, ["..2023-11-14T22_30_00.000000Z", "..2023-11-14T22_30_00.000001Z"]);
+    for name in names {
+        assert!(is_generation(&name), "{name}");
+    }
+    let end = "..9999-12-31T23_59_59.999999Z";
+    for other in
+        ["..data", end, "..2026_11_21_12_00_00.123456789", "..2023-11-14T22_30_00Z", "x", ".."]
+    {
+        assert!(!is_generation(other), "{other}");
+    }
+}
+
+#[test]
+fn modes_are_repaired_in_place() {
+    let mut model = Model::default();
+    let wanted = set(1, &["a", "b"]);
+    model.run(&wanted, at(0));
+    let mut found = model.found();
+    found.mode = 0o755;
+    let current = found.current.as_mut().unwrap();
+    current.mode = 0o777;
+    current.modes.insert("b".into(), 0o644);
+    let name = current.name.clone();
+    let steps = plan(&found, &wanted, MODES, at(1)).unwrap();
+    assert_eq!(steps, [Step::SetMode(0o700), Step::Repair(name, vec!["b".into()])]);
+}
+
+#[test]
+fn f53_what_is_in_the_way_is_replaced_unless_it_is_a_directory() {
+    let wanted = set(1, &["a"]);
+    for (entry, linked) in [(Entry::Other, true), (Entry::Plain(None), true), (Entry::Ours, false)]
+    {
+        let found = Found { entries: [("a".to_owned(), entry)].into(), ..Found::default() };
+        let steps = plan(&found, &wanted, MODES, at(0)).unwrap();
+        assert_eq!(steps.contains(&Step::Link("a".into())), linked, "{found:?}");
+    }
+    let found = Found { entries: [("a".to_owned(), Entry::Directory)].into(), ..Found::default() };
+    let refusal = plan(&found, &wanted, MODES, at(0)).unwrap_err();
+    assert_eq!(refusal, "a is a directory there: it has to be removed");
+}
+
+#[test]
+fn what_a_dead_process_left_goes_first() {
+    let mut model = Model::default();
+    model.run(&set(1, &["a"]), at(0));
+    let mut found = model.found();
+    let unfinished = "..2030-01-01T00_00_00.000000Z".to_owned();
+    found.generations.push(unfinished.clone());
+    found.temporary.push("..tmp-a".into());
+    let steps = plan(&found, &set(1, &["a"]), MODES, at(1)).unwrap();
+    assert_eq!(steps, [Step::Unlink("..tmp-a".into()), Step::RemoveGeneration(unfinished)]);
+}
+
+#[test]
+fn a_kubeconfig_that_can_be_read_counts() {
+    let mut model = Model::default();
+    assert!(!has_kubeconfig(&model.found()));
+    model.plain = set(1, &["kubeconfig"]);
+    assert!(has_kubeconfig(&model.found()));
+    model.run(&set(1, &["kubeconfig"]), at(0));
+    assert!(has_kubeconfig(&model.found()));
+    model.run(&set(1, &["agent-name"]), at(1));
+    assert!(!has_kubeconfig(&model.found()));
+}

@@ -1,0 +1,153 @@
+//! Brings a set of files into the directory: looks, lets the plan decide and does what it says.
+
+use std::{
+    io,
+    path::PathBuf,
+    time::{Duration, SystemTime},
+};
+
+use shared::{
+    error::{Error, Result},
+    stop::Stop,
+};
+
+use crate::{
+    content::Content,
+    directory::Directory,
+    disk::look,
+    plan::{DATA, Files, Step, has_kubeconfig, plan},
+    settings::Modes,
+};
+
+/// Another dumper holds the directory for some milliseconds; this long is waited for it, in such pieces.
+const PATIENCE: u32 = 100;
+const PIECE: Duration = Duration::from_millis(20);
+
+/// Where and how files are written.
+#[derive(Clone, Debug)]
+pub(crate) struct Publisher {
+    pub(crate) path: PathBuf,
+    pub(crate) modes: Modes,
+}
+
+/// What became of a set.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Published {
+    /// It was there already.
+    Unchanged,
+    /// It is there from now on.
+    Changed,
+    /// It has no kubeconfig and the one in the directory has: that one stays.
+    Kept,
+}
+
+impl Publisher {
+    /// Makes the directory show `content`.
+    ///
+    /// # Errors
+    /// `BadConfig` says what could not be done; what was shown before is shown still.
+    pub(crate) fn publish(
+        &self,
+        content: &Content,
+        now: SystemTime,
+        stop: &Stop,
+    ) -> Result<Published> {
+        let failed = |what: &str, error: &dyn std::fmt::Display| {
+            Error::BadConfig(format!("directory {} {what}: {error}", self.path.display()))
+        };
+        let directory = Directory::create(&self.path, self.modes.directory)
+            .map_err(|error| failed("cannot be used", &error))?;
+        self.lock(&directory, stop)?;
+        let found = look(&directory, &content.files).map_err(|e| failed("cannot be used", &e))?;
+        if !content.complete && (content.files.is_empty() || has_kubeconfig(&found)) {
+            return Ok(Published::Kept);
+        }
+        let steps = plan(&found, &content.files, self.modes, now)
+            .map_err(|error| failed("cannot be used", &error))?;
+        for step in &steps {
+            self.perform(&directory, step)
+                .map_err(|error| failed("keeps the files that it has", &error))?;
+        }
+        let changed = steps.iter().any(|step| matches!(step, Step::Switch(_) | Step::Link(_)));
+        Ok(if changed { Published::Changed } else { Published::Unchanged })
+    }
+
+    fn lock(&self, directory: &Directory, stop: &Stop) -> Result<()> {
+        for _ in 0..PATIENCE {
+            match directory.lock() {
+                Ok(true) => return Ok(()),
+                Ok(false) if stop.wait(PIECE) => break,
+                Ok(false) => {}
+                Err(error) => {
+                    let path = self.path.display();
+                    return Err(Error::BadConfig(format!("directory {path} has no lock: {error}")));
+                }
+            }
+        }
+        let path = self.path.display();
+        Err(Error::BadConfig(format!("directory {path} is locked by another process")))
+    }
+
+    /// Does one step. Permissions and old generations are no reason to fail: a volume's root may belong to
+    /// another.
+    fn perform(&self, directory: &Directory, step: &Step) -> io::Result<()> {
+        match step {
+            Step::SetMode(mode) => tolerate(step, directory.set_mode(*mode)),
+            Step::Repair(generation, files) => {
+                tolerate(step, self.repair(directory, generation, files));
+            }
+            Step::RemoveGeneration(name) => tolerate(step, directory.remove(name)),
+            Step::Unlink(name) => return directory.unlink(name).and_then(|()| directory.sync()),
+            Step::Write(name, files) => {
+                let written = self.write(directory, name, files);
+                if written.is_err() {
+                    // On a full disk its room is needed.
+                    tolerate(step, directory.remove(name));
+                }
+                return written;
+            }
+            Step::Switch(generation) => {
+                return directory.link(DATA, generation).and_then(|()| directory.sync());
+            }
+            Step::Link(name) => {
+                let linked = directory.link(name, &format!("{DATA}/{name}"));
+                return linked.and_then(|()| directory.sync());
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, directory: &Directory, name: &str, files: &Files) -> io::Result<()> {
+        let generation = directory.make(name)?;
+        for (name, content) in files {
+            generation.write(name, content, self.modes.file)?;
+        }
+        generation.set_mode(self.modes.directory)?;
+        generation.sync()?;
+        directory.sync()
+    }
+
+    fn repair(&self, directory: &Directory, name: &str, files: &[String]) -> io::Result<()> {
+        let generation = directory.open(name)?;
+        for file in files {
+            generation.set_file_mode(file, self.modes.file)?;
+        }
+        generation.set_mode(self.modes.directory)
+    }
+}
+
+fn tolerate(step: &Step, result: io::Result<()>) {
+    let what = match step {
+        Step::SetMode(_) => "the permissions of the directory stay as they are",
+        Step::Repair(..) => "the permissions of the files stay as they are",
+        _ => "an old generation stays",
+    };
+    if let Err(error) = result {
+        log::debug!("{what}: {error}");
+    }
+}
+
+#[cfg(test)]
+mod rotations;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,208 @@
+//! The threads: the watch says that something changed, the loop reads it and writes the files. What is
+//! written always comes from a read of its own, as in the registration agent: a watch may lag behind.
+
+use std::{
+    ops::ControlFlow,
+    sync::{
+        Arc, Mutex,
+        mpsc::{Receiver, channel},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use shared::{
+    endpoint,
+    error::{Error, Result},
+    flags::Flags,
+    pace::Backoff,
+    stop::Stop,
+    watch::{self, Change},
+};
+
+use crate::{
+    dumper::{Dumper, Outcome, version},
+    report::Status,
+    settings::Settings,
+};
+
+/// A request gets this long.
+pub(crate) const REQUEST: Duration = Duration::from_secs(10);
+/// The registration agent's own (spoke/registration/secret_controller.go:60).
+const RESYNC: Duration = Duration::from_secs(300);
+/// What cannot be read or written is tried again after at most this long.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// The same where somebody waits for the end of it.
+const LONGEST_WAIT_ONCE: Duration = Duration::from_secs(2);
+/// Changes of the Secret that come faster are taken together; it bounds the generations on disk too.
+const AT_MOST_EVERY: Duration = Duration::from_secs(1);
+/// The longest sleep in one piece: a machine that slept itself is noticed this late.
+const SLICE: Duration = Duration::from_secs(15);
+/// A set that is being written gets this long when the process is asked to end.
+const FAREWELL: Duration = Duration::from_millis(800);
+
+/// The version of the Secret that the watch told last, until the loop takes it; `None` inside for a Secret
+/// that is gone.
+type News = Arc<Mutex<Option<Option<String>>>>;
+
+/// Does the work until `stop` is raised, or with `-once` until the files are written.
+///
+/// # Errors
+/// What is refused at the start: a kubeconfig that cannot be used, a port that cannot be served. With
+/// `-once` why the files are not written.
+pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<()> {
+    let dumper = Arc::new(Dumper::new(settings, flags, stop)?);
+    if settings.once.is_none() {
+        endpoint::serve(flags, stop, Status(dumper.clone()))?;
+    }
+    let ended = start(&dumper)?;
+    stop.wait_for_ever();
+    match (ended.recv_timeout(FAREWELL), settings.once) {
+        (Ok(result), _) => result,
+        (Err(_), None) => Ok(()),
+        (Err(_), Some(_)) => Err(Error::NoAnswer(format!("{dumper}: stopped before an answer"))),
+    }
+}
+
+/// Starts the threads; what the loop ends with can be received.
+fn start(dumper: &Arc<Dumper>) -> Result<Receiver<Result<()>>> {
+    let news = News::default();
+    // Where there is no time to wait nothing is to be watched.
+    if dumper.settings.once != Some(Duration::ZERO) {
+        let (dumper, news) = (dumper.clone(), news.clone());
+        spawn("watch", move || follow(&dumper, &news))?;
+    }
+    let (end, ended) = channel();
+    let dumper = dumper.clone();
+    spawn("files", move || {
+        let result = keep(&dumper, &news);
+        // Nobody listens any more after the farewell.
+        let _ = end.send(result);
+        dumper.stop.raise();
+    })?;
+    Ok(ended)
+}
+
+/// Tells the loop of every version that the watch sees.
+fn follow(dumper: &Dumper, news: &News) {
+    watch::follow(&dumper.client, &dumper.target(), &dumper.stop, &mut |change| {
+        let seen = match change {
+            Change::Listed(secrets) => secrets.first().and_then(version),
+            Change::Put(secret) => version(&secret),
+            Change::Removed(_) => None,
+        };
+        *news.lock().unwrap_or_else(|e| e.into_inner()) = Some(seen);
+        dumper.stop.wake();
+        ControlFlow::Continue(())
+    });
+}
+
+/// Looks at the Secret again and again.
+fn keep(dumper: &Dumper, news: &News) -> Result<()> {
+    let begun = Instant::now();
+    let once = dumper.settings.once;
+    let cap = if once.is_some() { LONGEST_WAIT_ONCE } else { LONGEST_WAIT };
+    let (mut reading, mut writing) = (Backoff::new(cap), Backoff::new(cap));
+    loop {
+        let looked = Instant::now();
+        dumper.progress().beat = Some(looked);
+        let (read, outcome) = dumper.look();
+        let wait = tell(dumper, &outcome, &mut reading, &mut writing);
+        if let Some(time) = once {
+            match verdict(dumper, outcome) {
+                Ok(()) => return Ok(()),
+                Err(error) if begun.elapsed() >= time => return Err(error),
+                Err(_) => {}
+            }
+        }
+        let end = once.map_or(Duration::MAX, |time| time.saturating_sub(begun.elapsed()));
+        if rest(dumper, news, (looked, read), wait.min(end)) {
+            return match once {
+                None => Ok(()),
+                Some(_) => Err(Error::NoAnswer(format!("{dumper}: stopped before it was usable"))),
+            };
+        }
+    }
+}
+
+/// Logs what is new of an outcome; returns when to look again at the latest.
+fn tell(
+    dumper: &Dumper,
+    outcome: &Outcome,
+    reading: &mut Backoff,
+    writing: &mut Backoff,
+) -> Duration {
+    let is_new = dumper.note(outcome);
+    let now = Instant::now();
+    if !matches!(outcome, Outcome::Unread(_)) {
+        reading.succeeded();
+    }
+    let failed = |backoff: &mut Backoff, error: &Error| {
+        let retry = backoff.failed(error, now, fastrand::f64());
+        match retry.tell {
+            true => log::warn!("{error}"),
+            false => log::debug!("{error}; again in {:?}", retry.wait),
+        }
+        retry.wait
+    };
+    match outcome {
+        Outcome::Current => {
+            let failures = writing.succeeded();
+            if failures > 0 {
+                log::info!("the files can be written again after {failures} failures");
+            }
+            log::debug!("the files are what {dumper} says");
+            RESYNC
+        }
+        Outcome::Waiting(reason) => {
+            if is_new {
+                log::warn!("{dumper} cannot be used, its files stay as they are: {reason}");
+            }
+            RESYNC
+        }
+        Outcome::Unread(error) => failed(reading, error),
+        Outcome::Unwritten(error) => failed(writing, error),
+    }
+}
+
+/// What `-once` ends with.
+fn verdict(dumper: &Dumper, outcome: Outcome) -> Result<()> {
+    match outcome {
+        Outcome::Current => Ok(()),
+        Outcome::Waiting(reason) => Err(Error::BadConfig(format!("{dumper}: {reason}"))),
+        Outcome::Unread(error) | Outcome::Unwritten(error) => Err(error),
+    }
+}
+
+/// Waits for the time to be over or for news that the last look does not know; `true` when asked to end.
+fn rest(
+    dumper: &Dumper,
+    news: &News,
+    (looked, read): (Instant, Option<String>),
+    wait: Duration,
+) -> bool {
+    let begun = Instant::now();
+    let mut is_news = false;
+    loop {
+        let seen = dumper.stop.wakes();
+        if let Some(told) = news.lock().unwrap_or_else(|e| e.into_inner()).take() {
+            is_news |= told != read;
+        }
+        let left = match is_news {
+            true => AT_MOST_EVERY.saturating_sub(looked.elapsed()),
+            false => wait.saturating_sub(begun.elapsed()),
+        };
+        if left.is_zero() {
+            return dumper.stop.raised();
+        }
+        dumper.progress().beat = Some(Instant::now());
+        if dumper.stop.wait_for_change(seen, Instant::now() + left.min(SLICE)) {
+            return true;
+        }
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+    let thread = thread::Builder::new().name(name.to_owned()).spawn(work);
+    thread.map(drop).map_err(|e| Error::BadConfig(format!("no thread for {name}: {e}")))
+}

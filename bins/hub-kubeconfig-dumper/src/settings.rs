@@ -1,0 +1,209 @@
+//! The command line: the registration agent's names and defaults, and what this program adds.
+
+use std::{path::PathBuf, time::Duration};
+
+use shared::{
+    flags::{Flag, Flags, Kind, common},
+    kubeconfig::{Env, own_namespace},
+    resource::valid_name,
+};
+
+use crate::content::valid_key;
+
+/// All that the process is told, complete and valid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// The namespace of the Secret.
+    pub(crate) namespace: String,
+    /// The name of the Secret.
+    pub(crate) secret: String,
+    pub(crate) directory: PathBuf,
+    pub(crate) modes: Modes,
+    /// The file for the kubeconfig with everything inline, if there is to be one.
+    pub(crate) flattened: Option<String>,
+    /// How long to try, if the files are written once and not followed.
+    pub(crate) once: Option<Duration>,
+}
+
+/// The permissions of what is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Modes {
+    pub(crate) directory: u32,
+    pub(crate) file: u32,
+}
+
+/// The flag table.
+pub(crate) fn table() -> Vec<Flag> {
+    let flag = |name, kind, default, help| Flag { name, kind, default, help };
+    let mut table = vec![
+        flag("dir-mode", Kind::String, "0700", "Permissions of the directory, octal."),
+        flag("file-mode", Kind::String, "0600", "Permissions of the files, octal."),
+        flag(
+            "flattened-kubeconfig",
+            Kind::String,
+            "",
+            "File in the directory for a kubeconfig with certificate, key and CA inline; kubeconfig puts it in the place of the Secret's own (default: none).",
+        ),
+        flag(
+            "hub-kubeconfig-dir",
+            Kind::String,
+            "/spoke/hub-kubeconfig",
+            "Directory for the files: one for each key of the Secret.",
+        ),
+        flag(
+            "hub-kubeconfig-secret",
+            Kind::String,
+            "hub-kubeconfig-secret",
+            "Secret with the hub's kubeconfig, in the own namespace.",
+        ),
+        flag("once", Kind::Bool, "false", "Write the files and exit, as an init container does."),
+        flag(
+            "wait-timeout",
+            Kind::Int,
+            "0",
+            "With -once: seconds to wait for a Secret that can be used; 0 looks once.",
+        ),
+    ];
+    // Each program has a port of its own: they may share a pod.
+    table.extend(common("8386"));
+    table
+}
+
+impl Settings {
+    /// Checks flags and environment together.
+    ///
+    /// # Errors
+    /// One sentence that names the flag.
+    pub(crate) fn new(flags: &Flags) -> Result<Self, String> {
+        Self::check(flags, own_namespace(flags.some("namespace"), &Env::process()))
+    }
+
+    fn check(flags: &Flags, namespace: Option<String>) -> Result<Self, String> {
+        let namespace =
+            namespace.ok_or("the own namespace is not known: set -namespace or POD_NAMESPACE")?;
+        let secret = required(flags, "hub-kubeconfig-secret")?;
+        for (what, name) in [("-hub-kubeconfig-secret", &secret), ("the namespace", &namespace)] {
+            if !valid_name(name) {
+                return Err(format!("{what} {name:?} is not a valid object name"));
+            }
+        }
+        let flattened = flags.some("flattened-kubeconfig").map(str::to_owned);
+        if let Some(name) = flattened.as_ref().filter(|name| !valid_key(name)) {
+            return Err(format!("-flattened-kubeconfig {name:?} is not a file name for a Secret"));
+        }
+        Ok(Self {
+            namespace,
+            secret,
+            directory: required(flags, "hub-kubeconfig-dir")?.into(),
+            modes: Modes {
+                directory: mode(flags, "dir-mode", 0o700)?,
+                file: mode(flags, "file-mode", 0o400)?,
+            },
+            flattened,
+            once: once(flags)?,
+        })
+    }
+}
+
+fn required(flags: &Flags, name: &str) -> Result<String, String> {
+    flags.some(name).map(str::to_owned).ok_or_else(|| format!("-{name} is required"))
+}
+
+/// `least` is what this program itself needs.
+fn mode(flags: &Flags, name: &str, least: u32) -> Result<u32, String> {
+    match u32::from_str_radix(flags.text(name), 8) {
+        Ok(mode) if mode <= 0o777 && mode & least == least => Ok(mode),
+        _ => Err(format!(
+            "-{name} is octal, up to 0777 and with the bits of {least:04o}, not {:?}",
+            flags.text(name)
+        )),
+    }
+}
+
+fn once(flags: &Flags) -> Result<Option<Duration>, String> {
+    let seconds = flags.number("wait-timeout");
+    match (flags.switch("once"), u32::try_from(seconds)) {
+        (true, Ok(seconds)) => Ok(Some(Duration::from_secs(seconds.into()))),
+        (false, Ok(0)) => Ok(None),
+        (false, Ok(_)) => Err("-wait-timeout belongs to -once".into()),
+        (_, Err(_)) => Err(format!(
+            "-wait-timeout is a number of seconds from 0 to {}, not {seconds}",
+            u32::MAX
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shared::flags::{Request, parse};
+
+    use super::*;
+
+    fn settings(line: &str) -> Result<Settings, String> {
+        let arguments = line.split_whitespace().map(Into::into);
+        let Request::Run(flags) = parse("x", &table(), arguments)? else { panic!("help") };
+        Settings::check(&flags, flags.some("namespace").or(Some("agent")).map(str::to_owned))
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_registration_agent() {
+        let settings = settings("").unwrap();
+        let expected = Settings {
+            namespace: "agent".into(),
+            secret: "hub-kubeconfig-secret".into(),
+            directory: "/spoke/hub-kubeconfig".into(),
+            modes: Modes { directory: 0o700, file: 0o600 },
+            flattened: None,
+            once: None,
+        };
+        assert_eq!(settings, expected);
+    }
+
+    #[test]
+    fn modes_are_octal_and_leave_the_program_its_own_rights() {
+        let modes = |line: &str| settings(line).map(|settings| settings.modes);
+        let expected = Modes { directory: 0o750, file: 0o440 };
+        assert_eq!(modes("-dir-mode 0750 -file-mode 440"), Ok(expected));
+        for (line, sentence) in [
+            ("-dir-mode 0600", "-dir-mode is octal, up to 0777 and with the bits of 0700"),
+            ("-file-mode 0040", "-file-mode is octal, up to 0777 and with the bits of 0400"),
+            ("-file-mode 4600", "-file-mode is octal"),
+            ("-file-mode 0x1ff", "-file-mode is octal"),
+            ("-dir-mode u=rwx", "-dir-mode is octal"),
+        ] {
+            let refusal = modes(line).unwrap_err();
+            assert!(refusal.starts_with(sentence), "{line}: {refusal}");
+        }
+    }
+
+    #[test]
+    fn once_has_a_deadline_that_may_be_nothing() {
+        let once = |line: &str| settings(line).map(|settings| settings.once);
+        assert_eq!(once("-once"), Ok(Some(Duration::ZERO)));
+        assert_eq!(once("-once -wait-timeout 90"), Ok(Some(Duration::from_secs(90))));
+        assert_eq!(once("-wait-timeout 90"), Err("-wait-timeout belongs to -once".into()));
+        assert!(once("-once -wait-timeout -1").is_err());
+    }
+
+    #[test]
+    fn f29_what_makes_no_sense_is_refused_in_a_sentence() {
+        for (line, sentence) in [
+            ("-hub-kubeconfig-secret ../x", "-hub-kubeconfig-secret \"../x\" is not a valid"),
+            ("-hub-kubeconfig-secret=", "-hub-kubeconfig-secret is required"),
+            ("-hub-kubeconfig-dir=", "-hub-kubeconfig-dir is required"),
+            ("-namespace A", "the namespace \"A\" is not a valid object name"),
+            ("-flattened-kubeconfig ../x", "-flattened-kubeconfig \"../x\" is not a file name"),
+        ] {
+            let refusal = settings(line).unwrap_err();
+            assert!(refusal.starts_with(sentence), "{line}: {refusal}");
+        }
+    }
+
+    #[test]
+    fn the_readme_shows_the_flags_as_they_are() {
+        let help = shared::flags::help("hub-kubeconfig-dumper", &table());
+        let block =
+            format!("<!-- flags:hub-kubeconfig-dumper -->\n```text\n{help}```\n<!-- end -->");
+        assert!(include_str!("../README.md").contains(&block), "README.md should hold\n{block}");
+    }
+}
