@@ -60,7 +60,7 @@ pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<()>
     match (ended.recv_timeout(FAREWELL), settings.once) {
         (Ok(result), _) => result,
         (Err(_), None) => Ok(()),
-        (Err(_), Some(_)) => Err(Error::NoAnswer(format!("{dumper}: stopped before an answer"))),
+        (Err(_), Some(_)) => Err(Error::BadConfig(format!("{dumper}: stopped before an answer"))),
     }
 }
 
@@ -119,7 +119,7 @@ fn keep(dumper: &Dumper, news: &News) -> Result<()> {
         if rest(dumper, news, (looked, read), wait.min(end)) {
             return match once {
                 None => Ok(()),
-                Some(_) => Err(Error::NoAnswer(format!("{dumper}: stopped before it was usable"))),
+                Some(_) => Err(Error::BadConfig(format!("{dumper}: stopped before it was usable"))),
             };
         }
     }

@@ -1,0 +1,120 @@
+//! F51: kill -9 at every system call with which the files are written, by strace: old or new, never a
+//! mixture, and the next start cleans up.
+
+use std::{
+    fs,
+    os::unix::process::ExitStatusExt,
+    process::{Command, ExitStatus, Stdio},
+};
+
+use suite::{
+    identity::Data,
+    sidecar::{bare, program},
+};
+
+use crate::stage::{Stage, hidden, set};
+
+/// All that look at the directory or change it; the first ones of some are the start of the process.
+const CALLS: [&str; 14] = [
+    "mkdir",
+    "mkdirat",
+    "openat",
+    "flock",
+    "getdents64",
+    "fchmod",
+    "write",
+    "fsync",
+    "close",
+    "symlinkat",
+    "renameat",
+    "unlinkat",
+    "readlinkat",
+    "fstat",
+];
+
+/// Runs the dumper once; it dies when a thread of it is about to make the call for the nth time.
+fn run(stage: &Stage, call: &str, nth: u32) -> ExitStatus {
+    let mut command = bare("strace".as_ref());
+    command
+        .args(["-f", "-o", "/dev/null", "-e", &format!("trace={call}")])
+        .args(["-e", &format!("inject={call}:signal=KILL:when={nth}")])
+        .arg(program("hub-kubeconfig-dumper"))
+        .arg("-once")
+        .stderr(Stdio::null());
+    stage.arguments(&mut command, 0);
+    command.status().expect("strace runs")
+}
+
+/// Takes the directory back to how it was, at every call that there is, and kills there.
+fn at_every_call(stage: &Stage, old: &Data, new: &Data, reset: impl Fn()) -> u32 {
+    let mut killed = 0;
+    for call in CALLS {
+        for nth in 1.. {
+            reset();
+            let status = run(stage, call, nth);
+            let shown = set(&stage.path());
+            assert!(
+                shown == *old || shown == *new,
+                "a mixture after {call} {nth}: {:?}",
+                shown.keys()
+            );
+            if status.signal() != Some(9) {
+                assert!(status.success(), "{call} {nth}: {status}");
+                break;
+            }
+            killed += 1;
+            assert_eq!(stage.once(&[]).0, Some(0), "the next start after {call} {nth}");
+            stage.shows(new);
+            let (generations, others) = hidden(&stage.path());
+            assert!(
+                generations <= 2 && others == ["..data"],
+                "{call} {nth}: {generations} {others:?}"
+            );
+        }
+    }
+    killed
+}
+
+fn can_trace() -> bool {
+    let traced = Command::new("strace").args(["-o", "/dev/null", "true"]).status();
+    traced.is_ok_and(|status| status.success())
+}
+
+#[test]
+fn f51_a_kill_at_every_system_call_of_a_switch() {
+    assert!(can_trace(), "strace is needed, and the right to use it");
+    let (stage, old) = Stage::with_secret("kill-switch");
+    assert_eq!(stage.once(&[]).0, Some(0));
+    let kept = stage.directory.path().join("kept");
+    copy(&stage, &kept);
+    let new = stage.credentials();
+    stage.put_secret(&new);
+    let killed = at_every_call(&stage, &old, &new, || {
+        fs::remove_dir_all(stage.path()).expect("it goes");
+        let back = Command::new("cp").arg("-a").arg(&kept).arg(stage.path()).status();
+        assert!(back.is_ok_and(|status| status.success()));
+    });
+    println!("killed {killed} times");
+    assert!(killed > 60, "{killed}");
+}
+
+#[test]
+fn f51_a_kill_at_every_system_call_of_a_takeover() {
+    assert!(can_trace(), "strace is needed, and the right to use it");
+    let (stage, new) = Stage::with_secret("kill-takeover");
+    let old = stage.credentials();
+    let killed = at_every_call(&stage, &old, &new, || {
+        let _ = fs::remove_dir_all(stage.path());
+        fs::create_dir_all(stage.path()).expect("the directory");
+        for (name, content) in &old {
+            fs::write(stage.path().join(name), content).expect("a file");
+        }
+    });
+    println!("killed {killed} times");
+    assert!(killed > 100, "{killed}");
+}
+
+fn copy(stage: &Stage, to: &std::path::Path) {
+    let copied = Command::new("cp").arg("-a").arg(stage.path()).arg(to).status();
+    assert!(copied.is_ok_and(|status| status.success()));
+}

@@ -1,0 +1,7 @@
+//! hub-kubeconfig-dumper as a process, with just the rights of its manifests, on either server.
+
+mod crash;
+mod files;
+mod process;
+mod stage;
+mod volume;

@@ -1,0 +1,76 @@
+//! Volumes that cannot be written: full, and mounted read-only. The dumper runs in a mount namespace of its
+//! own; where the kernel gives none to this user these scenarios have nothing to run in.
+
+use std::{fs, path::PathBuf, process::Command};
+
+use suite::{
+    identity::Data,
+    sidecar::{Sidecar, bare, free_port, program},
+};
+
+use crate::stage::{Stage, set};
+
+/// Starts the dumper behind `mount`, a shell command in which `$DIR` is the directory.
+fn start_on(stage: &Stage, mount: &str) -> Option<(Sidecar, PathBuf)> {
+    let possible = Command::new("unshare").args(["-rm", "true"]).status();
+    if !possible.is_ok_and(|status| status.success()) {
+        eprintln!("no mount namespaces for this user");
+        return None;
+    }
+    fs::create_dir_all(stage.path()).expect("the directory");
+    let port = free_port();
+    let mut command = bare("unshare".as_ref());
+    let script = format!("{mount} && exec \"$0\" \"$@\"");
+    command.args(["-rm", "sh", "-c", &script]).arg(program("hub-kubeconfig-dumper"));
+    command.env("DIR", stage.path());
+    stage.arguments(&mut command, port);
+    let sidecar = Sidecar::spawn(command, port);
+    sidecar.wait_for("starts");
+    // As the process sees it.
+    let path = stage.path();
+    let inside = format!("/proc/{}/root{}", sidecar.pid(), path.display());
+    Some((sidecar, inside.into()))
+}
+
+fn with_ballast(mut data: Data, size: usize) -> Data {
+    data.insert("ballast".into(), vec![b'x'; size]);
+    data
+}
+
+#[test]
+fn a_full_disk_leaves_the_old_set_and_is_told_once() {
+    let (stage, data) = Stage::with_secret("full");
+    let mount = "mount -t tmpfs -o size=128k none \"$DIR\"";
+    let Some((sidecar, inside)) = start_on(&stage, mount) else { return };
+    sidecar.wait_for_code("/readyz", 200);
+    stage.put_secret(&with_ballast(stage.credentials(), 200_000));
+    sidecar.wait_for("keeps the files that it has: No space left on device");
+    let reason = sidecar.wait_for_code("/readyz", 503);
+    assert!(reason.contains("No space left"), "{reason}");
+    sidecar.wait_for_times("No space left on device", 3);
+    assert_eq!(set(&inside), data);
+    let warned =
+        sidecar.log().lines().filter(|l| l.starts_with('W') && l.contains("No space")).count();
+    assert_eq!(warned, 1, "{}", sidecar.log());
+    // There is room again: what was half written did not stay.
+    let data = with_ballast(stage.credentials(), 20_000);
+    stage.put_secret(&data);
+    sidecar.wait_for_code("/readyz", 200);
+    assert_eq!(set(&inside), data);
+}
+
+#[test]
+fn a_read_only_mount_leaves_the_old_set_and_is_no_reason_to_end() {
+    let (stage, data) = Stage::with_secret("read-only");
+    assert_eq!(stage.once(&[]).0, Some(0));
+    let mount = "mount --bind \"$DIR\" \"$DIR\" && mount -o remount,bind,ro \"$DIR\"";
+    let Some((sidecar, inside)) = start_on(&stage, mount) else { return };
+    sidecar.wait_for_code("/readyz", 200);
+    stage.put_secret(&stage.credentials());
+    sidecar.wait_for("keeps the files that it has: Read-only file system");
+    sidecar.wait_for_code("/readyz", 503);
+    assert_eq!(sidecar.ask("/healthz").0, 200);
+    assert_eq!(set(&inside), data);
+    stage.put_secret(&data);
+    sidecar.wait_for_code("/readyz", 200);
+}
