@@ -1,7 +1,7 @@
 # The only entry point, for people and for CI; `make` explains itself.
 
-# The programs of this repository; csr-bootstrapper, hub-kubeconfig-dumper and remote-sync come next.
-BINS := addon-lease-controller
+# The programs of this repository; csr-bootstrapper and remote-sync come next.
+BINS := addon-lease-controller hub-kubeconfig-dumper
 # For which machine `dist/` is built: x86_64 or aarch64.
 ARCH ?= $(shell uname -m)
 IMAGE ?= spoke-sidecars:dev
@@ -76,8 +76,8 @@ e2e: controlplane ## The scenarios and the manifests on the real control plane
 	cargo test --locked -p suite --no-run
 	@# One boot for all: the audit reads what the others left in the servers' logs.
 	SUITE=real testing/controlplane/run.sh sh -ec \
-		'cargo test --locked -p suite --test scenarios --test defects; \
-		cargo test --locked -p suite --test audit -- --ignored'
+		'cargo test --locked -p suite --test scenarios --test defects --test dumper; \
+		cargo test --locked -p suite --test audit --test dumper -- --ignored'
 	testing/controlplane/run.sh testing/manifests.sh
 
 lint: ## Format, clippy, documentation, dependencies

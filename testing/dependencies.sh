@@ -38,6 +38,7 @@ for program in "$@"; do
                 # Expressions as the crates write them. BSL-1.0 and Unlicense are choices not taken.
                 split("Apache-2.0;MIT;ISC;BSD-3-Clause;Apache-2.0 OR MIT;MIT OR Apache-2.0;" \
                     "Apache-2.0 AND ISC;Apache-2.0 OR ISC OR MIT;Apache-2.0 OR BSL-1.0;Unlicense OR MIT;" \
+                    "Apache-2.0 WITH LLVM-exception OR Apache-2.0 OR MIT;" \
                     "(MIT OR Apache-2.0) AND Unicode-3.0;Zlib", list, ";")
                 for (i in list) licence[list[i]] = 1
             }

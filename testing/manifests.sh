@@ -10,15 +10,35 @@ on() {
     kubectl --kubeconfig "$E2E_DIR/$cluster/admin.kubeconfig" --warnings-as-errors "$@"
 }
 
-on managed create namespace my-addon
-on managed label namespace my-addon pod-security.kubernetes.io/enforce=restricted \
-    pod-security.kubernetes.io/warn=restricted
-on hub create namespace cluster1
-
-on managed apply -k addon-lease-controller
-on hub apply -k addon-lease-controller/hub
+# A namespace with the restricted standard.
+restricted() {
+    on managed create namespace "$1"
+    on managed label namespace "$1" pod-security.kubernetes.io/enforce=restricted \
+        pod-security.kubernetes.io/warn=restricted
+}
 
 # No controller makes pods here, so this does; the restricted standard is enforced on pods only.
-spec=$(on managed -n my-addon get deployment my-addon -o 'jsonpath={.spec.template.spec}')
-echo "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"my-addon-0\"},\"spec\":$spec}" |
-    on managed -n my-addon apply -f -
+pod_of() {
+    spec=$(on managed -n "$1" get deployment "$2" -o 'jsonpath={.spec.template.spec}')
+    echo "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"$2-0\"},\"spec\":$spec}" |
+        on managed -n "$1" apply -f -
+}
+
+restricted my-addon
+on hub create namespace cluster1
+on managed apply -k addon-lease-controller
+on hub apply -k addon-lease-controller/hub
+pod_of my-addon my-addon
+
+restricted open-cluster-management-agent
+on managed apply -k hub-kubeconfig-dumper
+pod_of open-cluster-management-agent my-agent
+# The same with the init container in the sidecar's place.
+on managed -n open-cluster-management-agent delete deployment my-agent
+on managed -n open-cluster-management-agent delete pod my-agent-0 --now
+copy=$(mktemp -d)
+trap 'rm -r "$copy"' EXIT
+cp hub-kubeconfig-dumper/* "$copy"
+sed -i 's/path: sidecar.yaml/path: initcontainer.yaml/' "$copy/kustomization.yaml"
+on managed apply -k "$copy"
+pod_of open-cluster-management-agent my-agent

@@ -104,17 +104,17 @@ pub(crate) fn plan(
     if plan.shows(wanted) {
         plan.repair(modes);
     } else {
-        plan.publish(wanted.clone());
+        // A path that has nothing yet: its symlink shows nothing either before the switch.
+        let new = wanted.keys().filter(|name| !found.entries.contains_key(*name));
+        plan.publish(wanted.clone(), new);
     }
     for (name, entry) in &found.entries {
         if *entry == Entry::Ours && !wanted.contains_key(name) {
             plan.steps.push(Step::Unlink(name.clone()));
         }
     }
-    // A plain file is linked by now.
-    let linked = |entry: &Entry| matches!(entry, Entry::Ours | Entry::Plain(Some(_)));
-    for name in wanted.keys().filter(|name| !found.entries.get(*name).is_some_and(linked)) {
-        plan.steps.push(Step::Link(name.clone()));
+    for name in wanted.keys().filter(|name| found.entries.get(*name) != Some(&Entry::Ours)) {
+        plan.link(name);
     }
     plan.retire();
     Ok(plan.steps)
@@ -164,20 +164,29 @@ impl Plan<'_> {
         let mut visible = self.current.as_ref().map_or_else(Files::new, |set| set.files.clone());
         visible.extend(plain);
         if !self.shows(&visible) {
-            self.publish(visible);
+            self.publish(visible, [].iter());
         }
-        self.steps.extend(names.into_iter().map(Step::Link));
+        names.iter().for_each(|name| self.link(name));
+    }
+
+    fn link(&mut self, name: &str) {
+        let link = Step::Link(name.to_owned());
+        if !self.steps.contains(&link) {
+            self.steps.push(link);
+        }
     }
 
     fn shows(&self, files: &Files) -> bool {
         self.current.as_ref().is_some_and(|current| current.files == *files)
     }
 
-    fn publish(&mut self, files: Files) {
+    /// Everything is there before the switch, so that all of it appears at once.
+    fn publish<'a>(&mut self, files: Files, new: impl Iterator<Item = &'a String>) {
         let newest = self.found.generations.last();
         let newest = self.current.as_ref().map(|current| &current.name).max(newest);
         let name = next_name(newest.map(String::as_str), self.now);
         self.steps.push(Step::Write(name.clone(), files.clone()));
+        new.for_each(|name| self.link(name));
         self.steps.push(Step::Switch(name.clone()));
         self.current = Some(Generation { name, files, ..Generation::default() });
     }

@@ -15,7 +15,7 @@ use suite::{
 use crate::stage::{Stage, hidden, set};
 
 /// All that look at the directory or change it; the first ones of some are the start of the process.
-const CALLS: [&str; 14] = [
+const CALLS: [&str; 15] = [
     "mkdir",
     "mkdirat",
     "openat",
@@ -30,6 +30,7 @@ const CALLS: [&str; 14] = [
     "unlinkat",
     "readlinkat",
     "fstat",
+    "newfstatat",
 ];
 
 /// Runs the dumper once; it dies when a thread of it is about to make the call for the nth time.
@@ -87,12 +88,26 @@ fn f51_a_kill_at_every_system_call_of_a_switch() {
     assert_eq!(stage.once(&[]).0, Some(0));
     let kept = stage.directory.path().join("kept");
     copy(&stage, &kept);
-    let new = stage.credentials();
+    let mut new = stage.credentials();
+    new.remove("agent-name");
+    new.insert("another".into(), b"new".to_vec());
     stage.put_secret(&new);
     let killed = at_every_call(&stage, &old, &new, || {
         fs::remove_dir_all(stage.path()).expect("it goes");
         let back = Command::new("cp").arg("-a").arg(&kept).arg(stage.path()).status();
         assert!(back.is_ok_and(|status| status.success()));
+    });
+    println!("killed {killed} times");
+    assert!(killed > 60, "{killed}");
+}
+
+#[test]
+fn f51_a_kill_at_every_system_call_of_the_first_set() {
+    assert!(can_trace(), "strace is needed, and the right to use it");
+    let (stage, new) = Stage::with_secret("kill-first");
+    let killed = at_every_call(&stage, &Data::new(), &new, || {
+        let _ = fs::remove_dir_all(stage.path());
+        fs::create_dir_all(stage.path()).expect("the directory");
     });
     println!("killed {killed} times");
     assert!(killed > 60, "{killed}");

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::ErrorKind,
     path::{Path, PathBuf},
     process::Command,
     sync::Arc,
@@ -152,10 +153,11 @@ pub fn set(path: &Path) -> Data {
     let names = names.map(|name| name.into_string().expect("a name"));
     names
         .filter(|name| !name.starts_with(".."))
-        .map(|name| {
-            let content = fs::read(path.join(&name));
-            let content = content.unwrap_or_else(|e| panic!("{name} is broken: {e}"));
-            (name, content)
+        .filter_map(|name| match fs::read(path.join(&name)) {
+            Ok(content) => Some((name, content)),
+            // A symlink to nothing shows nothing.
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => panic!("{name}: {error}"),
         })
         .collect()
 }
