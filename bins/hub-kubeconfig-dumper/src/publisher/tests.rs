@@ -2,11 +2,13 @@
 
 use std::{
     fs,
+    mem::MaybeUninit,
     os::unix::fs::{MetadataExt, PermissionsExt, symlink},
     path::Path,
     thread,
 };
 
+use rustix::fs::inotify;
 use tempfile::TempDir;
 
 use super::*;
@@ -217,6 +219,24 @@ fn a_set_that_was_tampered_with_is_written_again() {
     fs::remove_file(path.join("tls.crt")).unwrap();
     assert_eq!(publish(path, &set("1")).unwrap(), Published::Changed);
     assert_eq!((read(path, "tls.key"), read(path, "tls.crt")), ("1".into(), "1".into()));
+}
+
+#[test]
+fn a_watch_on_the_directory_sees_one_switch_when_all_is_in_place() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path();
+    publish(path, &set("1")).unwrap();
+    let flags = inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC;
+    let watch = inotify::init(flags).unwrap();
+    inotify::add_watch(&watch, path, inotify::WatchFlags::MOVED_TO).unwrap();
+    publish(path, &content(&[("kubeconfig", "2"), ("extra", "2")])).unwrap();
+    let mut buffer = [MaybeUninit::uninit(); 4096];
+    let mut reader = inotify::Reader::new(&watch, &mut buffer);
+    let mut names = Vec::new();
+    while let Ok(event) = reader.next() {
+        names.push(event.file_name().unwrap().to_str().unwrap().to_owned());
+    }
+    assert_eq!(names, ["extra", "..data"]);
 }
 
 #[test]

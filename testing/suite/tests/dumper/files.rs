@@ -3,12 +3,21 @@
 
 use std::{
     fs,
-    os::unix::fs::{MetadataExt, symlink},
+    os::unix::{
+        fs::{MetadataExt, PermissionsExt, symlink},
+        process::CommandExt,
+    },
+    path::Path,
     time::{Duration, Instant},
 };
 
 use shared::kubeconfig;
-use suite::{eventually, pause, relay::Way, throughout};
+use suite::{
+    eventually, pause,
+    relay::Way,
+    sidecar::{Sidecar, bare, program},
+    throughout,
+};
 
 use crate::stage::{Stage, hidden, set};
 
@@ -77,6 +86,51 @@ fn modes_are_narrow_by_default_and_as_asked_otherwise() {
         for name in ["kubeconfig", "tls.key", "cluster-name"] {
             assert_eq!(mode(stage.path().join(name)), file, "{name}");
         }
+    }
+}
+
+#[test]
+fn a_volumes_root_that_belongs_to_another_is_used_as_it_is() {
+    const NOBODY: u32 = 65_532;
+    if fs::metadata("/proc/self").map_or(1, |about| about.uid()) != 0 {
+        eprintln!("only root can be somebody else");
+        return;
+    }
+    let (stage, data) = Stage::with_secret("root");
+    let root = stage.directory.path();
+    // Where the other user can get at it.
+    let copy = root.join("dumper");
+    fs::copy(program("hub-kubeconfig-dumper"), &copy).expect("a copy");
+    fs::create_dir_all(stage.path()).expect("the directory");
+    let permit = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
+    permit(root, 0o755).and_then(|()| permit(&stage.path(), 0o2777)).expect("permissions");
+    let mut command = bare(&copy);
+    stage.arguments(&mut command, 0);
+    command.arg("-once").uid(NOBODY).gid(NOBODY);
+    let mut sidecar = Sidecar::spawn(command, 0);
+    assert_eq!(sidecar.wait().code(), Some(0), "{}", sidecar.log());
+    stage.shows(&data);
+    let about = fs::metadata(stage.path()).expect("it is there");
+    assert_eq!((about.mode() & 0o7777, about.uid()), (0o2777, 0));
+    let key = fs::metadata(stage.path().join("tls.key")).expect("it is there");
+    // The group comes from the directory, as with an fsGroup.
+    assert_eq!((key.mode() & 0o777, key.uid(), key.gid()), (0o600, NOBODY, 0));
+}
+
+#[test]
+fn two_dumpers_on_one_directory_do_no_harm() {
+    let (stage, _) = Stage::with_secret("two");
+    let sidecars = [stage.start_ready(&[]), stage.start_ready(&[])];
+    for _ in 0..3 {
+        let data = stage.credentials();
+        stage.put_secret(&data);
+        eventually("the files follow", || (set(&stage.path()) == data).then_some(()));
+        pause(1200);
+        stage.shows(&data);
+    }
+    for sidecar in sidecars {
+        assert_eq!(sidecar.ask("/readyz").0, 200);
+        assert!(!sidecar.log().lines().any(|line| line.starts_with('W')), "{}", sidecar.log());
     }
 }
 
