@@ -121,7 +121,7 @@ impl Dumper {
                     log::info!("{count} files of {self} are in {path}");
                 }
                 if !content.complete {
-                    return Outcome::Waiting("it has no kubeconfig yet".into());
+                    return Outcome::Waiting("it has no kubeconfig".into());
                 }
                 self.progress().expires = content.expires;
                 Outcome::Current

@@ -15,7 +15,7 @@ use crate::{
     content::Content,
     directory::Directory,
     disk::look,
-    plan::{DATA, Files, Step, has_kubeconfig, plan},
+    plan::{DATA, Files, Step, TEMPORARY, has_kubeconfig, plan},
     settings::Modes,
 };
 
@@ -88,8 +88,8 @@ impl Publisher {
         Err(Error::BadConfig(format!("directory {path} is locked by another process")))
     }
 
-    /// Does one step. Permissions and old generations are no reason to fail: a volume's root may belong to
-    /// another.
+    /// Does one step. Permissions and what is left of old times are no reason to fail: a volume's root may
+    /// belong to another.
     fn perform(&self, directory: &Directory, step: &Step) -> io::Result<()> {
         match step {
             Step::SetMode(mode) => tolerate(step, directory.set_mode(*mode)),
@@ -97,6 +97,9 @@ impl Publisher {
                 tolerate(step, self.repair(directory, generation, files));
             }
             Step::RemoveGeneration(name) => tolerate(step, directory.remove(name)),
+            Step::Unlink(name) if name.starts_with(TEMPORARY) => {
+                tolerate(step, directory.unlink(name));
+            }
             Step::Unlink(name) => return directory.unlink(name).and_then(|()| directory.sync()),
             Step::Write(name, files) => {
                 let written = self.write(directory, name, files);
@@ -140,7 +143,7 @@ fn tolerate(step: &Step, result: io::Result<()>) {
     let what = match step {
         Step::SetMode(_) => "the permissions of the directory stay as they are",
         Step::Repair(..) => "the permissions of the files stay as they are",
-        _ => "an old generation stays",
+        _ => "what is not needed any more stays",
     };
     if let Err(error) = result {
         log::debug!("{what}: {error}");

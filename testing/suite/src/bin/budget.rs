@@ -1,4 +1,4 @@
-//! `make budget`: what the program costs, against the limits that it promises to keep.
+//! `make budget`: what the programs cost, against the limits that they promise to keep.
 
 use std::{
     env, fs,
@@ -12,20 +12,23 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::json;
 use shared::{
     client::{Client, Reload, Timing},
     kubeconfig, lease,
-    resource::LEASES,
+    resource::{LEASES, SECRETS},
 };
 use suite::{
     cluster::Cluster,
-    eventually,
+    eventually, identity,
     measure::{self, grouped, median},
     pause,
     scene::Scene,
-    sidecar::{Sidecar, free_port, program},
+    sidecar::{Sidecar, bare, free_port, program},
     term::{self, bold, green, red},
 };
+use tempfile::TempDir;
 
 /// Sidecars that are measured one beside the other; the median counts.
 const RUNS: usize = 5;
@@ -44,15 +47,21 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     term::fail_in_a_sentence();
-    println!("{}", bold("What one addon-lease-controller costs (about 50 s)"));
+    println!(
+        "{}",
+        bold("What one addon-lease-controller costs (about 50 s), and one hub-kubeconfig-dumper")
+    );
     println!("{}\n", machine());
     let mut table = Table::default();
-    table.file();
+    table.file("addon-lease-controller");
     let (hub, managed) = (Cluster::embedded("hub"), Cluster::embedded("managed"));
     let fleet = Fleet::start(&hub, &managed);
     fleet.measure(&mut table);
     drop(fleet);
     table.drift(&hub);
+    println!("\n  {}", bold("hub-kubeconfig-dumper"));
+    table.file("hub-kubeconfig-dumper");
+    table.dumper(&managed);
     table.end();
     ExitCode::SUCCESS
 }
@@ -125,8 +134,8 @@ fn note(text: &str) {
 // --- the file ---
 
 impl Table {
-    fn file(&mut self) {
-        let file = measure::binary(&program("addon-lease-controller"));
+    fn file(&mut self, name: &str) {
+        let file = measure::binary(&program(name));
         self.at_most("binary", 2_097_152.0, file.bytes as f64, "bytes");
         let kind = |is: bool, yes, no| if is { yes } else { no };
         let measured = [
@@ -212,6 +221,45 @@ fn system_calls(table: &mut Table, calls: Result<Vec<(String, u64)>, String>) {
             let names = names.map(|(name, count)| format!("{:.1} {name}", each(*count)));
             note(&names.collect::<Vec<_>>().join(", "));
         }
+    }
+}
+
+// --- the dumper ---
+
+impl Table {
+    /// Some dumpers that have written their files: what they hold, and that they ask for nothing more.
+    fn dumper(&mut self, managed: &Cluster) {
+        let namespace = managed.new_namespace("budget");
+        let pair = identity::certificate(managed, "budget", "budget");
+        let data: serde_json::Map<_, _> =
+            identity::hub_secret(&managed.address, &managed.ca, &pair)
+                .iter()
+                .map(|(key, value)| (key.clone(), BASE64_STANDARD.encode(value).into()))
+                .collect();
+        let name = "hub-kubeconfig-secret";
+        let secret =
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": data});
+        managed.create(&SECRETS.object(&namespace, name), &secret);
+        let directory = TempDir::new().expect("a temporary directory");
+        let start = |number: usize| {
+            let port = free_port();
+            let mut command = bare(&program("hub-kubeconfig-dumper"));
+            command.arg("-kubeconfig").arg(&managed.kubeconfig).args(["-namespace", &namespace]);
+            command.arg("-hub-kubeconfig-dir").arg(directory.path().join(number.to_string()));
+            command.args(["-metrics-host", "127.0.0.1", "-metrics-port", &port.to_string()]);
+            let sidecar = Sidecar::spawn(command, port);
+            sidecar.wait_for_code("/readyz", 200);
+            sidecar
+        };
+        let sidecars: Vec<Sidecar> = (0..RUNS).map(start).collect();
+        pause(500);
+        let before = managed.server().requests().len();
+        pause(5000);
+        let all = |field| sidecars.iter().map(|one| one.memory(field) as f64).collect();
+        self.at_most("resident memory", 3072.0, median(all("VmRSS")), "KiB");
+        self.at_most("  of it anonymous", 614.0, median(all("RssAnon")), "KiB");
+        let more = managed.server().requests().len() - before;
+        self.at_most("requests in 5 s, beside the watch", 0.0, more as f64, "");
     }
 }
 

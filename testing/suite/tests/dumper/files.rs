@@ -188,8 +188,8 @@ fn f52_what_cannot_be_used_changes_nothing_and_turns_readiness() {
         (change("tls.key", None), "that cannot be read"),
         (change("tls.crt", Some(b"junk")), "holds no certificate"),
         (change("kubeconfig", Some(b"a: [")), "is not YAML"),
-        (change("kubeconfig", None), "it has no kubeconfig yet"),
-        (Default::default(), "it has no kubeconfig yet"),
+        (change("kubeconfig", None), "it has no kubeconfig"),
+        (Default::default(), "it has no kubeconfig"),
     ] {
         stage.put_secret(&data);
         eventually(reason, || sidecar.ask("/readyz").1.contains(reason).then_some(()));
