@@ -2,7 +2,7 @@
 //! mixture, and the next start cleans up.
 
 use std::{
-    fs,
+    env, fs,
     os::unix::process::ExitStatusExt,
     process::{Command, ExitStatus, Stdio},
 };
@@ -76,14 +76,22 @@ fn at_every_call(stage: &Stage, old: &Data, new: &Data, reset: impl Fn()) -> u32
     killed
 }
 
+/// In CI it has to be possible.
 fn can_trace() -> bool {
     let traced = Command::new("strace").args(["-o", "/dev/null", "true"]).status();
-    traced.is_ok_and(|status| status.success())
+    let can = traced.is_ok_and(|status| status.success());
+    assert!(can || env::var_os("CI").is_none(), "strace is needed, and the right to use it");
+    if !can {
+        eprintln!("not tested: there is no strace, or no right to use it");
+    }
+    can
 }
 
 #[test]
 fn f51_a_kill_at_every_system_call_of_a_switch() {
-    assert!(can_trace(), "strace is needed, and the right to use it");
+    if !can_trace() {
+        return;
+    }
     let (stage, old) = Stage::with_secret("kill-switch");
     assert_eq!(stage.once(&[]).0, Some(0));
     let kept = stage.directory.path().join("kept");
@@ -103,7 +111,9 @@ fn f51_a_kill_at_every_system_call_of_a_switch() {
 
 #[test]
 fn f51_a_kill_at_every_system_call_of_the_first_set() {
-    assert!(can_trace(), "strace is needed, and the right to use it");
+    if !can_trace() {
+        return;
+    }
     let (stage, new) = Stage::with_secret("kill-first");
     let killed = at_every_call(&stage, &Data::new(), &new, || {
         let _ = fs::remove_dir_all(stage.path());
@@ -115,7 +125,9 @@ fn f51_a_kill_at_every_system_call_of_the_first_set() {
 
 #[test]
 fn f51_a_kill_at_every_system_call_of_a_takeover() {
-    assert!(can_trace(), "strace is needed, and the right to use it");
+    if !can_trace() {
+        return;
+    }
     let (stage, new) = Stage::with_secret("kill-takeover");
     let old = stage.credentials();
     let killed = at_every_call(&stage, &old, &new, || {
