@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 use shared::{
-    client::{Client, Reload},
+    client::{Client, Reload, Timing},
     error::{Error, Result},
     flags::Flags,
     kubeconfig::{self, Env},
@@ -72,6 +72,7 @@ impl Dumper {
         let master = flags.some("master").map(str::to_owned);
         let load = move || kubeconfig::load(file.as_deref(), master.as_deref(), &Env::process());
         let (access, reload) = (load()?, Reload::FromFiles(Box::new(load)));
+        let timing = Timing::with_request(REQUEST);
         let progress = Progress {
             beat: None,
             succeeded: None,
@@ -81,7 +82,7 @@ impl Dumper {
             expires: None,
         };
         Ok(Self {
-            client: Client::new("the managed cluster", access, reload, REQUEST)?,
+            client: Client::new("the managed cluster", access, reload, timing)?,
             publisher: Publisher { path: settings.directory.clone(), modes: settings.modes },
             settings: settings.clone(),
             stop: stop.clone(),

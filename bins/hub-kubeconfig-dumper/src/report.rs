@@ -45,7 +45,7 @@ impl Report for Status {
         if let Some(expires) = progress.expires {
             metrics.gauge("certificate_expiration_timestamp_seconds", &[], timestamp(expires));
         }
-        metrics.client(&self.0.client);
+        metrics.client("managed", &self.0.client);
         metrics.to_string()
     }
 }
