@@ -162,6 +162,15 @@ mod tests {
     }
 
     #[test]
+    fn what_a_server_wrote_cannot_forge_a_line() {
+        assert_eq!(
+            printable("gone\nE1121 12:00:00 fake\u{1b}[31m", 100),
+            "gone E1121 12:00:00 fake [31m"
+        );
+        assert_eq!(printable("long", 2), "lo");
+    }
+
+    #[test]
     fn json_is_one_object_a_line() {
         let value: serde_json::Value = serde_json::from_str(&line(json_line)).unwrap();
         assert_eq!(value["msg"], "gone \"x\"");

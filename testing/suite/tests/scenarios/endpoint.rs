@@ -120,4 +120,20 @@ fn a_family_of_metrics_stands_together_under_one_type() {
         assert!(name == family || of_summary == Some(family), "{name} of {family}: {metrics}");
     }
     assert!(seen.len() >= 10, "{metrics}");
+    let series = metrics.lines().filter_map(|line| Some(line.rsplit_once(' ')?.0));
+    let series: Vec<_> = series.filter(|series| !series.starts_with('#')).collect();
+    let unique: std::collections::BTreeSet<_> = series.iter().collect();
+    assert_eq!(unique.len(), series.len(), "{metrics}");
+}
+
+#[test]
+fn silent_clients_do_not_keep_the_kubelet_waiting() {
+    let scene = Scene::new("silent");
+    let sidecar = scene.start(&[]);
+    sidecar.wait_for_code("/healthz", 200);
+    let silent =
+        || std::net::TcpStream::connect(("127.0.0.1", sidecar.port)).expect("a connection");
+    // Served one after the other they would take 6 s, and a probe waits for 3.
+    let _silent: Vec<_> = (0..12).map(|_| silent()).collect();
+    assert_eq!(sidecar.ask("/healthz").0, 200);
 }

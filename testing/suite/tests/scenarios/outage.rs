@@ -97,3 +97,18 @@ fn sigterm_ends_it_at_once_while_the_hub_is_silent() {
     assert_eq!(code, Some(0), "{}", sidecar.log());
     assert!(time < Duration::from_secs(1), "{time:?}");
 }
+
+#[test]
+fn idle_watches_that_are_cut_are_no_news() {
+    let scene = Scene::new("idle");
+    let sidecar = scene.start(&[]);
+    scene.wait_for_renewals(1);
+    for _ in 0..3 {
+        // Longer than the second below which a watch counts as failed.
+        suite::pause(1200);
+        scene.managed_relay.cut();
+    }
+    scene.set_ready(false);
+    sidecar.wait_for("the Lease is left to age");
+    assert_eq!(sidecar.count("what was known of it stays"), 0, "{}", sidecar.log());
+}

@@ -100,11 +100,15 @@ fn the_right_to_read_the_pod() {
 fn the_rights_of_the_election() {
     let scene = Scene::new("revoked-election");
     let revoked = revoke(&scene.managed, &scene.namespace, "create", "leases");
-    let sidecar = scene.start(&["-leader-election"]);
-    sidecar.wait_for("create leases");
+    // A right that is missing is told whatever the level of the log.
+    let sidecar = scene.start(&["-leader-election", "-v=0"]);
+    sidecar.wait_for("the election is held up: create leases");
     pause(1500);
     assert!(scene.lease().is_none(), "nobody leads");
+    assert_eq!(sidecar.count("the election is held up"), 1, "{}", sidecar.log());
+    assert!(sidecar.ask("/readyz").1.contains("no replica is known to lead"));
     revoked.grant();
+    sidecar.wait_for("goes on after");
     sidecar.wait_for("leads the replicas (");
     renews(&sidecar, "hub", 1);
 }
