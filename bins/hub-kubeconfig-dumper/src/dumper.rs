@@ -4,7 +4,7 @@ use std::{
     fmt,
     path::PathBuf,
     sync::{Mutex, MutexGuard},
-    time::{Instant, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use serde_json::Value;
@@ -20,9 +20,11 @@ use shared::{
 use crate::{
     content::Content,
     publisher::{Published, Publisher},
-    run::REQUEST,
     settings::Settings,
 };
+
+/// A request gets this long.
+const REQUEST: Duration = Duration::from_secs(10);
 
 /// The parts of the running program, for all threads.
 pub(crate) struct Dumper {

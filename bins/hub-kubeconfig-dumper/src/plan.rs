@@ -12,8 +12,6 @@ use std::{
 
 use shared::time::{micro_time, parse_micro_time};
 
-use crate::settings::Modes;
-
 /// The files of a set, by name.
 pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 
@@ -25,6 +23,13 @@ pub(crate) const TEMPORARY: &str = "..tmp-";
 const GRACE: Duration = Duration::from_secs(10);
 /// The year 9000; what writes times ends with 9999.
 const LAST: Duration = Duration::from_secs(221_845_392_000);
+
+/// The permissions of what is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Modes {
+    pub(crate) directory: u32,
+    pub(crate) file: u32,
+}
 
 /// What lies in the directory.
 #[derive(Debug, Default)]

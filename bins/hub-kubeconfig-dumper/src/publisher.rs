@@ -15,8 +15,7 @@ use crate::{
     content::Content,
     directory::Directory,
     disk::look,
-    plan::{DATA, Files, Step, TEMPORARY, has_kubeconfig, plan},
-    settings::Modes,
+    plan::{DATA, Files, Modes, Step, TEMPORARY, has_kubeconfig, plan},
 };
 
 /// Another dumper holds the directory for some milliseconds; this long is waited for it, in such pieces.

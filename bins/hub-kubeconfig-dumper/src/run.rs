@@ -26,8 +26,6 @@ use crate::{
     settings::Settings,
 };
 
-/// A request gets this long.
-pub(crate) const REQUEST: Duration = Duration::from_secs(10);
 /// The registration agent's own (spoke/registration/secret_controller.go:60).
 const RESYNC: Duration = Duration::from_secs(300);
 /// What cannot be read or written is tried again after at most this long.

@@ -8,7 +8,7 @@ use shared::{
     resource::valid_name,
 };
 
-use crate::content::valid_key;
+use crate::{content::valid_key, plan::Modes};
 
 /// All that the process is told, complete and valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,13 +23,6 @@ pub(crate) struct Settings {
     pub(crate) flattened: Option<String>,
     /// How long to try, if the files are written once and not followed.
     pub(crate) once: Option<Duration>,
-}
-
-/// The permissions of what is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Modes {
-    pub(crate) directory: u32,
-    pub(crate) file: u32,
 }
 
 /// The flag table.
