@@ -180,6 +180,7 @@ pub(crate) fn reason(error: &ureq::Error) -> String {
         ureq::Error::Io(e) => match e.get_ref().and_then(|inner| inner.downcast_ref()) {
             // TLS errors of a handshake arrive inside an I/O error.
             Some(rustls::Error::InvalidCertificate(why)) => distrust(why),
+            _ if connection_lost(error) => "the connection was lost".to_owned(),
             _ => e.to_string(),
         },
         ureq::Error::Timeout(_) => "no answer in time".to_owned(),

@@ -187,6 +187,8 @@ impl Scene {
             })
             .into();
         }
+        // The server has it; its answer may still be on the way.
+        pause(100);
     }
 
     /// Checks that the Lease on the hub stays as it is, or stays absent.

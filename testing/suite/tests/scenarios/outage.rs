@@ -45,7 +45,7 @@ fn a_hub_that_is_silent_is_told_once_and_recovers() {
 fn a_connection_that_was_cut_costs_nothing() {
     let scene = Scene::new("cut");
     let sidecar = scene.start(&[]);
-    scene.wait_for_renewals(1);
+    renews(&sidecar, "hub", 1);
     let rhythm = Rhythm::of(&scene);
     for _ in 0..3 {
         scene.hub_relay.cut();
