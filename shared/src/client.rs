@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    path::PathBuf,
     sync::{
         Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicI64, Ordering::Relaxed},
@@ -20,7 +21,10 @@ use crate::{
     call::{Call, JSON, Kind, OBJECT_LIMIT, connection_lost, read_body, reason},
     certificate,
     error::{Error, Result},
+    flags::Flags,
+    kubeconfig::{self, Env},
     link::Link,
+    lock::lock,
     resource::Target,
     status, time,
 };
@@ -121,6 +125,19 @@ impl Client {
         })
     }
 
+    /// A client for the cluster that this program runs on, as -kubeconfig and -master say, with
+    /// `request` for a request.
+    ///
+    /// # Errors
+    /// `BadConfig` when its kubeconfig cannot be used.
+    pub fn of_own_cluster(flags: &Flags, request: Duration) -> Result<Self> {
+        let file = flags.some("kubeconfig").map(PathBuf::from);
+        let master = flags.some("master").map(str::to_owned);
+        let load = move || kubeconfig::load(file.as_deref(), master.as_deref(), &Env::process());
+        let (access, reload) = (load()?, Reload::FromFiles(Box::new(load)));
+        Self::new("the managed cluster", access, reload, Timing::with_request(request))
+    }
+
     /// Reads an object.
     ///
     /// # Errors
@@ -219,7 +236,7 @@ impl Client {
 
     /// How often credentials were loaded again: with success, and in vain.
     pub fn reloads(&self) -> (u64, u64) {
-        *self.reloads.lock().unwrap_or_else(|e| e.into_inner())
+        *lock(&self.reloads)
     }
 
     /// The credentials in use.
@@ -337,7 +354,7 @@ impl Client {
 
     fn load_again(&self, load: &Load) -> Result<bool> {
         let result = load().and_then(|access| self.swap(access));
-        let mut reloads = self.reloads.lock().unwrap_or_else(|e| e.into_inner());
+        let mut reloads = lock(&self.reloads);
         if result.is_ok() {
             reloads.0 += 1
         } else {
@@ -391,7 +408,7 @@ impl Client {
     }
 
     fn answers(&self) -> MutexGuard<'_, BTreeMap<(String, u16), Answers>> {
-        self.answers.lock().unwrap_or_else(|e| e.into_inner())
+        lock(&self.answers)
     }
 
     fn refusal(&self, call: &Call<'_>, answer: Response<Body>) -> Error {
@@ -425,6 +442,6 @@ impl Client {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|e| e.into_inner())
+        lock(&self.state)
     }
 }

@@ -15,7 +15,10 @@ use ureq::{
     },
 };
 
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    lock::lock,
+};
 
 /// The proxy for `server`: the kubeconfig's own, else the environment's by Go's rules.
 ///
@@ -170,7 +173,7 @@ pub(crate) struct Dial {
 impl Dial {
     fn addresses(&self, uri: &Uri) -> std::result::Result<Vec<SocketAddr>, ureq::Error> {
         let found = look_up(uri);
-        let mut last_good = self.last_good.lock().unwrap_or_else(|e| e.into_inner());
+        let mut last_good = lock(&self.last_good);
         match found {
             Ok(found) => last_good.clone_from(&found),
             Err(e) if last_good.is_empty() => return Err(e),

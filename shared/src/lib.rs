@@ -12,6 +12,7 @@ pub mod flags;
 pub mod kubeconfig;
 pub mod lease;
 mod link;
+pub mod lock;
 pub mod logging;
 pub mod metrics;
 pub mod pace;

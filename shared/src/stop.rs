@@ -11,7 +11,10 @@ use signal_hook::{
     iterator::Signals,
 };
 
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    lock::lock,
+};
 
 /// Shared by all threads of a process: set once, and everything that waits is woken.
 #[derive(Clone, Debug, Default)]
@@ -103,7 +106,7 @@ impl Stop {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(|e| e.into_inner())
+        lock(&self.0.state)
     }
 }
 

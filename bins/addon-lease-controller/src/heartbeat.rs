@@ -7,11 +7,11 @@ use std::{
 };
 
 use serde_json::Value;
-use shared::{access::Access, client::Client, error::Result, resource::LEASES};
+use shared::{access::Access, client::Client, error::Result, lock::lock, resource::LEASES};
 
 use crate::{
     renewal::{Action, Now, Outcome, Renewal},
-    world::{World, lock},
+    world::World,
 };
 
 /// One Lease, the way to it and how it goes.
@@ -87,13 +87,13 @@ impl Heartbeat {
     /// Renews the Lease whenever it is due and the world allows it, until the end.
     pub(crate) fn keep(&self, world: &World) {
         let mut renewal = Renewal::new(&self.namespace, &self.name, self.period, Instant::now());
-        let mut identity = 0;
+        let mut identity = None;
         loop {
             let seen = world.stop.wakes();
             let now = Now::read();
             lock(&self.progress).beat = Some(now.instant);
             let client = self.client();
-            let current = client.as_ref().map_or(identity, |client| client.generation());
+            let current = client.as_ref().map(|client| client.generation());
             if std::mem::replace(&mut identity, current) != current {
                 renewal.credentials_changed(now.instant);
             }

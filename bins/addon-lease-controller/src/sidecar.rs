@@ -1,19 +1,8 @@
 //! What all threads share: settings, clients, Leases and the state of the world.
 
-use std::{
-    path::PathBuf,
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{sync::Arc, time::SystemTime};
 
-use shared::{
-    client::{Client, Reload, Timing},
-    election,
-    error::Result,
-    flags::Flags,
-    kubeconfig::{self, Env},
-    stop::Stop,
-};
+use shared::{client::Client, election, error::Result, flags::Flags, stop::Stop};
 
 use crate::{
     heartbeat::{Cluster, Heartbeat},
@@ -40,12 +29,12 @@ impl Sidecar {
     /// `BadConfig` when the kubeconfig of the managed cluster cannot be used.
     pub(crate) fn new(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<Self> {
         let managed = match settings.needs_managed_cluster() {
-            true => Some(Arc::new(managed_client(settings.request_timeout(), flags)?)),
+            true => Some(Arc::new(Client::of_own_cluster(flags, settings.request_timeout())?)),
             false => None,
         };
         let elector = match settings.election {
             // As in controller-runtime: a request that hangs must not cost the lead.
-            Some(_) => Some(managed_client(election::TIMING.renew / 2, flags)?),
+            Some(_) => Some(Client::of_own_cluster(flags, election::TIMING.renew / 2)?),
             None => None,
         };
         let (gated, elected) = (settings.pod.is_some(), settings.election.is_some());
@@ -63,14 +52,6 @@ impl Sidecar {
     pub(crate) fn hub(&self) -> Option<&Heartbeat> {
         self.heartbeats.iter().find(|heartbeat| heartbeat.target == Cluster::Hub)
     }
-}
-
-fn managed_client(request: Duration, flags: &Flags) -> Result<Client> {
-    let file = flags.some("kubeconfig").map(PathBuf::from);
-    let master = flags.some("master").map(str::to_owned);
-    let load = move || kubeconfig::load(file.as_deref(), master.as_deref(), &Env::process());
-    let (access, reload) = (load()?, Reload::FromFiles(Box::new(load)));
-    Client::new(Cluster::Managed.name(), access, reload, Timing::with_request(request))
 }
 
 fn heartbeats(settings: &Settings, managed: Option<&Arc<Client>>) -> Vec<Heartbeat> {

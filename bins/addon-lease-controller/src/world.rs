@@ -1,11 +1,11 @@
 //! What the threads know together: whether a Lease may be renewed now.
 
 use std::{
-    sync::{Mutex, MutexGuard},
+    sync::Mutex,
     time::{Duration, Instant},
 };
 
-use shared::{election::Candidate, stop::Stop};
+use shared::{election::Candidate, lock::lock, stop::Stop};
 
 use crate::gate::Gate;
 
@@ -87,9 +87,4 @@ impl Standing {
     pub(crate) fn led(&self) -> bool {
         self.leads_until.is_some()
     }
-}
-
-/// A lock that another thread's panic does not take away: what it guards is always whole.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
 }

@@ -2,17 +2,16 @@
 
 use std::{
     fmt,
-    path::PathBuf,
     sync::{Mutex, MutexGuard},
     time::{Duration, Instant, SystemTime},
 };
 
 use serde_json::Value;
 use shared::{
-    client::{Client, Reload, Timing},
+    client::Client,
     error::{Error, Result},
     flags::Flags,
-    kubeconfig::{self, Env},
+    lock::lock,
     resource::{SECRETS, Target},
     stop::Stop,
 };
@@ -70,11 +69,6 @@ impl Dumper {
     /// # Errors
     /// `BadConfig` when the kubeconfig of the cluster cannot be used.
     pub(crate) fn new(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<Self> {
-        let file = flags.some("kubeconfig").map(PathBuf::from);
-        let master = flags.some("master").map(str::to_owned);
-        let load = move || kubeconfig::load(file.as_deref(), master.as_deref(), &Env::process());
-        let (access, reload) = (load()?, Reload::FromFiles(Box::new(load)));
-        let timing = Timing::with_request(REQUEST);
         let progress = Progress {
             beat: None,
             succeeded: None,
@@ -84,7 +78,7 @@ impl Dumper {
             expires: None,
         };
         Ok(Self {
-            client: Client::new("the managed cluster", access, reload, timing)?,
+            client: Client::of_own_cluster(flags, REQUEST)?,
             publisher: Publisher { path: settings.directory.clone(), modes: settings.modes },
             settings: settings.clone(),
             stop: stop.clone(),
@@ -156,8 +150,7 @@ impl Dumper {
 
     /// What is known; the guard is never held across I/O.
     pub(crate) fn progress(&self) -> MutexGuard<'_, Progress> {
-        // What it guards is always whole.
-        self.progress.lock().unwrap_or_else(|e| e.into_inner())
+        lock(&self.progress)
     }
 }
 

@@ -15,6 +15,7 @@ use shared::{
     endpoint,
     error::{Error, Result},
     flags::Flags,
+    lock::lock,
     pace::Backoff,
     stop::Stop,
     watch::{self, Change},
@@ -89,7 +90,7 @@ fn follow(dumper: &Dumper, news: &News) {
             Change::Put(secret) => version(&secret),
             Change::Removed(_) => None,
         };
-        *news.lock().unwrap_or_else(|e| e.into_inner()) = Some(seen);
+        *lock(news) = Some(seen);
         dumper.stop.wake();
         ControlFlow::Continue(())
     });
@@ -183,7 +184,7 @@ fn rest(
     let mut is_news = false;
     loop {
         let seen = dumper.stop.wakes();
-        if let Some(told) = news.lock().unwrap_or_else(|e| e.into_inner()).take() {
+        if let Some(told) = lock(news).take() {
             is_news |= told != read;
         }
         let left = match is_news {
