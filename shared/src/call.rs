@@ -9,7 +9,7 @@ use ureq::{
     http::{Method, Response},
 };
 
-use crate::resource::Target;
+use crate::resource::{Resource, Target};
 
 pub(crate) const JSON: &str = "application/json";
 
@@ -33,7 +33,12 @@ pub(crate) enum Kind {
     List,
     /// As a list, event by event.
     Watch,
+    /// Of a path that is no object.
+    Text(&'static str),
 }
+
+/// Stands in where a request is not about an object.
+static NO_RESOURCE: Resource = Resource::v1("", "", "");
 
 impl<'a> Call<'a> {
     pub(crate) fn get(target: Target<'a>) -> Self {
@@ -60,6 +65,11 @@ impl<'a> Call<'a> {
         Call { kind: Kind::Watch, ..Call::list(target, query) }
     }
 
+    pub(crate) fn text(path: &'static str) -> Self {
+        let kind = Kind::Text(path);
+        Call { kind, ..Call::get(NO_RESOURCE.collection("")) }
+    }
+
     pub(crate) fn write(
         method: Method,
         target: Target<'a>,
@@ -74,6 +84,7 @@ impl<'a> Call<'a> {
     /// The path on the server and what follows it.
     pub(crate) fn path(&self) -> String {
         let target = match self.kind {
+            Kind::Text(path) => return path.to_owned(),
             Kind::Object => self.target,
             Kind::List | Kind::Watch => self.target.siblings(),
         };
@@ -87,6 +98,7 @@ impl<'a> Call<'a> {
     pub(crate) fn limit(&self) -> u64 {
         match (self.kind, self.target.name) {
             (Kind::List, None) => LIST_LIMIT,
+            (Kind::Text(_), _) => TEXT_LIMIT,
             _ => OBJECT_LIMIT,
         }
     }
@@ -122,6 +134,8 @@ impl<'a> Call<'a> {
 /// No object is larger as JSON: a Secret of 1 MiB is 1.34 MiB in base64, and has at most 256 KiB of
 /// annotations (apimachinery `pkg/api/validation/objectmeta.go`, TotalAnnotationSizeLimitB).
 pub(crate) const OBJECT_LIMIT: u64 = 7 << 18;
+/// `/livez?verbose` has some 5 KiB.
+const TEXT_LIMIT: u64 = 64 << 10;
 /// A page of a list.
 const LIST_LIMIT: u64 = 32 << 20;
 

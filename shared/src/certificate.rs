@@ -1,13 +1,70 @@
-//! What is read of a certificate.
+//! What is read of certificates.
 
 use std::time::SystemTime;
 
 use rustls::pki_types::{CertificateDer, pem::PemObject};
-use x509_cert::{Certificate, der::Decode};
+use x509_cert::{
+    Certificate as X509,
+    attr::AttributeTypeAndValue,
+    der::{Decode, asn1::ObjectIdentifier},
+};
+
+/// Who a certificate is for, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Certificate {
+    /// The user, as a Kubernetes API server reads it.
+    pub common_name: String,
+    /// Its groups, sorted.
+    pub organizations: Vec<String>,
+    /// Organizational units, sorted; without a meaning for an API server.
+    pub units: Vec<String>,
+    /// The first moment.
+    pub not_before: SystemTime,
+    /// The last moment.
+    pub not_after: SystemTime,
+}
+
+const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
+const ORGANIZATION: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.10");
+const UNIT: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.11");
+
+/// All certificates in `pem`, in order; other items between them are skipped.
+///
+/// # Errors
+/// What is wrong, to go on after its name.
+pub fn chain(pem: &[u8]) -> Result<Vec<Certificate>, &'static str> {
+    let chain = CertificateDer::pem_slice_iter(pem)
+        .map(|der| read(&der.map_err(|_| "holds PEM that cannot be read")?))
+        .collect::<Result<Vec<_>, _>>()?;
+    if chain.is_empty() { Err("holds no certificate") } else { Ok(chain) }
+}
 
 /// The end of the validity of the first certificate in `pem`.
 pub fn expiry(pem: &[u8]) -> Option<SystemTime> {
     let der = CertificateDer::from_pem_slice(pem).ok()?;
-    let certificate = Certificate::from_der(&der).ok()?;
-    Some(certificate.tbs_certificate().validity().not_after.to_system_time())
+    Some(read(&der).ok()?.not_after)
+}
+
+fn read(der: &[u8]) -> Result<Certificate, &'static str> {
+    let certificate = X509::from_der(der).map_err(|_| "holds a certificate that cannot be read")?;
+    let certificate = certificate.tbs_certificate();
+    let validity = certificate.validity();
+    let parts = |kind: ObjectIdentifier| -> Vec<String> {
+        let parts = certificate.subject().iter().filter(|part| part.oid == kind);
+        let mut parts: Vec<_> = parts.filter_map(text).collect();
+        parts.sort();
+        parts
+    };
+    Ok(Certificate {
+        common_name: parts(COMMON_NAME).pop().unwrap_or_default(),
+        organizations: parts(ORGANIZATION),
+        units: parts(UNIT),
+        not_before: validity.not_before.to_system_time(),
+        not_after: validity.not_after.to_system_time(),
+    })
+}
+
+/// Directory strings that anybody uses are UTF-8, or ASCII under another tag.
+fn text(part: &AttributeTypeAndValue) -> Option<String> {
+    str::from_utf8(part.value.value()).ok().map(str::to_owned)
 }

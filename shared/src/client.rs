@@ -82,6 +82,7 @@ pub struct Client {
     skew_told: AtomicBool,
     answers: Mutex<BTreeMap<(String, u16), Answers>>,
     reloads: Mutex<(u64, u64)>,
+    refused: Mutex<Option<Instant>>,
 }
 
 /// The answers of one method and code.
@@ -122,6 +123,7 @@ impl Client {
             skew_told: AtomicBool::new(false),
             answers: Mutex::default(),
             reloads: Mutex::default(),
+            refused: Mutex::default(),
         })
     }
 
@@ -197,6 +199,18 @@ impl Client {
         self.json(&Call::delete(*target, preconditions)).map(drop)
     }
 
+    /// Reads a path that is no object, such as `/livez`: the answer's code, whatever it is, and its text.
+    ///
+    /// # Errors
+    /// `Unreachable` or `BadPeer` when there is no answer.
+    pub fn text(&self, path: &'static str) -> Result<(u16, String)> {
+        let call = Call::text(path);
+        let (answer, _) = self.answer(&call)?;
+        let code = answer.status().as_u16();
+        let body = read_body(answer, call.limit()).map_err(|e| self.lost(&call, &e))?;
+        Ok((code, String::from_utf8_lossy(&body).into_owned()))
+    }
+
     /// Uses another identity or server from the next request on; old connections are closed, also
     /// those of running watches, so that they come back with the new identity. `false` if `access` is
     /// what is in use already.
@@ -216,6 +230,7 @@ impl Client {
             Some(std::mem::replace(&mut state.link, fresh))
         };
         state.generation += 1;
+        *lock(&self.refused) = None;
         let host = state.link.host();
         drop(state);
         if let Some(old) = old {
@@ -232,6 +247,17 @@ impl Client {
     /// Counts the identities so far: another number, another identity.
     pub fn generation(&self) -> u64 {
         self.state().generation
+    }
+
+    /// Since when every answer was 401, if the last one was.
+    pub fn refused_since(&self) -> Option<Instant> {
+        *lock(&self.refused)
+    }
+
+    /// Ends what runs on this client, watches among them; a later request would connect anew.
+    pub fn close(&self) {
+        let agent = self.state().link.agent().clone();
+        agent.shutdown();
     }
 
     /// How often credentials were loaded again: with success, and in vain.
@@ -292,11 +318,30 @@ impl Client {
         serde_json::from_slice(&body).map_err(|_| self.odd(call, "not JSON"))
     }
 
-    /// Sends until there is an answer that counts: once more after a lost connection where that is
-    /// safe, and once more after a 401 with the credentials as they are now.
+    /// Sends until there is an answer that counts: once more after a 401 with the credentials as they
+    /// are now.
     pub(crate) fn send(&self, call: &Call<'_>) -> Result<Response<Body>> {
+        let mut refused = false;
+        loop {
+            let (answer, generation) = self.answer(call)?;
+            if answer.status().is_success() {
+                return Ok(answer);
+            }
+            let error = self.refusal(call, answer);
+            let again = matches!(error, Error::Unauthorized(_))
+                && !std::mem::replace(&mut refused, true)
+                && self.other_identity(generation);
+            if !again {
+                return Err(error);
+            }
+        }
+    }
+
+    /// Sends until there is any answer: once more after a lost connection where that is safe. Also says
+    /// which identity asked.
+    fn answer(&self, call: &Call<'_>) -> Result<(Response<Body>, u64)> {
         self.look_at_files();
-        let (mut lost, mut refused) = (false, false);
+        let mut lost = false;
         loop {
             let (agent, request, generation) = {
                 let state = self.state();
@@ -316,16 +361,7 @@ impl Client {
                 }
                 Ok(answer) => {
                     self.note(call, &answer, start);
-                    if answer.status().is_success() {
-                        return Ok(answer);
-                    }
-                    let error = self.refusal(call, answer);
-                    let again = matches!(error, Error::Unauthorized(_))
-                        && !std::mem::replace(&mut refused, true)
-                        && self.other_identity(generation);
-                    if !again {
-                        return Err(error);
-                    }
+                    return Ok((answer, generation));
                 }
             }
         }
@@ -386,7 +422,11 @@ impl Client {
     }
 
     fn note(&self, call: &Call<'_>, answer: &Response<Body>, start: Instant) {
-        self.count(call, answer.status().as_u16(), start);
+        let code = answer.status().as_u16();
+        self.count(call, code, start);
+        let mut refused = lock(&self.refused);
+        *refused = (code == 401).then(|| refused.unwrap_or(start));
+        drop(refused);
         let date = answer.headers().get(http::header::DATE).and_then(|date| date.to_str().ok());
         let Some(skew) = date.and_then(|date| time::skew(date, SystemTime::now())) else {
             return;
@@ -438,7 +478,10 @@ impl Client {
     }
 
     pub(crate) fn what(&self, call: &Call<'_>) -> String {
-        format!("{} {} on {}", call.verb(), call.target, self.whose)
+        match call.kind {
+            Kind::Text(path) => format!("get {path} on {}", self.whose),
+            _ => format!("{} {} on {}", call.verb(), call.target, self.whose),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -1,6 +1,6 @@
 //! Go's command line from one table: parsing, `-help` and the README's block all read it.
 
-use std::{collections::BTreeMap, ffi::OsString, fmt::Write};
+use std::{collections::BTreeMap, ffi::OsString, fmt::Write, time::Duration};
 
 use lexopt::{Arg, Parser};
 
@@ -22,10 +22,17 @@ pub struct Flag {
 pub enum Kind {
     /// `-x` or `-x=false`; never a separate value, as in Go.
     Bool,
+    /// A time as Go writes it: `1m30s`.
+    Duration,
     /// A whole number.
     Int,
+    /// May be repeated; values are put together with commas.
+    List,
     /// 0 to 65535.
     Port,
+    /// Of the program that ours replaces, without a meaning here; the help text says why, and `-help`
+    /// does not list it.
+    Refused,
     /// Anything.
     String,
 }
@@ -108,10 +115,14 @@ pub fn parse(
             (_, Some(value)) => {
                 value.into_string().map_err(|_| format!("the value of -{name} is not UTF-8"))?
             }
-            (Kind::Bool, None) => "true".to_owned(),
+            (Kind::Bool | Kind::Refused, None) => "true".to_owned(),
             (_, None) => return Err(format!("flag needs an argument: -{name}")),
         };
-        values.insert(flag.name, checked(flag, value)?);
+        let mut value = checked(flag, value)?;
+        if flag.kind == Kind::List && given.contains(&flag.name) {
+            value = format!("{},{value}", values[flag.name]);
+        }
+        values.insert(flag.name, value);
         given.push(flag.name);
     }
     let flags = Flags { values, given };
@@ -126,13 +137,15 @@ pub fn parse(
 
 /// The text of `-help`, sorted by name as in Go.
 pub fn help(program: &str, table: &[Flag]) -> String {
-    let mut flags = table.to_vec();
+    let mut flags: Vec<_> = table.iter().filter(|flag| flag.kind != Kind::Refused).collect();
     flags.sort_by_key(|flag| flag.name);
     let mut text = format!("Usage of {program}:\n");
     for flag in flags {
         let value = match flag.kind {
-            Kind::Bool => "",
+            Kind::Bool | Kind::Refused => "",
+            Kind::Duration => " duration",
             Kind::Int | Kind::Port => " int",
+            Kind::List => " strings",
             Kind::String => " string",
         };
         let default = match flag.default {
@@ -159,6 +172,16 @@ impl Flags {
     /// The value of an `Int` or `Port` flag.
     pub fn number(&self, name: &str) -> i64 {
         self.text(name).parse().unwrap_or_default()
+    }
+
+    /// The value of a `Duration` flag; a negative one is no time at all.
+    pub fn duration(&self, name: &str) -> Duration {
+        duration(self.text(name)).unwrap_or_default()
+    }
+
+    /// The values of a `List` flag, without empty ones.
+    pub fn list(&self, name: &str) -> Vec<&str> {
+        self.text(name).split(',').map(str::trim).filter(|value| !value.is_empty()).collect()
     }
 
     /// The value of a `Bool` flag.
@@ -189,7 +212,7 @@ fn long_form(table: &[Flag], arguments: impl IntoIterator<Item = OsString>) -> V
             continue;
         };
         let mut whole = OsString::from(format!("--{flag}"));
-        let takes_value = |kind: Kind| kind != Kind::Bool && !flag.contains('=');
+        let takes_value = |kind| !matches!(kind, Kind::Bool | Kind::Refused) && !flag.contains('=');
         if table.iter().any(|known| known.name == flag && takes_value(known.kind))
             && let Some(value) = arguments.next()
         {
@@ -209,9 +232,11 @@ fn alias(name: &str) -> &str {
 fn checked(flag: &Flag, value: String) -> Result<String, String> {
     let fits = match flag.kind {
         Kind::Bool => truth(&value).is_some(),
+        Kind::Duration => duration(&value).is_some(),
         Kind::Int => value.parse::<i64>().is_ok(),
         Kind::Port => value.parse::<u16>().is_ok(),
-        Kind::String => true,
+        Kind::Refused => return Err(format!("-{} has no meaning here: {}", flag.name, flag.help)),
+        Kind::List | Kind::String => true,
     };
     if fits { Ok(value) } else { Err(format!("invalid value {value:?} for flag -{}", flag.name)) }
 }
@@ -223,6 +248,39 @@ fn truth(value: &str) -> Option<bool> {
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
         _ => None,
     }
+}
+
+/// time.ParseDuration; below zero is zero.
+fn duration(text: &str) -> Option<Duration> {
+    const UNITS: [(&str, f64); 8] = [
+        ("ns", 1e-9),
+        ("us", 1e-6),
+        ("\u{b5}s", 1e-6),
+        ("\u{3bc}s", 1e-6),
+        ("ms", 1e-3),
+        ("s", 1.0),
+        ("m", 60.0),
+        ("h", 3600.0),
+    ];
+    let negative = text.starts_with('-');
+    let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if rest == "0" {
+        return Some(Duration::ZERO);
+    }
+    let mut seconds = 0.0;
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let number = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (number, tail) = rest.split_at(number);
+        let unit = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
+        let (unit, tail) = tail.split_at(unit);
+        let (_, factor) = UNITS.iter().find(|(name, _)| *name == unit)?;
+        seconds += number.parse::<f64>().ok()? * factor;
+        rest = tail;
+    }
+    Duration::try_from_secs_f64(if negative { 0.0 } else { seconds }).ok()
 }
 
 fn without_password(value: &str) -> String {
@@ -289,6 +347,46 @@ mod tests {
         }
         assert!(run("-leader true").unwrap_err().contains("belongs to no flag"));
         assert!(run("-- stray").unwrap_err().contains("belongs to no flag"));
+    }
+
+    #[test]
+    fn durations_are_gos() {
+        for (text, milliseconds) in [
+            ("1m0s", 60_000),
+            ("137s", 137_000),
+            ("1.5h", 5_400_000),
+            ("1h2m3s4ms", 3_723_004),
+            ("250ms", 250),
+            ("0", 0),
+            ("0s", 0),
+            ("-1m", 0),
+            ("1000us", 1),
+            ("1000\u{b5}s", 1),
+        ] {
+            assert_eq!(duration(text), Some(Duration::from_millis(milliseconds)), "{text}");
+        }
+        for bad in ["", "-", "1", "s", "1x", "1m1", "m1", "1..5s", "99999999999999999999h", "1d"] {
+            assert_eq!(duration(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_list_is_repeated_and_a_refused_flag_says_why() {
+        let table = [
+            Flag { name: "url", kind: Kind::List, default: "", help: "Some." },
+            Flag { name: "qps", kind: Kind::Refused, default: "", help: "there is one request." },
+        ];
+        let run = |line: &str| match parse("x", &table, line.split(' ').map(OsString::from)) {
+            Ok(Request::Run(flags)) => Ok(flags),
+            Ok(Request::Print(text)) => Err(text),
+            Err(sentence) => Err(sentence),
+        };
+        let flags = run("-url a,b --url=c -url d").unwrap();
+        assert_eq!(flags.list("url"), ["a", "b", "c", "d"]);
+        let refusal = "-qps has no meaning here: there is one request.";
+        assert_eq!(run("--qps=5").unwrap_err(), refusal);
+        assert_eq!(run("-qps").unwrap_err(), refusal);
+        assert!(!help("x", &table).contains("qps"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! The yardstick is client-go v0.34.3, `tools/clientcmd`; what differs on purpose says so.
 
 mod document;
+mod hub;
 mod incluster;
 mod user;
 
@@ -20,7 +21,7 @@ use rustls::{
 use ureq::http::Uri;
 
 use self::document::{Document, Entry};
-pub use self::{document::parse_text as parse, incluster::in_cluster, user::check_pair};
+pub use self::{document::parse_text as parse, hub::Hub, incluster::in_cluster, user::check_pair};
 use crate::{
     access::{Access, Auth, Trust},
     error::{Error, Result},

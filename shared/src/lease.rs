@@ -22,11 +22,11 @@ pub fn heartbeat(duration: Duration, now: SystemTime) -> Value {
     json!({"leaseDurationSeconds": duration.as_secs(), "renewTime": micro_time(now)})
 }
 
-/// `lease` as read, renewed: only `renewTime` and `leaseDurationSeconds` change.
+/// `lease` as read, renewed: only `renewTime` changes, and `leaseDurationSeconds` of one that is our `own`.
 ///
 /// `renewTime` moves forward also when the clock steps back a little; a clock that was set back by
 /// more than `duration` is believed.
-pub fn renewed(lease: &Value, duration: Duration, now: SystemTime) -> Value {
+pub fn renewed(lease: &Value, duration: Duration, now: SystemTime, own: bool) -> Value {
     let previous = lease["spec"]["renewTime"].as_str().and_then(parse_micro_time);
     let time = match previous {
         Some(previous) if previous >= now && previous < now + duration => {
@@ -34,7 +34,11 @@ pub fn renewed(lease: &Value, duration: Duration, now: SystemTime) -> Value {
         }
         _ => now,
     };
-    with_spec(lease, heartbeat(duration, time))
+    let spec = match own {
+        true => heartbeat(duration, time),
+        false => json!({"renewTime": micro_time(time)}),
+    };
+    with_spec(lease, spec)
 }
 
 /// `lease` with the fields of `spec` in place of its own; what others wrote stays.
@@ -78,7 +82,7 @@ mod tests {
             "metadata": {"name": "x", "labels": {"a": "b"}, "resourceVersion": "7", "managedFields": [{}]},
             "spec": {"holderIdentity": "other", "leaseDurationSeconds": 30, "strategy": "new"},
         });
-        let renewed = renewed(&lease, MINUTE, at(100));
+        let renewed = renewed(&lease, MINUTE, at(100), true);
         assert_eq!(
             renewed["metadata"],
             json!({"name": "x", "labels": {"a": "b"}, "resourceVersion": "7"})
@@ -93,11 +97,11 @@ mod tests {
         let time =
             |lease: &Value| parse_micro_time(lease["spec"]["renewTime"].as_str().unwrap()).unwrap();
         let first = new("ns", "x", heartbeat(MINUTE, at(1000)));
-        let again = renewed(&first, MINUTE, at(1000));
+        let again = renewed(&first, MINUTE, at(1000), true);
         assert!(time(&again) > time(&first));
-        let stepped_back = renewed(&again, MINUTE, at(990));
+        let stepped_back = renewed(&again, MINUTE, at(990), true);
         assert!(time(&stepped_back) > time(&again));
-        let set_back = renewed(&stepped_back, MINUTE, at(500));
+        let set_back = renewed(&stepped_back, MINUTE, at(500), true);
         assert_eq!(time(&set_back), at(500));
     }
 
@@ -105,7 +109,7 @@ mod tests {
     fn f15_a_lease_without_a_spec_gets_one() {
         for spec in [json!(null), json!("x"), json!([])] {
             let lease = json!({"metadata": {"name": "x"}, "spec": spec});
-            assert_eq!(renewed(&lease, MINUTE, at(0))["spec"]["leaseDurationSeconds"], 60);
+            assert_eq!(renewed(&lease, MINUTE, at(0), true)["spec"]["leaseDurationSeconds"], 60);
         }
     }
 }

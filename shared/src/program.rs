@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    error::Result,
+    error::{Error, Result},
     flags::{self, Flag, Flags, Request},
     logging,
     stop::Stop,
@@ -19,6 +19,8 @@ const STOPPED: u8 = 0;
 const REFUSED: u8 = 1;
 /// Flags that cannot be used, as in Go.
 const USAGE: u8 = 2;
+/// `-once` looked for an object that does not exist.
+const ABSENT: u8 = 3;
 
 /// Runs the program `name`: `check` makes flags into settings or says in a sentence why it cannot;
 /// `run` does the work until it is stopped.
@@ -52,7 +54,11 @@ pub fn main<Settings>(
         Err(error) => log::error!("{error}"),
     }
     log.finish();
-    ExitCode::from(if result.is_ok() { STOPPED } else { REFUSED })
+    ExitCode::from(match result {
+        Ok(()) => STOPPED,
+        Err(Error::NotFound(_)) => ABSENT,
+        Err(_) => REFUSED,
+    })
 }
 
 fn usage(name: &str, table: &[Flag], sentence: &str) -> ExitCode {

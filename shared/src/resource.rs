@@ -16,14 +16,15 @@ pub struct Resource {
 }
 
 /// `coordination.k8s.io/v1` Lease.
-pub static LEASES: Resource = Resource::known("coordination.k8s.io", "leases", "Lease");
+pub static LEASES: Resource = Resource::v1("coordination.k8s.io", "leases", "Lease");
 /// Core Pod.
-pub static PODS: Resource = Resource::known("", "pods", "Pod");
+pub static PODS: Resource = Resource::v1("", "pods", "Pod");
 /// Core Secret.
-pub static SECRETS: Resource = Resource::known("", "secrets", "Secret");
+pub static SECRETS: Resource = Resource::v1("", "secrets", "Secret");
 
 impl Resource {
-    const fn known(group: &'static str, plural: &'static str, kind: &'static str) -> Self {
+    /// A kind of version `v1`.
+    pub const fn v1(group: &'static str, plural: &'static str, kind: &'static str) -> Self {
         Self {
             group: Cow::Borrowed(group),
             version: Cow::Borrowed("v1"),
@@ -43,6 +44,11 @@ impl Resource {
     /// One object in a namespace.
     pub fn object<'a>(&'a self, namespace: &'a str, name: &'a str) -> Target<'a> {
         Target { resource: self, namespace: Some(namespace), name: Some(name), subresource: None }
+    }
+
+    /// One object of a kind that is in no namespace.
+    pub fn cluster_object<'a>(&'a self, name: &'a str) -> Target<'a> {
+        Target { resource: self, namespace: None, name: Some(name), subresource: None }
     }
 
     /// All objects in a namespace.
@@ -83,6 +89,11 @@ impl<'a> Target<'a> {
         path
     }
 
+    /// The `status` of this object.
+    pub fn status(&self) -> Self {
+        Self { subresource: Some("status"), ..*self }
+    }
+
     /// The collection that this object is in.
     pub fn siblings(&self) -> Self {
         Self { name: None, subresource: None, ..*self }
@@ -118,6 +129,11 @@ pub fn valid_name(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(label)
 }
 
+/// Whether `name` can be the name of a namespace: a DNS-1123 label.
+pub fn valid_label(name: &str) -> bool {
+    name.len() <= 63 && !name.contains('.') && valid_name(name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,5 +159,6 @@ mod tests {
         {
             assert!(!valid_name(bad), "{bad}");
         }
+        assert!(valid_label("cluster-1") && !valid_label("a.b") && !valid_label(&"a".repeat(64)));
     }
 }

@@ -1,7 +1,7 @@
 //! SIGTERM and SIGINT, and the only way to wait.
 
 use std::{
-    sync::{Arc, Condvar, Mutex, MutexGuard},
+    sync::{Arc, Condvar, Mutex, MutexGuard, Weak},
     thread,
     time::{Duration, Instant},
 };
@@ -30,6 +30,7 @@ struct Inner {
 struct State {
     stopped: bool,
     wakes: u64,
+    children: Vec<Weak<Inner>>,
 }
 
 impl Stop {
@@ -54,10 +55,26 @@ impl Stop {
         Ok(stop)
     }
 
+    /// One for a part of the work: raised with this one, or alone.
+    pub fn child(&self) -> Self {
+        let child = Self::default();
+        let mut state = self.lock();
+        child.lock().stopped = state.stopped;
+        state.children.retain(|child| child.strong_count() > 0);
+        state.children.push(Arc::downgrade(&child.0));
+        drop(state);
+        child
+    }
+
     /// Asks everything to end.
     pub fn raise(&self) {
-        self.lock().stopped = true;
+        let children = {
+            let mut state = self.lock();
+            state.stopped = true;
+            std::mem::take(&mut state.children)
+        };
         self.0.changed.notify_all();
+        children.iter().filter_map(Weak::upgrade).for_each(|child| Self(child).raise());
     }
 
     /// Whether the process is asked to end.
@@ -123,6 +140,16 @@ mod tests {
         assert!(thread.join().unwrap());
         assert!(stop.raised() && stop.wait(Duration::from_secs(3600)));
         stop.wait_for_ever();
+    }
+
+    #[test]
+    fn a_child_ends_with_its_parent_or_alone() {
+        let stop = Stop::default();
+        let (first, second) = (stop.child(), stop.child());
+        first.raise();
+        assert!(first.raised() && !stop.raised() && !second.raised());
+        stop.raise();
+        assert!(second.raised() && stop.child().raised());
     }
 
     #[test]

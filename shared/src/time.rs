@@ -8,6 +8,11 @@ pub fn micro_time(time: SystemTime) -> String {
     humantime::format_rfc3339_micros(time).to_string()
 }
 
+/// Time: UTC, `Z`, whole seconds, as in conditions.
+pub fn seconds_time(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time).to_string()
+}
+
 /// Reads what [`micro_time`] writes; `None` for anything else.
 pub fn parse_micro_time(text: &str) -> Option<SystemTime> {
     humantime::parse_rfc3339(text).ok()

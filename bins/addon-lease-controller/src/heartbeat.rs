@@ -7,12 +7,16 @@ use std::{
 };
 
 use serde_json::Value;
-use shared::{access::Access, client::Client, error::Result, lock::lock, resource::LEASES};
-
-use crate::{
+use shared::{
+    access::Access,
+    client::Client,
+    error::Result,
+    lock::lock,
     renewal::{Action, Now, Outcome, Renewal},
-    world::World,
+    resource::LEASES,
 };
+
+use crate::world::World;
 
 /// One Lease, the way to it and how it goes.
 pub(crate) struct Heartbeat {
@@ -86,7 +90,7 @@ impl Heartbeat {
 
     /// Renews the Lease whenever it is due and the world allows it, until the end.
     pub(crate) fn keep(&self, world: &World) {
-        let mut renewal = Renewal::new(&self.namespace, &self.name, self.period, Instant::now());
+        let mut renewal = Renewal::of_own(&self.namespace, &self.name, self.period, Instant::now());
         let mut identity = None;
         loop {
             let seen = world.stop.wakes();

@@ -4,7 +4,6 @@ mod credentials;
 mod gate;
 mod heartbeat;
 mod pod;
-mod renewal;
 mod report;
 mod run;
 mod settings;

@@ -2,29 +2,32 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use serde_json::Value;
-use shared::{
+use crate::{
     error::{Error, Result},
     lease,
     pace::{Backoff, Retry},
 };
+use serde_json::Value;
 
 /// Both clocks: one to wait by, one to write.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Now {
-    pub(crate) instant: Instant,
-    pub(crate) wall: SystemTime,
+pub struct Now {
+    /// To wait by.
+    pub instant: Instant,
+    /// To write.
+    pub wall: SystemTime,
 }
 
 impl Now {
-    pub(crate) fn read() -> Self {
+    /// The time as it is.
+    pub fn read() -> Self {
         Self { instant: Instant::now(), wall: SystemTime::now() }
     }
 }
 
 /// The next thing to do.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Action {
+pub enum Action {
     /// Nothing before this instant, or before something changes.
     Wait(Instant),
     /// Read the Lease.
@@ -37,9 +40,12 @@ pub(crate) enum Action {
 
 /// What an answer meant.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Outcome {
+pub enum Outcome {
     /// The Lease is renewed, after so many failures.
-    Renewed { failures: u32 },
+    Renewed {
+        /// In a row, before this success.
+        failures: u32,
+    },
     /// One more request is needed, now.
     Continue,
     /// Not renewed; tried again inside the period.
@@ -56,9 +62,9 @@ enum Known {
 
 /// The renewal of one Lease.
 #[derive(Debug)]
-pub(crate) struct Renewal {
-    namespace: String,
-    name: String,
+pub struct Renewal {
+    /// Namespace and name of a Lease that is ours to create.
+    own: Option<(String, String)>,
     period: Duration,
     known: Known,
     /// What was written since the last success, whether it arrived or not.
@@ -75,10 +81,16 @@ const CONFLICTS_AT_ONCE: u32 = 3;
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 impl Renewal {
-    pub(crate) fn new(namespace: &str, name: &str, period: Duration, now: Instant) -> Self {
+    /// Of a Lease that is ours: created where there is none, its `leaseDurationSeconds` is `period`.
+    pub fn of_own(namespace: &str, name: &str, period: Duration, now: Instant) -> Self {
+        let own = Some((namespace.to_owned(), name.to_owned()));
+        Self { own, ..Self::of_others(period, now) }
+    }
+
+    /// Of a Lease that somebody else creates: nothing but its `renewTime` is ours.
+    pub fn of_others(period: Duration, now: Instant) -> Self {
         Self {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
+            own: None,
             period,
             known: Known::Nothing,
             sent: Vec::new(),
@@ -90,7 +102,7 @@ impl Renewal {
     }
 
     /// What to do now, while renewing is `allowed`.
-    pub(crate) fn next(&self, allowed: bool, now: Now) -> Action {
+    pub fn next(&self, allowed: bool, now: Now) -> Action {
         if !allowed {
             return Action::Wait(now.instant + self.period);
         }
@@ -98,18 +110,20 @@ impl Renewal {
         if due > now.instant {
             return Action::Wait(due);
         }
-        match &self.known {
-            Known::Nothing => Action::Read,
-            Known::Absent => {
+        match (&self.known, &self.own) {
+            (Known::Absent, Some((namespace, name))) => {
                 let spec = lease::heartbeat(self.period, now.wall);
-                Action::Create(lease::new(&self.namespace, &self.name, spec))
+                Action::Create(lease::new(namespace, name, spec))
             }
-            Known::Lease(lease) => Action::Replace(lease::renewed(lease, self.period, now.wall)),
+            (Known::Nothing | Known::Absent, _) => Action::Read,
+            (Known::Lease(lease), own) => {
+                Action::Replace(lease::renewed(lease, self.period, now.wall, own.is_some()))
+            }
         }
     }
 
     /// Takes note that `action` goes out at `now`.
-    pub(crate) fn sending(&mut self, action: &Action, now: Now) {
+    pub fn sending(&mut self, action: &Action, now: Now) {
         let (Action::Create(lease) | Action::Replace(lease)) = action else { return };
         // What arrived longer ago is no renewal of this period.
         self.sent.retain(|(_, at)| now.instant < at.instant + self.period);
@@ -117,7 +131,7 @@ impl Renewal {
     }
 
     /// Takes note of the answer to `action`.
-    pub(crate) fn answered(
+    pub fn answered(
         &mut self,
         action: &Action,
         answer: &Result<Value>,
@@ -139,9 +153,12 @@ impl Renewal {
                 let at = self.sent.pop().map_or(now, |(_, at)| at);
                 self.succeeded(at)
             }
-            (_, Err(Error::NotFound(_))) => {
+            (_, Err(error @ Error::NotFound(_))) => {
                 self.known = Known::Absent;
-                Outcome::Continue
+                match self.own {
+                    Some(_) => Outcome::Continue,
+                    None => self.failed(error, now, random),
+                }
             }
             (_, Err(error @ (Error::Conflict(_) | Error::AlreadyExists(_)))) => {
                 self.known = Known::Nothing;
@@ -161,18 +178,23 @@ impl Renewal {
         }
     }
 
+    /// Renews this often from now on.
+    pub fn set_period(&mut self, period: Duration) {
+        self.period = period;
+    }
+
     /// Other credentials are there: no reason to wait out what the old ones brought.
-    pub(crate) fn credentials_changed(&mut self, now: Instant) {
+    pub fn credentials_changed(&mut self, now: Instant) {
         self.not_before = now;
     }
 
     /// The last success.
-    pub(crate) fn renewed(&self) -> Option<Now> {
+    pub fn renewed(&self) -> Option<Now> {
         self.renewed
     }
 
     /// Failures since the last success.
-    pub(crate) fn failures(&self) -> u32 {
+    pub fn failures(&self) -> u32 {
         self.backoff.failures()
     }
 
@@ -271,7 +293,7 @@ mod tests {
         fn new() -> Self {
             let wall = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
             let now = Now { instant: Instant::now(), wall };
-            let renewal = Renewal::new("cluster1", "my-addon", PERIOD, now.instant);
+            let renewal = Renewal::of_own("cluster1", "my-addon", PERIOD, now.instant);
             Self { renewal, now, random: 0.5 }
         }
 
@@ -668,5 +690,24 @@ mod tests {
     #[test]
     fn f39_a_fleet_comes_back_spread_over_the_interval() {
         assert_spread(&unreachable());
+    }
+
+    #[test]
+    fn a_lease_of_others_is_never_created_and_keeps_its_duration() {
+        let mut bench =
+            Bench { renewal: Renewal::of_others(PERIOD, Instant::now()), ..Bench::new() };
+        bench.now.instant = Instant::now();
+        let mut server = Server::default();
+        assert!(matches!(bench.step(|action| server.handle(action)).1, Outcome::Failed(_)));
+        bench.pass(PERIOD);
+        let lease =
+            json!({"metadata": {"name": "x"}, "spec": {"holderIdentity": "managed-cluster-lease"}});
+        server.touch(lease);
+        assert_eq!(bench.settle(&mut server), ["read", "replace"]);
+        let spec = server.lease.unwrap()["spec"].clone();
+        assert_eq!(spec["holderIdentity"], "managed-cluster-lease");
+        assert!(spec["renewTime"].is_string() && spec["leaseDurationSeconds"].is_null(), "{spec}");
+        bench.renewal.set_period(PERIOD * 2);
+        assert_eq!(bench.waits(), Some(PERIOD * 2));
     }
 }

@@ -1,0 +1,57 @@
+//! Kubernetes Events: what happened to an object, for people who look at it with kubectl.
+
+use std::time::SystemTime;
+
+use serde_json::{Value, json};
+
+use crate::{client::Client, error::Result, resource::Resource, time::seconds_time};
+
+static EVENTS: Resource = Resource::v1("", "events", "Event");
+
+/// Longer messages are refused (kubernetes `pkg/apis/core/validation/events.go`, NoteLengthLimit).
+const LONGEST_MESSAGE: usize = 1000;
+
+/// What an Event says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// The program that says it.
+    pub source: &'static str,
+    /// In one word; upstream's where there is one.
+    pub reason: &'static str,
+    /// In a sentence.
+    pub message: String,
+    /// Whether somebody should look at it.
+    pub warning: bool,
+}
+
+impl Event {
+    /// Writes it to `namespace` on the cluster of `client`, about `object` (apiVersion, kind, name, and
+    /// what else is known of namespace and uid).
+    ///
+    /// # Errors
+    /// As the server says; an Event is no reason to stop for.
+    pub fn write(&self, client: &Client, namespace: &str, object: &Value) -> Result<()> {
+        let event = self.object(namespace, object, SystemTime::now(), fastrand::u64(..));
+        client.create(&EVENTS.collection(namespace), &event).map(drop)
+    }
+
+    fn object(&self, namespace: &str, object: &Value, now: SystemTime, random: u64) -> Value {
+        let time = seconds_time(now);
+        let message: String = self.message.chars().take(LONGEST_MESSAGE).collect();
+        let name = object["name"].as_str().unwrap_or(self.source);
+        json!({
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": format!("{name}.{random:016x}"), "namespace": namespace},
+            "involvedObject": object,
+            "reason": self.reason,
+            "message": message,
+            "type": if self.warning { "Warning" } else { "Normal" },
+            "source": {"component": self.source},
+            "reportingComponent": self.source,
+            "firstTimestamp": time,
+            "lastTimestamp": time,
+            "count": 1,
+        })
+    }
+}

@@ -1,0 +1,219 @@
+//! The server that a kubeconfig leads to, without the user: what a hub's credential has in common with the
+//! kubeconfig that it was asked for with.
+
+use std::{collections::BTreeMap, path::Path};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::json;
+
+use super::{Document, current_context, existing, find, nothing_in, proxy, server};
+use crate::error::{Error, Result};
+
+/// The cluster of the current context.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hub {
+    /// Its name in the kubeconfig.
+    pub name: String,
+    /// Its URL, as it stands there.
+    pub server: String,
+    /// `proxy-url`.
+    pub proxy: Option<String>,
+    /// The file that `certificate-authority` names, as it stands there.
+    pub authority_file: Option<String>,
+    /// PEM of the authority, inline or in that file; `None` also when the file cannot be read from here.
+    pub authority: Option<Vec<u8>>,
+    /// `tls-server-name`.
+    pub server_name: Option<String>,
+    /// `insecure-skip-tls-verify`.
+    pub insecure: bool,
+}
+
+impl Hub {
+    /// From the key `kubeconfig` of the Secret `name`.
+    ///
+    /// # Errors
+    /// `BadConfig` if there is none or it cannot be read.
+    pub fn of_secret(name: &str, data: &BTreeMap<String, Vec<u8>>) -> Result<Self> {
+        Self::of(&Document::of_secret(name, data)?)
+    }
+
+    /// From a file.
+    ///
+    /// # Errors
+    /// `BadConfig` if there is none or it cannot be read.
+    pub fn of_file(path: &Path) -> Result<Self> {
+        Self::of(&existing(path)?)
+    }
+
+    fn of(document: &Document<'_>) -> Result<Self> {
+        let documents = std::slice::from_ref(document);
+        let context = current_context(documents)?;
+        let name = context.text("cluster")?.unwrap_or_default();
+        let cluster = find(documents, "cluster", name).ok_or_else(|| nothing_in(document))?;
+        // It can be used; kept is how it was written.
+        server(&cluster, None)?;
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        let authority_file = owned(cluster.text("certificate-authority")?);
+        let authority = match cluster.content("certificate-authority") {
+            // A path of another machine or container says nothing against the rest.
+            Err(_) if authority_file.is_some() => None,
+            content => content?,
+        };
+        Ok(Self {
+            name: name.to_owned(),
+            server: cluster.text("server")?.unwrap_or_default().to_owned(),
+            proxy: proxy(&cluster)?,
+            authority_file,
+            authority,
+            server_name: owned(cluster.text("tls-server-name")?),
+            insecure: cluster.flag("insecure-skip-tls-verify")?,
+        })
+    }
+
+    /// What tells this hub from `other`, in a word, if anything does. Authorities of which one cannot be
+    /// read are the same if they have the same path.
+    pub fn differs_from(&self, other: &Self) -> Option<&'static str> {
+        let readable = self.authority.is_some() == other.authority.is_some();
+        let same_file =
+            self.authority_file.is_some() && self.authority_file == other.authority_file;
+        let same_authority = match readable {
+            true => self.authority == other.authority,
+            false => same_file,
+        };
+        let url = |hub: &Self| hub.server.trim_end_matches('/').to_owned();
+        [
+            ("server", url(self) == url(other)),
+            ("proxy-url", self.proxy == other.proxy),
+            ("certificate-authority", same_authority),
+            ("cluster name", self.name == other.name),
+        ]
+        .into_iter()
+        .find_map(|(what, same)| (!same).then_some(what))
+    }
+
+    /// A kubeconfig for this hub whose user has the certificate `tls.crt` and the key `tls.key` beside
+    /// it, as Open Cluster Management's agents write it (ocm `pkg/registration/register/common.go:37-64`),
+    /// byte for byte where they can be read everywhere; a file's authority becomes part of it.
+    ///
+    /// # Errors
+    /// `BadConfig` if it cannot be written.
+    pub fn kubeconfig(&self) -> Result<String> {
+        let mut cluster = json!({"server": self.server});
+        let authority = self.authority.as_ref().map(|pem| json!(BASE64_STANDARD.encode(pem)));
+        for (field, value) in [
+            ("certificate-authority-data", authority),
+            ("proxy-url", self.proxy.as_ref().map(|url| json!(url))),
+            ("tls-server-name", self.server_name.as_ref().map(|name| json!(name))),
+            ("insecure-skip-tls-verify", self.insecure.then(|| json!(true))),
+        ] {
+            if let Some(value) = value {
+                cluster[field] = value;
+            }
+        }
+        let context =
+            json!({"cluster": self.name, "namespace": "configuration", "user": "default-auth"});
+        let user = json!({"client-certificate": "tls.crt", "client-key": "tls.key"});
+        let kubeconfig = json!({
+            "apiVersion": "v1",
+            "clusters": [{"cluster": cluster, "name": self.name}],
+            "contexts": [{"context": context, "name": "default-context"}],
+            "current-context": "default-context",
+            "kind": "Config",
+            "users": [{"name": "default-auth", "user": user}],
+        });
+        serde_yaml::to_string(&kubeconfig)
+            .map_err(|e| Error::BadConfig(format!("the hub's kubeconfig cannot be written: {e}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hub(cluster: &str) -> Hub {
+        let text = format!(
+            r#"{{"current-context": "x", "contexts": [{{"name": "x", "context": {{"cluster": "c", "user": "u"}}}}],
+            "clusters": [{{"name": "c", "cluster": {cluster}}}]}}"#
+        );
+        let data = BTreeMap::from([("kubeconfig".to_owned(), text.into_bytes())]);
+        Hub::of_secret("ns/x", &data).unwrap()
+    }
+
+    #[test]
+    fn the_kubeconfig_is_the_go_agents_to_the_byte() {
+        let hub =
+            hub(r#"{"server": "https://127.0.0.1:32927", "certificate-authority-data": "aGk="}"#);
+        let expected = "\
+apiVersion: v1
+clusters:
+- cluster:
+    certificate-authority-data: aGk=
+    server: https://127.0.0.1:32927
+  name: c
+contexts:
+- context:
+    cluster: c
+    namespace: configuration
+    user: default-auth
+  name: default-context
+current-context: default-context
+kind: Config
+users:
+- name: default-auth
+  user:
+    client-certificate: tls.crt
+    client-key: tls.key
+";
+        assert_eq!(hub.kubeconfig().unwrap(), expected);
+    }
+
+    #[test]
+    fn b12_what_else_the_connection_needs_is_carried_over() {
+        let hub = hub(
+            r#"{"server": "https://h/", "proxy-url": "http://p:1", "tls-server-name": "n", "insecure-skip-tls-verify": true}"#,
+        );
+        let text = hub.kubeconfig().unwrap();
+        for line in [
+            "    proxy-url: http://p:1\n",
+            "    tls-server-name: n\n",
+            "    insecure-skip-tls-verify: true\n",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_hub_is_another_one_when_its_address_authority_or_name_differs() {
+        let here = hub(r#"{"server": "https://h", "certificate-authority-data": "aGk="}"#);
+        let same = hub(r#"{"server": "https://h/", "certificate-authority-data": "aGk="}"#);
+        assert_eq!(here.differs_from(&same), None);
+        for (cluster, what) in [
+            (r#"{"server": "https://i", "certificate-authority-data": "aGk="}"#, "server"),
+            (
+                r#"{"server": "https://h", "certificate-authority-data": "aG8="}"#,
+                "certificate-authority",
+            ),
+            (r#"{"server": "https://h"}"#, "certificate-authority"),
+            (
+                r#"{"server": "https://h", "certificate-authority-data": "aGk=", "proxy-url": "http://p"}"#,
+                "proxy-url",
+            ),
+        ] {
+            assert_eq!(here.differs_from(&hub(cluster)), Some(what));
+        }
+        let renamed = Hub { name: "d".into(), ..same };
+        assert_eq!(here.differs_from(&renamed), Some("cluster name"));
+    }
+
+    #[test]
+    fn b11_an_authority_elsewhere_is_known_by_its_path() {
+        let copied =
+            hub(r#"{"server": "https://h", "certificate-authority": "/spoke/bootstrap/ca.crt"}"#);
+        assert_eq!(copied.authority, None);
+        let read = Hub { authority: Some(b"pem".to_vec()), ..copied.clone() };
+        assert_eq!(copied.differs_from(&read), None);
+        assert!(read.kubeconfig().unwrap().contains("certificate-authority-data: cGVt\n"));
+        let other = Hub { authority_file: Some("/other/ca.crt".into()), ..read };
+        assert_eq!(copied.differs_from(&other), Some("certificate-authority"));
+    }
+}
