@@ -51,9 +51,10 @@ fn remove(cluster: &Cluster, key: &Key) {
     }
 }
 
-/// Changes an object unless it is gone; `change` says whether there is something to change.
-fn alter(cluster: &Cluster, key: &Key, change: impl FnOnce(&mut Value) -> bool) {
-    let _ = cluster.transact(key, |current| {
+/// Changes an object unless it is gone; `change` says whether there is something to change. Whether
+/// it was changed.
+pub(crate) fn alter(cluster: &Cluster, key: &Key, change: impl FnOnce(&mut Value) -> bool) -> bool {
+    let altered = cluster.transact(key, |current| {
         let mut next = current.ok_or(())?.clone();
         if !change(&mut next) {
             return Err(());
@@ -62,6 +63,7 @@ fn alter(cluster: &Cluster, key: &Key, change: impl FnOnce(&mut Value) -> bool) 
         let is_free = is_deleting && finalizers(&next).is_empty() && key.resource != "namespaces";
         Ok(if is_free { Outcome::Remove(next) } else { Outcome::Put(next) })
     });
+    altered.is_ok()
 }
 
 fn sign(cluster: &Cluster, key: &Key) {

@@ -12,11 +12,11 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use serde::Serialize;
 use serde_json::json;
-use x509_cert::der::Decode;
 
 use crate::ca::{Ca, random};
 use crate::http::Incoming;
 use crate::status::Status;
+use crate::subjects;
 
 /// A name and its groups.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -122,20 +122,8 @@ impl Identities {
         let now =
             UnixTime::since_unix_epoch(Duration::from_secs(now.as_millis().div_ceil(1000) as u64));
         self.verifier.verify_client_cert(own, others, now).map_err(|_| Status::unauthorized())?;
-        subject(own).map(Some).ok_or_else(Status::unauthorized)
+        subjects::user_of(own).map(Some).ok_or_else(Status::unauthorized)
     }
-}
-
-/// CN and O's of a certificate.
-fn subject(certificate: &[u8]) -> Option<User> {
-    let certificate = x509_cert::Certificate::from_der(certificate).ok()?;
-    let values = |wanted: &str| -> Vec<String> {
-        let all = certificate.tbs_certificate().subject().iter();
-        all.filter(|part| part.oid.to_string() == wanted)
-            .map(|part| String::from_utf8_lossy(part.value.value()).into_owned())
-            .collect()
-    };
-    Some(User::new(values("2.5.4.3").first()?, values("2.5.4.10")))
 }
 
 fn impersonated(user: User, request: &Incoming) -> User {

@@ -62,6 +62,7 @@ fn established(spec: &Value) -> Value {
 /// What decoding into the typed object does: refuses (400) and fills in write-only fields.
 pub(crate) fn decode(resource: &Resource, object: &mut Value) -> Result<(), Status> {
     check_shape(resource, object)?;
+    resource.fill_in(object);
     let refuse = |why: String| {
         let (kind, version) = (&resource.kind, &resource.versions[0]);
         Err(Status::bad_request(format!(

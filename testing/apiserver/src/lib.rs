@@ -43,6 +43,7 @@ mod selectors;
 mod signer;
 mod status;
 mod store;
+mod subjects;
 mod target;
 mod tls;
 mod watch;
@@ -56,6 +57,7 @@ pub use requests::{Counters, Request};
 pub use resources::Resource;
 pub use rules::{Action, Rule};
 pub use signer::SignerOptions;
+pub use subjects::{Bearer, Issued};
 
 use cluster::Cluster;
 use control::Control;

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::controllers;
 use crate::delete;
 use crate::identity::User;
 use crate::kinds;
@@ -39,6 +40,27 @@ impl Server {
         let objects = self.cluster.store.snapshot(&resource.storage(), namespace).objects;
         let present = |object: &Value| kinds::present(&resource, &version, object.clone());
         objects.iter().map(|(_, object)| present(object)).collect()
+    }
+
+    /// Changes an object in one step, status included and without validation, as a controller of
+    /// this cluster would; `change` says whether there is something to change. False where there
+    /// was not, or no such object.
+    pub fn alter(
+        &self,
+        api_version: &str,
+        plural: &str,
+        namespace: &str,
+        name: &str,
+        change: impl FnOnce(&mut Value) -> bool,
+    ) -> bool {
+        let (resource, _) = self.resource(api_version, plural);
+        let key = self.cluster.key(&resource, namespace, name);
+        controllers::alter(&self.cluster, &key, |object| {
+            let before = object.clone();
+            let changed = change(object);
+            count_generation(&resource, &before, object);
+            changed
+        })
     }
 
     /// Deletes an object by the rules (finalizers, owners); false where it isn't there.

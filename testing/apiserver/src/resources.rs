@@ -26,6 +26,9 @@ pub struct Resource {
     pub create_on_update: bool,
     /// Whether a PUT may leave out `metadata.resourceVersion`.
     pub unconditional_update: bool,
+    /// Values of fields that a write leaves out, by JSON pointer, as a CustomResourceDefinition's
+    /// schema gives them. As there, a field without its parent stays absent.
+    pub defaults: Vec<(String, Value)>,
     /// Whether it comes with the server and not from a CustomResourceDefinition.
     pub builtin: bool,
 }
@@ -43,6 +46,7 @@ impl Resource {
             generation: true,
             create_on_update: false,
             unconditional_update: false,
+            defaults: Vec::new(),
             builtin: false,
         }
     }
@@ -62,8 +66,19 @@ impl Resource {
             generation: true,
             create_on_update: false,
             unconditional_update: false,
+            defaults: Vec::new(),
             builtin: false,
         })
+    }
+
+    /// Fills in what `object` leaves out.
+    pub(crate) fn fill_in(&self, object: &mut Value) {
+        for (pointer, value) in &self.defaults {
+            let Some((parent, field)) = pointer.rsplit_once('/') else { continue };
+            if let Some(Value::Object(parent)) = object.pointer_mut(parent) {
+                parent.entry(field).or_insert_with(|| value.clone());
+            }
+        }
     }
 
     /// `leases.coordination.k8s.io`, or `secrets` for the core group.
@@ -178,6 +193,7 @@ fn builtin((group, version, plural, kind, flags): &Row) -> Resource {
         generation: flags.contains('g'),
         create_on_update: flags.contains('c'),
         unconditional_update: flags.contains('u'),
+        defaults: Vec::new(),
         builtin: true,
     }
 }

@@ -4,9 +4,11 @@
 pub mod cluster;
 pub mod identity;
 pub mod measure;
+pub mod ocm;
 pub mod relay;
 pub mod scene;
 pub mod sidecar;
+pub mod spoke;
 pub mod term;
 pub mod witness;
 

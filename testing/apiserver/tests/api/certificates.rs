@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use dev_apiserver::{Ca, Options, Server, SignerOptions, signing_request};
+use dev_apiserver::{Bearer, Ca, Issued, Options, Server, SignerOptions, signing_request};
 use serde_json::{Value, json};
 
 use crate::client::*;
@@ -159,4 +159,17 @@ fn a_hub_moves_with_its_authority() {
     let pair = first.client_certificate("u", &[], Duration::from_secs(60));
     assert_eq!(Client::with(&second, Some(pair)).get("/api/v1/namespaces").code, 200);
     assert_eq!(client.get("/version").code, 200);
+}
+
+#[test]
+fn subjects_and_validity_can_be_read() {
+    let ca = Ca::new("a");
+    let (pem, _) = ca.client_certificate("u", &["g1", "g2"], Duration::from_secs(60));
+    let issued = Issued::of(pem.as_bytes()).expect("a certificate");
+    let bearer = Bearer { common_name: "u".into(), organizations: vec!["g1".into(), "g2".into()] };
+    assert_eq!(issued.bearer, bearer);
+    assert!(issued.not_before < SystemTime::now() && SystemTime::now() < issued.not_after);
+    let (request, key) = signing_request("u", &["g1", "g2"]);
+    assert_eq!(Bearer::of_request(request.as_bytes()), Some(bearer));
+    assert_eq!((Bearer::of_request(key.as_bytes()), Issued::of(request.as_bytes())), (None, None));
 }

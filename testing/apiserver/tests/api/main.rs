@@ -5,5 +5,6 @@ mod client;
 mod deletion;
 mod faults;
 mod objects;
+mod registered;
 mod states;
 mod watches;

@@ -20,21 +20,38 @@ fn once_ends_with_0_when_the_files_are_there() {
     assert_eq!(stage.once(&[]).0, Some(0), "also when there is nothing to do");
 }
 
+/// Runs it with `-once`: the exit code, and `sentence` at the end of the log.
+#[track_caller]
+fn once_ends(stage: &Stage, more: &[&str], code: i32, sentence: &str) {
+    let (ended, log) = stage.once(more);
+    assert_eq!(ended, Some(code), "{log}");
+    assert!(log.lines().last().is_some_and(|line| line.contains(sentence)), "{log}");
+}
+
+#[test]
+fn once_ends_with_3_when_there_is_no_secret() {
+    let (stage, data) = Stage::with_secret("once-absent");
+    assert_eq!(stage.once(&[]).0, Some(0));
+    stage.delete_secret();
+    once_ends(&stage, &[], 3, "it does not exist");
+    once_ends(&stage, &["-wait-timeout", "1"], 3, "it does not exist");
+    stage.shows(&data);
+}
+
 #[test]
 fn once_ends_with_1_and_the_reason() {
     let stage = Stage::new("once-refused");
-    let reason = |more: &[&str], sentence: &str| {
-        let (code, log) = stage.once(more);
-        assert_eq!(code, Some(1), "{log}");
-        assert!(log.lines().last().is_some_and(|line| line.contains(sentence)), "{log}");
-    };
-    reason(&[], "it does not exist");
-    reason(&["-wait-timeout", "1"], "it does not exist");
+    let reason = |more: &[&str], sentence: &str| once_ends(&stage, more, 1, sentence);
+    // Without the right to it nobody says whether there is such a Secret.
+    reason(&["-hub-kubeconfig-secret", "another"], "another");
     let mut data = stage.credentials();
     data.insert("tls.key".into(), stage.credentials()["tls.key"].clone());
     stage.put_secret(&data);
     reason(&[], "do not belong together");
-    reason(&["-hub-kubeconfig-secret", "another"], "another");
+    data.remove("kubeconfig");
+    data.remove("tls.key");
+    stage.put_secret(&data);
+    reason(&[], "it has no kubeconfig");
     stage.put_secret(&stage.credentials());
     reason(&["-hub-kubeconfig-dir", "/proc/nowhere"], "directory /proc/nowhere cannot be used");
     stage.relay.set(Way::Closed);

@@ -1,0 +1,70 @@
+//! Who a certificate or a signing request is for, as the server reads it.
+
+use std::time::SystemTime;
+
+use rustls::pki_types::{CertificateDer, CertificateSigningRequestDer, pem::PemObject};
+use x509_cert::Certificate;
+use x509_cert::der::Decode;
+use x509_cert::name::Name;
+use x509_cert::request::CertReq;
+
+use crate::identity::User;
+
+/// The subject of a certificate or a signing request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bearer {
+    /// CN: the user.
+    pub common_name: String,
+    /// O's, in their order: the groups.
+    pub organizations: Vec<String>,
+}
+
+/// What a client certificate says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Issued {
+    /// Whose it is.
+    pub bearer: Bearer,
+    /// First moment of its validity.
+    pub not_before: SystemTime,
+    /// Last moment of its validity.
+    pub not_after: SystemTime,
+}
+
+impl Bearer {
+    /// Reads a PEM signing request; None where there is none.
+    pub fn of_request(pem: &[u8]) -> Option<Self> {
+        let der = CertificateSigningRequestDer::from_pem_slice(pem).ok()?;
+        Self::named(&CertReq::from_der(&der).ok()?.info.subject)
+    }
+
+    fn named(subject: &Name) -> Option<Self> {
+        let values = |wanted: &str| -> Vec<String> {
+            let all = subject.iter().filter(|part| part.oid.to_string() == wanted);
+            all.map(|part| String::from_utf8_lossy(part.value.value()).into_owned()).collect()
+        };
+        let common_name = values("2.5.4.3").into_iter().next()?;
+        Some(Self { common_name, organizations: values("2.5.4.10") })
+    }
+}
+
+impl Issued {
+    /// Reads the first certificate in `pem`; None where there is none.
+    pub fn of(pem: &[u8]) -> Option<Self> {
+        let der = CertificateDer::from_pem_slice(pem).ok()?;
+        let certificate = Certificate::from_der(&der).ok()?;
+        let content = certificate.tbs_certificate();
+        let validity = content.validity();
+        Some(Self {
+            bearer: Bearer::named(content.subject())?,
+            not_before: validity.not_before.to_system_time(),
+            not_after: validity.not_after.to_system_time(),
+        })
+    }
+}
+
+/// The user that a certificate makes its bearer.
+pub(crate) fn user_of(certificate: &[u8]) -> Option<User> {
+    let certificate = Certificate::from_der(certificate).ok()?;
+    let bearer = Bearer::named(certificate.tbs_certificate().subject())?;
+    Some(User::new(&bearer.common_name, bearer.organizations))
+}

@@ -1,0 +1,55 @@
+//! Kinds that a test registers, and a test that plays their controller.
+
+use dev_apiserver::Resource;
+use serde_json::{Value, json};
+
+use crate::client::*;
+
+#[test]
+fn what_is_left_out_gets_its_default() {
+    let (server, client) = start();
+    server.register(Resource {
+        defaults: vec![("/spec/size".into(), json!(60))],
+        ..Resource::custom("g.io", "v1", "things", "Thing", false)
+    });
+    let things = "/apis/g.io/v1/things";
+    let post = |name: &str, spec: Value| {
+        let mut body = json!({"metadata": {"name": name}});
+        if !spec.is_null() {
+            body["spec"] = spec;
+        }
+        client.post(things, body).json
+    };
+    assert_eq!(post("a", json!({"b": 1}))["spec"], json!({"b": 1, "size": 60}));
+    assert_eq!(post("b", json!({"size": 0}))["spec"], json!({"size": 0}));
+    assert_eq!(post("c", Value::Null)["spec"], Value::Null);
+    let mut next = client.get(&format!("{things}/a")).json;
+    next["spec"] = json!({});
+    assert_eq!(client.put(&format!("{things}/a"), next).json["spec"], json!({"size": 60}));
+}
+
+#[test]
+fn a_controllers_change_counts_like_any_other() {
+    let (server, client) = start();
+    server.register(Resource::custom("g.io", "v1", "things", "Thing", false));
+    let body = json!({"metadata": {"name": "a", "finalizers": ["g.io/x"]}, "spec": {"b": 1}});
+    let created = client.post("/apis/g.io/v1/things", body).json;
+    let alter = |change: fn(&mut Value) -> bool| server.alter("g.io/v1", "things", "", "a", change);
+    let get = || client.get("/apis/g.io/v1/things/a").json;
+    assert!(!alter(|_| false));
+    assert_eq!(get(), created);
+    assert!(alter(|object| {
+        object["spec"]["b"] = 2.into();
+        object["status"] = json!({"c": 3});
+        true
+    }));
+    assert_eq!(get()["metadata"]["generation"], 2);
+    assert_eq!((&get()["spec"]["b"], &get()["status"]["c"]), (&json!(2), &json!(3)));
+    client.delete("/apis/g.io/v1/things/a", Value::Null);
+    assert!(alter(|object| {
+        object["metadata"]["finalizers"] = json!([]);
+        true
+    }));
+    assert_eq!(get()["reason"], "NotFound");
+    assert!(!alter(|_| true));
+}

@@ -1,0 +1,299 @@
+//! The hub of Open Cluster Management that a cluster joins: OCM's own registration controller on the
+//! real control plane, and the same played on the embedded server.
+//!
+//! What the real one does that is easy to overlook:
+//!
+//! - With the gate ManagedClusterAutoApproval it accepts *every* new cluster, whoever created it; the
+//!   list of users only decides about certificate requests. Here both hubs accept only clusters whose
+//!   name begins with [`AUTO`]; an admission policy holds the real one to that.
+//! - It creates the heartbeat's Lease without `leaseDurationSeconds`, and sets
+//!   `ManagedClusterConditionClockSynced` only once that Lease was renewed for the first time.
+//! - It is a busy writer of the agent's object: annotation, two finalizers, a taint while the cluster is
+//!   not available, its own conditions. A status patch with a resourceVersion often meets a 409.
+//! - The signer of its API server puts the O's of a subject into one set: the shortest comes first.
+//! - A denied cluster keeps its namespace and its Lease, and its availability still ages.
+//! - It never touches a cluster's `spec.leaseDurationSeconds`; the 60 are the definition's default.
+
+mod played;
+mod real;
+
+use std::sync::Arc;
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::{Value, json};
+use shared::{
+    error::Error,
+    resource::{LEASES, Resource, Target},
+};
+
+use crate::{
+    cluster::{Cluster, resource},
+    eventually, identity, real,
+};
+
+/// Clusters whose names begin with this are accepted without a person.
+pub const AUTO: &str = "auto-";
+pub const CLUSTER_LABEL: &str = "open-cluster-management.io/cluster-name";
+pub const HEARTBEAT: &str = "managed-cluster-lease";
+/// CN and O's of a cluster's agents begin with this.
+pub const PREFIX: &str = "system:open-cluster-management:";
+const NAMESPACE: &str = "open-cluster-management";
+const GROUP: &str = "cluster.open-cluster-management.io";
+
+/// With which identity a cluster asks to join.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bootstrap {
+    /// A person approves its request.
+    Manual,
+    /// The hub approves its request.
+    Auto,
+}
+
+impl Bootstrap {
+    fn account(self) -> &'static str {
+        match self {
+            Self::Manual => "agent-registration-bootstrap",
+            Self::Auto => "agent-registration-auto",
+        }
+    }
+
+    /// Its user on the hub.
+    pub fn user(self) -> String {
+        format!("system:serviceaccount:{NAMESPACE}:{}", self.account())
+    }
+}
+
+/// A hub as its administrator sees it.
+pub struct Hub {
+    pub cluster: Arc<Cluster>,
+}
+
+impl Hub {
+    /// The hub of the real control plane, or a new one on an embedded server.
+    pub fn new() -> Arc<Self> {
+        if !real() {
+            return Self::on(Cluster::embedded("hub"));
+        }
+        let cluster = Cluster::real("hub");
+        real::ensure(&cluster);
+        Arc::new(Self { cluster })
+    }
+
+    /// A hub on an embedded server of the caller's.
+    pub fn on(cluster: Arc<Cluster>) -> Arc<Self> {
+        played::start(&cluster);
+        give_bootstrap_rights(&cluster);
+        Arc::new(Self { cluster })
+    }
+
+    // --- clusters ---
+
+    pub fn managed_cluster(&self, name: &str) -> Option<Value> {
+        self.cluster.get(&global(&clusters(), name))
+    }
+
+    /// Accepts a cluster as a person does.
+    pub fn accept(&self, name: &str) {
+        self.change(name, &json!({"spec": {"hubAcceptsClient": true}}));
+    }
+
+    pub fn deny(&self, name: &str) {
+        self.change(name, &json!({"spec": {"hubAcceptsClient": false}}));
+    }
+
+    /// How often the cluster has to give a sign; it counts as lost after five times that.
+    pub fn set_lease_duration(&self, name: &str, seconds: u32) {
+        self.change(name, &json!({"spec": {"leaseDurationSeconds": seconds}}));
+    }
+
+    /// Merges `patch` into a cluster.
+    pub fn change(&self, name: &str, patch: &Value) {
+        self.cluster.merge(&global(&clusters(), name), patch);
+    }
+
+    pub fn delete(&self, name: &str) {
+        self.cluster.delete(&global(&clusters(), name));
+    }
+
+    /// Status, reason and message of a condition.
+    pub fn condition(&self, name: &str, kind: &str) -> Option<(String, String, String)> {
+        let cluster = self.managed_cluster(name)?;
+        let mut all = cluster["status"]["conditions"].as_array()?.iter();
+        let condition = all.find(|condition| condition["type"] == kind)?;
+        let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
+        Some((text("status"), text("reason"), text("message")))
+    }
+
+    /// Waits until a condition has this status; its reason.
+    #[track_caller]
+    pub fn wait_for_condition(&self, name: &str, kind: &str, status: &str) -> String {
+        eventually(&format!("{kind} of {name} is {status}"), || {
+            let (current, reason, _) = self.condition(name, kind)?;
+            (current == status).then_some(reason)
+        })
+    }
+
+    /// The Lease of the cluster's heartbeat.
+    pub fn heartbeat(&self, name: &str) -> Option<Value> {
+        self.cluster.get(&LEASES.object(name, HEARTBEAT))
+    }
+
+    // --- certificate requests ---
+
+    /// The requests with the cluster's label, those of add-ons included, oldest first (to the second).
+    pub fn csrs_of(&self, name: &str) -> Vec<Value> {
+        let all = requests();
+        let target = Target { resource: &all, namespace: None, name: None, subresource: None };
+        let query = format!("labelSelector={CLUSTER_LABEL}%3D{name}");
+        let list = self.cluster.client.list(&target, &query).expect("the requests are listed");
+        let mut found = list["items"].as_array().cloned().unwrap_or_default();
+        found.sort_by_key(|request| {
+            request["metadata"]["creationTimestamp"].as_str().map(str::to_owned)
+        });
+        found
+    }
+
+    pub fn approve_csr(&self, name: &str) {
+        self.decide(name, "Approved");
+    }
+
+    pub fn deny_csr(&self, name: &str) {
+        self.decide(name, "Denied");
+    }
+
+    /// Waits for a request of the cluster's that nobody decided about, and approves it; its name.
+    #[track_caller]
+    pub fn approve_next(&self, cluster: &str) -> String {
+        let name = self.next_csr(cluster);
+        self.approve_csr(&name);
+        name
+    }
+
+    /// Waits for a request of the cluster's that nobody decided about.
+    #[track_caller]
+    pub fn next_csr(&self, cluster: &str) -> String {
+        eventually(&format!("{cluster} asks for a certificate"), || {
+            let open =
+                self.csrs_of(cluster).into_iter().rfind(|request| reasons(request).is_empty());
+            Some(open?["metadata"]["name"].as_str()?.to_owned())
+        })
+    }
+
+    fn decide(&self, name: &str, condition: &str) {
+        let all = requests();
+        let target = global(&all, name);
+        let approval = Target { subresource: Some("approval"), ..target };
+        eventually(&format!("{name} is {condition}"), || {
+            let mut request = self.cluster.get(&target).expect("the request is there");
+            let decision = json!({"type": condition, "status": "True", "reason": "Suite", "message": "by a person"});
+            match request["status"]["conditions"].as_array_mut() {
+                Some(conditions) => conditions.push(decision),
+                None => request["status"]["conditions"] = json!([decision]),
+            }
+            match self.cluster.client.replace(&approval, &request) {
+                Err(Error::Conflict(_)) => None,
+                answer => Some(answer.unwrap_or_else(|error| panic!("{error}"))),
+            }
+        });
+    }
+
+    // --- bootstrap identities ---
+
+    /// A new token of a bootstrap identity.
+    pub fn bootstrap_token(&self, how: Bootstrap) -> String {
+        identity::token(&self.cluster, NAMESPACE, how.account())
+    }
+
+    /// A kubeconfig with such a token; `address` is that of the hub or of a relay to it.
+    pub fn bootstrap_kubeconfig(&self, address: &str, how: Bootstrap) -> String {
+        let user = json!({"token": self.bootstrap_token(how)});
+        identity::kubeconfig(address, &self.cluster.ca, &user).to_string()
+    }
+}
+
+/// The reasons of a request's conditions: none while nobody decided.
+pub fn reasons(request: &Value) -> Vec<String> {
+    let conditions = request["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.filter_map(|condition| condition["reason"].as_str().map(str::to_owned)).collect()
+}
+
+/// The PEM certificate of a request that was signed.
+pub fn certificate(request: &Value) -> Option<String> {
+    let certificate = BASE64_STANDARD.decode(request["status"]["certificate"].as_str()?).ok()?;
+    String::from_utf8(certificate).ok()
+}
+
+pub fn clusters() -> Resource {
+    resource(GROUP, "managedclusters", "ManagedCluster")
+}
+
+pub fn requests() -> Resource {
+    resource("certificates.k8s.io", "certificatesigningrequests", "CertificateSigningRequest")
+}
+
+/// An object outside of all namespaces.
+pub fn global<'a>(resource: &'a Resource, name: &'a str) -> Target<'a> {
+    Target { resource, namespace: None, name: Some(name), subresource: None }
+}
+
+/// What OCM's installer gives to those who want to join, and nothing more.
+fn give_bootstrap_rights(hub: &Cluster) {
+    let rbac = |plural, kind| resource("rbac.authorization.k8s.io", plural, kind);
+    let role = "open-cluster-management:bootstrap";
+    let account = |name| json!({"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE});
+    let rule = |group, resource, verbs: &[&str]| json!({"apiGroups": [group], "resources": [resource], "verbs": verbs});
+    ensure(
+        hub,
+        &resource("", "namespaces", "Namespace"),
+        None,
+        json!({"metadata": {"name": NAMESPACE}}),
+    );
+    let accounts = [Bootstrap::Manual, Bootstrap::Auto].map(Bootstrap::account);
+    for name in accounts {
+        let kind = resource("", "serviceaccounts", "ServiceAccount");
+        ensure(
+            hub,
+            &kind,
+            Some(NAMESPACE),
+            json!({"metadata": {"name": name, "namespace": NAMESPACE}}),
+        );
+    }
+    ensure(
+        hub,
+        &rbac("clusterroles", "ClusterRole"),
+        None,
+        json!({
+            "metadata": {"name": role},
+            "rules": [
+                rule("", "configmaps", &["get"]),
+                rule("certificates.k8s.io", "certificatesigningrequests", &["create", "get", "list", "watch"]),
+                rule(GROUP, "managedclusters", &["get", "create", "list", "watch"]),
+                rule(GROUP, "managedclustersets/join", &["create"]),
+            ],
+        }),
+    );
+    ensure(
+        hub,
+        &rbac("clusterrolebindings", "ClusterRoleBinding"),
+        None,
+        json!({
+            "metadata": {"name": role},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [
+                {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:bootstrappers:managedcluster"},
+                account(accounts[0]), account(accounts[1]),
+            ],
+        }),
+    );
+}
+
+/// Creates an object unless it is there.
+fn ensure(cluster: &Cluster, resource: &Resource, namespace: Option<&str>, mut object: Value) {
+    object["apiVersion"] = json!(resource.api_version());
+    object["kind"] = json!(resource.kind);
+    let target = Target { resource, namespace, name: None, subresource: None };
+    match cluster.client.create(&target, &object) {
+        Ok(_) | Err(Error::AlreadyExists(_)) => {}
+        Err(error) => panic!("{error}"),
+    }
+}

@@ -1,0 +1,297 @@
+//! The stage of a cluster that joins a hub: its namespace with just the rights of the manifests, the
+//! ways to both servers, the bootstrap credentials, and what comes of them.
+
+mod go;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Arc,
+    time::Duration,
+};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use dev_apiserver::Issued;
+use serde_json::{Map, Value, json};
+use shared::{
+    client::{Client, Reload, Timing},
+    kubeconfig,
+    resource::SECRETS,
+};
+use tempfile::TempDir;
+
+use crate::{
+    cluster::{Cluster, resource},
+    eventually,
+    identity::{self, Data},
+    ocm::{AUTO, Bootstrap, Hub, PREFIX},
+    real,
+    relay::Relay,
+    sidecar::{Sidecar, bare, free_port, program},
+};
+
+pub const SECRET: &str = "hub-kubeconfig-secret";
+pub const PENDING: &str = "hub-kubeconfig-secret-pending";
+pub const BOOTSTRAP: &str = "bootstrap-hub-kubeconfig";
+pub const AGENT: &str = "agent1";
+
+pub struct Spoke {
+    pub hub: Arc<Hub>,
+    pub managed: Arc<Cluster>,
+    /// The way to each server.
+    pub hub_relay: Relay,
+    pub managed_relay: Relay,
+    /// The cluster's name on the hub.
+    pub cluster: String,
+    /// With which identity it asks to join.
+    pub how: Bootstrap,
+    /// Namespace of the agent on the managed cluster.
+    pub namespace: String,
+    /// The names of its Secrets.
+    pub secret: String,
+    pub bootstrap: String,
+    pub directory: TempDir,
+}
+
+impl Spoke {
+    /// A cluster that a person has to accept, with a bootstrap Secret; its name begins with `name`.
+    pub fn new(name: &str) -> Self {
+        Self::joining(Hub::new(), name, Bootstrap::Manual)
+    }
+
+    /// The same for a cluster that the hub accepts by itself.
+    pub fn auto(name: &str) -> Self {
+        Self::joining(Hub::new(), name, Bootstrap::Auto)
+    }
+
+    /// The same on a hub of the caller's.
+    pub fn joining(hub: Arc<Hub>, name: &str, how: Bootstrap) -> Self {
+        let managed = if real() { Cluster::real("managed") } else { Cluster::embedded("managed") };
+        Self::between(hub, managed, name, how)
+    }
+
+    /// The same on servers of the caller's.
+    pub fn between(hub: Arc<Hub>, managed: Arc<Cluster>, name: &str, how: Bootstrap) -> Self {
+        let namespace = managed.new_namespace(name);
+        let spoke = Self::bare(hub, managed, namespace, how);
+        for manifest in rights() {
+            spoke.managed.apply(&manifest, &spoke.namespace);
+        }
+        spoke.put_bootstrap(&spoke.bootstrap_kubeconfig());
+        spoke
+    }
+
+    /// A new namespace's name is a new name for the cluster too.
+    fn bare(hub: Arc<Hub>, managed: Arc<Cluster>, namespace: String, how: Bootstrap) -> Self {
+        let prefix = if how == Bootstrap::Auto { AUTO } else { "" };
+        Self {
+            cluster: format!("{prefix}{namespace}"),
+            how,
+            secret: SECRET.into(),
+            bootstrap: BOOTSTRAP.into(),
+            hub_relay: Relay::to(&hub.cluster.address),
+            managed_relay: Relay::to(&managed.address),
+            directory: TempDir::new().expect("a temporary directory"),
+            namespace,
+            hub,
+            managed,
+        }
+    }
+
+    // --- the bootstrap credentials ---
+
+    /// A bootstrap kubeconfig with a new token, by the relay.
+    pub fn bootstrap_kubeconfig(&self) -> String {
+        self.hub.bootstrap_kubeconfig(&self.hub_relay.address.to_string(), self.how)
+    }
+
+    /// Puts a kubeconfig into the bootstrap Secret.
+    pub fn put_bootstrap(&self, kubeconfig: &str) {
+        let data = [("kubeconfig".to_owned(), kubeconfig.as_bytes().to_vec())].into();
+        self.put_secret(&self.bootstrap, &data);
+    }
+
+    /// The same in a file of the stage's.
+    pub fn write_bootstrap(&self, kubeconfig: &str) -> PathBuf {
+        self.write("bootstrap.kubeconfig", kubeconfig)
+    }
+
+    // --- Secrets ---
+
+    pub fn put_secret(&self, name: &str, data: &Data) {
+        let encode =
+            |(key, value): (&String, &Vec<u8>)| (key.clone(), json!(BASE64_STANDARD.encode(value)));
+        let data: Map<String, Value> = data.iter().map(encode).collect();
+        let target = SECRETS.object(&self.namespace, name);
+        if let Some(mut secret) = self.managed.get(&target) {
+            secret["data"] = Value::Object(data);
+            self.managed.client.replace(&target, &secret).expect("the Secret is replaced");
+            return;
+        }
+        let metadata = json!({"name": name, "namespace": self.namespace});
+        let secret =
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data});
+        self.managed.create(&target.siblings(), &secret);
+    }
+
+    /// The data of a Secret, decoded; None where there is no such Secret.
+    pub fn read_secret(&self, name: &str) -> Option<Data> {
+        let secret = self.managed.get(&SECRETS.object(&self.namespace, name))?;
+        let data = secret["data"].as_object().cloned().unwrap_or_default();
+        let decode = |value: &Value| BASE64_STANDARD.decode(value.as_str()?).ok();
+        Some(
+            data.iter().map(|(key, value)| (key.clone(), decode(value).expect("base64"))).collect(),
+        )
+    }
+
+    pub fn delete_secret(&self, name: &str) {
+        self.managed.delete(&SECRETS.object(&self.namespace, name));
+    }
+
+    /// What the Secret with the hub's credentials holds.
+    pub fn credential(&self) -> Option<Data> {
+        self.read_secret(&self.secret)
+    }
+
+    /// What is kept while a request waits for approval.
+    pub fn pending(&self) -> Option<Data> {
+        self.read_secret(PENDING)
+    }
+
+    /// The certificate in the Secret.
+    pub fn certificate(&self) -> Option<Issued> {
+        Issued::of(self.credential()?.get("tls.crt")?)
+    }
+
+    /// Waits until the Secret holds a certificate of this cluster's agent.
+    #[track_caller]
+    pub fn wait_for_certificate(&self) -> Issued {
+        let certificate = eventually("the Secret holds a certificate", || self.certificate());
+        assert_eq!(certificate.bearer.common_name, self.user());
+        certificate
+    }
+
+    /// The agent's user on the hub.
+    pub fn user(&self) -> String {
+        format!("{PREFIX}{}:{AGENT}", self.cluster)
+    }
+
+    /// A client for the hub with what the Secret holds, as any consumer of it would make.
+    pub fn as_agent(&self) -> Client {
+        for (key, value) in self.credential().expect("the Secret") {
+            fs::write(self.directory.path().join(key), value).expect("the file is written");
+        }
+        let access = kubeconfig::from_file(&self.directory.path().join("kubeconfig"));
+        let timing = Timing::with_request(Duration::from_secs(10));
+        Client::new("hub", access.expect("the kubeconfig"), Reload::Never, timing)
+            .expect("a client")
+    }
+
+    // --- Events ---
+
+    /// The Events in the namespace, of either group.
+    pub fn events(&self) -> Vec<Value> {
+        let events = resource("", "events", "Event");
+        let list = self.managed.client.list(&events.collection(&self.namespace), "");
+        list.expect("the Events are listed")["items"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// How many Events have this reason.
+    pub fn count_events(&self, reason: &str) -> usize {
+        self.events().iter().filter(|event| event["reason"] == reason).count()
+    }
+
+    // --- the agent ---
+
+    /// Writes a file of the stage's.
+    pub fn write(&self, name: &str, content: &str) -> PathBuf {
+        let path = self.directory.path().join(name);
+        let new = path.with_extension("new");
+        fs::write(&new, content)
+            .and_then(|()| fs::rename(&new, &path))
+            .expect("the file is written");
+        path
+    }
+
+    /// The kubeconfig of the agent's service account for the managed cluster, in a file.
+    pub fn managed_kubeconfig(&self) -> PathBuf {
+        let token = identity::token(&self.managed, &self.namespace, &account());
+        let address = self.managed_relay.address.to_string();
+        let user = json!({"token": token});
+        let text = identity::kubeconfig(&address, &self.managed.ca, &user).to_string();
+        self.write("managed.kubeconfig", &text)
+    }
+
+    /// The program as its container would start it, but for where the bootstrap credentials are.
+    pub fn command(&self, port: u16) -> Command {
+        let mut command = bare(&program("csr-bootstrapper"));
+        command
+            .arg("-kubeconfig")
+            .arg(self.managed_kubeconfig())
+            .args(["-cluster-name", &self.cluster, "-agent-id", AGENT])
+            .args(["-disable-leader-election", "-cluster-healthcheck-period", "1s"])
+            .args(["-metrics-host", "127.0.0.1", "-metrics-port", &port.to_string(), "-v", "2"])
+            .env("POD_NAMESPACE", &self.namespace);
+        command
+    }
+
+    /// Starts it with the bootstrap Secret and `more` flags.
+    pub fn start(&self, more: &[&str]) -> Sidecar {
+        self.start_as(|command| {
+            command.args(["-bootstrap-kubeconfig-secret", &self.bootstrap]).args(more);
+        })
+    }
+
+    /// Starts it with a bootstrap file and `more` flags.
+    pub fn start_with_file(&self, more: &[&str]) -> Sidecar {
+        let file = self.write_bootstrap(&self.bootstrap_kubeconfig());
+        self.start_as(|command| {
+            command.arg("-bootstrap-kubeconfig").arg(file).args(more);
+        })
+    }
+
+    /// Starts it after changes to its command, which names no bootstrap credentials yet.
+    pub fn start_as(&self, change: impl FnOnce(&mut Command)) -> Sidecar {
+        let port = free_port();
+        let mut command = self.command(port);
+        change(&mut command);
+        Sidecar::spawn(command, port)
+    }
+}
+
+/// The objects of manifests/csr-bootstrapper that give rights on the managed cluster.
+pub fn rights() -> Vec<Value> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/csr-bootstrapper");
+    let files =
+        ["serviceaccount", "role", "rolebinding"].map(|name| root.join(format!("{name}.yaml")));
+    if !files[0].exists() {
+        return rights_of_everything();
+    }
+    files
+        .iter()
+        .map(|file| fs::read_to_string(file).expect("a manifest"))
+        .map(|text| serde_yaml::from_str(&text).expect("YAML"))
+        .collect()
+}
+
+/// The service account of the manifests.
+fn account() -> String {
+    rights()[0]["metadata"]["name"].as_str().expect("a name").to_owned()
+}
+
+/// Until the manifests are there: everything within the namespace.
+fn rights_of_everything() -> Vec<Value> {
+    let name = "csr-bootstrapper";
+    let metadata = json!({"name": name});
+    vec![
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": metadata,
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin",
+            },
+            "subjects": [{"kind": "ServiceAccount", "name": name}],
+        }),
+    ]
+}

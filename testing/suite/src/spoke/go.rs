@@ -1,0 +1,72 @@
+//! OCM's own agent on the same stage, as a yardstick; only beside the real control plane, whose build
+//! brings it along.
+
+use std::{env, fs, path::PathBuf};
+
+use serde_json::json;
+use shared::{error::Error, resource::Target};
+
+use super::{AGENT, BOOTSTRAP, SECRET, Spoke};
+use crate::{
+    cluster::{Cluster, resource},
+    ocm::{Bootstrap, Hub},
+    sidecar::{Sidecar, bare, free_port},
+};
+
+/// Outside of a pod it works here, whatever `--namespace` says.
+const NAMESPACE: &str = "open-cluster-management-agent";
+
+impl Spoke {
+    /// The stage for the Go agent: all of them in one namespace, told apart by their Secrets.
+    pub fn for_go(name: &str, how: Bootstrap) -> Self {
+        let managed = Cluster::real("managed");
+        let unique = managed.new_namespace(name);
+        ensure_namespace(&managed);
+        let mut spoke = Self::bare(Hub::new(), managed, unique, how);
+        spoke.namespace = NAMESPACE.into();
+        spoke.secret = format!("{SECRET}-{}", spoke.cluster);
+        spoke.bootstrap = format!("{BOOTSTRAP}-{}", spoke.cluster);
+        spoke.put_bootstrap(&spoke.bootstrap_kubeconfig());
+        spoke
+    }
+
+    /// Starts the Go agent with the same flags, names and ways; with rights of everything on the
+    /// managed cluster, since it also reads nodes. Claims and add-ons need kinds that are not there.
+    pub fn start_go_agent(&self, more: &[&str]) -> Sidecar {
+        let assets = PathBuf::from(env::var_os("E2E_ASSETS").expect("the real control plane"));
+        let mut command = bare(&assets.join("registration"));
+        command
+            .arg("agent")
+            .arg("--kubeconfig")
+            .arg(self.administrators_kubeconfig())
+            .arg("--bootstrap-kubeconfig")
+            .arg(self.write_bootstrap(&self.bootstrap_kubeconfig()))
+            .arg("--hub-kubeconfig-dir")
+            .arg(self.directory.path().join("hub-kubeconfig"))
+            .args(["--bootstrap-kubeconfig-secret", &self.bootstrap])
+            .args(["--hub-kubeconfig-secret", &self.secret])
+            .args(["--cluster-name", &self.cluster, "--agent-id", AGENT])
+            .args(["--cluster-healthcheck-period", "1s", "--disable-leader-election", "-v", "2"])
+            .args(["--listen", &format!("127.0.0.1:{}", free_port())])
+            .arg("--feature-gates=ClusterClaim=false,AddonManagement=false")
+            .args(more)
+            .env("TMPDIR", self.directory.path());
+        Sidecar::spawn(command, 0)
+    }
+
+    fn administrators_kubeconfig(&self) -> PathBuf {
+        let text = fs::read_to_string(&self.managed.kubeconfig).expect("the kubeconfig");
+        let relay = self.managed_relay.address.to_string();
+        self.write("go.kubeconfig", &text.replace(&self.managed.address, &relay))
+    }
+}
+
+fn ensure_namespace(managed: &Cluster) {
+    let namespaces = resource("", "namespaces", "Namespace");
+    let target = Target { resource: &namespaces, namespace: None, name: None, subresource: None };
+    let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+    match managed.client.create(&target, &body) {
+        Ok(_) | Err(Error::AlreadyExists(_)) => {}
+        Err(error) => panic!("{error}"),
+    }
+}
