@@ -1,7 +1,7 @@
 # The only entry point, for people and for CI; `make` explains itself.
 
-# The programs of this repository; csr-bootstrapper and remote-sync come next.
-BINS := addon-lease-controller hub-kubeconfig-dumper
+# The programs of this repository; remote-sync comes next.
+BINS := addon-lease-controller csr-bootstrapper hub-kubeconfig-dumper
 # For which machine `dist/` is built: x86_64 or aarch64.
 ARCH ?= $(shell uname -m)
 IMAGE ?= spoke-sidecars:dev
@@ -12,7 +12,7 @@ export CARGO_TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 PLATFORM := $(if $(filter $(ARCH),$(shell uname -m)),,--platform linux/$(ARCH))
 RELEASE := $(CARGO_TARGET_DIR)/$(TARGET)/release
 
-.PHONY: help build dist image test demo controlplane e2e lint budget soak clean
+.PHONY: help build dist image test demo controlplane e2e lint budget soak fuzz clean
 .DEFAULT_GOAL := help
 
 help: ## Show this help
@@ -91,6 +91,11 @@ budget: dist ## Size, memory, requests, bytes and system calls, against their li
 
 soak: dist ## 100,000 renewals with 5 % random faults; the seed is printed
 	$(MEASURE) --bin soak
+
+# TARGET is also ours; only one from the command line is a fuzz target.
+fuzz: ## What reads bytes of others, each for SECONDS=600; TARGET=pem is one of it, INPUT=file again
+	testing/fuzz/run.sh $(or $(SECONDS),600) \
+		$(if $(findstring command,$(origin TARGET)),$(TARGET) $(abspath $(INPUT)))
 
 ##@ Other
 

@@ -38,7 +38,19 @@ on managed -n open-cluster-management-agent delete deployment my-agent
 on managed -n open-cluster-management-agent delete pod my-agent-0 --now
 copy=$(mktemp -d)
 trap 'rm -r "$copy"' EXIT
-cp hub-kubeconfig-dumper/* "$copy"
-sed -i 's/path: sidecar.yaml/path: initcontainer.yaml/' "$copy/kustomization.yaml"
-on managed apply -k "$copy"
+mkdir "$copy/dumper" "$copy/agent"
+cp hub-kubeconfig-dumper/* "$copy/dumper"
+sed -i 's/path: sidecar.yaml/path: initcontainer.yaml/' "$copy/dumper/kustomization.yaml"
+on managed apply -k "$copy/dumper"
 pod_of open-cluster-management-agent my-agent
+
+# In the same namespace, as beside OCM's own agents.
+on managed apply -k csr-bootstrapper
+pod_of open-cluster-management-agent csr-bootstrapper
+# The same with the dumper and an agent in its pod.
+on managed -n open-cluster-management-agent delete deployment csr-bootstrapper
+on managed -n open-cluster-management-agent delete pod csr-bootstrapper-0 --now
+cp csr-bootstrapper/* "$copy/agent"
+sed -i 's/^# \(patches:\|  - path: agent.yaml\)/\1/' "$copy/agent/kustomization.yaml"
+on managed apply -k "$copy/agent"
+pod_of open-cluster-management-agent csr-bootstrapper

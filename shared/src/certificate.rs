@@ -51,14 +51,18 @@ fn read(der: &[u8]) -> Result<Certificate, &'static str> {
     let validity = certificate.validity();
     let parts = |kind: ObjectIdentifier| -> Vec<String> {
         let parts = certificate.subject().iter().filter(|part| part.oid == kind);
-        let mut parts: Vec<_> = parts.filter_map(text).collect();
+        parts.filter_map(text).collect()
+    };
+    let sorted = |kind| {
+        let mut parts = parts(kind);
         parts.sort();
         parts
     };
     Ok(Certificate {
+        // The last one counts in Go (crypto/x509/pkix, FillFromRDNSequence).
         common_name: parts(COMMON_NAME).pop().unwrap_or_default(),
-        organizations: parts(ORGANIZATION),
-        units: parts(UNIT),
+        organizations: sorted(ORGANIZATION),
+        units: sorted(UNIT),
         not_before: validity.not_before.to_system_time(),
         not_after: validity.not_after.to_system_time(),
     })

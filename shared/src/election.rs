@@ -3,7 +3,10 @@
 //!
 //! As there, this is no fence: a write that began before leadership was lost may still land.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::{
+    fs,
+    time::{Duration, Instant, SystemTime},
+};
 
 use serde_json::{Value, json};
 
@@ -12,7 +15,7 @@ use crate::{
     error::{Error, Result},
     lease,
     pace::Backoff,
-    resource::Target,
+    resource::{Target, valid_name},
     stop::Stop,
     time::micro_time,
 };
@@ -152,6 +155,13 @@ impl Candidate {
             !self.holder().is_empty() && *since + Duration::from_secs(seconds) > now
         })
     }
+}
+
+/// A name for this process, `<host>_<random>` as controller-runtime makes it.
+pub fn identity() -> String {
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = Some(host.trim()).filter(|host| valid_name(host)).unwrap_or("sidecar");
+    format!("{host}_{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..))
 }
 
 /// Takes part in the election until `stop` is raised, then lets go of the Lease if it is ours.

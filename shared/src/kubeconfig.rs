@@ -93,6 +93,14 @@ pub fn from_file(path: &Path) -> Result<Access> {
     settled(path, || only(existing(path)?, None))
 }
 
+/// Reads exactly this file, as [`from_file`] does, and the hub that it leads to.
+///
+/// # Errors
+/// `BadConfig` if the file or one that it names is missing or cannot be used.
+pub fn hub_from_file(path: &Path) -> Result<(Hub, Access)> {
+    settled(path, || Ok((Hub::of(&existing(path)?)?, only(existing(path)?, None)?)))
+}
+
 /// Reads the key `kubeconfig` of the Secret `name`. A file that it names is the key of the same file
 /// name: OCM writes `tls.crt`, and copies a CA path as it stood elsewhere. The disk is not touched.
 ///
@@ -130,12 +138,12 @@ pub fn own_namespace(flag: Option<&str>, env: &Env<'_>) -> Option<String> {
 
 /// Reads a set of files that is swapped as a whole by the link `..data` beside `path`, as in volumes
 /// (kubelet `pkg/volume/util/atomic_writer.go`): again if it was swapped meanwhile.
-fn settled(path: &Path, read: impl Fn() -> Result<Access>) -> Result<Access> {
+fn settled<T>(path: &Path, read: impl Fn() -> Result<T>) -> Result<T> {
     let version = || fs::read_link(path.with_file_name("..data")).ok();
     for _ in 0..SWAPS {
-        let (before, access) = (version(), read());
+        let (before, content) = (version(), read());
         if before == version() {
-            return access;
+            return content;
         }
     }
     Err(Error::BadConfig(format!("{} is being replaced over and over", path.display())))

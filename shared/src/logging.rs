@@ -129,6 +129,11 @@ pub(crate) fn printable(text: &str, limit: usize) -> String {
     text.chars().take(limit).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
+/// What somebody else wrote, in one line of bearable length.
+pub fn quoted(text: &str) -> String {
+    printable(text.trim(), 200)
+}
+
 fn text(record: &Record<'_>) -> String {
     printable(&record.args().to_string(), LONGEST_LINE)
 }
@@ -168,6 +173,7 @@ mod tests {
             "gone E1121 12:00:00 fake [31m"
         );
         assert_eq!(printable("long", 2), "lo");
+        assert_eq!(quoted(" a\nb "), "a b");
     }
 
     #[test]

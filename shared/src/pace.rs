@@ -36,6 +36,11 @@ impl Backoff {
         Self { cap, failures: 0, told: Vec::new() }
     }
 
+    /// Waits are never longer than `cap` from now on.
+    pub fn set_cap(&mut self, cap: Duration) {
+        self.cap = cap;
+    }
+
     /// Counts a failure and draws the wait: full jitter, from nothing to 1 s, 2 s, 4 s … `cap`, so
     /// that a fleet that failed together does not return together
     /// (<https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/>); on top of the

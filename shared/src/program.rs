@@ -4,6 +4,7 @@ use std::{
     env,
     io::{self, Write},
     process::ExitCode,
+    thread,
 };
 
 use crate::{
@@ -59,6 +60,15 @@ pub fn main<Settings>(
         Err(Error::NotFound(_)) => ABSENT,
         Err(_) => REFUSED,
     })
+}
+
+/// Starts a thread that nobody waits for: it ends with the process.
+///
+/// # Errors
+/// `BadConfig` when the system gives none.
+pub fn spawn(name: &'static str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+    let thread = thread::Builder::new().name(name.into()).spawn(work);
+    thread.map(drop).map_err(|e| Error::BadConfig(format!("no thread for {name}: {e}")))
 }
 
 fn usage(name: &str, table: &[Flag], sentence: &str) -> ExitCode {

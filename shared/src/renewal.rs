@@ -181,6 +181,7 @@ impl Renewal {
     /// Renews this often from now on.
     pub fn set_period(&mut self, period: Duration) {
         self.period = period;
+        self.backoff.set_cap(period.min(LONGEST_WAIT));
     }
 
     /// Other credentials are there: no reason to wait out what the old ones brought.
@@ -709,5 +710,13 @@ mod tests {
         assert!(spec["renewTime"].is_string() && spec["leaseDurationSeconds"].is_null(), "{spec}");
         bench.renewal.set_period(PERIOD * 2);
         assert_eq!(bench.waits(), Some(PERIOD * 2));
+        bench.renewal.set_period(SECOND);
+        bench.random = 1.0;
+        bench.pass(PERIOD);
+        for _ in 0..8 {
+            bench.step(|_| Err(unreachable()));
+            assert!(bench.waits().is_some_and(|wait| wait <= SECOND), "I4, by the new period");
+            bench.pass(SECOND);
+        }
     }
 }

@@ -2,21 +2,20 @@
 //! decide; all end with the process.
 
 use std::{
-    fs,
     sync::{
         Arc,
         mpsc::{Receiver, channel},
     },
-    thread,
     time::{Duration, Instant},
 };
 
 use shared::{
     election::{self, Candidate},
     endpoint,
-    error::{Error, Result},
+    error::Result,
     flags::Flags,
-    resource::{LEASES, valid_name},
+    program,
+    resource::LEASES,
     stop::Stop,
 };
 
@@ -70,7 +69,7 @@ fn take_part(sidecar: &Sidecar) {
     let Some(namespace) = &settings.election else { return };
     let name = settings.election_name();
     let target = LEASES.object(namespace, &name);
-    let candidate = Candidate::new(identity(), election::TIMING);
+    let candidate = Candidate::new(election::identity(), election::TIMING);
     election::run(client, &target, candidate, &world.stop, &|candidate| {
         let (before, now) = world.set_standing(candidate, Instant::now());
         match (before.led(), now.led()) {
@@ -84,19 +83,11 @@ fn take_part(sidecar: &Sidecar) {
     });
 }
 
-/// `<host>_<random>`, as controller-runtime names a candidate.
-fn identity() -> String {
-    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let host = Some(host.trim()).filter(|host| valid_name(host)).unwrap_or("sidecar");
-    format!("{host}_{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..))
-}
-
 fn spawn(
-    name: &str,
+    name: &'static str,
     sidecar: &Arc<Sidecar>,
     work: impl FnOnce(&Sidecar) + Send + 'static,
 ) -> Result<()> {
     let sidecar = sidecar.clone();
-    let thread = thread::Builder::new().name(name.to_owned()).spawn(move || work(&sidecar));
-    thread.map(drop).map_err(|e| Error::BadConfig(format!("no thread for {name}: {e}")))
+    program::spawn(name, move || work(&sidecar))
 }

@@ -1,7 +1,8 @@
 //! What all threads share: settings, clients, and what is known of both clusters.
 
 use std::{
-    sync::{Arc, Mutex},
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -16,7 +17,12 @@ use shared::{
     stop::Stop,
 };
 
-use crate::{names::Names, settings::Settings};
+use crate::{
+    names::{Names, in_directory},
+    settings::Settings,
+    sources::{Bootstrap, Sighting},
+    validity::{Verdict, judge},
+};
 
 /// A request to either cluster.
 pub(crate) const REQUEST: Duration = Duration::from_secs(10);
@@ -32,17 +38,39 @@ pub(crate) struct Agent {
     /// The cluster that joins the hub.
     pub(crate) spoke: Arc<Client>,
     pub(crate) started: SystemTime,
+    credential: Mutex<Sighting>,
+    /// The one that can be used now, and how often that changed.
+    bootstrap: Mutex<(Option<Bootstrap>, u64)>,
     session: Mutex<Option<Arc<Session>>>,
     names: Mutex<Option<Names>>,
     /// The ManagedCluster as the hub showed it last.
     managed_cluster: Mutex<Option<Value>>,
     rotated: Mutex<Option<Rotated>>,
+    progress: Mutex<Progress>,
+}
+
+/// What the endpoint reports of the credential.
+#[derive(Clone, Debug)]
+pub(crate) struct Progress {
+    /// When the loop last came by, once it runs.
+    pub(crate) beat: Option<Instant>,
+    /// Why the credential in the Secret cannot be used, if it cannot.
+    pub(crate) trouble: Option<String>,
+    /// Requests that were posted.
+    pub(crate) posted: u64,
+    /// Requests that ended, by upstream's word for how.
+    pub(crate) ended: BTreeMap<&'static str, u64>,
+    pub(crate) saved: Option<SystemTime>,
+    /// This replica leads; `None` where there is no election.
+    pub(crate) leads: Option<bool>,
+    /// Another one is known to lead.
+    pub(crate) stands_by: bool,
 }
 
 /// The time in which there is one usable credential after another.
 pub(crate) struct Session {
     /// The hub as the agent's own user; its credentials are swapped at each rotation.
-    pub(crate) client: Client,
+    pub(crate) client: Arc<Client>,
     /// Raised when there is no usable credential any more, or at the end.
     pub(crate) stop: Stop,
 }
@@ -76,10 +104,21 @@ impl Agent {
             management,
             spoke,
             started: SystemTime::now(),
+            credential: Mutex::default(),
+            bootstrap: Mutex::default(),
             session: Mutex::default(),
             names: Mutex::default(),
             managed_cluster: Mutex::default(),
             rotated: Mutex::default(),
+            progress: Mutex::new(Progress {
+                beat: None,
+                trouble: Some("nothing was looked at yet".into()),
+                posted: 0,
+                ended: BTreeMap::new(),
+                saved: None,
+                leads: settings.election.map(|_| false),
+                stands_by: false,
+            }),
         })
     }
 
@@ -90,6 +129,40 @@ impl Agent {
 
     pub(crate) fn set_names(&self, names: Names) {
         *lock(&self.names) = Some(names);
+        self.stop.wake();
+    }
+
+    /// The Secret with the hub's credential.
+    pub(crate) fn credential(&self) -> Sighting {
+        lock(&self.credential).clone()
+    }
+
+    pub(crate) fn set_credential(&self, secret: Sighting) {
+        *lock(&self.credential) = secret;
+        self.stop.wake();
+    }
+
+    /// The bootstrap kubeconfig, if there is one that can be used, and how often that changed.
+    pub(crate) fn bootstrap(&self) -> (Option<Bootstrap>, u64) {
+        lock(&self.bootstrap).clone()
+    }
+
+    pub(crate) fn set_bootstrap(&self, bootstrap: Option<Bootstrap>) {
+        let mut known = lock(&self.bootstrap);
+        if known.0 != bootstrap {
+            *known = (bootstrap, known.1 + 1);
+            drop(known);
+            self.stop.wake();
+        }
+    }
+
+    /// Begins a session, or ends it with `None`.
+    pub(crate) fn set_session(&self, session: Option<Arc<Session>>) {
+        if let Some(ended) = std::mem::replace(&mut *lock(&self.session), session) {
+            ended.stop.raise();
+            ended.client.close();
+            *lock(&self.managed_cluster) = None;
+        }
         self.stop.wake();
     }
 
@@ -129,6 +202,68 @@ impl Agent {
     pub(crate) fn set_rotated(&self, good: bool, message: String) {
         *lock(&self.rotated) = Some(Rotated { good, message });
         self.stop.wake();
+    }
+
+    /// How it goes with the credential.
+    pub(crate) fn progress(&self) -> MutexGuard<'_, Progress> {
+        lock(&self.progress)
+    }
+
+    /// Takes note that a request came to an end.
+    pub(crate) fn count_end(&self, how: &'static str) {
+        *self.progress().ended.entry(how).or_default() += 1;
+    }
+
+    /// The loop that keeps the credential comes by.
+    pub(crate) fn beat(&self) {
+        self.progress().beat = Some(Instant::now());
+    }
+
+    /// Whether the credential can be used: in the Secret, and in the files where they are asked for.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn ready(&self) -> std::result::Result<(), String> {
+        if let Some(trouble) = self.progress().trouble.clone() {
+            return Err(trouble);
+        }
+        match (&self.settings.hub_directory, self.names()) {
+            (Some(directory), Some(names)) => {
+                let what = directory.display().to_string();
+                let files = in_directory(directory);
+                let bootstrap = self.bootstrap().0.map(|bootstrap| bootstrap.hub);
+                match judge(&what, &files, bootstrap.as_ref(), &names, SystemTime::now()) {
+                    Verdict::Usable(_) => Ok(()),
+                    Verdict::Moved(_, word) => {
+                        Err(format!("{what} is of another hub: the {word} differs"))
+                    }
+                    Verdict::Unusable(unusable) => Err(format!("{what} {}", unusable.reason)),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether this replica may work.
+    pub(crate) fn leads(&self) -> bool {
+        self.progress().leads != Some(false)
+    }
+
+    /// Takes note of the election; returns whether this replica led before.
+    pub(crate) fn set_lead(&self, leads: bool, stands_by: bool) -> bool {
+        let mut progress = self.progress();
+        progress.stands_by = stands_by;
+        let before = progress.leads.replace(leads);
+        drop(progress);
+        if before != Some(leads) {
+            self.stop.wake();
+        }
+        before == Some(true)
+    }
+
+    /// `Secret ns/name`, for sentences about the credential.
+    pub(crate) fn secret_name(&self) -> String {
+        format!("Secret {}/{}", self.settings.namespace, self.settings.hub_secret)
     }
 
     /// Says in the log and as an Event on the Secret what happened; that the Event cannot be written is

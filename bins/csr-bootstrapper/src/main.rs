@@ -1,8 +1,32 @@
 //! Gets a cluster its credential for an Open Cluster Management hub by CSR, renews it for ever, and tells
 //! the hub that the cluster lives: the registration agent's work.
 
+// Until all of it is put together.
 mod agent;
+mod asking;
+mod cluster;
+mod health;
+mod heartbeat;
 mod names;
+mod registrar;
+mod registration;
+mod report;
+mod request;
+mod rotation;
+mod run;
+mod secrets;
 mod settings;
+mod signing;
+mod situation;
+mod sources;
+mod status;
+mod steps;
+mod validity;
 
-fn main() {}
+use std::process::ExitCode;
+
+use shared::program;
+
+fn main() -> ExitCode {
+    program::main("csr-bootstrapper", &settings::table(), settings::Settings::new, run::run)
+}

@@ -1,8 +1,18 @@
 //! The command line: the registration agent's names and defaults, and what this program adds.
 
+mod table;
+
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-use shared::election;
+use shared::{
+    election,
+    flags::Flags,
+    kubeconfig::{Env, own_namespace},
+    resource::{valid_label, valid_name},
+};
+
+pub(crate) use self::table::table;
+use crate::names::{valid_agent, valid_cluster};
 
 /// All that the process is told, complete and valid.
 #[derive(Clone, Debug)]
@@ -22,12 +32,14 @@ pub(crate) struct Settings {
     pub(crate) external_urls: Vec<String>,
     /// For the ManagedCluster; all keys are Open Cluster Management's.
     pub(crate) annotations: BTreeMap<String, String>,
+    /// The keys that are not: dropped as upstream, and to be logged once there is a log.
+    pub(crate) dropped_annotations: Vec<String>,
     /// Asked of the signer, in seconds.
     pub(crate) expiration: Option<u32>,
     pub(crate) healthcheck_period: Duration,
     /// How to elect a leader, if one is elected.
     pub(crate) election: Option<election::Timing>,
-    /// How long to try, if the credential is fetched once and not kept.
+    /// How long to try, if the credential is fetched once and not kept; zero is for ever.
     pub(crate) once: Option<Duration>,
 }
 
@@ -38,3 +50,257 @@ pub(crate) enum BootstrapSource {
     /// Key `kubeconfig` of a Secret of this name in the own namespace.
     Secret(String),
 }
+
+/// Where there is neither flag, POD_NAMESPACE nor service account (ocm `pkg/common/options/agent.go:23`).
+const NAMESPACE: &str = "open-cluster-management-agent";
+/// The ManagedCluster takes annotations with this prefix from its agent.
+const ANNOTATIONS: &str = "agent.open-cluster-management.io";
+/// Of the Secret for a request that is under way, after the name of the credential's.
+const PENDING: &str = "-pending";
+/// Upstream's limit; the API server's own is 600.
+const SHORTEST_LIFETIME: u32 = 3600;
+/// client-go's JitterFactor: those who wait may come this much later.
+const JITTER: f64 = 1.2;
+/// Longer ones are a mistake, and nobody believes a leader for longer (shared::election).
+const DAY: Duration = Duration::from_secs(86_400);
+
+impl Settings {
+    /// Checks flags and environment together.
+    ///
+    /// # Errors
+    /// One sentence that names the flag.
+    pub(crate) fn new(flags: &Flags) -> Result<Self, String> {
+        Self::check(flags, own_namespace(flags.some("namespace"), &Env::process()))
+    }
+
+    fn check(flags: &Flags, namespace: Option<String>) -> Result<Self, String> {
+        match flags.text("registration-auth") {
+            "" | "csr" => {}
+            other => return Err(format!("-registration-auth is csr, not {other:?}")),
+        }
+        let once = once(flags)?;
+        let election = election_timing(flags)?;
+        let (annotations, dropped_annotations) = annotations(flags)?;
+        let path = |name| flags.some(name).map(PathBuf::from);
+        let settings = Self {
+            namespace: namespace.unwrap_or_else(|| NAMESPACE.to_owned()),
+            bootstrap: match path("bootstrap-kubeconfig") {
+                Some(file) => BootstrapSource::File(file),
+                None => BootstrapSource::Secret(required(flags, "bootstrap-kubeconfig-secret")?),
+            },
+            hub_secret: required(flags, "hub-kubeconfig-secret")?,
+            hub_directory: path("hub-kubeconfig-dir"),
+            cluster_name: cluster_name(flags)?,
+            agent_id: agent_id(flags)?,
+            spoke_kubeconfig: path("spoke-kubeconfig"),
+            external_urls: external_urls(flags)?,
+            annotations,
+            dropped_annotations,
+            expiration: expiration(flags)?,
+            healthcheck_period: period(flags, "cluster-healthcheck-period")?,
+            // Somebody waits for the end of it, and two that ask do no harm.
+            election: (once.is_none() && !flags.switch("disable-leader-election"))
+                .then_some(election),
+            once,
+        };
+        settings.check_names()?;
+        Ok(settings)
+    }
+
+    /// The Secret for a request that is under way.
+    pub(crate) fn pending_secret(&self) -> String {
+        format!("{}{PENDING}", self.hub_secret)
+    }
+
+    /// To be called when there is a log.
+    pub(crate) fn log_dropped(&self) {
+        for key in &self.dropped_annotations {
+            log::warn!(
+                "-cluster-annotations: {key} is dropped, it does not begin with {ANNOTATIONS}"
+            );
+        }
+    }
+
+    fn check_names(&self) -> Result<(), String> {
+        if !valid_label(&self.namespace) {
+            return Err(format!("the namespace {:?} is not a valid name", self.namespace));
+        }
+        let pending = self.pending_secret();
+        if !valid_name(&pending) {
+            return Err(format!(
+                "-hub-kubeconfig-secret {:?} is not a valid object name that leaves room for {PENDING}",
+                self.hub_secret
+            ));
+        }
+        let BootstrapSource::Secret(bootstrap) = &self.bootstrap else { return Ok(()) };
+        match bootstrap {
+            name if !valid_name(name) => {
+                Err(format!("-bootstrap-kubeconfig-secret {name:?} is not a valid object name"))
+            }
+            name if [&self.hub_secret, &pending].contains(&name) => Err(format!(
+                "-bootstrap-kubeconfig-secret {name:?} is a Secret that this program writes"
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn required(flags: &Flags, name: &str) -> Result<String, String> {
+    flags.some(name).map(str::to_owned).ok_or_else(|| format!("-{name} is required"))
+}
+
+/// A flag for a name, without the white space around it.
+fn name<'a>(flags: &'a Flags, flag: &str) -> Option<&'a str> {
+    flags.some(flag).map(str::trim).filter(|name| !name.is_empty())
+}
+
+fn cluster_name(flags: &Flags) -> Result<Option<String>, String> {
+    let names = ["cluster-name", "spoke-cluster-name"].map(|flag| (flag, name(flags, flag)));
+    if let [(_, Some(one)), (_, Some(other))] = names
+        && one != other
+    {
+        return Err(format!("-cluster-name {one:?} and -spoke-cluster-name {other:?} differ"));
+    }
+    for (flag, name) in names {
+        if let Some(name) = name {
+            valid_cluster(name).map_err(|what| format!("-{flag} {name:?} {what}"))?;
+        }
+    }
+    Ok(names.iter().find_map(|(_, name)| name.map(str::to_owned)))
+}
+
+fn agent_id(flags: &Flags) -> Result<Option<String>, String> {
+    let Some(name) = name(flags, "agent-id") else { return Ok(None) };
+    valid_agent(name).map_err(|what| format!("-agent-id {name:?} {what}"))?;
+    Ok(Some(name.to_owned()))
+}
+
+fn external_urls(flags: &Flags) -> Result<Vec<String>, String> {
+    let urls = flags.list("spoke-external-server-urls");
+    match urls.iter().find(|url| !is_https(url)) {
+        Some(url) => Err(format!(
+            "-spoke-external-server-urls: {url:?} is invalid, it is not an https URL with a host"
+        )),
+        None => Ok(urls.into_iter().map(str::to_owned).collect()),
+    }
+}
+
+/// Whether it is an https URL with a host, and with a port if there is a colon; no user name.
+fn is_https(url: &str) -> bool {
+    let Some((scheme, rest)) = url.split_once("://") else { return false };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let (host, port) = match authority.rsplit_once(':') {
+        // Within brackets a colon is the address's.
+        Some((host, port)) if !port.contains(']') => (host, Some(port)),
+        _ => (authority, None),
+    };
+    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let is_host = match address {
+        Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
+        None => !host.is_empty() && !host.contains(['@', ':', '[', ']', '\\']),
+    };
+    scheme.eq_ignore_ascii_case("https")
+        && is_host
+        && port.is_none_or(|port| port.parse::<u16>().is_ok())
+        && !url.contains(|c: char| c.is_whitespace() || c.is_control())
+}
+
+/// Those for the ManagedCluster, and the keys of the others.
+type Annotations = (BTreeMap<String, String>, Vec<String>);
+
+fn annotations(flags: &Flags) -> Result<Annotations, String> {
+    let (mut kept, mut dropped) = Annotations::default();
+    for pair in flags.list("cluster-annotations") {
+        let Some((key, value)) = pair.split_once('=') else {
+            return Err(format!("-cluster-annotations: {pair:?} is not key=value"));
+        };
+        let key = key.trim();
+        if !key.starts_with(ANNOTATIONS) {
+            dropped.push(key.to_owned());
+        } else if !is_key(key) {
+            return Err(format!("-cluster-annotations: {key:?} is not a key of an annotation"));
+        } else {
+            kept.insert(key.to_owned(), value.trim().to_owned());
+        }
+    }
+    Ok((kept, dropped))
+}
+
+/// Whether an API server takes it for a key (apimachinery `util/validation/validation.go`,
+/// IsQualifiedName); the refusal of one would be that of the whole ManagedCluster.
+fn is_key(key: &str) -> bool {
+    let (prefix, name) = key.split_once('/').map_or((None, key), |(a, b)| (Some(a), b));
+    let inner = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let outer = |c: char| c.is_ascii_alphanumeric();
+    prefix.is_none_or(valid_name)
+        && (1..=63).contains(&name.len())
+        && name.chars().all(inner)
+        && name.starts_with(outer)
+        && name.ends_with(outer)
+}
+
+/// The API's field is an int32.
+fn expiration(flags: &Flags) -> Result<Option<u32>, String> {
+    let seconds = flags.number("client-cert-expiration-seconds");
+    match u32::try_from(seconds) {
+        Ok(0) => Ok(None),
+        Ok(seconds) if seconds >= SHORTEST_LIFETIME && i32::try_from(seconds).is_ok() => {
+            Ok(Some(seconds))
+        }
+        _ => Err(format!(
+            "-client-cert-expiration-seconds is 0 or from {SHORTEST_LIFETIME} to {}, not {seconds}",
+            i32::MAX
+        )),
+    }
+}
+
+fn period(flags: &Flags, name: &str) -> Result<Duration, String> {
+    let period = flags.duration(name);
+    if period.is_zero() || period > DAY {
+        let given = flags.text(name);
+        return Err(format!("-{name} is a time above zero, up to 24h, not {given:?}"));
+    }
+    Ok(period)
+}
+
+/// client-go's rules (`tools/leaderelection/leaderelection.go`, NewLeaderElector).
+fn election_timing(flags: &Flags) -> Result<election::Timing, String> {
+    let [lease, renew, retry] = [
+        "leader-election-lease-duration",
+        "leader-election-renew-deadline",
+        "leader-election-retry-period",
+    ]
+    .map(|name| period(flags, name));
+    let timing = election::Timing { lease: lease?, renew: renew?, retry: retry? };
+    if timing.lease < Duration::from_secs(1) {
+        return Err("-leader-election-lease-duration is at least 1s: a Lease counts seconds".into());
+    }
+    if timing.lease <= timing.renew {
+        return Err(
+            "-leader-election-lease-duration is longer than -leader-election-renew-deadline".into(),
+        );
+    }
+    if timing.renew <= timing.retry.mul_f64(JITTER) {
+        return Err(format!(
+            "-leader-election-renew-deadline is longer than {JITTER} times -leader-election-retry-period"
+        ));
+    }
+    Ok(timing)
+}
+
+/// A look alone is of no use here, as nobody approves that fast: without a deadline it is for ever.
+fn once(flags: &Flags) -> Result<Option<Duration>, String> {
+    let seconds = flags.number("wait-timeout");
+    match (flags.switch("once"), u32::try_from(seconds)) {
+        (true, Ok(seconds)) => Ok(Some(Duration::from_secs(seconds.into()))),
+        (false, Ok(0)) => Ok(None),
+        (false, Ok(_)) => Err("-wait-timeout belongs to -once".into()),
+        (_, Err(_)) => Err(format!(
+            "-wait-timeout is a number of seconds from 0 to {}, not {seconds}",
+            u32::MAX
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests;

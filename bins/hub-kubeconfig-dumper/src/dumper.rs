@@ -22,6 +22,8 @@ use crate::{
     settings::Settings,
 };
 
+/// Why there is nothing for files without a Secret.
+pub(crate) const ABSENT: &str = "it does not exist";
 /// A request gets this long.
 const REQUEST: Duration = Duration::from_secs(10);
 
@@ -40,6 +42,8 @@ pub(crate) struct Dumper {
 pub(crate) enum Outcome {
     /// The files are what the Secret says.
     Current,
+    /// There is no Secret.
+    Absent,
     /// The Secret has nothing for files, for this reason: only a change of it helps.
     Waiting(String),
     /// The Secret could not be read; what was known of it stays.
@@ -95,7 +99,7 @@ impl Dumper {
     pub(crate) fn look(&self) -> (Option<String>, Outcome) {
         match self.client.get(&self.target()) {
             Ok(secret) => (version(&secret), self.publish(&secret)),
-            Err(Error::NotFound(_)) => (None, Outcome::Waiting("it does not exist".into())),
+            Err(Error::NotFound(_)) => (None, Outcome::Absent),
             Err(error) => (None, Outcome::Unread(error)),
         }
     }
@@ -132,6 +136,7 @@ impl Dumper {
         let mut progress = self.progress();
         let reason = match outcome {
             Outcome::Current => None,
+            Outcome::Absent => Some(ABSENT.into()),
             Outcome::Waiting(reason) => Some(reason.clone()),
             // The files are no worse for it.
             Outcome::Unread(_) => progress.reason.clone(),
@@ -141,7 +146,7 @@ impl Dumper {
             Outcome::Current => {
                 (progress.failures, progress.succeeded) = (0, Some(SystemTime::now()))
             }
-            Outcome::Waiting(_) => progress.failures = 0,
+            Outcome::Absent | Outcome::Waiting(_) => progress.failures = 0,
             Outcome::Unread(_) | Outcome::Unwritten(_) => progress.failures += 1,
         }
         let before = std::mem::replace(&mut progress.reason, reason);

@@ -22,7 +22,7 @@ use shared::{
 };
 
 use crate::{
-    dumper::{Dumper, Outcome, version},
+    dumper::{ABSENT, Dumper, Outcome, version},
     report::Status,
     settings::Settings,
 };
@@ -153,21 +153,25 @@ fn tell(
             log::debug!("the files are what {dumper} says");
             RESYNC
         }
-        Outcome::Waiting(reason) => {
-            if is_new {
-                log::warn!("{dumper} cannot be used, its files stay as they are: {reason}");
-            }
-            RESYNC
-        }
+        Outcome::Absent => unusable(dumper, ABSENT, is_new),
+        Outcome::Waiting(reason) => unusable(dumper, reason, is_new),
         Outcome::Unread(error) => failed(reading, error),
         Outcome::Unwritten(error) => failed(writing, error),
     }
 }
 
-/// What `-once` ends with.
+fn unusable(dumper: &Dumper, reason: &str, is_new: bool) -> Duration {
+    if is_new {
+        log::warn!("{dumper} cannot be used, its files stay as they are: {reason}");
+    }
+    RESYNC
+}
+
+/// What `-once` ends with; the exit code tells a Secret that does not exist from all other failures.
 fn verdict(dumper: &Dumper, outcome: Outcome) -> Result<()> {
     match outcome {
         Outcome::Current => Ok(()),
+        Outcome::Absent => Err(Error::NotFound(format!("{dumper}: {ABSENT}"))),
         Outcome::Waiting(reason) => Err(Error::BadConfig(format!("{dumper}: {reason}"))),
         Outcome::Unread(error) | Outcome::Unwritten(error) => Err(error),
     }

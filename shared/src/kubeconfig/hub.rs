@@ -1,12 +1,12 @@
 //! The server that a kubeconfig leads to, without the user: what a hub's credential has in common with the
 //! kubeconfig that it was asked for with.
 
-use std::{collections::BTreeMap, path::Path};
+use std::collections::BTreeMap;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::json;
 
-use super::{Document, current_context, existing, find, nothing_in, proxy, server};
+use super::{Document, current_context, find, nothing_in, proxy, server};
 use crate::error::{Error, Result};
 
 /// The cluster of the current context.
@@ -37,18 +37,10 @@ impl Hub {
         Self::of(&Document::of_secret(name, data)?)
     }
 
-    /// From a file.
-    ///
-    /// # Errors
-    /// `BadConfig` if there is none or it cannot be read.
-    pub fn of_file(path: &Path) -> Result<Self> {
-        Self::of(&existing(path)?)
-    }
-
-    fn of(document: &Document<'_>) -> Result<Self> {
+    pub(super) fn of(document: &Document<'_>) -> Result<Self> {
         let documents = std::slice::from_ref(document);
         let context = current_context(documents)?;
-        let name = context.text("cluster")?.unwrap_or_default();
+        let name = context.text("cluster")?.ok_or_else(|| nothing_in(document))?;
         let cluster = find(documents, "cluster", name).ok_or_else(|| nothing_in(document))?;
         // It can be used; kept is how it was written.
         server(&cluster, None)?;
@@ -73,12 +65,10 @@ impl Hub {
     /// What tells this hub from `other`, in a word, if anything does. Authorities of which one cannot be
     /// read are the same if they have the same path.
     pub fn differs_from(&self, other: &Self) -> Option<&'static str> {
-        let readable = self.authority.is_some() == other.authority.is_some();
-        let same_file =
-            self.authority_file.is_some() && self.authority_file == other.authority_file;
-        let same_authority = match readable {
-            true => self.authority == other.authority,
-            false => same_file,
+        let same_authority = match (&self.authority, &other.authority) {
+            (Some(one), Some(another)) => one == another,
+            (None, None) => self.authority_file == other.authority_file,
+            _ => self.authority_file.is_some() && self.authority_file == other.authority_file,
         };
         let url = |hub: &Self| hub.server.trim_end_matches('/').to_owned();
         [
@@ -104,7 +94,7 @@ impl Hub {
             ("certificate-authority-data", authority),
             ("proxy-url", self.proxy.as_ref().map(|url| json!(url))),
             ("tls-server-name", self.server_name.as_ref().map(|name| json!(name))),
-            ("insecure-skip-tls-verify", self.insecure.then(|| json!(true))),
+            ("insecure-skip-tls-verify", self.insecure.then_some(json!(true))),
         ] {
             if let Some(value) = value {
                 cluster[field] = value;

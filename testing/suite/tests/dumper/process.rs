@@ -42,8 +42,13 @@ fn once_ends_with_3_when_there_is_no_secret() {
 fn once_ends_with_1_and_the_reason() {
     let stage = Stage::new("once-refused");
     let reason = |more: &[&str], sentence: &str| once_ends(&stage, more, 1, sentence);
-    // Without the right to it nobody says whether there is such a Secret.
+    // Without the right to it nobody says whether there is such a Secret; the embedded server asks for none.
+    let faults = stage.cluster.embedded.as_ref().map(|server| server.faults());
+    let denied = faults.map(|faults| faults.deny("get", "secrets", &stage.namespace));
     reason(&["-hub-kubeconfig-secret", "another"], "another");
+    if let (Some(faults), Some(denied)) = (faults, denied) {
+        faults.remove(denied);
+    }
     let mut data = stage.credentials();
     data.insert("tls.key".into(), stage.credentials()["tls.key"].clone());
     stage.put_secret(&data);

@@ -1,0 +1,135 @@
+//! The identities that ask the hub for certificates, and the watch of the CSR that was asked for.
+
+use std::{
+    ops::ControlFlow,
+    sync::{Arc, Mutex},
+};
+
+use serde_json::Value;
+use shared::{
+    access::Access,
+    client::{Client, Reload, Timing},
+    error::{Error, Result},
+    lock::lock,
+    program,
+    stop::Stop,
+    watch,
+};
+
+use crate::{
+    agent::{Agent, REQUEST},
+    registration::Asker,
+    request::CSRS,
+    sources::{Sighting, sighting},
+};
+
+/// What is open on the hub for a certificate; nothing while none is needed.
+#[derive(Default)]
+pub(crate) struct Asking {
+    client: Option<(Asker, Arc<Client>)>,
+    watched: Option<Watched>,
+}
+
+/// The watch of one CSR.
+struct Watched {
+    name: String,
+    client: Arc<Client>,
+    stop: Stop,
+    seen: Arc<Mutex<Sighting>>,
+}
+
+impl Asking {
+    /// The client of `asker`; for one who is not the agent itself it is made with `access`.
+    pub(crate) fn client(
+        &mut self,
+        agent: &Agent,
+        asker: Asker,
+        access: Option<Access>,
+    ) -> Result<Arc<Client>> {
+        let missing = || Error::BadConfig("there is no identity to ask the hub with".into());
+        if asker == Asker::Agent {
+            self.drop_client();
+            return agent.session().map(|session| session.client.clone()).ok_or_else(missing);
+        }
+        let access = access.ok_or_else(missing)?;
+        if let Some((_, client)) = self.client.as_ref().filter(|(of, _)| *of == asker) {
+            client.swap(access)?;
+            return Ok(client.clone());
+        }
+        self.drop_client();
+        let whose = match asker {
+            Asker::Bootstrap => "the hub (as the bootstrap identity)",
+            _ => "the hub (at its new address)",
+        };
+        let timing = Timing::with_request(REQUEST);
+        let client = Arc::new(Client::new(whose, access, Reload::Never, timing)?);
+        self.client = Some((asker, client.clone()));
+        Ok(client)
+    }
+
+    /// Who asked last, if it was not the agent itself.
+    pub(crate) fn open(&self) -> Option<&Arc<Client>> {
+        self.client.as_ref().map(|(_, client)| client)
+    }
+
+    /// Watches the CSR `name` by `client`, unless it does already.
+    pub(crate) fn watch(&mut self, agent: &Agent, client: &Arc<Client>, name: &str) -> Result<()> {
+        let same = |w: &Watched| w.name == name && Arc::ptr_eq(&w.client, client);
+        if self.watched.as_ref().is_some_and(same) {
+            return Ok(());
+        }
+        self.drop_watch();
+        let watched = Watched {
+            name: name.to_owned(),
+            client: client.clone(),
+            stop: agent.stop.child(),
+            seen: Arc::default(),
+        };
+        let (name, client) = (watched.name.clone(), client.clone());
+        let (stop, parent, seen) = (watched.stop.clone(), agent.stop.clone(), watched.seen.clone());
+        let follow = move || {
+            watch::follow(&client, &CSRS.cluster_object(&name), &stop, &mut |change| {
+                *lock(&seen) = sighting(change);
+                parent.wake();
+                match stop.raised() {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                }
+            });
+        };
+        program::spawn("csr", follow)?;
+        self.watched = Some(watched);
+        Ok(())
+    }
+
+    /// The CSR as it was seen last.
+    pub(crate) fn csr(&self) -> Sighting {
+        self.watched.as_ref().map_or(Sighting::Unknown, |watched| lock(&watched.seen).clone())
+    }
+
+    /// The CSR as an answer just showed it, which the watch will confirm.
+    pub(crate) fn saw(&self, csr: Value) {
+        if let Some(watched) = &self.watched {
+            *lock(&watched.seen) = Sighting::Object(csr);
+        }
+    }
+
+    /// Nothing is needed of the hub any more.
+    pub(crate) fn finish(&mut self) {
+        self.drop_watch();
+        self.drop_client();
+    }
+
+    fn drop_watch(&mut self) {
+        if let Some(watched) = self.watched.take() {
+            watched.stop.raise();
+        }
+    }
+
+    fn drop_client(&mut self) {
+        if let Some((_, client)) = self.client.take() {
+            // A credential that has served is not tried again and again in the background.
+            client.close();
+        }
+    }
+}

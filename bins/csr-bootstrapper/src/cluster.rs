@@ -1,0 +1,263 @@
+//! The ManagedCluster on the hub: its creation, what it looks like, and what its spec has to say.
+
+use std::{collections::BTreeMap, ops::ControlFlow};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::{Value, json};
+use shared::{
+    access::Trust,
+    client::Client,
+    error::{Error, Result},
+    resource::Resource,
+    watch::{self, Change},
+};
+
+use crate::{
+    agent::{Agent, SLICE},
+    names::Names,
+};
+
+/// `cluster.open-cluster-management.io/v1` ManagedCluster.
+pub(crate) static MANAGED_CLUSTERS: Resource =
+    Resource::v1("cluster.open-cluster-management.io", "managedclusters", "ManagedCluster");
+
+/// Introduces this cluster to the hub, with whatever identity `client` has: `true` if it created the
+/// ManagedCluster, `false` if there is one. Whether the hub accepts it is for the hub to say.
+///
+/// # Errors
+/// As the server says; a bootstrap identity may lack the rights and still get its credential.
+pub(crate) fn introduce(client: &Client, agent: &Agent, names: &Names) -> Result<bool> {
+    let target = MANAGED_CLUSTERS.cluster_object(&names.cluster);
+    match client.get(&target) {
+        Err(Error::NotFound(_)) => {}
+        other => return other.map(|_| false),
+    }
+    let bare = json!({
+        "apiVersion": MANAGED_CLUSTERS.api_version(),
+        "kind": MANAGED_CLUSTERS.kind,
+        "metadata": {"name": names.cluster},
+    });
+    let new = wanted_by(agent, &bare).unwrap_or(bare);
+    match client.create(&target, &new) {
+        Err(Error::AlreadyExists(_)) => Ok(false),
+        other => other.map(|_| true),
+    }
+}
+
+/// `existing` as the settings of `agent` want it; `None` if it is.
+pub(crate) fn wanted_by(agent: &Agent, existing: &Value) -> Option<Value> {
+    let (urls, annotations) = (&agent.settings.external_urls, &agent.settings.annotations);
+    let bundle = match urls.is_empty() {
+        true => None,
+        false => match agent.spoke.access().trust {
+            Trust::Bundle(pem) => Some(pem),
+            Trust::System | Trust::Anything => None,
+        },
+    };
+    wanted(existing, urls, bundle.as_deref(), annotations)
+}
+
+/// `existing` with an entry for each of our `urls` and with our `annotations`, or `None` if it has them.
+/// What others wrote stays. The content is compared, where upstream counts the entries, so that a
+/// rotated authority arrives (ocm `pkg/registration/spoke/registration/creating_controller.go:99`).
+pub(crate) fn wanted(
+    existing: &Value,
+    urls: &[String],
+    ca_bundle: Option<&[u8]>,
+    annotations: &BTreeMap<String, String>,
+) -> Option<Value> {
+    let mut cluster = existing.clone();
+    for (key, value) in annotations {
+        // As upstream, given once: what others made of it stays.
+        let annotation = &mut cluster["metadata"]["annotations"][key];
+        if annotation.is_null() {
+            *annotation = json!(value);
+        }
+    }
+    let configs = &existing["spec"]["managedClusterClientConfigs"];
+    let mut configs = configs.as_array().cloned().unwrap_or_default();
+    let bundle = ca_bundle.map(|pem| json!(BASE64_STANDARD.encode(pem)));
+    for url in urls {
+        enter(&mut configs, url, bundle.as_ref());
+    }
+    if !urls.is_empty() {
+        cluster["spec"]["managedClusterClientConfigs"] = Value::Array(configs);
+    }
+    (cluster != *existing).then_some(cluster)
+}
+
+/// Sees to it that there is an entry for `url`; without a bundle of ours any will do.
+fn enter(configs: &mut Vec<Value>, url: &str, bundle: Option<&Value>) {
+    let good = |config: &Value| bundle.is_none_or(|bundle| config["caBundle"] == *bundle);
+    if configs.iter().any(|config| config["url"] == url && good(config)) {
+        return;
+    }
+    let ours = configs.iter_mut().find(|config| config["url"] == url);
+    match (ours, bundle) {
+        (Some(config), Some(bundle)) => config["caBundle"] = bundle.clone(),
+        (None, Some(bundle)) => configs.push(json!({"url": url, "caBundle": bundle})),
+        (_, None) => configs.push(json!({"url": url})),
+    }
+}
+
+/// Follows the ManagedCluster in each session, so that the agent knows what the hub says of it.
+pub(crate) fn follow(agent: &Agent) {
+    while let Some(session) = agent.next_session() {
+        let Some(names) = agent.names() else {
+            // A session begins when the names are known.
+            session.stop.wait(SLICE);
+            continue;
+        };
+        let target = MANAGED_CLUSTERS.cluster_object(&names.cluster);
+        let (name, mut missed) = (&names.cluster, false);
+        watch::follow(&session.client, &target, &session.stop, &mut |change| {
+            let cluster = sighting(change);
+            let misses = cluster.is_none();
+            if misses && !missed {
+                log::warn!("the hub has no ManagedCluster {name}: it is not told anything");
+            }
+            missed = misses;
+            agent.set_managed_cluster(cluster);
+            ControlFlow::Continue(())
+        });
+        agent.set_managed_cluster(None);
+    }
+}
+
+/// The object as it is after `change`, if it is there.
+fn sighting(change: Change) -> Option<Value> {
+    let mut cluster = match change {
+        Change::Listed(clusters) => clusters.into_iter().next()?,
+        Change::Put(cluster) => cluster,
+        Change::Removed(_) => return None,
+    };
+    if let Some(metadata) = cluster["metadata"].as_object_mut() {
+        // Sent or not, the server keeps its own; half of the object's bytes.
+        metadata.remove("managedFields");
+    }
+    Some(cluster)
+}
+
+/// Whether the hub accepted the cluster: its condition, not the `hubAcceptsClient` that leads to it, as
+/// the rights on the hub are there then.
+pub(crate) fn accepted(cluster: &Value) -> bool {
+    has(cluster, "HubAcceptedManagedCluster", "True")
+}
+
+/// Whether the condition of this type has this status.
+pub(crate) fn has(cluster: &Value, kind: &str, status: &str) -> bool {
+    let conditions = cluster["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|condition| condition["type"] == kind && condition["status"] == status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const URL: &str = "https://spoke.example:6443";
+
+    fn urls(urls: &[&str]) -> Vec<String> {
+        urls.iter().map(|&url| url.to_owned()).collect()
+    }
+
+    fn annotations(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
+    }
+
+    fn cluster() -> Value {
+        json!({
+            "metadata": {"name": "cluster1", "annotations": {"theirs": "1"}, "resourceVersion": "7"},
+            "spec": {"hubAcceptsClient": true, "managedClusterClientConfigs": [
+                {"url": "https://other.example", "caBundle": "b3RoZXI="},
+            ]},
+        })
+    }
+
+    /// `spec.managedClusterClientConfigs` after it was put right once; a second time changes nothing.
+    fn configs(existing: &Value, url: &[&str], bundle: Option<&[u8]>) -> Value {
+        let put_right = wanted(existing, &urls(url), bundle, &BTreeMap::new()).unwrap();
+        assert_eq!(wanted(&put_right, &urls(url), bundle, &BTreeMap::new()), None);
+        assert_eq!(put_right["spec"]["hubAcceptsClient"], existing["spec"]["hubAcceptsClient"]);
+        put_right["spec"]["managedClusterClientConfigs"].clone()
+    }
+
+    #[test]
+    fn without_settings_nothing_is_wanted() {
+        for existing in [cluster(), json!({"metadata": {"name": "cluster1"}})] {
+            assert_eq!(wanted(&existing, &[], Some(b"ca"), &BTreeMap::new()), None);
+        }
+    }
+
+    #[test]
+    fn a_new_cluster_has_what_the_settings_say_and_nothing_of_the_hub() {
+        let bare = json!({"metadata": {"name": "cluster1"}});
+        let ours = annotations(&[("agent.open-cluster-management.io/a", "b")]);
+        let new = wanted(&bare, &urls(&[URL]), Some(b"ca"), &ours);
+        let expected = json!({
+            "metadata": {"name": "cluster1",
+                "annotations": {"agent.open-cluster-management.io/a": "b"}},
+            "spec": {"managedClusterClientConfigs": [{"url": URL, "caBundle": "Y2E="}]},
+        });
+        assert_eq!(new, Some(expected));
+    }
+
+    #[test]
+    fn entries_of_others_stay() {
+        let other = json!({"url": "https://other.example", "caBundle": "b3RoZXI="});
+        let ours = json!({"url": URL, "caBundle": "Y2E="});
+        assert_eq!(configs(&cluster(), &[URL], Some(b"ca")), json!([other, ours]));
+        assert_eq!(configs(&cluster(), &[URL], None), json!([other, {"url": URL}]));
+    }
+
+    #[test]
+    fn b25_a_changed_bundle_is_put_right_though_the_number_of_entries_is_the_same() {
+        let mut existing = cluster();
+        existing["spec"]["managedClusterClientConfigs"] =
+            json!([{"url": URL, "caBundle": "b2xk", "more": 1}]);
+        let right = json!([{"url": URL, "caBundle": "bmV3", "more": 1}]);
+        assert_eq!(configs(&existing, &[URL], Some(b"new")), right);
+        let (url, none) = (urls(&[URL]), BTreeMap::new());
+        assert_eq!(wanted(&existing, &url, None, &none), None, "no bundle of ours: theirs stays");
+    }
+
+    #[test]
+    fn each_url_has_its_entry() {
+        let second = "https://second.example";
+        let right = configs(&json!({}), &[URL, second, URL], Some(b"ca"));
+        assert_eq!(right.as_array().map(Vec::len), Some(2));
+        assert_eq!(right[1]["url"], second);
+    }
+
+    #[test]
+    fn annotations_of_others_stay() {
+        let ours = annotations(&[("ours", "2")]);
+        let put_right = wanted(&cluster(), &[], None, &ours).unwrap();
+        assert_eq!(put_right["metadata"]["annotations"], json!({"theirs": "1", "ours": "2"}));
+        assert_eq!(put_right["metadata"]["resourceVersion"], "7");
+        assert_eq!(put_right["spec"], cluster()["spec"]);
+        assert_eq!(wanted(&put_right, &[], None, &ours), None);
+    }
+
+    #[test]
+    fn what_is_seen_is_kept_without_its_managed_fields() {
+        let seen = json!({"metadata": {"name": "cluster1", "managedFields": [{}]}});
+        let kept = Some(json!({"metadata": {"name": "cluster1"}}));
+        assert_eq!(sighting(Change::Listed(vec![seen.clone()])), kept);
+        assert_eq!(sighting(Change::Put(seen.clone())), kept);
+        assert_eq!(sighting(Change::Removed(seen)), None);
+        assert_eq!(sighting(Change::Listed(Vec::new())), None);
+    }
+
+    #[test]
+    fn only_the_condition_counts_as_acceptance() {
+        let condition = |status: &str| {
+            json!({"spec": {"hubAcceptsClient": true},
+                "status": {"conditions": [{"type": "HubAcceptedManagedCluster", "status": status}]}})
+        };
+        assert!(accepted(&condition("True")));
+        for not in [cluster(), condition("False"), condition("Unknown"), json!({}), json!(null)] {
+            assert!(!accepted(&not), "{not}");
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Whether the spoke's API server is well, and its version.
+
+use std::time::{Duration, Instant};
+
+use shared::{client::Client, logging::quoted};
+
+/// A failure has to last this long before it is reported (ocm
+/// `pkg/registration/spoke/managedcluster/available_reconcile.go`, failureThreshold).
+const THRESHOLD: Duration = Duration::from_secs(20);
+/// The next look while something is wrong (there, healthCheckRetryInterval).
+const SOON: Duration = Duration::from_secs(5);
+
+/// What there is to say of the spoke.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Health {
+    /// Not seen yet, or failing for too short a time: nothing is said.
+    #[default]
+    Unknown,
+    Well,
+    /// With the message for the condition.
+    Ill(String),
+}
+
+/// The looks at the spoke so far.
+#[derive(Debug, Default)]
+pub(crate) struct Looks {
+    health: Health,
+    failing_since: Option<Instant>,
+    /// Of the last answer; 0 stands for none.
+    code: u16,
+    looked: Option<Instant>,
+    version: Option<String>,
+    version_asked: Option<Instant>,
+}
+
+impl Looks {
+    pub(crate) fn health(&self) -> &Health {
+        &self.health
+    }
+
+    /// `gitVersion`, once the spoke told it.
+    pub(crate) fn version(&self) -> Option<&str> {
+        self.version.as_deref()
+    }
+
+    /// When to look next, after `now` if it is not due: each `period`, sooner while the spoke fails or
+    /// the answer is `urgent`.
+    pub(crate) fn due(&self, period: Duration, urgent: bool, now: Instant) -> Instant {
+        let soon = urgent || self.failing_since.is_some();
+        let wait = if soon { period.min(SOON) } else { period };
+        self.looked.map_or(now, |looked| looked + wait)
+    }
+
+    /// Looks now, and asks for the version at most once a `period`.
+    pub(crate) fn look(&mut self, spoke: &Client, period: Duration) {
+        let (code, text) = ask(&|path| spoke.text(path).map_err(|error| error.to_string()));
+        let now = Instant::now();
+        self.note(code, &text, now);
+        let fresh = self.version_asked.is_some_and(|asked| now < asked + period);
+        if code != 200 || fresh {
+            return;
+        }
+        self.version_asked = Some(now);
+        match spoke.text("/version") {
+            Ok((200, text)) => self.version = git_version(&text).or_else(|| self.version.take()),
+            Ok((code, _)) => log::debug!("{} says {code} to /version", spoke.whose()),
+            Err(error) => log::debug!("{error}"),
+        }
+    }
+
+    /// Takes note of an answer at `now`.
+    fn note(&mut self, code: u16, text: &str, now: Instant) {
+        self.looked = Some(now);
+        let same = std::mem::replace(&mut self.code, code) == code;
+        if code == 200 {
+            self.failing_since = None;
+            self.tell(Health::Well);
+            return;
+        }
+        let since = *self.failing_since.get_or_insert(now);
+        let message =
+            format!("The kube-apiserver is not ok, status code: {code}, {}", quoted(text));
+        log::debug!("{message}");
+        match &self.health {
+            // Only the wording may differ: no reason to write it anew each time.
+            Health::Ill(_) if same => {}
+            _ if now < since + THRESHOLD => self.health = Health::Unknown,
+            _ => self.tell(Health::Ill(message)),
+        }
+    }
+
+    fn tell(&mut self, health: Health) {
+        let before = std::mem::replace(&mut self.health, health);
+        match (&before, &self.health) {
+            (Health::Ill(_), Health::Well) => log::info!("the spoke's API server is well again"),
+            (before, Health::Ill(message)) if *before != self.health => log::warn!("{message}"),
+            _ => {}
+        }
+    }
+}
+
+/// Asks `/livez`, and `/healthz` of a server that does not have it (older than Kubernetes 1.16) or does
+/// not show it; code 0 stands for no answer.
+fn ask(get: &dyn Fn(&'static str) -> Result<(u16, String), String>) -> (u16, String) {
+    let answer = match get("/livez") {
+        Ok((403 | 404, _)) => get("/healthz"),
+        other => other,
+    };
+    answer.unwrap_or_else(|error| (0, error))
+}
+
+fn git_version(text: &str) -> Option<String> {
+    let answer: serde_json::Value = serde_json::from_str(text).ok()?;
+    let version = quoted(answer["gitVersion"].as_str()?);
+    (!version.is_empty()).then_some(version)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    const PERIOD: Duration = Duration::from_secs(60);
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    /// What comes of these answers, and the paths that were asked for.
+    fn asked(livez: Result<u16, &str>, healthz: Result<u16, &str>) -> (u16, String, usize) {
+        let paths = RefCell::new(Vec::new());
+        let (code, text) = ask(&|path| {
+            paths.borrow_mut().push(path);
+            let answer = if path == "/livez" { livez } else { healthz };
+            answer.map(|code| (code, format!("{path} said"))).map_err(str::to_owned)
+        });
+        (code, text, paths.into_inner().len())
+    }
+
+    #[test]
+    fn available_livez() {
+        assert_eq!(asked(Ok(200), Ok(500)), (200, "/livez said".into(), 1));
+        assert_eq!(asked(Ok(500), Ok(200)), (500, "/livez said".into(), 1));
+        assert_eq!(asked(Ok(401), Ok(200)), (401, "/livez said".into(), 1));
+        assert_eq!(asked(Err("no answer"), Ok(200)), (0, "no answer".into(), 1));
+    }
+
+    #[test]
+    fn available_fallback_404_403() {
+        for code in [404, 403] {
+            assert_eq!(asked(Ok(code), Ok(200)), (200, "/healthz said".into(), 2));
+            assert_eq!(asked(Ok(code), Ok(403)), (403, "/healthz said".into(), 2));
+            assert_eq!(asked(Ok(code), Err("no answer")), (0, "no answer".into(), 2));
+        }
+    }
+
+    #[test]
+    fn available_threshold() {
+        let (mut looks, start) = (Looks::default(), Instant::now());
+        looks.note(200, "ok", start);
+        assert_eq!(*looks.health(), Health::Well);
+        for after in [0, 5, 10, 15] {
+            looks.note(500, "etcd failed", start + seconds(60 + after));
+            assert_eq!(*looks.health(), Health::Unknown, "{after}");
+        }
+        looks.note(500, "[-]etcd failed\n", start + seconds(80));
+        let message = "The kube-apiserver is not ok, status code: 500, [-]etcd failed";
+        assert_eq!(*looks.health(), Health::Ill(message.into()));
+        looks.note(500, "[-]etcd failed, request 2\n", start + seconds(85));
+        assert_eq!(*looks.health(), Health::Ill(message.into()), "the same failure");
+        looks.note(0, "get /livez on the spoke: no answer in time", start + seconds(90));
+        let message = "The kube-apiserver is not ok, status code: 0, \
+                       get /livez on the spoke: no answer in time";
+        assert_eq!(*looks.health(), Health::Ill(message.into()), "another one");
+    }
+
+    #[test]
+    fn available_reset() {
+        let (mut looks, start) = (Looks::default(), Instant::now());
+        looks.note(500, "", start);
+        looks.note(500, "", start + seconds(15));
+        looks.note(200, "ok", start + seconds(19));
+        looks.note(500, "", start + seconds(25));
+        looks.note(500, "", start + seconds(40));
+        assert_eq!(*looks.health(), Health::Unknown, "counted from the second failure");
+        looks.note(500, "", start + seconds(45));
+        assert!(matches!(looks.health(), Health::Ill(_)));
+        looks.note(200, "ok", start + seconds(50));
+        assert_eq!(*looks.health(), Health::Well, "one success is enough");
+    }
+
+    #[test]
+    fn available_burst() {
+        let (mut looks, start) = (Looks::default(), Instant::now());
+        looks.note(200, "ok", start);
+        for after in 0..100 {
+            looks.note(500, "", start + Duration::from_millis(after));
+        }
+        assert_eq!(*looks.health(), Health::Unknown, "time counts, not the number of failures");
+    }
+
+    #[test]
+    fn looks_are_a_period_apart_and_closer_when_something_is_wrong() {
+        let (mut looks, now) = (Looks::default(), Instant::now());
+        assert_eq!(looks.due(PERIOD, false, now), now);
+        looks.note(200, "ok", now);
+        assert_eq!(looks.due(PERIOD, false, now), now + PERIOD);
+        assert_eq!(looks.due(PERIOD, true, now), now + SOON);
+        looks.note(500, "", now);
+        assert_eq!(looks.due(PERIOD, false, now), now + SOON);
+        assert_eq!(looks.due(seconds(1), false, now), now + seconds(1));
+    }
+
+    #[test]
+    fn the_version_is_git_version() {
+        let answer = r#"{"major": "1", "gitVersion": "v1.34.3"}"#;
+        assert_eq!(git_version(answer), Some("v1.34.3".to_owned()));
+        for odd in ["", "{}", "[]", r#"{"gitVersion": ""}"#, r#"{"gitVersion": 1}"#] {
+            assert_eq!(git_version(odd), None, "{odd}");
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! The cluster's heartbeat on the hub: the Lease `managed-cluster-lease`, which the hub creates and reads
+//! and this agent keeps renewed while the hub accepts the cluster.
+
+use std::{
+    sync::Mutex,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+use shared::{
+    error::Result,
+    lock::lock,
+    renewal::{Action, Now, Outcome, Renewal},
+    resource::{LEASES, Target},
+};
+
+use crate::{
+    agent::{Agent, SLICE, Session},
+    cluster,
+};
+
+/// The hub's name for it (ocm `pkg/registration/hub/lease/controller.go`).
+const LEASE: &str = "managed-cluster-lease";
+/// Where the ManagedCluster does not say (ocm `pkg/registration/hub/lease/controller.go:116-119`).
+const USUAL_PERIOD: Duration = Duration::from_secs(60);
+
+/// The heartbeat and how it goes.
+#[derive(Debug, Default)]
+pub(crate) struct Heartbeat {
+    progress: Mutex<Progress>,
+}
+
+/// What the endpoint reports of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Progress {
+    /// When the loop last came by, while it has a session.
+    pub(crate) beat: Option<Instant>,
+    /// Between two renewals; `None` while the hub does not accept the cluster, or nothing is known.
+    pub(crate) period: Option<Duration>,
+    pub(crate) renewed: Option<Now>,
+    /// Between the last two renewals.
+    pub(crate) interval: Duration,
+    /// In a row.
+    pub(crate) failures: u32,
+    pub(crate) successes: u64,
+    pub(crate) errors: u64,
+}
+
+/// What a look at the ManagedCluster changed.
+#[derive(Debug, PartialEq, Eq)]
+enum Turn {
+    Same,
+    Started,
+    Stopped,
+    Other(Duration),
+}
+
+impl Heartbeat {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        *lock(&self.progress)
+    }
+
+    /// Renews the Lease whenever it is due and the hub accepts the cluster, until the end.
+    pub(crate) fn keep(&self, agent: &Agent) {
+        while let Some(session) = agent.next_session() {
+            match agent.names() {
+                Some(names) => self.attend(agent, &session, &LEASES.object(&names.cluster, LEASE)),
+                // A session begins when the names are known.
+                None => drop(session.stop.wait(SLICE)),
+            }
+            let mut progress = lock(&self.progress);
+            (progress.beat, progress.period) = (None, None);
+        }
+    }
+
+    /// As long as `session` lasts.
+    fn attend(&self, agent: &Agent, session: &Session, lease: &Target<'_>) {
+        let (mut renewal, mut period) = (None, USUAL_PERIOD);
+        let mut generation = session.client.generation();
+        loop {
+            let seen = agent.stop.wakes();
+            let wanted = agent.managed_cluster().as_ref().and_then(period_of);
+            // After the look: what ends the session also takes the ManagedCluster away.
+            if session.stop.raised() {
+                return;
+            }
+            let now = Now::read();
+            self.come_by(wanted);
+            tell_turn(agent, lease, &turn(&mut renewal, &mut period, wanted, now.instant));
+            let Some(renewal) = &mut renewal else {
+                agent.stop.wait_for_change(seen, now.instant + SLICE);
+                continue;
+            };
+            let current = session.client.generation();
+            if std::mem::replace(&mut generation, current) != current {
+                renewal.credentials_changed(now.instant);
+            }
+            match renewal.next(true, now) {
+                Action::Wait(until) => {
+                    agent.stop.wait_for_change(seen, until.min(now.instant + SLICE));
+                }
+                action => self.renew(agent, session, lease, renewal, &action, now),
+            }
+        }
+    }
+
+    /// Performs one request of a renewal: in the steady state the one PUT that renews the Lease.
+    fn renew(
+        &self,
+        agent: &Agent,
+        session: &Session,
+        lease: &Target<'_>,
+        renewal: &mut Renewal,
+        action: &Action,
+        now: Now,
+    ) {
+        let first = renewal.renewed().is_none();
+        renewal.sending(action, now);
+        let answer = match action {
+            Action::Replace(renewed) => session.client.replace(lease, renewed),
+            _ => session.client.get(lease),
+        };
+        let outcome = renewal.answered(action, &answer, Now::read(), fastrand::f64());
+        self.note(renewal, &outcome);
+        if first && let Outcome::Renewed { .. } = outcome {
+            let every = self.progress().period.unwrap_or(USUAL_PERIOD).as_secs();
+            let message = format!("{} is renewed every {every} s", what(lease));
+            agent.tell("ManagedClusterLeaseUpdateStarted", false, &message);
+        } else {
+            tell(lease, &outcome, &answer);
+        }
+    }
+
+    /// The loop is alive.
+    fn come_by(&self, period: Option<Duration>) {
+        let mut progress = lock(&self.progress);
+        progress.beat = Some(Instant::now());
+        progress.period = period;
+    }
+
+    fn note(&self, renewal: &Renewal, outcome: &Outcome) {
+        let mut progress = lock(&self.progress);
+        progress.failures = renewal.failures();
+        match outcome {
+            Outcome::Continue => {}
+            Outcome::Failed(_) => progress.errors += 1,
+            Outcome::Renewed { .. } => {
+                progress.successes += 1;
+                if let (Some(before), Some(now)) = (progress.renewed, renewal.renewed()) {
+                    progress.interval = now.instant.saturating_duration_since(before.instant);
+                }
+                progress.renewed = renewal.renewed();
+            }
+        }
+    }
+}
+
+/// How often `cluster` wants its Lease renewed; `None` if the hub does not accept it.
+fn period_of(cluster: &Value) -> Option<Duration> {
+    let seconds = cluster["spec"]["leaseDurationSeconds"].as_i64();
+    // The field is an int32; more would be too much for a clock.
+    let seconds = seconds.and_then(|seconds| i32::try_from(seconds).ok());
+    let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
+    let period = seconds.filter(|seconds| *seconds > 0).map_or(USUAL_PERIOD, Duration::from_secs);
+    cluster::accepted(cluster).then_some(period)
+}
+
+/// Starts, stops or changes the renewal as `wanted`.
+fn turn(
+    renewal: &mut Option<Renewal>,
+    period: &mut Duration,
+    wanted: Option<Duration>,
+    now: Instant,
+) -> Turn {
+    let turn = match (renewal.as_mut(), wanted) {
+        (None, None) => return Turn::Same,
+        (Some(_), None) => {
+            *renewal = None;
+            return Turn::Stopped;
+        }
+        (Some(_), Some(wanted)) if wanted == *period => return Turn::Same,
+        (Some(renewal), Some(wanted)) => {
+            renewal.set_period(wanted);
+            Turn::Other(wanted)
+        }
+        (None, Some(wanted)) => {
+            *renewal = Some(Renewal::of_others(wanted, now));
+            Turn::Started
+        }
+    };
+    *period = wanted.unwrap_or(*period);
+    turn
+}
+
+fn tell_turn(agent: &Agent, lease: &Target<'_>, turn: &Turn) {
+    match turn {
+        Turn::Same => {}
+        // Told when it succeeds.
+        Turn::Started => log::debug!("the hub accepts the cluster"),
+        Turn::Stopped => {
+            let message =
+                format!("{} is left to age: the hub does not accept the cluster", what(lease));
+            // Upstream's spelling is what people look for.
+            agent.tell("ManagedClusterLeaseUpdateStoped", true, &message);
+        }
+        Turn::Other(period) => {
+            log::info!("{} is now renewed every {} s", what(lease), period.as_secs());
+        }
+    }
+}
+
+/// One line per change; details at -v 2.
+fn tell(lease: &Target<'_>, outcome: &Outcome, answer: &Result<Value>) {
+    let reason = answer.as_ref().err().map(ToString::to_string).unwrap_or_default();
+    let lease = what(lease);
+    match outcome {
+        Outcome::Continue if answer.is_ok() => {}
+        Outcome::Continue => log::debug!("{lease}: {reason}"),
+        Outcome::Renewed { failures: 0 } => log::debug!("{lease} renewed"),
+        Outcome::Renewed { failures } => {
+            log::info!("{lease} is renewed again after {failures} failures");
+        }
+        Outcome::Failed(retry) if retry.tell => log::warn!("{lease} is not renewed: {reason}"),
+        Outcome::Failed(retry) => {
+            log::debug!("{lease} is not renewed: {reason}; again in {:?}", retry.wait);
+        }
+    }
+}
+
+/// In a sentence.
+fn what(lease: &Target<'_>) -> String {
+    format!("Lease {}/{LEASE} on the hub", lease.namespace.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn cluster(accepted: &str, seconds: &Value) -> Value {
+        json!({
+            "metadata": {"name": "cluster1"},
+            "spec": {"hubAcceptsClient": true, "leaseDurationSeconds": seconds},
+            "status": {"conditions": [{"type": "HubAcceptedManagedCluster", "status": accepted}]},
+        })
+    }
+
+    /// A heartbeat loop's state without its requests.
+    struct Bench {
+        renewal: Option<Renewal>,
+        period: Duration,
+        now: Now,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            Self { renewal: None, period: USUAL_PERIOD, now: Now::read() }
+        }
+
+        /// The loop sees this ManagedCluster.
+        fn sees(&mut self, cluster: Option<&Value>) -> Turn {
+            let wanted = cluster.and_then(period_of);
+            turn(&mut self.renewal, &mut self.period, wanted, self.now.instant)
+        }
+
+        /// Requests until the next wait, and how long that is.
+        fn requests(&mut self) -> (Vec<&'static str>, Duration) {
+            let (mut requests, renewal) = (Vec::new(), self.renewal.as_mut().unwrap());
+            loop {
+                let action = renewal.next(true, self.now);
+                let answer = match &action {
+                    Action::Wait(until) => return (requests, *until - self.now.instant),
+                    Action::Replace(lease) => lease.clone(),
+                    _ => json!({"metadata": {"name": LEASE}, "spec": {"renewTime": null}}),
+                };
+                requests.push(if action == Action::Read { "get" } else { "update" });
+                renewal.sending(&action, self.now);
+                renewal.answered(&action, &Ok(answer), self.now, 0.5);
+            }
+        }
+
+        fn pass(&mut self, time: Duration) {
+            self.now = Now { instant: self.now.instant + time, wall: self.now.wall + time };
+        }
+    }
+
+    #[test]
+    fn lease_controller_test_19_start_lease_update_routine() {
+        let mut bench = Bench::new();
+        assert_eq!(bench.sees(Some(&cluster("True", &json!(60)))), Turn::Started);
+        assert_eq!(bench.sees(Some(&cluster("True", &json!(60)))), Turn::Same);
+        // b16: a Lease without a renewTime is renewed as well.
+        assert_eq!(bench.requests(), (vec!["get", "update"], MINUTE));
+        bench.pass(MINUTE);
+        assert_eq!(bench.requests(), (vec!["update"], MINUTE), "one request a period");
+    }
+
+    #[test]
+    fn lease_controller_test_19_the_managed_cluster_can_not_be_found() {
+        let mut bench = Bench::new();
+        assert_eq!(bench.sees(None), Turn::Same, "was not started");
+        bench.sees(Some(&cluster("True", &json!(60))));
+        assert_eq!(bench.sees(None), Turn::Stopped);
+        assert!(bench.renewal.is_none());
+        assert_eq!(bench.sees(None), Turn::Same, "told once");
+    }
+
+    #[test]
+    fn lease_controller_test_19_unaccept_a_managed_cluster() {
+        let mut bench = Bench::new();
+        assert_eq!(bench.sees(Some(&cluster("False", &json!(60)))), Turn::Same);
+        bench.sees(Some(&cluster("True", &json!(60))));
+        bench.requests();
+        assert_eq!(bench.sees(Some(&cluster("False", &json!(60)))), Turn::Stopped);
+        // Accepted again: the hub may have made a new Lease meanwhile.
+        assert_eq!(bench.sees(Some(&cluster("True", &json!(60)))), Turn::Started);
+        assert_eq!(bench.requests().0, ["get", "update"]);
+    }
+
+    #[test]
+    fn lease_controller_test_19_update_the_lease_duration() {
+        let mut bench = Bench::new();
+        bench.sees(Some(&cluster("True", &json!(60))));
+        bench.requests();
+        bench.pass(Duration::from_secs(10));
+        let short = Duration::from_secs(5);
+        assert_eq!(bench.sees(Some(&cluster("True", &json!(5)))), Turn::Other(short));
+        assert_eq!(bench.sees(Some(&cluster("True", &json!(5)))), Turn::Same);
+        assert_eq!(bench.requests(), (vec!["update"], short), "due at once");
+    }
+
+    #[test]
+    fn the_period_is_the_managed_clusters_or_a_minute() {
+        let usual = [json!(0), json!(null), json!(-5), json!("60"), json!(1_u64 << 40), json!(1.5)];
+        for seconds in usual {
+            assert_eq!(period_of(&cluster("True", &seconds)), Some(MINUTE), "{seconds}");
+        }
+        assert_eq!(period_of(&cluster("True", &json!(5))), Some(Duration::from_secs(5)));
+        assert_eq!(period_of(&cluster("Unknown", &json!(5))), None);
+        assert_eq!(period_of(&json!({"spec": {"leaseDurationSeconds": 5}})), None);
+    }
+}

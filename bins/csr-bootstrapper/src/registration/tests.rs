@@ -1,0 +1,337 @@
+use super::*;
+use crate::{names::Names, validity::Usable};
+use shared::access::Identity;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn names() -> Names {
+    Names { cluster: "cluster1".into(), agent: "agent1".into() }
+}
+
+fn unusable() -> Verdict {
+    Verdict::Unusable(Unusable { reason: "is empty".into(), event: "NoValidCertificateFound" })
+}
+
+fn good(stale: bool) -> Usable {
+    let identity = Identity { certificate: b"certificate".to_vec(), key: b"key".to_vec() };
+    Usable { identity, chain: Vec::new(), access: None, stale }
+}
+
+fn some_need() -> Need {
+    need("Secret ns/x", &unusable(), None, false, SystemTime::UNIX_EPOCH)
+}
+
+fn copy(request: &Request) -> Request {
+    let Request { key, csr, name } = request;
+    Request { key: key.clone(), csr: csr.clone(), name: name.clone() }
+}
+
+/// Both clusters as they are after a crash: all that survives.
+#[derive(Default)]
+struct Clusters {
+    stored: Option<Request>,
+    /// The key in the credential's Secret.
+    credential: Option<String>,
+    /// Names of the CSRs on the hub.
+    posted: Vec<String>,
+    introduced: u32,
+}
+
+impl Clusters {
+    /// The CSR of `request`, which is approved and signed as soon as it is there.
+    fn csr(&self, request: Option<&Request>) -> Csr {
+        match request {
+            Some(request) if self.posted.contains(&request.name) => {
+                Csr::Seen(Signing::Issued(b"certificate".to_vec()))
+            }
+            Some(_) => Csr::Absent,
+            None => Csr::Unknown,
+        }
+    }
+
+    fn need(&self) -> Need {
+        match &self.credential {
+            Some(_) => Need::Nothing(HOUR),
+            None => some_need(),
+        }
+    }
+
+    /// A process with what an earlier one left.
+    fn start(&self) -> Registration {
+        let mut registration = Registration::default();
+        registration.stored(self.stored.as_ref().map(copy));
+        registration
+    }
+
+    fn next(&self, registration: &Registration, now: Instant) -> Step {
+        let csr = self.csr(registration.request.as_ref());
+        let key = self.credential.as_deref().map(str::as_bytes);
+        registration.next(&self.need(), Some(Asker::Bootstrap), &csr, key, now)
+    }
+
+    /// Takes `step`; a process that is killed `before_answer` has written, and never learns it.
+    fn take(&mut self, registration: &mut Registration, step: &Step, before_answer: bool) {
+        match step {
+            Step::Count if !before_answer => registration.counted(),
+            Step::Store => {
+                let request = Request::new(&names()).unwrap();
+                self.stored = Some(copy(&request));
+                if !before_answer {
+                    registration.stored(Some(request));
+                }
+            }
+            Step::Introduce => {
+                self.introduced += 1;
+                registration.introduced(Instant::now(), 0.5);
+            }
+            Step::Post => {
+                let name = registration.request.as_ref().unwrap().name.clone();
+                // A second object of a name is refused by the server.
+                if !self.posted.contains(&name) {
+                    self.posted.push(name);
+                }
+            }
+            Step::Save(_) => {
+                self.credential = registration.request.as_ref().map(|request| request.key.clone());
+            }
+            Step::Forget => {
+                self.stored = None;
+                if !before_answer {
+                    registration.stored(None);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Steps until there is nothing to do; their names.
+    fn settle(&mut self, registration: &mut Registration) -> Vec<&'static str> {
+        let mut taken = Vec::new();
+        loop {
+            let step = self.next(registration, Instant::now());
+            if let Step::Wait(_) = step {
+                return taken;
+            }
+            taken.push(name(&step));
+            assert!(taken.len() < 20, "{taken:?}");
+            self.take(registration, &step, false);
+        }
+    }
+}
+
+fn name(step: &Step) -> &'static str {
+    match step {
+        Step::Wait(_) => "wait",
+        Step::Count => "count",
+        Step::Store => "store",
+        Step::Introduce => "introduce",
+        Step::Post => "post",
+        Step::Save(_) => "save",
+        Step::Repair => "repair",
+        Step::Forget => "forget",
+        Step::End(_) => "end",
+    }
+}
+
+const WHOLE: [&str; 6] = ["count", "store", "introduce", "post", "save", "forget"];
+
+#[test]
+fn a_cluster_joins_with_one_request() {
+    let mut clusters = Clusters::default();
+    assert_eq!(clusters.settle(&mut Registration::default()), WHOLE);
+    assert_eq!(clusters.posted.len(), 1);
+}
+
+#[test]
+fn f42_killed_before_or_after_any_write_there_is_one_csr() {
+    for (dies_at, step) in WHOLE.iter().enumerate() {
+        for written in [false, true] {
+            let mut clusters = Clusters::default();
+            let mut registration = clusters.start();
+            for _ in 0..dies_at {
+                let step = clusters.next(&registration, Instant::now());
+                clusters.take(&mut registration, &step, false);
+            }
+            if written {
+                let step = clusters.next(&registration, Instant::now());
+                clusters.take(&mut registration, &step, true);
+            }
+            clusters.settle(&mut clusters.start());
+            assert_eq!(clusters.posted.len(), 1, "killed at {step}, {written}");
+            assert!(clusters.credential.is_some() && clusters.stored.is_none());
+        }
+    }
+}
+
+#[test]
+fn f42_ten_restarts_while_pending_keep_the_request() {
+    let mut clusters = Clusters::default();
+    let mut first = clusters.start();
+    for _ in 0..4 {
+        let step = clusters.next(&first, Instant::now());
+        clusters.take(&mut first, &step, false);
+    }
+    for _ in 0..10 {
+        let mut registration = clusters.start();
+        registration.introduced(Instant::now(), 0.0);
+        let (need, now) = (some_need(), Instant::now());
+        let pending = Csr::Seen(Signing::Pending);
+        let step = registration.next(&need, Some(Asker::Bootstrap), &pending, None, now);
+        assert_eq!(name(&step), "wait");
+    }
+    assert_eq!(clusters.posted.len(), 1);
+}
+
+/// One whose request waits on the hub.
+fn pending() -> Registration {
+    let mut registration = Registration::default();
+    registration.stored(Some(Request::new(&names()).unwrap()));
+    registration.introduced(Instant::now(), 0.0);
+    registration
+}
+
+fn next(registration: &Registration, signing: Signing, now: Instant) -> Step {
+    registration.next(&some_need(), Some(Asker::Bootstrap), &Csr::Seen(signing), None, now)
+}
+
+#[test]
+fn f40_denied_and_failed_rest_for_five_minutes_to_an_hour() {
+    for refused in [Signing::Denied("is denied".into()), Signing::Failed("has failed".into())] {
+        let (mut registration, start) = (pending(), Instant::now());
+        let mut now = start;
+        let mut rests = Vec::new();
+        for _ in 0..6 {
+            registration.introduced(now, 0.0);
+            let again = match &refused {
+                Signing::Denied(why) => Signing::Denied(why.clone()),
+                _ => Signing::Failed("has failed".into()),
+            };
+            let Step::End(end) = next(&registration, again, now) else { panic!("no end") };
+            rests.push(registration.ended(&end, now, 0.0).as_secs());
+            now += Duration::from_secs(rests[rests.len() - 1]);
+            assert_eq!(next(&registration, Signing::Pending, now - HOUR / 60).name_at(), "wait");
+            assert_eq!(next(&registration, Signing::Pending, now).name_at(), "count");
+            registration.counted();
+            assert_eq!(next(&registration, Signing::Pending, now).name_at(), "store");
+            registration.stored(Some(Request::new(&names()).unwrap()));
+        }
+        assert_eq!(rests, [300, 600, 1200, 2400, 3600, 3600]);
+        registration.succeeded();
+        registration.introduced(now, 0.0);
+        let Step::End(end) = next(&registration, Signing::Denied("x".into()), now) else {
+            panic!()
+        };
+        assert_eq!(registration.ended(&end, now, 1.0).as_secs(), 375, "with up to a quarter more");
+    }
+}
+
+impl Step {
+    fn name_at(&self) -> &'static str {
+        name(self)
+    }
+}
+
+#[test]
+fn f41_one_that_was_collected_is_posted_again() {
+    let registration = pending();
+    let now = Instant::now();
+    assert_eq!(next(&registration, Signing::Pending, now).name_at(), "wait");
+    let step = registration.next(&some_need(), Some(Asker::Bootstrap), &Csr::Absent, None, now);
+    assert_eq!(step, Step::Post);
+}
+
+#[test]
+fn f44_f45_replaced_and_wrong_ones_get_another_key_after_half_a_minute() {
+    for wrong in [Signing::Replaced, Signing::Wrong("is for another key".into())] {
+        let (mut registration, now) = (pending(), Instant::now());
+        let Step::End(end) = next(&registration, wrong, now) else { panic!("no end") };
+        assert_eq!(registration.ended(&end, now, 0.0), Duration::from_secs(30));
+        assert_eq!(next(&registration, Signing::Pending, now).name_at(), "wait");
+        let later = now + Duration::from_secs(30);
+        assert_eq!(next(&registration, Signing::Pending, later).name_at(), "count");
+    }
+}
+
+#[test]
+fn another_bootstrap_kubeconfig_ends_a_rest() {
+    let (mut registration, now) = (pending(), Instant::now());
+    let Step::End(end) = next(&registration, Signing::Denied("x".into()), now) else { panic!() };
+    registration.ended(&end, now, 0.5);
+    assert_eq!(next(&registration, Signing::Pending, now).name_at(), "wait");
+    registration.changed();
+    assert_eq!(next(&registration, Signing::Pending, now).name_at(), "count");
+}
+
+#[test]
+fn a_rotation_asks_without_introducing_the_cluster_again() {
+    let mut registration = Registration::default();
+    registration.counted();
+    registration.stored(Some(Request::new(&names()).unwrap()));
+    let step =
+        registration.next(&some_need(), Some(Asker::Agent), &Csr::Absent, None, Instant::now());
+    assert_eq!(step, Step::Post);
+}
+
+#[test]
+fn the_key_of_a_certificate_in_use_asks_for_no_second_one() {
+    let (registration, now) = (pending(), Instant::now());
+    let key = registration.request.as_ref().unwrap().key.clone();
+    let csr = Csr::Seen(Signing::Issued(b"x".to_vec()));
+    let next = |need: &Need| {
+        registration.next(need, Some(Asker::Agent), &csr, Some(key.as_bytes()), now).name_at()
+    };
+    assert_eq!(next(&Need::Nothing(HOUR)), "forget");
+    assert_eq!(next(&some_need()), "count");
+}
+
+#[test]
+fn without_anybody_to_ask_it_waits() {
+    let step = pending().next(&some_need(), None, &Csr::Unknown, None, Instant::now());
+    assert_eq!(name(&step), "wait");
+}
+
+#[test]
+fn what_the_credential_needs() {
+    let now = SystemTime::UNIX_EPOCH + HOUR;
+    let need = |verdict: Verdict, due: Option<SystemTime>, refused| match super::need(
+        "Secret ns/x",
+        &verdict,
+        due,
+        refused,
+        now,
+    ) {
+        Need::Nothing(time) => format!("nothing for {} s", time.as_secs()),
+        Need::Repair => "repair".to_owned(),
+        Need::Certificate(why) => why.event.to_owned(),
+    };
+    let (due, later) = (Some(now), Some(now + HOUR));
+    let usable = |stale| Verdict::Usable(good(stale));
+    let moved = || Verdict::Moved(good(false), "server");
+    assert_eq!(need(usable(false), later, false), "nothing for 3600 s");
+    assert_eq!(need(usable(true), later, false), "repair");
+    assert_eq!(need(usable(true), due, false), "CertificateRotationStarted");
+    assert_eq!(need(usable(false), later, true), "HubKubeConfigUnauthorized");
+    assert_eq!(need(moved(), later, false), "AdditonalSecretDataChanged");
+    assert_eq!(need(unusable(), None, false), "NoValidCertificateFound");
+}
+
+#[test]
+fn the_bootstrap_identity_asks_only_if_no_other_will_do() {
+    let all = Identities { agent: true, bootstrap: true, ..Identities::default() };
+    let usable = || Verdict::Usable(good(false));
+    let moved = || Verdict::Moved(good(false), "server");
+    for (verdict, identities, expected) in [
+        // The four scenarios of upstream (spokeagent.go:101-111).
+        (unusable(), Identities { agent: false, ..all }, Some(Asker::Bootstrap)),
+        (usable(), all, Some(Asker::Agent)),
+        (usable(), Identities { bootstrap: false, ..all }, Some(Asker::Agent)),
+        (unusable(), Identities::default(), None),
+        // The Secret was emptied, the certificate in memory is still good.
+        (unusable(), all, Some(Asker::Agent)),
+        (usable(), Identities { agent_refused: true, ..all }, Some(Asker::Bootstrap)),
+        (moved(), all, Some(Asker::Moved)),
+        (moved(), Identities { moved_refused: true, ..all }, Some(Asker::Bootstrap)),
+    ] {
+        assert_eq!(asker(&verdict, identities), expected, "{identities:?}");
+    }
+}

@@ -1,0 +1,81 @@
+//! What the endpoint says: liveness, readiness and metrics.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use shared::{
+    endpoint::Report,
+    metrics::{Metrics, timestamp},
+};
+
+use crate::{agent::Agent, heartbeat::Heartbeat};
+
+/// A loop comes by every 15 s; a request with its retries and look-ups may take a minute.
+const LONGEST_BEAT: Duration = Duration::from_secs(120);
+
+/// The report of this process.
+pub(crate) struct Status {
+    pub(crate) agent: Arc<Agent>,
+    pub(crate) heartbeat: Arc<Heartbeat>,
+}
+
+impl Report for Status {
+    fn healthy(&self) -> Result<(), String> {
+        let credential = self.agent.progress().beat;
+        let loops = [("credential", credential), ("heartbeat", self.heartbeat.progress().beat)];
+        let stuck = |beat: Option<Instant>| beat.is_some_and(|beat| beat.elapsed() > LONGEST_BEAT);
+        match loops.iter().find(|(_, beat)| stuck(*beat)) {
+            Some((name, _)) => Err(format!("the loop for the {name} is stuck")),
+            None => Ok(()),
+        }
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        // One that waits for its turn is as ready as it can be.
+        let stands_by = self.agent.progress().stands_by && !self.agent.leads();
+        if stands_by { Ok(()) } else { self.agent.ready() }
+    }
+
+    fn metrics(&self) -> String {
+        let agent = &self.agent;
+        let mut metrics = Metrics::default();
+        metrics.process(env!("CARGO_PKG_NAME"), agent.started);
+        let progress = agent.progress().clone();
+        if let Some(leads) = progress.leads {
+            metrics.gauge("leader_election_master_status", &[], u8::from(leads));
+        }
+        metrics.counter("csr_posted_total", &[], progress.posted);
+        for (how, count) in &progress.ended {
+            metrics.counter("csr_ended_total", &[("how", how)], count);
+        }
+        let saved = progress.saved.map_or(0.0, timestamp);
+        metrics.gauge("certificate_saved_timestamp_seconds", &[], saved);
+        if let Some(session) = agent.session() {
+            if let Some(expires) = session.client.certificate_expiry() {
+                metrics.gauge("certificate_expiration_timestamp_seconds", &[], timestamp(expires));
+            }
+            metrics.client("hub", &session.client);
+        }
+        self.add_heartbeat(&mut metrics);
+        metrics.client("management", &agent.management);
+        if !Arc::ptr_eq(&agent.management, &agent.spoke) {
+            metrics.client("spoke", &agent.spoke);
+        }
+        metrics.to_string()
+    }
+}
+
+impl Status {
+    fn add_heartbeat(&self, metrics: &mut Metrics) {
+        let progress = self.heartbeat.progress();
+        let renewed = progress.renewed.map_or(0.0, |renewed| timestamp(renewed.wall));
+        metrics.gauge("sidecar_last_success_timestamp_seconds", &[], renewed);
+        metrics.gauge("sidecar_consecutive_failures", &[], progress.failures);
+        metrics.gauge("lease_renew_interval_seconds", &[], progress.interval.as_secs_f64());
+        for (result, count) in [("success", progress.successes), ("error", progress.errors)] {
+            metrics.counter("lease_renew_total", &[("result", result)], count);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! When the next certificate is due. No I/O, no clock.
+
+use std::time::{Duration, SystemTime};
+
+use ring::digest::{SHA256, digest};
+use shared::certificate::Certificate;
+
+/// The Go agent renews when less than 20 to 25 % of the life are left, drawn anew at each look
+/// (ocm `pkg/registration/register/csr/csr.go:484-530`).
+const LEAST_LEFT: f64 = 0.20;
+const SPREAD: f64 = 0.05;
+/// Of what was left when it was issued, this much is used at least. The signer of
+/// kube-controller-manager backdates by five minutes (`pkg/controller/certificates/authority/policies.go`),
+/// so the last quarter of a certificate for 30 seconds is all of it.
+const LEAST_USED: f64 = 0.5;
+
+/// When to ask for the next certificate after the `chain` in `pem`, which this very process got at
+/// `obtained`, if it did. The same at each look and after a restart, but another one for each certificate,
+/// so a fleet that got its certificates together does not come back together.
+pub(crate) fn due(pem: &[u8], chain: &[Certificate], obtained: Option<SystemTime>) -> SystemTime {
+    let begin = chain.iter().map(|certificate| certificate.not_before).max();
+    let end = chain.iter().map(|certificate| certificate.not_after).min();
+    let (Some(begin), Some(end)) = (begin, end) else { return SystemTime::UNIX_EPOCH };
+    let spread = SPREAD * drawn(pem);
+    let regular = end - length(begin, end).mul_f64(LEAST_LEFT + spread);
+    match obtained.filter(|at| *at < end) {
+        Some(at) => regular.max(at + length(at, end).mul_f64(LEAST_USED + spread)),
+        None => regular,
+    }
+}
+
+fn length(begin: SystemTime, end: SystemTime) -> Duration {
+    end.duration_since(begin).unwrap_or_default()
+}
+
+/// From [0, 1), by these bytes.
+fn drawn(bytes: &[u8]) -> f64 {
+    let hash = digest(&SHA256, bytes);
+    let number = hash.as_ref()[..4].iter().fold(0_u32, |sum, byte| sum << 8 | u32::from(*byte));
+    f64::from(number) / 2_f64.powi(32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::authority::{HOUR, MINUTE, now};
+
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    fn valid(not_before: SystemTime, not_after: SystemTime) -> Certificate {
+        Certificate {
+            common_name: String::new(),
+            organizations: Vec::new(),
+            units: Vec::new(),
+            not_before,
+            not_after,
+        }
+    }
+
+    /// Another certificate for each number; the bytes are all that is looked at.
+    fn pem(number: usize) -> Vec<u8> {
+        number.to_be_bytes().to_vec()
+    }
+
+    /// How much of the life is left when the next one is due.
+    fn left(pem: &[u8], begin: SystemTime, end: SystemTime) -> f64 {
+        let due = due(pem, &[valid(begin, end)], None);
+        length(due, end).as_secs_f64() / length(begin, end).as_secs_f64()
+    }
+
+    #[test]
+    fn f46_the_next_certificate_is_due_with_a_fifth_to_a_quarter_of_the_life_left() {
+        for (index, life) in [MINUTE * 10, HOUR, DAY, DAY * 365].into_iter().enumerate() {
+            let left = left(&pem(index), now(), now() + life);
+            assert!((0.1999..0.2501).contains(&left), "{life:?}: {left}");
+        }
+    }
+
+    #[test]
+    fn f49_above_a_quarter_it_is_never_due_and_below_a_fifth_always() {
+        let (begin, end) = (now(), now() + DAY);
+        for number in 0..200 {
+            let due = due(&pem(number), &[valid(begin, end)], None);
+            assert!(due > end - DAY.mul_f64(0.2501) && due < end - DAY.mul_f64(0.1999));
+        }
+    }
+
+    /// certificate_test.go:158
+    #[test]
+    fn the_latest_begin_and_the_earliest_end_of_the_chain_count() {
+        let leaf = valid(now(), now() + DAY * 30);
+        let authority = valid(now() - DAY * 30, now() + DAY * 10);
+        let both = due(&pem(1), &[leaf, authority], None);
+        assert_eq!(both, due(&pem(1), &[valid(now(), now() + DAY * 10)], None));
+    }
+
+    #[test]
+    fn f50_a_thousand_certificates_are_spread_evenly_over_the_window() {
+        let drawn: Vec<_> = (0..1000).map(|n| left(&pem(n), now(), now() + DAY * 30)).collect();
+        assert!(drawn.iter().all(|left| (0.1999..0.2501).contains(left)));
+        let mean = drawn.iter().sum::<f64>() / 1000.0;
+        assert!((mean - 0.225).abs() < 0.0015, "{mean}");
+        let variance = drawn.iter().map(|left| (left - mean).powi(2)).sum::<f64>() / 1000.0;
+        // Even over 5 % of the life: 5 % / sqrt(12).
+        assert!((variance.sqrt() - 0.0144).abs() < 0.0008, "{}", variance.sqrt());
+        for tenth in 0..10 {
+            let (low, high) = (0.2 + f64::from(tenth) * 0.005, 0.205 + f64::from(tenth) * 0.005);
+            let count = drawn.iter().filter(|left| (low..high).contains(*left)).count();
+            assert!((60..150).contains(&count), "{count} in the tenth from {low}");
+        }
+    }
+
+    #[test]
+    fn the_same_certificate_is_due_at_the_same_time_at_each_look() {
+        let chain = [valid(now(), now() + DAY)];
+        assert_eq!(due(&pem(7), &chain, None), due(&pem(7), &chain, None));
+        assert_ne!(due(&pem(7), &chain, None), due(&pem(8), &chain, None));
+    }
+
+    #[test]
+    fn a_certificate_born_inside_its_window_is_used_for_half_of_what_was_left() {
+        for seconds in [30, 120, 180] {
+            let end = now() + Duration::from_secs(seconds);
+            let chain = [valid(now() - MINUTE * 5, end)];
+            for number in 0..100 {
+                let used = length(now(), due(&pem(number), &chain, Some(now())));
+                let share = used.as_secs_f64() / seconds as f64;
+                assert!((0.4999..0.5501).contains(&share), "{seconds} s: {share}");
+                // Read again after a restart, it is as good as any other.
+                assert!(due(&pem(number), &chain, None) < now() + used);
+            }
+            let [one, other] = [1, 2].map(|n| due(&pem(n), &chain, Some(now())));
+            assert_ne!(one, other, "a fleet is spread here too");
+        }
+    }
+
+    #[test]
+    fn having_obtained_it_changes_nothing_for_a_long_certificate() {
+        let chain = [valid(now() - MINUTE * 5, now() + HOUR)];
+        assert_eq!(due(&pem(1), &chain, Some(now())), due(&pem(1), &chain, None));
+    }
+
+    #[test]
+    fn it_is_never_due_after_its_end() {
+        for (begin, end) in [(now(), now()), (now() + HOUR, now()), (now() - DAY, now() - HOUR)] {
+            for obtained in [None, Some(now()), Some(now() + DAY), Some(now() - DAY * 2)] {
+                assert!(due(&pem(1), &[valid(begin, end)], obtained) <= end);
+            }
+        }
+        assert_eq!(due(b"", &[], Some(now())), SystemTime::UNIX_EPOCH);
+    }
+}

@@ -1,0 +1,135 @@
+//! The two Secrets that this program writes: the hub's credential, and the request that waits for one.
+
+use std::collections::BTreeMap;
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::{Map, Value, json};
+use shared::{
+    client::Preconditions,
+    error::{Error, Result},
+    resource::{SECRETS, Target},
+};
+
+use crate::{agent::Agent, names::Names, request::Request, sources::Sighting};
+
+/// Writers that keep getting in between are left to it until the next try.
+const CONFLICTS: u32 = 3;
+
+/// Reads the stored request; `None` if there is none.
+pub(crate) fn pending(agent: &Agent) -> Result<Option<Value>> {
+    match agent
+        .management
+        .get(&SECRETS.object(&agent.settings.namespace, &agent.settings.pending_secret()))
+    {
+        Ok(secret) => Ok(Some(secret)),
+        Err(Error::NotFound(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Stores `request` in the place of `previous`.
+pub(crate) fn store(
+    agent: &Agent,
+    request: &Request,
+    names: &Names,
+    previous: Option<&Value>,
+) -> Result<Value> {
+    let name = agent.settings.pending_secret();
+    let target = SECRETS.object(&agent.settings.namespace, &name);
+    let data = request.secret_data(names);
+    match previous {
+        None => agent.management.create(&target, &new(&target, data)),
+        Some(previous) => {
+            let mut secret = previous.clone();
+            secret["data"] = Value::Object(data);
+            agent.management.replace(&target, &secret)
+        }
+    }
+}
+
+/// Removes the stored request, if it is still this one.
+pub(crate) fn forget(agent: &Agent, stored: &Value) -> Result<()> {
+    let name = agent.settings.pending_secret();
+    let text = |field: &str| stored["metadata"][field].as_str().map(str::to_owned);
+    let guard = Preconditions { uid: text("uid"), resource_version: text("resourceVersion") };
+    match agent.management.delete(&SECRETS.object(&agent.settings.namespace, &name), &guard) {
+        // Somebody else removed or replaced it.
+        Err(Error::NotFound(_) | Error::Conflict(_)) => Ok(()),
+        other => other,
+    }
+}
+
+/// Puts `values` into the credential's Secret, all in one write; what else is in it stays.
+pub(crate) fn save(agent: &Agent, values: &BTreeMap<&str, Vec<u8>>) -> Result<()> {
+    let (namespace, name) = (&agent.settings.namespace, &agent.settings.hub_secret);
+    let target = SECRETS.object(namespace, name);
+    let mut seen = agent.credential();
+    for tried in 1.. {
+        let written = match &seen {
+            Sighting::Object(secret) => {
+                agent.management.replace(&target, &merged(secret.clone(), values))
+            }
+            _ => agent.management.create(&target, &merged(new(&target, Map::new()), values)),
+        };
+        seen = match written {
+            Ok(secret) => {
+                agent.set_credential(Sighting::Object(secret));
+                return Ok(());
+            }
+            // The watch lags behind, or another writer was faster.
+            Err(Error::Conflict(_) | Error::AlreadyExists(_) | Error::NotFound(_))
+                if tried < CONFLICTS =>
+            {
+                look(agent, &target)?
+            }
+            Err(error) => return Err(error),
+        };
+    }
+    Ok(())
+}
+
+fn look(agent: &Agent, target: &Target<'_>) -> Result<Sighting> {
+    match agent.management.get(target) {
+        Ok(secret) => Ok(Sighting::Object(secret)),
+        Err(Error::NotFound(_)) => Ok(Sighting::Absent),
+        Err(error) => Err(error),
+    }
+}
+
+fn new(target: &Target<'_>, data: Map<String, Value>) -> Value {
+    let metadata = json!({"name": target.name, "namespace": target.namespace});
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
+}
+
+fn merged(mut secret: Value, values: &BTreeMap<&str, Vec<u8>>) -> Value {
+    if !secret["data"].is_object() {
+        secret["data"] = json!({});
+    }
+    for (key, value) in values {
+        secret["data"][*key] = json!(BASE64_STANDARD.encode(value));
+    }
+    secret
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_keys_labels_and_the_version_survive_a_save() {
+        let metadata = json!({"name": "x", "resourceVersion": "7", "labels": {"a": "b"}});
+        let data = json!({"theirs": "aGk=", "tls.crt": "b2xk"});
+        let secret = json!({"metadata": metadata, "data": data, "type": "Opaque"});
+        let merged = merged(secret, &BTreeMap::from([("tls.crt", b"new".to_vec())]));
+        assert_eq!(merged["data"], json!({"theirs": "aGk=", "tls.crt": "bmV3"}));
+        assert_eq!((&merged["metadata"], &merged["type"]), (&metadata, &json!("Opaque")));
+    }
+
+    #[test]
+    fn a_secret_without_data_gets_some() {
+        for data in [json!(null), json!("x")] {
+            let secret = merged(json!({"data": data}), &BTreeMap::from([("a", b"hi".to_vec())]));
+            assert_eq!(secret["data"], json!({"a": "aGk="}));
+        }
+    }
+}

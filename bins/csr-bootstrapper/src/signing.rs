@@ -1,0 +1,134 @@
+//! What a signing request on the hub, as it was read, means for the one that was posted. No I/O, no clock.
+
+use std::time::SystemTime;
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::Value;
+use shared::{certificate, kubeconfig::check_pair, logging::quoted};
+
+use crate::{
+    names::Names,
+    request::{self, CLUSTER_LABEL, Request, SIGNER},
+    validity::objection,
+};
+
+/// How many unanswered requests of the own user stop the next one; the Go agent's limit, which counts
+/// answered ones too (ocm `pkg/registration/register/csr/options.go:72-84`).
+pub(crate) const MOST_PENDING: usize = 10;
+
+const ADDON_LABEL: &str = "open-cluster-management.io/addon-name";
+
+/// The texts go on after "CSR <name> ".
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Signing {
+    /// Nobody decided yet.
+    Pending,
+    /// Without a certificate yet.
+    Approved,
+    /// The chain as the hub gave it: PEM, ours, good now.
+    Issued(Vec<u8>),
+    Denied(String),
+    Failed(String),
+    /// Another object under this name than the one that was posted.
+    Replaced,
+    /// Under this name, but not our request, signer or asker.
+    Foreign,
+    /// Issued, but not what can be used.
+    Wrong(String),
+}
+
+/// What `csr` means for `request`; `posted_uid` is that of the answer to the post, if it was seen. It was
+/// posted by the agent's own user, or else by the bootstrap identity: a hub renews only for the former.
+pub(crate) fn look(
+    csr: &Value,
+    request: &Request,
+    posted_uid: Option<&str>,
+    asker_is_agent: bool,
+    names: &Names,
+    now: SystemTime,
+) -> Signing {
+    if posted_uid.is_some_and(|uid| csr["metadata"]["uid"] != uid) {
+        return Signing::Replaced;
+    }
+    let spec = &csr["spec"];
+    let by_agent = spec["username"] == names.user();
+    let ours = content(spec).as_ref() == Some(&request.csr) && spec["signerName"] == SIGNER;
+    if !ours || by_agent != asker_is_agent {
+        return Signing::Foreign;
+    }
+    if let Some(denied) = condition(csr, "Denied") {
+        return Signing::Denied(format!("was denied{}", words(denied)));
+    }
+    if let Some(failed) = condition(csr, "Failed") {
+        return Signing::Failed(format!("was approved but not signed{}", words(failed)));
+    }
+    match (issued(csr), condition(csr, "Approved")) {
+        (Some(text), _) => {
+            accept(text, request, names, now).map_or_else(Signing::Wrong, Signing::Issued)
+        }
+        (None, Some(_)) => Signing::Approved,
+        (None, None) => Signing::Pending,
+    }
+}
+
+/// Whether nobody answered this request, and it is one for our own user: add-ons of this cluster and other
+/// agents under its name ask too.
+pub(crate) fn is_own_pending(csr: &Value, names: &Names) -> bool {
+    let (metadata, spec) = (&csr["metadata"], &csr["spec"]);
+    let named =
+        metadata["name"].as_str().and_then(|name| name.strip_prefix(names.cluster.as_str()));
+    named.is_some_and(|rest| rest.starts_with('-'))
+        && metadata["labels"][CLUSTER_LABEL] == names.cluster
+        && metadata["labels"][ADDON_LABEL].is_null()
+        && spec["signerName"] == SIGNER
+        && issued(csr).is_none()
+        && ["Approved", "Denied", "Failed"].iter().all(|kind| condition(csr, kind).is_none())
+        && content(spec).is_some_and(|pem| request::asks_for(&pem, &names.user()))
+}
+
+/// The PEM that was asked with.
+fn content(spec: &Value) -> Option<String> {
+    String::from_utf8(BASE64_STANDARD.decode(spec["request"].as_str()?).ok()?).ok()
+}
+
+fn issued(csr: &Value) -> Option<&str> {
+    csr["status"]["certificate"].as_str().filter(|text| !text.is_empty())
+}
+
+/// A condition that holds; `v1beta1` had them without a status.
+fn condition<'a>(csr: &'a Value, kind: &str) -> Option<&'a Value> {
+    let conditions = csr["status"]["conditions"].as_array()?;
+    let holds = |status: &Value| status.as_str().is_none_or(|text| matches!(text, "True" | ""));
+    conditions.iter().find(|condition| condition["type"] == kind && holds(&condition["status"]))
+}
+
+/// The reason and the message of a condition, in one line.
+fn words(condition: &Value) -> String {
+    let words = ["reason", "message"].map(|field| condition[field].as_str().unwrap_or_default());
+    let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
+    match words.is_empty() {
+        true => " without a reason".into(),
+        false => format!(": {}", quoted(&words.join(": "))),
+    }
+}
+
+/// The chain in `text`, if it can be used with our key, now and for what was asked.
+fn accept(
+    text: &str,
+    request: &Request,
+    names: &Names,
+    now: SystemTime,
+) -> Result<Vec<u8>, String> {
+    let pem = BASE64_STANDARD.decode(text).map_err(|_| "was answered with what is not base64")?;
+    let chain =
+        certificate::chain(&pem).map_err(|what| format!("was answered with PEM that {what}"))?;
+    if let Some(what) = objection(&chain, names, now) {
+        return Err(format!("was answered with a certificate that {what}"));
+    }
+    check_pair(&pem, request.key.as_bytes())
+        .map_err(|_| "was answered with a certificate that is for another key")?;
+    Ok(pem)
+}
+
+#[cfg(test)]
+mod tests;

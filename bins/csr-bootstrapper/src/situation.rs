@@ -1,0 +1,197 @@
+//! One look at all that is known: what the credential is worth, what it needs, and who can ask for it.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use shared::{
+    access::{Access, Auth, Identity},
+    client::{Client, Reload, Timing},
+    error::Result,
+    kubeconfig::Hub,
+    secret,
+};
+
+use crate::{
+    agent::{REQUEST, Session},
+    names::Data,
+    registrar::Registrar,
+    registration::{self, Asker, Identities, Need},
+    rotation,
+    sources::{Bootstrap, Sighting},
+    validity::{self, Unusable, Usable, Verdict},
+};
+
+/// Nothing but 401 for this long, and the credential counts as refused: less may be a hub that restarts.
+const REFUSED_AFTER: Duration = Duration::from_secs(20);
+/// The hub's clock counts for certificates; by less than this it is ours.
+const SKEW: Duration = Duration::from_secs(5);
+
+/// What was seen at one turn of the loop.
+pub(crate) struct Situation {
+    pub(crate) bootstrap: Option<Bootstrap>,
+    pub(crate) verdict: Verdict,
+    pub(crate) data: Data,
+    pub(crate) need: Need,
+    pub(crate) asker: Option<Asker>,
+    pub(crate) now: SystemTime,
+}
+
+impl Registrar<'_> {
+    /// Looks at everything once, and begins or ends the session as the credential says.
+    pub(crate) fn look(&mut self) -> Situation {
+        let (bootstrap, version) = self.agent.bootstrap();
+        if std::mem::replace(&mut self.bootstrap_seen, version) != version {
+            self.moved_refused = false;
+            self.registration.changed();
+        }
+        let now = self.now();
+        let (data, verdict) = self.judge(bootstrap.as_ref(), now);
+        self.keep_session(&verdict, bootstrap.as_ref(), &data, now);
+        let session = self.agent.session();
+        let refused = session.as_ref().and_then(|session| session.client.refused_since());
+        let refused = refused.is_some_and(|since| since.elapsed() >= REFUSED_AFTER);
+        let what = self.agent.secret_name();
+        let due = usable(&verdict).map(|usable| self.due(usable));
+        let need = registration::need(&what, &verdict, due, refused, now);
+        let asker = registration::asker(
+            &verdict,
+            Identities {
+                agent: session.is_some(),
+                agent_refused: refused,
+                moved_refused: self.moved_refused,
+                bootstrap: bootstrap.is_some(),
+            },
+        );
+        let usable = matches!(verdict, Verdict::Usable(_)) && !refused;
+        self.tell_need(&need, asker, usable);
+        Situation { bootstrap, verdict, data, need, asker, now }
+    }
+
+    /// The time by the hub's clock, which judges certificates.
+    fn now(&self) -> SystemTime {
+        let now = SystemTime::now();
+        let session = || self.agent.session().map(|session| session.client.clone());
+        let client = self.asking.open().cloned().or_else(session);
+        let skew = client.map_or(0, |client| client.clock_skew());
+        let time = Duration::from_secs(skew.unsigned_abs());
+        match skew {
+            _ if time < SKEW => now,
+            ..0 => now.checked_sub(time).unwrap_or(now),
+            _ => now + time,
+        }
+    }
+
+    fn judge(&self, bootstrap: Option<&Bootstrap>, now: SystemTime) -> (Data, Verdict) {
+        let what = self.agent.secret_name();
+        let data = match self.agent.credential() {
+            Sighting::Object(secret) => secret::data(&secret),
+            _ => Ok(Data::new()),
+        };
+        match data {
+            Ok(data) => {
+                let hub = bootstrap.map(|bootstrap| &bootstrap.hub);
+                let verdict = validity::judge(&what, &data, hub, &self.names, now);
+                (data, verdict)
+            }
+            Err(error) => {
+                let reason = format!("cannot be read: {error}");
+                let event = "CertificateValidationFailed";
+                (Data::new(), Verdict::Unusable(Unusable { reason, event }))
+            }
+        }
+    }
+
+    /// Uses the credential in the Secret; one that is not usable any more ends the session only when the
+    /// certificate in use has expired too.
+    fn keep_session(
+        &mut self,
+        verdict: &Verdict,
+        bootstrap: Option<&Bootstrap>,
+        data: &Data,
+        now: SystemTime,
+    ) {
+        let access = usable(verdict).and_then(|usable| access(usable, bootstrap));
+        let session = self.agent.session();
+        let result = match (access, session) {
+            (Some(access), Some(session)) => session.client.swap(access).map(drop),
+            (Some(access), None) => self.begin_session(access),
+            (None, Some(session)) => {
+                let expired = |end: SystemTime| end < now;
+                if session.client.certificate_expiry().is_none_or(expired) {
+                    log::warn!("the certificate for the hub has expired");
+                    self.agent.set_session(None);
+                }
+                return;
+            }
+            (None, None) => return,
+        };
+        match result {
+            Ok(()) => {
+                let name = self.agent.secret_name();
+                self.hub = Hub::of_secret(&name, data).ok();
+            }
+            Err(error) => log::warn!("the hub's credentials in use stay: {error}"),
+        }
+    }
+
+    fn begin_session(&self, access: Access) -> Result<()> {
+        let client = Client::new("the hub", access, Reload::Never, Timing::with_request(REQUEST))?;
+        let session = Session { client: Arc::new(client), stop: self.agent.stop.child() };
+        self.agent.set_session(Some(Arc::new(session)));
+        let name = self.agent.secret_name();
+        let message = format!("the hub is used as {} with {name}", self.names.user());
+        self.agent.tell("HubClientConfigReady", false, &message);
+        Ok(())
+    }
+
+    fn due(&self, usable: &Usable) -> SystemTime {
+        let pem = &usable.identity.certificate;
+        let obtained = self.obtained.as_ref().filter(|(of, _)| of == pem).map(|(_, at)| *at);
+        rotation::due(pem, &usable.chain, obtained)
+    }
+
+    /// One Event for each new reason; the endpoint is told only of a credential that is not `usable`.
+    fn tell_need(&mut self, need: &Need, asker: Option<Asker>, usable: bool) {
+        let why = match need {
+            Need::Certificate(why) => Some(why.clone()),
+            Need::Nothing(_) | Need::Repair => None,
+        };
+        let sentence = why.as_ref().map(|why| match asker {
+            Some(_) => why.sentence.clone(),
+            None => format!("{}, and there is no bootstrap kubeconfig to ask with", why.sentence),
+        });
+        self.agent.progress().trouble = sentence.clone().filter(|_| !usable);
+        if self.told != why {
+            if let (Some(why), Some(sentence)) = (&why, sentence) {
+                self.agent.tell(why.event, false, &sentence);
+            }
+            self.told = why;
+        }
+    }
+}
+
+/// What of the credential can be used.
+pub(crate) fn usable(verdict: &Verdict) -> Option<&Usable> {
+    match verdict {
+        Verdict::Usable(usable) | Verdict::Moved(usable, _) => Some(usable),
+        Verdict::Unusable(_) => None,
+    }
+}
+
+/// How to use the hub with the credential: as its kubeconfig says, else as the bootstrap kubeconfig does.
+fn access(usable: &Usable, bootstrap: Option<&Bootstrap>) -> Option<Access> {
+    let other = || bootstrap.map(|bootstrap| at(bootstrap, &usable.identity));
+    usable.access.clone().or_else(other)
+}
+
+/// The hub of `bootstrap` with the agent's own identity.
+pub(crate) fn at(bootstrap: &Bootstrap, identity: &Identity) -> Access {
+    Access {
+        identity: Some(identity.clone()),
+        auth: Auth::None,
+        impersonate: Vec::new(),
+        ..bootstrap.access.clone()
+    }
+}

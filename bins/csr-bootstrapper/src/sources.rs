@@ -1,0 +1,121 @@
+//! What the outside says: the credential's Secret and the bootstrap kubeconfig, as they are now.
+
+use std::{ops::ControlFlow, path::Path, time::Duration};
+
+use serde_json::Value;
+use shared::{
+    access::Access,
+    error::{Error, Result},
+    kubeconfig::{self, Hub},
+    resource::SECRETS,
+    secret,
+    watch::{self, Change},
+};
+
+use crate::{
+    agent::Agent,
+    settings::{BootstrapSource, Settings},
+};
+
+/// An object that may not have been looked at yet.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) enum Sighting {
+    /// Not looked at.
+    #[default]
+    Unknown,
+    /// There is none.
+    Absent,
+    /// It is this.
+    Object(Value),
+}
+
+/// A bootstrap kubeconfig that can be used.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Bootstrap {
+    pub(crate) hub: Hub,
+    pub(crate) access: Access,
+}
+
+/// The kubelet takes up to two minutes to bring a Secret into a volume; this adds little.
+const LOOK_AT_FILE: Duration = Duration::from_secs(2);
+
+/// Keeps the credential's Secret known.
+pub(crate) fn follow_credential(agent: &Agent) {
+    let Settings { namespace, hub_secret, .. } = &agent.settings;
+    let target = SECRETS.object(namespace, hub_secret);
+    watch::follow(&agent.management, &target, &agent.stop, &mut |change| {
+        agent.set_credential(sighting(change));
+        ControlFlow::Continue(())
+    });
+}
+
+/// Keeps the bootstrap kubeconfig known. One that is missing or cannot be used is nothing to compare
+/// with, and no reason for anything else.
+pub(crate) fn follow_bootstrap(agent: &Agent) {
+    match &agent.settings.bootstrap {
+        BootstrapSource::File(path) => follow_file(agent, path),
+        BootstrapSource::Secret(name) => follow_secret(agent, name),
+    }
+}
+
+fn follow_file(agent: &Agent, path: &Path) {
+    let mut told = None;
+    loop {
+        take(agent, of_file(path), &mut told);
+        if agent.stop.wait(LOOK_AT_FILE) {
+            return;
+        }
+    }
+}
+
+fn of_file(path: &Path) -> Result<Bootstrap> {
+    kubeconfig::hub_from_file(path).map(|(hub, access)| Bootstrap { hub, access })
+}
+
+fn follow_secret(agent: &Agent, name: &str) {
+    let namespace = &agent.settings.namespace;
+    let target = SECRETS.object(namespace, name);
+    let mut told = None;
+    watch::follow(&agent.management, &target, &agent.stop, &mut |change| {
+        let bootstrap = match sighting(change) {
+            Sighting::Object(secret) => of_secret(&secret),
+            _ => Err(Error::NotFound(format!("there is no Secret {namespace}/{name}"))),
+        };
+        take(agent, bootstrap, &mut told);
+        ControlFlow::Continue(())
+    });
+}
+
+/// Uses `bootstrap` from now on; says what is new of it, `told` being the last complaint.
+fn take(agent: &Agent, bootstrap: Result<Bootstrap>, told: &mut Option<String>) {
+    let trouble = bootstrap.as_ref().err().map(ToString::to_string);
+    match &trouble {
+        Some(trouble) if told.as_ref() != Some(trouble) => {
+            log::warn!("no bootstrap kubeconfig to use or to compare with: {trouble}");
+        }
+        None if told.is_some() => log::info!("there is a bootstrap kubeconfig again"),
+        _ => {}
+    }
+    *told = trouble;
+    agent.set_bootstrap(bootstrap.ok());
+}
+
+fn of_secret(secret: &Value) -> Result<Bootstrap> {
+    let name = secret["metadata"]["name"].as_str().unwrap_or_default();
+    let data = secret::data(secret)?;
+    Ok(Bootstrap {
+        access: kubeconfig::from_secret(name, &data)?,
+        hub: Hub::of_secret(name, &data)?,
+    })
+}
+
+/// What a change says of the one object that is followed.
+pub(crate) fn sighting(change: Change) -> Sighting {
+    match change {
+        Change::Listed(objects) => {
+            objects.into_iter().next().map_or(Sighting::Absent, Sighting::Object)
+        }
+        Change::Put(object) => Sighting::Object(object),
+        Change::Removed(_) => Sighting::Absent,
+    }
+}

@@ -1,0 +1,327 @@
+//! The loop that looks at the spoke and tells the hub: the ManagedCluster's status, and what its spec has
+//! to say of the API server. In the steady state nothing is written.
+
+mod conditions;
+
+use std::time::{Duration, Instant, SystemTime};
+
+use serde_json::Value;
+use shared::{
+    client::Patch,
+    error::{Error, Result},
+    pace::Backoff,
+};
+
+use crate::{
+    agent::{Agent, SLICE, Session},
+    cluster::{self, MANAGED_CLUSTERS, accepted, has},
+    health::{Health, Looks},
+};
+use conditions::{AVAILABLE, JOINED, clocks_differ};
+
+/// After a conflict the watch gets this long to bring what was written in between.
+const ECHO: Duration = Duration::from_secs(1);
+/// Between two writes at least, and twice as long after each that did not settle the matter: whoever
+/// disagrees with this agent shall not make it write as fast as it can.
+const GAP: Duration = Duration::from_secs(1);
+/// The longest wait between two tries, and between two writes.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// Before the hub accepts the cluster it may grant nothing, and acceptance is seen when it comes.
+const NO_RIGHT_YET: Duration = Duration::from_secs(600);
+
+/// Looks at the spoke and tells the hub, until the end.
+pub(crate) fn keep(agent: &Agent) {
+    while let Some(session) = agent.next_session() {
+        let mut round = Round::new(agent, &session);
+        loop {
+            let seen = agent.stop.wakes();
+            let cluster = agent.managed_cluster();
+            // After the look: what ends the session also takes the ManagedCluster away.
+            if session.stop.raised() {
+                break;
+            }
+            let soon = Instant::now() + SLICE;
+            let until = cluster.map_or(soon, |cluster| round.turn(cluster));
+            agent.stop.wait_for_change(seen, until.min(soon));
+        }
+    }
+}
+
+/// What is known in one session.
+struct Round<'a> {
+    agent: &'a Agent,
+    session: &'a Session,
+    looks: Looks,
+    /// The hub was told of the last look: if it says otherwise since, the next look decides.
+    told: bool,
+    accepted: bool,
+    differed: bool,
+    /// resourceVersion of the watch's last sighting.
+    sighted: Value,
+    newest: Newest,
+    status: Pen,
+    spec: Pen,
+}
+
+/// The ManagedCluster to write on.
+enum Newest {
+    /// The watch's last sighting.
+    Sighting,
+    /// What came after it.
+    Answer(Value),
+    /// There is something newer than the sighting; until then the watch may bring it.
+    Elsewhere(Instant),
+}
+
+/// What to write.
+enum Write {
+    /// As a patch.
+    Status(Value),
+    /// As a whole.
+    Spec(Value),
+}
+
+impl<'a> Round<'a> {
+    fn new(agent: &'a Agent, session: &'a Session) -> Self {
+        let now = Instant::now();
+        Self {
+            agent,
+            session,
+            looks: Looks::default(),
+            told: false,
+            accepted: false,
+            differed: false,
+            sighted: Value::Null,
+            newest: Newest::Sighting,
+            status: Pen::new(now),
+            spec: Pen::new(now),
+        }
+    }
+
+    /// Does what is due, at most one write; returns when to come again if nothing changes.
+    fn turn(&mut self, sighting: Value) -> Instant {
+        let cluster = match self.newest(sighting) {
+            Ok(cluster) => cluster,
+            Err(until) => return until,
+        };
+        self.judge(&cluster);
+        let mut until = self.look(&cluster);
+        let now = Instant::now();
+        for write in [self.status_of(&cluster), self.spec_of(&cluster)].into_iter().flatten() {
+            let not_before = self.pen(&write).not_before;
+            if not_before <= now {
+                self.write(&cluster, &write);
+                return now;
+            }
+            until = until.min(not_before);
+        }
+        until
+    }
+
+    /// The ManagedCluster by all that is known, or when to come again for it.
+    fn newest(&mut self, sighting: Value) -> std::result::Result<Value, Instant> {
+        let version = &sighting["metadata"]["resourceVersion"];
+        if self.sighted != *version {
+            (self.sighted, self.newest) = (version.clone(), Newest::Sighting);
+        }
+        let now = Instant::now();
+        match &self.newest {
+            Newest::Sighting => return Ok(sighting),
+            Newest::Answer(cluster) => return Ok(cluster.clone()),
+            Newest::Elsewhere(until) if now < *until => return Err(*until),
+            Newest::Elsewhere(_) => {}
+        }
+        let name = sighting["metadata"]["name"].as_str().unwrap_or_default();
+        match self.session.client.get(&MANAGED_CLUSTERS.cluster_object(name)) {
+            Ok(cluster) => {
+                self.newest = Newest::Answer(cluster.clone());
+                Ok(cluster)
+            }
+            Err(error) => {
+                self.failed(&Write::Status(Value::Null), &error);
+                self.newest = Newest::Elsewhere(self.status.not_before);
+                Err(self.status.not_before)
+            }
+        }
+    }
+
+    /// Takes note of what the hub says of the cluster.
+    fn judge(&mut self, cluster: &Value) {
+        let accepted = accepted(cluster);
+        if std::mem::replace(&mut self.accepted, accepted) != accepted {
+            // Other rights: no reason to wait out what the old ones brought.
+            let now = Instant::now();
+            (self.told, self.status, self.spec) = (false, Pen::new(now), Pen::new(now));
+        }
+        let differ = clocks_differ(cluster);
+        match (std::mem::replace(&mut self.differed, differ), differ) {
+            (false, true) => log::warn!("the hub finds that the clocks differ: it is told nothing"),
+            (true, false) => log::info!("the hub finds that the clocks agree again"),
+            _ => {}
+        }
+    }
+
+    /// Looks at the spoke if that is due and anybody cares; returns when it is next.
+    fn look(&mut self, cluster: &Value) -> Instant {
+        let (period, now) = (self.agent.settings.healthcheck_period, Instant::now());
+        if !self.accepted {
+            return now + SLICE;
+        }
+        // The hub lost sight of this cluster for a while.
+        let urgent = has(cluster, AVAILABLE, "Unknown");
+        if self.looks.due(period, urgent, now) <= now {
+            self.looks.look(&self.agent.spoke, period);
+            self.told = false;
+        }
+        self.looks.due(period, urgent, now)
+    }
+
+    fn status_of(&mut self, cluster: &Value) -> Option<Write> {
+        let health = if self.told { &Health::Unknown } else { self.looks.health() };
+        let (rotated, now) = (self.agent.rotated(), SystemTime::now());
+        let patch = conditions::patch(cluster, health, self.looks.version(), rotated.as_ref(), now);
+        self.status.needed(patch.is_some(), Instant::now());
+        patch.map(Write::Status)
+    }
+
+    /// Before it is accepted, this agent has no right to change the spec.
+    fn spec_of(&mut self, cluster: &Value) -> Option<Write> {
+        let wanted = cluster::wanted_by(self.agent, cluster).filter(|_| self.accepted);
+        self.spec.needed(wanted.is_some(), Instant::now());
+        wanted.map(Write::Spec)
+    }
+
+    fn write(&mut self, before: &Value, write: &Write) {
+        let name = before["metadata"]["name"].as_str().unwrap_or_default();
+        let (client, target) = (&self.session.client, MANAGED_CLUSTERS.cluster_object(name));
+        let answer: Result<Value> = match write {
+            Write::Status(patch) => client.patch(&target.status(), Patch::Merge, patch),
+            Write::Spec(cluster) => client.replace(&target, cluster),
+        };
+        match answer {
+            Ok(after) => {
+                self.told |= matches!(write, Write::Status(_));
+                self.wrote(write);
+                if has(&after, JOINED, "True") && !has(before, JOINED, "True") {
+                    log::info!("{name} has joined the hub");
+                }
+                self.newest = Newest::Answer(after);
+            }
+            Err(error) => self.failed(write, &error),
+        }
+    }
+
+    fn wrote(&mut self, write: &Write) {
+        let failures = self.pen(write).wrote(Instant::now());
+        let what = write.name();
+        match failures {
+            0 => log::debug!("{what} written to the hub"),
+            _ => log::info!("{what} written to the hub, after {failures} failures"),
+        }
+    }
+
+    fn failed(&mut self, write: &Write, error: &Error) {
+        let (now, accepted, what) = (Instant::now(), self.accepted, write.name());
+        match error {
+            Error::Conflict(_) => {
+                self.newest = Newest::Elsewhere(now + ECHO);
+                log::debug!("{error}");
+            }
+            Error::Forbidden(_) if !accepted => {
+                self.pen(write).not_before = now + NO_RIGHT_YET;
+                log::debug!("{what} cannot be written before the hub accepts the cluster: {error}");
+            }
+            _ if self.pen(write).failed(error, now) => {
+                log::warn!("{what} cannot be written to the hub: {error}");
+            }
+            _ => log::debug!("{what} cannot be written to the hub: {error}"),
+        }
+    }
+
+    fn pen(&mut self, write: &Write) -> &mut Pen {
+        match write {
+            Write::Status(_) => &mut self.status,
+            Write::Spec(_) => &mut self.spec,
+        }
+    }
+}
+
+impl Write {
+    /// In a sentence.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Status(_) => "the ManagedCluster's status",
+            Self::Spec(_) => "the ManagedCluster's client configs and annotations",
+        }
+    }
+}
+
+/// When to write next.
+struct Pen {
+    not_before: Instant,
+    gap: Duration,
+    backoff: Backoff,
+}
+
+impl Pen {
+    fn new(now: Instant) -> Self {
+        Self { not_before: now, gap: GAP, backoff: Backoff::new(LONGEST_WAIT) }
+    }
+
+    /// Takes note of whether there is anything to write; once there is not, matters are settled.
+    fn needed(&mut self, needed: bool, now: Instant) {
+        if !needed && now >= self.not_before {
+            self.gap = GAP;
+        }
+    }
+
+    /// A write arrived; returns how many failed before.
+    fn wrote(&mut self, now: Instant) -> u32 {
+        self.not_before = now + self.gap;
+        self.gap = (self.gap * 2).min(LONGEST_WAIT);
+        self.backoff.succeeded()
+    }
+
+    /// A write failed; `true` if that is worth a line.
+    fn failed(&mut self, error: &Error, now: Instant) -> bool {
+        let retry = self.backoff.failed(error, now, fastrand::f64());
+        self.not_before = now + retry.wait;
+        retry.tell
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_disagrees_makes_this_agent_write_once_a_minute_at_most() {
+        let mut now = Instant::now();
+        let mut pen = Pen::new(now);
+        let mut gaps = Vec::new();
+        for _ in 0..8 {
+            pen.needed(true, now);
+            pen.wrote(now);
+            gaps.push((pen.not_before - now).as_secs());
+            now = pen.not_before;
+        }
+        assert_eq!(gaps, [1, 2, 4, 8, 16, 32, 60, 60]);
+        pen.needed(false, now - Duration::from_secs(1));
+        pen.wrote(now);
+        assert_eq!(pen.not_before, now + LONGEST_WAIT, "the echo alone settles nothing");
+        now = pen.not_before;
+        pen.needed(false, now);
+        pen.wrote(now);
+        assert_eq!(pen.not_before, now + GAP);
+    }
+
+    #[test]
+    fn a_failed_write_backs_off_and_is_told_once() {
+        let now = Instant::now();
+        let mut pen = Pen::new(now);
+        let refused = Error::Forbidden("no".into());
+        assert!(pen.failed(&refused, now) && !pen.failed(&refused, now));
+        assert!(pen.not_before <= now + Duration::from_secs(2));
+        assert_eq!(pen.wrote(now), 2);
+    }
+}

@@ -1,0 +1,271 @@
+//! What the status of the ManagedCluster has to say: conditions and version. No I/O, no clock.
+
+use std::time::SystemTime;
+
+use serde_json::{Map, Value, json};
+use shared::time::seconds_time;
+
+use crate::{
+    agent::Rotated,
+    cluster::{accepted, has},
+    health::Health,
+};
+
+pub(crate) const AVAILABLE: &str = "ManagedClusterConditionAvailable";
+pub(crate) const JOINED: &str = "ManagedClusterJoined";
+
+/// The patch for the status of `cluster`, or `None` if it says already what there is to say.
+///
+/// `rotated` is said also before the hub accepts the cluster, the rest only afterwards. The version
+/// of a spoke that is not well is left alone. Nothing is said while the hub finds that the clocks differ
+/// (ocm `pkg/registration/spoke/managedcluster/status_controller.go:160-165`).
+pub(crate) fn patch(
+    cluster: &Value,
+    health: &Health,
+    version: Option<&str>,
+    rotated: Option<&Rotated>,
+    now: SystemTime,
+) -> Option<Value> {
+    if clocks_differ(cluster) {
+        return None;
+    }
+    let before = cluster["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let mut conditions = before.clone();
+    conditions_of(accepted(cluster), health, rotated, &mut |kind, good, reason, message| {
+        let status = if good { "True" } else { "False" };
+        set(&mut conditions, [kind, status, reason, message], now);
+    });
+    let mut status = Map::new();
+    if conditions != before {
+        status.insert("conditions".to_owned(), Value::Array(conditions));
+    }
+    let version = version.filter(|_| accepted(cluster) && *health == Health::Well);
+    if let Some(version) = version.filter(|v| cluster["status"]["version"]["kubernetes"] != *v) {
+        status.insert("version".to_owned(), json!({"kubernetes": version}));
+    }
+    let Value::Object(metadata) = &cluster["metadata"] else { return None };
+    let (uid, version) = (metadata.get("uid"), metadata.get("resourceVersion"));
+    // A stale patch is refused, as the list of conditions is replaced as a whole.
+    let guard = json!({"uid": uid, "resourceVersion": version});
+    (!status.is_empty()).then(|| json!({"metadata": guard, "status": status}))
+}
+
+/// Hands each condition of ours to `set`: type, whether True or False, reason, message.
+fn conditions_of(
+    accepted: bool,
+    health: &Health,
+    rotated: Option<&Rotated>,
+    set: &mut dyn FnMut(&str, bool, &str, &str),
+) {
+    if accepted {
+        set(JOINED, true, "ManagedClusterJoined", "Managed cluster joined");
+        match health {
+            Health::Unknown => {}
+            Health::Well => {
+                set(AVAILABLE, true, "ManagedClusterAvailable", "Managed cluster is available");
+            }
+            Health::Ill(message) => {
+                set(AVAILABLE, false, "ManagedClusterKubeAPIServerUnavailable", message);
+            }
+        }
+    }
+    if let Some(Rotated { good, message }) = rotated {
+        let reason =
+            if *good { "ClientCertificateUpdated" } else { "ClientCertificateUpdateFailed" };
+        set("ClusterCertificateRotated", *good, reason, message);
+    }
+}
+
+/// Sets one condition as upstream does (apimachinery `pkg/api/meta/conditions.go`, SetStatusCondition):
+/// `lastTransitionTime` changes with the status alone.
+fn set(conditions: &mut Vec<Value>, condition: [&str; 4], now: SystemTime) {
+    let [kind, status, reason, message] = condition;
+    let found = conditions.iter().position(|condition| condition["type"] == kind);
+    let index = found.unwrap_or_else(|| {
+        conditions.push(json!({"type": kind}));
+        conditions.len() - 1
+    });
+    let condition = &mut conditions[index];
+    if condition["status"] != status {
+        condition["status"] = json!(status);
+        condition["lastTransitionTime"] = json!(seconds_time(now));
+    }
+    condition["reason"] = json!(reason);
+    condition["message"] = json!(message);
+}
+
+/// Whether the hub finds that this agent's clock is not its own.
+pub(crate) fn clocks_differ(cluster: &Value) -> bool {
+    has(cluster, "ManagedClusterConditionClockSynced", "False")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const BEFORE: &str = "2026-11-21T11:39:01Z";
+
+    fn now() -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000)
+    }
+
+    fn condition(kind: &str, status: &str, reason: &str, message: &str) -> Value {
+        json!({"type": kind, "status": status, "reason": reason, "message": message,
+            "lastTransitionTime": BEFORE})
+    }
+
+    /// As the hub shows it after these conditions were written.
+    fn cluster(conditions: Vec<Value>) -> Value {
+        json!({
+            "metadata": {"name": "cluster1", "uid": "u-1", "resourceVersion": "295"},
+            "spec": {"hubAcceptsClient": true},
+            "status": {"conditions": conditions, "version": {"kubernetes": "v1.34.3"}},
+        })
+    }
+
+    fn hub_accepted() -> Value {
+        let message = "Accepted by hub cluster admin";
+        condition("HubAcceptedManagedCluster", "True", "HubClusterAdminAccepted", message)
+    }
+
+    fn joined() -> Value {
+        condition(JOINED, "True", "ManagedClusterJoined", "Managed cluster joined")
+    }
+
+    fn available() -> Value {
+        let message = "Managed cluster is available";
+        condition(AVAILABLE, "True", "ManagedClusterAvailable", message)
+    }
+
+    fn patched(cluster: &Value, health: &Health, rotated: Option<&Rotated>) -> Option<Value> {
+        patch(cluster, health, Some("v1.34.3"), rotated, now())
+    }
+
+    /// The condition of this type in a patch.
+    fn said(patch: &Value, kind: &str) -> Value {
+        let conditions = patch["status"]["conditions"].as_array().unwrap();
+        conditions.iter().find(|condition| condition["type"] == kind).cloned().unwrap_or_default()
+    }
+
+    #[test]
+    fn joining_the_first_patch_is_the_one_that_the_go_agent_sends() {
+        let clock = condition("ManagedClusterConditionClockSynced", "True", "Synced", "synced");
+        let mut cluster = cluster(vec![hub_accepted(), clock.clone()]);
+        cluster["status"]["version"] = json!({});
+        let at = |mut condition: Value| {
+            condition["lastTransitionTime"] = json!(seconds_time(now()));
+            condition
+        };
+        let expected = json!({
+            "metadata": {"uid": "u-1", "resourceVersion": "295"},
+            "status": {
+                "conditions": [hub_accepted(), clock, at(joined()), at(available())],
+                "version": {"kubernetes": "v1.34.3"},
+            },
+        });
+        assert_eq!(patched(&cluster, &Health::Well, None), Some(expected));
+    }
+
+    #[test]
+    fn joining_before_acceptance_nothing_is_said() {
+        let denied = condition("HubAcceptedManagedCluster", "False", "HubClusterAdminDenied", "");
+        for conditions in [vec![], vec![denied]] {
+            assert_eq!(patched(&cluster(conditions), &Health::Well, None), None);
+        }
+    }
+
+    #[test]
+    fn joining_what_is_said_already_is_not_written() {
+        let cluster = cluster(vec![hub_accepted(), joined(), available()]);
+        for health in [Health::Well, Health::Unknown] {
+            assert_eq!(patched(&cluster, &health, None), None);
+        }
+    }
+
+    #[test]
+    fn available_a_spoke_that_is_ill_is_told_and_its_version_left_alone() {
+        let cluster = cluster(vec![hub_accepted(), joined(), available()]);
+        let ill = Health::Ill("The kube-apiserver is not ok, status code: 500, etcd".into());
+        let patch = patch(&cluster, &ill, Some("v1.35.0"), None, now()).unwrap();
+        let told = said(&patch, AVAILABLE);
+        assert_eq!(told["status"], "False");
+        assert_eq!(told["reason"], "ManagedClusterKubeAPIServerUnavailable");
+        assert_eq!(told["message"], "The kube-apiserver is not ok, status code: 500, etcd");
+        assert_eq!(told["lastTransitionTime"], seconds_time(now()));
+        assert_eq!(said(&patch, JOINED), joined(), "the others are as they were");
+        assert!(patch["status"]["version"].is_null());
+    }
+
+    #[test]
+    fn available_another_message_is_no_transition() {
+        let reason = "ManagedClusterKubeAPIServerUnavailable";
+        let conditions =
+            vec![hub_accepted(), joined(), condition(AVAILABLE, "False", reason, "old")];
+        let patch = patched(&cluster(conditions), &Health::Ill("new".into()), None).unwrap();
+        assert_eq!(said(&patch, AVAILABLE), condition(AVAILABLE, "False", reason, "new"));
+    }
+
+    #[test]
+    fn available_after_the_hub_lost_sight_of_the_cluster() {
+        let reason = "ManagedClusterLeaseUpdateStopped";
+        let unknown = condition(AVAILABLE, "Unknown", reason, "stopped updating its lease.");
+        let cluster = cluster(vec![hub_accepted(), unknown, joined()]);
+        assert_eq!(patched(&cluster, &Health::Unknown, None), None, "not without a look");
+        let patch = patched(&cluster, &Health::Well, None).unwrap();
+        let told = said(&patch, AVAILABLE);
+        assert_eq!(
+            (&told["status"], &told["reason"]),
+            (&json!("True"), &json!("ManagedClusterAvailable"))
+        );
+        assert_eq!(patch["status"]["conditions"][1], told, "in place");
+    }
+
+    #[test]
+    fn a_version_that_is_new_is_written_alone() {
+        let cluster = cluster(vec![hub_accepted(), joined(), available()]);
+        let patch = patch(&cluster, &Health::Well, Some("v1.35.0"), None, now()).unwrap();
+        assert_eq!(patch["status"], json!({"version": {"kubernetes": "v1.35.0"}}));
+        assert_eq!(patch["metadata"], json!({"uid": "u-1", "resourceVersion": "295"}));
+    }
+
+    #[test]
+    fn the_rotation_is_told_also_before_acceptance() {
+        for (good, reason) in
+            [(true, "ClientCertificateUpdated"), (false, "ClientCertificateUpdateFailed")]
+        {
+            let rotated = Rotated { good, message: "what happened".into() };
+            for conditions in [vec![], vec![hub_accepted(), joined(), available()]] {
+                let cluster = cluster(conditions);
+                let patch = patched(&cluster, &Health::Well, Some(&rotated)).unwrap();
+                let told = said(&patch, "ClusterCertificateRotated");
+                let status = if good { "True" } else { "False" };
+                assert_eq!(told["status"], status);
+                assert_eq!(
+                    (&told["reason"], &told["message"]),
+                    (&json!(reason), &json!("what happened"))
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_said_while_the_clocks_differ() {
+        let differ = |status: &str| {
+            let kind = "ManagedClusterConditionClockSynced";
+            cluster(vec![hub_accepted(), condition(kind, status, "", "")])
+        };
+        let rotated = Rotated { good: true, message: String::new() };
+        assert_eq!(patched(&differ("False"), &Health::Well, Some(&rotated)), None);
+        assert!(patched(&differ("True"), &Health::Well, Some(&rotated)).is_some());
+    }
+
+    #[test]
+    fn what_is_no_managed_cluster_is_no_base_for_a_patch() {
+        let rotated = Rotated { good: true, message: String::new() };
+        for odd in [json!(null), json!([]), json!({"status": {"conditions": "x"}})] {
+            assert_eq!(patched(&odd, &Health::Well, Some(&rotated)), None, "{odd}");
+        }
+    }
+}

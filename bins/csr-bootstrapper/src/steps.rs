@@ -1,0 +1,259 @@
+//! What the steps of a registration do to both clusters.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant, SystemTime},
+};
+
+use serde_json::Value;
+use shared::{
+    certificate,
+    client::Client,
+    error::{Error, Result},
+    resource::Target,
+    secret, time,
+};
+
+use crate::{
+    cluster,
+    names::Names,
+    registrar::Registrar,
+    registration::{Asker, End, Step},
+    request::{CSRS, Request},
+    secrets, signing,
+    situation::Situation,
+    validity::Verdict,
+};
+
+/// A hub with too many requests is looked at again after this.
+const HALTED: Duration = Duration::from_secs(60);
+
+impl Registrar<'_> {
+    /// Takes `step`.
+    pub(crate) fn take(&mut self, step: &Step, situation: &Situation) -> Result<()> {
+        let client = |registrar: &mut Self| {
+            let missing = || Error::BadConfig("there is nobody to ask the hub".into());
+            let asker = situation.asker.ok_or_else(missing)?;
+            registrar.client(asker, situation)
+        };
+        match step {
+            Step::Wait(_) => Ok(()),
+            Step::Count => {
+                let client = client(self)?;
+                self.count(&client)
+            }
+            Step::Store => self.store(),
+            Step::Introduce => {
+                let client = client(self)?;
+                self.introduce(&client)
+            }
+            Step::Post => {
+                let client = client(self)?;
+                self.post(&client)
+            }
+            Step::Save(pem) => self.save(pem, situation),
+            Step::Repair => self.repair(situation),
+            Step::Forget => self.forget(),
+            Step::End(end) => {
+                self.end(end);
+                Ok(())
+            }
+        }
+        .inspect_err(|error| self.note_refusal(error, situation.asker))
+    }
+
+    /// A hub at a new address that does not know the agent's certificate is another hub.
+    fn note_refusal(&mut self, error: &Error, asker: Option<Asker>) {
+        let unknown = matches!(error, Error::Unauthorized(_) | Error::Forbidden(_));
+        if unknown && asker == Some(Asker::Moved) {
+            log::info!("the hub at the new address does not know this agent: {error}");
+            self.moved_refused = true;
+        }
+    }
+
+    fn count(&mut self, client: &Client) -> Result<()> {
+        let all = Target { resource: &CSRS, namespace: None, name: None, subresource: None };
+        let label = "labelSelector=open-cluster-management.io%2Fcluster-name%3D";
+        let list = client.list(&all, &format!("{label}{}", self.names.cluster))?;
+        let own = |csr: &&Value| signing::is_own_pending(csr, &self.names);
+        let pending: Vec<&Value> =
+            list["items"].as_array().into_iter().flatten().filter(own).collect();
+        if pending.len() < signing::MOST_PENDING {
+            self.registration.counted();
+            return Ok(());
+        }
+        let names = pending.iter().filter_map(|csr| csr["metadata"]["name"].as_str());
+        let names = names.collect::<Vec<_>>().join(" ");
+        let halted = "Stop creating csr since there are too many csr created already on hub";
+        let message = format!("{halted}: kubectl delete csr {names}");
+        if self.agent.rotated().is_none_or(|rotated| rotated.message != halted) {
+            self.agent.tell("ClientCertificateCreationHalted", true, &message);
+        }
+        self.agent.set_rotated(false, halted.to_owned());
+        self.registration.rest(Instant::now(), HALTED);
+        Ok(())
+    }
+
+    fn store(&mut self) -> Result<()> {
+        let request = Request::new(&self.names)?;
+        let stored = secrets::store(self.agent, &request, &self.names, self.stored.as_ref());
+        match stored {
+            Ok(secret) => {
+                self.stored = Some(secret);
+                self.registration.stored(Some(request));
+                Ok(())
+            }
+            // Somebody else wrote it: what is there counts.
+            Err(Error::AlreadyExists(_) | Error::Conflict(_) | Error::NotFound(_)) => {
+                self.stored = secrets::pending(self.agent)?;
+                let data = self.stored.as_ref().map(secret::data).transpose()?;
+                let request = data.and_then(|data| Request::of_secret(&data, &self.names));
+                self.registration.stored(request);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn introduce(&mut self, client: &Client) -> Result<()> {
+        match cluster::introduce(client, self.agent, &self.names) {
+            Ok(true) => {
+                let message = format!("ManagedCluster {} was created", self.names.cluster);
+                self.agent.tell("ManagedClusterCreated", false, &message);
+            }
+            Ok(false) => {}
+            // Somebody else may have made it; the request can still be asked.
+            Err(error @ (Error::Unauthorized(_) | Error::Forbidden(_))) => log::info!("{error}"),
+            Err(error) => return Err(error),
+        }
+        self.registration.introduced(Instant::now(), fastrand::f64());
+        Ok(())
+    }
+
+    fn post(&mut self, client: &Client) -> Result<()> {
+        let Some(request) = &self.registration.request else { return Ok(()) };
+        let name = request.name.clone();
+        let object = request.object(&self.names.cluster, self.agent.settings.expiration);
+        let target = CSRS.cluster_object(&name);
+        let csr = match client.create(&target, &object) {
+            // The watch lags behind, or the answer to an earlier try was lost.
+            Err(Error::AlreadyExists(_)) => client.get(&target)?,
+            created => {
+                let csr = created?;
+                self.registration.uid = csr["metadata"]["uid"].as_str().map(str::to_owned);
+                self.agent.progress().posted += 1;
+                let message = format!(
+                    "CSR {name} was created on the hub: kubectl certificate approve {name}"
+                );
+                self.agent.tell("CSRCreated", false, &message);
+                csr
+            }
+        };
+        self.asking.saw(csr);
+        Ok(())
+    }
+
+    fn save(&mut self, pem: &[u8], situation: &Situation) -> Result<()> {
+        let Some(request) = &self.registration.request else { return Ok(()) };
+        let mut values = self.beside(situation)?;
+        values.insert("tls.crt", pem.to_vec());
+        values.insert("tls.key", request.key.clone().into_bytes());
+        let name = request.name.clone();
+        secrets::save(self.agent, &values)?;
+        self.obtained = Some((pem.to_vec(), situation.now));
+        self.registration.succeeded();
+        self.agent.count_end("Issued");
+        self.agent.progress().saved = Some(SystemTime::now());
+        self.asking.finish();
+        self.agent.set_rotated(true, validity_sentence(pem));
+        let message = format!("the certificate of CSR {name} is in {}", self.agent.secret_name());
+        self.agent.tell("ClientCertificateCreated", false, &message);
+        Ok(())
+    }
+
+    fn repair(&self, situation: &Situation) -> Result<()> {
+        let mut values = self.beside(situation)?;
+        if let Some(bootstrap) = &situation.bootstrap {
+            values.insert("kubeconfig", bootstrap.hub.kubeconfig()?.into_bytes());
+        }
+        secrets::save(self.agent, &values)?;
+        let message =
+            format!("what is beside the certificate in {} was put right", self.agent.secret_name());
+        self.agent.tell("SecretSave", false, &message);
+        Ok(())
+    }
+
+    /// What is in the Secret beside certificate and key. A kubeconfig that leads to the right hub stays
+    /// as it is.
+    fn beside(&self, situation: &Situation) -> Result<BTreeMap<&'static str, Vec<u8>>> {
+        let Names { cluster, agent } = &self.names;
+        let mut values = BTreeMap::from([
+            ("cluster-name", cluster.clone().into_bytes()),
+            ("agent-name", agent.clone().into_bytes()),
+        ]);
+        if matches!(&situation.verdict, Verdict::Usable(usable) if !usable.stale) {
+            return Ok(values);
+        }
+        let bootstrap = situation.bootstrap.as_ref().map(|bootstrap| &bootstrap.hub);
+        if let Some(hub) = bootstrap.or(self.hub.as_ref()) {
+            values.insert("kubeconfig", hub.kubeconfig()?.into_bytes());
+        }
+        Ok(values)
+    }
+
+    fn forget(&mut self) -> Result<()> {
+        if let Some(stored) = &self.stored {
+            secrets::forget(self.agent, stored)?;
+        }
+        self.stored = None;
+        self.registration.stored(None);
+        Ok(())
+    }
+
+    fn end(&mut self, end: &End) {
+        let name = self.registration.request.as_ref().map_or("", |request| &request.name);
+        let sentence = format!("CSR {name} {}", end.what);
+        let rest = self.registration.ended(end, Instant::now(), fastrand::f64());
+        self.asking.finish();
+        self.agent.set_rotated(false, format!("Failed to rotated client certificate {sentence}"));
+        let message = format!("{sentence}; another one is asked for in {} s", rest.as_secs());
+        self.agent.count_end(end.reason);
+        self.agent.tell(end.reason, true, &message);
+    }
+
+    /// Takes note of how `step` went.
+    pub(crate) fn conclude(&mut self, step: &Step, result: Result<()>) {
+        let Err(error) = result else {
+            let failures = self.errors.succeeded();
+            if failures > 0 {
+                log::info!("asking for a certificate goes on after {failures} failures");
+            }
+            return;
+        };
+        let now = Instant::now();
+        let retry = self.errors.failed(&error, now, fastrand::f64());
+        self.registration.rest(now, retry.wait);
+        if retry.tell {
+            log::warn!("{error}");
+            if *step == Step::Post {
+                self.agent.set_rotated(false, format!("Failed to create CSR {error}"));
+            }
+        } else {
+            log::debug!("{error}; again in {:?}", retry.wait);
+        }
+    }
+}
+
+/// Upstream's words, times as Go prints them.
+fn validity_sentence(pem: &[u8]) -> String {
+    let go = |at| time::seconds_time(at).replace('T', " ").replace('Z', " +0000 UTC");
+    let leaf = certificate::chain(pem).ok().and_then(|chain| chain.into_iter().next());
+    match leaf {
+        Some(leaf) => format!(
+            "client certificate rotated starting from {} to {}",
+            go(leaf.not_before),
+            go(leaf.not_after)
+        ),
+        None => "client certificate rotated".to_owned(),
+    }
+}

@@ -1,0 +1,177 @@
+//! Whether the hub's credential, as a Secret or a directory holds it, can be used. No I/O, no clock.
+
+use std::time::{Duration, SystemTime};
+
+use shared::{
+    access::{Access, Auth, Identity},
+    certificate::{self, Certificate},
+    error::Error,
+    kubeconfig::{self, Hub, check_pair},
+    logging::quoted,
+    time::seconds_time,
+};
+
+use crate::names::{Data, Names};
+
+/// A certificate of the future is good this early: the clock of the hub is another one, and a naive look
+/// at notBefore throws away fresh certificates (kubernetes/kubernetes#97680).
+pub(crate) const TOLERANCE: Duration = Duration::from_secs(300);
+
+/// What the credential is good for.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    Usable(Usable),
+    /// Good, but got at another hub than the bootstrap kubeconfig's now; the word says what differs.
+    Moved(Usable, &'static str),
+    Unusable(Unusable),
+}
+
+/// A certificate of ours with its key.
+#[derive(Debug)]
+pub(crate) struct Usable {
+    pub(crate) identity: Identity,
+    pub(crate) chain: Vec<Certificate>,
+    /// `None` when the certificate is good and the kubeconfig beside it is not; a new one can be written.
+    pub(crate) access: Option<Access>,
+    /// The kubeconfig or one of the names beside it has to be written anew.
+    pub(crate) stale: bool,
+}
+
+/// Why there is nothing to use.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Unusable {
+    /// What is wrong, to go on after the name of what was judged.
+    pub(crate) reason: String,
+    /// The Go agent's reason for an Event (ocm `pkg/registration/register/csr/csr.go:484-530`).
+    pub(crate) event: &'static str,
+}
+
+const UNREADABLE: &str = "CertificateValidationFailed";
+const NOT_VALID: &str = "NoValidCertificateFound";
+/// Spelled as the Go agent spells it.
+const OTHER_DATA: &str = "AdditonalSecretDataChanged";
+
+/// Judges `data`, which other sentences call `what`, for the agent `names`. The hub of the `bootstrap`
+/// kubeconfig is compared, where there is one. The rules are those of ocm
+/// `pkg/registration/register/common.go:86-145`, and that key and certificate belong together.
+pub(crate) fn judge(
+    what: &str,
+    data: &Data,
+    bootstrap: Option<&Hub>,
+    names: &Names,
+    now: SystemTime,
+) -> Verdict {
+    let certificate = certificate(data, names, now);
+    let verdict = certificate.and_then(|good| hub(what, data, bootstrap, names, good));
+    verdict.unwrap_or_else(|(event, reason)| Verdict::Unusable(Unusable { reason, event }))
+}
+
+/// What speaks against a certificate, to go on after "a certificate that ".
+pub(crate) fn objection(chain: &[Certificate], names: &Names, now: SystemTime) -> Option<String> {
+    let (user, groups) = (names.user(), names.groups());
+    let Some(leaf) = chain.first() else { return Some("is not there".into()) };
+    let expired = chain.iter().find(|certificate| certificate.not_after < now);
+    if leaf.common_name != user {
+        let later = chain.iter().any(|certificate| certificate.common_name == user);
+        let name = quoted(&leaf.common_name);
+        return Some(match later {
+            true => "is not the first of its chain".into(),
+            false => format!("is for user {name:?}, not {user:?}"),
+        });
+    }
+    if leaf.organizations != groups {
+        let found = quoted(&leaf.organizations.join(", "));
+        return Some(format!("is for other groups than {}: {found:?}", groups.join(" and ")));
+    }
+    if !leaf.units.is_empty() {
+        return Some("has organizational units".into());
+    }
+    if let Some(expired) = expired {
+        return Some(format!("expired at {}", seconds_time(expired.not_after)));
+    }
+    let early = leaf.not_before > now + TOLERANCE;
+    early.then(|| format!("is not valid before {}", seconds_time(leaf.not_before)))
+}
+
+/// The reason for an Event, and that for people.
+type Refusal = (&'static str, String);
+
+/// A certificate of ours that is good now, with its key.
+type Good = (Identity, Vec<Certificate>);
+
+fn certificate(data: &Data, names: &Names, now: SystemTime) -> Result<Good, Refusal> {
+    if data.is_empty() {
+        return Err((NOT_VALID, "is empty".into()));
+    }
+    let file = |name: &str| data.get(name).filter(|bytes| !bytes.is_empty()).cloned();
+    let certificate = file("tls.crt").ok_or_else(|| (UNREADABLE, "has no tls.crt".into()))?;
+    let key = file("tls.key").ok_or_else(|| (NOT_VALID, "has no tls.key".into()))?;
+    let chain = certificate::chain(&certificate)
+        .map_err(|what| (UNREADABLE, format!("has a tls.crt that {what}")))?;
+    if let Some(what) = objection(&chain, names, now) {
+        return Err((NOT_VALID, format!("has a certificate that {what}")));
+    }
+    check_pair(&certificate, &key).map_err(|what| (NOT_VALID, what.to_owned()))?;
+    Ok((Identity { certificate, key }, chain))
+}
+
+/// The rest, beside a certificate that is good.
+fn hub(
+    what: &str,
+    data: &Data,
+    bootstrap: Option<&Hub>,
+    names: &Names,
+    (identity, chain): Good,
+) -> Result<Verdict, Refusal> {
+    let hub = Hub::of_secret(what, data).map_err(|error| (OTHER_DATA, about(what, &error)))?;
+    let access = match access(what, data, &identity) {
+        Ok(access) => Some(access),
+        Err(_) if bootstrap.is_some_and(|hub| can_replace(hub, data, &identity)) => None,
+        Err(reason) => return Err((OTHER_DATA, reason)),
+    };
+    let said = |key: &str, name: &str| {
+        data.get(key).is_some_and(|value| value.trim_ascii_end() == name.as_bytes())
+    };
+    let reached =
+        bootstrap.is_none_or(|to| hub.server_name == to.server_name && hub.insecure == to.insecure);
+    let known = said("cluster-name", &names.cluster) && said("agent-name", &names.agent);
+    let stale = access.is_none() || !reached || !known;
+    let usable = Usable { identity, chain, access, stale };
+    Ok(match bootstrap.and_then(|bootstrap| hub.differs_from(bootstrap)) {
+        Some(what) => Verdict::Moved(usable, what),
+        None => Verdict::Usable(usable),
+    })
+}
+
+/// What the kubeconfig gives, if that is a connection as the user of the certificate.
+fn access(what: &str, data: &Data, identity: &Identity) -> Result<Access, String> {
+    let access = kubeconfig::from_secret(what, data).map_err(|error| about(what, &error))?;
+    // Without TLS no certificate is shown.
+    let shown = access.identity.as_ref() == Some(identity) || !access.server.starts_with("https:");
+    match shown && access.auth == Auth::None && access.impersonate.is_empty() {
+        true => Ok(access),
+        false => Err("has a kubeconfig whose user is not that of tls.crt".into()),
+    }
+}
+
+/// Whether a kubeconfig for `hub` would do: one that would not is not written over and over.
+fn can_replace(hub: &Hub, data: &Data, identity: &Identity) -> bool {
+    hub.kubeconfig().is_ok_and(|kubeconfig| {
+        let mut data = data.clone();
+        data.insert("kubeconfig".into(), kubeconfig.into_bytes());
+        access("", &data, identity).is_ok()
+    })
+}
+
+/// What an error about the kubeconfig in `what` says after that name.
+fn about(what: &str, error: &Error) -> String {
+    let message = error.message();
+    let rest = message.strip_prefix(&format!("Secret {what}")).unwrap_or(message);
+    match rest.strip_prefix(": ") {
+        Some(entry) => format!("has a kubeconfig whose {entry}"),
+        None => rest.trim_start().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
