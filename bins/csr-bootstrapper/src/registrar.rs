@@ -22,6 +22,8 @@ use crate::{
 
 /// Failures are tried again after at most this.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// How often it is looked at where somebody waits for the end of it.
+const LOOK_ONCE: Duration = Duration::from_secs(1);
 /// A request that nobody answers is told once more after this (kubelet gives up by then:
 /// client-go `util/certificate/certificate_manager.go:48-50`).
 const LONG_PENDING: Duration = Duration::from_secs(900);
@@ -38,6 +40,8 @@ pub(crate) struct Registrar<'a> {
     pub(crate) obtained: Option<(Vec<u8>, SystemTime)>,
     /// Where the session's credential leads to.
     pub(crate) hub: Option<Hub>,
+    /// How far the hub's clock is ahead, in seconds, as it was last seen.
+    pub(crate) skew: i64,
     pub(crate) errors: Backoff,
     /// Which bootstrap kubeconfig was seen last.
     pub(crate) bootstrap_seen: u64,
@@ -64,6 +68,7 @@ impl<'a> Registrar<'a> {
             stored,
             obtained: None,
             hub: None,
+            skew: 0,
             errors: Backoff::new(LONGEST_WAIT),
             bootstrap_seen: 0,
             moved_refused: false,
@@ -83,7 +88,9 @@ impl<'a> Registrar<'a> {
             }
             let step = self.next(&situation);
             if let Step::Wait(until) = step {
-                let until = until.min(Instant::now() + SLICE);
+                // Nothing wakes this loop when the files of -hub-kubeconfig-dir change.
+                let slice = if once { LOOK_ONCE } else { SLICE };
+                let until = until.min(Instant::now() + slice);
                 if self.agent.stop.wait_for_change(seen, until) {
                     return false;
                 }

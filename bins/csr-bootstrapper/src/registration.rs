@@ -108,6 +108,8 @@ pub(crate) enum Step {
     Introduce,
     /// Post the request.
     Post,
+    /// The CSR that was there is not any more: make sure, and post the same again.
+    Gone,
     /// Put this certificate into the Secret.
     Save(Vec<u8>),
     /// Put right what is beside the certificate.
@@ -144,8 +146,9 @@ pub(crate) enum Csr {
 const REST_REFUSED: Duration = Duration::from_secs(300);
 /// After a certificate that cannot be used, or a request that somebody replaced.
 const REST_WRONG: Duration = Duration::from_secs(30);
-/// After a request that was made with another identity than the one that asks now.
-const REST_FOREIGN: Duration = Duration::from_secs(2);
+/// After a request that was made with another identity than the one that asks now, or that somebody
+/// deleted.
+const REST_SHORT: Duration = Duration::from_secs(2);
 /// No rest is longer.
 const LONGEST_REST: Duration = Duration::from_secs(3600);
 /// As upstream, the ManagedCluster is looked after every one to two hours while bootstrapping
@@ -212,6 +215,7 @@ impl Registration {
         let end = |reason, what: &str, rest| Step::End(End { reason, what: what.to_owned(), rest });
         match csr {
             Csr::Unknown => Step::Wait(now + LONGEST_REST),
+            Csr::Absent if self.uid.is_some() => Step::Gone,
             Csr::Absent => Step::Post,
             Csr::Seen(signing) => match signing {
                 Signing::Pending | Signing::Approved => Step::Wait(now + LONGEST_REST),
@@ -224,7 +228,7 @@ impl Registration {
                 }
                 // Of the other identity of this agent, or of somebody else.
                 Signing::Foreign => {
-                    end("CSRForeign", "is not what this agent asks for now", REST_FOREIGN)
+                    end("CSRForeign", "is not what this agent asks for now", REST_SHORT)
                 }
             },
         }
@@ -248,11 +252,22 @@ impl Registration {
 
     /// The request came to `end`; returns how long it rests. `random` is uniform in [0, 1).
     pub(crate) fn ended(&mut self, end: &End, now: Instant, random: f64) -> Duration {
-        let rest = end.rest.saturating_mul(1 << self.ends.min(8)).min(LONGEST_REST);
+        self.ended = true;
+        self.rest_after_end(end.rest, now, random)
+    }
+
+    /// The CSR is gone from the hub without an answer; returns how long the request rests.
+    pub(crate) fn gone(&mut self, now: Instant, random: f64) -> Duration {
+        self.uid = None;
+        self.rest_after_end(REST_SHORT, now, random)
+    }
+
+    /// Twice as long after each end in a row.
+    fn rest_after_end(&mut self, shortest: Duration, now: Instant, random: f64) -> Duration {
+        let rest = shortest.saturating_mul(1 << self.ends.min(8)).min(LONGEST_REST);
         // A fleet that was denied together does not come back together.
         let rest = rest + rest.mul_f64(random / 4.0);
         self.ends = self.ends.saturating_add(1);
-        self.ended = true;
         self.rest(now, rest);
         rest
     }

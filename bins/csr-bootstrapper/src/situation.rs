@@ -70,13 +70,15 @@ impl Registrar<'_> {
     }
 
     /// The time by the hub's clock, which judges certificates.
-    fn now(&self) -> SystemTime {
-        let now = SystemTime::now();
+    fn now(&mut self) -> SystemTime {
         let session = || self.agent.session().map(|session| session.client.clone());
         let client = self.asking.open().cloned().or_else(session);
-        let skew = client.map_or(0, |client| client.clock_skew());
-        let time = Duration::from_secs(skew.unsigned_abs());
-        match skew {
+        // A new client knows nothing until the hub has answered it.
+        if let Some(client) = client.filter(|client| !client.answered().is_empty()) {
+            self.skew = client.clock_skew();
+        }
+        let (now, time) = (SystemTime::now(), Duration::from_secs(self.skew.unsigned_abs()));
+        match self.skew {
             _ if time < SKEW => now,
             ..0 => now.checked_sub(time).unwrap_or(now),
             _ => now + time,

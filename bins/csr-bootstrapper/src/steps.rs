@@ -51,6 +51,10 @@ impl Registrar<'_> {
                 let client = client(self)?;
                 self.post(&client)
             }
+            Step::Gone => {
+                let client = client(self)?;
+                self.gone(&client)
+            }
             Step::Save(pem) => self.save(pem, situation),
             Step::Repair => self.repair(situation),
             Step::Forget => self.forget(),
@@ -153,6 +157,24 @@ impl Registrar<'_> {
         Ok(())
     }
 
+    /// Makes sure that the CSR is gone: the watch may lag behind.
+    fn gone(&mut self, client: &Client) -> Result<()> {
+        let Some(request) = &self.registration.request else { return Ok(()) };
+        let name = &request.name;
+        match client.get(&CSRS.cluster_object(name)) {
+            Ok(csr) => self.asking.saw(csr),
+            Err(Error::NotFound(_)) => {
+                let message = format!("CSR {name} is gone from the hub without an answer");
+                let rest = self.registration.gone(Instant::now(), fastrand::f64());
+                let message = format!("{message}; it is posted again in {} s", rest.as_secs());
+                self.agent.count_end("CSRGone");
+                self.agent.tell("CSRGone", true, &message);
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
     fn save(&mut self, pem: &[u8], situation: &Situation) -> Result<()> {
         let Some(request) = &self.registration.request else { return Ok(()) };
         let mut values = self.beside(situation)?;
@@ -172,13 +194,9 @@ impl Registrar<'_> {
     }
 
     fn repair(&self, situation: &Situation) -> Result<()> {
-        let mut values = self.beside(situation)?;
-        if let Some(bootstrap) = &situation.bootstrap {
-            values.insert("kubeconfig", bootstrap.hub.kubeconfig()?.into_bytes());
-        }
-        secrets::save(self.agent, &values)?;
-        let message =
-            format!("what is beside the certificate in {} was put right", self.agent.secret_name());
+        secrets::save(self.agent, &self.beside(situation)?)?;
+        let what = self.agent.secret_name();
+        let message = format!("what is beside the certificate in {what} was put right");
         self.agent.tell("SecretSave", false, &message);
         Ok(())
     }

@@ -126,6 +126,7 @@ fn name(step: &Step) -> &'static str {
         Step::Store => "store",
         Step::Introduce => "introduce",
         Step::Post => "post",
+        Step::Gone => "gone",
         Step::Save(_) => "save",
         Step::Repair => "repair",
         Step::Forget => "forget",
@@ -232,12 +233,22 @@ impl Step {
 }
 
 #[test]
-fn f41_one_that_was_collected_is_posted_again() {
-    let registration = pending();
-    let now = Instant::now();
+fn f41_one_that_was_collected_is_posted_again_at_a_bounded_pace() {
+    let (mut registration, mut now) = (pending(), Instant::now());
     assert_eq!(next(&registration, Signing::Pending, now).name_at(), "wait");
-    let step = registration.next(&some_need(), Some(Asker::Bootstrap), &Csr::Absent, None, now);
-    assert_eq!(step, Step::Post);
+    let absent = |registration: &Registration, now| {
+        registration.next(&some_need(), Some(Asker::Bootstrap), &Csr::Absent, None, now).name_at()
+    };
+    let mut rests = Vec::new();
+    for _ in 0..4 {
+        assert_eq!(absent(&registration, now), "post");
+        registration.uid = Some("u-1".into());
+        assert_eq!(absent(&registration, now), "gone");
+        rests.push(registration.gone(now, 0.0).as_secs());
+        assert_eq!(absent(&registration, now), "wait");
+        now += Duration::from_secs(rests[rests.len() - 1]);
+    }
+    assert_eq!(rests, [2, 4, 8, 16]);
 }
 
 #[test]
