@@ -18,7 +18,7 @@ use crate::{
     cluster,
     names::Names,
     registrar::Registrar,
-    registration::{Asker, End, Step},
+    registration::{Asker, End, Need, Step},
     request::{CSRS, Request},
     secrets, signing,
     situation::Situation,
@@ -213,7 +213,12 @@ impl Registrar<'_> {
             return Ok(values);
         }
         let bootstrap = situation.bootstrap.as_ref().map(|bootstrap| &bootstrap.hub);
-        if let Some(hub) = bootstrap.or(self.hub.as_ref()) {
+        // The certificate is of the hub that was asked.
+        let hub = match (&situation.need, situation.asker) {
+            (Need::Certificate(_), Some(Asker::Agent)) => self.hub.as_ref().or(bootstrap),
+            _ => bootstrap.or(self.hub.as_ref()),
+        };
+        if let Some(hub) = hub {
             values.insert("kubeconfig", hub.kubeconfig()?.into_bytes());
         }
         Ok(values)
