@@ -1,5 +1,18 @@
 //! A cluster joins a hub: the stage itself, OCM's own agent on it, and the program, on either server.
+//!
+//! `o_joining_`, `o_recovery_`, `o_rebootstrap_`, `o_restart_` and a number: file and line of a case of OCM's
+//! `test/integration/registration/spokecluster_joining_test.go` and `spokeagent_…_test.go`, which is proven
+//! here. Where upstream ends the process, the program goes on; the tests check that it is the same one.
 
+mod election;
 mod goagent;
 mod hub;
 mod join;
+mod moved;
+mod names;
+mod proxies;
+mod rebootstrap;
+mod recovery;
+mod restart;
+mod support;
+mod takeover;
