@@ -52,8 +52,9 @@ impl Asking {
             return agent.session().map(|session| session.client.clone()).ok_or_else(missing);
         }
         let access = access.ok_or_else(missing)?;
-        if let Some((_, client)) = self.client.as_ref().filter(|(of, _)| *of == asker) {
-            client.swap(access)?;
+        // With another access it may be another hub: nothing that was seen with the last one counts.
+        let same = |(of, client): &&(Asker, Arc<Client>)| *of == asker && client.access() == access;
+        if let Some((_, client)) = self.client.as_ref().filter(same) {
             return Ok(client.clone());
         }
         self.drop_client();
@@ -107,10 +108,13 @@ impl Asking {
         self.watched.as_ref().map_or(Sighting::Unknown, |watched| lock(&watched.seen).clone())
     }
 
-    /// The CSR as an answer just showed it, which the watch will confirm.
+    /// The CSR as an answer showed it, which the watch will confirm. What the watch saw by now is newer: a
+    /// hub may approve and sign before the answer is here.
     pub(crate) fn saw(&self, csr: Value) {
-        if let Some(watched) = &self.watched {
-            *lock(&watched.seen) = Sighting::Object(csr);
+        let Some(watched) = &self.watched else { return };
+        let mut seen = lock(&watched.seen);
+        if !matches!(*seen, Sighting::Object(_)) {
+            *seen = Sighting::Object(csr);
         }
     }
 

@@ -11,6 +11,7 @@ use ring::{
         UnparsedPublicKey,
     },
 };
+use rustls_pki_types::{CertificateSigningRequestDer, PrivatePkcs8KeyDer, pem::PemObject};
 use serde_json::{Map, Value, json};
 use shared::{
     error::{Error, Result},
@@ -110,8 +111,10 @@ impl Request {
     /// Whether name and request are those that this key gets for `names`. An ECDSA signature is another
     /// one each time, so it is taken out, verified and put in again.
     fn is_whole(&self, names: &Names) -> bool {
-        let pair = from_pem(KEY, &self.key).and_then(|key| pair(&key));
-        let (Some(pair), Some(der)) = (pair, from_pem(REQUEST, &self.csr)) else { return false };
+        let key = PrivatePkcs8KeyDer::from_pem_slice(self.key.as_bytes()).ok();
+        let pair = key.and_then(|key| pair(key.secret_pkcs8_der()));
+        let csr = CertificateSigningRequestDer::from_pem_slice(self.csr.as_bytes());
+        let (Some(pair), Ok(der)) = (pair, csr) else { return false };
         let point = pair.public_key().as_ref();
         let content = content(names, point);
         let before = [&content[..], &ecdsa(), &[BIT_STRING]].concat();
@@ -120,7 +123,7 @@ impl Request {
         let signature = at.and_then(|at| der.get(at + before.len() + 2..)).unwrap_or_default();
         let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, point);
         self.name == name(names, point)
-            && signed(&content, signature) == der
+            && signed(&content, signature) == *der
             && key.verify(&content, signature).is_ok()
     }
 }
@@ -128,7 +131,9 @@ impl Request {
 /// Whether the request in `pem`, whoever wrote it, is for exactly this user. What is looked for begins
 /// with its own length, so `agent1` is not found in `agent10`.
 pub(crate) fn asks_for(pem: &str, user: &str) -> bool {
-    let der = from_pem(REQUEST, pem).unwrap_or_default();
+    let Ok(der) = CertificateSigningRequestDer::from_pem_slice(pem.as_bytes()) else {
+        return false;
+    };
     // Go writes a PrintableString where the letters allow it.
     [UTF8_STRING, PRINTABLE_STRING].into_iter().any(|tag| {
         let wanted = attribute(COMMON_NAME, tag, user);
@@ -159,12 +164,6 @@ fn to_pem(label: &str, der: &[u8]) -> String {
         pem.push(letter);
     }
     pem + &format!("\n-----END {label}-----\n")
-}
-
-fn from_pem(label: &str, pem: &str) -> Option<Vec<u8>> {
-    let (_, rest) = pem.split_once(&format!("-----BEGIN {label}-----"))?;
-    let (body, _) = rest.split_once("-----END ")?;
-    BASE64_STANDARD.decode(body.split_whitespace().collect::<String>()).ok()
 }
 
 // DER, by hand: a library for it would be 50 to 300 KB, and rcgen cannot write two O's.

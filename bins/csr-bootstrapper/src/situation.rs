@@ -116,9 +116,15 @@ impl Registrar<'_> {
     ) {
         let access = usable(verdict).and_then(|usable| access(usable, bootstrap));
         let session = self.agent.session();
+        let hub = Hub::of_secret(&self.agent.secret_name(), data).ok();
+        let elsewhere = match (&self.hub, &hub) {
+            (Some(before), Some(now)) => before.differs_from(now).is_some(),
+            _ => false,
+        };
         let result = match (access, session) {
-            (Some(access), Some(session)) => session.client.swap(access).map(drop),
-            (Some(access), None) => self.begin_session(access),
+            // What was seen of one hub says nothing of another, not even where its watches go on.
+            (Some(access), Some(session)) if !elsewhere => session.client.swap(access).map(drop),
+            (Some(access), _) => self.begin_session(access),
             (None, Some(session)) => {
                 let expired = |end: SystemTime| end < now;
                 if session.client.certificate_expiry().is_none_or(expired) {
@@ -130,10 +136,7 @@ impl Registrar<'_> {
             (None, None) => return,
         };
         match result {
-            Ok(()) => {
-                let name = self.agent.secret_name();
-                self.hub = Hub::of_secret(&name, data).ok();
-            }
+            Ok(()) => self.hub = hub,
             Err(error) => log::warn!("the hub's credentials in use stay: {error}"),
         }
     }
@@ -141,6 +144,8 @@ impl Registrar<'_> {
     fn begin_session(&self, access: Access) -> Result<()> {
         let client = Client::new("the hub", access, Reload::Never, Timing::with_request(REQUEST))?;
         let session = Session { client: Arc::new(client), stop: self.agent.stop.child() };
+        // First the end of the one before, if there is one: nobody is to see its cluster in this.
+        self.agent.set_session(None);
         self.agent.set_session(Some(Arc::new(session)));
         let name = self.agent.secret_name();
         let message = format!("the hub is used as {} with {name}", self.names.user());

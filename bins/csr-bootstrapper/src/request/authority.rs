@@ -54,7 +54,7 @@ impl Paper {
 
     /// PEM of the certificate for the request's key, signed by it.
     pub(crate) fn certificate(&self, request: &Request) -> String {
-        let pair = pair(&from_pem(KEY, &request.key).unwrap()).unwrap();
+        let pair = pair(&pkcs8(request)).unwrap();
         let many = |kind, texts: &[String]| -> Vec<u8> {
             texts.iter().flat_map(|text| part(kind, text)).collect()
         };
@@ -86,7 +86,7 @@ fn time(at: SystemTime) -> Vec<u8> {
 
 /// The request's key as Go writes one: SEC 1 with the curve.
 pub(crate) fn go_key(request: &Request) -> String {
-    let pkcs8 = from_pem(KEY, &request.key).unwrap();
+    let pkcs8 = pkcs8(request);
     let pair = pair(&pkcs8).unwrap();
     // ring's PKCS #8 has the number behind 36 bytes that are always the same.
     let parts = [
@@ -96,4 +96,9 @@ pub(crate) fn go_key(request: &Request) -> String {
         wrap(0xa1, &bits(pair.public_key().as_ref())),
     ];
     to_pem("EC PRIVATE KEY", &wrap(SEQUENCE, &parts.concat()))
+}
+
+fn pkcs8(request: &Request) -> Vec<u8> {
+    let key = PrivatePkcs8KeyDer::from_pem_slice(request.key.as_bytes()).unwrap();
+    key.secret_pkcs8_der().to_vec()
 }
