@@ -22,6 +22,7 @@ use crate::{
     certificate,
     error::{Error, Result},
     flags::Flags,
+    json,
     kubeconfig::{self, Env},
     link::Link,
     lock::lock,
@@ -315,7 +316,7 @@ impl Client {
 
     fn json(&self, call: &Call<'_>) -> Result<Value> {
         let body = read_body(self.send(call)?, call.limit()).map_err(|e| self.lost(call, &e))?;
-        serde_json::from_slice(&body).map_err(|_| self.odd(call, "not JSON"))
+        json::parse(&body).map_err(|what| self.odd(call, what))
     }
 
     /// Sends until there is an answer that counts: once more after a 401 with the credentials as they

@@ -10,6 +10,7 @@ pub mod endpoint;
 pub mod error;
 pub mod event;
 pub mod flags;
+mod json;
 pub mod kubeconfig;
 pub mod lease;
 mod link;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::{error::Error, logging, resource::Target};
+use crate::{error::Error, json, logging, resource::Target};
 
 /// However long a server asks us to stay away, look again after this.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
@@ -19,7 +19,7 @@ pub(crate) fn error(
     retry_after: Option<&str>,
     body: &[u8],
 ) -> Error {
-    let status: Value = serde_json::from_slice(body).unwrap_or_default();
+    let status = json::parse(body).unwrap_or_default();
     let status = if status["kind"] == "Status" { status } else { Value::Null };
     let details = &status["details"];
     let has_cause = |reason: &str| {

@@ -13,6 +13,7 @@ use crate::{
     call::{Call, OBJECT_LIMIT},
     client::Client,
     error::{Error, Result},
+    json,
     pace::Backoff,
     resource::Target,
     status,
@@ -200,9 +201,10 @@ impl<'a> Stream<'a> {
         if line.is_empty() {
             return Ok(None);
         }
-        let mut event: Value = serde_json::from_slice(&line)
-            .map_err(|_| Error::BadPeer(format!("{}: an event is not JSON", self.what())))?;
-        let object = event["object"].take();
+        let mut event = json::parse(&line)
+            .map_err(|what| Error::BadPeer(format!("{}: an event is {what}", self.what())))?;
+        // Not by `event["object"]`, which panics where the event is no map.
+        let object = event.get_mut("object").map(Value::take).unwrap_or_default();
         match event["type"].as_str() {
             Some("ERROR") => Err(status::watch_error(&self.what(), &self.target, &object)),
             Some(kind @ ("ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK")) => {

@@ -67,6 +67,13 @@ pub(crate) fn wanted(
     annotations: &BTreeMap<String, String>,
 ) -> Option<Value> {
     let mut cluster = existing.clone();
+    // What is no map cannot be written into; a hub would refuse it anyway.
+    for part in ["/metadata/annotations", "/spec"] {
+        match cluster.pointer_mut(part) {
+            Some(part) if !(part.is_object() || part.is_null()) => *part = json!({}),
+            _ => {}
+        }
+    }
     for (key, value) in annotations {
         // As upstream, given once: what others made of it stays.
         let annotation = &mut cluster["metadata"]["annotations"][key];
@@ -258,6 +265,18 @@ mod tests {
         assert!(accepted(&condition("True")));
         for not in [cluster(), condition("False"), condition("Unknown"), json!({}), json!(null)] {
             assert!(!accepted(&not), "{not}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_map_where_one_belongs_is_replaced() {
+        let ours =
+            BTreeMap::from([("agent.open-cluster-management.io/a".to_owned(), "b".to_owned())]);
+        for odd in [json!("x"), json!(7), json!([])] {
+            let cluster = json!({"metadata": {"name": "x", "annotations": odd}, "spec": odd});
+            let new = wanted(&cluster, &urls(&[URL]), None, &ours).unwrap();
+            assert_eq!(new["spec"]["managedClusterClientConfigs"][0]["url"], URL);
+            assert_eq!(new["metadata"]["annotations"]["agent.open-cluster-management.io/a"], "b");
         }
     }
 }

@@ -1,0 +1,129 @@
+//! `kubeconfig NUL tls.crt NUL tls.key`, of a Secret; a key that is not there is a good one.
+
+#![no_main]
+
+use std::{collections::BTreeMap, time::Duration};
+
+use fuzz::{CERTIFICATE, KEY, bounded, parts, sentence};
+use libfuzzer_sys::fuzz_target;
+use serde_json::Value;
+use shared::{
+    access::{Access, Trust},
+    client::{Client, Reload, Timing},
+    error::Result,
+    kubeconfig::{self, Hub},
+};
+
+/// What seeds have for a password or token.
+const SECRET: &str = "hunter2";
+/// What the Secret has beside the kubeconfig.
+const TOKEN: &str = "secret of its own";
+
+fuzz_target!(|data: &[u8]| {
+    let [config, certificate, key] = parts(data);
+    let config = config.unwrap_or_default();
+    let mut keys = BTreeMap::from([
+        ("kubeconfig".to_owned(), config.to_owned()),
+        ("tls.crt".to_owned(), certificate.unwrap_or(CERTIFICATE).to_owned()),
+        ("tls.key".to_owned(), key.unwrap_or(KEY).to_owned()),
+        ("ca.crt".to_owned(), CERTIFICATE.to_owned()),
+        ("token".to_owned(), TOKEN.into()),
+    ]);
+    // Eight aliases make a text 19 times longer, and two bytes of it can be a value of 32 in a list that
+    // exists twice while it grows. TLS and keys need what is added.
+    let limit = 19 * 48 * data.len() + (256 << 10);
+    let (parsed, access, checked) = bounded(limit, || {
+        let access = kubeconfig::from_secret("ns/x", &keys);
+        (kubeconfig::parse(config), access, kubeconfig::check_secret("ns/x", &keys))
+    });
+    for error in [access.as_ref().err(), checked.as_ref().err()].into_iter().flatten() {
+        told(error.message(), config, parsed.as_ref().ok());
+    }
+    match &parsed {
+        Err(why) => {
+            sentence(why, 100);
+            assert!(access.is_err() && checked.is_err());
+        }
+        // YAML and the same as JSON mean the same; a map, as nothing else is read as JSON.
+        Ok(value) if value.is_object() => {
+            keys.insert("kubeconfig".to_owned(), value.to_string().into_bytes());
+            assert!(same(&access, &kubeconfig::from_secret("ns/x", &keys)), "not the same as JSON");
+            assert_eq!(checked, kubeconfig::check_secret("ns/x", &keys));
+        }
+        Ok(_) => assert!(access.is_err() && checked.is_err()),
+    }
+    if let Ok(access) = access {
+        carried_over(&access, &keys);
+        usable(access, checked);
+    }
+});
+
+/// A kubeconfig for the same hub leads to the same hub.
+fn carried_over(access: &Access, keys: &BTreeMap<String, Vec<u8>>) {
+    if !access.server.starts_with("https://") {
+        return;
+    }
+    // A cluster without a name serves a client, but nobody can ask for it.
+    let hub = match Hub::of_secret("ns/x", keys) {
+        Ok(hub) => hub,
+        Err(error) => return sentence(error.message(), 1000),
+    };
+    assert!(!hub.name.is_empty());
+    let text = hub.kubeconfig().expect("texts can be written");
+    let copy = BTreeMap::from([("kubeconfig".to_owned(), text.into_bytes())]);
+    let copy = Hub::of_secret("ns/x", &copy).expect("our own can be read");
+    assert_eq!(hub.differs_from(&copy), None);
+    assert_eq!((&hub.server_name, hub.insecure), (&copy.server_name, copy.insecure));
+}
+
+/// `Access` shows no credentials, so `assert_eq!` does not serve.
+fn same(one: &Result<Access>, other: &Result<Access>) -> bool {
+    match (one, other) {
+        (Ok(one), Ok(other)) => one == other,
+        (Err(one), Err(other)) => one == other,
+        _ => false,
+    }
+}
+
+/// An error is a sentence without credentials.
+fn told(text: &str, config: &[u8], parsed: Option<&Value>) {
+    sentence(text, 10 * config.len() + 1000);
+    let config = String::from_utf8_lossy(config);
+    let lines = KEY.split(|byte| *byte == b'\n').filter_map(|line| str::from_utf8(line).ok());
+    // libFuzzer guesses what it is compared with, and makes a name of it.
+    for other in lines.chain([TOKEN]).filter(|other| other.len() > 9 && !config.contains(other)) {
+        assert!(!text.contains(other), "quotes another key: {text:?}");
+    }
+    // Only if it stands in one place: elsewhere it may be a name.
+    if config.matches(SECRET).count() == 1 && parsed.is_none_or(is_credential) {
+        assert!(!text.contains(SECRET), "quotes a credential: {text:?}");
+    }
+}
+
+fn is_credential(config: &Value) -> bool {
+    let holds = |list: &str, kind: &str, fields: &[&str]| {
+        let items = config[list].as_array().into_iter().flatten();
+        items
+            .flat_map(|item| fields.iter().map(|field| &item[kind][*field]))
+            .any(|value| value.as_str().is_some_and(|text| text.contains(SECRET)))
+    };
+    holds("users", "user", &["token", "password", "client-key-data"])
+        || holds("clusters", "cluster", &["server", "proxy-url"])
+}
+
+/// What is accepted can be used, or is refused by another sentence.
+fn usable(access: Access, checked: Result<()>) {
+    let secure = access.server.starts_with("https://");
+    assert!(secure || access.server.starts_with("http://"), "{}", access.server);
+    assert!(!access.server.contains(|c: char| c.is_control() || c.is_whitespace()));
+    assert!(!secure || checked.is_ok(), "{checked:?}");
+    assert!(!format!("{access:?}").contains("PRIVATE KEY"));
+    // The system's roots are files.
+    if secure && !matches!(access.trust, Trust::Bundle(_)) {
+        return;
+    }
+    let timing = Timing::with_request(Duration::from_secs(1));
+    if let Err(error) = Client::new("the hub", access, Reload::Never, timing) {
+        sentence(error.message(), 10_000);
+    }
+}
