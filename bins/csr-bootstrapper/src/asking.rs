@@ -132,6 +132,8 @@ impl Asking {
 
     fn drop_client(&mut self) {
         if let Some((_, client)) = self.client.take() {
+            // The watch is this client's: it is not to complain.
+            self.drop_watch();
             // A credential that has served is not tried again and again in the background.
             client.close();
         }

@@ -87,20 +87,20 @@ impl Registrar<'_> {
 
     fn judge(&self, bootstrap: Option<&Bootstrap>, now: SystemTime) -> (Data, Verdict) {
         let what = self.agent.secret_name();
-        let data = match self.agent.credential() {
-            Sighting::Object(secret) => secret::data(&secret),
-            _ => Ok(Data::new()),
+        let unusable =
+            |reason: String, event| (Data::new(), Verdict::Unusable(Unusable { reason, event }));
+        let secret = match self.agent.credential() {
+            Sighting::Object(secret) => secret,
+            _ => return unusable("does not exist".into(), "NoValidCertificateFound"),
         };
-        match data {
+        match secret::data(&secret) {
             Ok(data) => {
                 let hub = bootstrap.map(|bootstrap| &bootstrap.hub);
                 let verdict = validity::judge(&what, &data, hub, &self.names, now);
                 (data, verdict)
             }
             Err(error) => {
-                let reason = format!("cannot be read: {error}");
-                let event = "CertificateValidationFailed";
-                (Data::new(), Verdict::Unusable(Unusable { reason, event }))
+                unusable(format!("cannot be read: {error}"), "CertificateValidationFailed")
             }
         }
     }
@@ -129,6 +129,8 @@ impl Registrar<'_> {
                 let expired = |end: SystemTime| end < now;
                 if session.client.certificate_expiry().is_none_or(expired) {
                     log::warn!("the certificate for the hub has expired");
+                    // What it asked for is watched with a client that is about to be closed.
+                    self.asking.finish();
                     self.agent.set_session(None);
                 }
                 return;

@@ -49,7 +49,7 @@ impl Registrar<'_> {
             }
             Step::Post => {
                 let client = client(self)?;
-                self.post(&client)
+                self.post(&client, situation.asker)
             }
             Step::Gone => {
                 let client = client(self)?;
@@ -134,7 +134,7 @@ impl Registrar<'_> {
         Ok(())
     }
 
-    fn post(&mut self, client: &Client) -> Result<()> {
+    fn post(&mut self, client: &Client, asker: Option<Asker>) -> Result<()> {
         let Some(request) = &self.registration.request else { return Ok(()) };
         let name = request.name.clone();
         let object = request.object(&self.names.cluster, self.agent.settings.expiration);
