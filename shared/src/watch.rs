@@ -57,6 +57,8 @@ pub fn follow(
         match step {
             Ok(ControlFlow::Continue(())) => {}
             Ok(ControlFlow::Break(())) => return,
+            // Whoever ended it may have closed the client too.
+            Err(_) if stop.raised() => return,
             Err(error) => {
                 let wait = follower.failed(&error);
                 stop.wait(wait);

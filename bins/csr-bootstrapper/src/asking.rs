@@ -35,7 +35,8 @@ struct Watched {
     name: String,
     client: Arc<Client>,
     stop: Stop,
-    seen: Arc<Mutex<Sighting>>,
+    /// What the watch showed last, and how often it showed anything.
+    seen: Arc<Mutex<(Sighting, u64)>>,
 }
 
 impl Asking {
@@ -90,7 +91,9 @@ impl Asking {
         let (stop, parent, seen) = (watched.stop.clone(), agent.stop.clone(), watched.seen.clone());
         let follow = move || {
             watch::follow(&client, &CSRS.cluster_object(&name), &stop, &mut |change| {
-                *lock(&seen) = sighting(change);
+                let mut seen = lock(&seen);
+                *seen = (sighting(change), seen.1 + 1);
+                drop(seen);
                 parent.wake();
                 match stop.raised() {
                     true => ControlFlow::Break(()),
@@ -105,16 +108,22 @@ impl Asking {
 
     /// The CSR as it was seen last.
     pub(crate) fn csr(&self) -> Sighting {
-        self.watched.as_ref().map_or(Sighting::Unknown, |watched| lock(&watched.seen).clone())
+        self.watched.as_ref().map_or(Sighting::Unknown, |watched| lock(&watched.seen).0.clone())
     }
 
-    /// The CSR as an answer showed it, which the watch will confirm. What the watch saw by now is newer: a
-    /// hub may approve and sign before the answer is here.
-    pub(crate) fn saw(&self, csr: Value) {
+    /// How often the watch showed anything: to be asked before a request, for [`Self::saw`].
+    pub(crate) fn sightings(&self) -> u64 {
+        self.watched.as_ref().map_or(0, |watched| lock(&watched.seen).1)
+    }
+
+    /// The CSR as an answer showed it, which the watch will confirm. If the watch showed anything since
+    /// there were so many `sightings`, that is newer: a hub may approve and sign, and somebody delete,
+    /// before the answer is here.
+    pub(crate) fn saw(&self, csr: Value, sightings: u64) {
         let Some(watched) = &self.watched else { return };
         let mut seen = lock(&watched.seen);
-        if !matches!(*seen, Sighting::Object(_)) {
-            *seen = Sighting::Object(csr);
+        if seen.1 == sightings {
+            seen.0 = Sighting::Object(csr);
         }
     }
 

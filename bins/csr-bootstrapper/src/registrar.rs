@@ -24,6 +24,8 @@ use crate::{
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// How often it is looked at where somebody waits for the end of it.
 const LOOK_ONCE: Duration = Duration::from_secs(1);
+/// Beyond the end of a certificate, so that it is over for sure.
+const MOMENT: Duration = Duration::from_millis(100);
 /// A request that nobody answers is told once more after this (kubelet gives up by then:
 /// client-go `util/certificate/certificate_manager.go:48-50`).
 const LONG_PENDING: Duration = Duration::from_secs(900);
@@ -91,6 +93,7 @@ impl<'a> Registrar<'a> {
                 // Nothing wakes this loop when the files of -hub-kubeconfig-dir change.
                 let slice = if once { LOOK_ONCE } else { SLICE };
                 let until = until.min(Instant::now() + slice);
+                let until = situation.again.map_or(until, |again| until.min(again + MOMENT));
                 if self.agent.stop.wait_for_change(seen, until) {
                     return false;
                 }

@@ -2,7 +2,7 @@
 
 use std::{
     sync::Arc,
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use shared::{
@@ -35,7 +35,10 @@ pub(crate) struct Situation {
     pub(crate) data: Data,
     pub(crate) need: Need,
     pub(crate) asker: Option<Asker>,
+    /// By the hub's clock.
     pub(crate) now: SystemTime,
+    /// When the certificate in use may count as refused or has expired.
+    pub(crate) again: Option<Instant>,
 }
 
 impl Registrar<'_> {
@@ -50,8 +53,13 @@ impl Registrar<'_> {
         let (data, verdict) = self.judge(bootstrap.as_ref(), now);
         self.keep_session(&verdict, bootstrap.as_ref(), &data, now);
         let session = self.agent.session();
-        let refused = session.as_ref().and_then(|session| session.client.refused_since());
-        let refused = refused.is_some_and(|since| since.elapsed() >= REFUSED_AFTER);
+        let refused_at = session.as_ref().and_then(|session| session.client.refused_since());
+        let refused_at = refused_at.map(|since| since + REFUSED_AFTER);
+        let refused = refused_at.is_some_and(|at| at <= Instant::now());
+        let end = session.as_ref().and_then(|session| session.client.certificate_expiry());
+        let end =
+            end.and_then(|end| end.duration_since(now).ok()).map(|left| Instant::now() + left);
+        let again = [refused_at.filter(|_| !refused), end].into_iter().flatten().min();
         let what = self.agent.secret_name();
         let due = usable(&verdict).map(|usable| self.due(usable));
         let need = registration::need(&what, &verdict, due, refused, now);
@@ -66,7 +74,7 @@ impl Registrar<'_> {
         );
         let usable = matches!(verdict, Verdict::Usable(_)) && !refused;
         self.tell_need(&need, asker, usable);
-        Situation { bootstrap, verdict, data, need, asker, now }
+        Situation { bootstrap, verdict, data, need, asker, now, again }
     }
 
     /// The time by the hub's clock, which judges certificates.

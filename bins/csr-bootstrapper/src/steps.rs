@@ -139,6 +139,7 @@ impl Registrar<'_> {
         let name = request.name.clone();
         let object = request.object(&self.names.cluster, self.agent.settings.expiration);
         let target = CSRS.cluster_object(&name);
+        let sightings = self.asking.sightings();
         let csr = match client.create(&target, &object) {
             // The watch lags behind, or the answer to an earlier try was lost.
             Err(Error::AlreadyExists(_)) => client.get(&target)?,
@@ -146,14 +147,17 @@ impl Registrar<'_> {
                 let csr = created?;
                 self.registration.uid = csr["metadata"]["uid"].as_str().map(str::to_owned);
                 self.agent.progress().posted += 1;
-                let message = format!(
-                    "CSR {name} was created on the hub: kubectl certificate approve {name}"
-                );
+                // The agent's own requests are approved by the hub.
+                let approve = match asker {
+                    Some(Asker::Bootstrap) => format!(": kubectl certificate approve {name}"),
+                    _ => String::new(),
+                };
+                let message = format!("CSR {name} was created on the hub{approve}");
                 self.agent.tell("CSRCreated", false, &message);
                 csr
             }
         };
-        self.asking.saw(csr);
+        self.asking.saw(csr, sightings);
         Ok(())
     }
 
@@ -161,8 +165,9 @@ impl Registrar<'_> {
     fn gone(&mut self, client: &Client) -> Result<()> {
         let Some(request) = &self.registration.request else { return Ok(()) };
         let name = &request.name;
+        let sightings = self.asking.sightings();
         match client.get(&CSRS.cluster_object(name)) {
-            Ok(csr) => self.asking.saw(csr),
+            Ok(csr) => self.asking.saw(csr, sightings),
             Err(Error::NotFound(_)) => {
                 let message = format!("CSR {name} is gone from the hub without an answer");
                 let rest = self.registration.gone(Instant::now(), fastrand::f64());

@@ -47,7 +47,8 @@ pub fn program(name: &str) -> PathBuf {
 pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     loop {
-        let start = std::process::id() as u16;
+        // Programs that start together have neighbouring numbers.
+        let start = (std::process::id() as u16).wrapping_mul(40_503);
         let port = 12_000 + start.wrapping_add(NEXT.fetch_add(1, SeqCst)) % 20_000;
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return port;

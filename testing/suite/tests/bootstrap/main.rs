@@ -7,6 +7,7 @@
 mod election;
 mod goagent;
 mod hub;
+mod interrupted;
 mod join;
 mod moved;
 mod names;
