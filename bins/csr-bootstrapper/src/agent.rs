@@ -18,9 +18,9 @@ use shared::{
 };
 
 use crate::{
+    known::{Bootstrap, Sighting},
     names::{Names, in_directory},
     settings::Settings,
-    sources::{Bootstrap, Sighting},
     validity::{Verdict, judge},
 };
 

@@ -18,9 +18,9 @@ use shared::{
 
 use crate::{
     agent::{Agent, REQUEST},
+    known::{Sighting, sighting},
     registration::Asker,
     request::CSRS,
-    sources::{Sighting, sighting},
 };
 
 /// What is open on the hub for a certificate; nothing while none is needed.

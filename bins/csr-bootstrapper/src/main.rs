@@ -7,6 +7,8 @@ mod asking;
 mod cluster;
 mod health;
 mod heartbeat;
+mod keeper;
+mod known;
 mod names;
 mod registrar;
 mod registration;

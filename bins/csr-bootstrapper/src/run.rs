@@ -27,13 +27,13 @@ use crate::{
     agent::{Agent, SLICE},
     cluster,
     heartbeat::Heartbeat,
+    known::Sighting,
     names::{self, Known, Names},
     registrar::Registrar,
     report::Status,
     secrets,
     settings::Settings,
-    sources::{self, Sighting},
-    status,
+    sources, status,
 };
 
 /// The registration agent's own, so that either takes over from the other (ocm

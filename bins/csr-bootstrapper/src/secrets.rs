@@ -10,7 +10,7 @@ use shared::{
     resource::{SECRETS, Target},
 };
 
-use crate::{agent::Agent, names::Names, request::Request, sources::Sighting};
+use crate::{agent::Agent, known::Sighting, names::Names, request::Request};
 
 /// Writers that keep getting in between are left to it until the next try.
 const CONFLICTS: u32 = 3;

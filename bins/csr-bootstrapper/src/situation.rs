@@ -15,11 +15,11 @@ use shared::{
 
 use crate::{
     agent::{REQUEST, Session},
+    known::{Bootstrap, Sighting},
     names::Data,
     registrar::Registrar,
     registration::{self, Asker, Identities, Need},
     rotation,
-    sources::{Bootstrap, Sighting},
     validity::{self, Unusable, Usable, Verdict},
 };
 
@@ -39,6 +39,18 @@ pub(crate) struct Situation {
     pub(crate) now: SystemTime,
     /// When the certificate in use may count as refused or has expired.
     pub(crate) again: Option<Instant>,
+}
+
+impl Situation {
+    /// How `asker` reaches the hub, where that is not the session's matter.
+    pub(crate) fn access(&self, asker: Asker) -> Option<Access> {
+        let bootstrap = self.bootstrap.as_ref()?;
+        match asker {
+            Asker::Agent => None,
+            Asker::Bootstrap => Some(bootstrap.access.clone()),
+            Asker::Moved => Some(at(bootstrap, &usable(&self.verdict)?.identity)),
+        }
+    }
 }
 
 impl Registrar<'_> {
@@ -190,7 +202,7 @@ impl Registrar<'_> {
 }
 
 /// What of the credential can be used.
-pub(crate) fn usable(verdict: &Verdict) -> Option<&Usable> {
+fn usable(verdict: &Verdict) -> Option<&Usable> {
     match verdict {
         Verdict::Usable(usable) | Verdict::Moved(usable, _) => Some(usable),
         Verdict::Unusable(_) => None,
@@ -204,7 +216,7 @@ fn access(usable: &Usable, bootstrap: Option<&Bootstrap>) -> Option<Access> {
 }
 
 /// The hub of `bootstrap` with the agent's own identity.
-pub(crate) fn at(bootstrap: &Bootstrap, identity: &Identity) -> Access {
+fn at(bootstrap: &Bootstrap, identity: &Identity) -> Access {
     Access {
         identity: Some(identity.clone()),
         auth: Auth::None,

@@ -4,37 +4,17 @@ use std::{ops::ControlFlow, path::Path, time::Duration};
 
 use serde_json::Value;
 use shared::{
-    access::Access,
     error::{Error, Result},
     kubeconfig::{self, Hub},
     resource::SECRETS,
-    secret,
-    watch::{self, Change},
+    secret, watch,
 };
 
 use crate::{
     agent::Agent,
+    known::{Bootstrap, Sighting, sighting},
     settings::{BootstrapSource, Settings},
 };
-
-/// An object that may not have been looked at yet.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) enum Sighting {
-    /// Not looked at.
-    #[default]
-    Unknown,
-    /// There is none.
-    Absent,
-    /// It is this.
-    Object(Value),
-}
-
-/// A bootstrap kubeconfig that can be used.
-#[derive(Clone, PartialEq)]
-pub(crate) struct Bootstrap {
-    pub(crate) hub: Hub,
-    pub(crate) access: Access,
-}
 
 /// The kubelet takes up to two minutes to bring a Secret into a volume; this adds little.
 const LOOK_AT_FILE: Duration = Duration::from_secs(2);
@@ -107,15 +87,4 @@ fn of_secret(secret: &Value) -> Result<Bootstrap> {
         access: kubeconfig::from_secret(name, &data)?,
         hub: Hub::of_secret(name, &data)?,
     })
-}
-
-/// What a change says of the one object that is followed.
-pub(crate) fn sighting(change: Change) -> Sighting {
-    match change {
-        Change::Listed(objects) => {
-            objects.into_iter().next().map_or(Sighting::Absent, Sighting::Object)
-        }
-        Change::Put(object) => Sighting::Object(object),
-        Change::Removed(_) => Sighting::Absent,
-    }
 }

@@ -31,30 +31,10 @@ const HALTED: Duration = Duration::from_secs(60);
 impl Registrar<'_> {
     /// Takes `step`.
     pub(crate) fn take(&mut self, step: &Step, situation: &Situation) -> Result<()> {
-        let client = |registrar: &mut Self| {
-            let missing = || Error::BadConfig("there is nobody to ask the hub".into());
-            let asker = situation.asker.ok_or_else(missing)?;
-            registrar.client(asker, situation)
-        };
         match step {
             Step::Wait(_) => Ok(()),
-            Step::Count => {
-                let client = client(self)?;
-                self.count(&client)
-            }
+            Step::Count | Step::Introduce | Step::Post | Step::Gone => self.ask(step, situation),
             Step::Store => self.store(),
-            Step::Introduce => {
-                let client = client(self)?;
-                self.introduce(&client)
-            }
-            Step::Post => {
-                let client = client(self)?;
-                self.post(&client, situation.asker)
-            }
-            Step::Gone => {
-                let client = client(self)?;
-                self.gone(&client)
-            }
             Step::Save(pem) => self.save(pem, situation),
             Step::Repair => self.repair(situation),
             Step::Forget => self.forget(),
@@ -63,16 +43,26 @@ impl Registrar<'_> {
                 Ok(())
             }
         }
-        .inspect_err(|error| self.note_refusal(error, situation.asker))
     }
 
-    /// A hub at a new address that does not know the agent's certificate is another hub.
-    fn note_refusal(&mut self, error: &Error, asker: Option<Asker>) {
-        let unknown = matches!(error, Error::Unauthorized(_) | Error::Forbidden(_));
-        if unknown && asker == Some(Asker::Moved) {
+    /// Takes a step on the hub.
+    fn ask(&mut self, step: &Step, situation: &Situation) -> Result<()> {
+        let Some(asker) = situation.asker else { return Ok(()) };
+        let client = self.asking.client(self.agent, asker, situation.access(asker))?;
+        let result = match step {
+            Step::Count => self.count(&client),
+            Step::Introduce => self.introduce(&client),
+            Step::Post => self.post(&client, asker),
+            _ => self.gone(&client),
+        };
+        // A hub at a new address that does not know the agent's certificate is another hub.
+        if let (Asker::Moved, Err(error @ (Error::Unauthorized(_) | Error::Forbidden(_)))) =
+            (asker, &result)
+        {
             log::info!("the hub at the new address does not know this agent: {error}");
             self.moved_refused = true;
         }
+        result
     }
 
     fn count(&mut self, client: &Client) -> Result<()> {
@@ -134,7 +124,7 @@ impl Registrar<'_> {
         Ok(())
     }
 
-    fn post(&mut self, client: &Client, asker: Option<Asker>) -> Result<()> {
+    fn post(&mut self, client: &Client, asker: Asker) -> Result<()> {
         let Some(request) = &self.registration.request else { return Ok(()) };
         let name = request.name.clone();
         let object = request.object(&self.names.cluster, self.agent.settings.expiration);
@@ -149,7 +139,7 @@ impl Registrar<'_> {
                 self.agent.progress().posted += 1;
                 // The agent's own requests are approved by the hub.
                 let approve = match asker {
-                    Some(Asker::Bootstrap) => format!(": kubectl certificate approve {name}"),
+                    Asker::Bootstrap => format!(": kubectl certificate approve {name}"),
                     _ => String::new(),
                 };
                 let message = format!("CSR {name} was created on the hub{approve}");
