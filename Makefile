@@ -58,7 +58,7 @@ MEASURE := cargo run --locked -q --release --target $(TARGET) -p suite
 
 ##@ Try
 
-demo: dist ## An add-on's Lease through everything that goes wrong, on one screen; KEEP=1 leaves it running
+demo: dist ## A cluster joins and its add-on stays available, on one screen; KEEP=1 leaves it running
 	cargo run --locked -q -p suite --bin demo
 
 ##@ Test
@@ -74,10 +74,14 @@ controlplane: ## Build the real control plane (Go; once, about 6 minutes)
 e2e: controlplane ## The scenarios and the manifests on the real control plane
 	cargo build --locked --workspace
 	cargo test --locked -p suite --no-run
-	@# One boot for all: the audit reads what the others left in the servers' logs.
+	@# One boot for all: the audits read what the others left in the servers' logs.
 	SUITE=real testing/controlplane/run.sh sh -ec \
-		'cargo test --locked -p suite --test scenarios --test defects --test dumper; \
-		cargo test --locked -p suite --test audit --test dumper -- --ignored'
+		'cargo test --locked -p suite --test scenarios --test defects --test dumper \
+			--test bootstrap --test certificates --test membership; \
+		cargo test --locked -p suite --test audit --test dumper --test membership -- --ignored'
+	@# Certificates for two minutes, so that the hub renews one while we wait.
+	SUITE=real CLUSTER_SIGNING_DURATION=2m testing/controlplane/run.sh \
+		cargo test --locked -p suite --test certificates rotation_by_the_real_hub
 	testing/controlplane/run.sh testing/manifests.sh
 
 lint: ## Format, clippy, documentation, dependencies

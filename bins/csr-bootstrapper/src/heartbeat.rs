@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 use shared::{
-    error::Result,
+    error::{Error, Result},
     lock::lock,
     renewal::{Action, Now, Outcome, Renewal},
     resource::{LEASES, Target},
@@ -126,12 +126,17 @@ impl Heartbeat {
         };
         let outcome = renewal.answered(action, &answer, Now::read(), fastrand::f64());
         self.note(renewal, &outcome);
-        if first && let Outcome::Renewed { .. } = outcome {
-            let every = self.progress().period.unwrap_or(USUAL_PERIOD).as_secs();
-            let message = format!("{} is renewed every {every} s", what(lease));
-            agent.tell("ManagedClusterLeaseUpdateStarted", false, &message);
-        } else {
-            tell(lease, &outcome, &answer);
+        match (&outcome, &answer) {
+            (Outcome::Renewed { .. }, _) if first => {
+                let every = self.progress().period.unwrap_or(USUAL_PERIOD).as_secs();
+                let message = format!("{} is renewed every {every} s", what(lease));
+                agent.tell("ManagedClusterLeaseUpdateStarted", false, &message);
+            }
+            // The hub makes it a moment after it accepts the cluster.
+            (Outcome::Failed(retry), Err(Error::NotFound(_))) if first && retry.tell => {
+                log::info!("waiting for {}", what(lease));
+            }
+            _ => tell(lease, &outcome, &answer),
         }
     }
 

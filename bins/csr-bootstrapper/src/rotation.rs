@@ -3,7 +3,10 @@
 use std::time::{Duration, SystemTime};
 
 use ring::digest::{SHA256, digest};
-use shared::certificate::Certificate;
+use shared::{
+    certificate::{self, Certificate},
+    time::seconds_time,
+};
 
 /// The Go agent renews when less than 20 to 25 % of the life are left, drawn anew at each look
 /// (ocm `pkg/registration/register/csr/csr.go:484-530`).
@@ -31,6 +34,21 @@ pub(crate) fn due(pem: &[u8], chain: &[Certificate], obtained: Option<SystemTime
 
 fn length(begin: SystemTime, end: SystemTime) -> Duration {
     end.duration_since(begin).unwrap_or_default()
+}
+
+/// What condition ClusterCertificateRotated says of the certificate in `pem`: upstream's words, times as Go
+/// prints them.
+pub(crate) fn sentence(pem: &[u8]) -> String {
+    let go = |at| seconds_time(at).replace('T', " ").replace('Z', " +0000 UTC");
+    let leaf = certificate::chain(pem).ok().and_then(|chain| chain.into_iter().next());
+    match leaf {
+        Some(leaf) => format!(
+            "client certificate rotated starting from {} to {}",
+            go(leaf.not_before),
+            go(leaf.not_after)
+        ),
+        None => "client certificate rotated".to_owned(),
+    }
 }
 
 /// From [0, 1), by these bytes.

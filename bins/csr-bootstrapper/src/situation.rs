@@ -158,7 +158,15 @@ impl Registrar<'_> {
             (None, None) => return,
         };
         match result {
-            Ok(()) => self.hub = hub,
+            Ok(()) => {
+                self.hub = hub;
+                // An earlier process may have ended before it told what it got.
+                if self.agent.rotated().is_none()
+                    && let Some(pem) = data.get("tls.crt")
+                {
+                    self.agent.set_rotated(true, rotation::sentence(pem));
+                }
+            }
             Err(error) => log::warn!("the hub's credentials in use stay: {error}"),
         }
     }

@@ -7,11 +7,10 @@ use std::{
 
 use serde_json::Value;
 use shared::{
-    certificate,
     client::Client,
     error::{Error, Result},
     resource::Target,
-    secret, time,
+    secret,
 };
 
 use crate::{
@@ -20,7 +19,7 @@ use crate::{
     registrar::Registrar,
     registration::{Asker, End, Need, Step},
     request::{CSRS, Request},
-    secrets, signing,
+    rotation, secrets, signing,
     situation::Situation,
     validity::Verdict,
 };
@@ -182,7 +181,7 @@ impl Registrar<'_> {
         self.agent.count_end("Issued");
         self.agent.progress().saved = Some(SystemTime::now());
         self.asking.finish();
-        self.agent.set_rotated(true, validity_sentence(pem));
+        self.agent.set_rotated(true, rotation::sentence(pem));
         let message = format!("the certificate of CSR {name} is in {}", self.agent.secret_name());
         self.agent.tell("ClientCertificateCreated", false, &message);
         Ok(())
@@ -259,19 +258,5 @@ impl Registrar<'_> {
         } else {
             log::debug!("{error}; again in {:?}", retry.wait);
         }
-    }
-}
-
-/// Upstream's words, times as Go prints them.
-fn validity_sentence(pem: &[u8]) -> String {
-    let go = |at| time::seconds_time(at).replace('T', " ").replace('Z', " +0000 UTC");
-    let leaf = certificate::chain(pem).ok().and_then(|chain| chain.into_iter().next());
-    match leaf {
-        Some(leaf) => format!(
-            "client certificate rotated starting from {} to {}",
-            go(leaf.not_before),
-            go(leaf.not_after)
-        ),
-        None => "client certificate rotated".to_owned(),
     }
 }

@@ -1,0 +1,117 @@
+//! SIGTERM in every state: exit code 0 in less than a second.
+
+use std::time::Duration;
+
+use dev_apiserver::{Action, Rule};
+use suite::{eventually, pause, relay::Way, sidecar::Sidecar, spoke::Spoke};
+
+use crate::tools::{beating, beats_again, faults, joined, only_embedded};
+
+#[track_caller]
+fn ends_at_once(agent: &mut Sidecar) {
+    let (code, time) = agent.terminate();
+    assert_eq!(code, Some(0), "{}", agent.log());
+    assert!(time < Duration::from_secs(1), "{time:?}\n{}", agent.log());
+    assert_eq!(agent.count("stopped as asked"), 1, "{}", agent.log());
+}
+
+#[test]
+fn waiting_for_the_own_api_server() {
+    for way in [Way::Closed, Way::Silent] {
+        let spoke = Spoke::auto("own-away");
+        spoke.managed_relay.set(way);
+        let mut agent = spoke.start(&[]);
+        agent.wait_for_code("/healthz", 200);
+        pause(300);
+        ends_at_once(&mut agent);
+    }
+}
+
+#[test]
+fn waiting_for_a_bootstrap_kubeconfig() {
+    let spoke = Spoke::auto("no-bootstrap");
+    spoke.delete_secret(&spoke.bootstrap);
+    let mut agent = spoke.start(&[]);
+    agent.wait_for("there is no Secret");
+    pause(200);
+    ends_at_once(&mut agent);
+}
+
+#[test]
+fn with_a_hub_that_is_a_black_hole_when_it_joins() {
+    let spoke = Spoke::auto("black-hole");
+    spoke.hub_relay.set(Way::Silent);
+    let mut agent = spoke.start(&[]);
+    agent.wait_for(&format!("Secret {}/", spoke.namespace));
+    pause(500);
+    ends_at_once(&mut agent);
+}
+
+#[test]
+fn while_the_request_is_being_posted() {
+    if !only_embedded("the real hub cannot be made to stall") {
+        return;
+    }
+    let spoke = Spoke::auto("posting");
+    let stall = Rule::new(Action::Stall).verb("create").resource("certificatesigningrequests");
+    let stall = faults(&spoke).add(stall);
+    let mut agent = spoke.start(&[]);
+    eventually("the answer stalls", || (faults(&spoke).hits(stall) > 0).then_some(()));
+    pause(100);
+    ends_at_once(&mut agent);
+}
+
+#[test]
+fn while_the_request_is_pending() {
+    let spoke = Spoke::new("pending");
+    let mut agent = spoke.start(&[]);
+    let request = spoke.hub.next_csr(&spoke.cluster);
+    pause(300);
+    ends_at_once(&mut agent);
+    let stored = spoke.pending().expect("the request is stored");
+    assert_eq!(stored["csr-name"], request.as_bytes(), "for the next start");
+}
+
+#[test]
+fn when_it_has_joined() {
+    let (_spoke, mut agent) = beating("idle", &[]);
+    beats_again(&agent, 1);
+    ends_at_once(&mut agent);
+}
+
+#[test]
+fn in_the_middle_of_a_heartbeat() {
+    let (spoke, mut agent) = beating("beating", &[]);
+    beats_again(&agent, 1);
+    spoke.hub_relay.set(Way::Silent);
+    pause(1500);
+    ends_at_once(&mut agent);
+}
+
+#[test]
+fn when_both_servers_have_fallen_silent() {
+    let (spoke, mut agent) = joined("silent-both", &[]);
+    spoke.hub_relay.set(Way::Silent);
+    spoke.managed_relay.set(Way::Silent);
+    pause(1500);
+    ends_at_once(&mut agent);
+}
+
+#[test]
+fn when_another_replica_leads_and_when_it_leads_itself() {
+    let spoke = Spoke::auto("standby");
+    let elect = ["-disable-leader-election=false"];
+    let mut leader = crate::tools::joins(&spoke, &elect);
+    assert_eq!(leader.metric("leader_election_master_status"), Some(1.0));
+    let mut standby = spoke.start(&elect);
+    standby.wait_for_code("/readyz", 200);
+    assert_eq!(standby.metric("leader_election_master_status"), Some(0.0));
+    ends_at_once(&mut standby);
+
+    // The leader lets go: the next one leads within a moment, where the Lease lasts for 137 s.
+    let next = spoke.start(&[&elect[..], &["-leader-election-retry-period", "1s"]].concat());
+    next.wait_for_code("/readyz", 200);
+    ends_at_once(&mut leader);
+    next.wait_for("leads the replicas");
+    beats_again(&next, 1);
+}

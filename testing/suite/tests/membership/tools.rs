@@ -1,0 +1,136 @@
+//! What these scenarios have in common: a cluster that has joined, and what it sends.
+
+use std::time::{Duration, Instant};
+
+use dev_apiserver::{Action, Faults, Request};
+use serde_json::Value;
+use suite::{eventually, pause, real, sidecar::Sidecar, spoke::Spoke};
+
+pub(crate) const ACCEPTED: &str = "HubAcceptedManagedCluster";
+pub(crate) const JOINED: &str = "ManagedClusterJoined";
+pub(crate) const AVAILABLE: &str = "ManagedClusterConditionAvailable";
+pub(crate) const SYNCED: &str = "ManagedClusterConditionClockSynced";
+
+// --- a cluster that has joined ---
+
+/// A cluster that the hub accepted and finds available, and its agent.
+pub(crate) fn joined(name: &str, more: &[&str]) -> (Spoke, Sidecar) {
+    let spoke = Spoke::auto(name);
+    let agent = joins(&spoke, more);
+    (spoke, agent)
+}
+
+/// The same on a stage that is there.
+#[track_caller]
+pub(crate) fn joins(spoke: &Spoke, more: &[&str]) -> Sidecar {
+    let agent = spoke.start(more);
+    let start = Instant::now();
+    while spoke.hub.condition(&spoke.cluster, AVAILABLE).is_none_or(|it| it.0 != "True") {
+        assert!(start.elapsed() < Duration::from_secs(15), "does not join:\n{}", agent.log());
+        pause(20);
+    }
+    agent
+}
+
+/// The same with a heartbeat each second.
+pub(crate) fn beating(name: &str, more: &[&str]) -> (Spoke, Sidecar) {
+    let (spoke, agent) = joined(name, more);
+    spoke.hub.set_lease_duration(&spoke.cluster, 1);
+    agent.wait_for("is now renewed every 1 s");
+    (spoke, agent)
+}
+
+/// Only the embedded server can be asked for this; on the other the test says that it was skipped.
+pub(crate) fn only_embedded(why: &str) -> bool {
+    if real() {
+        println!("skipped: {why}");
+    }
+    !real()
+}
+
+/// As `suite::eventually`, with a limit of its own; returns how long it took.
+#[track_caller]
+pub(crate) fn within(seconds: u64, what: &str, mut probe: impl FnMut() -> bool) -> Duration {
+    let start = Instant::now();
+    while !probe() {
+        assert!(start.elapsed() < Duration::from_secs(seconds), "in vain for {seconds} s: {what}");
+        pause(20);
+    }
+    start.elapsed()
+}
+
+// --- what it does ---
+
+/// How many heartbeats this process got through.
+pub(crate) fn beats(agent: &Sidecar) -> f64 {
+    agent.metric("lease_renew_total{result=\"success\"}").unwrap_or_default()
+}
+
+/// Waits for `times` more of them.
+#[track_caller]
+pub(crate) fn beats_again(agent: &Sidecar, times: u32) {
+    let goal = beats(agent) + f64::from(times);
+    eventually("the heartbeat goes on", || (beats(agent) >= goal).then_some(()));
+}
+
+/// The heartbeat's time on the hub.
+pub(crate) fn renewed(spoke: &Spoke) -> Option<String> {
+    Some(spoke.hub.heartbeat(&spoke.cluster)?["spec"]["renewTime"].as_str()?.to_owned())
+}
+
+/// Waits until the heartbeat on the hub has another time than it has now.
+#[track_caller]
+pub(crate) fn renews(spoke: &Spoke) {
+    let before = renewed(spoke);
+    eventually("the Lease on the hub is renewed", || {
+        renewed(spoke).filter(|time| Some(time) != before.as_ref())
+    });
+}
+
+/// A warning or an error with `part` in it, so many times.
+pub(crate) fn warnings(agent: &Sidecar, part: &str) -> usize {
+    let log = agent.log();
+    log.lines().filter(|line| line.starts_with(['W', 'E']) && line.contains(part)).count()
+}
+
+// --- on the embedded hub ---
+
+pub(crate) fn faults(spoke: &Spoke) -> &Faults {
+    spoke.hub.cluster.server().faults()
+}
+
+/// An answer with this code and a Status.
+pub(crate) fn code(code: u16) -> Action {
+    Action::Answer { code, body: None, retry_after: None }
+}
+
+/// All that the agent sent to the hub as itself.
+pub(crate) fn sent(spoke: &Spoke) -> Vec<Request> {
+    let all = spoke.hub.cluster.server().requests();
+    all.into_iter().filter(|request| request.user == spoke.user()).collect()
+}
+
+/// `update leases`, `patch managedclusters/status` and so on.
+pub(crate) fn words(request: &Request) -> String {
+    let Request { verb, resource, subresource, .. } = request;
+    match subresource.as_str() {
+        "" => format!("{verb} {resource}"),
+        _ => format!("{verb} {resource}/{subresource}"),
+    }
+}
+
+/// How many of its requests were this.
+pub(crate) fn count(spoke: &Spoke, what: &str) -> usize {
+    sent(spoke).iter().filter(|request| words(request) == what).count()
+}
+
+/// How many of them were answered well.
+pub(crate) fn arrived(spoke: &Spoke, what: &str) -> usize {
+    let good = |request: &&Request| words(request) == what && (200..300).contains(&request.code);
+    sent(spoke).iter().filter(good).count()
+}
+
+/// The ManagedCluster, which is there.
+pub(crate) fn cluster(spoke: &Spoke) -> Value {
+    spoke.hub.managed_cluster(&spoke.cluster).expect("the ManagedCluster")
+}
