@@ -25,6 +25,14 @@ pub trait Report: Send + Sync + 'static {
     fn metrics(&self) -> String;
 }
 
+/// A loop comes by every 15 s; a request with its retries and look-ups may take a minute.
+const LONGEST_BEAT: Duration = Duration::from_secs(120);
+
+/// Whether a loop that last came by at `beat` hangs; one that was not started yet does not.
+pub fn stuck(beat: Option<Instant>) -> bool {
+    beat.is_some_and(|beat| beat.elapsed() > LONGEST_BEAT)
+}
+
 /// A client gets this long for the whole of its request, so that a slow one cannot starve the kubelet.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Clients at a time: one that is silent must not keep the kubelet waiting.
@@ -175,6 +183,14 @@ mod tests {
         assert!(ask(port, "HEAD /metrics HTTP/1.1\r\n\r\n").ends_with("\r\n\r\n"));
         assert!(ask(port, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
         assert!(ask(port, "POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
+    }
+
+    #[test]
+    fn a_loop_is_stuck_after_two_minutes_and_not_before_it_started() {
+        let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds));
+        assert!(!stuck(None), "the start-up delay");
+        assert!(!stuck(ago(LONGEST_BEAT.as_secs() - 1)));
+        assert!(stuck(ago(LONGEST_BEAT.as_secs() + 1)));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use shared::{
     client::Client,
     error::Result,
     lock::lock,
-    renewal::{Action, Now, Outcome, Renewal},
+    renewal::{self, Action, Now, Outcome, Progress, Renewal},
     resource::LEASES,
 };
 
@@ -54,20 +54,6 @@ impl Cluster {
             Self::Managed => "managed",
         }
     }
-}
-
-/// What the endpoint reports of it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Progress {
-    /// When the loop last came by, once it runs.
-    pub(crate) beat: Option<Instant>,
-    pub(crate) renewed: Option<Now>,
-    /// Between the last two renewals.
-    pub(crate) interval: Duration,
-    /// In a row.
-    pub(crate) failures: u32,
-    pub(crate) successes: u64,
-    pub(crate) errors: u64,
 }
 
 impl Heartbeat {
@@ -113,7 +99,7 @@ impl Heartbeat {
                     let answer = self.renew(&client, &action);
                     let outcome = renewal.answered(&action, &answer, Now::read(), fastrand::f64());
                     self.tell(&outcome, &answer);
-                    self.note(&renewal, &outcome);
+                    lock(&self.progress).note(&renewal, &outcome);
                 }
                 // Nothing but waiting is allowed without a client.
                 (_, None) => {}
@@ -131,40 +117,14 @@ impl Heartbeat {
         }
     }
 
-    /// One line per change; details at -v 2.
+    /// As [`renewal::tell`], and the first success.
     fn tell(&self, outcome: &Outcome, answer: &Result<Value>) {
         let first = lock(&self.progress).renewed.is_none();
-        let reason = answer.as_ref().err().map(ToString::to_string).unwrap_or_default();
         match outcome {
-            Outcome::Continue if answer.is_ok() => {}
-            Outcome::Continue => log::debug!("{self}: {reason}"),
             Outcome::Renewed { failures: 0 } if first => {
                 log::info!("{self} is renewed every {} s", self.period.as_secs());
             }
-            Outcome::Renewed { failures: 0 } => log::debug!("{self} renewed"),
-            Outcome::Renewed { failures } => {
-                log::info!("{self} is renewed again after {failures} failures");
-            }
-            Outcome::Failed(retry) if retry.tell => log::warn!("{self} is not renewed: {reason}"),
-            Outcome::Failed(retry) => {
-                log::debug!("{self} is not renewed: {reason}; again in {:?}", retry.wait);
-            }
-        }
-    }
-
-    fn note(&self, renewal: &Renewal, outcome: &Outcome) {
-        let mut progress = lock(&self.progress);
-        progress.failures = renewal.failures();
-        match outcome {
-            Outcome::Continue => {}
-            Outcome::Failed(_) => progress.errors += 1,
-            Outcome::Renewed { .. } => {
-                progress.successes += 1;
-                if let (Some(before), Some(now)) = (progress.renewed, renewal.renewed()) {
-                    progress.interval = now.instant.saturating_duration_since(before.instant);
-                }
-                progress.renewed = renewal.renewed();
-            }
+            _ => renewal::tell(self, outcome, answer),
         }
     }
 

@@ -1,12 +1,9 @@
 //! What the endpoint says: liveness, readiness and metrics.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use shared::{
-    endpoint::Report,
+    endpoint::{Report, stuck},
     metrics::{Metrics, timestamp},
 };
 
@@ -16,8 +13,6 @@ use crate::{
     sidecar::Sidecar,
 };
 
-/// A loop comes by every 15 s; a request with its retries and look-ups may take a minute.
-const LONGEST_BEAT: Duration = Duration::from_secs(120);
 /// `/readyz` allows this many periods without a renewal.
 const PERIODS: u32 = 3;
 
@@ -26,8 +21,7 @@ pub(crate) struct Status(pub(crate) Arc<Sidecar>);
 
 impl Report for Status {
     fn healthy(&self) -> Result<(), String> {
-        let now = Instant::now();
-        let stuck = |heartbeat: &&Heartbeat| stuck(heartbeat.progress().beat, now);
+        let stuck = |heartbeat: &&Heartbeat| stuck(heartbeat.progress().beat);
         match self.0.heartbeats.iter().find(stuck) {
             Some(heartbeat) => Err(format!("the loop for {heartbeat} is stuck")),
             None => Ok(()),
@@ -80,21 +74,9 @@ impl Report for Status {
     }
 }
 
-/// Whether a loop that last came by at `beat` hangs; one that was not started yet does not.
-fn stuck(beat: Option<Instant>, now: Instant) -> bool {
-    beat.is_some_and(|beat| now.saturating_duration_since(beat) > LONGEST_BEAT)
-}
-
 fn add(metrics: &mut Metrics, heartbeat: &Heartbeat) {
-    let progress = heartbeat.progress();
     let labels = [("target", heartbeat.target.label())];
-    let renewed = progress.renewed.map_or(0.0, |renewed| timestamp(renewed.wall));
-    metrics.gauge("sidecar_last_success_timestamp_seconds", &labels, renewed);
-    metrics.gauge("sidecar_consecutive_failures", &labels, progress.failures);
-    metrics.gauge("lease_renew_interval_seconds", &labels, progress.interval.as_secs_f64());
-    for (result, count) in [("success", progress.successes), ("error", progress.errors)] {
-        metrics.counter("lease_renew_total", &[labels[0], ("result", result)], count);
-    }
+    heartbeat.progress().add_to(metrics, &labels);
     let client = heartbeat.client();
     let again = client.as_ref().map_or((0, 0), |client| client.reloads());
     let (good, bad) = (heartbeat.reads().0 + again.0, heartbeat.reads().1 + again.1);
@@ -102,18 +84,5 @@ fn add(metrics: &mut Metrics, heartbeat: &Heartbeat) {
     metrics.counter("certwatcher_read_certificate_errors_total", &labels, bad);
     if let Some(expires) = client.and_then(|client| client.certificate_expiry()) {
         metrics.gauge("certificate_expiration_timestamp_seconds", &labels, timestamp(expires));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_loop_is_stuck_after_two_minutes_and_not_before_it_started() {
-        let start = Instant::now();
-        assert!(!stuck(None, start + Duration::from_secs(3600)), "the start-up delay");
-        assert!(!stuck(Some(start), start + LONGEST_BEAT));
-        assert!(stuck(Some(start), start + LONGEST_BEAT + Duration::from_secs(1)));
     }
 }

@@ -8,9 +8,9 @@ use std::{
 
 use serde_json::Value;
 use shared::{
-    error::{Error, Result},
+    error::Error,
     lock::lock,
-    renewal::{Action, Now, Outcome, Renewal},
+    renewal::{self, Action, Now, Outcome, Progress, Renewal},
     resource::{LEASES, Target},
 };
 
@@ -28,22 +28,6 @@ const USUAL_PERIOD: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(crate) struct Heartbeat {
     progress: Mutex<Progress>,
-}
-
-/// What the endpoint reports of it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Progress {
-    /// When the loop last came by, while it has a session.
-    pub(crate) beat: Option<Instant>,
-    /// Between two renewals; `None` while the hub does not accept the cluster, or nothing is known.
-    pub(crate) period: Option<Duration>,
-    pub(crate) renewed: Option<Now>,
-    /// Between the last two renewals.
-    pub(crate) interval: Duration,
-    /// In a row.
-    pub(crate) failures: u32,
-    pub(crate) successes: u64,
-    pub(crate) errors: u64,
 }
 
 /// What a look at the ManagedCluster changed.
@@ -72,8 +56,7 @@ impl Heartbeat {
                 // A session begins when the names are known.
                 None => drop(session.stop.wait(SLICE)),
             }
-            let mut progress = lock(&self.progress);
-            (progress.beat, progress.period) = (None, None);
+            lock(&self.progress).beat = None;
         }
     }
 
@@ -89,7 +72,7 @@ impl Heartbeat {
                 return;
             }
             let now = Now::read();
-            self.come_by(wanted);
+            lock(&self.progress).beat = Some(now.instant);
             tell_turn(agent, lease, &turn(&mut renewal, &mut period, wanted, now.instant));
             let Some(renewal) = &mut renewal else {
                 agent.stop.wait_for_change(seen, now.instant + SLICE);
@@ -125,10 +108,10 @@ impl Heartbeat {
             _ => session.client.get(lease),
         };
         let outcome = renewal.answered(action, &answer, Now::read(), fastrand::f64());
-        self.note(renewal, &outcome);
+        lock(&self.progress).note(renewal, &outcome);
         match (&outcome, &answer) {
             (Outcome::Renewed { .. }, _) if first => {
-                let every = self.progress().period.unwrap_or(USUAL_PERIOD).as_secs();
+                let every = renewal.period().as_secs();
                 let message = format!("{} is renewed every {every} s", what(lease));
                 agent.tell("ManagedClusterLeaseUpdateStarted", false, &message);
             }
@@ -136,30 +119,7 @@ impl Heartbeat {
             (Outcome::Failed(retry), Err(Error::NotFound(_))) if first && retry.tell => {
                 log::info!("waiting for {}", what(lease));
             }
-            _ => tell(lease, &outcome, &answer),
-        }
-    }
-
-    /// The loop is alive.
-    fn come_by(&self, period: Option<Duration>) {
-        let mut progress = lock(&self.progress);
-        progress.beat = Some(Instant::now());
-        progress.period = period;
-    }
-
-    fn note(&self, renewal: &Renewal, outcome: &Outcome) {
-        let mut progress = lock(&self.progress);
-        progress.failures = renewal.failures();
-        match outcome {
-            Outcome::Continue => {}
-            Outcome::Failed(_) => progress.errors += 1,
-            Outcome::Renewed { .. } => {
-                progress.successes += 1;
-                if let (Some(before), Some(now)) = (progress.renewed, renewal.renewed()) {
-                    progress.interval = now.instant.saturating_duration_since(before.instant);
-                }
-                progress.renewed = renewal.renewed();
-            }
+            _ => renewal::tell(&what(lease), &outcome, &answer),
         }
     }
 }
@@ -214,24 +174,6 @@ fn tell_turn(agent: &Agent, lease: &Target<'_>, turn: &Turn) {
         }
         Turn::Other(period) => {
             log::info!("{} is now renewed every {} s", what(lease), period.as_secs());
-        }
-    }
-}
-
-/// One line per change; details at -v 2.
-fn tell(lease: &Target<'_>, outcome: &Outcome, answer: &Result<Value>) {
-    let reason = answer.as_ref().err().map(ToString::to_string).unwrap_or_default();
-    let lease = what(lease);
-    match outcome {
-        Outcome::Continue if answer.is_ok() => {}
-        Outcome::Continue => log::debug!("{lease}: {reason}"),
-        Outcome::Renewed { failures: 0 } => log::debug!("{lease} renewed"),
-        Outcome::Renewed { failures } => {
-            log::info!("{lease} is renewed again after {failures} failures");
-        }
-        Outcome::Failed(retry) if retry.tell => log::warn!("{lease} is not renewed: {reason}"),
-        Outcome::Failed(retry) => {
-            log::debug!("{lease} is not renewed: {reason}; again in {:?}", retry.wait);
         }
     }
 }

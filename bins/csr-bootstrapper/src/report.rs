@@ -1,19 +1,13 @@
 //! What the endpoint says: liveness, readiness and metrics.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::sync::Arc;
 
 use shared::{
-    endpoint::Report,
+    endpoint::{Report, stuck},
     metrics::{Metrics, timestamp},
 };
 
 use crate::{agent::Agent, heartbeat::Heartbeat};
-
-/// A loop comes by every 15 s; a request with its retries and look-ups may take a minute.
-const LONGEST_BEAT: Duration = Duration::from_secs(120);
 
 /// The report of this process.
 pub(crate) struct Status {
@@ -25,7 +19,6 @@ impl Report for Status {
     fn healthy(&self) -> Result<(), String> {
         let credential = self.agent.progress().beat;
         let loops = [("credential", credential), ("heartbeat", self.heartbeat.progress().beat)];
-        let stuck = |beat: Option<Instant>| beat.is_some_and(|beat| beat.elapsed() > LONGEST_BEAT);
         match loops.iter().find(|(_, beat)| stuck(*beat)) {
             Some((name, _)) => Err(format!("the loop for the {name} is stuck")),
             None => Ok(()),
@@ -58,24 +51,11 @@ impl Report for Status {
             }
             metrics.client("hub", &session.client);
         }
-        self.add_heartbeat(&mut metrics);
+        self.heartbeat.progress().add_to(&mut metrics, &[]);
         metrics.client("management", &agent.management);
         if !Arc::ptr_eq(&agent.management, &agent.spoke) {
             metrics.client("spoke", &agent.spoke);
         }
         metrics.to_string()
-    }
-}
-
-impl Status {
-    fn add_heartbeat(&self, metrics: &mut Metrics) {
-        let progress = self.heartbeat.progress();
-        let renewed = progress.renewed.map_or(0.0, |renewed| timestamp(renewed.wall));
-        metrics.gauge("sidecar_last_success_timestamp_seconds", &[], renewed);
-        metrics.gauge("sidecar_consecutive_failures", &[], progress.failures);
-        metrics.gauge("lease_renew_interval_seconds", &[], progress.interval.as_secs_f64());
-        for (result, count) in [("success", progress.successes), ("error", progress.errors)] {
-            metrics.counter("lease_renew_total", &[("result", result)], count);
-        }
     }
 }

@@ -1,24 +1,20 @@
 //! What the endpoint says: liveness, readiness and metrics.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use shared::{
-    endpoint::Report,
+    endpoint::{Report, stuck},
     metrics::{Metrics, timestamp},
 };
 
 use crate::dumper::Dumper;
-
-/// The loop comes by every 15 s; a request with its retries may take half a minute.
-const LONGEST_BEAT: Duration = Duration::from_secs(120);
 
 /// The report of this process.
 pub(crate) struct Status(pub(crate) Arc<Dumper>);
 
 impl Report for Status {
     fn healthy(&self) -> Result<(), String> {
-        let beat = self.0.progress().beat;
-        match beat.is_some_and(|beat| beat.elapsed() > LONGEST_BEAT) {
+        match stuck(self.0.progress().beat) {
             true => Err(format!("the loop for {} is stuck", self.0)),
             false => Ok(()),
         }

@@ -1,0 +1,486 @@
+use std::{cmp::Reverse, collections::BinaryHeap};
+
+use serde_json::json;
+
+use super::*;
+
+const PERIOD: Duration = Duration::from_secs(60);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A server with one Lease, and what may happen on the way to it and back.
+#[derive(Default)]
+struct Server {
+    lease: Option<Value>,
+    version: u64,
+    /// Times that were written, in order.
+    written: Vec<String>,
+}
+
+impl Server {
+    fn handle(&mut self, action: &Action) -> Result<Value> {
+        let current = self.lease.as_ref().map(|lease| &lease["metadata"]["resourceVersion"]);
+        match (action, current) {
+            (Action::Read | Action::Replace(_), None) => Err(Error::NotFound("gone".into())),
+            (Action::Read, Some(_)) => Ok(self.lease.clone().unwrap()),
+            (Action::Create(_), Some(_)) => Err(Error::AlreadyExists("there".into())),
+            (Action::Replace(lease), Some(now)) if lease["metadata"]["resourceVersion"] != *now => {
+                Err(Error::Conflict("stale".into()))
+            }
+            (Action::Create(lease) | Action::Replace(lease), _) => Ok(self.write(lease)),
+            (Action::Wait(_), _) => panic!("nobody sends a wait"),
+        }
+    }
+
+    fn write(&mut self, lease: &Value) -> Value {
+        self.written.push(renew_time(lease).unwrap().to_owned());
+        self.touch(lease.clone())
+    }
+
+    /// Another writer changes something that is not ours.
+    fn touch(&mut self, mut lease: Value) -> Value {
+        self.version += 1;
+        lease["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        self.lease = Some(lease.clone());
+        lease
+    }
+
+    fn touched(&mut self) {
+        let lease = self.lease.clone().unwrap();
+        self.touch(lease);
+    }
+}
+
+/// A renewal on a clock of its own.
+struct Bench {
+    renewal: Renewal,
+    now: Now,
+    random: f64,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let wall = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+        let now = Now { instant: Instant::now(), wall };
+        let renewal = Renewal::of_own("cluster1", "my-addon", PERIOD, now.instant);
+        Self { renewal, now, random: 0.5 }
+    }
+
+    /// One that has renewed just now.
+    fn renewed(server: &mut Server) -> Self {
+        let mut bench = Self::new();
+        bench.settle(server);
+        bench
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now = Now { instant: self.now.instant + time, wall: self.now.wall + time };
+    }
+
+    fn next(&self) -> Action {
+        self.renewal.next(true, self.now)
+    }
+
+    fn waits(&self) -> Option<Duration> {
+        match self.next() {
+            Action::Wait(until) => Some(until - self.now.instant),
+            _ => None,
+        }
+    }
+
+    /// Sends what is next and takes what `server` makes of it.
+    fn step(&mut self, server: impl FnOnce(&Action) -> Result<Value>) -> (Action, Outcome) {
+        let action = self.next();
+        self.renewal.sending(&action, self.now);
+        let answer = server(&action);
+        let outcome = self.renewal.answered(&action, &answer, self.now, self.random);
+        (action, outcome)
+    }
+
+    /// Requests until the next wait.
+    fn settle(&mut self, server: &mut Server) -> Vec<&'static str> {
+        let mut requests = Vec::new();
+        while self.waits().is_none() {
+            assert!(requests.len() < 10, "{requests:?}");
+            requests.push(self.step(|action| server.handle(action)).0.name());
+        }
+        requests
+    }
+}
+
+impl Action {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Wait(_) => "wait",
+            Self::Read => "read",
+            Self::Create(_) => "create",
+            Self::Replace(_) => "replace",
+        }
+    }
+}
+
+fn unreachable() -> Error {
+    Error::Unreachable("nobody answers".into())
+}
+
+#[test]
+fn the_first_look_creates_and_the_steady_state_is_one_request() {
+    let (mut bench, mut server) = (Bench::new(), Server::default());
+    assert_eq!(bench.settle(&mut server), ["read", "create"]);
+    for _ in 0..5 {
+        assert_eq!(bench.waits(), Some(PERIOD));
+        bench.pass(PERIOD);
+        assert_eq!(bench.settle(&mut server), ["replace"]);
+    }
+    assert_eq!(server.written.len(), 6);
+}
+
+#[test]
+fn due_is_a_period_after_the_start_of_the_last_success() {
+    let mut server = Server::default();
+    let mut bench = Bench::renewed(&mut server);
+    bench.pass(PERIOD);
+    let action = bench.next();
+    bench.renewal.sending(&action, bench.now);
+    bench.pass(Duration::from_secs(7));
+    let answer = server.handle(&action);
+    let outcome = bench.renewal.answered(&action, &answer, bench.now, 0.5);
+    assert_eq!(outcome, Outcome::Renewed { failures: 0 });
+    assert_eq!(bench.waits(), Some(Duration::from_secs(53)));
+}
+
+#[test]
+fn a_closed_gate_waits_however_late_it_is() {
+    let mut bench = Bench::renewed(&mut Server::default());
+    bench.pass(PERIOD * 100);
+    assert!(matches!(bench.renewal.next(false, bench.now), Action::Wait(_)));
+    assert_eq!(bench.next().name(), "replace", "at once when it opens");
+}
+
+#[test]
+fn f30_a_deleted_lease_is_created_in_the_same_tick() {
+    let mut server = Server::default();
+    let mut bench = Bench::renewed(&mut server);
+    bench.pass(PERIOD);
+    server.lease = None;
+    assert_eq!(bench.settle(&mut server), ["replace", "create"]);
+    assert_eq!(bench.waits(), Some(PERIOD));
+}
+
+#[test]
+fn f31_a_conflict_is_resolved_at_once() {
+    let mut server = Server::default();
+    let mut bench = Bench::renewed(&mut server);
+    bench.pass(PERIOD);
+    server.touched();
+    assert_eq!(bench.settle(&mut server), ["replace", "read", "replace"]);
+    assert_eq!(bench.renewal.failures(), 0);
+    // And one who created it first.
+    let mut other = Bench::new();
+    other.step(|_| Err(Error::NotFound("not yet".into())));
+    assert_eq!(other.settle(&mut server), ["create", "read", "replace"]);
+}
+
+#[test]
+fn f32_three_conflicts_wait_for_the_next_try() {
+    let mut server = Server::default();
+    let mut bench = Bench::renewed(&mut server);
+    for _ in 0..20 {
+        bench.pass(PERIOD);
+        let mut sent = 0;
+        while bench.waits().is_none() {
+            server.touched();
+            let (action, _) = bench.step(|action| {
+                let answer = server.handle(action);
+                server.touched();
+                answer
+            });
+            sent += u32::from(action.name() == "replace");
+        }
+        assert_eq!(sent, CONFLICTS_AT_ONCE);
+        assert!(bench.waits().is_some_and(|wait| wait <= PERIOD));
+    }
+    bench.pass(PERIOD);
+    bench.settle(&mut server);
+    assert_eq!(bench.renewal.failures(), 0);
+}
+
+#[test]
+fn f33_a_write_whose_answer_was_lost_counts_from_when_it_was_sent() {
+    let mut server = Server::default();
+    let mut bench = Bench::renewed(&mut server);
+    bench.pass(PERIOD);
+    // The client repeats a PUT whose connection was cut: the server knows the first one.
+    bench.step(|action| {
+        server.handle(action)?;
+        server.handle(action)
+    });
+    bench.pass(SECOND * 2);
+    assert_eq!(bench.settle(&mut server), ["read"]);
+    assert_eq!(server.written.len(), 2, "created, and renewed once");
+    assert_eq!(bench.waits(), Some(PERIOD - SECOND * 2));
+}
+
+#[test]
+fn f33_a_write_that_arrived_without_an_answer_in_time_is_not_done_twice() {
+    for lost in [Error::Unreachable("time-out".into()), Error::BadPeer("cut off".into())] {
+        let mut server = Server::default();
+        let mut bench = Bench::renewed(&mut server);
+        bench.pass(PERIOD);
+        bench.step(|action| {
+            server.handle(action)?;
+            Err(lost)
+        });
+        bench.pass(bench.waits().unwrap());
+        bench.settle(&mut server);
+        assert_eq!(server.written.len(), 2, "created, and renewed once");
+    }
+}
+
+#[test]
+fn what_is_no_base_for_a_write_is_read_again() {
+    let mut server = Server::default();
+    let mut bench = Bench::renewed(&mut server);
+    bench.pass(PERIOD);
+    bench.step(|_| Err(Error::Invalid("no resourceVersion".into())));
+    bench.pass(PERIOD);
+    assert_eq!(bench.settle(&mut server), ["read", "replace"]);
+}
+
+#[test]
+fn new_credentials_do_not_wait_out_what_the_old_ones_brought() {
+    let mut server = Server::default();
+    let mut bench = Bench::renewed(&mut server);
+    bench.random = 1.0;
+    bench.pass(PERIOD);
+    for _ in 0..8 {
+        bench.step(|_| Err(Error::Unauthorized("expired".into())));
+        let wait = bench.waits().unwrap();
+        bench.pass(wait);
+    }
+    bench.step(|_| Err(Error::Unauthorized("expired".into())));
+    assert_eq!(bench.waits(), Some(PERIOD));
+    bench.renewal.credentials_changed(bench.now.instant);
+    assert_eq!(bench.settle(&mut server), ["replace"]);
+}
+
+#[test]
+fn errors_are_tried_again_inside_the_period_and_then_all_is_as_before() {
+    let mut server = Server::default();
+    let mut bench = Bench::renewed(&mut server);
+    bench.random = 1.0;
+    bench.pass(PERIOD);
+    for n in 1..=100 {
+        let (_, outcome) = bench.step(|_| Err(unreachable()));
+        assert!(matches!(outcome, Outcome::Failed(_)));
+        assert_eq!(bench.renewal.failures(), n);
+        let wait = bench.waits().unwrap();
+        assert!(wait <= PERIOD, "I4: {wait:?}");
+        bench.pass(wait);
+    }
+    bench.settle(&mut server);
+    assert_eq!((bench.renewal.failures(), bench.waits()), (0, Some(PERIOD)));
+}
+
+#[test]
+fn f11_a_refusal_that_lasts_is_told_every_ten_minutes() {
+    let mut bench = Bench::renewed(&mut Server::default());
+    let (mut told, mut tries, end) = (0, 0, bench.now.instant + PERIOD * 120);
+    while bench.now.instant < end {
+        bench.pass(bench.waits().unwrap_or_default());
+        let refused = Error::Unauthorized("401".into());
+        let Outcome::Failed(retry) = bench.step(|_| Err(refused)).1 else { panic!() };
+        told += u32::from(retry.tell);
+        tries += 1;
+    }
+    assert!((11..=13).contains(&told), "{told} lines in two hours");
+    assert!(tries < 260, "{tries} tries in two hours");
+}
+
+#[test]
+fn f13_retry_after_holds_beyond_the_period() {
+    let mut bench = Bench::renewed(&mut Server::default());
+    bench.pass(PERIOD);
+    let retry_after = Some(Duration::from_secs(90));
+    bench.step(|_| Err(Error::Unavailable { message: "busy".into(), retry_after }));
+    assert!(bench.waits().is_some_and(|wait| wait >= Duration::from_secs(90)));
+}
+
+#[test]
+fn f24_a_wall_clock_that_is_set_back_changes_no_interval() {
+    for back in [SECOND, Duration::from_secs(3600)] {
+        let mut server = Server::default();
+        let mut bench = Bench::renewed(&mut server);
+        bench.pass(SECOND * 30);
+        bench.now.wall -= back;
+        assert_eq!(bench.waits(), Some(SECOND * 30));
+        bench.pass(SECOND * 30);
+        assert_eq!(bench.settle(&mut server), ["replace"]);
+        assert_eq!(bench.waits(), Some(PERIOD), "set back by {back:?}");
+    }
+}
+
+#[test]
+fn f24_a_wall_clock_that_is_set_forward_costs_one_renewal_at_most() {
+    let mut server = Server::default();
+    let mut bench = Bench::renewed(&mut server);
+    bench.pass(SECOND * 10);
+    bench.now.wall += Duration::from_millis(400);
+    assert_eq!(bench.waits(), Some(SECOND * 50), "a step of NTP changes nothing");
+    bench.now.wall += Duration::from_secs(3600);
+    // This cannot be told from a sleep of the machine.
+    assert_eq!(bench.settle(&mut server), ["replace"]);
+    assert_eq!(bench.waits(), Some(PERIOD));
+}
+
+#[test]
+fn f24_a_machine_that_slept_renews_at_the_first_look() {
+    let mut server = Server::default();
+    let mut bench = Bench::renewed(&mut server);
+    bench.pass(SECOND * 5);
+    // Asleep, the monotonic clock stands still.
+    bench.now.wall += Duration::from_secs(600);
+    assert_eq!(bench.settle(&mut server), ["replace"]);
+    assert_eq!(bench.waits(), Some(PERIOD), "and then one renewal a period");
+}
+
+#[test]
+fn f24_a_back_off_is_not_cut_short_by_a_jump() {
+    let mut bench = Bench::renewed(&mut Server::default());
+    bench.pass(PERIOD);
+    bench.step(|_| Err(unreachable()));
+    let wait = bench.waits();
+    for _ in 0..1000 {
+        bench.now.wall += Duration::from_secs(3600);
+        assert_eq!(bench.waits(), wait, "no storm from a clock that runs wild");
+    }
+}
+
+#[test]
+fn i1_to_i4_hold_in_a_random_world() {
+    for seed in 0..200 {
+        random_world(&mut fastrand::Rng::with_seed(seed));
+    }
+}
+
+/// A thousand requests with faults before and after the write, other writers and deletions.
+fn random_world(random: &mut fastrand::Rng) {
+    let (mut server, mut bench) = (Server::default(), Bench::new());
+    let mut last: Option<Instant> = None;
+    let mut trouble = Duration::ZERO;
+    for _ in 0..1000 {
+        if let Some(wait) = bench.waits() {
+            assert!(wait <= PERIOD, "I4");
+            bench.pass(wait);
+        }
+        bench.random = random.f64();
+        let fault = random.u8(..20);
+        let (action, outcome) = bench.step(|action| disturbed(&mut server, action, fault));
+        bench.pass(Duration::from_millis(random.u64(1..500)));
+        if let Action::Create(lease) | Action::Replace(lease) = &action {
+            let metadata = &lease["metadata"];
+            assert_eq!(
+                (&metadata["name"], &metadata["namespace"]),
+                (&json!("my-addon"), &json!("cluster1")),
+                "I1"
+            );
+        }
+        match outcome {
+            Outcome::Renewed { .. } => {
+                let since = last.replace(bench.now.instant).map(|at| bench.now.instant - at);
+                assert!(since.is_none_or(|since| since <= PERIOD * 5 / 4 + trouble), "I3");
+                trouble = Duration::ZERO;
+            }
+            Outcome::Failed(retry) => trouble += retry.wait + SECOND,
+            Outcome::Continue => trouble += SECOND,
+        }
+    }
+    assert!(server.written.is_sorted_by(|a, b| a < b), "I2");
+}
+
+fn disturbed(server: &mut Server, action: &Action, fault: u8) -> Result<Value> {
+    match fault {
+        0 => Err(unreachable()),
+        1 => server.handle(action).and_then(|_| Err(unreachable())),
+        2 => Err(Error::Unavailable { message: "500".into(), retry_after: None }),
+        3 if server.lease.is_some() => {
+            server.touched();
+            server.handle(action)
+        }
+        _ => server.handle(action),
+    }
+}
+
+/// Requests that reached the hub, in seconds after it came back.
+fn fleet_after_an_outage(clients: usize, error: &Error, after: Duration) -> Vec<f64> {
+    let mut random = fastrand::Rng::with_seed(39);
+    let begin = Instant::now();
+    let (away, back) = (begin + PERIOD * 2, begin + PERIOD * 12);
+    let mut fleet: Vec<_> = (0..clients).map(|_| (Bench::new(), Server::default())).collect();
+    let mut order: BinaryHeap<_> =
+        (0..clients).map(|index| Reverse((begin + PERIOD.mul_f64(random.f64()), index))).collect();
+    let mut arrivals = Vec::new();
+    while let Some(Reverse((instant, index))) = order.pop() {
+        if instant > back + after {
+            return arrivals;
+        }
+        let (bench, server) = &mut fleet[index];
+        bench.pass(instant.saturating_duration_since(bench.now.instant));
+        bench.random = random.f64();
+        while bench.waits().is_none() {
+            if (away..back).contains(&instant) {
+                bench.step(|_| Err(error.clone()));
+            } else {
+                bench.step(|action| server.handle(action));
+                arrivals.extend((instant >= back).then(|| (instant - back).as_secs_f64()));
+            }
+        }
+        order.push(Reverse((instant + bench.waits().unwrap(), index)));
+    }
+    arrivals
+}
+
+fn assert_spread(error: &Error) {
+    let after = PERIOD * 5;
+    let arrivals = fleet_after_an_outage(3500, error, after);
+    let mean = arrivals.len() as f64 / after.as_secs_f64();
+    // Ten seconds at a time: a count of 600 has a spread of 4 %.
+    let mut counts = [0_u32; 30];
+    for at in &arrivals {
+        counts[(at / 10.0) as usize % 30] += 1;
+    }
+    let peak = f64::from(*counts.iter().max().unwrap()) / 10.0;
+    assert!(peak <= 2.0 * mean, "peak {peak:.0}/s, mean {mean:.0}/s: {counts:?}");
+    let missing = counts[..6].iter().filter(|count| **count == 0).count();
+    assert_eq!(missing, 0, "the first minute is used as a whole: {counts:?}");
+}
+
+#[test]
+fn f39_a_fleet_comes_back_spread_over_the_interval() {
+    assert_spread(&unreachable());
+}
+
+#[test]
+fn a_lease_of_others_is_never_created_and_keeps_its_duration() {
+    let mut bench = Bench { renewal: Renewal::of_others(PERIOD, Instant::now()), ..Bench::new() };
+    bench.now.instant = Instant::now();
+    let mut server = Server::default();
+    assert!(matches!(bench.step(|action| server.handle(action)).1, Outcome::Failed(_)));
+    bench.pass(PERIOD);
+    let lease =
+        json!({"metadata": {"name": "x"}, "spec": {"holderIdentity": "managed-cluster-lease"}});
+    server.touch(lease);
+    assert_eq!(bench.settle(&mut server), ["read", "replace"]);
+    let spec = server.lease.unwrap()["spec"].clone();
+    assert_eq!(spec["holderIdentity"], "managed-cluster-lease");
+    assert!(spec["renewTime"].is_string() && spec["leaseDurationSeconds"].is_null(), "{spec}");
+    bench.renewal.set_period(PERIOD * 2);
+    assert_eq!(bench.waits(), Some(PERIOD * 2));
+    bench.renewal.set_period(SECOND);
+    bench.random = 1.0;
+    bench.pass(PERIOD);
+    for _ in 0..8 {
+        bench.step(|_| Err(unreachable()));
+        assert!(bench.waits().is_some_and(|wait| wait <= SECOND), "I4, by the new period");
+        bench.pass(SECOND);
+    }
+}
