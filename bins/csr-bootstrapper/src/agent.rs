@@ -19,13 +19,14 @@ use shared::{
 
 use crate::{
     known::{Bootstrap, Sighting},
-    names::{Names, in_directory},
+    names::Names,
     settings::Settings,
-    validity::{Verdict, judge},
 };
 
+/// The hub's clock counts for certificates; by less than this it is ours.
+const SKEW: Duration = Duration::from_secs(5);
 /// A request to either cluster.
-pub(crate) const REQUEST: Duration = Duration::from_secs(10);
+pub(crate) const REQUEST_TIME: Duration = Duration::from_secs(10);
 /// The longest sleep in one piece: a machine that slept itself is noticed this late.
 pub(crate) const SLICE: Duration = Duration::from_secs(15);
 
@@ -46,6 +47,10 @@ pub(crate) struct Agent {
     /// The ManagedCluster as the hub showed it last.
     managed_cluster: Mutex<Option<Value>>,
     rotated: Mutex<Option<Rotated>>,
+    /// Whoever asks for a certificate, if not the session's client.
+    asking: Mutex<Option<Arc<Client>>>,
+    /// How far the hub's clock is ahead, in seconds, as it was last seen.
+    skew: Mutex<Option<i64>>,
     progress: Mutex<Progress>,
 }
 
@@ -56,6 +61,8 @@ pub(crate) struct Progress {
     pub(crate) beat: Option<Instant>,
     /// Why the credential in the Secret cannot be used, if it cannot.
     pub(crate) trouble: Option<String>,
+    /// How it goes with what is done about that.
+    pub(crate) detail: Option<String>,
     /// Requests that were posted.
     pub(crate) posted: u64,
     /// Requests that ended, by upstream's word for how.
@@ -88,14 +95,19 @@ impl Agent {
     /// # Errors
     /// `BadConfig` when a kubeconfig of the own side cannot be used.
     pub(crate) fn new(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<Self> {
-        let management = Arc::new(Client::of_own_cluster(flags, REQUEST)?);
+        let management = Arc::new(Client::of_own_cluster(flags, REQUEST_TIME)?);
         let spoke = match &settings.spoke_kubeconfig {
             None => management.clone(),
             Some(file) => {
                 let file = file.clone();
                 let load = move || kubeconfig::from_file(&file);
                 let (access, reload) = (load()?, Reload::FromFiles(Box::new(load)));
-                Arc::new(Client::new("the spoke", access, reload, Timing::with_request(REQUEST))?)
+                Arc::new(Client::new(
+                    "the spoke",
+                    access,
+                    reload,
+                    Timing::with_request(REQUEST_TIME),
+                )?)
             }
         };
         Ok(Self {
@@ -110,9 +122,12 @@ impl Agent {
             names: Mutex::default(),
             managed_cluster: Mutex::default(),
             rotated: Mutex::default(),
+            asking: Mutex::default(),
+            skew: Mutex::default(),
             progress: Mutex::new(Progress {
                 beat: None,
                 trouble: Some("nothing was looked at yet".into()),
+                detail: None,
                 posted: 0,
                 ended: BTreeMap::new(),
                 saved: None,
@@ -204,6 +219,37 @@ impl Agent {
         self.stop.wake();
     }
 
+    /// Whoever asks for a certificate, if not the session's client.
+    pub(crate) fn asking(&self) -> Option<Arc<Client>> {
+        lock(&self.asking).clone()
+    }
+
+    pub(crate) fn set_asking(&self, client: Option<Arc<Client>>) {
+        *lock(&self.asking) = client;
+    }
+
+    /// Whether the hub has told its time yet.
+    pub(crate) fn knows_time(&self) -> bool {
+        lock(&self.skew).is_some()
+    }
+
+    /// The time by the hub's clock, which judges certificates.
+    pub(crate) fn now(&self) -> SystemTime {
+        let session = || self.session().map(|session| session.client.clone());
+        // A new client knows nothing until the hub has answered it.
+        let client = self.asking().or_else(session).filter(|client| !client.answered().is_empty());
+        let mut known = lock(&self.skew);
+        *known = client.map(|client| client.clock_skew()).or(*known);
+        let skew = known.unwrap_or_default();
+        drop(known);
+        let (now, time) = (SystemTime::now(), Duration::from_secs(skew.unsigned_abs()));
+        match skew {
+            _ if time < SKEW => now,
+            ..0 => now.checked_sub(time).unwrap_or(now),
+            _ => now + time,
+        }
+    }
+
     /// How it goes with the credential.
     pub(crate) fn progress(&self) -> MutexGuard<'_, Progress> {
         lock(&self.progress)
@@ -217,31 +263,6 @@ impl Agent {
     /// The loop that keeps the credential comes by.
     pub(crate) fn beat(&self) {
         self.progress().beat = Some(Instant::now());
-    }
-
-    /// Whether the credential can be used: in the Secret, and in the files where they are asked for.
-    ///
-    /// # Errors
-    /// Why not.
-    pub(crate) fn ready(&self) -> std::result::Result<(), String> {
-        if let Some(trouble) = self.progress().trouble.clone() {
-            return Err(trouble);
-        }
-        match (&self.settings.hub_directory, self.names()) {
-            (Some(directory), Some(names)) => {
-                let what = directory.display().to_string();
-                let files = in_directory(directory);
-                let bootstrap = self.bootstrap().0.map(|bootstrap| bootstrap.hub);
-                match judge(&what, &files, bootstrap.as_ref(), &names, SystemTime::now()) {
-                    Verdict::Usable(_) => Ok(()),
-                    Verdict::Moved(_, word) => {
-                        Err(format!("{what} is of another hub: the {word} differs"))
-                    }
-                    Verdict::Unusable(unusable) => Err(format!("{what} {}", unusable.reason)),
-                }
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Whether this replica may work.

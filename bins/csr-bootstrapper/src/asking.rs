@@ -3,9 +3,9 @@
 use std::{
     ops::ControlFlow,
     sync::{Arc, Mutex},
+    time::{Duration, Instant},
 };
 
-use serde_json::Value;
 use shared::{
     access::Access,
     client::{Client, Reload, Timing},
@@ -17,9 +17,9 @@ use shared::{
 };
 
 use crate::{
-    agent::{Agent, REQUEST},
+    agent::{Agent, REQUEST_TIME},
     known::{Sighting, sighting},
-    registration::Asker,
+    need::Asker,
     request::CSRS,
 };
 
@@ -35,9 +35,17 @@ struct Watched {
     name: String,
     client: Arc<Client>,
     stop: Stop,
-    /// What the watch showed last, and how often it showed anything.
+    since: Instant,
+    /// When it was read, where the watch shows nothing.
+    looked: Option<Instant>,
+    /// What was seen last, and how often the watch showed anything.
     seen: Arc<Mutex<(Sighting, u64)>>,
 }
+
+/// A watch gets this long to begin before the CSR is read in its stead.
+const WATCH_BEGINS: Duration = Duration::from_secs(2);
+/// Where no watch begins, because of rights or a proxy, the CSR is read this often.
+const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
 impl Asking {
     /// The client of `asker`; for one who is not the agent itself it is made with `access`.
@@ -49,7 +57,7 @@ impl Asking {
     ) -> Result<Arc<Client>> {
         let missing = || Error::BadConfig("there is no identity to ask the hub with".into());
         if asker == Asker::Agent {
-            self.drop_client();
+            self.drop_client(agent);
             return agent.session().map(|session| session.client.clone()).ok_or_else(missing);
         }
         let access = access.ok_or_else(missing)?;
@@ -58,33 +66,36 @@ impl Asking {
         if let Some((_, client)) = self.client.as_ref().filter(same) {
             return Ok(client.clone());
         }
-        self.drop_client();
+        self.drop_client(agent);
         let whose = match asker {
             Asker::Bootstrap => "the hub (as the bootstrap identity)",
             _ => "the hub (at its new address)",
         };
-        let timing = Timing::with_request(REQUEST);
+        let timing = Timing::with_request(REQUEST_TIME);
         let client = Arc::new(Client::new(whose, access, Reload::Never, timing)?);
         self.client = Some((asker, client.clone()));
+        agent.set_asking(Some(client.clone()));
         Ok(client)
     }
 
-    /// Who asked last, if it was not the agent itself.
-    pub(crate) fn open(&self) -> Option<&Arc<Client>> {
-        self.client.as_ref().map(|(_, client)| client)
-    }
-
-    /// Watches the CSR `name` by `client`, unless it does already.
-    pub(crate) fn watch(&mut self, agent: &Agent, client: &Arc<Client>, name: &str) -> Result<()> {
+    /// Watches the CSR `name` by `client`; `true` if it did not already.
+    pub(crate) fn watch(
+        &mut self,
+        agent: &Agent,
+        client: &Arc<Client>,
+        name: &str,
+    ) -> Result<bool> {
         let same = |w: &Watched| w.name == name && Arc::ptr_eq(&w.client, client);
         if self.watched.as_ref().is_some_and(same) {
-            return Ok(());
+            return Ok(false);
         }
         self.drop_watch();
         let watched = Watched {
             name: name.to_owned(),
             client: client.clone(),
             stop: agent.stop.child(),
+            since: Instant::now(),
+            looked: None,
             seen: Arc::default(),
         };
         let (name, client) = (watched.name.clone(), client.clone());
@@ -103,12 +114,19 @@ impl Asking {
         };
         program::spawn("csr", follow)?;
         self.watched = Some(watched);
-        Ok(())
+        Ok(true)
     }
 
-    /// The CSR as it was seen last.
-    pub(crate) fn csr(&self) -> Sighting {
-        self.watched.as_ref().map_or(Sighting::Unknown, |watched| lock(&watched.seen).0.clone())
+    /// The CSR as it was seen last; `None` while the watch may still begin.
+    pub(crate) fn csr(&self, now: Instant) -> Option<Sighting> {
+        let watched = self.watched.as_ref()?;
+        let (seen, sightings) = lock(&watched.seen).clone();
+        match watched.looked {
+            _ if sightings > 0 => Some(seen),
+            Some(at) if now < at + LOOK_AGAIN => Some(seen),
+            None if now < watched.since + WATCH_BEGINS => None,
+            _ => Some(Sighting::Unknown),
+        }
     }
 
     /// How often the watch showed anything: to be asked before a request, for [`Self::saw`].
@@ -119,18 +137,19 @@ impl Asking {
     /// The CSR as an answer showed it, which the watch will confirm. If the watch showed anything since
     /// there were so many `sightings`, that is newer: a hub may approve and sign, and somebody delete,
     /// before the answer is here.
-    pub(crate) fn saw(&self, csr: Value, sightings: u64) {
-        let Some(watched) = &self.watched else { return };
+    pub(crate) fn saw(&mut self, csr: Sighting, sightings: u64) {
+        let Some(watched) = &mut self.watched else { return };
+        watched.looked = Some(Instant::now());
         let mut seen = lock(&watched.seen);
         if seen.1 == sightings {
-            seen.0 = Sighting::Object(csr);
+            seen.0 = csr;
         }
     }
 
     /// Nothing is needed of the hub any more.
-    pub(crate) fn finish(&mut self) {
+    pub(crate) fn finish(&mut self, agent: &Agent) {
         self.drop_watch();
-        self.drop_client();
+        self.drop_client(agent);
     }
 
     fn drop_watch(&mut self) {
@@ -139,8 +158,9 @@ impl Asking {
         }
     }
 
-    fn drop_client(&mut self) {
+    fn drop_client(&mut self, agent: &Agent) {
         if let Some((_, client)) = self.client.take() {
+            agent.set_asking(None);
             // The watch is this client's: it is not to complain.
             self.drop_watch();
             // A credential that has served is not tried again and again in the background.

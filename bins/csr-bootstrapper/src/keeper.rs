@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 use crate::{
     agent::SLICE,
     known::Sighting,
+    need::{Asker, Need},
+    readiness::ready,
     registrar::Registrar,
-    registration::{Asker, Csr, Need, Step},
+    registration::{Csr, Step},
     signing::{self, Signing},
     situation::Situation,
 };
@@ -27,10 +29,11 @@ impl Registrar<'_> {
             let seen = self.agent.stop.wakes();
             self.agent.beat();
             let situation = self.look();
-            if once && self.agent.ready().is_ok() {
+            let step = self.next(&situation);
+            // A key that has served does not stay behind.
+            if once && step != Step::Forget && ready(self.agent).is_ok() {
                 return true;
             }
-            let step = self.next(&situation);
             if let Step::Wait(until) = step {
                 // Nothing wakes this loop when the files of -hub-kubeconfig-dir change.
                 let slice = if once { LOOK_ONCE } else { SLICE };
@@ -54,10 +57,10 @@ impl Registrar<'_> {
         let Situation { need, asker, data, .. } = situation;
         let csr = match (need, asker, &self.registration.request) {
             (Need::Certificate(_), Some(asker), Some(_)) => self.csr(*asker, situation),
-            (Need::Certificate(_), ..) => Csr::Unknown,
+            (Need::Certificate(_), ..) => Csr::Coming,
             _ => {
-                self.asking.finish();
-                Csr::Unknown
+                self.asking.finish(self.agent);
+                Csr::Coming
             }
         };
         let key = data.get("tls.key").map(Vec::as_slice);
@@ -67,17 +70,25 @@ impl Registrar<'_> {
     /// What the CSR on the hub means, as far as it was seen.
     fn csr(&mut self, asker: Asker, situation: &Situation) -> Csr {
         let client = self.asking.client(self.agent, asker, situation.access(asker));
-        let Some(request) = &self.registration.request else { return Csr::Unknown };
-        let watched =
-            client.and_then(|client| self.asking.watch(self.agent, &client, &request.name));
-        if let Err(error) = watched {
-            log::debug!("{error}");
-            return Csr::Unknown;
+        let Some(request) = &self.registration.request else { return Csr::Coming };
+        match client.and_then(|client| self.asking.watch(self.agent, &client, &request.name)) {
+            // What was posted on one hub says nothing of another.
+            Ok(true) => self.registration.uid = None,
+            Ok(false) => {}
+            Err(error) => {
+                log::debug!("{error}");
+                return Csr::Unknown;
+            }
         }
-        let object = match self.asking.csr() {
-            Sighting::Unknown => return Csr::Unknown,
-            Sighting::Absent => return Csr::Absent,
-            Sighting::Object(object) => object,
+        let seen = match &self.registration.issued {
+            Some(csr) => Some(Sighting::Object(csr.clone())),
+            None => self.asking.csr(Instant::now()),
+        };
+        let object = match seen {
+            None => return Csr::Coming,
+            Some(Sighting::Unknown) => return Csr::Unknown,
+            Some(Sighting::Absent) => return Csr::Absent,
+            Some(Sighting::Object(object)) => object,
         };
         let by_agent = asker != Asker::Bootstrap;
         let uid = self.registration.uid.as_deref();
@@ -86,23 +97,35 @@ impl Registrar<'_> {
         if self.registration.uid.is_none() {
             self.registration.uid = object["metadata"]["uid"].as_str().map(str::to_owned);
         }
+        if let Signing::Issued(_) = signing {
+            self.registration.issued = Some(object);
+        }
         Csr::Seen(signing)
     }
 
+    /// Says for whom a request waits: on the endpoint at once, aloud when it takes long.
     fn tell_waiting(&mut self, signing: &Signing) {
+        let name = self.registration.request.as_ref().map_or("", |request| &request.name);
         let what = match signing {
-            Signing::Pending => "is not approved yet: kubectl certificate approve",
-            Signing::Approved => "is approved, but the hub's signer has not signed it",
+            Signing::Pending => {
+                format!("CSR {name} is not approved yet: kubectl certificate approve {name}")
+            }
+            Signing::Approved => {
+                format!("CSR {name} is approved, but the hub's signer has not signed it")
+            }
             _ => {
                 self.waiting = None;
                 return;
             }
         };
+        let first = self.waiting.is_none();
         let (since, told) = self.waiting.get_or_insert_with(|| (Instant::now(), false));
         if !*told && since.elapsed() >= LONG_PENDING {
             *told = true;
-            let name = self.registration.request.as_ref().map_or("", |request| &request.name);
-            self.agent.tell("CSRPending", true, &format!("CSR {name} {what}"));
+            self.agent.tell("CSRPending", true, &what);
+        } else if first {
+            log::info!("{what}");
         }
+        self.agent.progress().detail = Some(what);
     }
 }

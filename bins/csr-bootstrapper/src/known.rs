@@ -1,10 +1,14 @@
 //! What can be known of an object on either cluster, and of the bootstrap kubeconfig.
 
 use serde_json::Value;
-use shared::{access::Access, kubeconfig::Hub, watch::Change};
+use shared::{
+    access::{Access, Auth, Identity},
+    kubeconfig::Hub,
+    watch::Change,
+};
 
 /// An object that may not have been looked at yet.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub(crate) enum Sighting {
     /// Not looked at.
     #[default]
@@ -20,6 +24,18 @@ pub(crate) enum Sighting {
 pub(crate) struct Bootstrap {
     pub(crate) hub: Hub,
     pub(crate) access: Access,
+}
+
+impl Bootstrap {
+    /// The same hub with the agent's own identity.
+    pub(crate) fn as_agent(&self, identity: &Identity) -> Access {
+        Access {
+            identity: Some(identity.clone()),
+            auth: Auth::None,
+            impersonate: Vec::new(),
+            ..self.access.clone()
+        }
+    }
 }
 
 /// What a change says of the one object that is followed.

@@ -1,7 +1,6 @@
 //! Gets a cluster its credential for an Open Cluster Management hub by CSR, renews it for ever, and tells
 //! the hub that the cluster lives: the registration agent's work.
 
-// Until all of it is put together.
 mod agent;
 mod asking;
 mod cluster;
@@ -10,6 +9,8 @@ mod heartbeat;
 mod keeper;
 mod known;
 mod names;
+mod need;
+mod readiness;
 mod registrar;
 mod registration;
 mod report;

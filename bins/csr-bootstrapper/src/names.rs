@@ -66,9 +66,6 @@ pub(crate) struct Known<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Resolved {
     pub(crate) names: Names,
-    /// One of them is new: it has to be stored before anything else happens, so that a crash does not
-    /// make another cluster of this one.
-    pub(crate) generated: bool,
     /// What was passed over and why, for the log.
     pub(crate) ignored: Vec<String>,
 }
@@ -94,12 +91,11 @@ pub(crate) fn resolve(known: &Known<'_>, random: &Random) -> Resolved {
     let mut ignored = Vec::new();
     let cluster = find(known, known.flags.0, (CLUSTER_NAME, valid_cluster), &mut ignored);
     let agent = find(known, known.flags.1, (AGENT_NAME, valid_agent), &mut ignored);
-    let generated = cluster.is_none() || agent.is_none();
     let names = Names {
         cluster: cluster.unwrap_or_else(|| uuid(random)),
         agent: agent.unwrap_or_else(|| letters(random)),
     };
-    Resolved { names, generated, ignored }
+    Resolved { names, ignored }
 }
 
 /// Whether `name` can be a cluster's: its namespace on the hub has the same.

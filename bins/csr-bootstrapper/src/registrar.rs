@@ -6,11 +6,7 @@ use serde_json::Value;
 use shared::{kubeconfig::Hub, pace::Backoff, secret};
 
 use crate::{
-    agent::Agent,
-    asking::Asking,
-    names::Names,
-    registration::{Registration, Why},
-    request::Request,
+    agent::Agent, asking::Asking, names::Names, registration::Registration, request::Request,
 };
 
 /// Failures are tried again after at most this.
@@ -28,14 +24,15 @@ pub(crate) struct Registrar<'a> {
     pub(crate) obtained: Option<(Vec<u8>, SystemTime)>,
     /// Where the session's credential leads to.
     pub(crate) hub: Option<Hub>,
-    /// How far the hub's clock is ahead, in seconds, as it was last seen.
-    pub(crate) skew: i64,
     pub(crate) errors: Backoff,
-    /// Which bootstrap kubeconfig was seen last.
-    pub(crate) bootstrap_seen: u64,
-    /// The hub that it leads to does not know the agent.
-    pub(crate) moved_refused: bool,
-    pub(crate) told: Option<Why>,
+    /// Which bootstrap kubeconfig was seen last, and where it leads to.
+    pub(crate) bootstrap_seen: (u64, Option<Hub>),
+    /// Since when the hub at that place refuses the agent's own certificate.
+    pub(crate) moved_refused: Option<Instant>,
+    /// There was no answer from that place.
+    pub(crate) moved_away: bool,
+    /// Why a certificate is needed, as it was told last.
+    pub(crate) told: Option<String>,
     /// Since when a request waits for the hub's people, and whether that was told as too long.
     pub(crate) waiting: Option<(Instant, bool)>,
 }
@@ -56,10 +53,10 @@ impl<'a> Registrar<'a> {
             stored,
             obtained: None,
             hub: None,
-            skew: 0,
             errors: Backoff::new(LONGEST_WAIT),
-            bootstrap_seen: 0,
-            moved_refused: false,
+            bootstrap_seen: (0, None),
+            moved_refused: None,
+            moved_away: false,
             told: None,
             waiting: None,
         }

@@ -1,99 +1,14 @@
-//! How one certificate is got: what is needed, who asks for it, and the next step. No I/O, no clock.
+//! How one certificate is got, step by step. No I/O, no clock.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
 
 use crate::{
+    need::{Asker, Need},
     request::Request,
     signing::Signing,
-    validity::{Unusable, Verdict},
 };
-
-/// Whether there is something to do about the credential.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Need {
-    /// Nothing for this long.
-    Nothing(Duration),
-    /// The certificate is good, what is beside it in the Secret is to be put right.
-    Repair,
-    /// Another certificate.
-    Certificate(Why),
-}
-
-/// Why another certificate is needed: upstream's word for the Event, and a sentence.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Why {
-    pub(crate) event: &'static str,
-    pub(crate) sentence: String,
-}
-
-/// What the credential in `what` ("Secret ns/name") needs at `now`; `due` is when its certificate is to be
-/// rotated, `refused` whether the hub has answered nothing but 401 to it for a while.
-pub(crate) fn need(
-    what: &str,
-    verdict: &Verdict,
-    due: Option<SystemTime>,
-    refused: bool,
-    now: SystemTime,
-) -> Need {
-    let certificate = |event, sentence| Need::Certificate(Why { event, sentence });
-    match (verdict, due) {
-        (Verdict::Unusable(Unusable { reason, event }), _) => {
-            certificate(event, format!("{what} {reason}"))
-        }
-        (Verdict::Moved(_, word), _) => certificate(
-            "AdditonalSecretDataChanged",
-            format!("{what} is for another hub than the bootstrap kubeconfig: the {word} differs"),
-        ),
-        _ if refused => certificate(
-            "HubKubeConfigUnauthorized",
-            format!("the hub does not accept the certificate in {what}"),
-        ),
-        (_, Some(due)) if now >= due => certificate(
-            "CertificateRotationStarted",
-            format!("the certificate in {what} is due for rotation"),
-        ),
-        (Verdict::Usable(usable), _) if usable.stale => Need::Repair,
-        (_, due) => {
-            Need::Nothing(due.and_then(|due| due.duration_since(now).ok()).unwrap_or_default())
-        }
-    }
-}
-
-/// With which identity the hub is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asker {
-    /// The agent's own, which the hub renews without a human.
-    Agent,
-    /// The agent's own, at the address where the bootstrap kubeconfig says that the hub is now.
-    Moved,
-    /// That of the bootstrap kubeconfig.
-    Bootstrap,
-}
-
-/// Which identities there are.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Identities {
-    /// A session with a certificate that has not expired.
-    pub(crate) agent: bool,
-    /// The hub answers 401 to it.
-    pub(crate) agent_refused: bool,
-    /// The hub at the new address does not know the agent.
-    pub(crate) moved_refused: bool,
-    pub(crate) bootstrap: bool,
-}
-
-/// Who asks for the certificate: the bootstrap identity only if no other will do.
-pub(crate) fn asker(verdict: &Verdict, identities: Identities) -> Option<Asker> {
-    let bootstrap = identities.bootstrap.then_some(Asker::Bootstrap);
-    match verdict {
-        Verdict::Moved(..) if identities.bootstrap && !identities.moved_refused => {
-            Some(Asker::Moved)
-        }
-        Verdict::Moved(..) => bootstrap,
-        _ if identities.agent && !identities.agent_refused => Some(Asker::Agent),
-        _ => bootstrap,
-    }
-}
 
 /// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,6 +21,8 @@ pub(crate) enum Step {
     Store,
     /// Make the ManagedCluster, if there is none.
     Introduce,
+    /// Read the CSR on the hub.
+    Look,
     /// Post the request.
     Post,
     /// The CSR that was there is not any more: make sure, and post the same again.
@@ -134,7 +51,9 @@ pub(crate) struct End {
 /// The CSR on the hub, as far as it is known.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Csr {
-    /// Not looked at yet.
+    /// About to be seen.
+    Coming,
+    /// Not seen for too long.
     Unknown,
     /// There is none.
     Absent,
@@ -151,6 +70,10 @@ const REST_WRONG: Duration = Duration::from_secs(30);
 const REST_SHORT: Duration = Duration::from_secs(2);
 /// No rest is longer.
 const LONGEST_REST: Duration = Duration::from_secs(3600);
+/// A certificate that was used until it was due, however short it is, and the next one.
+const PACE: Duration = Duration::from_secs(5);
+/// A write of the Secret that did not last, and the next one; twice as long each time.
+const PACE_OF_REPEATS: Duration = Duration::from_secs(1);
 /// As upstream, the ManagedCluster is looked after every one to two hours while bootstrapping
 /// (ocm `pkg/registration/spoke/registration/creating_controller.go:46`).
 const INTRODUCE_AGAIN: Duration = Duration::from_secs(3600);
@@ -162,14 +85,22 @@ pub(crate) struct Registration {
     pub(crate) request: Option<Request>,
     /// uid of the CSR that was posted for it by this process.
     pub(crate) uid: Option<String>,
+    /// The CSR with the certificate: a hub sweeps it away after an hour, saved or not.
+    pub(crate) issued: Option<Value>,
     /// The requests on the hub were counted, there is room for one more.
     counted: bool,
     introduce_at: Option<Instant>,
     /// Ends in a row.
     ends: u32,
-    rest_until: Option<Instant>,
+    /// Until then nothing is asked as this identity.
+    rest: Option<(Instant, Option<Asker>)>,
     /// What rests is over: the next request needs a key of its own.
     ended: bool,
+    /// Until then nothing is done at all.
+    failed_until: Option<Instant>,
+    saved: Option<Instant>,
+    /// Writes of the Secret in a row that did not last.
+    repeats: u32,
 }
 
 impl Registration {
@@ -182,24 +113,27 @@ impl Registration {
         credential_key: Option<&[u8]>,
         now: Instant,
     ) -> Step {
-        let later = Step::Wait(now + LONGEST_REST);
-        if let Some(until) = self.rest_until.filter(|until| now < *until) {
+        if let Some(until) = self.failed_until.filter(|until| now < *until) {
             return Step::Wait(until);
         }
+        let later = Step::Wait(now + LONGEST_REST);
         let served = |request: &Request| credential_key == Some(request.key.as_bytes());
         match need {
-            Need::Nothing(_) | Need::Repair if self.request.as_ref().is_some_and(served) => {
-                Step::Forget
-            }
+            Need::Repair => self.paced(false, now).unwrap_or(Step::Repair),
+            Need::Nothing(_) if self.request.as_ref().is_some_and(served) => Step::Forget,
             Need::Nothing(time) => Step::Wait(now + *time),
-            Need::Repair => Step::Repair,
-            Need::Certificate(_) => match (asker, &self.request) {
-                (None, _) => later,
-                (Some(_), None) => self.new_request(),
-                // The key of a certificate that is in use already asks for no other one.
-                (Some(_), Some(request)) if self.ended || served(request) => self.new_request(),
-                (Some(asker), Some(_)) => self.ask(asker, csr, now),
-            },
+            Need::Certificate(why) => {
+                let resting = self.rest.filter(|(until, of)| now < *until && *of == asker);
+                match (asker, resting, &self.request) {
+                    (None, ..) => later,
+                    (_, Some((until, _)), _) => Step::Wait(until),
+                    // The key of a certificate that is in use already asks for no other one.
+                    (Some(asker), _, Some(request)) if !self.ended && !served(request) => {
+                        self.ask(asker, csr, now)
+                    }
+                    _ => self.paced(why.regular, now).unwrap_or_else(|| self.new_request()),
+                }
+            }
         }
     }
 
@@ -207,14 +141,25 @@ impl Registration {
         if self.counted { Step::Store } else { Step::Count }
     }
 
+    /// A wait, if the Secret was written too short a time ago to write it again.
+    fn paced(&self, regular: bool, now: Instant) -> Option<Step> {
+        let pace = match regular {
+            true => PACE,
+            false => PACE_OF_REPEATS.saturating_mul(1 << self.repeats.min(12)).min(LONGEST_REST),
+        };
+        let until = self.saved? + pace;
+        (now < until).then_some(Step::Wait(until))
+    }
+
     fn ask(&self, asker: Asker, csr: &Csr, now: Instant) -> Step {
         let introduce = self.introduce_at.is_none_or(|at| now >= at);
-        if asker == Asker::Bootstrap && introduce {
+        if asker == Asker::Bootstrap && introduce && self.issued.is_none() {
             return Step::Introduce;
         }
         let end = |reason, what: &str, rest| Step::End(End { reason, what: what.to_owned(), rest });
         match csr {
-            Csr::Unknown => Step::Wait(now + LONGEST_REST),
+            Csr::Coming => Step::Wait(now + REST_SHORT),
+            Csr::Unknown => Step::Look,
             Csr::Absent if self.uid.is_some() => Step::Gone,
             Csr::Absent => Step::Post,
             Csr::Seen(signing) => match signing {
@@ -242,7 +187,8 @@ impl Registration {
     /// `request` is stored.
     pub(crate) fn stored(&mut self, request: Option<Request>) {
         self.request = request;
-        (self.uid, self.counted, self.ended) = (None, false, false);
+        (self.uid, self.issued) = (None, None);
+        (self.counted, self.ended) = (false, false);
     }
 
     /// The hub knows the cluster; `random` is uniform in [0, 1).
@@ -250,41 +196,66 @@ impl Registration {
         self.introduce_at = Some(now + INTRODUCE_AGAIN + INTRODUCE_AGAIN.mul_f64(random));
     }
 
-    /// The request came to `end`; returns how long it rests. `random` is uniform in [0, 1).
-    pub(crate) fn ended(&mut self, end: &End, now: Instant, random: f64) -> Duration {
-        self.ended = true;
-        self.rest_after_end(end.rest, now, random)
+    /// The request of `asker` came to `end`; returns how long it rests. `random` is uniform in [0, 1).
+    pub(crate) fn ended(
+        &mut self,
+        end: &End,
+        asker: Option<Asker>,
+        now: Instant,
+        random: f64,
+    ) -> Duration {
+        (self.ended, self.issued) = (true, None);
+        self.rest_after_end(end.rest, asker, now, random)
     }
 
     /// The CSR is gone from the hub without an answer; returns how long the request rests.
-    pub(crate) fn gone(&mut self, now: Instant, random: f64) -> Duration {
+    pub(crate) fn gone(&mut self, asker: Asker, now: Instant, random: f64) -> Duration {
         self.uid = None;
-        self.rest_after_end(REST_SHORT, now, random)
+        self.rest_after_end(REST_SHORT, Some(asker), now, random)
     }
 
     /// Twice as long after each end in a row.
-    fn rest_after_end(&mut self, shortest: Duration, now: Instant, random: f64) -> Duration {
+    fn rest_after_end(
+        &mut self,
+        shortest: Duration,
+        asker: Option<Asker>,
+        now: Instant,
+        random: f64,
+    ) -> Duration {
         let rest = shortest.saturating_mul(1 << self.ends.min(8)).min(LONGEST_REST);
         // A fleet that was denied together does not come back together.
         let rest = rest + rest.mul_f64(random / 4.0);
         self.ends = self.ends.saturating_add(1);
-        self.rest(now, rest);
+        self.rest = Some((now + rest, asker));
         rest
     }
 
-    /// Nothing is done for `time`.
-    pub(crate) fn rest(&mut self, now: Instant, time: Duration) {
-        self.rest_until = Some(now + time);
+    /// The hub has too many requests: `asker` asks for nothing for `time`.
+    pub(crate) fn halted(&mut self, asker: Asker, now: Instant, time: Duration) {
+        self.rest = Some((now + time, Some(asker)));
     }
 
-    /// A certificate was issued and saved.
-    pub(crate) fn succeeded(&mut self) {
-        (self.ends, self.rest_until) = (0, None);
+    /// A step failed: nothing is done for `time`.
+    pub(crate) fn failed(&mut self, now: Instant, time: Duration) {
+        self.failed_until = Some(now + time);
     }
 
-    /// Something else is true now than when the rest began: a bootstrap kubeconfig, or the Secret.
+    /// A certificate was saved; `regular` if the one before was due.
+    pub(crate) fn succeeded(&mut self, regular: bool, now: Instant) {
+        (self.ends, self.rest) = (0, None);
+        self.repeats = if regular { 0 } else { self.repeats.saturating_add(1) };
+        self.saved = Some(now);
+    }
+
+    /// What is beside the certificate was put right.
+    pub(crate) fn repaired(&mut self, now: Instant) {
+        self.repeats = self.repeats.saturating_add(1);
+        self.saved = Some(now);
+    }
+
+    /// There is another bootstrap kubeconfig than when a rest or a wait began.
     pub(crate) fn changed(&mut self) {
-        (self.rest_until, self.introduce_at) = (None, None);
+        (self.rest, self.failed_until, self.introduce_at) = (None, None, None);
     }
 }
 

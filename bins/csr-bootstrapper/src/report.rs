@@ -7,15 +7,15 @@ use shared::{
     metrics::{Metrics, timestamp},
 };
 
-use crate::{agent::Agent, heartbeat::Heartbeat};
+use crate::{agent::Agent, heartbeat::Heartbeat, readiness::ready};
 
 /// The report of this process.
-pub(crate) struct Status {
+pub(crate) struct Reporter {
     pub(crate) agent: Arc<Agent>,
     pub(crate) heartbeat: Arc<Heartbeat>,
 }
 
-impl Report for Status {
+impl Report for Reporter {
     fn healthy(&self) -> Result<(), String> {
         let credential = self.agent.progress().beat;
         let loops = [("credential", credential), ("heartbeat", self.heartbeat.progress().beat)];
@@ -28,7 +28,7 @@ impl Report for Status {
     fn ready(&self) -> Result<(), String> {
         // One that waits for its turn is as ready as it can be.
         let stands_by = self.agent.progress().stands_by && !self.agent.leads();
-        if stands_by { Ok(()) } else { self.agent.ready() }
+        if stands_by { Ok(()) } else { ready(&self.agent) }
     }
 
     fn metrics(&self) -> String {
@@ -50,6 +50,9 @@ impl Report for Status {
                 metrics.gauge("certificate_expiration_timestamp_seconds", &[], timestamp(expires));
             }
             metrics.client("hub", &session.client);
+        }
+        if let Some(client) = agent.asking() {
+            metrics.client("bootstrap", &client);
         }
         self.heartbeat.progress().add_to(&mut metrics, &[]);
         metrics.client("management", &agent.management);

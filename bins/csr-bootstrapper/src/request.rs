@@ -18,7 +18,7 @@ use shared::{
     resource::Resource,
 };
 
-use crate::names::Names;
+use crate::names::{AGENT_NAME, CLUSTER_NAME, Names};
 
 /// `certificates.k8s.io/v1` CertificateSigningRequest.
 pub(crate) static CSRS: Resource =
@@ -73,8 +73,8 @@ impl Request {
             ("tls.key", &self.key),
             ("tls.csr", &self.csr),
             ("csr-name", &self.name),
-            ("cluster-name", &names.cluster),
-            ("agent-name", &names.agent),
+            (CLUSTER_NAME, &names.cluster),
+            (AGENT_NAME, &names.agent),
         ]
         .map(|(key, value)| (key.to_owned(), json!(BASE64_STANDARD.encode(value))))
         .into_iter()
@@ -86,7 +86,7 @@ impl Request {
         let text = |key: &str| String::from_utf8(data.get(key)?.clone()).ok();
         let request =
             Self { key: text("tls.key")?, csr: text("tls.csr")?, name: text("csr-name")? };
-        let same = text("cluster-name")? == names.cluster && text("agent-name")? == names.agent;
+        let same = text(CLUSTER_NAME)? == names.cluster && text(AGENT_NAME)? == names.agent;
         (same && request.is_whole(names)).then_some(request)
     }
 

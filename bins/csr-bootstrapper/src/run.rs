@@ -29,8 +29,9 @@ use crate::{
     heartbeat::Heartbeat,
     known::Sighting,
     names::{self, Known, Names},
+    readiness::ready,
     registrar::Registrar,
-    report::Status,
+    report::Reporter,
     secrets,
     settings::Settings,
     sources, status,
@@ -57,7 +58,7 @@ pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<()>
     if let Some(limit) = settings.once {
         return once(&agent, limit);
     }
-    endpoint::serve(flags, stop, Status { agent: agent.clone(), heartbeat: heartbeat.clone() })?;
+    endpoint::serve(flags, stop, Reporter { agent: agent.clone(), heartbeat: heartbeat.clone() })?;
     let elected = match settings.election {
         Some(timing) => Some(stand(&agent, timing, flags)?),
         None => None,
@@ -86,7 +87,7 @@ fn once(agent: &Arc<Agent>, limit: Duration) -> Result<()> {
         }
         limit => agent.stop.wait(limit),
     };
-    let why = agent.ready().err().unwrap_or_default();
+    let why = ready(agent).err().unwrap_or_default();
     match (ended.recv_timeout(Duration::ZERO), stopped) {
         (Ok(()), _) => Ok(()),
         (Err(_), true) => {
@@ -137,14 +138,27 @@ fn prepare(agent: &Agent) -> Option<Registrar<'_>> {
         match registrar {
             Ok(registrar) => return Some(registrar),
             Err(error) => {
+                agent.progress().detail = Some(error.to_string());
                 let retry = backoff.failed(&error, Instant::now(), fastrand::f64());
                 if retry.tell {
                     log::warn!("{error}");
                 }
-                if agent.stop.wait(retry.wait) {
+                if rest(agent, retry.wait) {
                     return None;
                 }
             }
+        }
+    }
+}
+
+/// Waits in pieces: the loop lives, however long a server asks it to stay away.
+fn rest(agent: &Agent, wait: Duration) -> bool {
+    let until = Instant::now() + wait;
+    loop {
+        agent.beat();
+        let left = until.saturating_duration_since(Instant::now());
+        if agent.stop.wait(left.min(SLICE)) || left.is_zero() {
+            return agent.stop.raised();
         }
     }
 }
@@ -168,6 +182,7 @@ fn registrar<'a>(
     resolved.ignored.iter().for_each(|ignored| log::warn!("{ignored}"));
     let Names { cluster, agent: id } = &resolved.names;
     log::info!("this is agent {id} of cluster {cluster}");
+    agent.progress().detail = None;
     agent.set_names(resolved.names.clone());
     Ok(Registrar::new(agent, resolved.names, stored))
 }

@@ -59,17 +59,23 @@ pub(crate) fn forget(agent: &Agent, stored: &Value) -> Result<()> {
     }
 }
 
-/// Puts `values` into the credential's Secret, all in one write; what else is in it stays.
-pub(crate) fn save(agent: &Agent, values: &BTreeMap<&str, Vec<u8>>) -> Result<()> {
+/// Values by key.
+pub(crate) type Values = BTreeMap<&'static str, Vec<u8>>;
+
+/// Puts `values` into the credential's Secret, all in one write, and `fallback` where it has none of that
+/// name; what else is in it stays.
+pub(crate) fn save(agent: &Agent, values: &Values, fallback: &Values) -> Result<()> {
     let (namespace, name) = (&agent.settings.namespace, &agent.settings.hub_secret);
     let target = SECRETS.object(namespace, name);
     let mut seen = agent.credential();
     for tried in 1.. {
         let written = match &seen {
             Sighting::Object(secret) => {
-                agent.management.replace(&target, &merged(secret.clone(), values))
+                agent.management.replace(&target, &merged(secret.clone(), values, fallback))
             }
-            _ => agent.management.create(&target, &merged(new(&target, Map::new()), values)),
+            _ => agent
+                .management
+                .create(&target, &merged(new(&target, Map::new()), values, fallback)),
         };
         seen = match written {
             Ok(secret) => {
@@ -101,11 +107,13 @@ fn new(target: &Target<'_>, data: Map<String, Value>) -> Value {
     json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
 }
 
-fn merged(mut secret: Value, values: &BTreeMap<&str, Vec<u8>>) -> Value {
+fn merged(mut secret: Value, values: &Values, fallback: &Values) -> Value {
     if !secret["data"].is_object() {
         secret["data"] = json!({});
     }
-    for (key, value) in values {
+    let missing = |(key, _): &(&&str, &Vec<u8>)| secret["data"][**key].is_null();
+    let missing: Vec<_> = fallback.iter().filter(missing).collect();
+    for (key, value) in values.iter().chain(missing) {
         secret["data"][*key] = json!(BASE64_STANDARD.encode(value));
     }
     secret
@@ -120,7 +128,11 @@ mod tests {
         let metadata = json!({"name": "x", "resourceVersion": "7", "labels": {"a": "b"}});
         let data = json!({"theirs": "aGk=", "tls.crt": "b2xk"});
         let secret = json!({"metadata": metadata, "data": data, "type": "Opaque"});
-        let merged = merged(secret, &BTreeMap::from([("tls.crt", b"new".to_vec())]));
+        let merged = merged(
+            secret,
+            &Values::from([("tls.crt", b"new".to_vec())]),
+            &Values::from([("theirs", b"x".to_vec())]),
+        );
         assert_eq!(merged["data"], json!({"theirs": "aGk=", "tls.crt": "bmV3"}));
         assert_eq!((&merged["metadata"], &merged["type"]), (&metadata, &json!("Opaque")));
     }
@@ -128,7 +140,11 @@ mod tests {
     #[test]
     fn a_secret_without_data_gets_some() {
         for data in [json!(null), json!("x")] {
-            let secret = merged(json!({"data": data}), &BTreeMap::from([("a", b"hi".to_vec())]));
+            let secret = merged(
+                json!({"data": data}),
+                &Values::new(),
+                &Values::from([("a", b"hi".to_vec())]),
+            );
             assert_eq!(secret["data"], json!({"a": "aGk="}));
         }
     }

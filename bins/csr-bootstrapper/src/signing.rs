@@ -51,23 +51,21 @@ pub(crate) fn look(
         return Signing::Replaced;
     }
     let spec = &csr["spec"];
-    let by_agent = spec["username"] == names.user();
-    let ours = content(spec).as_ref() == Some(&request.csr) && spec["signerName"] == SIGNER;
-    if !ours || by_agent != asker_is_agent {
+    if content(spec).as_ref() != Some(&request.csr) || spec["signerName"] != SIGNER {
         return Signing::Foreign;
     }
-    if let Some(denied) = condition(csr, "Denied") {
-        return Signing::Denied(format!("was denied{}", words(denied)));
-    }
-    if let Some(failed) = condition(csr, "Failed") {
-        return Signing::Failed(format!("was approved but not signed{}", words(failed)));
-    }
-    match (issued(csr), condition(csr, "Approved")) {
-        (Some(text), _) => {
+    // Who asked decides whether a person has to approve; once it is signed, nothing.
+    let of_other = (spec["username"] == names.user()) != asker_is_agent;
+    let quoted = |kind| condition(csr, kind).map(words);
+    match (quoted("Denied"), quoted("Failed"), issued(csr)) {
+        (Some(_), ..) | (_, Some(_), _) | (.., None) if of_other => Signing::Foreign,
+        (Some(why), ..) => Signing::Denied(format!("was denied{why}")),
+        (_, Some(why), _) => Signing::Failed(format!("was approved but not signed{why}")),
+        (.., Some(text)) => {
             accept(text, request, names, now).map_or_else(Signing::Wrong, Signing::Issued)
         }
-        (None, Some(_)) => Signing::Approved,
-        (None, None) => Signing::Pending,
+        _ if condition(csr, "Approved").is_some() => Signing::Approved,
+        _ => Signing::Pending,
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use shared::{
-    access::{Access, Auth, Identity},
+    access::Access,
     client::{Client, Reload, Timing},
     error::Result,
     kubeconfig::Hub,
@@ -14,19 +14,19 @@ use shared::{
 };
 
 use crate::{
-    agent::{REQUEST, Session},
+    agent::{REQUEST_TIME, Session},
     known::{Bootstrap, Sighting},
     names::Data,
+    need::{self, Asker, Identities, Need},
     registrar::Registrar,
-    registration::{self, Asker, Identities, Need},
     rotation,
     validity::{self, Unusable, Usable, Verdict},
 };
 
 /// Nothing but 401 for this long, and the credential counts as refused: less may be a hub that restarts.
 const REFUSED_AFTER: Duration = Duration::from_secs(20);
-/// The hub's clock counts for certificates; by less than this it is ours.
-const SKEW: Duration = Duration::from_secs(5);
+/// The same for the agent's own certificate at a hub that has moved.
+const MOVED_REFUSED_AFTER: Duration = Duration::from_secs(5);
 
 /// What was seen at one turn of the loop.
 pub(crate) struct Situation {
@@ -48,7 +48,7 @@ impl Situation {
         match asker {
             Asker::Agent => None,
             Asker::Bootstrap => Some(bootstrap.access.clone()),
-            Asker::Moved => Some(at(bootstrap, &usable(&self.verdict)?.identity)),
+            Asker::Moved => Some(bootstrap.as_agent(&self.verdict.usable()?.identity)),
         }
     }
 }
@@ -56,12 +56,8 @@ impl Situation {
 impl Registrar<'_> {
     /// Looks at everything once, and begins or ends the session as the credential says.
     pub(crate) fn look(&mut self) -> Situation {
-        let (bootstrap, version) = self.agent.bootstrap();
-        if std::mem::replace(&mut self.bootstrap_seen, version) != version {
-            self.moved_refused = false;
-            self.registration.changed();
-        }
-        let now = self.now();
+        let bootstrap = self.see_bootstrap();
+        let now = self.agent.now();
         let (data, verdict) = self.judge(bootstrap.as_ref(), now);
         self.keep_session(&verdict, bootstrap.as_ref(), &data, now);
         let session = self.agent.session();
@@ -73,14 +69,17 @@ impl Registrar<'_> {
             end.and_then(|end| end.duration_since(now).ok()).map(|left| Instant::now() + left);
         let again = [refused_at.filter(|_| !refused), end].into_iter().flatten().min();
         let what = self.agent.secret_name();
-        let due = usable(&verdict).map(|usable| self.due(usable));
-        let need = registration::need(&what, &verdict, due, refused, now);
-        let asker = registration::asker(
+        let due = verdict.usable().map(|usable| self.due(usable));
+        let need = need::need(&what, &verdict, due, refused, now);
+        let asker = need::asker(
             &verdict,
             Identities {
                 agent: session.is_some(),
                 agent_refused: refused,
-                moved_refused: self.moved_refused,
+                moved_refused: self
+                    .moved_refused
+                    .is_some_and(|since| since.elapsed() >= MOVED_REFUSED_AFTER),
+                moved_away: self.moved_away && due.is_some_and(|due| now >= due),
                 bootstrap: bootstrap.is_some(),
             },
         );
@@ -89,20 +88,19 @@ impl Registrar<'_> {
         Situation { bootstrap, verdict, data, need, asker, now, again }
     }
 
-    /// The time by the hub's clock, which judges certificates.
-    fn now(&mut self) -> SystemTime {
-        let session = || self.agent.session().map(|session| session.client.clone());
-        let client = self.asking.open().cloned().or_else(session);
-        // A new client knows nothing until the hub has answered it.
-        if let Some(client) = client.filter(|client| !client.answered().is_empty()) {
-            self.skew = client.clock_skew();
+    /// The bootstrap kubeconfig; another one ends rests, and one for another hub also what was found out
+    /// about the last.
+    fn see_bootstrap(&mut self) -> Option<Bootstrap> {
+        let (bootstrap, version) = self.agent.bootstrap();
+        let hub = bootstrap.as_ref().map(|bootstrap| &bootstrap.hub);
+        if self.bootstrap_seen.0 != version {
+            self.registration.changed();
+            if self.bootstrap_seen.1.as_ref() != hub {
+                (self.moved_refused, self.moved_away) = (None, false);
+            }
+            self.bootstrap_seen = (version, hub.cloned());
         }
-        let (now, time) = (SystemTime::now(), Duration::from_secs(self.skew.unsigned_abs()));
-        match self.skew {
-            _ if time < SKEW => now,
-            ..0 => now.checked_sub(time).unwrap_or(now),
-            _ => now + time,
-        }
+        bootstrap
     }
 
     fn judge(&self, bootstrap: Option<&Bootstrap>, now: SystemTime) -> (Data, Verdict) {
@@ -134,9 +132,16 @@ impl Registrar<'_> {
         data: &Data,
         now: SystemTime,
     ) {
-        let access = usable(verdict).and_then(|usable| access(usable, bootstrap));
+        let name = self.agent.secret_name();
+        // Without anybody else to ask, the hub itself may say what time it is.
+        let timeless = match bootstrap.is_none() && !self.agent.knows_time() {
+            true => validity::judge_timeless(&name, data, &self.names),
+            false => None,
+        };
+        let usable = verdict.usable().or_else(|| timeless.as_ref()?.usable());
+        let access = usable.and_then(|usable| access(usable, bootstrap));
         let session = self.agent.session();
-        let hub = Hub::of_secret(&self.agent.secret_name(), data).ok();
+        let hub = Hub::of_secret(&name, data).ok();
         let elsewhere = match (&self.hub, &hub) {
             (Some(before), Some(now)) => before.differs_from(now).is_some(),
             _ => false,
@@ -150,7 +155,7 @@ impl Registrar<'_> {
                 if session.client.certificate_expiry().is_none_or(expired) {
                     log::warn!("the certificate for the hub has expired");
                     // What it asked for is watched with a client that is about to be closed.
-                    self.asking.finish();
+                    self.asking.finish(self.agent);
                     self.agent.set_session(None);
                 }
                 return;
@@ -172,7 +177,8 @@ impl Registrar<'_> {
     }
 
     fn begin_session(&self, access: Access) -> Result<()> {
-        let client = Client::new("the hub", access, Reload::Never, Timing::with_request(REQUEST))?;
+        let client =
+            Client::new("the hub", access, Reload::Never, Timing::with_request(REQUEST_TIME))?;
         let session = Session { client: Arc::new(client), stop: self.agent.stop.child() };
         // First the end of the one before, if there is one: nobody is to see its cluster in this.
         self.agent.set_session(None);
@@ -199,36 +205,23 @@ impl Registrar<'_> {
             Some(_) => why.sentence.clone(),
             None => format!("{}, and there is no bootstrap kubeconfig to ask with", why.sentence),
         });
-        self.agent.progress().trouble = sentence.clone().filter(|_| !usable);
-        if self.told != why {
-            if let (Some(why), Some(sentence)) = (&why, sentence) {
-                self.agent.tell(why.event, false, &sentence);
-            }
-            self.told = why;
+        let mut progress = self.agent.progress();
+        progress.trouble = sentence.clone().filter(|_| !usable);
+        if sentence.is_none() {
+            progress.detail = None;
         }
-    }
-}
-
-/// What of the credential can be used.
-fn usable(verdict: &Verdict) -> Option<&Usable> {
-    match verdict {
-        Verdict::Usable(usable) | Verdict::Moved(usable, _) => Some(usable),
-        Verdict::Unusable(_) => None,
+        drop(progress);
+        if self.told != sentence {
+            if let (Some(why), Some(sentence)) = (&why, &sentence) {
+                self.agent.tell(why.event, false, sentence);
+            }
+            self.told = sentence;
+        }
     }
 }
 
 /// How to use the hub with the credential: as its kubeconfig says, else as the bootstrap kubeconfig does.
 fn access(usable: &Usable, bootstrap: Option<&Bootstrap>) -> Option<Access> {
-    let other = || bootstrap.map(|bootstrap| at(bootstrap, &usable.identity));
+    let other = || bootstrap.map(|bootstrap| bootstrap.as_agent(&usable.identity));
     usable.access.clone().or_else(other)
-}
-
-/// The hub of `bootstrap` with the agent's own identity.
-fn at(bootstrap: &Bootstrap, identity: &Identity) -> Access {
-    Access {
-        identity: Some(identity.clone()),
-        auth: Auth::None,
-        impersonate: Vec::new(),
-        ..bootstrap.access.clone()
-    }
 }

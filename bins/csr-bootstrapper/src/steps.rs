@@ -1,9 +1,6 @@
 //! What the steps of a registration do to both clusters.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant, SystemTime},
-};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
 use shared::{
@@ -15,11 +12,15 @@ use shared::{
 
 use crate::{
     cluster,
-    names::Names,
+    known::Sighting,
+    names::{AGENT_NAME, CLUSTER_NAME, Names},
+    need::{Asker, Need},
     registrar::Registrar,
-    registration::{Asker, End, Need, Step},
-    request::{CSRS, Request},
-    rotation, secrets, signing,
+    registration::{End, Step},
+    request::{CLUSTER_LABEL, CSRS, Request},
+    rotation,
+    secrets::{self, Values},
+    signing,
     situation::Situation,
     validity::Verdict,
 };
@@ -31,16 +32,15 @@ impl Registrar<'_> {
     /// Takes `step`.
     pub(crate) fn take(&mut self, step: &Step, situation: &Situation) -> Result<()> {
         match step {
-            Step::Wait(_) => Ok(()),
-            Step::Count | Step::Introduce | Step::Post | Step::Gone => self.ask(step, situation),
             Step::Store => self.store(),
             Step::Save(pem) => self.save(pem, situation),
             Step::Repair => self.repair(situation),
             Step::Forget => self.forget(),
             Step::End(end) => {
-                self.end(end);
+                self.end(end, situation.asker);
                 Ok(())
             }
+            on_the_hub => self.ask(on_the_hub, situation),
         }
     }
 
@@ -49,25 +49,38 @@ impl Registrar<'_> {
         let Some(asker) = situation.asker else { return Ok(()) };
         let client = self.asking.client(self.agent, asker, situation.access(asker))?;
         let result = match step {
-            Step::Count => self.count(&client),
+            Step::Count => self.count(&client, asker),
             Step::Introduce => self.introduce(&client),
             Step::Post => self.post(&client, asker),
-            _ => self.gone(&client),
+            Step::Gone => self.gone(&client, asker),
+            _ => self.look_up(&client),
         };
-        // A hub at a new address that does not know the agent's certificate is another hub.
-        if let (Asker::Moved, Err(error @ (Error::Unauthorized(_) | Error::Forbidden(_)))) =
-            (asker, &result)
-        {
-            log::info!("the hub at the new address does not know this agent: {error}");
-            self.moved_refused = true;
-        }
+        self.note_answer(asker, &result);
         result
     }
 
-    fn count(&mut self, client: &Client) -> Result<()> {
+    /// Whether the agent or the bootstrap identity is known where the hub is now.
+    fn note_answer(&mut self, asker: Asker, result: &Result<()>) {
+        match (asker, result) {
+            (Asker::Moved, Ok(())) => (self.moved_refused, self.moved_away) = (None, false),
+            (Asker::Moved, Err(error @ (Error::Unauthorized(_) | Error::Forbidden(_)))) => {
+                self.moved_refused.get_or_insert_with(|| {
+                    log::info!("the hub at the new address does not know this agent: {error}");
+                    Instant::now()
+                });
+            }
+            (Asker::Moved, Err(_)) => self.moved_away = true,
+            // Then perhaps the agent is known by now.
+            (Asker::Bootstrap, Err(Error::Unauthorized(_))) => self.moved_refused = None,
+            _ => {}
+        }
+    }
+
+    fn count(&mut self, client: &Client, asker: Asker) -> Result<()> {
         let all = Target { resource: &CSRS, namespace: None, name: None, subresource: None };
-        let label = "labelSelector=open-cluster-management.io%2Fcluster-name%3D";
-        let list = client.list(&all, &format!("{label}{}", self.names.cluster))?;
+        let label = CLUSTER_LABEL.replace('/', "%2F");
+        let selector = format!("labelSelector={label}%3D{}", self.names.cluster);
+        let list = client.list(&all, &selector)?;
         let own = |csr: &&Value| signing::is_own_pending(csr, &self.names);
         let pending: Vec<&Value> =
             list["items"].as_array().into_iter().flatten().filter(own).collect();
@@ -83,7 +96,8 @@ impl Registrar<'_> {
             self.agent.tell("ClientCertificateCreationHalted", true, &message);
         }
         self.agent.set_rotated(false, halted.to_owned());
-        self.registration.rest(Instant::now(), HALTED);
+        self.registration.halted(asker, Instant::now(), HALTED);
+        self.agent.progress().detail = Some(message);
         Ok(())
     }
 
@@ -103,6 +117,11 @@ impl Registrar<'_> {
                 let request = data.and_then(|data| Request::of_secret(&data, &self.names));
                 self.registration.stored(request);
                 Ok(())
+            }
+            // One that is immutable makes room for another.
+            Err(Error::Invalid(why)) if self.stored.is_some() => {
+                log::info!("{why}");
+                self.forget()
             }
             Err(error) => Err(error),
         }
@@ -146,23 +165,37 @@ impl Registrar<'_> {
                 csr
             }
         };
-        self.asking.saw(csr, sightings);
+        self.asking.saw(Sighting::Object(csr), sightings);
+        Ok(())
+    }
+
+    /// Reads the CSR, where the watch does not show it.
+    fn look_up(&mut self, client: &Client) -> Result<()> {
+        let Some(request) = &self.registration.request else { return Ok(()) };
+        let sightings = self.asking.sightings();
+        let seen = match client.get(&CSRS.cluster_object(&request.name)) {
+            Ok(csr) => Sighting::Object(csr),
+            Err(Error::NotFound(_)) => Sighting::Absent,
+            Err(error) => return Err(error),
+        };
+        self.asking.saw(seen, sightings);
         Ok(())
     }
 
     /// Makes sure that the CSR is gone: the watch may lag behind.
-    fn gone(&mut self, client: &Client) -> Result<()> {
+    fn gone(&mut self, client: &Client, asker: Asker) -> Result<()> {
         let Some(request) = &self.registration.request else { return Ok(()) };
         let name = &request.name;
         let sightings = self.asking.sightings();
         match client.get(&CSRS.cluster_object(name)) {
-            Ok(csr) => self.asking.saw(csr, sightings),
+            Ok(csr) => self.asking.saw(Sighting::Object(csr), sightings),
             Err(Error::NotFound(_)) => {
                 let message = format!("CSR {name} is gone from the hub without an answer");
-                let rest = self.registration.gone(Instant::now(), fastrand::f64());
+                let rest = self.registration.gone(asker, Instant::now(), fastrand::f64());
                 let message = format!("{message}; it is posted again in {} s", rest.as_secs());
                 self.agent.count_end("CSRGone");
                 self.agent.tell("CSRGone", true, &message);
+                self.agent.progress().detail = Some(message);
             }
             Err(error) => return Err(error),
         }
@@ -171,51 +204,55 @@ impl Registrar<'_> {
 
     fn save(&mut self, pem: &[u8], situation: &Situation) -> Result<()> {
         let Some(request) = &self.registration.request else { return Ok(()) };
-        let mut values = self.beside(situation)?;
+        let (mut values, fallback) = self.beside(situation)?;
         values.insert("tls.crt", pem.to_vec());
         values.insert("tls.key", request.key.clone().into_bytes());
         let name = request.name.clone();
-        secrets::save(self.agent, &values)?;
+        secrets::save(self.agent, &values, &fallback)?;
         self.obtained = Some((pem.to_vec(), situation.now));
-        self.registration.succeeded();
+        let regular = matches!(&situation.need, Need::Certificate(why) if why.regular);
+        self.registration.succeeded(regular, Instant::now());
         self.agent.count_end("Issued");
         self.agent.progress().saved = Some(SystemTime::now());
-        self.asking.finish();
+        self.asking.finish(self.agent);
         self.agent.set_rotated(true, rotation::sentence(pem));
         let message = format!("the certificate of CSR {name} is in {}", self.agent.secret_name());
         self.agent.tell("ClientCertificateCreated", false, &message);
         Ok(())
     }
 
-    fn repair(&self, situation: &Situation) -> Result<()> {
-        secrets::save(self.agent, &self.beside(situation)?)?;
+    fn repair(&mut self, situation: &Situation) -> Result<()> {
+        let (values, fallback) = self.beside(situation)?;
+        secrets::save(self.agent, &values, &fallback)?;
+        self.registration.repaired(Instant::now());
         let what = self.agent.secret_name();
         let message = format!("what is beside the certificate in {what} was put right");
         self.agent.tell("SecretSave", false, &message);
         Ok(())
     }
 
-    /// What is in the Secret beside certificate and key. A kubeconfig that leads to the right hub stays
-    /// as it is.
-    fn beside(&self, situation: &Situation) -> Result<BTreeMap<&'static str, Vec<u8>>> {
+    /// What is to be written beside certificate and key, and what only where it is missing by then. A
+    /// kubeconfig that leads to the right hub stays as it is.
+    fn beside(&self, situation: &Situation) -> Result<(Values, Values)> {
         let Names { cluster, agent } = &self.names;
-        let mut values = BTreeMap::from([
-            ("cluster-name", cluster.clone().into_bytes()),
-            ("agent-name", agent.clone().into_bytes()),
+        let names = Values::from([
+            (CLUSTER_NAME, cluster.clone().into_bytes()),
+            (AGENT_NAME, agent.clone().into_bytes()),
         ]);
-        if matches!(&situation.verdict, Verdict::Usable(usable) if !usable.stale) {
-            return Ok(values);
-        }
         let bootstrap = situation.bootstrap.as_ref().map(|bootstrap| &bootstrap.hub);
         // The certificate is of the hub that was asked.
         let hub = match (&situation.need, situation.asker) {
             (Need::Certificate(_), Some(Asker::Agent)) => self.hub.as_ref().or(bootstrap),
             _ => bootstrap.or(self.hub.as_ref()),
         };
-        if let Some(hub) = hub {
-            values.insert("kubeconfig", hub.kubeconfig()?.into_bytes());
-        }
-        Ok(values)
+        let kubeconfig = match hub {
+            Some(hub) => Values::from([("kubeconfig", hub.kubeconfig()?.into_bytes())]),
+            None => Values::new(),
+        };
+        Ok(match &situation.verdict {
+            Verdict::Usable(usable) if !usable.stale => (names, kubeconfig),
+            _ => (names.into_iter().chain(kubeconfig).collect(), Values::new()),
+        })
     }
 
     fn forget(&mut self) -> Result<()> {
@@ -227,15 +264,16 @@ impl Registrar<'_> {
         Ok(())
     }
 
-    fn end(&mut self, end: &End) {
+    fn end(&mut self, end: &End, asker: Option<Asker>) {
         let name = self.registration.request.as_ref().map_or("", |request| &request.name);
         let sentence = format!("CSR {name} {}", end.what);
-        let rest = self.registration.ended(end, Instant::now(), fastrand::f64());
-        self.asking.finish();
+        let rest = self.registration.ended(end, asker, Instant::now(), fastrand::f64());
+        self.asking.finish(self.agent);
         self.agent.set_rotated(false, format!("Failed to rotated client certificate {sentence}"));
         let message = format!("{sentence}; another one is asked for in {} s", rest.as_secs());
         self.agent.count_end(end.reason);
         self.agent.tell(end.reason, true, &message);
+        self.agent.progress().detail = Some(message);
     }
 
     /// Takes note of how `step` went.
@@ -243,16 +281,18 @@ impl Registrar<'_> {
         let Err(error) = result else {
             let failures = self.errors.succeeded();
             if failures > 0 {
-                log::info!("asking for a certificate goes on after {failures} failures");
+                log::info!("the credential is looked after again after {failures} failures");
+                self.agent.progress().detail = None;
             }
             return;
         };
         let now = Instant::now();
         let retry = self.errors.failed(&error, now, fastrand::f64());
-        self.registration.rest(now, retry.wait);
+        self.registration.failed(now, retry.wait);
+        self.agent.progress().detail = Some(error.to_string());
         if retry.tell {
             log::warn!("{error}");
-            if *step == Step::Post {
+            if matches!(step, Step::Count | Step::Post) {
                 self.agent.set_rotated(false, format!("Failed to create CSR {error}"));
             }
         } else {

@@ -11,7 +11,7 @@ use shared::{
     time::seconds_time,
 };
 
-use crate::names::{Data, Names};
+use crate::names::{AGENT_NAME, CLUSTER_NAME, Data, Names};
 
 /// A certificate of the future is good this early: the clock of the hub is another one, and a naive look
 /// at notBefore throws away fresh certificates (kubernetes/kubernetes#97680).
@@ -24,6 +24,16 @@ pub(crate) enum Verdict {
     /// Good, but got at another hub than the bootstrap kubeconfig's now; the word says what differs.
     Moved(Usable, &'static str),
     Unusable(Unusable),
+}
+
+impl Verdict {
+    /// What of it can be used.
+    pub(crate) fn usable(&self) -> Option<&Usable> {
+        match self {
+            Self::Usable(usable) | Self::Moved(usable, _) => Some(usable),
+            Self::Unusable(_) => None,
+        }
+    }
 }
 
 /// A certificate of ours with its key.
@@ -64,6 +74,13 @@ pub(crate) fn judge(
     let certificate = certificate(data, names, now);
     let verdict = certificate.and_then(|good| hub(what, data, bootstrap, names, good));
     verdict.unwrap_or_else(|(event, reason)| Verdict::Unusable(Unusable { reason, event }))
+}
+
+/// As [`judge`], as if the time were that of the certificate: what is left speaks against it at any time.
+pub(crate) fn judge_timeless(what: &str, data: &Data, names: &Names) -> Option<Verdict> {
+    let chain = certificate::chain(data.get("tls.crt")?).ok()?;
+    let begin = chain.iter().map(|certificate| certificate.not_before).max()?;
+    Some(judge(what, data, None, names, begin))
 }
 
 /// What speaks against a certificate, to go on after "a certificate that ".
@@ -134,7 +151,7 @@ fn hub(
     };
     let reached =
         bootstrap.is_none_or(|to| hub.server_name == to.server_name && hub.insecure == to.insecure);
-    let known = said("cluster-name", &names.cluster) && said("agent-name", &names.agent);
+    let known = said(CLUSTER_NAME, &names.cluster) && said(AGENT_NAME, &names.agent);
     let stale = access.is_none() || !reached || !known;
     let usable = Usable { identity, chain, access, stale };
     Ok(match bootstrap.and_then(|bootstrap| hub.differs_from(bootstrap)) {

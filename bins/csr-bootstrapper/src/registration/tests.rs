@@ -1,24 +1,15 @@
 use super::*;
-use crate::{names::Names, validity::Usable};
-use shared::access::Identity;
+use crate::{names::Names, need::Why};
 
 const HOUR: Duration = Duration::from_secs(3600);
+const BOOTSTRAP: Option<Asker> = Some(Asker::Bootstrap);
 
 fn names() -> Names {
     Names { cluster: "cluster1".into(), agent: "agent1".into() }
 }
 
-fn unusable() -> Verdict {
-    Verdict::Unusable(Unusable { reason: "is empty".into(), event: "NoValidCertificateFound" })
-}
-
-fn good(stale: bool) -> Usable {
-    let identity = Identity { certificate: b"certificate".to_vec(), key: b"key".to_vec() };
-    Usable { identity, chain: Vec::new(), access: None, stale }
-}
-
 fn some_need() -> Need {
-    need("Secret ns/x", &unusable(), None, false, SystemTime::UNIX_EPOCH)
+    Need::Certificate(Why { event: "x", sentence: "x".into(), regular: false })
 }
 
 fn copy(request: &Request) -> Request {
@@ -125,6 +116,7 @@ fn name(step: &Step) -> &'static str {
         Step::Count => "count",
         Step::Store => "store",
         Step::Introduce => "introduce",
+        Step::Look => "look",
         Step::Post => "post",
         Step::Gone => "gone",
         Step::Save(_) => "save",
@@ -208,7 +200,7 @@ fn f40_denied_and_failed_rest_for_five_minutes_to_an_hour() {
                 _ => Signing::Failed("has failed".into()),
             };
             let Step::End(end) = next(&registration, again, now) else { panic!("no end") };
-            rests.push(registration.ended(&end, now, 0.0).as_secs());
+            rests.push(registration.ended(&end, BOOTSTRAP, now, 0.0).as_secs());
             now += Duration::from_secs(rests[rests.len() - 1]);
             assert_eq!(next(&registration, Signing::Pending, now - HOUR / 60).name_at(), "wait");
             assert_eq!(next(&registration, Signing::Pending, now).name_at(), "count");
@@ -217,12 +209,16 @@ fn f40_denied_and_failed_rest_for_five_minutes_to_an_hour() {
             registration.stored(Some(Request::new(&names()).unwrap()));
         }
         assert_eq!(rests, [300, 600, 1200, 2400, 3600, 3600]);
-        registration.succeeded();
+        registration.succeeded(true, now);
         registration.introduced(now, 0.0);
         let Step::End(end) = next(&registration, Signing::Denied("x".into()), now) else {
             panic!()
         };
-        assert_eq!(registration.ended(&end, now, 1.0).as_secs(), 375, "with up to a quarter more");
+        assert_eq!(
+            registration.ended(&end, BOOTSTRAP, now, 1.0).as_secs(),
+            375,
+            "with up to a quarter more"
+        );
     }
 }
 
@@ -244,7 +240,7 @@ fn f41_one_that_was_collected_is_posted_again_at_a_bounded_pace() {
         assert_eq!(absent(&registration, now), "post");
         registration.uid = Some("u-1".into());
         assert_eq!(absent(&registration, now), "gone");
-        rests.push(registration.gone(now, 0.0).as_secs());
+        rests.push(registration.gone(Asker::Bootstrap, now, 0.0).as_secs());
         assert_eq!(absent(&registration, now), "wait");
         now += Duration::from_secs(rests[rests.len() - 1]);
     }
@@ -256,7 +252,7 @@ fn f44_f45_replaced_and_wrong_ones_get_another_key_after_half_a_minute() {
     for wrong in [Signing::Replaced, Signing::Wrong("is for another key".into())] {
         let (mut registration, now) = (pending(), Instant::now());
         let Step::End(end) = next(&registration, wrong, now) else { panic!("no end") };
-        assert_eq!(registration.ended(&end, now, 0.0), Duration::from_secs(30));
+        assert_eq!(registration.ended(&end, BOOTSTRAP, now, 0.0), Duration::from_secs(30));
         assert_eq!(next(&registration, Signing::Pending, now).name_at(), "wait");
         let later = now + Duration::from_secs(30);
         assert_eq!(next(&registration, Signing::Pending, later).name_at(), "count");
@@ -267,7 +263,7 @@ fn f44_f45_replaced_and_wrong_ones_get_another_key_after_half_a_minute() {
 fn another_bootstrap_kubeconfig_ends_a_rest() {
     let (mut registration, now) = (pending(), Instant::now());
     let Step::End(end) = next(&registration, Signing::Denied("x".into()), now) else { panic!() };
-    registration.ended(&end, now, 0.5);
+    registration.ended(&end, BOOTSTRAP, now, 0.5);
     assert_eq!(next(&registration, Signing::Pending, now).name_at(), "wait");
     registration.changed();
     assert_eq!(next(&registration, Signing::Pending, now).name_at(), "count");
@@ -302,47 +298,61 @@ fn without_anybody_to_ask_it_waits() {
 }
 
 #[test]
-fn what_the_credential_needs() {
-    let now = SystemTime::UNIX_EPOCH + HOUR;
-    let need = |verdict: Verdict, due: Option<SystemTime>, refused| match super::need(
-        "Secret ns/x",
-        &verdict,
-        due,
-        refused,
-        now,
-    ) {
-        Need::Nothing(time) => format!("nothing for {} s", time.as_secs()),
-        Need::Repair => "repair".to_owned(),
-        Need::Certificate(why) => why.event.to_owned(),
-    };
-    let (due, later) = (Some(now), Some(now + HOUR));
-    let usable = |stale| Verdict::Usable(good(stale));
-    let moved = || Verdict::Moved(good(false), "server");
-    assert_eq!(need(usable(false), later, false), "nothing for 3600 s");
-    assert_eq!(need(usable(true), later, false), "repair");
-    assert_eq!(need(usable(true), due, false), "CertificateRotationStarted");
-    assert_eq!(need(usable(false), later, true), "HubKubeConfigUnauthorized");
-    assert_eq!(need(moved(), later, false), "AdditonalSecretDataChanged");
-    assert_eq!(need(unusable(), None, false), "NoValidCertificateFound");
+fn what_is_not_seen_is_looked_up() {
+    let (registration, now) = (pending(), Instant::now());
+    let next = |csr| registration.next(&some_need(), BOOTSTRAP, &csr, None, now).name_at();
+    assert_eq!((next(Csr::Coming), next(Csr::Unknown)), ("wait", "look"));
 }
 
 #[test]
-fn the_bootstrap_identity_asks_only_if_no_other_will_do() {
-    let all = Identities { agent: true, bootstrap: true, ..Identities::default() };
-    let usable = || Verdict::Usable(good(false));
-    let moved = || Verdict::Moved(good(false), "server");
-    for (verdict, identities, expected) in [
-        // The four scenarios of upstream (spokeagent.go:101-111).
-        (unusable(), Identities { agent: false, ..all }, Some(Asker::Bootstrap)),
-        (usable(), all, Some(Asker::Agent)),
-        (usable(), Identities { bootstrap: false, ..all }, Some(Asker::Agent)),
-        (unusable(), Identities::default(), None),
-        // The Secret was emptied, the certificate in memory is still good.
-        (unusable(), all, Some(Asker::Agent)),
-        (usable(), Identities { agent_refused: true, ..all }, Some(Asker::Bootstrap)),
-        (moved(), all, Some(Asker::Moved)),
-        (moved(), Identities { moved_refused: true, ..all }, Some(Asker::Bootstrap)),
-    ] {
-        assert_eq!(asker(&verdict, identities), expected, "{identities:?}");
+fn a_rest_is_that_of_one_identity() {
+    let (mut registration, now) = (pending(), Instant::now());
+    let Step::End(end) = next(&registration, Signing::Denied("x".into()), now) else { panic!() };
+    registration.ended(&end, Some(Asker::Agent), now, 0.0);
+    let next = |asker| {
+        let csr = Csr::Seen(Signing::Pending);
+        registration.next(&some_need(), asker, &csr, None, now).name_at()
+    };
+    assert_eq!(next(Some(Asker::Agent)), "wait");
+    assert_eq!(next(BOOTSTRAP), "count", "the certificate expired meanwhile, say");
+    let repair =
+        registration.next(&Need::Repair, Some(Asker::Agent), &Csr::Coming, None, now).name_at();
+    assert_eq!(repair, "repair");
+}
+
+#[test]
+fn certificates_that_do_not_last_come_more_and_more_seldom() {
+    let (mut registration, mut now) = (Registration::default(), Instant::now());
+    let mut waits = Vec::new();
+    for _ in 0..15 {
+        registration.succeeded(false, now);
+        let step = registration.next(&some_need(), BOOTSTRAP, &Csr::Coming, None, now);
+        let Step::Wait(until) = step else { panic!("{step:?}") };
+        waits.push((until - now).as_secs());
+        now = until;
+        let step = registration.next(&some_need(), BOOTSTRAP, &Csr::Coming, None, now);
+        assert_eq!(step, Step::Count);
     }
+    assert_eq!(waits[..5], [2, 4, 8, 16, 32]);
+    assert_eq!(waits[14], 3600);
+    // One that lasted until it was due is another matter, but for the shortest of all.
+    let due = Need::Certificate(Why { event: "x", sentence: "x".into(), regular: true });
+    let step = registration.next(&due, BOOTSTRAP, &Csr::Coming, None, now + PACE);
+    assert_eq!(step, Step::Count);
+    registration.succeeded(true, now);
+    let step = registration.next(&due, BOOTSTRAP, &Csr::Coming, None, now);
+    assert_eq!(step, Step::Wait(now + PACE));
+}
+
+#[test]
+fn what_somebody_undoes_is_put_right_more_and_more_seldom() {
+    let (mut registration, now) = (Registration::default(), Instant::now());
+    let next = |registration: &Registration| {
+        registration.next(&Need::Repair, BOOTSTRAP, &Csr::Coming, None, now)
+    };
+    assert_eq!(next(&registration), Step::Repair);
+    registration.repaired(now);
+    assert_eq!(next(&registration), Step::Wait(now + Duration::from_secs(2)));
+    registration.repaired(now);
+    assert_eq!(next(&registration), Step::Wait(now + Duration::from_secs(4)));
 }

@@ -232,3 +232,13 @@ fn b7_a_request_of_the_go_agent_counts_too() {
     let shorter = Names { agent: "agent".into(), ..names() };
     assert!(!is_own_pending(&csr, &longer) && !is_own_pending(&csr, &shorter));
 }
+
+#[test]
+fn f48_what_was_signed_is_taken_whoever_asked_for_it() {
+    let (request, mut csr) = posted();
+    let look = |csr: &Value| look(csr, &request, Some("uid-1"), true, &names(), now());
+    assert_eq!(look(&csr), Signing::Foreign, "the agent itself asks by now");
+    let pem = Paper::of(&names(), now()).certificate(&request);
+    csr["status"] = json!({"certificate": BASE64_STANDARD.encode(&pem)});
+    assert_eq!(look(&csr), Signing::Issued(pem.into_bytes()));
+}

@@ -77,7 +77,7 @@ fn f48_a_renewed_certificate_is_saved_at_last() {
     }
 }
 
-/// §8.B-5: the Go agent never gets over this one.
+/// b5: the Go agent never gets over this one.
 #[test]
 fn b5_another_writer_of_the_secret_is_read_and_merged() {
     if skipped("it approves renewals at once") {

@@ -97,7 +97,7 @@ fn f45_a_chain_with_an_expired_authority() {
     });
 }
 
-/// §8.B-1: this is where the Go agent crashes.
+/// b1: this is where the Go agent crashes.
 #[test]
 fn b1_what_is_no_certificate() {
     if skipped("its validation refuses it") {

@@ -1,0 +1,31 @@
+//! Whether the credential can be used: in the Secret, and in the files where they are asked for.
+
+use crate::{
+    agent::Agent,
+    names::in_directory,
+    validity::{Verdict, judge},
+};
+
+/// # Errors
+/// Why it cannot, and how it goes with what is done about that.
+pub(crate) fn ready(agent: &Agent) -> Result<(), String> {
+    let progress = agent.progress().clone();
+    match (progress.trouble, progress.detail) {
+        (Some(trouble), Some(detail)) => Err(format!("{trouble}; {detail}")),
+        (Some(trouble), None) => Err(trouble),
+        (None, _) => files(agent),
+    }
+}
+
+fn files(agent: &Agent) -> Result<(), String> {
+    let (Some(directory), Some(names)) = (&agent.settings.hub_directory, agent.names()) else {
+        return Ok(());
+    };
+    let what = directory.display().to_string();
+    let bootstrap = agent.bootstrap().0.map(|bootstrap| bootstrap.hub);
+    match judge(&what, &in_directory(directory), bootstrap.as_ref(), &names, agent.now()) {
+        Verdict::Usable(_) => Ok(()),
+        Verdict::Moved(_, word) => Err(format!("{what} is of another hub: the {word} differs")),
+        Verdict::Unusable(unusable) => Err(format!("{what} {}", unusable.reason)),
+    }
+}
