@@ -45,9 +45,7 @@ impl Table {
         self.at_most("  of it anonymous", ANONYMOUS, median(all("RssAnon")), "KiB");
         self.requests(&members[0].0);
         self.end_and_beginning(members);
-        note(
-            "OCM's registration agent, 1.3: 96 MB of file, 85 MB resident, a GET and a PUT each time",
-        );
+        note("OCM's registration agent: 96 MB of file, 85 MB resident, a GET and a PUT each time");
     }
 
     /// What is sent while nothing happens.
