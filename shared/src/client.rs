@@ -50,6 +50,8 @@ const FILES_AGAIN: Duration = Duration::from_secs(1);
 /// A clock that is off by more seconds is worth a line in the log, and by less it is right again.
 const SKEW_WORTH_TELLING: i64 = 10;
 const SKEW_OVER: i64 = 5;
+/// Stands for no answer yet.
+const UNKNOWN_SKEW: i64 = i64::MIN;
 
 /// How long things may take.
 #[derive(Clone, Copy, Debug)]
@@ -120,7 +122,7 @@ impl Client {
             timing,
             state: Mutex::new(state),
             reload,
-            skew: AtomicI64::new(0),
+            skew: AtomicI64::new(UNKNOWN_SKEW),
             skew_told: AtomicBool::new(false),
             answers: Mutex::default(),
             reloads: Mutex::default(),
@@ -271,9 +273,9 @@ impl Client {
         self.state().link.access().clone()
     }
 
-    /// How far the server's clock is ahead of ours, in seconds, by the last answer.
-    pub fn clock_skew(&self) -> i64 {
-        self.skew.load(Relaxed)
+    /// How far the server's clock is ahead of ours, in seconds, by the last answer with a date.
+    pub fn clock_skew(&self) -> Option<i64> {
+        Some(self.skew.load(Relaxed)).filter(|skew| *skew != UNKNOWN_SKEW)
     }
 
     /// The answers so far, by method and code; `<error>` stands for none, as in client-go.

@@ -38,7 +38,7 @@ impl Metrics {
         self.gauge(
             "clock_skew_seconds",
             &[("host", &host), ("target", target)],
-            client.clock_skew(),
+            client.clock_skew().unwrap_or(0),
         );
         for (method, code, answers) in client.answered() {
             let labels =

@@ -219,7 +219,7 @@ impl Agent {
         self.stop.wake();
     }
 
-    /// Whoever asks for a certificate, if not the session's client.
+    /// Whoever asks for a certificate, if not the session's client; then the hub's clock is by its answers.
     pub(crate) fn asking(&self) -> Option<Arc<Client>> {
         lock(&self.asking).clone()
     }
@@ -235,11 +235,12 @@ impl Agent {
 
     /// The time by the hub's clock, which judges certificates.
     pub(crate) fn now(&self) -> SystemTime {
-        let session = || self.session().map(|session| session.client.clone());
-        // A new client knows nothing until the hub has answered it.
-        let client = self.asking().or_else(session).filter(|client| !client.answered().is_empty());
+        // Whoever asks at present hears the hub last.
+        let asking = self.asking().and_then(|client| client.clock_skew());
+        let session = || self.session().and_then(|session| session.client.clock_skew());
+        let heard = asking.or_else(session);
         let mut known = lock(&self.skew);
-        *known = client.map(|client| client.clock_skew()).or(*known);
+        *known = heard.or(*known);
         let skew = known.unwrap_or_default();
         drop(known);
         let (now, time) = (SystemTime::now(), Duration::from_secs(skew.unsigned_abs()));

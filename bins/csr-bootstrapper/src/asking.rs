@@ -23,6 +23,11 @@ use crate::{
     request::CSRS,
 };
 
+/// A watch gets this long to begin before the CSR is read in its stead.
+const WATCH_BEGINS: Duration = Duration::from_secs(2);
+/// Where no watch begins, because of rights or a proxy, the CSR is read this often.
+const LOOK_AGAIN: Duration = Duration::from_secs(15);
+
 /// What is open on the hub for a certificate; nothing while none is needed.
 #[derive(Default)]
 pub(crate) struct Asking {
@@ -41,11 +46,6 @@ struct Watched {
     /// What was seen last, and how often the watch showed anything.
     seen: Arc<Mutex<(Sighting, u64)>>,
 }
-
-/// A watch gets this long to begin before the CSR is read in its stead.
-const WATCH_BEGINS: Duration = Duration::from_secs(2);
-/// Where no watch begins, because of rights or a proxy, the CSR is read this often.
-const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
 impl Asking {
     /// The client of `asker`; for one who is not the agent itself it is made with `access`.

@@ -30,8 +30,9 @@ impl Registrar<'_> {
             self.agent.beat();
             let situation = self.look();
             let step = self.next(&situation);
-            // A key that has served does not stay behind.
-            if once && step != Step::Forget && ready(self.agent).is_ok() {
+            // A key that has served does not stay behind, nor a kubeconfig that leads nowhere.
+            let settled = step != Step::Forget && situation.need != Need::Repair;
+            if once && settled && ready(self.agent).is_ok() {
                 return true;
             }
             if let Step::Wait(until) = step {
@@ -44,7 +45,7 @@ impl Registrar<'_> {
                 }
             } else {
                 let result = self.take(&step, &situation);
-                self.conclude(&step, result);
+                self.conclude(&step, situation.asker, result);
                 if self.agent.stop.raised() {
                     return false;
                 }
@@ -56,10 +57,13 @@ impl Registrar<'_> {
     fn next(&mut self, situation: &Situation) -> Step {
         let Situation { need, asker, data, .. } = situation;
         let csr = match (need, asker, &self.registration.request) {
-            (Need::Certificate(_), Some(asker), Some(_)) => self.csr(*asker, situation),
+            (Need::Certificate(_), Some(asker), Some(_)) if !self.registration.is_over() => {
+                self.csr(*asker, situation)
+            }
             (Need::Certificate(_), ..) => Csr::Coming,
             _ => {
                 self.asking.finish(self.agent);
+                (self.waiting, self.registration.issued) = (None, None);
                 Csr::Coming
             }
         };
@@ -69,27 +73,13 @@ impl Registrar<'_> {
 
     /// What the CSR on the hub means, as far as it was seen.
     fn csr(&mut self, asker: Asker, situation: &Situation) -> Csr {
-        let client = self.asking.client(self.agent, asker, situation.access(asker));
+        let object = match self.see(asker, situation) {
+            Ok(Sighting::Object(object)) => object,
+            Ok(Sighting::Absent) => return Csr::Absent,
+            Ok(Sighting::Unknown) => return Csr::Unknown,
+            Err(coming) => return coming,
+        };
         let Some(request) = &self.registration.request else { return Csr::Coming };
-        match client.and_then(|client| self.asking.watch(self.agent, &client, &request.name)) {
-            // What was posted on one hub says nothing of another.
-            Ok(true) => self.registration.uid = None,
-            Ok(false) => {}
-            Err(error) => {
-                log::debug!("{error}");
-                return Csr::Unknown;
-            }
-        }
-        let seen = match &self.registration.issued {
-            Some(csr) => Some(Sighting::Object(csr.clone())),
-            None => self.asking.csr(Instant::now()),
-        };
-        let object = match seen {
-            None => return Csr::Coming,
-            Some(Sighting::Unknown) => return Csr::Unknown,
-            Some(Sighting::Absent) => return Csr::Absent,
-            Some(Sighting::Object(object)) => object,
-        };
         let by_agent = asker != Asker::Bootstrap;
         let uid = self.registration.uid.as_deref();
         let signing = signing::look(&object, request, uid, by_agent, &self.names, situation.now);
@@ -98,9 +88,33 @@ impl Registrar<'_> {
             self.registration.uid = object["metadata"]["uid"].as_str().map(str::to_owned);
         }
         if let Signing::Issued(_) = signing {
-            self.registration.issued = Some(object);
+            let hub = self.asked_hub(situation).cloned();
+            self.registration.issued = hub.map(|hub| (hub, object));
         }
         Csr::Seen(signing)
+    }
+
+    /// The CSR: the one with the certificate if that is kept, else as the hub shows it.
+    fn see(&mut self, asker: Asker, situation: &Situation) -> Result<Sighting, Csr> {
+        if let Some((hub, csr)) = &self.registration.issued
+            && self.asked_hub(situation) == Some(hub)
+        {
+            return Ok(Sighting::Object(csr.clone()));
+        }
+        let Some(request) = &self.registration.request else { return Err(Csr::Coming) };
+        // A client that cannot be made is told by the next step.
+        let client = self.asking.client(self.agent, asker, situation.access(asker));
+        let client = client.map_err(|_| Csr::Unknown)?;
+        match self.asking.watch(self.agent, &client, &request.name) {
+            // What was posted on one hub says nothing of another.
+            Ok(true) => self.registration.uid = None,
+            Ok(false) => {}
+            Err(error) => {
+                log::debug!("{error}");
+                return Err(Csr::Coming);
+            }
+        }
+        self.asking.csr(Instant::now()).ok_or(Csr::Coming)
     }
 
     /// Says for whom a request waits: on the endpoint at once, aloud when it takes long.

@@ -1,6 +1,8 @@
 //! What the credential needs, and with which identity the hub is asked for it. No I/O, no clock.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
+
+use shared::error::{Error, Result};
 
 use crate::validity::{Unusable, Verdict};
 
@@ -38,10 +40,13 @@ pub(crate) fn need(
         (Verdict::Unusable(Unusable { reason, event }), _) => {
             certificate(event, format!("{what} {reason}"))
         }
-        (Verdict::Moved(_, word), _) => certificate(
-            "AdditonalSecretDataChanged",
-            format!("{what} is for another hub than the bootstrap kubeconfig: the {word} differs"),
-        ),
+        (Verdict::Moved(_, word), due) => Need::Certificate(Why {
+            event: "AdditonalSecretDataChanged",
+            sentence: format!(
+                "{what} is for another hub than the bootstrap kubeconfig: the {word} differs"
+            ),
+            regular: due.is_some_and(|due| now >= due),
+        }),
         _ if refused => certificate(
             "HubKubeConfigUnauthorized",
             format!("the hub does not accept the certificate in {what}"),
@@ -76,26 +81,95 @@ pub(crate) struct Identities {
     pub(crate) agent: bool,
     /// The hub answers 401 to it.
     pub(crate) agent_refused: bool,
-    /// The hub at the new address does not know the agent.
-    pub(crate) moved_refused: bool,
-    /// There is no answer from the new address, and the certificate for the old one is due.
-    pub(crate) moved_away: bool,
     pub(crate) bootstrap: bool,
 }
 
 /// Who asks for the certificate: the bootstrap identity only if no other will do.
-pub(crate) fn asker(verdict: &Verdict, identities: Identities) -> Option<Asker> {
-    let bootstrap = identities.bootstrap.then_some(Asker::Bootstrap);
+pub(crate) fn asker(
+    verdict: &Verdict,
+    identities: Identities,
+    moving: &Moving,
+    due: bool,
+    now: Instant,
+) -> Option<Asker> {
     let agent = identities.agent && !identities.agent_refused;
+    let bootstrap = identities.bootstrap.then_some(Asker::Bootstrap);
     match verdict {
-        // A hub that is not there yet is no reason to lose the one that is.
-        Verdict::Moved(..) if identities.moved_away && agent => Some(Asker::Agent),
-        Verdict::Moved(..) if identities.bootstrap && !identities.moved_refused => {
+        // Whatever takes so long at the new hub: the old one is used until then.
+        Verdict::Moved(..) if due && agent && !moving.old_is_away(now) => Some(Asker::Agent),
+        Verdict::Moved(..) if identities.bootstrap && !moving.new_refuses(now) => {
             Some(Asker::Moved)
         }
-        Verdict::Moved(..) => bootstrap,
-        _ if agent => Some(Asker::Agent),
+        Verdict::Unusable(_) | Verdict::Usable(_) if agent => Some(Asker::Agent),
         _ => bootstrap,
+    }
+}
+
+/// What two hubs have answered so far, while the bootstrap kubeconfig leads to another one than the
+/// credential.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Moving {
+    /// Since when the new one answers nothing but 401 or 403 to the agent.
+    refused: Option<Instant>,
+    /// Since when the old one is asked.
+    old_since: Option<Instant>,
+    /// When the old one was given up.
+    old_failed: Option<Instant>,
+}
+
+/// A hub that has just been set up may not know everything that it should.
+const REFUSED_AFTER: Duration = Duration::from_secs(5);
+/// Who was refused may be known later, and who was away may be back.
+const TRY_AGAIN: Duration = Duration::from_secs(600);
+/// The old hub gets this long to renew, and another chance after that.
+const OLD_PATIENCE: Duration = Duration::from_secs(10);
+const OLD_AGAIN: Duration = Duration::from_secs(60);
+
+impl Moving {
+    /// Takes note of what came of a request of `asker`.
+    pub(crate) fn answered<T>(&mut self, asker: Asker, result: &Result<T>, now: Instant) {
+        let refusal = matches!(result, Err(Error::Unauthorized(_) | Error::Forbidden(_)));
+        match asker {
+            Asker::Agent if result.is_err() => self.old_failed = Some(now),
+            Asker::Agent => {}
+            Asker::Moved if refusal => self.refused = self.refused.or(Some(now)),
+            Asker::Moved => self.refused = None,
+            // Then perhaps the agent is known by now.
+            Asker::Bootstrap if matches!(result, Err(Error::Unauthorized(_))) => {
+                self.refused = None;
+            }
+            Asker::Bootstrap => {}
+        }
+    }
+
+    /// Takes note of who asks while the hub has moved; returns when to look again. A request that the old
+    /// hub leaves waiting does not hold up the move.
+    pub(crate) fn asks(&mut self, asker: Option<Asker>, now: Instant) -> Option<Instant> {
+        if asker != Some(Asker::Agent) {
+            self.old_since = None;
+            return None;
+        }
+        let until = *self.old_since.get_or_insert(now) + OLD_PATIENCE;
+        if now >= until {
+            (self.old_since, self.old_failed) = (None, Some(now));
+        }
+        Some(until)
+    }
+
+    /// How long the new hub has left to know the agent, if it is being refused there.
+    pub(crate) fn patience(&self, now: Instant) -> Option<Duration> {
+        (self.refused? + REFUSED_AFTER).checked_duration_since(now)
+    }
+
+    fn new_refuses(&self, now: Instant) -> bool {
+        self.refused.is_some_and(|since| {
+            let past = now.saturating_duration_since(since);
+            (REFUSED_AFTER..TRY_AGAIN).contains(&past)
+        })
+    }
+
+    fn old_is_away(&self, now: Instant) -> bool {
+        self.old_failed.is_some_and(|at| now < at + OLD_AGAIN)
     }
 }
 

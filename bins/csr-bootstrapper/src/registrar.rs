@@ -6,7 +6,8 @@ use serde_json::Value;
 use shared::{kubeconfig::Hub, pace::Backoff, secret};
 
 use crate::{
-    agent::Agent, asking::Asking, names::Names, registration::Registration, request::Request,
+    agent::Agent, asking::Asking, names::Names, need::Moving, registration::Registration,
+    request::Request,
 };
 
 /// Failures are tried again after at most this.
@@ -25,12 +26,12 @@ pub(crate) struct Registrar<'a> {
     /// Where the session's credential leads to.
     pub(crate) hub: Option<Hub>,
     pub(crate) errors: Backoff,
+    /// It was told that there is a session.
+    pub(crate) session_told: bool,
     /// Which bootstrap kubeconfig was seen last, and where it leads to.
     pub(crate) bootstrap_seen: (u64, Option<Hub>),
-    /// Since when the hub at that place refuses the agent's own certificate.
-    pub(crate) moved_refused: Option<Instant>,
-    /// There was no answer from that place.
-    pub(crate) moved_away: bool,
+    /// What the hub at that place and the old one have answered.
+    pub(crate) moving: Moving,
     /// Why a certificate is needed, as it was told last.
     pub(crate) told: Option<String>,
     /// Since when a request waits for the hub's people, and whether that was told as too long.
@@ -54,9 +55,9 @@ impl<'a> Registrar<'a> {
             obtained: None,
             hub: None,
             errors: Backoff::new(LONGEST_WAIT),
+            session_told: false,
             bootstrap_seen: (0, None),
-            moved_refused: None,
-            moved_away: false,
+            moving: Moving::default(),
             told: None,
             waiting: None,
         }

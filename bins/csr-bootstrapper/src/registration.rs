@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use shared::kubeconfig::Hub;
 
 use crate::{
     need::{Asker, Need},
@@ -37,6 +38,13 @@ pub(crate) enum Step {
     End(End),
 }
 
+impl Step {
+    /// Whether it is the hub that has to answer.
+    pub(crate) fn is_on_the_hub(&self) -> bool {
+        matches!(self, Self::Count | Self::Introduce | Self::Look | Self::Post | Self::Gone)
+    }
+}
+
 /// An end of a request that is not a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct End {
@@ -51,7 +59,7 @@ pub(crate) struct End {
 /// The CSR on the hub, as far as it is known.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Csr {
-    /// About to be seen.
+    /// About to be seen, or of no matter.
     Coming,
     /// Not seen for too long.
     Unknown,
@@ -85,8 +93,8 @@ pub(crate) struct Registration {
     pub(crate) request: Option<Request>,
     /// uid of the CSR that was posted for it by this process.
     pub(crate) uid: Option<String>,
-    /// The CSR with the certificate: a hub sweeps it away after an hour, saved or not.
-    pub(crate) issued: Option<Value>,
+    /// The CSR with the certificate, and whose it is: a hub sweeps it away after an hour, saved or not.
+    pub(crate) issued: Option<(Hub, Value)>,
     /// The requests on the hub were counted, there is room for one more.
     counted: bool,
     introduce_at: Option<Instant>,
@@ -96,8 +104,8 @@ pub(crate) struct Registration {
     rest: Option<(Instant, Option<Asker>)>,
     /// What rests is over: the next request needs a key of its own.
     ended: bool,
-    /// Until then nothing is done at all.
-    failed_until: Option<Instant>,
+    /// After a failure nothing is asked as this identity until then; as nobody: nothing is done at all.
+    failed: Option<(Instant, Option<Asker>)>,
     saved: Option<Instant>,
     /// Writes of the Secret in a row that did not last.
     repeats: u32,
@@ -113,28 +121,46 @@ impl Registration {
         credential_key: Option<&[u8]>,
         now: Instant,
     ) -> Step {
-        if let Some(until) = self.failed_until.filter(|until| now < *until) {
-            return Step::Wait(until);
-        }
         let later = Step::Wait(now + LONGEST_REST);
         let served = |request: &Request| credential_key == Some(request.key.as_bytes());
+        if let Some(wait) = self.failing(None, now) {
+            return wait;
+        }
         match need {
             Need::Repair => self.paced(false, now).unwrap_or(Step::Repair),
             Need::Nothing(_) if self.request.as_ref().is_some_and(served) => Step::Forget,
             Need::Nothing(time) => Step::Wait(now + *time),
-            Need::Certificate(why) => {
-                let resting = self.rest.filter(|(until, of)| now < *until && *of == asker);
-                match (asker, resting, &self.request) {
-                    (None, ..) => later,
-                    (_, Some((until, _)), _) => Step::Wait(until),
-                    // The key of a certificate that is in use already asks for no other one.
-                    (Some(asker), _, Some(request)) if !self.ended && !served(request) => {
-                        self.ask(asker, csr, now)
-                    }
-                    _ => self.paced(why.regular, now).unwrap_or_else(|| self.new_request()),
+            Need::Certificate(why) => match (asker, &self.request) {
+                (None, _) => later,
+                // The key of a certificate that is in use already asks for no other one.
+                (Some(asker), Some(request)) if !self.ended && !served(request) => {
+                    self.ask(asker, csr, now)
                 }
-            }
+                (Some(asker), _) => {
+                    let wait = self.resting(asker, now);
+                    wait.or_else(|| self.paced(why.regular, now))
+                        .unwrap_or_else(|| self.new_request())
+                }
+            },
         }
+    }
+
+    /// A wait, if a failure as this identity was too short a time ago.
+    fn failing(&self, asker: Option<Asker>, now: Instant) -> Option<Step> {
+        let (until, of) = self.failed?;
+        (now < until && of == asker).then_some(Step::Wait(until))
+    }
+
+    /// A wait, if this identity rests or has just failed.
+    fn resting(&self, asker: Asker, now: Instant) -> Option<Step> {
+        let resting = self.rest.filter(|(until, of)| now < *until && *of == Some(asker));
+        let resting = resting.map(|(until, _)| Step::Wait(until));
+        resting.or_else(|| self.failing(Some(asker), now))
+    }
+
+    /// Whether the request came to an end that is no certificate.
+    pub(crate) fn is_over(&self) -> bool {
+        self.ended
     }
 
     fn new_request(&self) -> Step {
@@ -143,17 +169,21 @@ impl Registration {
 
     /// A wait, if the Secret was written too short a time ago to write it again.
     fn paced(&self, regular: bool, now: Instant) -> Option<Step> {
-        let pace = match regular {
-            true => PACE,
-            false => PACE_OF_REPEATS.saturating_mul(1 << self.repeats.min(12)).min(LONGEST_REST),
-        };
+        let repeats = PACE_OF_REPEATS.saturating_mul(1 << self.repeats.min(12)).min(LONGEST_REST);
+        let pace = if regular && self.repeats == 0 { PACE } else { repeats };
         let until = self.saved? + pace;
         (now < until).then_some(Step::Wait(until))
     }
 
     fn ask(&self, asker: Asker, csr: &Csr, now: Instant) -> Step {
+        if let Csr::Seen(Signing::Issued(pem)) = csr {
+            return self.paced(false, now).unwrap_or_else(|| Step::Save(pem.clone()));
+        }
+        if let Some(wait) = self.resting(asker, now) {
+            return wait;
+        }
         let introduce = self.introduce_at.is_none_or(|at| now >= at);
-        if asker == Asker::Bootstrap && introduce && self.issued.is_none() {
+        if asker == Asker::Bootstrap && introduce {
             return Step::Introduce;
         }
         let end = |reason, what: &str, rest| Step::End(End { reason, what: what.to_owned(), rest });
@@ -163,8 +193,9 @@ impl Registration {
             Csr::Absent if self.uid.is_some() => Step::Gone,
             Csr::Absent => Step::Post,
             Csr::Seen(signing) => match signing {
-                Signing::Pending | Signing::Approved => Step::Wait(now + LONGEST_REST),
-                Signing::Issued(pem) => Step::Save(pem.clone()),
+                Signing::Pending | Signing::Approved | Signing::Issued(_) => {
+                    Step::Wait(now + LONGEST_REST)
+                }
                 Signing::Denied(why) => end("CSRDenied", why, REST_REFUSED),
                 Signing::Failed(why) => end("CSRFailed", why, REST_REFUSED),
                 Signing::Wrong(why) => end("CertificateRejected", why, REST_WRONG),
@@ -235,9 +266,9 @@ impl Registration {
         self.rest = Some((now + time, Some(asker)));
     }
 
-    /// A step failed: nothing is done for `time`.
-    pub(crate) fn failed(&mut self, now: Instant, time: Duration) {
-        self.failed_until = Some(now + time);
+    /// A step of `asker` on the hub failed, or another one: nothing of its kind is done for `time`.
+    pub(crate) fn failed(&mut self, now: Instant, time: Duration, asker: Option<Asker>) {
+        self.failed = Some((now + time, asker));
     }
 
     /// A certificate was saved; `regular` if the one before was due.
@@ -255,7 +286,8 @@ impl Registration {
 
     /// There is another bootstrap kubeconfig than when a rest or a wait began.
     pub(crate) fn changed(&mut self) {
-        (self.rest, self.failed_until, self.introduce_at) = (None, None, None);
+        (self.rest, self.failed, self.introduce_at) = (None, None, None);
+        (self.ends, self.repeats) = (0, 0);
     }
 }
 

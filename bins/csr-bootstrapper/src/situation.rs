@@ -17,7 +17,7 @@ use crate::{
     agent::{REQUEST_TIME, Session},
     known::{Bootstrap, Sighting},
     names::Data,
-    need::{self, Asker, Identities, Need},
+    need::{self, Asker, Identities, Moving, Need},
     registrar::Registrar,
     rotation,
     validity::{self, Unusable, Usable, Verdict},
@@ -25,9 +25,6 @@ use crate::{
 
 /// Nothing but 401 for this long, and the credential counts as refused: less may be a hub that restarts.
 const REFUSED_AFTER: Duration = Duration::from_secs(20);
-/// The same for the agent's own certificate at a hub that has moved.
-const MOVED_REFUSED_AFTER: Duration = Duration::from_secs(5);
-
 /// What was seen at one turn of the loop.
 pub(crate) struct Situation {
     pub(crate) bootstrap: Option<Bootstrap>,
@@ -37,7 +34,7 @@ pub(crate) struct Situation {
     pub(crate) asker: Option<Asker>,
     /// By the hub's clock.
     pub(crate) now: SystemTime,
-    /// When the certificate in use may count as refused or has expired.
+    /// When the certificate in use may count as refused or has expired, or the old hub is given up.
     pub(crate) again: Option<Instant>,
 }
 
@@ -67,22 +64,19 @@ impl Registrar<'_> {
         let end = session.as_ref().and_then(|session| session.client.certificate_expiry());
         let end =
             end.and_then(|end| end.duration_since(now).ok()).map(|left| Instant::now() + left);
-        let again = [refused_at.filter(|_| !refused), end].into_iter().flatten().min();
         let what = self.agent.secret_name();
         let due = verdict.usable().map(|usable| self.due(usable));
         let need = need::need(&what, &verdict, due, refused, now);
-        let asker = need::asker(
-            &verdict,
-            Identities {
-                agent: session.is_some(),
-                agent_refused: refused,
-                moved_refused: self
-                    .moved_refused
-                    .is_some_and(|since| since.elapsed() >= MOVED_REFUSED_AFTER),
-                moved_away: self.moved_away && due.is_some_and(|due| now >= due),
-                bootstrap: bootstrap.is_some(),
-            },
-        );
+        let identities = Identities {
+            agent: session.is_some(),
+            agent_refused: refused,
+            bootstrap: bootstrap.is_some(),
+        };
+        let is_due = due.is_some_and(|due| now >= due);
+        let asker = need::asker(&verdict, identities, &self.moving, is_due, Instant::now());
+        let moved = asker.filter(|_| matches!(verdict, Verdict::Moved(..)));
+        let given_up = self.moving.asks(moved, Instant::now());
+        let again = [refused_at.filter(|_| !refused), end, given_up].into_iter().flatten().min();
         let usable = matches!(verdict, Verdict::Usable(_)) && !refused;
         self.tell_need(&need, asker, usable);
         Situation { bootstrap, verdict, data, need, asker, now, again }
@@ -96,7 +90,7 @@ impl Registrar<'_> {
         if self.bootstrap_seen.0 != version {
             self.registration.changed();
             if self.bootstrap_seen.1.as_ref() != hub {
-                (self.moved_refused, self.moved_away) = (None, false);
+                self.moving = Moving::default();
             }
             self.bootstrap_seen = (version, hub.cloned());
         }
@@ -134,7 +128,8 @@ impl Registrar<'_> {
     ) {
         let name = self.agent.secret_name();
         // Without anybody else to ask, the hub itself may say what time it is.
-        let timeless = match bootstrap.is_none() && !self.agent.knows_time() {
+        let alone = bootstrap.is_none() && self.agent.session().is_none();
+        let timeless = match alone && !self.agent.knows_time() {
             true => validity::judge_timeless(&name, data, &self.names),
             false => None,
         };
@@ -149,7 +144,11 @@ impl Registrar<'_> {
         let result = match (access, session) {
             // What was seen of one hub says nothing of another, not even where its watches go on.
             (Some(access), Some(session)) if !elsewhere => session.client.swap(access).map(drop),
-            (Some(access), _) => self.begin_session(access),
+            (Some(access), _) => {
+                // What is asked of the old hub is watched with a client that is about to be closed.
+                self.asking.finish(self.agent);
+                self.begin_session(access)
+            }
             (None, Some(session)) => {
                 let expired = |end: SystemTime| end < now;
                 if session.client.certificate_expiry().is_none_or(expired) {
@@ -165,28 +164,46 @@ impl Registrar<'_> {
         match result {
             Ok(()) => {
                 self.hub = hub;
-                // An earlier process may have ended before it told what it got.
-                if self.agent.rotated().is_none()
-                    && let Some(pem) = data.get("tls.crt")
-                {
-                    self.agent.set_rotated(true, rotation::sentence(pem));
+                if let Some(usable) = verdict.usable() {
+                    self.tell_session(&usable.identity.certificate);
                 }
             }
             Err(error) => log::warn!("the hub's credentials in use stay: {error}"),
         }
     }
 
-    fn begin_session(&self, access: Access) -> Result<()> {
+    fn begin_session(&mut self, access: Access) -> Result<()> {
         let client =
             Client::new("the hub", access, Reload::Never, Timing::with_request(REQUEST_TIME))?;
         let session = Session { client: Arc::new(client), stop: self.agent.stop.child() };
         // First the end of the one before, if there is one: nobody is to see its cluster in this.
         self.agent.set_session(None);
         self.agent.set_session(Some(Arc::new(session)));
+        self.session_told = false;
+        Ok(())
+    }
+
+    /// Nothing is told of a session that was begun only to hear the hub's time.
+    fn tell_session(&mut self, pem: &[u8]) {
+        if std::mem::replace(&mut self.session_told, true) {
+            return;
+        }
         let name = self.agent.secret_name();
         let message = format!("the hub is used as {} with {name}", self.names.user());
         self.agent.tell("HubClientConfigReady", false, &message);
-        Ok(())
+        // An earlier process may have ended before it told what it got.
+        if self.agent.rotated().is_none() {
+            self.agent.set_rotated(true, rotation::sentence(pem));
+        }
+    }
+
+    /// The hub that `situation` asks, whose certificate is then in the Secret.
+    pub(crate) fn asked_hub<'a>(&'a self, situation: &'a Situation) -> Option<&'a Hub> {
+        let bootstrap = situation.bootstrap.as_ref().map(|bootstrap| &bootstrap.hub);
+        match (&situation.need, situation.asker) {
+            (Need::Certificate(_), Some(Asker::Agent)) => self.hub.as_ref().or(bootstrap),
+            _ => bootstrap.or(self.hub.as_ref()),
+        }
     }
 
     fn due(&self, usable: &Usable) -> SystemTime {
@@ -207,7 +224,7 @@ impl Registrar<'_> {
         });
         let mut progress = self.agent.progress();
         progress.trouble = sentence.clone().filter(|_| !usable);
-        if sentence.is_none() {
+        if self.told != sentence {
             progress.detail = None;
         }
         drop(progress);

@@ -14,7 +14,7 @@ use crate::{
     cluster,
     known::Sighting,
     names::{AGENT_NAME, CLUSTER_NAME, Names},
-    need::{Asker, Need},
+    need::{Asker, Moving, Need},
     registrar::Registrar,
     registration::{End, Step},
     request::{CLUSTER_LABEL, CSRS, Request},
@@ -31,7 +31,15 @@ const HALTED: Duration = Duration::from_secs(60);
 impl Registrar<'_> {
     /// Takes `step`.
     pub(crate) fn take(&mut self, step: &Step, situation: &Situation) -> Result<()> {
+        if self.errors.failures() > 0 {
+            // What comes now says more than what went wrong before.
+            self.agent.progress().detail = None;
+        }
         match step {
+            Step::Wait(_) => Ok(()),
+            Step::Count | Step::Introduce | Step::Look | Step::Post | Step::Gone => {
+                self.ask(step, situation)
+            }
             Step::Store => self.store(),
             Step::Save(pem) => self.save(pem, situation),
             Step::Repair => self.repair(situation),
@@ -40,7 +48,6 @@ impl Registrar<'_> {
                 self.end(end, situation.asker);
                 Ok(())
             }
-            on_the_hub => self.ask(on_the_hub, situation),
         }
     }
 
@@ -55,32 +62,28 @@ impl Registrar<'_> {
             Step::Gone => self.gone(&client, asker),
             _ => self.look_up(&client),
         };
-        self.note_answer(asker, &result);
-        result
-    }
-
-    /// Whether the agent or the bootstrap identity is known where the hub is now.
-    fn note_answer(&mut self, asker: Asker, result: &Result<()>) {
-        match (asker, result) {
-            (Asker::Moved, Ok(())) => (self.moved_refused, self.moved_away) = (None, false),
-            (Asker::Moved, Err(error @ (Error::Unauthorized(_) | Error::Forbidden(_)))) => {
-                self.moved_refused.get_or_insert_with(|| {
-                    log::info!("the hub at the new address does not know this agent: {error}");
-                    Instant::now()
-                });
-            }
-            (Asker::Moved, Err(_)) => self.moved_away = true,
-            // Then perhaps the agent is known by now.
-            (Asker::Bootstrap, Err(Error::Unauthorized(_))) => self.moved_refused = None,
-            _ => {}
+        if let (Asker::Moved, Err(error @ (Error::Unauthorized(_) | Error::Forbidden(_)))) =
+            (asker, &result)
+        {
+            log::debug!("the hub at the new address does not know this agent: {error}");
         }
+        self.moving.answered(asker, &result, Instant::now());
+        result
     }
 
     fn count(&mut self, client: &Client, asker: Asker) -> Result<()> {
         let all = Target { resource: &CSRS, namespace: None, name: None, subresource: None };
         let label = CLUSTER_LABEL.replace('/', "%2F");
         let selector = format!("labelSelector={label}%3D{}", self.names.cluster);
-        let list = client.list(&all, &selector)?;
+        let list = match client.list(&all, &selector) {
+            // Who may not look may still ask, unless it is the new hub that does not know the agent.
+            Err(error @ Error::Forbidden(_)) if asker != Asker::Moved => {
+                log::info!("{error}");
+                self.registration.counted();
+                return Ok(());
+            }
+            list => list?,
+        };
         let own = |csr: &&Value| signing::is_own_pending(csr, &self.names);
         let pending: Vec<&Value> =
             list["items"].as_array().into_iter().flatten().filter(own).collect();
@@ -120,8 +123,8 @@ impl Registrar<'_> {
             }
             // One that is immutable makes room for another.
             Err(Error::Invalid(why)) if self.stored.is_some() => {
-                log::info!("{why}");
-                self.forget()
+                self.forget()?;
+                Err(Error::Invalid(why))
             }
             Err(error) => Err(error),
         }
@@ -209,9 +212,9 @@ impl Registrar<'_> {
         values.insert("tls.key", request.key.clone().into_bytes());
         let name = request.name.clone();
         secrets::save(self.agent, &values, &fallback)?;
+        self.registration.succeeded(self.lasted(situation), Instant::now());
         self.obtained = Some((pem.to_vec(), situation.now));
-        let regular = matches!(&situation.need, Need::Certificate(why) if why.regular);
-        self.registration.succeeded(regular, Instant::now());
+        self.moving = Moving::default();
         self.agent.count_end("Issued");
         self.agent.progress().saved = Some(SystemTime::now());
         self.asking.finish(self.agent);
@@ -219,6 +222,15 @@ impl Registrar<'_> {
         let message = format!("the certificate of CSR {name} is in {}", self.agent.secret_name());
         self.agent.tell("ClientCertificateCreated", false, &message);
         Ok(())
+    }
+
+    /// Whether the certificate in the Secret is the one that was put there last, and was used until it was
+    /// due: an old one that somebody puts back is due too.
+    fn lasted(&self, situation: &Situation) -> bool {
+        let current = situation.verdict.usable().map(|usable| &usable.identity.certificate);
+        let last = self.obtained.as_ref().map(|(pem, _)| pem);
+        let due = matches!(&situation.need, Need::Certificate(why) if why.regular);
+        due && last.is_none_or(|last| Some(last) == current)
     }
 
     fn repair(&mut self, situation: &Situation) -> Result<()> {
@@ -239,13 +251,7 @@ impl Registrar<'_> {
             (CLUSTER_NAME, cluster.clone().into_bytes()),
             (AGENT_NAME, agent.clone().into_bytes()),
         ]);
-        let bootstrap = situation.bootstrap.as_ref().map(|bootstrap| &bootstrap.hub);
-        // The certificate is of the hub that was asked.
-        let hub = match (&situation.need, situation.asker) {
-            (Need::Certificate(_), Some(Asker::Agent)) => self.hub.as_ref().or(bootstrap),
-            _ => bootstrap.or(self.hub.as_ref()),
-        };
-        let kubeconfig = match hub {
+        let kubeconfig = match self.asked_hub(situation) {
             Some(hub) => Values::from([("kubeconfig", hub.kubeconfig()?.into_bytes())]),
             None => Values::new(),
         };
@@ -277,18 +283,19 @@ impl Registrar<'_> {
     }
 
     /// Takes note of how `step` went.
-    pub(crate) fn conclude(&mut self, step: &Step, result: Result<()>) {
+    pub(crate) fn conclude(&mut self, step: &Step, asker: Option<Asker>, result: Result<()>) {
         let Err(error) = result else {
             let failures = self.errors.succeeded();
             if failures > 0 {
                 log::info!("the credential is looked after again after {failures} failures");
-                self.agent.progress().detail = None;
             }
             return;
         };
         let now = Instant::now();
         let retry = self.errors.failed(&error, now, fastrand::f64());
-        self.registration.failed(now, retry.wait);
+        // The bootstrap identity does not wait longer than the new hub has time to know the agent.
+        let wait = self.moving.patience(now).map_or(retry.wait, |left| retry.wait.min(left));
+        self.registration.failed(now, wait, asker.filter(|_| step.is_on_the_hub()));
         self.agent.progress().detail = Some(error.to_string());
         if retry.tell {
             log::warn!("{error}");
@@ -296,7 +303,7 @@ impl Registrar<'_> {
                 self.agent.set_rotated(false, format!("Failed to create CSR {error}"));
             }
         } else {
-            log::debug!("{error}; again in {:?}", retry.wait);
+            log::debug!("{error}; again in {wait:?}");
         }
     }
 }

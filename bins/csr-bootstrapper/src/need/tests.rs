@@ -53,10 +53,63 @@ fn the_bootstrap_identity_asks_only_if_no_other_will_do() {
         (unusable(), all, Some(Asker::Agent)),
         (usable(), Identities { agent_refused: true, ..all }, Some(Asker::Bootstrap)),
         (moved(), all, Some(Asker::Moved)),
-        (moved(), Identities { moved_refused: true, ..all }, Some(Asker::Bootstrap)),
-        // The new address does not answer, and the certificate for the old one grows old.
-        (moved(), Identities { moved_away: true, ..all }, Some(Asker::Agent)),
     ] {
-        assert_eq!(asker(&verdict, identities), expected, "{identities:?}");
+        let found = asker(&verdict, identities, &Moving::default(), false, Instant::now());
+        assert_eq!(found, expected, "{identities:?}");
     }
+}
+
+/// A hub that moves, second by second: what was answered to whom, and who asks next.
+#[test]
+fn a_move_is_asked_for_by_whoever_gets_on() {
+    let all = Identities { agent: true, bootstrap: true, ..Identities::default() };
+    let verdict = Verdict::Moved(good(false), "server");
+    let start = Instant::now();
+    let mut moving = Moving::default();
+    let refused = || Err(Error::Unauthorized("no".into()));
+    let silent = || Err(Error::Unreachable("nobody".into()));
+    let steps: [(u64, Asker, Result<()>, bool, Asker); 14] = [
+        (0, Asker::Moved, refused(), false, Asker::Moved),
+        // A hub that starts: refusals are only counted in a row.
+        (3, Asker::Moved, silent(), false, Asker::Moved),
+        (4, Asker::Moved, refused(), false, Asker::Moved),
+        (8, Asker::Moved, refused(), false, Asker::Moved),
+        (9, Asker::Moved, refused(), false, Asker::Bootstrap),
+        (10, Asker::Bootstrap, Ok(()), false, Asker::Bootstrap),
+        // The bootstrap token is no good either: the agent may be known by now.
+        (11, Asker::Bootstrap, refused(), false, Asker::Moved),
+        (12, Asker::Moved, refused(), false, Asker::Moved),
+        (17, Asker::Moved, refused(), false, Asker::Bootstrap),
+        // Nobody approves, and ten minutes later the agent tries again.
+        (611, Asker::Bootstrap, Ok(()), false, Asker::Bootstrap),
+        (612, Asker::Bootstrap, Ok(()), false, Asker::Moved),
+        // Meanwhile the certificate for the old hub grows old.
+        (613, Asker::Moved, silent(), true, Asker::Agent),
+        (614, Asker::Agent, silent(), true, Asker::Moved),
+        (700, Asker::Moved, silent(), true, Asker::Agent),
+    ];
+    for (second, who, answer, due, next) in steps {
+        let now = start + Duration::from_secs(second);
+        moving.answered(who, &answer, now);
+        assert_eq!(asker(&verdict, all, &moving, due, now), Some(next), "at {second} s");
+    }
+    assert_eq!(Moving::default().patience(start), None);
+}
+
+#[test]
+fn a_renewal_that_the_old_hub_leaves_waiting_does_not_hold_up_the_move() {
+    let all = Identities { agent: true, bootstrap: true, ..Identities::default() };
+    let verdict = Verdict::Moved(good(false), "server");
+    let (mut moving, start) = (Moving::default(), Instant::now());
+    let mut asked = Vec::new();
+    for second in 0..100 {
+        let now = start + Duration::from_secs(second);
+        let who = asker(&verdict, all, &moving, true, now);
+        moving.asks(who, now);
+        if asked.last() != Some(&who) {
+            asked.push(who);
+        }
+    }
+    let (agent, moved) = (Some(Asker::Agent), Some(Asker::Moved));
+    assert_eq!(asked, [agent, moved, agent, moved]);
 }

@@ -4,12 +4,15 @@
 //! `test/integration/registration/spokecluster_joining_test.go` and `spokeagent_…_test.go`, which is proven
 //! here. Where upstream ends the process, the program goes on; the tests check that it is the same one.
 
+mod clocks;
+mod corners;
 mod election;
 mod goagent;
 mod hub;
 mod interrupted;
 mod join;
 mod moved;
+mod moving;
 mod names;
 mod proxies;
 mod rebootstrap;

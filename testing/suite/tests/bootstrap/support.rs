@@ -1,15 +1,19 @@
 //! What the scenarios have in common: a cluster that has joined, who asked for its certificates, and what
 //! was written into its Secret.
 
-use std::process::{Command, Stdio};
+use std::{
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
 
+use dev_apiserver::SignerOptions;
 use serde_json::{Value, json};
 use shared::resource::SECRETS;
 use suite::{
     eventually,
     identity::{self, Data},
     ocm::Hub,
-    real,
+    pause, real,
     sidecar::{Sidecar, free_port},
     spoke::Spoke,
     throughout,
@@ -25,6 +29,19 @@ pub(crate) fn only_embedded(what: &str) -> bool {
         println!("skipped: {what} only on the embedded server");
     }
     real()
+}
+
+/// Like `eventually`, for as long as given.
+#[track_caller]
+pub(crate) fn within<T>(seconds: u64, what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(seconds);
+    loop {
+        if let Some(found) = probe() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "in vain for {seconds} s: {what}");
+        pause(50);
+    }
 }
 
 // --- joining ---
@@ -61,6 +78,45 @@ pub(crate) fn is_seen(hub: &Hub, cluster: &str) {
     for kind in [ACCEPTED, JOINED, AVAILABLE] {
         hub.wait_for_condition(cluster, kind, "True");
     }
+}
+
+/// A cluster that has joined, away from its program and denied by the hub: its certificate is due at the
+/// next start, and nobody renews it.
+#[track_caller]
+pub(crate) fn due(name: &str) -> Spoke {
+    let spoke = Spoke::auto(name);
+    sign(&spoke, 3600, 60);
+    let mut sidecar = spoke.start(&[]);
+    settled(&spoke, &sidecar);
+    sidecar.kill();
+    spoke.hub.deny(&spoke.cluster);
+    sign(&spoke, 300, 3600);
+    spoke
+}
+
+/// Of an embedded hub: from now on certificates that began so many seconds ago and end in so many.
+pub(crate) fn sign(spoke: &Spoke, backdate: u64, lifetime: u64) {
+    spoke.hub.cluster.server().set_signer(SignerOptions {
+        lifetime: Duration::from_secs(lifetime),
+        backdate: Duration::from_secs(backdate),
+        auto_approve: false,
+    });
+}
+
+/// Waits for two signs of life.
+#[track_caller]
+pub(crate) fn gives_signs(spoke: &Spoke) {
+    let renewed =
+        || spoke.hub.heartbeat(&spoke.cluster)?["spec"]["renewTime"].as_str().map(str::to_owned);
+    for _ in 0..2 {
+        let before = renewed();
+        eventually("there is a sign of life", || (renewed() != before).then_some(()));
+    }
+}
+
+/// The program's user on its own cluster.
+pub(crate) fn account(spoke: &Spoke) -> String {
+    format!("system:serviceaccount:{}:csr-bootstrapper", spoke.namespace)
 }
 
 // --- requests ---
