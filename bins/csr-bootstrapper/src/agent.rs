@@ -1,7 +1,6 @@
 //! What all threads share: settings, clients, and what is known of both clusters.
 
 use std::{
-    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard},
     time::{Duration, Instant, SystemTime},
 };
@@ -20,6 +19,7 @@ use shared::{
 use crate::{
     known::{Bootstrap, Sighting},
     names::Names,
+    progress::Progress,
     settings::Settings,
 };
 
@@ -52,26 +52,6 @@ pub(crate) struct Agent {
     /// How far the hub's clock is ahead, in seconds, as it was last seen.
     skew: Mutex<Option<i64>>,
     progress: Mutex<Progress>,
-}
-
-/// What the endpoint reports of the credential.
-#[derive(Clone, Debug)]
-pub(crate) struct Progress {
-    /// When the loop last came by, once it runs.
-    pub(crate) beat: Option<Instant>,
-    /// Why the credential in the Secret cannot be used, if it cannot.
-    pub(crate) trouble: Option<String>,
-    /// How it goes with what is done about that.
-    pub(crate) detail: Option<String>,
-    /// Requests that were posted.
-    pub(crate) posted: u64,
-    /// Requests that ended, by upstream's word for how.
-    pub(crate) ended: BTreeMap<&'static str, u64>,
-    pub(crate) saved: Option<SystemTime>,
-    /// This replica leads; `None` where there is no election.
-    pub(crate) leads: Option<bool>,
-    /// Another one is known to lead.
-    pub(crate) stands_by: bool,
 }
 
 /// The time in which there is one usable credential after another.
@@ -124,16 +104,7 @@ impl Agent {
             rotated: Mutex::default(),
             asking: Mutex::default(),
             skew: Mutex::default(),
-            progress: Mutex::new(Progress {
-                beat: None,
-                trouble: Some("nothing was looked at yet".into()),
-                detail: None,
-                posted: 0,
-                ended: BTreeMap::new(),
-                saved: None,
-                leads: settings.election.map(|_| false),
-                stands_by: false,
-            }),
+            progress: Mutex::new(Progress::new(settings.election.is_some())),
         })
     }
 
@@ -256,27 +227,9 @@ impl Agent {
         lock(&self.progress)
     }
 
-    /// Takes note that a request came to an end.
-    pub(crate) fn count_end(&self, how: &'static str) {
-        *self.progress().ended.entry(how).or_default() += 1;
-    }
-
-    /// The loop that keeps the credential comes by.
-    pub(crate) fn beat(&self) {
-        self.progress().beat = Some(Instant::now());
-    }
-
-    /// Whether this replica may work.
-    pub(crate) fn leads(&self) -> bool {
-        self.progress().leads != Some(false)
-    }
-
     /// Takes note of the election; returns whether this replica led before.
     pub(crate) fn set_lead(&self, leads: bool, stands_by: bool) -> bool {
-        let mut progress = self.progress();
-        progress.stands_by = stands_by;
-        let before = progress.leads.replace(leads);
-        drop(progress);
+        let before = self.progress().set_lead(leads, stands_by);
         if before != Some(leads) {
             self.stop.wake();
         }

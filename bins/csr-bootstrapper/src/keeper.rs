@@ -27,7 +27,7 @@ impl Registrar<'_> {
     pub(crate) fn keep(mut self, once: bool) -> bool {
         loop {
             let seen = self.agent.stop.wakes();
-            self.agent.beat();
+            self.agent.progress().come_by();
             let situation = self.look();
             let step = self.next(&situation);
             // A key that has served does not stay behind, nor a kubeconfig that leads nowhere.

@@ -10,6 +10,7 @@ mod keeper;
 mod known;
 mod names;
 mod need;
+mod progress;
 mod readiness;
 mod registrar;
 mod registration;

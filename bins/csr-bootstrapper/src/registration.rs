@@ -227,6 +227,12 @@ impl Registration {
         self.introduce_at = Some(now + INTRODUCE_AGAIN + INTRODUCE_AGAIN.mul_f64(random));
     }
 
+    /// The identity may not introduce the cluster: somebody else may, or may give it the right. Returns
+    /// whether that is news.
+    pub(crate) fn not_introduced(&mut self, now: Instant) -> bool {
+        self.introduce_at.replace(now + REST_REFUSED).is_none()
+    }
+
     /// The request of `asker` came to `end`; returns how long it rests. `random` is uniform in [0, 1).
     pub(crate) fn ended(
         &mut self,

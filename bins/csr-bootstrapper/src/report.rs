@@ -27,7 +27,7 @@ impl Report for Reporter {
 
     fn ready(&self) -> Result<(), String> {
         // One that waits for its turn is as ready as it can be.
-        let stands_by = self.agent.progress().stands_by && !self.agent.leads();
+        let stands_by = self.agent.progress().stands_by && !self.agent.progress().leads();
         if stands_by { Ok(()) } else { ready(&self.agent) }
     }
 

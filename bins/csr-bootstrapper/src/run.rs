@@ -121,7 +121,7 @@ fn keep_credential(agent: &Arc<Agent>, once: bool) -> Result<Receiver<()>> {
 fn prepare(agent: &Agent) -> Option<Registrar<'_>> {
     let mut backoff = Backoff::new(LONGEST_WAIT);
     loop {
-        agent.beat();
+        agent.progress().come_by();
         let seen = agent.stop.wakes();
         let credential = match agent.credential() {
             Sighting::Unknown => {
@@ -155,7 +155,7 @@ fn prepare(agent: &Agent) -> Option<Registrar<'_>> {
 fn rest(agent: &Agent, wait: Duration) -> bool {
     let until = Instant::now() + wait;
     loop {
-        agent.beat();
+        agent.progress().come_by();
         let left = until.saturating_duration_since(Instant::now());
         if agent.stop.wait(left.min(SLICE)) || left.is_zero() {
             return agent.stop.raised();
@@ -217,7 +217,7 @@ fn stand(agent: &Arc<Agent>, timing: Timing, flags: &Flags) -> Result<Receiver<(
 fn wait_to_lead(agent: &Agent) -> bool {
     loop {
         let seen = agent.stop.wakes();
-        if agent.leads() {
+        if agent.progress().leads() {
             return true;
         }
         if agent.stop.wait_for_change(seen, Instant::now() + SLICE) {

@@ -137,8 +137,13 @@ impl Registrar<'_> {
                 self.agent.tell("ManagedClusterCreated", false, &message);
             }
             Ok(false) => {}
-            // Somebody else may have made it; the request can still be asked.
-            Err(error @ (Error::Unauthorized(_) | Error::Forbidden(_))) => log::info!("{error}"),
+            // The request can still be asked.
+            Err(error @ (Error::Unauthorized(_) | Error::Forbidden(_))) => {
+                if self.registration.not_introduced(Instant::now()) {
+                    log::warn!("{error}");
+                }
+                return Ok(());
+            }
             Err(error) => return Err(error),
         }
         self.registration.introduced(Instant::now(), fastrand::f64());
@@ -196,7 +201,7 @@ impl Registrar<'_> {
                 let message = format!("CSR {name} is gone from the hub without an answer");
                 let rest = self.registration.gone(asker, Instant::now(), fastrand::f64());
                 let message = format!("{message}; it is posted again in {} s", rest.as_secs());
-                self.agent.count_end("CSRGone");
+                self.agent.progress().end("CSRGone");
                 self.agent.tell("CSRGone", true, &message);
                 self.agent.progress().detail = Some(message);
             }
@@ -215,7 +220,7 @@ impl Registrar<'_> {
         self.registration.succeeded(self.lasted(situation), Instant::now());
         self.obtained = Some((pem.to_vec(), situation.now));
         self.moving = Moving::default();
-        self.agent.count_end("Issued");
+        self.agent.progress().end("Issued");
         self.agent.progress().saved = Some(SystemTime::now());
         self.asking.finish(self.agent);
         self.agent.set_rotated(true, rotation::sentence(pem));
@@ -277,7 +282,7 @@ impl Registrar<'_> {
         self.asking.finish(self.agent);
         self.agent.set_rotated(false, format!("Failed to rotated client certificate {sentence}"));
         let message = format!("{sentence}; another one is asked for in {} s", rest.as_secs());
-        self.agent.count_end(end.reason);
+        self.agent.progress().end(end.reason);
         self.agent.tell(end.reason, true, &message);
         self.agent.progress().detail = Some(message);
     }

@@ -89,7 +89,8 @@ fn f7_huge_headers_and_bodies_are_not_read() {
     }
     let after = sidecar.memory("VmHWM");
     if is_shipped {
-        assert!(after < 4096, "{before} KiB, then {after} KiB");
+        // A body is read up to 1.75 MiB.
+        assert!(after < before + 2048, "{before} KiB, then {after} KiB");
     } else {
         assert!(after < before + 3072, "{before} KiB, then {after} KiB");
     }
