@@ -83,7 +83,7 @@ impl Registrar<'_> {
         let by_agent = asker != Asker::Bootstrap;
         let uid = self.registration.uid.as_deref();
         let signing = signing::look(&object, request, uid, by_agent, &self.names, situation.now);
-        self.tell_waiting(&signing);
+        self.tell_waiting(&signing, asker);
         if self.registration.uid.is_none() {
             self.registration.uid = object["metadata"]["uid"].as_str().map(str::to_owned);
         }
@@ -118,12 +118,13 @@ impl Registrar<'_> {
     }
 
     /// Says for whom a request waits: on the endpoint at once, aloud when it takes long.
-    fn tell_waiting(&mut self, signing: &Signing) {
+    fn tell_waiting(&mut self, signing: &Signing, asker: Asker) {
         let name = self.registration.request.as_ref().map_or("", |request| &request.name);
         let what = match signing {
-            Signing::Pending => {
+            Signing::Pending if asker == Asker::Bootstrap => {
                 format!("CSR {name} is not approved yet: kubectl certificate approve {name}")
             }
+            Signing::Pending => format!("CSR {name} is not approved by the hub yet"),
             Signing::Approved => {
                 format!("CSR {name} is approved, but the hub's signer has not signed it")
             }

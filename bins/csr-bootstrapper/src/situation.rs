@@ -34,7 +34,8 @@ pub(crate) struct Situation {
     pub(crate) asker: Option<Asker>,
     /// By the hub's clock.
     pub(crate) now: SystemTime,
-    /// When the certificate in use may count as refused or has expired, or the old hub is given up.
+    /// When time alone changes it: the certificate in use counts as refused, is due or has expired, or the
+    /// old hub is given up.
     pub(crate) again: Option<Instant>,
 }
 
@@ -62,8 +63,6 @@ impl Registrar<'_> {
         let refused_at = refused_at.map(|since| since + REFUSED_AFTER);
         let refused = refused_at.is_some_and(|at| at <= Instant::now());
         let end = session.as_ref().and_then(|session| session.client.certificate_expiry());
-        let end =
-            end.and_then(|end| end.duration_since(now).ok()).map(|left| Instant::now() + left);
         let what = self.agent.secret_name();
         let due = verdict.usable().map(|usable| self.due(usable));
         let need = need::need(&what, &verdict, due, refused, now);
@@ -76,7 +75,10 @@ impl Registrar<'_> {
         let asker = need::asker(&verdict, identities, &self.moving, is_due, Instant::now());
         let moved = asker.filter(|_| matches!(verdict, Verdict::Moved(..)));
         let given_up = self.moving.asks(moved, Instant::now());
-        let again = [refused_at.filter(|_| !refused), end, given_up].into_iter().flatten().min();
+        let soon = |at: SystemTime| at.duration_since(now).ok().map(|left| Instant::now() + left);
+        let changes =
+            [refused_at.filter(|_| !refused), given_up, end.and_then(soon), due.and_then(soon)];
+        let again = changes.into_iter().flatten().min();
         let usable = matches!(verdict, Verdict::Usable(_)) && !refused;
         self.tell_need(&need, asker, usable);
         Situation { bootstrap, verdict, data, need, asker, now, again }
