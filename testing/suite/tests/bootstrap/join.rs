@@ -41,7 +41,7 @@ fn joins_when_it_is_accepted_long_before_it_is_approved() {
 }
 
 #[test]
-fn joins_alone_where_the_hub_trusts_it() {
+fn o_autoapproval_26_joins_alone_where_the_hub_trusts_it() {
     let spoke = Spoke::auto("join");
     let sidecar = spoke.start(&[]);
     settled(&spoke, &sidecar);
