@@ -251,7 +251,11 @@ impl Agent {
         let event =
             Event { source: "csr-bootstrapper", reason, message: message.to_owned(), warning };
         let Settings { namespace, hub_secret, .. } = &self.settings;
-        let secret = json!({"apiVersion": "v1", "kind": "Secret", "namespace": namespace, "name": hub_secret});
+        let mut secret = json!({"apiVersion": "v1", "kind": "Secret", "namespace": namespace, "name": hub_secret});
+        if let Sighting::Object(seen) = self.credential() {
+            // By it kubectl describe finds the Events of an object.
+            secret["uid"] = seen["metadata"]["uid"].clone();
+        }
         if let Err(error) = event.write(&self.management, namespace, &secret) {
             log::debug!("{error}");
         }

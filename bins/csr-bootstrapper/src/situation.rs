@@ -25,6 +25,7 @@ use crate::{
 
 /// Nothing but 401 for this long, and the credential counts as refused: less may be a hub that restarts.
 const REFUSED_AFTER: Duration = Duration::from_secs(20);
+
 /// What was seen at one turn of the loop.
 pub(crate) struct Situation {
     pub(crate) bootstrap: Option<Bootstrap>,

@@ -24,6 +24,12 @@ fn o_joining_38_once_a_person_approves_and_accepts() {
     for reason in ["CSRCreated", "ClientCertificateCreated", "HubClientConfigReady"] {
         assert_eq!(spoke.count_events(reason), 1, "{reason}");
     }
+    let secret = spoke.managed.client.get(&SECRETS.object(&spoke.namespace, &spoke.secret));
+    let uid = &secret.unwrap()["metadata"]["uid"];
+    let events = spoke.events();
+    let of_the_secret =
+        |reason| events.iter().any(|e| e["reason"] == reason && e["involvedObject"]["uid"] == *uid);
+    assert!(uid.is_string() && of_the_secret("HubClientConfigReady"), "{events:?}");
 }
 
 #[test]
