@@ -39,6 +39,17 @@ pub enum Change {
     Removed(Value),
 }
 
+impl Change {
+    /// The object as it is now, where only one is followed; `None` if there is none.
+    pub fn into_object(self) -> Option<Value> {
+        match self {
+            Self::Listed(objects) => objects.into_iter().next(),
+            Self::Put(object) => Some(object),
+            Self::Removed(_) => None,
+        }
+    }
+}
+
 /// Follows `target`: a collection, or one object of it if it has a name. Calls `on` for each change
 /// until it breaks or `stop` is raised; failures are logged once and tried again, and a failure is
 /// never reported as an absence.

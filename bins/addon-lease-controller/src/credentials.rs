@@ -16,8 +16,7 @@ use shared::{
     kubeconfig,
     pace::Backoff,
     resource::SECRETS,
-    secret,
-    watch::{self, Change},
+    secret, watch,
 };
 
 use crate::{
@@ -53,14 +52,10 @@ fn follow_secret(
     };
     let (mut absent, mut told) = (false, Value::Null);
     watch::follow(client, &SECRETS.object(namespace, name), &world.stop, &mut |change| {
-        let secret = match change {
-            Change::Listed(secrets) => secrets.into_iter().next(),
-            Change::Put(secret) => Some(secret),
-            Change::Removed(_) => None,
-        };
         // One that is being deleted counts as gone, as with the Go sidecar
         // (klusterlet-addon-lease-controller controllers/lease_controller.go:131-136).
-        let secret = secret.filter(|secret| secret["metadata"]["deletionTimestamp"].is_null());
+        let living = |secret: &Value| secret["metadata"]["deletionTimestamp"].is_null();
+        let secret = change.into_object().filter(living);
         let was_absent = std::mem::replace(&mut absent, secret.is_none());
         match secret {
             Some(secret) => {

@@ -2,10 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use shared::{
-    resource::PODS,
-    watch::{self, Change},
-};
+use shared::{resource::PODS, watch};
 
 use crate::{
     gate::{Gate, judge},
@@ -17,12 +14,7 @@ pub(crate) fn follow(sidecar: &Sidecar) {
     let Sidecar { settings, managed: Some(client), world, .. } = sidecar else { return };
     let Some((namespace, name)) = &settings.pod else { return };
     watch::follow(client, &PODS.object(namespace, name), &world.stop, &mut |change| {
-        let pod = match change {
-            Change::Listed(pods) => pods.into_iter().next(),
-            Change::Put(pod) => Some(pod),
-            Change::Removed(_) => None,
-        };
-        let gate = match pod {
+        let gate = match change.into_object() {
             Some(pod) => judge(&pod, settings.own_container.as_deref()),
             None => Gate::Closed("it does not exist".to_owned()),
         };

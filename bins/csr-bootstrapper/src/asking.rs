@@ -18,7 +18,7 @@ use shared::{
 
 use crate::{
     agent::{Agent, REQUEST_TIME},
-    known::{Sighting, sighting},
+    known::Sighting,
     need::Asker,
     request::CSRS,
 };
@@ -103,7 +103,7 @@ impl Asking {
         let follow = move || {
             watch::follow(&client, &CSRS.cluster_object(&name), &stop, &mut |change| {
                 let mut seen = lock(&seen);
-                *seen = (sighting(change), seen.1 + 1);
+                *seen = (change.into(), seen.1 + 1);
                 drop(seen);
                 parent.wake();
                 match stop.raised() {

@@ -133,11 +133,7 @@ pub(crate) fn follow(agent: &Agent) {
 
 /// The object as it is after `change`, if it is there.
 fn sighting(change: Change) -> Option<Value> {
-    let mut cluster = match change {
-        Change::Listed(clusters) => clusters.into_iter().next()?,
-        Change::Put(cluster) => cluster,
-        Change::Removed(_) => return None,
-    };
+    let mut cluster = change.into_object()?;
     if let Some(metadata) = cluster["metadata"].as_object_mut() {
         // Sent or not, the server keeps its own; half of the object's bytes.
         metadata.remove("managedFields");

@@ -3,6 +3,7 @@
 use serde_json::Value;
 use shared::{
     access::{Access, Auth, Identity},
+    error::{Error, Result},
     kubeconfig::Hub,
     watch::Change,
 };
@@ -17,6 +18,27 @@ pub(crate) enum Sighting {
     Absent,
     /// It is this.
     Object(Value),
+}
+
+impl Sighting {
+    /// What the answer to a GET says.
+    ///
+    /// # Errors
+    /// The answer's own, unless that is `NotFound`: no other failure means that there is none.
+    pub(crate) fn of(answer: Result<Value>) -> Result<Self> {
+        match answer {
+            Ok(object) => Ok(Self::Object(object)),
+            Err(Error::NotFound(_)) => Ok(Self::Absent),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl From<Change> for Sighting {
+    /// What a change says of the one object that is followed.
+    fn from(change: Change) -> Self {
+        change.into_object().map_or(Self::Absent, Self::Object)
+    }
 }
 
 /// A bootstrap kubeconfig that can be used.
@@ -35,16 +57,5 @@ impl Bootstrap {
             impersonate: Vec::new(),
             ..self.access.clone()
         }
-    }
-}
-
-/// What a change says of the one object that is followed.
-pub(crate) fn sighting(change: Change) -> Sighting {
-    match change {
-        Change::Listed(objects) => {
-            objects.into_iter().next().map_or(Sighting::Absent, Sighting::Object)
-        }
-        Change::Put(object) => Sighting::Object(object),
-        Change::Removed(_) => Sighting::Absent,
     }
 }

@@ -17,14 +17,12 @@ const CONFLICTS: u32 = 3;
 
 /// Reads the stored request; `None` if there is none.
 pub(crate) fn pending(agent: &Agent) -> Result<Option<Value>> {
-    match agent
-        .management
-        .get(&SECRETS.object(&agent.settings.namespace, &agent.settings.pending_secret()))
-    {
-        Ok(secret) => Ok(Some(secret)),
-        Err(Error::NotFound(_)) => Ok(None),
-        Err(error) => Err(error),
-    }
+    let name = agent.settings.pending_secret();
+    let answer = agent.management.get(&SECRETS.object(&agent.settings.namespace, &name));
+    Ok(match Sighting::of(answer)? {
+        Sighting::Object(secret) => Some(secret),
+        _ => None,
+    })
 }
 
 /// Stores `request` in the place of `previous`.
@@ -86,20 +84,12 @@ pub(crate) fn save(agent: &Agent, values: &Values, fallback: &Values) -> Result<
             Err(Error::Conflict(_) | Error::AlreadyExists(_) | Error::NotFound(_))
                 if tried < CONFLICTS =>
             {
-                look(agent, &target)?
+                Sighting::of(agent.management.get(&target))?
             }
             Err(error) => return Err(error),
         };
     }
     Ok(())
-}
-
-fn look(agent: &Agent, target: &Target<'_>) -> Result<Sighting> {
-    match agent.management.get(target) {
-        Ok(secret) => Ok(Sighting::Object(secret)),
-        Err(Error::NotFound(_)) => Ok(Sighting::Absent),
-        Err(error) => Err(error),
-    }
 }
 
 fn new(target: &Target<'_>, data: Map<String, Value>) -> Value {

@@ -12,7 +12,7 @@ use shared::{
 
 use crate::{
     agent::Agent,
-    known::{Bootstrap, Sighting, sighting},
+    known::Bootstrap,
     settings::{BootstrapSource, Settings},
 };
 
@@ -24,7 +24,7 @@ pub(crate) fn follow_credential(agent: &Agent) {
     let Settings { namespace, hub_secret, .. } = &agent.settings;
     let target = SECRETS.object(namespace, hub_secret);
     watch::follow(&agent.management, &target, &agent.stop, &mut |change| {
-        agent.set_credential(sighting(change));
+        agent.set_credential(change.into());
         ControlFlow::Continue(())
     });
 }
@@ -57,9 +57,9 @@ fn follow_secret(agent: &Agent, name: &str) {
     let target = SECRETS.object(namespace, name);
     let mut told = None;
     watch::follow(&agent.management, &target, &agent.stop, &mut |change| {
-        let bootstrap = match sighting(change) {
-            Sighting::Object(secret) => of_secret(&secret),
-            _ => Err(Error::NotFound(format!("there is no Secret {namespace}/{name}"))),
+        let bootstrap = match change.into_object() {
+            Some(secret) => of_secret(&secret),
+            None => Err(Error::NotFound(format!("there is no Secret {namespace}/{name}"))),
         };
         take(agent, bootstrap, &mut told);
         ControlFlow::Continue(())

@@ -181,11 +181,7 @@ impl Registrar<'_> {
     fn look_up(&mut self, client: &Client) -> Result<()> {
         let Some(request) = &self.registration.request else { return Ok(()) };
         let sightings = self.asking.sightings();
-        let seen = match client.get(&CSRS.cluster_object(&request.name)) {
-            Ok(csr) => Sighting::Object(csr),
-            Err(Error::NotFound(_)) => Sighting::Absent,
-            Err(error) => return Err(error),
-        };
+        let seen = Sighting::of(client.get(&CSRS.cluster_object(&request.name)))?;
         self.asking.saw(seen, sightings);
         Ok(())
     }
@@ -195,9 +191,8 @@ impl Registrar<'_> {
         let Some(request) = &self.registration.request else { return Ok(()) };
         let name = &request.name;
         let sightings = self.asking.sightings();
-        match client.get(&CSRS.cluster_object(name)) {
-            Ok(csr) => self.asking.saw(Sighting::Object(csr), sightings),
-            Err(Error::NotFound(_)) => {
+        match Sighting::of(client.get(&CSRS.cluster_object(name)))? {
+            Sighting::Absent => {
                 let message = format!("CSR {name} is gone from the hub without an answer");
                 let rest = self.registration.gone(asker, Instant::now(), fastrand::f64());
                 let message = format!("{message}; it is posted again in {} s", rest.as_secs());
@@ -205,7 +200,7 @@ impl Registrar<'_> {
                 self.agent.tell("CSRGone", true, &message);
                 self.agent.progress().detail = Some(message);
             }
-            Err(error) => return Err(error),
+            csr => self.asking.saw(csr, sightings),
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ use shared::{
     lock::lock,
     pace::Backoff,
     stop::Stop,
-    watch::{self, Change},
+    watch,
 };
 
 use crate::{
@@ -85,12 +85,7 @@ fn start(dumper: &Arc<Dumper>) -> Result<Receiver<Result<()>>> {
 /// Tells the loop of every version that the watch sees.
 fn follow(dumper: &Dumper, news: &News) {
     watch::follow(&dumper.client, &dumper.target(), &dumper.stop, &mut |change| {
-        let seen = match change {
-            Change::Listed(secrets) => secrets.first().and_then(version),
-            Change::Put(secret) => version(&secret),
-            Change::Removed(_) => None,
-        };
-        *lock(news) = Some(seen);
+        *lock(news) = Some(change.into_object().as_ref().and_then(version));
         dumper.stop.wake();
         ControlFlow::Continue(())
     });
