@@ -189,6 +189,23 @@ impl Flags {
         truth(self.text(name)) == Some(true)
     }
 
+    /// What the flags `once` and `wait-timeout` say together: one pass that ends, and how long it may wait.
+    ///
+    /// # Errors
+    /// One sentence: a deadline without `-once`, or one that is no number of seconds.
+    pub fn once(&self) -> Result<Option<Duration>, String> {
+        let seconds = self.number("wait-timeout");
+        match (self.switch("once"), u32::try_from(seconds)) {
+            (true, Ok(seconds)) => Ok(Some(Duration::from_secs(seconds.into()))),
+            (false, Ok(0)) => Ok(None),
+            (false, Ok(_)) => Err("-wait-timeout belongs to -once".into()),
+            (_, Err(_)) => Err(format!(
+                "-wait-timeout is a number of seconds from 0 to {}, not {seconds}",
+                u32::MAX
+            )),
+        }
+    }
+
     /// The flags that were given, for the log; user and password of a URL are left out.
     pub fn given(&self) -> String {
         let shown = |name: &&str| format!("-{name}={}", without_password(self.text(name)));

@@ -39,7 +39,8 @@ pub(crate) struct Settings {
     pub(crate) healthcheck_period: Duration,
     /// How to elect a leader, if one is elected.
     pub(crate) election: Option<election::Timing>,
-    /// How long to try, if the credential is fetched once and not kept; zero is for ever.
+    /// How long to try, if the credential is fetched once and not kept; zero is for ever, as nobody
+    /// approves within one look.
     pub(crate) once: Option<Duration>,
 }
 
@@ -78,7 +79,7 @@ impl Settings {
             "" | "csr" => {}
             other => return Err(format!("-registration-auth is csr, not {other:?}")),
         }
-        let once = once(flags)?;
+        let once = flags.once()?;
         let election = election_timing(flags)?;
         let (annotations, dropped_annotations) = annotations(flags)?;
         let path = |name| flags.some(name).map(PathBuf::from);
@@ -286,20 +287,6 @@ fn election_timing(flags: &Flags) -> Result<election::Timing, String> {
         ));
     }
     Ok(timing)
-}
-
-/// A look alone is of no use here, as nobody approves that fast: without a deadline it is for ever.
-fn once(flags: &Flags) -> Result<Option<Duration>, String> {
-    let seconds = flags.number("wait-timeout");
-    match (flags.switch("once"), u32::try_from(seconds)) {
-        (true, Ok(seconds)) => Ok(Some(Duration::from_secs(seconds.into()))),
-        (false, Ok(0)) => Ok(None),
-        (false, Ok(_)) => Err("-wait-timeout belongs to -once".into()),
-        (_, Err(_)) => Err(format!(
-            "-wait-timeout is a number of seconds from 0 to {}, not {seconds}",
-            u32::MAX
-        )),
-    }
 }
 
 #[cfg(test)]

@@ -93,7 +93,7 @@ impl Settings {
                 file: mode(flags, "file-mode", 0o400)?,
             },
             flattened,
-            once: once(flags)?,
+            once: flags.once()?,
         })
     }
 }
@@ -109,19 +109,6 @@ fn mode(flags: &Flags, name: &str, least: u32) -> Result<u32, String> {
         _ => Err(format!(
             "-{name} is octal, up to 0777 and with the bits of {least:04o}, not {:?}",
             flags.text(name)
-        )),
-    }
-}
-
-fn once(flags: &Flags) -> Result<Option<Duration>, String> {
-    let seconds = flags.number("wait-timeout");
-    match (flags.switch("once"), u32::try_from(seconds)) {
-        (true, Ok(seconds)) => Ok(Some(Duration::from_secs(seconds.into()))),
-        (false, Ok(0)) => Ok(None),
-        (false, Ok(_)) => Err("-wait-timeout belongs to -once".into()),
-        (_, Err(_)) => Err(format!(
-            "-wait-timeout is a number of seconds from 0 to {}, not {seconds}",
-            u32::MAX
         )),
     }
 }
