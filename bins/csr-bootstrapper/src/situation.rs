@@ -139,8 +139,8 @@ impl Registrar<'_> {
         let usable = verdict.usable().or_else(|| timeless.as_ref()?.usable());
         let access = usable.and_then(|usable| access(usable, bootstrap));
         let session = self.agent.session();
-        let hub = Hub::of_secret(&name, data).ok();
-        let elsewhere = match (&self.hub, &hub) {
+        let hub = usable.map(|usable| &usable.hub);
+        let elsewhere = match (&self.hub, hub) {
             (Some(before), Some(now)) => before.differs_from(now).is_some(),
             _ => false,
         };
@@ -166,7 +166,7 @@ impl Registrar<'_> {
         };
         match result {
             Ok(()) => {
-                self.hub = hub;
+                self.hub = hub.cloned();
                 if let Some(usable) = verdict.usable() {
                     self.tell_session(&usable.identity.certificate);
                 }

@@ -41,6 +41,8 @@ impl Verdict {
 pub(crate) struct Usable {
     pub(crate) identity: Identity,
     pub(crate) chain: Vec<Certificate>,
+    /// The hub that the kubeconfig leads to.
+    pub(crate) hub: Hub,
     /// `None` when the certificate is good and the kubeconfig beside it is not; a new one can be written.
     pub(crate) access: Option<Access>,
     /// The kubeconfig or one of the names beside it has to be written anew.
@@ -153,8 +155,9 @@ fn hub(
         bootstrap.is_none_or(|to| hub.server_name == to.server_name && hub.insecure == to.insecure);
     let known = said(CLUSTER_NAME, &names.cluster) && said(AGENT_NAME, &names.agent);
     let stale = access.is_none() || !reached || !known;
-    let usable = Usable { identity, chain, access, stale };
-    Ok(match bootstrap.and_then(|bootstrap| hub.differs_from(bootstrap)) {
+    let moved = bootstrap.and_then(|bootstrap| hub.differs_from(bootstrap));
+    let usable = Usable { identity, chain, hub, access, stale };
+    Ok(match moved {
         Some(what) => Verdict::Moved(usable, what),
         None => Verdict::Usable(usable),
     })

@@ -1,6 +1,6 @@
 use super::*;
 use crate::validity::Usable;
-use shared::access::Identity;
+use shared::{access::Identity, kubeconfig::Hub};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -10,7 +10,16 @@ fn unusable() -> Verdict {
 
 fn good(stale: bool) -> Usable {
     let identity = Identity { certificate: b"certificate".to_vec(), key: b"key".to_vec() };
-    Usable { identity, chain: Vec::new(), access: None, stale }
+    let hub = Hub {
+        name: "hub".into(),
+        server: "https://hub.example".into(),
+        proxy: None,
+        authority_file: None,
+        authority: None,
+        server_name: None,
+        insecure: false,
+    };
+    Usable { identity, chain: Vec::new(), hub, access: None, stale }
 }
 
 #[test]
