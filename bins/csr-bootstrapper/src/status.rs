@@ -108,7 +108,7 @@ impl<'a> Round<'a> {
         let mut until = self.look(&cluster);
         let now = Instant::now();
         for write in [self.status_of(&cluster), self.spec_of(&cluster)].into_iter().flatten() {
-            let not_before = self.pen(&write).not_before;
+            let not_before = self.pen(write.part()).not_before;
             if not_before <= now {
                 self.write(&cluster, &write);
                 return now;
@@ -138,7 +138,7 @@ impl<'a> Round<'a> {
                 Ok(cluster)
             }
             Err(error) => {
-                self.failed(&Write::Status(Value::Null), &error);
+                self.failed(Part::Status, &error);
                 self.newest = Newest::Elsewhere(self.status.not_before);
                 Err(self.status.not_before)
             }
@@ -200,58 +200,74 @@ impl<'a> Round<'a> {
         };
         match answer {
             Ok(after) => {
-                self.told |= matches!(write, Write::Status(_));
-                self.wrote(write);
+                self.told |= write.part() == Part::Status;
+                self.wrote(write.part());
                 if has(&after, JOINED, "True") && !has(before, JOINED, "True") {
                     log::info!("{name} has joined the hub");
                 }
                 self.newest = Newest::Answer(after);
             }
-            Err(error) => self.failed(write, &error),
+            Err(error) => self.failed(write.part(), &error),
         }
     }
 
-    fn wrote(&mut self, write: &Write) {
-        let failures = self.pen(write).wrote(Instant::now());
-        let what = write.name();
+    fn wrote(&mut self, part: Part) {
+        let failures = self.pen(part).wrote(Instant::now());
+        let what = part.name();
         match failures {
             0 => log::debug!("{what} written to the hub"),
             _ => log::info!("{what} written to the hub, after {failures} failures"),
         }
     }
 
-    fn failed(&mut self, write: &Write, error: &Error) {
-        let (now, accepted, what) = (Instant::now(), self.accepted, write.name());
+    fn failed(&mut self, part: Part, error: &Error) {
+        let (now, accepted, what) = (Instant::now(), self.accepted, part.name());
         match error {
             Error::Conflict(_) => {
                 self.newest = Newest::Elsewhere(now + ECHO);
                 log::debug!("{error}");
             }
             Error::Forbidden(_) if !accepted => {
-                self.pen(write).not_before = now + NO_RIGHT_YET;
+                self.pen(part).not_before = now + NO_RIGHT_YET;
                 log::debug!("{what} cannot be written before the hub accepts the cluster: {error}");
             }
-            _ if self.pen(write).failed(error, now) => {
+            _ if self.pen(part).failed(error, now) => {
                 log::warn!("{what} cannot be written to the hub: {error}");
             }
             _ => log::debug!("{what} cannot be written to the hub: {error}"),
         }
     }
 
-    fn pen(&mut self, write: &Write) -> &mut Pen {
-        match write {
-            Write::Status(_) => &mut self.status,
-            Write::Spec(_) => &mut self.spec,
+    fn pen(&mut self, part: Part) -> &mut Pen {
+        match part {
+            Part::Status => &mut self.status,
+            Part::Spec => &mut self.spec,
         }
     }
 }
 
 impl Write {
-    /// In a sentence.
-    fn name(&self) -> &'static str {
+    fn part(&self) -> Part {
         match self {
-            Self::Status(_) => "the ManagedCluster's status",
-            Self::Spec(_) => "the ManagedCluster's client configs and annotations",
+            Self::Status(_) => Part::Status,
+            Self::Spec(_) => Part::Spec,
+        }
+    }
+}
+
+/// Which part of the ManagedCluster; each is written at its own pace.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Status,
+    Spec,
+}
+
+impl Part {
+    /// In a sentence.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Status => "the ManagedCluster's status",
+            Self::Spec => "the ManagedCluster's client configs and annotations",
         }
     }
 }
