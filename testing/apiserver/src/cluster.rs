@@ -9,6 +9,7 @@ use crate::ca::Ca;
 use crate::delete;
 use crate::discovery;
 use crate::faults::Faults;
+use crate::form::Form;
 use crate::http::{Answer, Incoming};
 use crate::identity::{Identities, User};
 use crate::read;
@@ -136,12 +137,13 @@ impl Cluster {
         };
         let dry_run = call.query.text("dryRun").is_some();
         let write = Write { cluster: self, resource, target, user, dry_run };
+        let form = || Form::new(request, target.verb == "list");
         let answer = match (target.verb, target.name.is_empty()) {
             _ if !has_subresource => self.no_subresource(resource, target),
-            ("get", _) => read::get(self, resource, target, &call.query),
-            ("list", _) => read::list(self, resource, target, &call.query),
+            ("get", _) => read::get(self, resource, target, &call.query, form()?),
+            ("list", _) => read::list(self, resource, target, &call.query, form()?),
             ("watch", _) => {
-                let watch = Watch::new(self, resource.clone(), target, &call.query)?;
+                let watch = Watch::new(self, resource.clone(), target, &call.query, form()?)?;
                 return Ok(Reply::Watch(Box::new(watch)));
             }
             ("create", true) => write.create(request),

@@ -191,6 +191,7 @@ impl Connection {
             namespace: target.namespace.clone(),
             name: target.name.clone(),
             user_agent: request.header("user-agent").unwrap_or_default().into(),
+            accept: request.header("accept").unwrap_or_default().into(),
             content_type: request.header("content-type").unwrap_or_default().into(),
             body: Vec::new(),
             code: 0,

@@ -11,7 +11,7 @@ use crate::cluster::{Cluster, DEFINITIONS};
 use crate::delete::{self, FOREGROUND, ORPHAN};
 use crate::metadata::{finalizers, text};
 use crate::signer;
-use crate::store::{Change, Event, Key, Outcome};
+use crate::store::{Change, Event, Key, Outcome, owners};
 
 const REQUESTS: &str = "certificatesigningrequests.certificates.k8s.io";
 
@@ -36,7 +36,7 @@ fn react(cluster: &Cluster, event: &Event) {
         _ => {}
     }
     if is_gone {
-        dependents_of_deleted(cluster, text(&event.object, "/metadata/uid"));
+        dependents_of_deleted(cluster, &event.object);
         empty(cluster, &event.key.namespace);
     } else {
         check_owners(cluster, event);
@@ -45,9 +45,9 @@ fn react(cluster: &Cluster, event: &Event) {
 }
 
 /// Removes an object as a controller would; that it is gone already is fine.
-fn remove(cluster: &Cluster, key: &Key) {
+fn remove(cluster: &Cluster, key: &Key, options: &delete::Options) {
     if let Some(resource) = cluster.registry.stored_as(&key.resource) {
-        let _ = delete::delete(cluster, &resource, key, &delete::Options::default());
+        let _ = delete::delete(cluster, &resource, key, options);
     }
 }
 
@@ -92,7 +92,7 @@ fn empty(cluster: &Cluster, name: &str) {
         return;
     }
     for (key, _) in cluster.store.snapshot("", name).objects {
-        remove(cluster, &key);
+        remove(cluster, &key, &delete::Options::default());
     }
     if cluster.store.snapshot("", name).objects.is_empty() {
         let key =
@@ -106,36 +106,31 @@ fn empty(cluster: &Cluster, name: &str) {
     }
 }
 
-fn owners(object: &Value) -> impl Iterator<Item = &Value> {
-    object["metadata"]["ownerReferences"].as_array().into_iter().flatten()
+fn exists(cluster: &Cluster, owner: &Value, namespace: &str) -> bool {
+    let found = cluster.store.of_uid(text(owner, "/uid"));
+    found.is_some_and(|key| key.namespace.is_empty() || key.namespace == namespace)
 }
 
-/// All objects that name this uid as an owner.
-fn dependents(cluster: &Cluster, uid: &str) -> Vec<(Key, Arc<Value>)> {
-    let mut all = cluster.store.snapshot("", "").objects;
-    all.retain(|(_, object)| owners(object).any(|owner| owner["uid"] == uid));
-    all
-}
-
-fn exists(cluster: &Cluster, uid: &Value, namespace: &str) -> bool {
-    let all = cluster.store.snapshot("", "").objects;
-    all.iter().any(|(key, object)| {
-        object["metadata"]["uid"] == *uid
-            && (key.namespace.is_empty() || key.namespace == namespace)
-    })
-}
-
-fn dependents_of_deleted(cluster: &Cluster, uid: &str) {
-    for (key, object) in dependents(cluster, uid) {
-        if owners(&object).any(|owner| exists(cluster, &owner["uid"], &key.namespace)) {
-            disown(cluster, &key, uid);
-        } else {
-            remove(cluster, &key);
+fn dependents_of_deleted(cluster: &Cluster, deleted: &Value) {
+    let uid = text(deleted, "/metadata/uid");
+    for (key, object) in cluster.store.owned_by(uid) {
+        leave(cluster, &key, &object, uid, &delete::Options::default());
+    }
+    // An owner that is being deleted in the foreground may have waited for this dependent.
+    for owner in owners(deleted) {
+        if let Some(key) = cluster.store.of_uid(text(owner, "/uid")) {
+            work_off_policies(cluster, &key);
         }
-        // An owner that is being deleted in the foreground may wait for this dependent.
-        for owner in owners(&object) {
-            work_off_owner(cluster, text(owner, "/uid"));
-        }
+    }
+}
+
+/// The dependent of an owner that goes: it stays where another one is left, without naming this one.
+fn leave(cluster: &Cluster, key: &Key, object: &Value, uid: &str, options: &delete::Options) {
+    let mut others = owners(object).filter(|owner| owner["uid"] != uid);
+    if others.any(|owner| exists(cluster, owner, &key.namespace)) {
+        disown(cluster, key, uid);
+    } else {
+        remove(cluster, key, options);
     }
 }
 
@@ -161,19 +156,13 @@ fn check_owners(cluster: &Cluster, event: &Event) {
     }
     let namespace = &event.key.namespace;
     let mut all = owners(&event.object).peekable();
-    if all.peek().is_some() && !all.any(|owner| exists(cluster, &owner["uid"], namespace)) {
-        remove(cluster, &event.key);
+    if all.peek().is_some() && !all.any(|owner| exists(cluster, owner, namespace)) {
+        remove(cluster, &event.key, &delete::Options::default());
     }
 }
 
-fn work_off_owner(cluster: &Cluster, uid: &str) {
-    let all = cluster.store.snapshot("", "").objects;
-    if let Some((key, _)) = all.iter().find(|(_, object)| object["metadata"]["uid"] == uid) {
-        work_off_policies(cluster, key);
-    }
-}
-
-/// Foreground and Orphan deletion: the finalizer goes once the dependents are dealt with.
+/// Foreground and Orphan deletion: the finalizer goes once the dependents are dealt with. In the
+/// foreground those that don't block are left until the owner is gone.
 fn work_off_policies(cluster: &Cluster, key: &Key) {
     let Some(object) = cluster.store.get(key) else { return };
     if object["metadata"]["deletionTimestamp"].is_null() {
@@ -181,20 +170,27 @@ fn work_off_policies(cluster: &Cluster, key: &Key) {
     }
     let uid = text(&object, "/metadata/uid");
     let pending = finalizers(&object);
-    let done = if pending.iter().any(|finalizer| finalizer == ORPHAN) {
-        for (dependent, _) in dependents(cluster, uid) {
-            disown(cluster, &dependent, uid);
-        }
+    let waits_for = |policy: &str| pending.iter().any(|finalizer| finalizer == policy);
+    let blocks = |(_, dependent): &(Key, Arc<Value>)| {
+        waits_for(ORPHAN)
+            || owners(dependent).any(|o| o["uid"] == uid && o["blockOwnerDeletion"] == true)
+    };
+    let dependents = || cluster.store.owned_by(uid).into_iter().filter(blocks);
+    let done = if waits_for(ORPHAN) {
+        dependents().for_each(|(dependent, _)| disown(cluster, &dependent, uid));
         ORPHAN
-    } else if pending.iter().any(|finalizer| finalizer == FOREGROUND) {
-        for (dependent, _) in dependents(cluster, uid) {
-            remove(cluster, &dependent);
+    } else if waits_for(FOREGROUND) {
+        for (key, dependent) in dependents() {
+            // What has dependents of its own goes after them, as somebody waits for it.
+            let own = cluster.store.owned_by(text(&dependent, "/metadata/uid"));
+            let policy = if own.is_empty() { "" } else { "Foreground" };
+            leave(cluster, &key, &dependent, uid, &delete::Options::of_policy(policy));
         }
         FOREGROUND
     } else {
         return;
     };
-    if dependents(cluster, uid).is_empty() {
+    if dependents().next().is_none() {
         alter(cluster, key, |object| {
             let left: Vec<String> = finalizers(object).into_iter().filter(|f| f != done).collect();
             object["metadata"]["finalizers"] = json!(left);

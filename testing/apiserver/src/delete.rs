@@ -24,6 +24,10 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    pub(crate) fn of_policy(policy: &str) -> Self {
+        Self { policy: policy.into(), ..Self::default() }
+    }
+
     pub(crate) fn new(request: &Incoming, query: &Query) -> Result<Self, Status> {
         let body: Value = match request.body.is_empty() {
             true => Value::Null,

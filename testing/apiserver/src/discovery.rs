@@ -24,9 +24,7 @@ pub(crate) fn answer(registry: &Registry, path: &str, user: &User) -> Result<Ans
         ["version"] => Some(version()),
         ["api"] => Some(json!({"kind": "APIVersions", "versions": ["v1"]})),
         ["apis"] => Some(groups(registry)),
-        ["apis", group] => groups(registry)["groups"]
-            .as_array()
-            .and_then(|all| all.iter().find(|one| one["name"] == *group).cloned()),
+        ["apis", group] => single_group(registry, group),
         ["api", version] => resources(registry, "", version),
         ["apis", group, version] => resources(registry, group, version),
         _ => None,
@@ -76,6 +74,15 @@ fn groups(registry: &Registry) -> Value {
     };
     let groups: Vec<Value> = names.iter().map(group).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+}
+
+/// Alone it says its kind, in the list it does not.
+fn single_group(registry: &Registry, name: &str) -> Option<Value> {
+    let groups = groups(registry);
+    let mut group = groups["groups"].as_array()?.iter().find(|one| one["name"] == name)?.clone();
+    group["kind"] = json!("APIGroup");
+    group["apiVersion"] = json!("v1");
+    Some(group)
 }
 
 fn resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {

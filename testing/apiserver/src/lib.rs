@@ -26,6 +26,7 @@ mod der;
 mod discovery;
 mod effects;
 mod faults;
+mod form;
 mod gate;
 mod http;
 mod identity;
@@ -57,6 +58,7 @@ pub use requests::{Counters, Request};
 pub use resources::Resource;
 pub use rules::{Action, Rule};
 pub use signer::SignerOptions;
+pub use store::Backup;
 pub use subjects::{Bearer, Issued};
 
 use cluster::Cluster;
@@ -202,6 +204,13 @@ impl Server {
         self.cluster.log.all()
     }
 
+    /// The requests among them that were meant to change something, in their order.
+    pub fn writes(&self) -> Vec<Request> {
+        let mut requests = self.requests();
+        requests.retain(|request| !matches!(&*request.verb, "get" | "list" | "watch"));
+        requests
+    }
+
     /// Forgets the requests so far; the counters go on.
     pub fn clear_requests(&self) {
         self.cluster.log.clear();
@@ -220,6 +229,18 @@ impl Server {
     /// Drops the history, so that every version known to clients is too old for a watch.
     pub fn compact(&self) {
         self.cluster.store.compact();
+    }
+
+    /// The objects as they are now.
+    pub fn backup(&self) -> Backup {
+        self.cluster.store.backup()
+    }
+
+    /// Goes back to a backup, versions included, and cuts all connections. Which resources are served
+    /// stays as it is.
+    pub fn restore(&self, backup: &Backup) {
+        self.cluster.store.restore(backup);
+        self.restart();
     }
 
     /// Serves another resource, without a CustomResourceDefinition.

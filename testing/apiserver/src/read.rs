@@ -5,11 +5,12 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
+use crate::form::Form;
 use crate::http::Answer;
 use crate::kinds;
 use crate::resources::Resource;
 use crate::selectors::Selector;
-use crate::status::Status;
+use crate::status::{Cause, Status};
 use crate::store::Key;
 use crate::target::{Query, Target};
 
@@ -18,13 +19,14 @@ pub(crate) fn get(
     resource: &Resource,
     target: &Target,
     query: &Query,
+    form: Form,
 ) -> Result<Answer, Status> {
     check_version(cluster, query)?;
     let key = cluster.key(resource, &target.namespace, &target.name);
     let object =
         cluster.store.get(&key).ok_or_else(|| Status::not_found(resource, &target.name))?;
     let object = kinds::present(resource, &target.version, (*object).clone());
-    Ok(Answer::json(200, &object))
+    Ok(Answer::json(200, &form.show(object)))
 }
 
 pub(crate) fn list(
@@ -32,11 +34,23 @@ pub(crate) fn list(
     resource: &Resource,
     target: &Target,
     query: &Query,
+    form: Form,
 ) -> Result<Answer, Status> {
+    check_list(query)?;
     check_version(cluster, query)?;
     let selector = selector(resource, query)?;
-    let after = query.text("continue").map(|token| Page::read(token, cluster)).transpose()?;
-    let snapshot = cluster.store.snapshot(&resource.storage(), &target.namespace);
+    let after = query.text("continue").map(Page::read).transpose()?;
+    let exact = match &after {
+        Some(page) => Some((page.version, Status::old_page())),
+        None => exactly(query)?.map(|version| (version, Status::old_version())),
+    };
+    let (storage, namespace) = (resource.storage(), &target.namespace);
+    let snapshot = match exact {
+        None => cluster.store.snapshot(&storage, namespace),
+        Some((version, too_old)) => {
+            cluster.store.snapshot_at(&storage, namespace, version).ok_or(too_old)?
+        }
+    };
     let place = |key: &Key| format!("{}/{}", key.namespace, key.name);
     let wanted: Vec<_> = snapshot
         .objects
@@ -44,10 +58,11 @@ pub(crate) fn list(
         .filter(|(key, _)| after.as_ref().is_none_or(|page| place(key) > page.after))
         .filter(|(_, object)| selector.matches(object))
         .collect();
-    let version = after.map_or(snapshot.version, |page| page.version);
+    let version = snapshot.version;
     let limit = limit(query)?.filter(|limit| *limit < wanted.len());
     let shown = &wanted[..limit.unwrap_or(wanted.len())];
-    let items = shown.iter().map(|(_, object)| item(resource, target, object)).collect::<Vec<_>>();
+    let items: Vec<_> =
+        shown.iter().map(|(_, object)| item(resource, target, object, form)).collect();
     let mut metadata = json!({"resourceVersion": version.to_string()});
     if let (Some(limit), Some((key, _))) = (limit, shown.last()) {
         metadata["continue"] = Page { version, after: place(key) }.write().into();
@@ -56,8 +71,10 @@ pub(crate) fn list(
             metadata["remainingItemCount"] = (wanted.len() - limit).into();
         }
     }
-    let api_version = resource.api_version(&target.version);
-    let kind = format!("{}List", resource.kind);
+    let (api_version, kind) = match form {
+        Form::Whole => (resource.api_version(&target.version), format!("{}List", resource.kind)),
+        Form::Metadata => ("meta.k8s.io/v1".into(), "PartialObjectMetadataList".into()),
+    };
     Ok(Answer::json(
         200,
         &json!({"kind": kind, "apiVersion": api_version, "metadata": metadata, "items": items}),
@@ -65,9 +82,10 @@ pub(crate) fn list(
 }
 
 /// Items of built-in kinds go without kind and apiVersion, those of custom resources with.
-fn item(resource: &Resource, target: &Target, object: &Value) -> Value {
-    let mut item = kinds::present(resource, &target.version, object.clone());
-    if let (true, Value::Object(fields)) = (resource.builtin, &mut item) {
+fn item(resource: &Resource, target: &Target, object: &Value, form: Form) -> Value {
+    let mut item = form.show(kinds::present(resource, &target.version, object.clone()));
+    let is_bare = resource.builtin && form == Form::Whole;
+    if let (true, Value::Object(fields)) = (is_bare, &mut item) {
         fields.remove("kind");
         fields.remove("apiVersion");
     }
@@ -85,18 +103,42 @@ fn limit(query: &Query) -> Result<Option<usize>, Status> {
     Ok(Some(limit).filter(|limit| *limit > 0))
 }
 
-/// A version from the future gets a Timeout (the real server waits three seconds for it first);
-/// an exact one must still be in the history.
+/// What the real server refuses (apimachinery `pkg/apis/meta/internalversion/validation`).
+fn check_list(query: &Query) -> Result<(), Status> {
+    let (matching, version) = (query.text("resourceVersionMatch"), query.text("resourceVersion"));
+    let next = query.text("continue");
+    if next.is_some() && version.is_some_and(|version| version != "0") {
+        let why = "specifying resource version is not allowed when using continue";
+        return Err(Status::bad_request(why));
+    }
+    let why = match (matching, version) {
+        (None, _) => return Ok(()),
+        _ if next.is_some() => "resourceVersionMatch is forbidden when continue is provided",
+        (_, None) => "resourceVersionMatch is forbidden unless resourceVersion is provided",
+        (Some("Exact"), Some("0")) => {
+            "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""
+        }
+        _ => return Ok(()),
+    };
+    let cause = Cause::forbidden("resourceVersionMatch", why);
+    Err(Status::invalid_kind("meta.k8s.io", "ListOptions", "", &[cause]))
+}
+
+/// The one version that a list has to be of: also where a limit comes with a version and no match,
+/// as in old times (apiserver `pkg/storage/etcd3/store.go`, GetList).
+fn exactly(query: &Query) -> Result<Option<u64>, Status> {
+    let is_exact = match query.text("resourceVersionMatch") {
+        None => limit(query)?.is_some(),
+        matching => matching == Some("Exact"),
+    };
+    Ok(version(query)?.filter(|version| is_exact && *version > 0))
+}
+
+/// A version from the future gets a Timeout (the real server waits three seconds for it first).
 fn check_version(cluster: &Cluster, query: &Query) -> Result<(), Status> {
     let Some(asked) = version(query)? else { return Ok(()) };
-    let (current, compacted) = (cluster.store.version(), cluster.store.compacted());
-    if asked > current {
-        return Err(Status::version_too_large(asked, current));
-    }
-    if query.text("resourceVersionMatch") == Some("Exact") && asked < compacted {
-        return Err(Status::expired("The provided resource version is too old."));
-    }
-    Ok(())
+    let current = cluster.store.version();
+    if asked > current { Err(Status::version_too_large(asked, current)) } else { Ok(()) }
 }
 
 /// `resourceVersion` as a number; None where it is absent or empty.
@@ -120,22 +162,12 @@ impl Page {
         URL_SAFE_NO_PAD.encode(token.to_string())
     }
 
-    fn read(token: &str, cluster: &Cluster) -> Result<Self, Status> {
+    fn read(token: &str) -> Result<Self, Status> {
         let refuse = || Status::bad_request("continue key is not valid");
         let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| refuse())?;
         let token: Value = serde_json::from_slice(&bytes).map_err(|_| refuse())?;
         let page = token["rv"].as_u64().zip(token["start"].as_str());
         let (version, after) = page.ok_or_else(refuse)?;
-        if version < cluster.store.compacted() {
-            return Err(Status::expired(
-                "The provided continue parameter is too old to display a consistent list result. \
-                 You can start a new list without the continue parameter, or use the continue \
-                 token in this response to retrieve the remainder of the results. Continuing with \
-                 the provided token results in an inconsistent list - objects that were created, \
-                 modified, or deleted between the time the first chunk was returned and now may \
-                 show up in the list.",
-            ));
-        }
         Ok(Self { version, after: after.into() })
     }
 }

@@ -45,6 +45,8 @@ pub struct Request {
     pub name: String,
     /// `User-Agent` header.
     pub user_agent: String,
+    /// `Accept` header.
+    pub accept: String,
     /// `Content-Type` header.
     pub content_type: String,
     /// The body, up to 64 KiB of it.

@@ -147,6 +147,21 @@ impl Status {
         Self::new(410, "Expired", message)
     }
 
+    pub(crate) fn old_version() -> Self {
+        Self::expired("The provided resource version is too old.")
+    }
+
+    pub(crate) fn old_page() -> Self {
+        Self::expired(
+            "The provided continue parameter is too old to display a consistent list result. \
+             You can start a new list without the continue parameter, or use the continue \
+             token in this response to retrieve the remainder of the results. Continuing with \
+             the provided token results in an inconsistent list - objects that were created, \
+             modified, or deleted between the time the first chunk was returned and now may \
+             show up in the list.",
+        )
+    }
+
     pub(crate) fn too_large() -> Self {
         let message = "Request entity too large: limit is 3145728";
         Self::new(413, "RequestEntityTooLarge", message)

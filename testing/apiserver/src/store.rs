@@ -1,6 +1,6 @@
 //! The objects, the one counter of versions, and the history that watches are served from.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -46,11 +46,21 @@ pub(crate) struct Snapshot {
 }
 
 /// Enough for every test; the real server keeps five minutes.
-const HISTORY: usize = 5_000;
+const HISTORY: usize = 100_000;
+
+/// The objects at one time, for [`Server::restore`](crate::Server::restore).
+#[derive(Debug, Clone)]
+pub struct Backup {
+    objects: BTreeMap<Key, Arc<Value>>,
+    version: u64,
+}
 
 #[derive(Default)]
 struct Inner {
     objects: BTreeMap<Key, Arc<Value>>,
+    /// Where the object of a uid is, and which objects name a uid as an owner.
+    uids: HashMap<String, Key>,
+    owned: HashMap<String, BTreeSet<Key>>,
     version: u64,
     /// Watches from before this version cannot be served.
     compacted: u64,
@@ -66,9 +76,13 @@ struct Watcher {
 
 impl Watcher {
     fn wants(&self, key: &Key) -> bool {
-        (self.resource.is_empty() || self.resource == key.resource)
-            && (self.namespace.is_empty() || self.namespace == key.namespace)
+        wants(&self.resource, &self.namespace, key)
     }
+}
+
+fn wants(resource: &str, namespace: &str, key: &Key) -> bool {
+    (resource.is_empty() || resource == key.resource)
+        && (namespace.is_empty() || namespace == key.namespace)
 }
 
 #[derive(Default)]
@@ -94,6 +108,59 @@ impl Store {
     /// The objects of a resource (empty: of all), in one namespace (empty: in all).
     pub(crate) fn snapshot(&self, resource: &str, namespace: &str) -> Snapshot {
         self.inner().snapshot(resource, namespace)
+    }
+
+    /// The same as it was at `version`; None where the history doesn't reach back that far.
+    pub(crate) fn snapshot_at(
+        &self,
+        resource: &str,
+        namespace: &str,
+        version: u64,
+    ) -> Option<Snapshot> {
+        let inner = self.inner();
+        if version < inner.compacted {
+            return None;
+        }
+        let mut objects: BTreeMap<_, _> =
+            inner.snapshot(resource, namespace).objects.into_iter().collect();
+        for event in inner.history.iter().rev().take_while(|event| event.version > version) {
+            if !wants(resource, namespace, &event.key) {
+                continue;
+            }
+            match &event.before {
+                Some(before) => objects.insert(event.key.clone(), before.clone()),
+                None => objects.remove(&event.key),
+            };
+        }
+        Some(Snapshot { version, objects: objects.into_iter().collect() })
+    }
+
+    /// The object with this uid.
+    pub(crate) fn of_uid(&self, uid: &str) -> Option<Key> {
+        self.inner().uids.get(uid).cloned()
+    }
+
+    /// All objects that name this uid as an owner.
+    pub(crate) fn owned_by(&self, uid: &str) -> Vec<(Key, Arc<Value>)> {
+        let inner = self.inner();
+        let keys = inner.owned.get(uid).into_iter().flatten();
+        keys.filter_map(|key| Some((key.clone(), inner.objects.get(key)?.clone()))).collect()
+    }
+
+    pub(crate) fn backup(&self) -> Backup {
+        let inner = self.inner();
+        Backup { objects: inner.objects.clone(), version: inner.version }
+    }
+
+    /// Goes back, versions too; what a watch of before would say is lost.
+    pub(crate) fn restore(&self, backup: &Backup) {
+        let mut inner = self.inner();
+        let watchers = std::mem::take(&mut inner.watchers);
+        let version = backup.version;
+        *inner = Inner { version, compacted: version, watchers, ..Inner::default() };
+        for (key, object) in &backup.objects {
+            inner.insert(key, object.clone());
+        }
     }
 
     /// Changes one object atomically. Answers with the new state and whether it was created.
@@ -149,17 +216,13 @@ impl Store {
 
 impl Inner {
     fn snapshot(&self, resource: &str, namespace: &str) -> Snapshot {
-        let wanted = |key: &Key| {
-            (resource.is_empty() || key.resource == resource)
-                && (namespace.is_empty() || key.namespace == namespace)
-        };
         let first =
             Key { resource: resource.into(), namespace: namespace.into(), name: String::new() };
         let objects = self
             .objects
             .range(first..)
             .take_while(|(key, _)| resource.is_empty() || key.resource == resource)
-            .filter(|(key, _)| wanted(key))
+            .filter(|(key, _)| wants(resource, namespace, key))
             .map(|(key, object)| (key.clone(), object.clone()))
             .collect();
         Snapshot { version: self.version, objects }
@@ -186,13 +249,31 @@ impl Inner {
         self.version += 1;
         object["metadata"]["resourceVersion"] = self.version.to_string().into();
         let shared = Arc::new(object.clone());
-        match change {
-            Change::Deleted => self.objects.remove(key),
-            _ => self.objects.insert(key.clone(), shared.clone()),
-        };
+        self.remove(key);
+        if change != Change::Deleted {
+            self.insert(key, shared.clone());
+        }
         let version = self.version;
         self.tell(Arc::new(Event { version, change, key: key.clone(), object: shared, before }));
         object
+    }
+
+    fn insert(&mut self, key: &Key, object: Arc<Value>) {
+        self.uids.insert(uid(&object["metadata"]).into(), key.clone());
+        for owner in owners(&object) {
+            self.owned.entry(uid(owner).into()).or_default().insert(key.clone());
+        }
+        self.objects.insert(key.clone(), object);
+    }
+
+    fn remove(&mut self, key: &Key) {
+        let Some(object) = self.objects.remove(key) else { return };
+        self.uids.remove(uid(&object["metadata"]));
+        for owner in owners(&object) {
+            if let Some(owned) = self.owned.get_mut(uid(owner)) {
+                owned.remove(key);
+            }
+        }
     }
 
     fn tell(&mut self, event: Arc<Event>) {
@@ -207,6 +288,14 @@ impl Inner {
             self.compacted = oldest.version;
         }
     }
+}
+
+pub(crate) fn owners(object: &Value) -> impl Iterator<Item = &Value> {
+    object["metadata"]["ownerReferences"].as_array().into_iter().flatten()
+}
+
+fn uid(part: &Value) -> &str {
+    part["uid"].as_str().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::ca::random;
 use crate::cluster::Cluster;
+use crate::form::Form;
 use crate::kinds;
 use crate::read;
 use crate::resources::Resource;
@@ -29,6 +30,7 @@ pub(crate) enum Next {
 pub(crate) struct Watch {
     resource: Arc<Resource>,
     api_version: String,
+    form: Form,
     selector: Selector,
     /// None where the watch consists of its first lines only (an error).
     events: Option<Receiver<Arc<Event>>>,
@@ -46,6 +48,7 @@ impl Watch {
         resource: Arc<Resource>,
         target: &Target,
         query: &Query,
+        form: Form,
     ) -> Result<Self, Status> {
         check_initial_events(query)?;
         let bookmark_every = cluster.bookmarks;
@@ -53,6 +56,7 @@ impl Watch {
         let mut watch = Self {
             selector: Self::selector(&resource, target, query)?,
             api_version: target.version.clone(),
+            form,
             events: None,
             first: VecDeque::new(),
             version: 0,
@@ -157,7 +161,7 @@ impl Watch {
     }
 
     fn event(&self, kind: &str, object: Value) -> Value {
-        let object = kinds::present(&self.resource, &self.api_version, object);
+        let object = self.form.show(kinds::present(&self.resource, &self.api_version, object));
         json!({"type": kind, "object": object})
     }
 
@@ -170,7 +174,7 @@ impl Watch {
         if ends_initial {
             object["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
-        json!({"type": "BOOKMARK", "object": object})
+        json!({"type": "BOOKMARK", "object": self.form.show(object)})
     }
 }
 

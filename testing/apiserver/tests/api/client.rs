@@ -127,9 +127,21 @@ impl Client {
         self.send("DELETE", path, "application/json", body)
     }
 
+    /// GET with an `Accept` header.
+    pub(crate) fn get_as(&self, path: &str, accept: &str) -> Value {
+        let request = self.agent.get(format!("{}{path}", self.url)).header("accept", accept);
+        let text = request.call().and_then(|mut answer| answer.body_mut().read_to_string());
+        serde_json::from_str(&text.expect("an answer")).expect("JSON")
+    }
+
     /// The events of a watch, as an iterator that ends with it.
     pub(crate) fn watch(&self, path: &str) -> impl Iterator<Item = Value> + use<> {
-        let response = self.agent.get(format!("{}{path}", self.url)).call().expect("a watch");
+        self.watch_as(path, "application/json")
+    }
+
+    pub(crate) fn watch_as(&self, path: &str, accept: &str) -> impl Iterator<Item = Value> + use<> {
+        let request = self.agent.get(format!("{}{path}", self.url)).header("accept", accept);
+        let response = request.call().expect("a watch");
         let lines = std::io::BufReader::new(response.into_body().into_reader()).lines();
         lines.map_while(Result::ok).map(|line| serde_json::from_str(&line).unwrap_or_default())
     }

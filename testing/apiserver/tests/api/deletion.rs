@@ -95,6 +95,31 @@ fn foreground_and_orphan() {
 }
 
 #[test]
+fn in_the_foreground_an_owner_waits_for_those_that_block() {
+    let (server, client) = start();
+    let owner = server.put(secret("owner"));
+    let mut blocking = owned("blocking", &[&owner]);
+    blocking["metadata"]["ownerReferences"][0]["blockOwnerDeletion"] = true.into();
+    blocking["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    let blocking = server.put(blocking);
+    let mut grandchild = owned("grandchild", &[&blocking]);
+    grandchild["metadata"]["ownerReferences"][0]["blockOwnerDeletion"] = true.into();
+    server.put(grandchild);
+    server.put(owned("loose", &[&owner]));
+    client.delete(&format!("{SECRETS}/owner?propagationPolicy=Foreground"), Value::Null);
+    let is_there = |name: &str| server.get("v1", "secrets", "a", name).is_some();
+    eventually("the grandchild goes first", || !is_there("grandchild"));
+    eventually("nothing but the finalizer is left", || {
+        let blocking = server.get("v1", "secrets", "a", "blocking").expect("it is held");
+        blocking["metadata"]["finalizers"] == json!(["example.com/hold"])
+    });
+    assert!(is_there("owner") && is_there("loose"));
+    let path = format!("{SECRETS}/blocking");
+    client.merge(&path, json!({"metadata": {"finalizers": null}}));
+    eventually("all go", || server.list("v1", "secrets", "a").is_empty());
+}
+
+#[test]
 fn dry_runs_change_nothing() {
     let (server, client) = start();
     assert_eq!(client.post(&format!("{SECRETS}?dryRun=All"), secret("s")).code, 201);

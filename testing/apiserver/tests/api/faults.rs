@@ -183,6 +183,30 @@ fn the_log_tells_who_did_what() {
 }
 
 #[test]
+fn a_backup_is_restored_with_its_versions() {
+    let (server, client) = start();
+    server.put(secret("kept"));
+    let (backup, version) = (server.backup(), server.resource_version());
+    let mut events = client.watch(&format!("{SECRETS}?watch=true&resourceVersion={version}"));
+    server.put(secret("lost"));
+    server.delete("v1", "secrets", "a", "kept");
+    let later = server.resource_version();
+    assert_eq!(events.by_ref().take(2).count(), 2);
+    server.restore(&backup);
+    assert_eq!((events.next(), server.resource_version()), (None, version));
+    let names = server.list("v1", "secrets", "a");
+    assert_eq!(names.iter().map(|o| &o["metadata"]["name"]).collect::<Vec<_>>(), ["kept"]);
+    let since = format!("{SECRETS}?resourceVersionMatch=NotOlderThan&resourceVersion={later}");
+    let future = client.get(&since);
+    assert_eq!(future.json["details"]["causes"][0]["reason"], "ResourceVersionTooLarge");
+    // The controllers go on too.
+    client.delete("/api/v1/namespaces/a", Value::Null);
+    eventually("the namespace goes", || server.get("v1", "namespaces", "", "a").is_none());
+    let writes: Vec<_> = server.writes().into_iter().map(|write| write.verb).collect();
+    assert_eq!(writes, ["delete"]);
+}
+
+#[test]
 fn the_date_can_be_off() {
     let (server, client) = start();
     server.faults().set_date_offset(-7200);

@@ -4,6 +4,7 @@ mod certificates;
 mod client;
 mod deletion;
 mod faults;
+mod lists;
 mod objects;
 mod registered;
 mod states;

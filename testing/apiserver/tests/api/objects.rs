@@ -176,6 +176,7 @@ fn custom_resources() {
     assert_eq!(spec.json["metadata"]["generation"], 2);
     assert_eq!(client.get(WIDGETS).json["items"][0]["kind"], "Widget");
     assert_eq!(client.get("/apis/example.com/v1").json["resources"][0]["name"], "widgets");
+    assert_eq!(client.get("/apis/example.com").json["kind"], "APIGroup");
     client.delete(&format!("{definitions}/widgets.example.com"), Value::Null);
     assert_eq!(client.get(WIDGETS).text.trim(), "404 page not found");
     client.post(definitions, definition());

@@ -29,6 +29,38 @@ fn what_is_left_out_gets_its_default() {
 }
 
 #[test]
+fn a_generation_counts_what_is_wanted_and_the_mark_of_a_deletion() {
+    let (server, client) = start();
+    server.register(Resource::custom("g.io", "v1", "things", "Thing", false));
+    server.register(Resource {
+        status: false,
+        ..Resource::custom("g.io", "v1", "plains", "Plain", false)
+    });
+    let budgets = "/apis/policy/v1/namespaces/a/poddisruptionbudgets";
+    for (all, kind) in [("/apis/g.io/v1/things", "Thing"), (budgets, "PodDisruptionBudget")] {
+        let path = format!("{all}/x");
+        let metadata = json!({"name": "x", "finalizers": ["g.io/x"]});
+        client.post(all, json!({"kind": kind, "metadata": metadata, "spec": {"a": 1}}));
+        let after = |path: &str, change: Value| {
+            client.merge(path, change).json["metadata"]["generation"].as_u64()
+        };
+        let both = json!({"spec": {"a": 2}, "status": {"b": 1}});
+        assert_eq!(after(&path, json!({"metadata": {"labels": {"c": "d"}}})), Some(1), "{kind}");
+        assert_eq!(after(&format!("{path}/status"), both.clone()), Some(1), "{kind}");
+        assert_eq!(client.get(&path).json["spec"], json!({"a": 1}), "{kind}");
+        assert_eq!(after(&path, both), Some(2), "{kind}");
+        client.delete(&path, Value::Null);
+        assert_eq!(client.get(&path).json["metadata"]["generation"], 3, "{kind}");
+    }
+    let plains = "/apis/g.io/v1/plains";
+    client.post(plains, json!({"metadata": {"name": "x"}, "spec": {}, "status": {"b": 1}}));
+    let changed = client.merge(&format!("{plains}/x"), json!({"status": {"b": 2}})).json;
+    assert_eq!(changed["status"]["b"], 2);
+    assert_eq!(changed["metadata"]["generation"], 2);
+    assert_eq!(client.merge(&format!("{plains}/x/status"), json!({})).code, 404);
+}
+
+#[test]
 fn a_controllers_change_counts_like_any_other() {
     let (server, client) = start();
     server.register(Resource::custom("g.io", "v1", "things", "Thing", false));
