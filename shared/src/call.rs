@@ -1,6 +1,6 @@
 //! One request before it has a connection, and what its end means.
 
-use std::io;
+use std::{io, time::Duration};
 
 use rustls::CertificateError;
 use serde_json::{Map, Value, json};
@@ -12,21 +12,28 @@ use ureq::{
 use crate::resource::{Resource, Target};
 
 pub(crate) const JSON: &str = "application/json";
+/// Of an object, or of the object of an event, only the metadata; and of each in a list.
+pub(crate) const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+pub(crate) const METADATA_LIST: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
 pub(crate) struct Call<'a> {
     pub(crate) method: Method,
     pub(crate) target: Target<'a>,
     pub(crate) query: String,
+    pub(crate) accept: &'static str,
     pub(crate) body: Option<(&'static str, Vec<u8>)>,
     /// May be sent again when the connection was lost before an answer: reads, and writes that carry a
     /// resourceVersion or uid.
     pub(crate) repeatable: bool,
-    pub(crate) kind: Kind,
+    pub(crate) kind: Kind<'a>,
+    /// Instead of the client's time for a request.
+    pub(crate) timeout: Option<Duration>,
 }
 
 /// How an answer is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum Kind<'a> {
     /// One object.
     Object,
     /// A list: of a collection, or of the one object of that name in it.
@@ -34,7 +41,7 @@ pub(crate) enum Kind {
     /// As a list, event by event.
     Watch,
     /// Of a path that is no object.
-    Text(&'static str),
+    Text(&'a str),
 }
 
 /// Stands in where a request is not about an object.
@@ -47,9 +54,11 @@ impl<'a> Call<'a> {
             method: Method::GET,
             target,
             query,
+            accept: JSON,
             body: None,
             repeatable: true,
             kind: Kind::Object,
+            timeout: None,
         }
     }
 
@@ -65,9 +74,9 @@ impl<'a> Call<'a> {
         Call { kind: Kind::Watch, ..Call::list(target, query) }
     }
 
-    pub(crate) fn text(path: &'static str) -> Self {
+    pub(crate) fn text(path: &'a str, timeout: Option<Duration>) -> Self {
         let kind = Kind::Text(path);
-        Call { kind, ..Call::get(NO_RESOURCE.collection("")) }
+        Call { kind, timeout, ..Call::get(NO_RESOURCE.collection("")) }
     }
 
     pub(crate) fn write(
@@ -103,8 +112,11 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// What depends on the object is left to the garbage collector.
-    pub(crate) fn delete(target: Target<'a>, preconditions: &Preconditions) -> Self {
+    pub(crate) fn delete(
+        target: Target<'a>,
+        propagation: Propagation,
+        preconditions: &Preconditions,
+    ) -> Self {
         let mut guard = Map::new();
         for (key, value) in
             [("uid", &preconditions.uid), ("resourceVersion", &preconditions.resource_version)]
@@ -112,9 +124,18 @@ impl<'a> Call<'a> {
             guard.extend(value.iter().map(|value| (key.to_owned(), json!(value))));
         }
         let guarded = !guard.is_empty();
-        let options = json!({"kind": "DeleteOptions", "apiVersion": "v1",
-            "propagationPolicy": "Background", "preconditions": guard});
+        let mut options =
+            json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": guard});
+        if let Some(policy) = propagation.policy() {
+            options["propagationPolicy"] = json!(policy);
+        }
         Call::write(Method::DELETE, target, JSON, &options, guarded)
+    }
+
+    pub(crate) fn is_json_patch(&self) -> bool {
+        self.body
+            .as_ref()
+            .is_some_and(|(content_type, _)| *content_type == Patch::Json.content_type())
     }
 
     /// The word for it in RBAC.
@@ -134,8 +155,8 @@ impl<'a> Call<'a> {
 /// No object is larger as JSON: a Secret of 1 MiB is 1.34 MiB in base64, and has at most 256 KiB of
 /// annotations (apimachinery `pkg/api/validation/objectmeta.go`, TotalAnnotationSizeLimitB).
 pub(crate) const OBJECT_LIMIT: u64 = 7 << 18;
-/// `/livez?verbose` has some 5 KiB.
-const TEXT_LIMIT: u64 = 64 << 10;
+/// `/livez?verbose` has some 5 KiB, the kinds of a large API group 100.
+const TEXT_LIMIT: u64 = 1 << 20;
 /// A page of a list.
 const LIST_LIMIT: u64 = 32 << 20;
 
@@ -153,6 +174,30 @@ impl Patch {
         match self {
             Self::Json => "application/json-patch+json",
             Self::Merge => "application/merge-patch+json",
+        }
+    }
+}
+
+/// What becomes of the dependents of an object that is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Propagation {
+    /// The garbage collector deletes them afterwards.
+    Background,
+    /// The object stays until those that block its deletion are gone.
+    Foreground,
+    /// They stay.
+    Orphan,
+    /// As the server has it for the kind; a namespace knows nothing else.
+    Unsaid,
+}
+
+impl Propagation {
+    fn policy(self) -> Option<&'static str> {
+        match self {
+            Self::Background => Some("Background"),
+            Self::Foreground => Some("Foreground"),
+            Self::Orphan => Some("Orphan"),
+            Self::Unsaid => None,
         }
     }
 }

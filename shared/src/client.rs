@@ -1,36 +1,33 @@
 //! The REST client: one API server, one identity that may change under way, bounded in time and size.
 
+mod exchange;
+
 use std::{
     collections::BTreeMap,
     path::PathBuf,
     sync::{
         Mutex, MutexGuard,
-        atomic::{AtomicBool, AtomicI64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant, SystemTime},
 };
 
 use serde_json::Value;
-use ureq::{
-    Agent, Body,
-    http::{self, Method, Request, Response},
-};
+use ureq::http::Method;
 
 use crate::{
     access::Access,
-    call::{Call, JSON, Kind, OBJECT_LIMIT, connection_lost, read_body, reason},
+    call::{Call, JSON},
     certificate,
-    error::{Error, Result},
+    error::Result,
     flags::Flags,
-    json,
     kubeconfig::{self, Env},
     link::Link,
     lock::lock,
     resource::Target,
-    status, time,
 };
 
-pub use crate::call::{Patch, Preconditions};
+pub use crate::call::{Patch, Preconditions, Propagation};
 
 /// Gives the credentials as they are now.
 pub type Load = Box<dyn Fn() -> Result<Access> + Send + Sync>;
@@ -45,11 +42,6 @@ pub enum Reload {
     FromFiles(Load),
 }
 
-/// After files that could not be used (half of a rotated pair, say).
-const FILES_AGAIN: Duration = Duration::from_secs(1);
-/// A clock that is off by more seconds is worth a line in the log, and by less it is right again.
-const SKEW_WORTH_TELLING: i64 = 10;
-const SKEW_OVER: i64 = 5;
 /// Stands for no answer yet.
 const UNKNOWN_SKEW: i64 = i64::MIN;
 
@@ -86,6 +78,9 @@ pub struct Client {
     answers: Mutex<BTreeMap<(String, u16), Answers>>,
     reloads: Mutex<(u64, u64)>,
     refused: Mutex<Option<Instant>>,
+    born: Instant,
+    /// Milliseconds from `born` to a moment after it; 0 for never.
+    heard: AtomicU64,
 }
 
 /// The answers of one method and code.
@@ -127,6 +122,8 @@ impl Client {
             answers: Mutex::default(),
             reloads: Mutex::default(),
             refused: Mutex::default(),
+            born: Instant::now(),
+            heard: AtomicU64::new(0),
         })
     }
 
@@ -190,28 +187,40 @@ impl Client {
     /// # Errors
     /// As the server says.
     pub fn patch(&self, target: &Target<'_>, kind: Patch, patch: &Value) -> Result<Value> {
-        let guarded = patch["metadata"]["resourceVersion"].is_string();
+        let guarded = match patch.as_array() {
+            Some(steps) => steps.iter().any(|step| step["path"] == "/metadata/resourceVersion"),
+            None => patch["metadata"]["resourceVersion"].is_string(),
+        };
         self.object(&Call::write(Method::PATCH, *target, kind.content_type(), patch, guarded))
     }
 
-    /// Deletes an object if `preconditions` hold; what dependents it has are left to the collector.
+    /// Deletes an object if `preconditions` hold, or begins to: it may wait for finalizers and dependents.
     ///
     /// # Errors
     /// As the server says; `Conflict` when a precondition fails.
-    pub fn delete(&self, target: &Target<'_>, preconditions: &Preconditions) -> Result<()> {
-        self.json(&Call::delete(*target, preconditions)).map(drop)
+    pub fn delete(
+        &self,
+        target: &Target<'_>,
+        propagation: Propagation,
+        preconditions: &Preconditions,
+    ) -> Result<()> {
+        self.json(&Call::delete(*target, propagation, preconditions)).map(drop)
     }
 
     /// Reads a path that is no object, such as `/livez`: the answer's code, whatever it is, and its text.
     ///
     /// # Errors
     /// `Unreachable` or `BadPeer` when there is no answer.
-    pub fn text(&self, path: &'static str) -> Result<(u16, String)> {
-        let call = Call::text(path);
-        let (answer, _) = self.answer(&call)?;
-        let code = answer.status().as_u16();
-        let body = read_body(answer, call.limit()).map_err(|e| self.lost(&call, &e))?;
-        Ok((code, String::from_utf8_lossy(&body).into_owned()))
+    pub fn text(&self, path: &str) -> Result<(u16, String)> {
+        self.read_text(&Call::text(path, None))
+    }
+
+    /// As [`Client::text`], in a time of its own.
+    ///
+    /// # Errors
+    /// `Unreachable` or `BadPeer` when there is no answer.
+    pub fn text_within(&self, path: &str, timeout: Duration) -> Result<(u16, String)> {
+        self.read_text(&Call::text(path, Some(timeout)))
     }
 
     /// Uses another identity or server from the next request on; old connections are closed, also
@@ -255,6 +264,14 @@ impl Client {
     /// Since when every answer was 401, if the last one was.
     pub fn refused_since(&self) -> Option<Instant> {
         *lock(&self.refused)
+    }
+
+    /// When the last byte of a successful answer or of an event of a watch came.
+    pub fn heard(&self) -> Option<Instant> {
+        match self.heard.load(Relaxed) {
+            0 => None,
+            milliseconds => Some(self.born + Duration::from_millis(milliseconds)),
+        }
     }
 
     /// Ends what runs on this client, watches among them; a later request would connect anew.
@@ -302,189 +319,8 @@ impl Client {
         &self.whose
     }
 
-    fn object(&self, call: &Call<'_>) -> Result<Value> {
-        let object = self.json(call)?;
-        let target = call.target;
-        let named = target.name.is_none_or(|name| object["metadata"]["name"] == name);
-        let namespace = &object["metadata"]["namespace"];
-        let placed = target.namespace.is_none_or(|wanted| namespace == wanted);
-        let same = named && placed && object["kind"] == *target.resource.kind;
-        // A subresource such as a token answers with a kind of its own.
-        if same || target.subresource.is_some() && object["kind"].is_string() {
-            return Ok(object);
-        }
-        Err(self.odd(call, "another object than the one asked for"))
-    }
-
-    fn json(&self, call: &Call<'_>) -> Result<Value> {
-        let body = read_body(self.send(call)?, call.limit()).map_err(|e| self.lost(call, &e))?;
-        json::parse(&body).map_err(|what| self.odd(call, what))
-    }
-
-    /// Sends until there is an answer that counts: once more after a 401 with the credentials as they
-    /// are now.
-    pub(crate) fn send(&self, call: &Call<'_>) -> Result<Response<Body>> {
-        let mut refused = false;
-        loop {
-            let (answer, generation) = self.answer(call)?;
-            if answer.status().is_success() {
-                return Ok(answer);
-            }
-            let error = self.refusal(call, answer);
-            let again = matches!(error, Error::Unauthorized(_))
-                && !std::mem::replace(&mut refused, true)
-                && self.other_identity(generation);
-            if !again {
-                return Err(error);
-            }
-        }
-    }
-
-    /// Sends until there is any answer: once more after a lost connection where that is safe. Also says
-    /// which identity asked.
-    fn answer(&self, call: &Call<'_>) -> Result<(Response<Body>, u64)> {
-        self.look_at_files();
-        let mut lost = false;
-        loop {
-            let (agent, request, generation) = {
-                let state = self.state();
-                (state.link.agent().clone(), state.link.request(call)?, state.generation)
-            };
-            let start = Instant::now();
-            let answer = if call.kind == Kind::Watch {
-                agent.run(self.endless(&agent, request))
-            } else {
-                agent.run(request)
-            };
-            match answer {
-                Err(e) if call.repeatable && !lost && connection_lost(&e) => lost = true,
-                Err(e) => {
-                    self.count(call, 0, start);
-                    return Err(self.lost(call, &e));
-                }
-                Ok(answer) => {
-                    self.note(call, &answer, start);
-                    return Ok((answer, generation));
-                }
-            }
-        }
-    }
-
-    /// A watch has no last byte to wait for: its head is bounded as ever, then the time between two reads.
-    fn endless(&self, agent: &Agent, request: Request<Vec<u8>>) -> Request<Vec<u8>> {
-        agent
-            .configure_request(request)
-            .timeout_global(None)
-            .timeout_recv_response(Some(self.timing.request))
-            .timeout_per_read(Some(self.timing.silence))
-            .build()
-    }
-
-    /// After a 401: whether there is another identity than the one that was refused.
-    fn other_identity(&self, refused: u64) -> bool {
-        if self.state().generation == refused
-            && let Reload::WhenRefused(load) | Reload::FromFiles(load) = &self.reload
-            && let Err(e) = self.load_again(load)
-        {
-            log::debug!("{}'s credentials: {e}", self.whose);
-        }
-        self.state().generation != refused
-    }
-
-    fn load_again(&self, load: &Load) -> Result<bool> {
-        let result = load().and_then(|access| self.swap(access));
-        let mut reloads = lock(&self.reloads);
-        if result.is_ok() {
-            reloads.0 += 1
-        } else {
-            reloads.1 += 1
-        }
-        result
-    }
-
-    fn look_at_files(&self) {
-        let Reload::FromFiles(load) = &self.reload else {
-            return;
-        };
-        {
-            let mut state = self.state();
-            if Instant::now() < state.next_look {
-                return;
-            }
-            state.next_look = Instant::now() + self.timing.files;
-        }
-        let result = self.load_again(load);
-        let mut state = self.state();
-        let was_unusable = std::mem::replace(&mut state.files_unusable, result.is_err());
-        if let Err(e) = result {
-            state.next_look = Instant::now() + FILES_AGAIN.min(self.timing.files);
-            if !was_unusable {
-                log::warn!("{}'s credentials in use stay: {e}", self.whose);
-            }
-        }
-    }
-
-    fn note(&self, call: &Call<'_>, answer: &Response<Body>, start: Instant) {
-        let code = answer.status().as_u16();
-        self.count(call, code, start);
-        let mut refused = lock(&self.refused);
-        *refused = (code == 401).then(|| refused.unwrap_or(start));
-        drop(refused);
-        let date = answer.headers().get(http::header::DATE).and_then(|date| date.to_str().ok());
-        let Some(skew) = date.and_then(|date| time::skew(date, SystemTime::now())) else {
-            return;
-        };
-        self.skew.store(skew, Relaxed);
-        if skew.abs() < SKEW_OVER {
-            self.skew_told.store(false, Relaxed);
-        } else if skew.abs() > SKEW_WORTH_TELLING && !self.skew_told.swap(true, Relaxed) {
-            let direction = if skew > 0 { "ahead of" } else { "behind" };
-            log::warn!("the clock of {} is {} s {direction} ours", self.whose, skew.abs());
-        }
-    }
-
-    fn count(&self, call: &Call<'_>, code: u16, start: Instant) {
-        let mut answers = self.answers();
-        let answers = answers.entry((call.method.to_string(), code)).or_default();
-        answers.count += 1;
-        answers.time += start.elapsed();
-    }
-
     fn answers(&self) -> MutexGuard<'_, BTreeMap<(String, u16), Answers>> {
         lock(&self.answers)
-    }
-
-    fn refusal(&self, call: &Call<'_>, answer: Response<Body>) -> Error {
-        let code = answer.status().as_u16();
-        let header = answer.headers().get(http::header::RETRY_AFTER);
-        let retry_after = header.and_then(|value| value.to_str().ok()).map(str::to_owned);
-        // Read to its end, so that the connection can be kept.
-        match read_body(answer, OBJECT_LIMIT) {
-            Ok(body) => {
-                status::error(&self.what(call), &call.target, code, retry_after.as_deref(), &body)
-            }
-            Err(e) => self.lost(call, &e),
-        }
-    }
-
-    fn lost(&self, call: &Call<'_>, error: &ureq::Error) -> Error {
-        match error {
-            ureq::Error::Protocol(_)
-            | ureq::Error::BodyExceedsLimit(_)
-            | ureq::Error::LargeResponseHeader(..) => self.odd(call, &error.to_string()),
-            _ => Error::Unreachable(format!("{}: {}", self.what(call), reason(error))),
-        }
-    }
-
-    pub(crate) fn odd(&self, call: &Call<'_>, what: &str) -> Error {
-        Error::BadPeer(format!("{}: the answer is {what}", self.what(call)))
-    }
-
-    pub(crate) fn what(&self, call: &Call<'_>) -> String {
-        match call.kind {
-            Kind::Text(path) => format!("get {path} on {}", self.whose),
-            _ => format!("{} {} on {}", call.verb(), call.target, self.whose),
-        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

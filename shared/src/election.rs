@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::{
     client::Client,
     error::{Error, Result},
+    flags::Flags,
     lease,
     pace::Backoff,
     resource::{Target, valid_name},
@@ -29,6 +30,43 @@ pub struct Timing {
     pub renew: Duration,
     /// Between two tries.
     pub retry: Duration,
+}
+
+/// client-go's JitterFactor: those who wait may come this much later.
+const JITTER: f64 = 1.2;
+
+impl Timing {
+    /// The times of an election, by client-go's rules (`tools/leaderelection/leaderelection.go`,
+    /// NewLeaderElector).
+    ///
+    /// # Errors
+    /// One sentence: times that do not fit together.
+    pub fn of(flags: &Flags) -> std::result::Result<Self, String> {
+        let [lease, renew, retry] = [
+            "leader-election-lease-duration",
+            "leader-election-renew-deadline",
+            "leader-election-retry-period",
+        ]
+        .map(|name| flags.period(name));
+        let timing = Self { lease: lease?, renew: renew?, retry: retry? };
+        if timing.lease < Duration::from_secs(1) {
+            return Err(
+                "-leader-election-lease-duration is at least 1s: a Lease counts seconds".into()
+            );
+        }
+        if timing.lease <= timing.renew {
+            return Err(
+                "-leader-election-lease-duration is longer than -leader-election-renew-deadline"
+                    .into(),
+            );
+        }
+        if timing.renew <= timing.retry.mul_f64(JITTER) {
+            return Err(format!(
+                "-leader-election-renew-deadline is longer than {JITTER} times -leader-election-retry-period"
+            ));
+        }
+        Ok(timing)
+    }
 }
 
 /// client-go's defaults, as controller-runtime uses them.
@@ -181,8 +219,8 @@ pub fn run(
         let result = attempt(client, target, &mut candidate);
         candidate.tried(&result, before, Instant::now());
         on(&candidate);
-        // client-go's JitterFactor of 1.2 for those who wait; a leader keeps its pace.
-        let jitter = if candidate.renewed.is_some() { 0.0 } else { 1.2 * fastrand::f64() };
+        // A leader keeps its pace.
+        let jitter = if candidate.renewed.is_some() { 0.0 } else { JITTER * fastrand::f64() };
         let mut wait = retry + retry.mul_f64(jitter);
         match result {
             Ok(_) => {

@@ -1,4 +1,5 @@
-//! `/healthz`, `/readyz` and `/metrics`: one small HTTP endpoint, one request a connection.
+//! `/healthz`, `/readyz`, `/metrics` and, where a program has one, `/debug/state`: one small HTTP endpoint,
+//! one request a connection.
 
 use std::{
     io::{Read, Write},
@@ -21,10 +22,20 @@ pub trait Report: Send + Sync + 'static {
     fn healthy(&self) -> std::result::Result<(), String>;
     /// `Err` with the reason when the program does not do its job at present.
     fn ready(&self) -> std::result::Result<(), String>;
+    /// What stands in the way although the program does its job, a line each; shown by `/readyz`.
+    fn remarks(&self) -> String {
+        String::new()
+    }
     /// Prometheus' text format.
     fn metrics(&self) -> String;
+    /// What the program is at, as JSON for people; `None` where it has no such page.
+    fn state(&self) -> Option<String> {
+        None
+    }
 }
 
+const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+const JSON: &str = "application/json";
 /// A loop comes by every 15 s; a request with its retries and look-ups may take a minute.
 const LONGEST_BEAT: Duration = Duration::from_secs(120);
 
@@ -96,11 +107,18 @@ fn answer(mut client: TcpStream, report: &impl Report) {
     };
     let mut words = line.split(' ');
     let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let (code, body) = match (method, path.split('?').next().unwrap_or_default()) {
-        ("GET" | "HEAD", "/healthz" | "/livez") => verdict(report.healthy()),
-        ("GET" | "HEAD", "/readyz") => verdict(report.ready()),
-        ("GET" | "HEAD", "/metrics") => (200, report.metrics()),
-        ("GET" | "HEAD", _) => (404, "not found\n".to_owned()),
+    let path = path.split('?').next().unwrap_or_default();
+    let state = if path == "/debug/state" { report.state() } else { None };
+    let content_type = if state.is_some() { JSON } else { TEXT };
+    let (code, body) = match (method, path, state) {
+        ("GET" | "HEAD", _, Some(state)) => (200, state),
+        ("GET" | "HEAD", "/healthz" | "/livez", _) => verdict(report.healthy()),
+        ("GET" | "HEAD", "/readyz", _) => match verdict(report.ready()) {
+            (200, ok) => (200, ok + &report.remarks()),
+            unready => unready,
+        },
+        ("GET" | "HEAD", "/metrics", _) => (200, report.metrics()),
+        ("GET" | "HEAD", ..) => (404, "not found\n".to_owned()),
         _ => (405, "only GET\n".to_owned()),
     };
     let reason = match code {
@@ -110,7 +128,7 @@ fn answer(mut client: TcpStream, report: &impl Report) {
         _ => "Service Unavailable",
     };
     let mut text = format!(
-        "HTTP/1.1 {code} {reason}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
+        "HTTP/1.1 {code} {reason}\r\nContent-Type: {content_type}\r\n\
          Content-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     );
@@ -159,9 +177,30 @@ mod tests {
         }
     }
 
+    struct Open;
+
+    impl Report for Open {
+        fn healthy(&self) -> std::result::Result<(), String> {
+            Ok(())
+        }
+        fn ready(&self) -> std::result::Result<(), String> {
+            Ok(())
+        }
+        fn metrics(&self) -> String {
+            String::new()
+        }
+        fn state(&self) -> Option<String> {
+            Some("{}".into())
+        }
+    }
+
     fn served() -> u16 {
+        serve(Half)
+    }
+
+    fn serve(report: impl Report) -> u16 {
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        listen("127.0.0.1", free, &Stop::default(), Half).unwrap();
+        listen("127.0.0.1", free, &Stop::default(), report).unwrap();
         free
     }
 
@@ -183,6 +222,15 @@ mod tests {
         assert!(ask(port, "HEAD /metrics HTTP/1.1\r\n\r\n").ends_with("\r\n\r\n"));
         assert!(ask(port, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
         assert!(ask(port, "POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
+    }
+
+    #[test]
+    fn a_program_may_show_its_state() {
+        let get = "GET /debug/state HTTP/1.1\r\n\r\n";
+        let state = ask(serve(Open), get);
+        assert!(state.contains("200 OK") && state.contains("application/json"), "{state}");
+        assert!(state.ends_with("\r\n\r\n{}"), "{state}");
+        assert!(ask(served(), get).starts_with("HTTP/1.1 404"));
     }
 
     #[test]

@@ -33,6 +33,9 @@ pub enum Error {
         /// What the server asked for, if it did.
         retry_after: Option<Duration>,
     },
+    /// The server has not seen this resourceVersion (504 with cause `ResourceVersionTooLarge`), as after a
+    /// restore: list again, and believe versions that are older.
+    TooNew(String),
     /// The credential is not accepted (401): load it anew.
     Unauthorized(String),
     /// No answer (name, route, TLS, time-out, lost connection): a write may have arrived all the same.
@@ -53,6 +56,7 @@ impl Error {
             | Self::NamespaceTerminating(m)
             | Self::NotFound(m)
             | Self::NotServed(m)
+            | Self::TooNew(m)
             | Self::Unavailable { message: m, .. }
             | Self::Unauthorized(m)
             | Self::Unreachable(m) => m,

@@ -11,6 +11,9 @@ static EVENTS: Resource = Resource::v1("", "events", "Event");
 /// Longer messages are refused (kubernetes `pkg/apis/core/validation/events.go`, NoteLengthLimit).
 const LONGEST_MESSAGE: usize = 1000;
 
+/// With a dot and 16 digits after it a name is of at most 253 characters.
+const LONGEST_NAME: usize = 253 - 17;
+
 /// What an Event says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
@@ -38,7 +41,9 @@ impl Event {
     fn object(&self, namespace: &str, object: &Value, now: SystemTime, random: u64) -> Value {
         let time = seconds_time(now);
         let message: String = self.message.chars().take(LONGEST_MESSAGE).collect();
-        let name = object["name"].as_str().unwrap_or(self.source);
+        let name: String =
+            object["name"].as_str().unwrap_or(self.source).chars().take(LONGEST_NAME).collect();
+        let name = name.trim_end_matches(['-', '.']);
         json!({
             "apiVersion": "v1",
             "kind": "Event",

@@ -53,6 +53,9 @@ pub struct Flags {
     given: Vec<&'static str>,
 }
 
+/// Longer ones are a mistake, and nobody believes a leader for longer.
+const DAY: Duration = Duration::from_secs(86_400);
+
 /// The flags that every program has; `metrics_port` is the program's own default.
 pub fn common(metrics_port: &'static str) -> [Flag; 9] {
     let flag = |name, kind, default, help| Flag { name, kind, default, help };
@@ -179,6 +182,19 @@ impl Flags {
         duration(self.text(name)).unwrap_or_default()
     }
 
+    /// The value of a `Duration` flag that is a wait.
+    ///
+    /// # Errors
+    /// One sentence: no time at all, or so much that it is a mistake.
+    pub fn period(&self, name: &str) -> Result<Duration, String> {
+        let period = self.duration(name);
+        if period.is_zero() || period > DAY {
+            let given = self.text(name);
+            return Err(format!("-{name} is a time above zero, up to 24h, not {given:?}"));
+        }
+        Ok(period)
+    }
+
     /// The values of a `List` flag, without empty ones.
     pub fn list(&self, name: &str) -> Vec<&str> {
         self.text(name).split(',').map(str::trim).filter(|value| !value.is_empty()).collect()
@@ -204,6 +220,11 @@ impl Flags {
                 u32::MAX
             )),
         }
+    }
+
+    /// Whether a flag was on the command line, with whatever value.
+    pub fn is_given(&self, name: &str) -> bool {
+        self.given.contains(&name)
     }
 
     /// The flags that were given, for the log; user and password of a URL are left out.
@@ -268,7 +289,7 @@ fn truth(value: &str) -> Option<bool> {
 }
 
 /// time.ParseDuration; below zero is zero.
-fn duration(text: &str) -> Option<Duration> {
+pub fn duration(text: &str) -> Option<Duration> {
     const UNITS: [(&str, f64); 8] = [
         ("ns", 1e-9),
         ("us", 1e-6),
@@ -335,6 +356,8 @@ mod tests {
         assert_eq!(run("-lease-name -dash").unwrap().text("lease-name"), "-dash");
         assert_eq!(run("-lease-name --v=3").unwrap().text("lease-name"), "--v=3");
         assert_eq!(run("-lease-name=").unwrap().some("lease-name"), None);
+        let flags = run("-v=0").unwrap();
+        assert!(flags.is_given("v") && !flags.is_given("lease-name"));
         assert_eq!(run("-lease-name=a=b").unwrap().text("lease-name"), "a=b");
         for (line, on) in
             [("-leader", true), ("--leader=T", true), ("-leader=0", false), ("", false)]

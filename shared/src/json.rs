@@ -10,7 +10,7 @@ const MOST_VALUES: usize = 100_000;
 ///
 /// # Errors
 /// What it is instead, in a word.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Value, &'static str> {
+pub fn parse(bytes: &[u8]) -> Result<Value, &'static str> {
     if values(bytes) > MOST_VALUES {
         return Err("JSON of too many values");
     }

@@ -10,7 +10,7 @@ pub mod endpoint;
 pub mod error;
 pub mod event;
 pub mod flags;
-mod json;
+pub mod json;
 pub mod kubeconfig;
 pub mod lease;
 mod link;
@@ -41,7 +41,7 @@ pub mod fuzzing {
         retry_after: Option<&str>,
         body: &[u8],
     ) -> Error {
-        status::error(what, target, code, retry_after, body)
+        status::error(what, target, code, retry_after, false, body)
     }
 
     /// The object of an `ERROR` event.

@@ -101,7 +101,7 @@ impl Link {
         let mut request = Request::builder()
             .method(call.method.clone())
             .uri(format!("{}{}", self.access.server, call.path()))
-            .header(header::ACCEPT, "application/json");
+            .header(header::ACCEPT, call.accept);
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }

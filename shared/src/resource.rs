@@ -17,6 +17,8 @@ pub struct Resource {
 
 /// `coordination.k8s.io/v1` Lease.
 pub static LEASES: Resource = Resource::v1("coordination.k8s.io", "leases", "Lease");
+/// Core Namespace.
+pub static NAMESPACES: Resource = Resource::v1("", "namespaces", "Namespace");
 /// Core Pod.
 pub static PODS: Resource = Resource::v1("", "pods", "Pod");
 /// Core Secret.
@@ -49,6 +51,16 @@ impl Resource {
     /// One object of a kind that is in no namespace.
     pub fn cluster_object<'a>(&'a self, name: &'a str) -> Target<'a> {
         Target { resource: self, namespace: None, name: Some(name), subresource: None }
+    }
+
+    /// The object of this name in every namespace; for lists and watches.
+    pub fn named_everywhere<'a>(&'a self, name: &'a str) -> Target<'a> {
+        self.cluster_object(name)
+    }
+
+    /// All objects in all namespaces, or all of a kind that is in none.
+    pub fn everywhere(&self) -> Target<'_> {
+        Target { resource: self, namespace: None, name: None, subresource: None }
     }
 
     /// All objects in a namespace.
@@ -134,6 +146,26 @@ pub fn valid_label(name: &str) -> bool {
     name.len() <= 63 && !name.contains('.') && valid_name(name)
 }
 
+/// Whether `key` can be that of a label or an annotation, or the name of a finalizer: a name of up to 63
+/// characters, maybe after a DNS subdomain and a slash (apimachinery `util/validation/validation.go`,
+/// IsQualifiedName).
+pub fn valid_key(key: &str) -> bool {
+    let (prefix, name) = key.split_once('/').map_or((None, key), |(a, b)| (Some(a), b));
+    prefix.is_none_or(valid_name) && !name.is_empty() && valid_value(name)
+}
+
+/// Whether `value` can be that of a label (apimachinery `util/validation/validation.go`,
+/// IsValidLabelValue).
+pub fn valid_value(value: &str) -> bool {
+    let inner = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let outer = |c: char| c.is_ascii_alphanumeric();
+    value.is_empty()
+        || value.len() <= 63
+            && value.chars().all(inner)
+            && value.starts_with(outer)
+            && value.ends_with(outer)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,9 +176,22 @@ mod tests {
         let lease = LEASES.object("ns", "x");
         assert_eq!(lease.path(), "/apis/coordination.k8s.io/v1/namespaces/ns/leases/x");
         assert_eq!(lease.siblings().path(), "/apis/coordination.k8s.io/v1/namespaces/ns/leases");
+        assert_eq!(SECRETS.everywhere().path(), "/api/v1/secrets");
+        assert_eq!(SECRETS.named_everywhere("x").siblings().path(), "/api/v1/secrets");
         let status = Target { subresource: Some("status"), ..PODS.object("ns", "x") };
         assert_eq!(status.path(), "/api/v1/namespaces/ns/pods/x/status");
         assert_eq!(status.to_string(), "pods ns/x (status)");
+    }
+
+    #[test]
+    fn keys_and_values_are_those_of_labels() {
+        for good in ["a", "example.com/Sync_local.1", "a.b/c", &"k".repeat(63)] {
+            assert!(valid_key(good), "{good}");
+        }
+        for bad in ["", "/", "a/", "/a", "A.b/c", "a/b/c", "-a", "a/b-", "a b", &"k".repeat(64)] {
+            assert!(!valid_key(bad), "{bad}");
+        }
+        assert!(valid_value("") && valid_value("A_1") && !valid_value("a/b"));
     }
 
     #[test]

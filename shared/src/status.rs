@@ -4,19 +4,25 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::{error::Error, json, logging, resource::Target};
+use crate::{
+    error::Error,
+    json, logging,
+    resource::{SECRETS, Target},
+};
 
 /// However long a server asks us to stay away, look again after this.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
 
 /// Classifies an answer with a code outside 200–299.
 ///
-/// `what` begins the sentence ("update leases ns/x on the hub"); `retry_after` is the header.
+/// `what` begins the sentence ("update leases ns/x on the hub"); `retry_after` is the header;
+/// `json_patch` says whether that is what was asked for.
 pub(crate) fn error(
     what: &str,
     target: &Target<'_>,
     code: u16,
     retry_after: Option<&str>,
+    json_patch: bool,
     body: &[u8],
 ) -> Error {
     let status = json::parse(body).unwrap_or_default();
@@ -26,7 +32,7 @@ pub(crate) fn error(
         let causes = details["causes"].as_array();
         causes.is_some_and(|causes| causes.iter().any(|cause| cause["reason"] == reason))
     };
-    let message = sentence(what, code, &status);
+    let message = sentence(what, target, code, &status);
     match code {
         300..=399 => Error::BadPeer(format!("{what}: {code}: a redirect, which is not followed")),
         401 => Error::Unauthorized(message),
@@ -37,8 +43,10 @@ pub(crate) fn error(
         409 if status["reason"] == "AlreadyExists" => Error::AlreadyExists(message),
         409 => Error::Conflict(message),
         410 => Error::Gone(message),
-        // A list from a resourceVersion that this server has not seen yet (after a restore): start over.
-        504 if has_cause("ResourceVersionTooLarge") => Error::Gone(message),
+        504 if has_cause("ResourceVersionTooLarge") => Error::TooNew(message),
+        // A `test` that fails, or a path that is not there: the object is not as it was read. Content
+        // that is refused comes with causes (apiserver `pkg/endpoints/handlers/patch.go`, applyJSPatch).
+        422 if json_patch && details["causes"].is_null() => Error::Conflict(message),
         429 | 500..=599 => {
             let header = retry_after.and_then(|value| value.trim().parse().ok());
             let seconds = header.or_else(|| details["retryAfterSeconds"].as_u64());
@@ -53,7 +61,7 @@ pub(crate) fn error(
 pub(crate) fn watch_error(what: &str, target: &Target<'_>, status: &Value) -> Error {
     let code = status["code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
     let body = serde_json::to_vec(status).unwrap_or_default();
-    error(what, target, code, None, &body)
+    error(what, target, code, None, false, &body)
 }
 
 /// The real server names the object in `details` when the object is missing, and the namespace or
@@ -63,12 +71,23 @@ fn names(details: &Value, target: &Target<'_>) -> bool {
     name.is_some() && name == target.name && details["kind"] == *target.resource.plural
 }
 
-fn sentence(what: &str, code: u16, status: &Value) -> String {
+fn sentence(what: &str, target: &Target<'_>, code: u16, status: &Value) -> String {
     // Only a Status's own words: an HTML page of a proxy is no help in a log.
     match status["message"].as_str() {
+        Some(message) if may_quote(target, code, message) => {
+            let reason = status["reason"].as_str().unwrap_or("refused");
+            format!("{what}: {code}: {}", logging::printable(reason, 100))
+        }
         Some(message) => format!("{what}: {code}: {}", logging::printable(message, 500)),
         None => format!("{what}: {code} without a Kubernetes Status"),
     }
+}
+
+/// Whether a message may hold what a Secret holds: validation quotes what it refuses, and so may a webhook,
+/// or whatever broke over it (apiserver `pkg/admission/plugin/webhook/errors/statuserror.go`).
+fn may_quote(target: &Target<'_>, code: u16, message: &str) -> bool {
+    *target.resource == SECRETS
+        && (matches!(code, 400 | 422 | 500) || message.contains("denied the request"))
 }
 
 #[cfg(test)]
@@ -80,7 +99,8 @@ mod tests {
 
     fn classify(code: u16, header: Option<&str>, status: Value) -> Error {
         let target = LEASES.object("ns", "x");
-        error("update leases ns/x on the hub", &target, code, header, status.to_string().as_bytes())
+        let body = status.to_string();
+        error("update leases ns/x on the hub", &target, code, header, false, body.as_bytes())
     }
 
     fn status(reason: &str, details: Value) -> Value {
@@ -112,7 +132,19 @@ mod tests {
             status("Forbidden", json!({"causes": [{"reason": "NamespaceTerminating"}]}));
         assert!(matches!(classify(403, None, terminating), Error::NamespaceTerminating(_)));
         let future = status("Timeout", json!({"causes": [{"reason": "ResourceVersionTooLarge"}]}));
-        assert!(matches!(classify(504, None, future), Error::Gone(_)));
+        assert!(matches!(classify(504, None, future), Error::TooNew(_)));
+    }
+
+    #[test]
+    fn a_json_patch_that_does_not_fit_is_a_conflict_and_bad_content_is_not() {
+        let patch = |code, details| {
+            let body = status("Invalid", details).to_string();
+            error("patch x", &LEASES.object("ns", "x"), code, None, true, body.as_bytes())
+        };
+        assert!(matches!(patch(422, json!({})), Error::Conflict(_)));
+        assert!(matches!(patch(400, json!({})), Error::Invalid(_)));
+        let causes = json!({"name": "x", "causes": [{"reason": "FieldValueInvalid"}]});
+        assert!(matches!(patch(422, causes), Error::Invalid(_)));
     }
 
     #[test]
@@ -130,7 +162,8 @@ mod tests {
         let long = json!({"kind": "Status", "message": "a\n\u{1b}[31m".repeat(1000)});
         let text = classify(500, None, long).to_string();
         assert!(text.len() < 600 && !text.contains(|c: char| c.is_control()), "{text}");
-        let html = error("x", &LEASES.object("ns", "x"), 502, None, b"<html>bad gateway</html>");
+        let target = LEASES.object("ns", "x");
+        let html = error("x", &target, 502, None, false, b"<html>bad gateway</html>");
         assert_eq!(html.to_string(), "x: 502 without a Kubernetes Status");
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value, json};
 use shared::{
-    client::Preconditions,
+    client::{Preconditions, Propagation},
     error::{Error, Result},
     resource::{SECRETS, Target},
 };
@@ -50,7 +50,8 @@ pub(crate) fn forget(agent: &Agent, stored: &Value) -> Result<()> {
     let name = agent.settings.pending_secret();
     let text = |field: &str| stored["metadata"][field].as_str().map(str::to_owned);
     let guard = Preconditions { uid: text("uid"), resource_version: text("resourceVersion") };
-    match agent.management.delete(&SECRETS.object(&agent.settings.namespace, &name), &guard) {
+    let target = SECRETS.object(&agent.settings.namespace, &name);
+    match agent.management.delete(&target, Propagation::Background, &guard) {
         // Somebody else removed or replaced it.
         Err(Error::NotFound(_) | Error::Conflict(_)) => Ok(()),
         other => other,

@@ -8,7 +8,7 @@ use shared::{
     election,
     flags::Flags,
     kubeconfig::{Env, own_namespace},
-    resource::{valid_label, valid_name},
+    resource::{valid_key, valid_label, valid_name},
 };
 
 pub(crate) use self::table::table;
@@ -60,10 +60,6 @@ const ANNOTATIONS: &str = "agent.open-cluster-management.io";
 const PENDING: &str = "-pending";
 /// Upstream's limit; the API server's own is 600.
 const SHORTEST_LIFETIME: u32 = 3600;
-/// client-go's JitterFactor: those who wait may come this much later.
-const JITTER: f64 = 1.2;
-/// Longer ones are a mistake, and nobody believes a leader for longer (shared::election).
-const DAY: Duration = Duration::from_secs(86_400);
 
 impl Settings {
     /// Checks flags and environment together.
@@ -80,7 +76,7 @@ impl Settings {
             other => return Err(format!("-registration-auth is csr, not {other:?}")),
         }
         let once = flags.once()?;
-        let election = election_timing(flags)?;
+        let election = election::Timing::of(flags)?;
         let (annotations, dropped_annotations) = annotations(flags)?;
         let path = |name| flags.some(name).map(PathBuf::from);
         let settings = Self {
@@ -98,7 +94,7 @@ impl Settings {
             annotations,
             dropped_annotations,
             expiration: expiration(flags)?,
-            healthcheck_period: period(flags, "cluster-healthcheck-period")?,
+            healthcheck_period: flags.period("cluster-healthcheck-period")?,
             // Somebody waits for the end of it, and two that ask do no harm.
             election: (once.is_none() && !flags.switch("disable-leader-election"))
                 .then_some(election),
@@ -218,26 +214,14 @@ fn annotations(flags: &Flags) -> Result<Annotations, String> {
         let key = key.trim();
         if !key.starts_with(ANNOTATIONS) {
             dropped.push(key.to_owned());
-        } else if !is_key(key) {
+        } else if !valid_key(key) {
+            // The refusal of one would be that of the whole ManagedCluster.
             return Err(format!("-cluster-annotations: {key:?} is not a key of an annotation"));
         } else {
             kept.insert(key.to_owned(), value.trim().to_owned());
         }
     }
     Ok((kept, dropped))
-}
-
-/// Whether an API server takes it for a key (apimachinery `util/validation/validation.go`,
-/// IsQualifiedName); the refusal of one would be that of the whole ManagedCluster.
-fn is_key(key: &str) -> bool {
-    let (prefix, name) = key.split_once('/').map_or((None, key), |(a, b)| (Some(a), b));
-    let inner = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    let outer = |c: char| c.is_ascii_alphanumeric();
-    prefix.is_none_or(valid_name)
-        && (1..=63).contains(&name.len())
-        && name.chars().all(inner)
-        && name.starts_with(outer)
-        && name.ends_with(outer)
 }
 
 /// The API's field is an int32.
@@ -253,40 +237,6 @@ fn expiration(flags: &Flags) -> Result<Option<u32>, String> {
             i32::MAX
         )),
     }
-}
-
-fn period(flags: &Flags, name: &str) -> Result<Duration, String> {
-    let period = flags.duration(name);
-    if period.is_zero() || period > DAY {
-        let given = flags.text(name);
-        return Err(format!("-{name} is a time above zero, up to 24h, not {given:?}"));
-    }
-    Ok(period)
-}
-
-/// client-go's rules (`tools/leaderelection/leaderelection.go`, NewLeaderElector).
-fn election_timing(flags: &Flags) -> Result<election::Timing, String> {
-    let [lease, renew, retry] = [
-        "leader-election-lease-duration",
-        "leader-election-renew-deadline",
-        "leader-election-retry-period",
-    ]
-    .map(|name| period(flags, name));
-    let timing = election::Timing { lease: lease?, renew: renew?, retry: retry? };
-    if timing.lease < Duration::from_secs(1) {
-        return Err("-leader-election-lease-duration is at least 1s: a Lease counts seconds".into());
-    }
-    if timing.lease <= timing.renew {
-        return Err(
-            "-leader-election-lease-duration is longer than -leader-election-renew-deadline".into(),
-        );
-    }
-    if timing.renew <= timing.retry.mul_f64(JITTER) {
-        return Err(format!(
-            "-leader-election-renew-deadline is longer than {JITTER} times -leader-election-retry-period"
-        ));
-    }
-    Ok(timing)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::{
 use dev_apiserver::{Options, Server};
 use serde_json::{Value, json};
 use shared::{
-    client::{Client, Patch, Preconditions, Reload, Timing},
+    client::{Client, Patch, Preconditions, Propagation, Reload, Timing},
     error::Error,
     kubeconfig,
     resource::{Resource, Target},
@@ -105,7 +105,7 @@ impl Cluster {
     }
 
     pub fn delete(&self, target: &Target<'_>) {
-        match self.client.delete(target, &Preconditions::default()) {
+        match self.client.delete(target, Propagation::Background, &Preconditions::default()) {
             Ok(()) | Err(Error::NotFound(_)) => {}
             Err(error) => panic!("{error}"),
         }

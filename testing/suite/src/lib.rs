@@ -2,6 +2,7 @@
 //! or against a real control plane when `SUITE=real`.
 
 pub mod cluster;
+pub mod dice;
 pub mod identity;
 pub mod measure;
 pub mod ocm;

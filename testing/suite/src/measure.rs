@@ -1,7 +1,7 @@
 //! What a program costs, measured from outside: file, memory, system calls, traffic, time to end.
 
 use std::{
-    fs,
+    env, fs,
     io::{BufRead, BufReader},
     path::Path,
     process::{Command, Stdio},
@@ -207,6 +207,15 @@ pub fn is_renewal(request: &Request) -> bool {
     matches!(request.verb.as_str(), "create" | "update")
         && request.resource == "leases"
         && (200..300).contains(&request.code)
+}
+
+/// What figures depend on.
+pub fn machine() -> String {
+    let rustc = Command::new("rustc").arg("-V").output().ok();
+    let rustc = rustc.and_then(|output| String::from_utf8(output.stdout).ok()).unwrap_or_default();
+    let cpus = thread::available_parallelism().map_or(0, usize::from);
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!("{}, Linux {}, {cpus} CPUs, {}", rustc.trim(), kernel.trim(), env::consts::ARCH)
 }
 
 // --- numbers ---

@@ -95,6 +95,12 @@ impl Sidecar {
         self.lines.lock().expect("lock").iter().filter(|line| line.contains(part)).count()
     }
 
+    /// The same of warnings alone: a retry may be told again where all is told.
+    pub fn warnings(&self, part: &str) -> usize {
+        let lines = self.lines.lock().expect("lock");
+        lines.iter().filter(|line| line.starts_with('W') && line.contains(part)).count()
+    }
+
     /// Waits for a line that holds `part`.
     #[track_caller]
     pub fn wait_for(&self, part: &str) {

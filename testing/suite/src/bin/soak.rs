@@ -16,6 +16,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::{Action, Rule, Server, State};
 use serde_json::json;
 use suite::{
+    dice::Dice,
     identity,
     measure::{self, grouped},
     pause,
@@ -72,22 +73,6 @@ fn setting<T: FromStr<Err: Display>>(name: &str, default: T) -> T {
             text.parse().unwrap_or_else(|e| panic!("{name}={text:?}: {e}"))
         }
         _ => default,
-    }
-}
-
-/// xorshift64: enough to roll dice, the same on every machine.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        (self.roll() >> 11) % limit
     }
 }
 
@@ -166,7 +151,7 @@ impl Soak {
         }
         let now = Instant::now();
         Self {
-            dice: Dice(plan.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
+            dice: Dice::new(plan.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
             witness: Witness::new(plan.processes),
             plan,
             server,

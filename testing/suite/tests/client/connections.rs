@@ -6,7 +6,12 @@ use std::{
 };
 
 use dev_apiserver::{Action, Rule, State};
-use shared::{access::Trust, client::Client, error::Error};
+use serde_json::json;
+use shared::{
+    access::Trust,
+    client::{Client, Patch},
+    error::Error,
+};
 
 use crate::{body, client, lease, server};
 
@@ -49,6 +54,27 @@ fn a_create_is_never_repeated() {
 }
 
 #[test]
+fn what_has_no_guard_is_sent_once_and_what_has_one_twice() {
+    let (server, access) = server();
+    let client = client(access);
+    let lease_now = client.create(&lease("x"), &body("x")).unwrap();
+    let drop_once =
+        |verb| server.faults().add(Rule::new(Action::ApplyThenDrop).verb(verb).times(1));
+    drop_once("update");
+    assert!(matches!(client.replace(&lease("x"), &body("x")), Err(Error::Unreachable(_))));
+    let bare = json!([{"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}]);
+    drop_once("patch");
+    assert!(matches!(client.patch(&lease("x"), Patch::Json, &bare), Err(Error::Unreachable(_))));
+    let version = &lease_now["metadata"]["resourceVersion"];
+    let guarded = json!([{"op": "add", "path": "/metadata/resourceVersion", "value": version}]);
+    let refused = client.patch(&lease("x"), Patch::Json, &guarded);
+    assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
+    drop_once("patch");
+    let refused = client.patch(&lease("x"), Patch::Json, &guarded);
+    assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
+}
+
+#[test]
 fn a_request_ends_in_time_whatever_the_server_does() {
     for state in [State::Hang, State::Partition] {
         let (server, access) = server();
@@ -66,6 +92,31 @@ fn a_request_ends_in_time_whatever_the_server_does() {
         assert!(matches!(error, Error::Unreachable(_)), "{action:?}: {error:?}");
         assert!(start.elapsed() < Duration::from_secs(4), "{action:?}: {:?}", start.elapsed());
     }
+}
+
+#[test]
+fn only_a_success_counts_as_heard() {
+    let (server, access) = server();
+    let client = client(access);
+    assert!(client.get(&lease("x")).is_err() && client.heard().is_none());
+    client.create(&lease("x"), &body("x")).unwrap();
+    let first = client.heard().expect("an answer was heard");
+    server.faults().add(Rule::new(Action::Stall));
+    assert!(client.get(&lease("x")).is_err());
+    assert_eq!(client.heard(), Some(first));
+}
+
+#[test]
+fn a_probe_has_a_time_of_its_own() {
+    let (server, access) = server();
+    let client = client(access);
+    let path = String::from("/version");
+    assert_eq!(client.text_within(&path, Duration::from_secs(1)).unwrap().0, 200);
+    server.faults().set_state(State::Hang);
+    let start = Instant::now();
+    let silent = client.text_within(&path, Duration::from_millis(300));
+    assert!(matches!(silent, Err(Error::Unreachable(_))), "{silent:?}");
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
 }
 
 /// Other tests run beside this one, so it counts over many requests.

@@ -6,6 +6,7 @@ mod credentials;
 mod proxies;
 mod requests;
 mod roots;
+mod streams;
 mod watches;
 
 use std::time::Duration;

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use dev_apiserver::{Action, Rule};
-use serde_json::json;
+use serde_json::{Value, json};
 use shared::{
-    client::{Patch, Preconditions},
+    client::{Patch, Preconditions, Propagation},
     error::Error,
-    resource::{LEASES, Target},
+    resource::{LEASES, Resource, Target},
 };
 
 use crate::{body, client, lease, server};
@@ -40,9 +40,10 @@ fn every_verb_does_what_it_says() {
     assert_eq!(list["items"].as_array().unwrap().len(), 1);
 
     let other = Preconditions { uid: Some("other".into()), resource_version: None };
-    assert!(matches!(client.delete(&lease("x"), &other), Err(Error::Conflict(_))));
+    let delete = |guard| client.delete(&lease("x"), Propagation::Background, guard);
+    assert!(matches!(delete(&other), Err(Error::Conflict(_))));
     let uid = changed["metadata"]["uid"].as_str().map(str::to_owned);
-    client.delete(&lease("x"), &Preconditions { uid, resource_version: None }).unwrap();
+    delete(&Preconditions { uid, resource_version: None }).unwrap();
     assert!(matches!(client.get(&lease("x")), Err(Error::NotFound(_))));
 }
 
@@ -52,11 +53,13 @@ fn bodies_are_compact_and_typed() {
     let client = client(access);
     client.create(&lease("x"), &body("x")).unwrap();
     client.patch(&lease("x"), Patch::Merge, &json!({"spec": {}})).unwrap();
-    client.delete(&lease("x"), &Preconditions::default()).unwrap();
+    client.delete(&lease("x"), Propagation::Unsaid, &Preconditions::default()).unwrap();
     let requests = server.requests();
     let types: Vec<_> = requests.iter().map(|request| &*request.content_type).collect();
     assert_eq!(types, ["application/json", "application/merge-patch+json", "application/json"]);
     assert!(requests.iter().all(|request| !request.body.contains(&b'\n')));
+    let options = String::from_utf8_lossy(&requests[2].body);
+    assert!(!options.contains("propagationPolicy"), "{options}");
     assert!(requests.iter().all(|request| request.user_agent.contains('/')));
 }
 
@@ -124,6 +127,28 @@ fn what_is_not_the_object_asked_for_is_not_taken_for_it() {
         let error = client.get(&lease("x")).unwrap_err();
         assert!(matches!(error, Error::BadPeer(_)), "{action:?}: {error:?}");
     }
+}
+
+#[test]
+fn one_name_is_found_in_every_namespace() {
+    let (server, access) = server();
+    let client = client(access);
+    let namespace = Resource::v1("", "namespaces", "Namespace");
+    client
+        .create(
+            &namespace.cluster_object("b"),
+            &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "b"}}),
+        )
+        .unwrap();
+    let names = |list: Value| list["items"].as_array().map_or(0, Vec::len);
+    for (namespace, name) in [("default", "x"), ("default", "y"), ("b", "x")] {
+        let lease = shared::lease::new(namespace, name, json!({"leaseDurationSeconds": 60}));
+        client.create(&LEASES.object(namespace, name), &lease).unwrap();
+    }
+    assert_eq!(names(client.list(&LEASES.everywhere(), "").unwrap()), 3);
+    assert_eq!(names(client.list(&LEASES.named_everywhere("x"), "").unwrap()), 2);
+    let asked = server.requests().pop().unwrap();
+    assert_eq!(asked.path, "/apis/coordination.k8s.io/v1/leases");
 }
 
 #[test]

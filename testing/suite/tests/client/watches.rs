@@ -9,7 +9,7 @@ use std::{
 use dev_apiserver::{Action, Options, Rule, Server};
 use serde_json::{Value, json};
 use shared::{
-    client::{Client, Reload, Timing},
+    client::{Client, Propagation, Reload, Timing},
     resource::{LEASES, Target},
     stop::Stop,
     watch::{Change, follow},
@@ -68,6 +68,10 @@ impl Drop for Follower {
     }
 }
 
+fn remove(admin: &Client, name: &str) {
+    admin.delete(&lease(name), Propagation::Background, &Default::default()).unwrap();
+}
+
 fn word(change: &Change) -> String {
     let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     match change {
@@ -93,7 +97,7 @@ fn a_collection_is_listed_once_and_then_watched() {
     follower.wait_for("=a");
     admin.create(&lease("b"), &body("b")).unwrap();
     follower.wait_for("+b");
-    admin.delete(&lease("a"), &Default::default()).unwrap();
+    remove(&admin, "a");
     follower.wait_for("-a");
     assert_eq!((verbs(&server, "list"), verbs(&server, "watch")), (1, 1));
 }
@@ -142,7 +146,7 @@ fn f55_a_version_that_is_too_old_leads_to_a_new_list() {
     // What happens meanwhile is found by the list alone.
     server.compact();
     server.faults().heal();
-    admin.delete(&lease("a"), &Default::default()).unwrap();
+    remove(&admin, "a");
     server.compact();
     follower.wait_for("=");
 }

@@ -153,7 +153,7 @@ fn a25_a_missing_right_is_named_and_comes_back() {
     let restore = scene.revoke_on_hub("update", "leases");
     sidecar.wait_for("update leases");
     sidecar.wait_for("cannot update resource \"leases\"");
-    assert_eq!(sidecar.count("is not renewed: update"), 1, "{}", sidecar.log());
+    assert_eq!(sidecar.warnings("is not renewed: update"), 1, "{}", sidecar.log());
     restore();
     scene.wait_for_renewals(1);
 }

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use shared::{
-    client::{Patch, Preconditions},
+    client::{Patch, Preconditions, Propagation},
     error::{Error, Result},
     resource::{LEASES, SECRETS, Target},
 };
@@ -137,9 +137,11 @@ fn patches_are_refused_in_their_own_ways() {
     let other = json!({"metadata": {"uid": "00000000-0000-0000-0000-000000000000"}});
     case.says(case.patch(Patch::Merge, &other), "Invalid 422: ");
     let failed = json!([{"op": "test", "path": "/metadata/name", "value": "y"}]);
-    case.says(case.patch(Patch::Json, &failed), "Invalid 422: ");
+    case.says(case.patch(Patch::Json, &failed), "Conflict 422: ");
     let nowhere = json!([{"op": "remove", "path": "/metadata/annotations/none"}]);
-    case.says(case.patch(Patch::Json, &nowhere), "Invalid 422: ");
+    case.says(case.patch(Patch::Json, &nowhere), "Conflict 422: ");
+    let refused = json!([{"op": "replace", "path": "/spec/leaseDurationSeconds", "value": 0}]);
+    case.says(case.patch(Patch::Json, &refused), "Invalid 422: ");
     let status = Target { subresource: Some("status"), ..case.lease() };
     let answer = case.cluster.client.patch(&status, Patch::Merge, &json!({}));
     case.says(answer, "NotServed 404: the server could not find the requested resource");
@@ -197,7 +199,8 @@ fn a_delete_keeps_its_preconditions() {
     let lease = case.create();
     let delete = |uid: &str| {
         let uid = Some(uid.to_owned());
-        case.cluster.client.delete(&case.lease(), &Preconditions { uid, resource_version: None })
+        let guard = Preconditions { uid, resource_version: None };
+        case.cluster.client.delete(&case.lease(), Propagation::Background, &guard)
     };
     let refused = delete("00000000-0000-0000-0000-000000000000").map(|()| Value::Null);
     case.says(
@@ -213,7 +216,7 @@ fn a_list_from_the_future_is_told_from_others() {
     let case = Case::new();
     let query = "resourceVersion=99999999999&resourceVersionMatch=NotOlderThan";
     let answer = case.cluster.client.list(&LEASES.collection(&case.namespace), query);
-    case.says(answer, "Gone 504: ");
+    case.says(answer, "TooNew 504: ");
 }
 
 #[test]

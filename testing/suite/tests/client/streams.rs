@@ -1,0 +1,206 @@
+//! A stream of steps: lists in pages, and what is told when one breaks off.
+
+use std::ops::ControlFlow;
+
+use dev_apiserver::{Action, Rule, Server};
+use serde_json::json;
+use shared::{
+    client::{Client, Patch, Reload, Timing},
+    error::Error,
+    resource::{LEASES, Resource, Target},
+    stop::Stop,
+    watch::{Selection, Step, Stream},
+};
+
+use crate::{access, body, client, lease, server};
+
+fn selection(target: Target<'_>) -> Selection<'_> {
+    Selection { page: 2, ..Selection::all(target) }
+}
+
+fn filled(names: &[&str]) -> (Server, Client) {
+    let (server, admin) = server();
+    let admin = client(admin);
+    for name in names {
+        admin.create(&lease(name), &body(name)).unwrap();
+    }
+    (server, admin)
+}
+
+fn follower(server: &Server) -> Client {
+    let timing = Timing { silence: std::time::Duration::from_millis(1200), ..crate::timing() };
+    Client::new("the hub", access(server, "follower"), Reload::Never, timing).unwrap()
+}
+
+/// Runs `stream` until `end` was told: `(` or `((` for a list that begins, `)` for its end, `~` for a
+/// watch, a name, `+name`, `-name`, or `!` for a failure.
+fn run(
+    stream: &mut Stream,
+    client: &Client,
+    selection: &Selection<'_>,
+    end: &str,
+    on: &dyn Fn(&str),
+) -> Vec<String> {
+    let mut told = Vec::new();
+    stream.run(client, selection, &Stop::default(), &mut |step| {
+        let word = word(&step);
+        on(&word);
+        let over = word == end;
+        told.push(word);
+        if over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    told
+}
+
+fn word(step: &Step<'_>) -> String {
+    let name = |object: &serde_json::Value| {
+        object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
+    };
+    match step {
+        Step::Began { rewound: false } => "(".into(),
+        Step::Began { rewound: true } => "((".into(),
+        Step::Item(object) => name(object),
+        Step::Complete => ")".into(),
+        Step::Watching => "~".into(),
+        Step::Put(object) => format!("+{}", name(object)),
+        Step::Removed(object) => format!("-{}", name(object)),
+        Step::Failed(_) => "!".into(),
+    }
+}
+
+fn asked(server: &Server, verb: &str) -> Vec<String> {
+    let followers = server.requests().into_iter().filter(|request| request.user == "follower");
+    followers.filter(|request| request.verb == verb).map(|request| request.query).collect()
+}
+
+#[test]
+fn a_list_is_read_page_by_page_and_a_later_run_goes_on_where_it_was() {
+    let (server, admin) = filled(&["a", "b", "c", "d", "e"]);
+    let (mut stream, client) = (Stream::default(), follower(&server));
+    let all = selection(LEASES.collection("default"));
+    let told = run(&mut stream, &client, &all, "~", &|_| {});
+    assert_eq!(told, ["(", "a", "b", "c", "d", "e", ")", "~"]);
+    let lists = asked(&server, "list");
+    assert_eq!(lists.len(), 3, "{lists:?}");
+    assert_eq!(lists[0], "limit=2");
+    assert!(lists[1].starts_with("limit=2&continue="), "{lists:?}");
+    // What happens between two runs is told by the next, though on another connection.
+    admin.create(&lease("f"), &body("f")).unwrap();
+    let told = run(&mut stream, &follower(&server), &all, "+f", &|_| {});
+    assert_eq!((told, asked(&server, "list").len()), (vec!["~".into(), "+f".into()], 3));
+    stream.reset();
+    assert_eq!(run(&mut stream, &client, &all, "a", &|_| {}), ["((", "a"]);
+    assert_eq!(run(&mut stream, &client, &all, "b", &|_| {}), ["((", "a", "b"], "not completed");
+}
+
+#[test]
+fn a_page_that_is_too_old_begins_the_list_again() {
+    let (server, admin) = filled(&["a", "b", "c"]);
+    let (mut stream, client) = (Stream::default(), follower(&server));
+    let all = selection(LEASES.collection("default"));
+    let told = run(&mut stream, &client, &all, ")", &|word| {
+        if word == "b" && admin.create(&lease("d"), &body("d")).is_ok() {
+            server.compact();
+        }
+    });
+    assert_eq!(told, ["(", "a", "b", "!", "(", "a", "b", "c", "d", ")"]);
+}
+
+#[test]
+fn a_page_that_breaks_off_completes_nothing() {
+    for action in [Action::Truncate, Action::Drop, Action::NotJson, Action::WrongKind] {
+        let (server, _) = filled(&["a", "b", "c"]);
+        let (mut stream, client) = (Stream::default(), follower(&server));
+        let all = selection(LEASES.collection("default"));
+        let told = run(&mut stream, &client, &all, ")", &|word| {
+            if word == "b" && asked(&server, "list").len() == 1 {
+                server.faults().add(Rule::new(action.clone()).verb("list").times(2));
+            }
+        });
+        let ends = told.iter().rposition(|word| word == "(").unwrap();
+        assert_eq!(told[ends..], ["(", "a", "b", "c", ")"], "{action:?}");
+        assert!(told.contains(&"!".into()), "{action:?}: {told:?}");
+    }
+}
+
+#[test]
+fn after_silence_a_list_tells_whether_the_server_went_back() {
+    let (server, _) = filled(&["a", "b", "c"]);
+    let (mut stream, client) = (Stream::default(), follower(&server));
+    let all = selection(LEASES.collection("default"));
+    server.faults().add(Rule::new(Action::WatchSilent).verb("watch").times(1));
+    let told = run(&mut stream, &client, &all, "~", &|_| {});
+    assert_eq!(told, ["(", "a", "b", "c", ")", "~"]);
+    let status = json!({"kind": "Status", "status": "Failure", "reason": "Timeout", "code": 504,
+        "message": "Too large resource version", "details": {"causes": [
+            {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]}});
+    let future = Action::Answer { code: 504, body: Some(status.to_string()), retry_after: None };
+    server.faults().add(Rule::new(Action::WatchSilent).verb("watch").times(1));
+    server.faults().add(Rule::new(future).verb("list").times(1));
+    let told = run(&mut stream, &client, &all, ")", &|_| {});
+    assert_eq!(told, ["~", "!", "((", "a", "b", "c", ")"]);
+    let lists = asked(&server, "list");
+    assert!(lists[2].starts_with("limit=2&resourceVersion="), "{lists:?}");
+    assert!(lists[2].ends_with("&resourceVersionMatch=NotOlderThan"), "{lists:?}");
+    assert_eq!(lists[3], "limit=2");
+}
+
+#[test]
+fn after_a_lost_connection_a_list_finds_a_restored_server() {
+    let (server, admin) = filled(&["a", "b"]);
+    let (mut stream, client) = (Stream::default(), follower(&server));
+    let all = selection(LEASES.collection("default"));
+    let backup = server.backup();
+    admin.create(&lease("c"), &body("c")).unwrap();
+    assert_eq!(run(&mut stream, &client, &all, "~", &|_| {}), ["(", "a", "b", "c", ")", "~"]);
+    stream.relist();
+    assert_eq!(run(&mut stream, &client, &all, ")", &|_| {}), ["(", "a", "b", "c", ")"]);
+    server.restore(&backup);
+    stream.relist();
+    assert_eq!(run(&mut stream, &client, &all, ")", &|_| {}), ["!", "((", "a", "b", ")"]);
+}
+
+#[test]
+fn a_selection_is_by_labels_and_may_be_of_metadata_alone() {
+    let (server, admin) = filled(&["a", "b"]);
+    let label = |name: &str, value: serde_json::Value| {
+        let patch = json!({"metadata": {"labels": {"on": value}}});
+        admin.patch(&lease(name), Patch::Merge, &patch).unwrap();
+    };
+    label("a", json!("1"));
+    let (mut stream, client) = (Stream::default(), follower(&server));
+    let all = Selection { labels: "on=1", metadata_only: true, ..selection(LEASES.everywhere()) };
+    let mut told = Vec::new();
+    stream.run(&client, &all, &Stop::default(), &mut |step| {
+        told.push(word(&step));
+        match step {
+            Step::Watching => label("b", json!("1")),
+            Step::Put(_) => label("b", json!(null)),
+            Step::Removed(_) => return ControlFlow::Break(()),
+            _ => {}
+        }
+        if let Step::Item(object) | Step::Put(object) = step {
+            assert_eq!(
+                (&object["kind"], object.get("spec")),
+                (&json!("PartialObjectMetadata"), None)
+            );
+        }
+        ControlFlow::Continue(())
+    });
+    assert_eq!(told, ["(", "a", ")", "~", "+b", "-b"]);
+}
+
+#[test]
+fn who_follows_a_kind_that_is_not_served_is_told_and_may_leave() {
+    let (server, _) = server();
+    let unknown = Resource { plural: "nothings".into(), ..LEASES.clone() };
+    let (client, mut errors) = (follower(&server), Vec::new());
+    let all = selection(unknown.everywhere());
+    Stream::default().run(&client, &all, &Stop::default(), &mut |step| {
+        if let Step::Failed(error) = step {
+            errors.push(error.clone());
+        }
+        ControlFlow::Break(())
+    });
+    assert!(matches!(&errors[..], [Error::NotServed(_)]), "{errors:?}");
+}
