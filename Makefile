@@ -1,7 +1,7 @@
 # The only entry point, for people and for CI; `make` explains itself.
 
-# The programs of this repository; remote-sync comes next.
-BINS := addon-lease-controller csr-bootstrapper hub-kubeconfig-dumper
+# The programs of this repository.
+BINS := addon-lease-controller csr-bootstrapper hub-kubeconfig-dumper remote-sync
 # For which machine `dist/` is built: x86_64 or aarch64.
 ARCH ?= $(shell uname -m)
 IMAGE ?= spoke-sidecars:dev

@@ -54,3 +54,8 @@ cp csr-bootstrapper/* "$copy/agent"
 sed -i 's/^# \(patches:\|  - path: agent.yaml\)/\1/' "$copy/agent/kustomization.yaml"
 on managed apply -k "$copy/agent"
 pod_of open-cluster-management-agent csr-bootstrapper
+
+# Beside them, with the hub's side.
+on managed apply -k remote-sync
+on hub apply -k remote-sync/hub
+pod_of open-cluster-management-agent remote-sync

@@ -1,0 +1,335 @@
+//! The thread that keeps one cluster connected.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use shared::{
+    access::Access,
+    client::{self, Client, Reload},
+    error::{Error, Result},
+    pace::Backoff,
+};
+
+use super::{
+    Connection, Offer, Session, Source,
+    event::{Event, Teller},
+    identity::{self, Identity},
+    machine::{Due, Outcome, soonest},
+};
+
+/// Does what the machine says is due; everything that takes time happens here, without a lock.
+pub(super) struct Supervisor {
+    connection: Arc<Connection>,
+    source: Source,
+    teller: Teller,
+    random: fn() -> f64,
+    /// While there is a connection.
+    link: Option<Link>,
+    /// The uid of kube-system that was seen first, or accepted.
+    remembered: Option<String>,
+    told: Backoff,
+    /// When the last thing happened.
+    now: Instant,
+}
+
+/// What a connection is made of.
+struct Link {
+    client: Arc<Client>,
+    /// What was asked for last.
+    access: Access,
+    /// The way to the same cluster from inside, where that was found.
+    inside: Option<Access>,
+}
+
+impl Supervisor {
+    pub(super) fn new(
+        connection: Arc<Connection>,
+        source: Source,
+        teller: Teller,
+        random: fn() -> f64,
+    ) -> Self {
+        let told = Backoff::new(Duration::ZERO);
+        let (link, now) = (None, Instant::now());
+        let remembered = connection.settings.remembered.clone();
+        Self { connection, source, teller, random, link, remembered, told, now }
+    }
+
+    pub(super) fn run(mut self) {
+        let stop = self.connection.stop.clone();
+        loop {
+            let seen = stop.wakes();
+            let wait = self.turn();
+            if stop.wait_for_change(seen, self.now + wait) {
+                break;
+            }
+        }
+        self.end();
+    }
+
+    /// Does the one thing that is due; returns how long nothing will be.
+    pub(super) fn turn(&mut self) -> Duration {
+        self.now = Instant::now();
+        let happened =
+            self.look_at_credentials().or_else(|| self.look_who()).or_else(|| self.act());
+        let state = self.connection.state();
+        let (due, success) = (state.machine.due(self.now), state.machine.last_success());
+        let awaited = matches!((&self.source, &state.offer), (Source::Offered, Offer::Awaited));
+        drop(state);
+        self.teller.tell(happened, success, self.now);
+        let machine = match due {
+            Due::Wait(wait) => Some(wait),
+            _ => (!awaited).then_some(Duration::ZERO),
+        };
+        let waits = machine.into_iter().chain(self.teller.next(success, self.now));
+        soonest(waits, self.connection.settings.timing.interval)
+    }
+
+    /// Connects anew where another cluster seems to have answered: it has to say who it is.
+    fn look_who(&mut self) -> Option<Event> {
+        let mistaken = self.connection.state().mistaken.take()?;
+        self.disconnect(Duration::ZERO, &mistaken)
+    }
+
+    fn act(&mut self) -> Option<Event> {
+        let due = {
+            let mut state = self.connection.state();
+            let heard = state.session.as_ref().and_then(|session| session.client.heard());
+            let failures = state.machine.failures();
+            if let Some(heard) = heard {
+                state.machine.heard(heard);
+            }
+            if failures > 0 && state.machine.failures() == 0 {
+                state.health.recovered();
+            }
+            state.machine.due(self.now)
+        };
+        match due {
+            Due::Connect => self.connect(),
+            Due::Probe => self.probe(),
+            Due::Wait(_) => None,
+        }
+    }
+
+    /// Other credentials for the same server are used from the next request on; another server is
+    /// connected anew, as it may be another cluster.
+    fn look_at_credentials(&mut self) -> Option<Event> {
+        let link = self.link.as_mut()?;
+        let access = match &self.source {
+            Source::Own(_) => Ok(link.client.access()),
+            Source::Offered => self.connection.offered()?,
+        };
+        match access {
+            Err(error) => {
+                let retry = self.connection.settings.timing.retry;
+                self.disconnect(retry, &error.to_string())
+            }
+            Ok(access) if access == link.access => None,
+            Ok(access) if !same_server(&link.access, &access) => {
+                self.disconnect(Duration::ZERO, "it has another server or authority")
+            }
+            Ok(access) if matches!(self.source, Source::Own(_)) => {
+                // Its client uses them already.
+                link.access = access;
+                None
+            }
+            Ok(access) => {
+                if let Err(error) = link.swap(access) {
+                    let name = self.connection.name();
+                    log::warn!("the credentials of cluster {name} in use stay: {error}");
+                }
+                None
+            }
+        }
+    }
+
+    fn connect(&mut self) -> Option<Event> {
+        let client = match &self.source {
+            Source::Own(make) => make(),
+            Source::Offered => self.connection.offered()?.and_then(|access| self.client(access)),
+        };
+        let started = self.now;
+        let connected = client.and_then(|client| self.link(client));
+        self.now = Instant::now();
+        match connected {
+            Ok((link, identity)) => self.connected(link, identity, self.now - started),
+            Err(error) => {
+                self.connect_failed(&error);
+                None
+            }
+        }
+    }
+
+    fn client(&self, access: Access) -> Result<Client> {
+        let settings = &self.connection.settings;
+        let timing = client::Timing::with_request(settings.request);
+        let reload = match settings.reload.clone() {
+            Some(reload) => Reload::WhenRefused(Box::new(move || reload())),
+            None => Reload::Never,
+        };
+        Client::new(&format!("cluster {}", settings.name), access, reload, timing)
+    }
+
+    /// Finds out who answers on `client`, and the best way there.
+    fn link(&mut self, client: Client) -> Result<(Link, Identity)> {
+        let access = client.access();
+        let mut link = Link { client: Arc::new(client), access, inside: None };
+        self.reach(&link.client)?;
+        let said = identity::read(&link.client)?;
+        let settings = &self.connection.settings;
+        if let (Source::Offered, Some(pod)) = (&self.source, &settings.pod)
+            && pod.is_on(&link.client)?
+            // A pod without a service account has no way from inside, and needs none.
+            && let Ok(inside) = (pod.in_cluster)()
+        {
+            link.inside = Some(inside);
+            link.swap(link.access.clone())?;
+            self.reach(&link.client)?;
+        }
+        let identity = identity::judge(said, &mut self.remembered, &settings.accepted);
+        Ok((link, identity))
+    }
+
+    /// Asks for the probe's path. 403 is an answer too: it takes rights to read some paths.
+    fn reach(&self, client: &Client) -> Result<()> {
+        let settings = &self.connection.settings;
+        let path = &settings.probe_path;
+        let what = |why: String| format!("cluster {} is not reachable: {why}", settings.name);
+        let (code, _) = client
+            .text_within(path, settings.timing.timeout)
+            .map_err(|error| Error::Unreachable(what(error.to_string())))?;
+        let message = what(format!("get {path}: {code}"));
+        match code {
+            200..=299 | 403 => Ok(()),
+            401 => Err(Error::Unauthorized(message)),
+            404 => Err(Error::NotServed(message)),
+            429 | 500..=599 => Err(Error::Unavailable { message, retry_after: None }),
+            _ => Err(Error::Invalid(message)),
+        }
+    }
+
+    fn connected(&mut self, link: Link, identity: Identity, time: Duration) -> Option<Event> {
+        let connection = &self.connection;
+        let name = connection.name();
+        let failures = self.told.succeeded();
+        match failures {
+            0 => log::info!("connected to cluster {name} in {time:.0?}"),
+            _ => log::info!("connected to cluster {name} in {time:.0?}, after {failures} failures"),
+        }
+        match &identity {
+            Identity::Known(uid) => log::debug!("cluster {name} is {uid}"),
+            Identity::Unknown(why) => log::warn!("it is not known which cluster {name} is: {why}"),
+            Identity::Changed { was, now } => log::error!(
+                "cluster {name} is another one than before: kube-system had the uid {was} and has {now}"
+            ),
+        }
+        let mut state = connection.state();
+        let number = state.health.connected(self.now);
+        let (client, stop) = (link.client.clone(), connection.stop.child());
+        state.identity = identity.clone();
+        state.session = Some(Session { number, client, identity, stop });
+        state.machine.connected(self.now);
+        drop(state);
+        self.link = Some(link);
+        Some(Event::Connected)
+    }
+
+    fn connect_failed(&mut self, error: &Error) {
+        let name = self.connection.name();
+        let mut state = self.connection.state();
+        state.machine.connect_failed(
+            matches!(error, Error::Unauthorized(_)),
+            self.now,
+            (self.random)(),
+        );
+        state.health.failed(error);
+        drop(state);
+        if self.told.failed(error, self.now, 0.0).tell {
+            log::warn!("no connection to cluster {name}: {error}");
+        } else {
+            log::debug!("no connection to cluster {name}: {error}");
+        }
+    }
+
+    fn probe(&mut self) -> Option<Event> {
+        let client = self.link.as_ref()?.client.clone();
+        let result = self.reach(&client);
+        self.now = Instant::now();
+        let outcome = match &result {
+            Ok(()) => Outcome::Success,
+            Err(Error::Unauthorized(_)) => Outcome::Unauthorized,
+            Err(_) => Outcome::Failure,
+        };
+        let mut state = self.connection.state();
+        let verdict = state.machine.probed(outcome, self.now, (self.random)());
+        state.health.probed(&result);
+        drop(state);
+        let name = self.connection.name();
+        let Err(error) = result else {
+            let failures = self.told.succeeded();
+            if failures > 0 {
+                log::info!("cluster {name} answers again after {failures} failures");
+            }
+            return None;
+        };
+        let tell = self.told.failed(&error, self.now, 0.0).tell;
+        if verdict.unauthorized || verdict.too_many {
+            return self.part(&error.to_string());
+        }
+        if tell {
+            log::warn!("a probe failed: {error}");
+        }
+        None
+    }
+
+    /// Ends the connection and tries again after `retry`.
+    fn disconnect(&mut self, retry: Duration, reason: &str) -> Option<Event> {
+        self.connection.state().machine.disconnected(self.now + retry);
+        self.part(reason)
+    }
+
+    /// The machine says that there is no connection any more.
+    fn part(&mut self, reason: &str) -> Option<Event> {
+        self.end()?;
+        self.connection.state().health.disconnected(self.now, reason);
+        log::warn!("disconnected from cluster {}: {reason}", self.connection.name());
+        Some(Event::Disconnected)
+    }
+
+    /// Whoever reads sees the end first, and is then cut off.
+    fn end(&mut self) -> Option<()> {
+        self.link = None;
+        let session = self.connection.state().session.take()?;
+        session.stop.raise();
+        session.client.close();
+        Some(())
+    }
+}
+
+impl Link {
+    /// Uses other credentials on the way that was found.
+    fn swap(&mut self, access: Access) -> Result<()> {
+        self.access = access.clone();
+        let access = match &self.inside {
+            // The way is another one, the credentials stay those of the kubeconfig.
+            Some(inside) => Access {
+                server: inside.server.clone(),
+                trust: inside.trust.clone(),
+                server_name: None,
+                proxy: None,
+                ..access
+            },
+            None => access,
+        };
+        self.client.swap(access).map(drop)
+    }
+}
+
+/// Whether both lead to the same server, trusted alike.
+fn same_server(one: &Access, other: &Access) -> bool {
+    one.server == other.server
+        && one.trust == other.trust
+        && one.server_name == other.server_name
+        && one.proxy == other.proxy
+}

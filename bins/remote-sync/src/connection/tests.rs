@@ -1,0 +1,141 @@
+//! The cases of clustercache's own tests (cluster-api `controllers/clustercache/*_test.go`), by their
+//! names, and what is better here. Not here, as there is nothing like it:
+//! - TestReconcile's filter and TestBuildClusterAccessorConfigDefaultTransform,
+//!   TestConnectWithDefaultTransform: which clusters are connected is decided before, and a connection
+//!   has no cache whose objects could be transformed.
+//! - TestWatch's set of names: a watch is a thread that lives as long as its session; what it asks for
+//!   when there is none, once and again, is in `accessor`.
+
+mod accessor;
+mod concurrency;
+mod improvements;
+mod pure;
+mod reconcile;
+mod workload;
+
+use std::sync::{Arc, Mutex};
+
+use dev_apiserver::{Action, Options, Rule, Server};
+use shared::{
+    access::{Access, Auth, Trust},
+    error::Error,
+    lock::lock,
+    metrics::Metrics,
+    stop::Stop,
+};
+
+use super::{machine::Machine, *};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A server, its connection, and the supervisor in the hand of the test.
+struct Bench {
+    server: Server,
+    connection: Arc<Connection>,
+    supervisor: Supervisor,
+    told: Arc<Mutex<Vec<Event>>>,
+}
+
+impl Bench {
+    fn new(timing: Timing) -> Self {
+        Self::with(timing, |_| {})
+    }
+
+    fn with(timing: Timing, adapt: impl FnOnce(&mut Settings)) -> Self {
+        let server = Server::start(Options::default()).unwrap();
+        let mut settings = settings("hub", timing);
+        adapt(&mut settings);
+        let connection = Connection::new(settings, &Stop::default());
+        let (consumer, told) = consumer();
+        let teller = Teller::new(vec![consumer], Instant::now());
+        let supervisor = Supervisor::new(connection.clone(), Source::Offered, teller, || 0.5);
+        Self { server, connection, supervisor, told }
+    }
+
+    /// One that is connected.
+    fn connected(timing: Timing) -> Self {
+        let mut bench = Self::new(timing);
+        bench.connection.offer(Ok(bench.access()));
+        bench.supervisor.turn();
+        assert!(bench.connection.is_connected(), "{:?}", bench.connection.health());
+        bench
+    }
+
+    fn access(&self) -> Access {
+        access(&self.server, "remote-sync")
+    }
+
+    /// Until the probe is due, and through it.
+    fn probe(&mut self) -> Duration {
+        std::thread::sleep(self.connection.settings.timing.interval);
+        self.supervisor.turn()
+    }
+
+    fn probes(&self) -> usize {
+        self.server.requests().iter().filter(|request| request.path == "/version").count()
+    }
+
+    fn answer(&self, code: u16) {
+        self.server.faults().clear();
+        let action = Action::Answer { code, body: None, retry_after: None };
+        self.server.faults().add(Rule::new(action).resource("/version"));
+    }
+
+    fn age(&self, time: Duration) {
+        self.connection.state().machine.age(time);
+    }
+
+    fn told(&self) -> Vec<Event> {
+        std::mem::take(&mut lock(&self.told))
+    }
+
+    fn metrics(&self) -> String {
+        let mut metrics = Metrics::default();
+        self.connection.metrics(&mut metrics);
+        metrics.to_string()
+    }
+}
+
+fn settings(name: &str, timing: Timing) -> Settings {
+    Settings {
+        name: name.into(),
+        namespace: "fleet".into(),
+        timing,
+        request: 2 * SECOND,
+        probe_path: "/version".into(),
+        accepted: Vec::new(),
+        remembered: None,
+        reload: None,
+        pod: None,
+    }
+}
+
+/// Probes that are due at once.
+fn quick() -> Timing {
+    Timing { interval: Duration::from_millis(20), ..Timing::default() }
+}
+
+fn consumer() -> (Consumer, Arc<Mutex<Vec<Event>>>) {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let write = told.clone();
+    let tell = Box::new(move |event| lock(&write).push(event));
+    (Consumer { silences: Vec::new(), tell }, told)
+}
+
+fn access(server: &Server, user: &str) -> Access {
+    Access {
+        server: server.url(),
+        trust: Trust::Bundle(server.ca().certificate_pem.clone().into_bytes()),
+        server_name: None,
+        identity: None,
+        auth: Auth::Token(server.token(user, &["system:masters"])),
+        impersonate: Vec::new(),
+        proxy: None,
+        namespace: None,
+    }
+}
+
+fn is_down(connection: &Connection) -> bool {
+    let sentence = format!("the connection to cluster {} is down", connection.name());
+    matches!(connection.client(), Err(Error::Unreachable(why)) if why == sentence)
+}

@@ -1,0 +1,154 @@
+//! What clustercache tests of one accessor.
+
+use super::{super::machine::Outcome, *};
+
+const MISSING: &str = "there is no Secret fleet/hub-kubeconfig";
+
+#[test]
+fn test_connect_before_and_without_a_secret() {
+    let mut bench = Bench::new(Timing::default());
+    assert!(is_down(&bench.connection), "before the first try");
+    feed_secret(&bench.connection, "fleet/hub-kubeconfig", None, None);
+    bench.supervisor.turn();
+    assert!(is_down(&bench.connection));
+    let health = bench.connection.health();
+    assert_eq!(health.error.as_deref(), Some(MISSING));
+    assert!(health.last_connect_failure.is_some() && health.last_probe.is_some());
+    assert_eq!((health.failures, health.last_success), (1, None));
+    assert_eq!(health.phase, Phase::Disconnected);
+}
+
+#[test]
+fn test_connect_invalid_context_path() {
+    let mut bench = Bench::new(Timing::default());
+    let server = format!("{}/invalid-context-path", bench.server.url());
+    bench.connection.offer(Ok(Access { server, ..bench.access() }));
+    bench.supervisor.turn();
+    assert!(is_down(&bench.connection));
+    let error = bench.connection.health().error;
+    assert_eq!(error.as_deref(), Some("cluster hub is not reachable: get /version: 404"));
+    assert_eq!(bench.connection.health().failures, 1);
+    assert!(bench.metrics().contains(
+        "capi_cluster_cache_connection_up{cluster_name=\"hub\",cluster_namespace=\"fleet\"} 0\n"
+    ));
+}
+
+#[test]
+fn test_connect_valid_then_again_then_disconnect() {
+    let mut bench = Bench::new(quick());
+    bench.connection.offer(Ok(bench.access()));
+    bench.supervisor.turn();
+    let session = bench.connection.session().unwrap();
+    let health = bench.connection.health();
+    assert_eq!((health.phase, health.failures, health.connections), (Phase::Connected, 0, 1));
+    assert!(health.last_probe.is_some() && health.last_success.is_some() && health.error.is_none());
+    assert!(health.last_connect_failure.is_none());
+    assert!(matches!(session.identity, Identity::Known(_)), "{:?}", session.identity);
+    let namespaces = shared::resource::Resource::v1("", "namespaces", "Namespace");
+    session.client.get(&namespaces.cluster_object("default")).unwrap();
+    let mut all = namespaces.cluster_object("");
+    all.name = None;
+    assert!(session.client.list(&all, "").unwrap()["items"].as_array().unwrap().len() >= 4);
+    assert_eq!(bench.told(), [Event::Connected]);
+
+    // Again: nothing happens.
+    bench.supervisor.turn();
+    bench.probe();
+    assert_eq!(bench.connection.session().unwrap().number, session.number);
+    assert!(Arc::ptr_eq(&bench.connection.client().unwrap(), &session.client));
+    assert!(!session.stop.raised());
+
+    bench.connection.withdraw(MISSING);
+    bench.supervisor.turn();
+    assert!(is_down(&bench.connection) && session.stop.raised());
+    assert_eq!(bench.told(), [Event::Disconnected]);
+}
+
+#[test]
+fn test_disconnect() {
+    let mut bench = Bench::connected(quick());
+    let before = bench.connection.health();
+    bench.connection.withdraw(MISSING);
+    bench.supervisor.turn();
+    assert!(is_down(&bench.connection));
+    bench.supervisor.turn();
+    let after = bench.connection.health();
+    assert_eq!(bench.told(), [Event::Connected, Event::Disconnected], "a second one does nothing");
+    assert_eq!((after.last_probe, after.last_success), (before.last_probe, before.last_success));
+    assert_eq!(after.connections, 1);
+}
+
+/// 401, 400, 400 after four, 200; and the failures that count.
+#[test]
+fn test_health_check() {
+    for (code, before, connected, failures) in
+        [(401, 0, false, 1), (400, 0, true, 1), (400, 4, false, 5), (200, 0, true, 0)]
+    {
+        let mut bench = Bench::connected(quick());
+        bench.answer(400);
+        for _ in 0..before {
+            bench.probe();
+        }
+        bench.server.faults().clear();
+        if code != 200 {
+            bench.answer(code);
+        }
+        let (last, count) = (bench.connection.health(), bench.probes());
+        bench.probe();
+        let health = bench.connection.health();
+        assert_eq!(bench.probes(), count + 1, "{code}");
+        assert_eq!(bench.connection.is_connected(), connected, "{code} after {before}");
+        assert_eq!(health.failures, failures, "{code} after {before}");
+        assert!(health.last_probe > last.last_probe);
+        assert_eq!(health.last_success > last.last_success, code == 200);
+        let label = if code == 200 { "success" } else { "error" };
+        let good = u8::from(code == 200);
+        let metrics = bench.metrics();
+        for line in [
+            format!(
+                "capi_cluster_cache_healthcheck{{cluster_name=\"hub\",cluster_namespace=\"fleet\"}} {good}\n"
+            ),
+            format!(
+                "remote_sync_cluster_probe_total{{cluster=\"hub\",status=\"{label}\"}} {}\n",
+                before + 1
+            ),
+            format!(
+                "capi_cluster_cache_healthchecks_total{{cluster_name=\"hub\",cluster_namespace=\"fleet\",status=\"{label}\"}} {}\n",
+                before + 1
+            ),
+        ] {
+            assert!(metrics.contains(&line), "{line}{metrics}");
+        }
+    }
+}
+
+#[test]
+fn test_health_check_not_connected() {
+    let mut bench = Bench::new(quick());
+    bench.supervisor.turn();
+    let verdict = bench.connection.state().machine.probed(Outcome::Failure, Instant::now(), 0.5);
+    assert_eq!((verdict.too_many, verdict.unauthorized), (false, false));
+    assert_eq!((bench.probes(), bench.connection.health().failures), (0, 0));
+}
+
+/// A watch needs a session, asks for the same one as often as it likes, and for another one once that is
+/// over.
+#[test]
+fn test_watch() {
+    let mut bench = Bench::new(quick());
+    assert!(bench.connection.session().is_err(), "not connected");
+    bench.connection.offer(Ok(bench.access()));
+    bench.supervisor.turn();
+    let first = bench.connection.session().unwrap();
+    assert_eq!(bench.connection.session().unwrap().number, first.number);
+    bench.answer(401);
+    bench.probe();
+    assert!(first.stop.raised());
+    bench.server.faults().clear();
+    std::thread::sleep(Duration::from_millis(2));
+    bench.supervisor.turn();
+    let second = bench.connection.session().unwrap();
+    assert_eq!((second.number, second.stop.raised()), (first.number + 1, false));
+    assert!(second.client.text("/livez").is_ok());
+    assert!(first.client.text("/livez").is_err(), "nothing can begin on the one before");
+}

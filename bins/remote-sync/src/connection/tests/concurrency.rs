@@ -1,0 +1,100 @@
+//! TestClusterCacheConcurrency: many clusters at once, a fifth of them dead; a hundred times faster than
+//! upstream's, whose retry is 30 s and whose probes come each 10 s. Half of the dead ones refuse, the
+//! others are silent.
+
+use std::{
+    net::TcpListener,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    thread,
+};
+
+use super::*;
+
+const CLUSTERS: usize = 100;
+const RETRY: Duration = Duration::from_millis(300);
+const INTERVAL: Duration = Duration::from_millis(100);
+/// What a busy machine may add.
+const SLACK: Duration = Duration::from_secs(2);
+
+#[test]
+fn test_cluster_cache_concurrency() {
+    let server = Server::start(Options::default()).unwrap();
+    let closed = closed_port();
+    let hole = TcpListener::bind("127.0.0.1:0").unwrap();
+    let stop = Stop::default();
+    let timing = Timing { retry: RETRY, interval: INTERVAL, timeout: SECOND, failures: 5 };
+    let events = Arc::new(AtomicUsize::new(0));
+    let good = access(&server, "remote-sync");
+    let connections: Vec<Arc<Connection>> = (0..CLUSTERS)
+        .map(|i| {
+            let settings = settings(&format!("cluster-{i}"), timing);
+            let count = events.clone();
+            let tell = Box::new(move |_| {
+                count.fetch_add(1, Relaxed);
+            });
+            let consumer = Consumer { silences: Vec::new(), tell };
+            let connection =
+                Connection::start(settings, Source::Offered, vec![consumer], &stop).unwrap();
+            let address = match i % 10 {
+                0 => closed.to_string(),
+                1 => hole.local_addr().unwrap().to_string(),
+                _ => server.address().to_string(),
+            };
+            connection.offer(Ok(Access { server: format!("https://{address}"), ..good.clone() }));
+            connection
+        })
+        .collect();
+    let dead = |i: usize| i % 10 < 2;
+
+    let started = Instant::now();
+    let settled = |connection: &Arc<Connection>| {
+        connection.is_connected() || connection.health().last_connect_failure.is_some()
+    };
+    while !connections.iter().all(settled) {
+        assert!(started.elapsed() < 20 * SECOND, "each is connected or has failed");
+        thread::sleep(Duration::from_millis(10));
+    }
+
+    // A consumer for each cluster, all at once.
+    let until = Instant::now() + 3 * SECOND;
+    let consumers: Vec<_> = connections
+        .iter()
+        .enumerate()
+        .map(|(i, connection)| {
+            let connection = connection.clone();
+            thread::spawn(move || consume(&connection, dead(i), until))
+        })
+        .collect();
+    for consumer in consumers {
+        consumer.join().unwrap();
+    }
+    assert_eq!(events.load(Relaxed), CLUSTERS * 8 / 10, "each healthy one was connected, once");
+    stop.raise();
+}
+
+/// What holds for a cluster at every moment.
+fn consume(connection: &Connection, dead: bool, until: Instant) {
+    while Instant::now() < until {
+        let (asked, client) = (Instant::now(), connection.client());
+        assert!(asked.elapsed() < SLACK, "a reader waits for nothing");
+        let health = connection.health();
+        if dead {
+            assert!(is_down(connection));
+            // A black hole takes its time-out too.
+            let failed = health.last_connect_failure.unwrap().elapsed();
+            assert!(failed <= RETRY.mul_f64(1.2) + SECOND + SLACK, "{failed:?}");
+            assert!(health.error.unwrap().contains("is not reachable"));
+        } else {
+            let (code, _) = client.unwrap().text("/livez").unwrap();
+            assert_eq!(code, 200);
+            let success = connection.health().last_success.unwrap().elapsed();
+            assert!(success <= INTERVAL.mul_f64(1.2) + SLACK, "{success:?}");
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// An address where nobody listens.
+fn closed_port() -> std::net::SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}

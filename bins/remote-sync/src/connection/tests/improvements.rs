@@ -1,0 +1,293 @@
+//! What clustercache lacks.
+
+use std::{net::TcpListener, thread};
+
+use dev_apiserver::State;
+use shared::client;
+
+use super::*;
+
+#[test]
+fn a_server_that_forbids_the_path_is_reachable() {
+    let mut bench = Bench::connected(quick());
+    bench.answer(403);
+    bench.probe();
+    assert_eq!(bench.connection.health().failures, 0);
+    let mut bench = Bench::new(quick());
+    bench.answer(403);
+    bench.connection.offer(Ok(bench.access()));
+    bench.supervisor.turn();
+    assert!(bench.connection.is_connected(), "{:?}", bench.connection.health());
+}
+
+#[test]
+fn a_new_token_is_used_without_a_new_connection() {
+    let mut bench = Bench::connected(quick());
+    let session = bench.connection.session().unwrap();
+    let (old, new) = (session.client.access(), access(&bench.server, "rotated"));
+    bench.connection.offer(Ok(new.clone()));
+    bench.supervisor.turn();
+    assert_eq!(session.client.access(), new);
+    let Auth::Token(old) = &old.auth else { panic!("no token") };
+    bench.server.revoke(old);
+    bench.probe();
+    assert_eq!(bench.connection.health().failures, 0);
+    assert_eq!(bench.connection.session().unwrap().number, session.number);
+    assert!(!session.stop.raised());
+    assert_eq!(bench.told(), [Event::Connected]);
+}
+
+#[test]
+fn a_new_client_certificate_is_used_without_a_new_connection() {
+    let mut bench = Bench::connected(quick());
+    let session = bench.connection.session().unwrap();
+    let (certificate, key) =
+        bench.server.client_certificate("me", &["system:masters"], 3600 * SECOND);
+    let identity =
+        shared::access::Identity { certificate: certificate.into_bytes(), key: key.into_bytes() };
+    let access = Access { auth: Auth::None, identity: Some(identity), ..bench.access() };
+    bench.connection.offer(Ok(access));
+    bench.supervisor.turn();
+    bench.probe();
+    assert_eq!(bench.connection.health().failures, 0);
+    assert!(!session.stop.raised());
+}
+
+#[test]
+fn another_server_is_connected_anew_and_its_identity_compared() {
+    let mut bench = Bench::connected(quick());
+    let session = bench.connection.session().unwrap();
+    let Identity::Known(was) = &session.identity else { panic!("{:?}", session.identity) };
+    let other = Server::start(Options::default()).unwrap();
+    bench.connection.offer(Ok(access(&other, "me")));
+    bench.supervisor.turn();
+    assert!(session.stop.raised() && is_down(&bench.connection));
+    assert_eq!(bench.told(), [Event::Connected, Event::Disconnected]);
+    bench.supervisor.turn();
+    let second = bench.connection.session().unwrap();
+    assert!(!Arc::ptr_eq(&second.client, &session.client), "the old one leads to the old server");
+    let Identity::Changed { was: before, .. } = &second.identity else {
+        panic!("{:?}", second.identity)
+    };
+    assert_eq!(before, was);
+    assert_eq!(bench.connection.health().phase, Phase::IdentityChanged);
+    assert!(bench.metrics().contains("remote_sync_cluster_identity_changed{cluster=\"hub\"} 1\n"));
+    assert!(bench.metrics().contains("remote_sync_cluster_connected{cluster=\"hub\"} 1\n"));
+    // Back to where it was.
+    bench.connection.offer(Ok(bench.access()));
+    bench.supervisor.turn();
+    bench.supervisor.turn();
+    assert_eq!(bench.connection.identity(), session.identity);
+}
+
+#[test]
+fn an_identity_that_is_accepted_is_the_clusters_own() {
+    let other = Server::start(Options::default()).unwrap();
+    let uid = {
+        let mut bench = Bench::new(quick());
+        bench.connection.offer(Ok(access(&other, "me")));
+        bench.supervisor.turn();
+        match bench.connection.identity() {
+            Identity::Known(uid) => uid,
+            identity => panic!("{identity:?}"),
+        }
+    };
+    let mut bench = Bench::with(quick(), |settings| settings.accepted.push(uid.clone()));
+    for access in [bench.access(), access(&other, "me")] {
+        bench.connection.offer(Ok(access));
+        bench.supervisor.turn();
+        bench.supervisor.turn();
+    }
+    assert_eq!(bench.connection.identity(), Identity::Known(uid));
+}
+
+#[test]
+fn an_identity_that_may_not_be_read_is_unknown_and_a_failing_server_is_not_connected() {
+    let mut bench = Bench::new(quick());
+    let denied = bench.server.faults().deny("get", "namespaces", "");
+    bench.connection.offer(Ok(bench.access()));
+    bench.supervisor.turn();
+    let identity = bench.connection.session().unwrap().identity;
+    assert!(matches!(&identity, Identity::Unknown(why) if why.contains("403")), "{identity:?}");
+
+    let mut bench = Bench::new(quick());
+    bench.server.faults().remove(denied);
+    let broken = Action::Answer { code: 503, body: None, retry_after: None };
+    bench.server.faults().add(Rule::new(broken).resource("namespaces"));
+    bench.connection.offer(Ok(bench.access()));
+    bench.supervisor.turn();
+    assert!(is_down(&bench.connection));
+}
+
+#[test]
+fn what_cannot_be_used_changes_nothing_for_what_is_in_use() {
+    let mut bench = Bench::connected(quick());
+    for _ in 0..2 {
+        bench.connection.offer(Err(Error::BadConfig("half a file".into())));
+        bench.probe();
+    }
+    assert!(bench.connection.is_connected(), "{:?}", bench.connection.health());
+    assert_eq!(bench.told(), [Event::Connected]);
+}
+
+#[test]
+fn a_secret_that_comes_back_is_connected_at_once() {
+    let mut bench = Bench::connected(Timing::default());
+    bench.connection.withdraw("it was deleted");
+    assert_eq!(bench.supervisor.turn(), 30 * SECOND);
+    assert_eq!(bench.connection.health().error.as_deref(), Some("it was deleted"));
+    bench.connection.offer(Ok(bench.access()));
+    bench.supervisor.turn();
+    assert!(bench.connection.is_connected(), "{:?}", bench.connection.health());
+}
+
+#[test]
+fn a_refused_token_is_replaced_at_once() {
+    let mut bench = Bench::connected(quick());
+    let Auth::Token(token) = bench.connection.client().unwrap().access().auth else {
+        panic!("no token")
+    };
+    bench.server.revoke(&token);
+    assert_eq!(bench.probe(), Duration::from_millis(1));
+    thread::sleep(Duration::from_millis(2));
+    assert_eq!(bench.supervisor.turn(), 30 * SECOND, "refused again");
+    bench.connection.offer(Ok(bench.access()));
+    bench.supervisor.turn();
+    assert!(bench.connection.is_connected(), "{:?}", bench.connection.health());
+    assert_eq!(bench.told(), [Event::Connected, Event::Disconnected, Event::Connected]);
+}
+
+#[test]
+fn answers_to_others_postpone_the_probe() {
+    let timing = Timing { interval: Duration::from_millis(200), ..quick() };
+    let mut bench = Bench::connected(timing);
+    let client = bench.connection.client().unwrap();
+    for _ in 0..10 {
+        thread::sleep(Duration::from_millis(50));
+        client.text("/livez").unwrap();
+        bench.supervisor.turn();
+    }
+    assert_eq!(bench.probes(), 1, "that of connecting");
+    assert!(bench.connection.health().last_success.unwrap().elapsed() < Duration::from_millis(150));
+}
+
+/// The own cluster's client reads its credentials again by itself, and even a 401 is no reason to part.
+#[test]
+fn the_own_clusters_credentials_are_its_clients_matter() {
+    let (server, other) =
+        (Server::start(Options::default()).unwrap(), Server::start(Options::default()).unwrap());
+    let file = Arc::new(Mutex::new(access(&server, "first")));
+    let make = {
+        let file = file.clone();
+        move || {
+            let (now, file) = (lock(&file).clone(), file.clone());
+            let load = Box::new(move || Ok(lock(&file).clone()));
+            let timing = client::Timing::with_request(SECOND);
+            Client::new("the managed cluster", now, client::Reload::FromFiles(load), timing)
+        }
+    };
+    let connection = Connection::new(settings("own", quick()), &Stop::default());
+    let teller = Teller::new(Vec::new(), Instant::now());
+    let source = Source::Own(Box::new(make));
+    let mut supervisor = Supervisor::new(connection.clone(), source, teller, || 0.5);
+    let mut turn = |number| {
+        thread::sleep(connection.settings.timing.interval);
+        supervisor.turn();
+        assert_eq!(connection.health().connections, number, "{:?}", connection.health());
+    };
+    turn(1);
+    let Auth::Token(token) = &lock(&file).auth.clone() else { panic!("no token") };
+    server.revoke(token);
+    *lock(&file) = access(&server, "second");
+    turn(1);
+    assert_eq!((connection.health().failures, connection.is_connected()), (0, true));
+    *lock(&file) = access(&other, "third");
+    connection.client().unwrap().swap(access(&other, "third")).unwrap();
+    turn(1);
+    assert!(is_down(&connection));
+    turn(2);
+    assert!(matches!(connection.identity(), Identity::Changed { .. }));
+}
+
+/// A server that accepts and is silent costs a probe its time-out, and readers nothing.
+#[test]
+fn a_black_hole_is_bounded_and_nobody_waits_for_it() {
+    let timing = Timing { timeout: Duration::from_millis(200), ..quick() };
+    let mut bench = Bench::connected(timing);
+    bench.server.faults().set_state(State::Hang);
+    let started = Instant::now();
+    for _ in 0..5 {
+        bench.probe();
+    }
+    assert!(is_down(&bench.connection));
+    assert!(started.elapsed() < 3 * SECOND, "{:?}", started.elapsed());
+
+    let hole = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = format!("https://{}", hole.local_addr().unwrap());
+    let access = Access { server, ..bench.access() };
+    let timing = Timing { timeout: SECOND, ..quick() };
+    let stop = Stop::default();
+    let connection =
+        Connection::start(settings("hole", timing), Source::Offered, Vec::new(), &stop).unwrap();
+    connection.offer(Ok(access));
+    while started.elapsed() < 4 * SECOND && connection.health().error.is_none() {
+        let asked = Instant::now();
+        assert!(is_down(&connection));
+        assert!(asked.elapsed() < Duration::from_millis(100));
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert!(connection.health().error.unwrap().contains("no answer in time"));
+    stop.raise();
+}
+
+#[test]
+fn the_supervisor_ends_within_a_second_of_being_asked_to() {
+    let stop = Stop::default();
+    let server = Server::start(Options::default()).unwrap();
+    let (consumer, told) = consumer();
+    let settings = settings("hub", Timing::default());
+    let connection = Connection::start(settings, Source::Offered, vec![consumer], &stop).unwrap();
+    connection.offer(Ok(access(&server, "me")));
+    let started = Instant::now();
+    while !connection.is_connected() {
+        assert!(started.elapsed() < 5 * SECOND);
+        thread::sleep(Duration::from_millis(5));
+    }
+    let session = connection.session().unwrap();
+    stop.raise();
+    assert!(session.stop.raised() && is_down(&connection));
+    let started = Instant::now();
+    while Arc::strong_count(&connection) > 1 {
+        assert!(started.elapsed() < SECOND);
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(*lock(&told), [Event::Connected]);
+}
+
+#[test]
+fn a_kubeconfig_file_is_read_again_when_it_changes() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = directory.path().join("kubeconfig");
+    let server = Server::start(Options::default()).unwrap();
+    let (stop, name) = (Stop::default(), "hub");
+    let timing = Timing { retry: Duration::from_millis(100), ..quick() };
+    let connection =
+        Connection::start(settings(name, timing), Source::Offered, Vec::new(), &stop).unwrap();
+    let files = vec![(path.clone(), connection.clone())];
+    let end = stop.clone();
+    let follower = thread::spawn(move || follow_files(&files, &end));
+    let until = |what: &str, done: &dyn Fn() -> bool| {
+        let started = Instant::now();
+        while !done() {
+            assert!(started.elapsed() < 10 * SECOND, "{what}: {:?}", connection.health());
+            thread::sleep(Duration::from_millis(10));
+        }
+    };
+    until("missing", &|| {
+        connection.health().error.is_some_and(|why| why.contains("does not exist"))
+    });
+    std::fs::write(&path, server.kubeconfig()).unwrap();
+    until("there", &|| connection.is_connected());
+    stop.raise();
+    follower.join().unwrap();
+}

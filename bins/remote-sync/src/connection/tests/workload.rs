@@ -1,0 +1,98 @@
+//! TestRunningOnWorkloadCluster: whether a remote is the cluster that the program runs on.
+
+use shared::{client::Propagation, resource::PODS};
+
+use serde_json::json;
+
+use super::*;
+
+fn pod(namespace: &str, name: &str, uid: &str, in_cluster: Access) -> Arc<Pod> {
+    let value = |text: &str| Some(text.to_owned());
+    let variable = |variable: &str| match variable {
+        "POD_NAMESPACE" => value(namespace),
+        "POD_NAME" => value(name),
+        "POD_UID" => value(uid),
+        _ => None,
+    };
+    Arc::new(Pod::of(variable, Box::new(move || Ok(in_cluster.clone()))).unwrap())
+}
+
+/// A server with the pod `default/me` on it, its uid, and a way to it from inside.
+fn home() -> (Bench, String, Access) {
+    let bench = Bench::connected(quick());
+    let body = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "me", "namespace": "default"},
+        "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let client = bench.connection.client().unwrap();
+    let created = client.create(&PODS.object("default", "me"), &body).unwrap();
+    let uid = created["metadata"]["uid"].as_str().unwrap().to_owned();
+    let server = bench.server.url().replace("127.0.0.1", "localhost");
+    let inside = Access { server, auth: Auth::None, ..bench.access() };
+    (bench, uid, inside)
+}
+
+/// The host that a connection with this pod uses.
+fn connect(bench: &Bench, pod: Option<Arc<Pod>>) -> (Arc<Connection>, Supervisor) {
+    let settings = Settings { pod, ..settings("hub", quick()) };
+    let connection = Connection::new(settings, &Stop::default());
+    let teller = Teller::new(Vec::new(), Instant::now());
+    let mut supervisor = Supervisor::new(connection.clone(), Source::Offered, teller, || 0.5);
+    connection.offer(Ok(bench.access()));
+    supervisor.turn();
+    (connection, supervisor)
+}
+
+fn host(bench: &Bench, pod: Option<Arc<Pod>>) -> String {
+    connect(bench, pod).0.client().unwrap().host()
+}
+
+#[test]
+fn test_running_on_workload_cluster() {
+    let (bench, uid, inside) = home();
+    let is_inside = |namespace: &str, name: &str, uid: &str| {
+        host(&bench, Some(pod(namespace, name, uid, inside.clone()))).starts_with("localhost:")
+    };
+    assert!(is_inside("default", "me", &uid), "match");
+    assert!(!is_inside("default", "you", &uid), "name mismatch");
+    assert!(!is_inside("kube-system", "me", &uid), "namespace mismatch");
+    assert!(!is_inside("default", "me", "another"), "uid mismatch");
+    let client = bench.connection.client().unwrap();
+    client
+        .delete(&PODS.object("default", "me"), Propagation::Background, &Default::default())
+        .unwrap();
+    assert!(!is_inside("default", "me", &uid), "no pod");
+    assert!(host(&bench, None).starts_with("127.0.0.1:"), "no metadata");
+    let none = |_: &str| Some(String::new());
+    assert!(Pod::of(none, Box::new(move || Ok(inside.clone()))).is_none(), "no metadata");
+}
+
+#[test]
+fn the_credentials_stay_those_of_the_kubeconfig_and_are_rotated_on_the_way_inside() {
+    let (bench, uid, inside) = home();
+    let (connection, mut supervisor) = connect(&bench, Some(pod("default", "me", &uid, inside)));
+    let session = connection.session().unwrap();
+    let token = |access: &Access| match &access.auth {
+        Auth::Token(token) => token.clone(),
+        _ => panic!("no token"),
+    };
+    let other = bench.access();
+    assert_ne!(token(&session.client.access()), token(&other));
+    connection.offer(Ok(other.clone()));
+    supervisor.turn();
+    let access = session.client.access();
+    assert!(access.server.contains("localhost"), "{access:?}");
+    assert_eq!(token(&access), token(&other));
+    assert_eq!(connection.session().unwrap().number, 1);
+}
+
+#[test]
+fn a_cluster_that_does_not_show_its_pods_is_another_one() {
+    let (bench, uid, inside) = home();
+    bench.server.faults().deny("get", "pods", "");
+    assert!(host(&bench, Some(pod("default", "me", &uid, inside.clone()))).starts_with("127."));
+    bench.server.faults().clear();
+    let broken = Action::Answer { code: 500, body: None, retry_after: None };
+    bench.server.faults().add(Rule::new(broken).resource("pods"));
+    let (connection, _) = connect(&bench, Some(pod("default", "me", &uid, inside)));
+    assert!(is_down(&connection), "any other failure fails");
+    assert!(connection.health().error.unwrap().contains("get pods default/me on cluster hub: 500"));
+}

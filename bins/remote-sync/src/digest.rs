@@ -1,0 +1,132 @@
+//! Content as 64 bits: equal content has equal digests, whatever the order of members and the spelling of
+//! numbers.
+//!
+//! Keyed anew in every process and never written anywhere, so nobody can craft two contents that collide;
+//! by accident two do once in 2^64 comparisons.
+
+use std::{
+    collections::hash_map::RandomState,
+    hash::{BuildHasher, Hash, Hasher},
+};
+
+use serde_json::{Map, Value};
+
+/// Makes digests; those of two of these cannot be compared.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Digester(RandomState);
+
+impl Digester {
+    pub(crate) fn of(&self, value: &Value) -> u64 {
+        let mut hasher = self.0.build_hasher();
+        write(value, &mut hasher);
+        hasher.finish()
+    }
+
+    pub(crate) fn of_text(&self, text: &str) -> u64 {
+        self.0.hash_one(text)
+    }
+
+    /// Of the members that `keep` wants.
+    pub(crate) fn of_members(
+        &self,
+        members: Option<&Map<String, Value>>,
+        keep: impl Fn(&str) -> bool,
+    ) -> u64 {
+        let mut hasher = self.0.build_hasher();
+        for (key, value) in members.into_iter().flatten().filter(|(key, _)| keep(key)) {
+            key.hash(&mut hasher);
+            write(value, &mut hasher);
+        }
+        hasher.finish()
+    }
+}
+
+/// Each kind of value begins with a byte of its own, and what has a length with its length. Maps come in
+/// the order of their keys, as serde_json keeps them.
+fn write(value: &Value, hasher: &mut impl Hasher) {
+    match value {
+        Value::Null => hasher.write_u8(0),
+        Value::Bool(value) => hasher.write_u8(1 + u8::from(*value)),
+        Value::Number(number) => {
+            hasher.write_u8(3);
+            // 1, 1.0 and 1e0 are one number; what no double can hold keeps its own digits.
+            match (number.as_i64(), number.as_u64(), number.as_f64()) {
+                (Some(whole), ..) => whole.hash(hasher),
+                (_, Some(whole), _) => whole.hash(hasher),
+                (.., Some(real)) => match whole(real) {
+                    Some(whole) => whole.hash(hasher),
+                    None => real.to_bits().hash(hasher),
+                },
+                _ => number.to_string().hash(hasher),
+            }
+        }
+        Value::String(text) => {
+            hasher.write_u8(4);
+            text.hash(hasher);
+        }
+        Value::Array(items) => {
+            hasher.write_u8(5);
+            hasher.write_usize(items.len());
+            items.iter().for_each(|item| write(item, hasher));
+        }
+        Value::Object(members) => {
+            hasher.write_u8(6);
+            hasher.write_usize(members.len());
+            for (key, value) in members {
+                key.hash(hasher);
+                write(value, hasher);
+            }
+        }
+    }
+}
+
+/// A double that is a whole number, where doubles still count in ones.
+fn whole(real: f64) -> Option<i64> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    (real.fract() == 0.0 && real.abs() <= EXACT).then_some(real as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn equal_is_equal_whatever_its_spelling() {
+        let digester = Digester::default();
+        let parse = |text| digester.of(&serde_json::from_str::<Value>(text).unwrap());
+        assert_eq!(parse(r#"{"a": 1, "b": [1.5, -3]}"#), parse(r#"{"b":[15e-1,-3.0],"a":1e0}"#));
+        assert_eq!(digester.of_text("x"), digester.of_text("x"));
+        assert_ne!(digester.of(&json!(1)), Digester::default().of(&json!(1)), "keyed");
+    }
+
+    #[test]
+    fn a27_empty_null_and_absent_are_three_things() {
+        let digester = Digester::default();
+        let different = [
+            json!({}),
+            json!({"a": {}}),
+            json!({"a": null}),
+            json!({"a": []}),
+            json!({"a": ""}),
+            json!({"a": 0}),
+            json!({"a": false}),
+            json!({"a": "0"}),
+            json!([["a"], []]),
+            json!([["a", []]]),
+        ];
+        let digests: std::collections::BTreeSet<_> =
+            different.iter().map(|value| digester.of(value)).collect();
+        assert_eq!(digests.len(), different.len());
+    }
+
+    #[test]
+    fn members_that_nobody_wants_do_not_count() {
+        let digester = Digester::default();
+        let (all, some) = (json!({"a": "1", "x/b": "2"}), json!({"a": "1"}));
+        let of = |value: &Value| digester.of_members(value.as_object(), |key| !key.contains('/'));
+        assert_eq!(of(&all), of(&some));
+        assert_eq!(of(&Value::Null), of(&json!({})));
+    }
+}

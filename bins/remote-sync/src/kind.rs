@@ -1,0 +1,173 @@
+//! The kinds to keep in step: what `-resource` names, found in the discovery documents of a server.
+
+use std::fmt;
+
+use serde_json::Value;
+use shared::{
+    client::Client,
+    error::{Error, Result},
+    json,
+    resource::{Resource, valid_label, valid_name},
+};
+
+/// A kind as `-resource` names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// Empty for the core group.
+    pub(crate) group: String,
+    /// The server's preferred one, if none was named.
+    pub(crate) version: Option<String>,
+    pub(crate) plural: String,
+}
+
+/// A kind as a server has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Kind {
+    pub(crate) resource: Resource,
+    pub(crate) namespaced: bool,
+    /// Whether it has the subresource `status`.
+    pub(crate) status: bool,
+}
+
+/// All of the core group; there is no document that would say so.
+const CORE: &str = "v1";
+
+impl Wanted {
+    /// Reads `plural`, `plural.group`, `version/plural` or `group/version/plural`.
+    ///
+    /// # Errors
+    /// One sentence that names it.
+    pub(crate) fn parse(text: &str) -> std::result::Result<Self, String> {
+        let (group, version, plural) = match *text.split('/').collect::<Vec<_>>() {
+            [name] => match name.split_once('.') {
+                Some((plural, group)) => (Some(group), None, plural),
+                None => (None, Some(CORE), name),
+            },
+            // Anything else is a group that lacks a version.
+            [CORE, plural] => (None, Some(CORE), plural),
+            [group, version, plural] => (Some(group), Some(version), plural),
+            _ => (None, None, ""),
+        };
+        let sound =
+            group.is_none_or(valid_name) && version.is_none_or(valid_label) && valid_label(plural);
+        if !sound {
+            return Err(format!(
+                "-resource is plural.group or group/version/plural, without a group plural or v1/plural, not {text:?}"
+            ));
+        }
+        let group = group.unwrap_or_default().to_owned();
+        Ok(Self { group, version: version.map(str::to_owned), plural: plural.to_owned() })
+    }
+
+    /// Whether both are the same objects, in whatever version.
+    pub(crate) fn same(&self, other: &Self) -> bool {
+        (&self.group, &self.plural) == (&other.group, &other.plural)
+    }
+}
+
+/// `poddisruptionbudgets.policy`, as in RBAC and `kubectl api-resources -o name`.
+impl fmt::Display for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.group {
+            "" => f.write_str(&self.plural),
+            group => write!(f, "{}.{group}", self.plural),
+        }
+    }
+}
+
+/// Asks a server for a kind.
+///
+/// # Errors
+/// `NotServed` if the server does not have it (yet); else as the server says.
+pub(crate) fn resolve(client: &Client, wanted: &Wanted) -> Result<Kind> {
+    let versions = match &wanted.version {
+        Some(version) => vec![version.clone()],
+        None => versions(&document(client, wanted, &group_path(wanted), "APIGroup")?),
+    };
+    for version in versions {
+        let path = version_path(wanted, &version);
+        let list = document(client, wanted, &path, "APIResourceList")?;
+        if let Some(kind) = find(&list, wanted, &version) {
+            return Ok(kind);
+        }
+    }
+    Err(not_served(client, wanted))
+}
+
+/// The document on the versions of a group.
+fn group_path(wanted: &Wanted) -> String {
+    format!("/apis/{}", wanted.group)
+}
+
+/// The document on the kinds of a version.
+fn version_path(wanted: &Wanted, version: &str) -> String {
+    match &*wanted.group {
+        "" => format!("/api/{version}"),
+        group => format!("/apis/{group}/{version}"),
+    }
+}
+
+/// The versions that an APIGroup names, the preferred one first: a kind may be in another alone.
+fn versions(group: &Value) -> Vec<String> {
+    let listed = group["versions"].as_array().into_iter().flatten();
+    let mut versions: Vec<String> = Vec::new();
+    for entry in [&group["preferredVersion"]].into_iter().chain(listed) {
+        let version = entry["version"].as_str().filter(|version| valid_label(version));
+        if let Some(version) = version.filter(|version| versions.iter().all(|v| v != version)) {
+            versions.push(version.to_owned());
+        }
+    }
+    versions
+}
+
+/// The kind in an APIResourceList, if it is there and can be followed.
+fn find(list: &Value, wanted: &Wanted, version: &str) -> Option<Kind> {
+    let named = |name: &str| {
+        let mut entries = list["resources"].as_array().into_iter().flatten();
+        entries.find(|entry| entry["name"] == name)
+    };
+    let entry = named(&wanted.plural)?;
+    let verbs = entry["verbs"].as_array()?;
+    let kind = entry["kind"].as_str().filter(|kind| !kind.is_empty())?;
+    let resource = Resource {
+        group: wanted.group.clone().into(),
+        version: version.to_owned().into(),
+        plural: wanted.plural.clone().into(),
+        kind: kind.to_owned().into(),
+    };
+    ["list", "watch"].iter().all(|verb| verbs.iter().any(|v| v == verb)).then_some(Kind {
+        resource,
+        namespaced: entry["namespaced"] == true,
+        status: named(&format!("{}/status", wanted.plural)).is_some(),
+    })
+}
+
+fn document(client: &Client, wanted: &Wanted, path: &str, kind: &str) -> Result<Value> {
+    let what = |what: &str| format!("get {path} on {}: {what}", client.whose());
+    let (code, text) = client.text(path)?;
+    match code {
+        200 => {}
+        401 => return Err(Error::Unauthorized(what("the credential is not accepted"))),
+        403 => return Err(Error::Forbidden(what("this identity may not"))),
+        404 => return Err(not_served(client, wanted)),
+        code => {
+            let message = what(&format!("the answer is {code}"));
+            return Err(Error::Unavailable { message, retry_after: None });
+        }
+    }
+    let value = json::parse(text.as_bytes())
+        .map_err(|odd| Error::BadPeer(what(&format!("the answer is {odd}"))))?;
+    if value["kind"] == kind {
+        return Ok(value);
+    }
+    Err(Error::BadPeer(what(&format!("the answer is not an {kind}"))))
+}
+
+fn not_served(client: &Client, wanted: &Wanted) -> Error {
+    let version = wanted.version.as_deref().map_or(String::new(), |v| format!(" in version {v}"));
+    let whose = client.whose();
+    Error::NotServed(format!("{whose} does not serve {wanted}{version} to list and watch"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! What the annotations of this program say; their names are [`Keys`](crate::settings::Keys).
+
+use std::fmt;
+
+use serde_json::Value;
+
+/// The uid of an object, or of a cluster (that of its Namespace kube-system). Of bytes, as tables hold many
+/// and a number would be aligned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Uid([u8; 16]);
+
+impl Uid {
+    /// Reads a uid, which API servers write as a UUID (apimachinery `pkg/util/uuid/uuid.go`).
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
+        let mut groups = text.split('-');
+        let whole = GROUPS.iter().all(|length| {
+            groups.next().is_some_and(|group| {
+                group.len() == *length && group.bytes().all(|b| b.is_ascii_hexdigit())
+            })
+        });
+        if !whole || groups.next().is_some() {
+            return None;
+        }
+        u128::from_str_radix(&text.replace('-', ""), 16)
+            .ok()
+            .map(|number| Self(number.to_be_bytes()))
+    }
+
+    /// The uid in this annotation or field, if there is one.
+    pub(crate) fn of(value: &Value) -> Option<Self> {
+        value.as_str().and_then(Self::parse)
+    }
+}
+
+impl fmt::Display for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hex = format!("{:032x}", u128::from_be_bytes(self.0));
+        let (a, b, c, d, e) = (&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]);
+        write!(f, "{a}-{b}-{c}-{d}-{e}")
+    }
+}
+
+/// Which object a target is the copy of, and who made it: of several instances each cares for its own.
+/// `<cluster>/<namespace>/<name>/<uid>/<generation>/<finalizer>`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Origin<'a> {
+    /// The uid of the source's cluster.
+    pub(crate) cluster: Uid,
+    /// Empty for a kind that is in no namespace.
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) uid: Uid,
+    /// The source's, when its content was written.
+    pub(crate) generation: u64,
+    /// Of the instance that wrote it.
+    pub(crate) finalizer: &'a str,
+}
+
+impl<'a> Origin<'a> {
+    /// Reads what [`Display`](fmt::Display) writes; `None` for anything else.
+    pub(crate) fn parse(text: &'a str) -> Option<Self> {
+        // A finalizer has a slash of its own.
+        let mut parts = text.splitn(6, '/');
+        let mut part = || parts.next();
+        let (cluster, namespace, name) = (Uid::parse(part()?)?, part()?, part()?);
+        let (uid, generation) = (Uid::parse(part()?)?, part()?.parse().ok()?);
+        Some(Self { cluster, namespace, name, uid, generation, finalizer: part()? })
+    }
+}
+
+impl fmt::Display for Origin<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cluster, namespace, name, uid, generation, finalizer } = self;
+        write!(f, "{cluster}/{namespace}/{name}/{uid}/{generation}/{finalizer}")
+    }
+}
+
+/// The keys of labels and annotations that the target has from its source: `label,label|annotation,…`;
+/// no key can hold a comma or a bar.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Managed<'a> {
+    pub(crate) labels: Vec<&'a str>,
+    pub(crate) annotations: Vec<&'a str>,
+}
+
+impl<'a> Managed<'a> {
+    pub(crate) fn parse(text: &'a str) -> Self {
+        let (labels, annotations) = text.split_once('|').unwrap_or((text, ""));
+        let keys = |text: &'a str| text.split(',').filter(|key| !key.is_empty()).collect();
+        Self { labels: keys(labels), annotations: keys(annotations) }
+    }
+}
+
+impl fmt::Display for Managed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}|{}", self.labels.join(","), self.annotations.join(","))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UID: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
+
+    #[test]
+    fn uids_are_read_and_written_as_they_are() {
+        assert_eq!(Uid::parse(UID).unwrap().to_string(), UID);
+        for bad in ["", "x", &UID[1..], &format!("{UID}0"), &UID.replace('-', "+"), "-----"] {
+            assert_eq!(Uid::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn origins_are_read_as_they_are_written() {
+        for place in ["ns/x", "/x"] {
+            let text = format!("{UID}/{place}/{UID}/7/a.b/c");
+            let origin = Origin::parse(&text).unwrap();
+            assert_eq!((origin.to_string(), origin.generation), (text.clone(), 7));
+            for bad in [&text[1..], &text[..text.len() - 8], ""] {
+                assert_eq!(Origin::parse(bad), None, "{bad}");
+            }
+        }
+    }
+
+    #[test]
+    fn managed_keys_are_read_as_they_are_written() {
+        for text in ["a,b/c|d", "|", "a|", "|d,e"] {
+            assert_eq!(Managed::parse(text).to_string(), text);
+        }
+        assert_eq!(Managed::parse(""), Managed::default());
+    }
+}

@@ -1,0 +1,98 @@
+//! `-once` and `-cleanup`: when everything is done, and when it is of no use to wait for more.
+
+use std::{
+    sync::atomic::Ordering::Relaxed,
+    time::{Duration, Instant},
+};
+
+use shared::error::{Error, Result};
+
+use crate::{engine::Engine, route::Route};
+
+/// Between two looks.
+const POLL: Duration = Duration::from_millis(20);
+
+/// Something that is not done.
+enum Left {
+    /// It is under way.
+    Pending(String),
+    /// It was tried in vain, and is tried again.
+    Failed(String),
+    /// Somebody else has to do something first.
+    Waiting(String),
+}
+
+/// Waits until everything is in step, but no longer than `limit`. Without a limit everything is tried once,
+/// and what waits for others gets as long as a request.
+///
+/// # Errors
+/// `Unavailable` with the first thing that is not done.
+pub(crate) fn finish(engine: &Engine, limit: Duration) -> Result<()> {
+    let begun = Instant::now();
+    loop {
+        let stopped = engine.stop.wait(POLL);
+        let Some(left) = left(engine) else { return Ok(()) };
+        let over = match &left {
+            _ if !limit.is_zero() => begun.elapsed() >= limit,
+            Left::Pending(_) => false,
+            Left::Failed(_) => true,
+            Left::Waiting(_) => begun.elapsed() >= engine.context.settings.timeout,
+        };
+        let (Left::Pending(what) | Left::Failed(what) | Left::Waiting(what)) = left;
+        let message = match stopped {
+            true => format!("stopped before everything was done: {what}"),
+            false => what,
+        };
+        if stopped || over {
+            return Err(Error::Unavailable { message, retry_after: None });
+        }
+    }
+}
+
+fn left(engine: &Engine) -> Option<Left> {
+    let own = engine.own.cluster().connection.health();
+    if own.failures > 0 {
+        let error = own.error.unwrap_or_default();
+        return Some(Left::Failed(format!("the own cluster: {error}")));
+    }
+    if !engine.all_known.load(Relaxed) {
+        return Some(match engine.registry_trouble() {
+            Some(why) => Left::Failed(format!("the remotes are not known: {why}")),
+            None => Left::Pending("the remotes are not known".into()),
+        });
+    }
+    let routes = engine.routes();
+    let closed = routes.iter().find_map(|route| obstacle(engine, route));
+    closed.or_else(|| routes.iter().find_map(|route| pairs(route)))
+}
+
+/// What stands in the way of a whole kind.
+fn obstacle(engine: &Engine, route: &Route) -> Option<Left> {
+    let remote = engine.remote_of(route).connection.health();
+    let away = remote.failures > 0 || remote.error.is_some();
+    let mut kinds = engine.context.settings.resources.iter().enumerate();
+    kinds.find_map(|(kind, wanted)| {
+        let what = format!("{wanted} ({}): {}", route.name, route.obstacle(kind)?);
+        let trouble = route.source.shelves[kind].trouble().is_some()
+            || route.target.shelves[kind].trouble().is_some();
+        Some(if away || trouble { Left::Failed(what) } else { Left::Pending(what) })
+    })
+}
+
+/// A pair that is not in step, and not held for people.
+fn pairs(route: &Route) -> Option<Left> {
+    let depth = route.queue.depth();
+    if depth.queued + depth.parked + depth.running > 0 {
+        return Some(Left::Pending(format!("pairs of {} are in the queue", route.name)));
+    }
+    let notes = route.notes();
+    let first = |state: &dyn Fn(&str) -> bool| {
+        let found = notes.iter().find(|(_, note)| state(note.state));
+        found.map(|(pair, note)| format!("{} ({}): {}", pair.key, route.name, note.reason))
+    };
+    if depth.failing > 0 {
+        let why = first(&|state| matches!(state, "degraded" | "failing"));
+        return Some(Left::Failed(why.unwrap_or_else(|| format!("a pair of {}", route.name))));
+    }
+    first(&|state| state == "waiting").map(Left::Waiting)
+}

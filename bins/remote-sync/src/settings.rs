@@ -1,0 +1,303 @@
+//! The command line, checked as a whole: what makes no sense is refused before anything is written.
+
+mod keys;
+mod remotes;
+mod selector;
+mod table;
+mod values;
+
+use std::time::Duration;
+
+use shared::{
+    client::Propagation,
+    election,
+    flags::Flags,
+    kubeconfig::{Env, own_namespace},
+    resource::{valid_label, valid_name},
+};
+
+pub(crate) use self::{
+    keys::Keys,
+    remotes::{CLUSTER_LABEL, OWN, Registry, Remote, RemoteSource, SECRET_SUFFIX},
+    table::table,
+};
+use self::{remotes::registry, selector::selector};
+use crate::{
+    kind::Wanted,
+    mapping::{CLUSTER, Mapping},
+};
+
+/// All that the process is told, complete and valid.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) task: Task,
+    /// Write nothing.
+    pub(crate) dry_run: bool,
+    pub(crate) direction: Direction,
+    pub(crate) mode: Mode,
+    pub(crate) resources: Vec<Wanted>,
+    /// For objects of the source; empty for all.
+    pub(crate) selector: String,
+    /// Of the source; empty for all.
+    pub(crate) source_namespaces: Vec<String>,
+    pub(crate) mapping: Mapping,
+    /// The names of Secrets to upload.
+    pub(crate) secrets: Vec<String>,
+    pub(crate) keys: Keys,
+    pub(crate) finalizer: String,
+    pub(crate) propagation: Propagation,
+    pub(crate) orphans: Orphans,
+    pub(crate) remotes: Vec<Remote>,
+    pub(crate) registry: Option<Registry>,
+    /// The uids of kube-system that a remote may have, of this name or whichever.
+    pub(crate) identities: Vec<(Option<String>, String)>,
+    pub(crate) connection: Connection,
+    /// For each remote.
+    pub(crate) workers: usize,
+    /// Requests to a cluster in a second; 0 is without limit.
+    pub(crate) qps: u32,
+    pub(crate) burst: u32,
+    /// For one request.
+    pub(crate) timeout: Duration,
+    /// Between two looks at everything, if there are any.
+    pub(crate) resync: Option<Duration>,
+    /// If a leader is elected.
+    pub(crate) election: Option<Election>,
+}
+
+/// What the process is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Task {
+    Run,
+    /// Until all is in step, but no longer than this.
+    Once(Duration),
+    Cleanup,
+    PrintRbac,
+}
+
+/// Where specs come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// From the remotes to the own cluster.
+    Pull,
+    /// From the own cluster to the remotes.
+    Push,
+}
+
+/// How it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// As sync-controller does.
+    Compat,
+    /// With marks on the target, and proof before a deletion.
+    Safe,
+}
+
+/// What becomes of a target without a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Orphans {
+    pub(crate) policy: OrphanPolicy,
+    pub(crate) grace: Duration,
+    /// No more of them are deleted on a cluster …
+    pub(crate) most: u32,
+    /// … in this time.
+    pub(crate) within: Duration,
+}
+
+/// See [`Orphans`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OrphanPolicy {
+    /// It is deleted when it is proven that there is none; safe mode alone, as the proof needs its marks.
+    Confirm,
+    /// It is deleted at once; compatible mode alone.
+    Delete,
+    Keep,
+}
+
+/// When a cluster is connected, and when not any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Connection {
+    /// Between two tries to connect.
+    pub(crate) retry: Duration,
+    /// Between two probes.
+    pub(crate) interval: Duration,
+    /// For one probe.
+    pub(crate) timeout: Duration,
+    /// So many in a row that fail end it.
+    pub(crate) failures: u32,
+    /// What a probe asks for.
+    pub(crate) path: String,
+}
+
+/// On which Lease replicas elect their leader, and how.
+#[derive(Clone, Debug)]
+pub(crate) struct Election {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) timing: election::Timing,
+}
+
+impl Settings {
+    /// Checks flags and environment together.
+    ///
+    /// # Errors
+    /// One sentence that names the flag.
+    pub(crate) fn new(flags: &Flags) -> Result<Self, String> {
+        Self::check(flags, own_namespace(flags.some("namespace"), &Env::process()))
+    }
+
+    /// The identities that this remote may have, whatever it had before.
+    pub(crate) fn accepted<'a>(&'a self, remote: &'a str) -> impl Iterator<Item = &'a str> {
+        let meant = move |name: &Option<String>| name.as_deref().is_none_or(|name| name == remote);
+        self.identities.iter().filter(move |(name, _)| meant(name)).map(|(_, uid)| &**uid)
+    }
+
+    fn check(flags: &Flags, namespace: Option<String>) -> Result<Self, String> {
+        if let Some(namespace) = namespace.as_ref().filter(|namespace| !valid_label(namespace)) {
+            return Err(format!(
+                "the own namespace {namespace:?} (-namespace, POD_NAMESPACE) is not a valid name"
+            ));
+        }
+        let (task, dry_run) = (values::task(flags)?, flags.switch("dry-run"));
+        let mode =
+            values::one_of(flags, "mode", &[("safe", Mode::Safe), ("compat", Mode::Compat)])?;
+        let directions = [("pull", Direction::Pull), ("push", Direction::Push)];
+        let prefix = flags.text("annotation-prefix");
+        let settings = Self {
+            task,
+            dry_run,
+            direction: values::one_of(flags, "direction", &directions)?,
+            mode,
+            resources: values::resources(flags)?,
+            selector: selector(flags, "selector")?.unwrap_or_default(),
+            source_namespaces: values::source_namespaces(flags)?,
+            mapping: values::mapping(flags),
+            secrets: values::secrets(flags)?,
+            keys: values::keys(prefix)?,
+            finalizer: values::finalizer(flags, prefix)?,
+            propagation: values::one_of(flags, "local-propagation-policy", &values::PROPAGATION)?,
+            orphans: values::orphans(flags, mode)?,
+            remotes: remotes::remotes(flags)?,
+            registry: registry(flags, namespace.as_deref())?,
+            identities: values::identities(flags)?,
+            connection: values::connection(flags)?,
+            workers: values::number(flags, "concurrent-reconciles", 1, values::MOST_WORKERS)?,
+            qps: values::number(flags, "qps", 0, values::MOST_REQUESTS)?,
+            burst: values::number(flags, "burst", 1, values::MOST_REQUESTS)?,
+            timeout: flags.period("timeout")?,
+            resync: Some(flags.duration("resync")).filter(|resync| !resync.is_zero()),
+            election: values::election(flags, task, namespace.as_deref())?,
+        };
+        settings.check_remotes()?;
+        settings.check_names()?;
+        settings.check_overlap()?;
+        Ok(settings)
+    }
+
+    /// Which of the `others` a remote cannot be beside, as an object would be both's: in push the same
+    /// source would have two targets, each with a status; in pull two sources would have the same target,
+    /// which in safe mode its mark prevents.
+    pub(crate) fn clash<'a>(
+        &self,
+        remote: &str,
+        others: impl IntoIterator<Item = &'a str>,
+    ) -> Option<&'a str> {
+        let names = self.mapping.names(remote);
+        others.into_iter().find(|other| {
+            let other = self.mapping.names(other);
+            match (self.direction, self.mode) {
+                (Direction::Push, _) => names.shares_sources(&other),
+                (Direction::Pull, Mode::Compat) => names.shares_targets(&other),
+                (Direction::Pull, Mode::Safe) => false,
+            }
+        })
+    }
+
+    /// Whether not all objects of the source are followed.
+    pub(crate) fn is_selective(&self) -> bool {
+        !self.selector.is_empty() || !self.source_namespaces.is_empty()
+    }
+
+    /// Whether there may be more than one remote.
+    pub(crate) fn many(&self) -> bool {
+        self.registry.is_some() || self.remotes.len() > 1
+    }
+
+    fn check_remotes(&self) -> Result<(), String> {
+        if self.remotes.is_empty() && self.registry.is_none() && self.task != Task::PrintRbac {
+            return Err(
+                "there is no remote: name one by -remote-kubeconfig, -remote-kubeconfig-secret or -remote-selector"
+                    .into(),
+            );
+        }
+        let known = |name: &str| self.names().any(|remote| remote == name);
+        let mut named = self.identities.iter().filter_map(|(name, _)| name.as_deref());
+        match named.find(|name| self.registry.is_none() && !known(name)) {
+            Some(name) => Err(format!("-accept-identity: there is no remote {name}")),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether objects can have the names that the mapping gives them.
+    fn check_names(&self) -> Result<(), String> {
+        let Mapping { resource_suffix, namespace_suffix, namespace_prefix: prefix } = &self.mapping;
+        // Of remotes that are not known yet, one of the shortest names.
+        for remote in self.names().chain(["x"]) {
+            let end = |suffix: &str| suffix.replace(CLUSTER, remote);
+            let (name, namespace) = (end(resource_suffix), end(namespace_suffix));
+            if !valid_name(&format!("x{name}")) {
+                return Err(format!(
+                    "-remote-resource-suffix {resource_suffix:?} is not the end of an object's name (the only placeholder is {CLUSTER})"
+                ));
+            }
+            if !valid_label(&format!("x{namespace}")) {
+                return Err(format!(
+                    "-local-namespace-suffix {namespace_suffix:?} is not the end of a namespace's name (the only placeholder is {CLUSTER})"
+                ));
+            }
+            if !valid_label(&format!("{prefix}x{namespace}")) {
+                return Err(format!(
+                    "-namespace-prefix {prefix:?} is not the beginning of a namespace's name, or too long with the suffix"
+                ));
+            }
+        }
+        match self.source_namespaces.iter().find(|namespace| !namespace.starts_with(&**prefix)) {
+            Some(namespace) => Err(format!(
+                "-source-namespace {namespace} does not begin with -namespace-prefix {prefix}"
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether each object belongs to one remote.
+    fn check_overlap(&self) -> Result<(), String> {
+        let (flag, suffix) = match (self.direction, self.mode) {
+            (Direction::Push, _) => ("-remote-resource-suffix", &self.mapping.resource_suffix),
+            (Direction::Pull, Mode::Compat) => {
+                ("-local-namespace-suffix", &self.mapping.namespace_suffix)
+            }
+            (Direction::Pull, Mode::Safe) => return Ok(()),
+        };
+        if self.many() && !suffix.contains(CLUSTER) {
+            return Err(format!(
+                "{flag} must hold {CLUSTER} where there may be several remotes, or an object would belong to all of them"
+            ));
+        }
+        for (index, name) in self.names().enumerate() {
+            if let Some(other) = self.clash(name, self.names().take(index)) {
+                return Err(format!(
+                    "the remotes {other} and {name} overlap by {flag} {suffix:?}: an object may belong to both"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Of the remotes that are known from the start.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.remotes.iter().map(|remote| &*remote.name)
+    }
+}
+
+#[cfg(test)]
+mod tests;

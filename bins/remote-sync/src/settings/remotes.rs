@@ -1,0 +1,136 @@
+//! Which clusters are kept in step with the own one.
+
+use std::path::{Path, PathBuf};
+
+use shared::{
+    flags::Flags,
+    resource::{valid_label, valid_name},
+};
+
+use super::selector::selector;
+
+/// A cluster that is named on the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Remote {
+    pub(crate) name: String,
+    pub(crate) source: RemoteSource,
+}
+
+/// Where a remote's kubeconfig is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RemoteSource {
+    File(PathBuf),
+    /// On the own cluster; without a key it is the usual one.
+    Secret {
+        namespace: String,
+        name: String,
+        key: Option<String>,
+    },
+}
+
+/// The cluster that the program runs on, in messages and labels; no remote can have the name.
+pub(crate) const OWN: &str = "own";
+/// Of a Secret with the kubeconfig of the cluster before it (Cluster API `util/kubeconfig/kubeconfig.go`).
+pub(crate) const SECRET_SUFFIX: &str = "-kubeconfig";
+/// The label of such a Secret, with the cluster's name.
+pub(crate) const CLUSTER_LABEL: &str = "cluster.x-k8s.io/cluster-name";
+
+/// The Secrets whose clusters come and go at run time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Registry {
+    pub(crate) namespace: String,
+    /// A label selector that asks for [`CLUSTER_LABEL`] too.
+    pub(crate) selector: String,
+}
+
+/// All that are named.
+pub(super) fn remotes(flags: &Flags) -> Result<Vec<Remote>, String> {
+    let files = flags.list("remote-kubeconfig");
+    let secrets = flags.list("remote-kubeconfig-secret");
+    let files = files.into_iter().map(file);
+    let remotes = files.chain(secrets.into_iter().map(secret)).collect::<Result<Vec<_>, _>>()?;
+    for (index, remote) in remotes.iter().enumerate() {
+        let name = &remote.name;
+        if !valid_label(name) {
+            return Err(format!(
+                "the remote {name:?} has a name that is not a DNS label: give it one by NAME= before its kubeconfig"
+            ));
+        }
+        if name == OWN {
+            return Err(format!(
+                "a remote cannot have the name {OWN}: give it another by NAME= before its kubeconfig"
+            ));
+        }
+        if remotes[..index].iter().any(|other| other.name == *name) {
+            return Err(format!(
+                "two remotes have the name {name}: give one of them another by NAME= before its kubeconfig"
+            ));
+        }
+    }
+    Ok(remotes)
+}
+
+/// The registry, if one is to be followed.
+pub(super) fn registry(flags: &Flags, own: Option<&str>) -> Result<Option<Registry>, String> {
+    let given = flags.some("remote-selector-namespace");
+    let Some(selector) = selector(flags, "remote-selector")? else {
+        return match given {
+            Some(_) => Err("-remote-selector-namespace belongs to -remote-selector".into()),
+            None => Ok(None),
+        };
+    };
+    let namespace = given.or(own).ok_or(
+        "-remote-selector needs a namespace: set -remote-selector-namespace, -namespace or POD_NAMESPACE",
+    )?;
+    if !valid_label(namespace) {
+        return Err(format!(
+            "-remote-selector-namespace {namespace:?} is not the name of a namespace"
+        ));
+    }
+    let selector = format!("{selector},{CLUSTER_LABEL}");
+    Ok(Some(Registry { namespace: namespace.to_owned(), selector }))
+}
+
+fn file(text: &str) -> Result<Remote, String> {
+    let (name, path) = named(text);
+    if path.is_empty() {
+        return Err(format!("-remote-kubeconfig is [NAME=]FILE, not {text:?}"));
+    }
+    let stem = || Path::new(path).file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let name = name.map_or_else(stem, str::to_owned);
+    Ok(Remote { name, source: RemoteSource::File(path.into()) })
+}
+
+fn secret(text: &str) -> Result<Remote, String> {
+    let (name, place) = named(text);
+    let (place, key) = match place.split_once(':') {
+        Some((place, key)) => (place, Some(key)),
+        None => (place, None),
+    };
+    let (namespace, secret) = place.split_once('/').unwrap_or_default();
+    if !valid_label(namespace) || !valid_name(secret) || !key.is_none_or(valid_data_key) {
+        return Err(format!(
+            "-remote-kubeconfig-secret is [NAME=]NAMESPACE/SECRET[:KEY], not {text:?}"
+        ));
+    }
+    let name = name.unwrap_or_else(|| secret.strip_suffix(SECRET_SUFFIX).unwrap_or(secret));
+    let source = RemoteSource::Secret {
+        namespace: namespace.to_owned(),
+        name: secret.to_owned(),
+        key: key.map(str::to_owned),
+    };
+    Ok(Remote { name: name.to_owned(), source })
+}
+
+/// The name before the `=`, if there is one; a path may hold that too.
+fn named(text: &str) -> (Option<&str>, &str) {
+    match text.split_once('=') {
+        Some((name, rest)) if !name.contains('/') => (Some(name), rest),
+        _ => (None, text),
+    }
+}
+
+/// As the API server has it (apimachinery `util/validation/validation.go`, IsConfigMapKey).
+fn valid_data_key(key: &str) -> bool {
+    !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+}

@@ -1,0 +1,325 @@
+//! Command lines and what becomes of them.
+
+use shared::flags::{Request, parse};
+
+use super::*;
+
+/// The settings of a command line in a pod of the namespace `own`.
+fn settings(line: &str) -> Result<Settings, String> {
+    let arguments = line.split_whitespace().map(Into::into);
+    let Request::Run(flags) = parse("x", &table(), arguments)? else { panic!("help") };
+    Settings::check(&flags, flags.some("namespace").or(Some("own")).map(str::to_owned))
+}
+
+const ONE: &str = "-resource widgets.example.com -remote-kubeconfig /etc/hub";
+
+/// With what a complete command line has.
+fn with(line: &str) -> Result<Settings, String> {
+    settings(&format!("{ONE} {line}"))
+}
+
+/// Sentences begin so.
+fn refused(lines: &[(&str, &str)]) {
+    for (line, sentence) in lines {
+        let refusal = settings(line).map(|_| ()).expect_err(line);
+        assert!(refusal.starts_with(sentence), "{line}: {refusal}");
+    }
+}
+
+fn refused_with(lines: &[(&str, &str)]) {
+    for (line, sentence) in lines {
+        let refusal = with(line).map(|_| ()).expect_err(line);
+        assert!(refusal.starts_with(sentence), "{line}: {refusal}");
+    }
+}
+
+#[test]
+fn defaults_are_those_of_sync_controller_and_clustercache() {
+    let settings = with("").unwrap();
+    assert_eq!((settings.task, settings.dry_run), (Task::Run, false));
+    assert_eq!((settings.direction, settings.mode), (Direction::Pull, Mode::Safe));
+    assert_eq!(settings.resources, [Wanted::parse("widgets.example.com").unwrap()]);
+    assert_eq!(settings.mapping, Mapping::default());
+    assert_eq!(settings.finalizer, "cloud.teleport.dev/sync-local");
+    assert_eq!(settings.keys.hash, "cloud.teleport.dev/last-uploaded-hash");
+    assert_eq!(settings.propagation, Propagation::Foreground);
+    let seconds = Duration::from_secs;
+    let connection = Connection {
+        retry: seconds(30),
+        interval: seconds(10),
+        timeout: seconds(5),
+        failures: 5,
+        path: "/version".into(),
+    };
+    assert_eq!(settings.connection, connection);
+    let orphans = Orphans {
+        policy: OrphanPolicy::Confirm,
+        grace: seconds(300),
+        most: 10,
+        within: seconds(600),
+    };
+    assert_eq!(settings.orphans, orphans);
+    assert_eq!((settings.workers, settings.qps, settings.burst), (8, 20, 30));
+    assert_eq!((settings.timeout, settings.resync), (seconds(10), Some(seconds(36_000))));
+    assert!(settings.selector.is_empty() && settings.source_namespaces.is_empty());
+    assert!(settings.election.is_none() && settings.registry.is_none());
+    let default = |name: &str| table().iter().find(|flag| flag.name == name).unwrap().default;
+    assert_eq!((default("metrics-host"), default("metrics-port")), ("0.0.0.0", "8387"));
+}
+
+#[test]
+fn the_prefix_is_that_of_all_keys() {
+    let settings = with("-annotation-prefix sync.example.com").unwrap();
+    assert_eq!(settings.finalizer, "sync.example.com/sync-local");
+    assert_eq!(settings.keys.paused, "sync.example.com/paused");
+    assert!(settings.keys.ours("sync.example.com/whatever"));
+    assert!(!settings.keys.ours("sync.example.com.org/paused"));
+    assert_eq!(with("-finalizer a.b/C_d").unwrap().finalizer, "a.b/C_d");
+    let long = format!("-finalizer a.b/{}", "f".repeat(64));
+    refused_with(&[
+        ("-annotation-prefix=", "-annotation-prefix \"\" is not a DNS name"),
+        ("-annotation-prefix a/b", "-annotation-prefix \"a/b\" is not"),
+        ("-finalizer sync-local", "-finalizer \"sync-local\" is not a DNS name, a slash and"),
+        ("-finalizer a.b/", "-finalizer \"a.b/\" is not"),
+        (&long, "-finalizer \"a.b/fff"),
+    ]);
+}
+
+#[test]
+fn a_remote_has_the_name_of_its_kubeconfig_or_another() {
+    let line = "-resource pods -remote-kubeconfig west=/b,/etc/east.kubeconfig,/a=b/north \
+        -remote-kubeconfig-secret ns/south-kubeconfig -remote-kubeconfig-secret up=ns/hub:config";
+    let remotes = settings(line).unwrap().remotes;
+    let names: Vec<_> = remotes.iter().map(|remote| &*remote.name).collect();
+    assert_eq!(names, ["west", "east", "north", "south", "up"]);
+    assert_eq!(remotes[0].source, RemoteSource::File("/b".into()));
+    let secret = |name: &str, key: Option<&str>| RemoteSource::Secret {
+        namespace: "ns".into(),
+        name: name.into(),
+        key: key.map(str::to_owned),
+    };
+    assert_eq!(remotes[3].source, secret("south-kubeconfig", None));
+    assert_eq!(remotes[4].source, secret("hub", Some("config")));
+    refused(&[
+        ("-resource pods", "there is no remote: name one by -remote-kubeconfig"),
+        ("-resource pods -remote-kubeconfig a=", "-remote-kubeconfig is [NAME=]FILE, not \"a=\""),
+        ("-resource pods -remote-kubeconfig /A", "the remote \"A\" has a name that is not a DNS"),
+        ("-resource pods -remote-kubeconfig /a.b.yaml", "the remote \"a.b\" has a name"),
+        ("-resource pods -remote-kubeconfig /", "the remote \"\" has a name"),
+        (
+            "-resource pods -remote-kubeconfig /a/x -remote-kubeconfig-secret n/x",
+            "two remotes have the name x",
+        ),
+    ]);
+    for bad in ["x", "n/", "/x", "n/x:", "n/x:a/b", "N/x", "a=n", "n/x/y"] {
+        let line = format!("-remote-kubeconfig-secret {bad}");
+        let sentence = "-remote-kubeconfig-secret is [NAME=]NAMESPACE/SECRET[:KEY]";
+        refused_with(&[(&line, sentence)]);
+    }
+}
+
+#[test]
+fn a_registry_has_labels_and_a_namespace() {
+    let registry = |line: &str| settings(&format!("-resource pods {line}")).map(|s| s.registry);
+    let expected = |namespace: &str| {
+        let selector = "team=a,cluster.x-k8s.io/cluster-name".into();
+        Ok(Some(Registry { namespace: namespace.into(), selector }))
+    };
+    assert_eq!(registry("-remote-selector team=a"), expected("own"));
+    assert_eq!(registry("-remote-selector team=a -remote-selector-namespace c"), expected("c"));
+    refused(&[
+        (
+            "-resource pods -remote-selector=",
+            "-remote-selector is empty, which would select everything",
+        ),
+        ("-resource pods -remote-selector a=b=c", "-remote-selector \"a=b=c\" is not a label sel"),
+        (
+            "-resource pods -remote-selector a -remote-selector-namespace A",
+            "-remote-selector-namespace \"A\" is not the name",
+        ),
+    ]);
+    refused_with(&[("-remote-selector-namespace c", "-remote-selector-namespace belongs to")]);
+    let arguments = "-resource pods -remote-selector a".split(' ').map(Into::into);
+    let Ok(Request::Run(flags)) = parse("x", &table(), arguments) else { panic!() };
+    let refusal = Settings::check(&flags, None).unwrap_err();
+    assert!(refusal.starts_with("-remote-selector needs a namespace"), "{refusal}");
+}
+
+#[test]
+fn resources_are_named_and_named_once() {
+    refused(&[
+        ("-remote-kubeconfig /a", "-resource is required"),
+        ("-remote-kubeconfig /a -resource a/b", "-resource is plural.group or"),
+        ("-remote-kubeconfig /a -resource pods,v1/pods", "-resource names pods twice"),
+        ("-remote-kubeconfig /a -resource x.a.b -resource a.b/v2/x", "-resource names x.a.b twice"),
+    ]);
+}
+
+#[test]
+fn a_suffix_is_the_end_of_a_name() {
+    refused_with(&[
+        ("-remote-resource-suffix -", "-remote-resource-suffix \"-\" is not the end of"),
+        ("-remote-resource-suffix -EU", "-remote-resource-suffix \"-EU\" is not the end of"),
+        ("-remote-resource-suffix -{name}", "-remote-resource-suffix \"-{name}\" is not the end"),
+        ("-remote-resource-suffix -{cluster}-", "-remote-resource-suffix \"-{cluster}-\" is"),
+        ("-local-namespace-suffix .a", "-local-namespace-suffix \".a\" is not the end of a name"),
+        ("-local-namespace-suffix -{x}", "-local-namespace-suffix \"-{x}\" is not the end"),
+        ("-namespace-prefix -a", "-namespace-prefix \"-a\" is not the beginning of a name"),
+        ("-namespace-prefix {cluster}-", "-namespace-prefix \"{cluster}-\" is not"),
+    ]);
+    let settings = with("-remote-resource-suffix .{cluster} -namespace-prefix my-").unwrap();
+    let source = settings.mapping.names("hub").source("my-a", "x");
+    assert_eq!(source, ("my-a".to_owned(), "x.hub".to_owned()));
+}
+
+#[test]
+fn in_push_every_source_has_one_target() {
+    let push = |suffix: &str, remotes: &str| {
+        let line = format!("-resource pods -direction push -remote-kubeconfig {remotes}");
+        settings(&format!("{line} -remote-resource-suffix={suffix}"))
+    };
+    assert!(push("", "/east").is_ok(), "one remote needs no suffix");
+    assert!(push("-{cluster}", "/east,/west").is_ok());
+    let sentence = "-remote-resource-suffix must hold {cluster} where there may be several remotes";
+    for refusal in [
+        push("-x", "/east,/west").unwrap_err(),
+        push("-x", "/east -remote-selector a").unwrap_err(),
+    ] {
+        assert!(refusal.starts_with(sentence), "{refusal}");
+    }
+    let refusal = push("-{cluster}", "/west,/east,/us-east").unwrap_err();
+    assert!(
+        refusal.starts_with("the remotes east and us-east overlap by -remote-res"),
+        "{refusal}"
+    );
+    assert!(push(".{cluster}", "/east,/us-east").is_ok(), "a name holds no dot");
+    let settings = push("-{cluster}", "/east -remote-selector a").unwrap();
+    assert_eq!(settings.clash("us-east", ["west", "east"]), Some("east"));
+    assert_eq!(settings.clash("south", ["west", "east"]), None);
+}
+
+#[test]
+fn in_pull_marks_keep_targets_apart_where_there_are_marks() {
+    let two = "-resource pods -remote-kubeconfig /east,/us-east";
+    let safe = settings(two).unwrap();
+    assert_eq!(safe.clash("east", ["us-east"]), None);
+    let compat = format!("{two} -mode compat");
+    let overlapping = format!("{compat} -local-namespace-suffix -{{cluster}}");
+    refused(&[
+        (&compat, "-local-namespace-suffix must hold {cluster}"),
+        (&overlapping, "the remotes east and us-east overlap by -local-namespace-suffix"),
+    ]);
+    assert!(with("-mode compat").is_ok());
+    let apart = "-mode compat -remote-kubeconfig /b -local-namespace-suffix -{cluster}";
+    assert!(with(apart).is_ok());
+}
+
+#[test]
+fn the_proof_of_an_orphan_needs_the_marks_of_safe_mode() {
+    let policy = |line: &str| with(line).map(|settings| settings.orphans.policy);
+    assert_eq!(policy("-orphan-policy confirm"), Ok(OrphanPolicy::Confirm));
+    assert_eq!(policy("-orphan-policy keep"), Ok(OrphanPolicy::Keep));
+    assert_eq!(policy("-mode compat"), Ok(OrphanPolicy::Delete));
+    assert_eq!(policy("-mode compat -orphan-policy keep"), Ok(OrphanPolicy::Keep));
+    let orphans = with("-max-deletions 3/1h -orphan-grace 0").unwrap().orphans;
+    assert_eq!((orphans.most, orphans.within), (3, Duration::from_secs(3600)));
+    assert_eq!(orphans.grace, Duration::ZERO);
+    refused_with(&[
+        ("-orphan-policy delete", "-orphan-policy is confirm or keep in safe mode"),
+        ("-mode compat -orphan-policy confirm", "-orphan-policy is delete or keep in compat mode"),
+        ("-max-deletions 10", "-max-deletions is N/TIME, both above zero, not \"10\""),
+        ("-max-deletions 0/1m", "-max-deletions is N/TIME"),
+        ("-max-deletions 1/0", "-max-deletions is N/TIME"),
+        ("-max-deletions -1/1m", "-max-deletions is N/TIME"),
+        ("-max-deletions 1/x", "-max-deletions is N/TIME"),
+    ]);
+}
+
+#[test]
+fn there_is_one_task() {
+    let task = |line: &str| with(line).map(|settings| settings.task);
+    assert_eq!(task("-once"), Ok(Task::Once(Duration::ZERO)));
+    assert_eq!(task("-once -wait-timeout 9"), Ok(Task::Once(Duration::from_secs(9))));
+    assert_eq!(task("-cleanup -dry-run"), Ok(Task::Cleanup));
+    assert_eq!(settings("-resource pods -print-rbac").unwrap().task, Task::PrintRbac);
+    for line in ["-once -cleanup", "-cleanup -print-rbac", "-print-rbac -once"] {
+        refused_with(&[(line, "-once, -cleanup and -print-rbac exclude each other")]);
+    }
+    refused_with(&[("-cleanup -wait-timeout 9", "-wait-timeout belongs to -once")]);
+}
+
+#[test]
+fn a_leader_is_elected_where_replicas_run() {
+    let election = |line: &str| with(&format!("-leader-election {line}")).map(|s| s.election);
+    let elected = election("-leader-election-name a").unwrap().unwrap();
+    assert_eq!((&*elected.namespace, &*elected.name), ("own", "a"));
+    let timing = [elected.timing.lease, elected.timing.renew, elected.timing.retry];
+    assert_eq!(timing.map(|time| time.as_secs()), [15, 10, 2]);
+    for none in ["-once", "-cleanup", "-dry-run"] {
+        assert!(election(none).unwrap().is_none(), "{none}");
+    }
+    assert!(election("-print-rbac").unwrap().is_some());
+    refused_with(&[
+        ("-leader-election-name A", "-leader-election-name \"A\" is not a valid object name"),
+        ("-leader-election-lease-duration 9s", "-leader-election-lease-duration is longer than"),
+    ]);
+    let arguments = format!("{ONE} -leader-election");
+    let Ok(Request::Run(flags)) = parse("x", &table(), arguments.split(' ').map(Into::into)) else {
+        panic!()
+    };
+    let refusal = Settings::check(&flags, None).unwrap_err();
+    assert!(refusal.starts_with("-leader-election needs the own namespace"), "{refusal}");
+}
+
+#[test]
+fn identities_are_those_of_known_remotes() {
+    let identities = |line: &str| with(line).map(|settings| settings.identities);
+    let uid = "26291777-8586-4e93-9688-0fdade790120";
+    let expected = vec![(Some("hub".to_owned()), uid.to_owned()), (None, "b".to_owned())];
+    assert_eq!(identities(&format!("-accept-identity hub={uid},b")), Ok(expected));
+    assert!(identities("-accept-identity new=b -remote-selector a").is_ok());
+    refused_with(&[
+        ("-accept-identity new=b", "-accept-identity: there is no remote new"),
+        ("-accept-identity hub=", "-accept-identity is [NAME=]UID, not \"hub=\""),
+        ("-accept-identity a/b", "-accept-identity is [NAME=]UID"),
+    ]);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_in_a_sentence() {
+    refused_with(&[
+        ("-direction up", "-direction is pull or push, not \"up\""),
+        ("-mode fast", "-mode is safe or compat, not \"fast\""),
+        (
+            "-local-propagation-policy foreground",
+            "-local-propagation-policy is Foreground or Background or Orphan, not \"foreground\"",
+        ),
+        ("-selector=", "-selector is empty, which would select everything"),
+        ("-selector a,,b", "-selector \"a,,b\" is not a label selector"),
+        ("-local-secret-name a/b", "-local-secret-name \"a/b\" is not a valid object name"),
+        ("-source-namespace a.b", "-source-namespace \"a.b\" is not the name of a namespace"),
+        (
+            "-namespace-prefix my- -source-namespace my-a,other",
+            "-source-namespace other does not begin with -namespace-prefix my-",
+        ),
+        ("-concurrent-reconciles 0", "-concurrent-reconciles is a number from 1 to 256, not 0"),
+        ("-qps -1", "-qps is a number from 0"),
+        ("-burst 0", "-burst is a number from 1"),
+        ("-probe-failures 0", "-probe-failures is a number from 1"),
+        ("-probe-interval 0", "-probe-interval is a time above zero"),
+        ("-probe-timeout 0", "-probe-timeout is a time above zero"),
+        ("-connection-retry 48h", "-connection-retry is a time above zero, up to 24h"),
+        ("-timeout 0s", "-timeout is a time above zero"),
+        ("-probe-path version", "-probe-path is a path on the server, not \"version\""),
+        ("-namespace A", "the own namespace \"A\" (-namespace, POD_NAMESPACE) is not a valid name"),
+    ]);
+    assert_eq!(with("-resync 0").unwrap().resync, None);
+    assert_eq!(with("-local-secret-name a,a,b").unwrap().secrets, ["a", "b"]);
+}
+
+#[test]
+fn the_readme_shows_the_flags_as_they_are() {
+    let help = shared::flags::help("remote-sync", &table());
+    let block = format!("<!-- flags:remote-sync -->\n```text\n{help}```\n<!-- end -->");
+    assert!(include_str!("../../README.md").contains(&block), "README.md should hold\n{block}");
+}

@@ -1,0 +1,204 @@
+//! What single flags say.
+
+use shared::{
+    client::Propagation,
+    flags::{Flags, duration},
+    resource::{valid_key, valid_label, valid_name},
+};
+
+use super::{Connection, Election, Keys, Mode, OrphanPolicy, Orphans, Task};
+use crate::{kind::Wanted, mapping::Mapping};
+
+/// More threads for each remote are a mistake.
+pub(super) const MOST_WORKERS: i64 = 256;
+/// Far above what a server grants one client.
+pub(super) const MOST_REQUESTS: i64 = 1_000_000;
+
+pub(super) const PROPAGATION: [(&str, Propagation); 3] = [
+    ("Foreground", Propagation::Foreground),
+    ("Background", Propagation::Background),
+    ("Orphan", Propagation::Orphan),
+];
+
+pub(super) fn task(flags: &Flags) -> Result<Task, String> {
+    let once = flags.once()?;
+    let tasks = [
+        once.map(Task::Once),
+        flags.switch("cleanup").then_some(Task::Cleanup),
+        flags.switch("print-rbac").then_some(Task::PrintRbac),
+    ];
+    let mut tasks = tasks.into_iter().flatten();
+    match (tasks.next(), tasks.next()) {
+        (_, Some(_)) => Err("-once, -cleanup and -print-rbac exclude each other".into()),
+        (task, None) => Ok(task.unwrap_or(Task::Run)),
+    }
+}
+
+pub(super) fn one_of<T: Copy>(
+    flags: &Flags,
+    name: &str,
+    choices: &[(&str, T)],
+) -> Result<T, String> {
+    let given = flags.text(name);
+    let found = choices.iter().find(|(choice, _)| *choice == given);
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let choices = choices.iter().map(|(choice, _)| *choice).collect::<Vec<_>>().join(" or ");
+        format!("-{name} is {choices}, not {given:?}")
+    })
+}
+
+pub(super) fn number<T: TryFrom<i64>>(
+    flags: &Flags,
+    name: &str,
+    least: i64,
+    most: i64,
+) -> Result<T, String> {
+    let given = flags.number(name);
+    Some(given)
+        .filter(|given| (least..=most).contains(given))
+        .and_then(|given| T::try_from(given).ok())
+        .ok_or_else(|| format!("-{name} is a number from {least} to {most}, not {given}"))
+}
+
+pub(super) fn resources(flags: &Flags) -> Result<Vec<Wanted>, String> {
+    let mut resources: Vec<Wanted> = Vec::new();
+    for text in flags.list("resource") {
+        let wanted = Wanted::parse(text)?;
+        if resources.iter().any(|other| other.same(&wanted)) {
+            return Err(format!("-resource names {wanted} twice"));
+        }
+        resources.push(wanted);
+    }
+    if resources.is_empty() {
+        return Err("-resource is required".into());
+    }
+    Ok(resources)
+}
+
+pub(super) fn source_namespaces(flags: &Flags) -> Result<Vec<String>, String> {
+    names(flags, "source-namespace", valid_label, "the name of a namespace")
+}
+
+pub(super) fn secrets(flags: &Flags) -> Result<Vec<String>, String> {
+    names(flags, "local-secret-name", valid_name, "a valid object name")
+}
+
+/// Each once.
+fn names(
+    flags: &Flags,
+    flag: &str,
+    valid: fn(&str) -> bool,
+    what: &str,
+) -> Result<Vec<String>, String> {
+    let mut names = Vec::new();
+    for name in flags.list(flag).into_iter().map(str::to_owned) {
+        if !valid(&name) {
+            return Err(format!("-{flag} {name:?} is not {what}"));
+        }
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+pub(super) fn mapping(flags: &Flags) -> Mapping {
+    let text = |name| flags.text(name).to_owned();
+    Mapping {
+        resource_suffix: text("remote-resource-suffix"),
+        namespace_suffix: text("local-namespace-suffix"),
+        namespace_prefix: text("namespace-prefix"),
+    }
+}
+
+pub(super) fn keys(prefix: &str) -> Result<Keys, String> {
+    if valid_name(prefix) {
+        return Ok(Keys::new(prefix));
+    }
+    Err(format!("-annotation-prefix {prefix:?} is not a DNS name"))
+}
+
+/// A name without a domain would be one of Kubernetes itself
+/// (apimachinery `pkg/api/validation/objectmeta.go`, ValidateFinalizerName).
+pub(super) fn finalizer(flags: &Flags, prefix: &str) -> Result<String, String> {
+    let default = || format!("{prefix}/sync-local");
+    let finalizer = flags.some("finalizer").map_or_else(default, str::to_owned);
+    if finalizer.contains('/') && valid_key(&finalizer) {
+        return Ok(finalizer);
+    }
+    Err(format!(
+        "-finalizer {finalizer:?} is not a DNS name, a slash and a name of up to 63 characters"
+    ))
+}
+
+pub(super) fn orphans(flags: &Flags, mode: Mode) -> Result<Orphans, String> {
+    let policy = match (flags.text("orphan-policy"), mode) {
+        ("" | "confirm", Mode::Safe) => OrphanPolicy::Confirm,
+        ("" | "delete", Mode::Compat) => OrphanPolicy::Delete,
+        ("keep", _) => OrphanPolicy::Keep,
+        (other, Mode::Safe) => {
+            return Err(format!("-orphan-policy is confirm or keep in safe mode, not {other:?}"));
+        }
+        (other, Mode::Compat) => {
+            return Err(format!("-orphan-policy is delete or keep in compat mode, not {other:?}"));
+        }
+    };
+    let given = flags.text("max-deletions");
+    let rate = given.split_once('/').and_then(|(most, within)| {
+        let most = most.parse().ok().filter(|most| *most > 0)?;
+        Some((most, duration(within).filter(|within| !within.is_zero())?))
+    });
+    let (most, within) =
+        rate.ok_or_else(|| format!("-max-deletions is N/TIME, both above zero, not {given:?}"))?;
+    Ok(Orphans { policy, grace: flags.duration("orphan-grace"), most, within })
+}
+
+/// A uid is a UUID wherever one was seen; the API only says that it is a text.
+pub(super) fn identities(flags: &Flags) -> Result<Vec<(Option<String>, String)>, String> {
+    let parsed = flags.list("accept-identity").into_iter().map(|text| {
+        let (name, uid) = match text.split_once('=') {
+            Some((name, uid)) => (Some(name), uid),
+            None => (None, text),
+        };
+        let is_uid = !uid.is_empty() && uid.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+        if !is_uid || !name.is_none_or(valid_label) {
+            return Err(format!("-accept-identity is [NAME=]UID, not {text:?}"));
+        }
+        Ok((name.map(str::to_owned), uid.to_owned()))
+    });
+    parsed.collect()
+}
+
+pub(super) fn connection(flags: &Flags) -> Result<Connection, String> {
+    let path = flags.text("probe-path");
+    if !path.starts_with('/') || !path.chars().all(|c| c.is_ascii_graphic() && c != '#') {
+        return Err(format!("-probe-path is a path on the server, not {path:?}"));
+    }
+    Ok(Connection {
+        retry: flags.period("connection-retry")?,
+        interval: flags.period("probe-interval")?,
+        timeout: flags.period("probe-timeout")?,
+        failures: number(flags, "probe-failures", 1, 1000)?,
+        path: path.to_owned(),
+    })
+}
+
+/// Somebody waits for the end of the other tasks.
+pub(super) fn election(
+    flags: &Flags,
+    task: Task,
+    namespace: Option<&str>,
+) -> Result<Option<Election>, String> {
+    let timing = shared::election::Timing::of(flags)?;
+    let name = flags.text("leader-election-name");
+    if !valid_name(name) {
+        return Err(format!("-leader-election-name {name:?} is not a valid object name"));
+    }
+    let wanted = flags.switch("leader-election") && !flags.switch("dry-run");
+    if !wanted || !matches!(task, Task::Run | Task::PrintRbac) {
+        return Ok(None);
+    }
+    let namespace = namespace
+        .ok_or("-leader-election needs the own namespace: set -namespace or POD_NAMESPACE")?;
+    Ok(Some(Election { namespace: namespace.to_owned(), name: name.to_owned(), timing }))
+}
