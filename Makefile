@@ -12,13 +12,13 @@ export CARGO_TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 PLATFORM := $(if $(filter $(ARCH),$(shell uname -m)),,--platform linux/$(ARCH))
 RELEASE := $(CARGO_TARGET_DIR)/$(TARGET)/release
 
-.PHONY: help build dist image test demo controlplane e2e lint budget soak fuzz clean
+.PHONY: help build dist image test demo demo-sync controlplane e2e lint budget bench soak chaos fuzz clean
 .DEFAULT_GOAL := help
 
 help: ## Show this help
 	@awk 'BEGIN { FS = ":.*## " } \
 		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
-		/^[a-z0-9]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+		/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 ##@ Build
 
@@ -53,13 +53,16 @@ image: dist ## The image, by docker, podman or buildah, whichever is there
 	set -x; "$$@" $(PLATFORM) --build-context bin=dist -t $(IMAGE) .
 
 # These run what users get, not the debug build; two of them with the same libc and optimisation.
-demo budget soak: export BIN_DIR := $(CURDIR)/dist
+demo demo-sync budget bench soak chaos: export BIN_DIR := $(CURDIR)/dist
 MEASURE := cargo run --locked -q --release --target $(TARGET) -p suite
 
 ##@ Try
 
 demo: dist ## A cluster joins and its add-on stays available, on one screen; KEEP=1 leaves it running
 	cargo run --locked -q -p suite --bin demo
+
+demo-sync: dist ## A hub's objects live on a cluster, through outages and an empty hub; KEEP=1 too
+	cargo run --locked -q -p suite --bin demo-sync
 
 ##@ Test
 
@@ -77,7 +80,7 @@ e2e: controlplane ## The scenarios and the manifests on the real control plane
 	@# One boot for all: the audits read what the others left in the servers' logs.
 	SUITE=real testing/controlplane/run.sh sh -ec \
 		'cargo test --locked -p suite --test scenarios --test defects --test dumper \
-			--test bootstrap --test certificates --test membership; \
+			--test bootstrap --test certificates --test membership --test sync; \
 		cargo test --locked -p suite --test audit --test dumper --test membership -- --ignored'
 	@# Certificates for two minutes, so that the hub renews one while we wait.
 	SUITE=real CLUSTER_SIGNING_DURATION=2m testing/controlplane/run.sh \
@@ -93,8 +96,14 @@ lint: ## Format, clippy, documentation, dependencies
 budget: dist ## Size, memory, requests, bytes and system calls, against their limits
 	$(MEASURE) --bin budget
 
+bench: dist ## remote-sync: lag, throughput, memory, restart, a hundred remotes; as a table
+	$(MEASURE) --bin bench
+
 soak: dist ## 100,000 renewals with 5 % random faults; the seed is printed
 	$(MEASURE) --bin soak
+
+chaos: dist ## 10,000 random operations around remote-sync against a model; SEED, OPERATIONS, SECONDS, MODE
+	$(MEASURE) --bin chaos
 
 # TARGET is also ours; only one from the command line is a fuzz target.
 fuzz: ## What reads bytes of others, each for SECONDS=600; TARGET=pem is one of it, INPUT=file again

@@ -1,6 +1,7 @@
 //! What scenarios, faults, demo and budgets stand on: real processes against the embedded API server,
 //! or against a real control plane when `SUITE=real`.
 
+pub mod chaos;
 pub mod cluster;
 pub mod dice;
 pub mod identity;
@@ -10,6 +11,7 @@ pub mod relay;
 pub mod scene;
 pub mod sidecar;
 pub mod spoke;
+pub mod sync;
 pub mod term;
 pub mod witness;
 

@@ -1,0 +1,86 @@
+//! `make chaos`: random operations on both sides of remote-sync's copies, its servers and itself, against
+//! a model. `SEED` and `OPERATIONS` repeat a run, `MODE=compat` runs that mode, `PAIRS=3,5` leaves all other
+//! pairs alone, `SECONDS` goes on with the next seeds for so long.
+
+use std::{
+    env,
+    fmt::Display,
+    process::exit,
+    str::FromStr,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use suite::{
+    chaos::{Run, Summary},
+    measure::grouped,
+    term::{bold, green, red},
+};
+
+fn main() {
+    let start = Instant::now();
+    let seconds = Duration::from_secs(setting("SECONDS").unwrap_or(0));
+    let modes: &[bool] = match env::var("MODE").as_deref() {
+        Ok("compat") => &[true],
+        Ok("safe") => &[false],
+        _ => &[false, true],
+    };
+    let mut seed = setting("SEED").unwrap_or_else(now);
+    loop {
+        for compat in modes {
+            run(seed, *compat);
+        }
+        if start.elapsed() >= seconds {
+            return;
+        }
+        seed += 1;
+    }
+}
+
+fn run(seed: u64, compat: bool) {
+    let operations = setting("OPERATIONS").unwrap_or(10_000);
+    let pairs: String = setting("PAIRS").unwrap_or_default();
+    let pairs = pairs.split(',').filter(|pair| !pair.is_empty());
+    let pairs = pairs.map(|pair| pair.parse().expect("PAIRS=number,number")).collect();
+    let mode = if compat { "compat" } else { "safe" };
+    println!("{}", bold(format!("Chaos: {} operations, {mode} mode", grouped(operations as u64))));
+    println!("SEED={seed} OPERATIONS={operations} MODE={mode}\n");
+    let start = Instant::now();
+    let tell = |summary: &Summary| {
+        if summary.operations.is_multiple_of(1000) {
+            println!("{:4} s  {}", start.elapsed().as_secs(), words(summary));
+        }
+    };
+    match (Run { seed, operations, compat, pairs }).run_and_shrink(tell) {
+        Ok(summary) => {
+            let seconds = start.elapsed().as_secs();
+            println!("{} {} in {seconds} s\n", green("all as the model has it:"), words(&summary));
+        }
+        Err(report) => {
+            println!(
+                "{} {report}\n\nagain with SEED={seed} OPERATIONS={operations} MODE={mode}",
+                red("failed:")
+            );
+            exit(1);
+        }
+    }
+}
+
+fn words(summary: &Summary) -> String {
+    let Summary { operations, done, writes, kills, rests } = *summary;
+    let count = |number: usize| grouped(number as u64);
+    format!(
+        "{} operations ({} done), {} writes by the program, killed {kills} times, at rest {rests} times",
+        count(operations),
+        count(done),
+        count(writes)
+    )
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |now| now.as_secs())
+}
+
+fn setting<T: FromStr<Err: Display>>(name: &str) -> Option<T> {
+    let text = env::var(name).ok().filter(|text| !text.is_empty())?;
+    Some(text.parse().unwrap_or_else(|e| panic!("{name}={text:?}: {e}")))
+}

@@ -1,0 +1,234 @@
+//! Random operations on both sides of copies between clusters, on the servers and on the program, against
+//! a model that knows what both sides have to look like once everything has come to rest, and what may be
+//! deleted at each moment.
+//!
+//! The operations follow from a seed alone. What the servers and the program make of them depends on time,
+//! so a seed shows a defect again with luck only; a few tries are meant to be cheap.
+
+mod check;
+mod model;
+mod operations;
+mod perform;
+mod requests;
+mod scene;
+
+use std::{
+    collections::BTreeSet,
+    fmt::Write,
+    thread,
+    time::{Duration, Instant},
+};
+
+use self::{
+    check::Difference,
+    model::Pair,
+    operations::{Operation, Planned, plan},
+    scene::Scene,
+};
+use crate::pause;
+
+/// After so many operations everything has to come to rest.
+const BATCH: usize = 250;
+/// It has so long for that.
+const REST: Duration = Duration::from_secs(30);
+/// Nothing may be written for so long then.
+const QUIET: u64 = 250;
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Run {
+    pub seed: u64,
+    pub operations: usize,
+    pub compat: bool,
+    /// These pairs only, by their numbers; all if there are none.
+    pub pairs: BTreeSet<usize>,
+}
+
+/// What a run that went well did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Summary {
+    pub operations: usize,
+    /// Those that the servers accepted.
+    pub done: usize,
+    pub writes: usize,
+    pub kills: usize,
+    pub rests: usize,
+}
+
+/// What went wrong, and with which pairs.
+#[derive(Debug)]
+pub struct Failure {
+    pub report: String,
+    pub pairs: BTreeSet<usize>,
+}
+
+impl Run {
+    /// Runs it to its end or to the first rest that is not as the model has it; `progress` is told at each.
+    pub fn run(&self, mut progress: impl FnMut(&Summary)) -> Result<Summary, Failure> {
+        let mut scene = Scene::new(self.compat);
+        let mut summary = Summary::default();
+        let all = plan(self.seed, self.operations);
+        for (number, planned) in all.iter().enumerate() {
+            summary.done += usize::from(self.step(&mut scene, number, planned));
+            summary.operations += 1;
+            if summary.operations % BATCH == 0 || summary.operations == all.len() {
+                summary.writes += come_to_rest(&mut scene, number)?;
+                (summary.rests, summary.kills) = (summary.rests + 1, scene.kills);
+                progress(&summary);
+                self.lose_a_cluster(&mut scene, number, summary.rests)?;
+            }
+        }
+        Ok(summary)
+    }
+
+    /// Runs it; after a failure again with what touched the pairs that differ, and nothing else on others.
+    pub fn run_and_shrink(&self, progress: impl FnMut(&Summary)) -> Result<Summary, String> {
+        let failure = match self.run(progress) {
+            Ok(summary) => return Ok(summary),
+            Err(failure) => failure,
+        };
+        let mut report = failure.report;
+        if !self.pairs.is_empty() || failure.pairs.is_empty() {
+            return Err(report);
+        }
+        let less = Self { pairs: failure.pairs, ..self.clone() };
+        let numbers: Vec<_> = less.pairs.iter().map(usize::to_string).collect();
+        let _ = write!(report, "\nagain with PAIRS={} alone: ", numbers.join(","));
+        report += &match less.run(|_| {}) {
+            Ok(_) => "all is well".to_owned(),
+            Err(failure) => format!("it fails too\n{}", failure.report),
+        };
+        Err(report)
+    }
+
+    /// After every second rest all sources of a remote are there, and lost: more than may go at once.
+    fn lose_a_cluster(
+        &self,
+        scene: &mut Scene,
+        number: usize,
+        rests: usize,
+    ) -> Result<(), Failure> {
+        if rests % 2 == 1 {
+            return Ok(());
+        }
+        let remote = rests / 2 % scene.stage.remotes.len();
+        let of_it = |pair: &usize| scene.pairs[*pair].remote == remote && self.touches(*pair);
+        let all: Vec<_> = (0..scene.pairs.len()).filter(of_it).collect();
+        for pair in &all {
+            perform::perform(scene, *pair, Operation::Create(1));
+        }
+        come_to_rest(scene, number)?;
+        for pair in all {
+            perform::perform(scene, pair, Operation::Lose);
+            scene.pairs[pair].history.push("lost with its cluster".to_owned());
+        }
+        thread::sleep(2 * scene::GRACE);
+        Ok(())
+    }
+
+    fn touches(&self, pair: usize) -> bool {
+        self.pairs.is_empty() || self.pairs.contains(&pair)
+    }
+
+    /// Does one operation; whether it could be done.
+    fn step(&self, scene: &mut Scene, number: usize, planned: &Planned) -> bool {
+        let Planned { operation, pair, rest } = *planned;
+        scene.mend(number);
+        scene.pairs.iter_mut().for_each(Pair::look_at_paused);
+        let pair = pair as usize % scene.pairs.len();
+        let done = if !operation.is_of_pair() {
+            scene.disturb(number, operation);
+            true
+        } else if self.touches(pair) {
+            let outcome = perform::perform(scene, pair, operation);
+            let line = format!("#{number} {operation:?}: {outcome}");
+            scene.pairs[pair].history.push(line);
+            outcome == "done"
+        } else {
+            false
+        };
+        pause(rest);
+        done
+    }
+}
+
+/// Ends all that stands in the way, and waits until both sides are as they have to be and nothing is
+/// written any more; how much was.
+fn come_to_rest(scene: &mut Scene, number: usize) -> Result<usize, Failure> {
+    scene.mend(usize::MAX);
+    pause(QUIET * 2);
+    perform::touch_paused(scene);
+    pause(QUIET);
+    scene.pairs.iter_mut().for_each(Pair::look_at_paused);
+    let end = Instant::now() + REST;
+    let mut writes = 0;
+    loop {
+        perform::let_go(scene);
+        scene.died();
+        scene.broken.clear();
+        let now = requests::look_at(scene);
+        let found = check::differences(scene);
+        if found.is_empty() && now == writes {
+            requests::forget(scene);
+            scene.pairs.iter_mut().for_each(Pair::rest);
+            return Ok(writes);
+        }
+        if Instant::now() > end || !scene.broken.is_empty() {
+            return Err(failure(scene, number, &found));
+        }
+        let wait = if found.is_empty() { QUIET } else { 50 };
+        writes = now;
+        pause(wait);
+    }
+}
+
+fn failure(scene: &Scene, number: usize, found: &[Difference]) -> Failure {
+    let mut report = format!("after operation {number}:\n");
+    let pairs: BTreeSet<_> = found.iter().filter_map(|(pair, _)| *pair).collect();
+    for (pair, what) in found {
+        let name = pair.map(|pair| name(scene, pair)).unwrap_or_default();
+        let _ = writeln!(report, "  {name} {what}");
+    }
+    pairs.iter().for_each(|pair| tell_of(scene, *pair, &mut report));
+    let log = scene.log();
+    let lines: Vec<_> = log.lines().collect();
+    report += "\nthe end of the program's log:\n";
+    for line in &lines[lines.len().saturating_sub(60)..] {
+        let _ = writeln!(report, "  | {line}");
+    }
+    Failure { report, pairs }
+}
+
+/// What was done to a pair, what it looks like now, and what the program says of it; of all the last.
+fn tell_of(scene: &Scene, index: usize, report: &mut String) {
+    const LAST: usize = 40;
+    let pair = &scene.pairs[index];
+    let _ = writeln!(report, "\nwhat touched {}", name(scene, index));
+    for line in pair.history.iter().skip(pair.history.len().saturating_sub(LAST)) {
+        let _ = writeln!(report, "  {line}");
+    }
+    for (what, place) in [("source", &pair.source), ("target", &pair.target)] {
+        let _ = writeln!(report, "  {what}: {}", scene::peek(place).unwrap_or_default());
+    }
+    if let Some(namespace) = scene::namespace_of(&pair.target) {
+        let _ =
+            writeln!(report, "  its namespace: {}", scene::peek(&namespace).unwrap_or_default());
+    }
+    let (resource, namespace) = (&pair.source.kind.resource, &pair.source.namespace);
+    let namespace = namespace.as_ref().map(|it| format!("{it}/")).unwrap_or_default();
+    let remote = &scene.stage.remotes[pair.remote].name;
+    let (plural, group, name) = (&resource.plural, &resource.group, &pair.source.name);
+    let job = format!("{plural}.{group} {namespace}{name} ({remote})");
+    let log = scene.log();
+    let lines: Vec<_> = log.lines().filter(|line| line.contains(&job)).collect();
+    for line in &lines[lines.len().saturating_sub(LAST)..] {
+        let _ = writeln!(report, "  | {line}");
+    }
+}
+
+/// `pair 3 (hub, widgets ns/a):`
+fn name(scene: &Scene, pair: usize) -> String {
+    let target = &scene.pairs[pair].target;
+    let remote = &scene.stage.remotes[scene.pairs[pair].remote].name;
+    format!("pair {pair} ({remote}, {}):", target.target())
+}

@@ -1,0 +1,183 @@
+//! What happens to a pair, to the servers and to the program: drawn from the seed before anything is done,
+//! so that a run can be repeated, and repeated with some of it left out.
+
+use std::fmt;
+
+use crate::dice::Dice;
+
+/// Keys of labels and annotations that owners of sources and targets use, each side its own.
+pub const KEYS: u64 = 3;
+/// So many operations later at most an outage is over.
+const LONGEST: u64 = 60;
+
+/// One of the two objects of a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Source,
+    Target,
+}
+
+/// When the program dies.
+#[derive(Clone, Copy, Debug)]
+pub enum Moment {
+    /// Whenever it is.
+    Now,
+    /// A write was sent and never arrives.
+    Before,
+    /// A write is done, and its answer is not there yet.
+    After,
+}
+
+/// A key and the value that it gets, or loses.
+pub type Note = (u64, Option<u64>);
+
+#[derive(Clone, Copy, Debug)]
+pub enum Operation {
+    // --- by those who own the specs ---
+    Create(u64),
+    Edit(u64),
+    Label(Note),
+    Annotate(Note),
+    Delete,
+    /// Deletes it and takes all its finalizers, ours too.
+    Force,
+    /// Takes its finalizers.
+    Strip,
+    /// It is gone from one moment to the next, as after a restore from a backup; nobody saw it going.
+    Lose,
+    /// The Secret beside it that one of the target's goes to.
+    MakeSecret,
+    /// A status that is not theirs to write.
+    ForeignStatus(u64),
+    // --- by those who own the status ---
+    MakeTarget(u64),
+    Status(u64),
+    OwnLabel(Note),
+    OwnAnnotation(Note),
+    /// Content that is not theirs to write.
+    ForeignContent(u64),
+    ForeignLabel(u64),
+    DeleteTarget,
+    /// A Secret that the target controls; a new one or only new data.
+    Secret {
+        value: u64,
+        anew: bool,
+    },
+    // --- by anybody ---
+    Pause(End, bool),
+    /// A finalizer of somebody else's.
+    Hold(End, bool),
+    DeleteNamespace(End),
+    // --- to servers, by number, and to the program ---
+    Silence(u64, u64),
+    Refuse(u64, u64),
+    Cut(u64),
+    /// One of the faults of single requests.
+    Fault {
+        server: u64,
+        fault: u64,
+        length: u64,
+    },
+    /// Its history is gone, and all watches end.
+    Compact(u64),
+    /// Another token, the old one worthless; that comes first where there is a gap.
+    Rotate {
+        server: u64,
+        gap: u64,
+    },
+    Kill(Moment),
+}
+
+/// One of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Planned {
+    pub operation: Operation,
+    /// Which pair it is about, by a number that is to be taken modulo their count.
+    pub pair: u64,
+    /// Milliseconds until the next.
+    pub rest: u64,
+}
+
+impl Operation {
+    /// Whether it is about a pair.
+    pub fn is_of_pair(&self) -> bool {
+        !matches!(
+            self,
+            Self::Silence(..)
+                | Self::Refuse(..)
+                | Self::Cut(_)
+                | Self::Fault { .. }
+                | Self::Compact(_)
+                | Self::Rotate { .. }
+                | Self::Kill(_)
+        )
+    }
+
+    fn draw(dice: &mut Dice) -> Self {
+        let number = dice.below(1_000_000);
+        let note = (dice.below(KEYS), (!dice.one_in(3)).then_some(number));
+        let end = if dice.one_in(2) { End::Source } else { End::Target };
+        let (on, server, length) = (dice.one_in(3), dice.below(3), 1 + dice.below(LONGEST));
+        match dice.below(1000) {
+            0..130 => Self::Create(number),
+            130..290 => Self::Edit(number),
+            290..340 => Self::Label(note),
+            340..390 => Self::Annotate(note),
+            390..440 => Self::Delete,
+            440..455 => Self::Force,
+            455..465 => Self::Strip,
+            465..495 => Self::MakeSecret,
+            495..515 => Self::ForeignStatus(number),
+            515..530 => Self::MakeTarget(number),
+            530..640 => Self::Status(number),
+            640..670 => Self::OwnLabel(note),
+            670..700 => Self::OwnAnnotation(note),
+            700..716 => Self::ForeignContent(number),
+            716..730 => Self::Lose,
+            730..745 => Self::ForeignLabel(number),
+            745..765 => Self::DeleteTarget,
+            765..835 => Self::Secret { value: number, anew: on },
+            835..885 => Self::Pause(end, on),
+            885..925 => Self::Hold(end, on),
+            925..931 => Self::DeleteNamespace(end),
+            931..937 => Self::Silence(server, length),
+            937..943 => Self::Refuse(server, length),
+            943..949 => Self::Cut(server),
+            949..971 => Self::Fault { server, fault: number, length },
+            971..977 => Self::Compact(server),
+            977..983 => Self::Rotate { server, gap: if on { length } else { 0 } },
+            _ => Self::Kill(match number % 3 {
+                0 => Moment::Now,
+                1 => Moment::Before,
+                _ => Moment::After,
+            }),
+        }
+    }
+}
+
+/// The operations of a run.
+pub fn plan(seed: u64, count: usize) -> Vec<Planned> {
+    let mut dice = Dice::new(seed);
+    // The first rolls of a small seed are small.
+    for _ in 0..64 {
+        dice.roll();
+    }
+    (0..count)
+        .map(|_| {
+            let (operation, pair) = (Operation::draw(&mut dice), dice.roll() >> 11);
+            // Mostly one upon the other, at times with enough time for the program to come to rest.
+            let rest = match dice.below(20) {
+                0..12 => 0,
+                12..19 => dice.below(12),
+                _ => dice.below(60),
+            };
+            Planned { operation, pair, rest }
+        })
+        .collect()
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:?}")
+    }
+}

@@ -1,0 +1,352 @@
+//! Operations on pairs, as the people and controllers of both clusters do them, past the program's own way
+//! to the servers. What a server accepts goes into the model.
+
+use std::time::Instant;
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::{Value, json};
+use shared::{
+    client::{Patch, Preconditions, Propagation},
+    error::Error,
+};
+
+use super::{
+    model::{Map, Pair, Wanted},
+    operations::{End, Note, Operation},
+    scene::{MOST, SECRET, Scene, namespace_of, peek, whole},
+};
+use crate::sync::{PAUSED, Place, SOURCE, secrets};
+
+/// A finalizer of somebody else's.
+const HOLD: &str = "example.com/hold";
+
+/// Does it; how that went.
+pub fn perform(scene: &mut Scene, index: usize, operation: Operation) -> &'static str {
+    let (source, target) = (scene.pairs[index].source.clone(), scene.pairs[index].target.clone());
+    let done = match operation {
+        Operation::Pause(end, on) => set_pause(scene, index, end, on),
+        Operation::Hold(End::Source, on) => hold(&source, on),
+        Operation::Hold(End::Target, on) => hold(&target, on),
+        Operation::DeleteNamespace(end) => delete_namespace(scene, index, end),
+        operation => at_source(scene, index, &source, operation)
+            .or_else(|| at_target(scene, index, &target, operation)),
+    };
+    if done.is_some() { "done" } else { "not possible" }
+}
+
+/// What those do who own the specs.
+fn at_source(scene: &mut Scene, index: usize, source: &Place, done: Operation) -> Option<Value> {
+    match done {
+        Operation::Create(number) => create(scene, index, source, number),
+        Operation::Edit(number) => wish(scene, index, &source.kind.content(number), |wanted| {
+            wanted.number = number;
+        }),
+        Operation::Label(note) => wish(scene, index, &noted("labels", "key", note), |wanted| {
+            put(&mut wanted.labels, "key", note);
+        }),
+        Operation::Annotate(note) => {
+            wish(scene, index, &noted("annotations", "key", note), |wanted| {
+                put(&mut wanted.annotations, "key", note);
+            })
+        }
+        Operation::Delete => delete_source(scene, index, source),
+        Operation::Force => {
+            let deleted = delete_source(scene, index, source);
+            strip(scene, index, source).or(deleted)
+        }
+        Operation::Strip => strip(scene, index, source),
+        Operation::Lose => lose(&mut scene.pairs[index]),
+        Operation::MakeSecret => make_secret(source),
+        Operation::ForeignStatus(number) if source.kind.status => {
+            let (place, patch) = (source.target().status(), source.kind.health(number));
+            answer(source.cluster.client.patch(&place, Patch::Merge, &patch))
+        }
+        _ => None,
+    }
+}
+
+/// What those do who own the status.
+fn at_target(scene: &mut Scene, index: usize, target: &Place, done: Operation) -> Option<Value> {
+    match done {
+        Operation::MakeTarget(number) => make_target(scene, index, target, number),
+        Operation::Status(number) if target.kind.status => {
+            let (place, patch) = (target.target().status(), target.kind.health(number));
+            let written = answer(target.cluster.client.patch(&place, Patch::Merge, &patch));
+            written.inspect(|it| scene.pairs[index].copy(it).status = Some(number))
+        }
+        Operation::OwnLabel(note) => merge(target, &noted("labels", "own", note))
+            .inspect(|it| put(&mut scene.pairs[index].copy(it).labels, "own", note)),
+        Operation::OwnAnnotation(note) => merge(target, &noted("annotations", "own", note))
+            .inspect(|it| put(&mut scene.pairs[index].copy(it).annotations, "own", note)),
+        Operation::ForeignContent(number) => merge(target, &target.kind.content(number))
+            .inspect(|it| scene.pairs[index].copy(it).number = number),
+        Operation::ForeignLabel(number) => merge(target, &fixed(number)),
+        Operation::DeleteTarget => delete_target(scene, index, target),
+        Operation::Secret { value, anew } => put_secret(scene, target, value, anew),
+        _ => None,
+    }
+}
+
+/// What a server answered; nothing where it is not the time for it.
+fn answer(result: Result<Value, Error>) -> Option<Value> {
+    match result {
+        Ok(object) => Some(object),
+        Err(Error::Unreachable(_) | Error::Unauthorized(_) | Error::BadPeer(_)) => {
+            panic!("{}", result.expect_err("an error"))
+        }
+        Err(_) => None,
+    }
+}
+
+fn merge(place: &Place, patch: &Value) -> Option<Value> {
+    answer(place.cluster.client.patch(&place.target(), Patch::Merge, patch))
+}
+
+fn delete(place: &Place) -> Option<()> {
+    let (client, target) = (&place.cluster.client, place.target());
+    client.delete(&target, Propagation::Background, &Preconditions::default()).ok()
+}
+
+fn noted(field: &str, prefix: &str, (key, value): Note) -> Value {
+    let value = value.map(|value| value.to_string());
+    json!({"metadata": {field: {format!("{prefix}-{key}"): value}}})
+}
+
+fn put(map: &mut Map, prefix: &str, (key, value): Note) {
+    let key = format!("{prefix}-{key}");
+    match value {
+        Some(value) => drop(map.insert(key, value.to_string())),
+        None => drop(map.remove(&key)),
+    }
+}
+
+/// A label that each source has, and that its owners never change.
+fn fixed(value: u64) -> Value {
+    json!({"metadata": {"labels": {"fixed": value.to_string()}}})
+}
+
+// --- sources ---
+
+/// Creates it, and its namespace with the Secret if they are not there.
+fn create(scene: &mut Scene, index: usize, source: &Place, number: u64) -> Option<Value> {
+    if let Some(namespace) = namespace_of(source).filter(|namespace| peek(namespace).is_none()) {
+        namespace.create(&json!({}));
+        make_secret(source);
+    }
+    let mut object = whole(source, source.kind.content(number));
+    object["metadata"]["labels"] = fixed(0)["metadata"]["labels"].clone();
+    let created = answer(source.cluster.client.create(&source.target().siblings(), &object))?;
+    let labels = Map::from([("fixed".to_owned(), "0".to_owned())]);
+    scene.pairs[index].begin(Wanted { number, labels, ..Wanted::default() });
+    Some(created)
+}
+
+/// Changes what its owners want.
+fn wish(
+    scene: &mut Scene,
+    index: usize,
+    patch: &Value,
+    change: impl FnOnce(&mut Wanted),
+) -> Option<Value> {
+    let pair = &mut scene.pairs[index];
+    let changed = merge(&pair.source, patch)?;
+    pair.wanted.as_mut().map(change);
+    Some(changed)
+}
+
+fn delete_source(scene: &mut Scene, index: usize, source: &Place) -> Option<Value> {
+    let (at, before) = (Instant::now(), peek(source)?);
+    delete(source)?;
+    scene.pairs[index].end(at, &text(&before["metadata"]["uid"]));
+    Some(before)
+}
+
+fn strip(scene: &mut Scene, index: usize, source: &Place) -> Option<Value> {
+    let stripped = merge(source, &json!({"metadata": {"finalizers": null}}))?;
+    if scene.pairs[index].wanted.is_none() {
+        scene.pairs[index].force();
+    }
+    Some(stripped)
+}
+
+/// It is not there any more, and was not seen being deleted.
+fn lose(pair: &mut Pair) -> Option<Value> {
+    let (at, before) = (Instant::now(), peek(&pair.source)?);
+    pair.wanted.as_ref()?;
+    pair.source.delete_by_force();
+    pair.lose(at);
+    Some(before)
+}
+
+/// The Secret beside the source that the target's goes to: nobody else makes one.
+pub fn make_secret(source: &Place) -> Option<Value> {
+    let namespace = source.namespace.as_deref()?;
+    let place = Place::new(&source.cluster, secrets(), namespace, &format!("{SECRET}-rs"));
+    let object = whole(&place, json!({"type": "Opaque"}));
+    answer(place.cluster.client.create(&place.target().siblings(), &object))
+}
+
+// --- targets ---
+
+/// Creates it by hand, in a namespace by hand if there is none.
+fn make_target(scene: &mut Scene, index: usize, target: &Place, number: u64) -> Option<Value> {
+    // There it goes as soon as it is seen.
+    if scene.stage.setting.compat {
+        return None;
+    }
+    if let Some(namespace) = namespace_of(target).filter(|namespace| peek(namespace).is_none()) {
+        let object = whole(&namespace, json!({}));
+        let all = namespace.target().siblings();
+        let made = answer(namespace.cluster.client.create(&all, &object))?;
+        scene.namespaces.insert(namespace.name, text(&made["metadata"]["uid"]));
+    }
+    let at = Instant::now();
+    let object = whole(target, target.kind.content(number));
+    let created = answer(target.cluster.client.create(&target.target().siblings(), &object))?;
+    let pair = &mut scene.pairs[index];
+    let alone = peek(&pair.source).is_none() && !pair.was_forced();
+    let copy = pair.copy(&created);
+    (copy.made, copy.number) = (alone.then_some(at), number);
+    Some(created)
+}
+
+fn delete_target(scene: &mut Scene, index: usize, target: &Place) -> Option<Value> {
+    let before = peek(target)?;
+    delete(target)?;
+    scene.pairs[index].copy(&before).deleted = true;
+    Some(before)
+}
+
+/// A Secret that the target controls; `anew` it knows nothing of an upload.
+fn put_secret(scene: &mut Scene, target: &Place, value: u64, anew: bool) -> Option<Value> {
+    let owner = peek(target).filter(|_| target.kind.status && target.namespace.is_some())?;
+    let place = target.sibling(secrets(), SECRET);
+    let data = json!({"data": BASE64_STANDARD.encode(value.to_string())});
+    let resource = &target.kind.resource;
+    let references = json!([{
+        "apiVersion": resource.api_version(), "kind": resource.kind, "name": target.name,
+        "uid": owner["metadata"]["uid"], "controller": true,
+    }]);
+    let metadata = json!({"ownerReferences": references});
+    let object = whole(&place, json!({"metadata": metadata, "type": "Opaque", "data": data}));
+    let client = &place.cluster.client;
+    let written = match peek(&place) {
+        None => client.create(&place.target().siblings(), &object),
+        Some(_) if anew => client.replace(&place.target(), &object),
+        Some(_) => client.patch(&place.target(), Patch::Merge, &json!({"data": data})),
+    };
+    let written = answer(written)?;
+    scene.secrets.insert(text(&written["metadata"]["uid"]), value);
+    Some(written)
+}
+
+// --- both ---
+
+fn set_pause(scene: &mut Scene, index: usize, end: End, on: bool) -> Option<Value> {
+    let pair = &mut scene.pairs[index];
+    let at = Instant::now();
+    let place = if end == End::Source { &pair.source } else { &pair.target };
+    if !on && peek(place)?["metadata"]["annotations"].get(PAUSED).is_none() {
+        return None;
+    }
+    let patch = json!({"metadata": {"annotations": {PAUSED: on.then_some("true")}}});
+    let paused = merge(place, &patch)?;
+    match on {
+        true => pair.pause(end, &text(&paused["metadata"]["uid"])),
+        false => pair.go_on(end, at),
+    }
+    Some(paused)
+}
+
+/// Adds somebody's finalizer, or takes it away.
+fn hold(place: &Place, on: bool) -> Option<Value> {
+    loop {
+        let mut object = peek(place)?;
+        let all = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+        let mut next: Vec<_> = all.iter().filter(|one| **one != HOLD).cloned().collect();
+        if on {
+            // Before ours, too.
+            next.insert(0, json!(HOLD));
+        }
+        if next == all {
+            return Some(object);
+        }
+        object["metadata"]["finalizers"] = json!(next);
+        match place.cluster.client.replace(&place.target(), &object) {
+            Err(Error::Conflict(_)) => {}
+            result => return answer(result),
+        }
+    }
+}
+
+fn delete_namespace(scene: &mut Scene, index: usize, end: End) -> Option<Value> {
+    let place = match end {
+        End::Source => namespace_of(&scene.pairs[index].source)?,
+        End::Target => namespace_of(&scene.pairs[index].target)?,
+    };
+    let at = Instant::now();
+    let uid = |pair: &Pair| peek(&pair.source).map(|source| text(&source["metadata"]["uid"]));
+    let uids: Vec<_> = scene.pairs.iter().map(|pair| uid(pair).unwrap_or_default()).collect();
+    delete(&place)?;
+    let remote = scene.pairs[index].remote;
+    for (pair, uid) in scene.pairs.iter_mut().zip(&uids) {
+        let (source, target) = (&pair.source.namespace, &pair.target.namespace);
+        match end {
+            End::Source if pair.remote == remote && source.as_ref() == Some(&place.name) => {
+                pair.end(at, uid);
+            }
+            End::Target if target.as_ref() == Some(&place.name) => {
+                pair.copies.values_mut().for_each(|copy| copy.deleted = true);
+            }
+            _ => {}
+        }
+    }
+    Some(Value::Null)
+}
+
+/// Changes both objects of what is paused: nothing comes of it.
+pub fn touch_paused(scene: &mut Scene) {
+    for index in 0..scene.pairs.len() {
+        if scene.pairs[index].is_paused() {
+            perform(scene, index, Operation::Edit(1));
+            perform(scene, index, Operation::Status(1));
+            scene.pairs[index].history.push("touched while it was paused".to_owned());
+        }
+    }
+}
+
+/// Takes away what holds things up for people's sake: pauses and finalizers, and too many orphans.
+pub fn let_go(scene: &mut Scene) {
+    put_back(scene);
+    for index in 0..scene.pairs.len() {
+        for end in [End::Source, End::Target] {
+            set_pause(scene, index, end, false);
+        }
+        hold(&scene.pairs[index].source, false);
+        hold(&scene.pairs[index].target, false);
+        make_secret(&scene.pairs[index].source);
+    }
+}
+
+/// Where so many sources are gone that no orphan goes any more, people put them back.
+fn put_back(scene: &mut Scene) {
+    for remote in 0..scene.stage.remotes.len() {
+        let is_orphan = |pair: &Pair| {
+            let target = peek(&pair.target).unwrap_or_default();
+            let marked = target["metadata"]["annotations"][SOURCE].is_string();
+            pair.remote == remote && peek(&pair.source).is_none() && marked
+        };
+        let all = 0..scene.pairs.len();
+        let orphans: Vec<_> = all.filter(|index| is_orphan(&scene.pairs[*index])).collect();
+        if orphans.len() > MOST.0 {
+            for index in orphans {
+                perform(scene, index, Operation::Create(1));
+                scene.pairs[index].history.push("put back".to_owned());
+            }
+        }
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,267 @@
+//! The stage of copies between clusters: the own cluster and its remotes, kinds of all sorts, and
+//! remote-sync between them with just what it needs to get at both.
+//!
+//! On the real control plane all tests share two servers; there each keeps to namespaces that begin with
+//! a name of its own.
+
+mod kinds;
+pub mod load;
+mod place;
+mod program;
+mod rights;
+mod writes;
+
+use std::{fs, path::PathBuf, sync::Arc};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use dev_apiserver::{Action, Rule};
+use serde_json::{Value, json};
+use shared::resource::SECRETS;
+use tempfile::TempDir;
+
+pub use self::{
+    kinds::{
+        BUDGETS, CONFIGS, Kind, REGIONS, SETTINGS, WIDGETS, definitions, ensure, install,
+        namespaces, secrets,
+    },
+    place::Place,
+    program::{FAST, Setting},
+    writes::{Wrote, words},
+};
+use crate::{cluster::Cluster, identity, real, relay::Relay};
+
+/// What the annotations and the finalizer begin with.
+pub const PREFIX: &str = "cloud.teleport.dev";
+pub const FINALIZER: &str = "cloud.teleport.dev/sync-local";
+pub const PAUSED: &str = "cloud.teleport.dev/paused";
+pub const OWNER: &str = "cloud.teleport.dev/sync-owner";
+pub const HASH: &str = "cloud.teleport.dev/last-uploaded-hash";
+pub const REMOTE_GENERATION: &str = "cloud.teleport.dev/sync-remote-generation";
+pub const LOCAL_GENERATION: &str = "cloud.teleport.dev/sync-local-generation";
+/// In safe mode: on the target, which object it is a copy of.
+pub const SOURCE: &str = "cloud.teleport.dev/source";
+/// Its service account, on every cluster.
+const ACCOUNT: &str = "remote-sync";
+
+/// A cluster and the program's way to it.
+pub struct Side {
+    /// As the program calls it; empty for the own cluster.
+    pub name: String,
+    pub cluster: Arc<Cluster>,
+    pub relay: Relay,
+    /// The namespace of the program's account.
+    pub home: String,
+}
+
+/// The clusters, and what the program is told about them.
+pub struct Stage {
+    /// The cluster of -kubeconfig.
+    pub own: Side,
+    pub remotes: Vec<Side>,
+    /// The canonical namespace; others of the scene begin with it.
+    pub namespace: String,
+    pub setting: Setting,
+    pub directory: TempDir,
+}
+
+impl Side {
+    pub fn new(name: &str, cluster: Arc<Cluster>) -> Self {
+        kinds::ensure(&cluster);
+        let relay = Relay::to(&cluster.address);
+        let home = cluster.new_namespace("sync-home");
+        let account =
+            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT}});
+        cluster.apply(&account, &home);
+        Self { name: name.to_owned(), cluster, relay, home }
+    }
+
+    /// The program's user there.
+    pub fn user(&self) -> String {
+        format!("system:serviceaccount:{}:{ACCOUNT}", self.home)
+    }
+
+    /// A new token of that user.
+    pub fn token(&self) -> String {
+        identity::token(&self.cluster, &self.home, ACCOUNT)
+    }
+
+    /// A kubeconfig with a new token.
+    pub fn kubeconfig(&self) -> String {
+        self.kubeconfig_with(&self.token())
+    }
+
+    pub fn kubeconfig_with(&self, token: &str) -> String {
+        let address = self.relay.address.to_string();
+        identity::kubeconfig(&address, &self.cluster.ca, &json!({"token": token})).to_string()
+    }
+}
+
+impl Stage {
+    /// The own cluster is the target of one remote, "hub".
+    pub fn pull(name: &str, setting: Setting) -> Self {
+        let (hub, own) = match real() {
+            true => (Cluster::real("hub"), Cluster::real("managed")),
+            false => (Cluster::embedded("hub"), Cluster::embedded("managed")),
+        };
+        Self::between(own, vec![("hub", hub)], name, setting)
+    }
+
+    /// On servers of the caller's.
+    pub fn between(
+        own: Arc<Cluster>,
+        remotes: Vec<(&str, Arc<Cluster>)>,
+        name: &str,
+        setting: Setting,
+    ) -> Self {
+        writes::origin();
+        let remotes: Vec<_> =
+            remotes.into_iter().map(|(name, cluster)| Side::new(name, cluster)).collect();
+        let own = Side::new("", own);
+        let first = if setting.push { &own } else { &remotes[0] };
+        let namespace = first.cluster.new_namespace(name);
+        Self {
+            own,
+            remotes,
+            namespace,
+            setting,
+            directory: TempDir::new().expect("a temporary directory"),
+        }
+    }
+
+    pub fn remote(&self) -> &Side {
+        &self.remotes[0]
+    }
+
+    /// All clusters, the own one last.
+    pub fn sides(&self) -> impl Iterator<Item = &Side> {
+        self.remotes.iter().chain([&self.own])
+    }
+
+    // --- objects ---
+
+    /// The object that owns the spec, by its canonical name; in the scene's namespace.
+    pub fn source(&self, kind: &'static Kind, name: &str) -> Place {
+        self.source_in(0, kind, &self.namespace, name)
+    }
+
+    /// Its copy, which owns the status.
+    pub fn target(&self, kind: &'static Kind, name: &str) -> Place {
+        self.target_in(0, kind, &self.namespace, name)
+    }
+
+    /// The same of the remote with this number, in any canonical namespace.
+    pub fn source_in(
+        &self,
+        remote: usize,
+        kind: &'static Kind,
+        namespace: &str,
+        name: &str,
+    ) -> Place {
+        let side = if self.setting.push { &self.own } else { &self.remotes[remote] };
+        let suffix = self.setting.suffix.replace("{cluster}", &self.remotes[remote].name);
+        Place::new(&side.cluster, kind, namespace, &format!("{name}{suffix}"))
+    }
+
+    pub fn target_in(
+        &self,
+        remote: usize,
+        kind: &'static Kind,
+        namespace: &str,
+        name: &str,
+    ) -> Place {
+        let side = if self.setting.push { &self.remotes[remote] } else { &self.own };
+        let suffix = self.setting.namespace_suffix.replace("{cluster}", &self.remotes[remote].name);
+        Place::new(&side.cluster, kind, &format!("{namespace}{suffix}"), name)
+    }
+
+    /// The Secret at the source of that canonical name.
+    pub fn source_secret(&self, name: &str) -> Place {
+        self.source(secrets(), name)
+    }
+
+    pub fn target_secret(&self, name: &str) -> Place {
+        self.target(secrets(), name)
+    }
+
+    /// The target's namespace, an object itself.
+    pub fn target_namespace(&self) -> Place {
+        let target = self.target(secrets(), "any");
+        target.sibling(namespaces(), &target.namespace.clone().expect("a namespace"))
+    }
+
+    /// Creates the target's namespace, with these annotations.
+    pub fn create_target_namespace(&self, annotations: &Value) {
+        self.target_namespace().create(&json!({"metadata": {"annotations": annotations}}));
+    }
+
+    /// Nobody owns the target's namespace any more, so that it does not go as a whole; the program has
+    /// seen it.
+    pub fn disown_namespace(&self) {
+        self.target_namespace().annotate(OWNER, None);
+        self.settled();
+    }
+
+    /// A Secret of the target that `owner` controls; `key` is `data`, as in upstream's tests.
+    pub fn create_target_secret(&self, name: &str, value: &str, owner: Option<&Place>) -> Value {
+        let references = owner.map(|owner| {
+            let uid = owner.uid();
+            json!([{
+                "apiVersion": owner.kind.resource.api_version(), "kind": owner.kind.resource.kind,
+                "name": owner.name, "uid": uid, "controller": true,
+            }])
+        });
+        let data = json!({"data": BASE64_STANDARD.encode(value)});
+        self.target_secret(name)
+            .create(&json!({"metadata": {"ownerReferences": references}, "data": data}))
+    }
+
+    // --- credentials ---
+
+    /// Writes a file of the scene's, in one step.
+    pub fn write(&self, name: &str, content: &str) -> PathBuf {
+        let path = self.directory.path().join(name);
+        let new = path.with_extension("new");
+        fs::write(&new, content)
+            .and_then(|()| fs::rename(&new, &path))
+            .expect("the file is written");
+        path
+    }
+
+    /// Puts a kubeconfig into a Secret of the own cluster, as Cluster API does.
+    pub fn put_kubeconfig(&self, cluster: &str, kubeconfig: &str) {
+        let name = format!("{cluster}-kubeconfig");
+        let place = Place::new(&self.own.cluster, secrets(), &self.own.home, &name);
+        let data = json!({"value": BASE64_STANDARD.encode(kubeconfig)});
+        if place.get().is_some() {
+            place.merge(&json!({"data": data}));
+            return;
+        }
+        let labels = json!({"cluster.x-k8s.io/cluster-name": cluster});
+        let kind = "cluster.x-k8s.io/secret";
+        place.create(&json!({"metadata": {"labels": labels}, "type": kind, "data": data}));
+    }
+
+    pub fn delete_kubeconfig(&self, cluster: &str) {
+        let name = format!("{cluster}-kubeconfig");
+        self.own.cluster.delete(&SECRETS.object(&self.own.home, &name));
+    }
+
+    /// Takes the program's rights on one cluster away; what it returns gives them back.
+    pub fn take_rights(&self, side: &Side) -> impl FnOnce() + use<> {
+        let (cluster, user) = (side.cluster.clone(), side.user());
+        let (binding, body) = rights::binding(side);
+        let forbidden = cluster
+            .embedded
+            .as_ref()
+            .map(|server| server.faults().add(Rule::new(Action::Forbid).user(&user)));
+        if forbidden.is_none() {
+            binding.delete();
+        }
+        move || match (&cluster.embedded, forbidden) {
+            (Some(server), Some(rule)) => server.faults().remove(rule),
+            _ => {
+                binding.create(&body);
+            }
+        }
+    }
+}

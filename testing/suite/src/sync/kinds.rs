@@ -1,0 +1,171 @@
+//! Kinds of all sorts: built in or not, with a status of its own or not, inside of namespaces or not.
+
+use std::sync::OnceLock;
+
+use serde_json::{Value, json};
+use shared::{
+    error::Error,
+    resource::{Resource, SECRETS},
+};
+
+use crate::{
+    cluster::{Cluster, resource},
+    eventually,
+};
+
+/// A kind and what its objects look like.
+#[derive(Debug)]
+pub struct Kind {
+    pub resource: Resource,
+    pub namespaced: bool,
+    /// Whether the status is a thing of its own.
+    pub status: bool,
+    /// The field that is the content, and the member of it that `content` sets.
+    field: &'static str,
+    member: &'static str,
+    /// The member of the status that `health` sets.
+    health: &'static str,
+}
+
+/// Built in; what upstream tests with.
+pub static BUDGETS: Kind = Kind {
+    resource: Resource::v1("policy", "poddisruptionbudgets", "PodDisruptionBudget"),
+    namespaced: true,
+    status: true,
+    field: "spec",
+    member: "minAvailable",
+    health: "currentHealthy",
+};
+pub static WIDGETS: Kind = Kind {
+    resource: Resource::v1("sync.example.com", "widgets", "Widget"),
+    namespaced: true,
+    status: true,
+    field: "spec",
+    member: "size",
+    health: "ready",
+};
+/// Without a status, and without a spec.
+pub static SETTINGS: Kind = Kind {
+    resource: Resource::v1("sync.example.com", "plainsettings", "PlainSetting"),
+    namespaced: true,
+    status: false,
+    field: "data",
+    member: "size",
+    health: "",
+};
+pub static CONFIGS: Kind = Kind {
+    resource: Resource::v1("", "configmaps", "ConfigMap"),
+    namespaced: true,
+    status: false,
+    field: "data",
+    member: "size",
+    health: "",
+};
+/// Outside of all namespaces.
+pub static REGIONS: Kind = Kind {
+    resource: Resource::v1("sync.example.com", "regions", "Region"),
+    namespaced: false,
+    status: true,
+    field: "spec",
+    member: "size",
+    health: "ready",
+};
+
+/// Secrets as the harness handles them.
+pub fn secrets() -> &'static Kind {
+    static KIND: OnceLock<Kind> = OnceLock::new();
+    KIND.get_or_init(|| plain(SECRETS.clone(), true))
+}
+
+/// CustomResourceDefinitions.
+pub fn definitions() -> &'static Kind {
+    static KIND: OnceLock<Kind> = OnceLock::new();
+    let all = ("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition");
+    KIND.get_or_init(|| plain(resource(all.0, all.1, all.2), false))
+}
+
+pub fn namespaces() -> &'static Kind {
+    static KIND: OnceLock<Kind> = OnceLock::new();
+    KIND.get_or_init(|| plain(resource("", "namespaces", "Namespace"), false))
+}
+
+pub(super) fn plain(resource: Resource, namespaced: bool) -> Kind {
+    Kind { resource, namespaced, status: false, field: "data", member: "data", health: "" }
+}
+
+impl Kind {
+    /// As -resource takes it: `plural.group`.
+    pub fn flag(&self) -> String {
+        let Resource { group, plural, .. } = &self.resource;
+        if group.is_empty() { plural.to_string() } else { format!("{plural}.{group}") }
+    }
+
+    /// Content that differs by a number.
+    pub fn content(&self, number: u64) -> Value {
+        let value = if self.field == "data" { json!(number.to_string()) } else { json!(number) };
+        json!({self.field: {self.member: value}})
+    }
+
+    /// The number in an object's content.
+    pub fn number(&self, object: &Value) -> Option<u64> {
+        let value = &object[self.field][self.member];
+        value.as_u64().or_else(|| value.as_str()?.parse().ok())
+    }
+
+    /// A status that differs by a number.
+    pub fn health(&self, number: u64) -> Value {
+        json!({"status": {self.health: number}})
+    }
+
+    /// The number in an object's status.
+    pub fn healthy(&self, object: &Value) -> Option<u64> {
+        object["status"][self.health].as_u64()
+    }
+}
+
+/// Makes a server serve the kinds that are not built in.
+pub fn ensure(cluster: &Cluster) {
+    for kind in [&WIDGETS, &SETTINGS, &REGIONS] {
+        install(cluster, kind);
+    }
+    for kind in [&WIDGETS, &SETTINGS, &REGIONS] {
+        served(cluster, kind);
+    }
+}
+
+/// Installs a kind unless it is there.
+pub fn install(cluster: &Cluster, kind: &Kind) {
+    let target = definitions().resource.cluster_object("").siblings();
+    match cluster.client.create(&target, &definition(kind)) {
+        Ok(_) | Err(Error::AlreadyExists(_)) => {}
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn served(cluster: &Cluster, kind: &Kind) {
+    let all = kind.resource.cluster_object("").siblings();
+    eventually(&format!("{} are served", kind.flag()), || {
+        cluster.client.list(&all, "limit=1").ok()
+    });
+}
+
+/// Its definition, which takes any content.
+fn definition(kind: &Kind) -> Value {
+    let Resource { group, version, plural, kind: name } = &kind.resource;
+    let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let schema = json!({"openAPIV3Schema": any});
+    let mut served = json!({"name": version, "served": true, "storage": true, "schema": schema});
+    if kind.status {
+        served["subresources"] = json!({"status": {}});
+    }
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": kind.flag()},
+        "spec": {
+            "group": group,
+            "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
+            "names": {"plural": plural, "singular": name.to_lowercase(), "kind": name},
+            "versions": [served],
+        },
+    })
+}

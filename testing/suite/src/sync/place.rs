@@ -1,0 +1,218 @@
+//! One object on one cluster, as those who use that cluster see and change it.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use shared::{client::Patch, error::Error, resource::Target};
+
+use super::{FINALIZER, kinds::Kind};
+use crate::{cluster::Cluster, eventually};
+
+/// Where an object is, or will be.
+#[derive(Clone)]
+pub struct Place {
+    pub cluster: Arc<Cluster>,
+    pub kind: &'static Kind,
+    pub namespace: Option<String>,
+    pub name: String,
+}
+
+impl Place {
+    pub fn new(cluster: &Arc<Cluster>, kind: &'static Kind, namespace: &str, name: &str) -> Self {
+        Self {
+            cluster: cluster.clone(),
+            kind,
+            namespace: kind.namespaced.then(|| namespace.to_owned()),
+            name: name.to_owned(),
+        }
+    }
+
+    /// Another object on the same cluster, in the same namespace if it has one.
+    pub fn sibling(&self, kind: &'static Kind, name: &str) -> Self {
+        Self::new(&self.cluster, kind, self.namespace.as_deref().unwrap_or_default(), name)
+    }
+
+    pub fn target(&self) -> Target<'_> {
+        Target {
+            resource: &self.kind.resource,
+            namespace: self.namespace.as_deref(),
+            name: Some(&self.name),
+            subresource: None,
+        }
+    }
+
+    // --- reading ---
+
+    pub fn get(&self) -> Option<Value> {
+        self.cluster.get(&self.target())
+    }
+
+    /// The object, which is there.
+    #[track_caller]
+    pub fn read(&self) -> Value {
+        self.get().unwrap_or_else(|| panic!("no {}", self.target()))
+    }
+
+    #[track_caller]
+    pub fn uid(&self) -> Value {
+        self.read()["metadata"]["uid"].clone()
+    }
+
+    /// The number of its content.
+    pub fn number(&self) -> Option<u64> {
+        self.kind.number(&self.get()?)
+    }
+
+    /// The number of its status.
+    pub fn healthy(&self) -> Option<u64> {
+        self.kind.healthy(&self.get()?)
+    }
+
+    pub fn annotation(&self, key: &str) -> Option<String> {
+        self.get()?["metadata"]["annotations"][key].as_str().map(str::to_owned)
+    }
+
+    pub fn finalizers(&self) -> Vec<String> {
+        let object = self.get().unwrap_or_default();
+        let all = object["metadata"]["finalizers"].as_array().into_iter().flatten();
+        all.filter_map(|one| one.as_str().map(str::to_owned)).collect()
+    }
+
+    pub fn is_claimed(&self) -> bool {
+        self.finalizers().iter().any(|one| one == FINALIZER)
+    }
+
+    pub fn is_terminating(&self) -> bool {
+        self.get().is_some_and(|object| !object["metadata"]["deletionTimestamp"].is_null())
+    }
+
+    pub fn generation(&self) -> Option<String> {
+        Some(self.get()?["metadata"]["generation"].as_u64()?.to_string())
+    }
+
+    // --- waiting ---
+
+    /// Waits until the object is there and `holds`.
+    #[track_caller]
+    pub fn wait(&self, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        eventually(&format!("{}: {what}", self.target()), || self.get().filter(|it| holds(it)))
+    }
+
+    #[track_caller]
+    pub fn wait_for_number(&self, number: u64) -> Value {
+        self.wait(&format!("content {number}"), |it| self.kind.number(it) == Some(number))
+    }
+
+    #[track_caller]
+    pub fn wait_for_health(&self, number: u64) -> Value {
+        self.wait(&format!("status {number}"), |it| self.kind.healthy(it) == Some(number))
+    }
+
+    #[track_caller]
+    pub fn wait_for_annotation(&self, key: &str, value: &str) -> Value {
+        self.wait(&format!("{key} is {value}"), |it| it["metadata"]["annotations"][key] == value)
+    }
+
+    #[track_caller]
+    pub fn wait_until_gone(&self) {
+        let what = format!("{} is gone", self.target());
+        eventually(&what, || self.get().is_none().then_some(()));
+    }
+
+    // --- changing ---
+
+    /// Creates it, of this and of what makes it an object; a status goes where statuses go.
+    #[track_caller]
+    pub fn create(&self, object: &Value) -> Value {
+        let mut new = object.clone();
+        new["apiVersion"] = json!(self.kind.resource.api_version());
+        new["kind"] = json!(self.kind.resource.kind);
+        new["metadata"]["name"] = json!(self.name);
+        let created = self.cluster.create(&self.target().siblings(), &new);
+        match object.get("status") {
+            Some(status) if self.kind.status => self.set_status(&json!({"status": status})),
+            _ => created,
+        }
+    }
+
+    /// Creates it with the content of this number.
+    #[track_caller]
+    pub fn create_number(&self, number: u64) -> Value {
+        self.create(&self.kind.content(number))
+    }
+
+    #[track_caller]
+    pub fn merge(&self, patch: &Value) -> Value {
+        self.cluster.merge(&self.target(), patch)
+    }
+
+    #[track_caller]
+    pub fn set_number(&self, number: u64) -> Value {
+        self.merge(&self.kind.content(number))
+    }
+
+    /// Merges into the status.
+    #[track_caller]
+    pub fn set_status(&self, patch: &Value) -> Value {
+        self.cluster.merge(&self.target().status(), patch)
+    }
+
+    #[track_caller]
+    pub fn set_health(&self, number: u64) -> Value {
+        self.set_status(&self.kind.health(number))
+    }
+
+    /// Sets an annotation; `None` takes it away.
+    #[track_caller]
+    pub fn annotate(&self, key: &str, value: Option<&str>) -> Value {
+        self.merge(&json!({"metadata": {"annotations": {key: value}}}))
+    }
+
+    /// Sets all its finalizers, as `kubectl patch` does to get rid of them.
+    #[track_caller]
+    pub fn set_finalizers(&self, finalizers: &[&str]) {
+        self.merge(&json!({"metadata": {"finalizers": finalizers}}));
+    }
+
+    pub fn delete(&self) {
+        self.cluster.delete(&self.target());
+    }
+
+    /// Reads it, changes it and writes it back, as often as others are faster.
+    #[track_caller]
+    pub fn alter(&self, change: impl Fn(&mut Value)) -> Value {
+        eventually(&format!("{} is changed", self.target()), || {
+            let mut object = self.read();
+            change(&mut object);
+            match self.cluster.client.replace(&self.target(), &object) {
+                Err(Error::Conflict(_)) => None,
+                answer => Some(answer.unwrap_or_else(|error| panic!("{error}"))),
+            }
+        })
+    }
+
+    /// Takes it away whatever it waits for, so that nobody sees it going: at once where the server is ours,
+    /// else as a person does who is quick.
+    pub fn delete_by_force(&self) {
+        let plural = &self.kind.resource.plural;
+        let gone = |object: &mut Value| {
+            object["metadata"]["finalizers"] = json!([]);
+            object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+            true
+        };
+        match (&self.cluster.embedded, self.namespace.as_deref()) {
+            (Some(server), namespace) => {
+                let version = self.kind.resource.api_version();
+                server.alter(&version, plural, namespace.unwrap_or_default(), &self.name, gone);
+            }
+            (None, _) => {
+                let freed = json!({"metadata": {"finalizers": null}});
+                match self.cluster.client.patch(&self.target(), Patch::Merge, &freed) {
+                    Ok(_) | Err(Error::NotFound(_)) => self.delete(),
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+        self.wait_until_gone();
+    }
+}

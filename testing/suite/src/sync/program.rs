@@ -1,0 +1,150 @@
+//! remote-sync on the stage: how it is told what to do, and started.
+
+use std::process::Command;
+
+use super::{Kind, Stage, rights};
+use crate::real;
+use crate::sidecar::{Sidecar, bare, free_port, program};
+
+/// A replica that waits for nothing longer than a test can.
+pub const FAST: [&str; 10] = [
+    "-connection-retry",
+    "1s",
+    "-probe-interval",
+    "500ms",
+    "-probe-timeout",
+    "500ms",
+    "-orphan-grace",
+    "1s",
+    "-timeout",
+    "5s",
+];
+
+/// What the program is told, and what the scene's objects are called for it.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    pub compat: bool,
+    /// Whether the own cluster owns the spec.
+    pub push: bool,
+    pub kinds: Vec<&'static Kind>,
+    /// Of the names of sources.
+    pub suffix: String,
+    /// Of the names of the targets' namespaces.
+    pub namespace_suffix: String,
+    pub secrets: Vec<&'static str>,
+}
+
+impl Setting {
+    /// With the suffixes of upstream's tests.
+    pub fn safe(kinds: &[&'static Kind]) -> Self {
+        Self {
+            compat: false,
+            push: false,
+            kinds: kinds.to_vec(),
+            suffix: "-remote-rs".into(),
+            namespace_suffix: "-local-ns".into(),
+            secrets: Vec::new(),
+        }
+    }
+
+    pub fn compat(kinds: &[&'static Kind]) -> Self {
+        Self { compat: true, ..Self::safe(kinds) }
+    }
+
+    /// The own cluster is the source of all remotes.
+    pub fn push(kinds: &[&'static Kind]) -> Self {
+        Self { push: true, suffix: "-{cluster}".into(), ..Self::safe(kinds) }
+    }
+
+    pub fn secrets(self, names: &[&'static str]) -> Self {
+        Self { secrets: names.to_vec(), ..self }
+    }
+
+    /// The names are the same on both sides.
+    pub fn same_names(self) -> Self {
+        Self { suffix: String::new(), namespace_suffix: String::new(), ..self }
+    }
+
+    pub(super) fn arguments(&self) -> Vec<String> {
+        let mut all = vec![
+            "-mode".into(),
+            if self.compat { "compat" } else { "safe" }.into(),
+            "-direction".into(),
+            if self.push { "push" } else { "pull" }.into(),
+            format!("-remote-resource-suffix={}", self.suffix),
+            format!("-local-namespace-suffix={}", self.namespace_suffix),
+            "-local-propagation-policy=Background".into(),
+        ];
+        all.extend(self.kinds.iter().map(|kind| format!("-resource={}", kind.flag())));
+        all.extend(self.secrets.iter().map(|name| format!("-local-secret-name={name}")));
+        all
+    }
+}
+
+impl Stage {
+    /// The program with nothing but the way to its own cluster.
+    pub fn bare_command(&self) -> Command {
+        let mut command = bare(&program("remote-sync"));
+        let kubeconfig = self.write("own.kubeconfig", &self.own.kubeconfig());
+        command.arg("-kubeconfig").arg(kubeconfig).args(["-namespace", &self.own.home]);
+        command
+    }
+
+    /// The program with all but its remotes; without an endpoint if the port is 0.
+    pub fn command(&self, port: u16) -> Command {
+        let mut command = self.bare_command();
+        command
+            .args(self.setting.arguments())
+            .args(["-namespace-prefix", &self.namespace, "-leader-election=false"])
+            .args(["-metrics-host", "127.0.0.1", "-metrics-port", &port.to_string(), "-v", "2"])
+            .args(FAST);
+        command
+    }
+
+    /// Names all remotes, each by a file.
+    pub fn add_remotes(&self, command: &mut Command) {
+        for side in &self.remotes {
+            let file = self.write(&format!("{}.kubeconfig", side.name), &side.kubeconfig());
+            command.args(["-remote-kubeconfig", &format!("{}={}", side.name, file.display())]);
+        }
+    }
+
+    /// Starts it with `more` flags.
+    pub fn start(&self, more: &[&str]) -> Sidecar {
+        self.start_at(0, more)
+    }
+
+    /// The same with its endpoint.
+    pub fn start_served(&self, more: &[&str]) -> Sidecar {
+        self.start_at(free_port(), more)
+    }
+
+    fn start_at(&self, port: u16, more: &[&str]) -> Sidecar {
+        let mut command = self.command(port);
+        self.add_remotes(&mut command);
+        command.args(more);
+        self.spawn(command, port)
+    }
+
+    fn spawn(&self, command: Command, port: u16) -> Sidecar {
+        if real() {
+            rights::grant(self, &command);
+        }
+        Sidecar::spawn(command, port)
+    }
+
+    /// Starts it after changes to its command, which names no remotes yet.
+    pub fn start_as(&self, change: impl FnOnce(&mut Command)) -> Sidecar {
+        let port = free_port();
+        let mut command = self.command(port);
+        change(&mut command);
+        self.spawn(command, port)
+    }
+
+    /// Runs it to its end; the exit code and all that it printed.
+    pub fn run(&self, more: &[&str]) -> (Option<i32>, String) {
+        let mut sidecar = self.start(more);
+        let status = sidecar.wait();
+        (status.code(), sidecar.log())
+    }
+}

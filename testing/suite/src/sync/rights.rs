@@ -1,0 +1,118 @@
+//! What real servers let the program do: what `-print-rbac` prints for its flags, and nothing more.
+
+use std::{
+    process::{Command, Stdio},
+    sync::OnceLock,
+};
+
+use serde_json::{Value, json};
+use shared::error::Error;
+
+use super::{ACCOUNT, Kind, Place, Side, Stage, kinds};
+use crate::{cluster::resource, sidecar::bare};
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+
+fn kind(plural: &'static str, name: &'static str, namespaced: bool) -> Kind {
+    kinds::plain(resource(GROUP, plural, name), namespaced)
+}
+
+fn cluster_roles() -> &'static Kind {
+    static KIND: OnceLock<Kind> = OnceLock::new();
+    KIND.get_or_init(|| kind("clusterroles", "ClusterRole", false))
+}
+
+fn cluster_bindings() -> &'static Kind {
+    static KIND: OnceLock<Kind> = OnceLock::new();
+    KIND.get_or_init(|| kind("clusterrolebindings", "ClusterRoleBinding", false))
+}
+
+fn roles() -> &'static Kind {
+    static KIND: OnceLock<Kind> = OnceLock::new();
+    KIND.get_or_init(|| kind("roles", "Role", true))
+}
+
+fn bindings() -> &'static Kind {
+    static KIND: OnceLock<Kind> = OnceLock::new();
+    KIND.get_or_init(|| kind("rolebindings", "RoleBinding", true))
+}
+
+/// The binding that gives the program's account its rights on this cluster, and where it belongs.
+pub(super) fn binding(side: &Side) -> (Place, Value) {
+    let name = format!("{}-{ACCOUNT}", side.home);
+    let body = bound(side, "ClusterRole", &name);
+    (Place::new(&side.cluster, cluster_bindings(), "", &name), body)
+}
+
+fn bound(side: &Side, kind: &str, role: &str) -> Value {
+    json!({
+        "roleRef": {"apiGroup": GROUP, "kind": kind, "name": role},
+        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": side.home}],
+    })
+}
+
+/// Gives what this command line needs, instead of what was given before.
+pub(super) fn grant(stage: &Stage, command: &Command) {
+    for role in printed(command) {
+        let name = role["metadata"]["name"].as_str().expect("a name");
+        let rules = json!({"rules": role["rules"]});
+        match (role["kind"].as_str(), name.ends_with("-source") != stage.setting.push) {
+            (Some("Role"), _) => grant_in(&stage.own, &role, &rules),
+            (_, true) => stage.remotes.iter().for_each(|side| grant_all(side, &rules)),
+            (_, false) => grant_all(&stage.own, &rules),
+        }
+    }
+}
+
+/// The roles for these flags; none if they are not accepted.
+fn printed(command: &Command) -> Vec<Value> {
+    let mut print = bare(command.get_program().as_ref());
+    let mut words = command.get_args();
+    while let Some(word) = words.next() {
+        match word.to_str() {
+            // These exclude each other.
+            Some("-once" | "-cleanup") => {}
+            Some("-wait-timeout") => {
+                words.next();
+            }
+            _ => {
+                print.arg(word);
+            }
+        }
+    }
+    print.arg("-print-rbac").stdout(Stdio::piped());
+    let output = print.output().expect("the program runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let documents = text.split("\n---\n").filter(|text| !text.trim().is_empty());
+    documents.map(|text| serde_yaml::from_str(text).expect("YAML")).collect()
+}
+
+fn grant_all(side: &Side, rules: &Value) {
+    let (binding, body) = binding(side);
+    put(&Place::new(&side.cluster, cluster_roles(), "", &binding.name), rules);
+    put(&binding, &body);
+}
+
+fn grant_in(side: &Side, role: &Value, rules: &Value) {
+    let namespace = role["metadata"]["namespace"].as_str().expect("a namespace");
+    let name = format!("{}-{ACCOUNT}", side.home);
+    put(&Place::new(&side.cluster, roles(), namespace, &name), rules);
+    let binding = Place::new(&side.cluster, bindings(), namespace, &name);
+    put(&binding, &bound(side, "Role", &name));
+}
+
+/// Creates an object or replaces what this says of it.
+fn put(place: &Place, body: &Value) {
+    let mut object = body.clone();
+    object["apiVersion"] = json!(place.kind.resource.api_version());
+    object["kind"] = json!(place.kind.resource.kind);
+    object["metadata"] = json!({"name": place.name});
+    match place.cluster.client.create(&place.target().siblings(), &object) {
+        Err(Error::AlreadyExists(_)) => {
+            place.merge(body);
+        }
+        answer => {
+            answer.unwrap_or_else(|error| panic!("{error}"));
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Random operations on both sides, on the servers and on the program, against a model; `make chaos` has more
+//! of them.
+
+use std::collections::BTreeSet;
+
+use suite::chaos::Run;
+
+use crate::support::only_embedded;
+
+#[track_caller]
+fn as_the_model_has_it(seed: u64, compat: bool) {
+    if only_embedded("servers are disturbed") {
+        return;
+    }
+    let run = Run { seed, operations: 600, compat, pairs: BTreeSet::new() };
+    match run.run_and_shrink(|_| {}) {
+        Ok(summary) => println!("{summary:?}"),
+        Err(report) => panic!("SEED={seed}, compat: {compat}: {report}"),
+    }
+}
+
+#[test]
+fn chaos_ends_as_the_model_has_it() {
+    as_the_model_has_it(20_261_121, false);
+}
+
+#[test]
+fn chaos_ends_as_the_model_has_it_compat() {
+    as_the_model_has_it(20_261_122, true);
+}

@@ -1,0 +1,252 @@
+//! Writes that are refused and watches that break.
+
+use std::time::Duration;
+
+use dev_apiserver::{Action, Options};
+use serde_json::json;
+use suite::{
+    cluster::Cluster,
+    eventually, pause,
+    sync::{Kind, SETTINGS, Setting, Stage, WIDGETS, words},
+};
+
+use crate::support::{code, faults, immutable, is_in_step, of_program, one, only_embedded};
+
+// --- a21, f58, f59 ---
+
+#[test]
+fn a21_a_conflict_is_tried_again_at_once() {
+    if only_embedded("a write can be refused") {
+        return;
+    }
+    for compat in [true, false] {
+        let stage = Stage::pull("a21", Setting { compat, ..Setting::safe(&[&WIDGETS]) });
+        let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+        source.create_number(1);
+        let _sidecar = stage.start(&[]);
+        is_in_step(&source, &target);
+        let verb = if compat { "update" } else { "patch" };
+        let rule = of_program(&stage.own, code(409)).verb(verb).resource("widgets").times(1);
+        let rule = faults(&stage.own).add(rule);
+        let before = stage.settled();
+        source.set_number(2);
+        target.wait_for_number(2);
+        is_in_step(&source, &target);
+        assert_eq!(faults(&stage.own).hits(rule), 1);
+        let update = format!("local {verb} widgets one");
+        stage.wrote_only_after(before, &[&update, &update, "hub patch widgets one-remote-rs"]);
+    }
+}
+
+/// Someone changes the copy while it is being written.
+#[test]
+fn a21_a_real_conflict_is_won_in_the_end() {
+    if only_embedded("a write can be held") {
+        return;
+    }
+    let (stage, _sidecar, source, target) = one("a21-race", &WIDGETS, &[]);
+    let own = faults(&stage.own);
+    let delay = of_program(&stage.own, Action::Delay { milliseconds: 500 });
+    let rule = own.add(delay.verb("patch").resource("widgets").times(1));
+    source.set_number(2);
+    eventually("it is being written", || (own.hits(rule) > 0).then_some(()));
+    target.merge(&json!({"metadata": {"labels": {"mine": "1"}}}));
+    target.wait_for_number(2);
+    is_in_step(&source, &target);
+    assert_eq!(target.read()["metadata"]["labels"]["mine"], "1");
+}
+
+#[test]
+fn a21_f59_what_may_not_be_changed_is_neither_tried_for_ever_nor_made_anew() {
+    if only_embedded("a write can be refused") {
+        return;
+    }
+    let (stage, sidecar, source, target) = one("a21-never", &WIDGETS, &[]);
+    let (uid, own) = (target.uid(), faults(&stage.own));
+    let rule = own.add(of_program(&stage.own, immutable()).verb("patch").resource("widgets"));
+    source.set_number(2);
+    eventually("it is refused", || (own.hits(rule) > 0).then_some(()));
+    pause(3000);
+    assert!(own.hits(rule) <= 3, "{} tries", own.hits(rule));
+    assert_eq!((target.uid(), target.number()), (uid.clone(), Some(1)));
+    assert!(sidecar.log().contains("immutable"), "{}", sidecar.log());
+    let writes = stage.writes();
+    assert!(!words(&writes).iter().any(|it| it.contains("delete")), "{:?}", words(&writes));
+    // Another change is another try.
+    own.remove(rule);
+    source.set_number(3);
+    target.wait_for_number(3);
+    is_in_step(&source, &target);
+    assert_eq!(target.uid(), uid);
+}
+
+#[test]
+fn f58_one_refused_object_holds_up_no_other() {
+    if only_embedded("a write can be refused") {
+        return;
+    }
+    let stage = Stage::pull("f58", Setting::safe(&[&WIDGETS]));
+    stage.create_target_namespace(&json!({}));
+    let pairs: Vec<_> = (0..100)
+        .map(|index| format!("w{index}"))
+        .map(|name| (stage.source(&WIDGETS, &name), stage.target(&WIDGETS, &name)))
+        .collect();
+    // A creation has no name in its path, so this one is refused its claim.
+    let refused = of_program(stage.remote(), immutable()).verb("patch").name("w13-remote-rs");
+    let rule = faults(stage.remote()).add(refused);
+    for (source, _) in &pairs {
+        source.create_number(1);
+    }
+    let _sidecar = stage.start(&["-qps", "0"]);
+    for (index, (source, target)) in pairs.iter().enumerate() {
+        if index != 13 {
+            is_in_step(source, target);
+        }
+    }
+    pause(1000);
+    assert!(faults(stage.remote()).hits(rule) <= 4, "it backs off");
+    assert!(pairs[13].1.get().is_none());
+}
+
+/// A server that is busy for a moment is not asked in a hot loop, and all comes right.
+#[test]
+fn a_busy_server_is_waited_for() {
+    if only_embedded("a write can be refused") {
+        return;
+    }
+    for answer in [
+        code(503),
+        Action::Answer { code: 429, body: None, retry_after: Some("1".into()) },
+        Action::Drop,
+        Action::ApplyThenDrop,
+        Action::Truncate,
+        Action::NotJson,
+    ] {
+        let stage = Stage::pull("busy", Setting::safe(&[&WIDGETS]));
+        let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+        source.create_number(1);
+        for side in stage.sides() {
+            for verb in ["patch", "create"] {
+                faults(side).add(of_program(side, answer.clone()).verb(verb).times(2));
+            }
+        }
+        let _sidecar = stage.start(&[]);
+        is_in_step(&source, &target);
+        stage.settled();
+        assert!(stage.writes().len() < 25, "{answer:?}: {:?}", words(&stage.writes()));
+        assert_eq!(target.number(), Some(1));
+    }
+}
+
+// --- f55, a29: lists and watches ---
+
+#[test]
+fn f55_a_watch_whose_version_is_too_old_begins_anew() {
+    if only_embedded("its history can be dropped") {
+        return;
+    }
+    let (stage, _sidecar, source, target) = one("f55", &WIDGETS, &[]);
+    let uid = target.uid();
+    for round in 2..5 {
+        for side in stage.sides() {
+            side.cluster.server().compact();
+            side.relay.cut();
+        }
+        source.set_number(round);
+        target.wait_for_number(round);
+        is_in_step(&source, &target);
+    }
+    // What went while nobody watched is missed by none.
+    stage.remote().relay.set(suite::relay::Way::Closed);
+    let gone = stage.source(&WIDGETS, "another");
+    gone.create_number(1);
+    source.delete();
+    stage.remote().cluster.server().compact();
+    stage.remote().relay.set(suite::relay::Way::Open);
+    source.wait_until_gone();
+    stage.target(&WIDGETS, "another").wait_for_number(1);
+    assert_ne!(stage.target(&WIDGETS, "another").uid(), uid);
+}
+
+#[test]
+fn f55_watches_that_are_cut_or_say_nothing_of_use() {
+    if only_embedded("a watch can break") {
+        return;
+    }
+    let (stage, _sidecar, source, target) = one("f55-cut", &WIDGETS, &[]);
+    for (round, action) in [
+        Action::WatchCut { events: 0 },
+        Action::WatchCut { events: 1 },
+        Action::NotJson,
+        Action::Garbage,
+        code(410),
+        code(500),
+        Action::Answer { code: 429, body: None, retry_after: Some("1".into()) },
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for side in stage.sides() {
+            faults(side).add(of_program(side, action.clone()).verb("watch").times(2));
+            side.relay.cut();
+        }
+        let number = round as u64 + 2;
+        source.set_number(number);
+        target.wait_for_number(number);
+        target.set_health(number);
+        source.wait_for_health(number);
+    }
+}
+
+/// So many objects on each side of a hub, written without a request.
+fn fill(stage: &Stage, kind: &Kind, count: u64) {
+    let server = stage.remote().cluster.server();
+    for number in 0..count {
+        let mut object = kind.content(number);
+        object["apiVersion"] = json!(kind.resource.api_version());
+        object["kind"] = json!(kind.resource.kind);
+        let name = format!("w{number}-remote-rs");
+        object["metadata"] = json!({"name": name, "namespace": stage.namespace});
+        server.put(object);
+    }
+}
+
+#[test]
+fn a29_pages_of_which_one_is_gone() {
+    if only_embedded("a page can be refused") {
+        return;
+    }
+    let hub = Cluster::embedded("hub");
+    let options = Options { bookmarks: Duration::from_secs(1), ..Options::default() };
+    let own = Cluster::embedded_with("managed", options);
+    let stage = Stage::between(own, vec![("hub", hub)], "a29", Setting::safe(&[&SETTINGS]));
+    fill(&stage, &SETTINGS, 1200);
+    let remote = stage.remote();
+    // The first page passes, the second is too old by now.
+    faults(remote).add(
+        of_program(remote, Action::HugeHeaders { bytes: 1 })
+            .verb("list")
+            .resource("plainsettings")
+            .times(1),
+    );
+    let expired = r#"{"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "The provided continue parameter is too old", "reason": "Expired", "code": 410}"#;
+    let gone = Action::Answer { code: 410, body: Some(expired.into()), retry_after: None };
+    let rule = of_program(remote, gone).verb("list").resource("plainsettings").times(1);
+    let rule = faults(remote).add(rule);
+    let _sidecar = stage.start(&["-qps", "0"]);
+    let namespace = format!("{}-local-ns", stage.namespace);
+    let count = || {
+        stage.own.cluster.server().list("sync.example.com/v1", "plainsettings", &namespace).len()
+    };
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    while count() < 1200 {
+        assert!(std::time::Instant::now() < deadline, "{} of 1200", count());
+        pause(100);
+    }
+    assert_eq!(faults(remote).hits(rule), 1);
+    for number in [0, 499, 500, 501, 1199] {
+        let copy = stage.target(&SETTINGS, &format!("w{number}"));
+        assert_eq!(copy.number(), Some(number));
+    }
+}
