@@ -90,9 +90,10 @@ fn megabytes(bytes: u64) -> String {
 }
 
 pub fn next_steps() {
-    let (keep, test) = (bold("make demo KEEP=1"), bold("make test"));
+    let [keep, sync, test] = ["make demo KEEP=1", "make demo-sync", "make test"].map(bold);
     println!(
-        "Next: {keep} leaves it running for kubectl and curl; {test} plays much more; see README.md."
+        "Next: {keep} leaves it running for kubectl and curl; {sync} shows remote-sync;\n\
+         {test} plays much more; see README.md."
     );
 }
 

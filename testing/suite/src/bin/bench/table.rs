@@ -1,0 +1,40 @@
+//! A table as Markdown has it, which people can read too.
+
+/// Prints rows of equal length, the first of which is the head.
+pub(crate) fn print(rows: &[Vec<String>]) {
+    let width = |column: usize| {
+        rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default().max(3)
+    };
+    let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
+    for (index, row) in rows.iter().enumerate() {
+        let cells = row.iter().zip(&widths).enumerate();
+        let line: String = cells
+            .map(|(column, (cell, width))| match column {
+                0 => format!("| {cell:width$} "),
+                _ => format!("| {cell:>width$} "),
+            })
+            .collect();
+        println!("{line}|");
+        if index == 0 {
+            let rule = |(column, width): (usize, &usize)| match column {
+                0 => format!("|{}", "-".repeat(width + 2)),
+                _ => format!("|{}:", "-".repeat(width + 1)),
+            };
+            println!("{}|", widths.iter().enumerate().map(rule).collect::<String>());
+        }
+    }
+    println!();
+}
+
+/// A row of words.
+pub(crate) fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
+    cells.map(str::to_owned).into()
+}
+
+/// The value that this part of the values does not exceed.
+pub(crate) fn quantile(values: &[f64], part: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let index = (sorted.len() as f64 * part).ceil() as usize;
+    sorted.get(index.saturating_sub(1)).copied().unwrap_or_default()
+}

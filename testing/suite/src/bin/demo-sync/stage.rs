@@ -1,0 +1,129 @@
+//! A hub and a cluster, and what remote-sync is told of them.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use dev_apiserver::{Options, Request};
+use serde_json::json;
+use suite::{
+    cluster::Cluster,
+    eventually, identity, pause,
+    sidecar::Sidecar,
+    sync::{self, Place, Setting, Side, WIDGETS},
+};
+
+/// Of the names on the hub.
+const SUFFIX: &str = "-east";
+pub const SECRET: &str = "web-token";
+
+pub struct Stage {
+    pub sync: sync::Stage,
+    /// An empty server of the hub's authority.
+    pub other: Arc<Cluster>,
+}
+
+impl Stage {
+    pub fn set() -> Self {
+        let setting = Setting::safe(&[&WIDGETS]).same_names().secrets(&[SECRET]);
+        let setting = Setting { suffix: SUFFIX.into(), ..setting };
+        let hub = Cluster::embedded("hub");
+        let ca = Some(hub.server().ca().clone());
+        let other = Cluster::embedded_with("other", Options { ca, ..Options::default() });
+        let cluster = Cluster::embedded("cluster");
+        let sync = sync::Stage::between(cluster, vec![("hub", hub)], "team", setting);
+        // It has to be there: the program may write it, and not create it.
+        sync.source_secret(SECRET).create(&json!({"type": "Opaque"}));
+        // The same kinds, and nothing of them.
+        drop(Side::new("other", other.clone()));
+        Self { sync, other }
+    }
+
+    /// By a certificate, which the other server takes for good, too.
+    fn kubeconfig(&self) -> String {
+        let hub = self.sync.remote();
+        let hour = Duration::from_secs(3600);
+        let (certificate, key) = hub.cluster.server().client_certificate(&hub.user(), &[], hour);
+        let user = json!({
+            "client-certificate-data": BASE64_STANDARD.encode(certificate),
+            "client-key-data": BASE64_STANDARD.encode(key),
+        });
+        identity::kubeconfig(&hub.relay.address.to_string(), &hub.cluster.ca, &user).to_string()
+    }
+
+    pub fn start(&self) -> Sidecar {
+        let file = self.sync.write("hub.kubeconfig", &self.kubeconfig());
+        self.sync.start_as(|command| {
+            // Of a repeated flag the last counts.
+            command
+                .args(["-remote-kubeconfig", &format!("hub={}", file.display())])
+                .args(["-qps", "0", "-v", "0"]);
+        })
+    }
+
+    // --- objects ---
+
+    /// On the hub, by the name that it has here.
+    pub fn there(&self, name: &str) -> Place {
+        self.sync.source(&WIDGETS, name)
+    }
+
+    pub fn here(&self, name: &str) -> Place {
+        self.sync.target(&WIDGETS, name)
+    }
+
+    /// Puts widgets on the hub, all at once.
+    pub fn fill(&self, count: usize) {
+        for number in 0..count {
+            let place = self.there(&format!("w{number}"));
+            let mut object = WIDGETS.content(7);
+            object["apiVersion"] = json!(WIDGETS.resource.api_version());
+            object["kind"] = json!(WIDGETS.resource.kind);
+            object["metadata"] = json!({"name": place.name, "namespace": place.namespace});
+            place.cluster.server().put(object);
+        }
+    }
+
+    /// How many widgets are here.
+    pub fn count(&self) -> usize {
+        let all = WIDGETS.resource.collection(&self.sync.namespace);
+        let list = self.sync.own.cluster.client.list(&all, "").expect("a list");
+        list["items"].as_array().map_or(0, Vec::len)
+    }
+
+    // --- what the servers have seen ---
+
+    /// The program's requests to all three, in one order.
+    pub fn requests(&self) -> Vec<Request> {
+        let users = [self.sync.remote().user(), self.sync.own.user()];
+        let servers = [&self.sync.remote().cluster, &self.sync.own.cluster, &self.other];
+        let all = servers.iter().flat_map(|cluster| cluster.server().requests());
+        let mut all: Vec<_> = all.filter(|request| users.contains(&request.user)).collect();
+        all.sort_by_key(|request| request.at);
+        all
+    }
+
+    /// Those that were meant to change something, but for Events.
+    pub fn writes(&self) -> Vec<Request> {
+        let mut all = self.requests();
+        all.retain(|it| !matches!(&*it.verb, "get" | "list" | "watch") && it.resource != "events");
+        all
+    }
+
+    /// Waits for `count` writes after `since`, and sees that these are all; the last one.
+    pub fn wait_for_writes(&self, since: Instant, count: usize) -> Request {
+        let writes = || {
+            let mut all = self.writes();
+            all.retain(|request| request.at >= since);
+            all
+        };
+        eventually(&format!("{count} writes"), || (writes().len() >= count).then_some(()));
+        pause(300);
+        let all = writes();
+        let words: Vec<_> = all.iter().map(|it| format!("{} {}", it.verb, it.path)).collect();
+        assert_eq!(all.len(), count, "writes: {words:?}");
+        all[count - 1].clone()
+    }
+}
