@@ -243,13 +243,13 @@ fn gone(view: &View, pass: &Pass, rules: &Rules) -> Step {
             _ => Step::Done(Standing::Nothing),
         };
     }
-    let Some(target) = &view.target else {
-        let unseen = rules.selective && !pass.source_gone;
-        return if unseen { Step::ProveSource } else { Step::Done(Standing::Nothing) };
-    };
-    if !ours {
-        return Step::Done(Standing::Nothing);
+    // Whoever has the target by now: our finalizer may still be there.
+    if rules.selective && view.left && !pass.source_gone {
+        return Step::ProveSource;
     }
+    let Some(target) = view.target.as_ref().filter(|_| ours) else {
+        return Step::Done(Standing::Nothing);
+    };
     if target.row.state.terminating {
         return Step::Done(Standing::Waiting(TARGET_TERMINATING));
     }

@@ -43,6 +43,9 @@ pub(crate) fn ended(
         lock(&job.route.orphans).forget(job.pair);
     }
     job.drop_bodies();
+    if view.source.is_some() || pass.source_gone || pass.unselected.is_some() {
+        job.route.leaves(job.pair, false);
+    }
     if view.source.is_none() && view.target.is_none() {
         job.route.settle(job.pair, Settled::default());
     }

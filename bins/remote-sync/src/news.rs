@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::{
     engine::{Engine, Own},
+    queue::Pair,
     record::controller,
     route::Route,
     settings::Mode,
@@ -31,6 +32,11 @@ impl Engine {
         for route in routes {
             let source = route.names.canonical_of_source(namespace, name);
             meant |= source.is_some();
+            if let (News::Gone { .. }, Some((namespace, name))) = (news, source)
+                && self.context.settings.is_selective()
+            {
+                route.leaves(&Pair { kind, key: table::key(namespace, name) }, true);
+            }
             self.push(route, kind, source, urgent);
             self.staff(route);
         }

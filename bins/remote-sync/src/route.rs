@@ -1,7 +1,7 @@
 //! The pairs of one remote: where both sides are, and what is known of each pair beside its objects.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     mem,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
@@ -40,6 +40,8 @@ pub(crate) struct Route {
     looked: Mutex<Option<Uid>>,
     /// Of the source's cluster, as last seen.
     session: Mutex<u64>,
+    /// Pairs whose source has just left the lists.
+    left: Mutex<BTreeSet<Pair>>,
     settled: Mutex<HashMap<Pair, Settled>>,
     /// Of pairs that are not in step.
     notes: Mutex<HashMap<Pair, Note>>,
@@ -84,6 +86,7 @@ impl Route {
             stop,
             looked: Mutex::default(),
             session: Mutex::default(),
+            left: Mutex::default(),
             settled: Mutex::default(),
             notes: Mutex::default(),
             waiting: Mutex::default(),
@@ -194,6 +197,7 @@ impl Route {
                 .map(|(secrets, secret)| secrets.table.get(&table::key(&target_namespace, secret)))
                 .collect(),
             settled: self.settled(pair),
+            left: lock(&self.left).contains(pair),
             place: reader.place(&source_namespace, &source_name, &reader.finalizer),
             name: target_name,
             source_cluster: self.source.cluster.uid(),
@@ -243,6 +247,16 @@ impl Route {
             all.remove(pair);
         } else {
             all.insert(pair.clone(), settled);
+        }
+    }
+
+    /// The source of a pair has left the lists, or what that means was found out.
+    pub(crate) fn leaves(&self, pair: &Pair, left: bool) {
+        let mut all = lock(&self.left);
+        if left {
+            all.insert(pair.clone());
+        } else {
+            all.remove(pair);
         }
     }
 

@@ -19,6 +19,8 @@ pub(crate) struct View {
     /// The Secrets in it, in the order of their names in the settings.
     pub(crate) uploads: Vec<Option<Known<Upload>>>,
     pub(crate) settled: Settled,
+    /// The source has just left the lists, which need not be its end.
+    pub(crate) left: bool,
     /// The name of the target.
     pub(crate) name: String,
     /// Stands for the source's namespace and name and this instance in a [`CopyOf`](crate::record::CopyOf).

@@ -313,3 +313,19 @@ fn what_is_pretended_is_what_would_be_done() {
         assert!(!pretend(Step::DeleteTarget, &mut view, &mut pass));
     }
 }
+
+#[test]
+fn a_source_that_left_the_selection_is_let_go_whoever_has_its_target() {
+    let mut world = in_step(Mode::Safe);
+    let source = world.view.source.take().map(claimed).unwrap();
+    world.rules.selective = true;
+    let foreign = crate::record::CopyOf { place: 1, uid: uid(6), ..copy() };
+    world.view.target.as_mut().unwrap().row.copy_of = Some(foreign);
+    assert_eq!(first(&world), Step::Done(Standing::Nothing), "a target of another instance");
+    world.view.left = true;
+    assert_eq!(first(&world), Step::ProveSource);
+    let mut pass = Pass { unselected: Some(source), ..Pass::default() };
+    assert_eq!(next(&world.view, &pass, &world.rules), Step::Release);
+    pass.unselected.as_mut().unwrap().row.finalizers = Finalizers::None;
+    assert_eq!(next(&world.view, &pass, &world.rules), Step::Done(Standing::Nothing));
+}

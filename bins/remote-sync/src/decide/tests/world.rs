@@ -101,6 +101,7 @@ impl World {
             namespace_shared: false,
             uploads: Vec::new(),
             settled: Settled::default(),
+            left: false,
             name: "test".into(),
             place: PLACE,
             source_cluster: Some(hub()),
