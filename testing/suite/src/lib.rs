@@ -27,13 +27,19 @@ pub fn real() -> bool {
 
 /// Waits until `probe` gives something; fails the test, naming `what`, after 15 s.
 #[track_caller]
-pub fn eventually<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(15);
+pub fn eventually<T>(what: &str, probe: impl FnMut() -> Option<T>) -> T {
+    eventually_in(15, what, probe)
+}
+
+/// The same, in so many seconds.
+#[track_caller]
+pub fn eventually_in<T>(seconds: u64, what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(seconds);
     loop {
         if let Some(found) = probe() {
             return found;
         }
-        assert!(Instant::now() < deadline, "in vain for 15 s: {what}");
+        assert!(Instant::now() < deadline, "in vain for {seconds} s: {what}");
         pause(20);
     }
 }
