@@ -5,6 +5,7 @@ pub mod chaos;
 pub mod cluster;
 pub mod dice;
 pub mod identity;
+pub mod kill;
 pub mod measure;
 pub mod ocm;
 pub mod relay;
@@ -28,12 +29,12 @@ pub fn real() -> bool {
 /// Waits until `probe` gives something; fails the test, naming `what`, after 15 s.
 #[track_caller]
 pub fn eventually<T>(what: &str, probe: impl FnMut() -> Option<T>) -> T {
-    eventually_in(15, what, probe)
+    within(15, what, probe)
 }
 
 /// The same, in so many seconds.
 #[track_caller]
-pub fn eventually_in<T>(seconds: u64, what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
+pub fn within<T>(seconds: u64, what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(seconds);
     loop {
         if let Some(found) = probe() {

@@ -3,7 +3,7 @@
 
 use std::{
     process::{Command, Stdio},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use dev_apiserver::SignerOptions;
@@ -13,11 +13,13 @@ use suite::{
     eventually,
     identity::{self, Data},
     ocm::Hub,
-    pause, real,
+    real,
     sidecar::{Sidecar, free_port},
     spoke::Spoke,
     throughout,
 };
+
+pub(crate) use suite::within;
 
 pub(crate) const ACCEPTED: &str = "HubAcceptedManagedCluster";
 pub(crate) const AVAILABLE: &str = "ManagedClusterConditionAvailable";
@@ -29,19 +31,6 @@ pub(crate) fn only_embedded(what: &str) -> bool {
         println!("skipped: {what} only on the embedded server");
     }
     real()
-}
-
-/// Like `eventually`, for as long as given.
-#[track_caller]
-pub(crate) fn within<T>(seconds: u64, what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(seconds);
-    loop {
-        if let Some(found) = probe() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "in vain for {seconds} s: {what}");
-        pause(50);
-    }
 }
 
 // --- joining ---

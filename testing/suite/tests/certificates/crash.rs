@@ -1,33 +1,19 @@
 //! F42 and more: kill -9 at every write to either cluster, of a join and of a rotation. Whatever was
 //! written, the next start goes on with it: one request, and never a key without its certificate.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use dev_apiserver::{Action, Rule, SignerOptions};
+use dev_apiserver::SignerOptions;
 use suite::{
-    cluster::Cluster,
     eventually,
     identity::Data,
+    kill::{Moment, hold},
     ocm::{Bootstrap, Hub},
     pause,
     spoke::Spoke,
 };
 
 use crate::tools::{csr, due, faults, joined_by, names, no_key_alone, skipped, uid, works};
-
-/// When the process dies.
-#[derive(Clone, Copy, Debug)]
-enum Moment {
-    /// The write was sent and never arrives.
-    Before,
-    /// The write is done, and its answer is not there yet.
-    After,
-    /// The write was sent and arrives when the next process is at work already.
-    Late,
-}
 
 /// What is under way.
 #[derive(Clone, Copy, Debug)]
@@ -67,26 +53,6 @@ fn is_done(spoke: &Spoke, old: Option<&Data>) -> bool {
     is_new(spoke, old) && gone() && told().is_some_and(|(status, ..)| status == "True")
 }
 
-/// Lets `nth - 1` writes of this verb pass and holds the next one; the rule that holds it.
-fn hold(cluster: &Arc<Cluster>, user: Option<&str>, verb: &str, nth: u32, moment: Moment) -> u64 {
-    let rule = |action| {
-        let rule = Rule::new(action).verb(verb);
-        if let Some(user) = user { rule.user(user) } else { rule }
-    };
-    let faults = faults(cluster);
-    // It does no harm, and the first rule that strikes is the only one.
-    faults.add(rule(Action::HugeHeaders { bytes: 1 }).times(nth - 1));
-    match moment {
-        Moment::After => faults.add(rule(Action::Stall).times(1)),
-        Moment::Before => {
-            let held = faults.add(rule(Action::Delay { milliseconds: 3000 }).times(1));
-            faults.add(rule(Action::Drop).times(1));
-            held
-        }
-        Moment::Late => faults.add(rule(Action::Delay { milliseconds: 150 }).times(1)),
-    }
-}
-
 /// Kills at the nth write of `verb`; false where the work was done before it came to that.
 fn killed_at(work: Work, on_hub: bool, verb: &str, nth: u32, moment: Moment) -> bool {
     let (spoke, old) = work.stage();
@@ -94,7 +60,7 @@ fn killed_at(work: Work, on_hub: bool, verb: &str, nth: u32, moment: Moment) -> 
     // On the hub nobody else writes by HTTP meanwhile.
     let account = format!("system:serviceaccount:{}:csr-bootstrapper", spoke.namespace);
     let user = (!on_hub).then_some(account.as_str());
-    let rule = hold(cluster, user, verb, nth, moment);
+    let rule = hold(faults(cluster), user, verb, nth, moment);
     let mut sidecar = spoke.start(&[]);
     let held = eventually("it is held or done", || {
         // In this order: the write that is held may be the one that makes it done.

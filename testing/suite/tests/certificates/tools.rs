@@ -2,7 +2,7 @@
 
 use std::{
     sync::Arc,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, SystemTime},
 };
 
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -14,11 +14,13 @@ use suite::{
     eventually,
     identity::{Data, hub_secret},
     ocm::{self, CLUSTER_LABEL, PREFIX, clusters, global},
-    pause, real,
+    real,
     sidecar::Sidecar,
     spoke::{AGENT, Spoke},
     throughout,
 };
+
+pub(crate) use suite::within;
 
 use crate::forge::Subject;
 
@@ -235,19 +237,6 @@ pub(crate) fn works(spoke: &Spoke) {
     shared::kubeconfig::check_pair(&data["tls.crt"], &data["tls.key"]).expect("a pair");
     let answer = spoke.as_agent().get(&global(&clusters(), &spoke.cluster));
     assert!(matches!(answer, Ok(_) | Err(Error::Forbidden(_))), "{answer:?}");
-}
-
-/// Like `eventually`, for as long as given.
-#[track_caller]
-pub(crate) fn within<T>(seconds: u64, what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(seconds);
-    loop {
-        if let Some(found) = probe() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "in vain for {seconds} s: {what}");
-        pause(50);
-    }
 }
 
 /// The writes of the agent to the Secret with the credential, on the embedded server.

@@ -3,28 +3,18 @@
 use std::time::{Duration, Instant};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use dev_apiserver::{Action, Rule};
 use serde_json::json;
 use suite::{
-    eventually, pause,
-    sync::{FINALIZER, HASH, OWNER, Place, Setting, Side, Stage, WIDGETS, words},
+    eventually,
+    kill::{Moment, hold},
+    pause,
+    sync::{FINALIZER, HASH, OWNER, Place, Setting, Stage, WIDGETS, words},
 };
 
 use crate::{
     support::{faults, is_in_step, only_embedded},
     upstream::HASHES,
 };
-
-/// When the process dies.
-#[derive(Clone, Copy, Debug)]
-enum Moment {
-    /// The write was sent and never arrives.
-    Before,
-    /// The write is done, and its answer is not there yet.
-    After,
-    /// The write was sent and arrives when the next process is at work already.
-    Late,
-}
 
 /// What is under way.
 #[derive(Clone, Copy, Debug)]
@@ -118,28 +108,11 @@ impl Scene {
     }
 }
 
-/// Lets `nth - 1` writes of this verb pass and holds the next one; the rule that holds it.
-fn hold(side: &Side, verb: &str, nth: u32, moment: Moment) -> u64 {
-    let rule = |action| Rule::new(action).verb(verb).user(&side.user());
-    let faults = faults(side);
-    // It does no harm, and the first rule that strikes is the only one.
-    faults.add(rule(Action::HugeHeaders { bytes: 1 }).times(nth - 1));
-    match moment {
-        Moment::After => faults.add(rule(Action::Stall).times(1)),
-        Moment::Before => {
-            let held = faults.add(rule(Action::Delay { milliseconds: 3000 }).times(1));
-            faults.add(rule(Action::Drop).times(1));
-            held
-        }
-        Moment::Late => faults.add(rule(Action::Delay { milliseconds: 150 }).times(1)),
-    }
-}
-
 /// Kills at the nth write of `verb`; false where the work was done before it came to that.
 fn killed_at(work: Work, compat: bool, on_hub: bool, verb: &str, nth: u32, moment: Moment) -> bool {
     let scene = Scene::new(work, compat);
     let side = if on_hub { scene.stage.remote() } else { &scene.stage.own };
-    let rule = hold(side, verb, nth, moment);
+    let rule = hold(faults(side), Some(&side.user()), verb, nth, moment);
     let mut sidecar = scene.stage.start(&[]);
     let held = eventually("it is held or done", || {
         // In this order: the write that is held may be the one that makes it done.

@@ -81,7 +81,7 @@ fn outlives_start(stage: &Stage, source: &Place, target: &Place, heal: impl FnOn
     heal();
     source.set_number(9);
     // What failed a few times is listed again after up to 30 s.
-    suite::eventually_in(45, "it is copied", || (target.number() == Some(9)).then_some(()));
+    suite::within(45, "it is copied", || (target.number() == Some(9)).then_some(()));
     assert_eq!(target.uid(), uid);
 }
 
