@@ -44,11 +44,15 @@ pub(crate) fn claim(source: &Known<Source>, finalizer: &str) -> Value {
 
 /// JSON patch: without our finalizer, those of others as they are.
 pub(crate) fn release(source: &Known<Source>, place: u16, finalizer: &str) -> Value {
-    let path = format!("/metadata/finalizers/{place}");
     let mut patch = guarded(source);
-    patch.push(json!({"op": "test", "path": path, "value": finalizer}));
-    patch.push(json!({"op": "remove", "path": path}));
+    patch.extend(without_finalizer(place, finalizer));
     patch.into()
+}
+
+/// Operations of a JSON patch: the finalizer at this place of the list goes, if it is that.
+pub(crate) fn without_finalizer(place: u16, finalizer: &str) -> [Value; 2] {
+    let path = format!("/metadata/finalizers/{place}");
+    [json!({"op": "test", "path": path, "value": finalizer}), json!({"op": "remove", "path": path})]
 }
 
 /// JSON patch: this status and no other.

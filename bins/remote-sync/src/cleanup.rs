@@ -37,20 +37,18 @@ pub(crate) fn pass(job: &Job<'_>) -> Outcome {
 fn clean(job: &Job<'_>) -> Result<()> {
     let (view, reader) = (job.view(), &job.context.reader);
     if let Some(source) = &view.source {
-        let body = job.source_body(source)?;
-        let mut patch = annotations(&body, &of_source(&reader.keys));
+        let document = job.source_body(source)?;
+        let mut patch = annotations(&document, &of_source(&reader.keys));
         if let Finalizers::Ours(place) = source.row.finalizers {
-            let path = format!("/metadata/finalizers/{place}");
-            patch.push(json!({"op": "test", "path": path, "value": reader.finalizer}));
-            patch.push(json!({"op": "remove", "path": path}));
+            patch.extend(body::without_finalizer(place, &reader.finalizer));
         }
         write(job, "source", source, patch, |patch| {
             job.ask_source(|client| client.patch(&job.at_source(), Patch::Json, patch))
         })?;
     }
     if let Some(target) = view.target.as_ref().filter(|_| is_ours(job, &view)) {
-        let body = job.target_body(target)?;
-        let patch = annotations(&body, &of_target(&reader.keys));
+        let document = job.target_body(target)?;
+        let patch = annotations(&document, &of_target(&reader.keys));
         write(job, "target", target, patch, |patch| {
             job.ask_target(|client| client.patch(&job.at_target(), Patch::Json, patch))
         })?;

@@ -52,16 +52,8 @@ pub(crate) fn ended(
     if let Some(error) = troubles.first() {
         return failed(job, error);
     }
-    let waits = matches!(standing, Standing::Waiting(_));
-    let standing = match standing {
-        Standing::Waiting(_) if job.route.waited(job.pair, waits) >= HELD_UP => {
-            Standing::Held(LINGERS)
-        }
-        standing => {
-            job.route.waited(job.pair, waits);
-            standing
-        }
-    };
+    let waited = job.route.waited(job.pair, matches!(standing, Standing::Waiting(_)));
+    let standing = if waited >= HELD_UP { Standing::Held(LINGERS) } else { standing };
     let people = matches!(standing, Standing::Held(_) | Standing::Conflict(_));
     tell(job, view, note(standing), people);
     match (standing, pass.verdict) {

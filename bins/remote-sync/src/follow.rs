@@ -15,22 +15,74 @@ use crate::{
     engine::Engine,
     kind::{self, Kind, Wanted},
     mapping::Names,
+    record::Reader,
     route::Route,
     site::{SourceSite, TargetSite},
-    stream::Followed,
+    stream::{Followed, place},
     table::Scope,
 };
 
 /// How long a thread sleeps that waits for another.
 const POLL: Duration = Duration::from_millis(100);
 
-/// The routes that news of a site are for: of a remote its own, of the own cluster all.
-fn routes(engine: &Engine, route: Option<&Arc<Route>>) -> Arc<Vec<Arc<Route>>> {
-    route.map_or_else(|| engine.routes(), |route| Arc::new(vec![route.clone()]))
+/// What the threads of one cluster have in common: of a remote with its route, or of the own cluster.
+#[derive(Clone)]
+struct Of {
+    engine: Arc<Engine>,
+    route: Option<Arc<Route>>,
+    names: Names,
 }
 
-fn names(engine: &Engine, route: Option<&Arc<Route>>) -> Names {
-    route.map_or_else(|| engine.context.settings.mapping.common(), |route| route.names.clone())
+impl Of {
+    fn new(engine: &Arc<Engine>, route: Option<&Arc<Route>>) -> Self {
+        let common = || engine.context.settings.mapping.common();
+        let names = route.map_or_else(common, |route| route.names.clone());
+        Self { engine: engine.clone(), route: route.cloned(), names }
+    }
+
+    /// The routes that news are for: of a remote its own, of the own cluster all.
+    fn routes(&self) -> Arc<Vec<Arc<Route>>> {
+        let own = |route: &Arc<Route>| Arc::new(vec![route.clone()]);
+        self.route.as_ref().map_or_else(|| self.engine.routes(), own)
+    }
+
+    fn reader(&self) -> &Reader {
+        &self.engine.context.reader
+    }
+
+    fn is_target(&self, object: &Value) -> bool {
+        let (namespace, name) = place(object);
+        self.names.canonical_of_target(namespace, name).is_some()
+    }
+
+    /// Whether a kind is of the version that the own cluster has, as far as that is known.
+    fn agrees(&self, kind: usize, found: &Kind) -> bool {
+        let own = self.engine.own_kind(kind);
+        own.is_none_or(|own| own.resource.version == found.resource.version)
+    }
+
+    /// The kind on a cluster. Of two clusters the own one says the version, for both.
+    fn find(&self, kind: usize, session: &Session) -> Result<Kind> {
+        let wanted = &self.engine.context.settings.resources[kind];
+        if self.route.is_none() {
+            return kind::resolve(&session.client, wanted);
+        }
+        loop {
+            if let Some(own) = self.engine.own_kind(kind) {
+                let version = Some(own.resource.version.to_string());
+                return kind::resolve(&session.client, &Wanted { version, ..wanted.clone() });
+            }
+            if session.stop.wait(POLL) {
+                return Err(Error::Unreachable("the connection ended".into()));
+            }
+        }
+    }
+
+    /// Starts a thread for one list.
+    fn watch(&self, stop: &Stop, follow: impl FnOnce(&Self, &Stop) + Send + 'static) -> Result<()> {
+        let (of, stop) = (self.clone(), stop.clone());
+        program::spawn("watch", move || follow(&of, &stop))
+    }
 }
 
 /// Follows a cluster that owns specs: of `route`, or the own one for all.
@@ -43,37 +95,34 @@ pub(crate) fn source(
     route: Option<&Arc<Route>>,
     stop: &Stop,
 ) -> Result<()> {
-    let namespaces = &engine.context.settings.source_namespaces;
-    let scopes: Vec<_> = match namespaces.is_empty() {
+    let of = Of::new(engine, route);
+    let settings = &engine.context.settings;
+    let scopes: Vec<_> = match settings.source_namespaces.is_empty() {
         true => vec![None],
-        false => namespaces.iter().cloned().map(Some).collect(),
+        false => settings.source_namespaces.iter().cloned().map(Some).collect(),
     };
-    for kind in 0..engine.context.settings.resources.len() {
+    for kind in 0..settings.resources.len() {
         for (index, namespace) in scopes.iter().cloned().enumerate() {
-            let (engine, site, stop) = (engine.clone(), site.clone(), stop.clone());
-            let route = route.cloned();
-            program::spawn("watch", move || {
-                let names = names(&engine, route.as_ref());
+            let site = site.clone();
+            of.watch(stop, move |of, stop| {
                 Followed {
                     cluster: &site.cluster,
                     shelf: &site.shelves[kind],
                     scope: Scope { index, namespace: namespace.as_deref() },
                     name: None,
-                    labels: &engine.context.settings.selector,
+                    labels: &of.engine.context.settings.selector,
                     metadata_only: false,
                     bodies: Some(&|row| !row.seems_done()),
-                    find: &|session| find(&engine, kind, route.is_some(), session),
-                    agrees: &|found| agrees(&engine, kind, found),
+                    find: &|session| of.find(kind, session),
+                    agrees: &|found| of.agrees(kind, found),
                     read: &|object| {
                         let (namespace, name) = place(object);
-                        names.canonical_of_source(namespace, name)?;
-                        engine.context.reader.source(object)
+                        of.names.canonical_of_source(namespace, name)?;
+                        of.reader().source(object)
                     },
-                    tell: &|news| {
-                        engine.source_news(&routes(&engine, route.as_ref()), kind, &news);
-                    },
+                    tell: &|news| of.engine.source_news(&of.routes(), kind, &news),
                 }
-                .follow(&stop);
+                .follow(stop);
             })?;
         }
     }
@@ -90,11 +139,10 @@ pub(crate) fn target(
     route: Option<&Arc<Route>>,
     stop: &Stop,
 ) -> Result<()> {
+    let of = Of::new(engine, route);
     for kind in 0..engine.context.settings.resources.len() {
-        let (engine, site, stop) = (engine.clone(), site.clone(), stop.clone());
-        let route = route.cloned();
-        program::spawn("watch", move || {
-            let names = names(&engine, route.as_ref());
+        let site = site.clone();
+        of.watch(stop, move |of, stop| {
             Followed {
                 cluster: &site.cluster,
                 shelf: &site.shelves[kind],
@@ -103,33 +151,21 @@ pub(crate) fn target(
                 labels: "",
                 metadata_only: false,
                 bodies: Some(&|_| false),
-                find: &|session| find(&engine, kind, route.is_some(), session),
-                agrees: &|found| agrees(&engine, kind, found),
-                read: &|object| {
-                    let (namespace, name) = place(object);
-                    names.canonical_of_target(namespace, name)?;
-                    engine.context.reader.target(object)
-                },
-                tell: &|news| engine.target_news(&routes(&engine, route.as_ref()), kind, &news),
+                find: &|session| of.find(kind, session),
+                agrees: &|found| of.agrees(kind, found),
+                read: &|object| of.is_target(object).then(|| of.reader().target(object))?,
+                tell: &|news| of.engine.target_news(&of.routes(), kind, &news),
             }
-            .follow(&stop);
+            .follow(stop);
         })?;
     }
-    namespaces(engine, site, route, stop)?;
+    namespaces(&of, site.clone(), stop)?;
     (0..engine.context.settings.secrets.len())
-        .try_for_each(|index| secrets(engine, site, route, index, stop))
+        .try_for_each(|index| secrets(&of, site.clone(), index, stop))
 }
 
-fn namespaces(
-    engine: &Arc<Engine>,
-    site: &Arc<TargetSite>,
-    route: Option<&Arc<Route>>,
-    stop: &Stop,
-) -> Result<()> {
-    let (engine, site, stop) = (engine.clone(), site.clone(), stop.clone());
-    let route = route.cloned();
-    program::spawn("watch", move || {
-        let names = names(&engine, route.as_ref());
+fn namespaces(of: &Of, site: Arc<TargetSite>, stop: &Stop) -> Result<()> {
+    of.watch(stop, move |of, stop| {
         Followed {
             cluster: &site.cluster,
             shelf: &site.namespaces,
@@ -141,77 +177,32 @@ fn namespaces(
             agrees: &|_| true,
             find: &|_| Ok(Kind { resource: NAMESPACES.clone(), namespaced: false, status: true }),
             read: &|object| {
-                names
-                    .covers(place(object).1)
-                    .then(|| engine.context.reader.namespace(object))
-                    .flatten()
+                of.names.covers(place(object).1).then(|| of.reader().namespace(object))?
             },
-            tell: &|news| engine.namespace_news(&routes(&engine, route.as_ref()), &news),
+            tell: &|news| of.engine.namespace_news(&of.routes(), &news),
         }
-        .follow(&stop);
+        .follow(stop);
     })
 }
 
 /// One name each, so that the right to these Secrets and no others is enough.
-fn secrets(
-    engine: &Arc<Engine>,
-    site: &Arc<TargetSite>,
-    route: Option<&Arc<Route>>,
-    index: usize,
-    stop: &Stop,
-) -> Result<()> {
-    let (engine, site, stop) = (engine.clone(), site.clone(), stop.clone());
-    let route = route.cloned();
-    program::spawn("watch", move || {
-        let names = names(&engine, route.as_ref());
+fn secrets(of: &Of, site: Arc<TargetSite>, index: usize, stop: &Stop) -> Result<()> {
+    of.watch(stop, move |of, stop| {
         Followed {
             cluster: &site.cluster,
             shelf: &site.secrets[index],
             scope: ALL,
-            name: Some(&engine.context.settings.secrets[index]),
+            name: Some(&of.engine.context.settings.secrets[index]),
             labels: "",
             metadata_only: false,
             bodies: None,
             agrees: &|_| true,
             find: &|_| Ok(Kind { resource: SECRETS.clone(), namespaced: true, status: false }),
-            read: &|object| {
-                let (namespace, name) = place(object);
-                names.canonical_of_target(namespace, name)?;
-                engine.context.reader.upload(object)
-            },
-            tell: &|news| engine.secret_news(&routes(&engine, route.as_ref()), &news),
+            read: &|object| of.is_target(object).then(|| of.reader().upload(object))?,
+            tell: &|news| of.engine.secret_news(&of.routes(), &news),
         }
-        .follow(&stop);
+        .follow(stop);
     })
 }
 
 const ALL: Scope<'static> = Scope { index: 0, namespace: None };
-
-/// Namespace and name.
-pub(crate) fn place(object: &Value) -> (&str, &str) {
-    let part = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
-    (part("namespace"), part("name"))
-}
-
-/// Whether a kind is of the version that the own cluster has, as far as that is known.
-fn agrees(engine: &Engine, kind: usize, found: &Kind) -> bool {
-    let own = engine.own_kind(kind);
-    own.is_none_or(|own| own.resource.version == found.resource.version)
-}
-
-/// The kind on a cluster. Of two clusters the own one says the version, for both.
-fn find(engine: &Engine, kind: usize, remote: bool, session: &Session) -> Result<Kind> {
-    let wanted = &engine.context.settings.resources[kind];
-    if !remote {
-        return kind::resolve(&session.client, wanted);
-    }
-    loop {
-        if let Some(own) = engine.own_kind(kind) {
-            let version = Some(own.resource.version.to_string());
-            return kind::resolve(&session.client, &Wanted { version, ..wanted.clone() });
-        }
-        if session.stop.wait(POLL) {
-            return Err(Error::Unreachable("the connection ended".into()));
-        }
-    }
-}

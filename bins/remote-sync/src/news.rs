@@ -22,11 +22,7 @@ impl Engine {
         kind: usize,
         news: &News<'_>,
     ) {
-        let (key, urgent) = match news {
-            News::Put { key, listed, .. } => (key, !listed),
-            News::Gone { key } => (key, true),
-            News::State => return self.stop.wake(),
-        };
+        let Some((key, urgent)) = news.object() else { return self.stop.wake() };
         let (namespace, name) = table::split(key);
         let mut meant = false;
         for route in routes {
@@ -53,11 +49,7 @@ impl Engine {
         kind: usize,
         news: &News<'_>,
     ) {
-        let (key, urgent) = match news {
-            News::Put { key, listed, .. } => (key, !listed),
-            News::Gone { key } => (key, true),
-            News::State => return self.stop.wake(),
-        };
+        let Some((key, urgent)) = news.object() else { return self.stop.wake() };
         let mut meant = false;
         for route in routes {
             meant |= self.target_changed(route, kind, key, urgent);
@@ -75,17 +67,15 @@ impl Engine {
     /// Something happened to a namespace of the target: its owner may have to go on, and whatever waits
     /// for it.
     pub(crate) fn namespace_news(self: &Arc<Self>, routes: &[Arc<Route>], news: &News<'_>) {
-        let (key, object) = match news {
-            News::Put { key, object, listed } => (key, Some((*object, *listed))),
-            News::Gone { key } => (key, None),
-            News::State => return self.stop.wake(),
-        };
-        let urgent = object.is_none_or(|(_, listed)| !listed);
+        let Some((key, urgent)) = news.object() else { return self.stop.wake() };
         let (_, namespace) = table::split(key);
-        let annotations = object.map(|(object, _)| &object["metadata"]["annotations"]);
-        let owner = annotations
-            .and_then(|annotations| annotations.get(&self.context.settings.keys.owner)?.as_str())
-            .unwrap_or_default();
+        let owner = match news {
+            News::Put { object, .. } => {
+                object["metadata"]["annotations"][&self.context.settings.keys.owner].as_str()
+            }
+            News::Gone { .. } | News::State => None,
+        };
+        let owner = owner.unwrap_or_default();
         for route in routes {
             // Upstream follows owned namespaces without the suffix, too; of many remotes each would.
             let owned = match self.context.settings.mode {

@@ -17,10 +17,9 @@ use shared::{
 use crate::{
     connection,
     engine::Engine,
-    follow::place,
     remotes::{add, with_own},
     settings::{CLUSTER_LABEL, OWN, Registry, SECRET_SUFFIX},
-    stream::PAGE,
+    stream::{PAGE, place},
 };
 
 /// Adds and removes remotes as their Secrets come and go, if there is a registry.

@@ -64,6 +64,18 @@ pub(crate) enum News<'a> {
     State,
 }
 
+impl News<'_> {
+    /// The key of the object that it is about, if it is about one, and whether it comes before what was
+    /// only listed.
+    pub(crate) fn object(&self) -> Option<(&str, bool)> {
+        match self {
+            Self::Put { key, listed, .. } => Some((key, !listed)),
+            Self::Gone { key } => Some((key, true)),
+            Self::State => None,
+        }
+    }
+}
+
 impl<R: Clone + PartialEq> Followed<'_, R> {
     /// Follows until `stop` is raised, through all connections.
     pub(crate) fn follow(&self, stop: &Stop) {
@@ -223,9 +235,14 @@ impl<R: Clone + PartialEq> Followed<'_, R> {
     }
 }
 
-/// The key of an object in its table.
-pub(crate) fn key(object: &Value) -> Option<table::Key> {
-    let metadata = &object["metadata"];
-    let namespace = metadata["namespace"].as_str().unwrap_or_default();
-    Some(table::key(namespace, metadata["name"].as_str()?))
+/// The key of an object in its table; what has no name is no object.
+fn key(object: &Value) -> Option<table::Key> {
+    let (namespace, name) = place(object);
+    (!name.is_empty()).then(|| table::key(namespace, name))
+}
+
+/// Namespace and name of an object, empty where there is none.
+pub(crate) fn place(object: &Value) -> (&str, &str) {
+    let part = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
+    (part("namespace"), part("name"))
 }

@@ -55,6 +55,14 @@ struct Rows<R> {
     gone: VecDeque<(Uid, u64)>,
 }
 
+impl<R> Rows<R> {
+    /// The keys that begin with `prefix`.
+    fn keys_in<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a Key> {
+        let here = self.map.range::<str, _>((Included(prefix), Unbounded)).map(|(key, _)| key);
+        here.take_while(move |key| key.starts_with(prefix))
+    }
+}
+
 /// What one stream lists: everything, or one namespace.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scope<'a> {
@@ -198,18 +206,12 @@ impl<R: Clone + PartialEq> Table<R> {
 
     /// The keys of the objects in `namespace`.
     pub(crate) fn keys_in(&self, namespace: &str) -> Vec<Key> {
-        let prefix = key(namespace, "");
-        let rows = self.rows();
-        let here = rows.map.range::<str, _>((Included(&*prefix), Unbounded)).map(|(key, _)| key);
-        here.take_while(|key| key.starts_with(&*prefix)).cloned().collect()
+        self.rows().keys_in(&key(namespace, "")).cloned().collect()
     }
 
     /// Whether `namespace` holds an object with a name that `counts`.
     pub(crate) fn has_others(&self, namespace: &str, counts: impl Fn(&str) -> bool) -> bool {
-        let prefix = key(namespace, "");
-        let rows = self.rows();
-        let here = rows.map.range::<str, _>((Included(&*prefix), Unbounded)).map(|(key, _)| key);
-        here.take_while(|key| key.starts_with(&*prefix)).any(|key| counts(split(key).1))
+        self.rows().keys_in(&key(namespace, "")).any(|key| counts(split(key).1))
     }
 
     /// Keeps the document of a pair that is probably not in step, while there is room.
