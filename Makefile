@@ -66,8 +66,8 @@ demo-sync: dist ## A hub's objects live on a cluster, through outages and an emp
 
 ##@ Test
 
-test: ## Unit tests, scenarios and faults on the embedded API server; needs no Go
-	@# The scenarios run the programs, so these come first.
+test: dist ## Unit tests, scenarios and faults on the embedded API server; needs no Go
+	@# The scenarios run the programs, so these come first; those among hostile peers what users get.
 	cargo build --locked --workspace
 	cargo test --locked --workspace
 
@@ -99,14 +99,14 @@ budget: dist ## Size, memory, requests, bytes and system calls, against their li
 bench: dist ## remote-sync: lag, throughput, memory, restart, a hundred remotes; as a table
 	$(MEASURE) --bin bench
 
-soak: dist ## 100,000 renewals with 5 % random faults; the seed is printed
+soak: dist ## 100,000 renewals with 5 % random faults, by one process and by many; SEED, RENEWALS, PART
 	$(MEASURE) --bin soak
 
 chaos: dist ## 10,000 random operations around remote-sync against a model; SEED, OPERATIONS, SECONDS, MODE
 	$(MEASURE) --bin chaos
 
-# TARGET is also ours; only one from the command line is a fuzz target.
-fuzz: ## What reads bytes of others, each for SECONDS=600; TARGET=pem is one of it, INPUT=file again
+# Their seeds are part of `make test`. TARGET is also ours; only one from the command line is a fuzz target.
+fuzz: ## What reads bytes of others, each for SECONDS=600; TARGET=pem is one of it, INPUT=file again; SEED
 	testing/fuzz/run.sh $(or $(SECONDS),600) \
 		$(if $(findstring command,$(origin TARGET)),$(TARGET) $(abspath $(INPUT)))
 

@@ -1,7 +1,9 @@
 //! What it takes to talk to one API server, read from a kubeconfig or from the pod and checked:
-//! after this nothing is "perhaps there".
+//! after this nothing is "perhaps there". Secrets are overwritten when they are used no more.
 
 use std::fmt;
+
+use zeroize::Zeroizing;
 
 /// One API server and the identity to use there.
 #[derive(Clone, PartialEq, Eq)]
@@ -41,7 +43,7 @@ pub struct Identity {
     /// PEM, leaf first.
     pub certificate: Vec<u8>,
     /// PEM: PKCS#8, SEC1 or PKCS#1.
-    pub key: Vec<u8>,
+    pub key: Zeroizing<Vec<u8>>,
 }
 
 /// What goes into the Authorization header.
@@ -50,9 +52,9 @@ pub enum Auth {
     /// Nothing.
     None,
     /// A bearer token.
-    Token(String),
+    Token(Zeroizing<String>),
     /// User and password.
-    Basic(String, String),
+    Basic(String, Zeroizing<String>),
 }
 
 /// Server and identity only: a proxy's URL may hold a password.

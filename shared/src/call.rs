@@ -9,7 +9,7 @@ use ureq::{
     http::{Method, Response},
 };
 
-use crate::resource::{Resource, Target};
+use crate::resource::{LEASES, Resource, Target};
 
 pub(crate) const JSON: &str = "application/json";
 /// Of an object, or of the object of an event, only the metadata; and of each in a list.
@@ -112,6 +112,11 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// What an object of the answer may cost in memory, in bytes; `largest` is the client's own limit.
+    pub(crate) fn budget(&self, largest: usize) -> usize {
+        if *self.target.resource == LEASES { LEASE.min(largest) } else { largest }
+    }
+
     pub(crate) fn delete(
         target: Target<'a>,
         propagation: Propagation,
@@ -152,9 +157,10 @@ impl<'a> Call<'a> {
     }
 }
 
-/// No object is larger as JSON: a Secret of 1 MiB is 1.34 MiB in base64, and has at most 256 KiB of
-/// annotations (apimachinery `pkg/api/validation/objectmeta.go`, TotalAnnotationSizeLimitB).
-pub(crate) const OBJECT_LIMIT: u64 = 7 << 18;
+/// What is larger is no object (see [`Budget`](crate::memory::Budget), which counts by object).
+const OBJECT_LIMIT: u64 = 4 << 20;
+/// A Lease has some 500 bytes; several of them are held in several copies each.
+const LEASE: usize = 128 << 10;
 /// `/livez?verbose` has some 5 KiB, the kinds of a large API group 100.
 const TEXT_LIMIT: u64 = 1 << 20;
 /// A page of a list.
@@ -233,16 +239,26 @@ pub(crate) fn connection_lost(error: &ureq::Error) -> bool {
     )
 }
 
+const NO_ANSWER: &str = "no answer in time";
+
 /// The cause in words.
 pub(crate) fn reason(error: &ureq::Error) -> String {
     match error {
-        ureq::Error::Io(e) => match e.get_ref().and_then(|inner| inner.downcast_ref()) {
-            // TLS errors of a handshake arrive inside an I/O error.
-            Some(rustls::Error::InvalidCertificate(why)) => distrust(why),
-            _ if connection_lost(error) => "the connection was lost".to_owned(),
-            _ => e.to_string(),
-        },
-        ureq::Error::Timeout(_) => "no answer in time".to_owned(),
+        ureq::Error::Io(e) => {
+            let inner = e.get_ref();
+            // TLS errors of a handshake arrive inside an I/O error, as do times that are over.
+            if let Some(rustls::Error::InvalidCertificate(why)) =
+                inner.and_then(|e| e.downcast_ref())
+            {
+                return distrust(why);
+            }
+            match inner.and_then(|e| e.downcast_ref()) {
+                Some(ureq::Error::Timeout(_)) => NO_ANSWER.to_owned(),
+                _ if connection_lost(error) => "the connection was lost".to_owned(),
+                _ => e.to_string(),
+            }
+        }
+        ureq::Error::Timeout(_) => NO_ANSWER.to_owned(),
         other => other.to_string(),
     }
 }

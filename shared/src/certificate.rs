@@ -1,12 +1,20 @@
 //! What is read of certificates.
 
-use std::time::SystemTime;
+use std::{
+    ops::RangeInclusive,
+    time::{Duration, SystemTime},
+};
 
-use rustls::pki_types::{CertificateDer, pem::PemObject};
+use rustls::{
+    CertificateError,
+    pki_types::{CertificateDer, pem::PemObject},
+};
 use x509_cert::{
     Certificate as X509,
     attr::AttributeTypeAndValue,
     der::{Decode, asn1::ObjectIdentifier},
+    ext::pkix::{BasicConstraints, ExtendedKeyUsage, KeyUsage},
+    time::Time,
 };
 
 /// Who a certificate is for, and when.
@@ -43,6 +51,53 @@ pub fn chain(pem: &[u8]) -> Result<Vec<Certificate>, &'static str> {
 pub fn expiry(pem: &[u8]) -> Option<SystemTime> {
     let der = CertificateDer::from_pem_slice(pem).ok()?;
     Some(read(&der).ok()?.not_after)
+}
+
+/// When a certificate may vouch for others, in seconds since the epoch.
+pub(crate) type Authority = RangeInclusive<u64>;
+
+/// When the certificate in `der` may vouch for others; `None` if it never may (RFC 5280, 4.2.1.9 and 4.2.1.3).
+pub(crate) fn authority(der: &[u8]) -> Option<Authority> {
+    let certificate = X509::from_der(der).ok()?;
+    let certificate = certificate.tbs_certificate();
+    let (_, constraints) = certificate.get_extension::<BasicConstraints>().ok()??;
+    let usage = certificate.get_extension::<KeyUsage>().ok()?;
+    let signs = usage.is_none_or(|(_, usage)| usage.key_cert_sign());
+    let seconds = |time: Time| time.to_unix_duration().as_secs();
+    let validity = certificate.validity();
+    let valid = seconds(validity.not_before)..=seconds(validity.not_after);
+    (constraints.ca && signs).then_some(valid)
+}
+
+const SERVER_AUTH: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.1");
+const ANY_USAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.37.0");
+
+/// Whether a server may show this very certificate at `now`, in seconds since the epoch, whoever signed it
+/// (Go's crypto/x509 Certificate.isValid and checkChainForKeyUsage).
+///
+/// # Errors
+/// What is against it.
+pub(crate) fn may_serve(der: &[u8], now: u64) -> Result<(), CertificateError> {
+    let certificate = X509::from_der(der).map_err(|_| CertificateError::BadEncoding)?;
+    let certificate = certificate.tbs_certificate();
+    let (validity, now) =
+        (certificate.validity(), SystemTime::UNIX_EPOCH + Duration::from_secs(now));
+    if now < validity.not_before.to_system_time() {
+        return Err(CertificateError::NotValidYet);
+    }
+    if now > validity.not_after.to_system_time() {
+        return Err(CertificateError::Expired);
+    }
+    match certificate.get_extension::<ExtendedKeyUsage>() {
+        Ok(None) => Ok(()),
+        Ok(Some((_, usage)))
+            if usage.0.iter().any(|usage| [SERVER_AUTH, ANY_USAGE].contains(usage)) =>
+        {
+            Ok(())
+        }
+        Ok(Some(_)) => Err(CertificateError::InvalidPurpose),
+        Err(_) => Err(CertificateError::BadEncoding),
+    }
 }
 
 fn read(der: &[u8]) -> Result<Certificate, &'static str> {

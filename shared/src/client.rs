@@ -1,13 +1,14 @@
 //! The REST client: one API server, one identity that may change under way, bounded in time and size.
 
 mod exchange;
+mod requests;
+mod timing;
 
 use std::{
-    collections::BTreeMap,
     path::PathBuf,
     sync::{
-        Mutex, MutexGuard,
-        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed},
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant, SystemTime},
 };
@@ -27,6 +28,10 @@ use crate::{
     resource::Target,
 };
 
+pub use self::{
+    requests::{Counts, Requests},
+    timing::Timing,
+};
 pub use crate::call::{Patch, Preconditions, Propagation};
 
 /// Gives the credentials as they are now.
@@ -42,59 +47,61 @@ pub enum Reload {
     FromFiles(Load),
 }
 
-/// Stands for no answer yet.
-const UNKNOWN_SKEW: i64 = i64::MIN;
-
-/// How long things may take.
-#[derive(Clone, Copy, Debug)]
-pub struct Timing {
-    /// A request, from its start to the last byte of its answer.
-    pub request: Duration,
-    /// Between two looks at files.
-    pub files: Duration,
-    /// A watch may be silent for this long before it counts as dead.
-    pub silence: Duration,
-}
-
-impl Timing {
-    /// The usual times, with `request` for a request.
-    ///
-    /// Files: a minute less the leeway that client-go takes (`transport/token_source.go:72-79`).
-    /// Silence: bookmarks come about once a minute (apiserver `pkg/storage/cacher/cacher.go`,
-    /// defaultBookmarkFrequency).
-    pub fn with_request(request: Duration) -> Self {
-        Self { request, files: Duration::from_secs(50), silence: Duration::from_secs(100) }
-    }
-}
-
-/// A client for one API server. Shared between threads; a request holds no lock while it waits.
+/// A client for one API server. Cheap to clone; clones share everything but [`Client::limited_to`]. A request
+/// holds no lock while it waits.
+#[derive(Clone)]
 pub struct Client {
+    inner: Arc<Inner>,
+    largest: usize,
+}
+
+/// What an object may cost in memory, in bytes, where nothing else is said: a Secret of 1 MiB is 1.34 MiB in
+/// base64, and the maps around it cost less than 64 KiB.
+pub const USUAL_OBJECT: usize = 2 << 20;
+
+struct Inner {
     whose: String,
     timing: Timing,
     state: Mutex<State>,
     reload: Reload,
-    skew: AtomicI64,
+    clock: Mutex<Option<ServerClock>>,
     skew_told: AtomicBool,
-    answers: Mutex<BTreeMap<(String, u16), Answers>>,
+    requests: Requests,
     reloads: Mutex<(u64, u64)>,
-    refused: Mutex<Option<Instant>>,
+    refused: Mutex<Option<Refused>>,
     born: Instant,
     /// Milliseconds from `born` to a moment after it; 0 for never.
     heard: AtomicU64,
 }
 
-/// The answers of one method and code.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Answers {
-    /// How many.
-    pub count: u64,
-    /// How long they took together, up to the head of the answer.
-    pub time: Duration,
+/// A server's clock, by the dates of its answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerClock {
+    /// How far it is ahead of ours, in seconds.
+    pub ahead: i64,
+    /// What it said in the last of the answers.
+    pub time: SystemTime,
+    /// The first of the answers that agree on this.
+    pub since: Instant,
+    /// The last of them.
+    pub last: Instant,
 }
+
+/// The server itself answers 401, and nothing else since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The first time.
+    pub since: Instant,
+    /// The last time.
+    pub last: Instant,
+}
+
+/// The identities of all clients so far.
+static GENERATIONS: AtomicU64 = AtomicU64::new(0);
 
 struct State {
     link: Link,
-    /// Counts identities, so that a request knows whether it was cut off by a change of them.
+    /// Its number among all identities, so that a request knows whether it was cut off by a change of them.
     generation: u64,
     next_look: Instant,
     files_unusable: bool,
@@ -106,25 +113,47 @@ impl Client {
     /// # Errors
     /// `BadConfig` when TLS or the proxy cannot be set up.
     pub fn new(whose: &str, access: Access, reload: Reload, timing: Timing) -> Result<Self> {
+        Self::counting(whose, access, reload, timing, Requests::default())
+    }
+
+    /// The same, whose requests are counted with those of the clients before it.
+    ///
+    /// # Errors
+    /// `BadConfig` when TLS or the proxy cannot be set up.
+    pub fn counting(
+        whose: &str,
+        access: Access,
+        reload: Reload,
+        timing: Timing,
+        requests: Requests,
+    ) -> Result<Self> {
         let state = State {
-            link: Link::new(access, timing.request)?,
-            generation: 0,
+            link: Link::new(whose, access, timing.request)?,
+            generation: GENERATIONS.fetch_add(1, Relaxed),
             next_look: Instant::now() + timing.files,
             files_unusable: false,
         };
-        Ok(Self {
+        requests.count_for(&state.link.host());
+        let inner = Inner {
             whose: whose.to_owned(),
             timing,
             state: Mutex::new(state),
             reload,
-            skew: AtomicI64::new(UNKNOWN_SKEW),
+            clock: Mutex::default(),
             skew_told: AtomicBool::new(false),
-            answers: Mutex::default(),
+            requests,
             reloads: Mutex::default(),
             refused: Mutex::default(),
             born: Instant::now(),
             heard: AtomicU64::new(0),
-        })
+        };
+        Ok(Self { inner: Arc::new(inner), largest: USUAL_OBJECT })
+    }
+
+    /// The same client, by which each object may cost so many bytes in memory.
+    #[must_use]
+    pub fn limited_to(&self, largest: usize) -> Self {
+        Self { inner: self.inner.clone(), largest }
     }
 
     /// A client for the cluster that this program runs on, as -kubeconfig and -master say, with
@@ -133,11 +162,29 @@ impl Client {
     /// # Errors
     /// `BadConfig` when its kubeconfig cannot be used.
     pub fn of_own_cluster(flags: &Flags, request: Duration) -> Result<Self> {
+        Self::of_own_cluster_counting(flags, request, Requests::default())
+    }
+
+    /// The same, whose requests are counted with those of the clients before it.
+    ///
+    /// # Errors
+    /// `BadConfig` when its kubeconfig cannot be used.
+    pub fn of_own_cluster_counting(
+        flags: &Flags,
+        request: Duration,
+        requests: Requests,
+    ) -> Result<Self> {
         let file = flags.some("kubeconfig").map(PathBuf::from);
         let master = flags.some("master").map(str::to_owned);
         let load = move || kubeconfig::load(file.as_deref(), master.as_deref(), &Env::process());
         let (access, reload) = (load()?, Reload::FromFiles(Box::new(load)));
-        Self::new("the managed cluster", access, reload, Timing::with_request(request))
+        let timing = Timing::with_request(request);
+        Self::counting("the managed cluster", access, reload, timing, requests)
+    }
+
+    /// Whether this is a handle of the same client.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
     }
 
     /// Reads an object.
@@ -207,6 +254,14 @@ impl Client {
         self.json(&Call::delete(*target, propagation, preconditions)).map(drop)
     }
 
+    /// Reads a path that is no object but answers with one, such as a discovery document.
+    ///
+    /// # Errors
+    /// As the server says; `NotServed` if there is nothing at this path.
+    pub fn document(&self, path: &str) -> Result<Value> {
+        self.json(&Call::text(path, None))
+    }
+
     /// Reads a path that is no object, such as `/livez`: the answer's code, whatever it is, and its text.
     ///
     /// # Errors
@@ -238,39 +293,36 @@ impl Client {
             state.link.set_headers(access)?;
             None
         } else {
-            let fresh = Link::new(access, self.timing.request)?;
+            let fresh = Link::new(self.whose(), access, self.inner.timing.request)?;
             Some(std::mem::replace(&mut state.link, fresh))
         };
-        state.generation += 1;
-        *lock(&self.refused) = None;
-        let host = state.link.host();
+        state.generation = GENERATIONS.fetch_add(1, Relaxed);
+        *lock(&self.inner.refused) = None;
+        self.inner.requests.count_for(&state.link.host());
         drop(state);
         if let Some(old) = old {
-            if old.host() != host {
-                // The counts go with the host that they are about.
-                self.answers().clear();
-            }
             old.shut_down();
         }
-        log::info!("{}'s credentials were rotated", self.whose);
+        log::info!("{}'s credentials were rotated", self.whose());
         Ok(true)
     }
 
-    /// Counts the identities so far: another number, another identity.
+    /// Another number is another identity, of another client too.
     pub fn generation(&self) -> u64 {
         self.state().generation
     }
 
-    /// Since when every answer was 401, if the last one was.
-    pub fn refused_since(&self) -> Option<Instant> {
-        *lock(&self.refused)
+    /// How long the server has been answering 401 to this identity, if the last answer was one. Only its own
+    /// word counts, a Status: a gateway's refusal says nothing of the credential.
+    pub fn refused(&self) -> Option<Refused> {
+        *lock(&self.inner.refused)
     }
 
     /// When the last byte of a successful answer or of an event of a watch came.
     pub fn heard(&self) -> Option<Instant> {
-        match self.heard.load(Relaxed) {
+        match self.inner.heard.load(Relaxed) {
             0 => None,
-            milliseconds => Some(self.born + Duration::from_millis(milliseconds)),
+            milliseconds => Some(self.inner.born + Duration::from_millis(milliseconds)),
         }
     }
 
@@ -282,7 +334,7 @@ impl Client {
 
     /// How often credentials were loaded again: with success, and in vain.
     pub fn reloads(&self) -> (u64, u64) {
-        *lock(&self.reloads)
+        *lock(&self.inner.reloads)
     }
 
     /// The credentials in use.
@@ -290,18 +342,15 @@ impl Client {
         self.state().link.access().clone()
     }
 
-    /// How far the server's clock is ahead of ours, in seconds, by the last answer with a date.
-    pub fn clock_skew(&self) -> Option<i64> {
-        Some(self.skew.load(Relaxed)).filter(|skew| *skew != UNKNOWN_SKEW)
+    /// The server's clock, once it told the time. An answer of somebody in between, which is no JSON, says
+    /// nothing of it.
+    pub fn clock(&self) -> Option<ServerClock> {
+        *lock(&self.inner.clock)
     }
 
-    /// The answers so far, by method and code; `<error>` stands for none, as in client-go.
-    pub fn answered(&self) -> Vec<(String, String, Answers)> {
-        let code = |code: u16| {
-            if code == 0 { "<error>".to_owned() } else { code.to_string() }
-        };
-        let answers = self.answers();
-        answers.iter().map(|((method, c), answers)| (method.clone(), code(*c), *answers)).collect()
+    /// What became of the requests so far.
+    pub fn requests(&self) -> &Requests {
+        &self.inner.requests
     }
 
     /// When the client certificate in use ends.
@@ -316,14 +365,25 @@ impl Client {
 
     /// The name of the server in messages.
     pub fn whose(&self) -> &str {
-        &self.whose
+        &self.inner.whose
     }
 
-    fn answers(&self) -> MutexGuard<'_, BTreeMap<(String, u16), Answers>> {
-        lock(&self.answers)
+    /// What an object may cost in memory, in bytes.
+    pub(crate) fn largest(&self) -> usize {
+        self.largest
+    }
+
+    /// A watch may be silent for this long.
+    pub(crate) fn silence(&self) -> Duration {
+        self.inner.timing.silence
+    }
+
+    /// A watch is asked to last for this long, or up to twice as long.
+    pub(crate) fn watch_time(&self) -> Duration {
+        self.inner.timing.watch
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
+        lock(&self.inner.state)
     }
 }

@@ -151,12 +151,15 @@ impl Candidate {
         let now = json!(micro_time(wall));
         let kept = old.filter(|old| old["holderIdentity"] == self.identity.as_str());
         let transitions = old.map_or(0, |old| old["leaseTransitions"].as_i64().unwrap_or(0));
+        // The field is an int32: one more than its last would be refused for ever.
+        let transitions = transitions.clamp(0, i32::MAX.into());
+        let next = (transitions + 1).min(i32::MAX.into());
         json!({
             "holderIdentity": self.identity,
             "leaseDurationSeconds": self.timing.lease.as_secs(),
             "acquireTime": kept.map_or(&now, |old| &old["acquireTime"]),
             "renewTime": now,
-            "leaseTransitions": if old.is_some() && kept.is_none() { transitions + 1 } else { transitions },
+            "leaseTransitions": if old.is_some() && kept.is_none() { next } else { transitions },
         })
     }
 
@@ -241,11 +244,24 @@ pub fn run(
         }
         stop.wait(wait);
     }
-    if let Some(lease) = candidate.released(SystemTime::now())
-        && let Err(error) = client.replace(target, &lease)
-    {
+    if let Err(error) = release(client, target, &mut candidate) {
         log::debug!("{error}");
     }
+}
+
+/// Lets go of the Lease if it is ours; once more if somebody wrote to it meanwhile, as the others would
+/// wait for its end.
+fn release(client: &Client, target: &Target<'_>, candidate: &mut Candidate) -> Result<()> {
+    for last in [false, true] {
+        let Some(lease) = candidate.released(SystemTime::now()) else { return Ok(()) };
+        match client.replace(target, &lease) {
+            Err(Error::Conflict(_)) if !last => {
+                candidate.observe(Some(client.get(target)?), Instant::now());
+            }
+            other => return other.map(drop),
+        }
+    }
+    Ok(())
 }
 
 /// One try: whether the Lease is ours now. A leader that was not disturbed needs one request.
@@ -316,6 +332,20 @@ mod tests {
         assert_eq!(lease["metadata"]["resourceVersion"], "2");
         assert_eq!(lease["spec"]["leaseTransitions"], 4);
         assert_ne!(lease["spec"]["acquireTime"], "then");
+    }
+
+    #[test]
+    fn transitions_stay_within_their_field() {
+        for (before, after) in
+            [(i64::from(i32::MAX), i64::from(i32::MAX)), (-5, 1), (i64::MAX, i64::from(i32::MAX))]
+        {
+            let (mut a, start) = (candidate("a"), Instant::now());
+            let mut lease = held_by("b", before);
+            lease["spec"]["holderIdentity"] = json!("");
+            a.observe(Some(lease), start);
+            let Claim::Replace(lease) = claim(&a, start) else { panic!() };
+            assert_eq!(lease["spec"]["leaseTransitions"], after);
+        }
     }
 
     #[test]

@@ -1,12 +1,19 @@
 //! `/healthz`, `/readyz`, `/metrics` and, where a program has one, `/debug/state`: one small HTTP endpoint,
-//! one request a connection.
+//! one request a connection. One thread serves all clients and waits for none of them.
+
+mod guest;
+mod socket;
 
 use std::{
-    io::{Read, Write},
-    net::{IpAddr, TcpListener, TcpStream},
-    sync::Arc,
+    io::{self, ErrorKind},
+    net::TcpListener,
     thread,
     time::{Duration, Instant},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
 };
 
 use crate::{
@@ -14,6 +21,8 @@ use crate::{
     flags::Flags,
     stop::Stop,
 };
+
+use self::guest::{Guest, State};
 
 /// What a program says of itself.
 pub trait Report: Send + Sync + 'static {
@@ -34,22 +43,22 @@ pub trait Report: Send + Sync + 'static {
     }
 }
 
-const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
-const JSON: &str = "application/json";
 /// A loop comes by every 15 s; a request with its retries and look-ups may take a minute.
-const LONGEST_BEAT: Duration = Duration::from_secs(120);
+pub const LONGEST_BEAT: Duration = Duration::from_secs(120);
 
-/// Whether a loop that last came by at `beat` hangs; one that was not started yet does not.
-pub fn stuck(beat: Option<Instant>) -> bool {
-    beat.is_some_and(|beat| beat.elapsed() > LONGEST_BEAT)
+/// Whether a loop that last came by at `beat`, and may be away for `longest`, hangs; one that was not started
+/// yet does not.
+pub fn stuck(beat: Option<Instant>, longest: Duration) -> bool {
+    beat.is_some_and(|beat| beat.elapsed() > longest)
 }
 
-/// A client gets this long for the whole of its request, so that a slow one cannot starve the kubelet.
-const PATIENCE: Duration = Duration::from_millis(500);
-/// Clients at a time: one that is silent must not keep the kubelet waiting.
-const MOST_GUESTS: usize = 16;
-/// Prometheus' own requests are below 1 KiB.
-const LONGEST_REQUEST: usize = 8 << 10;
+/// Clients at a time. When there are more, one goes of the address that has most: of many connections from
+/// one address none keeps the kubelet waiting.
+const MOST_GUESTS: usize = 64;
+/// Bytes of answers that clients are slow to take, all together.
+const MOST_WAITING: usize = 2 << 20;
+/// How soon the end of the process is noticed.
+const LOOK_UP: Duration = Duration::from_millis(500);
 
 /// Serves `report` where -metrics-host and -metrics-port say, in a thread of its own; port 0 serves
 /// nothing.
@@ -57,110 +66,119 @@ const LONGEST_REQUEST: usize = 8 << 10;
 /// # Errors
 /// `BadConfig` when the address cannot be bound.
 pub fn serve(flags: &Flags, stop: &Stop, report: impl Report) -> Result<()> {
-    let host = flags.some("metrics-host").unwrap_or("0.0.0.0");
     match u16::try_from(flags.number("metrics-port")) {
         Ok(0) | Err(_) => Ok(()),
-        Ok(port) => listen(host, port, stop, report),
+        Ok(port) => listen(flags.text("metrics-host"), port, stop, report),
     }
 }
 
 fn listen(host: &str, port: u16, stop: &Stop, report: impl Report) -> Result<()> {
-    // No name service: a look-up could outlast a SIGTERM.
-    let address = if host == "localhost" { "127.0.0.1" } else { host };
-    let address: IpAddr = address.parse().map_err(|_| {
+    let address = socket::Address::parse(host).ok_or_else(|| {
         Error::BadConfig(format!("-metrics-host {host:?} is neither an IP address nor localhost"))
     })?;
-    let failed =
-        |e| Error::BadConfig(format!("metrics address {host}:{port} cannot be served: {e}"));
-    let listener = TcpListener::bind((address, port)).map_err(failed)?;
-    let (stop, report, guests) = (stop.clone(), Arc::new(report), Arc::new(()));
+    let failed = |e| {
+        Error::BadConfig(format!("metrics address {} cannot be served: {e}", address.with(port)))
+    };
+    let listener = socket::listen(&address, port).map_err(failed)?;
+    let (stop, mut server) = (stop.clone(), Server { listener, guests: Vec::new(), report });
     let serve = move || {
         while !stop.raised() {
-            let Ok((client, _)) = listener.accept() else {
-                // Out of descriptors, say: no reason to spin.
-                stop.wait(PATIENCE);
-                continue;
-            };
-            if Arc::strong_count(&guests) > MOST_GUESTS {
-                continue;
-            }
-            let (report, guest) = (report.clone(), guests.clone());
-            let served = thread::Builder::new().name("guest".into()).spawn(move || {
-                answer(client, &*report);
-                drop(guest);
-            });
-            if served.is_err() {
-                stop.wait(PATIENCE);
+            if server.turn().is_err() {
+                // Out of memory or descriptors: no reason to spin.
+                stop.wait(LOOK_UP);
             }
         }
     };
     thread::Builder::new().name("endpoint".into()).spawn(serve).map(drop).map_err(failed)
 }
 
-fn answer(mut client: TcpStream, report: &impl Report) {
-    let Some(line) = request_line(&mut client) else {
-        return;
-    };
-    let verdict = |verdict: std::result::Result<(), String>| match verdict {
-        Ok(()) => (200, "ok\n".to_owned()),
-        Err(reason) => (503, format!("{reason}\n")),
-    };
-    let mut words = line.split(' ');
-    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let path = path.split('?').next().unwrap_or_default();
-    let state = if path == "/debug/state" { report.state() } else { None };
-    let content_type = if state.is_some() { JSON } else { TEXT };
-    let (code, body) = match (method, path, state) {
-        ("GET" | "HEAD", _, Some(state)) => (200, state),
-        ("GET" | "HEAD", "/healthz" | "/livez", _) => verdict(report.healthy()),
-        ("GET" | "HEAD", "/readyz", _) => match verdict(report.ready()) {
-            (200, ok) => (200, ok + &report.remarks()),
-            unready => unready,
-        },
-        ("GET" | "HEAD", "/metrics", _) => (200, report.metrics()),
-        ("GET" | "HEAD", ..) => (404, "not found\n".to_owned()),
-        _ => (405, "only GET\n".to_owned()),
-    };
-    let reason = match code {
-        200 => "OK",
-        404 => "Not Found",
-        405 => "Method Not Allowed",
-        _ => "Service Unavailable",
-    };
-    let mut text = format!(
-        "HTTP/1.1 {code} {reason}\r\nContent-Type: {content_type}\r\n\
-         Content-Length: {}\r\nConnection: close\r\n\r\n",
-        body.len()
-    );
-    if method != "HEAD" {
-        text += &body;
-    }
-    // A client that went away is no concern of ours.
-    let _ = client.write_all(text.as_bytes());
+struct Server<R> {
+    listener: TcpListener,
+    /// The oldest first.
+    guests: Vec<Guest>,
+    report: R,
 }
 
-/// The first line of a whole request; `None` when it does not come in time or is too long.
-fn request_line(client: &mut TcpStream) -> Option<String> {
-    let deadline = Instant::now() + PATIENCE;
-    client.set_write_timeout(Some(PATIENCE)).ok()?;
-    let mut request = Vec::new();
-    let mut chunk = [0; 1024];
-    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
-        let left =
-            deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?;
-        client.set_read_timeout(Some(left)).ok()?;
-        let count = client.read(&mut chunk).ok()?;
-        request.extend_from_slice(&chunk[..count]);
-        if count == 0 || request.len() > LONGEST_REQUEST {
-            return None;
+impl<R: Report> Server<R> {
+    /// Waits for something to do, and does it.
+    fn turn(&mut self) -> io::Result<()> {
+        let (newcomer, active) = self.wait()?;
+        for (guest, active) in self.guests.iter_mut().zip(active) {
+            if active {
+                guest.go_on(&self.report);
+            }
+        }
+        let now = Instant::now();
+        self.guests.retain(|guest| guest.stays(now));
+        while self.waiting_bytes() > MOST_WAITING {
+            self.dismiss();
+        }
+        if newcomer { self.welcome() } else { Ok(()) }
+    }
+
+    /// Whether there is a newcomer, and which of the guests can go on.
+    fn wait(&self) -> io::Result<(bool, Vec<bool>)> {
+        let mut polled = vec![PollFd::new(&self.listener, PollFlags::IN)];
+        polled.extend(self.guests.iter().map(|guest| {
+            let wanted = match guest.state() {
+                State::Asking => PollFlags::IN,
+                State::Answered => PollFlags::OUT,
+            };
+            PollFd::new(guest.stream(), wanted)
+        }));
+        match poll(&mut polled, Timespec::try_from(LOOK_UP).ok().as_ref()) {
+            Ok(_) => {}
+            Err(Errno::INTR) => return Ok((false, Vec::new())),
+            Err(error) => return Err(error.into()),
+        }
+        let mut active = polled.iter().map(|fd| !fd.revents().is_empty());
+        Ok((active.next().unwrap_or_default(), active.collect()))
+    }
+
+    /// Takes in who waits at the door, a few at a time: those inside have their turns too. What they have said
+    /// already is heard at once.
+    fn welcome(&mut self) -> io::Result<()> {
+        for _ in 0..MOST_GUESTS {
+            let mut guest = match self.listener.accept() {
+                Ok((stream, address)) => Guest::new(stream, address.ip())?,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            guest.go_on(&self.report);
+            if guest.stays(Instant::now()) {
+                if self.guests.len() >= MOST_GUESTS {
+                    self.dismiss();
+                }
+                self.guests.push(guest);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the oldest guest go of the address that has most of them.
+    fn dismiss(&mut self) {
+        let of = |guest: &Guest| {
+            self.guests.iter().filter(|other| other.address() == guest.address()).count()
+        };
+        let places = 0..self.guests.len();
+        // Of equals the last one counts: from behind, that is the oldest.
+        if let Some(place) = places.rev().max_by_key(|place| of(&self.guests[*place])) {
+            self.guests.remove(place);
         }
     }
-    let end = request.iter().position(|&byte| byte == b'\r')?;
-    String::from_utf8(request[..end].to_vec()).ok()
+
+    fn waiting_bytes(&self) -> usize {
+        self.guests.iter().map(Guest::waiting_bytes).sum()
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        io::{Read, Write},
+        net::{IpAddr, Ipv6Addr, TcpStream},
+    };
+
     use super::*;
 
     struct Half;
@@ -186,8 +204,11 @@ mod tests {
         fn ready(&self) -> std::result::Result<(), String> {
             Ok(())
         }
+        fn remarks(&self) -> String {
+            "watch pods ns/x: 403\n".into()
+        }
         fn metrics(&self) -> String {
-            String::new()
+            "x".repeat(MOST_WAITING)
         }
         fn state(&self) -> Option<String> {
             Some("{}".into())
@@ -195,27 +216,33 @@ mod tests {
     }
 
     fn served() -> u16 {
-        serve(Half)
+        serve("127.0.0.1", Half)
     }
 
-    fn serve(report: impl Report) -> u16 {
+    fn serve(host: &str, report: impl Report) -> u16 {
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        listen("127.0.0.1", free, &Stop::default(), report).unwrap();
+        listen(host, free, &Stop::default(), report).unwrap();
         free
     }
 
     fn ask(port: u16, request: &str) -> String {
-        let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        ask_at("127.0.0.1".parse().unwrap(), port, request)
+    }
+
+    fn ask_at(address: IpAddr, port: u16, request: &str) -> String {
+        let mut client = TcpStream::connect((address, port)).unwrap();
         client.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         client.read_to_string(&mut answer).unwrap();
         answer
     }
 
+    const HEALTH: &str = "GET /healthz HTTP/1.1\r\n\r\n";
+
     #[test]
     fn paths_answer_as_a_kubelet_expects() {
         let port = served();
-        assert!(ask(port, "GET /healthz HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200 OK"));
+        assert!(ask(port, HEALTH).starts_with("HTTP/1.1 200 OK"));
         let ready = ask(port, "GET /readyz?verbose HTTP/1.1\r\nHost: x\r\n\r\n");
         assert!(ready.starts_with("HTTP/1.1 503") && ready.ends_with("no lease yet\n"), "{ready}");
         assert!(ask(port, "GET /metrics HTTP/1.1\r\n\r\n").ends_with("up 1\n"));
@@ -225,36 +252,72 @@ mod tests {
     }
 
     #[test]
-    fn a_program_may_show_its_state() {
-        let get = "GET /debug/state HTTP/1.1\r\n\r\n";
-        let state = ask(serve(Open), get);
+    fn a_program_may_show_its_state_and_remark_on_what_is_in_the_way() {
+        let (get, port) = ("GET /debug/state HTTP/1.1\r\n\r\n", serve("127.0.0.1", Open));
+        let state = ask(port, get);
         assert!(state.contains("200 OK") && state.contains("application/json"), "{state}");
         assert!(state.ends_with("\r\n\r\n{}"), "{state}");
+        let ready = ask(port, "GET /readyz HTTP/1.1\r\n\r\n");
+        assert!(ready.ends_with("\r\n\r\nok\nwatch pods ns/x: 403\n"), "{ready}");
         assert!(ask(served(), get).starts_with("HTTP/1.1 404"));
+    }
+
+    #[test]
+    fn d1_without_a_host_both_versions_of_ip_are_served() {
+        for host in ["", "0.0.0.0", "::", "[::]"] {
+            let port = serve(host, Half);
+            assert!(ask(port, HEALTH).contains("200 OK"), "{host:?} by IPv4");
+            assert!(
+                ask_at(Ipv6Addr::LOCALHOST.into(), port, HEALTH).contains("200 OK"),
+                "{host:?}"
+            );
+        }
+        let port = serve("::1", Half);
+        assert!(ask_at(Ipv6Addr::LOCALHOST.into(), port, HEALTH).contains("200 OK"));
+        assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "one address is one address");
     }
 
     #[test]
     fn a_loop_is_stuck_after_two_minutes_and_not_before_it_started() {
         let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds));
-        assert!(!stuck(None), "the start-up delay");
-        assert!(!stuck(ago(LONGEST_BEAT.as_secs() - 1)));
-        assert!(stuck(ago(LONGEST_BEAT.as_secs() + 1)));
+        assert!(!stuck(None, LONGEST_BEAT), "the start-up delay");
+        assert!(!stuck(ago(LONGEST_BEAT.as_secs() - 1), LONGEST_BEAT));
+        assert!(stuck(ago(LONGEST_BEAT.as_secs() + 1), LONGEST_BEAT));
     }
 
     #[test]
-    fn junk_and_silence_end_the_connection_and_nothing_else() {
+    fn junk_ends_its_connection_and_nothing_else() {
         let port = served();
-        assert_eq!(ask(port, &"x".repeat(LONGEST_REQUEST + 1024)), "");
-        let silent = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        assert!(ask(port, "GET /healthz HTTP/1.1\r\n\r\n").contains("200 OK"));
-        drop(silent);
+        assert_eq!(ask(port, &"x".repeat(9000)), "");
+        assert!(ask(port, HEALTH).contains("200 OK"));
+    }
+
+    #[test]
+    fn many_silent_clients_and_slow_readers_keep_nobody_waiting() {
+        let port = serve("127.0.0.1", Open);
+        let silent = || TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let slow = || {
+            let mut client = silent();
+            client.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+            client
+        };
+        let crowd: Vec<_> = (0..3 * MOST_GUESTS).flat_map(|_| [silent(), slow()]).collect();
+        for _ in 0..10 {
+            assert!(ask(port, HEALTH).contains("200 OK"));
+        }
+        drop(crowd);
     }
 
     #[test]
     fn a_taken_port_is_a_sentence() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port();
-        let error = listen("127.0.0.1", port, &Stop::default(), Half).unwrap_err().to_string();
-        assert!(error.contains(&format!("127.0.0.1:{port} cannot be served")), "{error}");
+        for (host, shown) in [("127.0.0.1", "127.0.0.1:"), ("0.0.0.0", ":")] {
+            let error = listen(host, port, &Stop::default(), Half).unwrap_err().to_string();
+            let expected = format!("metrics address {shown}{port} cannot be served");
+            assert!(error.contains(&expected), "{error}");
+        }
+        let error = listen("example.com", port, &Stop::default(), Half).unwrap_err().to_string();
+        assert!(error.contains("neither an IP address nor localhost"), "{error}");
     }
 }

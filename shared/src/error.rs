@@ -20,6 +20,8 @@ pub enum Error {
     Gone(String),
     /// The server refuses the content (400, 405, 413, 415, 422): the same again would be refused again.
     Invalid(String),
+    /// Another replica leads, or may do so soon: end the process.
+    LeadLost(String),
     /// The namespace is being deleted (403 with cause `NamespaceTerminating`): wait.
     NamespaceTerminating(String),
     /// The server says that this very object does not exist (404 that names it).
@@ -32,7 +34,11 @@ pub enum Error {
         message: String,
         /// What the server asked for, if it did.
         retry_after: Option<Duration>,
+        /// It is this one object that has to wait: others may be asked for.
+        of_object: bool,
     },
+    /// The object costs more memory than it may, and is not read: leave it alone, go on with others.
+    TooLarge(String),
     /// The server has not seen this resourceVersion (504 with cause `ResourceVersionTooLarge`), as after a
     /// restore: list again, and believe versions that are older.
     TooNew(String),
@@ -53,9 +59,11 @@ impl Error {
             | Self::Forbidden(m)
             | Self::Gone(m)
             | Self::Invalid(m)
+            | Self::LeadLost(m)
             | Self::NamespaceTerminating(m)
             | Self::NotFound(m)
             | Self::NotServed(m)
+            | Self::TooLarge(m)
             | Self::TooNew(m)
             | Self::Unavailable { message: m, .. }
             | Self::Unauthorized(m)

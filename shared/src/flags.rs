@@ -1,8 +1,15 @@
 //! Go's command line from one table: parsing, `-help` and the README's block all read it.
 
+mod duration;
+#[cfg(test)]
+mod tests;
+
 use std::{collections::BTreeMap, ffi::OsString, fmt::Write, time::Duration};
 
 use lexopt::{Arg, Parser};
+
+pub use self::duration::duration;
+use self::duration::seconds;
 
 /// One flag.
 #[derive(Clone, Copy, Debug)]
@@ -33,17 +40,19 @@ pub enum Kind {
     /// Of the program that ours replaces, without a meaning here; the help text says why, and `-help`
     /// does not list it.
     Refused,
+    /// A time as Go writes it, or a number of seconds.
+    Seconds,
     /// Anything.
     String,
 }
 
 /// What the command line asks for.
 #[derive(Debug)]
-pub enum Request {
+pub enum Request<T> {
     /// Print this and exit 0.
     Print(String),
     /// Do the work.
-    Run(Flags),
+    Run(T),
 }
 
 /// The values of all flags of the table, checked for their kind.
@@ -55,6 +64,8 @@ pub struct Flags {
 
 /// Longer ones are a mistake, and nobody believes a leader for longer.
 const DAY: Duration = Duration::from_secs(86_400);
+/// Names that are less alike than this are no slip of the fingers.
+const ALIKE: f64 = 0.8;
 
 /// The flags that every program has; `metrics_port` is the program's own default.
 pub fn common(metrics_port: &'static str) -> [Flag; 9] {
@@ -73,7 +84,7 @@ pub fn common(metrics_port: &'static str) -> [Flag; 9] {
             "metrics-host",
             Kind::String,
             "0.0.0.0",
-            "Address to serve /healthz, /readyz and /metrics on.",
+            "Address to serve /healthz, /readyz and /metrics on; 0.0.0.0 and :: are all addresses, IPv4 and IPv6.",
         ),
         flag("metrics-port", Kind::Port, metrics_port, "Port to serve them on; 0 turns them off."),
         flag(
@@ -87,6 +98,14 @@ pub fn common(metrics_port: &'static str) -> [Flag; 9] {
     ]
 }
 
+/// The flag of the programs that read kubeconfigs of the hub or of remotes from files.
+pub const FILES_ANYWHERE: Flag = Flag {
+    name: "kubeconfig-files-anywhere",
+    kind: Kind::Bool,
+    default: "false",
+    help: "Let kubeconfigs of other clusters name files outside their own directory.",
+};
+
 /// Reads a command line against `table`.
 ///
 /// # Errors
@@ -95,7 +114,7 @@ pub fn parse(
     program: &str,
     table: &[Flag],
     arguments: impl IntoIterator<Item = OsString>,
-) -> Result<Request, String> {
+) -> Result<Request<Flags>, String> {
     let mut values: BTreeMap<_, _> =
         table.iter().map(|flag| (flag.name, flag.default.to_owned())).collect();
     let mut given = Vec::new();
@@ -103,16 +122,14 @@ pub fn parse(
     while let Some(argument) = parser.next().map_err(|e| e.to_string())? {
         let name = match argument {
             Arg::Long(name) => name.to_owned(),
-            Arg::Short(c) => return Err(format!("flag provided but not defined: -{c}")),
+            Arg::Short(c) => return Err(unknown(table, &c.to_string())),
             Arg::Value(value) => {
-                return Err(format!(
-                    "argument {value:?} belongs to no flag (a switch is set by -x=true)"
-                ));
+                return Err(format!("unexpected argument {value:?}; booleans are set as -x=true"));
             }
         };
         let Some(flag) = table.iter().find(|flag| flag.name == name || flag.name == alias(&name))
         else {
-            return Err(format!("flag provided but not defined: -{name}"));
+            return Err(unknown(table, &name));
         };
         let value = match (flag.kind, parser.optional_value()) {
             (_, Some(value)) => {
@@ -146,7 +163,7 @@ pub fn help(program: &str, table: &[Flag]) -> String {
     for flag in flags {
         let value = match flag.kind {
             Kind::Bool | Kind::Refused => "",
-            Kind::Duration => " duration",
+            Kind::Duration | Kind::Seconds => " duration",
             Kind::Int | Kind::Port => " int",
             Kind::List => " strings",
             Kind::String => " string",
@@ -177,9 +194,9 @@ impl Flags {
         self.text(name).parse().unwrap_or_default()
     }
 
-    /// The value of a `Duration` flag; a negative one is no time at all.
+    /// The value of a `Duration` or `Seconds` flag; a negative one is no time at all.
     pub fn duration(&self, name: &str) -> Duration {
-        duration(self.text(name)).unwrap_or_default()
+        seconds(self.text(name)).unwrap_or_default()
     }
 
     /// The value of a `Duration` flag that is a wait.
@@ -208,17 +225,14 @@ impl Flags {
     /// What the flags `once` and `wait-timeout` say together: one pass that ends, and how long it may wait.
     ///
     /// # Errors
-    /// One sentence: a deadline without `-once`, or one that is no number of seconds.
+    /// One sentence: a deadline without `-once`.
     pub fn once(&self) -> Result<Option<Duration>, String> {
-        let seconds = self.number("wait-timeout");
-        match (self.switch("once"), u32::try_from(seconds)) {
-            (true, Ok(seconds)) => Ok(Some(Duration::from_secs(seconds.into()))),
-            (false, Ok(0)) => Ok(None),
-            (false, Ok(_)) => Err("-wait-timeout belongs to -once".into()),
-            (_, Err(_)) => Err(format!(
-                "-wait-timeout is a number of seconds from 0 to {}, not {seconds}",
-                u32::MAX
-            )),
+        match self.switch("once") {
+            true => Ok(Some(self.duration("wait-timeout"))),
+            false if self.is_given("wait-timeout") => {
+                Err("-wait-timeout belongs to -once".to_owned())
+            }
+            false => Ok(None),
         }
     }
 
@@ -267,16 +281,35 @@ fn alias(name: &str) -> &str {
     if name == "h" { "help" } else { name }
 }
 
+/// A sentence about a flag that is not there, with the one that was perhaps meant.
+fn unknown(table: &[Flag], name: &str) -> String {
+    let known = table.iter().filter(|flag| flag.kind != Kind::Refused).map(|flag| flag.name);
+    let likeness = |known: &str| strsim::jaro_winkler(known, name);
+    let nearest = known.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    match nearest.filter(|nearest| likeness(nearest) >= ALIKE) {
+        Some(nearest) => {
+            format!("flag provided but not defined: -{name}; did you mean -{nearest}?")
+        }
+        None => format!("flag provided but not defined: -{name}"),
+    }
+}
+
 fn checked(flag: &Flag, value: String) -> Result<String, String> {
-    let fits = match flag.kind {
-        Kind::Bool => truth(&value).is_some(),
-        Kind::Duration => duration(&value).is_some(),
-        Kind::Int => value.parse::<i64>().is_ok(),
-        Kind::Port => value.parse::<u16>().is_ok(),
+    let (fits, wanted) = match flag.kind {
+        Kind::Bool => (truth(&value).is_some(), "true or false"),
+        Kind::Duration => (duration(&value).is_some(), "a duration such as 30s or 1m30s"),
+        Kind::Int => (value.parse::<i64>().is_ok(), "a whole number"),
+        Kind::Port => (value.parse::<u16>().is_ok(), "a port from 0 to 65535"),
         Kind::Refused => return Err(format!("-{} has no meaning here: {}", flag.name, flag.help)),
-        Kind::List | Kind::String => true,
+        Kind::Seconds => {
+            (seconds(&value).is_some(), "a duration such as 30s, or a number of seconds")
+        }
+        Kind::List | Kind::String => (true, ""),
     };
-    if fits { Ok(value) } else { Err(format!("invalid value {value:?} for flag -{}", flag.name)) }
+    if fits {
+        return Ok(value);
+    }
+    Err(format!("invalid value {value:?} for flag -{}: it takes {wanted}", flag.name))
 }
 
 /// strconv.ParseBool.
@@ -288,166 +321,8 @@ fn truth(value: &str) -> Option<bool> {
     }
 }
 
-/// time.ParseDuration; below zero is zero.
-pub fn duration(text: &str) -> Option<Duration> {
-    const UNITS: [(&str, f64); 8] = [
-        ("ns", 1e-9),
-        ("us", 1e-6),
-        ("\u{b5}s", 1e-6),
-        ("\u{3bc}s", 1e-6),
-        ("ms", 1e-3),
-        ("s", 1.0),
-        ("m", 60.0),
-        ("h", 3600.0),
-    ];
-    let negative = text.starts_with('-');
-    let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
-    if rest == "0" {
-        return Some(Duration::ZERO);
-    }
-    let mut seconds = 0.0;
-    if rest.is_empty() {
-        return None;
-    }
-    while !rest.is_empty() {
-        let number = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (number, tail) = rest.split_at(number);
-        let unit = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at(unit);
-        let (_, factor) = UNITS.iter().find(|(name, _)| *name == unit)?;
-        seconds += number.parse::<f64>().ok()? * factor;
-        rest = tail;
-    }
-    Duration::try_from_secs_f64(if negative { 0.0 } else { seconds }).ok()
-}
-
 fn without_password(value: &str) -> String {
     let Some((head, host)) = value.rsplit_once('@') else { return value.to_owned() };
     let scheme = head.split_once("://").map_or(String::new(), |(scheme, _)| format!("{scheme}://"));
     format!("{scheme}***@{host}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const TABLE: [Flag; 4] = [
-        Flag { name: "lease-name", kind: Kind::String, default: "", help: "A name." },
-        Flag { name: "v", kind: Kind::Int, default: "0", help: "A level." },
-        Flag { name: "leader", kind: Kind::Bool, default: "false", help: "A switch." },
-        Flag { name: "help", kind: Kind::Bool, default: "false", help: "Help." },
-    ];
-
-    fn run(line: &str) -> Result<Flags, String> {
-        match parse("x", &TABLE, line.split_whitespace().map(OsString::from))? {
-            Request::Run(flags) => Ok(flags),
-            Request::Print(text) => Err(text),
-        }
-    }
-
-    #[test]
-    fn all_forms_of_go_are_read() {
-        for line in ["-lease-name foo", "-lease-name=foo", "--lease-name foo", "--lease-name=foo"] {
-            assert_eq!(run(line).unwrap().text("lease-name"), "foo", "{line}");
-        }
-        assert_eq!(run("-v=2").unwrap().number("v"), 2);
-        assert_eq!(run("-v 4").unwrap().number("v"), 4);
-        assert_eq!(run("-v -5").unwrap().number("v"), -5);
-        assert_eq!(run("-lease-name -dash").unwrap().text("lease-name"), "-dash");
-        assert_eq!(run("-lease-name --v=3").unwrap().text("lease-name"), "--v=3");
-        assert_eq!(run("-lease-name=").unwrap().some("lease-name"), None);
-        let flags = run("-v=0").unwrap();
-        assert!(flags.is_given("v") && !flags.is_given("lease-name"));
-        assert_eq!(run("-lease-name=a=b").unwrap().text("lease-name"), "a=b");
-        for (line, on) in
-            [("-leader", true), ("--leader=T", true), ("-leader=0", false), ("", false)]
-        {
-            assert_eq!(run(line).unwrap().switch("leader"), on, "{line}");
-        }
-    }
-
-    #[test]
-    fn f29_of_a_repeated_flag_the_last_counts() {
-        assert_eq!(run("-v 1 -v=3").unwrap().number("v"), 3);
-    }
-
-    #[test]
-    fn f29_what_go_refuses_is_refused_in_a_sentence() {
-        for (line, sentence) in [
-            ("-nope", "flag provided but not defined: -nope"),
-            ("-nope=1", "flag provided but not defined: -nope"),
-            ("-x", "flag provided but not defined: -x"),
-            ("-lv", "flag provided but not defined: -lv"),
-            ("-lease-name", "flag needs an argument: -lease-name"),
-            ("-v two", "invalid value \"two\" for flag -v"),
-            ("-v 99999999999999999999", "invalid value \"99999999999999999999\" for flag -v"),
-            ("-leader=maybe", "invalid value \"maybe\" for flag -leader"),
-        ] {
-            assert_eq!(run(line).unwrap_err(), sentence, "{line}");
-        }
-        assert!(run("-leader true").unwrap_err().contains("belongs to no flag"));
-        assert!(run("-- stray").unwrap_err().contains("belongs to no flag"));
-    }
-
-    #[test]
-    fn durations_are_gos() {
-        for (text, milliseconds) in [
-            ("1m0s", 60_000),
-            ("137s", 137_000),
-            ("1.5h", 5_400_000),
-            ("1h2m3s4ms", 3_723_004),
-            ("250ms", 250),
-            ("0", 0),
-            ("0s", 0),
-            ("-1m", 0),
-            ("1000us", 1),
-            ("1000\u{b5}s", 1),
-        ] {
-            assert_eq!(duration(text), Some(Duration::from_millis(milliseconds)), "{text}");
-        }
-        for bad in ["", "-", "1", "s", "1x", "1m1", "m1", "1..5s", "99999999999999999999h", "1d"] {
-            assert_eq!(duration(bad), None, "{bad}");
-        }
-    }
-
-    #[test]
-    fn a_list_is_repeated_and_a_refused_flag_says_why() {
-        let table = [
-            Flag { name: "url", kind: Kind::List, default: "", help: "Some." },
-            Flag { name: "qps", kind: Kind::Refused, default: "", help: "there is one request." },
-        ];
-        let run = |line: &str| match parse("x", &table, line.split(' ').map(OsString::from)) {
-            Ok(Request::Run(flags)) => Ok(flags),
-            Ok(Request::Print(text)) => Err(text),
-            Err(sentence) => Err(sentence),
-        };
-        let flags = run("-url a,b --url=c -url d").unwrap();
-        assert_eq!(flags.list("url"), ["a", "b", "c", "d"]);
-        let refusal = "-qps has no meaning here: there is one request.";
-        assert_eq!(run("--qps=5").unwrap_err(), refusal);
-        assert_eq!(run("-qps").unwrap_err(), refusal);
-        assert!(!help("x", &table).contains("qps"));
-    }
-
-    #[test]
-    fn help_lists_every_flag_in_order() {
-        for line in ["-h", "-help", "--help", "-v 1 -h"] {
-            let text = run(line).unwrap_err();
-            let names: Vec<_> = text.lines().filter(|l| l.starts_with("  -")).collect();
-            assert_eq!(
-                names,
-                ["  -help", "  -leader", "  -lease-name string", "  -v int"],
-                "{line}"
-            );
-            assert!(text.contains("A level. (default 0)"), "{text}");
-        }
-    }
-
-    #[test]
-    fn the_log_shows_no_password() {
-        let flags = run("-lease-name https://user:hunter2@host/path").unwrap();
-        assert_eq!(flags.given(), "-lease-name=https://***@host/path");
-        let bare = run("-lease-name user:hunter2@host").unwrap();
-        assert_eq!(bare.given(), "-lease-name=***@host");
-    }
 }

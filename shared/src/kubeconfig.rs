@@ -7,10 +7,9 @@ mod incluster;
 mod user;
 
 use std::{
-    collections::BTreeMap,
     env::split_paths,
     ffi::OsString,
-    fs,
+    fs, mem,
     path::{Path, PathBuf},
 };
 
@@ -19,12 +18,19 @@ use rustls::{
     pki_types::{CertificateDer, pem::PemObject},
 };
 use ureq::http::Uri;
+use zeroize::Zeroizing;
 
 use self::document::{Document, Entry};
-pub use self::{document::parse_text as parse, hub::Hub, incluster::in_cluster, user::check_pair};
+pub use self::{
+    document::{Reach, parse_text as parse},
+    hub::Hub,
+    incluster::in_cluster,
+    user::check_pair,
+};
 use crate::{
     access::{Access, Auth, Trust},
     error::{Error, Result},
+    secret::Data,
 };
 
 /// What the process finds around it; tests bring their own.
@@ -60,7 +66,7 @@ impl Env<'_> {
 pub fn load(flag: Option<&Path>, master: Option<&str>, env: &Env<'_>) -> Result<Access> {
     let master = master.filter(|url| !url.is_empty());
     if let Some(path) = flag.filter(|path| !path.as_os_str().is_empty()) {
-        return settled(path, || only(existing(path)?, master));
+        return settled(path, || only(existing(path, Reach::Anywhere)?, master));
     }
     let listed = env.get("KUBECONFIG");
     if listed.is_none()
@@ -74,7 +80,7 @@ pub fn load(flag: Option<&Path>, master: Option<&str>, env: &Env<'_>) -> Result<
         (None, None) => Vec::new(),
     };
     let documents = paths.iter().filter(|path| !path.as_os_str().is_empty());
-    let documents = documents.filter_map(|path| Document::read(path).transpose());
+    let documents = documents.filter_map(|path| Document::read(path, Reach::Anywhere).transpose());
     match resolve(&documents.collect::<Result<Vec<_>>>()?, master)? {
         Some(access) => Ok(access),
         // client-go too tries the pod when files hold nothing (merged_client_builder.go:114-126).
@@ -84,29 +90,32 @@ pub fn load(flag: Option<&Path>, master: Option<&str>, env: &Env<'_>) -> Result<
     }
 }
 
-/// Reads exactly this file. Without configuration in it there is no second place to look, unlike
-/// client-go: a client of the hub must not end up at its own cluster.
+/// Reads exactly this file, and those that it names within its `reach`. Without configuration in it there is
+/// no second place to look, unlike client-go: a client of the hub must not end up at its own cluster.
 ///
 /// # Errors
 /// `BadConfig` if the file or one that it names is missing or cannot be used.
-pub fn from_file(path: &Path) -> Result<Access> {
-    settled(path, || only(existing(path)?, None))
+pub fn from_file(path: &Path, reach: Reach) -> Result<Access> {
+    settled(path, || only(existing(path, reach)?, None))
 }
 
 /// Reads exactly this file, as [`from_file`] does, and the hub that it leads to.
 ///
 /// # Errors
 /// `BadConfig` if the file or one that it names is missing or cannot be used.
-pub fn hub_from_file(path: &Path) -> Result<(Hub, Access)> {
-    settled(path, || Ok((Hub::of(&existing(path)?)?, only(existing(path)?, None)?)))
+pub fn hub_from_file(path: &Path, reach: Reach) -> Result<(Hub, Access)> {
+    let document = || existing(path, reach);
+    settled(path, || Ok((Hub::of(&document()?)?, only(document()?, None)?)))
 }
 
 /// Reads the key `kubeconfig` of the Secret `name`. A file that it names is the key of the same file
-/// name: OCM writes `tls.crt`, and copies a CA path as it stood elsewhere. The disk is not touched.
+/// name: OCM writes `tls.crt`, and copies a CA path as it stood elsewhere. Of the disk nothing is read but
+/// the authority of the pod's own cluster, where that is what is named (and not a key): so it is in the
+/// kubeconfig of a hub that manages itself.
 ///
 /// # Errors
 /// `BadConfig` if a key is missing or cannot be used.
-pub fn from_secret(name: &str, data: &BTreeMap<String, Vec<u8>>) -> Result<Access> {
+pub fn from_secret(name: &str, data: &Data) -> Result<Access> {
     only(Document::of_secret(name, data)?, None)
 }
 
@@ -116,7 +125,7 @@ pub fn from_secret(name: &str, data: &BTreeMap<String, Vec<u8>>) -> Result<Acces
 ///
 /// # Errors
 /// `BadConfig` if a key is missing or cannot be used.
-pub fn check_secret(name: &str, data: &BTreeMap<String, Vec<u8>>) -> Result<()> {
+pub fn check_secret(name: &str, data: &Data) -> Result<()> {
     let documents = [Document::of_secret(name, data)?];
     let context = current_context(&documents)?;
     let cluster = find(&documents, "cluster", context.text("cluster")?.unwrap_or_default());
@@ -152,9 +161,9 @@ fn settled<T>(path: &Path, read: impl Fn() -> Result<T>) -> Result<T> {
 /// More swaps than this during one reading are no rotation.
 const SWAPS: u32 = 5;
 
-fn existing(path: &Path) -> Result<Document<'static>> {
+fn existing(path: &Path, reach: Reach) -> Result<Document<'static>> {
     let missing = || Error::BadConfig(format!("kubeconfig {} does not exist", path.display()));
-    Document::read(path)?.ok_or_else(missing)
+    Document::read(path, reach)?.ok_or_else(missing)
 }
 
 fn only(document: Document<'_>, master: Option<&str>) -> Result<Access> {
@@ -271,8 +280,8 @@ fn trust(cluster: &Entry<'_>) -> Result<Trust> {
 }
 
 /// As in Go, one good certificate is enough.
-fn bundle(pem: Vec<u8>) -> Option<Trust> {
+fn bundle(mut pem: Zeroizing<Vec<u8>>) -> Option<Trust> {
     let certificates = CertificateDer::pem_slice_iter(&pem).filter_map(|item| item.ok());
     let (good, _) = RootCertStore::empty().add_parsable_certificates(certificates);
-    (good > 0).then_some(Trust::Bundle(pem))
+    (good > 0).then(|| Trust::Bundle(mem::take(&mut pem)))
 }

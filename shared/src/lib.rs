@@ -10,12 +10,15 @@ pub mod endpoint;
 pub mod error;
 pub mod event;
 pub mod flags;
+pub mod histogram;
 pub mod json;
 pub mod kubeconfig;
+pub mod leadership;
 pub mod lease;
 mod link;
 pub mod lock;
 pub mod logging;
+mod memory;
 pub mod metrics;
 pub mod pace;
 pub mod program;
@@ -27,25 +30,4 @@ pub mod stop;
 pub mod time;
 mod tls;
 pub mod watch;
-
-/// What the targets in testing/fuzz reach beyond the public API; no other build has it.
-#[cfg(fuzzing)]
-pub mod fuzzing {
-    use crate::{error::Error, resource::Target, status};
-
-    /// An answer that is not a success.
-    pub fn status(
-        what: &str,
-        target: &Target<'_>,
-        code: u16,
-        retry_after: Option<&str>,
-        body: &[u8],
-    ) -> Error {
-        status::error(what, target, code, retry_after, false, body)
-    }
-
-    /// The object of an `ERROR` event.
-    pub fn watch_error(what: &str, target: &Target<'_>, object: &serde_json::Value) -> Error {
-        status::watch_error(what, target, object)
-    }
-}
+pub mod yaml;

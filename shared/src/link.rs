@@ -1,6 +1,6 @@
 //! What one identity needs on the wire: the agent with its connections, and the headers.
 
-use std::{env, time::Duration};
+use std::{collections::BTreeSet, env, sync::Mutex, time::Duration};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use ureq::{
@@ -8,39 +8,45 @@ use ureq::{
     http::{HeaderName, HeaderValue, Request, Uri, header},
     unversioned::transport::{ConnectProxyConnector, Connector, SocksConnector},
 };
+use zeroize::Zeroizing;
 
 use crate::{
-    access::{Access, Auth},
+    access::{Access, Auth, Trust},
     call::Call,
     dial::{self, Dial, LazyResolver},
     error::{Error, Result},
+    lock::lock,
     tls::TlsConnector,
 };
 
-/// Bounds TCP, proxy and TLS handshake together.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Bounds name, TCP, proxy and TLS together, each of which has 5 s of its own.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// kube-apiserver closes idle connections after 90 s (apiserver `pkg/server/secure_serving.go:171`).
 const MAX_IDLE: Duration = Duration::from_secs(90);
 
 pub(crate) struct Link {
     access: Access,
     server: Uri,
+    way: String,
     agent: Agent,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Link {
-    pub(crate) fn new(access: Access, timeout: Duration) -> Result<Self> {
+    /// `whose` names the server in messages.
+    pub(crate) fn new(whose: &str, access: Access, timeout: Duration) -> Result<Self> {
         let server: Uri = access.server.parse().map_err(|_| bad_server(&access))?;
         if server.host().is_none_or(str::is_empty) {
             return Err(bad_server(&access));
         }
         let proxy = dial::proxy(access.proxy.as_deref(), &server, &|name| env::var(name).ok())?;
         let tls = TlsConnector::new(&access, proxy.is_some())?;
+        warn(whose, &access);
+        let way = way(&server, proxy.as_ref());
         let connector =
             ().chain(SocksConnector::default())
                 .chain(ConnectProxyConnector::default())
-                .chain(Dial::default())
+                .chain(Dial)
                 .chain(tls);
         let config = Agent::config_builder()
             .http_status_as_error(false)
@@ -58,9 +64,9 @@ impl Link {
             .timeout_connect(Some(CONNECT_TIMEOUT.min(timeout)))
             .timeout_global(Some(timeout))
             .build();
-        let agent = Agent::with_parts(config, connector, LazyResolver { server: server.clone() });
+        let agent = Agent::with_parts(config, connector, LazyResolver);
         let headers = headers(&access)?;
-        Ok(Self { access, server, agent, headers })
+        Ok(Self { access, server, way, agent, headers })
     }
 
     pub(crate) fn access(&self) -> &Access {
@@ -75,15 +81,19 @@ impl Link {
         self.server.authority().map(ToString::to_string).unwrap_or_default()
     }
 
+    /// The server's host and port, and those of the proxy if there is one: for errors of the network.
+    pub(crate) fn way(&self) -> &str {
+        &self.way
+    }
+
     /// Whether `other` differs in nothing but headers, so that connections may be kept.
     pub(crate) fn same_connection(&self, other: &Access) -> bool {
-        let bare = |access: &Access| Access {
-            auth: Auth::None,
-            impersonate: Vec::new(),
-            namespace: None,
-            ..access.clone()
-        };
-        bare(&self.access) == bare(other)
+        let Access { server, trust, server_name, identity, proxy, .. } = &self.access;
+        *server == other.server
+            && *trust == other.trust
+            && *server_name == other.server_name
+            && *identity == other.identity
+            && *proxy == other.proxy
     }
 
     pub(crate) fn set_headers(&mut self, access: Access) -> Result<()> {
@@ -115,15 +125,50 @@ impl Link {
     }
 }
 
+/// Host and port, never the user and password that a proxy's URL may have.
+fn way(server: &Uri, proxy: Option<&ureq::Proxy>) -> String {
+    let address = |uri: &Uri| {
+        let host = uri.host().unwrap_or_default();
+        match (uri.port_u16(), uri.scheme_str()) {
+            (Some(port), _) => format!("{host}:{port}"),
+            (None, Some("http")) => format!("{host}:80"),
+            (None, _) => format!("{host}:443"),
+        }
+    };
+    match proxy {
+        Some(proxy) => format!("{} by proxy {}:{}", address(server), proxy.host(), proxy.port()),
+        None => address(server),
+    }
+}
+
+/// Says what nobody should do without knowing.
+fn warn(whose: &str, access: &Access) {
+    static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let danger = match access.trust {
+        _ if access.server.starts_with("http:") => {
+            "by plain HTTP: whoever is in between can read and change everything"
+        }
+        Trust::Anything => {
+            "without verification (insecure-skip-tls-verify): whoever is in between can take its place"
+        }
+        Trust::Bundle(_) | Trust::System => return,
+    };
+    // Once, although each connection of a cluster is set up anew.
+    if lock(&TOLD).insert(format!("{whose} {danger}")) {
+        log::warn!("{whose} is used {danger}");
+    }
+}
+
 fn headers(access: &Access) -> Result<Vec<(HeaderName, HeaderValue)>> {
     let mut headers = Vec::new();
     let authorization = match &access.auth {
         Auth::None => None,
-        Auth::Token(token) => Some(format!("Bearer {token}")),
+        Auth::Token(token) => Some(format!("Bearer {}", **token)),
         Auth::Basic(user, password) => {
-            Some(format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}"))))
+            Some(format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{}", **password))))
         }
     };
+    let authorization = authorization.map(Zeroizing::new);
     if let Some(authorization) = authorization {
         let mut value = HeaderValue::from_str(&authorization).map_err(|_| {
             Error::BadConfig("the token holds characters that no header can".into())

@@ -124,9 +124,18 @@ fn json_line(out: &mut dyn Write, now: SystemTime, record: &Record<'_>) -> io::R
     writeln!(out, "{line}")
 }
 
-/// One line of at most `limit` characters, whatever a server wrote.
-pub(crate) fn printable(text: &str, limit: usize) -> String {
-    text.chars().take(limit).map(|c| if c.is_control() { ' ' } else { c }).collect()
+/// One line of at most `limit` characters that reads as it is written, whatever a server wrote.
+pub fn printable(text: &str, limit: usize) -> String {
+    text.chars().take(limit).map(|c| if c.is_control() || is_hidden(c) { ' ' } else { c }).collect()
+}
+
+/// Whether a character ends a line, turns the order of others round or is not seen at all (Unicode 16,
+/// general categories Cf, Zl and Zp, in the planes that text uses).
+fn is_hidden(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{180e}'
+        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// What somebody else wrote, in one line of bearable length.
@@ -172,6 +181,11 @@ mod tests {
             printable("gone\nE1121 12:00:00 fake\u{1b}[31m", 100),
             "gone E1121 12:00:00 fake [31m"
         );
+        assert_eq!(
+            printable("safe\u{202e}cod.exe\u{2028}E1121\u{200b}", 100),
+            "safe cod.exe E1121 "
+        );
+        assert_eq!(printable("naïve 漢字 🙂", 100), "naïve 漢字 🙂");
         assert_eq!(printable("long", 2), "lo");
         assert_eq!(quoted(" a\nb "), "a b");
     }

@@ -2,82 +2,195 @@
 
 use std::{
     collections::BTreeMap,
-    fmt::{self, Display},
+    fmt::{self, Display, Write},
     fs,
     time::SystemTime,
 };
 
-use crate::client::Client;
+use rustix::process::{Resource, getrlimit};
+
+use crate::{
+    client::{Client, Requests},
+    histogram::Histogram,
+};
+
+/// The name, the type and the meaning of a family of samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Family {
+    name: &'static str,
+    kind: &'static str,
+    help: &'static str,
+}
+
+impl Family {
+    /// A value that goes up and down; `help` is a sentence.
+    pub const fn gauge(name: &'static str, help: &'static str) -> Self {
+        Self { name, kind: "gauge", help }
+    }
+
+    /// A value that only grows.
+    pub const fn counter(name: &'static str, help: &'static str) -> Self {
+        Self { name, kind: "counter", help }
+    }
+
+    /// How many values were at most as large as each of some bounds.
+    pub const fn histogram(name: &'static str, help: &'static str) -> Self {
+        Self { name, kind: "histogram", help }
+    }
+}
 
 /// Samples by family; printing gives the text of `/metrics`.
 #[derive(Debug, Default)]
-pub struct Metrics(BTreeMap<(&'static str, &'static str), Vec<String>>);
+pub struct Metrics(BTreeMap<Family, String>);
+
+const BUILD: Family = Family::gauge("sidecar_build_info", "The program and its version; always 1.");
+const STARTED: Family = Family::gauge(
+    "process_start_time_seconds",
+    "Start time of the process since unix epoch in seconds.",
+);
+const CPU: Family = Family::counter(
+    "process_cpu_seconds_total",
+    "Total user and system CPU time spent in seconds.",
+);
+const RESIDENT: Family =
+    Family::gauge("process_resident_memory_bytes", "Resident memory size in bytes.");
+const VIRTUAL: Family =
+    Family::gauge("process_virtual_memory_bytes", "Virtual memory size in bytes.");
+const OPEN_FILES: Family = Family::gauge("process_open_fds", "Number of open file descriptors.");
+const MOST_FILES: Family =
+    Family::gauge("process_max_fds", "Maximum number of open file descriptors.");
+const REQUESTS: Family = Family::counter(
+    "rest_client_requests_total",
+    "Number of HTTP requests, partitioned by status code, method, and host.",
+);
+const DURATION: Family = Family::histogram(
+    "rest_client_request_duration_seconds",
+    "Request latency in seconds, to the head of the answer. Broken down by method and host.",
+);
+const SKEW: Family = Family::gauge(
+    "sidecar_clock_skew_seconds",
+    "How far the clock of the server is ahead of ours, by its last answer.",
+);
+
+/// Of the job of a program.
+pub const LAST_SUCCESS: Family = Family::gauge(
+    "sidecar_last_success_timestamp_seconds",
+    "When the program last did its job, in seconds since the epoch.",
+);
+/// See [`LAST_SUCCESS`].
+pub const FAILURES: Family =
+    Family::gauge("sidecar_consecutive_failures", "Failures since the last success.");
+/// Of leader election, as in client-go.
+pub const LEADER: Family = Family::gauge(
+    "leader_election_master_status",
+    "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master.",
+);
+/// Of credentials that are followed, as in controller-runtime, and the next one.
+pub const CERTIFICATE_READS: Family =
+    Family::counter("certwatcher_read_certificate_total", "Total number of certificate reads.");
+/// See [`CERTIFICATE_READS`].
+pub const CERTIFICATE_ERRORS: Family = Family::counter(
+    "certwatcher_read_certificate_errors_total",
+    "Total number of certificate read errors.",
+);
+/// Of the client certificate in use.
+pub const CERTIFICATE_EXPIRES: Family = Family::gauge(
+    "sidecar_certificate_expiration_timestamp_seconds",
+    "When the client certificate for the hub expires, in seconds since the epoch.",
+);
 
 impl Metrics {
-    /// Adds a sample of a gauge.
-    pub fn gauge(&mut self, name: &'static str, labels: &[(&str, &str)], value: impl Display) {
-        self.add(name, "gauge", "", labels, value);
+    /// Adds a sample of a gauge or a counter.
+    pub fn add(&mut self, family: Family, labels: &[(&str, &str)], value: impl Display) {
+        self.sample(family, "", labels, value);
     }
 
-    /// Adds a sample of a counter.
-    pub fn counter(&mut self, name: &'static str, labels: &[(&str, &str)], value: impl Display) {
-        self.add(name, "counter", "", labels, value);
+    /// Adds the samples of a histogram.
+    pub fn add_histogram(&mut self, family: Family, labels: &[(&str, &str)], values: &Histogram) {
+        let mut count = 0;
+        for (index, part) in values.counts.iter().enumerate() {
+            count += part;
+            let bound =
+                values.bounds.get(index).map_or_else(|| "+Inf".to_owned(), ToString::to_string);
+            self.sample(family, "_bucket", &[labels, &[("le", &bound)]].concat(), count);
+        }
+        self.sample(family, "_sum", labels, values.sum);
+        self.sample(family, "_count", labels, count);
     }
 
-    /// Adds what is known of the process; `started` is when it began.
-    pub fn process(&mut self, name: &str, started: SystemTime) {
+    /// Adds what is known of the process: Prometheus' standard set. `started` is when it began.
+    pub fn add_process(&mut self, name: &str, started: SystemTime) {
         let labels = [("name", name), ("version", env!("CARGO_PKG_VERSION"))];
-        self.gauge("sidecar_build_info", &labels, 1);
-        self.gauge("process_start_time_seconds", &[], timestamp(started));
-        self.gauge("process_resident_memory_bytes", &[], resident_bytes());
+        self.add(BUILD, &labels, 1);
+        self.add(STARTED, &[], timestamp(started));
+        let files = fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+        // Less the one that reads them.
+        self.add(OPEN_FILES, &[], files.saturating_sub(1));
+        if let Some(most) = getrlimit(Resource::Nofile).current {
+            self.add(MOST_FILES, &[], most);
+        }
+        let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        let Some(usage) = Usage::of(&stat) else { return };
+        self.add(CPU, &[], usage.cpu);
+        self.add(VIRTUAL, &[], usage.address_space);
+        self.add(RESIDENT, &[], usage.resident);
     }
 
     /// Adds the requests of a client and the clock of its server; `target` tells it from the others.
-    pub fn client(&mut self, target: &str, client: &Client) {
-        let host = client.host();
-        self.gauge(
-            "clock_skew_seconds",
-            &[("host", &host), ("target", target)],
-            client.clock_skew().unwrap_or(0),
-        );
-        for (method, code, answers) in client.answered() {
-            let labels =
-                [("code", &*code), ("host", &host), ("method", &method), ("target", target)];
-            self.counter("rest_client_requests_total", &labels, answers.count);
-            let name = "rest_client_request_duration_seconds";
-            let sum = answers.time.as_secs_f64();
-            self.add(name, "summary", "_sum", &labels, sum);
-            self.add(name, "summary", "_count", &labels, answers.count);
+    pub fn add_client(&mut self, target: &str, client: &Client) {
+        if let Some(clock) = client.clock() {
+            self.add(SKEW, &[("host", &client.host()), ("target", target)], clock.ahead);
+        }
+        self.add_requests(target, client.requests());
+    }
+
+    /// Adds the requests to a server, which may be away.
+    pub fn add_requests(&mut self, target: &str, requests: &Requests) {
+        let counts = requests.counts();
+        let host = ("host", counts.host.as_str());
+        for ((method, code), count) in &counts.answers {
+            let labels = [("code", &**code), host, ("method", method), ("target", target)];
+            self.add(REQUESTS, &labels, count);
+        }
+        for (method, durations) in &counts.durations {
+            // client-go's label has another name here.
+            let labels = [host, ("target", target), ("verb", method)];
+            self.add_histogram(DURATION, &labels, durations);
         }
     }
 
-    fn add(
+    fn sample(
         &mut self,
-        name: &'static str,
-        kind: &'static str,
+        family: Family,
         suffix: &str,
         labels: &[(&str, &str)],
         value: impl Display,
     ) {
-        // Rust's own escapes for text are those of the format for all that our labels can hold.
-        let labels: Vec<_> =
-            labels.iter().map(|(label, text)| format!("{label}={text:?}")).collect();
-        let labels =
-            if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-        self.0.entry((name, kind)).or_default().push(format!("{name}{suffix}{labels} {value}"));
+        let text = self.0.entry(family).or_default();
+        text.push_str(family.name);
+        text.push_str(suffix);
+        for (index, (label, value)) in labels.iter().enumerate() {
+            let before = if index == 0 { '{' } else { ',' };
+            // Writing into a String cannot fail.
+            let _ = write!(text, "{before}{label}=\"{}\"", escaped(value));
+        }
+        let end = if labels.is_empty() { "" } else { "}" };
+        let _ = writeln!(text, "{end} {value}");
     }
 }
 
 impl Display for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for ((name, kind), samples) in &self.0 {
-            writeln!(f, "# TYPE {name} {kind}")?;
-            for sample in samples {
-                writeln!(f, "{sample}")?;
-            }
+        for (Family { name, kind, help }, samples) in &self.0 {
+            write!(f, "# HELP {name} {help}\n# TYPE {name} {kind}\n{samples}")?;
         }
         Ok(())
     }
+}
+
+/// The value of a label as the format wants it.
+fn escaped(value: &str) -> String {
+    value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
 }
 
 /// Seconds since the epoch.
@@ -85,24 +198,82 @@ pub fn timestamp(time: SystemTime) -> f64 {
     time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
-fn resident_bytes() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kilobytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    kilobytes.unwrap_or_default() * 1024
+/// What `/proc/self/stat` says (man 5 proc_pid_stat).
+#[derive(Debug, PartialEq)]
+struct Usage {
+    /// In seconds.
+    cpu: f64,
+    /// In bytes, as the next one.
+    address_space: u64,
+    resident: u64,
+}
+
+impl Usage {
+    fn of(stat: &str) -> Option<Self> {
+        // The name of the program, in parentheses, may hold anything.
+        let fields: Vec<u64> = stat
+            .rsplit(')')
+            .next()?
+            .split_whitespace()
+            .map(|field| field.parse().unwrap_or_default())
+            .collect();
+        let field = |number: usize| fields.get(number - 3).copied();
+        // A tick is 10 ms on every architecture that Linux runs containers on.
+        let cpu = (field(14)? + field(15)?) as f64 / 100.0;
+        let resident = field(24)?.saturating_mul(rustix::param::page_size() as u64);
+        Some(Self { cpu, address_space: field(23)?, resident })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const A: Family = Family::gauge("a", "First.");
+    const B: Family = Family::counter("b_total", "Second.");
+    const C: Family = Family::histogram("c_seconds", "Third.");
+
     #[test]
     fn samples_of_a_family_are_together() {
         let mut metrics = Metrics::default();
-        metrics.counter("b_total", &[("x", "1")], 2);
-        metrics.gauge("a", &[], 0.5);
-        metrics.counter("b_total", &[("x", "\"2\"")], 3);
-        let text = "# TYPE a gauge\na 0.5\n# TYPE b_total counter\nb_total{x=\"1\"} 2\nb_total{x=\"\\\"2\\\"\"} 3\n";
+        metrics.add(B, &[("x", "1"), ("y", "")], 2);
+        metrics.add(A, &[], 0.5);
+        metrics.add(B, &[("x", "\"2\"\\\n\u{200b}")], 3);
+        let text = "# HELP a First.\n# TYPE a gauge\na 0.5\n\
+            # HELP b_total Second.\n# TYPE b_total counter\n\
+            b_total{x=\"1\",y=\"\"} 2\nb_total{x=\"\\\"2\\\"\\\\\\n\u{200b}\"} 3\n";
         assert_eq!(metrics.to_string(), text);
+    }
+
+    #[test]
+    fn the_buckets_of_a_histogram_are_cumulative() {
+        let (mut metrics, mut values) = (Metrics::default(), Histogram::new(&[0.1, 1.0]));
+        [0.1, 0.5, 0.2, 7.0].into_iter().for_each(|value| values.add(value));
+        metrics.add_histogram(C, &[("x", "1")], &values);
+        let text = "# HELP c_seconds Third.\n# TYPE c_seconds histogram\n\
+            c_seconds_bucket{x=\"1\",le=\"0.1\"} 1\nc_seconds_bucket{x=\"1\",le=\"1\"} 3\n\
+            c_seconds_bucket{x=\"1\",le=\"+Inf\"} 4\nc_seconds_sum{x=\"1\"} 7.8\n\
+            c_seconds_count{x=\"1\"} 4\n";
+        assert_eq!(metrics.to_string(), text);
+    }
+
+    #[test]
+    fn the_process_is_described_by_the_standard_set() {
+        let stat = "7 (a) b) S 1 7 7 0 -1 4194304 1 2 3 4 120 30 0 0 20 0 4 0 99 4096000 25 1844";
+        let expected = Usage {
+            cpu: 1.5,
+            address_space: 4_096_000,
+            resident: 25 * rustix::param::page_size() as u64,
+        };
+        assert_eq!(Usage::of(stat), Some(expected));
+        assert_eq!(Usage::of(""), None);
+        let mut metrics = Metrics::default();
+        metrics.add_process("x", SystemTime::UNIX_EPOCH);
+        let text = metrics.to_string();
+        for name in ["cpu_seconds_total", "open_fds", "max_fds", "resident_memory_bytes"] {
+            let sample = text.lines().find(|line| line.starts_with(&format!("process_{name} ")));
+            let value = sample.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+            assert!(value.is_some_and(|value| value >= 0.0), "{name} in\n{text}");
+        }
     }
 }

@@ -16,6 +16,8 @@ const REMIND: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 pub struct Backoff {
     cap: Duration,
+    /// The longest Retry-After that is heeded.
+    pause: Duration,
     failures: u32,
     /// Kinds of failure that were told, and when.
     told: Vec<(Discriminant<Error>, Instant)>,
@@ -31,14 +33,27 @@ pub struct Retry {
 }
 
 impl Backoff {
-    /// Waits are never longer than `cap`, but for a server's own Retry-After.
+    /// Waits are never longer than `cap`; a Retry-After of as much is heeded on top.
     pub const fn new(cap: Duration) -> Self {
-        Self { cap, failures: 0, told: Vec::new() }
+        Self { cap, pause: cap, failures: 0, told: Vec::new() }
+    }
+
+    /// Heeds a Retry-After up to `pause`: as much as the job can bear, as the answer may be that of a
+    /// gateway which knows nothing of it.
+    #[must_use]
+    pub const fn heeding(mut self, pause: Duration) -> Self {
+        self.pause = pause;
+        self
     }
 
     /// Waits are never longer than `cap` from now on.
     pub fn set_cap(&mut self, cap: Duration) {
         self.cap = cap;
+    }
+
+    /// Heeds a Retry-After up to `pause` from now on.
+    pub fn set_pause(&mut self, pause: Duration) {
+        self.pause = pause;
     }
 
     /// Counts a failure and draws the wait: full jitter, from nothing to 1 s, 2 s, 4 s … `cap`, so
@@ -54,7 +69,8 @@ impl Backoff {
         if tell {
             self.told.push((kind, now));
         }
-        let wait = error.retry_after().unwrap_or_default() + ceiling.mul_f64(random);
+        let pause = error.retry_after().unwrap_or_default().min(self.pause);
+        let wait = pause + ceiling.mul_f64(random);
         Retry { wait, tell }
     }
 
@@ -97,9 +113,19 @@ mod tests {
     fn f13_retry_after_is_a_floor() {
         let mut backoff = Backoff::new(Duration::from_secs(60));
         let retry_after = Some(Duration::from_secs(7));
-        let error = Error::Unavailable { message: "busy".into(), retry_after };
+        let error = Error::Unavailable { message: "busy".into(), retry_after, of_object: false };
         assert_eq!(wait(&mut backoff, &error, 0.0), Duration::from_secs(7));
         assert!(wait(&mut backoff, &error, 0.5) <= Duration::from_secs(9));
+    }
+
+    #[test]
+    fn f13_a_retry_after_is_heeded_as_far_as_the_job_can_bear_it() {
+        let retry_after = Some(Duration::from_secs(3600));
+        let error = Error::Unavailable { message: "busy".into(), retry_after, of_object: false };
+        let mut backoff = Backoff::new(Duration::from_secs(60));
+        assert_eq!(wait(&mut backoff, &error, 0.0), Duration::from_secs(60));
+        let mut patient = Backoff::new(Duration::from_secs(60)).heeding(Duration::from_secs(300));
+        assert_eq!(wait(&mut patient, &error, 0.0), Duration::from_secs(300));
     }
 
     #[test]

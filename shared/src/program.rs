@@ -7,6 +7,8 @@ use std::{
     thread,
 };
 
+use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
+
 use crate::{
     error::{Error, Result},
     flags::{self, Flag, Flags, Request},
@@ -14,49 +16,58 @@ use crate::{
     stop::Stop,
 };
 
-/// Stopped as asked, or nothing but text was asked for.
+/// Stopped as asked, done, or nothing but text was asked for.
 const STOPPED: u8 = 0;
-/// Anything but the flags that is refused at the start.
+/// Anything but the flags that is refused at the start, and a lead that is lost.
 const REFUSED: u8 = 1;
 /// Flags that cannot be used, as in Go.
 const USAGE: u8 = 2;
 /// `-once` looked for an object that does not exist.
 const ABSENT: u8 = 3;
 
-/// Runs the program `name`: `check` makes flags into settings or says in a sentence why it cannot;
-/// `run` does the work until it is stopped.
+/// How a program ends when nothing went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It was asked to, by a signal.
+    Stopped,
+    /// It has done what it was started for.
+    Done,
+}
+
+/// Runs the program `name`: `check` makes flags into settings, or into a text that is all that is asked for,
+/// or says in a sentence why it cannot; `run` does the work until it is stopped.
 pub fn main<Settings>(
     name: &'static str,
     table: &[Flag],
-    check: impl FnOnce(&Flags) -> std::result::Result<Settings, String>,
-    run: impl FnOnce(&Settings, &Flags, &Stop) -> Result<()>,
+    check: impl FnOnce(&Flags) -> std::result::Result<Request<Settings>, String>,
+    run: impl FnOnce(&Settings, &Flags, &Stop) -> Result<End>,
 ) -> ExitCode {
     // Before anything else: as process 1 a signal without a handler is ignored.
     let stop = Stop::on_signals();
+    keep_memory_private();
     let flags = match flags::parse(name, table, env::args_os().skip(1)) {
-        Ok(Request::Print(text)) => {
-            let _ = io::stdout().write_all(text.as_bytes());
-            return ExitCode::from(STOPPED);
-        }
+        Ok(Request::Print(text)) => return print(&text),
         Ok(Request::Run(flags)) => flags,
-        Err(sentence) => return usage(name, table, &sentence),
+        Err(sentence) => return usage(name, &sentence),
     };
     let settings = match check(&flags) {
-        Ok(settings) => settings,
-        Err(sentence) => return usage(name, table, &sentence),
+        Ok(Request::Print(text)) => return print(&text),
+        Ok(Request::Run(settings)) => settings,
+        Err(sentence) => return usage(name, &sentence),
     };
     let log = match logging::start(name, &flags) {
         Ok(log) => log,
-        Err(sentence) => return usage(name, table, &sentence),
+        Err(sentence) => return usage(name, &sentence),
     };
     let result = stop.and_then(|stop| run(&settings, &flags, &stop));
     match &result {
-        Ok(()) => log::info!("stopped as asked"),
+        Ok(End::Stopped) => log::info!("stopped as asked"),
+        Ok(End::Done) => log::info!("done"),
         Err(error) => log::error!("{error}"),
     }
     log.finish();
     ExitCode::from(match result {
-        Ok(()) => STOPPED,
+        Ok(_) => STOPPED,
         Err(Error::NotFound(_)) => ABSENT,
         Err(_) => REFUSED,
     })
@@ -71,8 +82,23 @@ pub fn spawn(name: &'static str, work: impl FnOnce() + Send + 'static) -> Result
     thread.map(drop).map_err(|e| Error::BadConfig(format!("no thread for {name}: {e}")))
 }
 
-fn usage(name: &str, table: &[Flag], sentence: &str) -> ExitCode {
-    let text = format!("{sentence}\n{}", flags::help(name, table));
-    let _ = io::stderr().write_all(text.as_bytes());
+/// Private keys are in memory: a crash must not write them to a disk, nor may other processes of this user
+/// read them, such as those of the other containers where a pod shares its process namespace.
+fn keep_memory_private() {
+    // A kernel that refuses either is no reason not to work.
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+}
+
+fn print(text: &str) -> ExitCode {
+    // Whoever reads it may have closed the pipe.
+    let _ = io::stdout().write_all(text.as_bytes());
+    ExitCode::from(STOPPED)
+}
+
+/// The cause alone: the last lines of a log are all that most people see of it.
+fn usage(name: &str, sentence: &str) -> ExitCode {
+    let _ =
+        io::stderr().write_all(format!("{sentence}\nRun '{name} -help' for usage.\n").as_bytes());
     ExitCode::from(USAGE)
 }

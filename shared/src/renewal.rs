@@ -101,7 +101,7 @@ impl Renewal {
             renewed: None,
             not_before: now,
             conflicts: 0,
-            backoff: Backoff::new(period.min(LONGEST_WAIT)),
+            backoff: Backoff::new(period.min(LONGEST_WAIT)).heeding(period),
         }
     }
 
@@ -173,9 +173,12 @@ impl Renewal {
                 }
             }
             (_, Err(error)) => {
-                if let Error::Invalid(_) = error {
-                    // What was read is no base for a write: look again.
-                    self.known = Known::Nothing;
+                match (action, error) {
+                    // What was read is no base for a write: read again.
+                    (_, Error::Invalid(_))
+                    // We may not create it, but somebody else may have done so meanwhile.
+                    | (Action::Create(_), Error::Forbidden(_)) => self.known = Known::Nothing,
+                    _ => {}
                 }
                 self.failed(error, now, random)
             }
@@ -186,6 +189,7 @@ impl Renewal {
     pub fn set_period(&mut self, period: Duration) {
         self.period = period;
         self.backoff.set_cap(period.min(LONGEST_WAIT));
+        self.backoff.set_pause(period);
     }
 
     /// Other credentials are there: no reason to wait out what the old ones brought.

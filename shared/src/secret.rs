@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::Value;
+use zeroize::Zeroizing;
 
 use crate::{
     access::Access,
@@ -11,17 +12,20 @@ use crate::{
     kubeconfig,
 };
 
+/// Keys and values; these are overwritten when they are used no more.
+pub type Data = BTreeMap<String, Zeroizing<Vec<u8>>>;
+
 /// The keys of `secret` and their decoded values.
 ///
 /// # Errors
 /// `BadConfig` names the key whose value is not base64.
-pub fn data(secret: &Value) -> Result<BTreeMap<String, Vec<u8>>> {
-    let mut data = BTreeMap::new();
+pub fn data(secret: &Value) -> Result<Data> {
+    let mut data = Data::new();
     for (key, value) in secret["data"].as_object().into_iter().flatten() {
         let value = value.as_str().and_then(|value| BASE64_STANDARD.decode(value).ok());
         let unreadable =
             || Error::BadConfig(format!("key {key} of {} is not base64", name(secret)));
-        data.insert(key.clone(), value.ok_or_else(unreadable)?);
+        data.insert(key.clone(), value.ok_or_else(unreadable)?.into());
     }
     Ok(data)
 }
@@ -50,7 +54,7 @@ mod tests {
     fn a_value_that_is_not_base64_names_its_key_and_nothing_else() {
         let metadata = json!({"namespace": "ns", "name": "x"});
         let good = json!({"metadata": metadata, "data": {"a": "aGk=", "b": ""}});
-        assert_eq!(data(&good).unwrap()["a"], b"hi");
+        assert_eq!(*data(&good).unwrap()["a"], b"hi");
         for bad in [json!("hunter2!"), json!(7), json!(null)] {
             let secret = json!({"metadata": metadata, "data": {"password": bad}});
             let error = data(&secret).unwrap_err().to_string();

@@ -12,56 +12,80 @@ use crate::{
 
 /// However long a server asks us to stay away, look again after this.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
+/// Bytes of an answer that is not a success. A Status with a cause for each of a thousand fields has some
+/// 200 KiB.
+pub(crate) const LONGEST: u64 = 512 << 10;
+/// What a Status may cost in memory, in bytes.
+const BUDGET: usize = 512 << 10;
 
-/// Classifies an answer with a code outside 200–299.
-///
-/// `what` begins the sentence ("update leases ns/x on the hub"); `retry_after` is the header;
-/// `json_patch` says whether that is what was asked for.
-pub(crate) fn error(
-    what: &str,
-    target: &Target<'_>,
-    code: u16,
-    retry_after: Option<&str>,
-    json_patch: bool,
-    body: &[u8],
-) -> Error {
-    let status = json::parse(body).unwrap_or_default();
-    let status = if status["kind"] == "Status" { status } else { Value::Null };
-    let details = &status["details"];
-    let has_cause = |reason: &str| {
-        let causes = details["causes"].as_array();
-        causes.is_some_and(|causes| causes.iter().any(|cause| cause["reason"] == reason))
-    };
-    let message = sentence(what, target, code, &status);
-    match code {
-        300..=399 => Error::BadPeer(format!("{what}: {code}: a redirect, which is not followed")),
-        401 => Error::Unauthorized(message),
-        403 if has_cause("NamespaceTerminating") => Error::NamespaceTerminating(message),
-        403 => Error::Forbidden(message),
-        404 if names(details, target) => Error::NotFound(message),
-        404 => Error::NotServed(message),
-        409 if status["reason"] == "AlreadyExists" => Error::AlreadyExists(message),
-        409 => Error::Conflict(message),
-        410 => Error::Gone(message),
-        504 if has_cause("ResourceVersionTooLarge") => Error::TooNew(message),
-        // A `test` that fails, or a path that is not there: the object is not as it was read. Content
-        // that is refused comes with causes (apiserver `pkg/endpoints/handlers/patch.go`, applyJSPatch).
-        422 if json_patch && details["causes"].is_null() => Error::Conflict(message),
-        429 | 500..=599 => {
-            let header = retry_after.and_then(|value| value.trim().parse().ok());
-            let seconds = header.or_else(|| details["retryAfterSeconds"].as_u64());
-            let retry_after = seconds.map(|s| Duration::from_secs(s).min(LONGEST_RETRY_AFTER));
-            Error::Unavailable { message, retry_after }
+/// The body of an answer that is not a success, if it is a Status; else null.
+pub(crate) struct Status(Value);
+
+impl Status {
+    pub(crate) fn of(body: &[u8]) -> Self {
+        let value = json::parse(body, BUDGET).unwrap_or_default();
+        Self(if value["kind"] == "Status" { value } else { Value::Null })
+    }
+
+    /// Whether there is one: these are the words of an API server, and of nobody in between.
+    pub(crate) fn is_told(&self) -> bool {
+        !self.0.is_null()
+    }
+
+    /// Classifies an answer with a code outside 200–299.
+    ///
+    /// `what` begins the sentence ("update leases ns/x on the hub"); `retry_after` is the header;
+    /// `json_patch` says whether that is what was asked for.
+    pub(crate) fn error(
+        &self,
+        what: &str,
+        target: &Target<'_>,
+        code: u16,
+        retry_after: Option<&str>,
+        json_patch: bool,
+    ) -> Error {
+        let Self(status) = self;
+        let details = &status["details"];
+        let has_cause = |reason: &str| {
+            let causes = details["causes"].as_array();
+            causes.is_some_and(|causes| causes.iter().any(|cause| cause["reason"] == reason))
+        };
+        let message = sentence(what, target, code, status);
+        match code {
+            300..=399 => {
+                Error::BadPeer(format!("{what}: {code}: a redirect, which is not followed"))
+            }
+            401 => Error::Unauthorized(message),
+            403 if has_cause("NamespaceTerminating") => Error::NamespaceTerminating(message),
+            403 => Error::Forbidden(message),
+            404 if names(details, target) => Error::NotFound(message),
+            404 => Error::NotServed(message),
+            409 if status["reason"] == "AlreadyExists" => Error::AlreadyExists(message),
+            409 => Error::Conflict(message),
+            410 => Error::Gone(message),
+            504 if has_cause("ResourceVersionTooLarge") => Error::TooNew(message),
+            // A `test` that fails, or a path that is not there: the object is not as it was read. Content
+            // that is refused comes with causes (apiserver `pkg/endpoints/handlers/patch.go`, applyJSPatch).
+            422 if json_patch && self.is_told() && details["causes"].is_null() => {
+                Error::Conflict(message)
+            }
+            429 | 500..=599 => {
+                let header = retry_after.and_then(|value| value.trim().parse().ok());
+                let seconds = header.or_else(|| details["retryAfterSeconds"].as_u64());
+                let retry_after = seconds.map(|s| Duration::from_secs(s).min(LONGEST_RETRY_AFTER));
+                let of_object = names(details, target) || is_denial(status);
+                Error::Unavailable { message, retry_after, of_object }
+            }
+            _ => Error::Invalid(message),
         }
-        _ => Error::Invalid(message),
     }
 }
 
 /// An `ERROR` event of a watch carries a Status instead of an object.
 pub(crate) fn watch_error(what: &str, target: &Target<'_>, status: &Value) -> Error {
     let code = status["code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
-    let body = serde_json::to_vec(status).unwrap_or_default();
-    error(what, target, code, None, false, &body)
+    let status = if status["kind"] == "Status" { status.clone() } else { Value::Null };
+    Status(status).error(what, target, code, None, false)
 }
 
 /// The real server names the object in `details` when the object is missing, and the namespace or
@@ -86,8 +110,19 @@ fn sentence(what: &str, target: &Target<'_>, code: u16, status: &Value) -> Strin
 /// Whether a message may hold what a Secret holds: validation quotes what it refuses, and so may a webhook,
 /// or whatever broke over it (apiserver `pkg/admission/plugin/webhook/errors/statuserror.go`).
 fn may_quote(target: &Target<'_>, code: u16, message: &str) -> bool {
-    *target.resource == SECRETS
-        && (matches!(code, 400 | 422 | 500) || message.contains("denied the request"))
+    *target.resource == SECRETS && (matches!(code, 400 | 422 | 500) || is_denied(message))
+}
+
+/// Whether an admission webhook or policy refused the object, with whatever code.
+fn is_denial(status: &Value) -> bool {
+    status["message"].as_str().is_some_and(is_denied)
+}
+
+/// The words of webhooks and of ValidatingAdmissionPolicies (apiserver
+/// `pkg/admission/plugin/webhook/errors/statuserror.go`,
+/// `pkg/admission/plugin/policy/validating/dispatcher.go`).
+fn is_denied(message: &str) -> bool {
+    ["denied the request", "denied request"].iter().any(|words| message.contains(words))
 }
 
 #[cfg(test)]
@@ -100,7 +135,8 @@ mod tests {
     fn classify(code: u16, header: Option<&str>, status: Value) -> Error {
         let target = LEASES.object("ns", "x");
         let body = status.to_string();
-        error("update leases ns/x on the hub", &target, code, header, false, body.as_bytes())
+        let status = Status::of(body.as_bytes());
+        status.error("update leases ns/x on the hub", &target, code, header, false)
     }
 
     fn status(reason: &str, details: Value) -> Value {
@@ -139,7 +175,13 @@ mod tests {
     fn a_json_patch_that_does_not_fit_is_a_conflict_and_bad_content_is_not() {
         let patch = |code, details| {
             let body = status("Invalid", details).to_string();
-            error("patch x", &LEASES.object("ns", "x"), code, None, true, body.as_bytes())
+            Status::of(body.as_bytes()).error(
+                "patch x",
+                &LEASES.object("ns", "x"),
+                code,
+                None,
+                true,
+            )
         };
         assert!(matches!(patch(422, json!({})), Error::Conflict(_)));
         assert!(matches!(patch(400, json!({})), Error::Invalid(_)));
@@ -158,12 +200,38 @@ mod tests {
     }
 
     #[test]
+    fn what_is_about_one_object_says_so() {
+        let about = |status: Value| match classify(429, Some("7"), status) {
+            Error::Unavailable { of_object, .. } => of_object,
+            other => panic!("{other:?}"),
+        };
+        assert!(!about(status("TooManyRequests", json!({}))));
+        assert!(!about(status("", json!({"name": "other", "kind": "leases"}))));
+        assert!(about(status("", json!({"name": "x", "kind": "leases"}))));
+        let denied = "admission webhook \"x\" denied the request: busy";
+        assert!(about(json!({"kind": "Status", "message": denied})));
+        assert!(!about(Value::Null));
+    }
+
+    #[test]
+    fn a_status_that_is_no_status_is_no_word_of_the_server() {
+        for body in ["", "null", "{}", r#"{"kind":"Lease"}"#, "<html>"] {
+            assert!(!Status::of(body.as_bytes()).is_told(), "{body}");
+        }
+        assert!(Status::of(br#"{"kind":"Status"}"#).is_told());
+        let causes = r#"{"a":1},"#.repeat(10_000);
+        let huge = format!(r#"{{"kind":"Status","details":{{"causes":[{causes}1]}}}}"#);
+        assert!(!Status::of(huge.as_bytes()).is_told());
+    }
+
+    #[test]
     fn the_sentence_is_one_bounded_line() {
         let long = json!({"kind": "Status", "message": "a\n\u{1b}[31m".repeat(1000)});
         let text = classify(500, None, long).to_string();
         assert!(text.len() < 600 && !text.contains(|c: char| c.is_control()), "{text}");
         let target = LEASES.object("ns", "x");
-        let html = error("x", &target, 502, None, false, b"<html>bad gateway</html>");
+        let html = Status::of(b"<html>bad gateway</html>");
+        let html = html.error("x", &target, 502, None, false);
         assert_eq!(html.to_string(), "x: 502 without a Kubernetes Status");
     }
 }

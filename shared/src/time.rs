@@ -18,11 +18,14 @@ pub fn parse_micro_time(text: &str) -> Option<SystemTime> {
     humantime::parse_rfc3339(text).ok()
 }
 
-/// How far the clock of whoever wrote `date` (an HTTP Date header) is ahead of ours, in seconds;
-/// negative when it is behind. The header has whole seconds.
-pub(crate) fn skew(date: &str, now: SystemTime) -> Option<i64> {
-    let theirs = seconds(httpdate::parse_http_date(date).ok()?);
-    Some(theirs - seconds(now))
+/// What an HTTP Date header says, in whole seconds.
+pub(crate) fn date(header: &str) -> Option<SystemTime> {
+    httpdate::parse_http_date(header).ok()
+}
+
+/// How far `theirs` is ahead of `ours`, in seconds; negative when it is behind.
+pub(crate) fn skew(theirs: SystemTime, ours: SystemTime) -> i64 {
+    seconds(theirs) - seconds(ours)
 }
 
 fn seconds(time: SystemTime) -> i64 {
@@ -54,8 +57,9 @@ mod tests {
     #[test]
     fn skew_is_theirs_minus_ours() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
-        assert_eq!(skew("Sun, 09 Sep 2001 01:46:50 GMT", now), Some(10));
-        assert_eq!(skew("Sun, 09 Sep 2001 01:46:30 GMT", now), Some(-10));
-        assert_eq!(skew("soon", now), None);
+        let skew = |header| date(header).map(|theirs| skew(theirs, now));
+        assert_eq!(skew("Sun, 09 Sep 2001 01:46:50 GMT"), Some(10));
+        assert_eq!(skew("Sun, 09 Sep 2001 01:46:30 GMT"), Some(-10));
+        assert_eq!(skew("soon"), None);
     }
 }

@@ -3,29 +3,35 @@
 //! ureq's own rustls link panics on a certificate that does not match its key, ignores roots that
 //! it cannot read and takes the name from the URL only (ureq src/tls/rustls.rs), so this is ours.
 
+mod trust;
+
 use std::{
-    fmt, fs,
+    fmt,
     io::{Read, Write},
     sync::Arc,
+    time::Duration,
 };
 
 use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
-    StreamOwned,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    ClientConfig, ClientConnection, StreamOwned,
     crypto::{CryptoProvider, ring::default_provider},
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
     sign::{CertifiedKey, SingleCertAndKey},
 };
 use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector, Either, LazyBuffers, NextTimeout, Transport,
-    TransportAdapter, time::Instant,
+    TransportAdapter,
 };
 
+use self::trust::verifier;
 use crate::{
-    access::{Access, Identity, Trust},
+    access::{Access, Identity},
+    dial::left_of,
     error::{Error, Result},
 };
+
+/// A server that does not speak TLS, or not to us.
+const HANDSHAKE: Duration = Duration::from_secs(5);
 
 /// The link of the connector chain that turns a TCP connection into TLS.
 pub(crate) struct TlsConnector {
@@ -84,7 +90,10 @@ impl<In: Transport> Connector<In> for TlsConnector {
         }
         let mut tls = ClientConnection::new(self.config.clone(), self.name(details)?)?;
         let mut socket = TransportAdapter::new(transport.boxed(), details.current_time.clone());
-        socket.set_timeout(remaining(details));
+        // Of its own: what the name or the address took is not taken from it.
+        let mut timeout = left_of(details);
+        timeout.after = timeout.after.min(HANDSHAKE.into());
+        socket.set_timeout(timeout);
         // The handshake is done here so that the connect timeout covers it.
         tls.complete_io(&mut socket)?;
         let buffers = LazyBuffers::new(
@@ -99,17 +108,6 @@ impl fmt::Debug for TlsConnector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("TlsConnector")
     }
-}
-
-/// What is left of the time to connect after TCP and proxy have had theirs.
-fn remaining(details: &ConnectionDetails) -> NextTimeout {
-    let mut timeout = details.timeout;
-    if let (false, Instant::Exact(now), Instant::Exact(start)) =
-        (timeout.after.is_not_happening(), (details.current_time)(), details.now)
-    {
-        timeout.after = timeout.after.saturating_sub(now.saturating_duration_since(start)).into();
-    }
-    timeout
 }
 
 pub(crate) struct TlsTransport {
@@ -159,15 +157,8 @@ fn client_config(access: &Access) -> Result<ClientConfig> {
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .map_err(|e| Error::BadConfig(format!("TLS cannot be set up: {e}")))?;
-    let builder = match &access.trust {
-        Trust::Anything => builder
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(AnyServer(provider.clone()))),
-        Trust::Bundle(pem) => {
-            builder.with_root_certificates(roots(pem, "the kubeconfig's CA bundle")?)
-        }
-        Trust::System => builder.with_root_certificates(system_roots()?),
-    };
+    let builder =
+        builder.dangerous().with_custom_certificate_verifier(verifier(&access.trust, &provider)?);
     let Some(identity) = &access.identity else {
         return Ok(builder.with_no_client_auth());
     };
@@ -185,87 +176,4 @@ fn key_pair(identity: &Identity, provider: &CryptoProvider) -> Result<CertifiedK
     let key = PrivateKeyDer::from_pem_slice(&identity.key).map_err(|_| unusable("key"))?;
     let key = provider.key_provider.load_private_key(key).map_err(|_| unusable("key"))?;
     Ok(CertifiedKey::new(chain, key))
-}
-
-fn roots(pem: &[u8], whose: &str) -> Result<RootCertStore> {
-    let mut store = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(pem).flatten() {
-        // A bundle may hold a root that rustls cannot use (X.509 v1); the others still serve.
-        let _ = store.add(certificate);
-    }
-    if store.is_empty() {
-        return Err(Error::BadConfig(format!("{whose} holds no usable certificate")));
-    }
-    Ok(store)
-}
-
-/// Where Go looks for the system's roots (crypto/x509/root_linux.go), after SSL_CERT_FILE.
-const SYSTEM_ROOTS: [&str; 6] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/pki/tls/cacert.pem",
-    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-];
-
-fn system_roots() -> Result<RootCertStore> {
-    let named = std::env::var("SSL_CERT_FILE").ok().filter(|file| !file.is_empty());
-    if let Some(file) = named {
-        let pem = fs::read(&file)
-            .map_err(|e| Error::BadConfig(format!("SSL_CERT_FILE {file} cannot be read: {e}")))?;
-        return roots(&pem, &format!("SSL_CERT_FILE {file}"));
-    }
-    for file in SYSTEM_ROOTS {
-        if let Ok(pem) = fs::read(file) {
-            return roots(&pem, file);
-        }
-    }
-    Err(Error::BadConfig(
-        "the kubeconfig names no certificate authority, and this image has no system roots: \
-         put certificate-authority-data into the kubeconfig or mount a bundle and set SSL_CERT_FILE"
-            .into(),
-    ))
-}
-
-/// Accepts any server: only for `insecure-skip-tls-verify`. Signatures are still checked, so the
-/// peer holds the key of the certificate that it shows.
-#[derive(Debug)]
-struct AnyServer(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyServer {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> std::result::Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }

@@ -3,79 +3,47 @@
 mod events;
 mod follow;
 mod list;
+mod source;
 
 use std::{
     ops::ControlFlow,
     time::{Duration, Instant},
 };
 
-use serde_json::Value;
-
 use crate::{
-    call::{Call, JSON, METADATA, METADATA_LIST},
     client::Client,
     error::{Error, Result},
+    json::Document,
+    memory::Budget,
     pace::Backoff,
-    resource::Target,
     stop::Stop,
 };
 
 use self::{
-    events::Events,
-    list::{Page, encoded, read_page},
+    events::{Event, Events, Kind},
+    source::Source,
 };
 
-pub use self::follow::{Change, follow};
+pub use self::{
+    follow::{Trouble, follow},
+    source::{LONGEST_LIST, Selection, list},
+};
 
-/// The server ends a watch after this many seconds; drawn from here up to twice as much, as
-/// client-go does with 5 to 10 minutes (client-go `tools/cache/reflector.go:57-58`).
-const WATCH_SECONDS: u64 = 240;
+/// A server that does not end it gets this much more before we do.
+const OVERTIME: Duration = Duration::from_secs(30);
 /// client-go's longest wait between lists (`tools/cache/reflector.go:62-67`).
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// A server that asks for more time is asked again after this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// A collection that cannot be watched is listed again after at most this: each list is all of it.
+const LONGEST_WAIT_FOR_ALL: Duration = Duration::from_secs(300);
+/// As many watches in a row that cannot be opened are a network that comes and goes. After more of them a
+/// list stands in, as where the right to watch is missing or a gateway holds answers back.
+const TRIES_TO_WATCH: u32 = 3;
 /// A watch that ends sooner than this without an event counts as failed (`reflector.go:1091`).
 const TOO_SHORT: Duration = Duration::from_secs(1);
-
-/// What is listed and watched.
-#[derive(Clone, Copy, Debug)]
-pub struct Selection<'a> {
-    /// A collection, or one object of it if it has a name.
-    pub target: Target<'a>,
-    /// A label selector, or empty.
-    pub labels: &'a str,
-    /// Whether of each object nothing but its metadata is sent.
-    pub metadata_only: bool,
-    /// Objects in a page of a list; 0 asks for all at once, and first for what the server has in memory.
-    pub page: u32,
-}
-
-impl<'a> Selection<'a> {
-    /// Whole objects, whatever their labels are, in one answer.
-    pub fn all(target: Target<'a>) -> Self {
-        Self { target, labels: "", metadata_only: false, page: 0 }
-    }
-
-    fn list(&self, query: &str) -> Call<'a> {
-        let accept = if self.metadata_only { METADATA_LIST } else { JSON };
-        Call { accept, ..Call::list(self.target, &self.query(query)) }
-    }
-
-    fn watch(&self, version: &str) -> Call<'a> {
-        let seconds = fastrand::u64(WATCH_SECONDS..2 * WATCH_SECONDS);
-        let query = format!(
-            "watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&resourceVersion={version}"
-        );
-        let accept = if self.metadata_only { METADATA } else { JSON };
-        Call { accept, ..Call::watch(self.target, &self.query(&query)) }
-    }
-
-    fn query(&self, query: &str) -> String {
-        match self.labels {
-            "" => query.to_owned(),
-            labels if query.is_empty() => format!("labelSelector={}", encoded(labels)),
-            labels => format!("labelSelector={}&{query}", encoded(labels)),
-        }
-    }
-}
+/// So does one that its server ends without an event sooner than this, as gateways do.
+const TOO_QUIET: Duration = Duration::from_secs(10);
 
 /// What happened to the selection, in order.
 #[derive(Debug)]
@@ -87,15 +55,15 @@ pub enum Step<'a> {
         rewound: bool,
     },
     /// An object of the list that has begun.
-    Item(Value),
+    Item(Document),
     /// The list is complete: what is not in it is gone.
     Complete,
     /// A watch stands: from now on changes are told as they come.
     Watching,
     /// An object is new or changed.
-    Put(Value),
+    Put(Document),
     /// An object was deleted, or belongs to the selection no more; this is its last state.
-    Removed(Value),
+    Removed(Document),
     /// A request failed and is tried again; what was known stays.
     Failed(&'a Error),
 }
@@ -106,32 +74,30 @@ pub struct Stream {
     place: Place,
     rewound: bool,
     backoff: Backoff,
+    /// Watches in a row that could not be opened, or brought nothing but a failure.
+    unopened: u32,
+    /// The last watch was refused in its own stream: that a list succeeds says nothing of it.
+    refused: bool,
 }
 
-/// What comes next. A version is empty where the server did not say one.
-#[derive(Debug)]
+/// What comes next.
+#[derive(Debug, PartialEq)]
 enum Place {
-    /// The first list.
-    First,
     /// A list of the newest state.
     Newest,
     /// A list that is no older than this version.
     Since(String),
-    /// A watch from this version on.
+    /// A watch from this version on, or from now on where it is empty: the server said none that can be
+    /// used.
     At(String),
-}
-
-struct Source<'a> {
-    client: &'a Client,
-    selection: &'a Selection<'a>,
-    stop: &'a Stop,
 }
 
 type On<'a> = dyn FnMut(Step<'_>) -> ControlFlow<()> + 'a;
 
 impl Default for Stream {
     fn default() -> Self {
-        Self { place: Place::First, rewound: false, backoff: Backoff::new(LONGEST_WAIT) }
+        let backoff = Backoff::new(LONGEST_WAIT).heeding(LONGEST_PAUSE);
+        Self { place: Place::Newest, rewound: false, backoff, unopened: 0, refused: false }
     }
 }
 
@@ -162,8 +128,8 @@ impl Stream {
         let source = Source { client, selection, stop };
         while !stop.raised() {
             let went = match &self.place {
-                Place::At(version) => self.watch(&source, version.clone(), on),
-                _ => self.list(&source, on),
+                Place::At(version) => self.watch(&source, &version.clone(), on),
+                Place::Newest | Place::Since(_) => self.list(&source, on),
             };
             match went {
                 Ok(ControlFlow::Continue(())) => {}
@@ -171,7 +137,8 @@ impl Stream {
                 // Whoever ended it may have closed the client too.
                 Err(_) if stop.raised() => return,
                 Err(error) => {
-                    let wait = self.failed(&error);
+                    self.move_on(&error);
+                    let wait = self.failed(&error, selection.target.name.is_none());
                     if on(Step::Failed(&error)).is_break() {
                         return;
                     }
@@ -182,93 +149,67 @@ impl Stream {
     }
 
     fn list(&mut self, source: &Source<'_>, on: &mut On<'_>) -> Result<ControlFlow<()>> {
-        let mut query = self.first_page(source.selection.page);
-        let mut begun = false;
-        loop {
-            let call = source.selection.list(&query);
-            let answer = source.client.send(&call)?;
-            if !begun && on(Step::Began { rewound: self.rewound }).is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-            begun = true;
-            let limit = if source.selection.page == 0 { call.limit() } else { u64::MAX };
-            let body = answer.into_body().into_with_config().limit(limit).reader();
-            let page = read_page(source.client, &call, body, &mut |item| {
-                source.is_asked_for(&item)?;
-                Ok(on(Step::Item(item)))
-            })?;
-            let ControlFlow::Continue(Page { version, next }) = page else {
-                return Ok(ControlFlow::Break(()));
-            };
-            source.client.hears();
-            let Some(token) = next else {
-                (self.place, self.rewound) = (Place::At(version), false);
-                self.succeeded(source);
-                return Ok(on(Step::Complete));
-            };
-            if source.stop.raised() {
-                return Ok(ControlFlow::Break(()));
-            }
-            query = format!("limit={}&continue={token}", source.selection.page);
-        }
-    }
-
-    fn first_page(&self, page: u32) -> String {
-        let version = match &self.place {
-            // "0": any state that the server has in memory; the watch brings it up to date. It heeds no
-            // limit then (apiserver `pkg/storage/cacher/delegator`, ShouldDelegateList).
-            Place::First if page == 0 => "resourceVersion=0".to_owned(),
-            Place::Since(version) if !version.is_empty() => {
-                format!("resourceVersion={version}&resourceVersionMatch=NotOlderThan")
-            }
-            _ => String::new(),
+        let query = self.place.first_page(source.selection.page);
+        let ControlFlow::Continue(version) = source.list(query, self.rewound, on)? else {
+            return Ok(ControlFlow::Break(()));
         };
-        match (page, &*version) {
-            (0, _) => version,
-            (_, "") => format!("limit={page}"),
-            _ => format!("limit={page}&{version}"),
+        (self.place, self.rewound) = (Place::At(version), false);
+        if self.unopened < TRIES_TO_WATCH && !self.refused {
+            self.succeeded(source);
         }
+        Ok(on(Step::Complete))
     }
 
     fn watch(
         &mut self,
         source: &Source<'_>,
-        version: String,
+        version: &str,
         on: &mut On<'_>,
     ) -> Result<ControlFlow<()>> {
-        let started = Instant::now();
-        let call = source.selection.watch(&version);
-        let mut stream = Events::open(source.client, call)?;
+        let asked = source.client.watch_time().as_secs();
+        let (started, seconds) = (Instant::now(), fastrand::u64(asked..2 * asked));
+        let call = source.selection.watch(version, seconds);
+        let budget = Budget::for_peer(call.budget(source.client.largest()));
+        let longest = Duration::from_secs(seconds) + OVERTIME;
+        let opened = Events::open(source.client, &call, &budget, longest);
+        let mut stream = opened.inspect_err(|_| self.unopened = self.unopened.saturating_add(1))?;
         if on(Step::Watching).is_break() {
             return Ok(ControlFlow::Break(()));
         }
         let mut events = 0_u64;
+        let mut too_short = TOO_SHORT;
         let ended = loop {
-            let (kind, object) = match stream.next() {
+            let Event { kind, document } = match stream.next() {
                 Ok(Some(event)) => event,
-                Ok(None) => break stream.lost("the server ended it"),
-                Err(error @ (Error::Gone(_) | Error::TooNew(_))) => return Err(error),
-                Err(error) => break error,
+                Ok(None) => {
+                    too_short = TOO_QUIET;
+                    break stream.lost("the server ended it");
+                }
+                Err(error @ (Error::Unreachable(_) | Error::BadPeer(_))) => break error,
+                // What the server itself says, as an event.
+                Err(error) => return Err(self.refuse(error)),
             };
+            if kind != Kind::Bookmark {
+                source.is_asked_for(&document).map_err(|error| self.refuse(error))?;
+            }
             events += 1;
+            (self.unopened, self.refused) = (0, false);
             self.succeeded(source);
-            if let Some(seen) = plain(&object["metadata"]["resourceVersion"]) {
-                self.place = Place::At(seen.to_owned());
+            if let Some(version) = usable(document.version()) {
+                self.place = Place::At(version.to_owned());
             }
-            if kind != "BOOKMARK" {
-                source.is_asked_for(&object)?;
-            }
-            let step = match kind.as_str() {
-                "BOOKMARK" => continue,
-                "DELETED" => Step::Removed(object),
-                _ => Step::Put(object),
+            let step = match kind {
+                Kind::Bookmark => continue,
+                Kind::Removed => Step::Removed(document),
+                Kind::Put => Step::Put(document),
             };
             if on(step).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         };
-        let short = started.elapsed() < TOO_SHORT;
-        if events == 0 && short {
+        let lasted = started.elapsed();
+        if events == 0 && lasted < too_short {
+            self.unopened = self.unopened.saturating_add(1);
             return Err(ended);
         }
         // Streams end: by the server's clock, a balancer or a change of credentials. The next one goes
@@ -276,12 +217,33 @@ impl Stream {
         // server that was restored from a backup answers a version from its future with silence.
         log::debug!("{ended}");
         if events == 0 {
-            self.place = Place::Since(version);
+            (self.unopened, self.refused) = (0, false);
+            self.place = Place::Since(version.to_owned());
         }
-        if short {
+        if lasted < TOO_SHORT {
             source.stop.wait(TOO_SHORT);
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// A watch brought a failure: a list goes on, as client-go's does (`reflector.go`, watch).
+    fn refuse(&mut self, error: Error) -> Error {
+        self.unopened = self.unopened.saturating_add(1);
+        self.refused = true;
+        self.relist();
+        error
+    }
+
+    /// Where to go on after a failure.
+    fn move_on(&mut self, error: &Error) {
+        match (error, &mut self.place) {
+            (Error::Gone(_), _) => self.place = Place::Newest,
+            (Error::TooNew(_), _) => self.reset(),
+            // Perhaps the version is what the server objects to.
+            (Error::Invalid(_) | Error::BadConfig(_), _) => self.place = Place::Newest,
+            (_, Place::At(_)) if self.unopened >= TRIES_TO_WATCH => self.relist(),
+            _ => {}
+        }
     }
 
     fn succeeded(&mut self, source: &Source<'_>) {
@@ -292,13 +254,13 @@ impl Stream {
         }
     }
 
-    /// Takes note of a failure; returns how long to wait.
-    fn failed(&mut self, error: &Error) -> Duration {
-        match error {
-            Error::Gone(_) => self.place = Place::Newest,
-            Error::TooNew(_) => self.reset(),
-            _ => {}
-        }
+    /// Takes note of a failure; returns how long to wait. Of a collection each list is `expensive`.
+    fn failed(&mut self, error: &Error, expensive: bool) -> Duration {
+        let is_blind = self.unopened >= TRIES_TO_WATCH;
+        self.backoff.set_cap(match is_blind && expensive {
+            true => LONGEST_WAIT_FOR_ALL,
+            false => LONGEST_WAIT,
+        });
         let retry = self.backoff.failed(error, Instant::now(), fastrand::f64());
         if retry.tell {
             log::warn!("{error}; what was known of it stays");
@@ -309,21 +271,93 @@ impl Stream {
     }
 }
 
-impl Source<'_> {
-    /// A server or proxy that does not heed the field selector must not pass another object off.
-    fn is_asked_for(&self, object: &Value) -> Result<()> {
-        let target = self.selection.target;
-        if target.name.is_none_or(|name| object["metadata"]["name"] == name) {
-            return Ok(());
+impl Place {
+    fn first_page(&self, page: u32) -> String {
+        let limit = if page == 0 { String::new() } else { format!("limit={page}") };
+        match self {
+            Self::Since(version) if !version.is_empty() => {
+                let and = if page == 0 { "" } else { "&" };
+                format!("{limit}{and}resourceVersion={version}&resourceVersionMatch=NotOlderThan")
+            }
+            _ => limit,
         }
-        let whose = self.client.whose();
-        Err(Error::BadPeer(format!(
-            "watch {target} on {whose}: the answer is about another object"
-        )))
     }
 }
 
-/// A version, if it can go into a query as it is.
-fn plain(version: &Value) -> Option<&str> {
-    version.as_str().filter(|version| version.chars().all(|c| c.is_ascii_alphanumeric()))
+/// A resourceVersion, if it is what API servers count with: a number of at most 64 bits (KEP-5504). With
+/// any other a request might never succeed again.
+fn usable(version: &str) -> Option<&str> {
+    let digits = version.bytes().all(|byte| byte.is_ascii_digit());
+    (digits && (1..=20).contains(&version.len())).then_some(version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(version: &str) -> Stream {
+        Stream { place: Place::At(version.to_owned()), ..Stream::default() }
+    }
+
+    #[test]
+    fn versions_are_numbers() {
+        for good in ["0", "7", "18446744073709551615"] {
+            assert_eq!(usable(good), Some(good));
+        }
+        for bad in ["", "zzz", "-1", "7&watch", "1.5", "٣", &"9".repeat(21), &"9".repeat(66_000)] {
+            assert_eq!(usable(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_a_server_objects_to_is_not_asked_again() {
+        let sentence = || "no".to_owned();
+        for (error, place, rewound) in [
+            (Error::Gone(sentence()), Place::Newest, false),
+            (Error::TooNew(sentence()), Place::Newest, true),
+            (Error::Invalid(sentence()), Place::Newest, false),
+            (Error::BadConfig(sentence()), Place::Newest, false),
+            (Error::Forbidden(sentence()), Place::At("7".into()), false),
+            (Error::Unreachable(sentence()), Place::At("7".into()), false),
+        ] {
+            let mut stream = at("7");
+            stream.move_on(&error);
+            assert_eq!((&stream.place, stream.rewound), (&place, rewound), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn a_list_stands_in_for_a_watch_that_cannot_be_opened() {
+        let mut stream = at("7");
+        stream.unopened = TRIES_TO_WATCH;
+        stream.move_on(&Error::Forbidden("no".into()));
+        assert_eq!(stream.place, Place::Since("7".into()));
+        // Its own failures do not change that.
+        stream.move_on(&Error::Unreachable("gone".into()));
+        assert_eq!(stream.place, Place::Since("7".into()));
+    }
+
+    #[test]
+    fn lists_that_stand_in_keep_a_pace_by_what_they_cost() {
+        let mut stream = at("7");
+        stream.unopened = TRIES_TO_WATCH;
+        let forbidden = Error::Forbidden("no".into());
+        let mut longest = |expensive| {
+            (0..200).map(|_| stream.failed(&forbidden, expensive)).max().unwrap_or_default()
+        };
+        let (one, all) = (longest(false), longest(true));
+        assert!(one <= LONGEST_WAIT && one > LONGEST_WAIT / 2, "{one:?}");
+        assert!(all <= LONGEST_WAIT_FOR_ALL && all > LONGEST_WAIT, "{all:?}");
+    }
+
+    #[test]
+    fn the_first_page_asks_for_the_newest_state_or_one_that_is_no_older() {
+        assert_eq!(Place::Newest.first_page(0), "");
+        assert_eq!(Place::Newest.first_page(500), "limit=500");
+        let since = Place::Since("7".into());
+        let not_older = "resourceVersion=7&resourceVersionMatch=NotOlderThan";
+        assert_eq!(since.first_page(0), not_older);
+        assert_eq!(since.first_page(500), format!("limit=500&{not_older}"));
+        assert_eq!(Place::Since(String::new()).first_page(0), "");
+    }
 }

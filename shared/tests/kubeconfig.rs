@@ -5,7 +5,6 @@
 #![allow(clippy::unwrap_used)]
 
 use std::{
-    collections::BTreeMap,
     ffi::OsString,
     fs,
     path::{Path, PathBuf},
@@ -17,7 +16,8 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use shared::{
     access::{Access, Auth, Trust},
     error::{Error, Result},
-    kubeconfig::{Env, from_file, from_secret, in_cluster, load},
+    kubeconfig::{self, Env, Reach, from_secret, in_cluster, load},
+    secret::Data,
 };
 
 const SECRET: &str = "agent/hub";
@@ -48,7 +48,7 @@ fn with_user(fields: &str) -> String {
 
 /// Loads from a Secret that has every fixture as a key.
 fn secret(text: impl AsRef<[u8]>) -> Result<Access> {
-    let mut data: BTreeMap<String, Vec<u8>> = [
+    let mut data: Data = [
         ("ca.crt", CA),
         ("tls.crt", CERT),
         ("v1.crt", CERT_V1),
@@ -65,9 +65,9 @@ fn secret(text: impl AsRef<[u8]>) -> Result<Access> {
         ("blank", " \n"),
         ("empty", ""),
     ]
-    .map(|(key, value)| (key.to_owned(), value.as_bytes().to_vec()))
+    .map(|(key, value)| (key.to_owned(), value.as_bytes().to_vec().into()))
     .into();
-    data.insert("kubeconfig".into(), text.as_ref().to_vec());
+    data.insert("kubeconfig".into(), text.as_ref().to_vec().into());
     from_secret(SECRET, &data)
 }
 
@@ -96,6 +96,19 @@ fn refused_with(text: impl AsRef<[u8]>, part: &str) {
 
 fn base64(text: &str) -> String {
     BASE64_STANDARD.encode(text)
+}
+
+fn token(text: &str) -> Auth {
+    Auth::Token(text.to_owned().into())
+}
+
+fn basic(name: &str, password: &str) -> Auth {
+    Auth::Basic(name.to_owned(), password.to_owned().into())
+}
+
+/// Reads a kubeconfig that may name any file.
+fn from_file(path: &Path) -> Result<Access> {
+    kubeconfig::from_file(path, Reach::Anywhere)
 }
 
 /// A directory of its own, gone with the test.
@@ -228,9 +241,9 @@ fn aliases_work_but_cannot_blow_up() {
         })
         .collect();
     let quadratic = format!("a: &a {}\nb: [{}]\n", "x".repeat(400_000), "*a,".repeat(100_000));
-    for text in [format!("a0: &a0 lol\n{laughs}"), quadratic, "- *a\u{85}*b".repeat(9)] {
+    for text in [format!("a0: &a0 lol\n{laughs}"), quadratic] {
         let start = Instant::now();
-        refused_with(text, "YAML aliases");
+        refused_with(text, "needs more than 3072 KiB of memory");
         assert!(start.elapsed().as_millis() < 500);
     }
 }
@@ -261,7 +274,7 @@ fn a_name_twice_is_refused_even_if_unused() {
 fn only_what_the_context_uses_is_checked() {
     let unused = "users: [{name: z, user: {exec: {command: aws}, token: 1, client-key: nowhere}}, ";
     let access = accepted(with_user("token: t").replacen("users: [", unused, 1));
-    assert_eq!(access.auth, Auth::Token("t".into()));
+    assert_eq!(access.auth, token("t"));
 }
 
 #[test]
@@ -290,8 +303,8 @@ fn first_file_wins_whole_entry() {
 
     // Nothing of the second user `u` is left, and its file is found beside its own kubeconfig.
     let access = load(&[Path::new(""), &missing, &one, &two, &one]).unwrap();
-    assert_eq!(access.auth, Auth::Token("from-one".into()));
-    assert_eq!(load(&[&two, &one]).unwrap().auth, Auth::Basic("a".into(), "b".into()));
+    assert_eq!(access.auth, token("from-one"));
+    assert_eq!(load(&[&two, &one]).unwrap().auth, basic("a", "b"));
 
     let other =
         dir.write("other", "current-context: d\ncontexts: [{name: d, context: {cluster: k}}]");
@@ -435,8 +448,7 @@ fn proxy_and_server_name_are_taken_over() {
 
 #[test]
 fn token_and_password() {
-    let tok = |text: &str| Auth::Token(text.into());
-    let basic = |name: &str, password: &str| Auth::Basic(name.into(), password.into());
+    let tok = token;
     for (user, expected) in [
         ("", Auth::None),
         ("token: ''", Auth::None),
@@ -574,9 +586,49 @@ fn relative_paths_start_at_the_kubeconfig() {
     );
     let access = from_file(&path).unwrap();
     assert_eq!(access.trust, Trust::Bundle(CA.into()));
-    assert_eq!(access.auth, Auth::Token("t".into()));
+    assert_eq!(access.auth, token("t"));
     let identity = access.identity.unwrap();
-    assert_eq!((identity.certificate, identity.key), (CERT.into(), KEY.into()));
+    assert_eq!((&*identity.certificate, &**identity.key), (CERT.as_bytes(), KEY.as_bytes()));
+}
+
+#[test]
+fn m3_the_kubeconfig_of_somebody_else_reads_nothing_but_what_is_beside_it() {
+    let dir = Dir::new("beside");
+    let elsewhere = dir.write("elsewhere/token", "the pod's own\n");
+    let read = |user: &str, cluster: &str| {
+        let cluster = format!("{{server: 'https://h', {cluster}}}");
+        let path = dir.write("conf/config", config(&cluster, &format!("{{{user}}}")));
+        kubeconfig::from_file(&path, Reach::Beside)
+    };
+    dir.write("conf/token", "t\n");
+    dir.write("conf/pki/ca.crt", CA);
+    let inside = dir.0.join("conf/token");
+    for user in ["tokenFile: token".to_owned(), format!("tokenFile: {inside:?}")] {
+        let access = read(&user, "certificate-authority: pki/ca.crt").unwrap();
+        assert_eq!(access.auth, token("t"), "{user}");
+    }
+    let service_account = "/var/run/secrets/kubernetes.io/serviceaccount";
+    for (user, cluster) in [
+        (format!("tokenFile: {elsewhere:?}"), String::new()),
+        ("tokenFile: ../elsewhere/token".to_owned(), String::new()),
+        (format!("tokenFile: {service_account}/token"), String::new()),
+        (format!("tokenFile: {service_account}/ca.crt"), String::new()),
+        (format!("client-certificate: {elsewhere:?}, client-key: tls.key"), String::new()),
+        (String::new(), format!("certificate-authority: {elsewhere:?}")),
+    ] {
+        let error = read(&user, &cluster).unwrap_err();
+        let why = "it is not in the directory of the kubeconfig, see -kubeconfig-files-anywhere";
+        assert!(error.message().ends_with(why), "{user} {cluster}: {error}");
+    }
+    // That of the pod's own cluster is no secret; here it is merely not there.
+    let error = read("", &format!("certificate-authority: {service_account}/ca.crt")).unwrap_err();
+    assert!(error.message().contains("No such file"), "{error}");
+    let in_secret = format!("certificate-authority: {service_account}/ca.crt");
+    assert_eq!(
+        accepted(with_cluster(&in_secret)).trust,
+        Trust::Bundle(CA.into()),
+        "a key is a key"
+    );
 }
 
 #[test]
@@ -613,9 +665,9 @@ fn a_secret_is_complete_in_itself() {
     let dir = Dir::new("secret");
     let on_disk = dir.write("only-on-disk", "t");
     refused_with(with_user(&format!("tokenFile: {on_disk:?}")), "the Secret has no such key");
-    let error = from_secret(SECRET, &BTreeMap::new()).unwrap_err();
+    let error = from_secret(SECRET, &Data::new()).unwrap_err();
     assert_eq!(error, Error::BadConfig("Secret agent/hub has no key \"kubeconfig\"".into()));
-    let big = BTreeMap::from([("kubeconfig".to_owned(), vec![b' '; (1 << 20) + 1])]);
+    let big = Data::from([("kubeconfig".to_owned(), vec![b' '; (1 << 20) + 1].into())]);
     assert!(from_secret(SECRET, &big).is_err());
 }
 
@@ -680,7 +732,7 @@ fn master_replaces_the_server_of_files_only() {
     let access = load_with(Some(&path), Some("https://m:1/"), &[], &account).unwrap();
     assert_eq!(
         (&*access.server, access.server_name, access.auth),
-        ("https://m:1", None, Auth::Token("t".into()))
+        ("https://m:1", None, token("t"))
     );
     let access = load_with(Some(&path), Some(""), &[], &account).unwrap();
     assert_eq!((&*access.server, access.server_name.as_deref()), ("https://h", Some("n")));
@@ -709,7 +761,7 @@ fn in_cluster_is_the_service_account() {
         trust: Trust::Bundle(CA.into()),
         server_name: None,
         identity: None,
-        auth: Auth::Token("sa-token".into()),
+        auth: token("sa-token"),
         impersonate: vec![],
         proxy: None,
         namespace: Some("sa-namespace".into()),

@@ -13,7 +13,7 @@ use shared::{
     access::Access,
     client::{Client, Reload, Timing},
     error::Result,
-    kubeconfig,
+    kubeconfig::{self, Reach},
     pace::Backoff,
     resource::SECRETS,
     secret, watch,
@@ -29,7 +29,7 @@ use crate::{
 pub(crate) fn follow(sidecar: &Sidecar) {
     let (Some(hub), Some(heartbeat)) = (&sidecar.settings.hub, sidecar.hub()) else { return };
     match (&hub.credentials, &sidecar.managed) {
-        (HubCredentials::File(path), _) => wait_for_file(path, sidecar, heartbeat),
+        (HubCredentials::File(path, reach), _) => wait_for_file(path, *reach, sidecar, heartbeat),
         (HubCredentials::Secret { namespace, name }, Some(client)) => {
             follow_secret(client, (namespace, name), sidecar, heartbeat);
         }
@@ -51,17 +51,21 @@ fn follow_secret(
         Reload::WhenRefused(Box::new(read))
     };
     let (mut absent, mut told) = (false, Value::Null);
-    watch::follow(client, &SECRETS.object(namespace, name), &world.stop, &mut |change| {
+    let target = SECRETS.object(namespace, name);
+    watch::follow(client, &target, &world.stop, &sidecar.secret_trouble, &mut |secret| {
         // One that is being deleted counts as gone, as with the Go sidecar
         // (klusterlet-addon-lease-controller controllers/lease_controller.go:131-136).
         let living = |secret: &Value| secret["metadata"]["deletionTimestamp"].is_null();
-        let secret = change.into_object().filter(living);
+        let secret = secret.filter(living);
         let was_absent = std::mem::replace(&mut absent, secret.is_none());
         match secret {
             Some(secret) => {
                 // A list brings the same Secret again: that is no news.
                 let version = secret["metadata"]["resourceVersion"].clone();
-                let taken = take(secret::access(&secret), reload(), settings, heartbeat);
+                let access = secret::access(&secret);
+                // A large one leaves its room to what is made of it.
+                drop(secret);
+                let taken = take(access, reload(), settings, heartbeat);
                 if let Err(error) = taken
                     && std::mem::replace(&mut told, version.clone()) != version
                 {
@@ -85,13 +89,14 @@ fn follow_secret(
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// A file may come later than this process; from then on the client itself reads it again.
-fn wait_for_file(path: &Path, sidecar: &Sidecar, heartbeat: &Heartbeat) {
+fn wait_for_file(path: &Path, reach: Reach, sidecar: &Sidecar, heartbeat: &Heartbeat) {
     let Sidecar { settings, world, .. } = sidecar;
     let mut backoff = Backoff::new(settings.period.min(LONGEST_WAIT));
     loop {
         let file = path.to_owned();
-        let reload = Reload::FromFiles(Box::new(move || kubeconfig::from_file(&file)));
-        let Err(error) = take(kubeconfig::from_file(path), reload, settings, heartbeat) else {
+        let reload = Reload::FromFiles(Box::new(move || kubeconfig::from_file(&file, reach)));
+        let access = kubeconfig::from_file(path, reach);
+        let Err(error) = take(access, reload, settings, heartbeat) else {
             break;
         };
         let retry = backoff.failed(&error, Instant::now(), fastrand::f64());
@@ -114,7 +119,8 @@ fn take(
 ) -> Result<()> {
     let first = heartbeat.client().is_none();
     let timing = Timing::with_request(settings.request_timeout());
-    let make = |access| Client::new(heartbeat.target.name(), access, reload, timing);
+    let requests = heartbeat.requests.clone();
+    let make = |access| Client::counting(heartbeat.target.name(), access, reload, timing, requests);
     let taken = access.and_then(|access| heartbeat.set_access(access, make));
     heartbeat.count_read(taken.is_ok());
     if taken? && first {

@@ -43,10 +43,7 @@ fn others_ready(pod: &Value, own: &str) -> Result<(), String> {
         .filter_map(|container| container["name"].as_str())
         .filter(|name| *name != own)
         .collect();
-    let known = |name: &str| {
-        items(&spec["containers"]).chain(items(&spec["initContainers"])).any(|c| c["name"] == name)
-    };
-    if !known(own) {
+    if !has_container(pod, own) {
         return Err(format!("it has no container {own}, which -container-name says this is"));
     }
     if others.is_empty() {
@@ -62,6 +59,13 @@ fn others_ready(pod: &Value, own: &str) -> Result<(), String> {
         Some(name) => Err(format!("container {name} is not ready")),
         None => Ok(()),
     }
+}
+
+/// Whether the pod has a container of this name that runs beside the others.
+pub(crate) fn has_container(pod: &Value, name: &str) -> bool {
+    let spec = &pod["spec"];
+    let sidecars = items(&spec["initContainers"]).filter(|c| c["restartPolicy"] == "Always");
+    items(&spec["containers"]).chain(sidecars).any(|c| c["name"] == name)
 }
 
 fn items(list: &Value) -> impl Iterator<Item = &Value> {

@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 use shared::{
     access::Access,
-    client::Client,
+    client::{Client, Requests},
     error::Result,
     lock::lock,
     renewal::{self, Action, Now, Outcome, Progress, Renewal},
@@ -27,8 +27,10 @@ pub(crate) struct Heartbeat {
     /// Empty until there is a credential.
     client: Mutex<Option<Arc<Client>>>,
     progress: Mutex<Progress>,
-    /// Credentials read, good and bad.
+    /// Credentials read, good and bad, but for those that the client read itself.
     reads: Mutex<(u64, u64)>,
+    /// By all clients one after the other.
+    pub(crate) requests: Requests,
 }
 
 /// Where a Lease is.
@@ -71,6 +73,7 @@ impl Heartbeat {
             client: Mutex::new(client),
             progress: Mutex::default(),
             reads: Mutex::default(),
+            requests: Requests::default(),
         }
     }
 
@@ -152,7 +155,10 @@ impl Heartbeat {
 
     /// There is no credential any more; `true` if there was one.
     pub(crate) fn drop_client(&self) -> bool {
-        lock(&self.client).take().is_some()
+        let Some(client) = lock(&self.client).take() else { return false };
+        let ((good, bad), mut reads) = (client.reloads(), lock(&self.reads));
+        *reads = (reads.0 + good, reads.1 + bad);
+        true
     }
 
     /// Credentials read so far, good and bad.

@@ -2,20 +2,28 @@
 
 use std::ops::ControlFlow;
 
+use serde_json::Value;
 use shared::{resource::PODS, watch};
 
 use crate::{
-    gate::{Gate, judge},
+    gate::{Gate, has_container, judge},
+    settings::OwnContainer,
     sidecar::Sidecar,
 };
 
 /// Keeps the gate current until the end; what cannot be read changes nothing.
 pub(crate) fn follow(sidecar: &Sidecar) {
-    let Sidecar { settings, managed: Some(client), world, .. } = sidecar else { return };
+    let Sidecar { settings, managed: Some(client), world, pod_trouble, .. } = sidecar else {
+        return;
+    };
     let Some((namespace, name)) = &settings.pod else { return };
-    watch::follow(client, &PODS.object(namespace, name), &world.stop, &mut |change| {
-        let gate = match change.into_object() {
-            Some(pod) => judge(&pod, settings.own_container.as_deref()),
+    let (target, mut own) = (PODS.object(namespace, name), settings.own_container.as_ref());
+    watch::follow(client, &target, &world.stop, pod_trouble, &mut |pod| {
+        let gate = match pod {
+            Some(pod) => {
+                own = own.filter(|own| is_meant(own, &pod));
+                judge(&pod, own.map(|own| &*own.name))
+            }
             None => Gate::Closed("it does not exist".to_owned()),
         };
         if world.set_gate(gate.clone()) {
@@ -28,4 +36,16 @@ pub(crate) fn follow(sidecar: &Sidecar) {
         }
         ControlFlow::Continue(())
     });
+}
+
+/// Whether the environment means a container of the pod by CONTAINER_NAME: others use that name too.
+fn is_meant(own: &OwnContainer, pod: &Value) -> bool {
+    let meant = own.strict || has_container(pod, &own.name);
+    if !meant {
+        let name = &own.name;
+        log::warn!(
+            "CONTAINER_NAME is ignored: the pod has no container {name}; its Ready condition counts"
+        );
+    }
+    meant
 }

@@ -14,7 +14,7 @@ use shared::{
     endpoint,
     error::Result,
     flags::Flags,
-    program,
+    program::{self, End},
     resource::LEASES,
     stop::Stop,
 };
@@ -28,17 +28,17 @@ const FAREWELL: Duration = Duration::from_millis(800);
 ///
 /// # Errors
 /// What is refused at the start: a kubeconfig that cannot be used, a port that cannot be served.
-pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<()> {
+pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
     let sidecar = Arc::new(Sidecar::new(settings, flags, stop)?);
     endpoint::serve(flags, stop, Status(sidecar.clone()))?;
     if stop.wait(settings.startup_delay) {
-        return Ok(());
+        return Ok(End::Stopped);
     }
     let elected = start(&sidecar)?;
     stop.wait_for_ever();
     // Closed when the election's thread has ended.
     let _ = elected.recv_timeout(FAREWELL);
-    Ok(())
+    Ok(End::Stopped)
 }
 
 /// Starts all threads; what it returns is closed when the election has ended, at once if there is none.

@@ -3,8 +3,8 @@
 use std::{path::PathBuf, time::Duration};
 
 use shared::{
-    flags::{Flag, Flags, Kind, common},
-    kubeconfig::{Env, own_namespace},
+    flags::{FILES_ANYWHERE, Flag, Flags, Kind, Request, common},
+    kubeconfig::{Env, Reach, own_namespace},
     resource::valid_name,
 };
 
@@ -19,7 +19,7 @@ pub(crate) struct Settings {
     pub(crate) managed: Option<String>,
     /// The pod whose readiness gates the Leases: namespace and name.
     pub(crate) pod: Option<(String, String)>,
-    pub(crate) own_container: Option<String>,
+    pub(crate) own_container: Option<OwnContainer>,
     /// The namespace of the election's Lease, if there is an election.
     pub(crate) election: Option<String>,
 }
@@ -31,10 +31,18 @@ pub(crate) struct HubTarget {
     pub(crate) credentials: HubCredentials,
 }
 
+/// This container, whose own readiness does not count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OwnContainer {
+    pub(crate) name: String,
+    /// Named by the flag, where a wrong name is a mistake; the environment may mean something else by it.
+    pub(crate) strict: bool,
+}
+
 /// Where the hub's kubeconfig is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HubCredentials {
-    File(PathBuf),
+    File(PathBuf, Reach),
     Secret { namespace: String, name: String },
 }
 
@@ -46,7 +54,7 @@ pub(crate) fn table() -> Vec<Flag> {
             "container-name",
             Kind::String,
             "",
-            "Name of this container in its pod: the readiness of all the others counts instead of the pod's Ready condition (default: CONTAINER_NAME).",
+            "Name of this container in its pod: the readiness of all the others counts instead of the pod's Ready condition (default: CONTAINER_NAME, if the pod has such a container).",
         ),
         flag(
             "hub-kubeconfig",
@@ -92,6 +100,7 @@ pub(crate) fn table() -> Vec<Flag> {
             "Namespace of the Lease on the managed cluster (default: POD_NAMESPACE, else the own namespace).",
         ),
         flag("startup-delay", Kind::Int, "10", "Seconds to wait before the first look."),
+        FILES_ANYWHERE,
     ];
     table.extend(common("8384"));
     table
@@ -102,9 +111,9 @@ impl Settings {
     ///
     /// # Errors
     /// One sentence that names the flag.
-    pub(crate) fn new(flags: &Flags) -> Result<Self, String> {
+    pub(crate) fn new(flags: &Flags) -> Result<Request<Self>, String> {
         let own_namespace = own_namespace(flags.some("namespace"), &Env::process());
-        Self::check(flags, &|name| std::env::var(name).ok(), own_namespace)
+        Self::check(flags, &|name| std::env::var(name).ok(), own_namespace).map(Request::Run)
     }
 
     fn check(
@@ -112,6 +121,7 @@ impl Settings {
         env: &dyn Fn(&str) -> Option<String>,
         own_namespace: Option<String>,
     ) -> Result<Self, String> {
+        let lease_name = required(flags, "lease-name")?;
         let env = |name: &str| env(name).filter(|value| !value.is_empty());
         let pod_namespace = env("POD_NAMESPACE");
         let places = places(flags)?;
@@ -125,15 +135,16 @@ impl Settings {
             Some(namespace) => Some(namespace),
             None => Some(own()?),
         };
-        let own_container = flags.some("container-name").map(str::to_owned);
+        let container = |name, strict| OwnContainer { name, strict };
+        let named = flags.some("container-name").map(|name| container(name.to_owned(), true));
         let settings = Self {
-            lease_name: required(flags, "lease-name")?,
+            lease_name,
             period: seconds(flags, "lease-duration", 1)?,
             startup_delay: seconds(flags, "startup-delay", 0)?,
             hub,
             managed,
             pod: pod_namespace.zip(env("POD_NAME")),
-            own_container: own_container.or_else(|| env("CONTAINER_NAME")),
+            own_container: named.or_else(|| Some(container(env("CONTAINER_NAME")?, false))),
             election: if flags.switch("leader-election") { Some(own()?) } else { None },
         };
         settings.check_names()?;
@@ -179,7 +190,7 @@ impl HubTarget {
     /// Namespace and name of the Secret, if the kubeconfig is in one.
     pub(crate) fn secret(&self) -> Option<(&str, &str)> {
         match &self.credentials {
-            HubCredentials::File(_) => None,
+            HubCredentials::File(..) => None,
             HubCredentials::Secret { namespace, name } => Some((namespace, name)),
         }
     }
@@ -217,8 +228,9 @@ fn hub(
     flags: &Flags,
     secret_namespace: impl FnOnce() -> Result<String, String>,
 ) -> Result<HubTarget, String> {
+    let namespace = required(flags, "lease-namespace")?;
     let credentials = match (flags.some("hub-kubeconfig"), flags.some("hub-kubeconfig-secret")) {
-        (Some(file), None) => HubCredentials::File(file.into()),
+        (Some(file), None) => HubCredentials::File(file.into(), Reach::of(flags)),
         (None, Some(name)) => {
             HubCredentials::Secret { namespace: secret_namespace()?, name: name.to_owned() }
         }
@@ -232,7 +244,7 @@ fn hub(
             );
         }
     };
-    Ok(HubTarget { namespace: required(flags, "lease-namespace")?, credentials })
+    Ok(HubTarget { namespace, credentials })
 }
 
 fn required(flags: &Flags, name: &str) -> Result<String, String> {
@@ -255,12 +267,16 @@ fn seconds(flags: &Flags, name: &str, least: u32) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
-    use shared::flags::{Request, parse};
+    use shared::flags::parse;
 
     use super::*;
 
     /// The settings of a command line; `env` is `NAME=value` words, the service account is in `sa`.
     fn settings(line: &str, env: &str) -> Result<Settings, String> {
+        checked(line, env, Some("sa"))
+    }
+
+    fn checked(line: &str, env: &str, account: Option<&str>) -> Result<Settings, String> {
         let arguments = line.split_whitespace().map(Into::into);
         let Request::Run(flags) = parse("x", &table(), arguments)? else { panic!("help") };
         let variable = |name: &str| {
@@ -268,7 +284,12 @@ mod tests {
             words.find(|(known, _)| *known == name).map(|(_, value)| value.to_owned())
         };
         let own = flags.some("namespace").map(str::to_owned).or_else(|| variable("POD_NAMESPACE"));
-        Settings::check(&flags, &variable, own.or_else(|| Some("sa".to_owned())))
+        Settings::check(&flags, &variable, own.or_else(|| account.map(str::to_owned)))
+    }
+
+    /// The same outside of a pod.
+    fn bare(line: &str, env: &str) -> Result<Settings, String> {
+        checked(line, env, None)
     }
 
     const HUB: &str = "-lease-name a -lease-namespace c -hub-kubeconfig-secret s";
@@ -302,6 +323,25 @@ mod tests {
         assert_eq!(settings(HUB, "POD_NAMESPACE=p").unwrap().pod, None);
         let pod = Some(("p".to_owned(), "x".to_owned()));
         assert_eq!(settings(HUB, "POD_NAME=x POD_NAMESPACE=p").unwrap().pod, pod);
+    }
+
+    #[test]
+    fn d11_the_required_flags_are_asked_for_first() {
+        for (line, env) in [("", ""), ("-leader-election", ""), ("", "POD_NAME=x POD_NAMESPACE=p")]
+        {
+            assert_eq!(bare(line, env).unwrap_err(), "-lease-name is required", "{line}");
+        }
+        let line = "-lease-name a -hub-kubeconfig-secret s";
+        assert_eq!(bare(line, "").unwrap_err(), "-lease-namespace is required");
+    }
+
+    #[test]
+    fn the_own_container_is_named_by_the_flag_or_perhaps_by_the_environment() {
+        let own = |line: &str, env| settings(&format!("{HUB} {line}"), env).unwrap().own_container;
+        let container = |name: &str, strict| Some(OwnContainer { name: name.to_owned(), strict });
+        assert_eq!(own("", ""), None);
+        assert_eq!(own("", "CONTAINER_NAME=e"), container("e", false));
+        assert_eq!(own("-container-name f", "CONTAINER_NAME=e"), container("f", true));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::SystemTime};
 
-use shared::{client::Client, election, error::Result, flags::Flags, stop::Stop};
+use shared::{client::Client, election, error::Result, flags::Flags, stop::Stop, watch::Trouble};
 
 use crate::{
     heartbeat::{Cluster, Heartbeat},
@@ -19,6 +19,9 @@ pub(crate) struct Sidecar {
     pub(crate) elector: Option<Client>,
     pub(crate) heartbeats: Vec<Heartbeat>,
     pub(crate) world: World,
+    /// Why the pod, or the Secret, may have changed unseen.
+    pub(crate) pod_trouble: Trouble,
+    pub(crate) secret_trouble: Trouble,
     pub(crate) started: SystemTime,
 }
 
@@ -44,6 +47,8 @@ impl Sidecar {
             settings: settings.clone(),
             managed,
             elector,
+            pod_trouble: Trouble::default(),
+            secret_trouble: Trouble::default(),
             started: SystemTime::now(),
         })
     }

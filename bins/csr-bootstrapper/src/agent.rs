@@ -7,38 +7,45 @@ use std::{
 
 use serde_json::{Value, json};
 use shared::{
-    client::{Client, Reload, Timing},
+    client::{self, Client, Reload, Timing},
     error::Result,
     event::Event,
     flags::Flags,
-    kubeconfig,
+    kubeconfig::{self, Reach},
     lock::lock,
     stop::Stop,
+    watch::Trouble,
 };
 
 use crate::{
+    clocks::Clocks,
     known::{Bootstrap, Sighting},
     names::Names,
     progress::Progress,
     settings::Settings,
 };
 
-/// The hub's clock counts for certificates; by less than this it is ours.
-const SKEW: Duration = Duration::from_secs(5);
 /// A request to either cluster.
 pub(crate) const REQUEST_TIME: Duration = Duration::from_secs(10);
 /// The longest sleep in one piece: a machine that slept itself is noticed this late.
 pub(crate) const SLICE: Duration = Duration::from_secs(15);
+/// What an object of the hub may cost in memory, in bytes: a ManagedCluster or a CSR has a few KiB, and some
+/// copies of each are made.
+pub(crate) const HUB_OBJECT: usize = 512 << 10;
 
 /// The parts of the running program. A lock is never held across I/O.
 pub(crate) struct Agent {
     pub(crate) settings: Settings,
     pub(crate) stop: Stop,
     /// The cluster of the Secrets.
-    pub(crate) management: Arc<Client>,
-    /// The cluster that joins the hub.
-    pub(crate) spoke: Arc<Client>,
+    pub(crate) management: Client,
+    /// The cluster that joins the hub, where that is another one.
+    spoke: Option<Client>,
+    /// Why what is followed may have changed unseen.
+    pub(crate) troubles: Troubles,
     pub(crate) started: SystemTime,
+    /// To the hub, by all clients one after the other.
+    pub(crate) requests: Requests,
     credential: Mutex<Sighting>,
     /// The one that can be used now, and how often that changed.
     bootstrap: Mutex<(Option<Bootstrap>, u64)>,
@@ -48,18 +55,42 @@ pub(crate) struct Agent {
     managed_cluster: Mutex<Option<Value>>,
     rotated: Mutex<Option<Rotated>>,
     /// Whoever asks for a certificate, if not the session's client.
-    asking: Mutex<Option<Arc<Client>>>,
-    /// How far the hub's clock is ahead, in seconds, as it was last seen.
-    skew: Mutex<Option<i64>>,
+    asking: Mutex<Option<Client>>,
     progress: Mutex<Progress>,
 }
 
 /// The time in which there is one usable credential after another.
 pub(crate) struct Session {
     /// The hub as the agent's own user; its credentials are swapped at each rotation.
-    pub(crate) client: Arc<Client>,
+    pub(crate) client: Client,
     /// Raised when there is no usable credential any more, or at the end.
     pub(crate) stop: Stop,
+}
+
+/// What was asked of the hub in sessions, and by who asks for a certificate beside them.
+#[derive(Default)]
+pub(crate) struct Requests {
+    pub(crate) session: client::Requests,
+    pub(crate) asking: client::Requests,
+}
+
+/// Why what is followed may have changed unseen, and why there is no bootstrap kubeconfig.
+#[derive(Debug, Default)]
+pub(crate) struct Troubles {
+    pub(crate) credential: Trouble,
+    pub(crate) bootstrap: Trouble,
+    pub(crate) cluster: Trouble,
+    pub(crate) csr: Arc<Trouble>,
+    pub(crate) no_bootstrap: Mutex<Option<String>>,
+}
+
+impl Troubles {
+    /// A line each.
+    pub(crate) fn remarks(&self) -> String {
+        let watches = [&self.credential, &self.bootstrap, &self.cluster, &self.csr];
+        let watches = watches.into_iter().filter_map(Trouble::get);
+        watches.chain(lock(&self.no_bootstrap).clone()).map(|remark| remark + "\n").collect()
+    }
 }
 
 /// What condition ClusterCertificateRotated is to say.
@@ -75,19 +106,15 @@ impl Agent {
     /// # Errors
     /// `BadConfig` when a kubeconfig of the own side cannot be used.
     pub(crate) fn new(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<Self> {
-        let management = Arc::new(Client::of_own_cluster(flags, REQUEST_TIME)?);
+        let management = Client::of_own_cluster(flags, REQUEST_TIME)?;
         let spoke = match &settings.spoke_kubeconfig {
-            None => management.clone(),
+            None => None,
             Some(file) => {
-                let file = file.clone();
-                let load = move || kubeconfig::from_file(&file);
+                let (file, reach) = (file.clone(), Reach::of(flags));
+                let load = move || kubeconfig::from_file(&file, reach);
                 let (access, reload) = (load()?, Reload::FromFiles(Box::new(load)));
-                Arc::new(Client::new(
-                    "the spoke",
-                    access,
-                    reload,
-                    Timing::with_request(REQUEST_TIME),
-                )?)
+                let timing = Timing::with_request(REQUEST_TIME);
+                Some(Client::new("the spoke", access, reload, timing)?)
             }
         };
         Ok(Self {
@@ -95,7 +122,9 @@ impl Agent {
             stop: stop.clone(),
             management,
             spoke,
+            troubles: Troubles::default(),
             started: SystemTime::now(),
+            requests: Requests::default(),
             credential: Mutex::default(),
             bootstrap: Mutex::default(),
             session: Mutex::default(),
@@ -103,9 +132,18 @@ impl Agent {
             managed_cluster: Mutex::default(),
             rotated: Mutex::default(),
             asking: Mutex::default(),
-            skew: Mutex::default(),
-            progress: Mutex::new(Progress::new(settings.election.is_some())),
+            progress: Mutex::default(),
         })
+    }
+
+    /// The cluster that joins the hub.
+    pub(crate) fn spoke(&self) -> &Client {
+        self.spoke.as_ref().unwrap_or(&self.management)
+    }
+
+    /// The same, where it is not the one that this runs on.
+    pub(crate) fn other_spoke(&self) -> Option<&Client> {
+        self.spoke.as_ref()
     }
 
     /// Who this agent is, once that is known.
@@ -175,9 +213,14 @@ impl Agent {
         lock(&self.managed_cluster).clone()
     }
 
-    pub(crate) fn set_managed_cluster(&self, cluster: Option<Value>) {
-        *lock(&self.managed_cluster) = cluster;
-        self.stop.wake();
+    /// What was seen in a session that has ended says nothing of this one.
+    pub(crate) fn set_managed_cluster(&self, session: &Session, cluster: Option<Value>) {
+        let mut known = lock(&self.managed_cluster);
+        if !session.stop.raised() {
+            *known = cluster;
+            drop(known);
+            self.stop.wake();
+        }
     }
 
     /// What condition ClusterCertificateRotated is to say, if anything happened yet.
@@ -190,50 +233,33 @@ impl Agent {
         self.stop.wake();
     }
 
-    /// Whoever asks for a certificate, if not the session's client; then the hub's clock is by its answers.
-    pub(crate) fn asking(&self) -> Option<Arc<Client>> {
+    /// Whoever asks for a certificate, if not the session's client.
+    pub(crate) fn asking(&self) -> Option<Client> {
         lock(&self.asking).clone()
     }
 
-    pub(crate) fn set_asking(&self, client: Option<Arc<Client>>) {
+    pub(crate) fn set_asking(&self, client: Option<Client>) {
         *lock(&self.asking) = client;
     }
 
-    /// Whether the hub has told its time yet.
-    pub(crate) fn knows_time(&self) -> bool {
-        lock(&self.skew).is_some()
+    /// What time it is for the credential: by its hub, or else by the one that is asked.
+    pub(crate) fn clocks(&self) -> Clocks {
+        let session = self.session().and_then(|session| session.client.clock());
+        let asking = || self.asking().and_then(|client| client.clock());
+        Clocks::new(SystemTime::now(), Instant::now(), session.or_else(asking))
     }
 
-    /// The time by the hub's clock, which judges certificates.
-    pub(crate) fn now(&self) -> SystemTime {
-        // Whoever asks at present hears the hub last.
-        let asking = self.asking().and_then(|client| client.clock_skew());
-        let session = || self.session().and_then(|session| session.client.clock_skew());
-        let heard = asking.or_else(session);
-        let mut known = lock(&self.skew);
-        *known = heard.or(*known);
-        let skew = known.unwrap_or_default();
-        drop(known);
-        let (now, time) = (SystemTime::now(), Duration::from_secs(skew.unsigned_abs()));
-        match skew {
-            _ if time < SKEW => now,
-            ..0 => now.checked_sub(time).unwrap_or(now),
-            _ => now + time,
+    /// What time it is for a certificate that was asked for: by the hub that issued it.
+    pub(crate) fn clocks_of_asked(&self) -> Clocks {
+        match self.asking() {
+            Some(client) => Clocks::new(SystemTime::now(), Instant::now(), client.clock()),
+            None => self.clocks(),
         }
     }
 
     /// How it goes with the credential.
     pub(crate) fn progress(&self) -> MutexGuard<'_, Progress> {
         lock(&self.progress)
-    }
-
-    /// Takes note of the election; returns whether this replica led before.
-    pub(crate) fn set_lead(&self, leads: bool, stands_by: bool) -> bool {
-        let before = self.progress().set_lead(leads, stands_by);
-        if before != Some(leads) {
-            self.stop.wake();
-        }
-        before == Some(true)
     }
 
     /// `Secret ns/name`, for sentences about the credential.

@@ -17,7 +17,7 @@ use shared::{
 };
 
 use crate::{
-    agent::{Agent, REQUEST_TIME},
+    agent::{Agent, HUB_OBJECT, REQUEST_TIME},
     known::Sighting,
     need::Asker,
     request::CSRS,
@@ -31,14 +31,14 @@ const LOOK_AGAIN: Duration = Duration::from_secs(15);
 /// What is open on the hub for a certificate; nothing while none is needed.
 #[derive(Default)]
 pub(crate) struct Asking {
-    client: Option<(Asker, Arc<Client>)>,
+    client: Option<(Asker, Client)>,
     watched: Option<Watched>,
 }
 
 /// The watch of one CSR.
 struct Watched {
     name: String,
-    client: Arc<Client>,
+    client: Client,
     stop: Stop,
     since: Instant,
     /// When it was read, where the watch shows nothing.
@@ -54,7 +54,7 @@ impl Asking {
         agent: &Agent,
         asker: Asker,
         access: Option<Access>,
-    ) -> Result<Arc<Client>> {
+    ) -> Result<Client> {
         let missing = || Error::BadConfig("there is no identity to ask the hub with".into());
         if asker == Asker::Agent {
             self.drop_client(agent);
@@ -62,7 +62,7 @@ impl Asking {
         }
         let access = access.ok_or_else(missing)?;
         // With another access it may be another hub: nothing that was seen with the last one counts.
-        let same = |(of, client): &&(Asker, Arc<Client>)| *of == asker && client.access() == access;
+        let same = |(of, client): &&(Asker, Client)| *of == asker && client.access() == access;
         if let Some((_, client)) = self.client.as_ref().filter(same) {
             return Ok(client.clone());
         }
@@ -72,20 +72,17 @@ impl Asking {
             _ => "the hub (at its new address)",
         };
         let timing = Timing::with_request(REQUEST_TIME);
-        let client = Arc::new(Client::new(whose, access, Reload::Never, timing)?);
+        let requests = agent.requests.asking.clone();
+        let client = Client::counting(whose, access, Reload::Never, timing, requests)?;
+        let client = client.limited_to(HUB_OBJECT);
         self.client = Some((asker, client.clone()));
         agent.set_asking(Some(client.clone()));
         Ok(client)
     }
 
     /// Watches the CSR `name` by `client`; `true` if it did not already.
-    pub(crate) fn watch(
-        &mut self,
-        agent: &Agent,
-        client: &Arc<Client>,
-        name: &str,
-    ) -> Result<bool> {
-        let same = |w: &Watched| w.name == name && Arc::ptr_eq(&w.client, client);
+    pub(crate) fn watch(&mut self, agent: &Agent, client: &Client, name: &str) -> Result<bool> {
+        let same = |w: &Watched| w.name == name && w.client.is(client);
         if self.watched.as_ref().is_some_and(same) {
             return Ok(false);
         }
@@ -100,10 +97,11 @@ impl Asking {
         };
         let (name, client) = (watched.name.clone(), client.clone());
         let (stop, parent, seen) = (watched.stop.clone(), agent.stop.clone(), watched.seen.clone());
+        let trouble = agent.troubles.csr.clone();
         let follow = move || {
-            watch::follow(&client, &CSRS.cluster_object(&name), &stop, &mut |change| {
+            watch::follow(&client, &CSRS.cluster_object(&name), &stop, &trouble, &mut |csr| {
                 let mut seen = lock(&seen);
-                *seen = (change.into(), seen.1 + 1);
+                *seen = (csr.into(), seen.1 + 1);
                 drop(seen);
                 parent.wake();
                 match stop.raised() {

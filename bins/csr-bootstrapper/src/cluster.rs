@@ -1,6 +1,6 @@
 //! The ManagedCluster on the hub: its creation, what it looks like, and what its spec has to say.
 
-use std::{collections::BTreeMap, ops::ControlFlow};
+use std::ops::ControlFlow;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use shared::{
     client::Client,
     error::{Error, Result},
     resource::Resource,
-    watch::{self, Change},
+    watch,
 };
 
 use crate::{
@@ -37,7 +37,12 @@ pub(crate) fn introduce(client: &Client, agent: &Agent, names: &Names) -> Result
         "kind": MANAGED_CLUSTERS.kind,
         "metadata": {"name": names.cluster},
     });
-    let new = wanted_by(agent, &bare).unwrap_or(bare);
+    // As upstream, given once: what others make of them stays.
+    let annotations = &agent.settings.annotations;
+    let mut new = wanted_by(agent, &bare).unwrap_or(bare);
+    if !annotations.is_empty() {
+        new["metadata"]["annotations"] = json!(annotations);
+    }
     match client.create(&target, &new) {
         Err(Error::AlreadyExists(_)) => Ok(false),
         other => other.map(|_| true),
@@ -46,40 +51,27 @@ pub(crate) fn introduce(client: &Client, agent: &Agent, names: &Names) -> Result
 
 /// `existing` as the settings of `agent` want it; `None` if it is.
 pub(crate) fn wanted_by(agent: &Agent, existing: &Value) -> Option<Value> {
-    let (urls, annotations) = (&agent.settings.external_urls, &agent.settings.annotations);
+    let urls = &agent.settings.external_urls;
     let bundle = match urls.is_empty() {
         true => None,
-        false => match agent.spoke.access().trust {
+        false => match agent.spoke().access().trust {
             Trust::Bundle(pem) => Some(pem),
             Trust::System | Trust::Anything => None,
         },
     };
-    wanted(existing, urls, bundle.as_deref(), annotations)
+    wanted(existing, urls, bundle.as_deref())
 }
 
-/// `existing` with an entry for each of our `urls` and with our `annotations`, or `None` if it has them.
-/// What others wrote stays. The content is compared, where upstream counts the entries, so that a
-/// rotated authority arrives (ocm `pkg/registration/spoke/registration/creating_controller.go:99`).
-pub(crate) fn wanted(
-    existing: &Value,
-    urls: &[String],
-    ca_bundle: Option<&[u8]>,
-    annotations: &BTreeMap<String, String>,
-) -> Option<Value> {
+/// `existing` with an entry for each of our `urls`, or `None` if it has them. What others wrote stays. The
+/// content is compared, where upstream counts the entries, so that a rotated authority arrives (ocm `pkg/registration/spoke/registration/creating_controller.go:99`).
+pub(crate) fn wanted(existing: &Value, urls: &[String], ca_bundle: Option<&[u8]>) -> Option<Value> {
+    if urls.is_empty() {
+        return None;
+    }
     let mut cluster = existing.clone();
     // What is no map cannot be written into; a hub would refuse it anyway.
-    for part in ["/metadata/annotations", "/spec"] {
-        match cluster.pointer_mut(part) {
-            Some(part) if !(part.is_object() || part.is_null()) => *part = json!({}),
-            _ => {}
-        }
-    }
-    for (key, value) in annotations {
-        // As upstream, given once: what others made of it stays.
-        let annotation = &mut cluster["metadata"]["annotations"][key];
-        if annotation.is_null() {
-            *annotation = json!(value);
-        }
+    if !(cluster["spec"].is_object() || cluster["spec"].is_null()) {
+        cluster["spec"] = json!({});
     }
     let configs = &existing["spec"]["managedClusterClientConfigs"];
     let mut configs = configs.as_array().cloned().unwrap_or_default();
@@ -87,9 +79,7 @@ pub(crate) fn wanted(
     for url in urls {
         enter(&mut configs, url, bundle.as_ref());
     }
-    if !urls.is_empty() {
-        cluster["spec"]["managedClusterClientConfigs"] = Value::Array(configs);
-    }
+    cluster["spec"]["managedClusterClientConfigs"] = Value::Array(configs);
     (cluster != *existing).then_some(cluster)
 }
 
@@ -116,29 +106,17 @@ pub(crate) fn follow(agent: &Agent) {
             continue;
         };
         let target = MANAGED_CLUSTERS.cluster_object(&names.cluster);
-        let (name, mut missed) = (&names.cluster, false);
-        watch::follow(&session.client, &target, &session.stop, &mut |change| {
-            let cluster = sighting(change);
+        let (name, mut missed, trouble) = (&names.cluster, false, &agent.troubles.cluster);
+        watch::follow(&session.client, &target, &session.stop, trouble, &mut |cluster| {
             let misses = cluster.is_none();
             if misses && !missed {
                 log::warn!("the hub has no ManagedCluster {name}: it is not told anything");
             }
             missed = misses;
-            agent.set_managed_cluster(cluster);
+            agent.set_managed_cluster(&session, cluster);
             ControlFlow::Continue(())
         });
-        agent.set_managed_cluster(None);
     }
-}
-
-/// The object as it is after `change`, if it is there.
-fn sighting(change: Change) -> Option<Value> {
-    let mut cluster = change.into_object()?;
-    if let Some(metadata) = cluster["metadata"].as_object_mut() {
-        // Sent or not, the server keeps its own; half of the object's bytes.
-        metadata.remove("managedFields");
-    }
-    Some(cluster)
 }
 
 /// Whether the hub accepted the cluster: its condition, not the `hubAcceptsClient` that leads to it, as
@@ -164,10 +142,6 @@ mod tests {
         urls.iter().map(|&url| url.to_owned()).collect()
     }
 
-    fn annotations(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-        pairs.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
-    }
-
     fn cluster() -> Value {
         json!({
             "metadata": {"name": "cluster1", "annotations": {"theirs": "1"}, "resourceVersion": "7"},
@@ -179,8 +153,8 @@ mod tests {
 
     /// `spec.managedClusterClientConfigs` after it was put right once; a second time changes nothing.
     fn configs(existing: &Value, url: &[&str], bundle: Option<&[u8]>) -> Value {
-        let put_right = wanted(existing, &urls(url), bundle, &BTreeMap::new()).unwrap();
-        assert_eq!(wanted(&put_right, &urls(url), bundle, &BTreeMap::new()), None);
+        let put_right = wanted(existing, &urls(url), bundle).unwrap();
+        assert_eq!(wanted(&put_right, &urls(url), bundle), None);
         assert_eq!(put_right["spec"]["hubAcceptsClient"], existing["spec"]["hubAcceptsClient"]);
         put_right["spec"]["managedClusterClientConfigs"].clone()
     }
@@ -188,18 +162,16 @@ mod tests {
     #[test]
     fn without_settings_nothing_is_wanted() {
         for existing in [cluster(), json!({"metadata": {"name": "cluster1"}})] {
-            assert_eq!(wanted(&existing, &[], Some(b"ca"), &BTreeMap::new()), None);
+            assert_eq!(wanted(&existing, &[], Some(b"ca")), None);
         }
     }
 
     #[test]
     fn a_new_cluster_has_what_the_settings_say_and_nothing_of_the_hub() {
         let bare = json!({"metadata": {"name": "cluster1"}});
-        let ours = annotations(&[("agent.open-cluster-management.io/a", "b")]);
-        let new = wanted(&bare, &urls(&[URL]), Some(b"ca"), &ours);
+        let new = wanted(&bare, &urls(&[URL]), Some(b"ca"));
         let expected = json!({
-            "metadata": {"name": "cluster1",
-                "annotations": {"agent.open-cluster-management.io/a": "b"}},
+            "metadata": {"name": "cluster1"},
             "spec": {"managedClusterClientConfigs": [{"url": URL, "caBundle": "Y2E="}]},
         });
         assert_eq!(new, Some(expected));
@@ -220,8 +192,8 @@ mod tests {
             json!([{"url": URL, "caBundle": "b2xk", "more": 1}]);
         let right = json!([{"url": URL, "caBundle": "bmV3", "more": 1}]);
         assert_eq!(configs(&existing, &[URL], Some(b"new")), right);
-        let (url, none) = (urls(&[URL]), BTreeMap::new());
-        assert_eq!(wanted(&existing, &url, None, &none), None, "no bundle of ours: theirs stays");
+        let kept = wanted(&existing, &urls(&[URL]), None);
+        assert_eq!(kept, None, "no bundle of ours: theirs stays");
     }
 
     #[test]
@@ -230,26 +202,6 @@ mod tests {
         let right = configs(&json!({}), &[URL, second, URL], Some(b"ca"));
         assert_eq!(right.as_array().map(Vec::len), Some(2));
         assert_eq!(right[1]["url"], second);
-    }
-
-    #[test]
-    fn annotations_of_others_stay() {
-        let ours = annotations(&[("ours", "2")]);
-        let put_right = wanted(&cluster(), &[], None, &ours).unwrap();
-        assert_eq!(put_right["metadata"]["annotations"], json!({"theirs": "1", "ours": "2"}));
-        assert_eq!(put_right["metadata"]["resourceVersion"], "7");
-        assert_eq!(put_right["spec"], cluster()["spec"]);
-        assert_eq!(wanted(&put_right, &[], None, &ours), None);
-    }
-
-    #[test]
-    fn what_is_seen_is_kept_without_its_managed_fields() {
-        let seen = json!({"metadata": {"name": "cluster1", "managedFields": [{}]}});
-        let kept = Some(json!({"metadata": {"name": "cluster1"}}));
-        assert_eq!(sighting(Change::Listed(vec![seen.clone()])), kept);
-        assert_eq!(sighting(Change::Put(seen.clone())), kept);
-        assert_eq!(sighting(Change::Removed(seen)), None);
-        assert_eq!(sighting(Change::Listed(Vec::new())), None);
     }
 
     #[test]
@@ -266,13 +218,10 @@ mod tests {
 
     #[test]
     fn what_is_no_map_where_one_belongs_is_replaced() {
-        let ours =
-            BTreeMap::from([("agent.open-cluster-management.io/a".to_owned(), "b".to_owned())]);
         for odd in [json!("x"), json!(7), json!([])] {
-            let cluster = json!({"metadata": {"name": "x", "annotations": odd}, "spec": odd});
-            let new = wanted(&cluster, &urls(&[URL]), None, &ours).unwrap();
+            let cluster = json!({"metadata": {"name": "x"}, "spec": odd});
+            let new = wanted(&cluster, &urls(&[URL]), None).unwrap();
             assert_eq!(new["spec"]["managedClusterClientConfigs"][0]["url"], URL);
-            assert_eq!(new["metadata"]["annotations"]["agent.open-cluster-management.io/a"], "b");
         }
     }
 }

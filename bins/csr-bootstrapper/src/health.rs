@@ -2,13 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use shared::{client::Client, logging::quoted};
+use shared::{client::Client, json, logging::quoted};
 
 /// A failure has to last this long before it is reported (ocm
 /// `pkg/registration/spoke/managedcluster/available_reconcile.go`, failureThreshold).
 const THRESHOLD: Duration = Duration::from_secs(20);
 /// The next look while something is wrong (there, healthCheckRetryInterval).
 const SOON: Duration = Duration::from_secs(5);
+
+/// What the answer to /version may cost in memory, in bytes; it has some 300.
+const VERSION: usize = 64 << 10;
 
 /// What there is to say of the spoke.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -110,7 +113,7 @@ fn ask(get: &dyn Fn(&'static str) -> Result<(u16, String), String>) -> (u16, Str
 }
 
 fn git_version(text: &str) -> Option<String> {
-    let answer: serde_json::Value = serde_json::from_str(text).ok()?;
+    let answer = json::parse(text.as_bytes(), VERSION).ok()?;
     let version = quoted(answer["gitVersion"].as_str()?);
     (!version.is_empty()).then_some(version)
 }

@@ -1,7 +1,7 @@
 //! The loop that keeps the credential: looks at what is known, takes the step that the registration says,
 //! and tells what came of it.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::{
     agent::SLICE,
@@ -22,9 +22,18 @@ const MOMENT: Duration = Duration::from_millis(100);
 /// client-go `util/certificate/certificate_manager.go:48-50`).
 const LONG_PENDING: Duration = Duration::from_secs(900);
 
+/// What is done where the credential is not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Once {
+    /// It is looked at.
+    Look,
+    /// It is got.
+    Get,
+}
+
 impl Registrar<'_> {
-    /// Keeps the credential until the end, or until it is usable if it is fetched `once`: then `true`.
-    pub(crate) fn keep(mut self, once: bool) -> bool {
+    /// Keeps the credential until the end: `None`. If that is not to be, whether it is usable.
+    pub(crate) fn keep(mut self, once: Option<Once>) -> Option<bool> {
         loop {
             let seen = self.agent.stop.wakes();
             self.agent.progress().come_by();
@@ -32,22 +41,25 @@ impl Registrar<'_> {
             let step = self.next(&situation);
             // A key that has served does not stay behind, nor a kubeconfig that leads nowhere.
             let settled = step != Step::Forget && situation.need != Need::Repair;
-            if once && settled && ready(self.agent).is_ok() {
-                return true;
+            let usable = || settled && ready(self.agent).is_ok();
+            match once {
+                Some(Once::Look) => return Some(usable()),
+                Some(Once::Get) if usable() => return Some(true),
+                _ => {}
             }
             if let Step::Wait(until) = step {
                 // Nothing wakes this loop when the files of -hub-kubeconfig-dir change.
-                let slice = if once { LOOK_ONCE } else { SLICE };
+                let slice = if once.is_some() { LOOK_ONCE } else { SLICE };
                 let until = until.min(Instant::now() + slice);
                 let until = situation.again.map_or(until, |again| until.min(again + MOMENT));
                 if self.agent.stop.wait_for_change(seen, until) {
-                    return false;
+                    return None;
                 }
             } else {
                 let result = self.take(&step, &situation);
                 self.conclude(&step, situation.asker, result);
                 if self.agent.stop.raised() {
-                    return false;
+                    return None;
                 }
             }
         }
@@ -63,11 +75,12 @@ impl Registrar<'_> {
             (Need::Certificate(_), ..) => Csr::Coming,
             _ => {
                 self.asking.finish(self.agent);
-                (self.waiting, self.registration.issued) = (None, None);
+                self.registration.issued = None;
+                self.waits_no_more();
                 Csr::Coming
             }
         };
-        let key = data.get("tls.key").map(Vec::as_slice);
+        let key = data.get("tls.key").map(|key| key.as_slice());
         self.registration.next(need, *asker, &csr, key, Instant::now())
     }
 
@@ -82,7 +95,8 @@ impl Registrar<'_> {
         let Some(request) = &self.registration.request else { return Csr::Coming };
         let by_agent = asker != Asker::Bootstrap;
         let uid = self.registration.uid.as_deref();
-        let signing = signing::look(&object, request, uid, by_agent, &self.names, situation.now);
+        let clocks = self.agent.clocks_of_asked();
+        let signing = signing::look(&object, request, uid, by_agent, &self.names, clocks);
         self.tell_waiting(&signing, asker);
         if self.registration.uid.is_none() {
             self.registration.uid = object["metadata"]["uid"].as_str().map(str::to_owned);
@@ -128,10 +142,7 @@ impl Registrar<'_> {
             Signing::Approved => {
                 format!("CSR {name} is approved, but the hub's signer has not signed it")
             }
-            _ => {
-                self.waiting = None;
-                return;
-            }
+            _ => return self.waits_no_more(),
         };
         let first = self.waiting.is_none();
         let (since, told) = self.waiting.get_or_insert_with(|| (Instant::now(), false));
@@ -140,7 +151,13 @@ impl Registrar<'_> {
             self.agent.tell("CSRPending", true, &what);
         } else if first {
             log::info!("{what}");
+            self.agent.progress().pending = Some(SystemTime::now());
         }
         self.agent.progress().detail = Some(what);
+    }
+
+    fn waits_no_more(&mut self) {
+        self.waiting = None;
+        self.agent.progress().pending = None;
     }
 }

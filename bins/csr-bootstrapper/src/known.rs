@@ -5,7 +5,6 @@ use shared::{
     access::{Access, Auth, Identity},
     error::{Error, Result},
     kubeconfig::Hub,
-    watch::Change,
 };
 
 /// An object that may not have been looked at yet.
@@ -34,10 +33,10 @@ impl Sighting {
     }
 }
 
-impl From<Change> for Sighting {
-    /// What a change says of the one object that is followed.
-    fn from(change: Change) -> Self {
-        change.into_object().map_or(Self::Absent, Self::Object)
+impl From<Option<Value>> for Sighting {
+    /// What a watch says of the one object that is followed.
+    fn from(object: Option<Value>) -> Self {
+        object.map_or(Self::Absent, Self::Object)
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod agent;
 mod asking;
+mod clocks;
 mod cluster;
 mod health;
 mod heartbeat;

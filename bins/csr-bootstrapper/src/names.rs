@@ -1,7 +1,6 @@
 //! The two names that make up the agent's user on the hub, and where they come from.
 
 use std::{
-    collections::BTreeMap,
     fs::{self, File},
     io::{self, Read},
     path::{Path, PathBuf},
@@ -11,6 +10,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use shared::{
     error::{Error, Result},
     resource::valid_label,
+    secret::Data,
 };
 
 /// Prefix of every user and group of Open Cluster Management's agents.
@@ -46,9 +46,6 @@ impl Names {
     }
 }
 
-/// The keys of a Secret, or the files of a directory.
-pub(crate) type Data = BTreeMap<String, Vec<u8>>;
-
 /// All that may say a name. Of each name the first that does counts, in this order.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Known<'a> {
@@ -66,6 +63,8 @@ pub(crate) struct Known<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Resolved {
     pub(crate) names: Names,
+    /// A name was made, because none was known.
+    pub(crate) made: bool,
     /// What was passed over and why, for the log.
     pub(crate) ignored: Vec<String>,
 }
@@ -91,11 +90,12 @@ pub(crate) fn resolve(known: &Known<'_>, random: &Random) -> Resolved {
     let mut ignored = Vec::new();
     let cluster = find(known, known.flags.0, (CLUSTER_NAME, valid_cluster), &mut ignored);
     let agent = find(known, known.flags.1, (AGENT_NAME, valid_agent), &mut ignored);
+    let made = cluster.is_none() || agent.is_none();
     let names = Names {
         cluster: cluster.unwrap_or_else(|| uuid(random)),
         agent: agent.unwrap_or_else(|| letters(random)),
     };
-    Resolved { names, ignored }
+    Resolved { names, made, ignored }
 }
 
 /// Whether `name` can be a cluster's: its namespace on the hub has the same.
@@ -163,7 +163,8 @@ fn usable(value: &[u8], check: Check) -> std::result::Result<String, String> {
 pub(crate) fn in_directory(directory: &Path) -> Data {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let paths = entries.map(|entry| entry.path());
-    let named = |path: PathBuf| Some((path.file_name()?.to_str()?.to_owned(), read(&path).ok()?));
+    let named =
+        |path: PathBuf| Some((path.file_name()?.to_str()?.to_owned(), read(&path).ok()?.into()));
     // Those of two dots are hub-kubeconfig-dumper's own.
     paths.filter_map(named).filter(|(name, _)| !name.starts_with("..")).collect()
 }

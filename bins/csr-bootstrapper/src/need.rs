@@ -1,6 +1,6 @@
 //! What the credential needs, and with which identity the hub is asked for it. No I/O, no clock.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use shared::error::{Error, Result};
 
@@ -26,40 +26,33 @@ pub(crate) struct Why {
     pub(crate) regular: bool,
 }
 
-/// What the credential in `what` ("Secret ns/name") needs at `now`; `due` is when its certificate is to be
-/// rotated, `refused` whether the hub has answered nothing but 401 to it for a while.
-pub(crate) fn need(
-    what: &str,
-    verdict: &Verdict,
-    due: Option<SystemTime>,
-    refused: bool,
-    now: SystemTime,
-) -> Need {
+/// What the credential in `what` ("Secret ns/name") needs; its certificate is to be rotated in `due_in`, and
+/// `refused` says whether the hub has answered nothing but 401 to it for a while.
+pub(crate) fn need(what: &str, verdict: &Verdict, due_in: Option<Duration>, refused: bool) -> Need {
+    let is_due = due_in.is_some_and(|left| left.is_zero());
     let certificate = |event, sentence| Need::Certificate(Why { event, sentence, regular: false });
-    match (verdict, due) {
-        (Verdict::Unusable(Unusable { reason, event }), _) => {
+    match verdict {
+        Verdict::Unusable(Unusable { reason, event }) => {
             certificate(event, format!("{what} {reason}"))
         }
-        (Verdict::Moved(_, word), due) => Need::Certificate(Why {
+        Verdict::Moved(_, word) => Need::Certificate(Why {
             event: "AdditonalSecretDataChanged",
             sentence: format!(
                 "{what} is for another hub than the bootstrap kubeconfig: the {word} differs"
             ),
-            regular: due.is_some_and(|due| now >= due),
+            regular: is_due,
         }),
         _ if refused => certificate(
             "HubKubeConfigUnauthorized",
             format!("the hub does not accept the certificate in {what}"),
         ),
-        (_, Some(due)) if now >= due => Need::Certificate(Why {
+        _ if is_due => Need::Certificate(Why {
             event: "CertificateRotationStarted",
             sentence: format!("the certificate in {what} is due for rotation"),
             regular: true,
         }),
-        (Verdict::Usable(usable), _) if usable.stale => Need::Repair,
-        (_, due) => {
-            Need::Nothing(due.and_then(|due| due.duration_since(now).ok()).unwrap_or_default())
-        }
+        Verdict::Usable(usable) if usable.stale => Need::Repair,
+        Verdict::Usable(_) => Need::Nothing(due_in.unwrap_or_default()),
     }
 }
 
@@ -77,7 +70,7 @@ pub(crate) enum Asker {
 /// Which identities there are.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Identities {
-    /// A session with a certificate that has not expired.
+    /// A session with a certificate that has not expired by every clock.
     pub(crate) agent: bool,
     /// The hub answers 401 to it.
     pub(crate) agent_refused: bool,

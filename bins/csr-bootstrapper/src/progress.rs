@@ -18,15 +18,14 @@ pub(crate) struct Progress {
     pub(crate) posted: u64,
     /// Requests that ended, by upstream's word for how.
     pub(crate) ended: BTreeMap<&'static str, u64>,
+    /// When a certificate was put into the Secret, if this process did.
     pub(crate) saved: Option<SystemTime>,
-    /// This replica leads; `None` where there is no election.
-    pub(crate) leads: Option<bool>,
-    /// Another one is known to lead.
-    pub(crate) stands_by: bool,
+    /// Since when a request waits for somebody at the hub.
+    pub(crate) pending: Option<SystemTime>,
 }
 
-impl Progress {
-    pub(crate) fn new(elected: bool) -> Self {
+impl Default for Progress {
+    fn default() -> Self {
         Self {
             beat: None,
             trouble: Some("nothing was looked at yet".into()),
@@ -34,11 +33,12 @@ impl Progress {
             posted: 0,
             ended: BTreeMap::new(),
             saved: None,
-            leads: elected.then_some(false),
-            stands_by: false,
+            pending: None,
         }
     }
+}
 
+impl Progress {
     /// The loop that keeps the credential comes by.
     pub(crate) fn come_by(&mut self) {
         self.beat = Some(Instant::now());
@@ -47,16 +47,5 @@ impl Progress {
     /// A request came to an end.
     pub(crate) fn end(&mut self, how: &'static str) {
         *self.ended.entry(how).or_default() += 1;
-    }
-
-    /// Whether this replica may work.
-    pub(crate) fn leads(&self) -> bool {
-        self.leads != Some(false)
-    }
-
-    /// Takes note of the election; returns whether this replica led before, if there is one.
-    pub(crate) fn set_lead(&mut self, leads: bool, stands_by: bool) -> Option<bool> {
-        self.stands_by = stands_by;
-        self.leads.replace(leads)
     }
 }

@@ -10,7 +10,8 @@ use crate::{
 /// Why it cannot, and how it goes with what is done about that.
 pub(crate) fn ready(agent: &Agent) -> Result<(), String> {
     let progress = agent.progress().clone();
-    match (progress.trouble, progress.detail) {
+    // Nothing is done about a Secret that cannot be seen.
+    match (progress.trouble, progress.detail.or_else(|| agent.troubles.credential.get())) {
         (Some(trouble), Some(detail)) => Err(format!("{trouble}; {detail}")),
         (Some(trouble), None) => Err(trouble),
         (None, _) => files(agent),
@@ -23,7 +24,7 @@ fn files(agent: &Agent) -> Result<(), String> {
     };
     let what = directory.display().to_string();
     let bootstrap = agent.bootstrap().0.map(|bootstrap| bootstrap.hub);
-    match judge(&what, &in_directory(directory), bootstrap.as_ref(), &names, agent.now()) {
+    match judge(&what, &in_directory(directory), bootstrap.as_ref(), &names, agent.clocks()) {
         Verdict::Usable(_) => Ok(()),
         Verdict::Moved(_, word) => Err(format!("{what} is of another hub: the {word} differs")),
         Verdict::Unusable(unusable) => Err(format!("{what} {}", unusable.reason)),

@@ -1,6 +1,6 @@
 //! What is known of getting certificates, from one turn of the loop to the next.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use shared::{kubeconfig::Hub, pace::Backoff, secret};
@@ -12,6 +12,11 @@ use crate::{
 
 /// Failures are tried again after at most this.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// A hub that asks for more time is asked again after this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// Nothing but 401 for this long, up to twice as long, and the credential counts as refused: less may be a hub
+/// that restarts, and a fleet does not come back in one second.
+const REFUSED_AFTER: Duration = Duration::from_secs(30);
 
 /// The memory of the loop in `keeper.rs`: `situation.rs` looks, `registration.rs` decides, `steps.rs` does.
 pub(crate) struct Registrar<'a> {
@@ -21,8 +26,10 @@ pub(crate) struct Registrar<'a> {
     pub(crate) asking: Asking,
     /// The Secret of the stored request.
     pub(crate) stored: Option<Value>,
-    /// The certificate that this process got last, and when.
-    pub(crate) obtained: Option<(Vec<u8>, SystemTime)>,
+    /// The certificate that this process got last, and until when it is used at least.
+    pub(crate) obtained: Option<(Vec<u8>, Instant)>,
+    /// For how long the hub may refuse the credential before another one is asked for.
+    pub(crate) patience: Duration,
     /// Where the session's credential leads to.
     pub(crate) hub: Option<Hub>,
     pub(crate) errors: Backoff,
@@ -53,8 +60,9 @@ impl<'a> Registrar<'a> {
             asking: Asking::default(),
             stored,
             obtained: None,
+            patience: REFUSED_AFTER + REFUSED_AFTER.mul_f64(fastrand::f64()),
             hub: None,
-            errors: Backoff::new(LONGEST_WAIT),
+            errors: Backoff::new(LONGEST_WAIT).heeding(LONGEST_PAUSE),
             session_told: false,
             bootstrap_seen: (0, None),
             moving: Moving::default(),

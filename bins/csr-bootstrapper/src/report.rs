@@ -1,25 +1,49 @@
 //! What the endpoint says: liveness, readiness and metrics.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::SystemTime};
 
 use shared::{
-    endpoint::{Report, stuck},
-    metrics::{Metrics, timestamp},
+    certificate,
+    endpoint::{LONGEST_BEAT, Report, stuck},
+    leadership::Leadership,
+    metrics::{CERTIFICATE_EXPIRES, Family, LEADER, Metrics, timestamp},
+    secret,
+    watch::LONGEST_LIST,
 };
 
-use crate::{agent::Agent, heartbeat::Heartbeat, readiness::ready};
+use crate::{
+    agent::Agent, heartbeat::Heartbeat, known::Sighting, readiness::ready, settings::LOCK,
+};
+
+const POSTED: Family =
+    Family::counter("sidecar_csr_posted_total", "CertificateSigningRequests that were posted.");
+const ENDED: Family = Family::counter(
+    "sidecar_csr_ended_total",
+    "CertificateSigningRequests that came to an end, by the reason of the Event.",
+);
+const PENDING: Family = Family::gauge(
+    "sidecar_csr_pending_since_timestamp_seconds",
+    "Since when a CertificateSigningRequest waits for approval or signature, in seconds since the epoch; absent while none does.",
+);
+const SAVED: Family = Family::gauge(
+    "sidecar_certificate_saved_timestamp_seconds",
+    "When this process last put a certificate into the Secret, in seconds since the epoch.",
+);
 
 /// The report of this process.
 pub(crate) struct Reporter {
     pub(crate) agent: Arc<Agent>,
     pub(crate) heartbeat: Arc<Heartbeat>,
+    pub(crate) leadership: Arc<Leadership>,
 }
 
 impl Report for Reporter {
     fn healthy(&self) -> Result<(), String> {
         let credential = self.agent.progress().beat;
         let loops = [("credential", credential), ("heartbeat", self.heartbeat.progress().beat)];
-        match loops.iter().find(|(_, beat)| stuck(*beat)) {
+        // It may have to read a list.
+        let longest = LONGEST_BEAT + LONGEST_LIST;
+        match loops.iter().find(|(_, beat)| stuck(*beat, longest)) {
             Some((name, _)) => Err(format!("the loop for the {name} is stuck")),
             None => Ok(()),
         }
@@ -27,38 +51,59 @@ impl Report for Reporter {
 
     fn ready(&self) -> Result<(), String> {
         // One that waits for its turn is as ready as it can be.
-        let stands_by = self.agent.progress().stands_by && !self.agent.progress().leads();
-        if stands_by { Ok(()) } else { ready(&self.agent) }
+        if self.leadership.follows() { Ok(()) } else { ready(&self.agent) }
+    }
+
+    fn remarks(&self) -> String {
+        self.agent.troubles.remarks()
     }
 
     fn metrics(&self) -> String {
         let agent = &self.agent;
         let mut metrics = Metrics::default();
-        metrics.process(env!("CARGO_PKG_NAME"), agent.started);
+        metrics.add_process(env!("CARGO_PKG_NAME"), agent.started);
+        if agent.settings.election.is_some() {
+            metrics.add(LEADER, &[("name", LOCK)], u8::from(self.leadership.leads()));
+        }
         let progress = agent.progress().clone();
-        if let Some(leads) = progress.leads {
-            metrics.gauge("leader_election_master_status", &[], u8::from(leads));
+        metrics.add(POSTED, &[], progress.posted);
+        for (reason, count) in &progress.ended {
+            metrics.add(ENDED, &[("reason", reason)], count);
         }
-        metrics.counter("csr_posted_total", &[], progress.posted);
-        for (how, count) in &progress.ended {
-            metrics.counter("csr_ended_total", &[("how", how)], count);
-        }
-        let saved = progress.saved.map_or(0.0, timestamp);
-        metrics.gauge("certificate_saved_timestamp_seconds", &[], saved);
-        if let Some(session) = agent.session() {
-            if let Some(expires) = session.client.certificate_expiry() {
-                metrics.gauge("certificate_expiration_timestamp_seconds", &[], timestamp(expires));
+        for (family, time) in [(PENDING, progress.pending), (SAVED, progress.saved)] {
+            if let Some(time) = time {
+                metrics.add(family, &[], timestamp(time));
             }
-            metrics.client("hub", &session.client);
         }
-        if let Some(client) = agent.asking() {
-            metrics.client("bootstrap", &client);
+        if let Some(expires) = expiry(agent) {
+            metrics.add(CERTIFICATE_EXPIRES, &[], timestamp(expires));
+        }
+        let session = agent.session().map(|session| session.client.clone());
+        for (target, client, requests) in [
+            ("hub", session, &agent.requests.session),
+            ("bootstrap", agent.asking(), &agent.requests.asking),
+        ] {
+            match client {
+                Some(client) => metrics.add_client(target, &client),
+                None => metrics.add_requests(target, requests),
+            }
         }
         self.heartbeat.progress().add_to(&mut metrics, &[]);
-        metrics.client("management", &agent.management);
-        if !Arc::ptr_eq(&agent.management, &agent.spoke) {
-            metrics.client("spoke", &agent.spoke);
+        metrics.add_client("management", &agent.management);
+        if let Some(spoke) = agent.other_spoke() {
+            metrics.add_client("spoke", spoke);
         }
         metrics.to_string()
     }
+}
+
+/// When the certificate in use expires, or that in the Secret where none can be used any more.
+fn expiry(agent: &Agent) -> Option<SystemTime> {
+    if let Some(session) = agent.session() {
+        return session.client.certificate_expiry();
+    }
+    let Sighting::Object(secret) = agent.credential() else { return None };
+    let data = secret::data(&secret).ok()?;
+    let chain = certificate::chain(data.get("tls.crt")?).ok()?;
+    chain.iter().map(|certificate| certificate.not_after).min()
 }

@@ -1,6 +1,6 @@
 //! One signing request and its key: written, kept in a Secret, read back, and as the hub's object.
 
-use std::{collections::BTreeMap, fmt};
+use std::fmt;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use ring::{
@@ -16,7 +16,9 @@ use serde_json::{Map, Value, json};
 use shared::{
     error::{Error, Result},
     resource::Resource,
+    secret::Data,
 };
+use zeroize::Zeroizing;
 
 use crate::names::{AGENT_NAME, CLUSTER_NAME, Names};
 
@@ -34,7 +36,7 @@ const REQUEST: &str = "CERTIFICATE REQUEST";
 /// A key and the request for its certificate.
 pub(crate) struct Request {
     /// PEM of PKCS #8.
-    pub(crate) key: String,
+    pub(crate) key: Zeroizing<String>,
     /// PEM of PKCS #10.
     pub(crate) csr: String,
     /// Of the object: the cluster and a hash of the public key, so posting it again makes no second one.
@@ -61,7 +63,7 @@ impl Request {
         let content = content(names, pair.public_key().as_ref());
         let signature = pair.sign(&random, &content).map_err(no_key)?;
         Ok(Self {
-            key: to_pem(KEY, key.as_ref()),
+            key: to_pem(KEY, key.as_ref()).into(),
             csr: to_pem(REQUEST, &signed(&content, signature.as_ref())),
             name: name(names, pair.public_key().as_ref()),
         })
@@ -70,7 +72,7 @@ impl Request {
     /// The values of a Secret that brings the request back after a restart.
     pub(crate) fn secret_data(&self, names: &Names) -> Map<String, Value> {
         [
-            ("tls.key", &self.key),
+            ("tls.key", self.key.as_str()),
             ("tls.csr", &self.csr),
             ("csr-name", &self.name),
             (CLUSTER_NAME, &names.cluster),
@@ -82,10 +84,10 @@ impl Request {
     }
 
     /// From the values of such a Secret; `None` if it is not whole or is for other names.
-    pub(crate) fn of_secret(data: &BTreeMap<String, Vec<u8>>, names: &Names) -> Option<Self> {
-        let text = |key: &str| String::from_utf8(data.get(key)?.clone()).ok();
+    pub(crate) fn of_secret(data: &Data, names: &Names) -> Option<Self> {
+        let text = |key: &str| str::from_utf8(data.get(key)?).ok().map(str::to_owned);
         let request =
-            Self { key: text("tls.key")?, csr: text("tls.csr")?, name: text("csr-name")? };
+            Self { key: text("tls.key")?.into(), csr: text("tls.csr")?, name: text("csr-name")? };
         let same = text(CLUSTER_NAME)? == names.cluster && text(AGENT_NAME)? == names.agent;
         (same && request.is_whole(names)).then_some(request)
     }

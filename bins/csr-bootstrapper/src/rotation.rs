@@ -8,6 +8,8 @@ use shared::{
     time::seconds_time,
 };
 
+use crate::clocks::Clocks;
+
 /// The Go agent renews when less than 20 to 25 % of the life are left, drawn anew at each look
 /// (ocm `pkg/registration/register/csr/csr.go:484-530`).
 const LEAST_LEFT: f64 = 0.20;
@@ -16,20 +18,42 @@ const SPREAD: f64 = 0.05;
 /// kube-controller-manager backdates by five minutes (`pkg/controller/certificates/authority/policies.go`),
 /// so the last quarter of a certificate for 30 seconds is all of it.
 const LEAST_USED: f64 = 0.5;
+/// But not longer than this, as a machine that sleeps does not count the time. Whatever a clock says, there
+/// are no more certificates than that.
+const LONGEST_LEAST_USE: Duration = Duration::from_secs(12 * 3600);
 
-/// When to ask for the next certificate after the `chain` in `pem`, which this very process got at
-/// `obtained`, if it did. The same at each look and after a restart, but another one for each certificate,
-/// so a fleet that got its certificates together does not come back together.
-pub(crate) fn due(pem: &[u8], chain: &[Certificate], obtained: Option<SystemTime>) -> SystemTime {
-    let begin = chain.iter().map(|certificate| certificate.not_before).max();
-    let end = chain.iter().map(|certificate| certificate.not_after).min();
-    let (Some(begin), Some(end)) = (begin, end) else { return SystemTime::UNIX_EPOCH };
-    let spread = SPREAD * drawn(pem);
-    let regular = end - length(begin, end).mul_f64(LEAST_LEFT + spread);
-    match obtained.filter(|at| *at < end) {
-        Some(at) => regular.max(at + length(at, end).mul_f64(LEAST_USED + spread)),
-        None => regular,
-    }
+/// When the next certificate after the one in `pem` is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Due {
+    pub(crate) at: SystemTime,
+    /// How long the certificate lasts in all.
+    pub(crate) life: Duration,
+}
+
+/// When to ask for the next certificate after the `chain` in `pem`. The same at each look and after a
+/// restart, but another time for each certificate, so a fleet that got its certificates together does not come
+/// back together.
+pub(crate) fn due(pem: &[u8], chain: &[Certificate]) -> Due {
+    let Some((begin, end)) = validity(chain) else {
+        return Due { at: SystemTime::UNIX_EPOCH, life: Duration::ZERO };
+    };
+    let life = length(begin, end);
+    Due { at: end - life.mul_f64(LEAST_LEFT + SPREAD * drawn(pem)), life }
+}
+
+/// How long the certificate in `pem` is used at least, which was issued just now.
+pub(crate) fn least_use(pem: &[u8], clocks: &Clocks) -> Duration {
+    let chain = certificate::chain(pem).unwrap_or_default();
+    let Some((begin, end)) = validity(&chain) else { return Duration::ZERO };
+    let left = clocks.left_of_new(begin, end);
+    left.mul_f64(LEAST_USED + SPREAD * drawn(pem)).min(LONGEST_LEAST_USE)
+}
+
+/// The time in which all of the chain is valid.
+fn validity(chain: &[Certificate]) -> Option<(SystemTime, SystemTime)> {
+    let begin = chain.iter().map(|certificate| certificate.not_before).max()?;
+    let end = chain.iter().map(|certificate| certificate.not_after).min()?;
+    Some((begin, end))
 }
 
 fn length(begin: SystemTime, end: SystemTime) -> Duration {
@@ -60,8 +84,15 @@ fn drawn(bytes: &[u8]) -> f64 {
 
 #[cfg(test)]
 mod tests {
+
     use super::*;
-    use crate::request::authority::{HOUR, MINUTE, now};
+    use crate::{
+        clocks::tests::{at, hub},
+        request::{
+            Request,
+            authority::{HOUR, MINUTE, Paper, names, now},
+        },
+    };
 
     const DAY: Duration = Duration::from_secs(86_400);
 
@@ -82,8 +113,8 @@ mod tests {
 
     /// How much of the life is left when the next one is due.
     fn left(pem: &[u8], begin: SystemTime, end: SystemTime) -> f64 {
-        let due = due(pem, &[valid(begin, end)], None);
-        length(due, end).as_secs_f64() / length(begin, end).as_secs_f64()
+        let due = due(pem, &[valid(begin, end)]);
+        length(due.at, end).as_secs_f64() / length(begin, end).as_secs_f64()
     }
 
     #[test]
@@ -98,8 +129,9 @@ mod tests {
     fn f49_above_a_quarter_it_is_never_due_and_below_a_fifth_always() {
         let (begin, end) = (now(), now() + DAY);
         for number in 0..200 {
-            let due = due(&pem(number), &[valid(begin, end)], None);
-            assert!(due > end - DAY.mul_f64(0.2501) && due < end - DAY.mul_f64(0.1999));
+            let Due { at, life } = due(&pem(number), &[valid(begin, end)]);
+            assert!(at > end - DAY.mul_f64(0.2501) && at < end - DAY.mul_f64(0.1999));
+            assert_eq!(life, DAY);
         }
     }
 
@@ -108,8 +140,8 @@ mod tests {
     fn the_latest_begin_and_the_earliest_end_of_the_chain_count() {
         let leaf = valid(now(), now() + DAY * 30);
         let authority = valid(now() - DAY * 30, now() + DAY * 10);
-        let both = due(&pem(1), &[leaf, authority], None);
-        assert_eq!(both, due(&pem(1), &[valid(now(), now() + DAY * 10)], None));
+        let both = due(&pem(1), &[leaf, authority]);
+        assert_eq!(both, due(&pem(1), &[valid(now(), now() + DAY * 10)]));
     }
 
     #[test]
@@ -131,40 +163,46 @@ mod tests {
     #[test]
     fn the_same_certificate_is_due_at_the_same_time_at_each_look() {
         let chain = [valid(now(), now() + DAY)];
-        assert_eq!(due(&pem(7), &chain, None), due(&pem(7), &chain, None));
-        assert_ne!(due(&pem(7), &chain, None), due(&pem(8), &chain, None));
+        assert_eq!(due(&pem(7), &chain), due(&pem(7), &chain));
+        assert_ne!(due(&pem(7), &chain), due(&pem(8), &chain));
+    }
+
+    /// A certificate of this validity.
+    fn issued(not_before: SystemTime, not_after: SystemTime) -> Vec<u8> {
+        let request = Request::new(&names()).unwrap();
+        let paper = Paper { not_before, not_after, ..Paper::of(&names(), now()) };
+        paper.certificate(&request).into_bytes()
     }
 
     #[test]
     fn a_certificate_born_inside_its_window_is_used_for_half_of_what_was_left() {
+        let mut used = Vec::new();
         for seconds in [30, 120, 180] {
-            let end = now() + Duration::from_secs(seconds);
-            let chain = [valid(now() - MINUTE * 5, end)];
-            for number in 0..100 {
-                let used = length(now(), due(&pem(number), &chain, Some(now())));
-                let share = used.as_secs_f64() / seconds as f64;
-                assert!((0.4999..0.5501).contains(&share), "{seconds} s: {share}");
-                // Read again after a restart, it is as good as any other.
-                assert!(due(&pem(number), &chain, None) < now() + used);
-            }
-            let [one, other] = [1, 2].map(|n| due(&pem(n), &chain, Some(now())));
-            assert_ne!(one, other, "a fleet is spread here too");
+            let pem = issued(now() - MINUTE * 5, now() + Duration::from_secs(seconds));
+            let share = least_use(&pem, &at(now())).as_secs_f64() / seconds as f64;
+            assert!((0.4999..0.5501).contains(&share), "{seconds} s: {share}");
+            used.push(share);
         }
+        used.dedup();
+        assert_eq!(used.len(), 3, "a fleet is spread here too");
     }
 
     #[test]
-    fn having_obtained_it_changes_nothing_for_a_long_certificate() {
-        let chain = [valid(now() - MINUTE * 5, now() + HOUR)];
-        assert_eq!(due(&pem(1), &chain, Some(now())), due(&pem(1), &chain, None));
+    fn whatever_a_clock_says_a_certificate_is_used_for_a_while() {
+        let pem = issued(now() - MINUTE * 5, now() + DAY * 365);
+        for year in [-400, 0, 400] {
+            for clocks in [at(now()), hub(year * 86_400, DAY)] {
+                assert_eq!(least_use(&pem, &clocks), LONGEST_LEAST_USE, "{year}");
+            }
+        }
+        assert_eq!(least_use(b"", &at(now())), Duration::ZERO);
     }
 
     #[test]
     fn it_is_never_due_after_its_end() {
         for (begin, end) in [(now(), now()), (now() + HOUR, now()), (now() - DAY, now() - HOUR)] {
-            for obtained in [None, Some(now()), Some(now() + DAY), Some(now() - DAY * 2)] {
-                assert!(due(&pem(1), &[valid(begin, end)], obtained) <= end);
-            }
+            assert!(due(&pem(1), &[valid(begin, end)]).at <= end);
         }
-        assert_eq!(due(b"", &[], Some(now())), SystemTime::UNIX_EPOCH);
+        assert_eq!(due(b"", &[]).at, SystemTime::UNIX_EPOCH);
     }
 }

@@ -11,106 +11,110 @@ use std::{
 
 use serde_json::Value;
 use shared::{
-    client::Client,
-    election::{self, Candidate, Timing},
     endpoint,
     error::{Error, Result},
     flags::Flags,
+    leadership::Leadership,
     pace::Backoff,
-    program,
-    resource::LEASES,
+    program::{self, End},
     secret,
     stop::Stop,
 };
 
 use crate::{
-    agent::{Agent, SLICE},
+    agent::{Agent, REQUEST_TIME, SLICE},
     cluster,
     heartbeat::Heartbeat,
+    keeper::Once,
     known::Sighting,
-    names::{self, Known, Names},
+    names::{self, Known, Names, Resolved},
     readiness::ready,
     registrar::Registrar,
     report::Reporter,
     secrets,
-    settings::Settings,
+    settings::{LOCK, Settings},
     sources, status,
 };
 
-/// The registration agent's own, so that either takes over from the other (ocm
-/// `pkg/common/options/options.go`).
-const LOCK: &str = "registration-agent-lock";
-/// A leader gets this long to let go of its Lease when the process is asked to end, and the last write to
-/// be answered.
-const FAREWELL: Duration = Duration::from_millis(800);
+/// A single look has time for a request to fail and another one to succeed.
+const LONGEST_LOOK: Duration = Duration::from_secs(2 * REQUEST_TIME.as_secs());
 /// What is needed first is tried again after at most this.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// Does the work until `stop` is raised, or with `-once` until the credential is there.
 ///
 /// # Errors
-/// What is refused at the start: a kubeconfig that cannot be used, a port that cannot be served. With
-/// `-once` why there is no credential.
-pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<()> {
+/// What is refused at the start: a kubeconfig that cannot be used, a port that cannot be served. The loss of
+/// the lead. With `-once` why there is no credential.
+pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
     settings.log_dropped();
     let agent = Arc::new(Agent::new(settings, flags, stop)?);
-    let heartbeat = Arc::new(Heartbeat::new());
     if let Some(limit) = settings.once {
         return once(&agent, limit);
     }
-    endpoint::serve(flags, stop, Reporter { agent: agent.clone(), heartbeat: heartbeat.clone() })?;
-    let elected = match settings.election {
-        Some(timing) => Some(stand(&agent, timing, flags)?),
-        None => None,
+    let leadership = match settings.election {
+        Some(timing) => Leadership::stand((&settings.namespace, LOCK), timing, flags, stop)?,
+        None => Leadership::alone(stop),
     };
-    if wait_to_lead(&agent) {
-        keep_credential(&agent, false)?;
-        spawn("cluster", &agent, cluster::follow)?;
-        spawn("status", &agent, status::keep)?;
-        spawn("heartbeat", &agent, move |agent| heartbeat.keep(agent))?;
-        stop.wait_for_ever();
-    }
-    if let Some(elected) = elected {
-        // Closed when the election's thread has ended.
-        let _ = elected.recv_timeout(FAREWELL);
-    }
-    Ok(())
+    let result = lead(&agent, &leadership, flags);
+    // Also after an error: a leader lets go of its Lease.
+    stop.raise();
+    leadership.say_farewell(Instant::now());
+    result.map(|()| End::Stopped)
 }
 
-/// Gets a credential and no more; a `limit` of nothing is none.
-fn once(agent: &Arc<Agent>, limit: Duration) -> Result<()> {
-    let ended = keep_credential(agent, true)?;
-    let stopped = match limit {
-        Duration::ZERO => {
-            agent.stop.wait_for_ever();
-            true
-        }
-        limit => agent.stop.wait(limit),
+/// Works as soon as this replica leads, until it is asked to end.
+fn lead(agent: &Arc<Agent>, leadership: &Arc<Leadership>, flags: &Flags) -> Result<()> {
+    let heartbeat = Arc::new(Heartbeat::new());
+    let report = Reporter {
+        agent: agent.clone(),
+        heartbeat: heartbeat.clone(),
+        leadership: leadership.clone(),
     };
-    let why = ready(agent).err().unwrap_or_default();
-    match (ended.recv_timeout(Duration::ZERO), stopped) {
-        (Ok(()), _) => Ok(()),
+    endpoint::serve(flags, &agent.stop, report)?;
+    if !leadership.wait() {
+        return Ok(());
+    }
+    keep_credential(agent, None)?;
+    spawn("cluster", agent, cluster::follow)?;
+    spawn("status", agent, status::keep)?;
+    spawn("heartbeat", agent, move |agent| heartbeat.keep(agent))?;
+    leadership.keep()
+}
+
+/// Gets a credential and no more, within `limit`.
+fn once(agent: &Arc<Agent>, limit: Duration) -> Result<End> {
+    let (tries, time) = match limit {
+        Duration::ZERO => (Once::Look, LONGEST_LOOK),
+        limit => (Once::Get, limit),
+    };
+    let ended = keep_credential(agent, Some(tries))?;
+    let stopped = agent.stop.wait(time);
+    let why = || ready(agent).err().unwrap_or_default();
+    match (ended.try_recv(), stopped) {
+        (Ok(true), _) => Ok(End::Done),
         (Err(_), true) => {
-            Err(Error::BadConfig(format!("stopped before there was a credential: {why}")))
+            Err(Error::BadConfig(format!("stopped before there was a credential: {}", why())))
         }
-        (Err(_), false) => {
-            let seconds = limit.as_secs();
-            Err(Error::BadConfig(format!("no credential after {seconds} s: {why}")))
-        }
+        _ => Err(Error::BadConfig(match limit.as_secs() {
+            0 => format!("there is no credential: {}", why()),
+            seconds => format!("no credential after {seconds} s: {}", why()),
+        })),
     }
 }
 
-/// Starts what keeps the credential; with `once` it says when that is usable, and raises `stop`.
-fn keep_credential(agent: &Arc<Agent>, once: bool) -> Result<Receiver<()>> {
+/// Starts what keeps the credential; if it is fetched once, it says whether that is usable, and raises
+/// `stop`.
+fn keep_credential(agent: &Arc<Agent>, once: Option<Once>) -> Result<Receiver<bool>> {
     spawn("secret", agent, sources::follow_credential)?;
     spawn("bootstrap", agent, sources::follow_bootstrap)?;
     let (end, ended) = channel();
     spawn("credential", agent, move |agent| {
         if let Some(registrar) = prepare(agent)
-            && registrar.keep(once)
+            && let Some(usable) = registrar.keep(once)
         {
             // Nobody listens any more after the deadline.
-            let _ = end.send(());
+            let _ = end.send(usable);
             agent.stop.raise();
         }
     })?;
@@ -123,19 +127,13 @@ fn prepare(agent: &Agent) -> Option<Registrar<'_>> {
     loop {
         agent.progress().come_by();
         let seen = agent.stop.wakes();
-        let credential = match agent.credential() {
-            Sighting::Unknown => {
-                if agent.stop.wait_for_change(seen, Instant::now() + SLICE) {
-                    return None;
-                }
-                continue;
+        if let Sighting::Unknown = agent.credential() {
+            if agent.stop.wait_for_change(seen, Instant::now() + SLICE) {
+                return None;
             }
-            Sighting::Absent => None,
-            Sighting::Object(secret) => Some(secret),
-        };
-        let registrar = secrets::pending(agent)
-            .and_then(|stored| registrar(agent, credential.as_ref(), stored));
-        match registrar {
+            continue;
+        }
+        match secrets::pending(agent).and_then(|stored| registrar(agent, stored)) {
             Ok(registrar) => return Some(registrar),
             Err(error) => {
                 agent.progress().detail = Some(error.to_string());
@@ -163,22 +161,15 @@ fn rest(agent: &Agent, wait: Duration) -> bool {
     }
 }
 
-fn registrar<'a>(
-    agent: &'a Agent,
-    credential: Option<&Value>,
-    stored: Option<Value>,
-) -> Result<Registrar<'a>> {
-    let data = |secret: Option<&Value>| secret.and_then(|secret| secret::data(secret).ok());
-    let settings = &agent.settings;
-    let (secret, pending) = (data(credential), data(stored.as_ref()));
-    let directory = settings.hub_directory.as_deref().map(names::in_directory);
-    let known = Known {
-        flags: (settings.cluster_name.as_deref(), settings.agent_id.as_deref()),
-        secret: secret.as_ref(),
-        directory: directory.as_ref(),
-        pending: pending.as_ref(),
-    };
-    let resolved = names::resolve(&known, &names::random()?);
+/// A name is made only when the server itself, at this moment, has none to show: with another one the
+/// cluster would be another one for the hub.
+fn registrar(agent: &Agent, stored: Option<Value>) -> Result<Registrar<'_>> {
+    let mut resolved = resolve(agent, agent.credential(), stored.as_ref())?;
+    if resolved.made {
+        let now = secrets::credential(agent)?;
+        agent.set_credential(now.clone());
+        resolved = resolve(agent, now, stored.as_ref())?;
+    }
     resolved.ignored.iter().for_each(|ignored| log::warn!("{ignored}"));
     let Names { cluster, agent: id } = &resolved.names;
     log::info!("this is agent {id} of cluster {cluster}");
@@ -187,43 +178,21 @@ fn registrar<'a>(
     Ok(Registrar::new(agent, resolved.names, stored))
 }
 
-/// Takes part in the election; what it returns is closed when that has ended.
-fn stand(agent: &Arc<Agent>, timing: Timing, flags: &Flags) -> Result<Receiver<()>> {
-    // With its own time for a request: one that hangs must not cost the lead.
-    let client = Client::of_own_cluster(flags, timing.renew / 2)?;
-    let (end, ended) = channel();
-    spawn("election", agent, move |agent| {
-        let target = LEASES.object(&agent.settings.namespace, LOCK);
-        let candidate = Candidate::new(election::identity(), timing);
-        election::run(&client, &target, candidate, &agent.stop, &|candidate| {
-            let leads = candidate.leads_until().is_some();
-            let stands_by = candidate.stands_by(Instant::now());
-            match (agent.set_lead(leads, stands_by), leads) {
-                (false, true) => log::info!("leads the replicas ({target})"),
-                // As upstream: what is under way here must not meet what the next leader does.
-                (true, false) => {
-                    log::warn!("leads the replicas no longer ({target}): the process ends");
-                    agent.stop.raise();
-                }
-                _ => {}
-            }
-        });
-        drop(end);
-    })?;
-    Ok(ended)
-}
-
-/// Waits for the lead; `false` when asked to end.
-fn wait_to_lead(agent: &Agent) -> bool {
-    loop {
-        let seen = agent.stop.wakes();
-        if agent.progress().leads() {
-            return true;
-        }
-        if agent.stop.wait_for_change(seen, Instant::now() + SLICE) {
-            return false;
-        }
-    }
+fn resolve(agent: &Agent, credential: Sighting, stored: Option<&Value>) -> Result<Resolved> {
+    let settings = &agent.settings;
+    let secret = match credential {
+        Sighting::Object(secret) => secret::data(&secret).ok(),
+        _ => None,
+    };
+    let pending = stored.and_then(|secret| secret::data(secret).ok());
+    let directory = settings.hub_directory.as_deref().map(names::in_directory);
+    let known = Known {
+        flags: (settings.cluster_name.as_deref(), settings.agent_id.as_deref()),
+        secret: secret.as_ref(),
+        directory: directory.as_ref(),
+        pending: pending.as_ref(),
+    };
+    Ok(names::resolve(&known, &names::random()?))
 }
 
 fn spawn(

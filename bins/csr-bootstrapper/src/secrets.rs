@@ -9,11 +9,18 @@ use shared::{
     error::{Error, Result},
     resource::{SECRETS, Target},
 };
+use zeroize::Zeroizing;
 
 use crate::{agent::Agent, known::Sighting, names::Names, request::Request};
 
 /// Writers that keep getting in between are left to it until the next try.
 const CONFLICTS: u32 = 3;
+
+/// Reads the credential's Secret, as it is now.
+pub(crate) fn credential(agent: &Agent) -> Result<Sighting> {
+    let (namespace, name) = (&agent.settings.namespace, &agent.settings.hub_secret);
+    Sighting::of(agent.management.get(&SECRETS.object(namespace, name)))
+}
 
 /// Reads the stored request; `None` if there is none.
 pub(crate) fn pending(agent: &Agent) -> Result<Option<Value>> {
@@ -59,7 +66,7 @@ pub(crate) fn forget(agent: &Agent, stored: &Value) -> Result<()> {
 }
 
 /// Values by key.
-pub(crate) type Values = BTreeMap<&'static str, Vec<u8>>;
+pub(crate) type Values = BTreeMap<&'static str, Zeroizing<Vec<u8>>>;
 
 /// Puts `values` into the credential's Secret, all in one write, and `fallback` where it has none of that
 /// name; what else is in it stays.
@@ -85,7 +92,7 @@ pub(crate) fn save(agent: &Agent, values: &Values, fallback: &Values) -> Result<
             Err(Error::Conflict(_) | Error::AlreadyExists(_) | Error::NotFound(_))
                 if tried < CONFLICTS =>
             {
-                Sighting::of(agent.management.get(&target))?
+                credential(agent)?
             }
             Err(error) => return Err(error),
         };
@@ -102,7 +109,7 @@ fn merged(mut secret: Value, values: &Values, fallback: &Values) -> Value {
     if !secret["data"].is_object() {
         secret["data"] = json!({});
     }
-    let missing = |(key, _): &(&&str, &Vec<u8>)| secret["data"][**key].is_null();
+    let missing = |(key, _): &(&&str, &Zeroizing<Vec<u8>>)| secret["data"][**key].is_null();
     let missing: Vec<_> = fallback.iter().filter(missing).collect();
     for (key, value) in values.iter().chain(missing) {
         secret["data"][*key] = json!(BASE64_STANDARD.encode(value));
@@ -121,8 +128,8 @@ mod tests {
         let secret = json!({"metadata": metadata, "data": data, "type": "Opaque"});
         let merged = merged(
             secret,
-            &Values::from([("tls.crt", b"new".to_vec())]),
-            &Values::from([("theirs", b"x".to_vec())]),
+            &Values::from([("tls.crt", b"new".to_vec().into())]),
+            &Values::from([("theirs", b"x".to_vec().into())]),
         );
         assert_eq!(merged["data"], json!({"theirs": "aGk=", "tls.crt": "bmV3"}));
         assert_eq!((&merged["metadata"], &merged["type"]), (&metadata, &json!("Opaque")));
@@ -134,7 +141,7 @@ mod tests {
             let secret = merged(
                 json!({"data": data}),
                 &Values::new(),
-                &Values::from([("a", b"hi".to_vec())]),
+                &Values::from([("a", b"hi".to_vec().into())]),
             );
             assert_eq!(secret["data"], json!({"a": "aGk="}));
         }

@@ -6,8 +6,8 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use shared::{
     election,
-    flags::Flags,
-    kubeconfig::{Env, own_namespace},
+    flags::{Flags, Request},
+    kubeconfig::{Env, Reach, own_namespace},
     resource::{valid_key, valid_label, valid_name},
 };
 
@@ -26,6 +26,8 @@ pub(crate) struct Settings {
     pub(crate) hub_directory: Option<PathBuf>,
     pub(crate) cluster_name: Option<String>,
     pub(crate) agent_id: Option<String>,
+    /// Which files a kubeconfig of the hub or the spoke may name.
+    pub(crate) reach: Reach,
     /// Kubeconfig of the cluster whose health is reported, where it is not the own one.
     pub(crate) spoke_kubeconfig: Option<PathBuf>,
     /// https URLs of the spoke's API server.
@@ -39,8 +41,7 @@ pub(crate) struct Settings {
     pub(crate) healthcheck_period: Duration,
     /// How to elect a leader, if one is elected.
     pub(crate) election: Option<election::Timing>,
-    /// How long to try, if the credential is fetched once and not kept; zero is for ever, as nobody
-    /// approves within one look.
+    /// How long to try, if the credential is fetched once and not kept; zero is a single look.
     pub(crate) once: Option<Duration>,
 }
 
@@ -52,6 +53,9 @@ pub(crate) enum BootstrapSource {
     Secret(String),
 }
 
+/// The registration agent's own, so that either takes over from the other (ocm
+/// `pkg/common/options/options.go`).
+pub(crate) const LOCK: &str = "registration-agent-lock";
 /// Where there is neither flag, POD_NAMESPACE nor service account (ocm `pkg/common/options/agent.go:23`).
 const NAMESPACE: &str = "open-cluster-management-agent";
 /// The ManagedCluster takes annotations with this prefix from its agent.
@@ -66,8 +70,9 @@ impl Settings {
     ///
     /// # Errors
     /// One sentence that names the flag.
-    pub(crate) fn new(flags: &Flags) -> Result<Self, String> {
+    pub(crate) fn new(flags: &Flags) -> Result<Request<Self>, String> {
         Self::check(flags, own_namespace(flags.some("namespace"), &Env::process()))
+            .map(Request::Run)
     }
 
     fn check(flags: &Flags, namespace: Option<String>) -> Result<Self, String> {
@@ -89,6 +94,7 @@ impl Settings {
             hub_directory: path("hub-kubeconfig-dir"),
             cluster_name: cluster_name(flags)?,
             agent_id: agent_id(flags)?,
+            reach: Reach::of(flags),
             spoke_kubeconfig: path("spoke-kubeconfig"),
             external_urls: external_urls(flags)?,
             annotations,

@@ -1,12 +1,11 @@
 //! What a signing request on the hub, as it was read, means for the one that was posted. No I/O, no clock.
 
-use std::time::SystemTime;
-
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::Value;
 use shared::{certificate, kubeconfig::check_pair, logging::quoted};
 
 use crate::{
+    clocks::Clocks,
     names::Names,
     request::{self, CLUSTER_LABEL, Request, SIGNER},
     validity::objection,
@@ -45,7 +44,7 @@ pub(crate) fn look(
     posted_uid: Option<&str>,
     asker_is_agent: bool,
     names: &Names,
-    now: SystemTime,
+    clocks: Clocks,
 ) -> Signing {
     if posted_uid.is_some_and(|uid| csr["metadata"]["uid"] != uid) {
         return Signing::Replaced;
@@ -62,7 +61,7 @@ pub(crate) fn look(
         (Some(why), ..) => Signing::Denied(format!("was denied{why}")),
         (_, Some(why), _) => Signing::Failed(format!("was approved but not signed{why}")),
         (.., Some(text)) => {
-            accept(text, request, names, now).map_or_else(Signing::Wrong, Signing::Issued)
+            accept(text, request, names, clocks).map_or_else(Signing::Wrong, Signing::Issued)
         }
         _ if condition(csr, "Approved").is_some() => Signing::Approved,
         _ => Signing::Pending,
@@ -111,16 +110,11 @@ fn words(condition: &Value) -> String {
 }
 
 /// The chain in `text`, if it can be used with our key, now and for what was asked.
-fn accept(
-    text: &str,
-    request: &Request,
-    names: &Names,
-    now: SystemTime,
-) -> Result<Vec<u8>, String> {
+fn accept(text: &str, request: &Request, names: &Names, clocks: Clocks) -> Result<Vec<u8>, String> {
     let pem = BASE64_STANDARD.decode(text).map_err(|_| "was answered with what is not base64")?;
     let chain =
         certificate::chain(&pem).map_err(|what| format!("was answered with PEM that {what}"))?;
-    if let Some(what) = objection(&chain, names, now) {
+    if let Some(what) = objection(&chain, names, clocks) {
         return Err(format!("was answered with a certificate that {what}"));
     }
     check_pair(&pem, request.key.as_bytes())

@@ -2,7 +2,7 @@
 
 use std::{
     sync::Arc,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 
 use shared::{
@@ -10,21 +10,18 @@ use shared::{
     client::{Client, Reload, Timing},
     error::Result,
     kubeconfig::Hub,
-    secret,
+    secret::{self, Data},
 };
 
 use crate::{
-    agent::{REQUEST_TIME, Session},
+    agent::{HUB_OBJECT, REQUEST_TIME, Session},
+    clocks::Clocks,
     known::{Bootstrap, Sighting},
-    names::Data,
     need::{self, Asker, Identities, Moving, Need},
     registrar::Registrar,
     rotation,
     validity::{self, Unusable, Usable, Verdict},
 };
-
-/// Nothing but 401 for this long, and the credential counts as refused: less may be a hub that restarts.
-const REFUSED_AFTER: Duration = Duration::from_secs(20);
 
 /// What was seen at one turn of the loop.
 pub(crate) struct Situation {
@@ -33,8 +30,6 @@ pub(crate) struct Situation {
     pub(crate) data: Data,
     pub(crate) need: Need,
     pub(crate) asker: Option<Asker>,
-    /// By the hub's clock.
-    pub(crate) now: SystemTime,
     /// When time alone changes it: the certificate in use counts as refused, is due or has expired, or the
     /// old hub is given up.
     pub(crate) again: Option<Instant>,
@@ -56,33 +51,51 @@ impl Registrar<'_> {
     /// Looks at everything once, and begins or ends the session as the credential says.
     pub(crate) fn look(&mut self) -> Situation {
         let bootstrap = self.see_bootstrap();
-        let now = self.agent.now();
-        let (data, verdict) = self.judge(bootstrap.as_ref(), now);
-        self.keep_session(&verdict, bootstrap.as_ref(), &data, now);
-        let session = self.agent.session();
-        let refused_at = session.as_ref().and_then(|session| session.client.refused_since());
-        let refused_at = refused_at.map(|since| since + REFUSED_AFTER);
-        let refused = refused_at.is_some_and(|at| at <= Instant::now());
+        let clocks = self.agent.clocks();
+        let (data, verdict) = self.judge(bootstrap.as_ref(), clocks);
+        self.keep_session(&verdict, bootstrap.as_ref(), &data, clocks);
+        let (session, now) = (self.agent.session(), Instant::now());
+        let (refused, refused_at) = self.refused(session.as_deref());
         let end = session.as_ref().and_then(|session| session.client.certificate_expiry());
-        let what = self.agent.secret_name();
-        let due = verdict.usable().map(|usable| self.due(usable));
-        let need = need::need(&what, &verdict, due, refused, now);
+        let due_in = verdict.usable().map(|usable| self.due_in(usable, clocks, now));
+        let need = need::need(&self.agent.secret_name(), &verdict, due_in, refused);
         let identities = Identities {
-            agent: session.is_some(),
+            agent: end.is_some_and(|end| !clocks.are_past(end)),
             agent_refused: refused,
             bootstrap: bootstrap.is_some(),
         };
-        let is_due = due.is_some_and(|due| now >= due);
-        let asker = need::asker(&verdict, identities, &self.moving, is_due, Instant::now());
+        let is_due = due_in.is_some_and(|left| left.is_zero());
+        let asker = need::asker(&verdict, identities, &self.moving, is_due, now);
         let moved = asker.filter(|_| matches!(verdict, Verdict::Moved(..)));
-        let given_up = self.moving.asks(moved, Instant::now());
-        let soon = |at: SystemTime| at.duration_since(now).ok().map(|left| Instant::now() + left);
-        let changes =
-            [refused_at.filter(|_| !refused), given_up, end.and_then(soon), due.and_then(soon)];
-        let again = changes.into_iter().flatten().min();
+        let given_up = self.moving.asks(moved, now);
+        let ends_in = end.map(|end| clocks.until_past(end));
+        let changes = [due_in, ends_in].map(|left| Some(now + left?));
+        let changes = changes.into_iter().chain([refused_at]).flatten().filter(|at| *at > now);
+        let again = changes.chain(given_up).min();
         let usable = matches!(verdict, Verdict::Usable(_)) && !refused;
         self.tell_need(&need, asker, usable);
-        Situation { bootstrap, verdict, data, need, asker, now, again }
+        Situation { bootstrap, verdict, data, need, asker, again }
+    }
+
+    /// Whether the hub refuses the credential for good, and when it may.
+    fn refused(&self, session: Option<&Session>) -> (bool, Option<Instant>) {
+        match session.and_then(|session| session.client.refused()) {
+            Some(refused) => {
+                let at = refused.since + self.patience;
+                // An answer from then, or nobody knows what the hub says now.
+                (refused.last >= at, Some(at))
+            }
+            None => (false, None),
+        }
+    }
+
+    /// How long it is to the next certificate; nothing when it is due.
+    fn due_in(&self, usable: &Usable, clocks: Clocks, now: Instant) -> Duration {
+        let pem = &usable.identity.certificate;
+        let due = rotation::due(pem, &usable.chain);
+        let used = self.obtained.as_ref().filter(|(of, _)| of == pem);
+        let used = used.map(|(_, until)| until.saturating_duration_since(now));
+        clocks.until_due(due.at, due.life).max(used.unwrap_or_default())
     }
 
     /// The bootstrap kubeconfig; another one ends rests, and one for another hub also what was found out
@@ -100,7 +113,7 @@ impl Registrar<'_> {
         bootstrap
     }
 
-    fn judge(&self, bootstrap: Option<&Bootstrap>, now: SystemTime) -> (Data, Verdict) {
+    fn judge(&self, bootstrap: Option<&Bootstrap>, clocks: Clocks) -> (Data, Verdict) {
         let what = self.agent.secret_name();
         let unusable =
             |reason: String, event| (Data::new(), Verdict::Unusable(Unusable { reason, event }));
@@ -111,7 +124,7 @@ impl Registrar<'_> {
         match secret::data(&secret) {
             Ok(data) => {
                 let hub = bootstrap.map(|bootstrap| &bootstrap.hub);
-                let verdict = validity::judge(&what, &data, hub, &self.names, now);
+                let verdict = validity::judge(&what, &data, hub, &self.names, clocks);
                 (data, verdict)
             }
             Err(error) => {
@@ -121,18 +134,17 @@ impl Registrar<'_> {
     }
 
     /// Uses the credential in the Secret; one that is not usable any more ends the session only when the
-    /// certificate in use has expired too.
+    /// certificate in use has expired too, by every clock, and there is another identity to go on with. Without
+    /// one the hub itself may say what time it is.
     fn keep_session(
         &mut self,
         verdict: &Verdict,
         bootstrap: Option<&Bootstrap>,
         data: &Data,
-        now: SystemTime,
+        clocks: Clocks,
     ) {
         let name = self.agent.secret_name();
-        // Without anybody else to ask, the hub itself may say what time it is.
-        let alone = bootstrap.is_none() && self.agent.session().is_none();
-        let timeless = match alone && !self.agent.knows_time() {
+        let timeless = match bootstrap.is_none() && self.agent.session().is_none() {
             true => validity::judge_timeless(&name, data, &self.names),
             false => None,
         };
@@ -153,8 +165,8 @@ impl Registrar<'_> {
                 self.begin_session(access)
             }
             (None, Some(session)) => {
-                let expired = |end: SystemTime| end < now;
-                if session.client.certificate_expiry().is_none_or(expired) {
+                let end = session.client.certificate_expiry();
+                if bootstrap.is_some() && end.is_none_or(|end| clocks.are_past(end)) {
                     log::warn!("the certificate for the hub has expired");
                     // What it asked for is watched with a client that is about to be closed.
                     self.asking.finish(self.agent);
@@ -176,9 +188,11 @@ impl Registrar<'_> {
     }
 
     fn begin_session(&mut self, access: Access) -> Result<()> {
-        let client =
-            Client::new("the hub", access, Reload::Never, Timing::with_request(REQUEST_TIME))?;
-        let session = Session { client: Arc::new(client), stop: self.agent.stop.child() };
+        let timing = Timing::with_request(REQUEST_TIME);
+        let requests = self.agent.requests.session.clone();
+        let client = Client::counting("the hub", access, Reload::Never, timing, requests)?;
+        let client = client.limited_to(HUB_OBJECT);
+        let session = Session { client, stop: self.agent.stop.child() };
         // First the end of the one before, if there is one: nobody is to see its cluster in this.
         self.agent.set_session(None);
         self.agent.set_session(Some(Arc::new(session)));
@@ -207,12 +221,6 @@ impl Registrar<'_> {
             (Need::Certificate(_), Some(Asker::Agent)) => self.hub.as_ref().or(bootstrap),
             _ => bootstrap.or(self.hub.as_ref()),
         }
-    }
-
-    fn due(&self, usable: &Usable) -> SystemTime {
-        let pem = &usable.identity.certificate;
-        let obtained = self.obtained.as_ref().filter(|(of, _)| of == pem).map(|(_, at)| *at);
-        rotation::due(pem, &usable.chain, obtained)
     }
 
     /// One Event for each new reason; the endpoint is told only of a credential that is not `usable`.

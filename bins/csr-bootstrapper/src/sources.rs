@@ -5,7 +5,8 @@ use std::{ops::ControlFlow, path::Path, time::Duration};
 use serde_json::Value;
 use shared::{
     error::{Error, Result},
-    kubeconfig::{self, Hub},
+    kubeconfig::{self, Hub, Reach},
+    lock::lock,
     resource::SECRETS,
     secret, watch,
 };
@@ -23,8 +24,9 @@ const LOOK_AT_FILE: Duration = Duration::from_secs(2);
 pub(crate) fn follow_credential(agent: &Agent) {
     let Settings { namespace, hub_secret, .. } = &agent.settings;
     let target = SECRETS.object(namespace, hub_secret);
-    watch::follow(&agent.management, &target, &agent.stop, &mut |change| {
-        agent.set_credential(change.into());
+    let trouble = &agent.troubles.credential;
+    watch::follow(&agent.management, &target, &agent.stop, trouble, &mut |secret| {
+        agent.set_credential(secret.into());
         ControlFlow::Continue(())
     });
 }
@@ -41,23 +43,23 @@ pub(crate) fn follow_bootstrap(agent: &Agent) {
 fn follow_file(agent: &Agent, path: &Path) {
     let mut told = None;
     loop {
-        take(agent, of_file(path), &mut told);
+        take(agent, of_file(path, agent.settings.reach), &mut told);
         if agent.stop.wait(LOOK_AT_FILE) {
             return;
         }
     }
 }
 
-fn of_file(path: &Path) -> Result<Bootstrap> {
-    kubeconfig::hub_from_file(path).map(|(hub, access)| Bootstrap { hub, access })
+fn of_file(path: &Path, reach: Reach) -> Result<Bootstrap> {
+    kubeconfig::hub_from_file(path, reach).map(|(hub, access)| Bootstrap { hub, access })
 }
 
 fn follow_secret(agent: &Agent, name: &str) {
     let namespace = &agent.settings.namespace;
     let target = SECRETS.object(namespace, name);
-    let mut told = None;
-    watch::follow(&agent.management, &target, &agent.stop, &mut |change| {
-        let bootstrap = match change.into_object() {
+    let (mut told, trouble) = (None, &agent.troubles.bootstrap);
+    watch::follow(&agent.management, &target, &agent.stop, trouble, &mut |secret| {
+        let bootstrap = match secret {
             Some(secret) => of_secret(&secret),
             None => Err(Error::NotFound(format!("there is no Secret {namespace}/{name}"))),
         };
@@ -68,14 +70,15 @@ fn follow_secret(agent: &Agent, name: &str) {
 
 /// Uses `bootstrap` from now on; says what is new of it, `told` being the last complaint.
 fn take(agent: &Agent, bootstrap: Result<Bootstrap>, told: &mut Option<String>) {
-    let trouble = bootstrap.as_ref().err().map(ToString::to_string);
+    let complaint =
+        |error: &Error| format!("no bootstrap kubeconfig to use or to compare with: {error}");
+    let trouble = bootstrap.as_ref().err().map(complaint);
     match &trouble {
-        Some(trouble) if told.as_ref() != Some(trouble) => {
-            log::warn!("no bootstrap kubeconfig to use or to compare with: {trouble}");
-        }
+        Some(trouble) if told.as_ref() != Some(trouble) => log::warn!("{trouble}"),
         None if told.is_some() => log::info!("there is a bootstrap kubeconfig again"),
         _ => {}
     }
+    lock(&agent.troubles.no_bootstrap).clone_from(&trouble);
     *told = trouble;
     agent.set_bootstrap(bootstrap.ok());
 }

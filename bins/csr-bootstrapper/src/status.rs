@@ -155,7 +155,9 @@ impl<'a> Round<'a> {
         }
         let differ = clocks_differ(cluster);
         match (std::mem::replace(&mut self.differed, differ), differ) {
-            (false, true) => log::warn!("the hub finds that the clocks differ: it is told nothing"),
+            (false, true) => {
+                log::warn!("the hub finds that the clocks differ: it is not told how the spoke is")
+            }
             (true, false) => log::info!("the hub finds that the clocks agree again"),
             _ => {}
         }
@@ -170,7 +172,7 @@ impl<'a> Round<'a> {
         // The hub lost sight of this cluster for a while.
         let urgent = has(cluster, AVAILABLE, "Unknown");
         if self.looks.due(period, urgent, now) <= now {
-            self.looks.look(&self.agent.spoke, period);
+            self.looks.look(self.agent.spoke(), period);
             self.told = false;
         }
         self.looks.due(period, urgent, now)
@@ -267,7 +269,7 @@ impl Part {
     fn name(self) -> &'static str {
         match self {
             Self::Status => "the ManagedCluster's status",
-            Self::Spec => "the ManagedCluster's client configs and annotations",
+            Self::Spec => "the ManagedCluster's client configs",
         }
     }
 }

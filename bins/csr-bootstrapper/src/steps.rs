@@ -1,13 +1,17 @@
 //! What the steps of a registration do to both clusters.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::{
+    ops::ControlFlow,
+    time::{Duration, Instant, SystemTime},
+};
 
-use serde_json::Value;
 use shared::{
     client::Client,
     error::{Error, Result},
-    resource::Target,
+    json::Document,
+    resource::{Target, valid_name},
     secret,
+    watch::{self, Selection},
 };
 
 use crate::{
@@ -27,6 +31,9 @@ use crate::{
 
 /// A hub with too many requests is looked at again after this.
 const HALTED: Duration = Duration::from_secs(60);
+/// Requests in a page of their list, as in client-go (`tools/pager/pager.go`, defaultPageSize): a cluster and
+/// its add-ons may have thousands, answered and not yet swept away.
+const PAGE: u32 = 500;
 
 impl Registrar<'_> {
     /// Takes `step`.
@@ -72,29 +79,26 @@ impl Registrar<'_> {
     }
 
     fn count(&mut self, client: &Client, asker: Asker) -> Result<()> {
-        let all = Target { resource: &CSRS, namespace: None, name: None, subresource: None };
-        let label = CLUSTER_LABEL.replace('/', "%2F");
-        let selector = format!("labelSelector={label}%3D{}", self.names.cluster);
-        let list = match client.list(&all, &selector) {
+        let pending = match self.pending(client) {
             // Who may not look may still ask, unless it is the new hub that does not know the agent.
             Err(error @ Error::Forbidden(_)) if asker != Asker::Moved => {
                 log::info!("{error}");
-                self.registration.counted();
-                return Ok(());
+                Vec::new()
             }
-            list => list?,
+            pending => pending?,
         };
-        let own = |csr: &&Value| signing::is_own_pending(csr, &self.names);
-        let pending: Vec<&Value> =
-            list["items"].as_array().into_iter().flatten().filter(own).collect();
         if pending.len() < signing::MOST_PENDING {
             self.registration.counted();
             return Ok(());
         }
-        let names = pending.iter().filter_map(|csr| csr["metadata"]["name"].as_str());
-        let names = names.collect::<Vec<_>>().join(" ");
         let halted = "Stop creating csr since there are too many csr created already on hub";
-        let message = format!("{halted}: kubectl delete csr {names}");
+        // Names come from the hub, and people paste the command into a shell.
+        let names: Vec<&str> =
+            pending.iter().map(String::as_str).filter(|name| valid_name(name)).collect();
+        let message = match names[..] {
+            [] => halted.to_owned(),
+            _ => format!("{halted}: kubectl delete csr {}", names.join(" ")),
+        };
         if self.agent.rotated().is_none_or(|rotated| rotated.message != halted) {
             self.agent.tell("ClientCertificateCreationHalted", true, &message);
         }
@@ -102,6 +106,26 @@ impl Registrar<'_> {
         self.registration.halted(asker, Instant::now(), HALTED);
         self.agent.progress().detail = Some(message);
         Ok(())
+    }
+
+    /// The names of the requests of this agent that wait on the hub, as many as matter.
+    fn pending(&self, client: &Client) -> Result<Vec<String>> {
+        let labels = format!("{CLUSTER_LABEL}={}", self.names.cluster);
+        let target = Target { resource: &CSRS, namespace: None, name: None, subresource: None };
+        let selection = Selection { target, labels: &labels, metadata_only: false, page: PAGE };
+        let mut pending = Vec::new();
+        watch::list(client, &selection, &self.agent.stop, &mut |csr| {
+            if let Document::Whole(object) = &csr
+                && signing::is_own_pending(object, &self.names)
+            {
+                pending.push(csr.name().to_owned());
+            }
+            match pending.len() < signing::MOST_PENDING {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        })?;
+        Ok(pending)
     }
 
     fn store(&mut self) -> Result<()> {
@@ -207,13 +231,14 @@ impl Registrar<'_> {
 
     fn save(&mut self, pem: &[u8], situation: &Situation) -> Result<()> {
         let Some(request) = &self.registration.request else { return Ok(()) };
-        let (mut values, fallback) = self.beside(situation)?;
-        values.insert("tls.crt", pem.to_vec());
-        values.insert("tls.key", request.key.clone().into_bytes());
+        let (mut values, fallback) = self.beside(situation);
+        values.insert("tls.crt", pem.to_vec().into());
+        values.insert("tls.key", request.key.as_bytes().to_vec().into());
         let name = request.name.clone();
         secrets::save(self.agent, &values, &fallback)?;
         self.registration.succeeded(self.lasted(situation), Instant::now());
-        self.obtained = Some((pem.to_vec(), situation.now));
+        let used = rotation::least_use(pem, &self.agent.clocks_of_asked());
+        self.obtained = Some((pem.to_vec(), Instant::now() + used));
         self.moving = Moving::default();
         self.agent.progress().end("Issued");
         self.agent.progress().saved = Some(SystemTime::now());
@@ -234,7 +259,7 @@ impl Registrar<'_> {
     }
 
     fn repair(&mut self, situation: &Situation) -> Result<()> {
-        let (values, fallback) = self.beside(situation)?;
+        let (values, fallback) = self.beside(situation);
         secrets::save(self.agent, &values, &fallback)?;
         self.registration.repaired(Instant::now());
         let what = self.agent.secret_name();
@@ -245,20 +270,20 @@ impl Registrar<'_> {
 
     /// What is to be written beside certificate and key, and what only where it is missing by then. A
     /// kubeconfig that leads to the right hub stays as it is.
-    fn beside(&self, situation: &Situation) -> Result<(Values, Values)> {
+    fn beside(&self, situation: &Situation) -> (Values, Values) {
         let Names { cluster, agent } = &self.names;
         let names = Values::from([
-            (CLUSTER_NAME, cluster.clone().into_bytes()),
-            (AGENT_NAME, agent.clone().into_bytes()),
+            (CLUSTER_NAME, cluster.clone().into_bytes().into()),
+            (AGENT_NAME, agent.clone().into_bytes().into()),
         ]);
         let kubeconfig = match self.asked_hub(situation) {
-            Some(hub) => Values::from([("kubeconfig", hub.kubeconfig()?.into_bytes())]),
+            Some(hub) => Values::from([("kubeconfig", hub.kubeconfig().into_bytes().into())]),
             None => Values::new(),
         };
-        Ok(match &situation.verdict {
+        match &situation.verdict {
             Verdict::Usable(usable) if !usable.stale => (names, kubeconfig),
             _ => (names.into_iter().chain(kubeconfig).collect(), Values::new()),
-        })
+        }
     }
 
     fn forget(&mut self) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Whether the hub's credential, as a Secret or a directory holds it, can be used. No I/O, no clock.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant};
 
 use shared::{
     access::{Access, Auth, Identity},
@@ -8,10 +8,14 @@ use shared::{
     error::Error,
     kubeconfig::{self, Hub, check_pair},
     logging::quoted,
+    secret::Data,
     time::seconds_time,
 };
 
-use crate::names::{AGENT_NAME, CLUSTER_NAME, Data, Names};
+use crate::{
+    clocks::Clocks,
+    names::{AGENT_NAME, CLUSTER_NAME, Names},
+};
 
 /// A certificate of the future is good this early: the clock of the hub is another one, and a naive look
 /// at notBefore throws away fresh certificates (kubernetes/kubernetes#97680).
@@ -71,9 +75,9 @@ pub(crate) fn judge(
     data: &Data,
     bootstrap: Option<&Hub>,
     names: &Names,
-    now: SystemTime,
+    clocks: Clocks,
 ) -> Verdict {
-    let certificate = certificate(data, names, now);
+    let certificate = certificate(data, names, clocks);
     let verdict = certificate.and_then(|good| hub(what, data, bootstrap, names, good));
     verdict.unwrap_or_else(|(event, reason)| Verdict::Unusable(Unusable { reason, event }))
 }
@@ -82,14 +86,14 @@ pub(crate) fn judge(
 pub(crate) fn judge_timeless(what: &str, data: &Data, names: &Names) -> Option<Verdict> {
     let chain = certificate::chain(data.get("tls.crt")?).ok()?;
     let begin = chain.iter().map(|certificate| certificate.not_before).max()?;
-    Some(judge(what, data, None, names, begin))
+    Some(judge(what, data, None, names, Clocks::new(begin, Instant::now(), None)))
 }
 
 /// What speaks against a certificate, to go on after "a certificate that ".
-pub(crate) fn objection(chain: &[Certificate], names: &Names, now: SystemTime) -> Option<String> {
+pub(crate) fn objection(chain: &[Certificate], names: &Names, clocks: Clocks) -> Option<String> {
     let (user, groups) = (names.user(), names.groups());
     let Some(leaf) = chain.first() else { return Some("is not there".into()) };
-    let expired = chain.iter().find(|certificate| certificate.not_after < now);
+    let expired = chain.iter().find(|certificate| clocks.are_past(certificate.not_after));
     if leaf.common_name != user {
         let later = chain.iter().any(|certificate| certificate.common_name == user);
         let name = quoted(&leaf.common_name);
@@ -108,7 +112,7 @@ pub(crate) fn objection(chain: &[Certificate], names: &Names, now: SystemTime) -
     if let Some(expired) = expired {
         return Some(format!("expired at {}", seconds_time(expired.not_after)));
     }
-    let early = leaf.not_before > now + TOLERANCE;
+    let early = clocks.are_before(leaf.not_before, TOLERANCE);
     early.then(|| format!("is not valid before {}", seconds_time(leaf.not_before)))
 }
 
@@ -118,7 +122,7 @@ type Refusal = (&'static str, String);
 /// A certificate of ours that is good now, with its key.
 type Good = (Identity, Vec<Certificate>);
 
-fn certificate(data: &Data, names: &Names, now: SystemTime) -> Result<Good, Refusal> {
+fn certificate(data: &Data, names: &Names, clocks: Clocks) -> Result<Good, Refusal> {
     if data.is_empty() {
         return Err((NOT_VALID, "is empty".into()));
     }
@@ -127,11 +131,11 @@ fn certificate(data: &Data, names: &Names, now: SystemTime) -> Result<Good, Refu
     let key = file("tls.key").ok_or_else(|| (NOT_VALID, "has no tls.key".into()))?;
     let chain = certificate::chain(&certificate)
         .map_err(|what| (UNREADABLE, format!("has a tls.crt that {what}")))?;
-    if let Some(what) = objection(&chain, names, now) {
+    if let Some(what) = objection(&chain, names, clocks) {
         return Err((NOT_VALID, format!("has a certificate that {what}")));
     }
     check_pair(&certificate, &key).map_err(|what| (NOT_VALID, what.to_owned()))?;
-    Ok((Identity { certificate, key }, chain))
+    Ok((Identity { certificate: certificate.to_vec(), key }, chain))
 }
 
 /// The rest, beside a certificate that is good.
@@ -176,11 +180,9 @@ fn access(what: &str, data: &Data, identity: &Identity) -> Result<Access, String
 
 /// Whether a kubeconfig for `hub` would do: one that would not is not written over and over.
 fn can_replace(hub: &Hub, data: &Data, identity: &Identity) -> bool {
-    hub.kubeconfig().is_ok_and(|kubeconfig| {
-        let mut data = data.clone();
-        data.insert("kubeconfig".into(), kubeconfig.into_bytes());
-        access("", &data, identity).is_ok()
-    })
+    let mut data = data.clone();
+    data.insert("kubeconfig".into(), hub.kubeconfig().into_bytes().into());
+    access("", &data, identity).is_ok()
 }
 
 /// What an error about the kubeconfig in `what` says after that name.

@@ -106,7 +106,7 @@ pub(crate) mod tests {
         let content = judge(&data, None).unwrap();
         assert!(content.complete && content.expires.is_some());
         assert_eq!(content.files.len(), 6);
-        assert_eq!(content.files["cluster-name"], b"c1");
+        assert_eq!(*content.files["cluster-name"], b"c1");
     }
 
     #[test]
@@ -175,7 +175,7 @@ pub(crate) mod tests {
         let data = [("kubeconfig", HUB), ("tls.crt", &certificate), ("tls.key", &key)];
         assert_eq!(judge(&data, Some("flat")).unwrap().files.len(), 4);
         let replaced = judge(&data, Some("kubeconfig")).unwrap().files;
-        assert!(replaced.len() == 3 && replaced["kubeconfig"] != HUB.as_bytes());
+        assert!(replaced.len() == 3 && *replaced["kubeconfig"] != HUB.as_bytes());
         let error = judge(&data, Some("tls.crt")).unwrap_err().to_string();
         assert_eq!(error, "Secret ns/x has a key tls.crt, which -flattened-kubeconfig names");
     }

@@ -16,10 +16,15 @@ use rustix::{
     io::Errno,
 };
 
+use zeroize::Zeroizing;
+
 use crate::plan::TEMPORARY;
 
-/// A set has no larger file: a Secret has at most 1 MiB, and base64 makes of it a third more.
-const LIMIT: u64 = 2 << 20;
+/// What is read of a directory: two sets, of which each has at most the 1 MiB of a Secret and as much again
+/// in base64. Whatever else lies there, it is none.
+pub(crate) const LIMIT: u64 = 5 << 20;
+/// More names are no directory of ours.
+const MOST_NAMES: usize = 20_000;
 /// The bits of a mode that `-dir-mode` and `-file-mode` set; the others, such as the set-group-ID bit of a
 /// volume with an fsGroup, stay.
 const PERMISSIONS: u32 = 0o777;
@@ -78,6 +83,9 @@ impl Directory {
             {
                 names.push(name.to_owned());
             }
+            if names.len() > MOST_NAMES {
+                return Err(io::Error::other(format!("it has more than {MOST_NAMES} entries")));
+            }
         }
         Ok(names)
     }
@@ -99,17 +107,20 @@ impl Directory {
         }))
     }
 
-    /// A plain file's content and permissions.
-    pub(crate) fn read(&self, name: &str) -> io::Result<(Vec<u8>, u32)> {
+    /// A plain file's content and permissions, if there is `room` for it, which it takes.
+    pub(crate) fn read(&self, name: &str, room: &mut u64) -> io::Result<(Zeroizing<Vec<u8>>, u32)> {
         // A FIFO in its place must not hold us up.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let mut file = File::from(fs::openat(&self.0, name, flags, Mode::empty())?);
         let about = file.metadata()?;
-        if !about.is_file() || about.len() > LIMIT {
-            return Err(io::Error::other("it is no plain file of up to 2 MiB"));
+        if !about.is_file() || about.len() > *room {
+            return Err(io::Error::other(
+                "it is not a regular file, or exceeds what is left of 5 MiB",
+            ));
         }
-        let mut content = Vec::new();
-        Read::take(&mut file, LIMIT).read_to_end(&mut content)?;
+        let mut content = Zeroizing::new(Vec::new());
+        Read::take(&mut file, *room).read_to_end(&mut content)?;
+        *room -= content.len() as u64;
         Ok((content, about.mode() & PERMISSIONS))
     }
 

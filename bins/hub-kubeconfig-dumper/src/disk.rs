@@ -3,13 +3,13 @@
 use std::io;
 
 use crate::{
-    directory::{Directory, Kind},
+    directory::{Directory, Kind, LIMIT},
     plan::{DATA, Entry, Files, Found, Generation, TEMPORARY, is_generation},
 };
 
 /// Looks at the paths of `wanted` and at all of our own form. Of other files not even the content is read.
 pub(crate) fn look(directory: &Directory, wanted: &Files) -> io::Result<Found> {
-    let mut found = Found { mode: directory.mode()?, ..Found::default() };
+    let (mut found, mut room) = (Found { mode: directory.mode()?, ..Found::default() }, LIMIT);
     for name in directory.names()? {
         let temporary = name.starts_with(TEMPORARY);
         if !temporary && name.starts_with("..") && !is_generation(&name) {
@@ -19,7 +19,8 @@ pub(crate) fn look(directory: &Directory, wanted: &Files) -> io::Result<Found> {
             Some(Kind::Symlink(_)) if temporary => found.temporary.push(name),
             Some(Kind::Directory) if is_generation(&name) => found.generations.push(name),
             Some(kind) if !name.starts_with("..") => {
-                if let Some(entry) = entry(directory, &name, kind, wanted.contains_key(&name)) {
+                let is_wanted = wanted.contains_key(&name);
+                if let Some(entry) = entry(directory, &name, kind, is_wanted, &mut room) {
                     found.entries.insert(name, entry);
                 }
             }
@@ -27,25 +28,31 @@ pub(crate) fn look(directory: &Directory, wanted: &Files) -> io::Result<Found> {
         }
     }
     found.generations.sort();
-    found.current = current(directory)?;
+    found.current = current(directory, &mut room)?;
     Ok(found)
 }
 
 /// `None` for what is nothing to us. The kubeconfig always is something: see `has_kubeconfig`.
-fn entry(directory: &Directory, name: &str, kind: Kind, wanted: bool) -> Option<Entry> {
+fn entry(
+    directory: &Directory,
+    name: &str,
+    kind: Kind,
+    wanted: bool,
+    room: &mut u64,
+) -> Option<Entry> {
     match kind {
         Kind::Symlink(target) if target == format!("{DATA}/{name}").into_bytes() => {
             Some(Entry::Ours)
         }
         _ if !wanted && name != "kubeconfig" => None,
-        Kind::File => Some(Entry::Plain(directory.read(name).ok().map(|(content, _)| content))),
+        Kind::File => Some(Entry::Plain(directory.read(name, room).ok())),
         Kind::Directory => Some(Entry::Directory),
         Kind::Symlink(_) | Kind::Other => Some(Entry::Other),
     }
 }
 
 /// The generation that `..data` names, if it is one of ours.
-fn current(directory: &Directory) -> io::Result<Option<Generation>> {
+fn current(directory: &Directory, room: &mut u64) -> io::Result<Option<Generation>> {
     let target = match directory.kind(DATA)? {
         Some(Kind::Symlink(target)) => String::from_utf8(target).ok(),
         Some(Kind::Directory) => {
@@ -56,7 +63,7 @@ fn current(directory: &Directory) -> io::Result<Option<Generation>> {
     let name = target.filter(|name| is_generation(name));
     Ok(name.map(|name| {
         let mut generation = Generation { name, ..Generation::default() };
-        if let Err(error) = read(directory, &mut generation) {
+        if let Err(error) = read(directory, &mut generation, room) {
             log::debug!("generation {} is not as it was written: {error}", generation.name);
         }
         generation
@@ -64,11 +71,11 @@ fn current(directory: &Directory) -> io::Result<Option<Generation>> {
 }
 
 /// What cannot be read is left out, so that the set is not the one that is wanted.
-fn read(directory: &Directory, generation: &mut Generation) -> io::Result<()> {
+fn read(directory: &Directory, generation: &mut Generation, room: &mut u64) -> io::Result<()> {
     let inside = directory.open(&generation.name)?;
     generation.mode = inside.mode()?;
     for file in inside.names()? {
-        if let Ok((content, mode)) = inside.read(&file) {
+        if let Ok((content, mode)) = inside.read(&file, room) {
             generation.files.insert(file.clone(), content);
             generation.modes.insert(file, mode);
         }

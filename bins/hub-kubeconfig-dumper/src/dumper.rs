@@ -14,6 +14,7 @@ use shared::{
     lock::lock,
     resource::{SECRETS, Target},
     stop::Stop,
+    watch::Trouble,
 };
 
 use crate::{
@@ -32,6 +33,8 @@ pub(crate) struct Dumper {
     pub(crate) settings: Settings,
     pub(crate) client: Client,
     pub(crate) stop: Stop,
+    /// Why the Secret may have changed unseen.
+    pub(crate) trouble: Trouble,
     pub(crate) started: SystemTime,
     publisher: Publisher,
     progress: Mutex<Progress>,
@@ -86,6 +89,7 @@ impl Dumper {
             publisher: Publisher { path: settings.directory.clone(), modes: settings.modes },
             settings: settings.clone(),
             stop: stop.clone(),
+            trouble: Trouble::default(),
             started: SystemTime::now(),
             progress: Mutex::new(progress),
         })
@@ -98,15 +102,17 @@ impl Dumper {
     /// Reads the Secret and makes the files follow; also says which version of it was read.
     pub(crate) fn look(&self) -> (Option<String>, Outcome) {
         match self.client.get(&self.target()) {
-            Ok(secret) => (version(&secret), self.publish(&secret)),
+            Ok(secret) => (version(&secret), self.publish(secret)),
             Err(Error::NotFound(_)) => (None, Outcome::Absent),
             Err(error) => (None, Outcome::Unread(error)),
         }
     }
 
-    fn publish(&self, secret: &Value) -> Outcome {
+    fn publish(&self, secret: Value) -> Outcome {
         let name = format!("{}/{}", self.settings.namespace, self.settings.secret);
-        let content = Content::of(&name, secret, self.settings.flattened.as_deref());
+        let content = Content::of(&name, &secret, self.settings.flattened.as_deref());
+        // A large one leaves its room to the files.
+        drop(secret);
         let content = match content {
             Ok(content) => content,
             Err(error) => {

@@ -6,6 +6,7 @@ use std::path::Path;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value};
 use shared::kubeconfig;
+use zeroize::Zeroizing;
 
 use crate::plan::Files;
 
@@ -22,8 +23,8 @@ const FIELDS: [(&str, &str, &str, &str); 4] = [
 ///
 /// # Errors
 /// What is wrong with it, to go on after its name.
-pub(crate) fn flattened(files: &Files) -> Result<Vec<u8>, String> {
-    let text = files.get("kubeconfig").map_or(&[][..], Vec::as_slice);
+pub(crate) fn flattened(files: &Files) -> Result<Zeroizing<Vec<u8>>, String> {
+    let text = files.get("kubeconfig").map_or(&[][..], |text| text);
     let mut root = kubeconfig::parse(text)?;
     for (list, part, field, data) in FIELDS {
         let entries = root.get_mut(list).and_then(Value::as_array_mut);
@@ -33,9 +34,9 @@ pub(crate) fn flattened(files: &Files) -> Result<Vec<u8>, String> {
             }
         }
     }
-    let mut text = serde_json::to_vec_pretty(&root).map_err(|_| "cannot be written as JSON")?;
+    let mut text = serde_json::to_vec(&root).map_err(|_| "cannot be written as JSON")?;
     text.push(b'\n');
-    Ok(text)
+    Ok(text.into())
 }
 
 fn inline(
@@ -65,9 +66,11 @@ mod tests {
     use crate::content::tests::{HUB, pair};
 
     fn flat(kubeconfig: &str, files: &[(&str, &str)]) -> Value {
-        let mut all: Files =
-            files.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().into())).collect();
-        all.insert("kubeconfig".to_owned(), kubeconfig.into());
+        let mut all: Files = files
+            .iter()
+            .map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec().into()))
+            .collect();
+        all.insert("kubeconfig".to_owned(), kubeconfig.as_bytes().to_vec().into());
         serde_json::from_slice(&flattened(&all).unwrap()).unwrap()
     }
 
@@ -98,12 +101,15 @@ mod tests {
         let (certificate, key) = pair();
         let mut files = Files::new();
         for (name, text) in [("kubeconfig", HUB), ("tls.crt", &certificate), ("tls.key", &key)] {
-            files.insert(name.to_owned(), text.into());
+            files.insert(name.to_owned(), text.as_bytes().to_vec().into());
         }
         let whole = flattened(&files).unwrap();
         let alone = Files::from([("kubeconfig".to_owned(), whole)]);
         let access = kubeconfig::from_secret("ns/x", &alone).unwrap();
         let identity = access.identity.unwrap();
-        assert_eq!((identity.certificate, identity.key), (certificate.into(), key.into()));
+        assert_eq!(
+            (&*identity.certificate, &**identity.key),
+            (certificate.as_bytes(), key.as_bytes())
+        );
     }
 }

@@ -10,10 +10,14 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use shared::time::{micro_time, parse_micro_time};
+use shared::{
+    secret::Data,
+    time::{micro_time, parse_micro_time},
+};
+use zeroize::Zeroizing;
 
 /// The files of a set, by name.
-pub(crate) type Files = BTreeMap<String, Vec<u8>>;
+pub(crate) type Files = Data;
 
 /// The symlink whose change is the switch from one set to the next.
 pub(crate) const DATA: &str = "..data";
@@ -24,11 +28,26 @@ const GRACE: Duration = Duration::from_secs(10);
 /// The year 9000; what writes times ends with 9999.
 const LAST: Duration = Duration::from_secs(221_845_392_000);
 
-/// The permissions of what is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The permissions of what is written, as far as somebody asked for them. Else what is there keeps those that
+/// it has: whoever reads the files of the registration agent can read those that come after them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Modes {
-    pub(crate) directory: u32,
-    pub(crate) file: u32,
+    pub(crate) directory: Option<u32>,
+    pub(crate) file: Option<u32>,
+}
+
+/// Of a directory that is made.
+pub(crate) const DIRECTORY_MODE: u32 = 0o700;
+/// Of a file that was not there before.
+const FILE_MODE: u32 = 0o600;
+/// What others may do in a generation at most: read.
+const READABLE: u32 = 0o755;
+
+impl Modes {
+    /// Of a generation in a directory with these permissions.
+    fn of_generation(self, directory: u32) -> u32 {
+        self.directory.unwrap_or(directory & READABLE | DIRECTORY_MODE)
+    }
 }
 
 /// What lies in the directory.
@@ -46,7 +65,7 @@ pub(crate) struct Found {
 }
 
 /// One set on disk.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Generation {
     pub(crate) name: String,
     pub(crate) mode: u32,
@@ -60,8 +79,8 @@ pub(crate) struct Generation {
 pub(crate) enum Entry {
     /// `NAME -> ..data/NAME`.
     Ours,
-    /// A plain file with its content, if that can be read: the registration agent writes such.
-    Plain(Option<Vec<u8>>),
+    /// A plain file with its content and permissions, if it can be read: the registration agent writes such.
+    Plain(Option<(Zeroizing<Vec<u8>>, u32)>),
     /// It cannot be replaced by a symlink.
     Directory,
     /// A symlink to elsewhere, a socket, …
@@ -80,7 +99,7 @@ pub(crate) enum Step {
     /// Remove a symlink.
     Unlink(String),
     /// Write a generation, down to the disk.
-    Write(String, Files),
+    Write(Generation),
     /// Point `..data` to this generation.
     Switch(String),
     /// Point a file's path through `..data`, whatever is there.
@@ -101,13 +120,14 @@ pub(crate) fn plan(
     if let Some(name) = wanted.keys().find(in_the_way) {
         return Err(format!("{name} is a directory there: it has to be removed"));
     }
-    let mut plan = Plan { steps: left_behind(found), current: found.current.clone(), found, now };
-    if found.mode != modes.directory {
-        plan.steps.push(Step::SetMode(modes.directory));
+    let current = found.current.clone();
+    let mut plan = Plan { steps: left_behind(found), current, found, modes, now };
+    if let Some(mode) = modes.directory.filter(|mode| *mode != found.mode) {
+        plan.steps.push(Step::SetMode(mode));
     }
     plan.take_over(wanted);
     if plan.shows(wanted) {
-        plan.repair(modes);
+        plan.repair();
     } else {
         // A path that has nothing yet: its symlink shows nothing either before the switch.
         let new = wanted.keys().filter(|name| !found.entries.contains_key(*name));
@@ -130,7 +150,7 @@ pub(crate) fn has_kubeconfig(found: &Found) -> bool {
     let linked = || found.current.as_ref().is_some_and(|set| set.files.contains_key("kubeconfig"));
     match found.entries.get("kubeconfig") {
         Some(Entry::Ours) => linked(),
-        Some(Entry::Plain(content)) => content.as_ref().is_none_or(|content| !content.is_empty()),
+        Some(Entry::Plain(file)) => file.as_ref().is_none_or(|(content, _)| !content.is_empty()),
         _ => false,
     }
 }
@@ -147,6 +167,7 @@ fn left_behind(found: &Found) -> Vec<Step> {
 
 struct Plan<'a> {
     found: &'a Found,
+    modes: Modes,
     now: SystemTime,
     steps: Vec<Step>,
     /// The generation that `..data` names after the steps so far.
@@ -158,7 +179,7 @@ impl Plan<'_> {
     /// content is one for all of them.
     fn take_over(&mut self, wanted: &Files) {
         let plain = |name: &String| match self.found.entries.get(name) {
-            Some(Entry::Plain(Some(content))) => Some((name.clone(), content.clone())),
+            Some(Entry::Plain(Some((content, _)))) => Some((name.clone(), content.clone())),
             _ => None,
         };
         let plain: Files = wanted.keys().filter_map(plain).collect();
@@ -190,21 +211,37 @@ impl Plan<'_> {
         let newest = self.found.generations.last();
         let newest = self.current.as_ref().map(|current| &current.name).max(newest);
         let name = next_name(newest.map(String::as_str), self.now);
-        self.steps.push(Step::Write(name.clone(), files.clone()));
+        let modes = files.keys().map(|file| (file.clone(), self.file_mode(file))).collect();
+        let mode = self.modes.of_generation(self.found.mode);
+        let generation = Generation { name: name.clone(), mode, files, modes };
+        self.steps.push(Step::Write(generation.clone()));
         new.for_each(|name| self.link(name));
-        self.steps.push(Step::Switch(name.clone()));
-        self.current = Some(Generation { name, files, ..Generation::default() });
+        self.steps.push(Step::Switch(name));
+        self.current = Some(generation);
     }
 
-    fn repair(&mut self, modes: Modes) {
+    /// As asked; else those of the file that is shown now.
+    fn file_mode(&self, name: &str) -> u32 {
+        let shown = || match self.found.entries.get(name)? {
+            Entry::Plain(Some((_, mode))) => Some(*mode),
+            _ => self.current.as_ref()?.modes.get(name).copied(),
+        };
+        self.modes.file.or_else(shown).unwrap_or(FILE_MODE)
+    }
+
+    /// Gives what is shown already the permissions that somebody asked for.
+    fn repair(&mut self) {
         let Some(current) = self.found.current.as_ref().filter(|current| {
             self.current.as_ref().is_some_and(|planned| planned.name == current.name)
         }) else {
             return;
         };
-        let wrong = current.modes.iter().filter(|(_, mode)| **mode != modes.file);
-        let wrong: Vec<_> = wrong.map(|(name, _)| name.clone()).collect();
-        if current.mode != modes.directory || !wrong.is_empty() {
+        let wrong =
+            |(_, mode): &(&String, &u32)| self.modes.file.is_some_and(|file| file != **mode);
+        let wrong: Vec<_> =
+            current.modes.iter().filter(wrong).map(|(name, _)| name.clone()).collect();
+        let narrow = self.modes.directory.is_some_and(|directory| directory != current.mode);
+        if narrow || !wrong.is_empty() {
             self.steps.push(Step::Repair(current.name.clone(), wrong));
         }
     }

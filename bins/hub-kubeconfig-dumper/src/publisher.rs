@@ -15,7 +15,7 @@ use crate::{
     content::Content,
     directory::Directory,
     disk::look,
-    plan::{DATA, Files, Modes, Step, TEMPORARY, has_kubeconfig, plan},
+    plan::{DATA, DIRECTORY_MODE, Generation, Modes, Step, TEMPORARY, has_kubeconfig, plan},
 };
 
 /// Another dumper holds the directory for some milliseconds; this long is waited for it, in such pieces.
@@ -54,7 +54,8 @@ impl Publisher {
         let failed = |what: &str, error: &dyn std::fmt::Display| {
             Error::BadConfig(format!("directory {} {what}: {error}", self.path.display()))
         };
-        let directory = Directory::create(&self.path, self.modes.directory)
+        let mode = self.modes.directory.unwrap_or(DIRECTORY_MODE);
+        let directory = Directory::create(&self.path, mode)
             .map_err(|error| failed("cannot be used", &error))?;
         self.lock(&directory, stop)?;
         let found = look(&directory, &content.files).map_err(|e| failed("cannot be used", &e))?;
@@ -100,11 +101,11 @@ impl Publisher {
                 tolerate(step, directory.unlink(name));
             }
             Step::Unlink(name) => return directory.unlink(name).and_then(|()| directory.sync()),
-            Step::Write(name, files) => {
-                let written = self.write(directory, name, files);
+            Step::Write(generation) => {
+                let written = write(directory, generation);
                 if written.is_err() {
                     // On a full disk its room is needed.
-                    tolerate(step, directory.remove(name));
+                    tolerate(step, directory.remove(&generation.name));
                 }
                 return written;
             }
@@ -119,23 +120,24 @@ impl Publisher {
         Ok(())
     }
 
-    fn write(&self, directory: &Directory, name: &str, files: &Files) -> io::Result<()> {
-        let generation = directory.make(name)?;
-        for (name, content) in files {
-            generation.write(name, content, self.modes.file)?;
-        }
-        generation.set_mode(self.modes.directory)?;
-        generation.sync()?;
-        directory.sync()
-    }
-
     fn repair(&self, directory: &Directory, name: &str, files: &[String]) -> io::Result<()> {
         let generation = directory.open(name)?;
-        for file in files {
-            generation.set_file_mode(file, self.modes.file)?;
+        if let Some(mode) = self.modes.file {
+            files.iter().try_for_each(|file| generation.set_file_mode(file, mode))?;
         }
-        generation.set_mode(self.modes.directory)
+        self.modes.directory.map_or(Ok(()), |mode| generation.set_mode(mode))
     }
+}
+
+fn write(directory: &Directory, generation: &Generation) -> io::Result<()> {
+    let Generation { name, mode, files, modes } = generation;
+    let inside = directory.make(name)?;
+    for (name, content) in files {
+        inside.write(name, content, modes[name])?;
+    }
+    inside.set_mode(*mode)?;
+    inside.sync()?;
+    directory.sync()
 }
 
 fn tolerate(step: &Step, result: io::Result<()>) {

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use shared::{
-    endpoint::{Report, stuck},
-    metrics::{Metrics, timestamp},
+    endpoint::{LONGEST_BEAT, Report, stuck},
+    metrics::{
+        CERTIFICATE_ERRORS, CERTIFICATE_EXPIRES, CERTIFICATE_READS, FAILURES, LAST_SUCCESS,
+        Metrics, timestamp,
+    },
 };
 
 use crate::dumper::Dumper;
@@ -14,7 +17,7 @@ pub(crate) struct Status(pub(crate) Arc<Dumper>);
 
 impl Report for Status {
     fn healthy(&self) -> Result<(), String> {
-        match stuck(self.0.progress().beat) {
+        match stuck(self.0.progress().beat, LONGEST_BEAT) {
             true => Err(format!("the loop for {} is stuck", self.0)),
             false => Ok(()),
         }
@@ -28,20 +31,25 @@ impl Report for Status {
         }
     }
 
+    fn remarks(&self) -> String {
+        self.0.trouble.get().map_or(String::new(), |trouble| trouble + "\n")
+    }
+
     fn metrics(&self) -> String {
         let progress = self.0.progress().clone();
         let mut metrics = Metrics::default();
-        metrics.process(env!("CARGO_PKG_NAME"), self.0.started);
-        let succeeded = progress.succeeded.map_or(0.0, timestamp);
-        metrics.gauge("sidecar_last_success_timestamp_seconds", &[], succeeded);
-        metrics.gauge("sidecar_consecutive_failures", &[], progress.failures);
-        let (good, bad) = progress.reads;
-        metrics.counter("certwatcher_read_certificate_total", &[], good + bad);
-        metrics.counter("certwatcher_read_certificate_errors_total", &[], bad);
-        if let Some(expires) = progress.expires {
-            metrics.gauge("certificate_expiration_timestamp_seconds", &[], timestamp(expires));
+        metrics.add_process(env!("CARGO_PKG_NAME"), self.0.started);
+        if let Some(succeeded) = progress.succeeded {
+            metrics.add(LAST_SUCCESS, &[], timestamp(succeeded));
         }
-        metrics.client("managed", &self.0.client);
+        metrics.add(FAILURES, &[], progress.failures);
+        let (good, bad) = progress.reads;
+        metrics.add(CERTIFICATE_READS, &[], good + bad);
+        metrics.add(CERTIFICATE_ERRORS, &[], bad);
+        if let Some(expires) = progress.expires {
+            metrics.add(CERTIFICATE_EXPIRES, &[], timestamp(expires));
+        }
+        metrics.add_client("managed", &self.0.client);
         metrics.to_string()
     }
 }

@@ -17,6 +17,7 @@ use shared::{
     flags::Flags,
     lock::lock,
     pace::Backoff,
+    program::End,
     stop::Stop,
     watch,
 };
@@ -49,7 +50,7 @@ type News = Arc<Mutex<Option<Option<String>>>>;
 /// # Errors
 /// What is refused at the start: a kubeconfig that cannot be used, a port that cannot be served. With
 /// `-once` why the files are not written.
-pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<()> {
+pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
     let dumper = Arc::new(Dumper::new(settings, flags, stop)?);
     if settings.once.is_none() {
         endpoint::serve(flags, stop, Status(dumper.clone()))?;
@@ -57,8 +58,9 @@ pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<()>
     let ended = start(&dumper)?;
     stop.wait_for_ever();
     match (ended.recv_timeout(FAREWELL), settings.once) {
-        (Ok(result), _) => result,
-        (Err(_), None) => Ok(()),
+        (Ok(Err(error)), _) => Err(error),
+        (Ok(Ok(())), Some(_)) => Ok(End::Done),
+        (_, None) => Ok(End::Stopped),
         (Err(_), Some(_)) => Err(Error::BadConfig(format!("{dumper}: stopped before an answer"))),
     }
 }
@@ -84,8 +86,9 @@ fn start(dumper: &Arc<Dumper>) -> Result<Receiver<Result<()>>> {
 
 /// Tells the loop of every version that the watch sees.
 fn follow(dumper: &Dumper, news: &News) {
-    watch::follow(&dumper.client, &dumper.target(), &dumper.stop, &mut |change| {
-        *lock(news) = Some(change.into_object().as_ref().and_then(version));
+    let Dumper { client, stop, trouble, .. } = dumper;
+    watch::follow(client, &dumper.target(), stop, trouble, &mut |secret| {
+        *lock(news) = Some(secret.as_ref().and_then(version));
         dumper.stop.wake();
         ControlFlow::Continue(())
     });

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use shared::{
-    flags::{Flag, Flags, Kind, common},
+    flags::{Flag, Flags, Kind, Request, common},
     kubeconfig::{Env, own_namespace},
     resource::valid_name,
 };
@@ -29,8 +29,18 @@ pub(crate) struct Settings {
 pub(crate) fn table() -> Vec<Flag> {
     let flag = |name, kind, default, help| Flag { name, kind, default, help };
     let mut table = vec![
-        flag("dir-mode", Kind::String, "0700", "Permissions of the directory, octal."),
-        flag("file-mode", Kind::String, "0600", "Permissions of the files, octal."),
+        flag(
+            "dir-mode",
+            Kind::String,
+            "",
+            "Permissions of the directory, octal (default: those that it has, 0700 for one that is made).",
+        ),
+        flag(
+            "file-mode",
+            Kind::String,
+            "",
+            "Permissions of the files, octal (default: those of the file before, 0600 for a new one).",
+        ),
         flag(
             "flattened-kubeconfig",
             Kind::String,
@@ -52,9 +62,9 @@ pub(crate) fn table() -> Vec<Flag> {
         flag("once", Kind::Bool, "false", "Write the files and exit, as an init container does."),
         flag(
             "wait-timeout",
-            Kind::Int,
+            Kind::Seconds,
             "0",
-            "With -once: seconds to wait for a Secret that can be used; 0 looks once.",
+            "With -once: how long to wait for a Secret that can be used; 0 looks once.",
         ),
     ];
     // Each program has a port of its own: they may share a pod.
@@ -67,8 +77,9 @@ impl Settings {
     ///
     /// # Errors
     /// One sentence that names the flag.
-    pub(crate) fn new(flags: &Flags) -> Result<Self, String> {
+    pub(crate) fn new(flags: &Flags) -> Result<Request<Self>, String> {
         Self::check(flags, own_namespace(flags.some("namespace"), &Env::process()))
+            .map(Request::Run)
     }
 
     fn check(flags: &Flags, namespace: Option<String>) -> Result<Self, String> {
@@ -103,12 +114,12 @@ fn required(flags: &Flags, name: &str) -> Result<String, String> {
 }
 
 /// `least` is what this program itself needs.
-fn mode(flags: &Flags, name: &str, least: u32) -> Result<u32, String> {
-    match u32::from_str_radix(flags.text(name), 8) {
-        Ok(mode) if mode <= 0o777 && mode & least == least => Ok(mode),
+fn mode(flags: &Flags, name: &str, least: u32) -> Result<Option<u32>, String> {
+    let Some(text) = flags.some(name) else { return Ok(None) };
+    match u32::from_str_radix(text, 8) {
+        Ok(mode) if mode <= 0o777 && mode & least == least => Ok(Some(mode)),
         _ => Err(format!(
-            "-{name} is octal, up to 0777 and with the bits of {least:04o}, not {:?}",
-            flags.text(name)
+            "-{name} is octal, up to 0777 and with the bits of {least:04o}, not {text:?}"
         )),
     }
 }
@@ -132,7 +143,7 @@ mod tests {
             namespace: "agent".into(),
             secret: "hub-kubeconfig-secret".into(),
             directory: "/spoke/hub-kubeconfig".into(),
-            modes: Modes { directory: 0o700, file: 0o600 },
+            modes: Modes::default(),
             flattened: None,
             once: None,
         };
@@ -142,7 +153,7 @@ mod tests {
     #[test]
     fn modes_are_octal_and_leave_the_program_its_own_rights() {
         let modes = |line: &str| settings(line).map(|settings| settings.modes);
-        let expected = Modes { directory: 0o750, file: 0o440 };
+        let expected = Modes { directory: Some(0o750), file: Some(0o440) };
         assert_eq!(modes("-dir-mode 0750 -file-mode 440"), Ok(expected));
         for (line, sentence) in [
             ("-dir-mode 0600", "-dir-mode is octal, up to 0777 and with the bits of 0700"),
@@ -162,7 +173,7 @@ mod tests {
         assert_eq!(once("-once"), Ok(Some(Duration::ZERO)));
         assert_eq!(once("-once -wait-timeout 90"), Ok(Some(Duration::from_secs(90))));
         assert_eq!(once("-wait-timeout 90"), Err("-wait-timeout belongs to -once".into()));
-        assert!(once("-once -wait-timeout -1").is_err());
+        assert_eq!(once("-once -wait-timeout 90s"), Ok(Some(Duration::from_secs(90))));
     }
 
     #[test]

@@ -288,7 +288,7 @@ fn merged(
     new: Map<String, Value>,
 ) -> Map<String, Value> {
     let mut merged = old.clone();
-    merged.retain(|key, _| !managed.contains(&key.as_str()));
+    merged.retain(|key, _| managed.binary_search(&key.as_str()).is_err());
     merged.extend(new);
     merged
 }

@@ -12,7 +12,7 @@ use crate::{
     job::Job,
     queue::Outcome,
     record::{Finalizers, Known},
-    retry::class,
+    retry::{class, pause},
     route::Note,
     settings::Keys,
     view::{Relation, View},
@@ -25,11 +25,11 @@ pub(crate) fn pass(job: &Job<'_>) -> Outcome {
             job.route.note(job.pair, None);
             Outcome::Settled
         }
+        Err(Error::TooLarge(_)) if job.is_hurried() => Outcome::Large,
         Err(error) => {
             log::warn!("{job}: {error}");
-            let note = Note { state: "failing", reason: error.to_string() };
-            job.route.note(job.pair, Some(note));
-            Outcome::Failed(class(&error))
+            job.route.note(job.pair, Some(Note::new("failing", &error.to_string())));
+            Outcome::Failed(class(&error), pause(&error))
         }
     }
 }

@@ -18,7 +18,7 @@ use std::{
 
 use shared::{
     access::Access,
-    client::Client,
+    client::{Client, Requests},
     error::{Error, Result},
     lock::lock,
     program,
@@ -32,15 +32,13 @@ pub(crate) use self::{
     health::Phase,
     identity::{Identity, Pod},
     machine::Timing,
-    secret::feed as feed_secret,
+    secret::{access as secret_access, feed as feed_secret},
 };
 
 /// What there is to know of a cluster before it is connected.
 pub(crate) struct Settings {
     /// Its name in messages and labels.
     pub(crate) name: String,
-    /// The namespace of its Secret, for labels; empty if there is none.
-    pub(crate) namespace: String,
     /// When to connect and to probe.
     pub(crate) timing: Timing,
     /// A request other than a probe.
@@ -63,7 +61,7 @@ pub(crate) type Reload = Arc<dyn Fn() -> Result<Access> + Send + Sync>;
 /// Where a connection gets its client.
 pub(crate) enum Source {
     /// The cluster that the program runs on: a client for it, which loads its credentials itself.
-    Own(Box<dyn Fn() -> Result<Client> + Send>),
+    Own(Box<dyn Fn(Requests) -> Result<Client> + Send>),
     /// Clients for what is passed to [`Connection::offer`].
     Offered,
 }
@@ -73,6 +71,8 @@ pub(crate) struct Connection {
     settings: Settings,
     stop: Stop,
     state: Mutex<State>,
+    /// Of all clients so far.
+    requests: Requests,
 }
 
 /// One connection, from its beginning to its end.
@@ -81,7 +81,7 @@ pub(crate) struct Session {
     /// Counts the connections of this cluster, from 1.
     pub(crate) number: u64,
     /// Of no use after its end: what runs on it is cut off, and nothing can begin.
-    pub(crate) client: Arc<Client>,
+    pub(crate) client: Client,
     /// The cluster that was found.
     pub(crate) identity: Identity,
     /// Raised at its end.
@@ -97,6 +97,8 @@ struct State {
     /// Why the session is perhaps not with whom it began.
     mistaken: Option<String>,
     health: health::Record,
+    /// When the thread that supervises it last came by.
+    beat: Option<Instant>,
 }
 
 /// The credentials as they are now.
@@ -135,8 +137,10 @@ impl Connection {
             identity: Identity::Unknown("it was never connected".into()),
             mistaken: None,
             health: health::Record::new(Instant::now()),
+            beat: None,
         };
-        Arc::new(Self { settings, stop: stop.child(), state: Mutex::new(state) })
+        let (state, requests) = (Mutex::new(state), Requests::default());
+        Arc::new(Self { settings, stop: stop.child(), state, requests })
     }
 
     /// The cluster's name.
@@ -173,8 +177,18 @@ impl Connection {
     ///
     /// # Errors
     /// `Unreachable` at once when there is none.
-    pub(crate) fn client(&self) -> Result<Arc<Client>> {
+    pub(crate) fn client(&self) -> Result<Client> {
         self.session().map(|session| session.client)
+    }
+
+    /// The requests of all connections so far.
+    pub(crate) fn requests(&self) -> &Requests {
+        &self.requests
+    }
+
+    /// When the thread that supervises it last came by, once it runs.
+    pub(crate) fn beat(&self) -> Option<Instant> {
+        self.state().beat
     }
 
     /// Whether there is a connection.

@@ -1,12 +1,15 @@
 //! What all passes have in common.
 
-use crate::{counts::Counts, digest::Digester, record::Reader, settings::Settings};
+use crate::{
+    counts::Counts, digest::Digester, permits::Permits, record::Reader, settings::Settings,
+};
 
 /// What the process was told, how it reads objects, and what it counts.
 pub(crate) struct Context {
     pub(crate) settings: Settings,
     pub(crate) reader: Reader,
     pub(crate) counts: Counts,
+    pub(crate) permits: Permits,
 }
 
 impl Context {
@@ -17,6 +20,6 @@ impl Context {
             finalizer: settings.finalizer.clone(),
             mode: settings.mode,
         };
-        Self { settings, reader, counts: Counts::default() }
+        Self { settings, reader, counts: Counts::default(), permits: Permits::default() }
     }
 }

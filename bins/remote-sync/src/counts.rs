@@ -2,13 +2,40 @@
 
 use std::{collections::BTreeMap, sync::Mutex, time::Duration};
 
-use shared::{lock::lock, metrics::Metrics};
+use shared::{
+    histogram::Histogram,
+    lock::lock,
+    metrics::{Family, Metrics},
+};
+
+const WRITES: Family = Family::counter(
+    "remote_sync_writes_total",
+    "Writes to either side, by what they do; also those that failed.",
+);
+const FAILURES: Family = Family::counter(
+    "remote_sync_failures_total",
+    "Passes over a pair that failed, by what the failure asks for.",
+);
+const REGRESSIONS: Family = Family::counter(
+    "remote_sync_generation_regressed_total",
+    "Sources that were older than what was copied of them, as after a restore.",
+);
+const SPEC_LAG: Family = Family::histogram(
+    "remote_sync_spec_lag_seconds",
+    "From the event of a source to the write that tells it that its spec was copied.",
+);
+const STATUS_LAG: Family = Family::histogram(
+    "remote_sync_status_lag_seconds",
+    "From the event of a target to the write of its status to the source.",
+);
+/// In seconds: from a pass in one data centre to one that waited for its turn.
+const LAGS: [f64; 8] = [0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0];
 
 /// Counts by remote.
 #[derive(Debug, Default)]
 pub(crate) struct Counts(Mutex<Numbers>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Numbers {
     /// By remote and what was written.
     writes: BTreeMap<(String, &'static str), u64>,
@@ -17,23 +44,29 @@ struct Numbers {
     /// Sources that were older than what the target has, by remote.
     regressions: BTreeMap<String, u64>,
     /// From the event to the last write that it led to.
-    spec_lag: Lag,
-    status_lag: Lag,
+    spec_lag: Histogram,
+    status_lag: Histogram,
 }
 
-#[derive(Debug, Default)]
-struct Lag {
-    sum: Duration,
-    count: u64,
+impl Default for Numbers {
+    fn default() -> Self {
+        Self {
+            writes: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            regressions: BTreeMap::new(),
+            spec_lag: Histogram::new(&LAGS),
+            status_lag: Histogram::new(&LAGS),
+        }
+    }
 }
 
 impl Counts {
-    pub(crate) fn wrote(&self, remote: &str, what: &'static str) {
-        *lock(&self.0).writes.entry((remote.to_owned(), what)).or_default() += 1;
+    pub(crate) fn wrote(&self, remote: &str, operation: &'static str) {
+        *lock(&self.0).writes.entry((remote.to_owned(), operation)).or_default() += 1;
     }
 
-    pub(crate) fn failed(&self, remote: &str, class: &'static str) {
-        *lock(&self.0).failures.entry((remote.to_owned(), class)).or_default() += 1;
+    pub(crate) fn failed(&self, remote: &str, reason: &'static str) {
+        *lock(&self.0).failures.entry((remote.to_owned(), reason)).or_default() += 1;
     }
 
     pub(crate) fn regressed(&self, remote: &str) {
@@ -41,11 +74,11 @@ impl Counts {
     }
 
     pub(crate) fn spec_lag(&self, lag: Duration) {
-        lock(&self.0).spec_lag.add(lag);
+        lock(&self.0).spec_lag.add(lag.as_secs_f64());
     }
 
     pub(crate) fn status_lag(&self, lag: Duration) {
-        lock(&self.0).status_lag.add(lag);
+        lock(&self.0).status_lag.add(lag.as_secs_f64());
     }
 
     /// The remote is gone, and its numbers with it.
@@ -56,41 +89,18 @@ impl Counts {
         numbers.regressions.remove(remote);
     }
 
-    pub(crate) fn metrics(&self, metrics: &mut Metrics) {
+    pub(crate) fn add_to(&self, metrics: &mut Metrics) {
         let numbers = lock(&self.0);
-        for ((remote, what), count) in &numbers.writes {
-            let labels = [("cluster", remote.as_str()), ("what", *what)];
-            metrics.counter("remote_sync_writes_total", &labels, count);
+        for ((remote, operation), count) in &numbers.writes {
+            metrics.add(WRITES, &[("remote", remote), ("operation", operation)], count);
         }
-        for ((remote, class), count) in &numbers.failures {
-            let labels = [("cluster", remote.as_str()), ("class", *class)];
-            metrics.counter("remote_sync_failures_total", &labels, count);
+        for ((remote, reason), count) in &numbers.failures {
+            metrics.add(FAILURES, &[("remote", remote), ("reason", reason)], count);
         }
         for (remote, count) in &numbers.regressions {
-            let labels = [("cluster", remote.as_str())];
-            metrics.counter("remote_sync_generation_regressed_total", &labels, count);
+            metrics.add(REGRESSIONS, &[("remote", remote)], count);
         }
-        for (sum, count, lag) in [
-            (
-                "remote_sync_spec_lag_seconds_sum",
-                "remote_sync_spec_lag_seconds_count",
-                &numbers.spec_lag,
-            ),
-            (
-                "remote_sync_status_lag_seconds_sum",
-                "remote_sync_status_lag_seconds_count",
-                &numbers.status_lag,
-            ),
-        ] {
-            metrics.counter(sum, &[], lag.sum.as_secs_f64());
-            metrics.counter(count, &[], lag.count);
-        }
-    }
-}
-
-impl Lag {
-    fn add(&mut self, lag: Duration) {
-        self.sum += lag;
-        self.count += 1;
+        metrics.add_histogram(SPEC_LAG, &[], &numbers.spec_lag);
+        metrics.add_histogram(STATUS_LAG, &[], &numbers.status_lag);
     }
 }

@@ -88,6 +88,7 @@ pub(crate) enum Standing {
     Conflict(&'static str),
 }
 
+pub(crate) const UNLISTED: &str = "it is not known yet what else is in the target's namespace";
 pub(crate) const TARGET_TERMINATING: &str = "the target is being deleted";
 pub(crate) const NAMESPACE_TERMINATING: &str = "the target's namespace is being deleted";
 pub(crate) const PAUSED_DELETION: &str = "it is being deleted but paused";
@@ -289,12 +290,12 @@ pub(crate) fn pretend(step: Step, view: &mut View, pass: &mut Pass) -> bool {
         (Step::UploadSecret(index), ..) => pass.tried.push(index),
         (Step::CreateNamespace, Some(source), _) => {
             let row = Namespace { terminating: false, owner: None, owner_uid: None };
-            view.namespace = Some(Known { uid: source.uid, version: 0, row });
+            view.namespace = Some(Known { uid: source.uid, version: 0, large: false, row });
         }
         (Step::Create, Some(source), target) => {
             let state = State { generation: 1, ..source.row.state.clone() };
             let row = Target { state, copy_of: None, has_annotations: true, orphaned: false };
-            *target = Some(Known { uid: source.uid, version: 0, row });
+            *target = Some(Known { uid: source.uid, version: 0, large: false, row });
         }
         (Step::Update { .. }, Some(source), Some(target)) => {
             target.row.state.content = source.row.state.content;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use shared::{
+    client::USUAL_OBJECT,
     error::{Error, Result},
     event::Event,
     lock::lock,
@@ -15,7 +16,7 @@ use crate::{
     marks::Uid,
     orphan::Verdict,
     queue::Outcome,
-    retry::{Class, class},
+    retry::{Class, class, pause},
     route::Note,
     view::{Pass, Settled, View},
 };
@@ -78,7 +79,7 @@ fn note(standing: Standing) -> Option<Note> {
         Standing::Held(reason) => ("held", reason),
         Standing::Conflict(reason) => ("conflict", reason),
     };
-    Some(Note { state, reason: reason.to_owned() })
+    Some(Note::new(state, reason))
 }
 
 /// A step failed; what it found out meanwhile is looked at before the next try.
@@ -95,20 +96,35 @@ pub(crate) fn failed(job: &Job<'_>, error: &Error) -> Outcome {
     match class {
         Class::Stale => log::debug!("{job}: {error}; it is read again"),
         _ => {
-            let note = Note { state, reason: error.to_string() };
+            let note = Note::new(state, &error.to_string());
             tell(job, &job.view(), Some(note), class == Class::Refused);
         }
     }
     job.context.counts.failed(&job.route.name, class.name());
-    Outcome::Failed(class)
+    Outcome::Failed(class, pause(error))
 }
 
 /// Names that no object can have: nothing but another name mends that.
 pub(crate) fn refused(job: &Job<'_>, sentence: String) -> Outcome {
+    let_go(job);
     let view = job.view();
     let there = view.source.is_some() || view.target.is_some();
-    tell(job, &view, there.then_some(Note { state: "degraded", reason: sentence }), true);
+    tell(job, &view, there.then(|| Note::new("degraded", &sentence)), true);
     Outcome::Settled
+}
+
+/// An object that costs too much memory: nothing is done about the pair until it changes.
+pub(crate) fn too_large(job: &Job<'_>, which: &str) -> Outcome {
+    let_go(job);
+    let reason = format!("{which} needs more than {} KiB of memory", USUAL_OBJECT >> 10);
+    tell(job, &job.view(), Some(Note::new("toolarge", &reason)), true);
+    Outcome::Settled
+}
+
+/// Nothing of what was found out about the pair counts when it is looked at again.
+fn let_go(job: &Job<'_>) {
+    lock(&job.route.orphans).forget(job.pair);
+    job.drop_bodies();
 }
 
 /// Logs what is new, and with `people` writes it on the source as an Event.

@@ -38,6 +38,8 @@ pub(crate) struct Engine {
     /// Why not all remotes of the registry are followed, if so.
     registry_trouble: Mutex<Option<String>>,
     routes: Mutex<Arc<Vec<Arc<Route>>>>,
+    /// When the loop that opens and closes queues last came by.
+    beat: Mutex<Option<Instant>>,
 }
 
 /// The side that the own cluster is on.
@@ -72,6 +74,7 @@ impl Engine {
             all_known,
             registry_trouble: Mutex::default(),
             routes: Mutex::default(),
+            beat: Mutex::default(),
         }
     }
 
@@ -86,6 +89,10 @@ impl Engine {
 
     pub(crate) fn set_registry_trouble(&self, trouble: Option<String>) {
         *lock(&self.registry_trouble) = trouble;
+    }
+
+    pub(crate) fn beat(&self) -> Option<Instant> {
+        *lock(&self.beat)
     }
 
     /// Adds a route; what is known of the own cluster already is looked at for it.
@@ -151,6 +158,7 @@ impl Engine {
         let mut resync = self.next_resync();
         loop {
             let seen = self.stop.wakes();
+            *lock(&self.beat) = Some(Instant::now());
             for route in self.routes().iter() {
                 route.gate();
                 if route.is_identified() {
@@ -216,9 +224,9 @@ impl Engine {
         };
         let (source_namespace, source_name) = route.names.source(canonical.0, canonical.1);
         let source = table::key(&source_namespace, &source_name);
-        let target = route.target.shelves[kind].table.get(key);
-        let gone = target.is_none();
-        let marked = target.and_then(|target| target.row.copy_of).map(|copy| copy.cluster);
+        let table = &route.target.shelves[kind].table;
+        let gone = !table.has(key);
+        let marked = table.get(key).and_then(|target| target.row.copy_of).map(|copy| copy.cluster);
         let meant = gone
             || self.context.settings.mode == Mode::Compat
             || marked.is_some() && marked == route.source.cluster.uid()
@@ -242,7 +250,7 @@ impl Engine {
                 || followed.iter().any(|followed| followed == namespace)
         };
         if let Some((namespace, name)) = canonical.filter(|(namespace, _)| followed(namespace)) {
-            let key: Key = table::key(namespace, name);
+            let key = table::key(namespace, name).into();
             route.queue.push(Pair { kind, key }, urgent);
         }
     }

@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use serde_json::Value;
 use shared::{
     error::{Error, Result},
     program,
@@ -18,7 +17,7 @@ use crate::{
     record::Reader,
     route::Route,
     site::{SourceSite, TargetSite},
-    stream::{Followed, place},
+    stream::Followed,
     table::Scope,
 };
 
@@ -50,8 +49,11 @@ impl Of {
         &self.engine.context.reader
     }
 
-    fn is_target(&self, object: &Value) -> bool {
-        let (namespace, name) = place(object);
+    fn is_source(&self, namespace: &str, name: &str) -> bool {
+        self.names.canonical_of_source(namespace, name).is_some()
+    }
+
+    fn is_target(&self, namespace: &str, name: &str) -> bool {
         self.names.canonical_of_target(namespace, name).is_some()
     }
 
@@ -115,11 +117,8 @@ pub(crate) fn source(
                     bodies: Some(&|row| !row.seems_done()),
                     find: &|session| of.find(kind, session),
                     agrees: &|found| of.agrees(kind, found),
-                    read: &|object| {
-                        let (namespace, name) = place(object);
-                        of.names.canonical_of_source(namespace, name)?;
-                        of.reader().source(object)
-                    },
+                    covers: &|namespace, name| of.is_source(namespace, name),
+                    read: &|object| of.reader().source(object),
                     tell: &|news| of.engine.source_news(&of.routes(), kind, &news),
                 }
                 .follow(stop);
@@ -153,7 +152,8 @@ pub(crate) fn target(
                 bodies: Some(&|_| false),
                 find: &|session| of.find(kind, session),
                 agrees: &|found| of.agrees(kind, found),
-                read: &|object| of.is_target(object).then(|| of.reader().target(object))?,
+                covers: &|namespace, name| of.is_target(namespace, name),
+                read: &|object| of.reader().target(object),
                 tell: &|news| of.engine.target_news(&of.routes(), kind, &news),
             }
             .follow(stop);
@@ -176,9 +176,8 @@ fn namespaces(of: &Of, site: Arc<TargetSite>, stop: &Stop) -> Result<()> {
             bodies: None,
             agrees: &|_| true,
             find: &|_| Ok(Kind { resource: NAMESPACES.clone(), namespaced: false, status: true }),
-            read: &|object| {
-                of.names.covers(place(object).1).then(|| of.reader().namespace(object))?
-            },
+            covers: &|_, name| of.names.covers(name),
+            read: &|object| of.reader().namespace(object),
             tell: &|news| of.engine.namespace_news(&of.routes(), &news),
         }
         .follow(stop);
@@ -198,7 +197,8 @@ fn secrets(of: &Of, site: Arc<TargetSite>, index: usize, stop: &Stop) -> Result<
             bodies: None,
             agrees: &|_| true,
             find: &|_| Ok(Kind { resource: SECRETS.clone(), namespaced: true, status: false }),
-            read: &|object| of.is_target(object).then(|| of.reader().upload(object))?,
+            covers: &|namespace, name| of.is_target(namespace, name),
+            read: &|object| of.reader().upload(object),
             tell: &|news| of.engine.secret_news(&of.routes(), &news),
         }
         .follow(stop);

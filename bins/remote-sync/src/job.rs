@@ -6,7 +6,7 @@ use std::{fmt, time::Instant};
 
 use serde_json::Value;
 use shared::{
-    client::Client,
+    client::{Client, USUAL_OBJECT},
     error::{Error, Result},
     resource::{NAMESPACES, Resource, Target as Place},
     stop::Stop,
@@ -16,7 +16,8 @@ use crate::{
     body::Draft,
     context::Context,
     marks::{Origin, Uid},
-    queue::Pair,
+    permits::SMALL_ANSWER,
+    queue::{Pair, Task},
     record::{Known, Reader, Source, Target},
     route::{Kinds, Route},
     site::Cluster,
@@ -37,6 +38,8 @@ pub(crate) struct Job<'a> {
     pub(crate) target_key: Key,
     /// When the pair was put into the queue.
     pub(crate) since: Instant,
+    /// What each of its objects may cost in memory.
+    most: usize,
 }
 
 /// `widgets.example.com hub1:ns/x-us`
@@ -54,16 +57,37 @@ impl<'a> Job<'a> {
     pub(crate) fn new(
         context: &'a Context,
         route: &'a Route,
-        pair: &'a Pair,
+        task: &'a Task,
         kinds: &'a Kinds,
-        since: Instant,
     ) -> Self {
+        let Task { pair, since, large } = task;
         let (namespace, name) = table::split(&pair.key);
         let source = route.names.source(namespace, name);
         let target = route.names.target(namespace, name);
         let source_key = table::key(&source.0, &source.1);
         let target_key = table::key(&target.0, &target.1);
-        Self { context, route, pair, kinds, source, target, source_key, target_key, since }
+        let (since, most) = (*since, if *large { USUAL_OBJECT } else { SMALL_ANSWER });
+        Self { context, route, pair, kinds, source, target, source_key, target_key, since, most }
+    }
+
+    /// Whether it did not wait for its turn among large ones.
+    pub(crate) fn is_hurried(&self) -> bool {
+        self.most == SMALL_ANSWER
+    }
+
+    /// Whether its objects have to wait for their turn among the large ones.
+    pub(crate) fn is_large(&self) -> bool {
+        let source = self.source_side().table.get(&self.source_key);
+        let target = self.target_side().table.get(&self.target_key);
+        source.is_some_and(|source| source.large) || target.is_some_and(|target| target.large)
+    }
+
+    /// Which of them costs too much memory to be looked at at all, if one does.
+    pub(crate) fn too_large(&self) -> Option<&'static str> {
+        if self.source_side().table.is_too_large(&self.source_key) {
+            return Some("the source");
+        }
+        self.target_side().table.is_too_large(&self.target_key).then_some("the target")
     }
 
     /// Whether both sides can have such an object.
@@ -79,10 +103,14 @@ impl<'a> Job<'a> {
 
 impl Job<'_> {
     pub(crate) fn ask_source<T>(&self, request: impl FnOnce(&Client) -> Result<T>) -> Result<T> {
+        let most = self.most;
+        let request = |client: &Client| request(&client.limited_to(most));
         self.route.source.cluster.ask(&self.route.stop, request)
     }
 
     pub(crate) fn ask_target<T>(&self, request: impl FnOnce(&Client) -> Result<T>) -> Result<T> {
+        let most = self.most;
+        let request = |client: &Client| request(&client.limited_to(most));
         self.route.target.cluster.ask(&self.route.stop, request)
     }
 
@@ -148,6 +176,7 @@ impl Job<'_> {
             place: self.at_source(),
             reader: &self.context.reader,
             read: Reader::source,
+            most: self.most,
         }
     }
 
@@ -159,6 +188,7 @@ impl Job<'_> {
             place: self.at_target(),
             reader: &self.context.reader,
             read: Reader::target,
+            most: self.most,
         }
     }
 
@@ -225,6 +255,7 @@ struct Side<'a, R> {
     place: Place<'a>,
     reader: &'a Reader,
     read: fn(&Reader, &Value) -> Option<Known<R>>,
+    most: usize,
 }
 
 impl<R: Clone + PartialEq> Side<'_, R> {
@@ -232,7 +263,8 @@ impl<R: Clone + PartialEq> Side<'_, R> {
         if let Some(body) = self.table.take_body(self.key, known.version) {
             return Ok(body);
         }
-        let body = self.cluster.ask(stop, |client| client.get(&self.place)).map_err(stale)?;
+        let get = |client: &Client| client.limited_to(self.most).get(&self.place);
+        let body = self.cluster.ask(stop, get).map_err(stale)?;
         let now = (self.read)(self.reader, &body).ok_or_else(|| odd(&self.place))?;
         if now == *known {
             return Ok(body);
@@ -241,10 +273,10 @@ impl<R: Clone + PartialEq> Side<'_, R> {
         Err(Error::Conflict(format!("{} changed meanwhile", self.place)))
     }
 
-    fn know(&self, mut object: Value) -> Result<Known<R>> {
+    fn know(&self, object: Value) -> Result<Known<R>> {
         let known = (self.read)(self.reader, &object).ok_or_else(|| odd(&self.place))?;
         self.table.put(self.key, known.clone());
-        self.table.keep_body(self.key, known.version, &mut object);
+        self.table.keep_body(self.key, &known, &object);
         Ok(known)
     }
 }

@@ -6,7 +6,6 @@ use serde_json::Value;
 use shared::{
     client::Client,
     error::{Error, Result},
-    json,
     resource::{Resource, valid_label, valid_name},
 };
 
@@ -75,6 +74,9 @@ impl fmt::Display for Wanted {
     }
 }
 
+/// Versions of a group that are asked for a kind: Kubernetes' own groups have four at most.
+const MOST_VERSIONS: usize = 16;
+
 /// Asks a server for a kind.
 ///
 /// # Errors
@@ -84,7 +86,7 @@ pub(crate) fn resolve(client: &Client, wanted: &Wanted) -> Result<Kind> {
         Some(version) => vec![version.clone()],
         None => versions(&document(client, wanted, &group_path(wanted), "APIGroup")?),
     };
-    for version in versions {
+    for version in versions.into_iter().take(MOST_VERSIONS) {
         let path = version_path(wanted, &version);
         let list = document(client, wanted, &path, "APIResourceList")?;
         if let Some(kind) = find(&list, wanted, &version) {
@@ -143,24 +145,15 @@ fn find(list: &Value, wanted: &Wanted, version: &str) -> Option<Kind> {
 }
 
 fn document(client: &Client, wanted: &Wanted, path: &str, kind: &str) -> Result<Value> {
-    let what = |what: &str| format!("get {path} on {}: {what}", client.whose());
-    let (code, text) = client.text(path)?;
-    match code {
-        200 => {}
-        401 => return Err(Error::Unauthorized(what("the credential is not accepted"))),
-        403 => return Err(Error::Forbidden(what("this identity may not"))),
-        404 => return Err(not_served(client, wanted)),
-        code => {
-            let message = what(&format!("the answer is {code}"));
-            return Err(Error::Unavailable { message, retry_after: None });
-        }
+    let document = client.document(path).map_err(|error| match error {
+        Error::NotFound(_) | Error::NotServed(_) => not_served(client, wanted),
+        error => error,
+    })?;
+    if document["kind"] == kind {
+        return Ok(document);
     }
-    let value = json::parse(text.as_bytes())
-        .map_err(|odd| Error::BadPeer(what(&format!("the answer is {odd}"))))?;
-    if value["kind"] == kind {
-        return Ok(value);
-    }
-    Err(Error::BadPeer(what(&format!("the answer is not an {kind}"))))
+    let whose = client.whose();
+    Err(Error::BadPeer(format!("get {path} on {whose}: the answer is not an {kind}")))
 }
 
 fn not_served(client: &Client, wanted: &Wanted) -> Error {

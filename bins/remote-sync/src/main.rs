@@ -13,13 +13,13 @@ mod engine;
 mod follow;
 mod job;
 mod kind;
-mod leader;
 mod mapping;
 mod marks;
 mod news;
 mod once;
 mod orphan;
 mod perform;
+mod permits;
 mod queue;
 mod rbac;
 mod record;
@@ -41,8 +41,22 @@ mod worker;
 
 use std::process::ExitCode;
 
-use shared::program;
+use shared::{
+    flags::{Flags, Request},
+    program,
+};
+
+use settings::Settings;
 
 fn main() -> ExitCode {
-    program::main("remote-sync", &settings::table(), settings::Settings::new, run::run)
+    program::main("remote-sync", &settings::table(), check, run::run)
+}
+
+/// What the flags ask for: the work, or the roles that it takes.
+fn check(flags: &Flags) -> Result<Request<Settings>, String> {
+    let settings = Settings::new(flags)?;
+    Ok(match flags.switch("print-rbac") {
+        true => Request::Print(rbac::print(&settings)),
+        false => Request::Run(settings),
+    })
 }

@@ -10,13 +10,15 @@ use serde_json::Value;
 pub(crate) struct Uid([u8; 16]);
 
 impl Uid {
-    /// Reads a uid, which API servers write as a UUID (apimachinery `pkg/util/uuid/uuid.go`).
+    /// Reads a uid, which API servers write as a UUID (apimachinery `pkg/util/uuid/uuid.go`); `None` for what
+    /// would not be written again as it is.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
         let mut groups = text.split('-');
         let whole = GROUPS.iter().all(|length| {
             groups.next().is_some_and(|group| {
-                group.len() == *length && group.bytes().all(|b| b.is_ascii_hexdigit())
+                let is_digit = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+                group.len() == *length && group.bytes().all(is_digit)
             })
         });
         if !whole || groups.next().is_some() {
@@ -77,7 +79,7 @@ impl fmt::Display for Origin<'_> {
 }
 
 /// The keys of labels and annotations that the target has from its source: `label,label|annotation,…`;
-/// no key can hold a comma or a bar.
+/// no key can hold a comma or a bar. In order, as they are looked up by halves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Managed<'a> {
     pub(crate) labels: Vec<&'a str>,
@@ -87,7 +89,11 @@ pub(crate) struct Managed<'a> {
 impl<'a> Managed<'a> {
     pub(crate) fn parse(text: &'a str) -> Self {
         let (labels, annotations) = text.split_once('|').unwrap_or((text, ""));
-        let keys = |text: &'a str| text.split(',').filter(|key| !key.is_empty()).collect();
+        let keys = |text: &'a str| {
+            let keys: Vec<_> = text.split(',').filter(|key| !key.is_empty()).collect();
+            // Nobody writes it otherwise but by hand, and then nothing is ours.
+            if keys.is_sorted() { keys } else { Vec::new() }
+        };
         Self { labels: keys(labels), annotations: keys(annotations) }
     }
 }
@@ -107,7 +113,15 @@ mod tests {
     #[test]
     fn uids_are_read_and_written_as_they_are() {
         assert_eq!(Uid::parse(UID).unwrap().to_string(), UID);
-        for bad in ["", "x", &UID[1..], &format!("{UID}0"), &UID.replace('-', "+"), "-----"] {
+        for bad in [
+            "",
+            "x",
+            &UID[1..],
+            &format!("{UID}0"),
+            &UID.replace('-', "+"),
+            "-----",
+            &UID.to_uppercase(),
+        ] {
             assert_eq!(Uid::parse(bad), None, "{bad}");
         }
     }

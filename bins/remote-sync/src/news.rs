@@ -31,7 +31,7 @@ impl Engine {
             if let (News::Gone { .. }, Some((namespace, name))) = (news, source)
                 && self.context.settings.is_selective()
             {
-                route.leaves(&Pair { kind, key: table::key(namespace, name) }, true);
+                route.leaves(&Pair { kind, key: table::key(namespace, name).into() }, true);
             }
             self.push(route, kind, source, urgent);
             self.staff(route);
@@ -73,7 +73,7 @@ impl Engine {
             News::Put { object, .. } => {
                 object["metadata"]["annotations"][&self.context.settings.keys.owner].as_str()
             }
-            News::Gone { .. } | News::State => None,
+            News::TooLarge { .. } | News::Gone { .. } | News::State => None,
         };
         let owner = owner.unwrap_or_default();
         for route in routes {
@@ -102,7 +102,7 @@ impl Engine {
     pub(crate) fn secret_news(self: &Arc<Self>, routes: &[Arc<Route>], news: &News<'_>) {
         let (key, object) = match news {
             News::Put { key, object, .. } => (key, *object),
-            News::Gone { .. } => return,
+            News::TooLarge { .. } | News::Gone { .. } => return,
             News::State => return self.stop.wake(),
         };
         let Some(owner) = controller(object) else { return };

@@ -44,7 +44,7 @@ pub(crate) fn finish(engine: &Engine, limit: Duration) -> Result<()> {
             false => what,
         };
         if stopped || over {
-            return Err(Error::Unavailable { message, retry_after: None });
+            return Err(Error::Unavailable { message, retry_after: None, of_object: false });
         }
     }
 }
@@ -85,14 +85,13 @@ fn pairs(route: &Route) -> Option<Left> {
     if depth.queued + depth.parked + depth.running > 0 {
         return Some(Left::Pending(format!("pairs of {} are in the queue", route.name)));
     }
-    let notes = route.notes();
-    let first = |state: &dyn Fn(&str) -> bool| {
-        let found = notes.iter().find(|(_, note)| state(note.state));
+    let first = |states: &[&str]| {
+        let found = route.first_in(states);
         found.map(|(pair, note)| format!("{} ({}): {}", pair.key, route.name, note.reason))
     };
     if depth.failing > 0 {
-        let why = first(&|state| matches!(state, "degraded" | "failing"));
+        let why = first(&["degraded", "failing"]);
         return Some(Left::Failed(why.unwrap_or_else(|| format!("a pair of {}", route.name))));
     }
-    first(&|state| state == "waiting").map(Left::Waiting)
+    first(&["toolarge"]).map(Left::Failed).or_else(|| first(&["waiting"]).map(Left::Waiting))
 }

@@ -4,7 +4,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    sync::{Condvar, Mutex, MutexGuard},
+    sync::{Arc, Condvar, Mutex, MutexGuard},
     time::{Duration, Instant},
 };
 
@@ -13,13 +13,12 @@ use shared::lock::lock;
 use crate::{
     retry::{self, Class},
     settings::Mode,
-    table::Key,
 };
 
 /// A worker that has nothing to do for so long ends.
 const IDLE: Duration = Duration::from_secs(20);
 /// Room for so many pairs stays when the queue is empty.
-const SMALL: usize = 64;
+const ROOM: usize = 64;
 
 /// What waits longer is looked at all the same: no clock counts for ever.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
@@ -29,8 +28,8 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 pub(crate) struct Pair {
     /// Which of -resource it is.
     pub(crate) kind: usize,
-    /// Canonical namespace and name.
-    pub(crate) key: Key,
+    /// Canonical namespace and name, as in a [`Key`](crate::table::Key); shared by all that is noted of it.
+    pub(crate) key: Arc<str>,
 }
 
 /// Where a pair is in the queue.
@@ -52,8 +51,20 @@ pub(crate) enum Outcome {
     Settled,
     /// Done for now; look again after this time.
     Later(Duration),
-    /// It failed.
-    Failed(Class),
+    /// Its objects are large: it has to wait for its turn among those.
+    Large,
+    /// It failed; it is not tried again before this time.
+    Failed(Class, Duration),
+}
+
+/// What a worker takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Task {
+    pub(crate) pair: Pair,
+    /// Since when it waited.
+    pub(crate) since: Instant,
+    /// Its objects may be large: of these one of each remote is worked on at a time.
+    pub(crate) large: bool,
 }
 
 #[derive(Debug)]
@@ -70,6 +81,9 @@ struct State {
     events: VecDeque<(Pair, Instant)>,
     /// What a list brought.
     backlog: VecDeque<(Pair, Instant)>,
+    /// Pairs with large objects, and whether one of them is worked on.
+    large: VecDeque<(Pair, Instant)>,
+    large_running: bool,
     /// Trees, which let go of their room when many pairs are done.
     turns: BTreeMap<Pair, Turn>,
     delayed: BTreeSet<(Instant, Pair)>,
@@ -88,6 +102,8 @@ impl Queue {
         let state = State {
             events: VecDeque::new(),
             backlog: VecDeque::new(),
+            large: VecDeque::new(),
+            large_running: false,
             turns: BTreeMap::new(),
             delayed: BTreeSet::new(),
             failures: BTreeMap::new(),
@@ -139,14 +155,15 @@ impl Queue {
     /// Whether another worker should begin; counts it as begun.
     pub(crate) fn wants_worker(&self) -> bool {
         let mut state = self.state();
-        let waiting = state.events.len() + state.backlog.len();
+        let large = usize::from(!state.large_running && !state.large.is_empty());
+        let waiting = state.events.len() + state.backlog.len() + large;
         let wants = waiting > state.idle && state.workers < self.workers && !state.closed;
         state.workers += usize::from(wants);
         wants
     }
 
-    /// The next pair for a worker, and since when it waited; `None` when the worker should end.
-    pub(crate) fn take(&self) -> Option<(Pair, Instant)> {
+    /// The next pair for a worker; `None` when the worker should end.
+    pub(crate) fn take(&self) -> Option<Task> {
         let mut state = self.state();
         let bored = Instant::now() + IDLE;
         loop {
@@ -156,10 +173,11 @@ impl Queue {
                 state.workers -= 1;
                 return None;
             }
-            if let Some((pair, since)) = state.pop() {
-                state.turns.insert(pair.clone(), Turn::Running);
+            if let Some(task) = state.pop() {
+                state.turns.insert(task.pair.clone(), Turn::Running);
                 state.running += 1;
-                return Some((pair, since));
+                state.large_running |= task.large;
+                return Some(task);
             }
             // Somebody has to stay for what is delayed.
             let next = state.delayed.first().map(|(at, _)| *at);
@@ -180,12 +198,19 @@ impl Queue {
         }
     }
 
-    /// The pass over `pair` ended.
-    pub(crate) fn done(&self, pair: &Pair, outcome: Outcome) {
+    /// The pass over a pair ended.
+    pub(crate) fn done(&self, Task { pair, since, large }: &Task, outcome: Outcome) {
         let mut state = self.state();
         state.running -= 1;
+        state.large_running &= !large;
         let again = state.turns.remove(pair) == Some(Turn::Again);
         let wait = match outcome {
+            Outcome::Large => {
+                state.turns.insert(pair.clone(), Turn::Queued);
+                state.large.push_back((pair.clone(), *since));
+                self.changed.notify_one();
+                return;
+            }
             Outcome::Settled => {
                 state.failures.remove(pair);
                 None
@@ -194,9 +219,9 @@ impl Queue {
                 state.failures.remove(pair);
                 Some(wait)
             }
-            Outcome::Failed(class) => {
+            Outcome::Failed(class, least) => {
                 let failures = state.failures.entry(pair.clone()).or_default();
-                let wait = retry::wait(class, *failures, self.mode);
+                let wait = retry::wait(class, *failures, self.mode).max(least);
                 *failures = failures.saturating_add(1);
                 Some(wait)
             }
@@ -208,8 +233,9 @@ impl Queue {
             Some(wait) => state.delay(pair.clone(), Instant::now() + wait.min(LONGEST)),
         }
         if state.turns.is_empty() {
-            state.events.shrink_to(SMALL);
-            state.backlog.shrink_to(SMALL);
+            state.events.shrink_to(ROOM);
+            state.backlog.shrink_to(ROOM);
+            state.large.shrink_to(ROOM);
         }
         self.changed.notify_one();
     }
@@ -289,11 +315,14 @@ impl State {
     }
 
     /// The next pair that can be worked on; the others on the way are parked.
-    fn pop(&mut self) -> Option<(Pair, Instant)> {
+    fn pop(&mut self) -> Option<Task> {
         loop {
-            let (pair, since) = self.events.pop_front().or_else(|| self.backlog.pop_front())?;
+            let large = if self.large_running { None } else { self.large.pop_front() };
+            let is_large = large.is_some();
+            let next = large.or_else(|| self.events.pop_front());
+            let (pair, since) = next.or_else(|| self.backlog.pop_front())?;
             if self.open[pair.kind] {
-                return Some((pair, since));
+                return Some(Task { pair, since, large: is_large });
             }
             self.turns.insert(pair, Turn::Parked);
         }

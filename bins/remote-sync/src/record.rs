@@ -1,10 +1,12 @@
 //! What is kept of an object: some hundred bytes instead of the thousands that it has as a document.
 
 use serde_json::Value;
+use shared::json;
 
 use crate::{
     digest::Digester,
     marks::{Managed, Origin, Uid},
+    permits::SMALL,
     settings::{Keys, Mode},
     upload,
 };
@@ -16,6 +18,8 @@ pub(crate) struct Known<R> {
     /// The resourceVersion, a number that grows with every write on one server (Kubernetes API concepts,
     /// "Resource versions").
     pub(crate) version: u64,
+    /// Its document costs more than `SMALL` (permits): its pass needs a permit.
+    pub(crate) large: bool,
     pub(crate) row: R,
 }
 
@@ -229,10 +233,11 @@ impl Reader {
         let managed = managed.as_ref();
         let (labels, annotations) =
             (&object["metadata"]["labels"], &object["metadata"]["annotations"]);
-        let own_label = |key: &str| managed.is_none_or(|managed| managed.labels.contains(&key));
+        let own_label =
+            |key: &str| managed.is_none_or(|managed| managed.labels.binary_search(&key).is_ok());
         let own_annotation = |key: &str| {
             self.annotation_travels(key)
-                && managed.is_none_or(|managed| managed.annotations.contains(&key))
+                && managed.is_none_or(|managed| managed.annotations.binary_search(&key).is_ok())
         };
         let labels = self.digester.of_members(labels.as_object(), own_label);
         // So that a label and an annotation of one name are not the same.
@@ -261,7 +266,8 @@ pub(crate) fn controller(object: &Value) -> Option<&Value> {
 fn known<R>(object: &Value, row: R) -> Option<Known<R>> {
     let metadata = &object["metadata"];
     let version = metadata["resourceVersion"].as_str()?.parse().ok()?;
-    Some(Known { uid: Uid::of(&metadata["uid"])?, version, row })
+    let large = json::cost(object) > SMALL;
+    Some(Known { uid: Uid::of(&metadata["uid"])?, version, large, row })
 }
 
 fn terminating(object: &Value) -> bool {

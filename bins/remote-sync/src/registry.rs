@@ -8,7 +8,9 @@ use std::{
 
 use serde_json::Value;
 use shared::{
-    error::Result,
+    access::Access,
+    error::{Error, Result},
+    json::{Document, Head},
     program,
     resource::{SECRETS, valid_label},
     watch::{Selection, Step, Stream},
@@ -21,6 +23,11 @@ use crate::{
     settings::{CLUSTER_LABEL, OWN, Registry, SECRET_SUFFIX},
     stream::{PAGE, place},
 };
+
+/// Remotes of the registry at most: each takes some threads.
+const MOST_REMOTES: usize = 1000;
+/// With those that are gone, of which is known which cluster they were.
+const MOST_KNOWN: usize = 2 * MOST_REMOTES;
 
 /// Adds and removes remotes as their Secrets come and go, if there is a registry.
 ///
@@ -40,7 +47,7 @@ fn follow(engine: &Arc<Engine>, registry: &Registry) {
         page: PAGE,
     };
     let mut stream = Stream::default();
-    let mut members = Members { engine, remotes: BTreeMap::new(), listed: Vec::new() };
+    let mut members = Members { engine, remotes: BTreeMap::new(), listed: Vec::new(), full: false };
     with_own(engine, |session| {
         // A cluster that was away may have been restored.
         stream.relist();
@@ -54,16 +61,18 @@ fn follow(engine: &Arc<Engine>, registry: &Registry) {
 /// The remotes of the registry.
 struct Members<'a> {
     engine: &'a Arc<Engine>,
-    /// All that were ever there, by name.
+    /// Those that are there, and some that were, by name.
     remotes: BTreeMap<String, Member>,
     /// Those of the list that has begun.
     listed: Vec<String>,
+    /// There was no room for one since then.
+    full: bool,
 }
 
 #[derive(Default)]
 struct Member {
-    /// Its Secret, while there is one.
-    secret: Option<Value>,
+    /// What its Secret says, while there is one.
+    offer: Option<Result<Access>>,
     /// It is followed, and not only left out for another one.
     added: bool,
     /// The cluster that it was last.
@@ -73,19 +82,22 @@ struct Member {
 impl Members<'_> {
     fn take(&mut self, step: Step<'_>) {
         match step {
-            Step::Began { .. } => self.listed.clear(),
-            Step::Item(secret) => {
-                self.listed.extend(name_of(&secret));
-                self.put(secret);
+            Step::Began { .. } => {
+                self.listed.clear();
+                self.full = false;
             }
-            Step::Put(secret) => self.put(secret),
+            Step::Item(secret) => {
+                let name = self.put(secret);
+                self.listed.extend(name);
+            }
+            Step::Put(secret) => drop(self.put(secret)),
             Step::Removed(secret) => {
-                if let Some(name) = name_of(&secret) {
+                if let Some(name) = self.name_of(&secret) {
                     self.remove(&name);
                 }
             }
             Step::Complete => {
-                let there = self.remotes.iter().filter(|(_, member)| member.secret.is_some());
+                let there = self.remotes.iter().filter(|(_, member)| member.offer.is_some());
                 let gone = there.map(|(name, _)| name).filter(|name| !self.listed.contains(name));
                 for name in gone.cloned().collect::<Vec<_>>() {
                     self.remove(&name);
@@ -100,44 +112,82 @@ impl Members<'_> {
 
     /// Says why not all remotes of the registry are followed, if so.
     fn tell(&self, failure: Option<String>) {
-        let left_out = self.remotes.iter().filter(|(_, m)| m.secret.is_some() && !m.added);
+        let left_out = self.remotes.iter().filter(|(_, m)| m.offer.is_some() && !m.added);
         let left_out = left_out.map(|(name, _)| format!("remote {name} is left out"));
-        let troubles: Vec<_> = failure.into_iter().chain(left_out).collect();
+        let full = format!("there are more than {MOST_REMOTES} remotes, the others are left out");
+        let full = Some(full).filter(|_| self.full);
+        let troubles: Vec<_> = failure.into_iter().chain(full).chain(left_out).collect();
         self.engine.set_registry_trouble(Some(troubles.join("; ")).filter(|text| !text.is_empty()));
     }
 
-    fn put(&mut self, secret: Value) {
-        let Some(name) = name_of(&secret) else { return };
-        self.remotes.entry(name.clone()).or_default().secret = Some(secret);
+    /// Takes in a Secret; returns the name of its remote.
+    fn put(&mut self, secret: Document) -> Option<String> {
+        let name = self.name_of(&secret)?;
+        if self.remotes.get(&name).is_none_or(|member| member.offer.is_none())
+            && self.remotes.values().filter(|member| member.offer.is_some()).count() >= MOST_REMOTES
+        {
+            if !std::mem::replace(&mut self.full, true) {
+                log::warn!("remote {name} is left out: there are {MOST_REMOTES} already");
+            }
+            self.tell(None);
+            return None;
+        }
+        self.make_room(&name);
+        self.remotes.entry(name.clone()).or_default().offer = Some(offer(&secret));
         self.offer(&name);
         self.tell(None);
+        Some(name)
+    }
+
+    /// Forgets one that is gone where a new one would be one too many to remember.
+    fn make_room(&mut self, name: &str) {
+        if self.remotes.len() < MOST_KNOWN || self.remotes.contains_key(name) {
+            return;
+        }
+        let gone = self.remotes.iter().find(|(_, member)| member.offer.is_none());
+        if let Some(name) = gone.map(|(name, _)| name.clone()) {
+            self.remotes.remove(&name);
+        }
+    }
+
+    /// The cluster that the Secret is about, if it is the kubeconfig of one. Of one that is too large only
+    /// its name is known: it is of the remote that it was of.
+    fn name_of(&self, secret: &Document) -> Option<String> {
+        match secret {
+            Document::Whole(secret) => name_of(secret),
+            Document::TooLarge(Head { name, .. }) => {
+                let known = name.strip_suffix(SECRET_SUFFIX);
+                let known = known.filter(|name| self.remotes.contains_key(*name));
+                if known.is_none() {
+                    log::warn!("Secret {name} needs too much memory, it is left out");
+                }
+                known.map(str::to_owned)
+            }
+        }
     }
 
     fn offer(&mut self, name: &str) {
         let Some(member) = self.remotes.get_mut(name) else { return };
-        let Some(secret) = &member.secret else { return };
-        let (namespace, of) = place(secret);
+        let Some(access) = &member.offer else { return };
         if !member.added {
             if let Some(why) = refusal(self.engine, name) {
                 return log::warn!("remote {name} is left out: {why}");
             }
-            if let Err(error) = add(self.engine, (name, namespace), None, member.uid.clone()) {
+            if let Err(error) = add(self.engine, name, None, member.uid.clone()) {
                 return log::warn!("{error}");
             }
             member.added = true;
             log::info!("remote {name} is new");
         }
         if let Some(route) = self.engine.routes().iter().find(|route| route.name == name) {
-            let connection = &self.engine.remote_of(route).connection;
-            let place = format!("{namespace}/{of}");
-            connection::feed_secret(connection, &place, Some(secret), None);
+            self.engine.remote_of(route).connection.offer(access.clone());
         }
     }
 
     /// Its objects stay; one that was left out for it has its turn.
     fn remove(&mut self, name: &str) {
         let Some(member) = self.remotes.get_mut(name) else { return };
-        member.secret = None;
+        member.offer = None;
         if std::mem::take(&mut member.added) {
             member.uid = self.engine.remove(name).or_else(|| member.uid.take());
             log::info!("remote {name} is gone, its objects stay as they are");
@@ -148,6 +198,19 @@ impl Members<'_> {
             }
         }
         self.tell(None);
+    }
+}
+
+/// What a Secret says.
+fn offer(secret: &Document) -> Result<Access> {
+    match secret {
+        Document::Whole(secret) => {
+            let (namespace, name) = place(secret);
+            connection::secret_access(&format!("{namespace}/{name}"), secret, None)
+        }
+        Document::TooLarge(Head { namespace, name, .. }) => {
+            Err(Error::TooLarge(format!("Secret {namespace}/{name} needs too much memory")))
+        }
     }
 }
 

@@ -7,11 +7,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::Value;
 use shared::{
     client::Client,
-    error::Result,
+    error::{Error, Result},
     flags::Flags,
+    json::Document,
     kubeconfig::{self, Env},
     program,
     resource::SECRETS,
@@ -45,9 +45,9 @@ pub(crate) fn own(settings: Settings, flags: &Flags, stop: &Stop) -> Result<Engi
     // At once, so that a kubeconfig that cannot be used ends the process.
     Client::of_own_cluster(flags, settings.timeout)?;
     let (flags, timeout) = (flags.clone(), settings.timeout);
-    let client = move || Client::of_own_cluster(&flags, timeout);
+    let client = move |requests| Client::of_own_cluster_counting(&flags, timeout, requests);
     let credentials = Credentials::Own(Box::new(client));
-    let connection = connect(&settings, (OWN, ""), credentials, (None, None), (stop, stop))?;
+    let connection = connect(&settings, OWN, credentials, (None, None), (stop, stop))?;
     let (cluster, used) = (Cluster::new(connection, &settings), Arc::<AtomicUsize>::default());
     let own = match settings.direction {
         Direction::Pull => Own::Target(TargetSite::new(cluster, &settings, &used)),
@@ -72,7 +72,7 @@ pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
             RemoteSource::File(path) => Some(path.clone()),
             RemoteSource::Secret { .. } => None,
         };
-        let route = add(engine, (&remote.name, ""), file, None)?;
+        let route = add(engine, &remote.name, file, None)?;
         let connection = engine.remote_of(&route).connection.clone();
         match &remote.source {
             RemoteSource::File(path) => files.push((path.clone(), connection)),
@@ -89,12 +89,12 @@ pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
 /// A connection that wakes `own` and `engine` when it comes and goes.
 fn connect(
     settings: &Settings,
-    (name, namespace): (&str, &str),
+    name: &str,
     credentials: Credentials,
     (file, remembered): (Option<PathBuf>, Option<String>),
     (own, engine): (&Stop, &Stop),
 ) -> Result<Arc<Connection>> {
-    let times = &settings.connection;
+    let (times, reach) = (&settings.connection, settings.reach);
     let in_cluster = || kubeconfig::in_cluster(&Env::process());
     let pod = Pod::of(|name| std::env::var(name).ok(), Box::new(in_cluster));
     let (named, to) = (name.to_owned(), [own.clone(), engine.clone()]);
@@ -106,7 +106,6 @@ fn connect(
     };
     let settings = connection::Settings {
         name: name.to_owned(),
-        namespace: namespace.to_owned(),
         timing: Timing {
             retry: times.retry,
             interval: times.interval,
@@ -117,7 +116,8 @@ fn connect(
         probe_path: times.path.clone(),
         remembered,
         accepted: settings.accepted(name).map(str::to_owned).collect(),
-        reload: file.map(|file| -> Reload { Arc::new(move || kubeconfig::from_file(&file)) }),
+        reload: file
+            .map(|file| -> Reload { Arc::new(move || kubeconfig::from_file(&file, reach)) }),
         pod: pod.map(Arc::new),
     };
     let consumer = Consumer { silences: SILENCES.to_vec(), tell: Box::new(tell) };
@@ -130,14 +130,13 @@ fn connect(
 /// `BadConfig` when the system gives no thread.
 pub(crate) fn add(
     engine: &Arc<Engine>,
-    (name, namespace): (&str, &str),
+    name: &str,
     file: Option<PathBuf>,
     remembered: Option<String>,
 ) -> Result<Arc<Route>> {
     let (settings, stop) = (&engine.context.settings, engine.stop.child());
     let known = (file, remembered);
-    let connection =
-        connect(settings, (name, namespace), Credentials::Offered, known, (&stop, &engine.stop))?;
+    let connection = connect(settings, name, Credentials::Offered, known, (&stop, &engine.stop))?;
     let cluster = Cluster::new(connection, settings);
     let (source, target) = match &engine.own {
         Own::Target(own) => (SourceSite::new(cluster, settings, &engine.used), own.clone()),
@@ -145,16 +144,20 @@ pub(crate) fn add(
     };
     let route = Arc::new(Route::new(name, settings, source, target, stop.clone()));
     engine.add(route.clone());
-    match &engine.own {
-        Own::Target(_) => follow::source(engine, &route.source, Some(&route), &stop)?,
-        Own::Source(_) => follow::target(engine, &route.target, Some(&route), &stop)?,
+    let followed = match &engine.own {
+        Own::Target(_) => follow::source(engine, &route.source, Some(&route), &stop),
+        Own::Source(_) => follow::target(engine, &route.target, Some(&route), &stop),
+    };
+    if followed.is_err() {
+        // Half of it would stand in the way of the next try.
+        engine.remove(name);
     }
-    Ok(route)
+    followed.map(|()| route)
 }
 
 fn follow_files(engine: &Engine, files: Vec<(PathBuf, Arc<Connection>)>) -> Result<()> {
-    let stop = engine.stop.clone();
-    program::spawn("kubeconfigs", move || connection::follow_files(&files, &stop))
+    let (reach, stop) = (engine.context.settings.reach, engine.stop.clone());
+    program::spawn("kubeconfigs", move || connection::follow_files(&files, reach, &stop))
 }
 
 /// Follows the Secret of one remote's kubeconfig, whatever becomes of the own cluster meanwhile.
@@ -166,8 +169,15 @@ fn follow_secret(engine: &Arc<Engine>, remote: &Remote, connection: Arc<Connecti
     program::spawn("kubeconfig", move || {
         let place = format!("{namespace}/{name}");
         let target = SECRETS.object(&namespace, &name);
-        let feed = |secret: Option<&Value>| {
-            connection::feed_secret(&connection, &place, secret, key.as_deref());
+        let feed = |secret: Option<&Document>| match secret {
+            Some(Document::TooLarge(_)) => {
+                let sentence = format!("Secret {place} needs too much memory");
+                connection.offer(Err(Error::TooLarge(sentence)));
+            }
+            Some(Document::Whole(secret)) => {
+                connection::feed_secret(&connection, &place, Some(secret), key.as_deref());
+            }
+            None => connection::feed_secret(&connection, &place, None, None),
         };
         let (mut stream, mut listed) = (Stream::default(), None);
         with_own(&engine, |session| {

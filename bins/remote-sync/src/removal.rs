@@ -13,10 +13,11 @@ use shared::{
 
 use crate::{
     body,
-    decide::{NAMESPACE_TERMINATING, Standing, TARGET_TERMINATING},
+    decide::{NAMESPACE_TERMINATING, Standing, TARGET_TERMINATING, UNLISTED},
     job::{Job, odd, stale},
     orphan::Verdict,
     record::{Finalizers, Known, Source, Target},
+    settings::Mode,
     table,
     view::{Pass, View},
 };
@@ -129,6 +130,9 @@ impl Job<'_> {
 
     pub(crate) fn delete_namespace(&self, view: &View, pass: &Pass) -> Result<Option<Standing>> {
         let Some(namespace) = &view.namespace else { return Ok(None) };
+        if self.context.settings.mode == Mode::Safe && !self.route.is_all_known() {
+            return Ok(Some(Standing::Waiting(UNLISTED)));
+        }
         let place = NAMESPACES.cluster_object(&self.target.0);
         match self.ask_target(|c| c.delete(&place, Propagation::Unsaid, &exactly(namespace))) {
             Ok(()) => {

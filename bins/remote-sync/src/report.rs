@@ -8,15 +8,31 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use shared::{endpoint::Report, lock::lock, metrics::Metrics};
+use shared::{
+    endpoint::{LONGEST_BEAT, Report, stuck},
+    leadership::Leadership,
+    lock::lock,
+    metrics::{Family, LEADER, Metrics},
+};
 
 use crate::{
     connection::{Identity, Phase},
     engine::Engine,
-    leader::Leader,
     route::Route,
     site::Cluster,
 };
+
+const PAIRS: Family =
+    Family::gauge("remote_sync_pairs", "Pairs of a source and its target, by how they stand.");
+const RESOURCE_READY: Family =
+    Family::gauge("remote_sync_resource_ready", "Whether the pairs of the kind can be worked on.");
+const QUEUE_DEPTH: Family =
+    Family::gauge("remote_sync_queue_depth", "Pairs in the queue, by how they stand there.");
+const DELETIONS_HELD: Family = Family::gauge(
+    "remote_sync_deletions_held",
+    "Targets without a source that are not deleted yet.",
+);
+const WATCHES: Family = Family::counter("remote_sync_watches_total", "Watches that began.");
 
 /// Pairs that `/debug/state` shows of a remote: enough to see what is wrong, and bounded.
 const MOST_PAIRS: usize = 1000;
@@ -24,19 +40,35 @@ const MOST_PAIRS: usize = 1000;
 /// Tells how the engine stands.
 pub(crate) struct Status {
     pub(crate) engine: Arc<Engine>,
-    pub(crate) leader: Arc<Leader>,
+    pub(crate) leadership: Arc<Leadership>,
     pub(crate) started: SystemTime,
 }
 
 impl Report for Status {
     fn healthy(&self) -> Result<(), String> {
-        Ok(())
+        let routes = self.engine.routes();
+        let remotes = routes.iter().map(|route| self.engine.remote_of(route));
+        let mut clusters = [&**self.engine.own.cluster()].into_iter().chain(remotes);
+        if stuck(self.engine.beat(), LONGEST_BEAT) {
+            return Err("the loop that opens and closes queues is stuck".into());
+        }
+        // To connect takes some requests, one after the other.
+        let longest = LONGEST_BEAT + 6 * self.engine.context.settings.timeout;
+        match clusters.find(|cluster| stuck(cluster.connection.beat(), longest)) {
+            Some(cluster) => {
+                Err(format!("the loop that supervises cluster {} is stuck", cluster.name()))
+            }
+            None => Ok(()),
+        }
     }
 
     /// A remote that is away, or a kind that is not served, is no reason to restart anything.
     fn ready(&self) -> Result<(), String> {
-        if !self.leader.leads() {
-            return self.leader.stands_by();
+        if self.leadership.follows() {
+            return Ok(());
+        }
+        if !self.leadership.leads() {
+            return Err("it is not known who leads the replicas".into());
         }
         let own = &self.engine.own.cluster().connection;
         if own.is_connected() {
@@ -47,25 +79,27 @@ impl Report for Status {
     }
 
     fn remarks(&self) -> String {
-        let obstacles = if self.leader.leads() { self.obstacles() } else { Vec::new() };
+        if !self.leadership.leads() {
+            return String::new();
+        }
         let line = |(what, why): (String, Option<String>)| Some(format!("{what}: {}\n", why?));
         let trouble = self.engine.registry_trouble().map(|why| format!("registry: {why}\n"));
-        obstacles.into_iter().filter_map(line).chain(trouble).collect()
+        self.obstacles().into_iter().filter_map(line).chain(trouble).collect()
     }
 
     fn metrics(&self) -> String {
         let mut metrics = Metrics::default();
-        metrics.process("remote-sync", self.started);
-        if self.engine.context.settings.election.is_some() {
-            let leads = u8::from(self.leader.leads());
-            metrics.gauge("leader_election_master_status", &[], leads);
+        metrics.add_process(env!("CARGO_PKG_NAME"), self.started);
+        if let Some(election) = &self.engine.context.settings.election {
+            let leads = u8::from(self.leadership.leads());
+            metrics.add(LEADER, &[("name", &election.name)], leads);
         }
-        self.cluster(self.engine.own.cluster(), &mut metrics);
+        add_cluster(self.engine.own.cluster(), &mut metrics);
         for route in self.engine.routes().iter() {
-            self.cluster(self.engine.remote_of(route), &mut metrics);
-            self.route(route, &mut metrics);
+            add_cluster(self.engine.remote_of(route), &mut metrics);
+            self.add_route(route, &mut metrics);
         }
-        self.engine.context.counts.metrics(&mut metrics);
+        self.engine.context.counts.add_to(&mut metrics);
         metrics.to_string()
     }
 
@@ -77,7 +111,7 @@ impl Report for Status {
             .map(|route| (route.name.clone(), self.state_of(route)))
             .collect();
         let state = json!({
-            "leads": self.leader.leads(),
+            "leads": self.leadership.leads(),
             "own": connection(self.engine.own.cluster()),
             "registry": self.engine.registry_trouble(),
             "remotes": routes,
@@ -87,47 +121,32 @@ impl Report for Status {
 }
 
 impl Status {
-    /// What stands in the way of each kind on each remote.
+    /// What stands in the way of each kind on each remote, or may come in the way unseen.
     fn obstacles(&self) -> Vec<(String, Option<String>)> {
         let mut obstacles = Vec::new();
         for route in self.engine.routes().iter() {
             for (kind, wanted) in self.engine.context.settings.resources.iter().enumerate() {
-                obstacles.push((format!("{wanted} ({})", route.name), route.obstacle(kind)));
+                let why = route.obstacle(kind).or_else(|| route.trouble(kind));
+                obstacles.push((format!("{wanted} ({})", route.name), why));
             }
         }
         obstacles
     }
 
-    fn cluster(&self, cluster: &Cluster, metrics: &mut Metrics) {
-        cluster.connection.metrics(metrics);
-        let name = [("cluster", cluster.name())];
-        let watches = cluster.watches.load(Relaxed);
-        metrics.counter("remote_sync_watches_total", &name, watches);
-        if let Ok(client) = cluster.connection.client() {
-            metrics.client(cluster.name(), &client);
-        }
-    }
-
-    fn route(&self, route: &Route, metrics: &mut Metrics) {
-        let cluster = ("cluster", &*route.name);
-        let notes = route.notes();
+    fn add_route(&self, route: &Route, metrics: &mut Metrics) {
+        let remote = ("remote", &*route.name);
         for (kind, wanted) in self.engine.context.settings.resources.iter().enumerate() {
             let resource = wanted.to_string();
             let resource = ("resource", &*resource);
-            let mut states: BTreeMap<&str, usize> = BTreeMap::new();
-            for (_, note) in notes.iter().filter(|(pair, _)| pair.kind == kind) {
-                *states.entry(note.state).or_default() += 1;
-            }
+            let (mut states, apart) = route.apart(kind);
             let sources = self.engine.sources(route, kind);
-            let apart =
-                notes.iter().filter(|(pair, _)| pair.kind == kind && route.has_source(pair));
-            let apart = apart.count() + route.queue.unseen(kind);
+            let apart = apart + route.queue.unseen(kind);
             states.insert("insync", sources.saturating_sub(apart));
             for (state, count) in states {
-                metrics.gauge("remote_sync_pairs", &[cluster, resource, ("state", state)], count);
+                metrics.add(PAIRS, &[remote, resource, ("state", state)], count);
             }
             let open = u8::from(route.obstacle(kind).is_none());
-            metrics.gauge("remote_sync_resource_ready", &[cluster, resource], open);
+            metrics.add(RESOURCE_READY, &[remote, resource], open);
         }
         let depth = route.queue.depth();
         for (state, count) in [
@@ -136,20 +155,18 @@ impl Status {
             ("running", depth.running),
             ("failing", depth.failing),
         ] {
-            metrics.gauge("remote_sync_queue_depth", &[cluster, ("state", state)], count);
+            metrics.add(QUEUE_DEPTH, &[remote, ("state", state)], count);
         }
-        let held = lock(&route.orphans).waiting();
-        metrics.gauge("remote_sync_deletions_held", &[cluster], held);
+        metrics.add(DELETIONS_HELD, &[remote], lock(&route.orphans).waiting());
     }
 
     fn state_of(&self, route: &Route) -> Value {
         let resources = &self.engine.context.settings.resources;
         let apart: Vec<_> = route
-            .notes()
+            .notes(MOST_PAIRS)
             .into_iter()
-            .take(MOST_PAIRS)
             .map(|(pair, note)| {
-                json!({"resource": resources[pair.kind].to_string(), "pair": pair.key,
+                json!({"resource": resources[pair.kind].to_string(), "pair": &*pair.key,
                     "state": note.state, "reason": note.reason})
             })
             .collect();
@@ -171,6 +188,16 @@ impl Status {
                 "running": depth.running, "failing": depth.failing},
             "notInStep": apart,
         })
+    }
+}
+
+fn add_cluster(cluster: &Cluster, metrics: &mut Metrics) {
+    let connection = &cluster.connection;
+    connection.add_to(metrics);
+    metrics.add(WATCHES, &[("remote", cluster.name())], cluster.watches.load(Relaxed));
+    match connection.client() {
+        Ok(client) => metrics.add_client(cluster.name(), &client),
+        Err(_) => metrics.add_requests(cluster.name(), connection.requests()),
     }
 }
 

@@ -15,6 +15,9 @@ const LONGEST: Duration = Duration::from_secs(300);
 const FIRST_REFUSED: Duration = Duration::from_secs(30);
 const LONGEST_REFUSED: Duration = Duration::from_secs(3600);
 
+/// A pair is tried again after this, however long a server asks it to stay away.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
 /// What a failure asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
@@ -50,8 +53,21 @@ pub(crate) fn class(error: &Error) -> Class {
         Error::BadConfig(_)
         | Error::Forbidden(_)
         | Error::Invalid(_)
+        | Error::LeadLost(_)
         | Error::NamespaceTerminating(_)
-        | Error::NotServed(_) => Class::Refused,
+        | Error::NotServed(_)
+        | Error::TooLarge(_) => Class::Refused,
+    }
+}
+
+/// How long this pair alone has to wait, if the server says so: its object is refused for now, and others of
+/// the cluster may go on.
+pub(crate) fn pause(error: &Error) -> Duration {
+    match error {
+        Error::Unavailable { retry_after: Some(pause), of_object: true, .. } => {
+            (*pause).min(LONGEST_PAUSE)
+        }
+        _ => Duration::ZERO,
     }
 }
 
@@ -89,7 +105,19 @@ mod tests {
         assert_eq!(class(&Error::Forbidden(text())), Class::Refused);
         assert_eq!(class(&Error::Conflict(text())), Class::Stale);
         assert_eq!(class(&Error::Unreachable(text())), Class::Down);
-        let busy = Error::Unavailable { message: text(), retry_after: None };
+        let busy = Error::Unavailable { message: text(), retry_after: None, of_object: false };
         assert_eq!(class(&busy), Class::Transient);
+    }
+
+    #[test]
+    fn what_a_server_says_of_one_object_is_for_its_pair_alone() {
+        let asked = |of_object, seconds| {
+            let retry_after = Some(Duration::from_secs(seconds));
+            pause(&Error::Unavailable { message: "busy".into(), retry_after, of_object })
+        };
+        assert_eq!(asked(true, 7), Duration::from_secs(7));
+        assert_eq!(asked(true, 3600), LONGEST_PAUSE);
+        assert_eq!(asked(false, 7), Duration::ZERO);
+        assert_eq!(pause(&Error::Conflict("x".into())), Duration::ZERO);
     }
 }

@@ -1,13 +1,13 @@
 //! The pairs of one remote: where both sides are, and what is known of each pair beside its objects.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     mem,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
-use shared::{lock::lock, stop::Stop};
+use shared::{lock::lock, logging::printable, stop::Stop};
 
 use crate::{
     connection::Identity,
@@ -22,6 +22,11 @@ use crate::{
     table,
     view::{Rules, Settled, View},
 };
+
+/// A namespace waits this long for the lists that say what else is in it; then it stays.
+const UNLISTED_FOR_LONG: Duration = Duration::from_secs(60);
+/// Letters of the reason in a [`Note`], of which there may be as many as objects.
+const LONGEST_REASON: usize = 200;
 
 /// Everything between the own cluster and one remote.
 pub(crate) struct Route {
@@ -55,6 +60,13 @@ pub(crate) struct Note {
     /// In one word.
     pub(crate) state: &'static str,
     pub(crate) reason: String,
+}
+
+impl Note {
+    /// `reason` may be what a server says.
+    pub(crate) fn new(state: &'static str, reason: &str) -> Self {
+        Self { state, reason: printable(reason, LONGEST_REASON) }
+    }
 }
 
 /// The kind of a pair as both clusters have it.
@@ -155,6 +167,14 @@ impl Route {
         (!complete).then(|| trouble().unwrap_or_else(|| LISTED.into()))
     }
 
+    /// Why changes of this kind may go unseen at present, as where a right is lost.
+    pub(crate) fn trouble(&self, kind: usize) -> Option<String> {
+        let (source, target) = (&self.source.shelves[kind], &self.target.shelves[kind]);
+        let beside = || self.target.secrets.iter().find_map(|secrets| secrets.trouble());
+        let trouble = source.trouble().or_else(|| target.trouble());
+        trouble.or_else(|| self.target.namespaces.trouble()).or_else(beside)
+    }
+
     /// The kind as both clusters have it, once they do.
     pub(crate) fn kinds(&self, kind: usize) -> Option<Kinds> {
         let source = self.source.shelves[kind].kind()?;
@@ -213,8 +233,20 @@ impl Route {
         self.source.shelves[pair.kind].table.has(&table::key(&namespace, &name))
     }
 
-    /// Whether other pairs have, or will have, an object in the target's namespace.
+    /// Whether all that is in this table was listed in the sessions that there are now.
+    pub(crate) fn is_all_known(&self) -> bool {
+        let [Ok(from), Ok(to)] = self.clusters().map(session) else { return false };
+        self.source.shelves.iter().all(|shelf| shelf.table.is_complete(from))
+            && self.target.shelves.iter().all(|shelf| shelf.table.is_complete(to))
+    }
+
+    /// Whether other pairs have, or will have, an object in the target's namespace: also where that has not
+    /// been known for long, as of a kind that cannot be listed.
     fn is_shared(&self, pair: &Pair, namespace: &str, target_namespace: &str) -> bool {
+        let waited = lock(&self.waiting).get(pair).map(Instant::elapsed);
+        if waited.is_some_and(|waited| waited >= UNLISTED_FOR_LONG) && !self.is_all_known() {
+            return true;
+        }
         let (_, own) = table::split(&pair.key);
         let sources = self.source.shelves.iter().enumerate().any(|(kind, shelf)| {
             shelf.table.has_others(namespace, |name| {
@@ -283,12 +315,33 @@ impl Route {
         }
     }
 
-    /// The pairs that are not in step, and why.
-    pub(crate) fn notes(&self) -> Vec<(Pair, Note)> {
-        let mut notes: Vec<_> =
-            lock(&self.notes).iter().map(|(pair, note)| (pair.clone(), note.clone())).collect();
-        notes.sort_by(|a, b| a.0.cmp(&b.0));
-        notes
+    /// So many of the pairs that are not in step, and why.
+    pub(crate) fn notes(&self, most: usize) -> Vec<(Pair, Note)> {
+        let (notes, mut pairs) = (lock(&self.notes), BTreeSet::new());
+        for pair in notes.keys() {
+            pairs.insert(pair.clone());
+        }
+        let noted = |pair: Pair| notes.get(&pair).cloned().map(|note| (pair, note));
+        pairs.into_iter().take(most).filter_map(noted).collect()
+    }
+
+    /// The first pair in one of these states, and why.
+    pub(crate) fn first_in(&self, states: &[&str]) -> Option<(Pair, Note)> {
+        let notes = lock(&self.notes);
+        let found = notes.iter().filter(|(_, note)| states.contains(&note.state));
+        found.min_by_key(|(pair, _)| *pair).map(|(pair, note)| (pair.clone(), note.clone()))
+    }
+
+    /// How the pairs of a kind stand that are not in step: how many in which state, and of how many of them
+    /// there is a source.
+    pub(crate) fn apart(&self, kind: usize) -> (BTreeMap<&'static str, usize>, usize) {
+        let notes = lock(&self.notes);
+        let (mut states, mut sources) = (BTreeMap::new(), 0);
+        for (pair, note) in notes.iter().filter(|(pair, _)| pair.kind == kind) {
+            *states.entry(note.state).or_default() += 1;
+            sources += usize::from(self.has_source(pair));
+        }
+        (states, sources)
     }
 }
 

@@ -1,19 +1,19 @@
 //! What the process does from its start to its end.
 
 use std::{
-    io::{self, Write},
     sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
 
-use shared::{endpoint, error::Result, flags::Flags, stop::Stop};
+use shared::{
+    endpoint, error::Result, flags::Flags, leadership::Leadership, program::End, stop::Stop,
+};
 
 use crate::{
     engine::Engine,
-    leader::Leader,
-    once, rbac, registry, remotes,
+    once, registry, remotes,
     report::Status,
-    settings::{Settings, Task},
+    settings::{Election, Settings, Task},
 };
 
 /// What is under way gets this long when the process is asked to end.
@@ -24,53 +24,50 @@ const POLL: Duration = Duration::from_millis(20);
 /// Does the work until `stop` is raised, or until it is done.
 ///
 /// # Errors
-/// What is refused at the start: a kubeconfig that cannot be used, a port that cannot be served; of a task
-/// that ends, why it could not be done.
-pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<()> {
+/// What is refused at the start: a kubeconfig that cannot be used, a port that cannot be served. The loss of
+/// the lead. Of a task that ends, why it could not be done.
+pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
+    let engine = Arc::new(remotes::own(settings.clone(), flags, stop)?);
     let limit = match settings.task {
-        Task::PrintRbac => {
-            // Whoever reads it may have closed the pipe.
-            let _ = io::stdout().write_all(rbac::print(settings).as_bytes());
-            return Ok(());
-        }
-        Task::Run => return keep(settings, flags, stop),
+        Task::Run => return keep(&engine, flags),
         Task::Once(limit) => limit,
         Task::Cleanup => Duration::ZERO,
     };
-    let engine = Arc::new(remotes::own(settings.clone(), flags, stop)?);
     remotes::start(&engine)?;
     registry::start(&engine)?;
     let result = once::finish(&engine, limit);
     stop.raise();
     say_farewell(&engine);
-    result
+    result.map(|()| End::Done)
 }
 
-fn keep(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<()> {
-    let engine = Arc::new(remotes::own(settings.clone(), flags, stop)?);
-    let leader = match settings.election {
-        Some(_) => Arc::<Leader>::default(),
-        None => Leader::alone(),
+fn keep(engine: &Arc<Engine>, flags: &Flags) -> Result<End> {
+    let leadership = match &engine.context.settings.election {
+        Some(Election { namespace, name, timing }) => {
+            Leadership::stand((namespace, name), *timing, flags, &engine.stop)?
+        }
+        None => Leadership::alone(&engine.stop),
     };
+    let result = lead(engine, &leadership, flags);
+    // Also after an error: a leader lets go of its Lease.
+    engine.stop.raise();
+    let raised = Instant::now();
+    say_farewell(engine);
+    leadership.say_farewell(raised);
+    result.map(|()| End::Stopped)
+}
+
+/// Works as soon as this replica leads, until it is asked to end.
+fn lead(engine: &Arc<Engine>, leadership: &Arc<Leadership>, flags: &Flags) -> Result<()> {
     let started = SystemTime::now();
-    endpoint::serve(
-        flags,
-        stop,
-        Status { engine: engine.clone(), leader: leader.clone(), started },
-    )?;
-    let election = settings.election.as_ref();
-    let elected = election.map(|election| leader.stand(election, flags, stop)).transpose()?;
-    if leader.wait(stop) {
-        remotes::start(&engine)?;
-        registry::start(&engine)?;
-        stop.wait_for_ever();
-        say_farewell(&engine);
+    let status = Status { engine: engine.clone(), leadership: leadership.clone(), started };
+    endpoint::serve(flags, &engine.stop, status)?;
+    if !leadership.wait() {
+        return Ok(());
     }
-    if let Some(elected) = elected {
-        // Closed when the election's thread has ended.
-        let _ = elected.recv_timeout(FAREWELL);
-    }
-    Ok(())
+    remotes::start(engine)?;
+    registry::start(engine)?;
+    leadership.keep()
 }
 
 /// Writes that have begun may end.

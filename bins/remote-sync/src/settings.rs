@@ -12,7 +12,7 @@ use shared::{
     client::Propagation,
     election,
     flags::Flags,
-    kubeconfig::{Env, own_namespace},
+    kubeconfig::{Env, Reach, own_namespace},
     resource::{valid_label, valid_name},
 };
 
@@ -49,9 +49,13 @@ pub(crate) struct Settings {
     pub(crate) orphans: Orphans,
     pub(crate) remotes: Vec<Remote>,
     pub(crate) registry: Option<Registry>,
+    /// Which files the kubeconfig file of a remote may name.
+    pub(crate) reach: Reach,
     /// The uids of kube-system that a remote may have, of this name or whichever.
     pub(crate) identities: Vec<(Option<String>, String)>,
     pub(crate) connection: Connection,
+    /// Of a kind on a cluster.
+    pub(crate) max_objects: usize,
     /// For each remote.
     pub(crate) workers: usize,
     /// Requests to a cluster in a second; 0 is without limit.
@@ -72,7 +76,6 @@ pub(crate) enum Task {
     /// Until all is in step, but no longer than this.
     Once(Duration),
     Cleanup,
-    PrintRbac,
 }
 
 /// Where specs come from.
@@ -179,8 +182,10 @@ impl Settings {
             orphans: values::orphans(flags, mode)?,
             remotes: remotes::remotes(flags)?,
             registry: registry(flags, namespace.as_deref())?,
+            reach: Reach::of(flags),
             identities: values::identities(flags)?,
             connection: values::connection(flags)?,
+            max_objects: values::number(flags, "max-objects", 1, values::MOST_OBJECTS)?,
             workers: values::number(flags, "concurrent-reconciles", 1, values::MOST_WORKERS)?,
             qps: values::number(flags, "qps", 0, values::MOST_REQUESTS)?,
             burst: values::number(flags, "burst", 1, values::MOST_REQUESTS)?,
@@ -188,7 +193,10 @@ impl Settings {
             resync: Some(flags.duration("resync")).filter(|resync| !resync.is_zero()),
             election: values::election(flags, task, namespace.as_deref())?,
         };
-        settings.check_remotes()?;
+        // Roles can be printed before there is a remote.
+        if !flags.switch("print-rbac") {
+            settings.check_remotes()?;
+        }
         settings.check_names()?;
         settings.check_overlap()?;
         Ok(settings)
@@ -224,7 +232,7 @@ impl Settings {
     }
 
     fn check_remotes(&self) -> Result<(), String> {
-        if self.remotes.is_empty() && self.registry.is_none() && self.task != Task::PrintRbac {
+        if self.remotes.is_empty() && self.registry.is_none() {
             return Err(
                 "there is no remote: name one by -remote-kubeconfig, -remote-kubeconfig-secret or -remote-selector"
                     .into(),

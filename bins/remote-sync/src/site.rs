@@ -1,8 +1,11 @@
 //! One cluster as one side of the pairs: its connection, and what is known of its objects.
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicU64, AtomicUsize},
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, AtomicUsize},
+    },
+    time::Duration,
 };
 
 use shared::{
@@ -22,6 +25,9 @@ use crate::{
     table::Table,
     throttle::Throttle,
 };
+
+/// A cluster is asked again after this, however long it asks to be left alone: it may be a gateway's word.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// A cluster that requests go to.
 pub(crate) struct Cluster {
@@ -100,8 +106,8 @@ impl Cluster {
         }
         let result = request(&self.session()?.client);
         if let Err(error) = &result {
-            if let Some(pause) = error.retry_after() {
-                self.throttle.pause(pause);
+            if let Error::Unavailable { retry_after: Some(pause), of_object: false, .. } = error {
+                self.throttle.pause((*pause).min(LONGEST_PAUSE));
             }
             if class(error) == Class::Down {
                 self.connection.doubt();
@@ -112,8 +118,8 @@ impl Cluster {
 }
 
 impl<R: Clone + PartialEq> Shelf<R> {
-    fn new(used: &Arc<AtomicUsize>, scopes: usize) -> Self {
-        let table = Table::new(used.clone(), scopes);
+    fn new(used: &Arc<AtomicUsize>, scopes: usize, most: usize) -> Self {
+        let table = Table::new(used.clone(), scopes, most);
         Self { table, kind: Mutex::default(), trouble: Mutex::default() }
     }
 
@@ -143,7 +149,8 @@ impl SourceSite {
     ) -> Arc<Self> {
         // One stream for each namespace, or one for all.
         let scopes = settings.source_namespaces.len().max(1);
-        let shelves = settings.resources.iter().map(|_| Shelf::new(used, scopes)).collect();
+        let shelves = settings.resources.iter();
+        let shelves = shelves.map(|_| Shelf::new(used, scopes, settings.max_objects)).collect();
         Arc::new(Self { cluster, shelves })
     }
 }
@@ -154,11 +161,12 @@ impl TargetSite {
         settings: &Settings,
         used: &Arc<AtomicUsize>,
     ) -> Arc<Self> {
+        let most = settings.max_objects;
         Arc::new(Self {
             cluster,
-            shelves: settings.resources.iter().map(|_| Shelf::new(used, 1)).collect(),
-            namespaces: Shelf::new(used, 1),
-            secrets: settings.secrets.iter().map(|_| Shelf::new(used, 1)).collect(),
+            shelves: settings.resources.iter().map(|_| Shelf::new(used, 1, most)).collect(),
+            namespaces: Shelf::new(used, 1, most),
+            secrets: settings.secrets.iter().map(|_| Shelf::new(used, 1, most)).collect(),
         })
     }
 

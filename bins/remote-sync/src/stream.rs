@@ -1,6 +1,7 @@
 //! The threads that follow a cluster, one for each list: they fill the tables and tell which object is new.
 
 use std::{
+    cell::Cell,
     ops::ControlFlow,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
@@ -9,6 +10,7 @@ use std::{
 use serde_json::Value;
 use shared::{
     error::{Error, Result},
+    json::{Document, Head},
     pace::Backoff,
     stop::Stop,
     watch::{Selection, Step, Stream},
@@ -17,9 +19,10 @@ use shared::{
 use crate::{
     connection::{Identity, Session},
     kind::Kind,
+    marks::Uid,
     record::Known,
     site::{Cluster, Shelf},
-    table::{self, Scope},
+    table::{self, Key, Scope, Taken},
 };
 
 /// client-go's page (`tools/pager/pager.go`, defaultPageSize).
@@ -28,6 +31,8 @@ pub(crate) const PAGE: u32 = 500;
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// One that is in the discovery documents and all the same not served.
 const FIND_AGAIN: Duration = Duration::from_secs(1);
+/// A list that did not fit is read again after about this long.
+const FITS_AGAIN: Duration = Duration::from_secs(300);
 /// The longest sleep in one piece.
 const SLICE: Duration = Duration::from_secs(60);
 
@@ -48,7 +53,9 @@ pub(crate) struct Followed<'a, R> {
     pub(crate) find: &'a dyn Fn(&Session) -> Result<Kind>,
     /// Whether what was found is still the kind to follow: of one object there may be several versions.
     pub(crate) agrees: &'a dyn Fn(&Kind) -> bool,
-    /// Makes a row of an object; `None` for one that no pair can be about, and for what is no object.
+    /// Whether a pair can be about an object of this namespace and name.
+    pub(crate) covers: &'a dyn Fn(&str, &str) -> bool,
+    /// Makes a row of an object; `None` for what is no object.
     pub(crate) read: &'a dyn Fn(&Value) -> Option<Known<R>>,
     /// Told of each object that is new, changed or gone.
     pub(crate) tell: &'a dyn Fn(News<'_>),
@@ -58,6 +65,8 @@ pub(crate) struct Followed<'a, R> {
 pub(crate) enum News<'a> {
     /// To this object, here with its document; `listed` by a list and not by a watch.
     Put { key: &'a str, object: &'a Value, listed: bool },
+    /// This object is there, and cannot be looked at.
+    TooLarge { key: &'a str },
     /// The object with this key is gone.
     Gone { key: &'a str },
     /// The table is complete, or not any more, or it cannot be read.
@@ -70,6 +79,7 @@ impl News<'_> {
     pub(crate) fn object(&self) -> Option<(&str, bool)> {
         match self {
             Self::Put { key, listed, .. } => Some((key, !listed)),
+            Self::TooLarge { key } => Some((key, false)),
             Self::Gone { key } => Some((key, true)),
             Self::State => None,
         }
@@ -108,8 +118,10 @@ impl<R: Clone + PartialEq> Followed<'_, R> {
                         self.shelf.table.void(self.scope);
                         stream.reset();
                     }
-                    self.run(&mut stream, &session, &kind, &mut begun);
-                    if self.shelf.kind().is_none() {
+                    if self.run(&mut stream, &session, &kind, &mut begun) == Run::Overflowed {
+                        stream.reset();
+                        session.stop.wait(FITS_AGAIN.mul_f64(0.5 + fastrand::f64() / 2.0));
+                    } else if self.shelf.kind().is_none() {
                         session.stop.wait(FIND_AGAIN);
                     }
                 }
@@ -144,7 +156,7 @@ impl<R: Clone + PartialEq> Followed<'_, R> {
     }
 
     /// `begun` counts the lists and watches of the session.
-    fn run(&self, stream: &mut Stream, session: &Session, kind: &Kind, begun: &mut u64) {
+    fn run(&self, stream: &mut Stream, session: &Session, kind: &Kind, begun: &mut u64) -> Run {
         let resource = &kind.resource;
         let target = match (self.scope.namespace, self.name) {
             (_, Some(name)) => resource.named_everywhere(name),
@@ -157,6 +169,7 @@ impl<R: Clone + PartialEq> Followed<'_, R> {
             metadata_only: self.metadata_only,
             page: PAGE,
         };
+        let ended = Cell::new(Run::Ended);
         // The session begins with asking who it is with; each list and watch of it that follows may be
         // on another connection, and come from another server.
         stream.run(&session.client, &selection, &session.stop, &mut |step| {
@@ -172,25 +185,51 @@ impl<R: Clone + PartialEq> Followed<'_, R> {
                     return ControlFlow::Break(());
                 }
             }
-            self.take(step, session.number)
+            let taken = self.take(step, session.number);
+            if let Err(Overflow) = taken {
+                self.overflow(kind);
+                ended.set(Run::Overflowed);
+            }
+            taken.unwrap_or(ControlFlow::Break(()))
         });
+        ended.get()
     }
 
-    fn take(&self, step: Step<'_>, session: u64) -> ControlFlow<()> {
+    /// There are more objects than there is room for. Nothing is decided by half of them: the whole kind is
+    /// held until they fit.
+    fn overflow(&self, kind: &Kind) {
+        let (plural, cluster) = (&kind.resource.plural, self.cluster.name());
+        let most = self.shelf.table.most();
+        let trouble =
+            format!("there are more than {most} {plural} on cluster {cluster}, see -max-objects");
+        if self.shelf.trouble().as_ref() != Some(&trouble) {
+            log::warn!("{trouble}; the kind is held");
+        }
+        self.shelf.set_trouble(Some(trouble));
+        // Those that are gone by the next list must not take the room of others. Whoever they are pairs of
+        // looks then.
+        let cleared = self.shelf.table.clear(self.scope);
+        (self.tell)(News::State);
+        for key in cleared {
+            (self.tell)(News::Gone { key: &key });
+        }
+    }
+
+    fn take(&self, step: Step<'_>, session: u64) -> std::result::Result<ControlFlow<()>, Overflow> {
         let table = &self.shelf.table;
         match step {
             Step::Began { rewound } => {
                 table.begin(self.scope, rewound);
                 (self.tell)(News::State);
             }
-            Step::Item(object) => self.put(object, true),
-            Step::Put(object) => self.put(object, false),
-            Step::Removed(object) => self.removed(&object),
+            Step::Item(document) => self.put(document, true)?,
+            Step::Put(document) => self.put(document, false)?,
+            Step::Removed(document) => self.removed(document),
             Step::Complete => {
                 for key in table.complete(self.scope, session) {
                     (self.tell)(News::Gone { key: &key });
                 }
-                self.shelf.set_trouble(None);
+                // Until a watch stands, what was told before may still hold.
                 (self.tell)(News::State);
             }
             Step::Watching => {
@@ -203,43 +242,95 @@ impl<R: Clone + PartialEq> Followed<'_, R> {
                 // Perhaps it is served in another version now. What is known stays.
                 if let Error::NotServed(_) = error {
                     self.shelf.set_kind(None);
-                    return ControlFlow::Break(());
+                    return Ok(ControlFlow::Break(()));
                 }
             }
         }
-        ControlFlow::Continue(())
+        Ok(ControlFlow::Continue(()))
     }
 
-    fn put(&self, mut object: Value, listed: bool) {
-        let (Some(key), Some(known)) = (key(&object), (self.read)(&object)) else {
-            return;
+    fn put(&self, document: Document, listed: bool) -> std::result::Result<(), Overflow> {
+        let object = match document {
+            Document::Whole(object) => object,
+            Document::TooLarge(head) => return self.put_too_large(&head),
         };
-        let version = known.version;
+        let Some((key, known)) = self.row(&object) else { return Ok(()) };
+        let table = &self.shelf.table;
         let keep = self.bodies.is_some_and(|worth| !listed || worth(&known.row));
-        if !self.shelf.table.put(&key, known) {
-            return;
+        match table.put(&key, known.clone()) {
+            Taken::Known => return Ok(()),
+            Taken::Full => return Err(Overflow),
+            Taken::News => {}
         }
         if keep {
-            self.shelf.table.keep_body(&key, version, &mut object);
+            table.keep_body(&key, &known, &object);
         }
         (self.tell)(News::Put { key: &key, object: &object, listed });
+        Ok(())
     }
 
-    fn removed(&self, object: &Value) {
-        let (Some(key), Some(known)) = (key(object), (self.read)(object)) else {
-            return;
+    fn put_too_large(&self, head: &Head) -> std::result::Result<(), Overflow> {
+        let Some((key, uid, version)) = self.head(head) else { return Ok(()) };
+        match self.shelf.table.put_too_large(&key, uid, version) {
+            Taken::Known => Ok(()),
+            Taken::Full => Err(Overflow),
+            Taken::News => {
+                // Of a pair it is told by whoever works on it.
+                if self.bodies.is_none() {
+                    let cluster = self.cluster.name();
+                    log::warn!(
+                        "{key} on cluster {cluster} needs too much memory, it is left alone"
+                    );
+                }
+                (self.tell)(News::TooLarge { key: &key });
+                Ok(())
+            }
+        }
+    }
+
+    fn removed(&self, document: Document) {
+        let last = match &document {
+            Document::Whole(object) => {
+                self.row(object).map(|(key, known)| (key, known.uid, known.version))
+            }
+            Document::TooLarge(head) => self.head(head),
         };
-        if self.shelf.table.removed(&key, &known) {
+        if let Some((key, uid, version)) = last
+            && self.shelf.table.removed(&key, uid, version)
+        {
             (self.tell)(News::Gone { key: &key });
         }
     }
+
+    /// The row for an object that a pair can be about.
+    fn row(&self, object: &Value) -> Option<(Key, Known<R>)> {
+        let key = self.key(place(object))?;
+        Some((key, (self.read)(object)?))
+    }
+
+    /// The same for one of which no more is known.
+    fn head(&self, head: &Head) -> Option<(Key, Uid, u64)> {
+        let key = self.key((&head.namespace, &head.name))?;
+        Some((key, Uid::parse(&head.uid)?, head.version.parse().ok()?))
+    }
+
+    /// What has no name is no object.
+    fn key(&self, (namespace, name): (&str, &str)) -> Option<Key> {
+        let covered = !name.is_empty() && (self.covers)(namespace, name);
+        covered.then(|| table::key(namespace, name))
+    }
 }
 
-/// The key of an object in its table; what has no name is no object.
-fn key(object: &Value) -> Option<table::Key> {
-    let (namespace, name) = place(object);
-    (!name.is_empty()).then(|| table::key(namespace, name))
+/// How a run of a stream ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Run {
+    Ended,
+    Overflowed,
 }
+
+/// There is no room for one more object.
+#[derive(Clone, Copy)]
+struct Overflow;
 
 /// Namespace and name of an object, empty where there is none.
 pub(crate) fn place(object: &Value) -> (&str, &str) {

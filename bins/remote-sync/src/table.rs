@@ -10,14 +10,14 @@ use std::{
 };
 
 use serde_json::Value;
-use shared::lock::lock;
+use shared::{client::USUAL_OBJECT, json, lock::lock};
 
 use crate::{marks::Uid, record::Known};
 
 /// So many may go while one answer is under way.
 const MOST_GONE: usize = 64;
 /// All documents that are kept at a time, in bytes: those of pairs that are not in step yet.
-const ROOM: usize = 8 << 20;
+const ROOM: usize = 4 << 20;
 
 /// `namespace/name`, or `/name` for a kind that is in no namespace.
 pub(crate) type Key = Box<str>;
@@ -39,6 +39,19 @@ pub(crate) struct Table<R> {
     bodies: Mutex<BTreeMap<Key, Body>>,
     /// Bytes in the bodies of all tables together.
     used: Arc<AtomicUsize>,
+    /// Rows at most.
+    most: usize,
+}
+
+/// What came of an object that was taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// It is new or changed.
+    News,
+    /// It was known.
+    Known,
+    /// There is no room for it.
+    Full,
 }
 
 /// A document and its version.
@@ -79,21 +92,68 @@ impl Scope<'_> {
 
 #[derive(Debug)]
 struct Slot<R> {
-    known: Known<R>,
+    seen: Seen<R>,
     /// Seen since the last list began.
     confirmed: bool,
 }
 
+/// An object, as far as it was read.
+#[derive(Clone, Debug, PartialEq)]
+enum Seen<R> {
+    Whole(Known<R>),
+    /// It is there, and costs too much memory to be looked at.
+    TooLarge {
+        uid: Uid,
+        version: u64,
+    },
+}
+
+impl<R> Seen<R> {
+    fn uid(&self) -> Uid {
+        match self {
+            Self::Whole(known) => known.uid,
+            Self::TooLarge { uid, .. } => *uid,
+        }
+    }
+
+    fn version(&self) -> u64 {
+        match self {
+            Self::Whole(known) => known.version,
+            Self::TooLarge { version, .. } => *version,
+        }
+    }
+}
+
+impl<R: PartialEq> Seen<R> {
+    /// Whether `other` is the same but for its version.
+    fn tells(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Whole(one), Self::Whole(other)) => {
+                (one.uid, one.large, &one.row) == (other.uid, other.large, &other.row)
+            }
+            (one, other) => one == other,
+        }
+    }
+}
+
 impl<R: Clone + PartialEq> Table<R> {
-    /// An empty one, filled by so many streams; `used` counts the documents of all tables.
-    pub(crate) fn new(used: Arc<AtomicUsize>, scopes: usize) -> Self {
+    /// An empty one for at most so many rows, filled by so many streams; `used` counts the documents of all
+    /// tables.
+    pub(crate) fn new(used: Arc<AtomicUsize>, scopes: usize, most: usize) -> Self {
         let rows = Rows { map: BTreeMap::new(), complete: vec![0; scopes], gone: VecDeque::new() };
-        Self { rows: Mutex::new(rows), bodies: Mutex::default(), used }
+        Self { rows: Mutex::new(rows), bodies: Mutex::default(), used, most }
     }
 
     /// What is known of a scope is of no use until it was listed again.
     pub(crate) fn void(&self, scope: Scope<'_>) {
         self.rows().complete[scope.index] = 0;
+    }
+
+    /// Forgets the objects of a scope, of which there are more than it has room for; returns their keys.
+    pub(crate) fn clear(&self, scope: Scope<'_>) -> Vec<Key> {
+        // As if a list had ended before its first object, in no session.
+        self.begin(scope, true);
+        self.complete(scope, 0)
     }
 
     /// A list begins. Until it is complete all rows stay; with `anew` they come from a server whose
@@ -133,52 +193,68 @@ impl<R: Clone + PartialEq> Table<R> {
         self.rows().complete.iter().all(|complete| *complete == session)
     }
 
-    /// Takes in an object as read, listed, watched or answered to a write, whichever comes first; `true`
-    /// if that is news. Our own writes come twice, as answer and as event: the second is none.
-    pub(crate) fn put(&self, key: &str, known: Known<R>) -> bool {
+    /// Takes in an object as read, listed, watched or answered to a write, whichever comes first. Our own
+    /// writes come twice, as answer and as event: the second is no news.
+    pub(crate) fn put(&self, key: &str, known: Known<R>) -> Taken {
+        self.take(key, Seen::Whole(known))
+    }
+
+    /// The same for an object that costs too much memory to be looked at: it is there, and no more is known
+    /// of it.
+    pub(crate) fn put_too_large(&self, key: &str, uid: Uid, version: u64) -> Taken {
+        self.drop_body(key);
+        self.take(key, Seen::TooLarge { uid, version })
+    }
+
+    fn take(&self, key: &str, seen: Seen<R>) -> Taken {
         let mut rows = self.rows();
-        if rows.gone.iter().any(|(uid, version)| *uid == known.uid && known.version <= *version) {
-            return false;
+        let (uid, version) = (seen.uid(), seen.version());
+        if rows.gone.iter().any(|(of, last)| *of == uid && version <= *last) {
+            return Taken::Known;
         }
+        let count = rows.map.len();
         let Some(slot) = rows.map.get_mut(key) else {
-            rows.map.insert(key.into(), Box::new(Slot { known, confirmed: true }));
-            return true;
+            if count >= self.most {
+                return Taken::Full;
+            }
+            rows.map.insert(key.into(), Box::new(Slot { seen, confirmed: true }));
+            return Taken::News;
         };
         // A watch may lag behind an answer.
-        if slot.confirmed && known.version < slot.known.version {
-            return false;
+        if slot.confirmed && version < slot.seen.version() {
+            return Taken::Known;
         }
         slot.confirmed = true;
-        let news = slot.known.uid != known.uid || slot.known.row != known.row;
-        slot.known = known;
-        news
+        let before = std::mem::replace(&mut slot.seen, seen);
+        if before.tells(&slot.seen) { Taken::Known } else { Taken::News }
     }
 
     /// Takes in what must have become of an object that is there: news of it may be slower than others.
     pub(crate) fn update(&self, key: &str, known: Known<R>) {
         if let Some(slot) = self.rows().map.get_mut(key)
-            && (slot.known.uid, slot.known.version) == (known.uid, known.version)
+            && (slot.seen.uid(), slot.seen.version()) == (known.uid, known.version)
         {
-            slot.known = known;
+            slot.seen = Seen::Whole(known);
         }
     }
 
-    /// Takes in the last state of an object that was deleted, or is selected no more; `true` if that is news.
-    pub(crate) fn removed(&self, key: &str, last: &Known<R>) -> bool {
+    /// Takes in that an object was deleted, or is selected no more, with its last version; `true` if that is
+    /// news.
+    pub(crate) fn removed(&self, key: &str, uid: Uid, version: u64) -> bool {
         let mut rows = self.rows();
         if rows.gone.len() == MOST_GONE {
             rows.gone.pop_front();
         }
-        rows.gone.push_back((last.uid, last.version));
+        rows.gone.push_back((uid, version));
         drop(rows);
-        self.remove(key, last.uid)
+        self.remove(key, uid)
     }
 
     /// Takes in that the object with this uid is not there, as somebody said who asked for it; `true` if
     /// that is news.
     pub(crate) fn remove(&self, key: &str, uid: Uid) -> bool {
         let mut rows = self.rows();
-        let is_this = rows.map.get(key).is_some_and(|slot| slot.known.uid == uid);
+        let is_this = rows.map.get(key).is_some_and(|slot| slot.seen.uid() == uid);
         if is_this {
             rows.map.remove(key);
             drop(rows);
@@ -187,12 +263,28 @@ impl<R: Clone + PartialEq> Table<R> {
         is_this
     }
 
+    /// What is known of an object; nothing also of one that is too large, see
+    /// [`is_too_large`](Self::is_too_large).
     pub(crate) fn get(&self, key: &str) -> Option<Known<R>> {
-        self.rows().map.get(key).map(|slot| slot.known.clone())
+        match &self.rows().map.get(key)?.seen {
+            Seen::Whole(known) => Some(known.clone()),
+            Seen::TooLarge { .. } => None,
+        }
+    }
+
+    /// Whether the object is there but costs too much memory to be looked at.
+    pub(crate) fn is_too_large(&self, key: &str) -> bool {
+        let rows = self.rows();
+        rows.map.get(key).is_some_and(|slot| matches!(slot.seen, Seen::TooLarge { .. }))
     }
 
     pub(crate) fn has(&self, key: &str) -> bool {
         self.rows().map.contains_key(key)
+    }
+
+    /// Rows at most.
+    pub(crate) fn most(&self) -> usize {
+        self.most
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -214,13 +306,11 @@ impl<R: Clone + PartialEq> Table<R> {
         self.rows().keys_in(&key(namespace, "")).any(|key| counts(split(key).1))
     }
 
-    /// Keeps the document of a pair that is probably not in step, while there is room.
-    pub(crate) fn keep_body(&self, key: &str, version: u64, object: &mut Value) {
-        if let Some(metadata) = object["metadata"].as_object_mut() {
-            metadata.remove("managedFields");
-        }
+    /// Keeps the document of a pair that is probably not in step, while there is room; a large one is read
+    /// again by whoever has the turn for it.
+    pub(crate) fn keep_body(&self, key: &str, known: &Known<R>, object: &Value) {
         self.drop_body(key);
-        if self.used.load(Relaxed) >= ROOM {
+        if known.large || self.used.load(Relaxed) >= ROOM {
             return;
         }
         let Ok(body) = serde_json::to_vec(object) else { return };
@@ -229,7 +319,8 @@ impl<R: Clone + PartialEq> Table<R> {
         }
         self.used.fetch_add(body.len(), Relaxed);
         // Another thread may have kept one meanwhile.
-        if let Some((_, old)) = lock(&self.bodies).insert(key.into(), (version, body.into())) {
+        if let Some((_, old)) = lock(&self.bodies).insert(key.into(), (known.version, body.into()))
+        {
             self.used.fetch_sub(old.len(), Relaxed);
         }
     }
@@ -238,7 +329,7 @@ impl<R: Clone + PartialEq> Table<R> {
     pub(crate) fn take_body(&self, key: &str, version: u64) -> Option<Value> {
         let (kept, body) = lock(&self.bodies).remove(key)?;
         self.used.fetch_sub(body.len(), Relaxed);
-        (kept == version).then(|| serde_json::from_slice(&body).ok()).flatten()
+        (kept == version).then(|| json::parse(&body, USUAL_OBJECT).ok()).flatten()
     }
 
     pub(crate) fn drop_body(&self, key: &str) {

@@ -1,6 +1,6 @@
 //! A worker's passes: decide, do, look again, until there is nothing more to do about a pair.
 
-use std::time::Instant;
+use std::time::Duration;
 
 use shared::error::Error;
 
@@ -8,12 +8,12 @@ use crate::{
     cleanup,
     context::Context,
     decide::{self, Standing, Step},
-    ending::{ended, failed, refused},
+    ending::{ended, failed, refused, too_large},
     job::Job,
-    queue::{Outcome, Pair},
+    queue::{Outcome, Task},
     retry::{Class, class},
     route::Route,
-    settings::Task,
+    settings,
     view::{Pass, Rules, View},
 };
 
@@ -25,18 +25,29 @@ const MOST_REPEATS: usize = 3;
 /// Works on the pairs of `route` until there are none, or it is asked to end; calls `staff` before each, as
 /// one worker may not be enough.
 pub(crate) fn work(context: &Context, route: &Route, staff: &dyn Fn()) {
-    while let Some((pair, since)) = route.queue.take() {
+    while let Some(task) = route.queue.take() {
         staff();
-        let outcome = look_at(context, route, &pair, since);
-        route.queue.done(&pair, outcome);
+        let outcome = match task.large {
+            true => look_at_large(context, route, &task),
+            false => look_at(context, route, &task),
+        };
+        route.queue.done(&task, outcome);
     }
 }
 
-fn look_at(context: &Context, route: &Route, pair: &Pair, since: Instant) -> Outcome {
-    let Some(kinds) = route.kinds(pair.kind) else {
-        return Outcome::Failed(Class::Transient);
+/// As [`look_at`], when there is memory for it.
+fn look_at_large(context: &Context, route: &Route, task: &Task) -> Outcome {
+    match context.permits.acquire(&route.stop) {
+        Some(_permit) => look_at(context, route, task),
+        None => Outcome::Settled,
+    }
+}
+
+fn look_at(context: &Context, route: &Route, task: &Task) -> Outcome {
+    let Some(kinds) = route.kinds(task.pair.kind) else {
+        return Outcome::Failed(Class::Transient, Duration::ZERO);
     };
-    let job = Job::new(context, route, pair, &kinds, since);
+    let job = Job::new(context, route, task, &kinds);
     // A Namespace says no kind, only the name of an object.
     if kinds.source.namespaced == job.source.0.is_empty() {
         return Outcome::Settled;
@@ -44,7 +55,13 @@ fn look_at(context: &Context, route: &Route, pair: &Pair, since: Instant) -> Out
     if let Err(sentence) = job.check() {
         return refused(&job, sentence);
     }
-    if context.settings.task == Task::Cleanup {
+    if let Some(which) = job.too_large() {
+        return too_large(&job, which);
+    }
+    if !task.large && job.is_large() {
+        return Outcome::Large;
+    }
+    if context.settings.task == settings::Task::Cleanup {
         return cleanup::pass(&job);
     }
     let rules = route.rules(&kinds, &context.settings);
@@ -77,7 +94,8 @@ impl Round<'_> {
             }
         }
         let message = "it does not come to rest: somebody else changes it all the time".to_owned();
-        failed(&self.job, &Error::Unavailable { message, retry_after: None })
+        let error = Error::Unavailable { message, retry_after: None, of_object: true };
+        failed(&self.job, &error)
     }
 
     /// Takes one step; returns the outcome if it was the last.
@@ -93,6 +111,8 @@ impl Round<'_> {
             step => match self.job.perform(step, &view, &mut self.pass) {
                 Ok(None) => None,
                 Ok(Some(standing)) => Some(self.end(&view, standing)),
+                // It is larger than it was, or nothing was known of it.
+                Err(Error::TooLarge(_)) if self.job.is_hurried() => Some(Outcome::Large),
                 // One Secret that cannot be written holds up neither the others nor the spec.
                 Err(error)
                     if matches!(step, Step::UploadSecret(_)) && class(&error) != Class::Down =>

@@ -5,7 +5,7 @@ use std::{
     fs::{self, File},
     io::{self, ErrorKind, Read},
     os::unix::fs::FileTypeExt,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
     result,
 };
 
@@ -14,15 +14,21 @@ use base64::{
     engine::{GeneralPurpose, GeneralPurposeConfig},
 };
 use serde_json::{Map, Value};
+use zeroize::Zeroizing;
 
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    flags::Flags,
+    json,
+    secret::Data,
+    yaml::{self, Unfit},
+};
 
 /// A kubeconfig has a few KiB; the limit bounds what a hostile one costs.
 const LIMIT: usize = 1 << 20;
 
-/// n aliases make a text less than e^(n/e) times longer, here 19 times. serde_yaml's limit bounds
-/// their number but not the size: one long text and many aliases of it would need gigabytes.
-const ALIASES: usize = 8;
+/// What it may cost in memory, in bytes: some 1,500 clusters, contexts and users, or one large authority.
+const BUDGET: usize = 3 << 20;
 
 /// Go's decoder does not mind bits beyond the last byte.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -42,18 +48,43 @@ pub(super) struct Document<'a> {
 /// What the file names in a kubeconfig mean.
 enum Files<'a> {
     /// Paths, relative ones from the directory of the kubeconfig (loader.go:606-631).
-    Directory(PathBuf),
+    Directory(PathBuf, Reach),
     /// Keys of the same Secret.
-    Keys(&'a BTreeMap<String, Vec<u8>>),
+    Keys(&'a Data),
 }
+
+/// Which files a kubeconfig may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Any: it is the administrator's own.
+    Anywhere,
+    /// Those of its own directory. It may come from a Secret, and whoever writes that chooses the server:
+    /// the pod's own token, say, is not to be sent there. Only the authority of the pod's own cluster,
+    /// which is no secret, may be named in its place.
+    Beside,
+}
+
+impl Reach {
+    /// As the flag `kubeconfig-files-anywhere` says, for kubeconfigs of other clusters.
+    pub fn of(flags: &Flags) -> Self {
+        if flags.switch("kubeconfig-files-anywhere") { Self::Anywhere } else { Self::Beside }
+    }
+}
+
+/// Where every pod has the authority of its cluster (kubernetes `plugin/pkg/admission/serviceaccount`,
+/// DefaultAPITokenMountPath; `/var/run` is a link to `/run`).
+const CLUSTER_AUTHORITIES: [&str; 2] = [
+    "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt",
+    "/run/secrets/kubernetes.io/serviceaccount/ca.crt",
+];
 
 impl Document<'static> {
     /// Reads a file; `None` if there is none.
-    pub(super) fn read(path: &Path) -> Result<Option<Self>> {
+    pub(super) fn read(path: &Path, reach: Reach) -> Result<Option<Self>> {
         let source = format!("kubeconfig {}", path.display());
         let directory = path.parent().map(Path::to_path_buf).unwrap_or_default();
         match read_limited(path) {
-            Ok(bytes) => Self::parse(source, &bytes, Files::Directory(directory)).map(Some),
+            Ok(bytes) => Self::parse(source, &bytes, Files::Directory(directory, reach)).map(Some),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Error::BadConfig(format!("{source} cannot be read: {error}"))),
         }
@@ -62,7 +93,7 @@ impl Document<'static> {
 
 impl<'a> Document<'a> {
     /// Reads the key `kubeconfig` of a Secret.
-    pub(super) fn of_secret(name: &str, data: &'a BTreeMap<String, Vec<u8>>) -> Result<Self> {
+    pub(super) fn of_secret(name: &str, data: &'a Data) -> Result<Self> {
         let source = format!("Secret {name}");
         match data.get("kubeconfig") {
             Some(bytes) => Self::parse(source, bytes, Files::Keys(data)),
@@ -154,31 +185,43 @@ impl<'a> Entry<'a> {
 
     /// The bytes of `field-data`, or of the file that `field` names. A BOM before PEM would hide its
     /// first item.
-    pub(super) fn content(&self, field: &str) -> Result<Option<Vec<u8>>> {
+    pub(super) fn content(&self, field: &str) -> Result<Option<Zeroizing<Vec<u8>>>> {
         let data = format!("{field}-data");
         let bytes = match (self.text(field)?, self.text(&data)?) {
             (None, None) => return Ok(None),
             (Some(name), None) => self.read(field, name)?,
             (None, Some(text)) => {
                 let decoded = BASE64.decode(text.replace(['\r', '\n'], ""));
-                decoded.map_err(|_| self.wrong(&data, "base64"))?
+                decoded.map(Zeroizing::new).map_err(|_| self.wrong(&data, "base64"))?
             }
             (Some(_), Some(_)) => return Err(self.fail(&format!("has both {field} and {data}"))),
         };
-        let bare = bytes.strip_prefix("\u{feff}".as_bytes());
-        Ok(Some(bare.unwrap_or(&bytes).to_vec()))
+        let bare = bytes.strip_prefix("\u{feff}".as_bytes()).map(<[u8]>::to_vec);
+        Ok(Some(bare.map_or(bytes, Zeroizing::new)))
     }
 
     /// What the file or key `name` holds, which is the value of `field`.
-    pub(super) fn read(&self, field: &str, name: &str) -> Result<Vec<u8>> {
-        let bytes = match self.of.map(|(document, _)| &document.files) {
+    pub(super) fn read(&self, field: &str, name: &str) -> Result<Zeroizing<Vec<u8>>> {
+        let files = self.of.map(|(document, _)| &document.files);
+        let of_cluster = field == "certificate-authority" && CLUSTER_AUTHORITIES.contains(&name);
+        let bytes = match files {
             Some(Files::Keys(data)) => {
                 let key = Path::new(name).file_name().and_then(|key| key.to_str());
-                let bytes = key.and_then(|key| data.get(key)).cloned();
-                bytes.ok_or_else(|| "the Secret has no such key".to_owned())
+                match key.and_then(|key| data.get(key)) {
+                    Some(bytes) => Ok(bytes.clone()),
+                    None if of_cluster => read_limited(Path::new(name)).map_err(|e| e.to_string()),
+                    None => Err("the Secret has no such key".to_owned()),
+                }
             }
-            Some(Files::Directory(directory)) => {
-                read_limited(&directory.join(name)).map_err(|why| why.to_string())
+            Some(Files::Directory(directory, reach)) => {
+                let path = directory.join(name);
+                let own = || is_beside(name, directory) && !is_of_account(&path);
+                match of_cluster || *reach == Reach::Anywhere || own() {
+                    true => read_limited(&path).map_err(|why| why.to_string()),
+                    false => Err("it is not in the directory of the kubeconfig, see \
+                        -kubeconfig-files-anywhere"
+                        .to_owned()),
+                }
             }
             None => Err("there is no such entry".to_owned()),
         };
@@ -195,13 +238,35 @@ impl<'a> Entry<'a> {
     }
 }
 
+/// Whether `name` leads to a file in `directory` or below, by its words alone: the links there are those of
+/// whoever made the directory.
+fn is_beside(name: &str, directory: &Path) -> bool {
+    let inside = |path: &Path| {
+        path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+    };
+    match Path::new(name) {
+        // Below the root is everything.
+        _ if std::path::absolute(directory).is_ok_and(|path| path.parent().is_none()) => false,
+        path if path.is_absolute() => std::path::absolute(directory)
+            .is_ok_and(|directory| path.strip_prefix(directory).is_ok_and(inside)),
+        path => inside(path),
+    }
+}
+
+/// Whether a file is of the pod's own identity, wherever the kubeconfig is.
+fn is_of_account(path: &Path) -> bool {
+    let path = path.canonicalize();
+    let folders = CLUSTER_AUTHORITIES.iter().filter_map(|file| Path::new(file).parent());
+    path.is_ok_and(|path| folders.into_iter().any(|folder| path.starts_with(folder)))
+}
+
 /// Reads a file up to the limit.
-pub(super) fn read_limited(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
+pub(super) fn read_limited(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     // To open a pipe would wait for whoever writes it.
     if fs::metadata(path)?.file_type().is_fifo() {
         return Err(io::Error::other("it is a pipe"));
     }
+    let mut bytes = Zeroizing::new(Vec::new());
     File::open(path)?.take(LIMIT as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > LIMIT {
         return Err(io::Error::other("it is larger than 1 MiB"));
@@ -209,8 +274,8 @@ pub(super) fn read_limited(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The text of a kubeconfig: JSON if it is (serde_yaml stumbles over surrogate pairs), else YAML. The
-/// parser's own words may quote a credential, so only the place is told.
+/// The text of a kubeconfig: JSON if it is, else YAML. A parser's own words may quote a credential, so only
+/// the place is told.
 ///
 /// # Errors
 /// What is wrong with it, to go on after its name.
@@ -220,26 +285,24 @@ pub fn parse_text(bytes: &[u8]) -> result::Result<Value, String> {
     if text.contains('\0') {
         return Err("has a NUL byte".into());
     }
-    if text.trim_start().starts_with('{')
-        && let Ok(value) = serde_json::from_str(text)
-    {
-        return Ok(value);
+    let too_large = || Err(format!("needs more than {} KiB of memory", BUDGET >> 10));
+    if text.trim_start().starts_with('{') {
+        match json::parse(text.as_bytes(), BUDGET) {
+            Ok(value) => return Ok(value),
+            Err(json::Unfit::TooLarge) => return too_large(),
+            Err(json::Unfit::Syntax) => {}
+        }
     }
-    if aliases(bytes) > ALIASES {
-        return Err(format!("has more than {ALIASES} YAML aliases"));
+    match yaml::parse(text, BUDGET) {
+        Ok(value) => Ok(value),
+        Err(Unfit::Syntax(line, column)) => {
+            Err(format!("is not YAML: line {line}, column {column}"))
+        }
+        Err(Unfit::Unusual) => {
+            Err("is not one YAML document of maps, lists and texts, without tags".into())
+        }
+        Err(Unfit::TooLarge) => too_large(),
     }
-    serde_yaml::from_str(text).map_err(|error| match error.location() {
-        Some(at) => format!("is not YAML: line {}, column {}", at.line(), at.column()),
-        None => "is not one YAML document without tags".into(),
-    })
-}
-
-/// At least as many as there are: `*` where a value can begin, before what a name can begin with.
-fn aliases(text: &[u8]) -> usize {
-    let begins = |byte: u8| !byte.is_ascii() || b" \t\r\n,:[{".contains(&byte);
-    let named = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-    let alias = |at: &&[u8]| at[1] == b'*' && begins(at[0]) && named(at[2]);
-    text.windows(3).filter(alias).count()
 }
 
 fn entry(kind: &str, item: Value) -> Option<(String, Map<String, Value>)> {
@@ -248,7 +311,7 @@ fn entry(kind: &str, item: Value) -> Option<(String, Map<String, Value>)> {
     Some((text(item.get("name"))?.to_owned(), fields))
 }
 
-/// serde_yaml leaves the merge key `<<` to its caller: to ignore it would lose fields in silence.
+/// The merge key `<<` is not resolved: to ignore it would lose fields in silence.
 fn object(value: Value) -> Option<Map<String, Value>> {
     match value {
         Value::Null => Some(Map::new()),
@@ -260,4 +323,34 @@ fn object(value: Value) -> Option<Map<String, Value>> {
 /// A text or nothing, which is the empty text.
 fn text(value: Option<&Value>) -> Option<&str> {
     value.filter(|value| !value.is_null()).map_or(Some(""), Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn m3_beside_is_what_cannot_lead_elsewhere() {
+        let directory = Path::new("/spoke/hub");
+        for good in
+            ["tls.crt", "./tls.crt", "certs/tls.crt", "/spoke/hub/tls.crt", "/spoke/hub/a/b"]
+        {
+            assert!(is_beside(good, directory), "{good}");
+        }
+        for bad in [
+            "../tls.crt",
+            "a/../../b",
+            "/etc/passwd",
+            "/spoke/hub2/tls.crt",
+            "/spoke/hub/../x",
+            "/var/run/secrets/kubernetes.io/serviceaccount/token",
+        ] {
+            assert!(!is_beside(bad, directory), "{bad}");
+        }
+        for name in ["tls.crt", "/tls.crt", "var/run/secrets/x"] {
+            assert!(!is_beside(name, Path::new("/")), "{name}");
+        }
+        let here = std::env::current_dir().unwrap();
+        assert!(is_beside(here.join("x/a").to_str().unwrap(), Path::new("x")));
+    }
 }

@@ -1,16 +1,16 @@
 //! The server that a kubeconfig leads to, without the user: what a hub's credential has in common with the
 //! kubeconfig that it was asked for with.
 
-use std::collections::BTreeMap;
+use std::fmt;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::json;
 
 use super::{Document, current_context, find, nothing_in, proxy, server};
-use crate::error::{Error, Result};
+use crate::{error::Result, secret::Data, yaml};
 
 /// The cluster of the current context.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Hub {
     /// Its name in the kubeconfig.
     pub name: String,
@@ -28,12 +28,19 @@ pub struct Hub {
     pub insecure: bool,
 }
 
+/// The proxy's URL may have a password.
+impl fmt::Debug for Hub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hub").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
 impl Hub {
     /// From the key `kubeconfig` of the Secret `name`.
     ///
     /// # Errors
     /// `BadConfig` if there is none or it cannot be read.
-    pub fn of_secret(name: &str, data: &BTreeMap<String, Vec<u8>>) -> Result<Self> {
+    pub fn of_secret(name: &str, data: &Data) -> Result<Self> {
         Self::of(&Document::of_secret(name, data)?)
     }
 
@@ -49,7 +56,7 @@ impl Hub {
         let authority = match cluster.content("certificate-authority") {
             // A path of another machine or container says nothing against the rest.
             Err(_) if authority_file.is_some() => None,
-            content => content?,
+            content => content?.map(|mut pem| std::mem::take(&mut *pem)),
         };
         Ok(Self {
             name: name.to_owned(),
@@ -84,10 +91,7 @@ impl Hub {
     /// A kubeconfig for this hub whose user has the certificate `tls.crt` and the key `tls.key` beside
     /// it, as Open Cluster Management's agents write it (ocm `pkg/registration/register/common.go:37-64`),
     /// byte for byte where they can be read everywhere; a file's authority becomes part of it.
-    ///
-    /// # Errors
-    /// `BadConfig` if it cannot be written.
-    pub fn kubeconfig(&self) -> Result<String> {
+    pub fn kubeconfig(&self) -> String {
         let mut cluster = json!({"server": self.server});
         let authority = self.authority.as_ref().map(|pem| json!(BASE64_STANDARD.encode(pem)));
         for (field, value) in [
@@ -111,8 +115,7 @@ impl Hub {
             "kind": "Config",
             "users": [{"name": "default-auth", "user": user}],
         });
-        serde_yaml::to_string(&kubeconfig)
-            .map_err(|e| Error::BadConfig(format!("the hub's kubeconfig cannot be written: {e}")))
+        yaml::print(&kubeconfig)
     }
 }
 
@@ -125,7 +128,7 @@ mod tests {
             r#"{{"current-context": "x", "contexts": [{{"name": "x", "context": {{"cluster": "c", "user": "u"}}}}],
             "clusters": [{{"name": "c", "cluster": {cluster}}}]}}"#
         );
-        let data = BTreeMap::from([("kubeconfig".to_owned(), text.into_bytes())]);
+        let data = Data::from([("kubeconfig".to_owned(), text.into_bytes().into())]);
         Hub::of_secret("ns/x", &data).unwrap()
     }
 
@@ -154,18 +157,18 @@ users:
     client-certificate: tls.crt
     client-key: tls.key
 ";
-        assert_eq!(hub.kubeconfig().unwrap(), expected);
+        assert_eq!(hub.kubeconfig(), expected);
     }
 
     #[test]
     fn b12_what_else_the_connection_needs_is_carried_over() {
         let hub = hub(
-            r#"{"server": "https://h/", "proxy-url": "http://p:1", "tls-server-name": "n", "insecure-skip-tls-verify": true}"#,
+            r#"{"server": "https://h/", "proxy-url": "http://p:1", "tls-server-name": "h", "insecure-skip-tls-verify": true}"#,
         );
-        let text = hub.kubeconfig().unwrap();
+        let text = hub.kubeconfig();
         for line in [
             "    proxy-url: http://p:1\n",
-            "    tls-server-name: n\n",
+            "    tls-server-name: h\n",
             "    insecure-skip-tls-verify: true\n",
         ] {
             assert!(text.contains(line), "{text}");
@@ -202,7 +205,7 @@ users:
         assert_eq!(copied.authority, None);
         let read = Hub { authority: Some(b"pem".to_vec()), ..copied.clone() };
         assert_eq!(copied.differs_from(&read), None);
-        assert!(read.kubeconfig().unwrap().contains("certificate-authority-data: cGVt\n"));
+        assert!(read.kubeconfig().contains("certificate-authority-data: cGVt\n"));
         let other = Hub { authority_file: Some("/other/ca.crt".into()), ..read };
         assert_eq!(copied.differs_from(&other), Some("certificate-authority"));
     }

@@ -1,6 +1,6 @@
 //! Who the user of a context is.
 
-use std::{collections::BTreeMap, fmt::Write, result};
+use std::{collections::BTreeMap, fmt::Write, mem, result};
 
 use rustls::{
     CertificateError, InconsistentKeys,
@@ -8,6 +8,7 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     sign::CertifiedKey,
 };
+use zeroize::Zeroizing;
 
 use super::document::Entry;
 use crate::{
@@ -69,12 +70,12 @@ fn auth(user: &Entry<'_>) -> Result<Auth> {
     match (user.text("token")?, user.text("tokenFile")?) {
         (None, None) if basic => {
             let [name, password] = [name, password].map(|text| text.unwrap_or_default().to_owned());
-            Ok(Auth::Basic(name, password))
+            Ok(Auth::Basic(name, password.into()))
         }
         (None, None) => Ok(Auth::None),
         _ if basic => Err(user.fail("has both a token and a user name or password")),
         (inline, Some(file)) => token_file(user, file, inline),
-        (Some(token), None) => Ok(Auth::Token(token.to_owned())),
+        (Some(token), None) => Ok(Auth::Token(token.to_owned().into())),
     }
 }
 
@@ -84,25 +85,26 @@ fn token_file(user: &Entry<'_>, file: &str, inline: Option<&str>) -> Result<Auth
     let token = user.read("tokenFile", file).and_then(|bytes| {
         file_token(&bytes).ok_or_else(|| user.fail("has a tokenFile that holds no token"))
     });
-    token.or_else(|error| inline.map(str::to_owned).ok_or(error)).map(Auth::Token)
+    let inline = inline.map(|token| Zeroizing::new(token.to_owned()));
+    token.or_else(|error| inline.ok_or(error)).map(Auth::Token)
 }
 
 /// The token that a file holds, without the white space around it.
-pub(super) fn file_token(bytes: &[u8]) -> Option<String> {
+pub(super) fn file_token(bytes: &[u8]) -> Option<Zeroizing<String>> {
     let token = str::from_utf8(bytes).ok()?.trim();
-    (!token.is_empty()).then(|| token.to_owned())
+    (!token.is_empty()).then(|| token.to_owned().into())
 }
 
 /// A key without a certificate is ignored, as in client_config.go:289.
 fn identity(user: &Entry<'_>) -> Result<Option<Identity>> {
-    let Some(certificate) = user.content("client-certificate")? else {
+    let Some(mut certificate) = user.content("client-certificate")? else {
         return Ok(None);
     };
     let Some(key) = user.content("client-key")? else {
         return Err(user.fail("has a client-certificate without a client-key"));
     };
     check_pair(&certificate, &key).map_err(|what| user.fail(what))?;
-    Ok(Some(Identity { certificate, key }))
+    Ok(Some(Identity { certificate: mem::take(&mut certificate), key }))
 }
 
 /// Whether `certificate`, a PEM chain with the leaf first, and the PEM `key` belong together.

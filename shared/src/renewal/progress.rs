@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{Now, Outcome, Renewal};
 use crate::{
     error::Result,
-    metrics::{Metrics, timestamp},
+    metrics::{FAILURES, Family, LAST_SUCCESS, Metrics, timestamp},
 };
 
 /// What the endpoint reports of it.
@@ -23,7 +23,7 @@ pub struct Progress {
     /// Failures in a row.
     pub failures: u32,
     /// Between the last two renewals.
-    interval: Duration,
+    interval: Option<Duration>,
     successes: u64,
     errors: u64,
 }
@@ -38,7 +38,8 @@ impl Progress {
             Outcome::Renewed { .. } => {
                 self.successes += 1;
                 if let (Some(before), Some(now)) = (self.renewed, renewal.renewed()) {
-                    self.interval = now.instant.saturating_duration_since(before.instant);
+                    let interval = now.instant.saturating_duration_since(before.instant);
+                    self.interval = Some(interval);
                 }
                 self.renewed = renewal.renewed();
             }
@@ -47,16 +48,23 @@ impl Progress {
 
     /// Adds it to `metrics`, under `labels`.
     pub fn add_to(&self, metrics: &mut Metrics, labels: &[(&str, &str)]) {
-        let renewed = self.renewed.map_or(0.0, |renewed| timestamp(renewed.wall));
-        metrics.gauge("sidecar_last_success_timestamp_seconds", labels, renewed);
-        metrics.gauge("sidecar_consecutive_failures", labels, self.failures);
-        metrics.gauge("lease_renew_interval_seconds", labels, self.interval.as_secs_f64());
+        if let Some(renewed) = self.renewed {
+            metrics.add(LAST_SUCCESS, labels, timestamp(renewed.wall));
+        }
+        metrics.add(FAILURES, labels, self.failures);
+        if let Some(interval) = self.interval {
+            metrics.add(INTERVAL, labels, interval.as_secs_f64());
+        }
         for (result, count) in [("success", self.successes), ("error", self.errors)] {
-            let labels = [labels, &[("result", result)]].concat();
-            metrics.counter("lease_renew_total", &labels, count);
+            metrics.add(RENEWALS, &[labels, &[("result", result)]].concat(), count);
         }
     }
 }
+
+const INTERVAL: Family =
+    Family::gauge("sidecar_lease_renewal_interval_seconds", "Time between the last two renewals.");
+const RENEWALS: Family =
+    Family::counter("sidecar_lease_renewals_total", "Renewals of the Lease, by result.");
 
 /// One line in the log per change, details at -v 2; `lease` is its name in a sentence.
 pub fn tell(lease: &dyn Display, outcome: &Outcome, answer: &Result<Value>) {

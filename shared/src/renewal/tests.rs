@@ -297,12 +297,34 @@ fn f11_a_refusal_that_lasts_is_told_every_ten_minutes() {
 }
 
 #[test]
-fn f13_retry_after_holds_beyond_the_period() {
-    let mut bench = Bench::renewed(&mut Server::default());
-    bench.pass(PERIOD);
-    let retry_after = Some(Duration::from_secs(90));
-    bench.step(|_| Err(Error::Unavailable { message: "busy".into(), retry_after }));
-    assert!(bench.waits().is_some_and(|wait| wait >= Duration::from_secs(90)));
+fn f13_retry_after_is_heeded_up_to_a_period() {
+    for (seconds, heeded) in [(7, SECOND * 7), (3600, PERIOD)] {
+        let mut bench = Bench::renewed(&mut Server::default());
+        (bench.random, bench.now.instant) = (0.5, bench.now.instant + PERIOD);
+        let retry_after = Some(Duration::from_secs(seconds));
+        let message = "busy".to_owned();
+        bench.step(|_| Err(Error::Unavailable { message, retry_after, of_object: false }));
+        let wait = bench.waits().unwrap_or_default();
+        assert!(wait >= heeded && wait <= heeded + SECOND, "{seconds}: {wait:?}");
+    }
+}
+
+#[test]
+fn a_lease_that_may_not_be_created_is_looked_for_until_somebody_else_does() {
+    let (mut server, mut bench) = (Server::default(), Bench::new());
+    let mut requests = Vec::new();
+    while requests.len() < 6 {
+        bench.pass(bench.waits().unwrap_or_default());
+        let (action, _) = bench.step(|action| match action {
+            Action::Create(_) => Err(Error::Forbidden("403".into())),
+            action => server.handle(action),
+        });
+        requests.push(action.name());
+    }
+    assert_eq!(requests, ["read", "create", "read", "create", "read", "create"]);
+    server.touch(lease::new("cluster1", "my-addon", json!({})));
+    bench.pass(bench.waits().unwrap_or_default());
+    assert_eq!(bench.settle(&mut server), ["read", "replace"]);
 }
 
 #[test]
@@ -401,7 +423,7 @@ fn disturbed(server: &mut Server, action: &Action, fault: u8) -> Result<Value> {
     match fault {
         0 => Err(unreachable()),
         1 => server.handle(action).and_then(|_| Err(unreachable())),
-        2 => Err(Error::Unavailable { message: "500".into(), retry_after: None }),
+        2 => Err(Error::Unavailable { message: "500".into(), retry_after: None, of_object: false }),
         3 if server.lease.is_some() => {
             server.touched();
             server.handle(action)

@@ -1,69 +1,171 @@
 //! The events of one watch request.
 
-use std::io::{self, BufRead, BufReader, Read};
-
-use serde_json::Value;
-use ureq::BodyReader;
-
-use crate::{
-    call::{Call, OBJECT_LIMIT},
-    client::Client,
-    error::{Error, Result},
-    json, status,
+use std::{
+    fmt,
+    io::{self, BufRead},
+    time::{Duration, Instant},
 };
 
-pub(super) struct Events<'a> {
-    client: &'a Client,
-    call: Call<'a>,
-    lines: BufReader<BodyReader<'static>>,
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+
+use crate::{
+    call::{Call, reason},
+    client::Client,
+    error::{Error, Result},
+    json::{Bytes, Document, Object, Word},
+    memory::Budget,
+    status,
+};
+
+/// What a watch said.
+#[derive(Debug)]
+pub(super) struct Event {
+    pub(super) kind: Kind,
+    pub(super) document: Document,
 }
 
-impl<'a> Events<'a> {
-    pub(super) fn open(client: &'a Client, call: Call<'a>) -> Result<Self> {
-        let answer = client.send(&call)?;
-        // Small: ureq has a buffer of its own beneath.
-        let lines = BufReader::with_capacity(1 << 10, answer.into_body().into_reader());
-        Ok(Self { client, call, lines })
+/// What happened to the object of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Put,
+    Removed,
+    /// Nothing; only its resourceVersion is of interest.
+    Bookmark,
+}
+
+/// The connection of a watch.
+pub(super) struct Events<'a, 'b> {
+    client: &'a Client,
+    call: &'b Call<'a>,
+    body: Bytes<'b>,
+    budget: &'b Budget,
+    /// When it is over whatever the server does, which was asked to end it before.
+    end: Instant,
+    last: Instant,
+}
+
+impl<'a, 'b> Events<'a, 'b> {
+    /// Opens a watch that ends after `longest` at the latest.
+    pub(super) fn open(
+        client: &'a Client,
+        call: &'b Call<'a>,
+        budget: &'b Budget,
+        longest: Duration,
+    ) -> Result<Self> {
+        let bytes = client.send(call)?.into_body().into_reader();
+        let body = Bytes::new(bytes, budget);
+        let now = Instant::now();
+        Ok(Self { client, call, body, budget, end: now + longest, last: now })
     }
 
-    /// The next event; `None` when the server ended the watch between two.
-    pub(super) fn next(&mut self) -> Result<Option<(String, Value)>> {
-        let mut line = Vec::new();
-        // An event is an object and a few bytes around it.
-        let limit = OBJECT_LIMIT + 1024;
-        let read = self.lines.by_ref().take(limit).read_until(b'\n', &mut line);
-        read.map_err(|e| self.lost(&silence(&e)))?;
-        if line.is_empty() {
+    /// The next event; `None` when the watch ended between two.
+    pub(super) fn next(&mut self) -> Result<Option<Event>> {
+        if !self.begins()? {
             return Ok(None);
         }
+        let mut json = self.body.json();
+        let event = (&mut json).deserialize_map(Fields(self.budget));
+        let (kind, document) = event.map_err(|e| self.client.unread(self.call, e, "an event"))?;
+        self.last = Instant::now();
         self.client.hears();
-        let mut event = json::parse(&line)
-            .map_err(|what| Error::BadPeer(format!("{}: an event is {what}", self.what())))?;
-        // Not by `event["object"]`, which panics where the event is no map.
-        let object = event.get_mut("object").map(Value::take).unwrap_or_default();
-        match event["type"].as_str() {
-            Some("ERROR") => Err(status::watch_error(&self.what(), &self.call.target, &object)),
-            Some(kind @ ("ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK")) => {
-                Ok(Some((kind.to_owned(), object)))
+        match (kind, document) {
+            (Type::Known(kind), Some(document)) => Ok(Some(Event { kind, document })),
+            (Type::Error, Some(Document::Whole(object))) => {
+                Err(status::watch_error(&self.what(), &self.call.target, &object))
             }
-            _ => Err(Error::BadPeer(format!("{}: an event is of no known type", self.what()))),
+            _ => Err(self.client.odd(self.call, "an event of no known type")),
+        }
+    }
+
+    /// Waits for the first byte of an event; `false` at the end of the watch. Blanks are no sign of life.
+    fn begins(&mut self) -> Result<bool> {
+        self.budget.reset();
+        loop {
+            let now = Instant::now();
+            if now >= self.end {
+                return Ok(false);
+            }
+            if now.saturating_duration_since(self.last) >= self.client.silence() {
+                return Err(self.lost("silent for too long"));
+            }
+            let (length, blanks) = match self.body.fill_buf() {
+                Ok([]) => return Ok(false),
+                Ok(bytes) => {
+                    let blanks = bytes.iter().take_while(|byte| byte.is_ascii_whitespace());
+                    (bytes.len(), blanks.count())
+                }
+                Err(error) if is_pause(&error) => continue,
+                Err(error) => return Err(self.lost(&reason(&error.into()))),
+            };
+            self.body.consume(blanks);
+            if blanks < length {
+                return Ok(true);
+            }
+            self.budget.reset();
         }
     }
 
     pub(super) fn lost(&self, why: &str) -> Error {
-        Error::Unreachable(format!("{}: {why}", self.what()))
+        self.client.unreachable(self.call, why)
     }
 
     fn what(&self) -> String {
-        self.client.what(&self.call)
+        self.client.what(self.call)
     }
 }
 
-fn silence(error: &io::Error) -> String {
-    // ureq hides its time-out in an I/O error of kind Other.
+/// Whether nothing came for a while; ureq hides its time-out in an I/O error of kind Other.
+fn is_pause(error: &io::Error) -> bool {
     let inner = error.get_ref().and_then(|e| e.downcast_ref::<ureq::Error>());
-    match inner {
-        Some(ureq::Error::Timeout(_)) => "silent for too long".to_owned(),
-        _ => error.to_string(),
+    matches!(inner, Some(ureq::Error::Timeout(_)))
+}
+
+/// The type of an event, and its object.
+struct Fields<'a>(&'a Budget);
+
+impl<'de> Visitor<'de> for Fields<'_> {
+    type Value = (Type, Option<Document>);
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an event")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(
+        self,
+        mut fields: A,
+    ) -> std::result::Result<Self::Value, A::Error> {
+        let (mut kind, mut document) = (Type::Unknown, None);
+        while let Some(field) = fields.next_key_seed(Word(&["type", "object"]))? {
+            match field {
+                Some("type") => {
+                    let word = fields.next_value_seed(Word(&TYPES))?;
+                    kind = word.map_or(Type::Unknown, Type::of);
+                }
+                Some(_) => document = Some(fields.next_value_seed(Object(self.0))?),
+                None => drop(fields.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok((kind, document))
+    }
+}
+
+const TYPES: [&str; 5] = ["ADDED", "BOOKMARK", "DELETED", "ERROR", "MODIFIED"];
+
+/// What an event says it is.
+enum Type {
+    Known(Kind),
+    Error,
+    Unknown,
+}
+
+impl Type {
+    fn of(word: &str) -> Self {
+        match word {
+            "ADDED" | "MODIFIED" => Self::Known(Kind::Put),
+            "DELETED" => Self::Known(Kind::Removed),
+            "BOOKMARK" => Self::Known(Kind::Bookmark),
+            "ERROR" => Self::Error,
+            _ => Self::Unknown,
+        }
     }
 }

@@ -1,57 +1,74 @@
-//! A stream for those who keep whole objects, and few.
+//! A stream for those who follow one object and keep all of it.
 
-use std::ops::ControlFlow;
+use std::{ops::ControlFlow, sync::Mutex};
 
 use serde_json::Value;
 
-use crate::{client::Client, resource::Target, stop::Stop};
+use crate::{
+    call::Call, client::Client, error::Error, json::Document, lock::lock, resource::Target,
+    stop::Stop,
+};
 
 use super::{Selection, Step, Stream};
 
-/// What happened to the collection.
-#[derive(Debug)]
-pub enum Change {
-    /// All there is now; what is not in it is gone.
-    Listed(Vec<Value>),
-    /// An object is new or changed.
-    Put(Value),
-    /// An object was deleted; this is its last state.
-    Removed(Value),
-}
+/// Why what is followed may have changed unseen, for the endpoint.
+#[derive(Debug, Default)]
+pub struct Trouble(Mutex<Option<String>>);
 
-impl Change {
-    /// The object as it is now, where only one is followed; `None` if there is none.
-    pub fn into_object(self) -> Option<Value> {
-        match self {
-            Self::Listed(objects) => objects.into_iter().next(),
-            Self::Put(object) => Some(object),
-            Self::Removed(_) => None,
-        }
+impl Trouble {
+    /// The sentence, if there is one at present.
+    pub fn get(&self) -> Option<String> {
+        lock(&self.0).clone()
+    }
+
+    fn set(&self, trouble: Option<&Error>) {
+        *lock(&self.0) = trouble.map(ToString::to_string);
     }
 }
 
-/// Follows `target`: a collection, or one object of it if it has a name. Calls `on` for each change
-/// until it breaks or `stop` is raised; failures are logged once and tried again, and a failure is
-/// never reported as an absence.
+/// Follows the object `target`. Calls `on` with it as it is now, or with `None` if there is none, until it
+/// breaks or `stop` is raised. Failures are logged once, shown in `trouble` and tried again; neither a
+/// failure nor an object that is too large to be read is ever reported as an absence.
 pub fn follow(
     client: &Client,
     target: &Target<'_>,
     stop: &Stop,
-    on: &mut dyn FnMut(Change) -> ControlFlow<()>,
+    trouble: &Trouble,
+    on: &mut dyn FnMut(Option<Value>) -> ControlFlow<()>,
 ) {
-    let mut listed = Vec::new();
-    Stream::default().run(client, &Selection::all(*target), stop, &mut |step| match step {
-        Step::Began { .. } => {
-            listed = Vec::new();
-            ControlFlow::Continue(())
+    let (mut listed, mut too_large) = (None, false);
+    Stream::default().run(client, &Selection::all(*target), stop, &mut |step| {
+        let document = match step {
+            Step::Complete => listed.take(),
+            Step::Put(document) => Some(document),
+            Step::Removed(_) => None,
+            other => {
+                match other {
+                    Step::Began { .. } => listed = None,
+                    Step::Item(document) => listed = Some(document),
+                    Step::Failed(error) => trouble.set(Some(error)),
+                    Step::Watching if !too_large => trouble.set(None),
+                    _ => {}
+                }
+                return ControlFlow::Continue(());
+            }
+        };
+        let object = match document {
+            Some(Document::TooLarge(_)) => {
+                let error = client.too_large(&Call::get(*target));
+                trouble.set(Some(&error));
+                if !std::mem::replace(&mut too_large, true) {
+                    log::warn!("{error}; what was known of it stays");
+                }
+                return ControlFlow::Continue(());
+            }
+            Some(Document::Whole(object)) => Some(object),
+            None => None,
+        };
+        if std::mem::take(&mut too_large) {
+            trouble.set(None);
         }
-        Step::Item(item) => {
-            listed.push(item);
-            ControlFlow::Continue(())
-        }
-        Step::Complete => on(Change::Listed(std::mem::take(&mut listed))),
-        Step::Put(object) => on(Change::Put(object)),
-        Step::Removed(object) => on(Change::Removed(object)),
-        Step::Watching | Step::Failed(_) => ControlFlow::Continue(()),
+        on(object)
     });
+    trouble.set(None);
 }

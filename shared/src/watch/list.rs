@@ -1,32 +1,30 @@
 //! A page of a list, read from the connection object by object: never the whole of it in memory.
 
-use std::{
-    cell::Cell,
-    fmt,
-    io::{self, BufReader, Read},
-    ops::ControlFlow,
-};
+use std::{fmt, io::Read, ops::ControlFlow};
 
-use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
-use serde_json::{Value, value::RawValue};
+use serde::de::{
+    DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
+use serde_json::Value;
 
 use crate::{
-    call::{Call, OBJECT_LIMIT},
+    call::Call,
     client::Client,
     error::{Error, Result},
-    json,
+    json::{Bytes, Document, Object, Tree, Word},
+    memory::Budget,
 };
 
 /// What a page says of its list.
 #[derive(Debug, PartialEq)]
 pub(super) struct Page {
-    /// Empty if it says none.
+    /// Empty if it says none that can be used.
     pub(super) version: String,
     /// The token of the next page, as it goes into a query.
     pub(super) next: Option<String>,
 }
 
-type Each<'a> = dyn FnMut(Value) -> Result<ControlFlow<()>> + 'a;
+type Each<'a> = dyn FnMut(Document) -> Result<ControlFlow<()>> + 'a;
 
 /// Hands over each item as soon as it has arrived. A body that is no list, or not a whole one, is a
 /// failure, so that what it does not hold is not taken for gone.
@@ -36,73 +34,37 @@ pub(super) fn read_page(
     body: impl Read,
     each: &mut Each<'_>,
 ) -> Result<ControlFlow<(), Page>> {
-    let room = Cell::new(OBJECT_LIMIT);
-    let bounded = Bounded { body: BufReader::with_capacity(1 << 10, body), room: &room };
-    let mut reading = Reading { each, room: &room, ended: None };
-    let mut json = serde_json::Deserializer::from_reader(bounded);
-    let page = (&mut json).deserialize_map(Document(&mut reading));
+    let budget = Budget::for_peer(call.budget(client.largest()));
+    let mut bytes = Bytes::new(body, &budget);
+    let mut reading = Reading { each, budget: &budget, ended: None };
+    let mut json = bytes.json();
+    let page = (&mut json).deserialize_map(List(&mut reading));
     // To the very end, so that the connection can be kept.
     let page = page.and_then(|page| json.end().map(|()| page));
     match (reading.ended, page) {
         (Some(Ended::Enough), _) => Ok(ControlFlow::Break(())),
-        (Some(Ended::Unfit(what)), _) => Err(client.odd(call, what)),
         (Some(Ended::Failed(error)), _) => Err(error),
         (None, Ok(page)) => Ok(ControlFlow::Continue(page)),
-        (None, Err(e)) if e.is_io() => Err(client.lost(call, &io::Error::from(e).into())),
-        (None, Err(e)) if e.is_eof() => Err(client.odd(call, "cut short")),
-        (None, Err(e)) if e.is_data() => Err(client.odd(call, "not a list")),
-        (None, Err(_)) => Err(client.odd(call, "not JSON")),
-    }
-}
-
-/// Bounds the bytes from one object to the next, but not those of a page.
-struct Bounded<'a, R> {
-    body: BufReader<R>,
-    room: &'a Cell<u64>,
-}
-
-impl<R: Read> Read for Bounded<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let room = self.room.get();
-        if room == 0 {
-            return Err(ureq::Error::BodyExceedsLimit(OBJECT_LIMIT).into_io());
-        }
-        let wanted = buffer.len().min(usize::try_from(room).unwrap_or(usize::MAX));
-        let count = self.body.read(&mut buffer[..wanted])?;
-        self.room.set(room - count as u64);
-        Ok(count)
+        (None, Err(e)) => Err(client.unread(call, e, "a list")),
     }
 }
 
 struct Reading<'a, 'b> {
     each: &'a mut Each<'b>,
-    room: &'a Cell<u64>,
+    budget: &'a Budget,
     ended: Option<Ended>,
 }
 
 /// Why no more is read, though there may be more.
 enum Ended {
     Enough,
-    Unfit(&'static str),
     Failed(Error),
 }
 
-impl Reading<'_, '_> {
-    fn item(&mut self, text: &str) -> std::result::Result<(), Ended> {
-        self.room.set(OBJECT_LIMIT);
-        let item = json::parse(text.as_bytes()).map_err(Ended::Unfit)?;
-        match (self.each)(item) {
-            Ok(ControlFlow::Continue(())) => Ok(()),
-            Ok(ControlFlow::Break(())) => Err(Ended::Enough),
-            Err(error) => Err(Ended::Failed(error)),
-        }
-    }
-}
-
 /// The whole body.
-struct Document<'a, 'b, 'c>(&'a mut Reading<'b, 'c>);
+struct List<'a, 'b, 'c>(&'a mut Reading<'b, 'c>);
 
-impl<'de> Visitor<'de> for Document<'_, '_, '_> {
+impl<'de> Visitor<'de> for List<'_, '_, '_> {
     type Value = Page;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -114,28 +76,28 @@ impl<'de> Visitor<'de> for Document<'_, '_, '_> {
         mut fields: A,
     ) -> std::result::Result<Self::Value, A::Error> {
         let (mut kind, mut metadata, mut listed) = (Value::Null, Value::Null, false);
-        while let Some(field) = fields.next_key::<String>()? {
-            if field == "items" {
-                fields.next_value_seed(Items(self.0))?;
-                listed = true;
-                continue;
-            }
-            let text = fields.next_value::<Box<RawValue>>()?;
-            match &*field {
-                "kind" => kind = json::parse(text.get().as_bytes()).map_err(A::Error::custom)?,
-                "metadata" => {
-                    metadata = json::parse(text.get().as_bytes()).map_err(A::Error::custom)?;
+        while let Some(field) = fields.next_key_seed(Word(&["items", "kind", "metadata"]))? {
+            match field {
+                Some("items") => {
+                    fields.next_value_seed(Items(self.0))?;
+                    listed = true;
                 }
-                _ => {}
+                Some("kind") => kind = fields.next_value_seed(Tree(self.0.budget))?,
+                Some(_) => metadata = fields.next_value_seed(Tree(self.0.budget))?,
+                None => drop(fields.next_value::<IgnoredAny>()?),
+            }
+            // Half of the metadata might lack the token of the next page.
+            if self.0.budget.is_exceeded() {
+                return Err(A::Error::custom("too large"));
             }
         }
         // Anything else must not be taken for an empty list, which would mean that all is gone.
         if !listed || !kind.as_str().is_some_and(|kind| kind.ends_with("List")) {
             return Err(A::Error::custom("not a list"));
         }
-        let version = super::plain(&metadata["resourceVersion"]).unwrap_or_default().to_owned();
+        let version = super::usable(metadata["resourceVersion"].as_str().unwrap_or_default());
         let next = metadata["continue"].as_str().filter(|token| !token.is_empty()).map(encoded);
-        Ok(Page { version, next })
+        Ok(Page { version: version.unwrap_or_default().to_owned(), next })
     }
 }
 
@@ -162,11 +124,19 @@ impl<'de> Visitor<'de> for Items<'_, '_, '_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> std::result::Result<(), A::Error> {
-        while let Some(text) = items.next_element::<Box<RawValue>>()? {
-            if let Err(ended) = self.0.item(text.get()) {
-                self.0.ended = Some(ended);
+        let reading = self.0;
+        reading.budget.reset();
+        while let Some(item) = items.next_element_seed(Object(reading.budget))? {
+            let ended = match (reading.each)(item) {
+                Ok(ControlFlow::Continue(())) => None,
+                Ok(ControlFlow::Break(())) => Some(Ended::Enough),
+                Err(error) => Some(Ended::Failed(error)),
+            };
+            if ended.is_some() {
+                reading.ended = ended;
                 return Err(A::Error::custom("ended"));
             }
+            reading.budget.reset();
         }
         Ok(())
     }
@@ -187,7 +157,7 @@ pub(super) fn encoded(token: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{io, time::Duration};
 
     use super::*;
     use crate::{

@@ -147,6 +147,9 @@ impl Connection {
         let user = call.user.clone().ok().flatten().unwrap_or_default();
         let entry = self.log(&call, &query, request, &user);
         let (delay, action) = self.cluster.faults.strike(&call.path, &call.target, &user.name);
+        if action.is_some() || !delay.is_zero() {
+            self.cluster.log.amend(entry, |request| request.struck = true);
+        }
         self.cluster.faults.gate().sleep(delay);
         let reply = match &action {
             Some(Action::Drop) => return Ok(false),
@@ -161,8 +164,12 @@ impl Connection {
             },
             None => self.cluster.handle(&call, request),
         };
-        if action == Some(Action::ApplyThenDrop) {
-            return Ok(false);
+        match action {
+            Some(Action::ApplyThenDrop) => return Ok(false),
+            Some(Action::ApplyThenDelay { milliseconds }) => {
+                self.cluster.faults.gate().sleep(Duration::from_millis(milliseconds));
+            }
+            _ => {}
         }
         // A server that began to hang meanwhile doesn't get its answer out any more.
         let Some(state) = self.cluster.faults.gate().pass() else { return Ok(false) };
@@ -195,6 +202,7 @@ impl Connection {
             content_type: request.header("content-type").unwrap_or_default().into(),
             body: Vec::new(),
             code: 0,
+            struck: false,
             received: 0,
             sent: 0,
         };
@@ -265,6 +273,23 @@ impl Connection {
             Some(Action::WatchSilent | Action::Stall) => {
                 self.wait_for_client();
                 Ok(false)
+            }
+            Some(Action::WatchSays { bytes }) => {
+                self.chunk(bytes.as_bytes())?;
+                self.events(watch, &mut sent, None)
+            }
+            Some(Action::WatchBlanks { milliseconds }) => {
+                while self.cluster.faults.gate().pass().is_some() && !self.client_is_gone() {
+                    self.chunk(b"\n")?;
+                    self.cluster.faults.gate().sleep(Duration::from_millis(milliseconds));
+                }
+                Ok(false)
+            }
+            Some(Action::WatchEnds { milliseconds }) => {
+                self.cluster.faults.gate().sleep(Duration::from_millis(milliseconds));
+                self.stream.write_all(b"0\r\n\r\n")?;
+                self.stream.flush()?;
+                Ok(true)
             }
             Some(Action::WatchCut { events }) => self.events(watch, &mut sent, Some(events)),
             _ => self.events(watch, &mut sent, None),

@@ -2,6 +2,7 @@
 //! since a certificate that keeps the subject of its request byte for byte (several O's included)
 //! is easiest put together from raw parts.
 
+use std::net::IpAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const SEQUENCE: u8 = 0x30;
@@ -79,8 +80,9 @@ fn time(at: SystemTime) -> Vec<u8> {
 
 /// SAN extension for IPv4 addresses (dotted) and DNS names.
 pub(crate) fn alternative_names(names: &[&str]) -> Vec<u8> {
-    let one = |name: &&str| match name.parse::<std::net::Ipv4Addr>() {
-        Ok(address) => wrap(0x87, &address.octets()),
+    let one = |name: &&str| match name.parse::<IpAddr>() {
+        Ok(IpAddr::V4(address)) => wrap(0x87, &address.octets()),
+        Ok(IpAddr::V6(address)) => wrap(0x87, &address.octets()),
         Err(_) => wrap(0x82, name.as_bytes()),
     };
     let names: Vec<u8> = names.iter().flat_map(one).collect();

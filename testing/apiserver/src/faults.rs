@@ -1,6 +1,6 @@
 //! Faults on request: the installed rules, and the switch for the state of the whole server.
 
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -54,6 +54,8 @@ struct Inner {
     gate: Gate,
     hook: Mutex<Option<Hook>>,
     date_offset: AtomicI64,
+    /// The version at which the watch cache stands still; 0 for one that does not.
+    cache: AtomicU64,
 }
 
 impl Faults {
@@ -112,7 +114,17 @@ impl Faults {
     pub fn heal(&self) {
         self.clear();
         self.set_date_offset(0);
+        self.freeze_cache(0);
         self.set_state(State::Up);
+    }
+
+    pub(crate) fn freeze_cache(&self, version: u64) {
+        self.0.cache.store(version, Relaxed);
+    }
+
+    /// The version at which the watch cache stands still, if it does.
+    pub(crate) fn frozen_cache(&self) -> Option<u64> {
+        Some(self.0.cache.load(Relaxed)).filter(|version| *version > 0)
     }
 
     pub(crate) fn date_offset(&self) -> i64 {

@@ -8,10 +8,10 @@
 //! ```
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -68,7 +68,9 @@ use listener::Listener;
 /// How to start a server.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Port on 127.0.0.1; 0 takes any free one.
+    /// Address to listen on.
+    pub ip: IpAddr,
+    /// Port there; 0 takes any free one.
     pub port: u16,
     /// Port of the control interface (plain HTTP on 127.0.0.1; 0 takes any); None leaves it out.
     pub control_port: Option<u16>,
@@ -85,6 +87,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            ip: Ipv4Addr::LOCALHOST.into(),
             port: 0,
             control_port: None,
             ca: None,
@@ -124,7 +127,7 @@ impl Server {
         let controllers = thread::Builder::new()
             .name("controllers".into())
             .spawn(move || controllers::run(&worker, &events))?;
-        let listener = Listener::new(cluster.clone(), config, options.port)?;
+        let listener = Listener::new(cluster.clone(), config, (options.ip, options.port).into())?;
         hook(&cluster.faults, &listener);
         let mut server = Self {
             cluster,
@@ -216,6 +219,11 @@ impl Server {
         self.cluster.log.clear();
     }
 
+    /// Takes the requests until then out of the log: those that came later may have no answer yet.
+    pub fn take_requests(&self, end: Instant) -> Vec<Request> {
+        self.cluster.log.take_until(end)
+    }
+
     /// Connections and handshakes since the start.
     pub fn counters(&self) -> Counters {
         self.cluster.log.counters()
@@ -229,6 +237,12 @@ impl Server {
     /// Drops the history, so that every version known to clients is too old for a watch.
     pub fn compact(&self) {
         self.cluster.store.compact();
+    }
+
+    /// From now on lists of any version (`resourceVersion=0`) are as they would be now: those of a server
+    /// whose watch cache lags behind.
+    pub fn freeze_cache(&self) {
+        self.faults().freeze_cache(self.cluster.store.version());
     }
 
     /// The objects as they are now.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -42,11 +42,11 @@ impl Listener {
     pub(crate) fn new(
         cluster: Arc<Cluster>,
         tls: Option<Arc<ServerConfig>>,
-        port: u16,
+        address: SocketAddr,
     ) -> io::Result<Arc<Self>> {
-        let reserved = bound(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
+        let reserved = bound(address)?;
         let address = reserved.local_addr()?.as_socket();
-        let address = address.ok_or_else(|| io::Error::other("no IPv4 address"))?;
+        let address = address.ok_or_else(|| io::Error::other("no IP address"))?;
         let listener = Arc::new(Self {
             cluster,
             tls,
@@ -122,7 +122,7 @@ impl Listener {
 }
 
 fn bound(address: SocketAddr) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     Ok(socket)

@@ -54,6 +54,8 @@ pub struct Request {
     pub body: Vec<u8>,
     /// Status code that was sent; 0 where none was (yet).
     pub code: u16,
+    /// Whether a fault struck it.
+    pub struck: bool,
     /// Length of the request body.
     pub received: u64,
     /// Bytes of the answer, head included; of a watch once it has ended.
@@ -120,6 +122,10 @@ impl Log {
 
     pub(crate) fn clear(&self) {
         crate::lock(&self.entries).clear();
+    }
+
+    pub(crate) fn take_until(&self, end: Instant) -> Vec<Request> {
+        crate::lock(&self.entries).extract_if(.., |request| request.at <= end).collect()
     }
 
     pub(crate) fn counters(&self) -> Counters {

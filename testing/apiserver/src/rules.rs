@@ -30,6 +30,11 @@ pub enum Action {
     Drop,
     /// Apply the request, then cut the connection instead of answering.
     ApplyThenDrop,
+    /// Apply the request, and answer so much later.
+    ApplyThenDelay {
+        /// How much.
+        milliseconds: u64,
+    },
     /// Apply, then send half of the body that the head announces.
     Truncate,
     /// Bytes that are no HTTP; nothing is applied.
@@ -59,6 +64,21 @@ pub enum Action {
     },
     /// A watch that is accepted and never says a word.
     WatchSilent,
+    /// A watch that says these bytes before its events.
+    WatchSays {
+        /// Whatever a server may send.
+        bytes: String,
+    },
+    /// A watch that says a blank after each of so many milliseconds, and nothing else.
+    WatchBlanks {
+        /// Between two.
+        milliseconds: u64,
+    },
+    /// A watch that ends after so many milliseconds, without an event.
+    WatchEnds {
+        /// Until then.
+        milliseconds: u64,
+    },
     /// A watch that is cut in the middle of the line after `events` whole ones.
     WatchCut {
         /// How many events pass.

@@ -12,7 +12,8 @@ use rustls::{DigitallySignedStruct, DistinguishedName, Error, ServerConfig, Sign
 use crate::ca::Ca;
 
 /// Names that a client may know the server by.
-const NAMES: [&str; 4] = ["127.0.0.1", "localhost", "kubernetes.default.svc", "kubernetes.default"];
+const NAMES: [&str; 5] =
+    ["127.0.0.1", "::1", "localhost", "kubernetes.default.svc", "kubernetes.default"];
 
 pub(crate) fn config(ca: &Ca) -> io::Result<Arc<ServerConfig>> {
     let provider = Arc::new(ring::default_provider());

@@ -6,6 +6,7 @@
 //! so a seed shows a defect again with luck only; a few tries are meant to be cheap.
 
 mod check;
+mod faults;
 mod model;
 mod operations;
 mod perform;
@@ -71,11 +72,18 @@ impl Run {
         for (number, planned) in all.iter().enumerate() {
             summary.done += usize::from(self.step(&mut scene, number, planned));
             summary.operations += 1;
+            scene.look_at_program();
+            if let Some(how) = &scene.ended {
+                return Err(failure(&scene, number, &[(None, how.clone())]));
+            }
             if summary.operations % BATCH == 0 || summary.operations == all.len() {
                 summary.writes += come_to_rest(&mut scene, number)?;
                 (summary.rests, summary.kills) = (summary.rests + 1, scene.kills);
                 progress(&summary);
-                self.lose_a_cluster(&mut scene, number, summary.rests)?;
+                match summary.rests % 2 {
+                    0 => self.lose_a_cluster(&mut scene, number, summary.rests)?,
+                    _ => self.restore_a_cluster(&mut scene, number, summary.rests)?,
+                }
             }
         }
         Ok(summary)
@@ -101,19 +109,14 @@ impl Run {
         Err(report)
     }
 
-    /// After every second rest all sources of a remote are there, and lost: more than may go at once.
+    /// All sources of a remote are there, and lost: more than may go at once.
     fn lose_a_cluster(
         &self,
         scene: &mut Scene,
         number: usize,
         rests: usize,
     ) -> Result<(), Failure> {
-        if rests % 2 == 1 {
-            return Ok(());
-        }
-        let remote = rests / 2 % scene.stage.remotes.len();
-        let of_it = |pair: &usize| scene.pairs[*pair].remote == remote && self.touches(*pair);
-        let all: Vec<_> = (0..scene.pairs.len()).filter(of_it).collect();
+        let all = self.of_a_remote(scene, rests);
         for pair in &all {
             perform::perform(scene, *pair, Operation::Create(1));
         }
@@ -124,6 +127,46 @@ impl Run {
         }
         thread::sleep(2 * scene::GRACE);
         Ok(())
+    }
+
+    /// A remote is changed, comes to rest, and is then as it was before: from a backup.
+    fn restore_a_cluster(
+        &self,
+        scene: &mut Scene,
+        number: usize,
+        rests: usize,
+    ) -> Result<(), Failure> {
+        let all = self.of_a_remote(scene, rests);
+        let Some(first) = all.first() else { return Ok(()) };
+        let cluster = scene.pairs[*first].source.cluster.clone();
+        let backup = cluster.server().backup();
+        let wanted: Vec<_> = all.iter().map(|pair| scene.pairs[*pair].wanted.clone()).collect();
+        let value = number as u64;
+        for pair in &all {
+            let operation = match (pair + rests) % 4 {
+                0 => Operation::Create(value),
+                1 => Operation::Delete,
+                2 => Operation::Edit(value),
+                _ => Operation::Status(value),
+            };
+            perform::perform(scene, *pair, operation);
+        }
+        come_to_rest(scene, number)?;
+        let at = Instant::now();
+        cluster.server().restore(&backup);
+        for (pair, wanted) in all.into_iter().zip(wanted) {
+            scene.pairs[pair].restore(wanted, at);
+            scene.pairs[pair].history.push("restored with its cluster".to_owned());
+        }
+        scene.restored = Some((turn(scene, rests), at));
+        come_to_rest(scene, number).map(drop)
+    }
+
+    /// The pairs of the remote whose turn it is.
+    fn of_a_remote(&self, scene: &Scene, rests: usize) -> Vec<usize> {
+        let remote = turn(scene, rests);
+        let of_it = |pair: &usize| scene.pairs[*pair].remote == remote && self.touches(*pair);
+        (0..scene.pairs.len()).filter(of_it).collect()
     }
 
     fn touches(&self, pair: usize) -> bool {
@@ -152,10 +195,16 @@ impl Run {
     }
 }
 
+/// The remote whose turn it is.
+fn turn(scene: &Scene, rests: usize) -> usize {
+    rests / 2 % scene.stage.remotes.len()
+}
+
 /// Ends all that stands in the way, and waits until both sides are as they have to be and nothing is
 /// written any more; how much was.
 fn come_to_rest(scene: &mut Scene, number: usize) -> Result<usize, Failure> {
     scene.mend(usize::MAX);
+    scene.forget_refusals();
     pause(QUIET * 2);
     perform::touch_paused(scene);
     pause(QUIET);
@@ -163,13 +212,18 @@ fn come_to_rest(scene: &mut Scene, number: usize) -> Result<usize, Failure> {
     let end = Instant::now() + REST;
     let mut writes = 0;
     loop {
+        // What is paused may go with its namespace only now.
+        scene.pairs.iter_mut().for_each(Pair::look_at_paused);
         perform::let_go(scene);
-        scene.died();
+        scene.end_silent_watches();
         scene.broken.clear();
         let now = requests::look_at(scene);
+        scene.look_at_program();
+        scene.broken.extend(scene.ended.clone().map(|how| (None, how)));
         let found = check::differences(scene);
         if found.is_empty() && now == writes {
             requests::forget(scene);
+            scene.restored = None;
             scene.pairs.iter_mut().for_each(Pair::rest);
             return Ok(writes);
         }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use shared::{
     client::{Client, Patch, Preconditions, Propagation, Reload, Timing},
     error::Error,
-    kubeconfig,
+    kubeconfig::{self, Reach},
     resource::{Resource, Target},
 };
 use tempfile::TempDir;
@@ -72,7 +72,8 @@ impl Cluster {
         embedded: Option<Server>,
         directory: Option<TempDir>,
     ) -> Self {
-        let access = kubeconfig::from_file(&kubeconfig).expect("the administrator's kubeconfig");
+        let access = kubeconfig::from_file(&kubeconfig, Reach::Anywhere)
+            .expect("the administrator's kubeconfig");
         let address = access.server.trim_start_matches("https://").to_owned();
         let timeout = Duration::from_secs(30);
         let client = Client::new(name, access, Reload::Never, Timing::with_request(timeout))

@@ -1,5 +1,18 @@
 //! Chance that can be repeated: the same seed, the same run.
 
+use std::time::SystemTime;
+
+use shared::time::seconds_time;
+
+/// `SEED`, else one of the day: each day another run, and all day the same.
+pub fn seed() -> u64 {
+    let today = || {
+        let digits = seconds_time(SystemTime::now()).replace('-', "");
+        digits[..8].parse().expect("eight digits")
+    };
+    crate::setting("SEED").unwrap_or_else(today)
+}
+
 /// xorshift64: enough to roll dice, the same on every machine.
 pub struct Dice(u64);
 

@@ -2,13 +2,18 @@
 //! or against a real control plane when `SUITE=real`.
 
 pub mod chaos;
+pub mod clock;
 pub mod cluster;
 pub mod dice;
+pub mod dumper;
 pub mod identity;
 pub mod kill;
+pub mod manifest;
 pub mod measure;
 pub mod ocm;
+pub mod proxy;
 pub mod relay;
+pub mod rogue;
 pub mod scene;
 pub mod sidecar;
 pub mod spoke;
@@ -17,13 +22,22 @@ pub mod term;
 pub mod witness;
 
 use std::{
+    env,
+    fmt::Display,
+    str::FromStr,
     thread,
     time::{Duration, Instant},
 };
 
 /// Whether the scenarios run on the real control plane.
 pub fn real() -> bool {
-    std::env::var("SUITE").is_ok_and(|suite| suite == "real")
+    env::var("SUITE").is_ok_and(|suite| suite == "real")
+}
+
+/// What the environment says under this name, if anything.
+pub fn setting<T: FromStr<Err: Display>>(name: &str) -> Option<T> {
+    let text = env::var(name).ok().filter(|text| !text.is_empty())?;
+    Some(text.parse().unwrap_or_else(|e| panic!("{name}={text:?}: {e}")))
 }
 
 /// Waits until `probe` gives something; fails the test, naming `what`, after 15 s.

@@ -2,14 +2,16 @@
 
 use std::{
     io,
-    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream},
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::SeqCst},
     },
     thread::{self, JoinHandle},
     time::Duration,
 };
+
+use socket2::{Domain, Socket, Type};
 
 /// What happens to connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub enum Way {
     Closed,
     /// They are accepted, and no byte passes any more.
     Silent,
+    /// Packets vanish: no byte passes any more, and who wants to connect gets no answer.
+    Hole,
 }
 
 /// The relay; dropping it closes the way.
@@ -47,12 +51,39 @@ struct Inner {
     target: Mutex<String>,
     connections: Mutex<Vec<TcpStream>>,
     accepting: Mutex<Option<JoinHandle<()>>>,
+    fillers: Mutex<Option<Full>>,
+}
+
+/// A listener whose backlog is taken up, and what takes it up: the kernel drops each further SYN.
+type Full = (Socket, Vec<TcpStream>);
+
+fn fill(address: SocketAddr) -> io::Result<Full> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(0)?;
+    // A backlog of 0 takes one connection; further ones show that it takes no more.
+    let connect = || TcpStream::connect_timeout(&address, Duration::from_millis(20)).ok();
+    Ok((socket, std::iter::from_fn(connect).take(8).collect()))
+}
+
+/// The address of the loopback that is of one family with `target`.
+pub(crate) fn loopback(target: &str) -> IpAddr {
+    match target.parse() {
+        Ok(SocketAddr::V6(_)) => Ipv6Addr::LOCALHOST.into(),
+        _ => Ipv4Addr::LOCALHOST.into(),
+    }
 }
 
 impl Relay {
-    /// A relay on a free port of 127.0.0.1 to `target` ("host:port").
+    /// A relay on a free port of the loopback, of the family of `target` ("host:port").
     pub fn to(target: &str) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        Self::on(SocketAddr::new(loopback(target), 0), target)
+    }
+
+    /// The same on an address of the caller's.
+    pub fn on(address: SocketAddr, target: &str) -> Self {
+        let listener = TcpListener::bind(address).expect("a free port");
         let address = listener.local_addr().expect("its address");
         let inner = Arc::new(Inner {
             connections_total: AtomicU64::new(0),
@@ -63,6 +94,7 @@ impl Relay {
             target: Mutex::new(target.to_owned()),
             connections: Mutex::default(),
             accepting: Mutex::default(),
+            fillers: Mutex::default(),
         });
         let relay = Self { address, inner };
         relay.listen(listener);
@@ -71,20 +103,27 @@ impl Relay {
 
     /// Changes what happens to connections.
     pub fn set(&self, way: Way) {
-        let before = self.inner.way.swap(way as u8, SeqCst);
-        if way == Way::Closed {
-            let accepting = self.inner.accepting.lock().expect("lock").take();
-            if let Some(accepting) = accepting {
-                // Wakes accept(), which then lets go of the port.
-                let _ = TcpStream::connect_timeout(&self.address, Duration::from_millis(200));
-                accepting.join().expect("the relay works");
+        self.inner.way.store(way as u8, SeqCst);
+        match way {
+            Way::Open | Way::Silent => {
+                self.fillers().take();
+                if self.accepting().is_none() {
+                    self.listen(self.bind_again());
+                }
+                // What was silent cannot speak again.
+                if way == Way::Open {
+                    self.cut();
+                }
             }
-            self.cut();
-        } else if before == Way::Closed as u8 {
-            self.listen(self.bind_again());
-        } else if way == Way::Open {
-            // What was silent cannot speak again.
-            self.cut();
+            Way::Closed => {
+                self.stop_listening();
+                self.cut();
+            }
+            Way::Hole => {
+                self.stop_listening();
+                let full = || fill(self.address).ok();
+                *self.fillers() = Some(crate::eventually("the relay's port is free again", full));
+            }
         }
     }
 
@@ -116,6 +155,23 @@ impl Relay {
         }
     }
 
+    fn accepting(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
+        self.inner.accepting.lock().expect("lock")
+    }
+
+    fn fillers(&self) -> MutexGuard<'_, Option<Full>> {
+        self.inner.fillers.lock().expect("lock")
+    }
+
+    fn stop_listening(&self) {
+        self.fillers().take();
+        if let Some(accepting) = self.accepting().take() {
+            // Wakes accept(), which then lets go of the port.
+            let _ = TcpStream::connect_timeout(&self.address, Duration::from_millis(200));
+            accepting.join().expect("the relay works");
+        }
+    }
+
     fn bind_again(&self) -> TcpListener {
         crate::eventually("the relay's port is free again", || TcpListener::bind(self.address).ok())
     }
@@ -124,21 +180,22 @@ impl Relay {
         let inner = self.inner.clone();
         let accepting = thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                if inner.way.load(SeqCst) == Way::Closed as u8 {
+                let way = inner.way.load(SeqCst);
+                if way == Way::Closed as u8 || way == Way::Hole as u8 {
                     return;
                 }
                 let inner = inner.clone();
                 thread::spawn(move || inner.serve(client));
             }
         });
-        *self.inner.accepting.lock().expect("lock") = Some(accepting);
+        *self.accepting() = Some(accepting);
     }
 }
 
 impl Inner {
     fn serve(self: Arc<Self>, client: TcpStream) -> Option<()> {
         self.remember(&client);
-        if self.way.load(SeqCst) == Way::Silent as u8 {
+        if self.is_silent() {
             return None;
         }
         let target = self.target.lock().expect("lock").clone();
@@ -157,6 +214,11 @@ impl Inner {
         Some(())
     }
 
+    fn is_silent(&self) -> bool {
+        let way = self.way.load(SeqCst);
+        way == Way::Silent as u8 || way == Way::Hole as u8
+    }
+
     fn remember(&self, connection: &TcpStream) {
         let clone = connection.try_clone().expect("a descriptor");
         self.connections.lock().expect("lock").push(clone);
@@ -166,7 +228,7 @@ impl Inner {
         let mut chunk = vec![0; 16 << 10];
         let age = self.age.load(SeqCst);
         while let Ok(count @ 1..) = io::Read::read(&mut from, &mut chunk) {
-            if self.way.load(SeqCst) == Way::Silent as u8 || self.age.load(SeqCst) != age {
+            if self.is_silent() || self.age.load(SeqCst) != age {
                 continue;
             }
             // Counted first: who sees the effect finds it in the count.

@@ -302,7 +302,7 @@ impl Scene {
     pub fn command(&self, port: u16) -> Command {
         let mut command = self.bare_command();
         command
-            .args(["-lease-duration", "1", "-startup-delay", "0", "-metrics-host", "127.0.0.1"])
+            .args(["-lease-duration", "1", "-startup-delay", "0"])
             .args(["-metrics-port", &port.to_string(), "-v", "2"])
             .args(["-lease-name", ADDON, "-lease-namespace", &self.cluster])
             .args(["-hub-kubeconfig-secret", SECRET])
@@ -341,7 +341,7 @@ impl Scene {
         let port = free_port();
         let mut command = self.bare_command();
         command
-            .args(["-lease-duration", "1", "-startup-delay", "0", "-metrics-host", "127.0.0.1"])
+            .args(["-lease-duration", "1", "-startup-delay", "0"])
             .args(["-metrics-port", &port.to_string(), "-v", "2", "-lease-name", ADDON])
             .args(more)
             .env("POD_NAME", POD);

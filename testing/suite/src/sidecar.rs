@@ -1,6 +1,7 @@
 //! A real process with real flags, its log, its endpoint and its end.
 
 use std::{
+    collections::BTreeSet,
     env, fs,
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
@@ -61,6 +62,81 @@ pub fn bare(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("PATH", "/usr/bin:/bin").stdin(Stdio::null()).stdout(Stdio::null());
     command
+}
+
+/// Whether a command works here: not every user may make namespaces, or mount in them.
+pub fn works(words: &[&str]) -> bool {
+    let output = Command::new(words[0]).args(&words[1..]).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+/// `words`, then the program of `command` with its arguments, in its environment.
+pub fn behind(words: &[&str], command: &Command) -> Command {
+    let mut other = Command::new(words[0]);
+    other.args(&words[1..]).arg(command.get_program());
+    as_in(command, other)
+}
+
+/// `command` with the static program in the place of its own, where `make dist` has built that and `BIN_DIR`
+/// names no other.
+pub fn shipped(command: &Command) -> Option<Command> {
+    if env::var_os("BIN_DIR").is_some() {
+        return None;
+    }
+    let name = Path::new(command.get_program()).file_name()?;
+    let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist").join(name);
+    dist.is_file().then(|| as_in(command, Command::new(dist)))
+}
+
+/// `other` with the arguments and the environment of `command` too.
+fn as_in(command: &Command, mut other: Command) -> Command {
+    other.args(command.get_args()).env_clear();
+    for (name, value) in command.get_envs() {
+        other.env(name, value.unwrap_or_default());
+    }
+    other.stdin(Stdio::null()).stdout(Stdio::null());
+    other
+}
+
+/// The sentence of a usage error. Nothing but where help is follows it: of the log of a container that ends
+/// people see the last lines alone.
+#[track_caller]
+pub fn usage_error<'a>(program: &str, stderr: &'a str) -> &'a str {
+    let help = format!("\nRun '{program} -help' for usage.\n");
+    let sentence = stderr.strip_suffix(&help).unwrap_or_else(|| panic!("no help in {stderr:?}"));
+    assert!(!sentence.is_empty() && !sentence.contains('\n'), "{stderr:?}");
+    sentence
+}
+
+/// The families of a page of metrics, each described once, its samples together and no series twice.
+#[track_caller]
+pub fn families(metrics: &str) -> Vec<&str> {
+    let (mut families, mut kind, mut series) = (Vec::new(), "", BTreeSet::new());
+    for line in metrics.lines() {
+        if let Some(help) = line.strip_prefix("# HELP ") {
+            let (family, sentence) = help.split_once(' ').expect("a sentence");
+            assert!(sentence.len() > 10 && !families.contains(&family), "{line}");
+            families.push(family);
+            continue;
+        }
+        let family = *families.last().expect("a family");
+        if let Some(typed) = line.strip_prefix("# TYPE ") {
+            kind = typed.strip_prefix(family).expect("the type follows the help").trim_start();
+            assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
+            assert_eq!(family.ends_with("_total"), kind == "counter", "{line}");
+            continue;
+        }
+        let (sample, value) = line.rsplit_once(' ').expect("a value");
+        assert!(value.parse::<f64>().is_ok() && series.insert(sample), "{line}");
+        let name = sample.split('{').next().unwrap_or_default();
+        let part = name.strip_prefix(family).expect("a sample of the family");
+        let parts = ["_bucket", "_sum", "_count"];
+        assert!(
+            if kind == "histogram" { parts.contains(&part) } else { part.is_empty() },
+            "{line}"
+        );
+    }
+    families
 }
 
 impl Sidecar {
@@ -194,6 +270,14 @@ impl Sidecar {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
         line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
+    }
+
+    /// The CPU time that it has taken, to 10 ms: a tick wherever Linux runs containers.
+    pub fn cpu_time(&self) -> Duration {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap_or_default();
+        let fields = stat.rsplit(')').next().unwrap_or_default();
+        let ticks = fields.split_whitespace().skip(11).take(2);
+        Duration::from_millis(ticks.filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>() * 10)
     }
 
     /// How many descriptors it has open.

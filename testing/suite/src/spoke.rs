@@ -16,7 +16,8 @@ use dev_apiserver::Issued;
 use serde_json::{Map, Value, json};
 use shared::{
     client::{Client, Reload, Timing},
-    kubeconfig,
+    error::Error,
+    kubeconfig::{self, Reach},
     resource::SECRETS,
 };
 use tempfile::TempDir;
@@ -124,10 +125,13 @@ impl Spoke {
             |(key, value): (&String, &Vec<u8>)| (key.clone(), json!(BASE64_STANDARD.encode(value)));
         let data: Map<String, Value> = data.iter().map(encode).collect();
         let target = SECRETS.object(&self.namespace, name);
-        if let Some(mut secret) = self.managed.get(&target) {
-            secret["data"] = Value::Object(data);
-            self.managed.client.replace(&target, &secret).expect("the Secret is replaced");
-            return;
+        while let Some(mut secret) = self.managed.get(&target) {
+            secret["data"] = Value::Object(data.clone());
+            match self.managed.client.replace(&target, &secret) {
+                // The agent wrote in between.
+                Err(Error::Conflict(_)) => {}
+                result => return drop(result.expect("the Secret is replaced")),
+            }
         }
         let metadata = json!({"name": name, "namespace": self.namespace});
         let secret =
@@ -182,7 +186,8 @@ impl Spoke {
         for (key, value) in self.credential().expect("the Secret") {
             fs::write(self.directory.path().join(key), value).expect("the file is written");
         }
-        let access = kubeconfig::from_file(&self.directory.path().join("kubeconfig"));
+        let access =
+            kubeconfig::from_file(&self.directory.path().join("kubeconfig"), Reach::Beside);
         let timing = Timing::with_request(Duration::from_secs(10));
         Client::new("hub", access.expect("the kubeconfig"), Reload::Never, timing)
             .expect("a client")
@@ -231,7 +236,7 @@ impl Spoke {
             .arg(self.managed_kubeconfig())
             .args(["-cluster-name", &self.cluster, "-agent-id", AGENT])
             .args(["-disable-leader-election", "-cluster-healthcheck-period", "1s"])
-            .args(["-metrics-host", "127.0.0.1", "-metrics-port", &port.to_string(), "-v", "2"])
+            .args(["-metrics-port", &port.to_string(), "-v", "2"])
             .env("POD_NAMESPACE", &self.namespace);
         command
     }

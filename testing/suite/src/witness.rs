@@ -1,5 +1,8 @@
 //! What must hold of the requests of many sidecars, each with the Lease of its own namespace
 //! (I1 to I4), checked a batch of requests at a time.
+//!
+//! Only a renewal that the server did and that no fault struck is a success, so a process that is refused
+//! for ever is as silent as one that has stopped.
 
 use std::{
     collections::BTreeMap,
@@ -20,6 +23,8 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// For a busy machine.
 const SLACK: Duration = Duration::from_millis(500);
+/// So late the answers to all requests are known.
+pub const SETTLED: Duration = Duration::from_secs(3);
 
 /// What was seen so far.
 pub struct Witness {
@@ -33,18 +38,27 @@ pub struct Witness {
     writes: u64,
     gaps: Vec<f64>,
     recoveries: Vec<f64>,
-    /// The last request's number, to notice requests that came between reading and clearing the log.
-    last: u64,
 }
 
-/// The last that was seen of one Lease.
+/// What was seen of one Lease.
 #[derive(Clone, Debug, Default)]
 struct Trace {
-    at: Option<Instant>,
+    renewals: u64,
+    /// The last success, and what faults have cost at most since then, each with its time.
+    success: Option<Instant>,
+    struck: Vec<(Instant, Duration)>,
+    /// Of the last answer.
     code: u16,
     /// Of the last write, whether it was accepted or not.
     body: Vec<u8>,
     renew_time: String,
+}
+
+/// How long a Lease was not renewed, and how long that may be.
+struct Silence {
+    invariant: &'static str,
+    gap: Duration,
+    longest: Duration,
 }
 
 impl Witness {
@@ -59,7 +73,6 @@ impl Witness {
             writes: 0,
             gaps: Vec::new(),
             recoveries: Vec::new(),
-            last: 0,
         }
     }
 
@@ -68,21 +81,10 @@ impl Witness {
         self.away.push((begin, end));
     }
 
-    /// Checks the requests since the last look.
+    /// Checks the requests since the last look, whose answers are known.
     pub fn look(&mut self, mut requests: Vec<Request>) {
         requests.sort_by_key(|request| request.id);
-        if let (Some(first), Some(last)) = (requests.first(), requests.last()) {
-            if last.id - self.last != requests.len() as u64 {
-                // A few were cleared away unseen: what came before is no measure for what follows.
-                for trace in self.leases.values_mut() {
-                    trace.at = trace.at.map(|at| at.max(first.at));
-                }
-            }
-            self.last = last.id;
-        }
-        for request in &requests {
-            self.check(request);
-        }
+        requests.iter().for_each(|request| self.check(request));
     }
 
     fn check(&mut self, request: &Request) {
@@ -95,11 +97,10 @@ impl Witness {
             self.violations.push(format!("I1: {user} {verb} {path}"));
             return;
         }
-        self.i3_i4(request);
         if write {
             self.i2(request);
         }
-        self.renewals += u64::from(is_renewal(request));
+        self.i3_i4(request);
     }
 
     /// Whether this is a request for anything but the user's own Lease.
@@ -118,7 +119,9 @@ impl Witness {
     /// its resourceVersion keeps the server from doing it twice.
     fn i2(&mut self, request: &Request) {
         let Some(trace) = self.leases.get_mut(&request.namespace) else { return };
-        if request.body == trace.body {
+        // One that was given up may arrive after its successor, and is refused.
+        let refused = !matches!(request.code, 0 | 200..300);
+        if request.body == trace.body || refused {
             return;
         }
         let time = request.json()["spec"]["renewTime"].as_str().unwrap_or_default().to_owned();
@@ -130,39 +133,53 @@ impl Witness {
         trace.body.clone_from(&request.body);
     }
 
-    /// The next try comes in time, counted from the last one or from when the server was well again.
+    /// The next success comes in time, counted from the last one or from when the server was well again.
     fn i3_i4(&mut self, request: &Request) {
         let Some(trace) = self.leases.get_mut(&request.namespace) else { return };
-        let before = trace.clone();
-        (trace.at, trace.code) = (Some(request.at), request.code);
-        if let Some((invariant, gap, longest)) = silence(&before, request.at, &self.away) {
-            let gaps = if invariant == "I4" { &mut self.recoveries } else { &mut self.gaps };
-            gaps.push(gap.as_secs_f64());
-            if gap > longest {
-                let text = format!(
-                    "{invariant}: {} silent for {gap:?} after {}",
-                    request.namespace, before.code
-                );
-                self.violations.push(text);
+        trace.code = request.code;
+        if request.struck {
+            trace.struck.push((request.at, cost(request.code)));
+        }
+        if request.struck || !is_renewal(request) {
+            return;
+        }
+        let silence = trace.silence(request.at, &self.away, Duration::MAX);
+        self.renewals += 1;
+        trace.renewals += 1;
+        trace.success = Some(request.at);
+        trace.struck.clear();
+        let Some(silence) = silence else { return };
+        let gaps = if silence.invariant == "I4" { &mut self.recoveries } else { &mut self.gaps };
+        gaps.push(silence.gap.as_secs_f64());
+        self.violations.extend(silence.told(&request.namespace, "to the next renewal"));
+    }
+
+    /// To be called when all requests until `now` were looked at and no faults have struck for a while:
+    /// whoever has stopped renewing shows here, and who renews less often than the others do.
+    pub fn look_at_the_end(&mut self, now: Instant) {
+        let least = self.typical() * 3 / 4;
+        for (namespace, trace) in &self.leases {
+            // However many struck one that tries again and again, the last of them is over.
+            match trace.silence(now, &self.away, PERIOD + RETRY_AFTER) {
+                Some(silence) => {
+                    let last = format!("at the end, the last answer was {}", trace.code);
+                    self.violations.extend(silence.told(namespace, &last));
+                }
+                None if trace.success.is_none() => {
+                    self.violations.push(format!("I3: {namespace} was never renewed"));
+                }
+                None => {}
+            }
+            if trace.renewals < least {
+                let few = trace.renewals;
+                self.violations.push(format!("I3: {namespace} was renewed {few} times alone"));
             }
         }
     }
 
-    /// To be called when the last request has been looked at: whoever has stopped trying shows here.
-    pub fn silent_at_the_end(&mut self) {
-        let now = Instant::now();
-        for (namespace, trace) in &self.leases {
-            match silence(trace, now, &self.away) {
-                Some((invariant, gap, longest)) if gap > longest => {
-                    self.violations
-                        .push(format!("{invariant}: {namespace} silent for {gap:?} at the end"));
-                }
-                None if trace.at.is_none() => {
-                    self.violations.push(format!("I3: {namespace} was never written"));
-                }
-                _ => {}
-            }
-        }
+    /// Renewals of the Lease in the middle.
+    fn typical(&self) -> u64 {
+        median(self.leases.values().map(|trace| trace.renewals as f64).collect()) as u64
     }
 
     // --- in words ---
@@ -190,37 +207,62 @@ impl Witness {
             "I1" => format!("{} writes, each to the process's own Lease", grouped(self.writes)),
             "I2" => "renewTime of every Lease moves forward only".to_owned(),
             "I3" => format!(
-                "tries follow each other after {:.2} s (median), {:.2} s at most",
+                "renewals follow each other after {:.2} s (median), {:.2} s at most",
                 median(self.gaps.clone()),
                 longest(&self.gaps)
             ),
             _ => format!(
-                "after an outage the first try comes within {:.2} s (median), {:.2} s at most",
+                "after an outage the first renewal comes within {:.2} s (median), {:.2} s at most",
                 median(self.recoveries.clone()),
                 longest(&self.recoveries)
             ),
         }
     }
+
+    /// Renewals of each Lease, from the fewest to the most.
+    pub fn shares(&self) -> String {
+        let all = || self.leases.values().map(|trace| trace.renewals);
+        let (least, most) = (all().min().unwrap_or(0), all().max().unwrap_or(0));
+        format!("{least} to {most} of each Lease, {} in the middle", self.typical())
+    }
 }
 
-/// How long nothing came before `at`, and how long that may be; None where nothing can be said.
-fn silence(
-    before: &Trace,
-    at: Instant,
-    away: &[(Instant, Instant)],
-) -> Option<(&'static str, Duration, Duration)> {
-    let last = before.at?;
-    if away.iter().any(|(begin, end)| *begin <= at && at <= *end) {
-        return None;
+impl Trace {
+    /// How long nothing was renewed before `at`, where faults may have cost `most`; None where nothing can
+    /// be said.
+    fn silence(&self, at: Instant, away: &[(Instant, Instant)], most: Duration) -> Option<Silence> {
+        let last = self.success?;
+        if away.iter().any(|(begin, end)| *begin <= at && at <= *end) {
+            return None;
+        }
+        let over = away.iter().filter(|(begin, end)| *begin <= at && last <= *end);
+        let (invariant, from, least) = match over.map(|(_, end)| *end).max() {
+            // A try that broke off with the server's recovery ends by its timeout, or with the last pause
+            // that the server asked for, and is followed by a wait.
+            Some(end) => ("I4", end, PERIOD + TIMEOUT.max(RETRY_AFTER)),
+            None => ("I3", last, PERIOD * 5 / 4 + PERIOD),
+        };
+        let faults: Duration =
+            self.struck.iter().filter(|(at, _)| *at >= from).map(|(_, cost)| *cost).sum();
+        let gap = at.saturating_duration_since(from);
+        Some(Silence { invariant, gap, longest: least + faults.min(most) + SLACK })
     }
-    // The next try after an answer that broke off comes after its timeout and a wait.
-    let mut longest = PERIOD + TIMEOUT + SLACK;
-    if matches!(before.code, 429 | 503) {
-        longest += RETRY_AFTER;
-    }
-    let over = away.iter().rev().find(|(begin, end)| *begin <= at && last <= *end);
-    Some(match over {
-        Some((_, end)) => ("I4", at.saturating_duration_since(*end), longest),
-        None => ("I3", at - last, longest + PERIOD / 4),
-    })
 }
+
+impl Silence {
+    /// The violation, if it is one.
+    fn told(&self, namespace: &str, until: &str) -> Option<String> {
+        let Self { invariant, gap, longest } = self;
+        let text = format!("{invariant}: {namespace} not renewed for {gap:?} {until}");
+        (gap > longest).then(|| format!("{text}, {longest:?} may be"))
+    }
+}
+
+/// What a fault costs at most: no answer in time, the pause that it asks for, a wait.
+fn cost(code: u16) -> Duration {
+    let pause = if matches!(code, 429 | 503) { RETRY_AFTER } else { TIMEOUT };
+    pause + PERIOD
+}
+
+#[cfg(test)]
+mod tests;

@@ -23,7 +23,7 @@ impl Drop for Scratch {
 
 fn data(cluster: &str, agent: &str) -> Data {
     [(CLUSTER_NAME, cluster), (AGENT_NAME, agent)]
-        .map(|(key, value)| (key.to_owned(), value.as_bytes().to_vec()))
+        .map(|(key, value)| (key.to_owned(), value.as_bytes().to_vec().into()))
         .into()
 }
 
@@ -79,7 +79,8 @@ fn upstreams_rows_of_get_or_generate() {
 
 #[test]
 fn each_name_is_that_of_the_first_place_that_has_one() {
-    let only = |key: &str, value: &str| Data::from([(key.to_owned(), value.into())]);
+    let only =
+        |key: &str, value: &str| Data::from([(key.to_owned(), value.as_bytes().to_vec().into())]);
     let (secret, directory) = (only(AGENT_NAME, "a-secret"), only(CLUSTER_NAME, "c-directory"));
     let pending = data("c-pending", "a-pending");
     let mut known =
@@ -125,8 +126,8 @@ fn what_cannot_be_a_name_is_passed_over_and_told() {
     for (told, start) in ignored.iter().zip(starts) {
         assert!(told.starts_with(start), "{told}");
     }
-    secret.insert(CLUSTER_NAME.into(), vec![0xff]);
-    secret.insert(AGENT_NAME.into(), b"a\0b".to_vec());
+    secret.insert(CLUSTER_NAME.into(), vec![0xff].into());
+    secret.insert(AGENT_NAME.into(), b"a\0b".to_vec().into());
     let known = Known { secret: Some(&secret), ..Known::default() };
     assert_eq!(found(&known), pair("_", "_"));
     assert_eq!(

@@ -9,7 +9,7 @@ fn unusable() -> Verdict {
 }
 
 fn good(stale: bool) -> Usable {
-    let identity = Identity { certificate: b"certificate".to_vec(), key: b"key".to_vec() };
+    let identity = Identity { certificate: b"certificate".to_vec(), key: b"key".to_vec().into() };
     let hub = Hub {
         name: "hub".into(),
         server: "https://hub.example".into(),
@@ -24,19 +24,17 @@ fn good(stale: bool) -> Usable {
 
 #[test]
 fn what_the_credential_needs() {
-    let now = SystemTime::UNIX_EPOCH + HOUR;
-    let need = |verdict: Verdict, due: Option<SystemTime>, refused| match super::need(
+    let need = |verdict: Verdict, due_in: Option<Duration>, refused| match super::need(
         "Secret ns/x",
         &verdict,
-        due,
+        due_in,
         refused,
-        now,
     ) {
         Need::Nothing(time) => format!("nothing for {} s", time.as_secs()),
         Need::Repair => "repair".to_owned(),
         Need::Certificate(why) => why.event.to_owned(),
     };
-    let (due, later) = (Some(now), Some(now + HOUR));
+    let (due, later) = (Some(Duration::ZERO), Some(HOUR));
     let usable = |stale| Verdict::Usable(good(stale));
     let moved = || Verdict::Moved(good(false), "server");
     assert_eq!(need(usable(false), later, false), "nothing for 3600 s");

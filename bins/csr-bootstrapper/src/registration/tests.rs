@@ -1,3 +1,5 @@
+use zeroize::Zeroizing;
+
 use super::*;
 use crate::{names::Names, need::Why};
 
@@ -22,7 +24,7 @@ fn copy(request: &Request) -> Request {
 struct Clusters {
     stored: Option<Request>,
     /// The key in the credential's Secret.
-    credential: Option<String>,
+    credential: Option<Zeroizing<String>>,
     /// Names of the CSRs on the hub.
     posted: Vec<String>,
     introduced: u32,
@@ -56,7 +58,7 @@ impl Clusters {
 
     fn next(&self, registration: &Registration, now: Instant) -> Step {
         let csr = self.csr(registration.request.as_ref());
-        let key = self.credential.as_deref().map(str::as_bytes);
+        let key = self.credential.as_ref().map(|key| key.as_bytes());
         registration.next(&self.need(), Some(Asker::Bootstrap), &csr, key, now)
     }
 

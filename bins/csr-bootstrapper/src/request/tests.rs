@@ -26,7 +26,7 @@ fn openssl(arguments: &[&str], input: &str) -> Option<String> {
     Some(text)
 }
 
-fn kept(request: &Request, names: &Names) -> BTreeMap<String, Vec<u8>> {
+fn kept(request: &Request, names: &Names) -> Data {
     secret::data(&json!({"data": request.secret_data(names)})).unwrap()
 }
 
@@ -131,7 +131,7 @@ fn a_request_that_is_not_whole_is_none() {
         assert!(Request::of_secret(&without, &names()).is_none(), "without {key}");
         for value in [&b""[..], b"x", b"\xff", &whole[key][..whole[key].len() / 2]] {
             let mut broken = whole.clone();
-            broken.insert(key.clone(), value.to_vec());
+            broken.insert(key.clone(), value.to_vec().into());
             assert!(Request::of_secret(&broken, &names()).is_none(), "broken {key}");
         }
         if ["tls.key", "tls.csr", "csr-name"].contains(&key.as_str()) {

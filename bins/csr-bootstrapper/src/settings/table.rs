@@ -2,7 +2,7 @@
 //! `pkg/registration/spoke/options.go`, `pkg/registration/register/factory/options.go`), its flags that
 //! have no meaning here, and what is added.
 
-use shared::flags::{Flag, Kind, common};
+use shared::flags::{FILES_ANYWHERE, Flag, Kind, common};
 
 /// All flags.
 pub(crate) fn table() -> Vec<Flag> {
@@ -11,6 +11,7 @@ pub(crate) fn table() -> Vec<Flag> {
     table.extend(REFUSED.iter().flat_map(|(reason, names)| {
         names.iter().map(|name| flag(name, Kind::Refused, "", reason))
     }));
+    table.push(FILES_ANYWHERE);
     // Each program has a port of its own: they may share a pod.
     table.extend(common("8385"));
     table
@@ -134,9 +135,9 @@ fn surroundings() -> Vec<Flag> {
         ),
         flag(
             "wait-timeout",
-            Kind::Int,
-            "0",
-            "With -once: seconds to wait for the certificate; 0 waits for ever.",
+            Kind::Seconds,
+            "24h",
+            "With -once: how long to wait for a certificate that can be used; 0 looks once.",
         ),
     ]
 }

@@ -171,10 +171,12 @@ fn a_leader_is_elected_by_client_gos_rules() {
 }
 
 #[test]
-fn once_waits_for_ever_unless_there_is_a_deadline() {
+fn once_waits_a_day_unless_something_else_is_said() {
     let once = |line: &str| settings(line).map(|settings| settings.once);
-    assert_eq!(once("-once"), Ok(Some(Duration::ZERO)));
+    assert_eq!(once("-once"), Ok(Some(Duration::from_secs(86_400))));
     assert_eq!(once("-once -wait-timeout 90"), Ok(Some(Duration::from_secs(90))));
+    assert_eq!(once("-once -wait-timeout 2m"), Ok(Some(Duration::from_secs(120))));
+    assert_eq!(once("-once -wait-timeout 0"), Ok(Some(Duration::ZERO)));
     assert_eq!(once("-wait-timeout 90"), Err("-wait-timeout belongs to -once".into()));
     assert!(once("-once -wait-timeout -1").is_err());
 }

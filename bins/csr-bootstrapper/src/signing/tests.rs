@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::request::authority::*;
+use crate::{clocks::tests::at, request::authority::*};
 
 /// A request of ours, and its object on the hub as the bootstrap identity posted it.
 fn posted() -> (Request, Value) {
@@ -14,7 +14,7 @@ fn posted() -> (Request, Value) {
 }
 
 fn seen(csr: &Value, request: &Request) -> Signing {
-    look(csr, request, Some("uid-1"), false, &names(), now())
+    look(csr, request, Some("uid-1"), false, &names(), at(now()))
 }
 
 fn conditions(kinds: &[&str]) -> Value {
@@ -78,7 +78,7 @@ fn the_words_of_a_hub_are_one_short_line() {
 #[test]
 fn f44_another_object_under_the_name_is_not_taken_for_ours() {
     let (request, csr) = posted();
-    let look = |uid, csr: &Value| look(csr, &request, uid, false, &names(), now());
+    let look = |uid, csr: &Value| look(csr, &request, uid, false, &names(), at(now()));
     assert_eq!(look(Some("uid-2"), &csr), Signing::Replaced);
     assert_eq!(look(None, &csr), Signing::Pending, "the answer to the post was lost");
     let other = Request::new(&names()).unwrap().object("cluster1", None)["spec"]["request"].clone();
@@ -100,7 +100,7 @@ fn f44_another_object_under_the_name_is_not_taken_for_ours() {
 #[test]
 fn f44_a_renewal_is_one_that_the_agent_itself_asked_for() {
     let (request, mut csr) = posted();
-    let look = |csr: &Value, by_agent| look(csr, &request, None, by_agent, &names(), now());
+    let look = |csr: &Value, by_agent| look(csr, &request, None, by_agent, &names(), at(now()));
     assert_eq!(look(&csr, true), Signing::Foreign);
     csr["spec"]["username"] = json!(names().user());
     assert_eq!(look(&csr, true), Signing::Pending);
@@ -127,7 +127,7 @@ fn f45_an_issued_certificate_is_checked() {
     let another = Request::new(&names()).unwrap();
     for (case, pem, refusal) in [
         ("no cert", "no PEM".into(), "holds no certificate"),
-        ("no cert but our key", key.clone(), "holds no certificate"),
+        ("no cert but our key", key.to_string(), "holds no certificate"),
         ("bad cert", pem.replace("MII", "AII"), "cannot be read"),
         ("half a cert", pem[..pem.len() / 2].into(), ""),
         (
@@ -236,7 +236,7 @@ fn b7_a_request_of_the_go_agent_counts_too() {
 #[test]
 fn f48_what_was_signed_is_taken_whoever_asked_for_it() {
     let (request, mut csr) = posted();
-    let look = |csr: &Value| look(csr, &request, Some("uid-1"), true, &names(), now());
+    let look = |csr: &Value| look(csr, &request, Some("uid-1"), true, &names(), at(now()));
     assert_eq!(look(&csr), Signing::Foreign, "the agent itself asks by now");
     let pem = Paper::of(&names(), now()).certificate(&request);
     csr["status"] = json!({"certificate": BASE64_STANDARD.encode(&pem)});

@@ -16,9 +16,10 @@ pub(crate) const JOINED: &str = "ManagedClusterJoined";
 
 /// The patch for the status of `cluster`, or `None` if it says already what there is to say.
 ///
-/// `rotated` is said also before the hub accepts the cluster, the rest only afterwards. The version
-/// of a spoke that is not well is left alone. Nothing is said while the hub finds that the clocks differ
-/// (ocm `pkg/registration/spoke/managedcluster/status_controller.go:160-165`).
+/// `rotated` is said also before the hub accepts the cluster, and while it finds that the clocks differ; the
+/// rest is not (ocm `pkg/registration/spoke/managedcluster/status_controller.go:160-165`, and
+/// `pkg/registration/register/secret_controller.go`, which writes `rotated` by itself). The version of a spoke
+/// that is not well is left alone.
 pub(crate) fn patch(
     cluster: &Value,
     health: &Health,
@@ -26,12 +27,10 @@ pub(crate) fn patch(
     rotated: Option<&Rotated>,
     now: SystemTime,
 ) -> Option<Value> {
-    if clocks_differ(cluster) {
-        return None;
-    }
+    let accepted = accepted(cluster) && !clocks_differ(cluster);
     let before = cluster["status"]["conditions"].as_array().cloned().unwrap_or_default();
     let mut conditions = before.clone();
-    conditions_of(accepted(cluster), health, rotated, &mut |kind, good, reason, message| {
+    conditions_of(accepted, health, rotated, &mut |kind, good, reason, message| {
         let status = if good { "True" } else { "False" };
         set(&mut conditions, [kind, status, reason, message], now);
     });
@@ -39,7 +38,7 @@ pub(crate) fn patch(
     if conditions != before {
         status.insert("conditions".to_owned(), Value::Array(conditions));
     }
-    let version = version.filter(|_| accepted(cluster) && *health == Health::Well);
+    let version = version.filter(|_| accepted && *health == Health::Well);
     if let Some(version) = version.filter(|v| cluster["status"]["version"]["kubernetes"] != *v) {
         status.insert("version".to_owned(), json!({"kubernetes": version}));
     }
@@ -251,14 +250,18 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_while_the_clocks_differ() {
+    fn nothing_but_the_rotation_is_said_while_the_clocks_differ() {
         let differ = |status: &str| {
             let kind = "ManagedClusterConditionClockSynced";
             cluster(vec![hub_accepted(), condition(kind, status, "", "")])
         };
-        let rotated = Rotated { good: true, message: String::new() };
-        assert_eq!(patched(&differ("False"), &Health::Well, Some(&rotated)), None);
-        assert!(patched(&differ("True"), &Health::Well, Some(&rotated)).is_some());
+        assert_eq!(patched(&differ("False"), &Health::Well, None), None);
+        assert!(patched(&differ("True"), &Health::Well, None).is_some());
+        // Where the clocks are bad, people look for exactly this.
+        let rotated = Rotated { good: false, message: "no".into() };
+        let patch = patched(&differ("False"), &Health::Well, Some(&rotated)).unwrap();
+        assert_eq!(said(&patch, "ClusterCertificateRotated")["status"], "False");
+        assert_eq!(said(&patch, JOINED), Value::Null);
     }
 
     #[test]

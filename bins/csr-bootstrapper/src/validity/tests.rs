@@ -3,7 +3,10 @@ mod certificates;
 use base64::{Engine, prelude::BASE64_STANDARD};
 
 use super::*;
-use crate::request::{Request, authority::*};
+use crate::{
+    clocks::tests::at,
+    request::{Request, authority::*},
+};
 
 /// The kubeconfig that ocm 1.2.0 wrote, from the audit log of a real cluster, but for authority and server.
 const GO: &str = "\
@@ -47,13 +50,13 @@ impl Fixture {
             ("tls.crt", Paper::of(&names(), now()).certificate(&request)),
             ("tls.key", go_key(&request)),
         ];
-        let data = data.map(|(key, value)| (key.to_owned(), value.into_bytes())).into();
+        let data = data.map(|(key, value)| (key.to_owned(), value.into_bytes().into())).into();
         Self { request, authority, data }
     }
 
     fn set(&self, key: &str, value: impl AsRef<[u8]>) -> Data {
         let mut data = self.data.clone();
-        data.insert(key.to_owned(), value.as_ref().to_vec());
+        data.insert(key.to_owned(), value.as_ref().to_vec().into());
         data
     }
 
@@ -81,7 +84,7 @@ impl Fixture {
 }
 
 fn judged(data: &Data, bootstrap: Option<&Hub>) -> Verdict {
-    judge("Secret ns/hub", data, bootstrap, &names(), now())
+    judge("Secret ns/hub", data, bootstrap, &names(), at(now()))
 }
 
 /// A verdict in a word, to compare.
@@ -181,7 +184,7 @@ fn what_our_own_kubeconfig_gives_is_never_stale() {
         Hub { authority_file: Some("/x/ca.crt".into()), ..fixture.bootstrap() },
         Hub { server: "http://127.0.0.1:1".into(), ..fixture.bootstrap() },
     ] {
-        let data = fixture.set("kubeconfig", hub.kubeconfig().unwrap());
+        let data = fixture.set("kubeconfig", hub.kubeconfig());
         assert_eq!(word(&judged(&data, Some(&hub))), "usable", "{hub:?}");
     }
 }
@@ -301,7 +304,7 @@ fn reasons_go_on_after_the_name_and_hold_no_key() {
             "has a kubeconfig whose user \"default-auth\" has a client-key \"x.key\" that cannot be read: the Secret has no such key",
         ),
     ] {
-        let verdict = judge("/hub", &data, None, &names(), now());
+        let verdict = judge("/hub", &data, None, &names(), at(now()));
         let Verdict::Unusable(Unusable { reason, .. }) = &verdict else { panic!("{verdict:?}") };
         assert_eq!(reason, expected);
     }

@@ -2,20 +2,21 @@
 
 use super::*;
 
-const MODES: Modes = Modes { directory: 0o700, file: 0o600 };
+const MODES: Modes = Modes { directory: None, file: None };
+const ASKED: Modes = Modes { directory: Some(0o700), file: Some(0o600) };
 
 fn at(seconds: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000 + seconds)
 }
 
 fn set(version: u8, names: &[&str]) -> Files {
-    names.iter().map(|name| ((*name).to_owned(), vec![version])).collect()
+    names.iter().map(|name| ((*name).to_owned(), vec![version].into())).collect()
 }
 
 /// A directory as it is after some steps.
 #[derive(Clone, Debug, Default)]
 struct Model {
-    generations: BTreeMap<String, Files>,
+    generations: BTreeMap<String, Generation>,
     data: Option<String>,
     links: Vec<String>,
     plain: Files,
@@ -25,20 +26,15 @@ impl Model {
     fn found(&self) -> Found {
         let ours = self.links.iter().map(|name| (name.clone(), Entry::Ours));
         let plain = self.plain.iter();
-        let plain = plain.map(|(name, text)| (name.clone(), Entry::Plain(Some(text.clone()))));
+        let plain =
+            plain.map(|(name, text)| (name.clone(), Entry::Plain(Some((text.clone(), 0o600)))));
         Found {
-            mode: MODES.directory,
-            current: self.data.as_ref().map(|name| self.generation(name)),
+            mode: 0o700,
+            current: self.data.as_ref().and_then(|name| self.generations.get(name)).cloned(),
             generations: self.generations.keys().cloned().collect(),
             temporary: Vec::new(),
             entries: ours.chain(plain).collect(),
         }
-    }
-
-    fn generation(&self, name: &str) -> Generation {
-        let files = self.generations.get(name).cloned().unwrap_or_default();
-        let modes = files.keys().map(|file| (file.clone(), MODES.file)).collect();
-        Generation { name: name.to_owned(), mode: MODES.directory, files, modes }
     }
 
     fn apply(&mut self, step: &Step) {
@@ -46,8 +42,8 @@ impl Model {
             Step::SetMode(_) | Step::Repair(..) => {}
             Step::RemoveGeneration(name) => drop(self.generations.remove(name)),
             Step::Unlink(name) => self.links.retain(|link| link != name),
-            Step::Write(name, files) => {
-                assert!(self.generations.insert(name.clone(), files.clone()).is_none());
+            Step::Write(new) => {
+                assert!(self.generations.insert(new.name.clone(), new.clone()).is_none());
             }
             Step::Switch(name) => {
                 assert!(self.generations.contains_key(name), "switched to nothing");
@@ -64,6 +60,7 @@ impl Model {
     /// What can be read by the files' own paths.
     fn view(&self) -> Files {
         let current = self.data.as_ref().and_then(|name| self.generations.get(name));
+        let current = current.map(|generation| &generation.files);
         let linked = self.links.iter().filter_map(|name| Some((name, current?.get(name)?)));
         linked.chain(&self.plain).map(|(name, text)| (name.clone(), text.clone())).collect()
     }
@@ -142,7 +139,7 @@ fn two_generations_stay_and_every_one_for_ten_seconds() {
     for second in 0..30_u8 {
         model.run(&version(second), at(second.into()));
         let shown: Vec<u8> =
-            model.generations.values().map(|files| files["kubeconfig"][0]).collect();
+            model.generations.values().map(|set| set.files["kubeconfig"][0]).collect();
         // The one of n seconds ago was current until n - 1 seconds ago.
         let expected: Vec<u8> = (second.saturating_sub(10)..=second).collect();
         assert_eq!(shown, expected);
@@ -173,7 +170,7 @@ fn names_grow_when_the_clock_is_set_back() {
 }
 
 #[test]
-fn modes_are_repaired_in_place() {
+fn modes_that_were_asked_for_are_repaired_in_place() {
     let mut model = Model::default();
     let wanted = set(1, &["a", "b"]);
     model.run(&wanted, at(0));
@@ -183,8 +180,32 @@ fn modes_are_repaired_in_place() {
     current.mode = 0o777;
     current.modes.insert("b".into(), 0o644);
     let name = current.name.clone();
-    let steps = plan(&found, &wanted, MODES, at(1)).unwrap();
+    let steps = plan(&found, &wanted, ASKED, at(1)).unwrap();
     assert_eq!(steps, [Step::SetMode(0o700), Step::Repair(name, vec!["b".into()])]);
+    assert_eq!(plan(&found, &wanted, MODES, at(1)).unwrap(), [], "nobody asked");
+}
+
+#[test]
+fn what_others_could_read_before_they_can_read_after() {
+    let mut model = Model { plain: set(1, &["a", "b"]), ..Model::default() };
+    let mut found = model.found();
+    found.mode = 0o777;
+    let Some(Entry::Plain(Some((_, mode)))) = found.entries.get_mut("a") else { panic!() };
+    *mode = 0o644;
+    let steps = plan(&found, &set(2, &["a", "b", "c"]), MODES, at(0)).unwrap();
+    steps.iter().for_each(|step| model.apply(step));
+    let modes = |model: &Model| {
+        let current = &model.generations[model.data.as_ref().unwrap()];
+        (current.mode, ["a", "b", "c"].map(|name| current.modes[name]))
+    };
+    assert_eq!(modes(&model), (0o755, [0o644, 0o600, 0o600]), "but they need not write");
+    // At the next rotation too.
+    model.run(&set(3, &["a", "b", "c"]), at(60));
+    assert_eq!(modes(&model).1, [0o644, 0o600, 0o600]);
+    let found = Found { mode: 0o777, ..model.found() };
+    let steps = plan(&found, &set(4, &["a", "b", "c"]), ASKED, at(120)).unwrap();
+    steps.iter().for_each(|step| model.apply(step));
+    assert_eq!(modes(&model), (0o700, [0o600; 3]), "unless somebody asks for it");
 }
 
 #[test]

@@ -78,8 +78,7 @@ fn by_path(path: &Path) -> Count {
 fn f54_ten_thousand_rotations_under_three_kinds_of_readers() {
     let directory = TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap();
     let path = directory.path();
-    let modes = Modes { directory: 0o700, file: 0o600 };
-    let publisher = Publisher { path: path.to_owned(), modes };
+    let publisher = Publisher { path: path.to_owned(), modes: Modes::default() };
     let begun = SystemTime::now();
     let rotate = |number: u32| {
         publisher.publish(&version(number), begun + STEP * number, &Stop::default()).unwrap()

@@ -12,17 +12,19 @@ use rustix::fs::inotify;
 use tempfile::TempDir;
 
 use super::*;
-use crate::plan::is_generation;
+use crate::plan::{Files, is_generation};
 
-const MODES: Modes = Modes { directory: 0o700, file: 0o600 };
+const MODES: Modes = Modes { directory: None, file: None };
 
 fn publisher(path: &Path) -> Publisher {
     Publisher { path: path.to_owned(), modes: MODES }
 }
 
 pub(super) fn content(files: &[(&str, &str)]) -> Content {
-    let files: Files =
-        files.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().into())).collect();
+    let files: Files = files
+        .iter()
+        .map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec().into()))
+        .collect();
     Content { complete: files.contains_key("kubeconfig"), files, expires: None }
 }
 
@@ -80,7 +82,7 @@ fn the_layout_is_kubelets() {
 fn modes_are_as_asked_whatever_the_umask_and_are_repaired() {
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("d");
-    let modes = Modes { directory: 0o770, file: 0o664 };
+    let modes = Modes { directory: Some(0o770), file: Some(0o664) };
     let wide = Publisher { path: path.clone(), modes };
     let publish = || wide.publish(&set("1"), SystemTime::now(), &Stop::default()).unwrap();
     publish();

@@ -4,10 +4,21 @@ use std::time::Instant;
 
 use shared::{
     error::{Error, Result},
-    metrics::Metrics,
+    metrics::{Family, Metrics},
 };
 
 use super::{Connection, Identity, Offer};
+
+const CONNECTED: Family =
+    Family::gauge("remote_sync_cluster_connected", "Whether there is a connection to the cluster.");
+const IDENTITY_CHANGED: Family = Family::gauge(
+    "remote_sync_cluster_identity_changed",
+    "Whether another cluster answers than before.",
+);
+const HEALTHY: Family =
+    Family::gauge("remote_sync_cluster_healthy", "Whether the last probe succeeded.");
+const PROBES: Family =
+    Family::counter("remote_sync_cluster_probes_total", "Probes by their result.");
 
 /// How a connection stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,29 +126,21 @@ impl Connection {
         }
     }
 
-    /// Adds what is known of this connection; those of clustercache are the ones with its names
-    /// (cluster-api `controllers/clustercache/metrics.go`), for dashboards that are there.
-    pub(crate) fn metrics(&self, metrics: &mut Metrics) {
+    /// Adds what is known of this connection.
+    pub(crate) fn add_to(&self, metrics: &mut Metrics) {
         let state = self.state();
         let up = u8::from(state.session().is_some());
         let ((good, bad), healthy) = (state.health.probes, state.health.probe_was_good);
         let changed = u8::from(matches!(state.identity, Identity::Changed { .. }));
         drop(state);
-        let (name, namespace) = (self.name(), &*self.settings.namespace);
-        let cluster = ("cluster", name);
-        metrics.gauge("remote_sync_cluster_connected", &[cluster], up);
-        metrics.gauge("remote_sync_cluster_identity_changed", &[cluster], changed);
-        let [named, placed] = [("cluster_name", name), ("cluster_namespace", namespace)];
-        metrics.gauge("capi_cluster_cache_connection_up", &[named, placed], up);
+        let remote = ("remote", self.name());
+        metrics.add(CONNECTED, &[remote], up);
+        metrics.add(IDENTITY_CHANGED, &[remote], changed);
         if let Some(healthy) = healthy {
-            let healthy = u8::from(healthy);
-            metrics.gauge("capi_cluster_cache_healthcheck", &[named, placed], healthy);
+            metrics.add(HEALTHY, &[remote], u8::from(healthy));
         }
-        for (status, count) in [("success", good), ("error", bad)] {
-            let status = ("status", status);
-            metrics.counter("remote_sync_cluster_probe_total", &[cluster, status], count);
-            let labels = [named, placed, status];
-            metrics.counter("capi_cluster_cache_healthchecks_total", &labels, count);
+        for (result, count) in [("success", good), ("error", bad)] {
+            metrics.add(PROBES, &[remote, ("result", result)], count);
         }
     }
 }

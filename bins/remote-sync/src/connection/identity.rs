@@ -6,6 +6,11 @@ use shared::{
     resource::{NAMESPACES, PODS},
 };
 
+/// What these objects may cost in memory, in bytes: the largest annotations have 256 KiB, which nobody puts on
+/// kube-system, and which every watch asks for.
+const NAMESPACE: usize = 128 << 10;
+const POD: usize = 512 << 10;
+
 /// The uid of a cluster's namespace kube-system, which lives as long as the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Identity {
@@ -25,17 +30,20 @@ pub(crate) enum Identity {
 /// What the cluster behind `client` says of itself: its uid, or why it does not tell.
 ///
 /// # Errors
-/// As the server says, but for a right that is missing and a namespace that is not there.
+/// As the server says, but for a right that is missing, and a namespace that is not there or too large.
 pub(super) fn read(client: &Client) -> Result<std::result::Result<String, String>> {
-    match client.get(&NAMESPACES.cluster_object("kube-system")) {
+    match client.limited_to(NAMESPACE).get(&NAMESPACES.cluster_object("kube-system")) {
         Ok(namespace) => {
             let uid = namespace["metadata"]["uid"].as_str().filter(|uid| !uid.is_empty());
             let nameless = || format!("namespaces kube-system on {} has no uid", client.whose());
             Ok(uid.map(str::to_owned).ok_or_else(nameless))
         }
-        Err(e @ (Error::Forbidden(_) | Error::NotFound(_) | Error::NotServed(_))) => {
-            Ok(Err(e.to_string()))
-        }
+        Err(
+            e @ (Error::Forbidden(_)
+            | Error::NotFound(_)
+            | Error::NotServed(_)
+            | Error::TooLarge(_)),
+        ) => Ok(Err(e.to_string())),
         Err(e) => Err(e),
     }
 }
@@ -82,7 +90,7 @@ impl Pod {
     /// Whether the cluster behind `client` runs this pod. Where pods are not served or may not be read,
     /// it is not known to.
     pub(super) fn is_on(&self, client: &Client) -> Result<bool> {
-        match client.get(&PODS.object(&self.namespace, &self.name)) {
+        match client.limited_to(POD).get(&PODS.object(&self.namespace, &self.name)) {
             Ok(pod) => Ok(pod["metadata"]["uid"] == *self.uid),
             Err(Error::NotFound(_) | Error::NotServed(_) | Error::Forbidden(_)) => Ok(false),
             Err(e) => Err(e),

@@ -25,7 +25,7 @@ pub(crate) fn feed(connection: &Connection, name: &str, secret: Option<&Value>, 
 ///
 /// # Errors
 /// `BadConfig` says what of it cannot be used.
-fn access(name: &str, secret: &Value, key: Option<&str>) -> Result<Access> {
+pub(crate) fn access(name: &str, secret: &Value, key: Option<&str>) -> Result<Access> {
     let mut data = secret::data(secret)?;
     let usual = KEYS.into_iter().find(|key| data.contains_key(*key)).unwrap_or(KEYS[0]);
     let key = key.unwrap_or(usual);

@@ -19,6 +19,9 @@ use super::{
     machine::{Due, Outcome, soonest},
 };
 
+/// The longest sleep in one piece: whoever asks whether this thread lives hears of it this often.
+const SLICE: Duration = Duration::from_secs(15);
+
 /// Does what the machine says is due; everything that takes time happens here, without a lock.
 pub(super) struct Supervisor {
     connection: Arc<Connection>,
@@ -36,7 +39,7 @@ pub(super) struct Supervisor {
 
 /// What a connection is made of.
 struct Link {
-    client: Arc<Client>,
+    client: Client,
     /// What was asked for last.
     access: Access,
     /// The way to the same cluster from inside, where that was found.
@@ -60,7 +63,7 @@ impl Supervisor {
         let stop = self.connection.stop.clone();
         loop {
             let seen = stop.wakes();
-            let wait = self.turn();
+            let wait = self.turn().min(SLICE);
             if stop.wait_for_change(seen, self.now + wait) {
                 break;
             }
@@ -71,6 +74,7 @@ impl Supervisor {
     /// Does the one thing that is due; returns how long nothing will be.
     pub(super) fn turn(&mut self) -> Duration {
         self.now = Instant::now();
+        self.connection.state().beat = Some(self.now);
         let happened =
             self.look_at_credentials().or_else(|| self.look_who()).or_else(|| self.act());
         let state = self.connection.state();
@@ -146,7 +150,7 @@ impl Supervisor {
 
     fn connect(&mut self) -> Option<Event> {
         let client = match &self.source {
-            Source::Own(make) => make(),
+            Source::Own(make) => make(self.connection.requests.clone()),
             Source::Offered => self.connection.offered()?.and_then(|access| self.client(access)),
         };
         let started = self.now;
@@ -168,13 +172,14 @@ impl Supervisor {
             Some(reload) => Reload::WhenRefused(Box::new(move || reload())),
             None => Reload::Never,
         };
-        Client::new(&format!("cluster {}", settings.name), access, reload, timing)
+        let whose = format!("cluster {}", settings.name);
+        Client::counting(&whose, access, reload, timing, self.connection.requests.clone())
     }
 
     /// Finds out who answers on `client`, and the best way there.
     fn link(&mut self, client: Client) -> Result<(Link, Identity)> {
         let access = client.access();
-        let mut link = Link { client: Arc::new(client), access, inside: None };
+        let mut link = Link { client, access, inside: None };
         self.reach(&link.client)?;
         let said = identity::read(&link.client)?;
         let settings = &self.connection.settings;
@@ -204,7 +209,9 @@ impl Supervisor {
             200..=299 | 403 => Ok(()),
             401 => Err(Error::Unauthorized(message)),
             404 => Err(Error::NotServed(message)),
-            429 | 500..=599 => Err(Error::Unavailable { message, retry_after: None }),
+            429 | 500..=599 => {
+                Err(Error::Unavailable { message, retry_after: None, of_object: false })
+            }
             _ => Err(Error::Invalid(message)),
         }
     }

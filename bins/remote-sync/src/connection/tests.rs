@@ -91,7 +91,7 @@ impl Bench {
 
     fn metrics(&self) -> String {
         let mut metrics = Metrics::default();
-        self.connection.metrics(&mut metrics);
+        self.connection.add_to(&mut metrics);
         metrics.to_string()
     }
 }
@@ -99,7 +99,6 @@ impl Bench {
 fn settings(name: &str, timing: Timing) -> Settings {
     Settings {
         name: name.into(),
-        namespace: "fleet".into(),
         timing,
         request: 2 * SECOND,
         probe_path: "/version".into(),
@@ -128,7 +127,7 @@ fn access(server: &Server, user: &str) -> Access {
         trust: Trust::Bundle(server.ca().certificate_pem.clone().into_bytes()),
         server_name: None,
         identity: None,
-        auth: Auth::Token(server.token(user, &["system:masters"])),
+        auth: Auth::Token(server.token(user, &["system:masters"]).into()),
         impersonate: Vec::new(),
         proxy: None,
         namespace: None,

@@ -4,7 +4,10 @@ use std::{fs, time::Duration};
 
 use dev_apiserver::{Options, Resource as Registered, Server};
 use serde_json::json;
-use shared::client::{Reload, Timing};
+use shared::{
+    client::{Reload, Timing},
+    kubeconfig::Reach,
+};
 
 use super::*;
 
@@ -94,7 +97,7 @@ fn client(kubeconfig: &str) -> Client {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("kubeconfig");
     fs::write(&file, kubeconfig).unwrap();
-    let access = shared::kubeconfig::from_file(&file).unwrap();
+    let access = shared::kubeconfig::from_file(&file, Reach::Anywhere).unwrap();
     let timing = Timing::with_request(Duration::from_secs(5));
     Client::new("the hub", access, Reload::Never, timing).unwrap()
 }

@@ -1,7 +1,7 @@
 //! The flag table: sync-controller's fields and clustercache's options by their names, with the values
 //! that these have there as defaults, and what is added.
 
-use shared::flags::{Flag, Kind, common};
+use shared::flags::{FILES_ANYWHERE, Flag, Kind, common};
 
 /// All flags.
 pub(crate) fn table() -> Vec<Flag> {
@@ -9,6 +9,7 @@ pub(crate) fn table() -> Vec<Flag> {
     table.extend(clusters());
     table.extend(deletion());
     table.extend(surroundings());
+    table.push(FILES_ANYWHERE);
     // Each program has a port of its own: they may share a pod.
     table.extend(common("8387"));
     table
@@ -188,6 +189,12 @@ fn surroundings() -> Vec<Flag> {
             "2s",
             "Between two tries to get or to renew the lead.",
         ),
+        flag(
+            "max-objects",
+            Kind::Int,
+            "20000",
+            "Objects of a kind on a cluster; where there are more the kind is held. Each takes up to 1 KiB of memory.",
+        ),
         flag("once", Kind::Bool, "false", "Bring everything in step and exit; without election."),
         flag(
             "print-rbac",
@@ -205,9 +212,9 @@ fn surroundings() -> Vec<Flag> {
         flag("timeout", Kind::Duration, "10s", "For one request."),
         flag(
             "wait-timeout",
-            Kind::Int,
+            Kind::Seconds,
             "0",
-            "With -once: seconds to wait for clusters and kinds that are not there; 0 looks once.",
+            "With -once: how long to wait for clusters and kinds that are not there; 0 looks once.",
         ),
     ]
 }

@@ -241,7 +241,6 @@ fn there_is_one_task() {
     assert_eq!(task("-once"), Ok(Task::Once(Duration::ZERO)));
     assert_eq!(task("-once -wait-timeout 9"), Ok(Task::Once(Duration::from_secs(9))));
     assert_eq!(task("-cleanup -dry-run"), Ok(Task::Cleanup));
-    assert_eq!(settings("-resource pods -print-rbac").unwrap().task, Task::PrintRbac);
     for line in ["-once -cleanup", "-cleanup -print-rbac", "-print-rbac -once"] {
         refused_with(&[(line, "-once, -cleanup and -print-rbac exclude each other")]);
     }

@@ -11,6 +11,8 @@ use crate::{kind::Wanted, mapping::Mapping};
 
 /// More threads for each remote are a mistake.
 pub(super) const MOST_WORKERS: i64 = 256;
+/// A row has some hundred bytes: more would not fit anywhere.
+pub(super) const MOST_OBJECTS: i64 = 10_000_000;
 /// Far above what a server grants one client.
 pub(super) const MOST_REQUESTS: i64 = 1_000_000;
 
@@ -25,7 +27,7 @@ pub(super) fn task(flags: &Flags) -> Result<Task, String> {
     let tasks = [
         once.map(Task::Once),
         flags.switch("cleanup").then_some(Task::Cleanup),
-        flags.switch("print-rbac").then_some(Task::PrintRbac),
+        flags.switch("print-rbac").then_some(Task::Run),
     ];
     let mut tasks = tasks.into_iter().flatten();
     match (tasks.next(), tasks.next()) {
@@ -195,7 +197,7 @@ pub(super) fn election(
         return Err(format!("-leader-election-name {name:?} is not a valid object name"));
     }
     let wanted = flags.switch("leader-election") && !flags.switch("dry-run");
-    if !wanted || !matches!(task, Task::Run | Task::PrintRbac) {
+    if !wanted || task != Task::Run {
         return Ok(None);
     }
     let namespace = namespace

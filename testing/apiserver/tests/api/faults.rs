@@ -1,8 +1,9 @@
 //! Faults of single requests.
 
+use std::net::Ipv6Addr;
 use std::time::{Duration, Instant};
 
-use dev_apiserver::{Action, Rule};
+use dev_apiserver::{Action, Options, Rule, Server};
 use serde_json::{Value, json};
 
 use crate::client::*;
@@ -132,6 +133,20 @@ fn delays_and_stalls() {
 }
 
 #[test]
+fn an_answer_comes_late_to_what_is_done() {
+    let (server, client) = start();
+    server.faults().add(Rule::new(Action::ApplyThenDelay { milliseconds: 400 }).times(1));
+    std::thread::scope(|scope| {
+        let late = scope.spawn(|| (client.post(SECRETS, secret("s")).code, Instant::now()));
+        eventually("it is done", || server.list("v1", "secrets", "a").len() == 1);
+        let done = Instant::now();
+        let (code, answered) = late.join().expect("no panic");
+        assert_eq!(code, 201);
+        assert!(answered - done > Duration::from_millis(200), "{:?}", answered - done);
+    });
+}
+
+#[test]
 fn watches_go_silent_or_break() {
     let (server, client) = start();
     server.put(secret("s"));
@@ -147,6 +162,51 @@ fn watches_go_silent_or_break() {
         assert_eq!(silent.join().expect("no panic"), 0);
     });
     assert_eq!(client.watch(&path).take(1).count(), 1);
+}
+
+#[test]
+fn a_watch_says_what_it_is_told_to() {
+    let (server, client) = start();
+    server.put(secret("s"));
+    let path = format!("{SECRETS}?watch=true&timeoutSeconds=1");
+    let bytes = format!("{}\n", json!({"type": "BOOKMARK", "object": 1}));
+    server.faults().add(Rule::new(Action::WatchSays { bytes }).verb("watch").times(1));
+    let events: Vec<Value> = client.watch(&path).collect();
+    assert_eq!((&events[0]["object"], &events[1]["type"]), (&json!(1), &json!("ADDED")));
+    server.faults().add(Rule::new(Action::WatchBlanks { milliseconds: 20 }).verb("watch").times(1));
+    std::thread::scope(|scope| {
+        let blank = scope.spawn(|| client.watch(&path).filter(|event| !event.is_null()).count());
+        // Longer than a watch that ends as it was asked to.
+        std::thread::sleep(Duration::from_millis(1300));
+        assert!(!blank.is_finished());
+        server.restart();
+        assert_eq!(blank.join().expect("no panic"), 0);
+    });
+    server.faults().add(Rule::new(Action::WatchEnds { milliseconds: 20 }).verb("watch").times(1));
+    assert_eq!(client.watch(&path).count(), 0);
+}
+
+#[test]
+fn a_cache_that_stands_still_answers_lists_of_any_version() {
+    let (server, client) = start();
+    server.put(secret("old"));
+    server.freeze_cache();
+    server.put(secret("new"));
+    let count = |query: &str| {
+        let list = client.get(&format!("{SECRETS}{query}")).json;
+        list["items"].as_array().map_or(0, Vec::len)
+    };
+    assert_eq!((count("?resourceVersion=0"), count("")), (1, 2));
+    server.faults().heal();
+    assert_eq!(count("?resourceVersion=0"), 2);
+}
+
+#[test]
+fn it_listens_on_the_other_family_too() {
+    let options = Options { ip: Ipv6Addr::LOCALHOST.into(), ..Options::default() };
+    let server = Server::start(options).expect("a free port");
+    assert!(server.address().is_ipv6());
+    assert_eq!(Client::new(&server, "tester", &["testers"]).get("/readyz").code, 200);
 }
 
 #[test]
@@ -180,6 +240,19 @@ fn the_log_tells_who_did_what() {
     assert_eq!((counters.connections, counters.handshakes), (1, 1));
     server.clear_requests();
     assert!(server.requests().is_empty());
+}
+
+#[test]
+fn the_log_tells_what_a_fault_struck_and_is_taken_up_to_a_time() {
+    let (server, client) = start();
+    server.faults().add(Rule::new(Action::Delay { milliseconds: 1 }).resource("secrets").times(1));
+    client.get(SECRETS);
+    client.get(SECRETS);
+    let then = Instant::now();
+    client.get(LEASE);
+    let struck: Vec<_> = server.take_requests(then).iter().map(|request| request.struck).collect();
+    assert_eq!(struck, [true, false]);
+    assert_eq!(server.requests().len(), 1);
 }
 
 #[test]

@@ -1,41 +1,54 @@
 //! `kubeconfig NUL tls.crt NUL tls.key`, of a Secret; a key that is not there is a good one.
+//!
+//! An error is one line and quotes neither key nor token nor password. YAML means what the same as JSON means.
+//! What is accepted can be used, passes the check, and its hub can be written and read again. Of whatever shape
+//! it is, it costs what a kubeconfig may.
 
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
-use fuzz::{CERTIFICATE, KEY, bounded, parts, sentence};
-use libfuzzer_sys::fuzz_target;
+use fuzz::{CERTIFICATE, HUGE, KEY, bounded, expanded, of_kubeconfig, parts, sentence};
 use serde_json::Value;
 use shared::{
     access::{Access, Trust},
     client::{Client, Reload, Timing},
     error::Result,
     kubeconfig::{self, Hub},
+    secret::Data,
 };
 
 /// What seeds have for a password or token.
 const SECRET: &str = "hunter2";
 /// What the Secret has beside the kubeconfig.
 const TOKEN: &str = "secret of its own";
+/// TLS, keys, and what YAML of some depth keeps of each level.
+const OVERHEAD: usize = 256 << 10;
 
-fuzz_target!(|data: &[u8]| {
-    let [config, certificate, key] = parts(data);
+fuzz::target!(run);
+
+fn run(data: &[u8]) {
+    let text = expanded(data, HUGE);
+    let [config, certificate, key] = parts(&text);
     let config = config.unwrap_or_default();
-    let mut keys = BTreeMap::from([
-        ("kubeconfig".to_owned(), config.to_owned()),
-        ("tls.crt".to_owned(), certificate.unwrap_or(CERTIFICATE).to_owned()),
-        ("tls.key".to_owned(), key.unwrap_or(KEY).to_owned()),
-        ("ca.crt".to_owned(), CERTIFICATE.to_owned()),
-        ("token".to_owned(), TOKEN.into()),
-    ]);
-    // Eight aliases make a text 19 times longer, and two bytes of it can be a value of 32 in a list that
-    // exists twice while it grows. TLS and keys need what is added.
-    let limit = 19 * 48 * data.len() + (256 << 10);
-    let (parsed, access, checked) = bounded(limit, || {
-        let access = kubeconfig::from_secret("ns/x", &keys);
-        (kubeconfig::parse(config), access, kubeconfig::check_secret("ns/x", &keys))
-    });
+    let mut keys: Data = [
+        ("kubeconfig", config),
+        ("tls.crt", certificate.unwrap_or(CERTIFICATE)),
+        ("tls.key", key.unwrap_or(KEY)),
+        ("ca.crt", CERTIFICATE),
+        ("token", TOKEN.as_bytes()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_vec().into()))
+    .into();
+    // What it may cost; a text that is not whole yet, with room to grow; what is taken of it and of the keys,
+    // decoded and in its parts.
+    let cost = of_kubeconfig(config);
+    let limit = cost + 6 * text.len() + OVERHEAD;
+    // What costs memory takes time too.
+    let length = text.len() + cost / 16;
+    let parsed = bounded(length, limit, || kubeconfig::parse(config));
+    let access = bounded(length, limit, || kubeconfig::from_secret("ns/x", &keys));
+    let checked = bounded(length, limit, || kubeconfig::check_secret("ns/x", &keys));
     for error in [access.as_ref().err(), checked.as_ref().err()].into_iter().flatten() {
         told(error.message(), config, parsed.as_ref().ok());
     }
@@ -46,7 +59,7 @@ fuzz_target!(|data: &[u8]| {
         }
         // YAML and the same as JSON mean the same; a map, as nothing else is read as JSON.
         Ok(value) if value.is_object() => {
-            keys.insert("kubeconfig".to_owned(), value.to_string().into_bytes());
+            keys.insert("kubeconfig".to_owned(), value.to_string().into_bytes().into());
             assert!(same(&access, &kubeconfig::from_secret("ns/x", &keys)), "not the same as JSON");
             assert_eq!(checked, kubeconfig::check_secret("ns/x", &keys));
         }
@@ -56,10 +69,10 @@ fuzz_target!(|data: &[u8]| {
         carried_over(&access, &keys);
         usable(access, checked);
     }
-});
+}
 
 /// A kubeconfig for the same hub leads to the same hub.
-fn carried_over(access: &Access, keys: &BTreeMap<String, Vec<u8>>) {
+fn carried_over(access: &Access, keys: &Data) {
     if !access.server.starts_with("https://") {
         return;
     }
@@ -69,8 +82,8 @@ fn carried_over(access: &Access, keys: &BTreeMap<String, Vec<u8>>) {
         Err(error) => return sentence(error.message(), 1000),
     };
     assert!(!hub.name.is_empty());
-    let text = hub.kubeconfig().expect("texts can be written");
-    let copy = BTreeMap::from([("kubeconfig".to_owned(), text.into_bytes())]);
+    let text = hub.kubeconfig().into_bytes();
+    let copy = Data::from([("kubeconfig".to_owned(), text.into())]);
     let copy = Hub::of_secret("ns/x", &copy).expect("our own can be read");
     assert_eq!(hub.differs_from(&copy), None);
     assert_eq!((&hub.server_name, hub.insecure), (&copy.server_name, copy.insecure));

@@ -1,13 +1,16 @@
 //! A certificate and a key. `C` before DER makes it the certificate beside a good key, `K` and a label's
 //! letter the key beside a good certificate; else `certificate NUL key` as PEM, or one text as both.
+//!
+//! An error is one line. The chain and the expiry agree.
 
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-use fuzz::{CERTIFICATE, KEY, bounded, parts, pem, sentence};
-use libfuzzer_sys::fuzz_target;
+use fuzz::{CERTIFICATE, HUGE, KEY, bounded, expanded, parts, pem, sentence};
 use shared::{certificate, kubeconfig};
 
-fuzz_target!(|data: &[u8]| {
+fuzz::target!(run);
+
+fn run(data: &[u8]) {
     match data {
         [b'C', der @ ..] => {
             let first = pem("CERTIFICATE", der);
@@ -24,23 +27,26 @@ fuzz_target!(|data: &[u8]| {
             };
             pair(CERTIFICATE, &pem(label, der));
         }
-        _ => {
-            let [certificate, key] = parts(data);
+        text => {
+            let text = expanded(text, HUGE);
+            let [certificate, key] = parts(&text);
             let certificate = certificate.unwrap_or_default();
             pair(certificate, key.unwrap_or(certificate));
         }
     }
-});
+}
 
 fn pair(certificate: &[u8], key: &[u8]) {
+    let length = certificate.len() + key.len();
     // A certificate in its parts, and an RSA key with what belongs to it.
-    let limit = 16 * (certificate.len() + key.len()) + (32 << 10);
-    let fits = bounded(limit, || kubeconfig::check_pair(certificate, key));
+    let limit = 6 * length + (32 << 10);
+    let fits = bounded(length, limit, || kubeconfig::check_pair(certificate, key));
     if let Err(what) = fits {
         sentence(what, 100);
     }
-    let (chain, end) =
-        bounded(limit, || (certificate::chain(certificate), certificate::expiry(certificate)));
+    let (chain, end) = bounded(length, limit, || {
+        (certificate::chain(certificate), certificate::expiry(certificate))
+    });
     match chain {
         Ok(chain) => {
             assert_eq!(end, chain.first().map(|leaf| leaf.not_after));

@@ -4,15 +4,15 @@
 
 use std::{
     env,
-    fmt::Display,
     process::exit,
-    str::FromStr,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use suite::{
     chaos::{Run, Summary},
+    dice,
     measure::grouped,
+    setting,
     term::{bold, green, red},
 };
 
@@ -24,7 +24,7 @@ fn main() {
         Ok("safe") => &[false],
         _ => &[false, true],
     };
-    let mut seed = setting("SEED").unwrap_or_else(now);
+    let mut seed = dice::seed();
     loop {
         for compat in modes {
             run(seed, *compat);
@@ -74,13 +74,4 @@ fn words(summary: &Summary) -> String {
         count(done),
         count(writes)
     )
-}
-
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |now| now.as_secs())
-}
-
-fn setting<T: FromStr<Err: Display>>(name: &str) -> Option<T> {
-    let text = env::var(name).ok().filter(|text| !text.is_empty())?;
-    Some(text.parse().unwrap_or_else(|e| panic!("{name}={text:?}: {e}")))
 }

@@ -17,8 +17,6 @@ const UNDER_WAY: Duration = Duration::from_secs(1);
 /// force; whose connection is silent just then learns of the next one when the connection is given up. By the
 /// program's flags that takes 4.5 s, and the list that follows may fail twice and wait for up to 3 s.
 pub const UNAWARE: Duration = Duration::from_secs(8);
-/// What a pause comes too late for is done after so long.
-const HEEDED: Duration = Duration::from_millis(500);
 
 pub type Map = BTreeMap<String, String>;
 
@@ -127,6 +125,15 @@ impl Pair {
         self.lost.push(at);
     }
 
+    /// The source is again what it was, since `at`.
+    pub fn restore(&mut self, wanted: Option<Wanted>, at: Instant) {
+        match (wanted, self.wanted.is_some()) {
+            (None, true) => self.lose(at),
+            (Some(wanted), false) => self.begin(wanted),
+            (wanted, _) => self.wanted = wanted,
+        }
+    }
+
     /// Whether a source of the pair ever went without its finalizer being heeded.
     pub fn was_ever_forced(&self) -> bool {
         !self.forced.is_empty() || !self.lost.is_empty()
@@ -178,11 +185,12 @@ impl Pair {
     }
 
     /// Whether a write of one of the two, or of what goes with them, came to a paused pair. In safe mode
-    /// none can be done that does not know of the pause of what it writes.
+    /// none can be done that does not know of the pause of what it writes; the pause of the other one may be on
+    /// a connection that is silent.
     pub fn was_stopped(&self, written: Option<End>, at: Instant, safe: bool) -> bool {
         self.pauses.iter().any(|pause| {
             let guarded = safe && written == Some(pause.end);
-            pause.lasts(at, if guarded { Duration::ZERO } else { HEEDED })
+            pause.lasts(at, if guarded { Duration::ZERO } else { UNAWARE })
         })
     }
 

@@ -78,6 +78,12 @@ pub enum Operation {
         fault: u64,
         length: u64,
     },
+    /// Its clock is wrong by so many days, forwards or back.
+    Clock {
+        server: u64,
+        ahead: bool,
+        length: u64,
+    },
     /// Its history is gone, and all watches end.
     Compact(u64),
     /// Another token, the old one worthless; that comes first where there is a gap.
@@ -107,6 +113,7 @@ impl Operation {
                 | Self::Refuse(..)
                 | Self::Cut(_)
                 | Self::Fault { .. }
+                | Self::Clock { .. }
                 | Self::Compact(_)
                 | Self::Rotate { .. }
                 | Self::Kill(_)
@@ -138,7 +145,8 @@ impl Operation {
             745..765 => Self::DeleteTarget,
             765..835 => Self::Secret { value: number, anew: on },
             835..885 => Self::Pause(end, on),
-            885..925 => Self::Hold(end, on),
+            885..920 => Self::Hold(end, on),
+            920..925 => Self::Clock { server, ahead: on, length },
             925..931 => Self::DeleteNamespace(end),
             931..937 => Self::Silence(server, length),
             937..943 => Self::Refuse(server, length),

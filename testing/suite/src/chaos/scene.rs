@@ -10,6 +10,7 @@ use dev_apiserver::{Action, Rule};
 use serde_json::{Value, json};
 
 use super::{
+    faults::faults,
     model::Pair,
     operations::{Moment, Operation},
 };
@@ -42,6 +43,8 @@ const SHORT: [&str; 14] = [
     "2s",
 ];
 
+/// Days by which a clock is wrong.
+const WRONG: i64 = 400;
 /// The -orphan-grace of these.
 pub const GRACE: Duration = Duration::from_millis(300);
 /// Their -max-deletions: fewer than a remote has pairs, in a time that a rest can wait for.
@@ -57,6 +60,12 @@ pub struct Scene {
     pub secrets: HashMap<String, u64>,
     /// What broke a rule that holds at every moment.
     pub broken: Vec<(Option<usize>, String)>,
+    /// How the program ended that nobody had killed.
+    pub ended: Option<String>,
+    /// Whether the program may have been refused something since the last rest.
+    refuses: bool,
+    /// The remote that came from a backup, and when its watches were ended last.
+    pub restored: Option<(usize, Instant)>,
     pub kills: usize,
     /// When the program began each time; it remembers nothing of before.
     pub starts: Vec<Instant>,
@@ -91,6 +100,9 @@ impl Scene {
             namespaces: HashMap::new(),
             secrets: HashMap::new(),
             broken: Vec::new(),
+            ended: None,
+            refuses: false,
+            restored: None,
             kills: 0,
             starts: Vec::new(),
             sidecar,
@@ -122,10 +134,6 @@ impl Scene {
         format!("{}\n{}", self.logs.join("\n"), self.sidecar.log())
     }
 
-    pub fn broke(&mut self, pair: Option<usize>, what: String) {
-        self.broken.push((pair, what));
-    }
-
     // --- servers ---
 
     /// Does something to a server or to the program, as the operation of this number.
@@ -145,11 +153,24 @@ impl Scene {
             }
             Operation::Cut(server) => self.side(server).1.relay.cut(),
             Operation::Fault { server, fault, length } => {
-                let (index, side) = self.side(server);
                 let all = faults();
-                let action = all[fault as usize % all.len()].clone();
-                let rule = Rule::new(action).user(&side.user()).probability(0.4, fault);
+                let chosen = all[fault as usize % all.len()].clone();
+                self.refuses |= chosen.is_refusal();
+                let (index, side) = self.side(server);
+                let is_silent = chosen.action == Action::WatchSilent;
+                let mut rule = Rule::new(chosen.action).user(&side.user()).probability(0.4, fault);
+                rule.verb = chosen.verb.map(str::to_owned);
                 side.cluster.server().faults().add(rule);
+                if is_silent {
+                    side.relay.cut();
+                    self.silent.insert(index);
+                }
+                self.mends[index] = until(length);
+            }
+            Operation::Clock { server, ahead, length } => {
+                let (index, side) = self.side(server);
+                let days = if ahead { WRONG } else { -WRONG };
+                side.cluster.server().faults().set_date_offset(days * 24 * 3600);
                 self.mends[index] = until(length);
             }
             Operation::Compact(server) => {
@@ -169,18 +190,27 @@ impl Scene {
         }
     }
 
+    /// A watch from a server's future says nothing until its time is over, which is minutes otherwise.
+    pub fn end_silent_watches(&mut self) {
+        let Some((remote, at)) = self.restored else { return };
+        if at.elapsed() > Duration::from_secs(2) {
+            self.stage.remotes[remote].relay.cut();
+            self.restored = Some((remote, Instant::now()));
+        }
+    }
+
     /// Ends what is over by the operation of this number.
     pub fn mend(&mut self, number: usize) {
         for index in 0..self.mends.len() {
             if self.mends[index].is_some_and(|until| until <= number) {
                 self.mends[index] = None;
+                // The relay swallows bytes; TCP would send them again. A watch stays silent for ever.
                 let was_silent = self.silent.remove(&index);
                 let side = self.sides()[index];
                 if was_silent {
-                    // The relay swallows bytes; TCP would send them again.
                     side.relay.cut();
                 }
-                side.cluster.server().faults().clear();
+                side.cluster.server().faults().heal();
                 side.relay.set(Way::Open);
             }
             if self.rotations[index].is_some_and(|until| until <= number) {
@@ -205,11 +235,18 @@ impl Scene {
 
     // --- the program ---
 
+    /// What was refused is tried again after half a minute, or by another process.
+    pub fn forget_refusals(&mut self) {
+        if std::mem::take(&mut self.refuses) {
+            self.kill(Moment::Now);
+        }
+    }
+
     fn kill(&mut self, moment: Moment) {
         if !matches!(moment, Moment::Now) {
             self.wait_for_write(moment);
         }
-        self.died();
+        self.look_at_program();
         self.sidecar.kill();
         self.kills += 1;
         for index in 0..self.mends.len() {
@@ -253,34 +290,13 @@ impl Scene {
         pause(2);
     }
 
-    /// Notes if it is not alive though nobody killed it.
-    pub fn died(&mut self) {
-        if !self.sidecar.alive() {
-            self.broke(None, format!("the program ended by itself:\n{}", self.sidecar.log()));
+    /// Notes if it is not alive though nobody killed it; it is not started again then.
+    pub fn look_at_program(&mut self) {
+        if self.ended.is_none() && !self.sidecar.alive() {
+            let code = self.sidecar.wait();
+            self.ended = Some(format!("the program ended by itself ({code})"));
         }
     }
-}
-
-/// What a single request may meet.
-fn faults() -> Vec<Action> {
-    let answer = |code, retry_after: Option<&str>| Action::Answer {
-        code,
-        body: None,
-        retry_after: retry_after.map(str::to_owned),
-    };
-    vec![
-        answer(500, None),
-        answer(503, None),
-        answer(504, None),
-        answer(429, Some("1")),
-        Action::Drop,
-        Action::ApplyThenDrop,
-        Action::Truncate,
-        Action::Garbage,
-        Action::NotJson,
-        Action::Delay { milliseconds: 40 },
-        Action::WatchCut { events: 2 },
-    ]
 }
 
 /// As the stage calls the kubeconfig of a side.

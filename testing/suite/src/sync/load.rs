@@ -76,7 +76,7 @@ impl Stage {
         let own = self.write("own.direct", &self.own.direct_kubeconfig());
         command.arg("-kubeconfig").arg(own).args(["-namespace", &self.own.home]);
         command.args(self.setting.arguments()).args(["-namespace-prefix", &self.namespace]);
-        command.args(["-metrics-host", "127.0.0.1", "-metrics-port", &port.to_string(), "-v", "0"]);
+        command.args(["-metrics-port", &port.to_string(), "-v", "0"]);
         for side in &self.remotes {
             let file = self.write(&format!("{}.direct", side.name), &side.direct_kubeconfig());
             command.args(["-remote-kubeconfig", &format!("{}={}", side.name, file.display())]);

@@ -96,7 +96,7 @@ impl Stage {
         command
             .args(self.setting.arguments())
             .args(["-namespace-prefix", &self.namespace, "-leader-election=false"])
-            .args(["-metrics-host", "127.0.0.1", "-metrics-port", &port.to_string(), "-v", "2"])
+            .args(["-metrics-port", &port.to_string(), "-v", "2"])
             .args(FAST);
         command
     }

@@ -1,6 +1,6 @@
 //! Of several replicas one works, unless they are told not to elect.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::json;
 use shared::{resource::LEASES, time::micro_time};
@@ -11,6 +11,7 @@ use crate::support::{roles, settled, start_without};
 /// Upstream's (ocm `pkg/common/options/options.go`).
 const LOCK: &str = "registration-agent-lock";
 const LEADS: &str = "leads the replicas (";
+const MASTER: &str = "leader_election_master_status{name=\"registration-agent-lock\"}";
 const FAST: [&str; 3] = [
     "-leader-election-lease-duration=4s",
     "-leader-election-renew-deadline=3s",
@@ -36,9 +37,9 @@ fn a_second_replica_stands_by_and_takes_over_without_another_request() {
     settled(&spoke, &first);
     let leader = holder(&spoke).expect("a holder");
     second.wait_for_code("/readyz", 200);
-    assert_eq!(first.metric("leader_election_master_status"), Some(1.0));
-    assert_eq!(second.metric("leader_election_master_status"), Some(0.0));
-    assert_eq!(second.metric("csr_posted_total"), Some(0.0));
+    assert_eq!(first.metric(MASTER), Some(1.0));
+    assert_eq!(second.metric(MASTER), Some(0.0));
+    assert_eq!(second.metric("sidecar_csr_posted_total"), Some(0.0));
 
     let (code, time) = first.terminate();
     assert!(code == Some(0) && time < Duration::from_secs(1), "{code:?} {time:?}");
@@ -64,26 +65,36 @@ fn a_second_replica_takes_over_from_one_that_crashed_and_its_request_too() {
 }
 
 #[test]
-fn the_lead_is_lost_to_another_and_the_process_ends_well() {
+fn the_lead_is_lost_to_another_and_the_process_says_so() {
     let spoke = Spoke::auto("elect-lost");
     let mut sidecar = replica(&spoke);
     settled(&spoke, &sidecar);
     let now = micro_time(SystemTime::now());
     let spec = json!({"holderIdentity": "another", "renewTime": now, "acquireTime": now});
     spoke.managed.merge(&LEASES.object(&spoke.namespace, LOCK), &json!({"spec": spec}));
-    assert_eq!(sidecar.wait().code(), Some(0), "{}", sidecar.log());
-    assert_eq!(sidecar.count("leads the replicas no longer"), 1, "{}", sidecar.log());
+    assert_eq!(sidecar.wait().code(), Some(1), "{}", sidecar.log());
+    assert!(
+        sidecar.log().ends_with("the lead is lost: another replica leads"),
+        "{}",
+        sidecar.log()
+    );
     assert_eq!(holder(&spoke).as_deref(), Some("another"), "it is left to the other");
 }
 
 #[test]
-fn the_lead_is_lost_with_the_own_cluster_and_the_process_ends_well() {
-    let spoke = Spoke::auto("elect-cut");
-    let mut sidecar = replica(&spoke);
-    settled(&spoke, &sidecar);
-    spoke.managed_relay.set(Way::Closed);
-    assert_eq!(sidecar.wait().code(), Some(0), "{}", sidecar.log());
-    assert_eq!(sidecar.count("leads the replicas no longer"), 1, "{}", sidecar.log());
+fn the_lead_is_lost_with_the_own_cluster_in_time_whatever_a_request_does() {
+    for way in [Way::Closed, Way::Silent] {
+        let spoke = Spoke::auto("elect-cut");
+        let mut sidecar = replica(&spoke);
+        settled(&spoke, &sidecar);
+        let cut = Instant::now();
+        spoke.managed_relay.set(way);
+        assert_eq!(sidecar.wait().code(), Some(1), "{}", sidecar.log());
+        // Others may lead 4 s after the last renewal; its deadline are 3 s.
+        assert!(cut.elapsed() < Duration::from_secs(4), "{way:?}: {:?}", cut.elapsed());
+        let sentence = "the lead is lost: the lead could not be renewed in time";
+        assert!(sidecar.log().ends_with(sentence), "{}", sidecar.log());
+    }
 }
 
 #[test]

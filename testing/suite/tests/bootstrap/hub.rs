@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use shared::{
     client::{Client, Patch, Reload, Timing},
     error::{Error, Result},
-    kubeconfig,
+    kubeconfig::{self, Reach},
     resource::{LEASES, Target},
     time::micro_time,
 };
@@ -30,7 +30,7 @@ const SYNCED: &str = "ManagedClusterConditionClockSynced";
 /// A client with the bootstrap identity.
 fn bootstrap(spoke: &Spoke) -> Client {
     let file = spoke.write_bootstrap(&spoke.bootstrap_kubeconfig());
-    let access = kubeconfig::from_file(&file).expect("a kubeconfig");
+    let access = kubeconfig::from_file(&file, Reach::Anywhere).expect("a kubeconfig");
     let timing = Timing::with_request(Duration::from_secs(10));
     Client::new("hub", access, Reload::Never, timing).expect("a client")
 }

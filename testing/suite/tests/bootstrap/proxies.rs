@@ -1,7 +1,7 @@
 //! The way to the hub leads through a proxy, as the bootstrap kubeconfig says; HTTP, and HTTPS.
 
 use std::{
-    io::{self, ErrorKind, Read, Write, copy},
+    io::{self, ErrorKind, Read, Write},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     sync::{Arc, Mutex},
     thread,
@@ -16,7 +16,7 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 use serde_json::json;
-use suite::spoke::Spoke;
+use suite::{proxy::join, spoke::Spoke};
 
 use crate::support::{bootstrap_with, kubeconfig, settled};
 
@@ -76,14 +76,8 @@ fn greet(client: &mut (impl Read + Write), asked: &Mutex<Vec<String>>) -> io::Re
 }
 
 fn plain(mut client: TcpStream, asked: &Mutex<Vec<String>>) -> io::Result<()> {
-    let mut server = greet(&mut client, asked)?;
-    let (mut from, mut to) = (server.try_clone()?, client.try_clone()?);
-    thread::spawn(move || {
-        let _ = copy(&mut from, &mut to);
-        to.shutdown(Shutdown::Both)
-    });
-    copy(&mut client, &mut server)?;
-    server.shutdown(Shutdown::Both)
+    let server = greet(&mut client, asked)?;
+    join(client, server)
 }
 
 /// One thread for both ways, as a session of TLS has no two halves.

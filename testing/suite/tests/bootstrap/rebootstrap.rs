@@ -168,7 +168,7 @@ fn some_401_are_no_reason_for_anything() {
     assert_eq!(roles(&spoke), ["bootstrap"]);
 }
 
-/// Longer than the others: 20 s tell a refusal from a hub that restarts, and the loop looks every 15 s.
+/// Longer than the others: 30 to 60 s tell a refusal from a hub that restarts, and the loop looks every 15 s.
 #[test]
 fn a_refused_certificate_is_replaced_by_way_of_the_bootstrap_identity() {
     if only_embedded("401 can be asked for") {
@@ -182,11 +182,11 @@ fn a_refused_certificate_is_replaced_by_way_of_the_bootstrap_identity() {
     spoke.hub_relay.cut();
     let start = Instant::now();
     while roles(&spoke).len() == 1 {
-        assert!(start.elapsed() < Duration::from_secs(50), "{}", sidecar.log());
+        assert!(start.elapsed() < Duration::from_secs(100), "{}", sidecar.log());
         assert_eq!(version(&spoke), written, "it stays until it is replaced");
         pause(100);
     }
-    assert!(start.elapsed() > Duration::from_secs(20), "{:?}", start.elapsed());
+    assert!(start.elapsed() > Duration::from_secs(30), "{:?}", start.elapsed());
     let why = sidecar.wait_for_code("/readyz", 503);
     assert!(why.contains("does not accept the certificate"), "{why}");
     faults.remove(rule);

@@ -216,6 +216,6 @@ fn f46_a_longer_life_than_was_asked_for_is_taken() {
     joined_by(&spoke, &name);
     let until = spoke.wait_for_certificate().not_after;
     let end = until.duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs_f64();
-    assert_eq!(sidecar.metric("certificate_expiration_timestamp_seconds"), Some(end));
+    assert_eq!(sidecar.metric("sidecar_certificate_expiration_timestamp_seconds"), Some(end));
     nothing_more(&spoke, 1000);
 }

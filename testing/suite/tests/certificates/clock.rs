@@ -1,7 +1,7 @@
-//! Certificates and clocks that do not fit: F47 and F49. The program's own clock cannot be shifted here
-//! (no libfaketime); the hub's is, by its Date header, and its certificates.
+//! Certificates and clocks that do not fit: F47 and F49. The hub's is off by its Date header and its
+//! certificates, the program's own by a shim.
 
-use suite::{eventually, spoke::Spoke, throughout};
+use suite::{clock::Clock, eventually, pause, sidecar::Sidecar, spoke::Spoke, throughout};
 
 use crate::{
     forge,
@@ -76,7 +76,7 @@ fn f47_a_certificate_that_expires_while_its_renewal_waits() {
 }
 
 /// A hub whose clock is off by `offset` issues a certificate for these seconds, by the true clock.
-fn on_a_hub(name: &str, offset: i64, from: i64, until: i64) -> (Spoke, suite::sidecar::Sidecar) {
+fn on_a_hub(name: &str, offset: i64, from: i64, until: i64) -> (Spoke, Sidecar) {
     let spoke = Spoke::new(name);
     faults(&spoke.hub.cluster).set_date_offset(offset);
     let sidecar = spoke.start(&[]);
@@ -133,4 +133,67 @@ fn f49_four_minutes_need_no_hub_to_tell_the_time() {
     issue(&spoke, &name, forge::certificate(&request, &subject(&spoke, 240, 3600 * 24)));
     spoke.wait_for_certificate();
     nothing_more(&spoke, 1000);
+}
+
+/// An agent whose own clock is off by `ahead` is issued a certificate for these seconds, by the true clock.
+fn on_a_clock(name: &str, ahead: i64, from: i64, until: i64) -> Option<(Spoke, Sidecar, Clock)> {
+    let spoke = Spoke::new(name);
+    let clock = Clock::of(&spoke.command(0))?;
+    clock.set(ahead);
+    let sidecar = spoke.start_as(|command| {
+        command.args(["-bootstrap-kubeconfig-secret", &spoke.bootstrap]);
+        clock.give(command);
+    });
+    let name = spoke.hub.next_csr(&spoke.cluster);
+    let request = pem(&csr(&spoke, &name).expect("the request"));
+    issue(&spoke, &name, forge::certificate(&request, &subject(&spoke, from, until)));
+    Some((spoke, sidecar, clock))
+}
+
+#[test]
+fn f49_an_own_clock_that_is_off_does_not_judge_the_hubs_certificates() {
+    // What is valid from now on is of the future by a clock that is behind; what ends in five minutes is over by
+    // one that is ahead. The hub's server shows a certificate that is valid for a year by any clock.
+    for (name, ahead, from, until) in [
+        ("late", -600, 0, 3600 * 24),
+        ("early", 600, -3600, 300),
+        ("months", 200 * 86_400, 0, 3600),
+    ] {
+        let Some((spoke, sidecar, _clock)) = on_a_clock(name, ahead, from, until) else { return };
+        spoke.wait_for_certificate();
+        nothing_more(&spoke, 3000);
+        assert_eq!((names(&spoke).len(), ended(&sidecar, "Issued")), (1, 1.0), "{}", sidecar.log());
+    }
+}
+
+/// By a clock that jumped the certificate is over, or not valid yet: by the hub's it is neither, as its next answer
+/// tells. Until then the session may pause.
+#[test]
+fn f49_an_own_clock_that_jumps_ends_no_session_for_good() {
+    if skipped("a certificate of some hours has to be made") {
+        return;
+    }
+    let (spoke, _) = due_with("jumps", 4 * 3600);
+    spoke.hub.accept(&spoke.cluster);
+    spoke.hub.set_lease_duration(&spoke.cluster, 1);
+    let Some(clock) = Clock::of(&spoke.command(0)) else { return };
+    let mut sidecar = spoke.start_as(|command| {
+        command.args(["-bootstrap-kubeconfig-secret", &spoke.bootstrap]);
+        clock.give(command);
+    });
+    sidecar.wait_for("renewed every 1 s");
+    for ahead in [5 * 3600, -5 * 3600, 0] {
+        clock.set(ahead);
+        // It looks at the clock at least every 15 s.
+        for _ in 0..16 {
+            let before = spoke.hub.heartbeat(&spoke.cluster);
+            pause(1000);
+            eventually("the heartbeat goes on", || {
+                (spoke.hub.heartbeat(&spoke.cluster) != before).then_some(())
+            });
+        }
+        assert_eq!(sidecar.ask("/readyz").0, 200, "{ahead}: {}", sidecar.log());
+    }
+    assert!(names(&spoke).is_empty(), "{:?}", names(&spoke));
+    assert!(sidecar.alive());
 }

@@ -35,7 +35,7 @@ fn start(spoke: &Spoke, flags: &[&str]) -> Sidecar {
 }
 
 fn heartbeats(sidecar: &Sidecar, result: &str) -> f64 {
-    let sample = format!("lease_renew_total{{result=\"{result}\"}}");
+    let sample = format!("sidecar_lease_renewals_total{{result=\"{result}\"}}");
     sidecar.metric(&sample).expect("the metric is there")
 }
 

@@ -266,5 +266,5 @@ pub(crate) fn no_key_alone(spoke: &Spoke) {
 
 /// A counter of requests that ended so.
 pub(crate) fn ended(sidecar: &Sidecar, how: &str) -> f64 {
-    sidecar.metric(&format!("csr_ended_total{{how=\"{how}\"}}")).unwrap_or_default()
+    sidecar.metric(&format!("sidecar_csr_ended_total{{reason=\"{how}\"}}")).unwrap_or_default()
 }

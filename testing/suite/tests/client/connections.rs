@@ -27,9 +27,8 @@ fn one_connection_serves_many_requests() {
         let _ = client.get(&lease("x"));
     }
     assert_eq!(server.counters().connections, 1);
-    let (method, code, answers) = client.answered().remove(0);
-    assert_eq!((&*method, &*code, answers.count), ("GET", "404", 20));
-    assert!(!answers.time.is_zero());
+    let answers = client.requests().counts().answers;
+    assert_eq!(answers, [(("GET".to_owned(), "404".to_owned()), 20)].into());
 }
 
 #[test]
@@ -182,6 +181,31 @@ fn the_clock_of_the_server_is_compared_with_ours() {
     let client = client(access);
     server.faults().set_date_offset(120);
     let _ = client.get(&lease("x"));
-    let skew = client.clock_skew().expect("an answer");
-    assert!((118..=121).contains(&skew), "{skew}");
+    let clock = client.clock().expect("an answer");
+    assert!((118..=121).contains(&clock.ahead), "{clock:?}");
+    suite::pause(20);
+    let _ = client.get(&lease("x"));
+    let later = client.clock().expect("an answer");
+    assert!(later.since == clock.since && later.last > clock.last, "{later:?}");
+    // Another one is not the same clock any longer.
+    server.faults().set_date_offset(-86_400);
+    let _ = client.get(&lease("x"));
+    let other = client.clock().expect("an answer");
+    assert!(other.ahead < -86_000 && other.since == other.last, "{other:?}");
+}
+
+#[test]
+fn the_clock_of_a_gateway_is_not_that_of_the_server() {
+    let (server, access) = server();
+    let client = client(access);
+    let _ = client.get(&lease("x"));
+    let clock = client.clock();
+    server.faults().set_date_offset(400 * 86_400);
+    for body in ["<html>bad gateway</html>", "", "{}"] {
+        let body = Some(body.to_owned());
+        let rule = Rule::new(Action::Answer { code: 502, body, retry_after: None });
+        server.faults().add(rule.times(1));
+        assert!(matches!(client.get(&lease("x")), Err(Error::Unavailable { .. })));
+    }
+    assert_eq!(client.clock(), clock);
 }

@@ -13,16 +13,15 @@ use shared::{
     access::{Access, Auth},
     client::{Client, Reload, Timing},
     error::Error,
-    resource::LEASES,
     stop::Stop,
-    watch::follow,
+    watch::{Trouble, follow},
 };
 
 use crate::{access, client, lease, server, timing};
 
 fn with_token(mut access: Access, token: &str) -> Access {
     access.identity = None;
-    access.auth = Auth::Token(token.to_owned());
+    access.auth = Auth::Token(token.to_owned().into());
     access
 }
 
@@ -105,7 +104,7 @@ fn a_certificate_that_ended_is_refused_on_the_kept_connection_too() {
     let (server, mut access) = server();
     let (certificate, key) = server.client_certificate("brief", &[], Duration::from_secs(2));
     let identity = access.identity.as_mut().unwrap();
-    (identity.certificate, identity.key) = (certificate.into_bytes(), key.into_bytes());
+    (identity.certificate, identity.key) = (certificate.into_bytes(), key.into_bytes().into());
     let client = client(access);
     assert!(matches!(client.get(&lease("x")), Err(Error::NotFound(_))));
     assert!(client.certificate_expiry().is_some());
@@ -124,7 +123,8 @@ fn a_running_watch_comes_back_with_the_new_identity() {
     let watcher = std::thread::spawn({
         let (client, stop, seen) = (client.clone(), stop.clone(), seen.clone());
         move || {
-            follow(&client, &LEASES.collection("default"), &stop, &mut |_| {
+            let trouble = Trouble::default();
+            follow(&client, &lease("x"), &stop, &trouble, &mut |_| {
                 *seen.lock().unwrap() += 1;
                 std::ops::ControlFlow::Continue(())
             });

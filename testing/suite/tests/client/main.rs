@@ -32,7 +32,10 @@ fn access(server: &Server, user: &str) -> Access {
         server: server.url(),
         trust: Trust::Bundle(server.ca().certificate_pem.clone().into_bytes()),
         server_name: None,
-        identity: Some(Identity { certificate: certificate.into_bytes(), key: key.into_bytes() }),
+        identity: Some(Identity {
+            certificate: certificate.into_bytes(),
+            key: key.into_bytes().into(),
+        }),
         auth: Auth::None,
         impersonate: Vec::new(),
         proxy: None,

@@ -7,6 +7,7 @@ use serde_json::json;
 use shared::{
     client::{Client, Patch, Reload, Timing},
     error::Error,
+    json::Document,
     resource::{LEASES, Resource, Target},
     stop::Stop,
     watch::{Selection, Step, Stream},
@@ -53,17 +54,14 @@ fn run(
 }
 
 fn word(step: &Step<'_>) -> String {
-    let name = |object: &serde_json::Value| {
-        object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
-    };
     match step {
         Step::Began { rewound: false } => "(".into(),
         Step::Began { rewound: true } => "((".into(),
-        Step::Item(object) => name(object),
+        Step::Item(object) => object.name().to_owned(),
         Step::Complete => ")".into(),
         Step::Watching => "~".into(),
-        Step::Put(object) => format!("+{}", name(object)),
-        Step::Removed(object) => format!("-{}", name(object)),
+        Step::Put(object) => format!("+{}", object.name()),
+        Step::Removed(object) => format!("-{}", object.name()),
         Step::Failed(_) => "!".into(),
     }
 }
@@ -179,7 +177,7 @@ fn a_selection_is_by_labels_and_may_be_of_metadata_alone() {
             Step::Removed(_) => return ControlFlow::Break(()),
             _ => {}
         }
-        if let Step::Item(object) | Step::Put(object) = step {
+        if let Step::Item(Document::Whole(object)) | Step::Put(Document::Whole(object)) = step {
             assert_eq!(
                 (&object["kind"], object.get("spec")),
                 (&json!("PartialObjectMetadata"), None)

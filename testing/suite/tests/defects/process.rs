@@ -19,7 +19,7 @@ fn refused(flags: &[&str]) -> String {
 fn a12_a_hub_without_credentials_is_refused_at_the_start() {
     let log = refused(&["-lease-name", "x", "-lease-namespace", "y", "-lease-target", "hub"]);
     assert!(log.starts_with("-hub-kubeconfig-secret or -hub-kubeconfig is required"), "{log}");
-    assert!(log.contains("Secret with the hub's kubeconfig"), "the help is its own: {log}");
+    assert_eq!(log.lines().last(), Some("Run 'addon-lease-controller -help' for usage."), "{log}");
 }
 
 #[test]
@@ -78,7 +78,10 @@ fn a22_the_endpoint_serves_health_readiness_and_metrics() {
     let sidecar = scene.start(&[]);
     sidecar.wait_for_code("/readyz", 200);
     assert_eq!(sidecar.ask("/healthz").0, 200);
-    assert!(sidecar.metric("lease_renew_total{target=\"hub\",result=\"success\"}") >= Some(1.0));
+    assert!(
+        sidecar.metric("sidecar_lease_renewals_total{target=\"hub\",result=\"success\"}")
+            >= Some(1.0)
+    );
 }
 
 #[test]

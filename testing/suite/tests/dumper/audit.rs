@@ -4,8 +4,7 @@
 use std::{collections::BTreeSet, env, fs, path::PathBuf};
 
 use serde_json::Value;
-
-use crate::stage::{SECRET, manifest};
+use suite::dumper::{SECRET, manifest};
 
 #[test]
 #[ignore = "reads what the scenarios left on the real control plane: run it after them"]

@@ -8,11 +8,10 @@ use std::{
 };
 
 use suite::{
+    dumper::{Stage, hidden, set},
     identity::Data,
     sidecar::{bare, program},
 };
-
-use crate::stage::{Stage, hidden, set};
 
 /// All that look at the directory or change it; the first ones of some are the start of the process.
 const CALLS: [&str; 15] = [

@@ -11,15 +11,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use shared::kubeconfig;
+use shared::kubeconfig::{self, Reach};
 use suite::{
+    dumper::{Stage, hidden, set},
     eventually, pause,
     relay::Way,
     sidecar::{Sidecar, bare, program},
     throughout,
 };
-
-use crate::stage::{Stage, hidden, set};
 
 #[test]
 fn dump_secret_no_secret() {
@@ -41,7 +40,7 @@ fn dump_secret_secret_is_created() {
     stage.put_secret(&data);
     sidecar.wait_for_code("/readyz", 200);
     stage.shows(&data);
-    let expires = sidecar.metric("certificate_expiration_timestamp_seconds");
+    let expires = sidecar.metric("sidecar_certificate_expiration_timestamp_seconds");
     assert!(expires > Some(0.0), "{expires:?}");
     assert!(sidecar.metric("sidecar_last_success_timestamp_seconds") > Some(0.0));
     assert_eq!(sidecar.metric("certwatcher_read_certificate_errors_total"), Some(0.0));
@@ -237,10 +236,12 @@ fn names_are_written_before_there_is_a_kubeconfig() {
 fn both_kubeconfigs_can_be_used_as_they_are() {
     let (stage, data) = Stage::with_secret("flattened");
     let _sidecar = stage.start_ready(&["-flattened-kubeconfig", "hub.kubeconfig"]);
-    let whole = kubeconfig::from_file(&stage.path().join("hub.kubeconfig")).expect("a kubeconfig");
-    let parts = kubeconfig::from_file(&stage.path().join("kubeconfig")).expect("a kubeconfig");
+    let whole = kubeconfig::from_file(&stage.path().join("hub.kubeconfig"), Reach::Beside)
+        .expect("a kubeconfig");
+    let parts = kubeconfig::from_file(&stage.path().join("kubeconfig"), Reach::Beside)
+        .expect("a kubeconfig");
     assert!(whole == parts);
-    assert_eq!(whole.identity.expect("a pair").key, data["tls.key"]);
+    assert_eq!(*whole.identity.expect("a pair").key, data["tls.key"]);
 }
 
 #[test]

@@ -4,5 +4,4 @@ mod audit;
 mod crash;
 mod files;
 mod process;
-mod stage;
 mod volume;

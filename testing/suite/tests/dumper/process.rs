@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use serde_json::json;
 use suite::{
+    dumper::{SECRET, Stage, manifest},
     pause,
     relay::Way,
     sidecar::{Sidecar, bare, program},
 };
-
-use crate::stage::{SECRET, Stage, manifest};
 
 #[test]
 fn once_ends_with_0_when_the_files_are_there() {

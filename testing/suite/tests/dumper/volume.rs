@@ -1,19 +1,17 @@
 //! Volumes that cannot be written: full, and mounted read-only. The dumper runs in a mount namespace of its
 //! own; where the kernel gives none to this user these scenarios have nothing to run in.
 
-use std::{fs, path::PathBuf, process::Command};
+use std::{fs, path::PathBuf};
 
 use suite::{
+    dumper::{Stage, set},
     identity::Data,
-    sidecar::{Sidecar, bare, free_port, program},
+    sidecar::{Sidecar, bare, free_port, program, works},
 };
-
-use crate::stage::{Stage, set};
 
 /// Starts the dumper behind `mount`, a shell command in which `$DIR` is the directory.
 fn start_on(stage: &Stage, mount: &str) -> Option<(Sidecar, PathBuf)> {
-    let possible = Command::new("unshare").args(["-rm", "true"]).status();
-    if !possible.is_ok_and(|status| status.success()) {
+    if !works(&["unshare", "-rm", "true"]) {
         eprintln!("no mount namespaces for this user");
         return None;
     }
@@ -38,7 +36,7 @@ fn with_ballast(mut data: Data, size: usize) -> Data {
 }
 
 #[test]
-fn a_full_disk_leaves_the_old_set_and_is_told_once() {
+fn f28_a_full_disk_leaves_the_old_set_and_is_told_once() {
     let (stage, data) = Stage::with_secret("full");
     let mount = "mount -t tmpfs -o size=128k none \"$DIR\"";
     let Some((sidecar, inside)) = start_on(&stage, mount) else { return };
@@ -60,7 +58,7 @@ fn a_full_disk_leaves_the_old_set_and_is_told_once() {
 }
 
 #[test]
-fn a_read_only_mount_leaves_the_old_set_and_is_no_reason_to_end() {
+fn f28_a_read_only_mount_leaves_the_old_set_and_is_no_reason_to_end() {
     let (stage, data) = Stage::with_secret("read-only");
     assert_eq!(stage.once(&[]).0, Some(0));
     let mount = "mount --bind \"$DIR\" \"$DIR\" && mount -o remount,bind,ro \"$DIR\"";

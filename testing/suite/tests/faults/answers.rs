@@ -7,16 +7,13 @@ use serde_json::json;
 use suite::{
     cluster::Cluster,
     eventually, identity,
+    rogue::{Authority, Rogue},
     scene::{ADDON, Scene},
-    sidecar::{Sidecar, free_port},
+    sidecar::{Sidecar, free_port, shipped},
 };
 
-use crate::{
-    rogue::{Authority, Rogue},
-    tools::{
-        BACK, LOST, faults, requests, rule, running, sent, shipped, stored, wait_for_renewal,
-        warnings, with,
-    },
+use crate::tools::{
+    BACK, LOST, faults, requests, rule, running, sent, stored, wait_for_renewal, warnings,
 };
 
 #[test]
@@ -67,8 +64,8 @@ fn put_token(scene: &Scene, address: &str, ca: &str) {
 fn start_shipped(scene: &Scene) -> (Sidecar, bool) {
     let port = free_port();
     let command = scene.command(port);
-    match shipped() {
-        Some(program) => (Sidecar::spawn(with(&command, &[&program]), port), true),
+    match shipped(&command) {
+        Some(command) => (Sidecar::spawn(command, port), true),
         None => (Sidecar::spawn(command, port), false),
     }
 }

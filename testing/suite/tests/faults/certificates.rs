@@ -3,19 +3,17 @@
 use std::sync::Arc;
 
 use dev_apiserver::{Ca, Options};
-use rcgen::date_time_ymd;
+use rcgen::{CertificateParams, date_time_ymd};
 use serde_json::{Value, json};
 use suite::{
     cluster::Cluster,
     eventually,
     identity::{Data, kubeconfig},
+    rogue::{Authority, Rogue},
     scene::Scene,
 };
 
-use crate::{
-    rogue::{Authority, Rogue},
-    tools::{BACK, LOST, running, wait_for_renewal, warnings},
-};
+use crate::tools::{BACK, LOST, running, wait_for_renewal, warnings};
 
 fn secret(kubeconfig: &Value) -> Data {
     [("kubeconfig".to_owned(), kubeconfig.to_string().into_bytes())].into()
@@ -31,12 +29,11 @@ fn f17_a_server_that_is_not_the_right_one_is_refused_in_precise_words() {
     let (scene, sidecar) = running("impostor");
     let (ours, other) = (Authority::new("ours"), Authority::new("other"));
     let here = ["127.0.0.1"];
-    let expired = |params: &mut rcgen::CertificateParams| {
+    let expired = |params: &mut CertificateParams| {
         params.not_before = date_time_ymd(2020, 1, 1);
         params.not_after = date_time_ymd(2021, 1, 1);
     };
-    let future =
-        |params: &mut rcgen::CertificateParams| params.not_before = date_time_ymd(2090, 1, 1);
+    let future = |params: &mut CertificateParams| params.not_before = date_time_ymd(2090, 1, 1);
     let cases = [
         ("certificate expired", ours.sign(&here, expired), &ours.pem),
         ("certificate not valid yet", ours.sign(&here, future), &ours.pem),
@@ -60,21 +57,59 @@ fn f17_a_server_that_is_not_the_right_one_is_refused_in_precise_words() {
 }
 
 #[test]
-fn f17_a_leaf_that_is_given_as_the_authority_is_refused_or_trusted_but_never_a_crash() {
-    let (scene, sidecar) = running("leaf");
+fn f17_the_servers_own_certificate_in_the_bundle_is_trusted_as_go_does() {
+    let (scene, _sidecar) = running("leaf");
     let ours = Authority::new("ours");
     let leaf = ours.sign(&["127.0.0.1"], |_| {});
-    let rogue = Rogue::start(&leaf, b"HTTP/1.1 200 OK\r\n\r\n");
-    // The server's own certificate in place of the one that signed it.
-    scene.put_secret(&to(&rogue, &leaf.0));
-    sidecar.wait_for("UnknownIssuer");
-    assert_eq!(rogue.requests(), 0);
     // An authority's certificate that a server shows as its own.
     let root = Authority::new("127.0.0.1");
-    let rogue = Rogue::start(&root.own(), b"HTTP/1.1 200 OK\r\n\r\n");
-    scene.put_secret(&to(&rogue, &root.pem));
-    sidecar.wait_for("CaUsedAsEndEntity");
-    assert_eq!(rogue.requests(), 0);
+    for (pair, bundle) in [(leaf.clone(), &leaf.0), (root.own(), &root.pem)] {
+        let rogue = Rogue::start(&pair, b"HTTP/1.1 200 OK\r\n\r\n");
+        scene.put_secret(&to(&rogue, bundle));
+        eventually("it is asked", || (rogue.requests() > 0).then_some(()));
+    }
+}
+
+#[test]
+fn f17_a_certificate_in_the_bundle_is_checked_as_any_other() {
+    let (scene, sidecar) = running("pinned");
+    let ours = Authority::new("ours");
+    let of = |name: &str, change: &dyn Fn(&mut CertificateParams)| ours.sign(&[name], change);
+    let expired = |params: &mut CertificateParams| {
+        params.not_before = date_time_ymd(2020, 1, 1);
+        params.not_after = date_time_ymd(2021, 1, 1);
+    };
+    let other = of("127.0.0.1", &|_| {});
+    for (words, pair, bundle) in [
+        ("not valid for name \"127.0.0.1\"", of("127.0.0.2", &|_| {}), None),
+        ("certificate has expired", of("127.0.0.1", &expired), None),
+        ("UnknownIssuer", of("127.0.0.1", &|_| {}), Some(&other.0)),
+    ] {
+        let rogue = Rogue::start(&pair, b"HTTP/1.1 200 OK\r\n\r\n");
+        scene.put_secret(&to(&rogue, bundle.unwrap_or(&pair.0)));
+        sidecar.wait_for(words);
+        assert_eq!(rogue.requests(), 0, "{words}: no credential was sent");
+    }
+}
+
+/// Whoever has the key of some ingress in the bundle is no authority, and one whose time is over is none any
+/// more.
+#[test]
+fn f17_only_an_authority_within_its_time_vouches_for_others() {
+    let (scene, sidecar) = running("authority");
+    let ingress = Authority::leaf("127.0.0.1");
+    let expired = Authority::with("expired", |params| {
+        params.not_before = date_time_ymd(2020, 1, 1);
+        params.not_after = date_time_ymd(2021, 1, 1);
+    });
+    for (round, authority) in [ingress, expired].iter().enumerate() {
+        let pair = authority.sign(&["127.0.0.1"], |_| {});
+        let rogue = Rogue::start(&pair, b"HTTP/1.1 200 OK\r\n\r\n");
+        scene.put_secret(&to(&rogue, &authority.pem));
+        eventually("it is tried", || (rogue.connections() > 1).then_some(()));
+        assert_eq!(rogue.requests(), 0, "{round}: no credential was sent\n{}", sidecar.log());
+    }
+    assert!(sidecar.count("UnknownIssuer") > 0, "{}", sidecar.log());
 }
 
 #[test]

@@ -1,15 +1,15 @@
 //! What others do to the Lease and around it: F30 to F38.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use dev_apiserver::Action;
-use serde_json::json;
+use serde_json::{Value, json};
 use shared::time::parse_micro_time;
 use suite::{
     cluster::resource,
     eventually, pause,
     scene::{ADDON, Scene},
-    throughout,
+    throughout, within,
 };
 
 use crate::tools::{
@@ -157,15 +157,17 @@ fn f36_a_namespace_that_goes_and_comes_back_is_waited_for() {
     wait_for_renewal(&scene);
 }
 
+/// The status of a pod whose container `app` works, or has crashed.
+fn ready(app: bool) -> Value {
+    json!({
+        "conditions": [{"type": "Ready", "status": "False"}],
+        "containerStatuses": [{"name": "app", "ready": app}, {"name": "lease", "ready": false}],
+    })
+}
+
 #[test]
 fn f37_an_app_container_that_crashes_stops_the_lease_within_a_tick() {
     let scene = Scene::new("crash");
-    let ready = |app: bool| {
-        json!({
-            "conditions": [{"type": "Ready", "status": "False"}],
-            "containerStatuses": [{"name": "app", "ready": app}, {"name": "lease", "ready": false}],
-        })
-    };
     scene.set_pod_status(&ready(true));
     let sidecar = scene.start(&["-container-name", "lease"]);
     sidecar.wait_for("is renewed every");
@@ -179,6 +181,32 @@ fn f37_an_app_container_that_crashes_stops_the_lease_within_a_tick() {
         scene.set_pod_status(&ready(true));
         wait_for_renewal(&scene);
     }
+}
+
+/// Whether the add-on counts as available: for five periods after a renewal (ocm
+/// `pkg/registration/spoke/addon/lease_controller.go`, where a period is always 60 s).
+fn available(scene: &Scene) -> bool {
+    let lease = stored(scene).expect("a Lease");
+    let seconds = lease["spec"]["leaseDurationSeconds"].as_u64().expect("a duration");
+    let renewed = lease["spec"]["renewTime"].as_str().and_then(parse_micro_time);
+    SystemTime::now() < renewed.expect("a time") + Duration::from_secs(5 * seconds)
+}
+
+#[test]
+fn f37_the_hub_hears_of_a_crash_five_periods_later_and_of_its_end_within_one() {
+    let scene = Scene::new("verdict");
+    scene.set_pod_status(&ready(true));
+    let sidecar = scene.start(&["-container-name", "lease"]);
+    sidecar.wait_for("is renewed every");
+    throughout(6000, "it is available", || available(&scene));
+    scene.set_pod_status(&ready(false));
+    // The last renewal is up to a period old.
+    throughout(3500, "it is still available", || available(&scene));
+    within(4, "it is not available", || (!available(&scene)).then_some(()));
+    throughout(2000, "it stays so", || !available(&scene));
+    scene.set_pod_status(&ready(true));
+    within(3, "it is available", || available(&scene).then_some(()));
+    assert_eq!(sidecar.count(LOST), 0, "{}", sidecar.log());
 }
 
 #[test]

@@ -10,21 +10,18 @@ use std::{
 use suite::{
     eventually, pause,
     scene::Scene,
-    sidecar::{Sidecar, free_port},
+    sidecar::{Sidecar, behind, free_port},
 };
 
-use crate::tools::{
-    code, cpu_time, faults, program_of, requests, rule, stored, wait_for_renewal, with,
-};
+use crate::tools::{code, faults, requests, rule, stored, wait_for_renewal};
 
 #[test]
 fn f27_a_closed_stderr_and_stdout_change_nothing() {
     let scene = Scene::new("closed");
     let port = free_port();
     let command = scene.command(port);
-    let program = program_of(&command);
     let shell = r#"exec "$0" "$@" -v 5 >&- 2>&-"#;
-    let mut sidecar = Sidecar::spawn(with(&command, &["sh", "-c", shell, &program]), port);
+    let mut sidecar = Sidecar::spawn(behind(&["sh", "-c", shell], &command), port);
     eventually("the Lease is there", || stored(&scene));
     faults(&scene).add(rule(&scene, "update", code(409)).times(2));
     wait_for_renewal(&scene);
@@ -64,9 +61,8 @@ fn f27_a_reader_that_never_reads_costs_lines_and_no_renewal() {
 fn limited(scene: &Scene, descriptors: usize) -> Sidecar {
     let port = free_port();
     let command = scene.command(port);
-    let program = program_of(&command);
     let limit = format!("--nofile={descriptors}:64");
-    Sidecar::spawn(with(&command, &["prlimit", &limit, &program]), port)
+    Sidecar::spawn(behind(&["prlimit", &limit], &command), port)
 }
 
 /// How often it says that it has too few.
@@ -88,12 +84,12 @@ fn f28_too_few_descriptors_are_named_and_waited_for() {
         (sidecar.alive() && lacks(&sidecar) > 0).then_some(sidecar)
     });
     let mut sidecar = found.expect("a limit that hurts");
-    let (sent, cpu) = (requests(&scene).len(), cpu_time(sidecar.pid()));
+    let (sent, cpu) = (requests(&scene).len(), sidecar.cpu_time());
     // Whoever knocks at the endpoint now cannot be let in.
     let knocking = TcpStream::connect(("127.0.0.1", sidecar.port));
     pause(2000);
     drop(knocking);
-    let cpu = cpu_time(sidecar.pid()) - cpu;
+    let cpu = sidecar.cpu_time() - cpu;
     assert!(cpu < Duration::from_millis(500), "{cpu:?} of work in 2 s\n{}", sidecar.log());
     assert!(requests(&scene).len() - sent < 40 && lacks(&sidecar) < 60, "{}", sidecar.log());
     let pid = sidecar.pid().to_string();

@@ -1,70 +1,14 @@
 //! Proxies and names: F22 and F23.
 
-use std::{
-    io::{Read, Write, copy},
-    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
-    process::Command,
-    sync::{Arc, Mutex},
-    thread,
-};
-
 use serde_json::json;
 use suite::{
     identity,
+    proxy::Proxy,
     scene::{ADDON, Scene},
-    sidecar::{Sidecar, bare, free_port, program},
+    sidecar::{Sidecar, bare, behind, free_port, program, works},
 };
 
-use crate::tools::{BACK, LOST, program_of, wait_for_renewal, warnings, with};
-
-/// An HTTP proxy that leads to one server whatever it is asked for, and remembers what it was.
-struct Proxy {
-    address: SocketAddr,
-    asked: Arc<Mutex<Vec<String>>>,
-}
-
-impl Proxy {
-    fn to(target: &str) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let address = listener.local_addr().expect("its address");
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let (sink, target) = (asked.clone(), target.to_owned());
-        thread::spawn(move || {
-            for client in listener.incoming().flatten() {
-                let (sink, target) = (sink.clone(), target.clone());
-                thread::spawn(move || tunnel(client, &target, &sink));
-            }
-        });
-        Self { address, asked }
-    }
-
-    fn url(&self) -> String {
-        format!("http://{}", self.address)
-    }
-
-    fn asked(&self) -> Vec<String> {
-        self.asked.lock().expect("lock").clone()
-    }
-}
-
-fn tunnel(mut client: TcpStream, target: &str, asked: &Mutex<Vec<String>>) -> std::io::Result<()> {
-    let (mut head, mut byte) = (Vec::new(), [0]);
-    while !head.ends_with(b"\r\n\r\n") {
-        client.read_exact(&mut byte)?;
-        head.push(byte[0]);
-    }
-    let head = String::from_utf8_lossy(&head).into_owned();
-    asked.lock().expect("lock").push(head.lines().next().unwrap_or_default().to_owned());
-    let mut server = TcpStream::connect(target)?;
-    client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")?;
-    let (mut from, mut to) = (server.try_clone()?, client.try_clone()?);
-    thread::spawn(move || {
-        let _ = copy(&mut from, &mut to);
-        to.shutdown(Shutdown::Both)
-    });
-    copy(&mut client, &mut server)?;
-    server.shutdown(Shutdown::Both)
-}
+use crate::tools::{BACK, LOST, wait_for_renewal, warnings};
 
 /// Puts a Secret whose kubeconfig names the hub as `server`, verified by another name.
 fn put_hub_at(scene: &Scene, server: &str) {
@@ -122,9 +66,7 @@ const AS_A_POD: &str = r#"
 
 #[test]
 fn f22_in_a_cluster_the_proxy_is_used_as_client_go_does() {
-    let probe =
-        Command::new("unshare").args(["-m", "mount", "-t", "tmpfs", "none", "/run"]).output();
-    if !probe.is_ok_and(|probe| probe.status.success()) {
+    if !works(&["unshare", "-m", "mount", "-t", "tmpfs", "none", "/run"]) {
         println!("skipped: this user may not mount anything in a namespace of its own");
         return;
     }
@@ -141,8 +83,7 @@ fn f22_in_a_cluster_the_proxy_is_used_as_client_go_does() {
         .env("KUBERNETES_SERVICE_PORT", "443")
         .env("HTTPS_PROXY", proxy.url())
         .env("ACCOUNT", scene.directory.path());
-    let program = program_of(&command);
-    let command = with(&command, &["unshare", "-m", "sh", "-c", AS_A_POD, &program]);
+    let command = behind(&["unshare", "-m", "sh", "-c", AS_A_POD], &command);
     let sidecar = Sidecar::spawn(command, 0);
     sidecar.wait_for("on the managed cluster is renewed every");
     assert_eq!(proxy.asked(), ["CONNECT kubernetes.default.svc:443 HTTP/1.1"]);

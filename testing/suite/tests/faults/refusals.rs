@@ -141,16 +141,16 @@ fn f12_a_403_on_the_managed_cluster_changes_nothing_that_is_known() {
 }
 
 #[test]
-fn f13_retry_after_is_obeyed() {
+fn f13_retry_after_is_heeded_for_a_period_and_no_longer() {
     let (scene, sidecar) = running("busy");
-    let busy = Action::Answer { code: 429, body: None, retry_after: Some("7".into()) };
+    let busy = Action::Answer { code: 429, body: None, retry_after: Some("3600".into()) };
     let busy = faults(&scene).add(rule(&scene, "update", busy).times(1));
     eventually("it is told to wait", || (faults(&scene).hits(busy) == 1).then_some(()));
     sidecar.wait_for(BACK);
     let all = requests(&scene);
     let refused = all.iter().position(|request| request.code == 429).expect("a 429");
     let wait = all[refused + 1].at - all[refused].at;
-    // The period of 1 s is the most that is added.
-    let (least, most) = (Duration::from_secs(7), Duration::from_millis(8500));
+    // A balancer's word must not cost the add-on its good name. Another period at most is added.
+    let (least, most) = (Duration::from_secs(1), Duration::from_millis(2500));
     assert!(wait >= least && wait < most, "{wait:?}");
 }

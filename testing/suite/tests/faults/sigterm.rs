@@ -7,10 +7,10 @@ use suite::{
     eventually, pause,
     relay::Way,
     scene::{ADDON, Scene},
-    sidecar::{Sidecar, free_port},
+    sidecar::{Sidecar, behind, free_port, works},
 };
 
-use crate::tools::{LOST, faults, program_of, rule, running, with};
+use crate::tools::{LOST, faults, rule, running};
 
 #[track_caller]
 fn ends_at_once(sidecar: &mut Sidecar) {
@@ -120,16 +120,14 @@ fn child_of(pid: u32) -> u32 {
 
 #[test]
 fn f26_as_process_1_of_a_container() {
-    let probe = Command::new("unshare").args(["-pf", "true"]).output();
-    if !probe.is_ok_and(|probe| probe.status.success()) {
+    if !works(&["unshare", "-pf", "true"]) {
         println!("skipped: this user may not make a process namespace");
         return;
     }
     let scene = Scene::new("one");
     let port = free_port();
     let command = scene.command(port);
-    let program = program_of(&command);
-    let command = with(&command, &["unshare", "-pf", "--kill-child", &program]);
+    let command = behind(&["unshare", "-pf", "--kill-child"], &command);
     let mut sidecar = Sidecar::spawn(command, port);
     sidecar.wait_for("is renewed every");
     assert!(sidecar.log().contains("       1 logging.rs"), "it is process 1: {}", sidecar.log());

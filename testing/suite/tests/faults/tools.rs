@@ -1,11 +1,5 @@
 //! What the faults have in common: striking only the sidecar, and counting what it did.
 
-use std::{
-    path::PathBuf,
-    process::{Command, Stdio},
-    time::Duration,
-};
-
 use dev_apiserver::{Action, Faults, Request, Rule};
 use serde_json::Value;
 use suite::{
@@ -76,42 +70,6 @@ pub(crate) fn warnings(sidecar: &Sidecar, part: &str) -> usize {
 /// Renewals of the Lease on the hub that failed so far.
 pub(crate) fn failures(sidecar: &Sidecar) -> f64 {
     sidecar
-        .metric("lease_renew_total{target=\"hub\",result=\"error\"}")
+        .metric("sidecar_lease_renewals_total{target=\"hub\",result=\"error\"}")
         .expect("the metric is there")
-}
-
-/// `words`, then the arguments of `command`, in its environment.
-pub(crate) fn with(command: &Command, words: &[&str]) -> Command {
-    let mut other = Command::new(words[0]);
-    other.args(&words[1..]).args(command.get_args()).env_clear();
-    for (name, value) in command.get_envs() {
-        other.env(name, value.unwrap_or_default());
-    }
-    other.stdin(Stdio::null()).stdout(Stdio::null());
-    other
-}
-
-/// The program of `command`, as a word for [`with`].
-pub(crate) fn program_of(command: &Command) -> String {
-    command.get_program().to_str().expect("a path").to_owned()
-}
-
-/// CPU time that a process has taken.
-pub(crate) fn cpu_time(pid: u32) -> Duration {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let fields = stat.rsplit(')').next().unwrap_or_default();
-    let ticks = fields.split_whitespace().skip(11).take(2).filter_map(|t| t.parse::<u64>().ok());
-    // A tick is 10 ms wherever Linux runs containers.
-    Duration::from_millis(ticks.sum::<u64>() * 10)
-}
-
-/// The program as it is shipped, where it has been built.
-pub(crate) fn shipped() -> Option<String> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let places = ["dist", "target/x86_64-unknown-linux-musl/release"];
-    places
-        .iter()
-        .map(|place| root.join(place).join("addon-lease-controller"))
-        .find(|path| path.is_file())
-        .map(|path| path.to_str().expect("a path").to_owned())
 }

@@ -4,7 +4,7 @@
 //! `SUITE=real testing/controlplane/run.sh sh -c 'cargo test -p suite --test bootstrap --test certificates
 //! --test membership; cargo test -p suite --test membership -- --ignored'`
 
-use std::{collections::BTreeSet, env, fs, path::PathBuf};
+use std::{collections::BTreeSet, env, fs, path::PathBuf, time::Instant};
 
 use serde_json::Value;
 use suite::{
@@ -211,10 +211,12 @@ fn audit_in_the_steady_state_nothing_but_the_heartbeat_is_sent() {
         requests("hub", |name, _| name == user).iter().map(words).collect::<Vec<_>>()
     };
     // A line may come a moment after the answer.
-    let before = ours().len();
+    let (before, begun) = (ours().len(), Instant::now());
     beats_again(&agent, 10);
     pause(500);
     let after = ours().split_off(before);
-    assert!((9..=12).contains(&after.len()), "{after:?}");
+    // One each second, however slow this machine is.
+    let most = begun.elapsed().as_secs() + 2;
+    assert!(after.len() >= 9 && after.len() as u64 <= most, "{most}: {after:?}");
     assert!(after.iter().all(|words| words == "update leases"), "{after:?}");
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use suite::{eventually, pause, relay::Way, spoke::Spoke, throughout};
+use suite::{eventually, pause, relay::Way, sidecar::families, spoke::Spoke, throughout};
 
 use crate::tools::{AVAILABLE, beating, beats, beats_again, joined, joins};
 
@@ -74,14 +74,17 @@ fn metrics_count_what_happened() {
         time.duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_secs_f64()
     };
     let now = seconds(SystemTime::now());
-    assert_eq!(value("csr_posted_total"), 1.0);
-    assert_eq!(value("csr_ended_total{how=\"Issued\"}"), 1.0);
-    assert!((now - value("certificate_saved_timestamp_seconds")).abs() < 60.0);
+    assert_eq!(value("sidecar_csr_posted_total"), 1.0);
+    assert_eq!(value("sidecar_csr_ended_total{reason=\"Issued\"}"), 1.0);
+    assert!((now - value("sidecar_certificate_saved_timestamp_seconds")).abs() < 60.0);
     let issued = spoke.certificate().expect("a certificate");
-    assert_eq!(value("certificate_expiration_timestamp_seconds"), seconds(issued.not_after));
+    assert_eq!(
+        value("sidecar_certificate_expiration_timestamp_seconds"),
+        seconds(issued.not_after)
+    );
     assert!((now - value("sidecar_last_success_timestamp_seconds")).abs() < 5.0);
     assert_eq!(value("sidecar_consecutive_failures"), 0.0);
-    assert!((0.5..5.0).contains(&value("lease_renew_interval_seconds")));
+    assert!((0.5..5.0).contains(&value("sidecar_lease_renewal_interval_seconds")));
     assert!((now - value("process_start_time_seconds")).abs() < 60.0);
     assert!(value("process_resident_memory_bytes") > 100_000.0);
     let host = spoke.hub_relay.address;
@@ -89,7 +92,9 @@ fn metrics_count_what_happened() {
         "rest_client_requests_total{{code=\"200\",host=\"{host}\",method=\"PUT\",target=\"hub\"}}"
     );
     assert!(value(&puts) >= 2.0);
-    assert!(value(&format!("clock_skew_seconds{{host=\"{host}\",target=\"hub\"}}")).abs() < 3.0);
+    assert!(
+        value(&format!("sidecar_clock_skew_seconds{{host=\"{host}\",target=\"hub\"}}")).abs() < 3.0
+    );
     let text = agent.ask("/metrics").1;
     assert!(text.contains("sidecar_build_info{name=\"csr-bootstrapper\","), "{text}");
     assert!(!text.contains("leader_election_master_status"), "without an election: {text}");
@@ -97,7 +102,7 @@ fn metrics_count_what_happened() {
     spoke.hub_relay.set(Way::Closed);
     let failures = || agent.metric("sidecar_consecutive_failures") >= Some(2.0);
     eventually("failures are counted", || failures().then_some(()));
-    assert!(value("lease_renew_total{result=\"error\"}") >= 2.0);
+    assert!(value("sidecar_lease_renewals_total{result=\"error\"}") >= 2.0);
     let before = beats(&agent);
     spoke.hub_relay.set(Way::Open);
     eventually("the heartbeat goes on", || (beats(&agent) > before).then_some(()));
@@ -109,13 +114,13 @@ fn metrics_tell_how_requests_ended() {
     let spoke = Spoke::new("ended");
     let agent = spoke.start(&[]);
     let request = spoke.hub.next_csr(&spoke.cluster);
-    assert_eq!(agent.metric("csr_posted_total"), Some(1.0));
+    assert_eq!(agent.metric("sidecar_csr_posted_total"), Some(1.0));
     spoke.hub.deny_csr(&request);
     eventually("the end is counted", || {
-        (agent.metric("csr_ended_total{how=\"CSRDenied\"}") == Some(1.0)).then_some(())
+        (agent.metric("sidecar_csr_ended_total{reason=\"CSRDenied\"}") == Some(1.0)).then_some(())
     });
-    assert_eq!(agent.metric("certificate_saved_timestamp_seconds"), Some(0.0));
-    assert_eq!(agent.metric("certificate_expiration_timestamp_seconds"), None);
+    assert_eq!(agent.metric("sidecar_certificate_saved_timestamp_seconds"), None);
+    assert_eq!(agent.metric("sidecar_certificate_expiration_timestamp_seconds"), None);
 }
 
 #[test]
@@ -125,19 +130,7 @@ fn a_family_of_metrics_stands_together_under_one_type() {
     let agent = joins(&spoke, &["-spoke-kubeconfig", file.to_str().expect("a path")]);
     eventually("the heartbeat begins", || (beats(&agent) >= 1.0).then_some(()));
     let metrics = agent.ask("/metrics").1;
-    let (mut family, mut seen) = ("", Vec::new());
-    for line in metrics.lines() {
-        if let Some(rest) = line.strip_prefix("# TYPE ") {
-            family = rest.split(' ').next().unwrap_or_default();
-            assert!(!seen.contains(&family), "{family} twice");
-            seen.push(family);
-            continue;
-        }
-        let name = line.split(['{', ' ']).next().unwrap_or_default();
-        let of_summary = name.strip_suffix("_sum").or(name.strip_suffix("_count"));
-        assert!(name == family || of_summary == Some(family), "{name} of {family}: {metrics}");
-    }
-    assert!(seen.len() >= 12, "{metrics}");
+    assert!(families(&metrics).len() >= 12, "{metrics}");
 }
 
 #[test]

@@ -24,7 +24,12 @@ fn lease_35_it_is_renewed_constantly_and_the_cluster_stays_available() {
     throughout(6000, "it is available", || {
         spoke.hub.condition(&spoke.cluster, AVAILABLE).is_some_and(|it| it.0 == "True")
     });
-    assert_eq!(agent.metric("lease_renew_total{result=\"error\"}"), Some(0.0), "{}", agent.log());
+    assert_eq!(
+        agent.metric("sidecar_lease_renewals_total{result=\"error\"}"),
+        Some(0.0),
+        "{}",
+        agent.log()
+    );
 }
 
 #[test]
@@ -61,7 +66,7 @@ fn lease_130_another_duration_is_followed_at_once() {
     throughout(1500, "a minute is not over", || beats(&agent) == before);
     spoke.hub.set_lease_duration(&spoke.cluster, 1);
     within(5, "three heartbeats", || beats(&agent) >= before + 3.0);
-    let interval = agent.metric("lease_renew_interval_seconds").expect("the metric");
+    let interval = agent.metric("sidecar_lease_renewal_interval_seconds").expect("the metric");
     assert!((0.9..1.6).contains(&interval), "{interval}");
     spoke.hub.set_lease_duration(&spoke.cluster, 60);
     agent.wait_for("is now renewed every 60 s");

@@ -97,15 +97,17 @@ fn when_both_servers_have_fallen_silent() {
     ends_at_once(&mut agent);
 }
 
+const LEADS: &str = "leader_election_master_status{name=\"registration-agent-lock\"}";
+
 #[test]
 fn when_another_replica_leads_and_when_it_leads_itself() {
     let spoke = Spoke::auto("standby");
     let elect = ["-disable-leader-election=false"];
     let mut leader = crate::tools::joins(&spoke, &elect);
-    assert_eq!(leader.metric("leader_election_master_status"), Some(1.0));
+    assert_eq!(leader.metric(LEADS), Some(1.0));
     let mut standby = spoke.start(&elect);
     standby.wait_for_code("/readyz", 200);
-    assert_eq!(standby.metric("leader_election_master_status"), Some(0.0));
+    assert_eq!(standby.metric(LEADS), Some(0.0));
     ends_at_once(&mut standby);
 
     // The leader lets go: the next one leads within a moment, where the Lease lasts for 137 s.

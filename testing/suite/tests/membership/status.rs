@@ -40,7 +40,7 @@ fn nothing_is_written_while_the_hub_finds_that_the_clocks_differ() {
     let (spoke, agent) = joined("clock", &[]);
     spoke.hub.wait_for_condition(&spoke.cluster, SYNCED, "True");
     set_condition(&spoke, SYNCED, "False");
-    agent.wait_for("the clocks differ: it is told nothing");
+    agent.wait_for("the clocks differ: it is not told how the spoke is");
     // Something to write: the hub lost its mind about the version, and sight of the cluster.
     let before = count(&spoke, "patch managedclusters/status");
     let clusters = suite::ocm::clusters();
@@ -101,7 +101,7 @@ fn short_lived(name: &str, seconds: u64) -> Spoke {
 }
 
 #[test]
-fn a_credential_that_has_expired_is_not_shown_to_the_hub() {
+fn with_a_credential_that_has_expired_the_hub_is_asked_seldom_until_there_is_another() {
     if !only_embedded("the real signer's shortest certificate lasts ten minutes") {
         return;
     }
@@ -109,18 +109,17 @@ fn a_credential_that_has_expired_is_not_shown_to_the_hub() {
     let agent = crate::tools::joins(&spoke, &[]);
     spoke.hub.set_lease_duration(&spoke.cluster, 1);
     beats_again(&agent, 1);
-    // Nobody signs another one: it may not ask as itself, and nobody else is there to ask.
+    // Nobody signs another one, and nobody else is there to ask. But both clocks may be wrong: without a
+    // word from the hub that would never be found out.
     faults(&spoke).deny("create", "certificatesigningrequests", "");
     spoke.delete_secret(&spoke.bootstrap);
-    agent.wait_for("the certificate for the hub has expired");
-    pause(300);
-    let before = (spoke.hub_relay.traffic(), sent(&spoke).len());
     let body = agent.wait_for_code("/readyz", 503);
     assert!(body.contains("has a certificate that expired at "), "{body}");
     assert!(body.contains("no bootstrap kubeconfig"), "{body}");
-    assert_eq!(agent.metric("certificate_expiration_timestamp_seconds"), None, "there is none");
-    pause(3000);
-    assert_eq!((spoke.hub_relay.traffic(), sent(&spoke).len()), before, "{}", agent.log());
+    let before = sent(&spoke).len();
+    pause(5000);
+    let count = sent(&spoke).len() - before;
+    assert!(count <= 10, "{count} requests: {}", agent.log());
     assert_eq!(agent.ask("/healthz").0, 200);
 
     // With somebody to ask it is back.

@@ -21,7 +21,7 @@ fn start_dumper(spoke: &Spoke) -> Sidecar {
     let mut command = bare(&program("hub-kubeconfig-dumper"));
     command.arg("-kubeconfig").arg(spoke.directory.path().join("managed.kubeconfig"));
     command.arg("-hub-kubeconfig-dir").arg(directory(spoke));
-    command.args(["-metrics-host", "127.0.0.1", "-metrics-port", &port.to_string(), "-v", "2"]);
+    command.args(["-metrics-port", &port.to_string(), "-v", "2"]);
     command.env("POD_NAMESPACE", &spoke.namespace);
     Sidecar::spawn(command, port)
 }
@@ -71,7 +71,7 @@ fn the_names_in_the_files_count_where_the_secret_is_new() {
     let port = free_port();
     let mut command = bare(&program("csr-bootstrapper"));
     command.arg("-kubeconfig").arg(spoke.managed_kubeconfig());
-    command.args(["-disable-leader-election", "-metrics-host", "127.0.0.1", "-v", "2"]);
+    command.args(["-disable-leader-election", "-v", "2"]);
     command.args(["-metrics-port", &port.to_string()]).env("POD_NAMESPACE", &spoke.namespace);
     command.arg("-hub-kubeconfig-dir").arg(&path);
     let agent = Sidecar::spawn(command, port);
@@ -89,12 +89,12 @@ fn the_lease_sidecar_uses_the_very_secret() {
     command.arg("-kubeconfig").arg(&spoke.managed.kubeconfig);
     command.args(["-hub-kubeconfig-secret", &spoke.secret, "-lease-name", "managed-cluster-lease"]);
     command.args(["-lease-namespace", &spoke.cluster, "-lease-duration", "1"]);
-    command.args(["-startup-delay", "0", "-metrics-host", "127.0.0.1", "-v", "2"]);
+    command.args(["-startup-delay", "0", "-v", "2"]);
     command.args(["-metrics-port", &port.to_string()]).env("POD_NAMESPACE", &spoke.namespace);
     let sidecar = Sidecar::spawn(command, port);
     sidecar.wait_for("is renewed every");
     let renewals = || {
-        let sample = "lease_renew_total{target=\"hub\",result=\"success\"}";
+        let sample = "sidecar_lease_renewals_total{target=\"hub\",result=\"success\"}";
         sidecar.metric(sample).unwrap_or_default()
     };
     eventually("it renews with the credential", || (renewals() >= 3.0).then_some(()));

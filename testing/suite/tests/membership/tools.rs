@@ -63,7 +63,7 @@ pub(crate) fn within(seconds: u64, what: &str, mut probe: impl FnMut() -> bool) 
 
 /// How many heartbeats this process got through.
 pub(crate) fn beats(agent: &Sidecar) -> f64 {
-    agent.metric("lease_renew_total{result=\"success\"}").unwrap_or_default()
+    agent.metric("sidecar_lease_renewals_total{result=\"success\"}").unwrap_or_default()
 }
 
 /// Waits for `times` more of them.

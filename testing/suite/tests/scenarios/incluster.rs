@@ -60,7 +60,7 @@ fn start(scene: &Scene, change: impl FnOnce(&mut Command)) -> Option<Sidecar> {
         .arg(program("addon-lease-controller"))
         .args(["-lease-name", ADDON, "-lease-namespace", &scene.cluster])
         .args(["-hub-kubeconfig-secret", SECRET, "-lease-duration=1", "-startup-delay=0"])
-        .args(["-metrics-host=127.0.0.1", "-metrics-port", &port.to_string(), "-v=2"])
+        .args(["-metrics-port", &port.to_string(), "-v=2"])
         .env("KUBERNETES_SERVICE_HOST", address.ip().to_string())
         .env("KUBERNETES_SERVICE_PORT", address.port().to_string());
     change(&mut command);

@@ -76,6 +76,21 @@ fn container_name_may_come_from_the_environment() {
     renews(&sidecar, "hub", 1);
 }
 
+/// Many things set that variable; the flag is only set by who means it.
+#[test]
+fn a_container_name_of_the_environment_that_is_none_is_warned_of_and_ignored() {
+    let scene = Scene::new("containerother");
+    scene.set_pod_status(&json!({"conditions": [{"type": "Ready", "status": "True"}],
+        "containerStatuses": statuses(true, true)}));
+    let sidecar = scene.start_as(|command| {
+        command.env("CONTAINER_NAME", "elsewhere");
+    });
+    renews(&sidecar, "hub", 1);
+    assert_eq!(sidecar.warnings("the pod has no container elsewhere"), 1, "{}", sidecar.log());
+    let strict = scene.start(&["-container-name", "elsewhere"]);
+    strict.wait_for_code("/readyz", 503);
+}
+
 #[test]
 fn with_container_name_native_sidecars_count_too() {
     let scene = Scene::new("native");

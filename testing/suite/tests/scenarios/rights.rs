@@ -1,6 +1,7 @@
 //! Rights that are missing for a while: one line that names verb and resource, and work as soon as they
 //! are there. The only scenarios in which the audit expects a 403.
 
+use serde_json::json;
 use suite::{pause, scene::Scene};
 
 use crate::support::{renewals, renews, revoke, within};
@@ -53,6 +54,27 @@ fn the_right_to_create_is_missed_when_the_lease_is_deleted() {
     assert!(scene.lease().is_none());
     revoked.grant();
     within(5, "the Lease is there", || scene.lease().is_some());
+}
+
+#[test]
+fn a_lease_that_may_not_be_created_is_seen_when_somebody_else_creates_it() {
+    let scene = Scene::new("revoked-return");
+    let sidecar = scene.start(&[]);
+    scene.wait_for_renewals(1);
+    let before = scene.lease().expect("the Lease");
+    let _revoked = revoke(&scene.hub, &scene.cluster, "create", "leases");
+    scene.hub.delete(&scene.hub_lease());
+    sidecar.wait_for("is not renewed: create leases");
+    let metadata = json!({"name": before["metadata"]["name"], "namespace": scene.cluster});
+    let lease = json!({"apiVersion": before["apiVersion"], "kind": "Lease", "metadata": metadata});
+    match &scene.hub.embedded {
+        // There, nobody may.
+        Some(server) => drop(server.put(lease)),
+        None => drop(scene.hub.create(&scene.hub_lease().siblings(), &lease)),
+    }
+    within(10, "it is renewed", || {
+        scene.lease().is_some_and(|lease| lease["spec"]["renewTime"].is_string())
+    });
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn twenty_certificates_cost_no_period() {
     assert_eq!(sidecar.count("is not renewed"), 0, "{}", sidecar.log());
     assert!(sidecar.alive());
     assert_eq!(scene.pod_uid(), pod);
-    let expires = "certificate_expiration_timestamp_seconds{target=\"hub\"}";
+    let expires = "sidecar_certificate_expiration_timestamp_seconds{target=\"hub\"}";
     assert!(sidecar.metric(expires).is_some_and(|time| time > 1e9));
 }
 

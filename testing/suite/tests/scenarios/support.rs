@@ -43,7 +43,7 @@ pub fn failures(sidecar: &Sidecar, target: &str) -> f64 {
 }
 
 fn count(sidecar: &Sidecar, target: &str, result: &str) -> f64 {
-    let sample = format!("lease_renew_total{{target={target:?},result={result:?}}}");
+    let sample = format!("sidecar_lease_renewals_total{{target={target:?},result={result:?}}}");
     sidecar.metric(&sample).unwrap_or_default()
 }
 

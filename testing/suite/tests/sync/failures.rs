@@ -108,6 +108,35 @@ fn f58_one_refused_object_holds_up_no_other() {
     assert!(pairs[13].1.get().is_none());
 }
 
+/// A webhook that fails may ask for an hour; it speaks of its object alone.
+#[test]
+fn f58_an_object_that_is_to_wait_for_an_hour_holds_up_no_other() {
+    if only_embedded("a write can be refused") {
+        return;
+    }
+    let (stage, sidecar, source, target) = one("f58-hour", &WIDGETS, &[]);
+    let status = json!({"kind": "Status", "code": 500, "reason": "InternalError",
+        "message": "admission webhook \"x\" denied the request: later"});
+    let later = Action::Answer {
+        code: 500,
+        body: Some(status.to_string()),
+        retry_after: Some("3600".into()),
+    };
+    let own = faults(&stage.own);
+    let rule = own.add(of_program(&stage.own, later).verb("patch").name(&target.name));
+    source.set_number(2);
+    eventually("it is refused", || (own.hits(rule) > 0).then_some(()));
+    for index in 0..3 {
+        let name = format!("other-{index}");
+        let (source, target) = (stage.source(&WIDGETS, &name), stage.target(&WIDGETS, &name));
+        source.create_number(1);
+        is_in_step(&source, &target);
+    }
+    assert!(own.hits(rule) <= 2, "{} tries", own.hits(rule));
+    assert_eq!(target.number(), Some(1));
+    assert!(sidecar.count("later") > 0, "{}", sidecar.log());
+}
+
 /// A server that is busy for a moment is not asked in a hot loop, and all comes right.
 #[test]
 fn a_busy_server_is_waited_for() {

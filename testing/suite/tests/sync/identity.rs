@@ -35,7 +35,7 @@ fn a16_a_kubeconfig_that_leads_to_another_cluster_writes_and_deletes_nothing() {
 /// Waits until the program says that the hub is another cluster than before.
 #[track_caller]
 fn is_another(sidecar: &Sidecar) {
-    let changed = "remote_sync_cluster_identity_changed{cluster=\"hub\"}";
+    let changed = "remote_sync_cluster_identity_changed{remote=\"hub\"}";
     eventually("it is another cluster", || (sidecar.metric(changed)? > 0.0).then_some(()));
     assert!(sidecar.ask("/readyz").1.contains("hub"), "{:?}", sidecar.ask("/readyz"));
 }

@@ -7,7 +7,7 @@ use suite::{
     sync::{OWNER, Place, SETTINGS, Setting, Stage, WIDGETS, words},
 };
 
-use crate::support::{faults, is_in_step, of_program, only_embedded};
+use crate::support::{code, faults, is_in_step, of_program, only_embedded};
 
 /// A widget in step, in a namespace that was made for it.
 fn in_own_namespace(name: &str, compat: bool) -> (Stage, suite::sidecar::Sidecar, Place, Place) {
@@ -95,6 +95,38 @@ fn an_owner_of_another_kind_does_not_take_the_namespace_down() {
     assert!(target.get().is_some() && source.get().is_some());
 }
 
+/// An empty table is no proof: right after a start the other kind may not have been listed yet.
+#[test]
+fn an_owned_namespace_stays_while_it_is_not_known_what_else_is_in_it() {
+    if only_embedded("a list can be refused") {
+        return;
+    }
+    let stage = Stage::pull("unlisted", Setting::safe(&[&WIDGETS, &SETTINGS]));
+    let (source, target) = (stage.source(&WIDGETS, "owner"), stage.target(&WIDGETS, "owner"));
+    source.create_number(1);
+    let sidecar = stage.start(&[]);
+    is_in_step(&source, &target);
+    let (other, copy) = (stage.source(&SETTINGS, "other"), stage.target(&SETTINGS, "other"));
+    other.create_number(1);
+    is_in_step(&other, &copy);
+    drop(sidecar);
+    let plural = &SETTINGS.resource.plural;
+    for side in stage.sides() {
+        faults(side).add(of_program(side, code(503)).verb("list").resource(plural));
+    }
+    source.delete();
+    let sidecar = stage.start(&[]);
+    sidecar.wait_for("it is not known yet what else is in the target's namespace");
+    pause(2000);
+    assert!(!stage.target_namespace().is_terminating());
+    assert!(copy.get().is_some());
+    stage.sides().for_each(|side| faults(side).heal());
+    target.wait_until_gone();
+    source.wait_until_gone();
+    assert!(!stage.target_namespace().is_terminating());
+    assert!(copy.get().is_some());
+}
+
 #[test]
 fn a_namespace_that_is_going_is_waited_for() {
     let (stage, _sidecar, source, target) = in_own_namespace("going", false);
@@ -152,7 +184,7 @@ fn a17_names_that_cannot_be_mapped_are_left_alone() {
         pause(1000);
         // One has no name, one no namespace; the two others are not ours to count.
         let pairs = |state: &str| {
-            let labels = "cluster=\"hub\",resource=\"widgets.sync.example.com\"";
+            let labels = "remote=\"hub\",resource=\"widgets.sync.example.com\"";
             sidecar.metric(&format!("remote_sync_pairs{{{labels},state=\"{state}\"}}"))
         };
         assert_eq!((pairs("degraded"), pairs("insync")), (Some(2.0), Some(1.0)));

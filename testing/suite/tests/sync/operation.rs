@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use suite::{
     eventually, pause,
     relay::Way,
@@ -79,6 +79,25 @@ fn once_ends_with_1_when_something_is_left_to_do() {
     stage.remote().relay.set(Way::Open);
     let (code, log) = stage.run(&["-once"]);
     assert_eq!(code, Some(0), "{log}");
+}
+
+#[test]
+fn once_and_cleanup_end_with_1_when_something_is_too_large_to_be_looked_at() {
+    if only_embedded("what is that large is put there directly") {
+        return;
+    }
+    let stage = Stage::pull("once-large", Setting::safe(&[&WIDGETS]));
+    let source = stage.source(&WIDGETS, "large");
+    stage.remote().cluster.server().put(json!({
+        "apiVersion": WIDGETS.resource.api_version(), "kind": "Widget",
+        "metadata": {"name": source.name, "namespace": source.namespace},
+        "spec": {"x": vec![json!({"": 0}); 20_000]},
+    }));
+    for task in ["-once", "-cleanup"] {
+        let (code, log) = stage.run(&[task]);
+        assert_eq!(code, Some(1), "{log}");
+        assert!(log.contains("needs more than 2048 KiB of memory"), "{log}");
+    }
 }
 
 #[test]

@@ -79,12 +79,12 @@ fn an_orphans_grace_begins_anew_after_an_outage() {
     }
     let (stage, sidecar, source, target) = one("outage", &WIDGETS, &["-orphan-grace", "4s"]);
     let is_connected = |wanted: f64| {
-        let sample = "remote_sync_cluster_connected{cluster=\"hub\"}";
+        let sample = "remote_sync_cluster_connected{remote=\"hub\"}";
         eventually("the hub comes or goes", || (sidecar.metric(sample)? == wanted).then_some(()));
     };
     source.delete_by_force();
     eventually("its grace begins", || {
-        (sidecar.metric("remote_sync_deletions_held{cluster=\"hub\"}")? == 1.0).then_some(())
+        (sidecar.metric("remote_sync_deletions_held{remote=\"hub\"}")? == 1.0).then_some(())
     });
     stage.remote().relay.set(Way::Closed);
     is_connected(0.0);
@@ -145,7 +145,7 @@ fn of_too_many_orphans_at_once_none_is_deleted() {
     let writes = stage.writes();
     assert!(!words(&writes).iter().any(|it| it.contains("delete")), "{:?}", words(&writes));
     assert!(sidecar.warnings("too many sources") >= 11, "it says so: {}", sidecar.log());
-    assert_eq!(sidecar.metric("remote_sync_deletions_held{cluster=\"hub\"}"), Some(11.0));
+    assert_eq!(sidecar.metric("remote_sync_deletions_held{remote=\"hub\"}"), Some(11.0));
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn is_told_of(sidecar: &Sidecar, part: &str) {
 }
 
 fn ready(sidecar: &Sidecar, kind: &Kind) -> Option<f64> {
-    let labels = format!("cluster=\"hub\",resource=\"{}\"", kind.flag());
+    let labels = format!("remote=\"hub\",resource=\"{}\"", kind.flag());
     sidecar.metric(&format!("remote_sync_resource_ready{{{labels}}}"))
 }
 

@@ -47,7 +47,7 @@ fn f45_a_certificate_that_is_not_ours_or_not_now_is_unusable() {
         ("an empty key", fixture.set("tls.key", ""), NOT_VALID),
         ("the authority first", fixture.set("tls.crt", behind), NOT_VALID),
         ("nothing", Data::new(), NOT_VALID),
-        ("other keys only", Data::from([("config.yaml".into(), b"x".to_vec())]), UNREADABLE),
+        ("other keys only", Data::from([("config.yaml".into(), b"x".to_vec().into())]), UNREADABLE),
     ] {
         let verdict = judged(&data, Some(&here));
         assert_eq!(word(&verdict), expected, "{case}: {verdict:?}");
@@ -57,9 +57,9 @@ fn f45_a_certificate_that_is_not_ours_or_not_now_is_unusable() {
 #[test]
 fn the_last_second_is_good_and_the_next_is_not() {
     let fixture = Fixture::new();
-    let at = |time| judge("x", &fixture.data, None, &names(), time);
-    assert_eq!(word(&at(now() + HOUR)), "usable");
-    assert_eq!(word(&at(now() + HOUR + Duration::from_secs(1))), NOT_VALID);
+    let judged = |time| judge("x", &fixture.data, None, &names(), at(time));
+    assert_eq!(word(&judged(now() + HOUR)), "usable");
+    assert_eq!(word(&judged(now() + HOUR + Duration::from_secs(1))), NOT_VALID);
 }
 
 #[test]

@@ -28,9 +28,7 @@ fn test_connect_invalid_context_path() {
     let error = bench.connection.health().error;
     assert_eq!(error.as_deref(), Some("cluster hub is not reachable: get /version: 404"));
     assert_eq!(bench.connection.health().failures, 1);
-    assert!(bench.metrics().contains(
-        "capi_cluster_cache_connection_up{cluster_name=\"hub\",cluster_namespace=\"fleet\"} 0\n"
-    ));
+    assert!(bench.metrics().contains("remote_sync_cluster_connected{remote=\"hub\"} 0\n"));
 }
 
 #[test]
@@ -55,7 +53,7 @@ fn test_connect_valid_then_again_then_disconnect() {
     bench.supervisor.turn();
     bench.probe();
     assert_eq!(bench.connection.session().unwrap().number, session.number);
-    assert!(Arc::ptr_eq(&bench.connection.client().unwrap(), &session.client));
+    assert!(bench.connection.client().unwrap().is(&session.client));
     assert!(!session.stop.raised());
 
     bench.connection.withdraw(MISSING);
@@ -105,15 +103,9 @@ fn test_health_check() {
         let good = u8::from(code == 200);
         let metrics = bench.metrics();
         for line in [
+            format!("remote_sync_cluster_healthy{{remote=\"hub\"}} {good}\n"),
             format!(
-                "capi_cluster_cache_healthcheck{{cluster_name=\"hub\",cluster_namespace=\"fleet\"}} {good}\n"
-            ),
-            format!(
-                "remote_sync_cluster_probe_total{{cluster=\"hub\",status=\"{label}\"}} {}\n",
-                before + 1
-            ),
-            format!(
-                "capi_cluster_cache_healthchecks_total{{cluster_name=\"hub\",cluster_namespace=\"fleet\",status=\"{label}\"}} {}\n",
+                "remote_sync_cluster_probes_total{{remote=\"hub\",result=\"{label}\"}} {}\n",
                 before + 1
             ),
         ] {

@@ -3,7 +3,7 @@
 use std::{net::TcpListener, thread};
 
 use dev_apiserver::State;
-use shared::client;
+use shared::{client, kubeconfig::Reach};
 
 use super::*;
 
@@ -43,8 +43,8 @@ fn a_new_client_certificate_is_used_without_a_new_connection() {
     let session = bench.connection.session().unwrap();
     let (certificate, key) =
         bench.server.client_certificate("me", &["system:masters"], 3600 * SECOND);
-    let identity =
-        shared::access::Identity { certificate: certificate.into_bytes(), key: key.into_bytes() };
+    let (certificate, key) = (certificate.into_bytes(), key.into_bytes().into());
+    let identity = shared::access::Identity { certificate, key };
     let access = Access { auth: Auth::None, identity: Some(identity), ..bench.access() };
     bench.connection.offer(Ok(access));
     bench.supervisor.turn();
@@ -65,14 +65,14 @@ fn another_server_is_connected_anew_and_its_identity_compared() {
     assert_eq!(bench.told(), [Event::Connected, Event::Disconnected]);
     bench.supervisor.turn();
     let second = bench.connection.session().unwrap();
-    assert!(!Arc::ptr_eq(&second.client, &session.client), "the old one leads to the old server");
+    assert!(!second.client.is(&session.client), "the old one leads to the old server");
     let Identity::Changed { was: before, .. } = &second.identity else {
         panic!("{:?}", second.identity)
     };
     assert_eq!(before, was);
     assert_eq!(bench.connection.health().phase, Phase::IdentityChanged);
-    assert!(bench.metrics().contains("remote_sync_cluster_identity_changed{cluster=\"hub\"} 1\n"));
-    assert!(bench.metrics().contains("remote_sync_cluster_connected{cluster=\"hub\"} 1\n"));
+    assert!(bench.metrics().contains("remote_sync_cluster_identity_changed{remote=\"hub\"} 1\n"));
+    assert!(bench.metrics().contains("remote_sync_cluster_connected{remote=\"hub\"} 1\n"));
     // Back to where it was.
     bench.connection.offer(Ok(bench.access()));
     bench.supervisor.turn();
@@ -179,11 +179,12 @@ fn the_own_clusters_credentials_are_its_clients_matter() {
     let file = Arc::new(Mutex::new(access(&server, "first")));
     let make = {
         let file = file.clone();
-        move || {
+        move |requests| {
             let (now, file) = (lock(&file).clone(), file.clone());
             let load = Box::new(move || Ok(lock(&file).clone()));
             let timing = client::Timing::with_request(SECOND);
-            Client::new("the managed cluster", now, client::Reload::FromFiles(load), timing)
+            let reload = client::Reload::FromFiles(load);
+            Client::counting("the managed cluster", now, reload, timing, requests)
         }
     };
     let connection = Connection::new(settings("own", quick()), &Stop::default());
@@ -275,7 +276,7 @@ fn a_kubeconfig_file_is_read_again_when_it_changes() {
         Connection::start(settings(name, timing), Source::Offered, Vec::new(), &stop).unwrap();
     let files = vec![(path.clone(), connection.clone())];
     let end = stop.clone();
-    let follower = thread::spawn(move || follow_files(&files, &end));
+    let follower = thread::spawn(move || follow_files(&files, Reach::Beside, &end));
     let until = |what: &str, done: &dyn Fn() -> bool| {
         let started = Instant::now();
         while !done() {

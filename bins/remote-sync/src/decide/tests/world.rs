@@ -46,7 +46,7 @@ pub(super) fn uid(last: u8) -> Uid {
 }
 
 pub(super) fn known<R>(last: u8, row: R) -> Known<R> {
-    Known { uid: uid(last), version: 1, row }
+    Known { uid: uid(last), version: 1, large: false, row }
 }
 
 /// The hub.

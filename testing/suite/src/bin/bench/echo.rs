@@ -10,7 +10,8 @@ use std::{
 
 use shared::{
     client::{Client, Reload, Timing},
-    kubeconfig,
+    json::Document,
+    kubeconfig::{self, Reach},
     stop::Stop,
     watch::{Selection, Step, Stream},
 };
@@ -22,7 +23,7 @@ type Seen = HashMap<(String, u64), Instant>;
 /// Follows all widgets of a server until it is dropped.
 pub(crate) struct Echo {
     seen: Arc<Mutex<Seen>>,
-    client: Arc<Client>,
+    client: Client,
     stop: Stop,
 }
 
@@ -35,15 +36,18 @@ pub(crate) enum What {
 
 impl Echo {
     pub(crate) fn of(cluster: &Cluster, what: What) -> Self {
-        let access = kubeconfig::from_file(&cluster.kubeconfig).expect("a kubeconfig");
+        let access =
+            kubeconfig::from_file(&cluster.kubeconfig, Reach::Anywhere).expect("a kubeconfig");
         let timing = Timing::with_request(Duration::from_secs(10));
         let client = Client::new("a witness", access, Reload::Never, timing).expect("a client");
-        let echo = Self { seen: Arc::default(), client: Arc::new(client), stop: Stop::default() };
+        let echo = Self { seen: Arc::default(), client, stop: Stop::default() };
         let (seen, client, stop) = (echo.seen.clone(), echo.client.clone(), echo.stop.clone());
         thread::spawn(move || {
             let selection = Selection::all(WIDGETS.resource.everywhere());
             Stream::default().run(&client, &selection, &stop, &mut |step| {
-                if let Step::Item(object) | Step::Put(object) = step {
+                if let Step::Item(Document::Whole(object)) | Step::Put(Document::Whole(object)) =
+                    step
+                {
                     let number = match what {
                         What::Spec => WIDGETS.number(&object),
                         What::Status => WIDGETS.healthy(&object),

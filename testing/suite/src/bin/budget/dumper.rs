@@ -34,7 +34,7 @@ impl Table {
             let mut command = bare(&program("hub-kubeconfig-dumper"));
             command.arg("-kubeconfig").arg(&managed.kubeconfig).args(["-namespace", &namespace]);
             command.arg("-hub-kubeconfig-dir").arg(directory.path().join(number.to_string()));
-            command.args(["-metrics-host", "127.0.0.1", "-metrics-port", &port.to_string()]);
+            command.args(["-metrics-port", &port.to_string()]);
             let sidecar = Sidecar::spawn(command, port);
             sidecar.wait_for_code("/readyz", 200);
             sidecar

@@ -14,7 +14,8 @@ use std::{
 
 use shared::{
     client::{Client, Reload, Timing},
-    kubeconfig, lease,
+    kubeconfig::{self, Reach},
+    lease,
     resource::LEASES,
 };
 use suite::{
@@ -149,7 +150,7 @@ impl Table {
 /// What the program does in its steady state, without the waiting; prints the least and the largest
 /// memory in KiB and the seconds it took.
 pub(crate) fn renew_many(kubeconfig: &Path) {
-    let access = kubeconfig::from_file(kubeconfig).expect("the kubeconfig");
+    let access = kubeconfig::from_file(kubeconfig, Reach::Anywhere).expect("the kubeconfig");
     let client = Client::new(
         "the hub",
         access,

@@ -36,16 +36,16 @@ fn main() -> ExitCode {
     );
     let mut table = Table::default();
     let (hub, managed) = (Cluster::embedded("hub"), Cluster::embedded("managed"));
-    table.program("addon-lease-controller");
+    table.program("addon-lease-controller", 1_950_000.0);
     let fleet = Fleet::start(&hub, &managed);
     fleet.measure(&mut table);
     drop(fleet);
     table.drift(&hub);
-    table.program("csr-bootstrapper");
+    table.program("csr-bootstrapper", 2_100_000.0);
     table.bootstrapper(&managed);
-    table.program("hub-kubeconfig-dumper");
+    table.program("hub-kubeconfig-dumper", 1_950_000.0);
     table.dumper(&managed);
-    table.program("remote-sync");
+    table.program("remote-sync", 2_200_000.0);
     table.sync(&hub, &managed);
     table.end();
     ExitCode::SUCCESS

@@ -23,10 +23,10 @@ impl Table {
     }
 
     /// The table of another program.
-    pub(crate) fn program(&mut self, name: &str) {
+    pub(crate) fn program(&mut self, name: &str, most_bytes: f64) {
         println!("\n  {}", bold(name));
         println!("  {}", bold(format!("{:40}{:>18}{:>18}", "figure", "limit", "measured")));
-        self.file(name);
+        self.file(name, most_bytes);
     }
 
     fn print(&mut self, figure: &str, limit: &str, measured: &str, verdict: &str) {
@@ -67,9 +67,9 @@ pub(crate) fn note(text: &str) {
 }
 
 impl Table {
-    fn file(&mut self, name: &str) {
+    fn file(&mut self, name: &str, most_bytes: f64) {
         let file = measure::binary(&program(name));
-        self.at_most("binary", 2_097_152.0, file.bytes as f64, "bytes");
+        self.at_most("binary", most_bytes, file.bytes as f64, "bytes");
         let kind = |is: bool, yes, no| if is { yes } else { no };
         let measured = [
             kind(file.is_static, "static", "dynamic"),

@@ -99,7 +99,7 @@ impl<'a> Play<'a> {
     }
 
     fn metric(&self, name: &str) -> f64 {
-        self.sidecar.metric(&format!("{name}{{cluster=\"hub\"}}")).unwrap_or(0.0)
+        self.sidecar.metric(&format!("{name}{{remote=\"hub\"}}")).unwrap_or(0.0)
     }
 
     /// That all widgets are here, and the same ones as before.

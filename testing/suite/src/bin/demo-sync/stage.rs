@@ -88,9 +88,9 @@ impl Stage {
 
     /// How many widgets are here.
     pub fn count(&self) -> usize {
-        let all = WIDGETS.resource.collection(&self.sync.namespace);
-        let list = self.sync.own.cluster.client.list(&all, "").expect("a list");
-        list["items"].as_array().map_or(0, Vec::len)
+        let (resource, namespace) = (&WIDGETS.resource, &self.sync.namespace);
+        let server = self.sync.own.cluster.server();
+        server.list(&resource.api_version(), &resource.plural, namespace).len()
     }
 
     // --- what the servers have seen ---

@@ -202,7 +202,7 @@ impl<'a> Agent<'a> {
         assert!(sets == [before.clone(), now.clone()], "other sets of files than the two Secrets");
         let end = seconds(&now);
         for sidecar in [&self.bootstrapper, &self.dumper, &addon.sidecar] {
-            let metric = "certificate_expiration_timestamp_seconds";
+            let metric = "sidecar_certificate_expiration_timestamp_seconds";
             let used = || {
                 sidecar.metric(metric).or(sidecar.metric(&format!("{metric}{{target=\"hub\"}}")))
             };

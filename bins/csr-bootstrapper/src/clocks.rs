@@ -1,0 +1,161 @@
+//! What time it is, by this machine and by the hub. Either may be wrong, and the hub's word may be that of a
+//! gateway before it: what cannot be undone needs both. No I/O, no clock.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use shared::client::ServerClock;
+
+/// The hub's clock is believed when its answers have agreed for this long, or for a part of the certificate's
+/// life if that is shorter.
+const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE_OF_LIFE: u32 = 20;
+
+/// The time, by each clock that is known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clocks {
+    own: SystemTime,
+    hub: Option<Hub>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Hub {
+    now: SystemTime,
+    /// Between the first and the last of the answers that agree on it.
+    agreed: Duration,
+}
+
+impl Clocks {
+    /// At the time `own` by this machine, and at `now`, with what the hub told: that its time goes on does not
+    /// depend on ours, which may be set.
+    pub(crate) fn new(own: SystemTime, now: Instant, hub: Option<ServerClock>) -> Self {
+        let hub = hub.and_then(|clock| {
+            let time = clock.time.checked_add(now.saturating_duration_since(clock.last));
+            Some(Hub { now: time?, agreed: clock.last.saturating_duration_since(clock.since) })
+        });
+        Self { own, hub }
+    }
+
+    /// Whether `end` is over by every clock.
+    pub(crate) fn are_past(&self, end: SystemTime) -> bool {
+        self.all().all(|now| now > end)
+    }
+
+    /// Whether it is more than `tolerance` to `begin` by every clock.
+    pub(crate) fn are_before(&self, begin: SystemTime, tolerance: Duration) -> bool {
+        self.all().all(|now| now + tolerance < begin)
+    }
+
+    /// How long it is until `end` is over by every clock.
+    pub(crate) fn until_past(&self, end: SystemTime) -> Duration {
+        self.all().map(|now| end.duration_since(now).unwrap_or_default()).max().unwrap_or_default()
+    }
+
+    /// How long it is until a certificate that lasts for `life` is due, which it is at `at`: by either clock, as
+    /// one that is behind must not put off a renewal; by both as long as the hub's is not believed.
+    pub(crate) fn until_due(&self, at: SystemTime, life: Duration) -> Duration {
+        let left = |now| at.duration_since(now).unwrap_or_default();
+        match self.hub {
+            Some(hub) if hub.agreed >= PATIENCE.min(life / PATIENCE_OF_LIFE) => {
+                left(self.own).min(left(hub.now))
+            }
+            _ => self.until_past(at),
+        }
+    }
+
+    /// What was left of a certificate when it was issued just now, by the clocks that it is valid by: all of
+    /// its life if it is by none. Where they differ by more than half of it one of them is wrong, and the more
+    /// patient one counts: the other would have certificates asked for without end.
+    pub(crate) fn left_of_new(&self, begin: SystemTime, end: SystemTime) -> Duration {
+        let left = |now| end.duration_since(now).unwrap_or_default();
+        let valid = || self.all().filter(|now| (begin..=end).contains(now)).map(left);
+        match (valid().min(), valid().max()) {
+            (Some(least), Some(most)) => {
+                if least >= most / 2 {
+                    least
+                } else {
+                    most
+                }
+            }
+            _ => left(begin),
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = SystemTime> {
+        [Some(self.own), self.hub.map(|hub| hub.now)].into_iter().flatten()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::request::authority::{HOUR, MINUTE, now};
+
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    /// Both clocks at this time.
+    pub(crate) fn at(time: SystemTime) -> Clocks {
+        Clocks { own: time, hub: None }
+    }
+
+    /// A hub that is `ahead` by so many seconds, as its answers have said for so long.
+    pub(crate) fn hub(ahead: i64, agreed: Duration) -> Clocks {
+        let (since, apart) = (Instant::now(), Duration::from_secs(ahead.unsigned_abs()));
+        let time = if ahead < 0 { now() - apart } else { now() + apart };
+        let last = since + agreed;
+        Clocks::new(now(), last, Some(ServerClock { ahead, time, since, last }))
+    }
+
+    #[test]
+    fn the_hubs_time_goes_on_whatever_ours_is_set_to() {
+        let (last, time) = (Instant::now(), now());
+        let clock = ServerClock { ahead: 0, time, since: last, last };
+        let clocks = Clocks::new(now() + HOUR * 5, last + MINUTE, Some(clock));
+        assert!(clocks.are_past(now()) && !clocks.are_past(now() + MINUTE * 2));
+        assert_eq!(clocks.until_past(now() + MINUTE * 2), MINUTE);
+    }
+
+    #[test]
+    fn what_cannot_be_undone_needs_both_clocks() {
+        let year = 365 * 86_400;
+        for (clocks, past, before) in [
+            (at(now()), true, true),
+            (hub(0, Duration::ZERO), true, true),
+            (hub(year, DAY), true, false),
+            (hub(-year, DAY), false, true),
+        ] {
+            assert_eq!(clocks.are_past(now() - HOUR), past, "{clocks:?}");
+            assert_eq!(clocks.are_before(now() + HOUR, MINUTE), before, "{clocks:?}");
+            assert!(!clocks.are_past(now() + DAY * 400) && !clocks.are_before(now(), MINUTE));
+        }
+    }
+
+    #[test]
+    fn f49_a_certificate_is_due_by_either_clock_when_the_hubs_answers_agree() {
+        assert_eq!(at(now()).until_due(now() + MINUTE, DAY), MINUTE);
+        let year = 365 * 86_400;
+        for (ahead, agreed, left) in [
+            (year, MINUTE * 9, HOUR),
+            (year, MINUTE * 10, Duration::ZERO),
+            (-year, MINUTE * 9, DAY * 365 + HOUR),
+            (-year, MINUTE * 10, HOUR),
+        ] {
+            let until = hub(ahead, agreed).until_due(now() + HOUR, DAY);
+            assert_eq!(until, left, "{ahead} {agreed:?}");
+        }
+        let short = hub(year, MINUTE * 3).until_due(now() + MINUTE, HOUR);
+        assert_eq!(short, Duration::ZERO, "sooner where the certificate is short");
+    }
+
+    #[test]
+    fn what_was_left_is_by_the_clocks_that_can_be_right() {
+        let (begin, end) = (now() - MINUTE * 5, now() + MINUTE);
+        for (ahead, left) in [(0, 60), (30, 30), (31, 60), (59, 60), (3600, 60), (-3600, 60)] {
+            let left = Duration::from_secs(left);
+            assert_eq!(hub(ahead, MINUTE).left_of_new(begin, end), left, "{ahead}");
+        }
+        assert_eq!(at(now() + HOUR).left_of_new(begin, end), MINUTE * 6);
+        assert_eq!(at(now()).left_of_new(end, begin), Duration::ZERO);
+    }
+}

@@ -1,0 +1,51 @@
+//! What became of the requests so far. It outlives a client, so that the series of a cluster stay while it
+//! is away.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use crate::{histogram::Histogram, lock::lock};
+
+/// The bounds of client-go's histogram, in seconds (component-base `metrics/prometheus/restclient`).
+const SECONDS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
+
+/// Counts by method; shared by whoever counts and whoever reports.
+#[derive(Clone, Debug, Default)]
+pub struct Requests(Arc<Mutex<Counts>>);
+
+/// The requests to one host.
+#[derive(Clone, Debug, Default)]
+pub struct Counts {
+    /// Host and port.
+    pub host: String,
+    /// Answers by method and code, which is `<error>` where none came, as in client-go.
+    pub answers: BTreeMap<(String, String), u64>,
+    /// By method, how long it took to the head of the answer.
+    pub durations: BTreeMap<String, Histogram>,
+}
+
+impl Requests {
+    /// The counts as they are now.
+    pub fn counts(&self) -> Counts {
+        lock(&self.0).clone()
+    }
+
+    pub(crate) fn add(&self, method: &str, code: Option<u16>, time: Duration) {
+        let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
+        let mut counts = lock(&self.0);
+        *counts.answers.entry((method.to_owned(), code)).or_default() += 1;
+        let duration = counts.durations.entry(method.to_owned());
+        duration.or_insert_with(|| Histogram::new(&SECONDS)).add(time.as_secs_f64());
+    }
+
+    /// Counts go with the host that they are about.
+    pub(crate) fn count_for(&self, host: &str) {
+        let mut counts = lock(&self.0);
+        if counts.host != host {
+            *counts = Counts { host: host.to_owned(), ..Counts::default() };
+        }
+    }
+}

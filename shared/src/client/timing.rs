@@ -1,0 +1,33 @@
+//! Time limits of a client.
+
+use std::time::Duration;
+
+/// How long things may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    /// A request, from its start to the last byte of its answer.
+    pub request: Duration,
+    /// Between two looks at files.
+    pub files: Duration,
+    /// A watch may be silent for this long before it counts as dead.
+    pub silence: Duration,
+    /// The server is asked to end a watch after this, or up to twice as much.
+    pub watch: Duration,
+}
+
+impl Timing {
+    /// The usual times, with `request` for a request.
+    ///
+    /// Files: a minute less the leeway that client-go takes (`transport/token_source.go:72-79`).
+    /// Silence: bookmarks come about once a minute (apiserver `pkg/storage/cacher/cacher.go`,
+    /// defaultBookmarkFrequency).
+    /// Watch: client-go draws from 5 to 10 minutes (`tools/cache/reflector.go:57-58`).
+    pub fn with_request(request: Duration) -> Self {
+        Self {
+            request,
+            files: Duration::from_secs(50),
+            silence: Duration::from_secs(100),
+            watch: Duration::from_secs(240),
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! TCP connections: to the first of several addresses that answers, and noticed when they are dead.
+
+use std::{
+    fmt,
+    io::{self, ErrorKind, Read, Write},
+    net::{SocketAddr, TcpStream},
+    os::fd::{AsFd, OwnedFd},
+    sync::{Arc, Weak},
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+    net::{
+        AddressFamily, SocketAddrAny, SocketFlags, SocketType, connect as begin, ipproto,
+        socket_with, sockopt,
+    },
+};
+use ureq::unversioned::transport::{
+    Buffers, ConnectionDetails, LazyBuffers, NextTimeout, ShutdownHandle, Transport,
+};
+
+use super::left_of;
+
+/// The next address is tried beside the one before after this (RFC 8305, Connection Attempt Delay; Go's
+/// `net.Dialer` has 300 ms).
+const HEAD_START: Duration = Duration::from_millis(250);
+/// Of a quiet connection: Go's, so that a firewall that forgets what is idle for 30 s keeps it.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+/// Data that nobody acknowledges for so long, probes of a quiet connection too, ends it.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
+
+/// Connects to the first of `addresses` that answers.
+///
+/// # Errors
+/// Why none did, of the one that failed last; `TimedOut` at the deadline.
+pub(super) fn connect(addresses: &[SocketAddr], deadline: Instant) -> io::Result<TcpStream> {
+    let mut waiting: Vec<OwnedFd> = Vec::new();
+    let mut failure = io::Error::new(ErrorKind::TimedOut, "no connection in time");
+    let mut addresses = addresses.iter();
+    let mut next = Instant::now();
+    loop {
+        let now = Instant::now();
+        if now >= deadline {
+            return Err(failure);
+        }
+        if now >= next || waiting.is_empty() {
+            match addresses.next().map(start) {
+                Some(Ok(socket)) => waiting.push(socket),
+                Some(Err(error)) => {
+                    failure = error;
+                    continue;
+                }
+                None if waiting.is_empty() => return Err(failure),
+                None => {}
+            }
+            next = now + HEAD_START;
+        }
+        let until = if addresses.len() == 0 { deadline } else { next.min(deadline) };
+        match answered(&mut waiting, until)? {
+            Some(Ok(stream)) => return Ok(stream),
+            Some(Err(error)) => failure = error,
+            None => {}
+        }
+    }
+}
+
+/// Begins to connect, without waiting for the answer.
+fn start(address: &SocketAddr) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
+    match begin(&socket, &SocketAddrAny::from(*address)) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The first connection that stands, or the failure of the first that does not; `None` when there is
+/// neither until then.
+fn answered(
+    waiting: &mut Vec<OwnedFd>,
+    until: Instant,
+) -> io::Result<Option<io::Result<TcpStream>>> {
+    let time = Timespec::try_from(until.saturating_duration_since(Instant::now()));
+    let mut polled: Vec<_> = waiting.iter().map(|fd| PollFd::new(fd, PollFlags::OUT)).collect();
+    match poll(&mut polled, time.as_ref().ok()) {
+        Ok(0) | Err(Errno::INTR) => return Ok(None),
+        Ok(_) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let Some(place) = polled.iter().position(|fd| !fd.revents().is_empty()) else {
+        return Ok(None);
+    };
+    drop(polled);
+    let socket = waiting.remove(place);
+    Ok(Some(match sockopt::socket_error(&socket)? {
+        Ok(()) => settle(socket),
+        Err(error) => Err(error.into()),
+    }))
+}
+
+/// How every connection is set up.
+fn settle(socket: OwnedFd) -> io::Result<TcpStream> {
+    let stream = TcpStream::from(socket);
+    stream.set_nonblocking(false)?;
+    stream.set_nodelay(true)?;
+    // What a kernel does not know is no reason to do without the connection.
+    let _ = keep_alive(&stream);
+    Ok(stream)
+}
+
+fn keep_alive(stream: impl AsFd) -> rustix::io::Result<()> {
+    sockopt::set_socket_keepalive(&stream, true)?;
+    sockopt::set_tcp_keepidle(&stream, KEEPALIVE)?;
+    sockopt::set_tcp_keepintvl(&stream, KEEPALIVE)?;
+    let milliseconds = u32::try_from(UNACKNOWLEDGED.as_millis()).unwrap_or(u32::MAX);
+    sockopt::set_tcp_user_timeout(&stream, milliseconds)
+}
+
+/// A connection as ureq wants it. ureq's own lets nobody at its socket.
+pub(crate) struct TcpTransport {
+    /// Shared with whoever may have to cut it off.
+    stream: Arc<TcpStream>,
+    buffers: LazyBuffers,
+    connect: Connect,
+    read_timeout: Option<Duration>,
+    write_timeout: Option<Duration>,
+}
+
+/// The time to connect in, and when it is over. ureq's link for CONNECT gives a proxy all of it again for each
+/// byte.
+struct Connect {
+    time: ureq::unversioned::transport::time::Duration,
+    until: Option<Instant>,
+}
+
+impl Connect {
+    fn new(details: &ConnectionDetails) -> Self {
+        let until = left_of(details).not_zero().map(|left| Instant::now() + *left);
+        Self { time: details.timeout.after, until }
+    }
+
+    /// `timeout`, or what is left of it if it is that time.
+    fn left_of(&self, mut timeout: NextTimeout) -> NextTimeout {
+        if let Some(until) = self.until.filter(|_| timeout.after == self.time) {
+            timeout.after = until.saturating_duration_since(Instant::now()).into();
+        }
+        timeout
+    }
+}
+
+impl TcpTransport {
+    pub(super) fn new(stream: TcpStream, details: &ConnectionDetails) -> Result<Self, ureq::Error> {
+        let stream = Arc::new(stream);
+        let handle = Arc::downgrade(&stream);
+        (details.register_shutdown)(handle as Weak<dyn ShutdownHandle>)?;
+        let config = details.config;
+        let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
+        let connect = Connect::new(details);
+        Ok(Self { stream, buffers, connect, read_timeout: None, write_timeout: None })
+    }
+}
+
+impl Transport for TcpTransport {
+    fn buffers(&mut self) -> &mut dyn Buffers {
+        &mut self.buffers
+    }
+
+    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
+        let timeout = self.connect.left_of(timeout).for_write();
+        let time = remaining(timeout)?;
+        if std::mem::replace(&mut self.write_timeout, time) != time {
+            self.stream.set_write_timeout(time)?;
+        }
+        let written = (&*self.stream).write_all(&self.buffers.output()[..amount]);
+        written.map_err(|error| named(error, timeout))
+    }
+
+    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
+        let timeout = self.connect.left_of(timeout).for_read();
+        let time = remaining(timeout)?;
+        if std::mem::replace(&mut self.read_timeout, time) != time {
+            self.stream.set_read_timeout(time)?;
+        }
+        let buffer = self.buffers.input_append_buf();
+        let amount = loop {
+            match (&*self.stream).read(buffer) {
+                // No signal is meant for this thread: the time begins anew at most once or twice.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => break read.map_err(|error| named(error, timeout))?,
+            }
+        };
+        self.buffers.input_appended(amount);
+        Ok(amount > 0)
+    }
+
+    /// Nothing may be there to be read between two requests: bytes would be nobody's answer.
+    fn is_open(&mut self) -> bool {
+        let quiet = self.stream.set_nonblocking(true).is_ok()
+            && matches!(self.stream.peek(&mut [0]), Err(e) if e.kind() == ErrorKind::WouldBlock);
+        self.stream.set_nonblocking(false).is_ok() && quiet
+    }
+}
+
+impl fmt::Debug for TcpTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TcpTransport")
+    }
+}
+
+/// `None` for a wait without end.
+fn remaining(timeout: NextTimeout) -> Result<Option<Duration>, ureq::Error> {
+    if timeout.after.is_zero() {
+        return Err(ureq::Error::Timeout(timeout.reason));
+    }
+    Ok(timeout.not_zero().map(|time| *time))
+}
+
+/// A socket says of a time that is over that it would block.
+fn named(error: io::Error, timeout: NextTimeout) -> ureq::Error {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => ureq::Error::Timeout(timeout.reason),
+        _ => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(10)
+    }
+
+    fn listening(address: &str) -> (TcpListener, SocketAddr) {
+        let listener = TcpListener::bind(address).unwrap();
+        let address = listener.local_addr().unwrap();
+        (listener, address)
+    }
+
+    /// An address where nobody listens.
+    fn closed() -> SocketAddr {
+        listening("127.0.0.1:0").1
+    }
+
+    #[test]
+    fn the_address_that_answers_is_taken() {
+        let (_listener, open) = listening("127.0.0.1:0");
+        for addresses in [vec![open], vec![closed(), open], vec![closed(), closed(), open]] {
+            let stream = connect(&addresses, soon()).unwrap();
+            assert_eq!(stream.peer_addr().unwrap(), open);
+        }
+    }
+
+    #[test]
+    fn an_address_that_swallows_everything_costs_the_others_a_moment() {
+        let (_listener, open) = listening("127.0.0.1:0");
+        // Full: the kernel drops what would be one more.
+        let full = rustix::net::socket_with(
+            AddressFamily::INET,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .unwrap();
+        rustix::net::bind(&full, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        rustix::net::listen(&full, 0).unwrap();
+        let dead = SocketAddr::try_from(rustix::net::getsockname(&full).unwrap()).unwrap();
+        let _first = TcpStream::connect(dead).unwrap();
+        let (started, stream) = (Instant::now(), connect(&[dead, open], soon()).unwrap());
+        assert_eq!(stream.peer_addr().unwrap(), open);
+        assert!(started.elapsed() >= HEAD_START);
+        let error = connect(&[dead], Instant::now() + Duration::from_millis(50)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+    }
+
+    #[test]
+    fn nobody_at_all_is_a_refusal() {
+        let error = connect(&[closed(), closed()], soon()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+    }
+
+    #[test]
+    fn connections_are_kept_alive() {
+        let (_listener, open) = listening("127.0.0.1:0");
+        let stream = connect(&[open], soon()).unwrap();
+        assert!(sockopt::socket_keepalive(&stream).unwrap() && stream.nodelay().unwrap());
+        assert_eq!(sockopt::tcp_keepidle(&stream).unwrap(), KEEPALIVE);
+        assert_eq!(sockopt::tcp_user_timeout(&stream).unwrap(), 30_000);
+    }
+}

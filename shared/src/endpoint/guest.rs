@@ -1,0 +1,155 @@
+//! One client of the endpoint: its request as it comes in, its answer as it goes out.
+
+use std::{
+    io::{self, ErrorKind, Read, Write},
+    net::{IpAddr, TcpStream},
+    time::{Duration, Instant},
+};
+
+use super::Report;
+
+const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+const JSON: &str = "application/json";
+/// For the request; and then again for each part of the answer to be taken.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// For all of the answer: Prometheus' own patience, scrape_timeout.
+const LONGEST_ANSWER: Duration = Duration::from_secs(10);
+/// Prometheus' own requests are below 1 KiB.
+const LONGEST_REQUEST: usize = 8 << 10;
+
+/// A client that is served.
+pub(super) struct Guest {
+    stream: TcpStream,
+    address: IpAddr,
+    /// The request so far, or what is left of the answer.
+    bytes: Vec<u8>,
+    state: State,
+    until: Instant,
+    /// When the answer began.
+    begun: Instant,
+    over: bool,
+}
+
+/// What a client is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Asking,
+    Answered,
+}
+
+impl Guest {
+    pub(super) fn new(stream: TcpStream, address: IpAddr) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        let (begun, state) = (Instant::now(), State::Asking);
+        let until = begun + PATIENCE;
+        Ok(Self { stream, address, bytes: Vec::new(), state, until, begun, over: false })
+    }
+
+    pub(super) fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    pub(super) fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    pub(super) fn state(&self) -> State {
+        self.state
+    }
+
+    /// Whether it is to be served on.
+    pub(super) fn stays(&self, now: Instant) -> bool {
+        !self.over && now < self.until
+    }
+
+    /// What of its answer it has not taken yet.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        if self.state == State::Answered { self.bytes.len() } else { 0 }
+    }
+
+    /// Reads and writes as far as that is possible without waiting.
+    pub(super) fn go_on(&mut self, report: &impl Report) {
+        if self.state == State::Asking {
+            self.read();
+            if let Some(line) = request_line(&self.bytes) {
+                self.bytes = answer(&line, report);
+                (self.state, self.begun) = (State::Answered, Instant::now());
+                self.until = self.begun + PATIENCE;
+            }
+        }
+        if self.state == State::Answered {
+            self.write();
+        }
+    }
+
+    fn read(&mut self) {
+        let mut chunk = [0; 1024];
+        while request_line(&self.bytes).is_none() && !self.over {
+            match self.stream.read(&mut chunk) {
+                Ok(0) => self.over = true,
+                Ok(count) => self.bytes.extend_from_slice(&chunk[..count]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) => self.over = error.kind() != ErrorKind::Interrupted,
+            }
+            self.over |= self.bytes.len() > LONGEST_REQUEST;
+        }
+    }
+
+    fn write(&mut self) {
+        while !self.bytes.is_empty() && !self.over {
+            match self.stream.write(&self.bytes) {
+                Ok(0) => self.over = true,
+                Ok(count) => {
+                    drop(self.bytes.drain(..count));
+                    self.until = (Instant::now() + PATIENCE).min(self.begun + LONGEST_ANSWER);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) => self.over = error.kind() != ErrorKind::Interrupted,
+            }
+        }
+        self.over = true;
+    }
+}
+
+/// The first line of a request, once all of its head is there.
+fn request_line(request: &[u8]) -> Option<String> {
+    request.windows(4).position(|end| end == b"\r\n\r\n")?;
+    let line = request.split(|byte| *byte == b'\r').next()?;
+    Some(String::from_utf8_lossy(line).into_owned())
+}
+
+/// The whole answer, head and body.
+fn answer(line: &str, report: &impl Report) -> Vec<u8> {
+    let verdict = |verdict: Result<(), String>| match verdict {
+        Ok(()) => (200, "ok\n".to_owned()),
+        Err(reason) => (503, format!("{reason}\n")),
+    };
+    let mut words = line.split(' ');
+    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let path = path.split('?').next().unwrap_or_default();
+    let state = if path == "/debug/state" { report.state() } else { None };
+    let content_type = if state.is_some() { JSON } else { TEXT };
+    let (code, body) = match (method, path, state) {
+        ("GET" | "HEAD", _, Some(state)) => (200, state),
+        ("GET" | "HEAD", "/healthz" | "/livez", _) => verdict(report.healthy()),
+        ("GET" | "HEAD", "/readyz", _) => match verdict(report.ready()) {
+            (200, ok) => (200, ok + &report.remarks()),
+            unready => unready,
+        },
+        ("GET" | "HEAD", "/metrics", _) => (200, report.metrics()),
+        ("GET" | "HEAD", ..) => (404, "not found\n".to_owned()),
+        _ => (405, "only GET\n".to_owned()),
+    };
+    let reason = match code {
+        200 => "OK",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        _ => "Service Unavailable",
+    };
+    let length = body.len();
+    let head = format!(
+        "HTTP/1.1 {code} {reason}\r\nContent-Type: {content_type}\r\n\
+         Content-Length: {length}\r\nConnection: close\r\n\r\n"
+    );
+    if method == "HEAD" { head.into_bytes() } else { (head + &body).into_bytes() }
+}

@@ -1,0 +1,127 @@
+use super::*;
+
+const TABLE: [Flag; 4] = [
+    Flag { name: "lease-name", kind: Kind::String, default: "", help: "A name." },
+    Flag { name: "v", kind: Kind::Int, default: "0", help: "A level." },
+    Flag { name: "leader", kind: Kind::Bool, default: "false", help: "A switch." },
+    Flag { name: "help", kind: Kind::Bool, default: "false", help: "Help." },
+];
+
+fn run(line: &str) -> Result<Flags, String> {
+    match parse("x", &TABLE, line.split_whitespace().map(OsString::from))? {
+        Request::Run(flags) => Ok(flags),
+        Request::Print(text) => Err(text),
+    }
+}
+
+#[test]
+fn all_forms_of_go_are_read() {
+    for line in ["-lease-name foo", "-lease-name=foo", "--lease-name foo", "--lease-name=foo"] {
+        assert_eq!(run(line).unwrap().text("lease-name"), "foo", "{line}");
+    }
+    assert_eq!(run("-v=2").unwrap().number("v"), 2);
+    assert_eq!(run("-v 4").unwrap().number("v"), 4);
+    assert_eq!(run("-v -5").unwrap().number("v"), -5);
+    assert_eq!(run("-lease-name -dash").unwrap().text("lease-name"), "-dash");
+    assert_eq!(run("-lease-name --v=3").unwrap().text("lease-name"), "--v=3");
+    assert_eq!(run("-lease-name=").unwrap().some("lease-name"), None);
+    let flags = run("-v=0").unwrap();
+    assert!(flags.is_given("v") && !flags.is_given("lease-name"));
+    assert_eq!(run("-lease-name=a=b").unwrap().text("lease-name"), "a=b");
+    for (line, on) in [("-leader", true), ("--leader=T", true), ("-leader=0", false), ("", false)] {
+        assert_eq!(run(line).unwrap().switch("leader"), on, "{line}");
+    }
+}
+
+#[test]
+fn f29_of_a_repeated_flag_the_last_counts() {
+    assert_eq!(run("-v 1 -v=3").unwrap().number("v"), 3);
+}
+
+#[test]
+fn f29_what_go_refuses_is_refused_in_a_sentence() {
+    for (line, sentence) in [
+        ("-nope", "flag provided but not defined: -nope"),
+        ("-nope=1", "flag provided but not defined: -nope"),
+        ("-x", "flag provided but not defined: -x"),
+        ("-lv", "flag provided but not defined: -lv"),
+        ("-lease-naem a", "flag provided but not defined: -lease-naem; did you mean -lease-name?"),
+        ("--hlep", "flag provided but not defined: -hlep; did you mean -help?"),
+        ("-lease-name", "flag needs an argument: -lease-name"),
+        ("-v two", "invalid value \"two\" for flag -v: it takes a whole number"),
+        (
+            "-v 99999999999999999999",
+            "invalid value \"99999999999999999999\" for flag -v: it takes a whole number",
+        ),
+        ("-leader=maybe", "invalid value \"maybe\" for flag -leader: it takes true or false"),
+    ] {
+        assert_eq!(run(line).unwrap_err(), sentence, "{line}");
+    }
+    let stray = run("-leader true").unwrap_err();
+    assert_eq!(stray, "unexpected argument \"true\"; booleans are set as -x=true");
+    assert!(run("-- stray").unwrap_err().contains("unexpected argument \"stray\""));
+}
+
+#[test]
+fn a_list_is_repeated_and_a_refused_flag_says_why() {
+    let table = [
+        Flag { name: "url", kind: Kind::List, default: "", help: "Some." },
+        Flag { name: "qps", kind: Kind::Refused, default: "", help: "there is one request." },
+    ];
+    let run = |line: &str| match parse("x", &table, line.split(' ').map(OsString::from)) {
+        Ok(Request::Run(flags)) => Ok(flags),
+        Ok(Request::Print(text)) => Err(text),
+        Err(sentence) => Err(sentence),
+    };
+    let flags = run("-url a,b --url=c -url d").unwrap();
+    assert_eq!(flags.list("url"), ["a", "b", "c", "d"]);
+    let refusal = "-qps has no meaning here: there is one request.";
+    assert_eq!(run("--qps=5").unwrap_err(), refusal);
+    assert_eq!(run("-qps").unwrap_err(), refusal);
+    assert!(!help("x", &table).contains("qps"));
+}
+
+#[test]
+fn help_lists_every_flag_in_order() {
+    for line in ["-h", "-help", "--help", "-v 1 -h"] {
+        let text = run(line).unwrap_err();
+        let names: Vec<_> = text.lines().filter(|l| l.starts_with("  -")).collect();
+        assert_eq!(names, ["  -help", "  -leader", "  -lease-name string", "  -v int"], "{line}");
+        assert!(text.contains("A level. (default 0)"), "{text}");
+    }
+}
+
+#[test]
+fn the_log_shows_no_password() {
+    let flags = run("-lease-name https://user:hunter2@host/path").unwrap();
+    assert_eq!(flags.given(), "-lease-name=https://***@host/path");
+    let bare = run("-lease-name user:hunter2@host").unwrap();
+    assert_eq!(bare.given(), "-lease-name=***@host");
+}
+
+#[test]
+fn d9_once_has_a_deadline_that_may_be_nothing() {
+    let table = [
+        Flag { name: "once", kind: Kind::Bool, default: "false", help: "Once." },
+        Flag { name: "wait-timeout", kind: Kind::Seconds, default: "1h", help: "Wait." },
+    ];
+    let once = |line: &str| match parse("x", &table, line.split_whitespace().map(OsString::from))? {
+        Request::Run(flags) => flags.once(),
+        Request::Print(text) => Err(text),
+    };
+    for (line, seconds) in [
+        ("-once", 3600),
+        ("-once -wait-timeout 0", 0),
+        ("-once -wait-timeout 90", 90),
+        ("-once -wait-timeout 1m30s", 90),
+    ] {
+        assert_eq!(once(line), Ok(Some(Duration::from_secs(seconds))), "{line}");
+    }
+    assert_eq!(once(""), Ok(None));
+    assert_eq!(once("-wait-timeout 90"), Err("-wait-timeout belongs to -once".into()));
+    let refused = once("-once -wait-timeout soon").unwrap_err();
+    assert!(
+        refused.ends_with("it takes a duration such as 30s, or a number of seconds"),
+        "{refused}"
+    );
+}

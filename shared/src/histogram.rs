@@ -1,0 +1,24 @@
+//! Values counted by size, as Prometheus wants durations.
+
+/// Values counted by size.
+#[derive(Clone, Debug)]
+pub struct Histogram {
+    pub(crate) bounds: &'static [f64],
+    /// One for each bound, and one for what is above all of them.
+    pub(crate) counts: Vec<u64>,
+    pub(crate) sum: f64,
+}
+
+impl Histogram {
+    /// An empty one with these upper bounds, in ascending order.
+    pub fn new(bounds: &'static [f64]) -> Self {
+        Self { bounds, counts: vec![0; bounds.len() + 1], sum: 0.0 }
+    }
+
+    /// Counts a value.
+    pub fn add(&mut self, value: f64) {
+        let bucket = self.bounds.partition_point(|bound| *bound < value);
+        self.counts[bucket] += 1;
+        self.sum += value;
+    }
+}

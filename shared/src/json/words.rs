@@ -1,0 +1,78 @@
+//! Texts that mean something: keys, and words that there are few of.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Visitor};
+
+use crate::memory::Budget;
+
+/// A text that is one of these or means nothing; it is copied nowhere, however long it is.
+pub(crate) struct Word<'a>(pub(crate) &'a [&'static str]);
+
+impl<'de> DeserializeSeed<'de> for Word<'_> {
+    type Value = Option<&'static str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, text: D) -> Result<Self::Value, D::Error> {
+        text.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Word<'_> {
+    type Value = Option<&'static str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a word")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(self.0.iter().copied().find(|word| *word == text))
+    }
+}
+
+/// The key of an entry, for a map that has so many already; `None` where there is no room for it.
+pub(super) struct Key<'a> {
+    pub(super) budget: &'a Budget,
+    pub(super) entries: usize,
+}
+
+/// What the field of an object or of its metadata is.
+#[derive(Clone, Copy)]
+pub(super) enum Field {
+    ManagedFields,
+    Metadata,
+    Name,
+    Namespace,
+    Other,
+    ResourceVersion,
+    Uid,
+}
+
+impl<'de> DeserializeSeed<'de> for Key<'_> {
+    type Value = (Field, Option<String>);
+
+    fn deserialize<D: Deserializer<'de>>(self, key: D) -> Result<Self::Value, D::Error> {
+        key.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Key<'_> {
+    type Value = (Field, Option<String>);
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
+        let field = match key {
+            "managedFields" => Field::ManagedFields,
+            "metadata" => Field::Metadata,
+            "name" => Field::Name,
+            "namespace" => Field::Namespace,
+            "resourceVersion" => Field::ResourceVersion,
+            "uid" => Field::Uid,
+            _ => Field::Other,
+        };
+        let charged = self.budget.charge_entry(self.entries) && self.budget.charge_text(key.len());
+        Ok((field, charged.then(|| key.to_owned())))
+    }
+}

@@ -1,0 +1,265 @@
+//! What documents of others may cost in memory: counted while they are built, so that none costs more than
+//! its budget, whatever its shape.
+
+use std::{
+    cell::{Cell, RefCell},
+    error, fmt,
+    sync::{
+        Condvar, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use crate::lock::lock;
+
+/// A `serde_json::Value`.
+pub(crate) const VALUE: usize = 32;
+/// Entries in a node of a `BTreeMap`.
+const NODE: usize = 11;
+/// A map with one entry: a node with room for [`NODE`] entries of 56 bytes.
+const FIRST_ENTRY: usize = 672;
+/// An entry beyond the first node: nodes are half empty at worst, and one in seven has nodes below.
+const FURTHER_ENTRY: usize = 160;
+/// The least that an allocation takes.
+const ALLOCATION: usize = 16;
+
+/// What a text of so many bytes costs, with what the allocator rounds up to.
+pub(crate) const fn text_cost(length: usize) -> usize {
+    if length == 0 { 0 } else { ALLOCATION + length + length / 4 }
+}
+
+/// What a place costs in a map that has so many entries already.
+pub(crate) const fn entry_cost(entries: usize) -> usize {
+    match entries {
+        0 => FIRST_ENTRY,
+        1..NODE => 0,
+        _ => FURTHER_ENTRY,
+    }
+}
+
+/// Documents of at most this size wait for nobody.
+const SMALL: usize = 64 << 10;
+/// This many larger ones are read at a time, in the whole process.
+const LARGE_AT_A_TIME: usize = 2;
+/// How long a document may take from its first byte to its last, and another one may wait for it: 3 MiB
+/// pass in this time at 1.3 Mbit/s.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// While others wait, a document that has had a place for so long has to come at so many bytes a second.
+const LEISURE: Duration = Duration::from_secs(2);
+const HASTE: u64 = 16 << 10;
+/// More bytes are no object: kube-apiserver takes no request above 3 MiB (apiserver `pkg/server/config.go`,
+/// MaxRequestBodyBytes), and it answers with some more fields than it got.
+const MOST_BYTES: usize = 4 << 20;
+
+static SLOTS: Slots = Slots {
+    free: Mutex::new(LARGE_AT_A_TIME),
+    changed: Condvar::new(),
+    waiting: AtomicUsize::new(0),
+};
+
+/// The memory that a document may take. Shared by whoever reads its bytes and whoever builds its values.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    limit: usize,
+    /// Whether the bytes come from a peer, which may stall while memory is held for them.
+    from_peer: bool,
+    used: Cell<usize>,
+    bytes: Cell<usize>,
+    since: Cell<Option<Instant>>,
+    slot: RefCell<Option<Slot>>,
+}
+
+/// Why a document is not read on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// Other large documents took all the time that there was.
+    Busy,
+    /// It came too slowly.
+    Slow,
+    /// More bytes than any object has.
+    Endless,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Busy => "other large answers are being read",
+            Self::Slow => "it comes too slowly",
+            Self::Endless => "more than 4 MiB",
+        })
+    }
+}
+
+impl error::Error for Refusal {}
+
+impl Budget {
+    /// For documents of which each may cost `limit` bytes.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            from_peer: false,
+            used: Cell::new(0),
+            bytes: Cell::new(0),
+            since: Cell::new(None),
+            slot: RefCell::new(None),
+        }
+    }
+
+    /// The same for documents that are read from a connection: the large ones of the whole process take
+    /// turns.
+    pub(crate) fn for_peer(limit: usize) -> Self {
+        Self { from_peer: true, ..Self::new(limit) }
+    }
+
+    /// The document before is used no more, or only as something smaller; the next one begins.
+    pub(crate) fn reset(&self) {
+        self.used.set(0);
+        self.bytes.set(0);
+        self.since.set(None);
+        self.slot.replace(None);
+    }
+
+    /// What the document costs so far.
+    #[cfg(test)]
+    pub(crate) fn used(&self) -> usize {
+        self.used.get()
+    }
+
+    /// Whether the document costs more than it may: nothing more is to be built of it.
+    pub(crate) fn is_exceeded(&self) -> bool {
+        self.used.get() > self.limit
+    }
+
+    /// Charges `bytes`; `false` if they must not be allocated.
+    pub(crate) fn charge(&self, bytes: usize) -> bool {
+        self.used.set(self.used.get().saturating_add(bytes));
+        !self.is_exceeded()
+    }
+
+    /// Charges a text.
+    pub(crate) fn charge_text(&self, length: usize) -> bool {
+        self.charge(text_cost(length))
+    }
+
+    /// Charges a place in a map that has so many entries already.
+    pub(crate) fn charge_entry(&self, entries: usize) -> bool {
+        self.charge(entry_cost(entries))
+    }
+
+    /// Counts bytes of the document as they arrive.
+    ///
+    /// # Errors
+    /// Why no more is to be read.
+    pub(crate) fn read(&self, bytes: usize) -> Result<(), Refusal> {
+        let now = Instant::now();
+        let since = self.since.get().unwrap_or(now);
+        self.since.set(Some(since));
+        self.bytes.set(self.bytes.get() + bytes);
+        if self.bytes.get() > MOST_BYTES {
+            return Err(Refusal::Endless);
+        }
+        if !self.from_peer {
+            return Ok(());
+        }
+        let (time, mut slot) = (now.saturating_duration_since(since), self.slot.borrow_mut());
+        let crowded = slot.is_some() && SLOTS.waiting.load(Relaxed) > 0;
+        if time > PATIENCE || crowded && is_leisurely(time, self.bytes.get()) {
+            return Err(Refusal::Slow);
+        }
+        let is_large = self.bytes.get().max(self.used.get()) > SMALL;
+        if is_large && slot.is_none() {
+            *slot = Some(SLOTS.take(PATIENCE).ok_or(Refusal::Busy)?);
+            // It was not the peer that took this time.
+            self.since.set(Some(Instant::now()));
+        }
+        Ok(())
+    }
+}
+
+/// Whether a document is too slow for others to wait for it: one that drips must not keep a place.
+fn is_leisurely(time: Duration, bytes: usize) -> bool {
+    time > LEISURE && (bytes as u64) < HASTE * time.as_secs()
+}
+
+/// Places for large documents.
+#[derive(Debug)]
+struct Slots {
+    free: Mutex<usize>,
+    changed: Condvar,
+    waiting: AtomicUsize,
+}
+
+/// One of them, until it is dropped.
+#[derive(Debug)]
+struct Slot;
+
+impl Slots {
+    fn take(&self, patience: Duration) -> Option<Slot> {
+        let free = lock(&self.free);
+        self.waiting.fetch_add(1, Relaxed);
+        let (mut free, _) = self
+            .changed
+            .wait_timeout_while(free, patience, |free| *free == 0)
+            .unwrap_or_else(PoisonError::into_inner);
+        self.waiting.fetch_sub(1, Relaxed);
+        *free = free.checked_sub(1)?;
+        Some(Slot)
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        *lock(&SLOTS.free) += 1;
+        SLOTS.changed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_are_charged_by_node_and_texts_by_length() {
+        let budget = Budget::new(2000);
+        assert!(budget.charge_entry(0) && budget.charge_entry(1) && budget.charge_text(0));
+        assert_eq!(budget.used(), FIRST_ENTRY);
+        assert!(budget.charge_text(400) && budget.charge_entry(NODE));
+        assert!(!budget.charge(1000) && budget.is_exceeded());
+        budget.reset();
+        assert!(!budget.is_exceeded() && budget.used() == 0);
+    }
+
+    #[test]
+    fn no_document_is_endless() {
+        let budget = Budget::new(usize::MAX);
+        assert_eq!(budget.read(MOST_BYTES), Ok(()));
+        assert_eq!(budget.read(1), Err(Refusal::Endless));
+    }
+
+    #[test]
+    fn a_document_that_drips_is_let_go_of_when_others_wait() {
+        let second = Duration::from_secs(1);
+        for (time, bytes, leisurely) in [
+            (second, 0, false),
+            (second * 3, SMALL, false),
+            (second * 5, SMALL, true),
+            (second * 5, 2 << 20, false),
+        ] {
+            assert_eq!(is_leisurely(time, bytes), leisurely, "{time:?} {bytes}");
+        }
+    }
+
+    #[test]
+    fn large_documents_take_turns_and_small_ones_do_not_wait() {
+        let slots = [(); LARGE_AT_A_TIME].map(|()| SLOTS.take(Duration::ZERO).unwrap());
+        assert!(SLOTS.take(Duration::from_millis(10)).is_none());
+        let small = Budget::for_peer(usize::MAX);
+        assert_eq!(small.read(SMALL), Ok(()));
+        drop(slots);
+        assert_eq!(small.read(1), Ok(()), "it has grown, and there is room");
+        assert!(small.slot.borrow().is_some());
+        small.reset();
+        assert!(small.slot.borrow().is_none());
+    }
+}

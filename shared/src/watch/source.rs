@@ -1,0 +1,142 @@
+//! What is listed and watched, and the lists themselves: page by page, never more than an object in memory.
+
+use std::{
+    ops::ControlFlow,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    call::{Call, JSON, METADATA, METADATA_LIST},
+    client::Client,
+    error::{Error, Result},
+    json::Document,
+    resource::Target,
+    stop::Stop,
+};
+
+use super::{
+    On, Place, Step,
+    list::{Page, encoded, read_page},
+};
+
+/// A list that takes longer is given up: its pages expire by then (etcd compacts every 5 minutes,
+/// apiserver `pkg/storage/storagebackend/config.go`, DefaultCompactInterval).
+pub const LONGEST_LIST: Duration = Duration::from_secs(300);
+
+/// What is listed and watched.
+#[derive(Clone, Copy, Debug)]
+pub struct Selection<'a> {
+    /// A collection, or one object of it if it has a name.
+    pub target: Target<'a>,
+    /// A label selector, or empty.
+    pub labels: &'a str,
+    /// Whether of each object nothing but its metadata is sent.
+    pub metadata_only: bool,
+    /// Objects in a page of a list; 0 asks for all at once.
+    pub page: u32,
+}
+
+impl<'a> Selection<'a> {
+    /// Whole objects, whatever their labels are, in one answer.
+    pub fn all(target: Target<'a>) -> Self {
+        Self { target, labels: "", metadata_only: false, page: 0 }
+    }
+
+    fn list(&self, query: &str) -> Call<'a> {
+        let accept = if self.metadata_only { METADATA_LIST } else { JSON };
+        Call { accept, ..Call::list(self.target, &self.query(query)) }
+    }
+
+    pub(super) fn watch(&self, version: &str, seconds: u64) -> Call<'a> {
+        let query = format!(
+            "watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&resourceVersion={version}"
+        );
+        let accept = if self.metadata_only { METADATA } else { JSON };
+        Call { accept, ..Call::watch(self.target, &self.query(&query)) }
+    }
+
+    fn query(&self, query: &str) -> String {
+        match self.labels {
+            "" => query.to_owned(),
+            labels if query.is_empty() => format!("labelSelector={}", encoded(labels)),
+            labels => format!("labelSelector={}&{query}", encoded(labels)),
+        }
+    }
+}
+
+/// Where it is, and until when it is read.
+pub(super) struct Source<'a> {
+    pub(super) client: &'a Client,
+    pub(super) selection: &'a Selection<'a>,
+    pub(super) stop: &'a Stop,
+}
+
+/// Reads the selection once, as it is now, until `each` breaks or `stop` is raised.
+///
+/// # Errors
+/// As the server says; what came before was not all.
+pub fn list(
+    client: &Client,
+    selection: &Selection<'_>,
+    stop: &Stop,
+    each: &mut dyn FnMut(Document) -> ControlFlow<()>,
+) -> Result<()> {
+    let source = Source { client, selection, stop };
+    let ended =
+        source.list(Place::Newest.first_page(selection.page), false, &mut |step| match step {
+            Step::Item(document) => each(document),
+            _ => ControlFlow::Continue(()),
+        });
+    ended.map(drop)
+}
+
+impl Source<'_> {
+    /// Reads a list, page by page; returns its resourceVersion, or breaks before its end.
+    pub(super) fn list(
+        &self,
+        mut query: String,
+        rewound: bool,
+        on: &mut On<'_>,
+    ) -> Result<ControlFlow<(), String>> {
+        let mut begun = false;
+        let deadline = Instant::now() + LONGEST_LIST;
+        loop {
+            let call = self.selection.list(&query);
+            let answer = self.client.send(&call)?;
+            if !begun && on(Step::Began { rewound }).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            begun = true;
+            let limit = if self.selection.page == 0 { call.limit() } else { u64::MAX };
+            let body = answer.into_body().into_with_config().limit(limit).reader();
+            let page = read_page(self.client, &call, body, &mut |item| {
+                self.is_asked_for(&item)?;
+                Ok(on(Step::Item(item)))
+            })?;
+            let ControlFlow::Continue(Page { version, next }) = page else {
+                return Ok(ControlFlow::Break(()));
+            };
+            self.client.hears();
+            let Some(token) = next else { return Ok(ControlFlow::Continue(version)) };
+            if self.stop.raised() {
+                return Ok(ControlFlow::Break(()));
+            }
+            if Instant::now() >= deadline {
+                return Err(self.client.odd(&call, "a list without an end"));
+            }
+            query = format!("limit={}&continue={token}", self.selection.page);
+        }
+    }
+
+    /// A server or proxy that does not heed the field selector must not pass another object off.
+    pub(super) fn is_asked_for(&self, object: &Document) -> Result<()> {
+        let target = self.selection.target;
+        if target.name.is_none_or(|name| object.name() == name) {
+            return Ok(());
+        }
+        let whose = self.client.whose();
+        Err(Error::BadPeer(format!(
+            "watch {target} on {whose}: the answer is about another object"
+        )))
+    }
+}

@@ -1,0 +1,384 @@
+//! YAML of others, built within a budget of memory and with it of time; and YAML for others, as Go writes it.
+
+use std::{borrow::Cow, collections::BTreeMap, fmt::Write};
+
+use granit_parser::{Event, Parser, ScalarStyle, Tag};
+use serde_json::{Map, Number, Value};
+
+use crate::{
+    json::push,
+    memory::{Budget, VALUE},
+};
+
+/// Nothing that people write is nested deeper.
+const DEEPEST: usize = 64;
+/// Lines that begin with `%`: one says the version, others name tags, which are refused.
+const MOST_DIRECTIVES: usize = 8;
+
+/// Why a text is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// Not YAML, from this line and column on; both count from 1.
+    Syntax(usize, usize),
+    /// Several documents, tags, or a key that is no text.
+    Unusual,
+    /// It needs more memory than it may.
+    TooLarge,
+}
+
+/// The value in `text`, which may cost at most `limit` bytes of memory: the YAML 1.2 core schema, without
+/// tags and merge keys.
+///
+/// # Errors
+/// Why it is refused.
+pub fn parse(text: &str, limit: usize) -> Result<Value, Unfit> {
+    let directives = text.lines().filter(|line| line.starts_with('%'));
+    if directives.count() > MOST_DIRECTIVES {
+        return Err(Unfit::Unusual);
+    }
+    let budget = Budget::new(limit);
+    let mut builder =
+        Builder { budget: &budget, open: Vec::new(), anchors: BTreeMap::new(), root: None };
+    let mut documents = 0;
+    for event in Parser::new_from_str(text) {
+        let (event, _) = event
+            .map_err(|error| Unfit::Syntax(error.marker().line(), error.marker().col() + 1))?;
+        documents += usize::from(matches!(event, Event::DocumentStart(..)));
+        if documents > 1 {
+            return Err(Unfit::Unusual);
+        }
+        builder.take(event)?;
+        if budget.is_exceeded() {
+            return Err(Unfit::TooLarge);
+        }
+    }
+    Ok(builder.root.unwrap_or_default())
+}
+
+/// What has been read so far.
+struct Builder<'a> {
+    budget: &'a Budget,
+    /// From the outermost to the innermost.
+    open: Vec<Collection>,
+    /// By the number that the parser gives them.
+    anchors: BTreeMap<usize, Value>,
+    root: Option<Value>,
+}
+
+/// A list or a map whose end was not read yet.
+struct Collection {
+    anchor: usize,
+    content: Content,
+}
+
+enum Content {
+    List(Vec<Value>),
+    /// With the key whose value comes next.
+    Map(Map<String, Value>, Option<String>),
+}
+
+impl Builder<'_> {
+    fn take(&mut self, event: Event<'_>) -> Result<(), Unfit> {
+        // Whatever it is, it took time.
+        self.budget.charge(VALUE);
+        match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                let value = scalar(&text, style, tag.as_deref())?;
+                self.budget.charge_text(text.len());
+                self.put(value, anchor)
+            }
+            Event::SequenceStart(_, anchor, tag) => {
+                self.begin(Content::List(Vec::new()), anchor, tag.as_ref())
+            }
+            Event::MappingStart(_, anchor, tag) => {
+                self.begin(Content::Map(Map::new(), None), anchor, tag.as_ref())
+            }
+            Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
+                Some(Collection { anchor, content: Content::List(list) }) => {
+                    self.put(Value::Array(list), anchor)
+                }
+                Some(Collection { anchor, content: Content::Map(map, None) }) => {
+                    self.put(Value::Object(map), anchor)
+                }
+                _ => Err(Unfit::Unusual),
+            },
+            Event::Alias(anchor) => {
+                let value = self.anchors.get(&anchor).ok_or(Unfit::Unusual)?;
+                let value = self.copy(value)?;
+                self.put(value, 0)
+            }
+            Event::UnresolvedAlias(_) => Err(Unfit::Unusual),
+            _ => Ok(()),
+        }
+    }
+
+    fn begin(
+        &mut self,
+        content: Content,
+        anchor: usize,
+        tag: Option<&Cow<'_, Tag>>,
+    ) -> Result<(), Unfit> {
+        if tag.is_some_and(|tag| !tag.is_yaml_core_schema()) || self.open.len() >= DEEPEST {
+            return Err(Unfit::Unusual);
+        }
+        self.open.push(Collection { anchor, content });
+        Ok(())
+    }
+
+    /// A value is whole.
+    fn put(&mut self, value: Value, anchor: usize) -> Result<(), Unfit> {
+        if anchor != 0 {
+            let copy = self.copy(&value)?;
+            self.budget.charge(2 * VALUE);
+            self.anchors.insert(anchor, copy);
+        }
+        match self.open.last_mut().map(|collection| &mut collection.content) {
+            None => self.root = Some(value),
+            Some(Content::List(list)) => push(list, value, self.budget),
+            Some(Content::Map(map, key)) => match key.take() {
+                None => *key = Some(text_of(value).ok_or(Unfit::Unusual)?),
+                Some(key) => {
+                    self.budget.charge_entry(map.len());
+                    map.insert(key, value);
+                }
+            },
+        }
+        Ok(())
+    }
+
+    /// A copy of `value`, if there is room for it.
+    fn copy(&self, value: &Value) -> Result<Value, Unfit> {
+        charge(value, self.budget);
+        if self.budget.is_exceeded() { Err(Unfit::TooLarge) } else { Ok(value.clone()) }
+    }
+}
+
+/// Charges all that `value` is made of, as far as there is room.
+fn charge(value: &Value, budget: &Budget) {
+    if !budget.charge(VALUE) {
+        return;
+    }
+    match value {
+        Value::String(text) => drop(budget.charge_text(text.len())),
+        Value::Array(items) => items.iter().for_each(|item| charge(item, budget)),
+        Value::Object(map) => {
+            for (entries, (key, value)) in map.iter().enumerate() {
+                budget.charge_entry(entries);
+                budget.charge_text(key.len());
+                charge(value, budget);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, Unfit> {
+    let is_text = match tag {
+        None => style != ScalarStyle::Plain,
+        Some(tag) if tag.is_yaml_core_schema_tag("str") => true,
+        Some(tag) if tag.is_yaml_core_schema() => false,
+        Some(_) => return Err(Unfit::Unusual),
+    };
+    Ok(if is_text { text.into() } else { resolved(text) })
+}
+
+/// What a plain scalar stands for (YAML 1.2.2, 10.3.2).
+fn resolved(text: &str) -> Value {
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => Value::Null,
+        "true" | "True" | "TRUE" => true.into(),
+        "false" | "False" | "FALSE" => false.into(),
+        text => number(text).map_or_else(|| text.into(), Value::Number),
+    }
+}
+
+fn number(text: &str) -> Option<Number> {
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    for (prefix, radix) in [("0x", 16), ("0o", 8)] {
+        if let Some(digits) = digits.strip_prefix(prefix) {
+            return u64::from_str_radix(digits, radix).ok().map(Number::from);
+        }
+    }
+    // `inf` and `nan`, which Rust reads too, are texts, as is a number with leading zeros.
+    let begins = digits.trim_start_matches('.').starts_with(|c: char| c.is_ascii_digit());
+    let padded =
+        digits.len() > 1 && digits.starts_with('0') && !digits[1..].starts_with(['.', 'e', 'E']);
+    if !begins || padded {
+        return None;
+    }
+    let whole =
+        text.parse::<i64>().map(Number::from).or_else(|_| text.parse::<u64>().map(Number::from));
+    whole.ok().or_else(|| Number::from_f64(text.parse().ok()?))
+}
+
+/// A key, as texts that are not quoted may look like something else.
+fn text_of(key: Value) -> Option<String> {
+    match key {
+        Value::String(text) => Some(text),
+        Value::Null => Some("null".to_owned()),
+        Value::Bool(_) | Value::Number(_) => Some(key.to_string()),
+        Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// `value` as YAML in blocks, with keys in order: what Go writes, to the byte for texts that need no quotes.
+pub fn print(value: &Value) -> String {
+    let mut text = String::new();
+    write(value, 0, &mut text);
+    text
+}
+
+/// Writes a value that begins in the present line and ends it.
+fn write(value: &Value, indent: usize, text: &mut String) {
+    match value {
+        Value::Object(map) if !map.is_empty() => {
+            for (index, (key, value)) in map.iter().enumerate() {
+                if index > 0 {
+                    text.extend(std::iter::repeat_n(' ', indent));
+                }
+                text.push_str(&quoted(key));
+                text.push(':');
+                match value {
+                    Value::Object(map) if !map.is_empty() => below(value, indent + 2, text),
+                    Value::Array(list) if !list.is_empty() => below(value, indent, text),
+                    _ => {
+                        text.push(' ');
+                        write(value, indent, text);
+                    }
+                }
+            }
+        }
+        Value::Array(list) if !list.is_empty() => {
+            for (index, item) in list.iter().enumerate() {
+                if index > 0 {
+                    text.extend(std::iter::repeat_n(' ', indent));
+                }
+                text.push_str("- ");
+                write(item, indent + 2, text);
+            }
+        }
+        Value::String(value) => {
+            // Writing into a String cannot fail.
+            let _ = writeln!(text, "{}", quoted(value));
+        }
+        value => drop(writeln!(text, "{value}")),
+    }
+}
+
+/// Writes a collection below the key that it belongs to.
+fn below(value: &Value, indent: usize, text: &mut String) {
+    text.push('\n');
+    text.extend(std::iter::repeat_n(' ', indent));
+    write(value, indent, text);
+}
+
+/// What YAML 1.1, which Go reads, takes for something else than a text (yaml.org/type/bool, null).
+const WORDS: [&str; 10] = ["y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan"];
+
+/// A text as it is, if it cannot be taken for anything else; else as in JSON, which is YAML too. What begins
+/// with a digit might be a number or a time of YAML 1.1, but for an address.
+fn quoted(text: &str) -> Cow<'_, str> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+@ ".contains(c);
+    let is_word = WORDS.iter().any(|word| word.eq_ignore_ascii_case(text));
+    let begins = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/');
+    let ends = !text.ends_with([' ', ':']);
+    if begins && ends && !is_word && text.chars().all(plain) && !text.contains(": ") {
+        return text.into();
+    }
+    Value::from(text).to_string().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use serde_json::json;
+
+    use super::*;
+
+    const LIMIT: usize = 1 << 20;
+
+    #[test]
+    fn values_are_those_of_the_core_schema() {
+        let text = "a: [1, -2, 0x1F, 0o17, 1.5, 1e3, '1', \"x\\n\", ~, , yes, 007, .inf, 1_0]\n\
+            b: {true: True, ? c : d}\n3: |\n  x\n  y\nnull: ''\n";
+        let text = text.replace("~, ,", "~,");
+        let expected = json!({
+            "a": [1, -2, 31, 15, 1.5, 1000.0, "1", "x\n", null, "yes", "007", ".inf", "1_0"],
+            "b": {"true": true, "c": "d"},
+            "3": "x\ny\n",
+            "null": "",
+        });
+        assert_eq!(parse(&text, LIMIT), Ok(expected));
+        for nothing in ["", "\n", "# x\n", "---\n", "--- ~\n...\n"] {
+            assert_eq!(parse(nothing, LIMIT), Ok(Value::Null), "{nothing:?}");
+        }
+    }
+
+    #[test]
+    fn anchors_stand_for_their_value() {
+        let text = "a: &x {k: [&y v, *y]}\nb: *x\nc: !!str 1\n";
+        let expected = json!({"a": {"k": ["v", "v"]}, "b": {"k": ["v", "v"]}, "c": "1"});
+        assert_eq!(parse(text, LIMIT), Ok(expected));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        assert_eq!(parse("a: [", LIMIT), Err(Unfit::Syntax(1, 4)));
+        assert!(matches!(parse("x: &a [*b]", LIMIT), Err(Unfit::Syntax(1, _))));
+        for text in ["a: 1\n---\nb: 2\n", "a: !t x", "!t {}", "? [a]\n: b", "x: &a [*a]"] {
+            assert_eq!(parse(text, LIMIT), Err(Unfit::Unusual), "{text}");
+        }
+    }
+
+    #[test]
+    fn neither_shape_nor_length_costs_time_or_memory() {
+        let laughs: String = (1..10)
+            .map(|n| format!("a{n}: &a{n} [{}]\n", vec![format!("*a{}", n - 1); 9].join(",")))
+            .collect();
+        let indented: String = (0..1400).map(|n| format!("{}a:\n", " ".repeat(n))).collect();
+        let mut texts = vec![format!("a0: &a0 lol\n{laughs}"), indented];
+        for part in [
+            "{a: ", "[", "{\"}\": ", "- ", "? ", "- a\n", "[[],", "a,", "- &a a\n", "a:\n", "?\n",
+            "%a\n",
+        ] {
+            texts.push(part.repeat((1 << 20) / part.len()));
+        }
+        texts.push(format!("[{}", "a,".repeat(1 << 19)));
+        let started = Instant::now();
+        for text in &texts {
+            assert!(parse(text, LIMIT).is_err(), "{}", &text[..20]);
+        }
+        // Without optimisation, on a busy machine; the suite measures what is shipped.
+        assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
+    }
+
+    #[test]
+    fn what_is_printed_is_read_again() {
+        let value = json!({
+            "list": [{"a": {"b": []}, "c": {}}, [1, [2]], "x", null],
+            "texts": ["", "1", "true", "a: b", "- a", "a#b", "é", "a\nb", " a", "a:", "https://h:1/p", "aGk="],
+            "key: 1": -1.5,
+        });
+        assert_eq!(parse(&print(&value), LIMIT), Ok(value));
+    }
+
+    /// Go reads YAML 1.1, where more is no text.
+    #[test]
+    fn what_an_older_reader_takes_for_something_else_is_quoted() {
+        for text in
+            ["no", "No", "ON", "y", "Null", "~", "010", "1_000", "0b11", "1:30", "2001-01-01"]
+        {
+            assert_eq!(print(&json!(text)), format!("\"{text}\"\n"));
+        }
+        for text in ["north", "/a/b", "https://h:6443", "yes-cluster", "on a day"] {
+            assert_eq!(print(&json!(text)), format!("{text}\n"));
+        }
+    }
+
+    #[test]
+    fn lists_are_not_indented() {
+        let value = json!({"a": [{"b": 1, "c": {"d": "e"}}, "f"], "g": []});
+        assert_eq!(print(&value), "a:\n- b: 1\n  c:\n    d: e\n- f\ng: []\n");
+    }
+}

@@ -1,0 +1,152 @@
+//! What csr-bootstrapper reads of a hub. `C` and DER: the certificate that answers its request; `P` and text:
+//! the same as PEM. `R` and DER: a request beside the right key; `K` and DER: a key beside the right request.
+//! Else the CertificateSigningRequest in JSON, where REQUEST stands for the right one.
+//!
+//! What is taken for issued is for our key and user and good now, and the only thing that is; a pending
+//! request that is taken up again is ours. Anything else is one line.
+
+#![cfg(not(test))]
+#![cfg_attr(fuzzing, no_main)]
+
+fuzz::modules! {
+    clocks = "../../../../bins/csr-bootstrapper/src/clocks.rs",
+    names = "../../../../bins/csr-bootstrapper/src/names.rs",
+    request = "../../../../bins/csr-bootstrapper/src/request.rs",
+    signing = "../../../../bins/csr-bootstrapper/src/signing.rs",
+    validity = "../../../../bins/csr-bootstrapper/src/validity.rs",
+}
+
+use std::time::{Duration, Instant, SystemTime};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use fuzz::{HUGE, KEY, REQUEST, bounded, expanded, pem, sentence};
+use serde_json::{Value, json};
+use shared::{certificate, client::USUAL_OBJECT, json, kubeconfig::check_pair, secret::Data};
+
+use crate::{
+    clocks::Clocks,
+    names::{AGENT_NAME, CLUSTER_NAME, Names},
+    request::{Request, SIGNER, asks_for},
+    signing::{Signing, is_own_pending, look},
+    validity::{Verdict, judge, judge_timeless, objection},
+};
+
+/// Of the right request: the cluster and the hash of its key.
+const NAME: &str = "cluster1-93e4248d9528d4f5";
+/// Keys and signatures.
+const OVERHEAD: usize = 64 << 10;
+
+fuzz::target!(run);
+
+fn run(data: &[u8]) {
+    match data {
+        [b'C', der @ ..] => answered(&pem("CERTIFICATE", der)),
+        [b'P', text @ ..] => answered(&expanded(text, HUGE)),
+        [b'R', der @ ..] => pending(KEY, &pem("CERTIFICATE REQUEST", der)),
+        [b'K', der @ ..] => pending(&pem("PRIVATE KEY", der), REQUEST),
+        text => {
+            let text = expanded(text, HUGE);
+            let text = String::from_utf8_lossy(&text);
+            let text =
+                text.replace("\"REQUEST\"", &format!("\"{}\"", BASE64_STANDARD.encode(REQUEST)));
+            if let Ok(csr) = json::parse(text.as_bytes(), USUAL_OBJECT) {
+                looked_at(&csr, text.len());
+            }
+        }
+    }
+}
+
+fn names() -> Names {
+    Names { cluster: "cluster1".to_owned(), agent: "agent1".to_owned() }
+}
+
+/// In 2027.
+fn now() -> Clocks {
+    Clocks::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000), Instant::now(), None)
+}
+
+/// The Secret of a request that is under way.
+fn secret(key: &[u8], csr: &[u8]) -> Data {
+    let names = names();
+    [
+        ("tls.key", key),
+        ("tls.csr", csr),
+        ("csr-name", NAME.as_bytes()),
+        (CLUSTER_NAME, names.cluster.as_bytes()),
+        (AGENT_NAME, names.agent.as_bytes()),
+    ]
+    .map(|(key, value)| (key.to_owned(), value.to_vec().into()))
+    .into()
+}
+
+/// The hub's object with `certificate` as its answer.
+fn answered(certificate: &[u8]) {
+    let csr = json!({
+        "metadata": {"name": NAME},
+        "spec": {"request": BASE64_STANDARD.encode(REQUEST), "signerName": SIGNER,
+            "username": names().user()},
+        "status": {"certificate": BASE64_STANDARD.encode(certificate),
+            "conditions": [{"type": "Approved", "status": "True"}]},
+    });
+    let meant = looked_at(&csr, certificate.len());
+    assert!(matches!(meant, Signing::Issued(_) | Signing::Wrong(_)) || certificate.is_empty());
+    let mut data = secret(KEY, REQUEST);
+    data.insert("tls.crt".to_owned(), certificate.to_vec().into());
+    let length = certificate.len();
+    let verdicts = bounded(length, 6 * length + OVERHEAD, || {
+        (judge("ns/x", &data, None, &names(), now()), judge_timeless("ns/x", &data, &names()))
+    });
+    for verdict in [Some(verdicts.0), verdicts.1].into_iter().flatten() {
+        match verdict {
+            // There is no kubeconfig.
+            Verdict::Usable(_) | Verdict::Moved(..) => panic!("usable without a hub"),
+            Verdict::Unusable(why) => sentence(&why.reason, 2000),
+        }
+    }
+}
+
+fn looked_at(csr: &Value, length: usize) -> Signing {
+    let names = names();
+    let request = Request::of_secret(&secret(KEY, REQUEST), &names).expect("the right one");
+    // The request and the certificate, decoded and in their parts.
+    let limit = 6 * length + OVERHEAD;
+    let by = |agent| bounded(length, limit, || look(csr, &request, None, agent, &names, now()));
+    let (meant, other) = (by(true), by(false));
+    let own = bounded(length, limit, || is_own_pending(csr, &names));
+    for meant in [&meant, &other] {
+        match meant {
+            Signing::Issued(pem) => {
+                assert!(!own, "what is issued is not pending");
+                let chain = certificate::chain(pem).expect("a chain");
+                assert_eq!(objection(&chain, &names, now()), None);
+                assert_eq!(check_pair(pem, KEY), Ok(()));
+            }
+            Signing::Denied(why) | Signing::Failed(why) | Signing::Wrong(why) => {
+                sentence(why, 1000);
+                assert!(!own, "what is answered is not pending");
+            }
+            Signing::Pending | Signing::Approved | Signing::Foreign | Signing::Replaced => {}
+        }
+    }
+    assert_eq!(look(csr, &request, Some("\0"), true, &names, now()), Signing::Replaced);
+    meant
+}
+
+/// A Secret with this key and this request.
+fn pending(key: &[u8], csr: &[u8]) {
+    let (names, length) = (names(), key.len() + csr.len());
+    let data = secret(key, csr);
+    let limit = 6 * length + OVERHEAD;
+    let request = bounded(length, limit, || Request::of_secret(&data, &names));
+    let text = String::from_utf8_lossy(csr);
+    let asks = bounded(length, limit, || asks_for(&text, &names.user()));
+    if let Some(request) = request {
+        assert!(asks && request.name == NAME);
+    }
+    let csr = json!({
+        "metadata": {"name": NAME,
+            "labels": {"open-cluster-management.io/cluster-name": names.cluster}},
+        "spec": {"request": BASE64_STANDARD.encode(csr), "signerName": SIGNER},
+    });
+    assert_eq!(bounded(length, limit, || is_own_pending(&csr, &names)), asks);
+}

@@ -1,0 +1,95 @@
+//! A page of a list, through a real connection: `=` and then the body, or the whole answer with its head.
+//! What comes after it is another page without objects.
+//!
+//! Objects are bounded one by one and a page is not. What is no list or not a whole one is a failure, of
+//! which nothing is told but the objects before it; else every object is told, and as it is.
+
+#![cfg_attr(fuzzing, no_main)]
+
+use std::{
+    ops::ControlFlow,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
+use fuzz::{answer, asked, bare, bounded, charged, expanded, sentence};
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use shared::{
+    client::USUAL_OBJECT,
+    json::{self, Document},
+    resource::Resource,
+    stop::Stop,
+    watch::{self, Selection},
+};
+
+const LAST: &[u8] = br#"{"kind":"WidgetList","metadata":{"resourceVersion":"7"},"items":[]}"#;
+/// A page has many objects.
+const LONGEST: usize = 8 << 20;
+/// More bytes are no object.
+const OBJECT: usize = 4 << 20;
+/// Of a page whose objects are kept to compare: all of them cost less than one may.
+const COMPARED: usize = 8 << 10;
+/// A connection, its request and its log lines.
+const OVERHEAD: usize = 128 << 10;
+
+static WIDGETS: Resource = Resource::v1("example.com", "widgets", "Widget");
+
+fuzz::target!(run);
+
+fn run(data: &[u8]) {
+    let (page, body) = match data {
+        [b'=', rest @ ..] => {
+            let body = expanded(rest, LONGEST);
+            (bare("200 OK", &body), Some(body))
+        }
+        _ => (expanded(data, LONGEST), None),
+    };
+    let (length, requests) = (page.len(), AtomicUsize::new(0));
+    let client = asked(move |_| match requests.fetch_add(1, Relaxed) {
+        0 => page.clone(),
+        _ => answer("200 OK", LAST),
+    });
+    let selection = Selection { page: 500, ..Selection::all(WIDGETS.everywhere()) };
+    let compared = body.filter(|body| body.len() <= COMPARED);
+    let mut items = Vec::new();
+    // The page itself; a text of an object that is not whole yet, with room to grow; the object.
+    let limit = length + 2 * length.min(OBJECT) + charged(USUAL_OBJECT, length) + OVERHEAD;
+    let ended = bounded(length, limit, || {
+        watch::list(client, &selection, &Stop::default(), &mut |item| {
+            match &item {
+                Document::Whole(object) => assert!(json::cost(object) <= USUAL_OBJECT),
+                Document::TooLarge(head) => {
+                    for text in [&head.namespace, &head.name, &head.uid, &head.version] {
+                        assert!(text.len() <= 253, "{} bytes of a name", text.len());
+                    }
+                }
+            }
+            if let (Document::Whole(object), Some(_)) = (item, &compared) {
+                items.push(object);
+            }
+            ControlFlow::Continue(())
+        })
+    });
+    match (ended, compared) {
+        (Err(error), _) => sentence(error.message(), 2000),
+        (Ok(()), Some(body)) => same(&body, &items),
+        (Ok(()), None) => {}
+    }
+}
+
+/// What was told of a list is what a parser of all JSON finds in it.
+fn same(body: &[u8], items: &[Value]) {
+    let whole = serde_json::from_slice::<IgnoredAny>(body).is_ok();
+    assert!(whole, "a list that is no JSON");
+    // What is passed over may be text that is none, or a number that nothing holds.
+    let Ok(list) = serde_json::from_slice::<Value>(body) else { return };
+    assert!(list["kind"].as_str().is_some_and(|kind| kind.ends_with("List")), "{list}");
+    // Of a key that is there twice, perhaps in disguise, a parser of all keeps the last.
+    if body.windows(5).filter(|part| part == b"items").count() == 1 && !body.contains(&b'\\') {
+        let mut all = list["items"].as_array().cloned().unwrap_or_default();
+        let metadata =
+            |item: &mut Value| item.get_mut("metadata")?.as_object_mut()?.remove("managedFields");
+        all.iter_mut().for_each(|item| drop(metadata(item)));
+        assert_eq!(all, items);
+    }
+}

@@ -1,0 +1,194 @@
+//! `source NUL target`, both objects in JSON: what remote-sync writes of them.
+//!
+//! A target that was patched, replaced or made has the content, labels and annotations of its source, and
+//! needs no second patch; a source that was claimed, released or told says so. A patch fits the object that
+//! it was made for.
+
+#![cfg(not(test))]
+#![cfg_attr(fuzzing, no_main)]
+
+fuzz::modules! {
+    body = "../../../../bins/remote-sync/src/body.rs",
+    digest = "../../../../bins/remote-sync/src/digest.rs",
+    keys = "../../../../bins/remote-sync/src/settings/keys.rs",
+    marks = "../../../../bins/remote-sync/src/marks.rs",
+    permits = "../../../../bins/remote-sync/src/permits.rs",
+    record = "../../../../bins/remote-sync/src/record.rs",
+    upload = "../../../../bins/remote-sync/src/upload.rs",
+}
+
+#[path = "../settings.rs"]
+mod settings;
+
+use fuzz::{HUGE, bounded, expanded, parts};
+use serde_json::{Map, Value};
+use shared::{client::USUAL_OBJECT, json, resource::Resource};
+
+use crate::{
+    body::Draft,
+    digest::Digester,
+    marks::{Origin, Uid},
+    record::{Finalizers, Known, Reader, Source, Target},
+    settings::{Keys, Mode},
+};
+
+const FINALIZER: &str = "cloud.teleport.dev/sync-local";
+const CLUSTER: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
+const OVERHEAD: usize = 64 << 10;
+
+static WIDGETS: Resource = Resource::v1("example.com", "widgets", "Widget");
+
+fuzz::target!(run);
+
+/// An object as it is and as it is known.
+struct Side<'a, R> {
+    object: &'a Value,
+    known: Known<R>,
+}
+
+fn run(data: &[u8]) {
+    let text = expanded(data, HUGE);
+    let objects = parts(&text).map(|text| json::parse(text.unwrap_or_default(), USUAL_OBJECT).ok());
+    let [Some(source), Some(target)] = &objects else { return };
+    for mode in [Mode::Compat, Mode::Safe] {
+        let reader = Reader {
+            digester: Digester::default(),
+            keys: Keys::new("cloud.teleport.dev"),
+            finalizer: FINALIZER.to_owned(),
+            mode,
+        };
+        let (Some(known), Some(copy)) = (reader.source(source), reader.target(target)) else {
+            continue;
+        };
+        let source = Side { object: source, known };
+        let target = Side { object: target, known: copy };
+        written(&reader, &source, &target, text.len());
+        told(&reader, &source, &target);
+    }
+}
+
+/// What the target becomes.
+fn written(reader: &Reader, source: &Side<'_, Source>, target: &Side<'_, Target>, length: usize) {
+    let origin = Uid::parse(CLUSTER).map(|cluster| Origin {
+        cluster,
+        namespace: "ns",
+        name: "x",
+        uid: source.known.uid,
+        generation: source.known.row.state.generation.into(),
+        finalizer: FINALIZER,
+    });
+    let draft = Draft { reader, source: source.object, origin };
+    // Labels and annotations as they were, as they are and merged; the patch, with its paths and marks.
+    let limit =
+        3 * (json::cost(source.object) + json::cost(target.object)) + 12 * length + OVERHEAD;
+    let (known, body) = (&target.known, Some(target.object));
+    let patch = bounded(length, limit, || draft.patch(known, body, true));
+    let marks = bounded(length, limit, || draft.patch(known, None, false));
+    let made = bounded(length, limit, || draft.created(&WIDGETS.object("ns", "x")));
+    let replaced = bounded(length, limit, || draft.replaced(target.object.clone()));
+    let metadata = are_keys(&source.object["metadata"]);
+    let same = |object: &Value| {
+        let state = reader.target(object).expect("it is an object").row.state;
+        assert_eq!(state.content, source.known.row.state.content, "{object}");
+        if metadata {
+            assert_eq!(state.metadata, source.known.row.state.metadata, "{object}");
+        }
+    };
+    same(&replaced);
+    same(&identified(made, target.object));
+    if reader.mode == Mode::Safe {
+        drop(marks.map(|marks| patched(target.object, &marks)));
+        let patched = patch.map_or_else(|| target.object.clone(), |p| patched(target.object, &p));
+        same(&patched);
+        let known = reader.target(&patched).expect("it is an object");
+        let again = draft.patch(&known, Some(&patched), false);
+        assert!(again.is_none() || !metadata, "{again:?} after all was written");
+    }
+}
+
+/// What the source is told.
+fn told(reader: &Reader, source: &Side<'_, Source>, target: &Side<'_, Target>) {
+    let known = &source.known;
+    let claimed = match known.row.finalizers {
+        Finalizers::Ours(_) => source.object.clone(),
+        _ => patched(source.object, &body::claim(known, FINALIZER)),
+    };
+    let claim = reader.source(&claimed).expect("it is an object");
+    if let Finalizers::Ours(place) = claim.row.finalizers {
+        let released = patched(&claimed, &body::release(&claim, place, FINALIZER));
+        let (before, after) = (&claimed["metadata"], &released["metadata"]);
+        let count = |metadata: &Value| metadata["finalizers"].as_array().map_or(0, Vec::len);
+        assert_eq!(count(before), count(after) + 1);
+    }
+    let published = merged(source.object, &body::publish(known, &target.known, reader));
+    let published = reader.source(&published).expect("it is an object").row.published;
+    let generations = (known.row.state.generation, target.known.row.state.generation);
+    assert_eq!((published.remote, published.local), (Some(generations.0), Some(generations.1)));
+    assert!(reader.mode == Mode::Compat || published.uid == Some(target.known.uid));
+    let status = &target.object["status"];
+    // What is not there cannot be removed.
+    if !status.is_null() || source.object.get("status").is_some() {
+        let with = patched(source.object, &body::status(known, status));
+        let with = reader.source(&with).expect("it is an object").row.state.status;
+        assert_eq!(with, target.known.row.state.status);
+    }
+}
+
+/// Whether labels and annotations are what a server lets pass: no key has a comma or a bar.
+fn are_keys(metadata: &Value) -> bool {
+    ["labels", "annotations"].iter().all(|field| match &metadata[*field] {
+        Value::Object(map) => map.keys().all(|key| !key.is_empty() && !key.contains([',', '|'])),
+        other => other.is_null(),
+    })
+}
+
+/// As a server answers it.
+fn identified(mut made: Value, like: &Value) -> Value {
+    for field in ["uid", "resourceVersion"] {
+        made["metadata"][field] = like["metadata"][field].clone();
+    }
+    made
+}
+
+/// A JSON patch (RFC 6902), of the operations that are in use.
+fn patched(object: &Value, patch: &Value) -> Value {
+    let mut object = object.clone();
+    for operation in patch.as_array().expect("a list") {
+        let path = operation["path"].as_str().expect("a path");
+        let (parent, last) = path.rsplit_once('/').expect("a part");
+        let last = last.replace("~1", "/").replace("~0", "~");
+        if operation["op"] == "test" {
+            assert_eq!(object.pointer(path), Some(&operation["value"]), "{operation}");
+            continue;
+        }
+        let value = operation["value"].clone();
+        match (object.pointer_mut(parent), operation["op"].as_str()) {
+            (Some(Value::Object(members)), Some("add")) => drop(members.insert(last, value)),
+            (Some(Value::Array(items)), Some("add")) if last == "-" => items.push(value),
+            (Some(Value::Object(members)), Some("remove")) => {
+                assert!(members.remove(&last).is_some(), "{operation}");
+            }
+            (Some(Value::Array(items)), Some("remove")) => {
+                items.remove(last.parse().expect("a place"));
+            }
+            _ => panic!("{operation} does not fit"),
+        }
+    }
+    object
+}
+
+/// A merge patch (RFC 7386).
+fn merged(object: &Value, patch: &Value) -> Value {
+    let Value::Object(changes) = patch else { return patch.clone() };
+    let mut members = object.as_object().cloned().unwrap_or_else(Map::new);
+    for (key, change) in changes {
+        match change {
+            Value::Null => drop(members.remove(key)),
+            change => {
+                let merged = merged(members.get(key).unwrap_or(&Value::Null), change);
+                members.insert(key.clone(), merged);
+            }
+        }
+    }
+    members.into()
+}

@@ -1,0 +1,126 @@
+//! Small texts that others write, each for all that reads such: times and durations, uids, kinds, selectors,
+//! names; and, in JSON, a Lease and a pod.
+//!
+//! What is accepted is written as it was read; a renewed Lease is younger than before.
+
+#![cfg(not(test))]
+#![cfg_attr(fuzzing, no_main)]
+
+fuzz::modules! {
+    gate = "../../../../bins/addon-lease-controller/src/gate.rs",
+    kind = "../../../../bins/remote-sync/src/kind.rs",
+    marks = "../../../../bins/remote-sync/src/marks.rs",
+    selector = "../../../../bins/remote-sync/src/settings/selector.rs",
+}
+
+use std::time::{Duration, SystemTime};
+
+use fuzz::{HUGE, bounded, expanded};
+use serde_json::Value;
+use shared::{
+    client::USUAL_OBJECT,
+    flags::{self, Flag, Flags, Kind, Request},
+    json, lease,
+    resource::{valid_key, valid_label, valid_name, valid_value},
+    time::{micro_time, parse_micro_time},
+};
+
+use crate::{
+    gate::{Gate, judge},
+    kind::Wanted,
+    marks::{Origin, Uid},
+    selector::selector,
+};
+
+const OVERHEAD: usize = 64 << 10;
+const MINUTE: Duration = Duration::from_secs(60);
+
+fuzz::target!(run);
+
+fn run(data: &[u8]) {
+    let text = expanded(data, HUGE);
+    let length = text.len();
+    let Ok(text) = str::from_utf8(&text) else { return };
+    // What is accepted, some of it in parts; an error quotes it.
+    bounded(length, 40 * length + OVERHEAD, || {
+        texts(text);
+        of_flags(text);
+    });
+    if let Ok(object) = json::parse(text.as_bytes(), USUAL_OBJECT) {
+        bounded(length, 2 * json::cost(&object) + 16 * length + OVERHEAD, || objects(&object));
+    }
+}
+
+fn texts(text: &str) {
+    if let Some(time) = parse_micro_time(text) {
+        let written = micro_time(time);
+        // Fractions of a microsecond are none of ours.
+        assert_eq!(parse_micro_time(&written).map(micro_time), Some(written));
+    }
+    if let Some(uid) = Uid::parse(text) {
+        assert!(uid.to_string().eq_ignore_ascii_case(text));
+    }
+    if let Some(origin) = Origin::parse(text) {
+        assert_eq!(Origin::parse(&origin.to_string()), Some(origin));
+    }
+    if let Ok(wanted) = Wanted::parse(text) {
+        assert!(valid_label(&wanted.plural) && Wanted::parse(&wanted.to_string()).is_ok());
+    }
+    assert!(!valid_label(text) || valid_name(text) && valid_value(text) && valid_key(text));
+    assert!(!valid_name(text) || !text.contains(['/', '?', ' ']));
+}
+
+fn of_flags(text: &str) {
+    if let Some(flags) = given(Kind::Duration, text) {
+        let duration = flags.duration("x");
+        assert!(
+            flags.period("x").is_ok_and(|period| period == duration && !period.is_zero())
+                || duration.is_zero()
+                || duration > MINUTE
+        );
+    }
+    if let Some(flags) = given(Kind::Seconds, text) {
+        drop(flags.period("x"));
+    }
+    if let Some(flags) = given(Kind::String, text)
+        && let Ok(Some(selected)) = selector(&flags, "x")
+    {
+        assert_eq!(selected, text.trim());
+    }
+}
+
+/// The command line `-x=text`, if it is one.
+fn given(kind: Kind, text: &str) -> Option<Flags> {
+    let table =
+        [&flags::common("0")[..], &[Flag { name: "x", kind, default: "", help: "" }]].concat();
+    match flags::parse("fuzz", &table, [format!("-x={text}").into()]) {
+        Ok(Request::Run(flags)) => Some(flags),
+        Ok(Request::Print(_)) => panic!("nobody asked for help"),
+        Err(why) => {
+            assert!(why.lines().count() <= 3, "{why}");
+            None
+        }
+    }
+}
+
+fn objects(object: &Value) {
+    let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+    if object.is_object() {
+        for own in [true, false] {
+            let before = renew_time(object).unwrap_or(SystemTime::UNIX_EPOCH);
+            let renewed = renew_time(&lease::renewed(object, MINUTE, now, own)).expect("a time");
+            assert!(renewed >= now && renewed <= now + MINUTE);
+            // A clock that was set back is believed.
+            assert!(renewed > before || before >= now + MINUTE);
+        }
+    }
+    for own in [None, Some("x")] {
+        if let Gate::Closed(reason) = judge(object, own) {
+            assert!(!reason.is_empty());
+        }
+    }
+}
+
+fn renew_time(lease: &Value) -> Option<SystemTime> {
+    parse_micro_time(lease["spec"]["renewTime"].as_str()?)
+}

@@ -1,0 +1,66 @@
+//! Each target on its seeds: without libFuzzer, as that needs a C++ compiler.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+};
+
+fn directory(of: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(of)
+}
+
+/// The names in a directory, without what `end` says.
+fn names(directory: &Path, end: &str) -> Vec<String> {
+    let entries = fs::read_dir(directory).expect("a directory").flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<_> = names.filter_map(|name| Some(name.strip_suffix(end)?.into())).collect();
+    names.sort();
+    names
+}
+
+/// What is wrong with a target, if it is.
+fn replayed(target: &str) -> Option<String> {
+    let program = Path::new(env!("CARGO_BIN_EXE_pem")).with_file_name(target);
+    let run = Command::new(program).arg(directory("seeds").join(target)).output();
+    let run = run.expect("a target is a program");
+    // The last line is the input that failed.
+    let told =
+        [String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr)].concat();
+    (!run.status.success()).then(|| format!("{target}: {}\n{told}", run.status))
+}
+
+#[test]
+fn every_target_holds_on_its_seeds() {
+    let targets = names(&directory("src/bin"), ".rs");
+    assert!(targets.len() >= 13, "{targets:?}");
+    // Two at a time; what they measure is processor time.
+    let half = targets.len().div_ceil(2);
+    let bad: Vec<_> = thread::scope(|scope| {
+        let halves = targets.chunks(half).map(|half| {
+            scope.spawn(|| half.iter().filter_map(|name| replayed(name)).collect::<Vec<_>>())
+        });
+        let halves: Vec<_> = halves.collect();
+        halves.into_iter().flat_map(|half| half.join().expect("a half")).collect()
+    });
+    assert!(bad.is_empty(), "{}", bad.join("\n"));
+}
+
+#[test]
+fn seeds_are_small_and_those_of_a_target() {
+    let targets = names(&directory("src/bin"), ".rs");
+    let mut all = 0;
+    for target in &targets {
+        let seeds = directory("seeds").join(target);
+        for seed in names(&seeds, "") {
+            let length = fs::metadata(seeds.join(&seed)).expect("a seed").len();
+            assert!(length <= 8192, "{target}/{seed}: libFuzzer would cut {length} bytes");
+            all += length;
+        }
+    }
+    assert!(all < 300_000, "{all} bytes of seeds");
+    for dictionary in names(&directory("seeds"), ".dict") {
+        assert!(targets.contains(&dictionary), "{dictionary}.dict is for no target");
+    }
+}

@@ -1,0 +1,75 @@
+//! What goes wrong with single requests.
+
+use dev_apiserver::Action;
+
+/// What strikes requests, and of which verb if not of all.
+#[derive(Clone)]
+pub struct Fault {
+    pub action: Action,
+    pub verb: Option<&'static str>,
+}
+
+impl Fault {
+    /// Whether the program waits for people then, or for minutes, which is longer than a rest.
+    pub fn is_refusal(&self) -> bool {
+        match self.action {
+            // What one list lacks may come with the next.
+            Action::Answer { code: 403 | 404, .. } | Action::Forbid => self.verb.is_none(),
+            Action::HugeBody { .. } => true,
+            _ => false,
+        }
+    }
+}
+
+/// What single requests may meet.
+pub fn faults() -> Vec<Fault> {
+    let any = actions().into_iter().map(|action| Fault { action, verb: None });
+    let [html, huge] = [answer(404, HTML, None), Action::HugeBody { bytes: 4 << 20 }];
+    let reads = [
+        ("list", Action::Forbid),
+        ("watch", Action::Forbid),
+        ("list", answer(403, HTML, None)),
+        ("list", html.clone()),
+        ("watch", html),
+        ("list", huge),
+        ("watch", Action::WatchCut { events: 2 }),
+        ("watch", Action::WatchSilent),
+    ];
+    any.chain(reads.map(|(verb, action)| Fault { action, verb: Some(verb) })).collect()
+}
+
+const HTML: Option<&str> = Some("<html><body><h1>It does not work</h1></body></html>");
+const EXPIRED: Option<&str> =
+    Some(r#"{"kind": "Status", "status": "Failure", "reason": "Expired", "code": 410}"#);
+
+fn answer(code: u16, body: Option<&str>, retry_after: Option<&str>) -> Action {
+    let (body, retry_after) = (body.map(str::to_owned), retry_after.map(str::to_owned));
+    Action::Answer { code, body, retry_after }
+}
+
+/// Not [`Action::NullSpec`]: of another content under a true resourceVersion nobody can know.
+fn actions() -> Vec<Action> {
+    vec![
+        answer(500, None, None),
+        answer(502, HTML, None),
+        answer(503, None, None),
+        answer(503, HTML, Some("1")),
+        answer(504, None, None),
+        answer(429, None, Some("1")),
+        answer(401, None, None),
+        answer(404, HTML, None),
+        answer(410, EXPIRED, None),
+        Action::Forbid,
+        Action::Drop,
+        Action::ApplyThenDrop,
+        Action::ApplyThenDelay { milliseconds: 40 },
+        Action::Delay { milliseconds: 40 },
+        Action::Truncate,
+        Action::Garbage,
+        Action::Stall,
+        Action::NotJson,
+        Action::WrongKind,
+        Action::HugeHeaders { bytes: 70_000 },
+        Action::Redirect { location: "https://127.0.0.1:1/".into() },
+    ]
+}

@@ -1,0 +1,186 @@
+//! The stage of hub-kubeconfig-dumper: a cluster with the Secret, the dumper's identity, and the directory
+//! for its files.
+
+use std::{
+    fs,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Arc,
+};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use rcgen::{CertificateParams, KeyPair};
+use serde_json::{Map, Value, json};
+use shared::resource::SECRETS;
+use tempfile::TempDir;
+
+use crate::{
+    cluster::Cluster,
+    identity::{self, Data, hub_secret},
+    real,
+    relay::Relay,
+    sidecar::{Sidecar, bare, free_port, program},
+};
+
+pub const SECRET: &str = "hub-kubeconfig-secret";
+const ACCOUNT: &str = "my-agent";
+
+pub struct Stage {
+    pub cluster: Arc<Cluster>,
+    pub relay: Relay,
+    pub namespace: String,
+    pub directory: TempDir,
+}
+
+impl Stage {
+    pub fn new(name: &str) -> Self {
+        let cluster = if real() { Cluster::real("managed") } else { Cluster::embedded("managed") };
+        let namespace = cluster.new_namespace(name);
+        for manifest in rights() {
+            cluster.apply(&manifest, &namespace);
+        }
+        let relay = Relay::to(&cluster.address);
+        Self { cluster, relay, namespace, directory: TempDir::new().expect("a directory") }
+    }
+
+    /// The same with credentials in the Secret.
+    pub fn with_secret(name: &str) -> (Self, Data) {
+        let stage = Self::new(name);
+        let data = stage.credentials();
+        stage.put_secret(&data);
+        (stage, data)
+    }
+
+    // --- the Secret ---
+
+    /// What OCM writes, with another certificate each time.
+    pub fn credentials(&self) -> Data {
+        let key = KeyPair::generate().expect("a key");
+        let certificate = CertificateParams::default().self_signed(&key).expect("a certificate");
+        let pair = (certificate.pem(), key.serialize_pem());
+        let mut data = hub_secret("hub.example.com:6443", &self.cluster.ca, &pair);
+        data.insert("cluster-name".into(), b"cluster1".to_vec());
+        data.insert("agent-name".into(), b"agent1".to_vec());
+        data
+    }
+
+    pub fn put_secret(&self, data: &Data) {
+        let encode =
+            |(key, value): (&String, &Vec<u8>)| (key.clone(), json!(BASE64_STANDARD.encode(value)));
+        let data: Map<String, Value> = data.iter().map(encode).collect();
+        let target = SECRETS.object(&self.namespace, SECRET);
+        if let Some(mut secret) = self.cluster.get(&target) {
+            secret["data"] = Value::Object(data);
+            self.cluster.client.replace(&target, &secret).expect("the Secret is replaced");
+            return;
+        }
+        let metadata = json!({"name": SECRET, "namespace": self.namespace});
+        let secret =
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data});
+        self.cluster.create(&target, &secret);
+    }
+
+    pub fn delete_secret(&self) {
+        self.cluster.delete(&SECRETS.object(&self.namespace, SECRET));
+    }
+
+    // --- the files ---
+
+    pub fn path(&self) -> PathBuf {
+        self.directory.path().join("spoke/hub-kubeconfig")
+    }
+
+    /// Checks that the files are those of `data`, as one set.
+    #[track_caller]
+    pub fn shows(&self, data: &Data) {
+        assert_eq!(set(&self.path()), *data);
+    }
+
+    // --- the dumper ---
+
+    pub fn kubeconfig(&self) -> PathBuf {
+        let user = json!({"token": identity::token(&self.cluster, &self.namespace, ACCOUNT)});
+        let address = self.relay.address.to_string();
+        let path = self.directory.path().join("managed.kubeconfig");
+        let text = identity::kubeconfig(&address, &self.cluster.ca, &user).to_string();
+        fs::write(&path, text).expect("the kubeconfig is written");
+        path
+    }
+
+    /// The program as its container would start it.
+    pub fn command(&self, port: u16) -> Command {
+        let mut command = bare(&program("hub-kubeconfig-dumper"));
+        self.arguments(&mut command, port);
+        command
+    }
+
+    pub fn arguments(&self, command: &mut Command, port: u16) {
+        command
+            .arg("-kubeconfig")
+            .arg(self.kubeconfig())
+            .arg("-hub-kubeconfig-dir")
+            .arg(self.path())
+            .args(["-metrics-port", &port.to_string(), "-v", "2"])
+            .env("POD_NAMESPACE", &self.namespace);
+    }
+
+    pub fn start(&self, more: &[&str]) -> Sidecar {
+        let port = free_port();
+        let mut command = self.command(port);
+        command.args(more);
+        Sidecar::spawn(command, port)
+    }
+
+    /// Starts it and waits until the files are there.
+    pub fn start_ready(&self, more: &[&str]) -> Sidecar {
+        let sidecar = self.start(more);
+        sidecar.wait_for_code("/readyz", 200);
+        sidecar
+    }
+
+    /// Runs it with `-once`; the exit code and the log.
+    pub fn once(&self, more: &[&str]) -> (Option<i32>, String) {
+        let mut command = self.command(0);
+        command.arg("-once").args(more);
+        let mut sidecar = Sidecar::spawn(command, 0);
+        (sidecar.wait().code(), sidecar.log())
+    }
+}
+
+/// The files that can be read by their own paths.
+pub fn set(path: &Path) -> Data {
+    let entries = fs::read_dir(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let names = entries.map(|entry| entry.expect("an entry").file_name());
+    let names = names.map(|name| name.into_string().expect("a name"));
+    names
+        .filter(|name| !name.starts_with(".."))
+        .filter_map(|name| match fs::read(path.join(&name)) {
+            Ok(content) => Some((name, content)),
+            // A symlink to nothing shows nothing.
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => panic!("{name}: {error}"),
+        })
+        .collect()
+}
+
+/// The generations there, and everything else that begins with two dots.
+pub fn hidden(path: &Path) -> (usize, Vec<String>) {
+    let entries = fs::read_dir(path).expect("the directory").map(|e| e.expect("an entry"));
+    let names = entries.map(|entry| entry.file_name().into_string().expect("a name"));
+    let names = names.filter(|name| name.starts_with("..")).collect::<Vec<_>>();
+    let (generations, others): (Vec<_>, Vec<_>) =
+        names.into_iter().partition(|name| name.starts_with("..2"));
+    (generations.len(), others)
+}
+
+/// The objects of manifests/hub-kubeconfig-dumper that give rights.
+pub fn rights() -> Vec<Value> {
+    ["serviceaccount", "role", "rolebinding"].map(manifest).into()
+}
+
+pub fn manifest(name: &str) -> Value {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/hub-kubeconfig-dumper");
+    let text = fs::read_to_string(root.join(format!("{name}.yaml"))).expect("a manifest");
+    serde_yaml::from_str(&text).expect("YAML")
+}

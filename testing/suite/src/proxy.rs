@@ -1,0 +1,66 @@
+//! A proxy between a program and its servers.
+
+use std::{
+    io::{Read, Write, copy},
+    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
+    sync::{Arc, Mutex},
+    thread,
+};
+
+use crate::relay::loopback;
+
+/// An HTTP proxy that leads to one server whatever it is asked for, and remembers what it was.
+pub struct Proxy {
+    pub address: SocketAddr,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Proxy {
+    pub fn to(target: &str) -> Self {
+        let listener = TcpListener::bind((loopback(target), 0)).expect("a free port");
+        let address = listener.local_addr().expect("its address");
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let (sink, target) = (asked.clone(), target.to_owned());
+        thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let (sink, target) = (sink.clone(), target.clone());
+                thread::spawn(move || tunnel(client, &target, &sink));
+            }
+        });
+        Self { address, asked }
+    }
+
+    /// As HTTPS_PROXY names it.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The first line of each request.
+    pub fn asked(&self) -> Vec<String> {
+        self.asked.lock().expect("lock").clone()
+    }
+}
+
+fn tunnel(mut client: TcpStream, target: &str, asked: &Mutex<Vec<String>>) -> std::io::Result<()> {
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") {
+        client.read_exact(&mut byte)?;
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8_lossy(&head).into_owned();
+    asked.lock().expect("lock").push(head.lines().next().unwrap_or_default().to_owned());
+    let server = TcpStream::connect(target)?;
+    client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")?;
+    join(client, server)
+}
+
+/// Hands on what either says, until the client ends it.
+pub fn join(mut client: TcpStream, mut server: TcpStream) -> std::io::Result<()> {
+    let (mut from, mut to) = (server.try_clone()?, client.try_clone()?);
+    thread::spawn(move || {
+        let _ = copy(&mut from, &mut to);
+        to.shutdown(Shutdown::Both)
+    });
+    copy(&mut client, &mut server)?;
+    server.shutdown(Shutdown::Both)
+}

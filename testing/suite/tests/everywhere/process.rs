@@ -1,0 +1,223 @@
+//! What happens to the process itself: F24 to F29.
+
+use std::{
+    fs,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use dev_apiserver::Action;
+use suite::{
+    clock::Clock,
+    eventually, pause,
+    relay::Way,
+    sidecar::{Sidecar, behind, usage_error, works},
+    within,
+};
+
+use crate::{
+    config,
+    stage::RECOVERY,
+    strike::{each, each_server, ends, endures, healthy_throughout},
+};
+
+#[test]
+fn f24_the_clock_jumps() {
+    each("jump", |stage| {
+        let Some(clock) = Clock::of(&stage.command(0)) else { return };
+        let mut process = stage.start_as(&|command| clock.give(command));
+        stage.settle(&process);
+        for ahead in [3600, -3600, 0] {
+            clock.set(ahead);
+            healthy_throughout(&process, || stage.lives(&process));
+        }
+        stage.unharmed();
+        ends(&mut process);
+    });
+}
+
+#[test]
+fn f25_sigterm_whatever_a_server_does() {
+    each_server("term", |_, stage, place| {
+        let relay = || stage.peers().remove(place).relay;
+        for way in [Way::Open, Way::Closed, Way::Hole, Way::Silent] {
+            let mut process = stage.start();
+            stage.settle(&process);
+            relay().set(way);
+            relay().cut();
+            pause(1500);
+            ends(&mut process);
+            // And from the start.
+            let mut process = stage.start();
+            process.wait_for_code("/healthz", 200);
+            pause(500);
+            ends(&mut process);
+            relay().set(Way::Open);
+        }
+    });
+}
+
+#[test]
+fn f25_sigterm_in_the_middle_of_an_answer() {
+    each_server("stalled", |_, stage, place| {
+        let mut process = stage.start();
+        stage.settle(&process);
+        let peer = stage.peers().remove(place);
+        let stall = peer.add(Action::Stall);
+        peer.relay.cut();
+        within(RECOVERY, "the answer stalls", || (peer.faults().hits(stall) > 0).then_some(()));
+        pause(300);
+        ends(&mut process);
+    });
+}
+
+#[test]
+fn f26_as_process_1_of_a_container() {
+    if !works(&["unshare", "-pf", "true"]) {
+        println!("skipped: this user may not make a process namespace");
+        return;
+    }
+    each("one", |stage| {
+        let mut process = stage.start_as(&|command| {
+            *command = behind(&["unshare", "-pf", "--kill-child"], command);
+        });
+        stage.settle(&process);
+        let path = format!("/proc/{0}/task/{0}/children", process.pid());
+        let child = fs::read_to_string(path).expect("its child");
+        let start = Instant::now();
+        let killed = Command::new("kill").args(["-TERM", child.trim()]).status();
+        assert!(killed.is_ok_and(|status| status.success()));
+        assert_eq!(process.wait().code(), Some(0), "{}", process.log());
+        assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    });
+}
+
+#[test]
+fn f27_closed_stderr_and_stdout() {
+    endures("closed", |command| {
+        *command = behind(&["sh", "-c", r#"exec "$0" "$@" -v 5 >&- 2>&-"#], command);
+    });
+}
+
+/// A pipe that nobody reads holds 64 KiB (pipe(7)): the first line of the log finds it full.
+const FULL: &str = r#"
+    mkfifo "$PIPE" && exec 3<>"$PIPE" && head -c 65536 /dev/zero >&3 && exec "$0" "$@" -v 5 2>&3
+"#;
+
+#[test]
+fn f27_a_reader_that_never_reads() {
+    endures("full", |command| {
+        let pipe = config::of(command).with_file_name("pipe");
+        *command = behind(&["sh", "-c", FULL], command);
+        command.env("PIPE", pipe);
+    });
+}
+
+#[test]
+fn f28_a_disk_without_room_for_the_log() {
+    endures("no-space", |command| {
+        *command = behind(&["sh", "-c", r#"exec "$0" "$@" -v 5 2>/dev/full"#], command);
+    });
+}
+
+/// A file system on which nothing can be written, and no place for temporary files; the dumper's own directory
+/// is a volume.
+const READ_ONLY: &str = r#"
+    set -e
+    mount --make-rprivate /
+    if [ -n "$VOLUME" ]; then mount --bind "$VOLUME" "$VOLUME"; fi
+    mount -o remount,bind,ro /
+    if touch "$PLACE" 2>/dev/null; then echo "it is not read-only"; exit 9; fi
+    exec "$0" "$@"
+"#;
+
+#[test]
+fn f28_a_read_only_file_system_without_tmp() {
+    if !works(&["unshare", "-m", "mount", "-o", "remount,bind,ro", "/"]) {
+        println!("skipped: this user may not mount anything in a namespace of its own");
+        return;
+    }
+    each("read-only", |stage| {
+        let mut process = stage.start_as(&|command| {
+            let place = config::of(command).with_file_name("new");
+            *command = behind(&["unshare", "-m", "sh", "-c", READ_ONLY], command);
+            command.env("PLACE", place).env("TMPDIR", "/nonexistent");
+            stage.volume().iter().for_each(|volume| {
+                command.env("VOLUME", volume);
+            });
+        });
+        stage.settle(&process);
+        stage.lives(&process);
+        ends(&mut process);
+    });
+}
+
+/// How often it says that it has too few.
+fn lacks(process: &Sidecar) -> usize {
+    process.count("Too many open files") + process.count("os error 24")
+}
+
+#[test]
+fn f28_too_few_descriptors() {
+    each("descriptors", |stage| {
+        let normal = stage.start();
+        stage.settle(&normal);
+        let needed = normal.descriptors();
+        drop(normal);
+        // All that it needs at the start, and not all that it needs to work.
+        let found = (needed - 6..needed).rev().find_map(|limit| {
+            let limit = format!("--nofile={limit}:64");
+            let mut process =
+                stage.start_as(&|command| *command = behind(&["prlimit", &limit], command));
+            pause(2000);
+            (process.alive() && lacks(&process) > 0).then_some(process)
+        });
+        let mut process = found.expect("a limit that hurts");
+        let cpu = process.cpu_time();
+        pause(3000);
+        let cpu = process.cpu_time() - cpu;
+        assert!(cpu < Duration::from_millis(750), "{cpu:?} of work in 3 s\n{}", process.log());
+        assert!(lacks(&process) < 90, "{}", process.log());
+        let pid = process.pid().to_string();
+        let raised = Command::new("prlimit").args(["--pid", &pid, "--nofile=64:64"]).status();
+        if raised.is_ok_and(|status| status.success()) {
+            stage.settle(&process);
+            stage.lives(&process);
+        }
+        ends(&mut process);
+    });
+}
+
+#[test]
+fn f29_flags_that_cannot_be_meant() {
+    each("flags", |stage| {
+        for (more, part) in [
+            (&["-unknown"][..], "-unknown"),
+            (&["-v", "much"], "-v"),
+            (&["-v"], "-v"),
+            (&["-kubeconfig"], "-kubeconfig"),
+            (&["-logging-format", "xml"], "-logging-format"),
+            (&["-metrics-port", "70000"], "-metrics-port"),
+            (&["-metrics-port", ""], "-metrics-port"),
+            (&["-metrics-port=-1"], "-metrics-port"),
+            (&["-v", "99999999999999999999"], "-v"),
+            (&["word"], "word"),
+        ] {
+            let mut command = stage.command(0);
+            let name = command.get_program().to_string_lossy().into_owned();
+            let name = name.rsplit('/').next().expect("a name");
+            let output = command.args(more).stderr(Stdio::piped()).output().expect("it runs");
+            let text = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{more:?}: {text}");
+            let sentence = usage_error(name, &text);
+            assert!(sentence.contains(part), "{more:?}: {sentence}");
+        }
+        // Of a repeated flag the last counts.
+        let mut process = stage.start_as(&|command| {
+            command.args(["-v", "0", "-v", "2"]);
+        });
+        eventually("it starts", || process.log().contains("-v=2").then_some(()));
+        stage.settle(&process);
+        ends(&mut process);
+    });
+}

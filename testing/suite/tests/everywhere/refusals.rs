@@ -1,0 +1,86 @@
+//! A server that says no: F10 to F13.
+
+use std::time::{Duration, Instant};
+
+use dev_apiserver::Action;
+use suite::{eventually, pause, within};
+
+use crate::{
+    stage::RECOVERY,
+    strike::{answered, answered_once, strike},
+};
+
+fn code(code: u16) -> Action {
+    Action::Answer { code, body: None, retry_after: None }
+}
+
+#[test]
+fn f10_a_401_is_no_more_than_a_failure() {
+    strike("once", |subject| answered_once(subject, &code(401)));
+}
+
+#[test]
+fn f11_a_401_that_lasts() {
+    strike("unknown", |subject| answered(subject, code(401)));
+}
+
+#[test]
+fn f12_a_403_names_what_was_asked_for() {
+    strike("forbidden", |subject| {
+        answered(subject, Action::Forbid);
+        let log = subject.process.log();
+        let named = |line: &str| {
+            let verbs = ["get ", "list ", "watch ", "create ", "update ", "patch "];
+            line.contains("403") && verbs.iter().any(|verb| line.contains(verb))
+        };
+        assert!(log.lines().any(named), "{log}");
+    });
+}
+
+#[test]
+fn f13_a_429_with_retry_after_is_heeded() {
+    strike("busy", |subject| {
+        let busy = Action::Answer { code: 429, body: None, retry_after: Some("3".into()) };
+        let peer = subject.peer();
+        let rule = peer.add(busy);
+        peer.relay.cut();
+        let cut = Instant::now();
+        within(RECOVERY, "it asks", || (peer.faults().hits(rule) > 0).then_some(()));
+        pause(500);
+        peer.faults().remove(rule);
+        let asked = || {
+            let all = peer.cluster.server().requests();
+            all.into_iter().filter(|it| it.user == peer.user).collect::<Vec<_>>()
+        };
+        // What else there is, such as a look at a server's health, has its own time.
+        let lasting = |it: &dev_apiserver::Request| {
+            it.code == 429 && ["list", "watch", "update"].contains(&&*it.verb)
+        };
+        let all: Vec<_> = asked().into_iter().filter(lasting).collect();
+        // An answer that went with its connection was none, and is asked for again at once.
+        let soon = Duration::from_millis(200);
+        let is_lost = |it: &dev_apiserver::Request| {
+            let again = |other: &dev_apiserver::Request| {
+                (&other.verb, &other.resource) == (&it.verb, &it.resource)
+                    && other.connection != it.connection
+                    && other.at > it.at
+                    && other.at < it.at + soon
+            };
+            it.at < cut + soon && all.iter().any(again)
+        };
+        for refused in all.iter().filter(|it| !is_lost(it)) {
+            let next = eventually("it asks again", || {
+                let same = |it: &dev_apiserver::Request| {
+                    it.at > refused.at
+                        && (&it.verb, &it.resource) == (&refused.verb, &refused.resource)
+                };
+                asked().into_iter().find(same)
+            });
+            let wait = next.at - refused.at;
+            // A renewal waits for its period at most, a probe not at all.
+            let least = if ["list", "watch"].contains(&&*next.verb) { 2950 } else { 0 };
+            let (least, most) = (Duration::from_millis(least), Duration::from_secs(9));
+            assert!(wait >= least && wait < most, "{} {}: {wait:?}", next.verb, next.resource);
+        }
+    });
+}

@@ -1,0 +1,89 @@
+//! A program of the four in its steady state: what is around it, and how it is seen to live.
+
+use std::{path::PathBuf, process::Command, sync::Arc};
+
+use dev_apiserver::{Action, Faults, Rule};
+use suite::{
+    cluster::Cluster,
+    relay::Relay,
+    sidecar::{Sidecar, free_port},
+};
+
+use crate::{bootstrapper, dumper, lease, sync};
+
+/// Seconds until a program is well again, after whatever: a watch that fails again and again waits for 64.
+pub(crate) const RECOVERY: u64 = 90;
+
+/// A server that the program talks to.
+pub(crate) struct Peer<'a> {
+    pub(crate) cluster: &'a Arc<Cluster>,
+    /// The way to it.
+    pub(crate) relay: &'a Relay,
+    /// As whom.
+    pub(crate) user: String,
+}
+
+/// A program and all that is around it.
+pub(crate) trait Stage: Send + Sync {
+    /// The servers that the program talks to; its own cluster comes first.
+    fn peers(&self) -> Vec<Peer<'_>>;
+    /// The program with the flags of its steady state.
+    fn command(&self, port: u16) -> Command;
+    /// Brings what was just started into the steady state.
+    fn settle(&self, process: &Sidecar);
+    /// Changes something on each server that the program has to follow, and waits until it did.
+    fn lives_within(&self, seconds: u64, process: &Sidecar);
+    /// Checks that nothing was done that must not be, whatever servers say.
+    fn unharmed(&self);
+
+    /// The same in the time that any fault may cost.
+    fn lives(&self, process: &Sidecar) {
+        self.lives_within(RECOVERY, process);
+    }
+
+    /// Whether credentials of which only a half was replaced leave the whole ones in use.
+    fn keeps_old_credentials(&self) -> bool {
+        true
+    }
+
+    /// The directory that it writes to.
+    fn volume(&self) -> Option<PathBuf> {
+        None
+    }
+
+    /// The server of -kubeconfig.
+    fn own(&self) -> Peer<'_> {
+        self.peers().remove(0)
+    }
+
+    /// Starts the program as it usually is.
+    fn start(&self) -> Sidecar {
+        self.start_as(&|_| {})
+    }
+
+    /// Starts it with other flags or another environment.
+    fn start_as(&self, change: &dyn Fn(&mut Command)) -> Sidecar {
+        let port = free_port();
+        let mut command = self.command(port);
+        change(&mut command);
+        Sidecar::spawn(command, port)
+    }
+}
+
+impl Peer<'_> {
+    pub(crate) fn faults(&self) -> &Faults {
+        self.cluster.server().faults()
+    }
+
+    /// A fault for all that the program asks this server.
+    pub(crate) fn add(&self, action: Action) -> u64 {
+        self.faults().add(Rule::new(action).user(&self.user))
+    }
+}
+
+/// Sets a stage of this name.
+pub(crate) type Set = fn(&str) -> Box<dyn Stage>;
+
+/// The programs, by their letters in testing/README.md, and how to set the stage.
+pub(crate) const ALL: [(&str, Set); 4] =
+    [("L", lease::stage), ("C", bootstrapper::stage), ("D", dumper::stage), ("R", sync::stage)];

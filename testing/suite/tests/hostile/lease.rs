@@ -1,0 +1,90 @@
+//! addon-lease-controller among servers whose answers are too large, odd or endless.
+
+use dev_apiserver::Action;
+use serde_json::json;
+use shared::time::micro_time;
+use std::time::SystemTime;
+use suite::{pause, scene::ADDON, within};
+
+use crate::{
+    shapes,
+    subjects::{Lease, about, answer},
+};
+
+/// A Lease of the right name that says this beside.
+fn lease(subject: &Lease, more: &serde_json::Value) -> serde_json::Value {
+    let now = micro_time(SystemTime::now());
+    json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": ADDON, "namespace": subject.scene.cluster, "resourceVersion": "1", "uid": "u"},
+        "spec": {"renewTime": now, "x": more},
+    })
+}
+
+#[test]
+fn a_lease_of_any_shape_costs_that_answer_alone() {
+    let subject = Lease::new("lease-shapes");
+    let sidecar = subject.start();
+    subject.renews(&sidecar);
+    let faults = subject.scene.hub.server().faults();
+    for (name, value) in shapes::values() {
+        let rules = ["update", "get"].map(|verb| {
+            faults.add(about("leases", verb, answer(200, &lease(&subject, &value))).times(2))
+        });
+        within(20, &format!("{name} is asked for"), || {
+            rules.iter().any(|rule| faults.hits(*rule) > 0).then_some(())
+        });
+        within(20, &format!("{name} is answered"), || {
+            (sidecar.count("needs more than 128 KiB of memory") > 0).then_some(())
+        });
+        assert_eq!(sidecar.ask("/healthz").0, 200, "{name}");
+        faults.clear();
+    }
+    subject.renews(&sidecar);
+    subject.container.fits(&sidecar);
+}
+
+#[test]
+fn a_refusal_of_any_shape_costs_no_more_than_a_short_one() {
+    let subject = Lease::new("lease-refusals");
+    let sidecar = subject.start();
+    subject.renews(&sidecar);
+    let faults = subject.scene.hub.server().faults();
+    for (_, value) in shapes::values() {
+        let status =
+            json!({"kind": "Status", "code": 500, "message": "no", "details": {"causes": value}});
+        faults.add(about("leases", "update", answer(500, &status)).times(2));
+        pause(1500);
+        faults.clear();
+    }
+    for bytes in [16 << 20, 256 << 20] {
+        faults.add(about("leases", "update", Action::HugeBody { bytes }).times(1));
+        pause(1500);
+    }
+    faults.clear();
+    subject.renews(&sidecar);
+    subject.container.fits(&sidecar);
+}
+
+#[test]
+fn a_pod_that_is_too_large_closes_nothing_that_was_open() {
+    let subject = Lease::new("lease-pod");
+    let sidecar = subject.start();
+    subject.renews(&sidecar);
+    // The last of them fits.
+    for (name, value) in shapes::values().into_iter().filter(|(name, _)| *name != "quotes") {
+        // So that each is news.
+        subject.put_pod(&json!({}));
+        let before = sidecar.count("needs more than");
+        subject.put_pod(&json!({"x": value}));
+        within(20, name, || (sidecar.count("needs more than") > before).then_some(()));
+        subject.renews(&sidecar);
+    }
+    let remarks = sidecar.ask("/readyz");
+    assert!(remarks.0 == 200 && remarks.1.contains("needs more than"), "{remarks:?}");
+    subject.put_pod(&json!({}));
+    within(20, "the remark goes", || {
+        (!sidecar.ask("/readyz").1.contains("needs more than")).then_some(())
+    });
+    subject.container.fits(&sidecar);
+}

@@ -1,0 +1,102 @@
+//! IPv6 alone: servers, a proxy, and what is not to go through it; and a proxy that never comes to an end.
+
+use std::{
+    io::Write,
+    net::{IpAddr, Ipv6Addr, TcpListener},
+    thread,
+};
+
+use serde_json::json;
+use suite::{identity, pause, proxy::Proxy, sidecar::Sidecar, spoke::SECRET, within};
+
+use crate::subjects::{Agent, Dumper, Lease, Remote};
+
+const IP: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
+/// Nobody's: reserved for documents.
+const NOBODY: &str = "[2001:db8::7]:6443";
+
+#[test]
+fn all_four_live_on_ipv6() {
+    let (lease, agent) = (Lease::on(IP, "six-lease"), Agent::on(IP, "six-agent"));
+    let (dumper, remote) = (Dumper::on(IP, "six-dumper"), Remote::on(IP, "six-remote"));
+    assert!(
+        lease.scene.hub_relay.address.is_ipv6() && lease.scene.hub.address.starts_with("[::1]")
+    );
+    lease.renews(&lease.start());
+    let joined = agent.joined(&[]);
+    let credential = agent.spoke.credential().expect("the Secret");
+    drop(joined);
+    dumper.spoke.put_secret(SECRET, &credential);
+    let _running = dumper.start();
+    let file = within(20, "the set", || dumper.file("kubeconfig"));
+    assert!(file.contains("https://[::1]:"), "{file}");
+    remote.copies(&remote.start(), "one");
+}
+
+/// A proxy that answers a byte at a time, for ever: that costs the time to connect, and no more.
+#[test]
+fn a_proxy_that_drips_holds_no_request() {
+    let subject = Lease::new("drip");
+    let proxy = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", proxy.local_addr().expect("its address"));
+    thread::spawn(move || {
+        for mut client in proxy.incoming().flatten() {
+            thread::spawn(move || {
+                let mut part: &[u8] = b"HTTP/1.1 200 OK\r\nX: ";
+                while client.write_all(part).is_ok() {
+                    part = b"x";
+                    pause(300);
+                }
+            });
+        }
+    });
+    put_hub_at_nobodys(&subject);
+    let sidecar = subject.start_as(|command| {
+        command.arg("-lease-duration=5").env("HTTPS_PROXY", url);
+    });
+    within(40, &format!("it is given up\n{}", sidecar.log()), || {
+        (sidecar.warnings("no answer in time") > 0).then_some(())
+    });
+    assert_eq!(sidecar.ask("/healthz").0, 200);
+    subject.scene.put_secret(&subject.scene.new_credentials());
+    subject.renews(&sidecar);
+}
+
+/// Puts a Secret whose kubeconfig leads to the hub at an address that only a proxy reaches.
+fn put_hub_at_nobodys(subject: &Lease) {
+    let scene = &subject.scene;
+    let token = scene.hub.server().token(&scene.hub_user(), &[]);
+    let mut config = identity::kubeconfig(NOBODY, &scene.hub.ca, &json!({"token": token}));
+    config["clusters"][0]["cluster"]["tls-server-name"] = json!("localhost");
+    scene.put_secret(&[("kubeconfig".to_owned(), config.to_string().into_bytes())].into());
+}
+
+fn start(subject: &Lease, proxy: &Proxy, except: &str) -> Sidecar {
+    subject.start_as(|command| {
+        command.arg("-lease-duration=1").env("HTTPS_PROXY", proxy.url()).env("NO_PROXY", except);
+    })
+}
+
+#[test]
+fn a_proxy_is_reached_by_ipv6_and_asked_for_it() {
+    let subject = Lease::on(IP, "six-proxy");
+    let proxy = Proxy::to(&subject.scene.hub.address);
+    assert!(proxy.url().starts_with("http://[::1]:"), "{}", proxy.url());
+    put_hub_at_nobodys(&subject);
+    let sidecar = start(&subject, &proxy, "2001:db8:1::/48,[2001:db8::8],::2");
+    subject.renews(&sidecar);
+    assert_eq!(proxy.asked()[0], format!("CONNECT {NOBODY} HTTP/1.1"));
+}
+
+#[test]
+fn no_proxy_names_addresses_and_networks_of_ipv6() {
+    for except in ["2001:db8::/32", "2001:db8::7", "[2001:db8::7]", "[2001:db8::7]:6443"] {
+        let subject = Lease::on(IP, "six-no-proxy");
+        let proxy = Proxy::to(&subject.scene.hub.address);
+        put_hub_at_nobodys(&subject);
+        let sidecar = start(&subject, &proxy, except);
+        // The sentence says where it could not go.
+        sidecar.wait_for(NOBODY);
+        assert!(proxy.asked().is_empty(), "{except}: {:?}", proxy.asked());
+    }
+}

@@ -1,0 +1,305 @@
+//! The programs on their stages, each as its manifest runs it.
+
+use std::{
+    fs,
+    net::{IpAddr, Ipv4Addr},
+    process::Command,
+    sync::Arc,
+};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use dev_apiserver::{Action, Options, Rule, Server};
+use serde_json::{Value, json};
+use shared::resource::LEASES;
+use suite::{
+    cluster::Cluster,
+    manifest::Container,
+    ocm::{Bootstrap, Hub, PREFIX},
+    scene::{ADDON, POD, Scene},
+    sidecar::Sidecar,
+    spoke::Spoke,
+    sync::{Place, Setting, Stage, WIDGETS, secrets},
+    within,
+};
+
+/// An answer with this body.
+pub(crate) fn answer(code: u16, body: &Value) -> Action {
+    Action::Answer { code, body: Some(body.to_string()), retry_after: None }
+}
+
+/// A hub and a cluster, both at this address.
+fn servers(ip: IpAddr) -> (Arc<Cluster>, Arc<Cluster>) {
+    let start = |name| Cluster::embedded_with(name, Options { ip, ..Options::default() });
+    (start("hub"), start("managed"))
+}
+
+/// What csr-bootstrapper and what is beside it stand on.
+fn spoke(ip: IpAddr, name: &str) -> Spoke {
+    let (hub, managed) = servers(ip);
+    Spoke::between(Hub::on(hub), managed, name, Bootstrap::Auto)
+}
+
+/// addon-lease-controller in the pod of a healthy add-on.
+pub(crate) struct Lease {
+    pub(crate) scene: Scene,
+    pub(crate) container: Container,
+}
+
+impl Lease {
+    pub(crate) fn new(name: &str) -> Self {
+        Self::on(Ipv4Addr::LOCALHOST.into(), name)
+    }
+
+    pub(crate) fn on(ip: IpAddr, name: &str) -> Self {
+        let (hub, managed) = servers(ip);
+        let subject = Self {
+            scene: Scene::on(hub, managed, name),
+            container: Container::of("addon-lease-controller"),
+        };
+        subject.put_pod(&json!({}));
+        subject
+    }
+
+    /// A pod with the containers of the manifest and `more` in its status.
+    pub(crate) fn put_pod(&self, more: &Value) {
+        let namespace = &self.scene.namespace;
+        let containers = ["my-addon", "addon-lease-controller"].map(|name| json!({"name": name}));
+        let mut status = more.clone();
+        status["containerStatuses"] = json!([{"name": "my-addon", "ready": true}]);
+        self.scene.managed.server().put(json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": POD, "namespace": namespace},
+            "spec": {"containers": containers}, "status": status,
+        }));
+    }
+
+    /// With a period of a second, so that it asks often.
+    pub(crate) fn start(&self) -> Sidecar {
+        self.start_with(&["-lease-duration=1"])
+    }
+
+    pub(crate) fn start_with(&self, more: &[&str]) -> Sidecar {
+        self.start_as(|command| {
+            command.args(more);
+        })
+    }
+
+    pub(crate) fn start_as(&self, change: impl FnOnce(&mut Command)) -> Sidecar {
+        let mut command = self.container.command(&[
+            ("lease-namespace", &self.scene.cluster),
+            ("hub-kubeconfig-secret", suite::scene::SECRET),
+        ]);
+        command
+            .arg("-kubeconfig")
+            .arg(self.scene.managed_kubeconfig())
+            .env("POD_NAME", POD)
+            .env("POD_NAMESPACE", &self.scene.namespace)
+            .env("WATCH_NAMESPACE", &self.scene.namespace);
+        change(&mut command);
+        self.container.start(command)
+    }
+
+    /// Both Leases are renewed from now on.
+    #[track_caller]
+    pub(crate) fn renews(&self, sidecar: &Sidecar) {
+        for (cluster, namespace) in self.leases() {
+            let time = || {
+                cluster.get(&LEASES.object(namespace, ADDON))?["spec"]["renewTime"]
+                    .as_str()
+                    .map(str::to_owned)
+            };
+            let before = time();
+            within(40, &format!("renewed again\n{}", sidecar.log()), || {
+                time().filter(|now| Some(now) != before.as_ref())
+            });
+        }
+        assert_eq!(sidecar.ask("/healthz").0, 200);
+    }
+
+    fn leases(&self) -> [(&Arc<Cluster>, &str); 2] {
+        let Scene { hub, managed, cluster, namespace, .. } = &self.scene;
+        [(hub, cluster), (managed, namespace)]
+    }
+}
+
+/// csr-bootstrapper of a cluster that the hub accepts by itself.
+pub(crate) struct Agent {
+    pub(crate) spoke: Spoke,
+    pub(crate) container: Container,
+}
+
+impl Agent {
+    pub(crate) fn new(name: &str) -> Self {
+        Self::on(Ipv4Addr::LOCALHOST.into(), name)
+    }
+
+    pub(crate) fn on(ip: IpAddr, name: &str) -> Self {
+        Self { spoke: spoke(ip, name), container: Container::of("csr-bootstrapper") }
+    }
+
+    pub(crate) fn start(&self) -> Sidecar {
+        self.start_with(&[])
+    }
+
+    pub(crate) fn start_with(&self, more: &[&str]) -> Sidecar {
+        let mut command = self.container.command(&[("cluster-name", &self.spoke.cluster)]);
+        command
+            .arg("-kubeconfig")
+            .arg(self.spoke.managed_kubeconfig())
+            .args(more)
+            .env("POD_NAMESPACE", &self.spoke.namespace);
+        self.container.start(command)
+    }
+
+    /// One that has joined, and gives a sign of life each second.
+    #[track_caller]
+    pub(crate) fn joined(&self, more: &[&str]) -> Sidecar {
+        let agent = self.start_with(more);
+        within(40, "it has joined", || (agent.ask("/readyz").0 == 200).then_some(()));
+        self.spoke.hub.set_lease_duration(&self.spoke.cluster, 1);
+        self.gives_signs(&agent);
+        agent
+    }
+
+    /// The heartbeat on the hub is renewed from now on.
+    #[track_caller]
+    pub(crate) fn gives_signs(&self, agent: &Sidecar) {
+        self.gives_signs_within(40, agent);
+    }
+
+    #[track_caller]
+    pub(crate) fn gives_signs_within(&self, seconds: u64, agent: &Sidecar) {
+        let Spoke { hub, cluster, .. } = &self.spoke;
+        let time = || hub.heartbeat(cluster)?["spec"]["renewTime"].as_str().map(str::to_owned);
+        let before = time();
+        within(seconds, &format!("a sign of life\n{}", agent.log()), || {
+            time().filter(|now| Some(now) != before.as_ref())
+        });
+    }
+
+    pub(crate) fn hub(&self) -> &Server {
+        self.spoke.hub.cluster.server()
+    }
+
+    /// Whom its certificate names.
+    pub(crate) fn user(&self) -> String {
+        let credential = self.spoke.credential().expect("the Secret");
+        let name = |key| String::from_utf8_lossy(&credential[key]).into_owned();
+        format!("{PREFIX}{}:{}", name("cluster-name"), name("agent-name"))
+    }
+}
+
+/// hub-kubeconfig-dumper beside an agent.
+pub(crate) struct Dumper {
+    pub(crate) spoke: Spoke,
+    pub(crate) container: Container,
+}
+
+impl Dumper {
+    pub(crate) fn new(name: &str) -> Self {
+        Self::on(Ipv4Addr::LOCALHOST.into(), name)
+    }
+
+    pub(crate) fn on(ip: IpAddr, name: &str) -> Self {
+        Self { spoke: spoke(ip, name), container: Container::of("hub-kubeconfig-dumper") }
+    }
+
+    pub(crate) fn start(&self) -> Sidecar {
+        let mut command = self.container.command(&[]);
+        command
+            .arg("-kubeconfig")
+            .arg(self.spoke.managed_kubeconfig())
+            .arg("-hub-kubeconfig-dir")
+            .arg(self.spoke.directory.path().join("files"))
+            .env("POD_NAMESPACE", &self.spoke.namespace);
+        self.container.start(command)
+    }
+
+    /// A file of the set on disk.
+    pub(crate) fn file(&self, name: &str) -> Option<String> {
+        fs::read_to_string(self.spoke.directory.path().join("files").join(name)).ok()
+    }
+}
+
+/// A rule for all answers about one kind.
+pub(crate) fn about(resource: &str, verb: &str, action: Action) -> Rule {
+    Rule::new(action).resource(resource).verb(verb)
+}
+
+/// remote-sync between a hub and its own cluster.
+pub(crate) struct Remote {
+    pub(crate) stage: Stage,
+    pub(crate) container: Container,
+}
+
+impl Remote {
+    pub(crate) fn new(name: &str) -> Self {
+        Self::on(Ipv4Addr::LOCALHOST.into(), name)
+    }
+
+    pub(crate) fn on(ip: IpAddr, name: &str) -> Self {
+        let (hub, own) = servers(ip);
+        // The names of the manifest.
+        let setting = Setting {
+            suffix: "-cluster1".into(),
+            namespace_suffix: String::new(),
+            ..Setting::safe(&[&WIDGETS])
+        };
+        let stage = Stage::between(own, vec![("hub", hub)], name, setting);
+        let subject = Self { stage, container: Container::of("remote-sync") };
+        subject.put_kubeconfig(&subject.kubeconfig());
+        subject
+    }
+
+    pub(crate) fn start(&self) -> Sidecar {
+        self.start_with(&[])
+    }
+
+    pub(crate) fn start_with(&self, more: &[&str]) -> Sidecar {
+        let home = &self.stage.own.home;
+        let mut command = self.container.command(&[
+            ("resource", &WIDGETS.flag()),
+            ("remote-kubeconfig-secret", &format!("hub={home}/{KUBECONFIG}")),
+        ]);
+        let own = self.stage.write("own.kubeconfig", &self.stage.own.kubeconfig());
+        command.arg("-kubeconfig").arg(own).args(["-namespace", home]).args(more);
+        self.container.start(command)
+    }
+
+    /// A widget of the hub that is made now arrives.
+    #[track_caller]
+    pub(crate) fn copies(&self, sidecar: &Sidecar, name: &str) {
+        self.source(name).create_number(1);
+        let target = self.stage.target(&WIDGETS, name);
+        within(40, &format!("{name} arrives\n{}", sidecar.log()), || {
+            target.number().filter(|number| *number == 1)
+        });
+        assert_eq!(sidecar.ask("/healthz").0, 200);
+    }
+
+    pub(crate) fn source(&self, name: &str) -> Place {
+        self.stage.source(&WIDGETS, name)
+    }
+
+    pub(crate) fn hub(&self) -> &Server {
+        self.stage.remote().cluster.server()
+    }
+
+    /// A good kubeconfig for the hub.
+    pub(crate) fn kubeconfig(&self) -> String {
+        self.stage.remote().kubeconfig()
+    }
+
+    pub(crate) fn put_kubeconfig(&self, text: &str) {
+        let place =
+            Place::new(&self.stage.own.cluster, secrets(), &self.stage.own.home, KUBECONFIG);
+        let data = json!({"data": {"kubeconfig": BASE64_STANDARD.encode(text)}});
+        match place.get() {
+            Some(_) => place.merge(&data),
+            None => place.create(&data),
+        };
+    }
+}
+
+/// The Secret of the manifest.
+const KUBECONFIG: &str = "hub-kubeconfig-secret";

@@ -1,0 +1,177 @@
+//! remote-sync and a hub whose users make objects of any shape and number.
+
+use serde_json::{Value, json};
+use suite::{
+    pause,
+    sidecar::Sidecar,
+    sync::{Place, WIDGETS},
+    within,
+};
+
+use crate::{
+    shapes,
+    subjects::{Remote, about, answer},
+};
+
+/// A widget of the hub with this content.
+fn widget(subject: &Remote, name: &str, content: &Value) -> Place {
+    let source = subject.source(name);
+    subject.hub().put(json!({
+        "apiVersion": WIDGETS.resource.api_version(), "kind": "Widget",
+        "metadata": {"name": source.name, "namespace": source.namespace},
+        "spec": {"size": 2, "x": content},
+    }));
+    source
+}
+
+fn state(sidecar: &Sidecar) -> Value {
+    serde_json::from_str(&sidecar.ask("/debug/state").1).expect("JSON")
+}
+
+/// How many pairs are too large, by the metric.
+fn too_large(sidecar: &Sidecar) -> Option<f64> {
+    sidecar.metric(
+        "remote_sync_pairs{remote=\"hub\",resource=\"widgets.sync.example.com\",state=\"toolarge\"}",
+    )
+}
+
+#[test]
+fn an_object_of_any_shape_stops_itself_and_no_other() {
+    let subject = Remote::new("sync-shapes");
+    let sidecar = subject.start();
+    subject.copies(&sidecar, "before");
+    let values = shapes::values();
+    for (index, (_, value)) in values.iter().enumerate() {
+        widget(&subject, &format!("odd-{index}"), value);
+    }
+    let all = f64::from(u32::try_from(values.len()).expect("few"));
+    // Two are texts that fit.
+    within(60, &format!("all are named\n{}", sidecar.log()), || {
+        (too_large(&sidecar).unwrap_or(0.0) >= all - 2.0).then_some(())
+    });
+    subject.copies(&sidecar, "after");
+    let apart = state(&sidecar)["remotes"]["hub"]["notInStep"].clone();
+    let apart = apart.as_array().expect("a list");
+    assert!(apart.iter().any(|it| it["state"] == "toolarge"), "{apart:?}");
+    assert!(
+        sidecar.count("toolarge: the source needs more than 2048 KiB") > 0,
+        "{}",
+        sidecar.log()
+    );
+    subject.container.fits(&sidecar);
+
+    // Smaller again, it goes on; and one that grows keeps its copy.
+    let metadata = subject.source("before").read()["metadata"].clone();
+    widget(&subject, "before", &shapes::values()[0].1);
+    let of_before = |it: &Value| it["pair"].as_str().is_some_and(|it| it.ends_with("/before"));
+    let noted = || {
+        let state = state(&sidecar);
+        let apart = state["remotes"]["hub"]["notInStep"].as_array().cloned().unwrap_or_default();
+        apart.iter().any(of_before).then_some(())
+    };
+    within(20, "it is too large", noted);
+    pause(1000);
+    assert_eq!(subject.stage.target(&WIDGETS, "before").number(), Some(1));
+    subject.hub().put(json!({
+        "apiVersion": WIDGETS.resource.api_version(), "kind": "Widget",
+        "metadata": metadata, "spec": {"size": 3},
+    }));
+    within(20, "it goes on", || {
+        (subject.stage.target(&WIDGETS, "before").number() == Some(3)).then_some(())
+    });
+    subject.container.fits(&sidecar);
+}
+
+#[test]
+fn the_same_when_it_is_there_at_the_start() {
+    let subject = Remote::new("sync-start");
+    for (index, (_, value)) in shapes::values().iter().enumerate() {
+        widget(&subject, &format!("odd-{index}"), value);
+    }
+    let sidecar = subject.start();
+    subject.copies(&sidecar, "one");
+    pause(3000);
+    subject.container.fits(&sidecar);
+}
+
+#[test]
+fn large_objects_that_fit_are_copied_a_few_at_a_time() {
+    let subject = Remote::new("sync-large");
+    let text = json!("x".repeat(1_400_000));
+    for index in 0..12 {
+        widget(&subject, &format!("large-{index}"), &text);
+    }
+    let sidecar = subject.start();
+    for index in 0..12 {
+        let target = subject.stage.target(&WIDGETS, &format!("large-{index}"));
+        within(60, &format!("{index} arrives\n{}", sidecar.log()), || {
+            target.get().filter(|it| it["spec"]["x"] == text)
+        });
+    }
+    subject.container.fits(&sidecar);
+}
+
+#[test]
+fn more_objects_than_there_is_room_for_hold_their_kind() {
+    let subject = Remote::new("sync-many");
+    let sidecar = subject.start();
+    subject.copies(&sidecar, "before");
+    let (namespace, name) = (&subject.stage.namespace, "n".repeat(230));
+    for index in 0..25_000 {
+        subject.hub().put(json!({
+            "apiVersion": WIDGETS.resource.api_version(), "kind": "Widget",
+            "metadata": {"name": format!("{name}-{index}-cluster1"), "namespace": namespace},
+            "spec": {"size": 1},
+        }));
+    }
+    within(60, &format!("it is told\n{}", sidecar.log()), || {
+        (sidecar.count("there are more than 20000 widgets on cluster hub") > 0).then_some(())
+    });
+    let ready = sidecar.ask("/readyz");
+    assert!(ready.0 == 200 && ready.1.contains("see -max-objects"), "{ready:?}");
+    let metric = "remote_sync_resource_ready{remote=\"hub\",resource=\"widgets.sync.example.com\"}";
+    assert_eq!(sidecar.metric(metric), Some(0.0));
+    // Nothing is deleted by half of a list.
+    pause(2000);
+    assert_eq!(subject.stage.target(&WIDGETS, "before").number(), Some(1));
+    assert_eq!(sidecar.ask("/healthz").0, 200);
+    subject.container.fits(&sidecar);
+}
+
+#[test]
+fn many_objects_that_cannot_be_copied_are_noted_in_bounded_room() {
+    let subject = Remote::new("sync-refused");
+    let refusal =
+        json!({"kind": "Status", "code": 422, "reason": "Invalid", "message": "no ".repeat(500)});
+    let own = subject.stage.own.cluster.server().faults();
+    own.add(about("widgets", "create", answer(422, &refusal)));
+    let name = "n".repeat(200);
+    for index in 0..3000 {
+        widget(&subject, &format!("{name}-{index}"), &json!(0));
+    }
+    let sidecar = subject.start_with(&["-qps=0"]);
+    let refused = "remote_sync_pairs{remote=\"hub\",resource=\"widgets.sync.example.com\",state=\"degraded\"}";
+    within(120, "all were tried", || (sidecar.metric(refused)? >= 3000.0).then_some(()));
+    subject.container.fits(&sidecar);
+}
+
+#[test]
+fn discovery_and_identity_of_any_shape_are_lost_connections() {
+    let subject = Remote::new("sync-discovery");
+    let faults = subject.hub().faults();
+    for (_, value) in shapes::values() {
+        let group =
+            json!({"kind": "APIGroup", "versions": value, "preferredVersion": {"version": "v1"}});
+        let list = json!({"kind": "APIResourceList", "resources": value});
+        let kube_system = json!({"apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": "kube-system", "uid": "u", "annotations": value}});
+        faults.add(about("/apis/sync.example.com", "get", answer(200, &group)).times(1));
+        faults.add(about("/apis/sync.example.com/v1", "get", answer(200, &list)).times(1));
+        faults.add(about("namespaces", "get", answer(200, &kube_system)).times(1));
+    }
+    let sidecar = subject.start_with(&["-connection-retry=1s"]);
+    pause(5000);
+    faults.clear();
+    subject.copies(&sidecar, "one");
+    subject.container.fits(&sidecar);
+}
