@@ -55,7 +55,7 @@ fn run(data: &[u8]) {
             }
             Err(error) => {
                 sentence(error.message(), 2000);
-                assert!(!error.message().contains("MIGH"), "quotes a key: {error}");
+                without_key(error.message(), &data);
             }
         }
     }
@@ -76,6 +76,20 @@ fn of_parts(text: &[u8]) -> (Value, &str) {
     let data: Map<_, _> =
         others.filter(|(name, _)| valid_key(name)).chain(files).map(encoded).collect();
     (json!({"metadata": {"namespace": "ns", "name": "x"}, "data": data}), names)
+}
+
+/// Nothing of `tls.key` is quoted but what stands elsewhere too: libFuzzer copies, and makes a name of it.
+fn without_key(text: &str, data: &Data) {
+    let key = data.get("tls.key").map_or(&[][..], |key| key);
+    let others: Vec<_> = data
+        .iter()
+        .filter(|(name, _)| *name != "tls.key")
+        .flat_map(|(name, content)| [name.into(), String::from_utf8_lossy(content)])
+        .collect();
+    for line in key.split(|byte| *byte == b'\n').filter_map(|line| str::from_utf8(line).ok()) {
+        let elsewhere = others.iter().any(|other| other.contains(line));
+        assert!(line.len() < 10 || elsewhere || !text.contains(line), "quotes a key: {text:?}");
+    }
 }
 
 fn judged(content: &Content, flattened: Option<&str>) {
