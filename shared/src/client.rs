@@ -1,8 +1,13 @@
 //! The REST client: one API server, one identity that may change under way, bounded in time and size.
 
+mod counts;
+pub(crate) mod dial;
 mod exchange;
-mod requests;
-mod timing;
+pub(crate) mod request;
+pub(crate) mod status;
+mod timeouts;
+pub(crate) mod tls;
+pub(crate) mod transport;
 
 use std::{
     path::PathBuf,
@@ -17,25 +22,25 @@ use serde_json::Value;
 use ureq::http::Method;
 
 use crate::{
-    access::Access,
-    call::{Call, JSON},
     certificate,
+    client::request::{ApiRequest, JSON},
+    client::transport::Transport,
+    config::ClusterConfig,
     error::Result,
     flags::Flags,
     kubeconfig::{self, Env},
-    link::Link,
     lock::lock,
     resource::Target,
 };
 
 pub use self::{
-    requests::{Counts, Requests},
-    timing::Timing,
+    counts::{RequestCounts, RequestMetrics},
+    timeouts::Timeouts,
 };
-pub use crate::call::{Patch, Preconditions, Propagation};
+pub use crate::client::request::{Patch, Preconditions, Propagation};
 
 /// Gives the credentials as they are now.
-pub type Load = Box<dyn Fn() -> Result<Access> + Send + Sync>;
+pub type Load = Box<dyn Fn() -> Result<ClusterConfig> + Send + Sync>;
 
 /// When credentials are loaded again.
 pub enum Reload {
@@ -61,12 +66,12 @@ pub const USUAL_OBJECT: usize = 2 << 20;
 
 struct Inner {
     whose: String,
-    timing: Timing,
+    timing: Timeouts,
     state: Mutex<State>,
     reload: Reload,
     clock: Mutex<Option<ServerClock>>,
     skew_told: AtomicBool,
-    requests: Requests,
+    requests: RequestMetrics,
     reloads: Mutex<(u64, u64)>,
     refused: Mutex<Option<Refused>>,
     born: Instant,
@@ -100,7 +105,7 @@ pub struct Refused {
 static GENERATIONS: AtomicU64 = AtomicU64::new(0);
 
 struct State {
-    link: Link,
+    link: Transport,
     /// Its number among all identities, so that a request knows whether it was cut off by a change of them.
     generation: u64,
     next_look: Instant,
@@ -112,8 +117,13 @@ impl Client {
     ///
     /// # Errors
     /// `BadConfig` when TLS or the proxy cannot be set up.
-    pub fn new(whose: &str, access: Access, reload: Reload, timing: Timing) -> Result<Self> {
-        Self::counting(whose, access, reload, timing, Requests::default())
+    pub fn new(
+        whose: &str,
+        access: ClusterConfig,
+        reload: Reload,
+        timing: Timeouts,
+    ) -> Result<Self> {
+        Self::counting(whose, access, reload, timing, RequestMetrics::default())
     }
 
     /// The same, whose requests are counted with those of the clients before it.
@@ -122,13 +132,13 @@ impl Client {
     /// `BadConfig` when TLS or the proxy cannot be set up.
     pub fn counting(
         whose: &str,
-        access: Access,
+        access: ClusterConfig,
         reload: Reload,
-        timing: Timing,
-        requests: Requests,
+        timing: Timeouts,
+        requests: RequestMetrics,
     ) -> Result<Self> {
         let state = State {
-            link: Link::new(whose, access, timing.request)?,
+            link: Transport::new(whose, access, timing.request)?,
             generation: GENERATIONS.fetch_add(1, Relaxed),
             next_look: Instant::now() + timing.files,
             files_unusable: false,
@@ -162,7 +172,7 @@ impl Client {
     /// # Errors
     /// `BadConfig` when its kubeconfig cannot be used.
     pub fn of_own_cluster(flags: &Flags, request: Duration) -> Result<Self> {
-        Self::of_own_cluster_counting(flags, request, Requests::default())
+        Self::of_own_cluster_counting(flags, request, RequestMetrics::default())
     }
 
     /// The same, whose requests are counted with those of the clients before it.
@@ -172,13 +182,13 @@ impl Client {
     pub fn of_own_cluster_counting(
         flags: &Flags,
         request: Duration,
-        requests: Requests,
+        requests: RequestMetrics,
     ) -> Result<Self> {
         let file = flags.some("kubeconfig").map(PathBuf::from);
         let master = flags.some("master").map(str::to_owned);
         let load = move || kubeconfig::load(file.as_deref(), master.as_deref(), &Env::process());
         let (access, reload) = (load()?, Reload::FromFiles(Box::new(load)));
-        let timing = Timing::with_request(request);
+        let timing = Timeouts::with_request(request);
         Self::counting("the managed cluster", access, reload, timing, requests)
     }
 
@@ -192,7 +202,7 @@ impl Client {
     /// # Errors
     /// As the server says; `NotFound` only if it names this object.
     pub fn get(&self, target: &Target<'_>) -> Result<Value> {
-        self.object(&Call::get(*target))
+        self.object(&ApiRequest::get(*target))
     }
 
     /// Reads a collection, or the page of it that `query` (`limit=…&continue=…`) asks for; of a target
@@ -201,7 +211,7 @@ impl Client {
     /// # Errors
     /// As the server says; `Gone` when the resourceVersion or page is too old.
     pub fn list(&self, target: &Target<'_>, query: &str) -> Result<Value> {
-        let call = Call::list(*target, query);
+        let call = ApiRequest::list(*target, query);
         let list = self.json(&call)?;
         // Anything else must not be taken for an empty list, which would mean that all is gone.
         let is_list = list["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
@@ -217,7 +227,7 @@ impl Client {
     /// As the server says; `AlreadyExists` when there is one.
     pub fn create(&self, target: &Target<'_>, object: &Value) -> Result<Value> {
         let target = if target.subresource.is_some() { *target } else { target.siblings() };
-        self.object(&Call::write(Method::POST, target, JSON, object, false))
+        self.object(&ApiRequest::write(Method::POST, target, JSON, object, false))
     }
 
     /// Replaces an object as a whole, if it still has the resourceVersion in `object`.
@@ -226,7 +236,7 @@ impl Client {
     /// As the server says; `Conflict` when it changed meanwhile.
     pub fn replace(&self, target: &Target<'_>, object: &Value) -> Result<Value> {
         let guarded = object["metadata"]["resourceVersion"].is_string();
-        self.object(&Call::write(Method::PUT, *target, JSON, object, guarded))
+        self.object(&ApiRequest::write(Method::PUT, *target, JSON, object, guarded))
     }
 
     /// Changes parts of an object.
@@ -238,7 +248,7 @@ impl Client {
             Some(steps) => steps.iter().any(|step| step["path"] == "/metadata/resourceVersion"),
             None => patch["metadata"]["resourceVersion"].is_string(),
         };
-        self.object(&Call::write(Method::PATCH, *target, kind.content_type(), patch, guarded))
+        self.object(&ApiRequest::write(Method::PATCH, *target, kind.content_type(), patch, guarded))
     }
 
     /// Deletes an object if `preconditions` hold, or begins to: it may wait for finalizers and dependents.
@@ -251,7 +261,7 @@ impl Client {
         propagation: Propagation,
         preconditions: &Preconditions,
     ) -> Result<()> {
-        self.json(&Call::delete(*target, propagation, preconditions)).map(drop)
+        self.json(&ApiRequest::delete(*target, propagation, preconditions)).map(drop)
     }
 
     /// Reads a path that is no object but answers with one, such as a discovery document.
@@ -259,7 +269,7 @@ impl Client {
     /// # Errors
     /// As the server says; `NotServed` if there is nothing at this path.
     pub fn document(&self, path: &str) -> Result<Value> {
-        self.json(&Call::text(path, None))
+        self.json(&ApiRequest::text(path, None))
     }
 
     /// Reads a path that is no object, such as `/livez`: the answer's code, whatever it is, and its text.
@@ -267,7 +277,7 @@ impl Client {
     /// # Errors
     /// `Unreachable` or `BadPeer` when there is no answer.
     pub fn text(&self, path: &str) -> Result<(u16, String)> {
-        self.read_text(&Call::text(path, None))
+        self.read_text(&ApiRequest::text(path, None))
     }
 
     /// As [`Client::text`], in a time of its own.
@@ -275,7 +285,7 @@ impl Client {
     /// # Errors
     /// `Unreachable` or `BadPeer` when there is no answer.
     pub fn text_within(&self, path: &str, timeout: Duration) -> Result<(u16, String)> {
-        self.read_text(&Call::text(path, Some(timeout)))
+        self.read_text(&ApiRequest::text(path, Some(timeout)))
     }
 
     /// Uses another identity or server from the next request on; old connections are closed, also
@@ -284,7 +294,7 @@ impl Client {
     ///
     /// # Errors
     /// `BadConfig` when the new one cannot be used: the old one stays.
-    pub fn swap(&self, access: Access) -> Result<bool> {
+    pub fn swap(&self, access: ClusterConfig) -> Result<bool> {
         let mut state = self.state();
         if *state.link.access() == access {
             return Ok(false);
@@ -293,7 +303,7 @@ impl Client {
             state.link.set_headers(access)?;
             None
         } else {
-            let fresh = Link::new(self.whose(), access, self.inner.timing.request)?;
+            let fresh = Transport::new(self.whose(), access, self.inner.timing.request)?;
             Some(std::mem::replace(&mut state.link, fresh))
         };
         state.generation = GENERATIONS.fetch_add(1, Relaxed);
@@ -338,7 +348,7 @@ impl Client {
     }
 
     /// The credentials in use.
-    pub fn access(&self) -> Access {
+    pub fn access(&self) -> ClusterConfig {
         self.state().link.access().clone()
     }
 
@@ -349,7 +359,7 @@ impl Client {
     }
 
     /// What became of the requests so far.
-    pub fn requests(&self) -> &Requests {
+    pub fn requests(&self) -> &RequestMetrics {
         &self.inner.requests
     }
 

@@ -11,11 +11,11 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
+    backoff::Backoff,
     client::Client,
     error::{Error, Result},
     flags::Flags,
     lease,
-    pace::Backoff,
     resource::{Target, valid_name},
     stop::Stop,
     time::micro_time,
@@ -23,7 +23,7 @@ use crate::{
 
 /// How long a leader is believed, how long it keeps trying, and how often.
 #[derive(Clone, Copy, Debug)]
-pub struct Timing {
+pub struct ElectionTiming {
     /// Others wait this long after the last change that they saw.
     pub lease: Duration,
     /// The leader gives up after this long without success.
@@ -35,7 +35,7 @@ pub struct Timing {
 /// client-go's JitterFactor: those who wait may come this much later.
 const JITTER: f64 = 1.2;
 
-impl Timing {
+impl ElectionTiming {
     /// The times of an election, by client-go's rules (`tools/leaderelection/leaderelection.go`,
     /// NewLeaderElector).
     ///
@@ -70,7 +70,7 @@ impl Timing {
 }
 
 /// client-go's defaults, as controller-runtime uses them.
-pub const TIMING: Timing = Timing {
+pub const TIMING: ElectionTiming = ElectionTiming {
     lease: Duration::from_secs(15),
     renew: Duration::from_secs(10),
     retry: Duration::from_secs(2),
@@ -80,7 +80,7 @@ pub const TIMING: Timing = Timing {
 #[derive(Debug)]
 pub struct Candidate {
     identity: String,
-    timing: Timing,
+    timing: ElectionTiming,
     /// The Lease as last seen, and when its spec last changed.
     seen: Option<(Value, Instant)>,
     renewed: Option<Instant>,
@@ -99,7 +99,7 @@ pub enum Claim {
 
 impl Candidate {
     /// A candidate that has seen nothing yet.
-    pub fn new(identity: String, timing: Timing) -> Self {
+    pub fn new(identity: String, timing: ElectionTiming) -> Self {
         Self { identity, timing, seen: None, renewed: None }
     }
 
@@ -206,7 +206,7 @@ pub fn identity() -> String {
 }
 
 /// Takes part in the election until `stop` is raised, then lets go of the Lease if it is ours.
-/// `on` is told after every try. Requests should take at most half of `Timing::renew`, so that one that
+/// `on` is told after every try. Requests should take at most half of `ElectionTiming::renew`, so that one that
 /// hangs does not cost the lead.
 pub fn run(
     client: &Client,

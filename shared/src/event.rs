@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{client::Client, error::Result, resource::Resource, time::seconds_time};
 
-static EVENTS: Resource = Resource::v1("", "events", "Event");
+static EVENTS: Resource = Resource::v1("", "events", "CoreEvent");
 
 /// Longer messages are refused (kubernetes `pkg/apis/core/validation/events.go`, NoteLengthLimit).
 const LONGEST_MESSAGE: usize = 1000;
@@ -16,7 +16,7 @@ const LONGEST_NAME: usize = 253 - 17;
 
 /// What an Event says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct CoreEvent {
     /// The program that says it.
     pub source: &'static str,
     /// In one word; upstream's where there is one.
@@ -27,7 +27,7 @@ pub struct Event {
     pub warning: bool,
 }
 
-impl Event {
+impl CoreEvent {
     /// Writes it to `namespace` on the cluster of `client`, about `object` (apiVersion, kind, name, and
     /// what else is known of namespace and uid).
     ///
@@ -46,7 +46,7 @@ impl Event {
         let name = name.trim_end_matches(['-', '.']);
         json!({
             "apiVersion": "v1",
-            "kind": "Event",
+            "kind": "CoreEvent",
             "metadata": {"name": format!("{name}.{random:016x}"), "namespace": namespace},
             "involvedObject": object,
             "reason": self.reason,

@@ -17,7 +17,7 @@ pub struct Flag {
     /// Without dashes.
     pub name: &'static str,
     /// What it takes.
-    pub kind: Kind,
+    pub kind: FlagKind,
     /// As it would be typed; empty for none.
     pub default: &'static str,
     /// What it does, in a sentence.
@@ -26,7 +26,7 @@ pub struct Flag {
 
 /// What a flag takes; the names are those of Go's usage text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FlagKind {
     /// `-x` or `-x=false`; never a separate value, as in Go.
     Bool,
     /// A time as Go writes it: `1m30s`.
@@ -48,7 +48,7 @@ pub enum Kind {
 
 /// What the command line asks for.
 #[derive(Debug)]
-pub enum Request<T> {
+pub enum Invocation<T> {
     /// Print this and exit 0.
     Print(String),
     /// Do the work.
@@ -71,37 +71,42 @@ const ALIKE: f64 = 0.8;
 pub fn common(metrics_port: &'static str) -> [Flag; 9] {
     let flag = |name, kind, default, help| Flag { name, kind, default, help };
     [
-        flag("help", Kind::Bool, "false", "Print this help and exit."),
+        flag("help", FlagKind::Bool, "false", "Print this help and exit."),
         flag(
             "kubeconfig",
-            Kind::String,
+            FlagKind::String,
             "",
             "Kubeconfig of the cluster this runs on; without it KUBECONFIG, the pod's service account, then ~/.kube/config.",
         ),
-        flag("logging-format", Kind::String, "text", "Log lines as text or json."),
-        flag("master", Kind::String, "", "URL of the API server, instead of the kubeconfig's."),
+        flag("logging-format", FlagKind::String, "text", "Log lines as text or json."),
+        flag("master", FlagKind::String, "", "URL of the API server, instead of the kubeconfig's."),
         flag(
             "metrics-host",
-            Kind::String,
+            FlagKind::String,
             "0.0.0.0",
             "Address to serve /healthz, /readyz and /metrics on; 0.0.0.0 and :: are all addresses, IPv4 and IPv6.",
         ),
-        flag("metrics-port", Kind::Port, metrics_port, "Port to serve them on; 0 turns them off."),
+        flag(
+            "metrics-port",
+            FlagKind::Port,
+            metrics_port,
+            "Port to serve them on; 0 turns them off.",
+        ),
         flag(
             "namespace",
-            Kind::String,
+            FlagKind::String,
             "",
             "The program's own namespace; without it POD_NAMESPACE, then the service account's.",
         ),
-        flag("v", Kind::Int, "0", "Log level: 0 for changes, 2 for each attempt."),
-        flag("version", Kind::Bool, "false", "Print the version and exit."),
+        flag("v", FlagKind::Int, "0", "Log level: 0 for changes, 2 for each attempt."),
+        flag("version", FlagKind::Bool, "false", "Print the version and exit."),
     ]
 }
 
 /// The flag of the programs that read kubeconfigs of the hub or of remotes from files.
 pub const FILES_ANYWHERE: Flag = Flag {
     name: "kubeconfig-files-anywhere",
-    kind: Kind::Bool,
+    kind: FlagKind::Bool,
     default: "false",
     help: "Let kubeconfigs of other clusters name files outside their own directory.",
 };
@@ -114,7 +119,7 @@ pub fn parse(
     program: &str,
     table: &[Flag],
     arguments: impl IntoIterator<Item = OsString>,
-) -> Result<Request<Flags>, String> {
+) -> Result<Invocation<Flags>, String> {
     let mut values: BTreeMap<_, _> =
         table.iter().map(|flag| (flag.name, flag.default.to_owned())).collect();
     let mut given = Vec::new();
@@ -135,11 +140,11 @@ pub fn parse(
             (_, Some(value)) => {
                 value.into_string().map_err(|_| format!("the value of -{name} is not UTF-8"))?
             }
-            (Kind::Bool | Kind::Refused, None) => "true".to_owned(),
+            (FlagKind::Bool | FlagKind::Refused, None) => "true".to_owned(),
             (_, None) => return Err(format!("flag needs an argument: -{name}")),
         };
         let mut value = checked(flag, value)?;
-        if flag.kind == Kind::List && given.contains(&flag.name) {
+        if flag.kind == FlagKind::List && given.contains(&flag.name) {
             value = format!("{},{value}", values[flag.name]);
         }
         values.insert(flag.name, value);
@@ -147,26 +152,26 @@ pub fn parse(
     }
     let flags = Flags { values, given };
     Ok(if flags.switch("help") {
-        Request::Print(help(program, table))
+        Invocation::Print(help(program, table))
     } else if flags.switch("version") {
-        Request::Print(format!("{program} {}\n", env!("CARGO_PKG_VERSION")))
+        Invocation::Print(format!("{program} {}\n", env!("CARGO_PKG_VERSION")))
     } else {
-        Request::Run(flags)
+        Invocation::Run(flags)
     })
 }
 
 /// The text of `-help`, sorted by name as in Go.
 pub fn help(program: &str, table: &[Flag]) -> String {
-    let mut flags: Vec<_> = table.iter().filter(|flag| flag.kind != Kind::Refused).collect();
+    let mut flags: Vec<_> = table.iter().filter(|flag| flag.kind != FlagKind::Refused).collect();
     flags.sort_by_key(|flag| flag.name);
     let mut text = format!("Usage of {program}:\n");
     for flag in flags {
         let value = match flag.kind {
-            Kind::Bool | Kind::Refused => "",
-            Kind::Duration | Kind::Seconds => " duration",
-            Kind::Int | Kind::Port => " int",
-            Kind::List => " strings",
-            Kind::String => " string",
+            FlagKind::Bool | FlagKind::Refused => "",
+            FlagKind::Duration | FlagKind::Seconds => " duration",
+            FlagKind::Int | FlagKind::Port => " int",
+            FlagKind::List => " strings",
+            FlagKind::String => " string",
         };
         let default = match flag.default {
             "" | "false" => String::new(),
@@ -264,7 +269,8 @@ fn long_form(table: &[Flag], arguments: impl IntoIterator<Item = OsString>) -> V
             continue;
         };
         let mut whole = OsString::from(format!("--{flag}"));
-        let takes_value = |kind| !matches!(kind, Kind::Bool | Kind::Refused) && !flag.contains('=');
+        let takes_value =
+            |kind| !matches!(kind, FlagKind::Bool | FlagKind::Refused) && !flag.contains('=');
         if table.iter().any(|known| known.name == flag && takes_value(known.kind))
             && let Some(value) = arguments.next()
         {
@@ -283,7 +289,7 @@ fn alias(name: &str) -> &str {
 
 /// A sentence about a flag that is not there, with the one that was perhaps meant.
 fn unknown(table: &[Flag], name: &str) -> String {
-    let known = table.iter().filter(|flag| flag.kind != Kind::Refused).map(|flag| flag.name);
+    let known = table.iter().filter(|flag| flag.kind != FlagKind::Refused).map(|flag| flag.name);
     let likeness = |known: &str| strsim::jaro_winkler(known, name);
     let nearest = known.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
     match nearest.filter(|nearest| likeness(nearest) >= ALIKE) {
@@ -296,15 +302,17 @@ fn unknown(table: &[Flag], name: &str) -> String {
 
 fn checked(flag: &Flag, value: String) -> Result<String, String> {
     let (fits, wanted) = match flag.kind {
-        Kind::Bool => (truth(&value).is_some(), "true or false"),
-        Kind::Duration => (duration(&value).is_some(), "a duration such as 30s or 1m30s"),
-        Kind::Int => (value.parse::<i64>().is_ok(), "a whole number"),
-        Kind::Port => (value.parse::<u16>().is_ok(), "a port from 0 to 65535"),
-        Kind::Refused => return Err(format!("-{} has no meaning here: {}", flag.name, flag.help)),
-        Kind::Seconds => {
+        FlagKind::Bool => (truth(&value).is_some(), "true or false"),
+        FlagKind::Duration => (duration(&value).is_some(), "a duration such as 30s or 1m30s"),
+        FlagKind::Int => (value.parse::<i64>().is_ok(), "a whole number"),
+        FlagKind::Port => (value.parse::<u16>().is_ok(), "a port from 0 to 65535"),
+        FlagKind::Refused => {
+            return Err(format!("-{} has no meaning here: {}", flag.name, flag.help));
+        }
+        FlagKind::Seconds => {
             (seconds(&value).is_some(), "a duration such as 30s, or a number of seconds")
         }
-        Kind::List | Kind::String => (true, ""),
+        FlagKind::List | FlagKind::String => (true, ""),
     };
     if fits {
         return Ok(value);

@@ -20,14 +20,14 @@ pub(crate) use self::words::Word;
 ///
 /// # Errors
 /// Why it is refused.
-pub fn parse(bytes: &[u8], limit: usize) -> Result<Value, Unfit> {
+pub fn parse(bytes: &[u8], limit: usize) -> Result<Value, JsonError> {
     let budget = Budget::new(limit);
     let mut bytes = Bytes::new(bytes, &budget);
     let mut json = bytes.json();
     let value = Tree(&budget).deserialize(&mut json).and_then(|value| json.end().map(|()| value));
     match value {
-        Ok(_) if budget.is_exceeded() => Err(Unfit::TooLarge),
-        value => value.map_err(|_| Unfit::Syntax),
+        Ok(_) if budget.is_exceeded() => Err(JsonError::TooLarge),
+        value => value.map_err(|_| JsonError::Syntax),
     }
 }
 
@@ -50,14 +50,14 @@ pub fn cost(value: &Value) -> usize {
 
 /// Why a text is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unfit {
+pub enum JsonError {
     /// Not JSON.
     Syntax,
     /// It needs more memory than it may.
     TooLarge,
 }
 
-impl fmt::Display for Unfit {
+impl fmt::Display for JsonError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Syntax => "not JSON",
@@ -355,7 +355,7 @@ mod tests {
         let expected: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(parse(text.as_bytes(), LIMIT), Ok(expected));
         for bad in ["nil", "", "{} x", "[1,", "1e400"] {
-            assert_eq!(parse(bad.as_bytes(), LIMIT), Err(Unfit::Syntax), "{bad}");
+            assert_eq!(parse(bad.as_bytes(), LIMIT), Err(JsonError::Syntax), "{bad}");
         }
     }
 
@@ -365,9 +365,9 @@ mod tests {
         // 98 bytes a level are 14 in JSON: what is small on the wire is not always in memory.
         let list = format!("[{}0]", format!("{},", nested(100)).repeat(20));
         assert!(parse(list.as_bytes(), 2 << 20).is_ok());
-        assert_eq!(parse(list.as_bytes(), LIMIT), Err(Unfit::TooLarge));
+        assert_eq!(parse(list.as_bytes(), LIMIT), Err(JsonError::TooLarge));
         let numbers = format!("[{}0]", "0,".repeat(100_000));
-        assert_eq!(parse(numbers.as_bytes(), LIMIT), Err(Unfit::TooLarge));
+        assert_eq!(parse(numbers.as_bytes(), LIMIT), Err(JsonError::TooLarge));
         let text = format!(r#"{{"a": "\"{}"}}"#, ",".repeat(LIMIT / 2));
         assert!(parse(text.as_bytes(), LIMIT).is_ok());
     }

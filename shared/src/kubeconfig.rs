@@ -20,7 +20,7 @@ use rustls::{
 use ureq::http::Uri;
 use zeroize::Zeroizing;
 
-use self::document::{Document, Entry};
+use self::document::{Kubeconfig, NamedEntry};
 pub use self::{
     document::{Reach, parse_text as parse},
     hub::Hub,
@@ -28,7 +28,7 @@ pub use self::{
     user::check_pair,
 };
 use crate::{
-    access::{Access, Auth, Trust},
+    config::{Auth, ClusterConfig, Trust},
     error::{Error, Result},
     secret::Data,
 };
@@ -63,7 +63,7 @@ impl Env<'_> {
 ///
 /// # Errors
 /// `BadConfig` if what was found cannot be used, or if nothing was found.
-pub fn load(flag: Option<&Path>, master: Option<&str>, env: &Env<'_>) -> Result<Access> {
+pub fn load(flag: Option<&Path>, master: Option<&str>, env: &Env<'_>) -> Result<ClusterConfig> {
     let master = master.filter(|url| !url.is_empty());
     if let Some(path) = flag.filter(|path| !path.as_os_str().is_empty()) {
         return settled(path, || only(existing(path, Reach::Anywhere)?, master));
@@ -80,7 +80,8 @@ pub fn load(flag: Option<&Path>, master: Option<&str>, env: &Env<'_>) -> Result<
         (None, None) => Vec::new(),
     };
     let documents = paths.iter().filter(|path| !path.as_os_str().is_empty());
-    let documents = documents.filter_map(|path| Document::read(path, Reach::Anywhere).transpose());
+    let documents =
+        documents.filter_map(|path| Kubeconfig::read(path, Reach::Anywhere).transpose());
     match resolve(&documents.collect::<Result<Vec<_>>>()?, master)? {
         Some(access) => Ok(access),
         // client-go too tries the pod when files hold nothing (merged_client_builder.go:114-126).
@@ -95,7 +96,7 @@ pub fn load(flag: Option<&Path>, master: Option<&str>, env: &Env<'_>) -> Result<
 ///
 /// # Errors
 /// `BadConfig` if the file or one that it names is missing or cannot be used.
-pub fn from_file(path: &Path, reach: Reach) -> Result<Access> {
+pub fn from_file(path: &Path, reach: Reach) -> Result<ClusterConfig> {
     settled(path, || only(existing(path, reach)?, None))
 }
 
@@ -103,7 +104,7 @@ pub fn from_file(path: &Path, reach: Reach) -> Result<Access> {
 ///
 /// # Errors
 /// `BadConfig` if the file or one that it names is missing or cannot be used.
-pub fn hub_from_file(path: &Path, reach: Reach) -> Result<(Hub, Access)> {
+pub fn hub_from_file(path: &Path, reach: Reach) -> Result<(Hub, ClusterConfig)> {
     let document = || existing(path, reach);
     settled(path, || Ok((Hub::of(&document()?)?, only(document()?, None)?)))
 }
@@ -115,8 +116,8 @@ pub fn hub_from_file(path: &Path, reach: Reach) -> Result<(Hub, Access)> {
 ///
 /// # Errors
 /// `BadConfig` if a key is missing or cannot be used.
-pub fn from_secret(name: &str, data: &Data) -> Result<Access> {
-    only(Document::of_secret(name, data)?, None)
+pub fn from_secret(name: &str, data: &Data) -> Result<ClusterConfig> {
+    only(Kubeconfig::of_secret(name, data)?, None)
 }
 
 /// Checks the key `kubeconfig` of the Secret `name` for those who only hand it on: it parses, it names a
@@ -126,7 +127,7 @@ pub fn from_secret(name: &str, data: &Data) -> Result<Access> {
 /// # Errors
 /// `BadConfig` if a key is missing or cannot be used.
 pub fn check_secret(name: &str, data: &Data) -> Result<()> {
-    let documents = [Document::of_secret(name, data)?];
+    let documents = [Kubeconfig::of_secret(name, data)?];
     let context = current_context(&documents)?;
     let cluster = find(&documents, "cluster", context.text("cluster")?.unwrap_or_default());
     let cluster = cluster.ok_or_else(|| nothing_in(&documents[0]))?;
@@ -161,23 +162,23 @@ fn settled<T>(path: &Path, read: impl Fn() -> Result<T>) -> Result<T> {
 /// More swaps than this during one reading are no rotation.
 const SWAPS: u32 = 5;
 
-fn existing(path: &Path, reach: Reach) -> Result<Document<'static>> {
+fn existing(path: &Path, reach: Reach) -> Result<Kubeconfig<'static>> {
     let missing = || Error::BadConfig(format!("kubeconfig {} does not exist", path.display()));
-    Document::read(path, reach)?.ok_or_else(missing)
+    Kubeconfig::read(path, reach)?.ok_or_else(missing)
 }
 
-fn only(document: Document<'_>, master: Option<&str>) -> Result<Access> {
+fn only(document: Kubeconfig<'_>, master: Option<&str>) -> Result<ClusterConfig> {
     let nothing = nothing_in(&document);
     resolve(&[document], master)?.ok_or(nothing)
 }
 
-fn nothing_in(document: &Document<'_>) -> Error {
+fn nothing_in(document: &Kubeconfig<'_>) -> Error {
     document.fail("has no configuration: no current-context with a cluster")
 }
 
 /// Looks only at what the current context uses. `None`: there is no cluster to talk to, which
 /// client-go tells apart from a wrong one (client_config.go:459-478).
-fn resolve(documents: &[Document<'_>], master: Option<&str>) -> Result<Option<Access>> {
+fn resolve(documents: &[Kubeconfig<'_>], master: Option<&str>) -> Result<Option<ClusterConfig>> {
     let context = current_context(documents)?;
     let cluster = find(documents, "cluster", context.text("cluster")?.unwrap_or_default());
     // A user that is not there is nobody, not an error (client_config.go:510-519).
@@ -186,7 +187,7 @@ fn resolve(documents: &[Document<'_>], master: Option<&str>) -> Result<Option<Ac
         (None, None) => return Ok(None),
         (cluster, _) => (cluster.unwrap_or_default(), user.unwrap_or_default()),
     };
-    let mut access = Access {
+    let mut access = ClusterConfig {
         server: server(&cluster, master)?,
         trust: Trust::System,
         server_name: None,
@@ -208,7 +209,7 @@ fn resolve(documents: &[Document<'_>], master: Option<&str>) -> Result<Option<Ac
 }
 
 /// The first `current-context` counts, and its context has to exist.
-fn current_context<'a>(documents: &'a [Document<'a>]) -> Result<Entry<'a>> {
+fn current_context<'a>(documents: &'a [Kubeconfig<'a>]) -> Result<NamedEntry<'a>> {
     match documents.iter().find(|document| !document.current_context.is_empty()) {
         Some(document) => {
             let name = &document.current_context;
@@ -216,16 +217,20 @@ fn current_context<'a>(documents: &'a [Document<'a>]) -> Result<Entry<'a>> {
                 || document.fail(&format!("has no context {name:?}, which is its current one"));
             find(documents, "context", name).ok_or_else(missing)
         }
-        None => Ok(Entry::default()),
+        None => Ok(NamedEntry::default()),
     }
 }
 
 /// The first file that defines a name defines all of it (loader.go:193-196).
-fn find<'a>(documents: &'a [Document<'a>], kind: &'static str, name: &str) -> Option<Entry<'a>> {
+fn find<'a>(
+    documents: &'a [Kubeconfig<'a>],
+    kind: &'static str,
+    name: &str,
+) -> Option<NamedEntry<'a>> {
     documents.iter().find_map(|document| document.entry(kind, name))
 }
 
-fn server(cluster: &Entry<'_>, master: Option<&str>) -> Result<String> {
+fn server(cluster: &NamedEntry<'_>, master: Option<&str>) -> Result<String> {
     // The URL itself may hold a password.
     const BAD: &str = "is not an http or https URL of a host, without a user name";
     match (master, cluster.text("server")?) {
@@ -252,7 +257,7 @@ fn server_url(text: &str) -> Option<String> {
     (sound && matches!(&*scheme, "http" | "https")).then(|| format!("{scheme}://{authority}{path}"))
 }
 
-fn proxy(cluster: &Entry<'_>) -> Result<Option<String>> {
+fn proxy(cluster: &NamedEntry<'_>) -> Result<Option<String>> {
     let Some(url) = cluster.text("proxy-url")? else {
         return Ok(None);
     };
@@ -266,7 +271,7 @@ fn proxy(cluster: &Entry<'_>) -> Result<Option<String>> {
     }
 }
 
-fn trust(cluster: &Entry<'_>) -> Result<Trust> {
+fn trust(cluster: &NamedEntry<'_>) -> Result<Trust> {
     let insecure = cluster.flag("insecure-skip-tls-verify")?;
     match cluster.content("certificate-authority")? {
         Some(_) if insecure => {

@@ -11,12 +11,12 @@ use std::{
 
 use crate::{
     client::Client,
-    election::{self, Candidate, Timing},
+    election::{self, Candidate, ElectionTiming},
     error::{Error, Result},
     flags::Flags,
     lock::lock,
-    program,
     resource::LEASES,
+    runtime,
     stop::Stop,
 };
 
@@ -28,7 +28,7 @@ const FAREWELL: Duration = Duration::from_millis(800);
 /// The lead, as far as this replica can be sure of it.
 #[derive(Debug)]
 pub struct Leadership {
-    standing: Mutex<Standing>,
+    standing: Mutex<LeaderState>,
     stop: Stop,
     /// Closed when the thread of the election has ended.
     ended: Mutex<Option<Receiver<()>>>,
@@ -36,7 +36,7 @@ pub struct Leadership {
 
 /// What the election said last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum LeaderState {
     Unknown,
     Follows,
     Leads {
@@ -47,8 +47,8 @@ enum Standing {
 
 impl Leadership {
     /// Of a replica that is alone.
-    pub fn alone(stop: &Stop) -> Arc<Self> {
-        Self::new(Standing::Leads { until: None }, stop)
+    pub fn without_election(stop: &Stop) -> Arc<Self> {
+        Self::new(LeaderState::Leads { until: None }, stop)
     }
 
     /// Stands for election by the Lease `namespace/name` of the cluster that this runs on, until `stop` is
@@ -56,28 +56,28 @@ impl Leadership {
     ///
     /// # Errors
     /// `BadConfig` when its kubeconfig cannot be used, or the system gives no thread.
-    pub fn stand(
+    pub fn campaign(
         (namespace, name): (&str, &str),
-        timing: Timing,
+        timing: ElectionTiming,
         flags: &Flags,
         stop: &Stop,
     ) -> Result<Arc<Self>> {
         // With its own time for a request, so that there is time for another one.
         let client = Client::of_own_cluster(flags, timing.renew / 2)?;
-        let leadership = Self::new(Standing::Unknown, stop);
+        let leadership = Self::new(LeaderState::Unknown, stop);
         let (end, ended) = channel();
         *lock(&leadership.ended) = Some(ended);
         let (namespace, name) = (namespace.to_owned(), name.to_owned());
         let follow = leadership.clone();
-        program::spawn("election", move || {
+        runtime::spawn("election", move || {
             let target = LEASES.object(&namespace, &name);
             let candidate = Candidate::new(election::identity(), timing);
             election::run(&client, &target, candidate, &follow.stop, &|candidate| {
                 let (before, now) = follow.learn(candidate, Instant::now());
                 match (before, now) {
-                    (Standing::Leads { .. }, Standing::Leads { .. }) => {}
-                    (_, Standing::Leads { .. }) => log::info!("leads the replicas ({target})"),
-                    (Standing::Unknown, Standing::Follows) => {
+                    (LeaderState::Leads { .. }, LeaderState::Leads { .. }) => {}
+                    (_, LeaderState::Leads { .. }) => log::info!("leads the replicas ({target})"),
+                    (LeaderState::Unknown, LeaderState::Follows) => {
                         log::info!("stands by: {} leads ({target})", candidate.holder());
                     }
                     _ => {}
@@ -88,7 +88,7 @@ impl Leadership {
         Ok(leadership)
     }
 
-    fn new(standing: Standing, stop: &Stop) -> Arc<Self> {
+    fn new(standing: LeaderState, stop: &Stop) -> Arc<Self> {
         let (standing, ended) = (Mutex::new(standing), Mutex::default());
         Arc::new(Self { standing, stop: stop.clone(), ended })
     }
@@ -100,11 +100,11 @@ impl Leadership {
 
     /// Whether another replica is known to lead.
     pub fn follows(&self) -> bool {
-        self.standing() == Standing::Follows
+        self.standing() == LeaderState::Follows
     }
 
     /// Waits for the lead; `false` when asked to end.
-    pub fn wait(&self) -> bool {
+    pub fn wait_until_leading(&self) -> bool {
         loop {
             let seen = self.stop.wakes();
             if self.leads() {
@@ -122,19 +122,19 @@ impl Leadership {
     /// # Errors
     /// `LeadLost` when another one leads, or may do so soon. What is under way here must not meet what the
     /// next leader does, so the process has to end.
-    pub fn keep(&self) -> Result<()> {
+    pub fn wait_until_lost(&self) -> Result<()> {
         loop {
             let seen = self.stop.wakes();
             let now = Instant::now();
             let until = match self.standing() {
                 standing if !standing.leads(now) => {
                     let why = match standing {
-                        Standing::Follows => "another replica leads",
+                        LeaderState::Follows => "another replica leads",
                         _ => "the lead could not be renewed in time",
                     };
                     return Err(Error::LeadLost(format!("the lead is lost: {why}")));
                 }
-                Standing::Leads { until: Some(until) } => until.min(now + SLICE),
+                LeaderState::Leads { until: Some(until) } => until.min(now + SLICE),
                 _ => now + SLICE,
             };
             if self.stop.wait_for_change(seen, until) {
@@ -144,22 +144,22 @@ impl Leadership {
     }
 
     /// Waits a moment for the Lease to be let go of, after `stop` was `raised`.
-    pub fn say_farewell(&self, raised: Instant) {
+    pub fn wait_for_release(&self, raised: Instant) {
         if let Some(ended) = lock(&self.ended).take() {
             let _ = ended.recv_timeout(FAREWELL.saturating_sub(raised.elapsed()));
         }
     }
 
-    fn standing(&self) -> Standing {
+    fn standing(&self) -> LeaderState {
         *lock(&self.standing)
     }
 
     /// Takes note of the election; returns how it stood before and stands now.
-    fn learn(&self, candidate: &Candidate, now: Instant) -> (Standing, Standing) {
+    fn learn(&self, candidate: &Candidate, now: Instant) -> (LeaderState, LeaderState) {
         let standing = match candidate.leads_until() {
-            Some(until) => Standing::Leads { until: Some(until) },
-            None if candidate.stands_by(now) => Standing::Follows,
-            None => Standing::Unknown,
+            Some(until) => LeaderState::Leads { until: Some(until) },
+            None if candidate.stands_by(now) => LeaderState::Follows,
+            None => LeaderState::Unknown,
         };
         let before = std::mem::replace(&mut *lock(&self.standing), standing);
         if before != standing {
@@ -169,7 +169,7 @@ impl Leadership {
     }
 }
 
-impl Standing {
+impl LeaderState {
     fn leads(self, now: Instant) -> bool {
         match self {
             Self::Leads { until } => until.is_none_or(|until| now < until),
@@ -183,15 +183,15 @@ mod tests {
     use super::*;
 
     fn leading(until: Instant) -> Arc<Leadership> {
-        Leadership::new(Standing::Leads { until: Some(until) }, &Stop::default())
+        Leadership::new(LeaderState::Leads { until: Some(until) }, &Stop::default())
     }
 
     #[test]
     fn the_lead_ends_with_its_time_whoever_is_busy() {
         let now = Instant::now();
         let leadership = leading(now + Duration::from_millis(50));
-        assert!(leadership.leads() && leadership.wait());
-        let lost = leadership.keep().unwrap_err();
+        assert!(leadership.leads() && leadership.wait_until_leading());
+        let lost = leadership.wait_until_lost().unwrap_err();
         assert_eq!(lost.to_string(), "the lead is lost: the lead could not be renewed in time");
         assert!(now.elapsed() >= Duration::from_millis(50) && !leadership.leads());
     }
@@ -200,8 +200,8 @@ mod tests {
     fn the_lead_of_another_ends_it_at_once() {
         let leadership = leading(Instant::now() + Duration::from_secs(3600));
         let other = leadership.clone();
-        let thread = std::thread::spawn(move || other.keep());
-        *lock(&leadership.standing) = Standing::Follows;
+        let thread = std::thread::spawn(move || other.wait_until_lost());
+        *lock(&leadership.standing) = LeaderState::Follows;
         leadership.stop.wake();
         let lost = thread.join().unwrap().unwrap_err();
         assert_eq!(lost.to_string(), "the lead is lost: another replica leads");
@@ -211,10 +211,10 @@ mod tests {
     #[test]
     fn one_that_is_alone_leads_until_it_is_asked_to_end() {
         let stop = Stop::default();
-        let leadership = Leadership::alone(&stop);
-        assert!(leadership.leads() && leadership.wait());
+        let leadership = Leadership::without_election(&stop);
+        assert!(leadership.leads() && leadership.wait_until_leading());
         stop.raise();
-        assert_eq!(leadership.keep(), Ok(()));
-        leadership.say_farewell(Instant::now());
+        assert_eq!(leadership.wait_until_lost(), Ok(()));
+        leadership.wait_for_release(Instant::now());
     }
 }

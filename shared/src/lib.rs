@@ -1,12 +1,11 @@
 //! kubeconfig and the Kubernetes REST client that the four sidecars share.
 
-pub mod access;
-mod call;
+pub mod backoff;
 pub mod certificate;
 pub mod client;
-mod dial;
+pub mod config;
+pub mod diagnostics;
 pub mod election;
-pub mod endpoint;
 pub mod error;
 pub mod event;
 pub mod flags;
@@ -15,19 +14,15 @@ pub mod json;
 pub mod kubeconfig;
 pub mod leadership;
 pub mod lease;
-mod link;
 pub mod lock;
 pub mod logging;
 mod memory;
 pub mod metrics;
-pub mod pace;
-pub mod program;
 pub mod renewal;
 pub mod resource;
+pub mod runtime;
 pub mod secret;
-mod status;
 pub mod stop;
 pub mod time;
-mod tls;
 pub mod watch;
 pub mod yaml;

@@ -10,7 +10,7 @@ use std::{
 use rustix::process::{Resource, getrlimit};
 
 use crate::{
-    client::{Client, Requests},
+    client::{Client, RequestMetrics},
     histogram::Histogram,
 };
 
@@ -145,7 +145,7 @@ impl Metrics {
     }
 
     /// Adds the requests to a server, which may be away.
-    pub fn add_requests(&mut self, target: &str, requests: &Requests) {
+    pub fn add_requests(&mut self, target: &str, requests: &RequestMetrics) {
         let counts = requests.counts();
         let host = ("host", counts.host.as_str());
         for ((method, code), count) in &counts.answers {

@@ -1,17 +1,17 @@
 //! When and how one Lease is renewed: state, answer and time in, next request out. No I/O, no clock.
 
-mod progress;
+mod status;
 
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::{
+    backoff::{Backoff, Retry},
     error::{Error, Result},
     lease,
-    pace::{Backoff, Retry},
 };
 use serde_json::Value;
 
-pub use self::progress::{Progress, tell};
+pub use self::status::{RenewalStatus, log_outcome};
 
 /// Both clocks: one to wait by, one to write.
 #[derive(Clone, Copy, Debug)]

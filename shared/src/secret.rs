@@ -7,7 +7,7 @@ use serde_json::Value;
 use zeroize::Zeroizing;
 
 use crate::{
-    access::Access,
+    config::ClusterConfig,
     error::{Error, Result},
     kubeconfig,
 };
@@ -34,7 +34,7 @@ pub fn data(secret: &Value) -> Result<Data> {
 ///
 /// # Errors
 /// `BadConfig` says what of it cannot be used.
-pub fn access(secret: &Value) -> Result<Access> {
+pub fn access(secret: &Value) -> Result<ClusterConfig> {
     kubeconfig::from_secret(&name(secret), &data(secret)?)
 }
 

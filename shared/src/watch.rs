@@ -3,7 +3,7 @@
 mod events;
 mod follow;
 mod list;
-mod source;
+mod list_watch;
 
 use std::{
     ops::ControlFlow,
@@ -11,22 +11,22 @@ use std::{
 };
 
 use crate::{
+    backoff::Backoff,
     client::Client,
     error::{Error, Result},
     json::Document,
     memory::Budget,
-    pace::Backoff,
     stop::Stop,
 };
 
 use self::{
-    events::{Event, Events, Kind},
-    source::Source,
+    events::{EventType, Events, WatchEvent},
+    list_watch::ListWatch,
 };
 
 pub use self::{
-    follow::{Trouble, follow},
-    source::{LONGEST_LIST, Selection, list},
+    follow::{LastError, follow},
+    list_watch::{LONGEST_LIST, Selection, list},
 };
 
 /// A server that does not end it gets this much more before we do.
@@ -47,31 +47,31 @@ const TOO_QUIET: Duration = Duration::from_secs(10);
 
 /// What happened to the selection, in order.
 #[derive(Debug)]
-pub enum Step<'a> {
+pub enum Event<'a> {
     /// A list begins; one that began before and was not completed is void.
-    Began {
+    Init {
         /// The resourceVersions of this server may have gone back, as after a restore: what was known
         /// before may be newer than what is listed now.
         rewound: bool,
     },
     /// An object of the list that has begun.
-    Item(Document),
+    InitApply(Document),
     /// The list is complete: what is not in it is gone.
-    Complete,
+    InitDone,
     /// A watch stands: from now on changes are told as they come.
     Watching,
     /// An object is new or changed.
-    Put(Document),
+    Apply(Document),
     /// An object was deleted, or belongs to the selection no more; this is its last state.
-    Removed(Document),
+    Delete(Document),
     /// A request failed and is tried again; what was known stays.
     Failed(&'a Error),
 }
 
 /// The place in an endless list-and-watch, which outlives the run and its client.
 #[derive(Debug)]
-pub struct Stream {
-    place: Place,
+pub struct Watcher {
+    place: State,
     rewound: bool,
     backoff: Backoff,
     /// Watches in a row that could not be opened, or brought nothing but a failure.
@@ -82,7 +82,7 @@ pub struct Stream {
 
 /// What comes next.
 #[derive(Debug, PartialEq)]
-enum Place {
+enum State {
     /// A list of the newest state.
     Newest,
     /// A list that is no older than this version.
@@ -92,26 +92,26 @@ enum Place {
     At(String),
 }
 
-type On<'a> = dyn FnMut(Step<'_>) -> ControlFlow<()> + 'a;
+type On<'a> = dyn FnMut(Event<'_>) -> ControlFlow<()> + 'a;
 
-impl Default for Stream {
+impl Default for Watcher {
     fn default() -> Self {
         let backoff = Backoff::new(LONGEST_WAIT).heeding(LONGEST_PAUSE);
-        Self { place: Place::Newest, rewound: false, backoff, unopened: 0, refused: false }
+        Self { place: State::Newest, rewound: false, backoff, unopened: 0, refused: false }
     }
 }
 
-impl Stream {
+impl Watcher {
     /// Forgets the place, as for another server behind the same name: the next run lists anew.
     pub fn reset(&mut self) {
-        (self.place, self.rewound) = (Place::Newest, true);
+        (self.place, self.rewound) = (State::Newest, true);
     }
 
     /// Goes on with a list instead of a watch, as after a lost connection: a watch tells nothing of a
     /// server that went back meanwhile.
     pub fn relist(&mut self) {
-        if let Place::At(version) = &mut self.place {
-            self.place = Place::Since(std::mem::take(version));
+        if let State::At(version) = &mut self.place {
+            self.place = State::Since(std::mem::take(version));
         }
     }
 
@@ -123,13 +123,13 @@ impl Stream {
         client: &Client,
         selection: &Selection<'_>,
         stop: &Stop,
-        on: &mut dyn FnMut(Step<'_>) -> ControlFlow<()>,
+        on: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>,
     ) {
-        let source = Source { client, selection, stop };
+        let source = ListWatch { client, selection, stop };
         while !stop.raised() {
             let went = match &self.place {
-                Place::At(version) => self.watch(&source, &version.clone(), on),
-                Place::Newest | Place::Since(_) => self.list(&source, on),
+                State::At(version) => self.watch(&source, &version.clone(), on),
+                State::Newest | State::Since(_) => self.list(&source, on),
             };
             match went {
                 Ok(ControlFlow::Continue(())) => {}
@@ -139,7 +139,7 @@ impl Stream {
                 Err(error) => {
                     self.move_on(&error);
                     let wait = self.failed(&error, selection.target.name.is_none());
-                    if on(Step::Failed(&error)).is_break() {
+                    if on(Event::Failed(&error)).is_break() {
                         return;
                     }
                     stop.wait(wait);
@@ -148,21 +148,21 @@ impl Stream {
         }
     }
 
-    fn list(&mut self, source: &Source<'_>, on: &mut On<'_>) -> Result<ControlFlow<()>> {
+    fn list(&mut self, source: &ListWatch<'_>, on: &mut On<'_>) -> Result<ControlFlow<()>> {
         let query = self.place.first_page(source.selection.page);
         let ControlFlow::Continue(version) = source.list(query, self.rewound, on)? else {
             return Ok(ControlFlow::Break(()));
         };
-        (self.place, self.rewound) = (Place::At(version), false);
+        (self.place, self.rewound) = (State::At(version), false);
         if self.unopened < TRIES_TO_WATCH && !self.refused {
             self.succeeded(source);
         }
-        Ok(on(Step::Complete))
+        Ok(on(Event::InitDone))
     }
 
     fn watch(
         &mut self,
-        source: &Source<'_>,
+        source: &ListWatch<'_>,
         version: &str,
         on: &mut On<'_>,
     ) -> Result<ControlFlow<()>> {
@@ -173,13 +173,13 @@ impl Stream {
         let longest = Duration::from_secs(seconds) + OVERTIME;
         let opened = Events::open(source.client, &call, &budget, longest);
         let mut stream = opened.inspect_err(|_| self.unopened = self.unopened.saturating_add(1))?;
-        if on(Step::Watching).is_break() {
+        if on(Event::Watching).is_break() {
             return Ok(ControlFlow::Break(()));
         }
         let mut events = 0_u64;
         let mut too_short = TOO_SHORT;
         let ended = loop {
-            let Event { kind, document } = match stream.next() {
+            let WatchEvent { kind, document } = match stream.next() {
                 Ok(Some(event)) => event,
                 Ok(None) => {
                     too_short = TOO_QUIET;
@@ -189,19 +189,19 @@ impl Stream {
                 // What the server itself says, as an event.
                 Err(error) => return Err(self.refuse(error)),
             };
-            if kind != Kind::Bookmark {
+            if kind != EventType::Bookmark {
                 source.is_asked_for(&document).map_err(|error| self.refuse(error))?;
             }
             events += 1;
             (self.unopened, self.refused) = (0, false);
             self.succeeded(source);
             if let Some(version) = usable(document.version()) {
-                self.place = Place::At(version.to_owned());
+                self.place = State::At(version.to_owned());
             }
             let step = match kind {
-                Kind::Bookmark => continue,
-                Kind::Removed => Step::Removed(document),
-                Kind::Put => Step::Put(document),
+                EventType::Bookmark => continue,
+                EventType::Deleted => Event::Delete(document),
+                EventType::Changed => Event::Apply(document),
             };
             if on(step).is_break() {
                 return Ok(ControlFlow::Break(()));
@@ -218,7 +218,7 @@ impl Stream {
         log::debug!("{ended}");
         if events == 0 {
             (self.unopened, self.refused) = (0, false);
-            self.place = Place::Since(version.to_owned());
+            self.place = State::Since(version.to_owned());
         }
         if lasted < TOO_SHORT {
             source.stop.wait(TOO_SHORT);
@@ -237,16 +237,16 @@ impl Stream {
     /// Where to go on after a failure.
     fn move_on(&mut self, error: &Error) {
         match (error, &mut self.place) {
-            (Error::Gone(_), _) => self.place = Place::Newest,
+            (Error::Gone(_), _) => self.place = State::Newest,
             (Error::TooNew(_), _) => self.reset(),
             // Perhaps the version is what the server objects to.
-            (Error::Invalid(_) | Error::BadConfig(_), _) => self.place = Place::Newest,
-            (_, Place::At(_)) if self.unopened >= TRIES_TO_WATCH => self.relist(),
+            (Error::Invalid(_) | Error::BadConfig(_), _) => self.place = State::Newest,
+            (_, State::At(_)) if self.unopened >= TRIES_TO_WATCH => self.relist(),
             _ => {}
         }
     }
 
-    fn succeeded(&mut self, source: &Source<'_>) {
+    fn succeeded(&mut self, source: &ListWatch<'_>) {
         let failures = self.backoff.succeeded();
         if failures > 0 {
             let (target, whose) = (source.selection.target, source.client.whose());
@@ -271,7 +271,7 @@ impl Stream {
     }
 }
 
-impl Place {
+impl State {
     fn first_page(&self, page: u32) -> String {
         let limit = if page == 0 { String::new() } else { format!("limit={page}") };
         match self {
@@ -295,8 +295,8 @@ fn usable(version: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    fn at(version: &str) -> Stream {
-        Stream { place: Place::At(version.to_owned()), ..Stream::default() }
+    fn at(version: &str) -> Watcher {
+        Watcher { place: State::At(version.to_owned()), ..Watcher::default() }
     }
 
     #[test]
@@ -313,12 +313,12 @@ mod tests {
     fn what_a_server_objects_to_is_not_asked_again() {
         let sentence = || "no".to_owned();
         for (error, place, rewound) in [
-            (Error::Gone(sentence()), Place::Newest, false),
-            (Error::TooNew(sentence()), Place::Newest, true),
-            (Error::Invalid(sentence()), Place::Newest, false),
-            (Error::BadConfig(sentence()), Place::Newest, false),
-            (Error::Forbidden(sentence()), Place::At("7".into()), false),
-            (Error::Unreachable(sentence()), Place::At("7".into()), false),
+            (Error::Gone(sentence()), State::Newest, false),
+            (Error::TooNew(sentence()), State::Newest, true),
+            (Error::Invalid(sentence()), State::Newest, false),
+            (Error::BadConfig(sentence()), State::Newest, false),
+            (Error::Forbidden(sentence()), State::At("7".into()), false),
+            (Error::Unreachable(sentence()), State::At("7".into()), false),
         ] {
             let mut stream = at("7");
             stream.move_on(&error);
@@ -331,10 +331,10 @@ mod tests {
         let mut stream = at("7");
         stream.unopened = TRIES_TO_WATCH;
         stream.move_on(&Error::Forbidden("no".into()));
-        assert_eq!(stream.place, Place::Since("7".into()));
+        assert_eq!(stream.place, State::Since("7".into()));
         // Its own failures do not change that.
         stream.move_on(&Error::Unreachable("gone".into()));
-        assert_eq!(stream.place, Place::Since("7".into()));
+        assert_eq!(stream.place, State::Since("7".into()));
     }
 
     #[test]
@@ -352,12 +352,12 @@ mod tests {
 
     #[test]
     fn the_first_page_asks_for_the_newest_state_or_one_that_is_no_older() {
-        assert_eq!(Place::Newest.first_page(0), "");
-        assert_eq!(Place::Newest.first_page(500), "limit=500");
-        let since = Place::Since("7".into());
+        assert_eq!(State::Newest.first_page(0), "");
+        assert_eq!(State::Newest.first_page(500), "limit=500");
+        let since = State::Since("7".into());
         let not_older = "resourceVersion=7&resourceVersionMatch=NotOlderThan";
         assert_eq!(since.first_page(0), not_older);
         assert_eq!(since.first_page(500), format!("limit=500&{not_older}"));
-        assert_eq!(Place::Since(String::new()).first_page(0), "");
+        assert_eq!(State::Since(String::new()).first_page(0), "");
     }
 }

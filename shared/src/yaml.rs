@@ -17,7 +17,7 @@ const MOST_DIRECTIVES: usize = 8;
 
 /// Why a text is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unfit {
+pub enum YamlError {
     /// Not YAML, from this line and column on; both count from 1.
     Syntax(usize, usize),
     /// Several documents, tags, or a key that is no text.
@@ -31,10 +31,10 @@ pub enum Unfit {
 ///
 /// # Errors
 /// Why it is refused.
-pub fn parse(text: &str, limit: usize) -> Result<Value, Unfit> {
+pub fn parse(text: &str, limit: usize) -> Result<Value, YamlError> {
     let directives = text.lines().filter(|line| line.starts_with('%'));
     if directives.count() > MOST_DIRECTIVES {
-        return Err(Unfit::Unusual);
+        return Err(YamlError::Unusual);
     }
     let budget = Budget::new(limit);
     let mut builder =
@@ -42,14 +42,14 @@ pub fn parse(text: &str, limit: usize) -> Result<Value, Unfit> {
     let mut documents = 0;
     for event in Parser::new_from_str(text) {
         let (event, _) = event
-            .map_err(|error| Unfit::Syntax(error.marker().line(), error.marker().col() + 1))?;
+            .map_err(|error| YamlError::Syntax(error.marker().line(), error.marker().col() + 1))?;
         documents += usize::from(matches!(event, Event::DocumentStart(..)));
         if documents > 1 {
-            return Err(Unfit::Unusual);
+            return Err(YamlError::Unusual);
         }
         builder.take(event)?;
         if budget.is_exceeded() {
-            return Err(Unfit::TooLarge);
+            return Err(YamlError::TooLarge);
         }
     }
     Ok(builder.root.unwrap_or_default())
@@ -78,7 +78,7 @@ enum Content {
 }
 
 impl Builder<'_> {
-    fn take(&mut self, event: Event<'_>) -> Result<(), Unfit> {
+    fn take(&mut self, event: Event<'_>) -> Result<(), YamlError> {
         // Whatever it is, it took time.
         self.budget.charge(VALUE);
         match event {
@@ -100,14 +100,14 @@ impl Builder<'_> {
                 Some(Collection { anchor, content: Content::Map(map, None) }) => {
                     self.put(Value::Object(map), anchor)
                 }
-                _ => Err(Unfit::Unusual),
+                _ => Err(YamlError::Unusual),
             },
             Event::Alias(anchor) => {
-                let value = self.anchors.get(&anchor).ok_or(Unfit::Unusual)?;
+                let value = self.anchors.get(&anchor).ok_or(YamlError::Unusual)?;
                 let value = self.copy(value)?;
                 self.put(value, 0)
             }
-            Event::UnresolvedAlias(_) => Err(Unfit::Unusual),
+            Event::UnresolvedAlias(_) => Err(YamlError::Unusual),
             _ => Ok(()),
         }
     }
@@ -117,16 +117,16 @@ impl Builder<'_> {
         content: Content,
         anchor: usize,
         tag: Option<&Cow<'_, Tag>>,
-    ) -> Result<(), Unfit> {
+    ) -> Result<(), YamlError> {
         if tag.is_some_and(|tag| !tag.is_yaml_core_schema()) || self.open.len() >= DEEPEST {
-            return Err(Unfit::Unusual);
+            return Err(YamlError::Unusual);
         }
         self.open.push(Collection { anchor, content });
         Ok(())
     }
 
     /// A value is whole.
-    fn put(&mut self, value: Value, anchor: usize) -> Result<(), Unfit> {
+    fn put(&mut self, value: Value, anchor: usize) -> Result<(), YamlError> {
         if anchor != 0 {
             let copy = self.copy(&value)?;
             self.budget.charge(2 * VALUE);
@@ -136,7 +136,7 @@ impl Builder<'_> {
             None => self.root = Some(value),
             Some(Content::List(list)) => push(list, value, self.budget),
             Some(Content::Map(map, key)) => match key.take() {
-                None => *key = Some(text_of(value).ok_or(Unfit::Unusual)?),
+                None => *key = Some(text_of(value).ok_or(YamlError::Unusual)?),
                 Some(key) => {
                     self.budget.charge_entry(map.len());
                     map.insert(key, value);
@@ -147,9 +147,9 @@ impl Builder<'_> {
     }
 
     /// A copy of `value`, if there is room for it.
-    fn copy(&self, value: &Value) -> Result<Value, Unfit> {
+    fn copy(&self, value: &Value) -> Result<Value, YamlError> {
         charge(value, self.budget);
-        if self.budget.is_exceeded() { Err(Unfit::TooLarge) } else { Ok(value.clone()) }
+        if self.budget.is_exceeded() { Err(YamlError::TooLarge) } else { Ok(value.clone()) }
     }
 }
 
@@ -172,12 +172,12 @@ fn charge(value: &Value, budget: &Budget) {
     }
 }
 
-fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, Unfit> {
+fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, YamlError> {
     let is_text = match tag {
         None => style != ScalarStyle::Plain,
         Some(tag) if tag.is_yaml_core_schema_tag("str") => true,
         Some(tag) if tag.is_yaml_core_schema() => false,
-        Some(_) => return Err(Unfit::Unusual),
+        Some(_) => return Err(YamlError::Unusual),
     };
     Ok(if is_text { text.into() } else { resolved(text) })
 }
@@ -324,10 +324,10 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_refused() {
-        assert_eq!(parse("a: [", LIMIT), Err(Unfit::Syntax(1, 4)));
-        assert!(matches!(parse("x: &a [*b]", LIMIT), Err(Unfit::Syntax(1, _))));
+        assert_eq!(parse("a: [", LIMIT), Err(YamlError::Syntax(1, 4)));
+        assert!(matches!(parse("x: &a [*b]", LIMIT), Err(YamlError::Syntax(1, _))));
         for text in ["a: 1\n---\nb: 2\n", "a: !t x", "!t {}", "? [a]\n: b", "x: &a [*a]"] {
-            assert_eq!(parse(text, LIMIT), Err(Unfit::Unusual), "{text}");
+            assert_eq!(parse(text, LIMIT), Err(YamlError::Unusual), "{text}");
         }
     }
 

@@ -14,7 +14,7 @@ use std::{
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use shared::{
-    access::{Access, Auth, Trust},
+    config::{Auth, ClusterConfig, Trust},
     error::{Error, Result},
     kubeconfig::{self, Env, Reach, from_secret, in_cluster, load},
     secret::Data,
@@ -47,7 +47,7 @@ fn with_user(fields: &str) -> String {
 }
 
 /// Loads from a Secret that has every fixture as a key.
-fn secret(text: impl AsRef<[u8]>) -> Result<Access> {
+fn secret(text: impl AsRef<[u8]>) -> Result<ClusterConfig> {
     let mut data: Data = [
         ("ca.crt", CA),
         ("tls.crt", CERT),
@@ -72,7 +72,7 @@ fn secret(text: impl AsRef<[u8]>) -> Result<Access> {
 }
 
 #[track_caller]
-fn accepted(text: impl AsRef<[u8]>) -> Access {
+fn accepted(text: impl AsRef<[u8]>) -> ClusterConfig {
     secret(text).unwrap()
 }
 
@@ -107,7 +107,7 @@ fn basic(name: &str, password: &str) -> Auth {
 }
 
 /// Reads a kubeconfig that may name any file.
-fn from_file(path: &Path) -> Result<Access> {
+fn from_file(path: &Path) -> Result<ClusterConfig> {
     kubeconfig::from_file(path, Reach::Anywhere)
 }
 
@@ -141,7 +141,7 @@ fn load_with(
     master: Option<&str>,
     variables: &[(&str, OsString)],
     account: &Path,
-) -> Result<Access> {
+) -> Result<ClusterConfig> {
     let variable =
         |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.clone());
     load(flag, master, &Env { variable: &variable, service_account: account })
@@ -756,7 +756,7 @@ fn in_cluster_is_the_service_account() {
     };
     let [host, port] = pod("fd00::1", "443");
     let access = load(&[host.clone(), port.clone()]).unwrap();
-    let expected = Access {
+    let expected = ClusterConfig {
         server: "https://[fd00::1]:443".into(),
         trust: Trust::Bundle(CA.into()),
         server_name: None,

@@ -10,11 +10,11 @@ use std::{
 
 use serde_json::Value;
 use shared::{
-    access::Access,
-    client::{Client, Reload, Timing},
+    backoff::Backoff,
+    client::{Client, Reload, Timeouts},
+    config::ClusterConfig,
     error::Result,
     kubeconfig::{self, Reach},
-    pace::Backoff,
     resource::SECRETS,
     secret, watch,
 };
@@ -112,13 +112,13 @@ fn wait_for_file(path: &Path, reach: Reach, sidecar: &Sidecar, heartbeat: &Heart
 
 /// Uses new credentials from now on.
 fn take(
-    access: Result<Access>,
+    access: Result<ClusterConfig>,
     reload: Reload,
     settings: &Settings,
     heartbeat: &Heartbeat,
 ) -> Result<()> {
     let first = heartbeat.client().is_none();
-    let timing = Timing::with_request(settings.request_timeout());
+    let timing = Timeouts::with_request(settings.request_timeout());
     let requests = heartbeat.requests.clone();
     let make = |access| Client::counting(heartbeat.target.name(), access, reload, timing, requests);
     let taken = access.and_then(|access| heartbeat.set_access(access, make));

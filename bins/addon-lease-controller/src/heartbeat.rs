@@ -8,11 +8,11 @@ use std::{
 
 use serde_json::Value;
 use shared::{
-    access::Access,
-    client::{Client, Requests},
+    client::{Client, RequestMetrics},
+    config::ClusterConfig,
     error::Result,
     lock::lock,
-    renewal::{self, Action, Now, Outcome, Progress, Renewal},
+    renewal::{self, Action, Now, Outcome, Renewal, RenewalStatus},
     resource::LEASES,
 };
 
@@ -26,11 +26,11 @@ pub(crate) struct Heartbeat {
     pub(crate) period: Duration,
     /// Empty until there is a credential.
     client: Mutex<Option<Arc<Client>>>,
-    progress: Mutex<Progress>,
+    progress: Mutex<RenewalStatus>,
     /// Credentials read, good and bad, but for those that the client read itself.
     reads: Mutex<(u64, u64)>,
     /// By all clients one after the other.
-    pub(crate) requests: Requests,
+    pub(crate) requests: RequestMetrics,
 }
 
 /// Where a Lease is.
@@ -73,7 +73,7 @@ impl Heartbeat {
             client: Mutex::new(client),
             progress: Mutex::default(),
             reads: Mutex::default(),
-            requests: Requests::default(),
+            requests: RequestMetrics::default(),
         }
     }
 
@@ -120,18 +120,18 @@ impl Heartbeat {
         }
     }
 
-    /// As [`renewal::tell`], and the first success.
+    /// As [`renewal::log_outcome`], and the first success.
     fn tell(&self, outcome: &Outcome, answer: &Result<Value>) {
         let first = lock(&self.progress).renewed.is_none();
         match outcome {
             Outcome::Renewed { failures: 0 } if first => {
                 log::info!("{self} is renewed every {} s", self.period.as_secs());
             }
-            _ => renewal::tell(self, outcome, answer),
+            _ => renewal::log_outcome(self, outcome, answer),
         }
     }
 
-    pub(crate) fn progress(&self) -> Progress {
+    pub(crate) fn progress(&self) -> RenewalStatus {
         *lock(&self.progress)
     }
 
@@ -142,8 +142,8 @@ impl Heartbeat {
     /// Uses `access` from now on; `make` makes the first client. `true` if anything changed.
     pub(crate) fn set_access(
         &self,
-        access: Access,
-        make: impl FnOnce(Access) -> Result<Client>,
+        access: ClusterConfig,
+        make: impl FnOnce(ClusterConfig) -> Result<Client>,
     ) -> Result<bool> {
         if let Some(client) = self.client() {
             return client.swap(access);

@@ -12,8 +12,8 @@ mod world;
 
 use std::process::ExitCode;
 
-use shared::program;
+use shared::runtime;
 
 fn main() -> ExitCode {
-    program::main("addon-lease-controller", &settings::table(), settings::Settings::new, run::run)
+    runtime::main("addon-lease-controller", &settings::table(), settings::Settings::new, run::run)
 }

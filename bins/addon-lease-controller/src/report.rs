@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use shared::{
-    endpoint::{LONGEST_BEAT, Report, stuck},
+    diagnostics::{LONGEST_BEAT, Report, stuck},
     metrics::{
         CERTIFICATE_ERRORS, CERTIFICATE_EXPIRES, CERTIFICATE_READS, LEADER, Metrics, timestamp,
     },

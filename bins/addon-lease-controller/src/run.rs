@@ -10,12 +10,12 @@ use std::{
 };
 
 use shared::{
+    diagnostics,
     election::{self, Candidate},
-    endpoint,
     error::Result,
     flags::Flags,
-    program::{self, End},
     resource::LEASES,
+    runtime::{self, End},
     stop::Stop,
 };
 
@@ -30,7 +30,7 @@ const FAREWELL: Duration = Duration::from_millis(800);
 /// What is refused at the start: a kubeconfig that cannot be used, a port that cannot be served.
 pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
     let sidecar = Arc::new(Sidecar::new(settings, flags, stop)?);
-    endpoint::serve(flags, stop, Status(sidecar.clone()))?;
+    diagnostics::serve(flags, stop, Status(sidecar.clone()))?;
     if stop.wait(settings.startup_delay) {
         return Ok(End::Stopped);
     }
@@ -89,5 +89,5 @@ fn spawn(
     work: impl FnOnce(&Sidecar) + Send + 'static,
 ) -> Result<()> {
     let sidecar = sidecar.clone();
-    program::spawn(name, move || work(&sidecar))
+    runtime::spawn(name, move || work(&sidecar))
 }

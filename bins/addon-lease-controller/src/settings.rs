@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use shared::{
-    flags::{FILES_ANYWHERE, Flag, Flags, Kind, Request, common},
+    flags::{FILES_ANYWHERE, Flag, FlagKind, Flags, Invocation, common},
     kubeconfig::{Env, Reach, own_namespace},
     resource::valid_name,
 };
@@ -52,54 +52,54 @@ pub(crate) fn table() -> Vec<Flag> {
     let mut table = vec![
         flag(
             "container-name",
-            Kind::String,
+            FlagKind::String,
             "",
             "Name of this container in its pod: the readiness of all the others counts instead of the pod's Ready condition (default: CONTAINER_NAME, if the pod has such a container).",
         ),
         flag(
             "hub-kubeconfig",
-            Kind::String,
+            FlagKind::String,
             "",
             "File with the hub's kubeconfig, instead of the Secret; read again when it changes.",
         ),
         flag(
             "hub-kubeconfig-secret",
-            Kind::String,
+            FlagKind::String,
             "",
             "Secret with the hub's kubeconfig, in WATCH_NAMESPACE or else the own namespace.",
         ),
         flag(
             "leader-election",
-            Kind::Bool,
+            FlagKind::Bool,
             "false",
             "Renew only while leading the replicas that share -lease-name.",
         ),
         flag(
             "lease-duration",
-            Kind::Int,
+            FlagKind::Int,
             "60",
             "Seconds between renewals, and leaseDurationSeconds of the Lease.",
         ),
-        flag("lease-name", Kind::String, "", "Name of the Lease: the add-on's. Required."),
+        flag("lease-name", FlagKind::String, "", "Name of the Lease: the add-on's. Required."),
         flag(
             "lease-namespace",
-            Kind::String,
+            FlagKind::String,
             "",
             "Namespace of the Lease on the hub: the cluster's name. Required for the hub.",
         ),
         flag(
             "lease-target",
-            Kind::String,
+            FlagKind::String,
             "",
             "Where to keep the Lease: hub, managed or both (default: hub if a hub kubeconfig is named, else managed).",
         ),
         flag(
             "managed-lease-namespace",
-            Kind::String,
+            FlagKind::String,
             "",
             "Namespace of the Lease on the managed cluster (default: POD_NAMESPACE, else the own namespace).",
         ),
-        flag("startup-delay", Kind::Int, "10", "Seconds to wait before the first look."),
+        flag("startup-delay", FlagKind::Int, "10", "Seconds to wait before the first look."),
         FILES_ANYWHERE,
     ];
     table.extend(common("8384"));
@@ -111,9 +111,9 @@ impl Settings {
     ///
     /// # Errors
     /// One sentence that names the flag.
-    pub(crate) fn new(flags: &Flags) -> Result<Request<Self>, String> {
+    pub(crate) fn new(flags: &Flags) -> Result<Invocation<Self>, String> {
         let own_namespace = own_namespace(flags.some("namespace"), &Env::process());
-        Self::check(flags, &|name| std::env::var(name).ok(), own_namespace).map(Request::Run)
+        Self::check(flags, &|name| std::env::var(name).ok(), own_namespace).map(Invocation::Run)
     }
 
     fn check(
@@ -278,7 +278,7 @@ mod tests {
 
     fn checked(line: &str, env: &str, account: Option<&str>) -> Result<Settings, String> {
         let arguments = line.split_whitespace().map(Into::into);
-        let Request::Run(flags) = parse("x", &table(), arguments)? else { panic!("help") };
+        let Invocation::Run(flags) = parse("x", &table(), arguments)? else { panic!("help") };
         let variable = |name: &str| {
             let mut words = env.split_whitespace().filter_map(|word| word.split_once('='));
             words.find(|(known, _)| *known == name).map(|(_, value)| value.to_owned())

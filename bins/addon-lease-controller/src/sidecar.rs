@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::SystemTime};
 
-use shared::{client::Client, election, error::Result, flags::Flags, stop::Stop, watch::Trouble};
+use shared::{client::Client, election, error::Result, flags::Flags, stop::Stop, watch::LastError};
 
 use crate::{
     heartbeat::{Cluster, Heartbeat},
@@ -20,8 +20,8 @@ pub(crate) struct Sidecar {
     pub(crate) heartbeats: Vec<Heartbeat>,
     pub(crate) world: World,
     /// Why the pod, or the Secret, may have changed unseen.
-    pub(crate) pod_trouble: Trouble,
-    pub(crate) secret_trouble: Trouble,
+    pub(crate) pod_trouble: LastError,
+    pub(crate) secret_trouble: LastError,
     pub(crate) started: SystemTime,
 }
 
@@ -47,8 +47,8 @@ impl Sidecar {
             settings: settings.clone(),
             managed,
             elector,
-            pod_trouble: Trouble::default(),
-            secret_trouble: Trouble::default(),
+            pod_trouble: LastError::default(),
+            secret_trouble: LastError::default(),
             started: SystemTime::now(),
         })
     }

@@ -7,14 +7,14 @@ use std::{
 
 use serde_json::{Value, json};
 use shared::{
-    client::{self, Client, Reload, Timing},
+    client::{self, Client, Reload, Timeouts},
     error::Result,
-    event::Event,
+    event::CoreEvent,
     flags::Flags,
     kubeconfig::{self, Reach},
     lock::lock,
     stop::Stop,
-    watch::Trouble,
+    watch::LastError,
 };
 
 use crate::{
@@ -45,7 +45,7 @@ pub(crate) struct Agent {
     pub(crate) troubles: Troubles,
     pub(crate) started: SystemTime,
     /// To the hub, by all clients one after the other.
-    pub(crate) requests: Requests,
+    pub(crate) requests: RequestMetrics,
     credential: Mutex<Sighting>,
     /// The one that can be used now, and how often that changed.
     bootstrap: Mutex<(Option<Bootstrap>, u64)>,
@@ -69,18 +69,18 @@ pub(crate) struct Session {
 
 /// What was asked of the hub in sessions, and by who asks for a certificate beside them.
 #[derive(Default)]
-pub(crate) struct Requests {
-    pub(crate) session: client::Requests,
-    pub(crate) asking: client::Requests,
+pub(crate) struct RequestMetrics {
+    pub(crate) session: client::RequestMetrics,
+    pub(crate) asking: client::RequestMetrics,
 }
 
 /// Why what is followed may have changed unseen, and why there is no bootstrap kubeconfig.
 #[derive(Debug, Default)]
 pub(crate) struct Troubles {
-    pub(crate) credential: Trouble,
-    pub(crate) bootstrap: Trouble,
-    pub(crate) cluster: Trouble,
-    pub(crate) csr: Arc<Trouble>,
+    pub(crate) credential: LastError,
+    pub(crate) bootstrap: LastError,
+    pub(crate) cluster: LastError,
+    pub(crate) csr: Arc<LastError>,
     pub(crate) no_bootstrap: Mutex<Option<String>>,
 }
 
@@ -88,7 +88,7 @@ impl Troubles {
     /// A line each.
     pub(crate) fn remarks(&self) -> String {
         let watches = [&self.credential, &self.bootstrap, &self.cluster, &self.csr];
-        let watches = watches.into_iter().filter_map(Trouble::get);
+        let watches = watches.into_iter().filter_map(LastError::get);
         watches.chain(lock(&self.no_bootstrap).clone()).map(|remark| remark + "\n").collect()
     }
 }
@@ -113,7 +113,7 @@ impl Agent {
                 let (file, reach) = (file.clone(), Reach::of(flags));
                 let load = move || kubeconfig::from_file(&file, reach);
                 let (access, reload) = (load()?, Reload::FromFiles(Box::new(load)));
-                let timing = Timing::with_request(REQUEST_TIME);
+                let timing = Timeouts::with_request(REQUEST_TIME);
                 Some(Client::new("the spoke", access, reload, timing)?)
             }
         };
@@ -124,7 +124,7 @@ impl Agent {
             spoke,
             troubles: Troubles::default(),
             started: SystemTime::now(),
-            requests: Requests::default(),
+            requests: RequestMetrics::default(),
             credential: Mutex::default(),
             bootstrap: Mutex::default(),
             session: Mutex::default(),
@@ -267,7 +267,7 @@ impl Agent {
         format!("Secret {}/{}", self.settings.namespace, self.settings.hub_secret)
     }
 
-    /// Says in the log and as an Event on the Secret what happened; that the Event cannot be written is
+    /// Says in the log and as an CoreEvent on the Secret what happened; that the CoreEvent cannot be written is
     /// no reason to stop for.
     pub(crate) fn tell(&self, reason: &'static str, warning: bool, message: &str) {
         match warning {
@@ -275,7 +275,7 @@ impl Agent {
             false => log::info!("{message}"),
         }
         let event =
-            Event { source: "csr-bootstrapper", reason, message: message.to_owned(), warning };
+            CoreEvent { source: "csr-bootstrapper", reason, message: message.to_owned(), warning };
         let Settings { namespace, hub_secret, .. } = &self.settings;
         let mut secret = json!({"apiVersion": "v1", "kind": "Secret", "namespace": namespace, "name": hub_secret});
         if let Sighting::Object(seen) = self.credential() {

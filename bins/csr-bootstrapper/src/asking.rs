@@ -7,11 +7,11 @@ use std::{
 };
 
 use shared::{
-    access::Access,
-    client::{Client, Reload, Timing},
+    client::{Client, Reload, Timeouts},
+    config::ClusterConfig,
     error::{Error, Result},
     lock::lock,
-    program,
+    runtime,
     stop::Stop,
     watch,
 };
@@ -53,7 +53,7 @@ impl Asking {
         &mut self,
         agent: &Agent,
         asker: Asker,
-        access: Option<Access>,
+        access: Option<ClusterConfig>,
     ) -> Result<Client> {
         let missing = || Error::BadConfig("there is no identity to ask the hub with".into());
         if asker == Asker::Agent {
@@ -71,7 +71,7 @@ impl Asking {
             Asker::Bootstrap => "the hub (as the bootstrap identity)",
             _ => "the hub (at its new address)",
         };
-        let timing = Timing::with_request(REQUEST_TIME);
+        let timing = Timeouts::with_request(REQUEST_TIME);
         let requests = agent.requests.asking.clone();
         let client = Client::counting(whose, access, Reload::Never, timing, requests)?;
         let client = client.limited_to(HUB_OBJECT);
@@ -110,7 +110,7 @@ impl Asking {
                 }
             });
         };
-        program::spawn("csr", follow)?;
+        runtime::spawn("csr", follow)?;
         self.watched = Some(watched);
         Ok(true)
     }

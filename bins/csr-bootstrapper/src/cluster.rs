@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 use shared::{
-    access::Trust,
     client::Client,
+    config::Trust,
     error::{Error, Result},
     resource::Resource,
     watch,

@@ -10,7 +10,7 @@ use serde_json::Value;
 use shared::{
     error::Error,
     lock::lock,
-    renewal::{self, Action, Now, Outcome, Progress, Renewal},
+    renewal::{self, Action, Now, Outcome, Renewal, RenewalStatus},
     resource::{LEASES, Target},
 };
 
@@ -27,7 +27,7 @@ const USUAL_PERIOD: Duration = Duration::from_secs(60);
 /// The heartbeat and how it goes.
 #[derive(Debug, Default)]
 pub(crate) struct Heartbeat {
-    progress: Mutex<Progress>,
+    progress: Mutex<RenewalStatus>,
 }
 
 /// What a look at the ManagedCluster changed.
@@ -44,7 +44,7 @@ impl Heartbeat {
         Self::default()
     }
 
-    pub(crate) fn progress(&self) -> Progress {
+    pub(crate) fn progress(&self) -> RenewalStatus {
         *lock(&self.progress)
     }
 
@@ -119,7 +119,7 @@ impl Heartbeat {
             (Outcome::Failed(retry), Err(Error::NotFound(_))) if first && retry.tell => {
                 log::info!("waiting for {}", what(lease));
             }
-            _ => renewal::tell(&what(lease), &outcome, &answer),
+            _ => renewal::log_outcome(&what(lease), &outcome, &answer),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use shared::{
-    access::{Access, Auth, Identity},
+    config::{Auth, ClusterConfig, KeyPair},
     error::{Error, Result},
     kubeconfig::Hub,
 };
@@ -44,13 +44,13 @@ impl From<Option<Value>> for Sighting {
 #[derive(Clone, PartialEq)]
 pub(crate) struct Bootstrap {
     pub(crate) hub: Hub,
-    pub(crate) access: Access,
+    pub(crate) access: ClusterConfig,
 }
 
 impl Bootstrap {
     /// The same hub with the agent's own identity.
-    pub(crate) fn as_agent(&self, identity: &Identity) -> Access {
-        Access {
+    pub(crate) fn as_agent(&self, identity: &KeyPair) -> ClusterConfig {
+        ClusterConfig {
             identity: Some(identity.clone()),
             auth: Auth::None,
             impersonate: Vec::new(),

@@ -30,8 +30,8 @@ mod validity;
 
 use std::process::ExitCode;
 
-use shared::program;
+use shared::runtime;
 
 fn main() -> ExitCode {
-    program::main("csr-bootstrapper", &settings::table(), settings::Settings::new, run::run)
+    runtime::main("csr-bootstrapper", &settings::table(), settings::Settings::new, run::run)
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use shared::{kubeconfig::Hub, pace::Backoff, secret};
+use shared::{backoff::Backoff, kubeconfig::Hub, secret};
 
 use crate::{
     agent::Agent, asking::Asking, names::Names, need::Moving, registration::Registration,

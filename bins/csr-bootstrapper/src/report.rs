@@ -4,7 +4,7 @@ use std::{sync::Arc, time::SystemTime};
 
 use shared::{
     certificate,
-    endpoint::{LONGEST_BEAT, Report, stuck},
+    diagnostics::{LONGEST_BEAT, Report, stuck},
     leadership::Leadership,
     metrics::{CERTIFICATE_EXPIRES, Family, LEADER, Metrics, timestamp},
     secret,

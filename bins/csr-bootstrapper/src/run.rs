@@ -11,12 +11,12 @@ use std::{
 
 use serde_json::Value;
 use shared::{
-    endpoint,
+    backoff::Backoff,
+    diagnostics,
     error::{Error, Result},
     flags::Flags,
     leadership::Leadership,
-    pace::Backoff,
-    program::{self, End},
+    runtime::{self, End},
     secret,
     stop::Stop,
 };
@@ -53,13 +53,13 @@ pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End
         return once(&agent, limit);
     }
     let leadership = match settings.election {
-        Some(timing) => Leadership::stand((&settings.namespace, LOCK), timing, flags, stop)?,
-        None => Leadership::alone(stop),
+        Some(timing) => Leadership::campaign((&settings.namespace, LOCK), timing, flags, stop)?,
+        None => Leadership::without_election(stop),
     };
     let result = lead(&agent, &leadership, flags);
     // Also after an error: a leader lets go of its Lease.
     stop.raise();
-    leadership.say_farewell(Instant::now());
+    leadership.wait_for_release(Instant::now());
     result.map(|()| End::Stopped)
 }
 
@@ -71,15 +71,15 @@ fn lead(agent: &Arc<Agent>, leadership: &Arc<Leadership>, flags: &Flags) -> Resu
         heartbeat: heartbeat.clone(),
         leadership: leadership.clone(),
     };
-    endpoint::serve(flags, &agent.stop, report)?;
-    if !leadership.wait() {
+    diagnostics::serve(flags, &agent.stop, report)?;
+    if !leadership.wait_until_leading() {
         return Ok(());
     }
     keep_credential(agent, None)?;
     spawn("cluster", agent, cluster::follow)?;
     spawn("status", agent, status::keep)?;
     spawn("heartbeat", agent, move |agent| heartbeat.keep(agent))?;
-    leadership.keep()
+    leadership.wait_until_lost()
 }
 
 /// Gets a credential and no more, within `limit`.
@@ -201,5 +201,5 @@ fn spawn(
     work: impl FnOnce(&Agent) + Send + 'static,
 ) -> Result<()> {
     let agent = agent.clone();
-    program::spawn(name, move || work(&agent))
+    runtime::spawn(name, move || work(&agent))
 }

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use shared::{
     election,
-    flags::{Flags, Request},
+    flags::{Flags, Invocation},
     kubeconfig::{Env, Reach, own_namespace},
     resource::{valid_key, valid_label, valid_name},
 };
@@ -40,7 +40,7 @@ pub(crate) struct Settings {
     pub(crate) expiration: Option<u32>,
     pub(crate) healthcheck_period: Duration,
     /// How to elect a leader, if one is elected.
-    pub(crate) election: Option<election::Timing>,
+    pub(crate) election: Option<election::ElectionTiming>,
     /// How long to try, if the credential is fetched once and not kept; zero is a single look.
     pub(crate) once: Option<Duration>,
 }
@@ -70,9 +70,9 @@ impl Settings {
     ///
     /// # Errors
     /// One sentence that names the flag.
-    pub(crate) fn new(flags: &Flags) -> Result<Request<Self>, String> {
+    pub(crate) fn new(flags: &Flags) -> Result<Invocation<Self>, String> {
         Self::check(flags, own_namespace(flags.some("namespace"), &Env::process()))
-            .map(Request::Run)
+            .map(Invocation::Run)
     }
 
     fn check(flags: &Flags, namespace: Option<String>) -> Result<Self, String> {
@@ -81,7 +81,7 @@ impl Settings {
             other => return Err(format!("-registration-auth is csr, not {other:?}")),
         }
         let once = flags.once()?;
-        let election = election::Timing::of(flags)?;
+        let election = election::ElectionTiming::of(flags)?;
         let (annotations, dropped_annotations) = annotations(flags)?;
         let path = |name| flags.some(name).map(PathBuf::from);
         let settings = Self {

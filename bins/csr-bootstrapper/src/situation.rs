@@ -6,8 +6,8 @@ use std::{
 };
 
 use shared::{
-    access::Access,
-    client::{Client, Reload, Timing},
+    client::{Client, Reload, Timeouts},
+    config::ClusterConfig,
     error::Result,
     kubeconfig::Hub,
     secret::{self, Data},
@@ -37,7 +37,7 @@ pub(crate) struct Situation {
 
 impl Situation {
     /// How `asker` reaches the hub, where that is not the session's matter.
-    pub(crate) fn access(&self, asker: Asker) -> Option<Access> {
+    pub(crate) fn access(&self, asker: Asker) -> Option<ClusterConfig> {
         let bootstrap = self.bootstrap.as_ref()?;
         match asker {
             Asker::Agent => None,
@@ -187,8 +187,8 @@ impl Registrar<'_> {
         }
     }
 
-    fn begin_session(&mut self, access: Access) -> Result<()> {
-        let timing = Timing::with_request(REQUEST_TIME);
+    fn begin_session(&mut self, access: ClusterConfig) -> Result<()> {
+        let timing = Timeouts::with_request(REQUEST_TIME);
         let requests = self.agent.requests.session.clone();
         let client = Client::counting("the hub", access, Reload::Never, timing, requests)?;
         let client = client.limited_to(HUB_OBJECT);
@@ -249,7 +249,7 @@ impl Registrar<'_> {
 }
 
 /// How to use the hub with the credential: as its kubeconfig says, else as the bootstrap kubeconfig does.
-fn access(usable: &Usable, bootstrap: Option<&Bootstrap>) -> Option<Access> {
+fn access(usable: &Usable, bootstrap: Option<&Bootstrap>) -> Option<ClusterConfig> {
     let other = || bootstrap.map(|bootstrap| bootstrap.as_agent(&usable.identity));
     usable.access.clone().or_else(other)
 }

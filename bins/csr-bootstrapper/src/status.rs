@@ -7,9 +7,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
 use shared::{
+    backoff::Backoff,
     client::Patch,
     error::{Error, Result},
-    pace::Backoff,
 };
 
 use crate::{

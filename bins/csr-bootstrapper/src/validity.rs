@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use shared::{
-    access::{Access, Auth, Identity},
     certificate::{self, Certificate},
+    config::{Auth, ClusterConfig, KeyPair},
     error::Error,
     kubeconfig::{self, Hub, check_pair},
     logging::quoted,
@@ -43,12 +43,12 @@ impl Verdict {
 /// A certificate of ours with its key.
 #[derive(Debug)]
 pub(crate) struct Usable {
-    pub(crate) identity: Identity,
+    pub(crate) identity: KeyPair,
     pub(crate) chain: Vec<Certificate>,
     /// The hub that the kubeconfig leads to.
     pub(crate) hub: Hub,
     /// `None` when the certificate is good and the kubeconfig beside it is not; a new one can be written.
-    pub(crate) access: Option<Access>,
+    pub(crate) access: Option<ClusterConfig>,
     /// The kubeconfig or one of the names beside it has to be written anew.
     pub(crate) stale: bool,
 }
@@ -120,7 +120,7 @@ pub(crate) fn objection(chain: &[Certificate], names: &Names, clocks: Clocks) ->
 type Refusal = (&'static str, String);
 
 /// A certificate of ours that is good now, with its key.
-type Good = (Identity, Vec<Certificate>);
+type Good = (KeyPair, Vec<Certificate>);
 
 fn certificate(data: &Data, names: &Names, clocks: Clocks) -> Result<Good, Refusal> {
     if data.is_empty() {
@@ -135,7 +135,7 @@ fn certificate(data: &Data, names: &Names, clocks: Clocks) -> Result<Good, Refus
         return Err((NOT_VALID, format!("has a certificate that {what}")));
     }
     check_pair(&certificate, &key).map_err(|what| (NOT_VALID, what.to_owned()))?;
-    Ok((Identity { certificate: certificate.to_vec(), key }, chain))
+    Ok((KeyPair { certificate: certificate.to_vec(), key }, chain))
 }
 
 /// The rest, beside a certificate that is good.
@@ -168,7 +168,7 @@ fn hub(
 }
 
 /// What the kubeconfig gives, if that is a connection as the user of the certificate.
-fn access(what: &str, data: &Data, identity: &Identity) -> Result<Access, String> {
+fn access(what: &str, data: &Data, identity: &KeyPair) -> Result<ClusterConfig, String> {
     let access = kubeconfig::from_secret(what, data).map_err(|error| about(what, &error))?;
     // Without TLS no certificate is shown.
     let shown = access.identity.as_ref() == Some(identity) || !access.server.starts_with("https:");
@@ -179,7 +179,7 @@ fn access(what: &str, data: &Data, identity: &Identity) -> Result<Access, String
 }
 
 /// Whether a kubeconfig for `hub` would do: one that would not is not written over and over.
-fn can_replace(hub: &Hub, data: &Data, identity: &Identity) -> bool {
+fn can_replace(hub: &Hub, data: &Data, identity: &KeyPair) -> bool {
     let mut data = data.clone();
     data.insert("kubeconfig".into(), hub.kubeconfig().into_bytes().into());
     access("", &data, identity).is_ok()

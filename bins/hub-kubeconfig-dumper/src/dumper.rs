@@ -14,7 +14,7 @@ use shared::{
     lock::lock,
     resource::{SECRETS, Target},
     stop::Stop,
-    watch::Trouble,
+    watch::LastError,
 };
 
 use crate::{
@@ -34,7 +34,7 @@ pub(crate) struct Dumper {
     pub(crate) client: Client,
     pub(crate) stop: Stop,
     /// Why the Secret may have changed unseen.
-    pub(crate) trouble: Trouble,
+    pub(crate) trouble: LastError,
     pub(crate) started: SystemTime,
     publisher: Publisher,
     progress: Mutex<Progress>,
@@ -89,7 +89,7 @@ impl Dumper {
             publisher: Publisher { path: settings.directory.clone(), modes: settings.modes },
             settings: settings.clone(),
             stop: stop.clone(),
-            trouble: Trouble::default(),
+            trouble: LastError::default(),
             started: SystemTime::now(),
             progress: Mutex::new(progress),
         })

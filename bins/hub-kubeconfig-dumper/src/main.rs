@@ -14,8 +14,8 @@ mod settings;
 
 use std::process::ExitCode;
 
-use shared::program;
+use shared::runtime;
 
 fn main() -> ExitCode {
-    program::main("hub-kubeconfig-dumper", &settings::table(), settings::Settings::new, run::run)
+    runtime::main("hub-kubeconfig-dumper", &settings::table(), settings::Settings::new, run::run)
 }

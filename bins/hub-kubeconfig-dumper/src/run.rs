@@ -12,12 +12,12 @@ use std::{
 };
 
 use shared::{
-    endpoint,
+    backoff::Backoff,
+    diagnostics,
     error::{Error, Result},
     flags::Flags,
     lock::lock,
-    pace::Backoff,
-    program::End,
+    runtime::End,
     stop::Stop,
     watch,
 };
@@ -53,7 +53,7 @@ type News = Arc<Mutex<Option<Option<String>>>>;
 pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
     let dumper = Arc::new(Dumper::new(settings, flags, stop)?);
     if settings.once.is_none() {
-        endpoint::serve(flags, stop, Status(dumper.clone()))?;
+        diagnostics::serve(flags, stop, Status(dumper.clone()))?;
     }
     let ended = start(&dumper)?;
     stop.wait_for_ever();

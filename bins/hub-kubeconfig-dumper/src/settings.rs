@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use shared::{
-    flags::{Flag, Flags, Kind, Request, common},
+    flags::{Flag, FlagKind, Flags, Invocation, common},
     kubeconfig::{Env, own_namespace},
     resource::valid_name,
 };
@@ -31,38 +31,43 @@ pub(crate) fn table() -> Vec<Flag> {
     let mut table = vec![
         flag(
             "dir-mode",
-            Kind::String,
+            FlagKind::String,
             "",
             "Permissions of the directory, octal (default: those that it has, 0700 for one that is made).",
         ),
         flag(
             "file-mode",
-            Kind::String,
+            FlagKind::String,
             "",
             "Permissions of the files, octal (default: those of the file before, 0600 for a new one).",
         ),
         flag(
             "flattened-kubeconfig",
-            Kind::String,
+            FlagKind::String,
             "",
             "File in the directory for a kubeconfig with certificate, key and CA inline; kubeconfig puts it in the place of the Secret's own (default: none).",
         ),
         flag(
             "hub-kubeconfig-dir",
-            Kind::String,
+            FlagKind::String,
             "/spoke/hub-kubeconfig",
             "Directory for the files: one for each key of the Secret.",
         ),
         flag(
             "hub-kubeconfig-secret",
-            Kind::String,
+            FlagKind::String,
             "hub-kubeconfig-secret",
             "Secret with the hub's kubeconfig, in the own namespace.",
         ),
-        flag("once", Kind::Bool, "false", "Write the files and exit, as an init container does."),
+        flag(
+            "once",
+            FlagKind::Bool,
+            "false",
+            "Write the files and exit, as an init container does.",
+        ),
         flag(
             "wait-timeout",
-            Kind::Seconds,
+            FlagKind::Seconds,
             "0",
             "With -once: how long to wait for a Secret that can be used; 0 looks once.",
         ),
@@ -77,9 +82,9 @@ impl Settings {
     ///
     /// # Errors
     /// One sentence that names the flag.
-    pub(crate) fn new(flags: &Flags) -> Result<Request<Self>, String> {
+    pub(crate) fn new(flags: &Flags) -> Result<Invocation<Self>, String> {
         Self::check(flags, own_namespace(flags.some("namespace"), &Env::process()))
-            .map(Request::Run)
+            .map(Invocation::Run)
     }
 
     fn check(flags: &Flags, namespace: Option<String>) -> Result<Self, String> {
@@ -126,13 +131,13 @@ fn mode(flags: &Flags, name: &str, least: u32) -> Result<Option<u32>, String> {
 
 #[cfg(test)]
 mod tests {
-    use shared::flags::{Request, parse};
+    use shared::flags::{Invocation, parse};
 
     use super::*;
 
     fn settings(line: &str) -> Result<Settings, String> {
         let arguments = line.split_whitespace().map(Into::into);
-        let Request::Run(flags) = parse("x", &table(), arguments)? else { panic!("help") };
+        let Invocation::Run(flags) = parse("x", &table(), arguments)? else { panic!("help") };
         Settings::check(&flags, flags.some("namespace").or(Some("agent")).map(str::to_owned))
     }
 

@@ -17,17 +17,17 @@ use std::{
 };
 
 use shared::{
-    access::Access,
-    client::{Client, Requests},
+    client::{Client, RequestMetrics},
+    config::ClusterConfig,
     error::{Error, Result},
     lock::lock,
-    program,
+    runtime,
     stop::Stop,
 };
 
 use self::{event::Teller, machine::Machine, supervisor::Supervisor};
 pub(crate) use self::{
-    event::{Consumer, Event},
+    event::{ConnectionEvent, Consumer},
     files::follow as follow_files,
     health::Phase,
     identity::{Identity, Pod},
@@ -56,12 +56,12 @@ pub(crate) struct Settings {
 }
 
 /// Gives the credentials as they are now.
-pub(crate) type Reload = Arc<dyn Fn() -> Result<Access> + Send + Sync>;
+pub(crate) type Reload = Arc<dyn Fn() -> Result<ClusterConfig> + Send + Sync>;
 
 /// Where a connection gets its client.
 pub(crate) enum Source {
     /// The cluster that the program runs on: a client for it, which loads its credentials itself.
-    Own(Box<dyn Fn(Requests) -> Result<Client> + Send>),
+    Own(Box<dyn Fn(RequestMetrics) -> Result<Client> + Send>),
     /// Clients for what is passed to [`Connection::offer`].
     Offered,
 }
@@ -72,7 +72,7 @@ pub(crate) struct Connection {
     stop: Stop,
     state: Mutex<State>,
     /// Of all clients so far.
-    requests: Requests,
+    requests: RequestMetrics,
 }
 
 /// One connection, from its beginning to its end.
@@ -106,7 +106,7 @@ enum Offer {
     /// Nobody said anything yet.
     Awaited,
     /// What to use, and why a newer one can't be.
-    Access(Box<Access>, Option<Error>),
+    Usable(Box<ClusterConfig>, Option<Error>),
     /// There are none.
     Refused(Error),
 }
@@ -125,7 +125,7 @@ impl Connection {
         let connection = Self::new(settings, stop);
         let teller = Teller::new(consumers, Instant::now());
         let supervisor = Supervisor::new(connection.clone(), source, teller, fastrand::f64);
-        program::spawn("connection", move || supervisor.run())?;
+        runtime::spawn("connection", move || supervisor.run())?;
         Ok(connection)
     }
 
@@ -139,7 +139,7 @@ impl Connection {
             health: health::Record::new(Instant::now()),
             beat: None,
         };
-        let (state, requests) = (Mutex::new(state), Requests::default());
+        let (state, requests) = (Mutex::new(state), RequestMetrics::default());
         Arc::new(Self { settings, stop: stop.child(), state, requests })
     }
 
@@ -150,7 +150,7 @@ impl Connection {
 
     /// Uses these credentials from now on; why there are none is kept for the next try to connect, and
     /// changes nothing for those in use.
-    pub(crate) fn offer(&self, access: Result<Access>) {
+    pub(crate) fn offer(&self, access: Result<ClusterConfig>) {
         if self.state().take(access, self.name()) {
             self.stop.wake();
         }
@@ -182,7 +182,7 @@ impl Connection {
     }
 
     /// The requests of all connections so far.
-    pub(crate) fn requests(&self) -> &Requests {
+    pub(crate) fn requests(&self) -> &RequestMetrics {
         &self.requests
     }
 
@@ -226,10 +226,10 @@ impl Connection {
     }
 
     /// The credentials as they are now; `None` while they are awaited.
-    fn offered(&self) -> Option<Result<Access>> {
+    fn offered(&self) -> Option<Result<ClusterConfig>> {
         match &self.state().offer {
             Offer::Awaited => None,
-            Offer::Access(access, _) => Some(Ok((**access).clone())),
+            Offer::Usable(access, _) => Some(Ok((**access).clone())),
             Offer::Refused(error) => Some(Err(error.clone())),
         }
     }
@@ -246,18 +246,18 @@ impl State {
     }
 
     /// Takes note of an offer; whether that is worth a look.
-    fn take(&mut self, access: Result<Access>, name: &str) -> bool {
+    fn take(&mut self, access: Result<ClusterConfig>, name: &str) -> bool {
         match (access, &mut self.offer) {
-            (Ok(new), Offer::Access(old, trouble)) if **old == new => {
+            (Ok(new), Offer::Usable(old, trouble)) if **old == new => {
                 *trouble = None;
                 false
             }
             (Ok(new), _) => {
-                self.offer = Offer::Access(Box::new(new), None);
+                self.offer = Offer::Usable(Box::new(new), None);
                 self.machine.offered();
                 true
             }
-            (Err(error), Offer::Access(_, trouble)) => {
+            (Err(error), Offer::Usable(_, trouble)) => {
                 if trouble.as_ref() != Some(&error) {
                     log::warn!("the credentials of cluster {name} in use stay: {error}");
                 }

@@ -6,7 +6,7 @@ use serde_json::json;
 use shared::{
     client::USUAL_OBJECT,
     error::{Error, Result},
-    event::Event,
+    event::CoreEvent,
     lock::lock,
 };
 
@@ -127,7 +127,7 @@ fn let_go(job: &Job<'_>) {
     job.drop_bodies();
 }
 
-/// Logs what is new, and with `people` writes it on the source as an Event.
+/// Logs what is new, and with `people` writes it on the source as an CoreEvent.
 fn tell(job: &Job<'_>, view: &View, note: Option<Note>, people: bool) {
     if !job.route.note(job.pair, note.clone()) {
         return;
@@ -158,7 +158,7 @@ fn write_event(job: &Job<'_>, source: Uid, note: Note) {
         "uid": source.to_string(),
     });
     let namespace = if job.source.0.is_empty() { "default" } else { &job.source.0 };
-    let event = Event {
+    let event = CoreEvent {
         source: "remote-sync",
         reason: if note.state == "degraded" { "SyncFailed" } else { "SyncHeld" },
         message: note.reason,

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use shared::{lock::lock, program, stop::Stop};
+use shared::{lock::lock, runtime, stop::Stop};
 
 use crate::{
     connection::Identity,
@@ -188,7 +188,7 @@ impl Engine {
         while route.queue.wants_worker() {
             let (engine, of) = (self.clone(), route.clone());
             let work = move || worker::work(&engine.context, &of, &|| engine.staff(&of));
-            if let Err(error) = program::spawn("worker", work) {
+            if let Err(error) = runtime::spawn("worker", work) {
                 log::warn!("{error}");
                 route.queue.lacks_worker();
                 return;

@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use shared::{
     error::{Error, Result},
-    program,
     resource::{NAMESPACES, SECRETS},
+    runtime,
     stop::Stop,
 };
 
@@ -83,7 +83,7 @@ impl Of {
     /// Starts a thread for one list.
     fn watch(&self, stop: &Stop, follow: impl FnOnce(&Self, &Stop) + Send + 'static) -> Result<()> {
         let (of, stop) = (self.clone(), stop.clone());
-        program::spawn("watch", move || follow(&of, &stop))
+        runtime::spawn("watch", move || follow(&of, &stop))
     }
 }
 

@@ -42,21 +42,21 @@ mod worker;
 use std::process::ExitCode;
 
 use shared::{
-    flags::{Flags, Request},
-    program,
+    flags::{Flags, Invocation},
+    runtime,
 };
 
 use settings::Settings;
 
 fn main() -> ExitCode {
-    program::main("remote-sync", &settings::table(), check, run::run)
+    runtime::main("remote-sync", &settings::table(), check, run::run)
 }
 
 /// What the flags ask for: the work, or the roles that it takes.
-fn check(flags: &Flags) -> Result<Request<Settings>, String> {
+fn check(flags: &Flags) -> Result<Invocation<Settings>, String> {
     let settings = Settings::new(flags)?;
     Ok(match flags.switch("print-rbac") {
-        true => Request::Print(rbac::print(&settings)),
-        false => Request::Run(settings),
+        true => Invocation::Print(rbac::print(&settings)),
+        false => Invocation::Run(settings),
     })
 }

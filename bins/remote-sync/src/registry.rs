@@ -8,12 +8,12 @@ use std::{
 
 use serde_json::Value;
 use shared::{
-    access::Access,
+    config::ClusterConfig,
     error::{Error, Result},
     json::{Document, Head},
-    program,
     resource::{SECRETS, valid_label},
-    watch::{Selection, Step, Stream},
+    runtime,
+    watch::{Event, Selection, Watcher},
 };
 
 use crate::{
@@ -36,7 +36,7 @@ const MOST_KNOWN: usize = 2 * MOST_REMOTES;
 pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
     let Some(registry) = engine.context.settings.registry.clone() else { return Ok(()) };
     let engine = engine.clone();
-    program::spawn("registry", move || follow(&engine, &registry))
+    runtime::spawn("registry", move || follow(&engine, &registry))
 }
 
 fn follow(engine: &Arc<Engine>, registry: &Registry) {
@@ -46,7 +46,7 @@ fn follow(engine: &Arc<Engine>, registry: &Registry) {
         metadata_only: false,
         page: PAGE,
     };
-    let mut stream = Stream::default();
+    let mut stream = Watcher::default();
     let mut members = Members { engine, remotes: BTreeMap::new(), listed: Vec::new(), full: false };
     with_own(engine, |session| {
         // A cluster that was away may have been restored.
@@ -72,7 +72,7 @@ struct Members<'a> {
 #[derive(Default)]
 struct Member {
     /// What its Secret says, while there is one.
-    offer: Option<Result<Access>>,
+    offer: Option<Result<ClusterConfig>>,
     /// It is followed, and not only left out for another one.
     added: bool,
     /// The cluster that it was last.
@@ -80,23 +80,23 @@ struct Member {
 }
 
 impl Members<'_> {
-    fn take(&mut self, step: Step<'_>) {
+    fn take(&mut self, step: Event<'_>) {
         match step {
-            Step::Began { .. } => {
+            Event::Init { .. } => {
                 self.listed.clear();
                 self.full = false;
             }
-            Step::Item(secret) => {
+            Event::InitApply(secret) => {
                 let name = self.put(secret);
                 self.listed.extend(name);
             }
-            Step::Put(secret) => drop(self.put(secret)),
-            Step::Removed(secret) => {
+            Event::Apply(secret) => drop(self.put(secret)),
+            Event::Delete(secret) => {
                 if let Some(name) = self.name_of(&secret) {
                     self.remove(&name);
                 }
             }
-            Step::Complete => {
+            Event::InitDone => {
                 let there = self.remotes.iter().filter(|(_, member)| member.offer.is_some());
                 let gone = there.map(|(name, _)| name).filter(|name| !self.listed.contains(name));
                 for name in gone.cloned().collect::<Vec<_>>() {
@@ -105,8 +105,8 @@ impl Members<'_> {
                 self.tell(None);
                 self.engine.all_known.store(true, Relaxed);
             }
-            Step::Watching => self.tell(None),
-            Step::Failed(error) => self.tell(Some(error.to_string())),
+            Event::Watching => self.tell(None),
+            Event::Failed(error) => self.tell(Some(error.to_string())),
         }
     }
 
@@ -202,7 +202,7 @@ impl Members<'_> {
 }
 
 /// What a Secret says.
-fn offer(secret: &Document) -> Result<Access> {
+fn offer(secret: &Document) -> Result<ClusterConfig> {
     match secret {
         Document::Whole(secret) => {
             let (namespace, name) = place(secret);

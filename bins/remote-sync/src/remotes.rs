@@ -13,15 +13,16 @@ use shared::{
     flags::Flags,
     json::Document,
     kubeconfig::{self, Env},
-    program,
     resource::SECRETS,
+    runtime,
     stop::Stop,
-    watch::{Selection, Step, Stream},
+    watch::{Event, Selection, Watcher},
 };
 
 use crate::{
     connection::{
-        self, Connection, Consumer, Event, Pod, Reload, Session, Source as Credentials, Timing,
+        self, Connection, ConnectionEvent, Consumer, Pod, Reload, Session, Source as Credentials,
+        Timing,
     },
     context::Context,
     engine::{Engine, Own},
@@ -83,7 +84,7 @@ pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
         follow_files(engine, files)?;
     }
     let gates = engine.clone();
-    program::spawn("gates", move || gates.keep_gates())
+    runtime::spawn("gates", move || gates.keep_gates())
 }
 
 /// A connection that wakes `own` and `engine` when it comes and goes.
@@ -99,7 +100,7 @@ fn connect(
     let pod = Pod::of(|name| std::env::var(name).ok(), Box::new(in_cluster));
     let (named, to) = (name.to_owned(), [own.clone(), engine.clone()]);
     let tell = move |event| {
-        if let Event::NoSuccessFor(time) = event {
+        if let ConnectionEvent::NoSuccessFor(time) = event {
             log::warn!("cluster {named} gave no sign of life for {} s", time.as_secs());
         }
         to.iter().for_each(Stop::wake);
@@ -157,7 +158,7 @@ pub(crate) fn add(
 
 fn follow_files(engine: &Engine, files: Vec<(PathBuf, Arc<Connection>)>) -> Result<()> {
     let (reach, stop) = (engine.context.settings.reach, engine.stop.clone());
-    program::spawn("kubeconfigs", move || connection::follow_files(&files, reach, &stop))
+    runtime::spawn("kubeconfigs", move || connection::follow_files(&files, reach, &stop))
 }
 
 /// Follows the Secret of one remote's kubeconfig, whatever becomes of the own cluster meanwhile.
@@ -166,7 +167,7 @@ fn follow_secret(engine: &Arc<Engine>, remote: &Remote, connection: Arc<Connecti
         return Ok(());
     };
     let engine = engine.clone();
-    program::spawn("kubeconfig", move || {
+    runtime::spawn("kubeconfig", move || {
         let place = format!("{namespace}/{name}");
         let target = SECRETS.object(&namespace, &name);
         let feed = |secret: Option<&Document>| match secret {
@@ -179,18 +180,18 @@ fn follow_secret(engine: &Arc<Engine>, remote: &Remote, connection: Arc<Connecti
             }
             None => connection::feed_secret(&connection, &place, None, None),
         };
-        let (mut stream, mut listed) = (Stream::default(), None);
+        let (mut stream, mut listed) = (Watcher::default(), None);
         with_own(&engine, |session| {
             let selection = Selection::all(target);
             stream.run(&session.client, &selection, &session.stop, &mut |step| {
                 match step {
-                    Step::Began { .. } => listed = None,
-                    Step::Item(secret) => listed = Some(secret),
-                    Step::Complete => feed(listed.take().as_ref()),
-                    Step::Put(secret) => feed(Some(&secret)),
-                    Step::Removed(_) => feed(None),
-                    Step::Failed(error) => connection.offer(Err(error.clone())),
-                    Step::Watching => {}
+                    Event::Init { .. } => listed = None,
+                    Event::InitApply(secret) => listed = Some(secret),
+                    Event::InitDone => feed(listed.take().as_ref()),
+                    Event::Apply(secret) => feed(Some(&secret)),
+                    Event::Delete(_) => feed(None),
+                    Event::Failed(error) => connection.offer(Err(error.clone())),
+                    Event::Watching => {}
                 }
                 ControlFlow::Continue(())
             });

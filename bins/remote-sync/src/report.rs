@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 use shared::{
-    endpoint::{LONGEST_BEAT, Report, stuck},
+    diagnostics::{LONGEST_BEAT, Report, stuck},
     leadership::Leadership,
     lock::lock,
     metrics::{Family, LEADER, Metrics},

@@ -6,7 +6,7 @@ use std::{
 };
 
 use shared::{
-    endpoint, error::Result, flags::Flags, leadership::Leadership, program::End, stop::Stop,
+    diagnostics, error::Result, flags::Flags, leadership::Leadership, runtime::End, stop::Stop,
 };
 
 use crate::{
@@ -44,16 +44,16 @@ pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End
 fn keep(engine: &Arc<Engine>, flags: &Flags) -> Result<End> {
     let leadership = match &engine.context.settings.election {
         Some(Election { namespace, name, timing }) => {
-            Leadership::stand((namespace, name), *timing, flags, &engine.stop)?
+            Leadership::campaign((namespace, name), *timing, flags, &engine.stop)?
         }
-        None => Leadership::alone(&engine.stop),
+        None => Leadership::without_election(&engine.stop),
     };
     let result = lead(engine, &leadership, flags);
     // Also after an error: a leader lets go of its Lease.
     engine.stop.raise();
     let raised = Instant::now();
     say_farewell(engine);
-    leadership.say_farewell(raised);
+    leadership.wait_for_release(raised);
     result.map(|()| End::Stopped)
 }
 
@@ -61,13 +61,13 @@ fn keep(engine: &Arc<Engine>, flags: &Flags) -> Result<End> {
 fn lead(engine: &Arc<Engine>, leadership: &Arc<Leadership>, flags: &Flags) -> Result<()> {
     let started = SystemTime::now();
     let status = Status { engine: engine.clone(), leadership: leadership.clone(), started };
-    endpoint::serve(flags, &engine.stop, status)?;
-    if !leadership.wait() {
+    diagnostics::serve(flags, &engine.stop, status)?;
+    if !leadership.wait_until_leading() {
         return Ok(());
     }
     remotes::start(engine)?;
     registry::start(engine)?;
-    leadership.keep()
+    leadership.wait_until_lost()
 }
 
 /// Writes that have begun may end.

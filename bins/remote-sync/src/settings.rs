@@ -137,7 +137,7 @@ pub(crate) struct Connection {
 pub(crate) struct Election {
     pub(crate) namespace: String,
     pub(crate) name: String,
-    pub(crate) timing: election::Timing,
+    pub(crate) timing: election::ElectionTiming,
 }
 
 impl Settings {

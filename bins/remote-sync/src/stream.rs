@@ -9,11 +9,11 @@ use std::{
 
 use serde_json::Value;
 use shared::{
+    backoff::Backoff,
     error::{Error, Result},
     json::{Document, Head},
-    pace::Backoff,
     stop::Stop,
-    watch::{Selection, Step, Stream},
+    watch::{Event, Selection, Watcher},
 };
 
 use crate::{
@@ -89,7 +89,7 @@ impl News<'_> {
 impl<R: Clone + PartialEq> Followed<'_, R> {
     /// Follows until `stop` is raised, through all connections.
     pub(crate) fn follow(&self, stop: &Stop) {
-        let mut stream = Stream::default();
+        let mut stream = Watcher::default();
         let mut backoff = Backoff::new(LONGEST_WAIT);
         let (mut identity, mut sessions, mut begun) = (None, 0, 0);
         let mut followed: Option<Arc<Kind>> = None;
@@ -156,7 +156,7 @@ impl<R: Clone + PartialEq> Followed<'_, R> {
     }
 
     /// `begun` counts the lists and watches of the session.
-    fn run(&self, stream: &mut Stream, session: &Session, kind: &Kind, begun: &mut u64) -> Run {
+    fn run(&self, stream: &mut Watcher, session: &Session, kind: &Kind, begun: &mut u64) -> Run {
         let resource = &kind.resource;
         let target = match (self.scope.namespace, self.name) {
             (_, Some(name)) => resource.named_everywhere(name),
@@ -173,7 +173,7 @@ impl<R: Clone + PartialEq> Followed<'_, R> {
         // The session begins with asking who it is with; each list and watch of it that follows may be
         // on another connection, and come from another server.
         stream.run(&session.client, &selection, &session.stop, &mut |step| {
-            if matches!(step, Step::Began { .. } | Step::Watching) {
+            if matches!(step, Event::Init { .. } | Event::Watching) {
                 *begun += 1;
                 if !(self.agrees)(kind) {
                     return ControlFlow::Break(());
@@ -215,28 +215,32 @@ impl<R: Clone + PartialEq> Followed<'_, R> {
         }
     }
 
-    fn take(&self, step: Step<'_>, session: u64) -> std::result::Result<ControlFlow<()>, Overflow> {
+    fn take(
+        &self,
+        step: Event<'_>,
+        session: u64,
+    ) -> std::result::Result<ControlFlow<()>, Overflow> {
         let table = &self.shelf.table;
         match step {
-            Step::Began { rewound } => {
+            Event::Init { rewound } => {
                 table.begin(self.scope, rewound);
                 (self.tell)(News::State);
             }
-            Step::Item(document) => self.put(document, true)?,
-            Step::Put(document) => self.put(document, false)?,
-            Step::Removed(document) => self.removed(document),
-            Step::Complete => {
+            Event::InitApply(document) => self.put(document, true)?,
+            Event::Apply(document) => self.put(document, false)?,
+            Event::Delete(document) => self.removed(document),
+            Event::InitDone => {
                 for key in table.complete(self.scope, session) {
                     (self.tell)(News::Gone { key: &key });
                 }
                 // Until a watch stands, what was told before may still hold.
                 (self.tell)(News::State);
             }
-            Step::Watching => {
+            Event::Watching => {
                 self.cluster.watches.fetch_add(1, Relaxed);
                 self.shelf.set_trouble(None);
             }
-            Step::Failed(error) => {
+            Event::Failed(error) => {
                 self.shelf.set_trouble(Some(error.to_string()));
                 (self.tell)(News::State);
                 // Perhaps it is served in another version now. What is known stays.

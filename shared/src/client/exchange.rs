@@ -13,12 +13,13 @@ use ureq::{
 };
 
 use crate::{
-    call::{Call, Kind, connection_lost, read_body, reason},
+    client::request::{ApiRequest, ResponseKind, connection_lost, read_body, reason},
+    client::status,
     error::{Error, Result},
     json::{Bytes, Document, Object},
     lock::lock,
     memory::{Budget, Refusal},
-    status, time,
+    time,
 };
 
 use super::{Client, Load, Refused, Reload, ServerClock};
@@ -35,7 +36,7 @@ const LOOK_UP: Duration = Duration::from_secs(20);
 
 impl Client {
     /// Also after a 401 with the credentials as they are now, where there are others.
-    pub(super) fn read_text(&self, call: &Call<'_>) -> Result<(u16, String)> {
+    pub(super) fn read_text(&self, call: &ApiRequest<'_>) -> Result<(u16, String)> {
         let (mut answer, generation) = self.answer(call)?;
         if answer.status() == 401 && self.other_identity(generation) {
             (answer, _) = self.answer(call)?;
@@ -49,7 +50,7 @@ impl Client {
         Ok((code, String::from_utf8_lossy(&body).into_owned()))
     }
 
-    pub(super) fn object(&self, call: &Call<'_>) -> Result<Value> {
+    pub(super) fn object(&self, call: &ApiRequest<'_>) -> Result<Value> {
         let object = self.json(call)?;
         let target = call.target;
         let named = target.name.is_none_or(|name| object["metadata"]["name"] == name);
@@ -64,7 +65,7 @@ impl Client {
     }
 
     /// Reads the answer to its end, so that the connection can be kept.
-    pub(super) fn json(&self, call: &Call<'_>) -> Result<Value> {
+    pub(super) fn json(&self, call: &ApiRequest<'_>) -> Result<Value> {
         let body = self.send(call)?.into_body().into_with_config().limit(call.limit()).reader();
         let budget = Budget::for_peer(call.budget(self.largest()));
         let mut bytes = Bytes::new(body, &budget);
@@ -81,7 +82,7 @@ impl Client {
 
     /// Sends until there is an answer that counts: once more after a 401 with the credentials as they
     /// are now.
-    pub(crate) fn send(&self, call: &Call<'_>) -> Result<Response<Body>> {
+    pub(crate) fn send(&self, call: &ApiRequest<'_>) -> Result<Response<Body>> {
         let mut refused = false;
         loop {
             let (answer, generation) = self.answer(call)?;
@@ -100,7 +101,7 @@ impl Client {
 
     /// Sends until there is any answer: once more after a lost connection where that is safe. Also says
     /// which identity asked.
-    fn answer(&self, call: &Call<'_>) -> Result<(Response<Body>, u64)> {
+    fn answer(&self, call: &ApiRequest<'_>) -> Result<(Response<Body>, u64)> {
         self.look_at_files();
         let mut lost = false;
         loop {
@@ -110,7 +111,7 @@ impl Client {
             };
             let start = Instant::now();
             let answer = match (call.kind, call.timeout) {
-                (Kind::Watch, _) => agent.run(self.endless(&agent, request)),
+                (ResponseKind::Watch, _) => agent.run(self.endless(&agent, request)),
                 (_, Some(_)) => {
                     let config = agent.configure_request(request).timeout_global(call.timeout);
                     agent.run(config.build())
@@ -223,7 +224,7 @@ impl Client {
         self.inner.heard.fetch_max(now.max(1), Relaxed);
     }
 
-    fn refusal(&self, call: &Call<'_>, answer: Response<Body>) -> Error {
+    fn refusal(&self, call: &ApiRequest<'_>, answer: Response<Body>) -> Error {
         let code = answer.status().as_u16();
         let header = answer.headers().get(http::header::RETRY_AFTER);
         let retry_after = header.and_then(|value| value.to_str().ok()).map(str::to_owned);
@@ -243,7 +244,7 @@ impl Client {
     }
 
     /// No answer, or none that can be understood: with the address, for whoever looks for what is in the way.
-    pub(crate) fn lost(&self, call: &Call<'_>, error: &ureq::Error) -> Error {
+    pub(crate) fn lost(&self, call: &ApiRequest<'_>, error: &ureq::Error) -> Error {
         match error {
             ureq::Error::Protocol(_)
             | ureq::Error::BodyExceedsLimit(_)
@@ -253,7 +254,12 @@ impl Client {
     }
 
     /// The same for an answer that could not be read as `wanted`.
-    pub(crate) fn unread(&self, call: &Call<'_>, error: serde_json::Error, wanted: &str) -> Error {
+    pub(crate) fn unread(
+        &self,
+        call: &ApiRequest<'_>,
+        error: serde_json::Error,
+        wanted: &str,
+    ) -> Error {
         if error.is_eof() {
             return self.odd(call, "cut short");
         }
@@ -270,25 +276,25 @@ impl Client {
         }
     }
 
-    pub(crate) fn unreachable(&self, call: &Call<'_>, why: &str) -> Error {
+    pub(crate) fn unreachable(&self, call: &ApiRequest<'_>, why: &str) -> Error {
         let way = self.state().link.way().to_owned();
         Error::Unreachable(format!("{} ({way}): {why}", self.what(call)))
     }
 
-    pub(crate) fn odd(&self, call: &Call<'_>, what: &str) -> Error {
+    pub(crate) fn odd(&self, call: &ApiRequest<'_>, what: &str) -> Error {
         let way = self.state().link.way().to_owned();
         Error::BadPeer(format!("{} ({way}): the answer is {what}", self.what(call)))
     }
 
     /// The object costs more memory than it may.
-    pub(crate) fn too_large(&self, call: &Call<'_>) -> Error {
+    pub(crate) fn too_large(&self, call: &ApiRequest<'_>) -> Error {
         let most = call.budget(self.largest()) >> 10;
         Error::TooLarge(format!("{}: it needs more than {most} KiB of memory", self.what(call)))
     }
 
-    pub(crate) fn what(&self, call: &Call<'_>) -> String {
+    pub(crate) fn what(&self, call: &ApiRequest<'_>) -> String {
         match call.kind {
-            Kind::Text(path) => format!("get {path} on {}", self.whose()),
+            ResponseKind::Text(path) => format!("get {path} on {}", self.whose()),
             _ => format!("{} {} on {}", call.verb(), call.target, self.whose()),
         }
     }

@@ -1,16 +1,16 @@
 use super::*;
 
 const TABLE: [Flag; 4] = [
-    Flag { name: "lease-name", kind: Kind::String, default: "", help: "A name." },
-    Flag { name: "v", kind: Kind::Int, default: "0", help: "A level." },
-    Flag { name: "leader", kind: Kind::Bool, default: "false", help: "A switch." },
-    Flag { name: "help", kind: Kind::Bool, default: "false", help: "Help." },
+    Flag { name: "lease-name", kind: FlagKind::String, default: "", help: "A name." },
+    Flag { name: "v", kind: FlagKind::Int, default: "0", help: "A level." },
+    Flag { name: "leader", kind: FlagKind::Bool, default: "false", help: "A switch." },
+    Flag { name: "help", kind: FlagKind::Bool, default: "false", help: "Help." },
 ];
 
 fn run(line: &str) -> Result<Flags, String> {
     match parse("x", &TABLE, line.split_whitespace().map(OsString::from))? {
-        Request::Run(flags) => Ok(flags),
-        Request::Print(text) => Err(text),
+        Invocation::Run(flags) => Ok(flags),
+        Invocation::Print(text) => Err(text),
     }
 }
 
@@ -65,12 +65,12 @@ fn f29_what_go_refuses_is_refused_in_a_sentence() {
 #[test]
 fn a_list_is_repeated_and_a_refused_flag_says_why() {
     let table = [
-        Flag { name: "url", kind: Kind::List, default: "", help: "Some." },
-        Flag { name: "qps", kind: Kind::Refused, default: "", help: "there is one request." },
+        Flag { name: "url", kind: FlagKind::List, default: "", help: "Some." },
+        Flag { name: "qps", kind: FlagKind::Refused, default: "", help: "there is one request." },
     ];
     let run = |line: &str| match parse("x", &table, line.split(' ').map(OsString::from)) {
-        Ok(Request::Run(flags)) => Ok(flags),
-        Ok(Request::Print(text)) => Err(text),
+        Ok(Invocation::Run(flags)) => Ok(flags),
+        Ok(Invocation::Print(text)) => Err(text),
         Err(sentence) => Err(sentence),
     };
     let flags = run("-url a,b --url=c -url d").unwrap();
@@ -102,12 +102,12 @@ fn the_log_shows_no_password() {
 #[test]
 fn d9_once_has_a_deadline_that_may_be_nothing() {
     let table = [
-        Flag { name: "once", kind: Kind::Bool, default: "false", help: "Once." },
-        Flag { name: "wait-timeout", kind: Kind::Seconds, default: "1h", help: "Wait." },
+        Flag { name: "once", kind: FlagKind::Bool, default: "false", help: "Once." },
+        Flag { name: "wait-timeout", kind: FlagKind::Seconds, default: "1h", help: "Wait." },
     ];
     let once = |line: &str| match parse("x", &table, line.split_whitespace().map(OsString::from))? {
-        Request::Run(flags) => flags.once(),
-        Request::Print(text) => Err(text),
+        Invocation::Run(flags) => flags.once(),
+        Invocation::Print(text) => Err(text),
     };
     for (line, seconds) in [
         ("-once", 3600),

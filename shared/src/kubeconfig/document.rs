@@ -21,7 +21,7 @@ use crate::{
     flags::Flags,
     json,
     secret::Data,
-    yaml::{self, Unfit},
+    yaml::{self, YamlError},
 };
 
 /// A kubeconfig has a few KiB; the limit bounds what a hostile one costs.
@@ -37,7 +37,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// One kubeconfig, parsed: every list is one of named maps.
-pub(super) struct Document<'a> {
+pub(super) struct Kubeconfig<'a> {
     source: String,
     files: Files<'a>,
     /// Empty if there is none.
@@ -78,7 +78,7 @@ const CLUSTER_AUTHORITIES: [&str; 2] = [
     "/run/secrets/kubernetes.io/serviceaccount/ca.crt",
 ];
 
-impl Document<'static> {
+impl Kubeconfig<'static> {
     /// Reads a file; `None` if there is none.
     pub(super) fn read(path: &Path, reach: Reach) -> Result<Option<Self>> {
         let source = format!("kubeconfig {}", path.display());
@@ -91,7 +91,7 @@ impl Document<'static> {
     }
 }
 
-impl<'a> Document<'a> {
+impl<'a> Kubeconfig<'a> {
     /// Reads the key `kubeconfig` of a Secret.
     pub(super) fn of_secret(name: &str, data: &'a Data) -> Result<Self> {
         let source = format!("Secret {name}");
@@ -142,9 +142,9 @@ impl<'a> Document<'a> {
     }
 
     /// The entry of that name in the list `clusters`, `contexts` or `users`.
-    pub(super) fn entry(&'a self, kind: &'static str, name: &str) -> Option<Entry<'a>> {
+    pub(super) fn entry(&'a self, kind: &'static str, name: &str) -> Option<NamedEntry<'a>> {
         let ((kind, name), fields) = self.entries.get_key_value(&(kind, name.to_owned()))?;
-        Some(Entry { of: Some((self, fields)), kind, name })
+        Some(NamedEntry { of: Some((self, fields)), kind, name })
     }
 
     pub(super) fn fail(&self, what: &str) -> Error {
@@ -154,13 +154,13 @@ impl<'a> Document<'a> {
 
 /// A cluster, context or user; the default is one that is not there and has no fields.
 #[derive(Default)]
-pub(super) struct Entry<'a> {
-    of: Option<(&'a Document<'a>, &'a Map<String, Value>)>,
+pub(super) struct NamedEntry<'a> {
+    of: Option<(&'a Kubeconfig<'a>, &'a Map<String, Value>)>,
     kind: &'static str,
     name: &'a str,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> NamedEntry<'a> {
     /// A sentence about this entry.
     pub(super) fn fail(&self, what: &str) -> Error {
         let source = self.of.map_or("kubeconfig", |(document, _)| &document.source);
@@ -289,19 +289,19 @@ pub fn parse_text(bytes: &[u8]) -> result::Result<Value, String> {
     if text.trim_start().starts_with('{') {
         match json::parse(text.as_bytes(), BUDGET) {
             Ok(value) => return Ok(value),
-            Err(json::Unfit::TooLarge) => return too_large(),
-            Err(json::Unfit::Syntax) => {}
+            Err(json::JsonError::TooLarge) => return too_large(),
+            Err(json::JsonError::Syntax) => {}
         }
     }
     match yaml::parse(text, BUDGET) {
         Ok(value) => Ok(value),
-        Err(Unfit::Syntax(line, column)) => {
+        Err(YamlError::Syntax(line, column)) => {
             Err(format!("is not YAML: line {line}, column {column}"))
         }
-        Err(Unfit::Unusual) => {
+        Err(YamlError::Unusual) => {
             Err("is not one YAML document of maps, lists and texts, without tags".into())
         }
-        Err(Unfit::TooLarge) => too_large(),
+        Err(YamlError::TooLarge) => too_large(),
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::json;
 
-use super::{Document, current_context, find, nothing_in, proxy, server};
+use super::{Kubeconfig, current_context, find, nothing_in, proxy, server};
 use crate::{error::Result, secret::Data, yaml};
 
 /// The cluster of the current context.
@@ -41,10 +41,10 @@ impl Hub {
     /// # Errors
     /// `BadConfig` if there is none or it cannot be read.
     pub fn of_secret(name: &str, data: &Data) -> Result<Self> {
-        Self::of(&Document::of_secret(name, data)?)
+        Self::of(&Kubeconfig::of_secret(name, data)?)
     }
 
-    pub(super) fn of(document: &Document<'_>) -> Result<Self> {
+    pub(super) fn of(document: &Kubeconfig<'_>) -> Result<Self> {
         let documents = std::slice::from_ref(document);
         let context = current_context(documents)?;
         let name = context.text("cluster")?.ok_or_else(|| nothing_in(document))?;

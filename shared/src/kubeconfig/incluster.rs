@@ -4,7 +4,7 @@ use std::{ffi::OsString, sync::Once};
 
 use super::{Env, bundle, document::read_limited, server_url, user::file_token};
 use crate::{
-    access::{Access, Auth, Trust},
+    config::{Auth, ClusterConfig, Trust},
     error::{Error, Result},
 };
 
@@ -12,7 +12,7 @@ use crate::{
 ///
 /// # Errors
 /// `BadConfig` outside a cluster, or if the token is missing or cannot be used.
-pub fn in_cluster(env: &Env<'_>) -> Result<Access> {
+pub fn in_cluster(env: &Env<'_>) -> Result<ClusterConfig> {
     let server = server(env)?;
     let token = env.service_account.join("token");
     let first = match read_limited(&token).map(|bytes| file_token(&bytes)) {
@@ -22,7 +22,7 @@ pub fn in_cluster(env: &Env<'_>) -> Result<Access> {
             return Err(fail(&format!("{} cannot be read: {error}", token.display())));
         }
     };
-    Ok(Access {
+    Ok(ClusterConfig {
         server,
         trust: trust(env),
         server_name: None,

@@ -10,15 +10,15 @@ use rustls::{
 };
 use zeroize::Zeroizing;
 
-use super::document::Entry;
+use super::document::NamedEntry;
 use crate::{
-    access::{Auth, Identity},
+    config::{Auth, KeyPair},
     error::Result,
 };
 
 /// Token or password, and client certificate. Programs are not run: `auth-provider` is refused, and
 /// `exec` where client-go would run it (plugin/pkg/client/auth/exec/exec.go:320).
-pub(super) fn credentials(user: &Entry<'_>) -> Result<(Auth, Option<Identity>)> {
+pub(super) fn credentials(user: &NamedEntry<'_>) -> Result<(Auth, Option<KeyPair>)> {
     let (auth, identity) = (auth(user)?, identity(user)?);
     let needed = auth == Auth::None && identity.is_none();
     for (field, named, refused) in [("auth-provider", "name", true), ("exec", "command", needed)] {
@@ -32,13 +32,13 @@ pub(super) fn credentials(user: &Entry<'_>) -> Result<(Auth, Option<Identity>)> 
 }
 
 /// Whether the credentials that the user names itself are there and fit.
-pub(super) fn check(user: &Entry<'_>) -> Result<()> {
+pub(super) fn check(user: &NamedEntry<'_>) -> Result<()> {
     auth(user)?;
     identity(user).map(drop)
 }
 
 /// The impersonation headers.
-pub(super) fn impersonation(user: &Entry<'_>) -> Result<Vec<(String, String)>> {
+pub(super) fn impersonation(user: &NamedEntry<'_>) -> Result<Vec<(String, String)>> {
     let value = |field| user.value(field).cloned().unwrap_or_default();
     let groups: Option<Vec<String>> = serde_json::from_value(value("as-groups"))
         .map_err(|_| user.wrong("as-groups", "a list of texts"))?;
@@ -64,7 +64,7 @@ pub(super) fn impersonation(user: &Entry<'_>) -> Result<Vec<(String, String)>> {
 }
 
 /// At most one of token and password (validation.go:339; rest/transport.go for a tokenFile).
-fn auth(user: &Entry<'_>) -> Result<Auth> {
+fn auth(user: &NamedEntry<'_>) -> Result<Auth> {
     let (name, password) = (user.text("username")?, user.text("password")?);
     let basic = name.is_some() || password.is_some();
     match (user.text("token")?, user.text("tokenFile")?) {
@@ -81,7 +81,7 @@ fn auth(user: &Entry<'_>) -> Result<Auth> {
 
 /// The file wins over a token beside it, which serves while the file cannot be read
 /// (transport/round_trippers.go, bearerAuthRoundTripper).
-fn token_file(user: &Entry<'_>, file: &str, inline: Option<&str>) -> Result<Auth> {
+fn token_file(user: &NamedEntry<'_>, file: &str, inline: Option<&str>) -> Result<Auth> {
     let token = user.read("tokenFile", file).and_then(|bytes| {
         file_token(&bytes).ok_or_else(|| user.fail("has a tokenFile that holds no token"))
     });
@@ -96,7 +96,7 @@ pub(super) fn file_token(bytes: &[u8]) -> Option<Zeroizing<String>> {
 }
 
 /// A key without a certificate is ignored, as in client_config.go:289.
-fn identity(user: &Entry<'_>) -> Result<Option<Identity>> {
+fn identity(user: &NamedEntry<'_>) -> Result<Option<KeyPair>> {
     let Some(mut certificate) = user.content("client-certificate")? else {
         return Ok(None);
     };
@@ -104,7 +104,7 @@ fn identity(user: &Entry<'_>) -> Result<Option<Identity>> {
         return Err(user.fail("has a client-certificate without a client-key"));
     };
     check_pair(&certificate, &key).map_err(|what| user.fail(what))?;
-    Ok(Some(Identity { certificate: mem::take(&mut certificate), key }))
+    Ok(Some(KeyPair { certificate: mem::take(&mut certificate), key }))
 }
 
 /// Whether `certificate`, a PEM chain with the leaf first, and the PEM `key` belong together.

@@ -9,26 +9,26 @@ use std::{
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use crate::{
-    call::{Call, reason},
     client::Client,
+    client::request::{ApiRequest, reason},
+    client::status,
     error::{Error, Result},
     json::{Bytes, Document, Object, Word},
     memory::Budget,
-    status,
 };
 
 /// What a watch said.
 #[derive(Debug)]
-pub(super) struct Event {
-    pub(super) kind: Kind,
+pub(super) struct WatchEvent {
+    pub(super) kind: EventType,
     pub(super) document: Document,
 }
 
 /// What happened to the object of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Put,
-    Removed,
+pub(super) enum EventType {
+    Changed,
+    Deleted,
     /// Nothing; only its resourceVersion is of interest.
     Bookmark,
 }
@@ -36,7 +36,7 @@ pub(super) enum Kind {
 /// The connection of a watch.
 pub(super) struct Events<'a, 'b> {
     client: &'a Client,
-    call: &'b Call<'a>,
+    call: &'b ApiRequest<'a>,
     body: Bytes<'b>,
     budget: &'b Budget,
     /// When it is over whatever the server does, which was asked to end it before.
@@ -48,7 +48,7 @@ impl<'a, 'b> Events<'a, 'b> {
     /// Opens a watch that ends after `longest` at the latest.
     pub(super) fn open(
         client: &'a Client,
-        call: &'b Call<'a>,
+        call: &'b ApiRequest<'a>,
         budget: &'b Budget,
         longest: Duration,
     ) -> Result<Self> {
@@ -59,7 +59,7 @@ impl<'a, 'b> Events<'a, 'b> {
     }
 
     /// The next event; `None` when the watch ended between two.
-    pub(super) fn next(&mut self) -> Result<Option<Event>> {
+    pub(super) fn next(&mut self) -> Result<Option<WatchEvent>> {
         if !self.begins()? {
             return Ok(None);
         }
@@ -69,7 +69,7 @@ impl<'a, 'b> Events<'a, 'b> {
         self.last = Instant::now();
         self.client.hears();
         match (kind, document) {
-            (Type::Known(kind), Some(document)) => Ok(Some(Event { kind, document })),
+            (Type::Known(kind), Some(document)) => Ok(Some(WatchEvent { kind, document })),
             (Type::Error, Some(Document::Whole(object))) => {
                 Err(status::watch_error(&self.what(), &self.call.target, &object))
             }
@@ -153,7 +153,7 @@ const TYPES: [&str; 5] = ["ADDED", "BOOKMARK", "DELETED", "ERROR", "MODIFIED"];
 
 /// What an event says it is.
 enum Type {
-    Known(Kind),
+    Known(EventType),
     Error,
     Unknown,
 }
@@ -161,9 +161,9 @@ enum Type {
 impl Type {
     fn of(word: &str) -> Self {
         match word {
-            "ADDED" | "MODIFIED" => Self::Known(Kind::Put),
-            "DELETED" => Self::Known(Kind::Removed),
-            "BOOKMARK" => Self::Known(Kind::Bookmark),
+            "ADDED" | "MODIFIED" => Self::Known(EventType::Changed),
+            "DELETED" => Self::Known(EventType::Deleted),
+            "BOOKMARK" => Self::Known(EventType::Bookmark),
             "ERROR" => Self::Error,
             _ => Self::Unknown,
         }

@@ -5,17 +5,17 @@ use std::{ops::ControlFlow, sync::Mutex};
 use serde_json::Value;
 
 use crate::{
-    call::Call, client::Client, error::Error, json::Document, lock::lock, resource::Target,
-    stop::Stop,
+    client::Client, client::request::ApiRequest, error::Error, json::Document, lock::lock,
+    resource::Target, stop::Stop,
 };
 
-use super::{Selection, Step, Stream};
+use super::{Event, Selection, Watcher};
 
 /// Why what is followed may have changed unseen, for the endpoint.
 #[derive(Debug, Default)]
-pub struct Trouble(Mutex<Option<String>>);
+pub struct LastError(Mutex<Option<String>>);
 
-impl Trouble {
+impl LastError {
     /// The sentence, if there is one at present.
     pub fn get(&self) -> Option<String> {
         lock(&self.0).clone()
@@ -33,21 +33,21 @@ pub fn follow(
     client: &Client,
     target: &Target<'_>,
     stop: &Stop,
-    trouble: &Trouble,
+    trouble: &LastError,
     on: &mut dyn FnMut(Option<Value>) -> ControlFlow<()>,
 ) {
     let (mut listed, mut too_large) = (None, false);
-    Stream::default().run(client, &Selection::all(*target), stop, &mut |step| {
+    Watcher::default().run(client, &Selection::all(*target), stop, &mut |step| {
         let document = match step {
-            Step::Complete => listed.take(),
-            Step::Put(document) => Some(document),
-            Step::Removed(_) => None,
+            Event::InitDone => listed.take(),
+            Event::Apply(document) => Some(document),
+            Event::Delete(_) => None,
             other => {
                 match other {
-                    Step::Began { .. } => listed = None,
-                    Step::Item(document) => listed = Some(document),
-                    Step::Failed(error) => trouble.set(Some(error)),
-                    Step::Watching if !too_large => trouble.set(None),
+                    Event::Init { .. } => listed = None,
+                    Event::InitApply(document) => listed = Some(document),
+                    Event::Failed(error) => trouble.set(Some(error)),
+                    Event::Watching if !too_large => trouble.set(None),
                     _ => {}
                 }
                 return ControlFlow::Continue(());
@@ -55,7 +55,7 @@ pub fn follow(
         };
         let object = match document {
             Some(Document::TooLarge(_)) => {
-                let error = client.too_large(&Call::get(*target));
+                let error = client.too_large(&ApiRequest::get(*target));
                 trouble.set(Some(&error));
                 if !std::mem::replace(&mut too_large, true) {
                     log::warn!("{error}; what was known of it stays");

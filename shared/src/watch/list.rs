@@ -8,8 +8,8 @@ use serde::de::{
 use serde_json::Value;
 
 use crate::{
-    call::Call,
     client::Client,
+    client::request::ApiRequest,
     error::{Error, Result},
     json::{Bytes, Document, Object, Tree, Word},
     memory::Budget,
@@ -30,7 +30,7 @@ type Each<'a> = dyn FnMut(Document) -> Result<ControlFlow<()>> + 'a;
 /// failure, so that what it does not hold is not taken for gone.
 pub(super) fn read_page(
     client: &Client,
-    call: &Call<'_>,
+    call: &ApiRequest<'_>,
     body: impl Read,
     each: &mut Each<'_>,
 ) -> Result<ControlFlow<(), Page>> {
@@ -161,13 +161,13 @@ mod tests {
 
     use super::*;
     use crate::{
-        access::{Access, Auth, Trust},
-        client::{Reload, Timing},
+        client::{Reload, Timeouts},
+        config::{Auth, ClusterConfig, Trust},
         resource::LEASES,
     };
 
     fn client() -> Client {
-        let access = Access {
+        let access = ClusterConfig {
             server: "http://127.0.0.1:1".into(),
             trust: Trust::System,
             server_name: None,
@@ -177,14 +177,14 @@ mod tests {
             proxy: None,
             namespace: None,
         };
-        let timing = Timing::with_request(Duration::from_secs(1));
+        let timing = Timeouts::with_request(Duration::from_secs(1));
         Client::new("the hub", access, Reload::Never, timing).unwrap()
     }
 
     /// The items told until the end, and the end.
     fn read(body: impl Read, most: usize) -> (usize, Result<ControlFlow<(), Page>>) {
         let mut items = 0;
-        let call = Call::list(LEASES.collection("ns"), "");
+        let call = ApiRequest::list(LEASES.collection("ns"), "");
         let page = read_page(&client(), &call, body, &mut |_| {
             items += 1;
             Ok(if items < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })

@@ -10,8 +10,8 @@ use std::{
 
 use log::{LevelFilter, Log, Metadata, Record};
 use shared::{
-    access::{Access, Auth, Trust},
-    client::{Client, Reload, Timing},
+    client::{Client, Reload, Timeouts},
+    config::{Auth, ClusterConfig, Trust},
     lock::lock,
 };
 
@@ -77,7 +77,7 @@ fn client() -> Client {
             let _ = serve(connection);
         }
     });
-    let access = Access {
+    let access = ClusterConfig {
         server: format!("http://127.0.0.1:{port}"),
         trust: Trust::System,
         server_name: None,
@@ -87,7 +87,7 @@ fn client() -> Client {
         proxy: None,
         namespace: None,
     };
-    let timing = Timing::with_request(Duration::from_secs(60));
+    let timing = Timeouts::with_request(Duration::from_secs(60));
     Client::new("the hub", access, Reload::Never, timing).expect("a client")
 }
 

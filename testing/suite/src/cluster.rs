@@ -10,7 +10,7 @@ use std::{
 use dev_apiserver::{Options, Server};
 use serde_json::{Value, json};
 use shared::{
-    client::{Client, Patch, Preconditions, Propagation, Reload, Timing},
+    client::{Client, Patch, Preconditions, Propagation, Reload, Timeouts},
     error::Error,
     kubeconfig::{self, Reach},
     resource::{Resource, Target},
@@ -76,7 +76,7 @@ impl Cluster {
             .expect("the administrator's kubeconfig");
         let address = access.server.trim_start_matches("https://").to_owned();
         let timeout = Duration::from_secs(30);
-        let client = Client::new(name, access, Reload::Never, Timing::with_request(timeout))
+        let client = Client::new(name, access, Reload::Never, Timeouts::with_request(timeout))
             .expect("a client");
         let name = name.to_owned();
         Self { name, client, embedded, address, ca, kubeconfig, _directory: directory }

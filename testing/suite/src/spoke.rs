@@ -15,7 +15,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::Issued;
 use serde_json::{Map, Value, json};
 use shared::{
-    client::{Client, Reload, Timing},
+    client::{Client, Reload, Timeouts},
     error::Error,
     kubeconfig::{self, Reach},
     resource::SECRETS,
@@ -188,7 +188,7 @@ impl Spoke {
         }
         let access =
             kubeconfig::from_file(&self.directory.path().join("kubeconfig"), Reach::Beside);
-        let timing = Timing::with_request(Duration::from_secs(10));
+        let timing = Timeouts::with_request(Duration::from_secs(10));
         Client::new("hub", access.expect("the kubeconfig"), Reload::Never, timing)
             .expect("a client")
     }

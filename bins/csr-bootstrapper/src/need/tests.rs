@@ -1,6 +1,6 @@
 use super::*;
 use crate::validity::Usable;
-use shared::{access::Identity, kubeconfig::Hub};
+use shared::{config::KeyPair, kubeconfig::Hub};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -9,7 +9,7 @@ fn unusable() -> Verdict {
 }
 
 fn good(stale: bool) -> Usable {
-    let identity = Identity { certificate: b"certificate".to_vec(), key: b"key".to_vec().into() };
+    let identity = KeyPair { certificate: b"certificate".to_vec(), key: b"key".to_vec().into() };
     let hub = Hub {
         name: "hub".into(),
         server: "https://hub.example".into(),

@@ -2,14 +2,14 @@
 //! `pkg/registration/spoke/options.go`, `pkg/registration/register/factory/options.go`), its flags that
 //! have no meaning here, and what is added.
 
-use shared::flags::{FILES_ANYWHERE, Flag, Kind, common};
+use shared::flags::{FILES_ANYWHERE, Flag, FlagKind, common};
 
 /// All flags.
 pub(crate) fn table() -> Vec<Flag> {
     let mut table = registration();
     table.extend(surroundings());
     table.extend(REFUSED.iter().flat_map(|(reason, names)| {
-        names.iter().map(|name| flag(name, Kind::Refused, "", reason))
+        names.iter().map(|name| flag(name, FlagKind::Refused, "", reason))
     }));
     table.push(FILES_ANYWHERE);
     // Each program has a port of its own: they may share a pod.
@@ -17,7 +17,12 @@ pub(crate) fn table() -> Vec<Flag> {
     table
 }
 
-const fn flag(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Flag {
+const fn flag(
+    name: &'static str,
+    kind: FlagKind,
+    default: &'static str,
+    help: &'static str,
+) -> Flag {
     Flag { name, kind, default, help }
 }
 
@@ -26,62 +31,62 @@ fn registration() -> Vec<Flag> {
     vec![
         flag(
             "agent-id",
-            Kind::String,
+            FlagKind::String,
             "",
             "Last part of the agent's user name on the hub (default: the one it has, at first a random one).",
         ),
         flag(
             "bootstrap-kubeconfig",
-            Kind::String,
+            FlagKind::String,
             "",
             "File with the kubeconfig to join the hub with, instead of the Secret; read again when it changes.",
         ),
         flag(
             "bootstrap-kubeconfig-secret",
-            Kind::String,
+            FlagKind::String,
             "bootstrap-hub-kubeconfig",
             "Secret with the kubeconfig to join the hub with, in the own namespace.",
         ),
         flag(
             "client-cert-expiration-seconds",
-            Kind::Int,
+            FlagKind::Int,
             "0",
             "Lifetime of the certificate to ask for, from 3600 on; 0 leaves it to the hub.",
         ),
         flag(
             "cluster-annotations",
-            Kind::List,
+            FlagKind::List,
             "",
             "Annotations k=v,... of the ManagedCluster; only keys that begin with agent.open-cluster-management.io.",
         ),
         flag(
             "cluster-name",
-            Kind::String,
+            FlagKind::String,
             "",
             "Name of the cluster on the hub (default: the one it has, at first a random one).",
         ),
         flag(
             "hub-kubeconfig-dir",
-            Kind::String,
+            FlagKind::String,
             "",
             "Directory that hub-kubeconfig-dumper writes: names are read there too, and ready is only what has arrived there (default: none).",
         ),
         flag(
             "hub-kubeconfig-secret",
-            Kind::String,
+            FlagKind::String,
             "hub-kubeconfig-secret",
             "Secret for the hub's kubeconfig, certificate and key, in the own namespace.",
         ),
         flag(
             "registration-auth",
-            Kind::String,
+            FlagKind::String,
             "csr",
             "How to register; csr is the only way here.",
         ),
-        flag("spoke-cluster-name", Kind::String, "", "The same as -cluster-name."),
+        flag("spoke-cluster-name", FlagKind::String, "", "The same as -cluster-name."),
         flag(
             "spoke-external-server-urls",
-            Kind::List,
+            FlagKind::List,
             "",
             "https URLs of this cluster's API server for the ManagedCluster.",
         ),
@@ -93,49 +98,49 @@ fn surroundings() -> Vec<Flag> {
     vec![
         flag(
             "cluster-healthcheck-period",
-            Kind::Duration,
+            FlagKind::Duration,
             "1m",
             "Between two looks at the health of this cluster's API server.",
         ),
         flag(
             "disable-leader-election",
-            Kind::Bool,
+            FlagKind::Bool,
             "false",
             "Work without being the leader: for a single replica.",
         ),
         flag(
             "leader-election-lease-duration",
-            Kind::Duration,
+            FlagKind::Duration,
             "137s",
             "Others take the lead when it was not renewed for this long.",
         ),
         flag(
             "leader-election-renew-deadline",
-            Kind::Duration,
+            FlagKind::Duration,
             "107s",
             "The leader gives up when it could not renew for this long.",
         ),
         flag(
             "leader-election-retry-period",
-            Kind::Duration,
+            FlagKind::Duration,
             "26s",
             "Between two tries to get or to renew the lead.",
         ),
         flag(
             "once",
-            Kind::Bool,
+            FlagKind::Bool,
             "false",
             "Exit when the Secret holds a certificate that can be used, as an init container does; without election.",
         ),
         flag(
             "spoke-kubeconfig",
-            Kind::String,
+            FlagKind::String,
             "",
             "Kubeconfig of the cluster that joins, where it is not the one this runs on.",
         ),
         flag(
             "wait-timeout",
-            Kind::Seconds,
+            FlagKind::Seconds,
             "24h",
             "With -once: how long to wait for a certificate that can be used; 0 looks once.",
         ),

@@ -1,12 +1,12 @@
 //! Command lines and what becomes of them. Rows of upstream's are named by its test.
 
-use shared::flags::{Request, parse};
+use shared::flags::{Invocation, parse};
 
 use super::*;
 
 fn settings(line: &str) -> Result<Settings, String> {
     let arguments = line.split_whitespace().map(Into::into);
-    let Request::Run(flags) = parse("x", &table(), arguments)? else { panic!("help") };
+    let Invocation::Run(flags) = parse("x", &table(), arguments)? else { panic!("help") };
     Settings::check(&flags, flags.some("namespace").or(Some("agent")).map(str::to_owned))
 }
 
@@ -37,7 +37,7 @@ fn defaults_are_those_of_the_registration_agent() {
 
 #[test]
 fn the_namespace_has_upstreams_default() {
-    let Ok(Request::Run(flags)) = parse("x", &table(), []) else { panic!("help") };
+    let Ok(Invocation::Run(flags)) = parse("x", &table(), []) else { panic!("help") };
     let settings = Settings::check(&flags, None).unwrap();
     assert_eq!(settings.namespace, "open-cluster-management-agent");
 }

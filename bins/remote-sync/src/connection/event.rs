@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 /// What happened to a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
+pub(crate) enum ConnectionEvent {
     /// There is a new session.
     Connected,
     /// The session is over.
@@ -20,7 +20,7 @@ pub(crate) struct Consumer {
     /// interval of the probes.
     pub(crate) silences: Vec<Duration>,
     /// Takes an event.
-    pub(crate) tell: Box<dyn Fn(Event) + Send>,
+    pub(crate) tell: Box<dyn Fn(ConnectionEvent) + Send>,
 }
 
 /// Remembers when which consumer was told something.
@@ -36,7 +36,12 @@ impl Teller {
     }
 
     /// Tells every consumer what `happened`, or else that its silence is over.
-    pub(super) fn tell(&mut self, happened: Option<Event>, success: Option<Instant>, now: Instant) {
+    pub(super) fn tell(
+        &mut self,
+        happened: Option<ConnectionEvent>,
+        success: Option<Instant>,
+        now: Instant,
+    ) {
         let success = success.unwrap_or(self.started);
         for (consumer, told) in &mut self.consumers {
             if let Some(event) = event(happened, *told, success, &consumer.silences, now) {
@@ -59,15 +64,15 @@ impl Teller {
 /// What a consumer is to be told that was last told something at `told`. All comparisons are strict, so
 /// a silence is told once (cluster-api v1.9.0 `controllers/clustercache/cluster_cache.go:624-651`).
 pub(super) fn event(
-    happened: Option<Event>,
+    happened: Option<ConnectionEvent>,
     told: Option<Instant>,
     success: Instant,
     silences: &[Duration],
     now: Instant,
-) -> Option<Event> {
+) -> Option<ConnectionEvent> {
     let over = |silence: &&Duration| {
         let end = success + **silence;
         told.is_none_or(|told| told < end) && end < now
     };
-    happened.or_else(|| silences.iter().find(over).copied().map(Event::NoSuccessFor))
+    happened.or_else(|| silences.iter().find(over).copied().map(ConnectionEvent::NoSuccessFor))
 }

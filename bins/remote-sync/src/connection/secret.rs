@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use shared::{
-    access::Access,
+    config::ClusterConfig,
     error::{Error, Result},
     kubeconfig, secret,
 };
@@ -25,7 +25,7 @@ pub(crate) fn feed(connection: &Connection, name: &str, secret: Option<&Value>, 
 ///
 /// # Errors
 /// `BadConfig` says what of it cannot be used.
-pub(crate) fn access(name: &str, secret: &Value, key: Option<&str>) -> Result<Access> {
+pub(crate) fn access(name: &str, secret: &Value, key: Option<&str>) -> Result<ClusterConfig> {
     let mut data = secret::data(secret)?;
     let usual = KEYS.into_iter().find(|key| data.contains_key(*key)).unwrap_or(KEYS[0]);
     let key = key.unwrap_or(usual);

@@ -6,15 +6,15 @@ use std::{
 };
 
 use shared::{
-    access::Access,
+    backoff::Backoff,
     client::{self, Client, Reload},
+    config::ClusterConfig,
     error::{Error, Result},
-    pace::Backoff,
 };
 
 use super::{
     Connection, Offer, Session, Source,
-    event::{Event, Teller},
+    event::{ConnectionEvent, Teller},
     identity::{self, Identity},
     machine::{Due, Outcome, soonest},
 };
@@ -41,9 +41,9 @@ pub(super) struct Supervisor {
 struct Link {
     client: Client,
     /// What was asked for last.
-    access: Access,
+    access: ClusterConfig,
     /// The way to the same cluster from inside, where that was found.
-    inside: Option<Access>,
+    inside: Option<ClusterConfig>,
 }
 
 impl Supervisor {
@@ -91,12 +91,12 @@ impl Supervisor {
     }
 
     /// Connects anew where another cluster seems to have answered: it has to say who it is.
-    fn look_who(&mut self) -> Option<Event> {
+    fn look_who(&mut self) -> Option<ConnectionEvent> {
         let mistaken = self.connection.state().mistaken.take()?;
         self.disconnect(Duration::ZERO, &mistaken)
     }
 
-    fn act(&mut self) -> Option<Event> {
+    fn act(&mut self) -> Option<ConnectionEvent> {
         let due = {
             let mut state = self.connection.state();
             let heard = state.session.as_ref().and_then(|session| session.client.heard());
@@ -118,7 +118,7 @@ impl Supervisor {
 
     /// Other credentials for the same server are used from the next request on; another server is
     /// connected anew, as it may be another cluster.
-    fn look_at_credentials(&mut self) -> Option<Event> {
+    fn look_at_credentials(&mut self) -> Option<ConnectionEvent> {
         let link = self.link.as_mut()?;
         let access = match &self.source {
             Source::Own(_) => Ok(link.client.access()),
@@ -148,7 +148,7 @@ impl Supervisor {
         }
     }
 
-    fn connect(&mut self) -> Option<Event> {
+    fn connect(&mut self) -> Option<ConnectionEvent> {
         let client = match &self.source {
             Source::Own(make) => make(self.connection.requests.clone()),
             Source::Offered => self.connection.offered()?.and_then(|access| self.client(access)),
@@ -165,9 +165,9 @@ impl Supervisor {
         }
     }
 
-    fn client(&self, access: Access) -> Result<Client> {
+    fn client(&self, access: ClusterConfig) -> Result<Client> {
         let settings = &self.connection.settings;
-        let timing = client::Timing::with_request(settings.request);
+        let timing = client::Timeouts::with_request(settings.request);
         let reload = match settings.reload.clone() {
             Some(reload) => Reload::WhenRefused(Box::new(move || reload())),
             None => Reload::Never,
@@ -216,7 +216,12 @@ impl Supervisor {
         }
     }
 
-    fn connected(&mut self, link: Link, identity: Identity, time: Duration) -> Option<Event> {
+    fn connected(
+        &mut self,
+        link: Link,
+        identity: Identity,
+        time: Duration,
+    ) -> Option<ConnectionEvent> {
         let connection = &self.connection;
         let name = connection.name();
         let failures = self.told.succeeded();
@@ -239,7 +244,7 @@ impl Supervisor {
         state.machine.connected(self.now);
         drop(state);
         self.link = Some(link);
-        Some(Event::Connected)
+        Some(ConnectionEvent::Connected)
     }
 
     fn connect_failed(&mut self, error: &Error) {
@@ -259,7 +264,7 @@ impl Supervisor {
         }
     }
 
-    fn probe(&mut self) -> Option<Event> {
+    fn probe(&mut self) -> Option<ConnectionEvent> {
         let client = self.link.as_ref()?.client.clone();
         let result = self.reach(&client);
         self.now = Instant::now();
@@ -291,17 +296,17 @@ impl Supervisor {
     }
 
     /// Ends the connection and tries again after `retry`.
-    fn disconnect(&mut self, retry: Duration, reason: &str) -> Option<Event> {
+    fn disconnect(&mut self, retry: Duration, reason: &str) -> Option<ConnectionEvent> {
         self.connection.state().machine.disconnected(self.now + retry);
         self.part(reason)
     }
 
     /// The machine says that there is no connection any more.
-    fn part(&mut self, reason: &str) -> Option<Event> {
+    fn part(&mut self, reason: &str) -> Option<ConnectionEvent> {
         self.end()?;
         self.connection.state().health.disconnected(self.now, reason);
         log::warn!("disconnected from cluster {}: {reason}", self.connection.name());
-        Some(Event::Disconnected)
+        Some(ConnectionEvent::Disconnected)
     }
 
     /// Whoever reads sees the end first, and is then cut off.
@@ -316,11 +321,11 @@ impl Supervisor {
 
 impl Link {
     /// Uses other credentials on the way that was found.
-    fn swap(&mut self, access: Access) -> Result<()> {
+    fn swap(&mut self, access: ClusterConfig) -> Result<()> {
         self.access = access.clone();
         let access = match &self.inside {
             // The way is another one, the credentials stay those of the kubeconfig.
-            Some(inside) => Access {
+            Some(inside) => ClusterConfig {
                 server: inside.server.clone(),
                 trust: inside.trust.clone(),
                 server_name: None,
@@ -334,7 +339,7 @@ impl Link {
 }
 
 /// Whether both lead to the same server, trusted alike.
-fn same_server(one: &Access, other: &Access) -> bool {
+fn same_server(one: &ClusterConfig, other: &ClusterConfig) -> bool {
     one.server == other.server
         && one.trust == other.trust
         && one.server_name == other.server_name

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 
 use dev_apiserver::{Action, Options, Rule, Server};
 use shared::{
-    access::{Access, Auth, Trust},
+    config::{Auth, ClusterConfig, Trust},
     error::Error,
     lock::lock,
     metrics::Metrics,
@@ -33,7 +33,7 @@ struct Bench {
     server: Server,
     connection: Arc<Connection>,
     supervisor: Supervisor,
-    told: Arc<Mutex<Vec<Event>>>,
+    told: Arc<Mutex<Vec<ConnectionEvent>>>,
 }
 
 impl Bench {
@@ -61,7 +61,7 @@ impl Bench {
         bench
     }
 
-    fn access(&self) -> Access {
+    fn access(&self) -> ClusterConfig {
         access(&self.server, "remote-sync")
     }
 
@@ -85,7 +85,7 @@ impl Bench {
         self.connection.state().machine.age(time);
     }
 
-    fn told(&self) -> Vec<Event> {
+    fn told(&self) -> Vec<ConnectionEvent> {
         std::mem::take(&mut lock(&self.told))
     }
 
@@ -114,15 +114,15 @@ fn quick() -> Timing {
     Timing { interval: Duration::from_millis(20), ..Timing::default() }
 }
 
-fn consumer() -> (Consumer, Arc<Mutex<Vec<Event>>>) {
+fn consumer() -> (Consumer, Arc<Mutex<Vec<ConnectionEvent>>>) {
     let told = Arc::new(Mutex::new(Vec::new()));
     let write = told.clone();
     let tell = Box::new(move |event| lock(&write).push(event));
     (Consumer { silences: Vec::new(), tell }, told)
 }
 
-fn access(server: &Server, user: &str) -> Access {
-    Access {
+fn access(server: &Server, user: &str) -> ClusterConfig {
+    ClusterConfig {
         server: server.url(),
         trust: Trust::Bundle(server.ca().certificate_pem.clone().into_bytes()),
         server_name: None,

@@ -5,7 +5,7 @@ use std::{fs, time::Duration};
 use dev_apiserver::{Options, Resource as Registered, Server};
 use serde_json::json;
 use shared::{
-    client::{Reload, Timing},
+    client::{Reload, Timeouts},
     kubeconfig::Reach,
 };
 
@@ -98,7 +98,7 @@ fn client(kubeconfig: &str) -> Client {
     let file = directory.path().join("kubeconfig");
     fs::write(&file, kubeconfig).unwrap();
     let access = shared::kubeconfig::from_file(&file, Reach::Anywhere).unwrap();
-    let timing = Timing::with_request(Duration::from_secs(5));
+    let timing = Timeouts::with_request(Duration::from_secs(5));
     Client::new("the hub", access, Reload::Never, timing).unwrap()
 }
 

@@ -1,13 +1,13 @@
 //! Command lines and the rights that they need.
 
-use shared::flags::{Request, parse};
+use shared::flags::{Invocation, parse};
 
 use super::*;
 use crate::settings::table;
 
 fn printed(line: &str) -> String {
     let line = format!("-print-rbac -namespace own {line}");
-    let Request::Run(flags) =
+    let Invocation::Run(flags) =
         parse("x", &table(), line.split_whitespace().map(Into::into)).unwrap()
     else {
         panic!("help")

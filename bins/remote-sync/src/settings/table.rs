@@ -1,7 +1,7 @@
 //! The flag table: sync-controller's fields and clustercache's options by their names, with the values
 //! that these have there as defaults, and what is added.
 
-use shared::flags::{FILES_ANYWHERE, Flag, Kind, common};
+use shared::flags::{FILES_ANYWHERE, Flag, FlagKind, common};
 
 /// All flags.
 pub(crate) fn table() -> Vec<Flag> {
@@ -15,7 +15,12 @@ pub(crate) fn table() -> Vec<Flag> {
     table
 }
 
-const fn flag(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Flag {
+const fn flag(
+    name: &'static str,
+    kind: FlagKind,
+    default: &'static str,
+    help: &'static str,
+) -> Flag {
     Flag { name, kind, default, help }
 }
 
@@ -24,60 +29,60 @@ fn objects() -> Vec<Flag> {
     vec![
         flag(
             "annotation-prefix",
-            Kind::String,
+            FlagKind::String,
             "cloud.teleport.dev",
             "Prefix of all annotations that are written and read.",
         ),
         flag(
             "direction",
-            Kind::String,
+            FlagKind::String,
             "pull",
             "pull: remotes are the source of specs, this cluster is their target; push: the other way.",
         ),
         flag(
             "finalizer",
-            Kind::String,
+            FlagKind::String,
             "",
             "Finalizer on the source; each instance that shares objects needs one of its own (default: sync-local with the prefix).",
         ),
         flag(
             "local-namespace-suffix",
-            Kind::String,
+            FlagKind::String,
             "",
             "What the target's namespace has after the source's; {cluster} is the remote's name.",
         ),
         flag(
             "local-secret-name",
-            Kind::List,
+            FlagKind::List,
             "",
             "Secrets to upload, if a target's object controls them: their exact names.",
         ),
         flag(
             "mode",
-            Kind::String,
+            FlagKind::String,
             "safe",
             "safe, or compat: exactly sync-controller's writes, without marks on the target.",
         ),
         flag(
             "namespace-prefix",
-            Kind::String,
+            FlagKind::String,
             "",
             "Only namespaces that begin so, on both sides (default: all).",
         ),
         flag(
             "remote-resource-suffix",
-            Kind::String,
+            FlagKind::String,
             "",
             "What the source's name has after the target's; {cluster} is the remote's name.",
         ),
         flag(
             "resource",
-            Kind::List,
+            FlagKind::List,
             "",
             "Kinds to keep in step: plural.group or group/version/plural; without a group plural or v1/plural. Required.",
         ),
-        flag("selector", Kind::String, "", "Label selector for objects of the source."),
-        flag("source-namespace", Kind::List, "", "Namespaces of the source (default: all)."),
+        flag("selector", FlagKind::String, "", "Label selector for objects of the source."),
+        flag("source-namespace", FlagKind::List, "", "Namespaces of the source (default: all)."),
     ]
 }
 
@@ -86,36 +91,36 @@ fn clusters() -> Vec<Flag> {
     vec![
         flag(
             "accept-identity",
-            Kind::List,
+            FlagKind::List,
             "",
             "[NAME=]UID: a remote may be this cluster, by the uid of kube-system, where it was another before.",
         ),
-        flag("connection-retry", Kind::Duration, "30s", "Between two tries to connect."),
-        flag("probe-failures", Kind::Int, "5", "Probes in a row that fail before it is lost."),
-        flag("probe-interval", Kind::Duration, "10s", "Between two probes of a connection."),
-        flag("probe-path", Kind::String, "/version", "What a probe asks for."),
-        flag("probe-timeout", Kind::Duration, "5s", "For one probe."),
+        flag("connection-retry", FlagKind::Duration, "30s", "Between two tries to connect."),
+        flag("probe-failures", FlagKind::Int, "5", "Probes in a row that fail before it is lost."),
+        flag("probe-interval", FlagKind::Duration, "10s", "Between two probes of a connection."),
+        flag("probe-path", FlagKind::String, "/version", "What a probe asks for."),
+        flag("probe-timeout", FlagKind::Duration, "5s", "For one probe."),
         flag(
             "remote-kubeconfig",
-            Kind::List,
+            FlagKind::List,
             "",
             "[NAME=]FILE: a remote, by default of the file's name; read again when it changes.",
         ),
         flag(
             "remote-kubeconfig-secret",
-            Kind::List,
+            FlagKind::List,
             "",
             "[NAME=]NAMESPACE/SECRET[:KEY]: a remote, by default of the Secret's name without -kubeconfig; key value, else kubeconfig.",
         ),
         flag(
             "remote-selector",
-            Kind::String,
+            FlagKind::String,
             "",
             "Label selector: each Secret <cluster>-kubeconfig with the label cluster.x-k8s.io/cluster-name is a remote, while it is there.",
         ),
         flag(
             "remote-selector-namespace",
-            Kind::String,
+            FlagKind::String,
             "",
             "Namespace of these Secrets (default: the own one).",
         ),
@@ -127,25 +132,25 @@ fn deletion() -> Vec<Flag> {
     vec![
         flag(
             "local-propagation-policy",
-            Kind::String,
+            FlagKind::String,
             "Foreground",
             "How a target is deleted: Foreground, Background or Orphan.",
         ),
         flag(
             "max-deletions",
-            Kind::String,
+            FlagKind::String,
             "10/10m",
             "N/TIME: no more targets without a source than this are deleted, for each cluster.",
         ),
         flag(
             "orphan-grace",
-            Kind::Duration,
+            FlagKind::Duration,
             "5m",
             "With -orphan-policy confirm: how long a target has no source before it is deleted.",
         ),
         flag(
             "orphan-policy",
-            Kind::String,
+            FlagKind::String,
             "",
             "A target without a source: confirm deletes it when that is proven, keep does not (default: confirm; in compat: delete, at once).",
         ),
@@ -155,64 +160,69 @@ fn deletion() -> Vec<Flag> {
 /// How the program runs.
 fn surroundings() -> Vec<Flag> {
     vec![
-        flag("burst", Kind::Int, "30", "Requests to a cluster that may come at once."),
+        flag("burst", FlagKind::Int, "30", "Requests to a cluster that may come at once."),
         flag(
             "cleanup",
-            Kind::Bool,
+            FlagKind::Bool,
             "false",
             "Remove the finalizers and annotations of this instance from all clusters and exit; objects stay.",
         ),
-        flag("concurrent-reconciles", Kind::Int, "8", "Workers for each remote."),
-        flag("dry-run", Kind::Bool, "false", "Log what would be written, and write nothing."),
-        flag("leader-election", Kind::Bool, "false", "Work only while leading the replicas."),
+        flag("concurrent-reconciles", FlagKind::Int, "8", "Workers for each remote."),
+        flag("dry-run", FlagKind::Bool, "false", "Log what would be written, and write nothing."),
+        flag("leader-election", FlagKind::Bool, "false", "Work only while leading the replicas."),
         flag(
             "leader-election-lease-duration",
-            Kind::Duration,
+            FlagKind::Duration,
             "15s",
             "Others take the lead when it was not renewed for this long.",
         ),
         flag(
             "leader-election-name",
-            Kind::String,
+            FlagKind::String,
             "remote-sync",
             "Name of the election's Lease, in the own namespace; each instance needs one of its own.",
         ),
         flag(
             "leader-election-renew-deadline",
-            Kind::Duration,
+            FlagKind::Duration,
             "10s",
             "The leader gives up when it could not renew for this long.",
         ),
         flag(
             "leader-election-retry-period",
-            Kind::Duration,
+            FlagKind::Duration,
             "2s",
             "Between two tries to get or to renew the lead.",
         ),
         flag(
             "max-objects",
-            Kind::Int,
+            FlagKind::Int,
             "20000",
             "Objects of a kind on a cluster; where there are more the kind is held. Each takes up to 1 KiB of memory.",
         ),
-        flag("once", Kind::Bool, "false", "Bring everything in step and exit; without election."),
+        flag(
+            "once",
+            FlagKind::Bool,
+            "false",
+            "Bring everything in step and exit; without election.",
+        ),
         flag(
             "print-rbac",
-            Kind::Bool,
+            FlagKind::Bool,
             "false",
             "Print the roles that these flags need, for both sides, and exit.",
         ),
-        flag("qps", Kind::Int, "20", "Requests to a cluster in a second; 0 is without limit."),
+        flag("qps", FlagKind::Int, "20", "Requests to a cluster in a second; 0 is without limit."),
         flag(
             "resync",
-            Kind::Duration,
+            FlagKind::Duration,
             "10h",
             "Between two looks at everything, without asking the servers; 0 turns them off.",
         ),
-        flag("timeout", Kind::Duration, "10s", "For one request."),
+        flag("timeout", FlagKind::Duration, "10s", "For one request."),
         flag(
             "wait-timeout",
-            Kind::Seconds,
+            FlagKind::Seconds,
             "0",
             "With -once: how long to wait for clusters and kinds that are not there; 0 looks once.",
         ),

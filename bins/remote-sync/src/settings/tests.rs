@@ -1,13 +1,13 @@
 //! Command lines and what becomes of them.
 
-use shared::flags::{Request, parse};
+use shared::flags::{Invocation, parse};
 
 use super::*;
 
 /// The settings of a command line in a pod of the namespace `own`.
 fn settings(line: &str) -> Result<Settings, String> {
     let arguments = line.split_whitespace().map(Into::into);
-    let Request::Run(flags) = parse("x", &table(), arguments)? else { panic!("help") };
+    let Invocation::Run(flags) = parse("x", &table(), arguments)? else { panic!("help") };
     Settings::check(&flags, flags.some("namespace").or(Some("own")).map(str::to_owned))
 }
 
@@ -140,7 +140,7 @@ fn a_registry_has_labels_and_a_namespace() {
     ]);
     refused_with(&[("-remote-selector-namespace c", "-remote-selector-namespace belongs to")]);
     let arguments = "-resource pods -remote-selector a".split(' ').map(Into::into);
-    let Ok(Request::Run(flags)) = parse("x", &table(), arguments) else { panic!() };
+    let Ok(Invocation::Run(flags)) = parse("x", &table(), arguments) else { panic!() };
     let refusal = Settings::check(&flags, None).unwrap_err();
     assert!(refusal.starts_with("-remote-selector needs a namespace"), "{refusal}");
 }
@@ -263,7 +263,8 @@ fn a_leader_is_elected_where_replicas_run() {
         ("-leader-election-lease-duration 9s", "-leader-election-lease-duration is longer than"),
     ]);
     let arguments = format!("{ONE} -leader-election");
-    let Ok(Request::Run(flags)) = parse("x", &table(), arguments.split(' ').map(Into::into)) else {
+    let Ok(Invocation::Run(flags)) = parse("x", &table(), arguments.split(' ').map(Into::into))
+    else {
         panic!()
     };
     let refusal = Settings::check(&flags, None).unwrap_err();

@@ -191,7 +191,7 @@ pub(super) fn election(
     task: Task,
     namespace: Option<&str>,
 ) -> Result<Option<Election>, String> {
-    let timing = shared::election::Timing::of(flags)?;
+    let timing = shared::election::ElectionTiming::of(flags)?;
     let name = flags.text("leader-election-name");
     if !valid_name(name) {
         return Err(format!("-leader-election-name {name:?} is not a valid object name"));

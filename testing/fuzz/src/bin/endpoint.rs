@@ -15,8 +15,8 @@ use std::{
 
 use fuzz::{HUGE, bounded, expanded};
 use shared::{
-    endpoint::{self, Report},
-    flags::{self, Request},
+    diagnostics::{self, Report},
+    flags::{self, Invocation},
     stop::Stop,
 };
 
@@ -73,10 +73,10 @@ fn served() -> u16 {
     let port = free.expect("a port").port();
     let arguments =
         ["-metrics-host=127.0.0.1".to_owned(), format!("-metrics-port={port}")].map(Into::into);
-    let Ok(Request::Run(flags)) = flags::parse("fuzz", &flags::common("0"), arguments) else {
+    let Ok(Invocation::Run(flags)) = flags::parse("fuzz", &flags::common("0"), arguments) else {
         panic!("good flags");
     };
-    endpoint::serve(&flags, &Stop::default(), Told).expect("an endpoint");
+    diagnostics::serve(&flags, &Stop::default(), Told).expect("an endpoint");
     port
 }
 

@@ -11,8 +11,8 @@ use std::time::Duration;
 use fuzz::{CERTIFICATE, HUGE, KEY, bounded, expanded, of_kubeconfig, parts, sentence};
 use serde_json::Value;
 use shared::{
-    access::{Access, Trust},
-    client::{Client, Reload, Timing},
+    client::{Client, Reload, Timeouts},
+    config::{ClusterConfig, Trust},
     error::Result,
     kubeconfig::{self, Hub},
     secret::Data,
@@ -72,7 +72,7 @@ fn run(data: &[u8]) {
 }
 
 /// A kubeconfig for the same hub leads to the same hub.
-fn carried_over(access: &Access, keys: &Data) {
+fn carried_over(access: &ClusterConfig, keys: &Data) {
     if !access.server.starts_with("https://") {
         return;
     }
@@ -89,8 +89,8 @@ fn carried_over(access: &Access, keys: &Data) {
     assert_eq!((&hub.server_name, hub.insecure), (&copy.server_name, copy.insecure));
 }
 
-/// `Access` shows no credentials, so `assert_eq!` does not serve.
-fn same(one: &Result<Access>, other: &Result<Access>) -> bool {
+/// `ClusterConfig` shows no credentials, so `assert_eq!` does not serve.
+fn same(one: &Result<ClusterConfig>, other: &Result<ClusterConfig>) -> bool {
     match (one, other) {
         (Ok(one), Ok(other)) => one == other,
         (Err(one), Err(other)) => one == other,
@@ -125,7 +125,7 @@ fn is_credential(config: &Value) -> bool {
 }
 
 /// What is accepted can be used, or is refused by another sentence.
-fn usable(access: Access, checked: Result<()>) {
+fn usable(access: ClusterConfig, checked: Result<()>) {
     let secure = access.server.starts_with("https://");
     assert!(secure || access.server.starts_with("http://"), "{}", access.server);
     assert!(!access.server.contains(|c: char| c.is_control() || c.is_whitespace()));
@@ -135,7 +135,7 @@ fn usable(access: Access, checked: Result<()>) {
     if secure && !matches!(access.trust, Trust::Bundle(_)) {
         return;
     }
-    let timing = Timing::with_request(Duration::from_secs(1));
+    let timing = Timeouts::with_request(Duration::from_secs(1));
     if let Err(error) = Client::new("the hub", access, Reload::Never, timing) {
         sentence(error.message(), 10_000);
     }

@@ -19,7 +19,7 @@ use fuzz::{HUGE, bounded, expanded};
 use serde_json::Value;
 use shared::{
     client::USUAL_OBJECT,
-    flags::{self, Flag, Flags, Kind, Request},
+    flags::{self, Flag, FlagKind, Flags, Invocation},
     json, lease,
     resource::{valid_key, valid_label, valid_name, valid_value},
     time::{micro_time, parse_micro_time},
@@ -71,7 +71,7 @@ fn texts(text: &str) {
 }
 
 fn of_flags(text: &str) {
-    if let Some(flags) = given(Kind::Duration, text) {
+    if let Some(flags) = given(FlagKind::Duration, text) {
         let duration = flags.duration("x");
         assert!(
             flags.period("x").is_ok_and(|period| period == duration && !period.is_zero())
@@ -79,10 +79,10 @@ fn of_flags(text: &str) {
                 || duration > MINUTE
         );
     }
-    if let Some(flags) = given(Kind::Seconds, text) {
+    if let Some(flags) = given(FlagKind::Seconds, text) {
         drop(flags.period("x"));
     }
-    if let Some(flags) = given(Kind::String, text)
+    if let Some(flags) = given(FlagKind::String, text)
         && let Ok(Some(selected)) = selector(&flags, "x")
     {
         assert_eq!(selected, text.trim());
@@ -90,12 +90,12 @@ fn of_flags(text: &str) {
 }
 
 /// The command line `-x=text`, if it is one.
-fn given(kind: Kind, text: &str) -> Option<Flags> {
+fn given(kind: FlagKind, text: &str) -> Option<Flags> {
     let table =
         [&flags::common("0")[..], &[Flag { name: "x", kind, default: "", help: "" }]].concat();
     match flags::parse("fuzz", &table, [format!("-x={text}").into()]) {
-        Ok(Request::Run(flags)) => Some(flags),
-        Ok(Request::Print(_)) => panic!("nobody asked for help"),
+        Ok(Invocation::Run(flags)) => Some(flags),
+        Ok(Invocation::Print(_)) => panic!("nobody asked for help"),
         Err(why) => {
             assert!(why.lines().count() <= 3, "{why}");
             None

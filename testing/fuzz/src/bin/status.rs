@@ -19,7 +19,7 @@ use shared::{
     error::Error,
     resource::LEASES,
     stop::Stop,
-    watch::{Selection, Step, Stream},
+    watch::{Event, Selection, Watcher},
 };
 
 const LIST: &[u8] = br#"{"kind":"LeaseList","metadata":{"resourceVersion":"7"},"items":[]}"#;
@@ -89,8 +89,8 @@ fn watched(body: &[u8]) {
     let (mut failed, limit) = (false, 4 * length + charged(LEASE, length) + OVERHEAD);
     bounded(length, limit, || {
         let selection = Selection::all(LEASES.object("ns", "x"));
-        Stream::default().run(client, &selection, &stop, &mut |step| match step {
-            Step::Failed(error) => {
+        Watcher::default().run(client, &selection, &stop, &mut |step| match step {
+            Event::Failed(error) => {
                 judged(error);
                 failed = true;
                 ControlFlow::Break(())

@@ -11,7 +11,7 @@ use fuzz::{answer, asked, bare, bounded, charged, expanded};
 use shared::{
     resource::LEASES,
     stop::Stop,
-    watch::{self, Trouble},
+    watch::{self, LastError},
 };
 
 const LIST: &[u8] = br#"{"kind":"LeaseList","metadata":{"resourceVersion":"7"},"items":[]}"#;
@@ -30,7 +30,7 @@ fn run(data: &[u8]) {
         _ => expanded(data, LONGEST),
     };
     let (length, lines) = (stream.len(), stream.split(|byte| *byte == b'\n').count());
-    let (stop, trouble) = (Stop::default(), Trouble::default());
+    let (stop, trouble) = (Stop::default(), LastError::default());
     let raised = stop.clone();
     let client = asked(move |request| {
         if !request.line.contains("watch=true") {

@@ -6,7 +6,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::{Issued, signing_request};
 use serde_json::{Value, json};
 use shared::{
-    client::{Client, Patch, Reload, Timing},
+    client::{Client, Patch, Reload, Timeouts},
     error::{Error, Result},
     kubeconfig::{self, Reach},
     resource::{LEASES, Target},
@@ -31,7 +31,7 @@ const SYNCED: &str = "ManagedClusterConditionClockSynced";
 fn bootstrap(spoke: &Spoke) -> Client {
     let file = spoke.write_bootstrap(&spoke.bootstrap_kubeconfig());
     let access = kubeconfig::from_file(&file, Reach::Anywhere).expect("a kubeconfig");
-    let timing = Timing::with_request(Duration::from_secs(10));
+    let timing = Timeouts::with_request(Duration::from_secs(10));
     Client::new("hub", access, Reload::Never, timing).expect("a client")
 }
 

@@ -8,8 +8,8 @@ use std::{
 use dev_apiserver::{Action, Rule, State};
 use serde_json::json;
 use shared::{
-    access::Trust,
     client::{Client, Patch},
+    config::Trust,
     error::Error,
 };
 

@@ -10,16 +10,16 @@ use std::{
 };
 
 use shared::{
-    access::{Access, Auth},
-    client::{Client, Reload, Timing},
+    client::{Client, Reload, Timeouts},
+    config::{Auth, ClusterConfig},
     error::Error,
     stop::Stop,
-    watch::{Trouble, follow},
+    watch::{LastError, follow},
 };
 
 use crate::{access, client, lease, server, timing};
 
-fn with_token(mut access: Access, token: &str) -> Access {
+fn with_token(mut access: ClusterConfig, token: &str) -> ClusterConfig {
     access.identity = None;
     access.auth = Auth::Token(token.to_owned().into());
     access
@@ -123,7 +123,7 @@ fn a_running_watch_comes_back_with_the_new_identity() {
     let watcher = std::thread::spawn({
         let (client, stop, seen) = (client.clone(), stop.clone(), seen.clone());
         move || {
-            let trouble = Trouble::default();
+            let trouble = LastError::default();
             follow(&client, &lease("x"), &stop, &trouble, &mut |_| {
                 *seen.lock().unwrap() += 1;
                 std::ops::ControlFlow::Continue(())
@@ -154,7 +154,7 @@ fn files_are_looked_at_again_before_a_request_when_it_is_time() {
     let (old, new) = (server.token("old", &[]), server.token("new", &[]));
     let fresh = with_token(access.clone(), &new);
     let load = Box::new(move || Ok(fresh.clone()));
-    let timing = Timing { files: Duration::from_millis(200), ..timing() };
+    let timing = Timeouts { files: Duration::from_millis(200), ..timing() };
     let client =
         Client::new("the hub", with_token(access, &old), Reload::FromFiles(load), timing).unwrap();
     let _ = client.get(&lease("x"));

@@ -14,25 +14,25 @@ use std::time::Duration;
 use dev_apiserver::{Options, Server};
 use serde_json::{Value, json};
 use shared::{
-    access::{Access, Auth, Identity, Trust},
-    client::{Client, Reload, Timing},
+    client::{Client, Reload, Timeouts},
+    config::{Auth, ClusterConfig, KeyPair, Trust},
     resource::{LEASES, Target},
 };
 
 /// A server, and an access to it with a client certificate.
-fn server() -> (Server, Access) {
+fn server() -> (Server, ClusterConfig) {
     let server = Server::start(Options::default()).unwrap();
     let access = access(&server, "sidecar");
     (server, access)
 }
 
-fn access(server: &Server, user: &str) -> Access {
+fn access(server: &Server, user: &str) -> ClusterConfig {
     let (certificate, key) = server.client_certificate(user, &[], Duration::from_secs(3600));
-    Access {
+    ClusterConfig {
         server: server.url(),
         trust: Trust::Bundle(server.ca().certificate_pem.clone().into_bytes()),
         server_name: None,
-        identity: Some(Identity {
+        identity: Some(KeyPair {
             certificate: certificate.into_bytes(),
             key: key.into_bytes().into(),
         }),
@@ -43,13 +43,13 @@ fn access(server: &Server, user: &str) -> Access {
     }
 }
 
-fn client(access: Access) -> Client {
+fn client(access: ClusterConfig) -> Client {
     Client::new("the hub", access, Reload::Never, timing()).unwrap()
 }
 
 /// Two seconds for a request.
-fn timing() -> Timing {
-    Timing::with_request(Duration::from_secs(2))
+fn timing() -> Timeouts {
+    Timeouts::with_request(Duration::from_secs(2))
 }
 
 fn lease(name: &str) -> Target<'_> {

@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-use shared::{access::Access, error::Error};
+use shared::{config::ClusterConfig, error::Error};
 
 use crate::{client, lease, server};
 
@@ -74,7 +74,7 @@ fn socks5(client: &mut TcpStream) -> Option<String> {
     String::from_utf8(name).ok()
 }
 
-fn through(mut access: Access, proxy: String, server: Option<&str>) -> Error {
+fn through(mut access: ClusterConfig, proxy: String, server: Option<&str>) -> Error {
     if let Some(server) = server {
         access.server = format!("https://{server}:6443");
         access.server_name = Some("localhost".into());

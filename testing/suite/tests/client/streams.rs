@@ -5,12 +5,12 @@ use std::ops::ControlFlow;
 use dev_apiserver::{Action, Rule, Server};
 use serde_json::json;
 use shared::{
-    client::{Client, Patch, Reload, Timing},
+    client::{Client, Patch, Reload, Timeouts},
     error::Error,
     json::Document,
     resource::{LEASES, Resource, Target},
     stop::Stop,
-    watch::{Selection, Step, Stream},
+    watch::{Event, Selection, Watcher},
 };
 
 use crate::{access, body, client, lease, server};
@@ -29,14 +29,14 @@ fn filled(names: &[&str]) -> (Server, Client) {
 }
 
 fn follower(server: &Server) -> Client {
-    let timing = Timing { silence: std::time::Duration::from_millis(1200), ..crate::timing() };
+    let timing = Timeouts { silence: std::time::Duration::from_millis(1200), ..crate::timing() };
     Client::new("the hub", access(server, "follower"), Reload::Never, timing).unwrap()
 }
 
 /// Runs `stream` until `end` was told: `(` or `((` for a list that begins, `)` for its end, `~` for a
 /// watch, a name, `+name`, `-name`, or `!` for a failure.
 fn run(
-    stream: &mut Stream,
+    stream: &mut Watcher,
     client: &Client,
     selection: &Selection<'_>,
     end: &str,
@@ -53,16 +53,16 @@ fn run(
     told
 }
 
-fn word(step: &Step<'_>) -> String {
+fn word(step: &Event<'_>) -> String {
     match step {
-        Step::Began { rewound: false } => "(".into(),
-        Step::Began { rewound: true } => "((".into(),
-        Step::Item(object) => object.name().to_owned(),
-        Step::Complete => ")".into(),
-        Step::Watching => "~".into(),
-        Step::Put(object) => format!("+{}", object.name()),
-        Step::Removed(object) => format!("-{}", object.name()),
-        Step::Failed(_) => "!".into(),
+        Event::Init { rewound: false } => "(".into(),
+        Event::Init { rewound: true } => "((".into(),
+        Event::InitApply(object) => object.name().to_owned(),
+        Event::InitDone => ")".into(),
+        Event::Watching => "~".into(),
+        Event::Apply(object) => format!("+{}", object.name()),
+        Event::Delete(object) => format!("-{}", object.name()),
+        Event::Failed(_) => "!".into(),
     }
 }
 
@@ -74,7 +74,7 @@ fn asked(server: &Server, verb: &str) -> Vec<String> {
 #[test]
 fn a_list_is_read_page_by_page_and_a_later_run_goes_on_where_it_was() {
     let (server, admin) = filled(&["a", "b", "c", "d", "e"]);
-    let (mut stream, client) = (Stream::default(), follower(&server));
+    let (mut stream, client) = (Watcher::default(), follower(&server));
     let all = selection(LEASES.collection("default"));
     let told = run(&mut stream, &client, &all, "~", &|_| {});
     assert_eq!(told, ["(", "a", "b", "c", "d", "e", ")", "~"]);
@@ -94,7 +94,7 @@ fn a_list_is_read_page_by_page_and_a_later_run_goes_on_where_it_was() {
 #[test]
 fn a_page_that_is_too_old_begins_the_list_again() {
     let (server, admin) = filled(&["a", "b", "c"]);
-    let (mut stream, client) = (Stream::default(), follower(&server));
+    let (mut stream, client) = (Watcher::default(), follower(&server));
     let all = selection(LEASES.collection("default"));
     let told = run(&mut stream, &client, &all, ")", &|word| {
         if word == "b" && admin.create(&lease("d"), &body("d")).is_ok() {
@@ -108,7 +108,7 @@ fn a_page_that_is_too_old_begins_the_list_again() {
 fn a_page_that_breaks_off_completes_nothing() {
     for action in [Action::Truncate, Action::Drop, Action::NotJson, Action::WrongKind] {
         let (server, _) = filled(&["a", "b", "c"]);
-        let (mut stream, client) = (Stream::default(), follower(&server));
+        let (mut stream, client) = (Watcher::default(), follower(&server));
         let all = selection(LEASES.collection("default"));
         let told = run(&mut stream, &client, &all, ")", &|word| {
             if word == "b" && asked(&server, "list").len() == 1 {
@@ -124,7 +124,7 @@ fn a_page_that_breaks_off_completes_nothing() {
 #[test]
 fn after_silence_a_list_tells_whether_the_server_went_back() {
     let (server, _) = filled(&["a", "b", "c"]);
-    let (mut stream, client) = (Stream::default(), follower(&server));
+    let (mut stream, client) = (Watcher::default(), follower(&server));
     let all = selection(LEASES.collection("default"));
     server.faults().add(Rule::new(Action::WatchSilent).verb("watch").times(1));
     let told = run(&mut stream, &client, &all, "~", &|_| {});
@@ -146,7 +146,7 @@ fn after_silence_a_list_tells_whether_the_server_went_back() {
 #[test]
 fn after_a_lost_connection_a_list_finds_a_restored_server() {
     let (server, admin) = filled(&["a", "b"]);
-    let (mut stream, client) = (Stream::default(), follower(&server));
+    let (mut stream, client) = (Watcher::default(), follower(&server));
     let all = selection(LEASES.collection("default"));
     let backup = server.backup();
     admin.create(&lease("c"), &body("c")).unwrap();
@@ -166,18 +166,20 @@ fn a_selection_is_by_labels_and_may_be_of_metadata_alone() {
         admin.patch(&lease(name), Patch::Merge, &patch).unwrap();
     };
     label("a", json!("1"));
-    let (mut stream, client) = (Stream::default(), follower(&server));
+    let (mut stream, client) = (Watcher::default(), follower(&server));
     let all = Selection { labels: "on=1", metadata_only: true, ..selection(LEASES.everywhere()) };
     let mut told = Vec::new();
     stream.run(&client, &all, &Stop::default(), &mut |step| {
         told.push(word(&step));
         match step {
-            Step::Watching => label("b", json!("1")),
-            Step::Put(_) => label("b", json!(null)),
-            Step::Removed(_) => return ControlFlow::Break(()),
+            Event::Watching => label("b", json!("1")),
+            Event::Apply(_) => label("b", json!(null)),
+            Event::Delete(_) => return ControlFlow::Break(()),
             _ => {}
         }
-        if let Step::Item(Document::Whole(object)) | Step::Put(Document::Whole(object)) = step {
+        if let Event::InitApply(Document::Whole(object)) | Event::Apply(Document::Whole(object)) =
+            step
+        {
             assert_eq!(
                 (&object["kind"], object.get("spec")),
                 (&json!("PartialObjectMetadata"), None)
@@ -194,8 +196,8 @@ fn who_follows_a_kind_that_is_not_served_is_told_and_may_leave() {
     let unknown = Resource { plural: "nothings".into(), ..LEASES.clone() };
     let (client, mut errors) = (follower(&server), Vec::new());
     let all = selection(unknown.everywhere());
-    Stream::default().run(&client, &all, &Stop::default(), &mut |step| {
-        if let Step::Failed(error) = step {
+    Watcher::default().run(&client, &all, &Stop::default(), &mut |step| {
+        if let Event::Failed(error) = step {
             errors.push(error.clone());
         }
         ControlFlow::Break(())

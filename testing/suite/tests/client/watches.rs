@@ -9,10 +9,10 @@ use std::{
 use dev_apiserver::{Action, Options, Rule, Server};
 use serde_json::json;
 use shared::{
-    client::{Client, Propagation, Reload, Timing},
+    client::{Client, Propagation, Reload, Timeouts},
     resource::{LEASES, Target},
     stop::Stop,
-    watch::{Selection, Step, Stream},
+    watch::{Event, Selection, Watcher},
 };
 use suite::{eventually, within};
 
@@ -24,7 +24,7 @@ struct Follower {
     stop: Stop,
     client: Client,
     thread: Option<thread::JoinHandle<()>>,
-    end: shared::access::Access,
+    end: shared::config::ClusterConfig,
 }
 
 impl Follower {
@@ -32,14 +32,14 @@ impl Follower {
         Self::patient(server, target, crate::timing())
     }
 
-    fn patient(server: &Server, target: Target<'static>, timing: Timing) -> Self {
+    fn patient(server: &Server, target: Target<'static>, timing: Timeouts) -> Self {
         let client = Client::new("the hub", access(server, "follower"), Reload::Never, timing);
         let client = client.unwrap();
         let (told, stop) = (Arc::new(Mutex::new(Vec::new())), Stop::default());
         let (sink, ended, follower) = (told.clone(), stop.clone(), client.clone());
         let thread = thread::spawn(move || {
             let mut listed = Vec::new();
-            Stream::default().run(&follower, &Selection::all(target), &ended, &mut |step| {
+            Watcher::default().run(&follower, &Selection::all(target), &ended, &mut |step| {
                 if let Some(word) = word(&step, &mut listed) {
                     sink.lock().unwrap().push(word);
                 }
@@ -76,14 +76,14 @@ fn remove(admin: &Client, name: &str) {
 }
 
 /// What a step says of the collection; `listed` are the names of the list that has begun.
-fn word(step: &Step<'_>, listed: &mut Vec<String>) -> Option<String> {
+fn word(step: &Event<'_>, listed: &mut Vec<String>) -> Option<String> {
     match step {
-        Step::Began { .. } => listed.clear(),
-        Step::Item(item) => listed.push(item.name().to_owned()),
-        Step::Complete => return Some(format!("={}", listed.join(","))),
-        Step::Put(object) => return Some(format!("+{}", object.name())),
-        Step::Removed(object) => return Some(format!("-{}", object.name())),
-        Step::Watching | Step::Failed(_) => {}
+        Event::Init { .. } => listed.clear(),
+        Event::InitApply(item) => listed.push(item.name().to_owned()),
+        Event::InitDone => return Some(format!("={}", listed.join(","))),
+        Event::Apply(object) => return Some(format!("+{}", object.name())),
+        Event::Delete(object) => return Some(format!("-{}", object.name())),
+        Event::Watching | Event::Failed(_) => {}
     }
     None
 }
@@ -233,7 +233,8 @@ fn a_watch_that_dies_in_silence_leads_to_a_new_list() {
         let (server, admin) = server();
         client(admin).create(&lease("a"), &body("a")).unwrap();
         server.faults().add(Rule::new(silence).verb("watch").times(1));
-        let timing = Timing { silence: std::time::Duration::from_millis(1200), ..crate::timing() };
+        let timing =
+            Timeouts { silence: std::time::Duration::from_millis(1200), ..crate::timing() };
         let follower = Follower::patient(&server, LEASES.collection("default"), timing);
         follower.wait_for("=a");
         eventually("the second list", || (follower.count("=a") == 2).then_some(()));
@@ -247,7 +248,7 @@ fn a_watch_that_its_server_does_not_end_is_ended_here() {
     client(admin).create(&lease("a"), &body("a")).unwrap();
     let blanks = Action::WatchBlanks { milliseconds: 100 };
     server.faults().add(Rule::new(blanks).verb("watch").times(1));
-    let timing = Timing { watch: std::time::Duration::from_secs(1), ..crate::timing() };
+    let timing = Timeouts { watch: std::time::Duration::from_secs(1), ..crate::timing() };
     let follower = Follower::patient(&server, LEASES.collection("default"), timing);
     follower.wait_for("=a");
     within(60, "another watch", || (verbs(&server, "watch") == 2).then_some(()));

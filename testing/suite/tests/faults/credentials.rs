@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::json;
 use shared::{
-    access::Auth,
+    config::Auth,
     error::Error,
     kubeconfig::{self, Reach},
 };

@@ -22,7 +22,7 @@ fn test_connect_before_and_without_a_secret() {
 fn test_connect_invalid_context_path() {
     let mut bench = Bench::new(Timing::default());
     let server = format!("{}/invalid-context-path", bench.server.url());
-    bench.connection.offer(Ok(Access { server, ..bench.access() }));
+    bench.connection.offer(Ok(ClusterConfig { server, ..bench.access() }));
     bench.supervisor.turn();
     assert!(is_down(&bench.connection));
     let error = bench.connection.health().error;
@@ -47,7 +47,7 @@ fn test_connect_valid_then_again_then_disconnect() {
     let mut all = namespaces.cluster_object("");
     all.name = None;
     assert!(session.client.list(&all, "").unwrap()["items"].as_array().unwrap().len() >= 4);
-    assert_eq!(bench.told(), [Event::Connected]);
+    assert_eq!(bench.told(), [ConnectionEvent::Connected]);
 
     // Again: nothing happens.
     bench.supervisor.turn();
@@ -59,7 +59,7 @@ fn test_connect_valid_then_again_then_disconnect() {
     bench.connection.withdraw(MISSING);
     bench.supervisor.turn();
     assert!(is_down(&bench.connection) && session.stop.raised());
-    assert_eq!(bench.told(), [Event::Disconnected]);
+    assert_eq!(bench.told(), [ConnectionEvent::Disconnected]);
 }
 
 #[test]
@@ -71,7 +71,11 @@ fn test_disconnect() {
     assert!(is_down(&bench.connection));
     bench.supervisor.turn();
     let after = bench.connection.health();
-    assert_eq!(bench.told(), [Event::Connected, Event::Disconnected], "a second one does nothing");
+    assert_eq!(
+        bench.told(),
+        [ConnectionEvent::Connected, ConnectionEvent::Disconnected],
+        "a second one does nothing"
+    );
     assert_eq!((after.last_probe, after.last_success), (before.last_probe, before.last_success));
     assert_eq!(after.connections, 1);
 }

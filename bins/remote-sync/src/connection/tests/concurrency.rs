@@ -40,7 +40,8 @@ fn test_cluster_cache_concurrency() {
                 1 => hole.local_addr().unwrap().to_string(),
                 _ => server.address().to_string(),
             };
-            connection.offer(Ok(Access { server: format!("https://{address}"), ..good.clone() }));
+            connection
+                .offer(Ok(ClusterConfig { server: format!("https://{address}"), ..good.clone() }));
             connection
         })
         .collect();

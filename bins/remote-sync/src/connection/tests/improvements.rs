@@ -34,7 +34,7 @@ fn a_new_token_is_used_without_a_new_connection() {
     assert_eq!(bench.connection.health().failures, 0);
     assert_eq!(bench.connection.session().unwrap().number, session.number);
     assert!(!session.stop.raised());
-    assert_eq!(bench.told(), [Event::Connected]);
+    assert_eq!(bench.told(), [ConnectionEvent::Connected]);
 }
 
 #[test]
@@ -44,8 +44,8 @@ fn a_new_client_certificate_is_used_without_a_new_connection() {
     let (certificate, key) =
         bench.server.client_certificate("me", &["system:masters"], 3600 * SECOND);
     let (certificate, key) = (certificate.into_bytes(), key.into_bytes().into());
-    let identity = shared::access::Identity { certificate, key };
-    let access = Access { auth: Auth::None, identity: Some(identity), ..bench.access() };
+    let identity = shared::config::KeyPair { certificate, key };
+    let access = ClusterConfig { auth: Auth::None, identity: Some(identity), ..bench.access() };
     bench.connection.offer(Ok(access));
     bench.supervisor.turn();
     bench.probe();
@@ -62,7 +62,7 @@ fn another_server_is_connected_anew_and_its_identity_compared() {
     bench.connection.offer(Ok(access(&other, "me")));
     bench.supervisor.turn();
     assert!(session.stop.raised() && is_down(&bench.connection));
-    assert_eq!(bench.told(), [Event::Connected, Event::Disconnected]);
+    assert_eq!(bench.told(), [ConnectionEvent::Connected, ConnectionEvent::Disconnected]);
     bench.supervisor.turn();
     let second = bench.connection.session().unwrap();
     assert!(!second.client.is(&session.client), "the old one leads to the old server");
@@ -127,7 +127,7 @@ fn what_cannot_be_used_changes_nothing_for_what_is_in_use() {
         bench.probe();
     }
     assert!(bench.connection.is_connected(), "{:?}", bench.connection.health());
-    assert_eq!(bench.told(), [Event::Connected]);
+    assert_eq!(bench.told(), [ConnectionEvent::Connected]);
 }
 
 #[test]
@@ -154,7 +154,10 @@ fn a_refused_token_is_replaced_at_once() {
     bench.connection.offer(Ok(bench.access()));
     bench.supervisor.turn();
     assert!(bench.connection.is_connected(), "{:?}", bench.connection.health());
-    assert_eq!(bench.told(), [Event::Connected, Event::Disconnected, Event::Connected]);
+    assert_eq!(
+        bench.told(),
+        [ConnectionEvent::Connected, ConnectionEvent::Disconnected, ConnectionEvent::Connected]
+    );
 }
 
 #[test]
@@ -182,7 +185,7 @@ fn the_own_clusters_credentials_are_its_clients_matter() {
         move |requests| {
             let (now, file) = (lock(&file).clone(), file.clone());
             let load = Box::new(move || Ok(lock(&file).clone()));
-            let timing = client::Timing::with_request(SECOND);
+            let timing = client::Timeouts::with_request(SECOND);
             let reload = client::Reload::FromFiles(load);
             Client::counting("the managed cluster", now, reload, timing, requests)
         }
@@ -225,7 +228,7 @@ fn a_black_hole_is_bounded_and_nobody_waits_for_it() {
 
     let hole = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = format!("https://{}", hole.local_addr().unwrap());
-    let access = Access { server, ..bench.access() };
+    let access = ClusterConfig { server, ..bench.access() };
     let timing = Timing { timeout: SECOND, ..quick() };
     let stop = Stop::default();
     let connection =
@@ -262,7 +265,7 @@ fn the_supervisor_ends_within_a_second_of_being_asked_to() {
         assert!(started.elapsed() < SECOND);
         thread::sleep(Duration::from_millis(5));
     }
-    assert_eq!(*lock(&told), [Event::Connected]);
+    assert_eq!(*lock(&told), [ConnectionEvent::Connected]);
 }
 
 #[test]

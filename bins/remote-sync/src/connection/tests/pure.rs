@@ -48,9 +48,12 @@ fn test_should_sent_event() {
     let told = |happened, ago: u32, silence: u32| {
         event(happened, Some(now - ago * SECOND), success, &[silence * SECOND], now)
     };
-    assert_eq!(told(Some(Event::Connected), 40, 21), Some(Event::Connected));
-    assert_eq!(told(Some(Event::Disconnected), 40, 21), Some(Event::Disconnected));
-    assert_eq!(told(None, 40, 21), Some(Event::NoSuccessFor(21 * SECOND)));
+    assert_eq!(told(Some(ConnectionEvent::Connected), 40, 21), Some(ConnectionEvent::Connected));
+    assert_eq!(
+        told(Some(ConnectionEvent::Disconnected), 40, 21),
+        Some(ConnectionEvent::Disconnected)
+    );
+    assert_eq!(told(None, 40, 21), Some(ConnectionEvent::NoSuccessFor(21 * SECOND)));
     assert_eq!(told(None, 39, 21), None, "the same instant is not before");
     assert_eq!(told(None, 40, 61), None, "not over yet");
     assert_eq!(told(None, 40, 60), None, "only just over");
@@ -69,9 +72,16 @@ fn test_send_events_to_cluster_sources() {
         .unzip();
     let mut teller = Teller::new(consumers, start);
     let told = || [0, 1, 2].map(|i: usize| std::mem::take(&mut *lock(&told[i])));
-    teller.tell(Some(Event::Connected), Some(start), start + 20 * SECOND);
-    assert_eq!(told(), [vec![Event::Connected], vec![Event::Connected], vec![Event::Connected]]);
-    let silent = |seconds| vec![Event::NoSuccessFor(seconds * SECOND)];
+    teller.tell(Some(ConnectionEvent::Connected), Some(start), start + 20 * SECOND);
+    assert_eq!(
+        told(),
+        [
+            vec![ConnectionEvent::Connected],
+            vec![ConnectionEvent::Connected],
+            vec![ConnectionEvent::Connected]
+        ]
+    );
+    let silent = |seconds| vec![ConnectionEvent::NoSuccessFor(seconds * SECOND)];
     // Success 60 s ago, told 40 s ago.
     teller.tell(None, Some(start), start + 60 * SECOND);
     assert_eq!(told(), [vec![], silent(30), vec![]]);
@@ -94,7 +104,7 @@ fn a_cluster_that_was_never_connected_is_silent_from_the_start() {
     assert_eq!(teller.next(None, start), Some(50 * SECOND + Duration::from_millis(1)));
     teller.tell(None, None, start + 51 * SECOND);
     teller.tell(None, None, start + 52 * SECOND);
-    assert_eq!(*lock(&told), [Event::NoSuccessFor(50 * SECOND)]);
+    assert_eq!(*lock(&told), [ConnectionEvent::NoSuccessFor(50 * SECOND)]);
     assert_eq!(teller.next(None, start + 52 * SECOND), None);
 }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::*;
 
-fn pod(namespace: &str, name: &str, uid: &str, in_cluster: Access) -> Arc<Pod> {
+fn pod(namespace: &str, name: &str, uid: &str, in_cluster: ClusterConfig) -> Arc<Pod> {
     let value = |text: &str| Some(text.to_owned());
     let variable = |variable: &str| match variable {
         "POD_NAMESPACE" => value(namespace),
@@ -18,7 +18,7 @@ fn pod(namespace: &str, name: &str, uid: &str, in_cluster: Access) -> Arc<Pod> {
 }
 
 /// A server with the pod `default/me` on it, its uid, and a way to it from inside.
-fn home() -> (Bench, String, Access) {
+fn home() -> (Bench, String, ClusterConfig) {
     let bench = Bench::connected(quick());
     let body = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "me", "namespace": "default"},
         "spec": {"containers": [{"name": "c", "image": "i"}]}});
@@ -26,7 +26,7 @@ fn home() -> (Bench, String, Access) {
     let created = client.create(&PODS.object("default", "me"), &body).unwrap();
     let uid = created["metadata"]["uid"].as_str().unwrap().to_owned();
     let server = bench.server.url().replace("127.0.0.1", "localhost");
-    let inside = Access { server, auth: Auth::None, ..bench.access() };
+    let inside = ClusterConfig { server, auth: Auth::None, ..bench.access() };
     (bench, uid, inside)
 }
 
@@ -70,7 +70,7 @@ fn the_credentials_stay_those_of_the_kubeconfig_and_are_rotated_on_the_way_insid
     let (bench, uid, inside) = home();
     let (connection, mut supervisor) = connect(&bench, Some(pod("default", "me", &uid, inside)));
     let session = connection.session().unwrap();
-    let token = |access: &Access| match &access.auth {
+    let token = |access: &ClusterConfig| match &access.auth {
         Auth::Token(token) => token.clone(),
         _ => panic!("no token"),
     };

@@ -9,11 +9,11 @@ use std::{
 };
 
 use shared::{
-    client::{Client, Reload, Timing},
+    client::{Client, Reload, Timeouts},
     json::Document,
     kubeconfig::{self, Reach},
     stop::Stop,
-    watch::{Selection, Step, Stream},
+    watch::{Event, Selection, Watcher},
 };
 use suite::{cluster::Cluster, sync::WIDGETS};
 
@@ -38,15 +38,15 @@ impl Echo {
     pub(crate) fn of(cluster: &Cluster, what: What) -> Self {
         let access =
             kubeconfig::from_file(&cluster.kubeconfig, Reach::Anywhere).expect("a kubeconfig");
-        let timing = Timing::with_request(Duration::from_secs(10));
+        let timing = Timeouts::with_request(Duration::from_secs(10));
         let client = Client::new("a witness", access, Reload::Never, timing).expect("a client");
         let echo = Self { seen: Arc::default(), client, stop: Stop::default() };
         let (seen, client, stop) = (echo.seen.clone(), echo.client.clone(), echo.stop.clone());
         thread::spawn(move || {
             let selection = Selection::all(WIDGETS.resource.everywhere());
-            Stream::default().run(&client, &selection, &stop, &mut |step| {
-                if let Step::Item(Document::Whole(object)) | Step::Put(Document::Whole(object)) =
-                    step
+            Watcher::default().run(&client, &selection, &stop, &mut |step| {
+                if let Event::InitApply(Document::Whole(object))
+                | Event::Apply(Document::Whole(object)) = step
                 {
                     let number = match what {
                         What::Spec => WIDGETS.number(&object),

@@ -13,7 +13,7 @@ use std::{
 };
 
 use shared::{
-    client::{Client, Reload, Timing},
+    client::{Client, Reload, Timeouts},
     kubeconfig::{self, Reach},
     lease,
     resource::LEASES,
@@ -155,7 +155,7 @@ pub(crate) fn renew_many(kubeconfig: &Path) {
         "the hub",
         access,
         Reload::Never,
-        Timing::with_request(Duration::from_secs(10)),
+        Timeouts::with_request(Duration::from_secs(10)),
     );
     let client = client.expect("a client");
     let (target, period) = (LEASES.object("default", "drift"), Duration::from_secs(60));

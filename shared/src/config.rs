@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 
 /// One API server and the identity to use there.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Access {
+pub struct ClusterConfig {
     /// `https://host:port/prefix` or `http://…`, without a slash at the end.
     pub server: String,
     /// How to trust the server; without meaning for `http://`.
@@ -15,7 +15,7 @@ pub struct Access {
     /// Name to verify and to send as SNI instead of the host of `server`.
     pub server_name: Option<String>,
     /// Client certificate chain and key, PEM.
-    pub identity: Option<Identity>,
+    pub identity: Option<KeyPair>,
     /// What goes into the Authorization header.
     pub auth: Auth,
     /// Impersonation headers, name and value.
@@ -39,7 +39,7 @@ pub enum Trust {
 
 /// A client certificate chain and its key.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Identity {
+pub struct KeyPair {
     /// PEM, leaf first.
     pub certificate: Vec<u8>,
     /// PEM: PKCS#8, SEC1 or PKCS#1.
@@ -58,15 +58,15 @@ pub enum Auth {
 }
 
 /// Server and identity only: a proxy's URL may hold a password.
-impl fmt::Debug for Access {
+impl fmt::Debug for ClusterConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Access({}, {:?}, {:?})", self.server, self.identity, self.auth)
+        write!(f, "ClusterConfig({}, {:?}, {:?})", self.server, self.identity, self.auth)
     }
 }
 
-impl fmt::Debug for Identity {
+impl fmt::Debug for KeyPair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Identity(***)")
+        f.write_str("KeyPair(***)")
     }
 }
 

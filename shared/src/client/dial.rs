@@ -22,7 +22,7 @@ use ureq::{
 };
 
 use self::{
-    names::Names,
+    names::DnsCache,
     proxy::{bare_host, port},
     tcp::TcpTransport,
 };
@@ -39,7 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) struct LazyResolver;
 
 /// Of all clients: one that takes the place of another knows what that knew.
-static NAMES: LazyLock<Names> = LazyLock::new(Names::default);
+static NAMES: LazyLock<DnsCache> = LazyLock::new(DnsCache::default);
 
 const LATER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 

@@ -14,11 +14,11 @@ const SECONDS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15
 
 /// Counts by method; shared by whoever counts and whoever reports.
 #[derive(Clone, Debug, Default)]
-pub struct Requests(Arc<Mutex<Counts>>);
+pub struct RequestMetrics(Arc<Mutex<RequestCounts>>);
 
 /// The requests to one host.
 #[derive(Clone, Debug, Default)]
-pub struct Counts {
+pub struct RequestCounts {
     /// Host and port.
     pub host: String,
     /// Answers by method and code, which is `<error>` where none came, as in client-go.
@@ -27,9 +27,9 @@ pub struct Counts {
     pub durations: BTreeMap<String, Histogram>,
 }
 
-impl Requests {
+impl RequestMetrics {
     /// The counts as they are now.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> RequestCounts {
         lock(&self.0).clone()
     }
 
@@ -45,7 +45,7 @@ impl Requests {
     pub(crate) fn count_for(&self, host: &str) {
         let mut counts = lock(&self.0);
         if counts.host != host {
-            *counts = Counts { host: host.to_owned(), ..Counts::default() };
+            *counts = RequestCounts { host: host.to_owned(), ..RequestCounts::default() };
         }
     }
 }

@@ -19,7 +19,7 @@ const MOST_NAMES: usize = 1024;
 
 /// What is known of the names of servers and proxies.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Names(Arc<Shared>);
+pub(super) struct DnsCache(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -43,7 +43,7 @@ enum State {
     Answered(io::Result<()>, Instant),
 }
 
-impl Names {
+impl DnsCache {
     /// The addresses of `host`, looked up anew; those of the last time where that fails, or takes longer
     /// than half of `patience`, as it takes time to connect too.
     pub(super) fn look_up(
@@ -163,14 +163,14 @@ mod tests {
 
     #[test]
     fn an_address_is_no_name() {
-        let names = Names::default();
+        let names = DnsCache::default();
         assert_eq!(names.look_up("::1", 6443, MOMENT).unwrap(), [SocketAddr::new(TWO, 6443)]);
         assert!(lock(&names.0.all).is_empty(), "nobody was asked");
     }
 
     #[test]
     fn f23_the_last_good_addresses_serve_while_the_name_service_is_away() {
-        let names = Names::default();
+        let names = DnsCache::default();
         assert!(names.look_up("hub.invalid", 6443, Duration::from_secs(60)).is_err());
         find(&mut lock(&names.0.all), "hub.invalid").addresses = vec![ONE];
         let found = names.look_up("hub.invalid", 6443, Duration::from_secs(60)).unwrap();
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_name_service_that_hangs_costs_no_more_than_the_patience_and_is_asked_once() {
-        let names = Names::default();
+        let names = DnsCache::default();
         lock(&names.0.all).push(name(State::Asked));
         let started = Instant::now();
         let error = names.look_up("hub", 6443, MOMENT).unwrap_err().to_string();

@@ -6,8 +6,8 @@ use std::{
 };
 
 use crate::{
-    call::{Call, JSON, METADATA, METADATA_LIST},
     client::Client,
+    client::request::{ApiRequest, JSON, METADATA, METADATA_LIST},
     error::{Error, Result},
     json::Document,
     resource::Target,
@@ -15,7 +15,7 @@ use crate::{
 };
 
 use super::{
-    On, Place, Step,
+    Event, On, State,
     list::{Page, encoded, read_page},
 };
 
@@ -42,17 +42,17 @@ impl<'a> Selection<'a> {
         Self { target, labels: "", metadata_only: false, page: 0 }
     }
 
-    fn list(&self, query: &str) -> Call<'a> {
+    fn list(&self, query: &str) -> ApiRequest<'a> {
         let accept = if self.metadata_only { METADATA_LIST } else { JSON };
-        Call { accept, ..Call::list(self.target, &self.query(query)) }
+        ApiRequest { accept, ..ApiRequest::list(self.target, &self.query(query)) }
     }
 
-    pub(super) fn watch(&self, version: &str, seconds: u64) -> Call<'a> {
+    pub(super) fn watch(&self, version: &str, seconds: u64) -> ApiRequest<'a> {
         let query = format!(
             "watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&resourceVersion={version}"
         );
         let accept = if self.metadata_only { METADATA } else { JSON };
-        Call { accept, ..Call::watch(self.target, &self.query(&query)) }
+        ApiRequest { accept, ..ApiRequest::watch(self.target, &self.query(&query)) }
     }
 
     fn query(&self, query: &str) -> String {
@@ -65,7 +65,7 @@ impl<'a> Selection<'a> {
 }
 
 /// Where it is, and until when it is read.
-pub(super) struct Source<'a> {
+pub(super) struct ListWatch<'a> {
     pub(super) client: &'a Client,
     pub(super) selection: &'a Selection<'a>,
     pub(super) stop: &'a Stop,
@@ -81,16 +81,16 @@ pub fn list(
     stop: &Stop,
     each: &mut dyn FnMut(Document) -> ControlFlow<()>,
 ) -> Result<()> {
-    let source = Source { client, selection, stop };
+    let source = ListWatch { client, selection, stop };
     let ended =
-        source.list(Place::Newest.first_page(selection.page), false, &mut |step| match step {
-            Step::Item(document) => each(document),
+        source.list(State::Newest.first_page(selection.page), false, &mut |step| match step {
+            Event::InitApply(document) => each(document),
             _ => ControlFlow::Continue(()),
         });
     ended.map(drop)
 }
 
-impl Source<'_> {
+impl ListWatch<'_> {
     /// Reads a list, page by page; returns its resourceVersion, or breaks before its end.
     pub(super) fn list(
         &self,
@@ -103,7 +103,7 @@ impl Source<'_> {
         loop {
             let call = self.selection.list(&query);
             let answer = self.client.send(&call)?;
-            if !begun && on(Step::Began { rewound }).is_break() {
+            if !begun && on(Event::Init { rewound }).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
             begun = true;
@@ -111,7 +111,7 @@ impl Source<'_> {
             let body = answer.into_body().into_with_config().limit(limit).reader();
             let page = read_page(self.client, &call, body, &mut |item| {
                 self.is_asked_for(&item)?;
-                Ok(on(Step::Item(item)))
+                Ok(on(Event::InitApply(item)))
             })?;
             let ControlFlow::Continue(Page { version, next }) = page else {
                 return Ok(ControlFlow::Break(()));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// How long things may take.
 #[derive(Clone, Copy, Debug)]
-pub struct Timing {
+pub struct Timeouts {
     /// A request, from its start to the last byte of its answer.
     pub request: Duration,
     /// Between two looks at files.
@@ -15,7 +15,7 @@ pub struct Timing {
     pub watch: Duration,
 }
 
-impl Timing {
+impl Timeouts {
     /// The usual times, with `request` for a request.
     ///
     /// Files: a minute less the leeway that client-go takes (`transport/token_source.go:72-79`).

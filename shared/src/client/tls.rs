@@ -25,8 +25,8 @@ use ureq::unversioned::transport::{
 
 use self::trust::verifier;
 use crate::{
-    access::{Access, Identity},
-    dial::left_of,
+    client::dial::left_of,
+    config::{ClusterConfig, KeyPair},
     error::{Error, Result},
 };
 
@@ -45,7 +45,7 @@ impl TlsConnector {
     ///
     /// # Errors
     /// `BadConfig` names the part that cannot be used.
-    pub(crate) fn new(access: &Access, proxied: bool) -> Result<Self> {
+    pub(crate) fn new(access: &ClusterConfig, proxied: bool) -> Result<Self> {
         let server_name = match &access.server_name {
             Some(name) => Some(ServerName::try_from(name.clone()).map_err(|_| {
                 Error::BadConfig(format!("tls-server-name {name:?} is not a host name"))
@@ -152,7 +152,7 @@ impl fmt::Debug for TlsTransport {
     }
 }
 
-fn client_config(access: &Access) -> Result<ClientConfig> {
+fn client_config(access: &ClusterConfig) -> Result<ClientConfig> {
     let provider = Arc::new(default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
@@ -168,7 +168,7 @@ fn client_config(access: &Access) -> Result<ClientConfig> {
     Ok(builder.with_client_cert_resolver(Arc::new(certified)))
 }
 
-fn key_pair(identity: &Identity, provider: &CryptoProvider) -> Result<CertifiedKey> {
+fn key_pair(identity: &KeyPair, provider: &CryptoProvider) -> Result<CertifiedKey> {
     let unusable = |what: &str| Error::BadConfig(format!("the client {what} cannot be used"));
     let chain = CertificateDer::pem_slice_iter(&identity.certificate)
         .collect::<std::result::Result<_, _>>()

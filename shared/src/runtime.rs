@@ -11,7 +11,7 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior,
 
 use crate::{
     error::{Error, Result},
-    flags::{self, Flag, Flags, Request},
+    flags::{self, Flag, Flags, Invocation},
     logging,
     stop::Stop,
 };
@@ -39,20 +39,20 @@ pub enum End {
 pub fn main<Settings>(
     name: &'static str,
     table: &[Flag],
-    check: impl FnOnce(&Flags) -> std::result::Result<Request<Settings>, String>,
+    check: impl FnOnce(&Flags) -> std::result::Result<Invocation<Settings>, String>,
     run: impl FnOnce(&Settings, &Flags, &Stop) -> Result<End>,
 ) -> ExitCode {
     // Before anything else: as process 1 a signal without a handler is ignored.
     let stop = Stop::on_signals();
     keep_memory_private();
     let flags = match flags::parse(name, table, env::args_os().skip(1)) {
-        Ok(Request::Print(text)) => return print(&text),
-        Ok(Request::Run(flags)) => flags,
+        Ok(Invocation::Print(text)) => return print(&text),
+        Ok(Invocation::Run(flags)) => flags,
         Err(sentence) => return usage(name, &sentence),
     };
     let settings = match check(&flags) {
-        Ok(Request::Print(text)) => return print(&text),
-        Ok(Request::Run(settings)) => settings,
+        Ok(Invocation::Print(text)) => return print(&text),
+        Ok(Invocation::Run(settings)) => settings,
         Err(sentence) => return usage(name, &sentence),
     };
     let log = match logging::start(name, &flags) {

@@ -17,7 +17,7 @@ pub(crate) const METADATA: &str = "application/json;as=PartialObjectMetadata;g=m
 pub(crate) const METADATA_LIST: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
-pub(crate) struct Call<'a> {
+pub(crate) struct ApiRequest<'a> {
     pub(crate) method: Method,
     pub(crate) target: Target<'a>,
     pub(crate) query: String,
@@ -26,14 +26,14 @@ pub(crate) struct Call<'a> {
     /// May be sent again when the connection was lost before an answer: reads, and writes that carry a
     /// resourceVersion or uid.
     pub(crate) repeatable: bool,
-    pub(crate) kind: Kind<'a>,
+    pub(crate) kind: ResponseKind<'a>,
     /// Instead of the client's time for a request.
     pub(crate) timeout: Option<Duration>,
 }
 
 /// How an answer is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind<'a> {
+pub(crate) enum ResponseKind<'a> {
     /// One object.
     Object,
     /// A list: of a collection, or of the one object of that name in it.
@@ -47,17 +47,17 @@ pub(crate) enum Kind<'a> {
 /// Stands in where a request is not about an object.
 static NO_RESOURCE: Resource = Resource::v1("", "", "");
 
-impl<'a> Call<'a> {
+impl<'a> ApiRequest<'a> {
     pub(crate) fn get(target: Target<'a>) -> Self {
         let query = String::new();
-        Call {
+        ApiRequest {
             method: Method::GET,
             target,
             query,
             accept: JSON,
             body: None,
             repeatable: true,
-            kind: Kind::Object,
+            kind: ResponseKind::Object,
             timeout: None,
         }
     }
@@ -67,16 +67,16 @@ impl<'a> Call<'a> {
         let selector = target.name.map(|name| format!("fieldSelector=metadata.name%3D{name}"));
         let parts = [selector.as_deref().unwrap_or_default(), query];
         let query = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("&");
-        Call { query, kind: Kind::List, ..Call::get(target) }
+        ApiRequest { query, kind: ResponseKind::List, ..ApiRequest::get(target) }
     }
 
     pub(crate) fn watch(target: Target<'a>, query: &str) -> Self {
-        Call { kind: Kind::Watch, ..Call::list(target, query) }
+        ApiRequest { kind: ResponseKind::Watch, ..ApiRequest::list(target, query) }
     }
 
     pub(crate) fn text(path: &'a str, timeout: Option<Duration>) -> Self {
-        let kind = Kind::Text(path);
-        Call { kind, timeout, ..Call::get(NO_RESOURCE.collection("")) }
+        let kind = ResponseKind::Text(path);
+        ApiRequest { kind, timeout, ..ApiRequest::get(NO_RESOURCE.collection("")) }
     }
 
     pub(crate) fn write(
@@ -87,15 +87,15 @@ impl<'a> Call<'a> {
         repeatable: bool,
     ) -> Self {
         let body = Some((content_type, body.to_string().into_bytes()));
-        Call { method, body, repeatable, ..Call::get(target) }
+        ApiRequest { method, body, repeatable, ..ApiRequest::get(target) }
     }
 
     /// The path on the server and what follows it.
     pub(crate) fn path(&self) -> String {
         let target = match self.kind {
-            Kind::Text(path) => return path.to_owned(),
-            Kind::Object => self.target,
-            Kind::List | Kind::Watch => self.target.siblings(),
+            ResponseKind::Text(path) => return path.to_owned(),
+            ResponseKind::Object => self.target,
+            ResponseKind::List | ResponseKind::Watch => self.target.siblings(),
         };
         match &*self.query {
             "" => target.path(),
@@ -106,8 +106,8 @@ impl<'a> Call<'a> {
     /// Bounds the answer; a watch bounds each event instead.
     pub(crate) fn limit(&self) -> u64 {
         match (self.kind, self.target.name) {
-            (Kind::List, None) => LIST_LIMIT,
-            (Kind::Text(_), _) => TEXT_LIMIT,
+            (ResponseKind::List, None) => LIST_LIMIT,
+            (ResponseKind::Text(_), _) => TEXT_LIMIT,
             _ => OBJECT_LIMIT,
         }
     }
@@ -134,7 +134,7 @@ impl<'a> Call<'a> {
         if let Some(policy) = propagation.policy() {
             options["propagationPolicy"] = json!(policy);
         }
-        Call::write(Method::DELETE, target, JSON, &options, guarded)
+        ApiRequest::write(Method::DELETE, target, JSON, &options, guarded)
     }
 
     pub(crate) fn is_json_patch(&self) -> bool {
@@ -146,8 +146,8 @@ impl<'a> Call<'a> {
     /// The word for it in RBAC.
     pub(crate) fn verb(&self) -> &'static str {
         match (self.kind, &self.method) {
-            (Kind::List, _) => "list",
-            (Kind::Watch, _) => "watch",
+            (ResponseKind::List, _) => "list",
+            (ResponseKind::Watch, _) => "watch",
             (_, &Method::POST) => "create",
             (_, &Method::PUT) => "update",
             (_, &Method::PATCH) => "patch",

@@ -15,7 +15,7 @@ use crate::{
 
 /// What the endpoint reports of it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Progress {
+pub struct RenewalStatus {
     /// When the loop last came by, while it runs.
     pub beat: Option<Instant>,
     /// The last success.
@@ -28,7 +28,7 @@ pub struct Progress {
     errors: u64,
 }
 
-impl Progress {
+impl RenewalStatus {
     /// Takes note of a request and what it meant.
     pub fn note(&mut self, renewal: &Renewal, outcome: &Outcome) {
         self.failures = renewal.failures();
@@ -67,7 +67,7 @@ const RENEWALS: Family =
     Family::counter("sidecar_lease_renewals_total", "Renewals of the Lease, by result.");
 
 /// One line in the log per change, details at -v 2; `lease` is its name in a sentence.
-pub fn tell(lease: &dyn Display, outcome: &Outcome, answer: &Result<Value>) {
+pub fn log_outcome(lease: &dyn Display, outcome: &Outcome, answer: &Result<Value>) {
     let reason = answer.as_ref().err().map(ToString::to_string).unwrap_or_default();
     match outcome {
         Outcome::Continue if answer.is_ok() => {}

@@ -11,12 +11,12 @@ use ureq::{
 use zeroize::Zeroizing;
 
 use crate::{
-    access::{Access, Auth, Trust},
-    call::Call,
-    dial::{self, Dial, LazyResolver},
+    client::dial::{self, Dial, LazyResolver},
+    client::request::ApiRequest,
+    client::tls::TlsConnector,
+    config::{Auth, ClusterConfig, Trust},
     error::{Error, Result},
     lock::lock,
-    tls::TlsConnector,
 };
 
 /// Bounds name, TCP, proxy and TLS together, each of which has 5 s of its own.
@@ -24,17 +24,17 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// kube-apiserver closes idle connections after 90 s (apiserver `pkg/server/secure_serving.go:171`).
 const MAX_IDLE: Duration = Duration::from_secs(90);
 
-pub(crate) struct Link {
-    access: Access,
+pub(crate) struct Transport {
+    access: ClusterConfig,
     server: Uri,
     way: String,
     agent: Agent,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-impl Link {
+impl Transport {
     /// `whose` names the server in messages.
-    pub(crate) fn new(whose: &str, access: Access, timeout: Duration) -> Result<Self> {
+    pub(crate) fn new(whose: &str, access: ClusterConfig, timeout: Duration) -> Result<Self> {
         let server: Uri = access.server.parse().map_err(|_| bad_server(&access))?;
         if server.host().is_none_or(str::is_empty) {
             return Err(bad_server(&access));
@@ -69,7 +69,7 @@ impl Link {
         Ok(Self { access, server, way, agent, headers })
     }
 
-    pub(crate) fn access(&self) -> &Access {
+    pub(crate) fn access(&self) -> &ClusterConfig {
         &self.access
     }
 
@@ -87,8 +87,8 @@ impl Link {
     }
 
     /// Whether `other` differs in nothing but headers, so that connections may be kept.
-    pub(crate) fn same_connection(&self, other: &Access) -> bool {
-        let Access { server, trust, server_name, identity, proxy, .. } = &self.access;
+    pub(crate) fn same_connection(&self, other: &ClusterConfig) -> bool {
+        let ClusterConfig { server, trust, server_name, identity, proxy, .. } = &self.access;
         *server == other.server
             && *trust == other.trust
             && *server_name == other.server_name
@@ -96,7 +96,7 @@ impl Link {
             && *proxy == other.proxy
     }
 
-    pub(crate) fn set_headers(&mut self, access: Access) -> Result<()> {
+    pub(crate) fn set_headers(&mut self, access: ClusterConfig) -> Result<()> {
         self.headers = headers(&access)?;
         self.access = access;
         Ok(())
@@ -107,7 +107,7 @@ impl Link {
         self.agent.shutdown();
     }
 
-    pub(crate) fn request(&self, call: &Call<'_>) -> Result<Request<Vec<u8>>> {
+    pub(crate) fn request(&self, call: &ApiRequest<'_>) -> Result<Request<Vec<u8>>> {
         let mut request = Request::builder()
             .method(call.method.clone())
             .uri(format!("{}{}", self.access.server, call.path()))
@@ -142,7 +142,7 @@ fn way(server: &Uri, proxy: Option<&ureq::Proxy>) -> String {
 }
 
 /// Says what nobody should do without knowing.
-fn warn(whose: &str, access: &Access) {
+fn warn(whose: &str, access: &ClusterConfig) {
     static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let danger = match access.trust {
         _ if access.server.starts_with("http:") => {
@@ -159,7 +159,7 @@ fn warn(whose: &str, access: &Access) {
     }
 }
 
-fn headers(access: &Access) -> Result<Vec<(HeaderName, HeaderValue)>> {
+fn headers(access: &ClusterConfig) -> Result<Vec<(HeaderName, HeaderValue)>> {
     let mut headers = Vec::new();
     let authorization = match &access.auth {
         Auth::None => None,
@@ -195,6 +195,6 @@ fn user_agent() -> String {
     )
 }
 
-fn bad_server(access: &Access) -> Error {
+fn bad_server(access: &ClusterConfig) -> Error {
     Error::BadConfig(format!("server {:?} is not a URL with a host", access.server))
 }

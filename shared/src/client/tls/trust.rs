@@ -17,8 +17,8 @@ use rustls::{
 };
 
 use crate::{
-    access::Trust,
     certificate::{self, Authority},
+    config::Trust,
     error::{Error, Result},
 };
 
