@@ -87,11 +87,12 @@ e2e: controlplane ## The scenarios and the manifests on the real control plane
 		cargo test --locked -p suite --test certificates rotation_by_the_real_hub
 	testing/controlplane/run.sh testing/manifests.sh
 
-lint: ## Format, clippy, documentation, dependencies
+lint: ## Format, clippy, documentation, dependencies, names
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps -p shared
 	testing/dependencies.sh $(BINS)
+	testing/names.sh
 
 budget: dist ## Size, memory, requests, bytes and system calls, against their limits
 	$(MEASURE) --bin budget
