@@ -34,6 +34,11 @@ struct State {
 }
 
 impl Stop {
+    /// The longest sleep in one piece: a machine that was suspended itself is noticed this late.
+    pub const SLICE: Duration = Duration::from_secs(15);
+    /// Work under way gets this long to finish once the process was asked to end.
+    pub const GRACE_PERIOD: Duration = Duration::from_millis(800);
+
     /// Takes over SIGTERM and SIGINT. To be called before anything else: as process 1 in a container
     /// a signal without a handler is ignored.
     ///
