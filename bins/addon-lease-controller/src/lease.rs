@@ -6,12 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::Value;
 use shared::{
     client::Client,
-    error::Result,
     lock::lock,
-    renewal::{self, Action, Now, Outcome, Renewal, RenewalStatus},
+    renewal::{self, Action, Now, Renewal, RenewalOutcome, RenewalStatus},
     resource::LEASES,
     stop::Stop,
 };
@@ -93,35 +91,23 @@ impl LeaseRenewer {
                         return;
                     }
                 }
-                (action, Some(client)) => self.renew(&mut renewal, &client, &action, now),
+                (action, Some(client)) => self.renew(&mut renewal, &client, (&action, now)),
                 // Nothing but waiting is allowed without a client.
                 (_, None) => {}
             }
         }
     }
 
-    /// Performs one request of a renewal: in the steady state the one PUT that renews the Lease.
-    fn renew(&self, renewal: &mut Renewal, client: &Client, action: &Action, now: Now) {
+    /// Performs one request of a renewal, and logs its outcome.
+    fn renew(&self, renewal: &mut Renewal, client: &Client, request: (&Action, Now)) {
         let lease = LEASES.object(&self.namespace, &self.name);
-        renewal.sending(action, now);
-        let answer = match action {
-            Action::Replace(renewed) => client.replace(&lease, renewed),
-            Action::Create(new) => client.create(&lease, new),
-            Action::Read | Action::Wait(_) => client.get(&lease),
-        };
-        let outcome = renewal.answered(action, &answer, Now::read(), fastrand::f64());
-        self.log(&outcome, &answer);
-        lock(&self.status).note(renewal, &outcome);
-    }
-
-    /// As [`renewal::log_outcome`], and the first success.
-    fn log(&self, outcome: &Outcome, answer: &Result<Value>) {
-        let first = lock(&self.status).renewed.is_none();
+        let first = renewal.renewed().is_none();
+        let (outcome, answer) = renewal::attempt(renewal, &self.status, client, &lease, request);
         match outcome {
-            Outcome::Renewed { failures: 0 } if first => {
+            RenewalOutcome::Renewed { failures: 0 } if first => {
                 log::info!("{self} is renewed every {} s", self.period.as_secs());
             }
-            _ => renewal::log_outcome(self, outcome, answer),
+            _ => renewal::log_outcome(self, &outcome, &answer),
         }
     }
 
