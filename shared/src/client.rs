@@ -48,7 +48,7 @@ pub enum Reload {
     Never,
     /// Once when the server says 401.
     WhenRefused(Load),
-    /// As files are: also before a request, when the last look was long ago.
+    /// As files are: also before a request, when they were last read long ago.
     FromFiles(Load),
 }
 
@@ -70,7 +70,7 @@ struct Inner {
     state: Mutex<State>,
     reload: Reload,
     clock: Mutex<Option<ServerClock>>,
-    skew_told: AtomicBool,
+    skew_logged: AtomicBool,
     requests: RequestMetrics,
     reloads: Mutex<(u64, u64)>,
     refused: Mutex<Option<Refused>>,
@@ -105,25 +105,25 @@ pub struct Refused {
 static GENERATIONS: AtomicU64 = AtomicU64::new(0);
 
 struct State {
-    link: Transport,
+    transport: Transport,
     /// Its number among all identities, so that a request knows whether it was cut off by a change of them.
     generation: u64,
-    next_look: Instant,
+    next_reload: Instant,
     files_unusable: bool,
 }
 
 impl Client {
-    /// A client for `access`; `whose` names the server in messages ("the hub").
+    /// A client for `config`; `whose` names the server in messages ("the hub").
     ///
     /// # Errors
     /// `BadConfig` when TLS or the proxy cannot be set up.
     pub fn new(
         whose: &str,
-        access: ClusterConfig,
+        config: ClusterConfig,
         reload: Reload,
         timing: Timeouts,
     ) -> Result<Self> {
-        Self::counting(whose, access, reload, timing, RequestMetrics::default())
+        Self::counting(whose, config, reload, timing, RequestMetrics::default())
     }
 
     /// The same, whose requests are counted with those of the clients before it.
@@ -132,25 +132,25 @@ impl Client {
     /// `BadConfig` when TLS or the proxy cannot be set up.
     pub fn counting(
         whose: &str,
-        access: ClusterConfig,
+        config: ClusterConfig,
         reload: Reload,
         timing: Timeouts,
         requests: RequestMetrics,
     ) -> Result<Self> {
         let state = State {
-            link: Transport::new(whose, access, timing.request)?,
+            transport: Transport::new(whose, config, timing.request)?,
             generation: GENERATIONS.fetch_add(1, Relaxed),
-            next_look: Instant::now() + timing.files,
+            next_reload: Instant::now() + timing.files,
             files_unusable: false,
         };
-        requests.count_for(&state.link.host());
+        requests.count_for(&state.transport.host());
         let inner = Inner {
             whose: whose.to_owned(),
             timing,
             state: Mutex::new(state),
             reload,
             clock: Mutex::default(),
-            skew_told: AtomicBool::new(false),
+            skew_logged: AtomicBool::new(false),
             requests,
             reloads: Mutex::default(),
             refused: Mutex::default(),
@@ -187,9 +187,9 @@ impl Client {
         let file = flags.some("kubeconfig").map(PathBuf::from);
         let master = flags.some("master").map(str::to_owned);
         let load = move || kubeconfig::load(file.as_deref(), master.as_deref(), &Env::process());
-        let (access, reload) = (load()?, Reload::FromFiles(Box::new(load)));
+        let (config, reload) = (load()?, Reload::FromFiles(Box::new(load)));
         let timing = Timeouts::with_request(request);
-        Self::counting("the managed cluster", access, reload, timing, requests)
+        Self::counting("the managed cluster", config, reload, timing, requests)
     }
 
     /// Whether this is a handle of the same client.
@@ -211,14 +211,14 @@ impl Client {
     /// # Errors
     /// As the server says; `Gone` when the resourceVersion or page is too old.
     pub fn list(&self, target: &Target<'_>, query: &str) -> Result<Value> {
-        let call = ApiRequest::list(*target, query);
-        let list = self.json(&call)?;
+        let request = ApiRequest::list(*target, query);
+        let list = self.json(&request)?;
         // Anything else must not be taken for an empty list, which would mean that all is gone.
         let is_list = list["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
         if is_list && (list["items"].is_array() || list["items"].is_null()) {
             return Ok(list);
         }
-        Err(self.odd(&call, "not a list"))
+        Err(self.odd(&request, "not a list"))
     }
 
     /// Creates an object; never repeated, as a first try that was cut off may have done it.
@@ -289,26 +289,26 @@ impl Client {
     }
 
     /// Uses another identity or server from the next request on; old connections are closed, also
-    /// those of running watches, so that they come back with the new identity. `false` if `access` is
+    /// those of running watches, so that they come back with the new identity. `false` if `config` is
     /// what is in use already.
     ///
     /// # Errors
     /// `BadConfig` when the new one cannot be used: the old one stays.
-    pub fn swap(&self, access: ClusterConfig) -> Result<bool> {
+    pub fn swap(&self, config: ClusterConfig) -> Result<bool> {
         let mut state = self.state();
-        if *state.link.access() == access {
+        if *state.transport.config() == config {
             return Ok(false);
         }
-        let old = if state.link.same_connection(&access) {
-            state.link.set_headers(access)?;
+        let old = if state.transport.same_connection(&config) {
+            state.transport.set_headers(config)?;
             None
         } else {
-            let fresh = Transport::new(self.whose(), access, self.inner.timing.request)?;
-            Some(std::mem::replace(&mut state.link, fresh))
+            let fresh = Transport::new(self.whose(), config, self.inner.timing.request)?;
+            Some(std::mem::replace(&mut state.transport, fresh))
         };
         state.generation = GENERATIONS.fetch_add(1, Relaxed);
         *lock(&self.inner.refused) = None;
-        self.inner.requests.count_for(&state.link.host());
+        self.inner.requests.count_for(&state.transport.host());
         drop(state);
         if let Some(old) = old {
             old.shut_down();
@@ -338,7 +338,7 @@ impl Client {
 
     /// Ends what runs on this client, watches among them; a later request would connect anew.
     pub fn close(&self) {
-        let agent = self.state().link.agent().clone();
+        let agent = self.state().transport.agent().clone();
         agent.shutdown();
     }
 
@@ -349,7 +349,7 @@ impl Client {
 
     /// The credentials in use.
     pub fn access(&self) -> ClusterConfig {
-        self.state().link.access().clone()
+        self.state().transport.config().clone()
     }
 
     /// The server's clock, once it told the time. An answer of somebody in between, which is no JSON, says
@@ -365,12 +365,12 @@ impl Client {
 
     /// When the client certificate in use ends.
     pub fn certificate_expiry(&self) -> Option<SystemTime> {
-        certificate::expiry(&self.state().link.access().identity.as_ref()?.certificate)
+        certificate::expiry(&self.state().transport.config().identity.as_ref()?.certificate)
     }
 
     /// The server's host and port.
     pub fn host(&self) -> String {
-        self.state().link.host()
+        self.state().transport.host()
     }
 
     /// The name of the server in messages.

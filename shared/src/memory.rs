@@ -169,7 +169,7 @@ impl Budget {
         }
         let is_large = self.bytes.get().max(self.used.get()) > SMALL;
         if is_large && slot.is_none() {
-            *slot = Some(SLOTS.take(PATIENCE).ok_or(Refusal::Busy)?);
+            *slot = Some(SLOTS.acquire(PATIENCE).ok_or(Refusal::Busy)?);
             // It was not the peer that took this time.
             self.since.set(Some(Instant::now()));
         }
@@ -195,7 +195,7 @@ struct Slots {
 struct Slot;
 
 impl Slots {
-    fn take(&self, patience: Duration) -> Option<Slot> {
+    fn acquire(&self, patience: Duration) -> Option<Slot> {
         let free = lock(&self.free);
         self.waiting.fetch_add(1, Relaxed);
         let (mut free, _) = self
@@ -252,8 +252,8 @@ mod tests {
 
     #[test]
     fn large_documents_take_turns_and_small_ones_do_not_wait() {
-        let slots = [(); LARGE_AT_A_TIME].map(|()| SLOTS.take(Duration::ZERO).unwrap());
-        assert!(SLOTS.take(Duration::from_millis(10)).is_none());
+        let slots = [(); LARGE_AT_A_TIME].map(|()| SLOTS.acquire(Duration::ZERO).unwrap());
+        assert!(SLOTS.acquire(Duration::from_millis(10)).is_none());
         let small = Budget::for_peer(usize::MAX);
         assert_eq!(small.read(SMALL), Ok(()));
         drop(slots);

@@ -1,4 +1,4 @@
-//! The content of a Secret.
+//! The content of a Secret: its keys, decoded, and the kubeconfig among them.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ pub fn data(secret: &Value) -> Result<Data> {
 ///
 /// # Errors
 /// `BadConfig` says what of it cannot be used.
-pub fn access(secret: &Value) -> Result<ClusterConfig> {
+pub fn cluster_config(secret: &Value) -> Result<ClusterConfig> {
     kubeconfig::from_secret(&name(secret), &data(secret)?)
 }
 

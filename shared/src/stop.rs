@@ -98,8 +98,8 @@ impl Stop {
         state.stopped
     }
 
-    /// Waits for the end.
-    pub fn wait_for_ever(&self) {
+    /// Waits until the process is asked to end.
+    pub fn wait_until_raised(&self) {
         let state = self.lock();
         drop(self.0.changed.wait_while(state, |state| !state.stopped));
     }
@@ -144,7 +144,7 @@ mod tests {
         stop.raise();
         assert!(thread.join().unwrap());
         assert!(stop.raised() && stop.wait(Duration::from_secs(3600)));
-        stop.wait_for_ever();
+        stop.wait_until_raised();
     }
 
     #[test]

@@ -168,10 +168,10 @@ impl Watcher {
     ) -> Result<ControlFlow<()>> {
         let asked = source.client.watch_time().as_secs();
         let (started, seconds) = (Instant::now(), fastrand::u64(asked..2 * asked));
-        let call = source.selection.watch(version, seconds);
-        let budget = Budget::for_peer(call.budget(source.client.largest()));
+        let request = source.selection.watch(version, seconds);
+        let budget = Budget::for_peer(request.budget(source.client.largest()));
         let longest = Duration::from_secs(seconds) + OVERTIME;
-        let opened = Events::open(source.client, &call, &budget, longest);
+        let opened = Events::open(source.client, &request, &budget, longest);
         let mut stream = opened.inspect_err(|_| self.unopened = self.unopened.saturating_add(1))?;
         if on(Event::Watching).is_break() {
             return Ok(ControlFlow::Break(()));

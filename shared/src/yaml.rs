@@ -47,7 +47,7 @@ pub fn parse(text: &str, limit: usize) -> Result<Value, YamlError> {
         if documents > 1 {
             return Err(YamlError::Unusual);
         }
-        builder.take(event)?;
+        builder.add(event)?;
         if budget.is_exceeded() {
             return Err(YamlError::TooLarge);
         }
@@ -78,7 +78,7 @@ enum Content {
 }
 
 impl Builder<'_> {
-    fn take(&mut self, event: Event<'_>) -> Result<(), YamlError> {
+    fn add(&mut self, event: Event<'_>) -> Result<(), YamlError> {
         // Whatever it is, it took time.
         self.budget.charge(VALUE);
         match event {

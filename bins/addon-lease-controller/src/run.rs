@@ -24,7 +24,7 @@ pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End
         return Ok(End::Stopped);
     }
     start(&app)?;
-    stop.wait_for_ever();
+    stop.wait_until_raised();
     app.leadership.wait_for_release(Instant::now());
     Ok(End::Stopped)
 }

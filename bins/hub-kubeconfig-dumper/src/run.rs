@@ -51,7 +51,7 @@ pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End
         diagnostics::serve(flags, stop, Status(dumper.clone()))?;
     }
     let ended = start(&dumper)?;
-    stop.wait_for_ever();
+    stop.wait_until_raised();
     // A set that is being written may be finished.
     match (ended.recv_timeout(Stop::GRACE_PERIOD), settings.once) {
         (Ok(Err(error)), _) => Err(error),

@@ -101,28 +101,28 @@ impl ListWatch<'_> {
         let mut begun = false;
         let deadline = Instant::now() + LONGEST_LIST;
         loop {
-            let call = self.selection.list(&query);
-            let answer = self.client.send(&call)?;
+            let request = self.selection.list(&query);
+            let answer = self.client.send(&request)?;
             if !begun && on(Event::Init { rewound }).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
             begun = true;
-            let limit = if self.selection.page == 0 { call.limit() } else { u64::MAX };
+            let limit = if self.selection.page == 0 { request.limit() } else { u64::MAX };
             let body = answer.into_body().into_with_config().limit(limit).reader();
-            let page = read_page(self.client, &call, body, &mut |item| {
+            let page = read_page(self.client, &request, body, &mut |item| {
                 self.is_asked_for(&item)?;
                 Ok(on(Event::InitApply(item)))
             })?;
             let ControlFlow::Continue(Page { version, next }) = page else {
                 return Ok(ControlFlow::Break(()));
             };
-            self.client.hears();
+            self.client.mark_heard();
             let Some(token) = next else { return Ok(ControlFlow::Continue(version)) };
             if self.stop.raised() {
                 return Ok(ControlFlow::Break(()));
             }
             if Instant::now() >= deadline {
-                return Err(self.client.odd(&call, "a list without an end"));
+                return Err(self.client.odd(&request, "a list without an end"));
             }
             query = format!("limit={}&continue={token}", self.selection.page);
         }
