@@ -42,7 +42,7 @@ pub use crate::client::request::{Patch, Preconditions, Propagation};
 /// Gives the credentials as they are now.
 pub type Load = Box<dyn Fn() -> Result<ClusterConfig> + Send + Sync>;
 
-/// When credentials are loaded again.
+/// The occasions on which credentials are loaded again.
 pub enum Reload {
     /// Never: whoever made the client calls [`Client::swap`].
     Never,
@@ -60,13 +60,13 @@ pub struct Client {
     largest: usize,
 }
 
-/// What an object may cost in memory, in bytes, where nothing else is said: a Secret of 1 MiB is 1.34 MiB in
+/// The memory that an object may cost, in bytes, where nothing else is said: a Secret of 1 MiB is 1.34 MiB in
 /// base64, and the maps around it cost less than 64 KiB.
 pub const USUAL_OBJECT: usize = 2 << 20;
 
 struct Inner {
     whose: String,
-    timing: Timeouts,
+    timeouts: Timeouts,
     state: Mutex<State>,
     reload: Reload,
     clock: Mutex<Option<ServerClock>>,
@@ -82,9 +82,9 @@ struct Inner {
 /// A server's clock, by the dates of its answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerClock {
-    /// How far it is ahead of ours, in seconds.
+    /// Its lead over ours, in seconds.
     pub ahead: i64,
-    /// What it said in the last of the answers.
+    /// The time in the last of the answers.
     pub time: SystemTime,
     /// The first of the answers that agree on this.
     pub since: Instant,
@@ -121,9 +121,9 @@ impl Client {
         whose: &str,
         config: ClusterConfig,
         reload: Reload,
-        timing: Timeouts,
+        timeouts: Timeouts,
     ) -> Result<Self> {
-        Self::counting(whose, config, reload, timing, RequestMetrics::default())
+        Self::counting(whose, config, reload, timeouts, RequestMetrics::default())
     }
 
     /// The same, whose requests are counted with those of the clients before it.
@@ -134,19 +134,19 @@ impl Client {
         whose: &str,
         config: ClusterConfig,
         reload: Reload,
-        timing: Timeouts,
+        timeouts: Timeouts,
         requests: RequestMetrics,
     ) -> Result<Self> {
         let state = State {
-            transport: Transport::new(whose, config, timing.request)?,
+            transport: Transport::new(whose, config, timeouts.request)?,
             generation: GENERATIONS.fetch_add(1, Relaxed),
-            next_reload: Instant::now() + timing.files,
+            next_reload: Instant::now() + timeouts.files,
             files_unusable: false,
         };
         requests.count_for(&state.transport.host());
         let inner = Inner {
             whose: whose.to_owned(),
-            timing,
+            timeouts,
             state: Mutex::new(state),
             reload,
             clock: Mutex::default(),
@@ -188,8 +188,8 @@ impl Client {
         let master = flags.some("master").map(str::to_owned);
         let load = move || kubeconfig::load(file.as_deref(), master.as_deref(), &Env::process());
         let (config, reload) = (load()?, Reload::FromFiles(Box::new(load)));
-        let timing = Timeouts::with_request(request);
-        Self::counting("the managed cluster", config, reload, timing, requests)
+        let timeouts = Timeouts::with_request(request);
+        Self::counting("the managed cluster", config, reload, timeouts, requests)
     }
 
     /// Whether this is a handle of the same client.
@@ -303,7 +303,7 @@ impl Client {
             state.transport.set_headers(config)?;
             None
         } else {
-            let fresh = Transport::new(self.whose(), config, self.inner.timing.request)?;
+            let fresh = Transport::new(self.whose(), config, self.inner.timeouts.request)?;
             Some(std::mem::replace(&mut state.transport, fresh))
         };
         state.generation = GENERATIONS.fetch_add(1, Relaxed);
@@ -352,18 +352,18 @@ impl Client {
         self.state().transport.config().clone()
     }
 
-    /// The server's clock, once it told the time. An answer of somebody in between, which is no JSON, says
+    /// The server's clock, once it gave the time. An answer of somebody in between, which is no JSON, says
     /// nothing of it.
     pub fn clock(&self) -> Option<ServerClock> {
         *lock(&self.inner.clock)
     }
 
-    /// What became of the requests so far.
+    /// The metrics of the requests so far.
     pub fn requests(&self) -> &RequestMetrics {
         &self.inner.requests
     }
 
-    /// When the client certificate in use ends.
+    /// The end of the client certificate in use.
     pub fn certificate_expiry(&self) -> Option<SystemTime> {
         certificate::expiry(&self.state().transport.config().identity.as_ref()?.certificate)
     }
@@ -378,19 +378,19 @@ impl Client {
         &self.inner.whose
     }
 
-    /// What an object may cost in memory, in bytes.
+    /// The memory that an object may cost, in bytes.
     pub(crate) fn largest(&self) -> usize {
         self.largest
     }
 
     /// A watch may be silent for this long.
     pub(crate) fn silence(&self) -> Duration {
-        self.inner.timing.silence
+        self.inner.timeouts.silence
     }
 
     /// A watch is asked to last for this long, or up to twice as long.
     pub(crate) fn watch_time(&self) -> Duration {
-        self.inner.timing.watch
+        self.inner.timeouts.watch
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -57,7 +57,7 @@ pub fn stuck(beat: Option<Instant>, longest: Duration) -> bool {
 const MOST_CONNECTIONS: usize = 64;
 /// Bytes of responses that clients are slow to read, all together.
 const MOST_UNSENT: usize = 2 << 20;
-/// How soon the end of the process is noticed.
+/// The end of the process is noticed this late.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Serves `report` where -metrics-host and -metrics-port say, in a thread of its own; port 0 serves

@@ -16,15 +16,15 @@ use self::duration::seconds;
 pub struct Flag {
     /// Without dashes.
     pub name: &'static str,
-    /// What it takes.
+    /// The kind of its value.
     pub kind: FlagKind,
     /// As it would be typed; empty for none.
     pub default: &'static str,
-    /// What it does, in a sentence.
+    /// Its effect, in a sentence.
     pub help: &'static str,
 }
 
-/// What a flag takes; the names are those of Go's usage text.
+/// The kinds of values of flags; the names are those of Go's usage text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlagKind {
     /// `-x` or `-x=false`; never a separate value, as in Go.
@@ -46,7 +46,7 @@ pub enum FlagKind {
     String,
 }
 
-/// What the command line asks for.
+/// The request of a command line.
 #[derive(Debug)]
 pub enum Invocation<T> {
     /// Print this and exit 0.

@@ -1,4 +1,4 @@
-//! kubeconfig: where to look, how several files become one, and which entries count.
+//! kubeconfig: the places it is read from, the merge of several files, and the entries that count.
 //! The yardstick is client-go v0.34.3, `tools/clientcmd`; what differs on purpose says so.
 
 mod document;
@@ -33,7 +33,7 @@ use crate::{
     secret::Data,
 };
 
-/// What the process finds around it; tests bring their own.
+/// The environment of the process; tests bring their own.
 pub struct Env<'a> {
     /// Looks up one environment variable.
     pub variable: &'a dyn Fn(&str) -> Option<OsString>,

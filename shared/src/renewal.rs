@@ -76,7 +76,7 @@ pub struct Renewal {
     own: Option<(String, String)>,
     period: Duration,
     known: Known,
-    /// What was written since the last success, whether it arrived or not.
+    /// The writes since the last success, whether they arrived or not.
     sent: Vec<(String, Now)>,
     renewed: Option<Now>,
     not_before: Instant,
@@ -84,9 +84,9 @@ pub struct Renewal {
     backoff: Backoff,
 }
 
-/// Writers that keep getting in between are left to it until the next try.
+/// Writers that keep getting in between are left to it until the next attempt.
 const CONFLICTS_AT_ONCE: u32 = 3;
-/// The longest wait between two tries, whatever the period.
+/// The longest wait between two attempts, whatever the period.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 impl Renewal {
@@ -110,7 +110,7 @@ impl Renewal {
         }
     }
 
-    /// What to do now, while renewing is `allowed`.
+    /// The action that is due now, while renewing is `allowed`.
     pub fn next(&self, allowed: bool, now: Now) -> Action {
         if !allowed {
             return Action::Wait(now.instant + self.period);
@@ -202,7 +202,7 @@ impl Renewal {
         self.not_before = now;
     }
 
-    /// How often it is renewed.
+    /// The time between two renewals.
     pub fn period(&self) -> Duration {
         self.period
     }

@@ -12,7 +12,7 @@ use crate::{
     kubeconfig,
 };
 
-/// Keys and values; these are overwritten when they are used no more.
+/// Keys and values; these are overwritten when they are no longer used.
 pub type Data = BTreeMap<String, Zeroizing<Vec<u8>>>;
 
 /// The keys of `secret` and their decoded values.

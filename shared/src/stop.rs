@@ -104,13 +104,13 @@ impl Stop {
         drop(self.0.changed.wait_while(state, |state| !state.stopped));
     }
 
-    /// Something changed: every [`Stop::wait_for_change`] looks again.
+    /// Something changed: every [`Stop::wait_for_change`] returns.
     pub fn wake(&self) {
         self.lock().wakes += 1;
         self.0.changed.notify_all();
     }
 
-    /// How often [`Stop::wake`] was called: to be read before looking at what may change.
+    /// The number of calls of [`Stop::wake`]: to be read before checking what may change.
     pub fn wakes(&self) -> u64 {
         self.lock().wakes
     }

@@ -149,7 +149,7 @@ impl Client {
         agent
             .configure_request(request)
             .timeout_global(None)
-            .timeout_recv_response(Some(self.inner.timing.request))
+            .timeout_recv_response(Some(self.inner.timeouts.request))
             .timeout_per_read(Some(self.silence().min(CHECK_INTERVAL)))
             .build()
     }
@@ -185,13 +185,13 @@ impl Client {
             if Instant::now() < state.next_reload {
                 return;
             }
-            state.next_reload = Instant::now() + self.inner.timing.files;
+            state.next_reload = Instant::now() + self.inner.timeouts.files;
         }
         let result = self.load_credentials(load);
         let mut state = self.state();
         let was_unusable = std::mem::replace(&mut state.files_unusable, result.is_err());
         if let Err(e) = result {
-            state.next_reload = Instant::now() + FILES_AGAIN.min(self.inner.timing.files);
+            state.next_reload = Instant::now() + FILES_AGAIN.min(self.inner.timeouts.files);
             if !was_unusable {
                 log::warn!("{}'s credentials in use stay: {e}", self.whose());
             }

@@ -1,4 +1,4 @@
-//! From an HTTP answer that is not a success to the [`Error`] that says what to do.
+//! Status of an HTTP answer that is not a success, and the [`Error`] that it means.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use crate::{
     resource::{SECRETS, Target},
 };
 
-/// However long a server asks us to stay away, look again after this.
+/// However long a server asks us to stay away, the next attempt comes after this.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
 /// Bytes of an answer that is not a success. A Status with a cause for each of a thousand fields has some
 /// 200 KiB.
 pub(crate) const LONGEST: u64 = 512 << 10;
-/// What a Status may cost in memory, in bytes.
+/// The memory that a Status may cost, in bytes.
 const BUDGET: usize = 512 << 10;
 
 /// The body of an answer that is not a success, if it is a Status; else null.

@@ -25,7 +25,7 @@ pub(super) struct HttpConnection {
     bytes: Vec<u8>,
     phase: Phase,
     until: Instant,
-    /// When the response began.
+    /// The start of the response.
     begun: Instant,
     over: bool,
 }

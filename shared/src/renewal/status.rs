@@ -16,7 +16,7 @@ use crate::{
 /// The counts and times of a renewal so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RenewalStatus {
-    /// When the loop last came by, while it runs.
+    /// The last turn of the loop, while it runs.
     pub beat: Option<Instant>,
     /// The last success.
     pub renewed: Option<Now>,

@@ -17,14 +17,14 @@ use crate::{
     memory::Budget,
 };
 
-/// What a watch said.
+/// An event of a watch.
 #[derive(Debug)]
 pub(super) struct WatchEvent {
     pub(super) kind: EventType,
     pub(super) document: Document,
 }
 
-/// What happened to the object of an event.
+/// The change of the object of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EventType {
     Changed,
@@ -152,7 +152,7 @@ impl<'de> Visitor<'de> for Fields<'_> {
 
 const TYPES: [&str; 5] = ["ADDED", "BOOKMARK", "DELETED", "ERROR", "MODIFIED"];
 
-/// What an event says it is.
+/// The `type` of an event.
 enum Type {
     Known(EventType),
     Error,

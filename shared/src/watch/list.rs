@@ -15,7 +15,7 @@ use crate::{
     memory::Budget,
 };
 
-/// What a page says of its list.
+/// The list metadata of a page.
 #[derive(Debug, PartialEq)]
 pub(super) struct Page {
     /// Empty if it says none that can be used.
@@ -55,7 +55,7 @@ struct Reading<'a, 'b> {
     ended: Option<Ended>,
 }
 
-/// Why no more is read, though there may be more.
+/// The reason to stop reading, though there may be more.
 enum Ended {
     Enough,
     Failed(Error),
@@ -177,11 +177,11 @@ mod tests {
             proxy: None,
             namespace: None,
         };
-        let timing = Timeouts::with_request(Duration::from_secs(1));
-        Client::new("the hub", config, Reload::Never, timing).unwrap()
+        let timeouts = Timeouts::with_request(Duration::from_secs(1));
+        Client::new("the hub", config, Reload::Never, timeouts).unwrap()
     }
 
-    /// The items told until the end, and the end.
+    /// The items reported until the end, and the end.
     fn read(body: impl Read, most: usize) -> (usize, Result<ControlFlow<(), Page>>) {
         let mut items = 0;
         let request = ApiRequest::list(LEASES.collection("ns"), "");

@@ -1,4 +1,4 @@
-//! What is listed and watched, and the lists themselves: page by page, never more than an object in memory.
+//! The selection that is listed and watched, and its lists: page by page, never more than an object in memory.
 
 use std::{
     ops::ControlFlow,
@@ -23,14 +23,14 @@ use super::{
 /// apiserver `pkg/storage/storagebackend/config.go`, DefaultCompactInterval).
 pub const LONGEST_LIST: Duration = Duration::from_secs(300);
 
-/// What is listed and watched.
+/// The objects to list and watch.
 #[derive(Clone, Copy, Debug)]
 pub struct Selection<'a> {
     /// A collection, or one object of it if it has a name.
     pub target: Target<'a>,
     /// A label selector, or empty.
     pub labels: &'a str,
-    /// Whether of each object nothing but its metadata is sent.
+    /// Of each object nothing but its metadata is sent.
     pub metadata_only: bool,
     /// Objects in a page of a list; 0 asks for all at once.
     pub page: u32,

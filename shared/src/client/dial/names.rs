@@ -17,7 +17,7 @@ const FRESH: Duration = Duration::from_secs(10);
 /// Names that are remembered at most.
 const MOST_NAMES: usize = 1024;
 
-/// What is known of the names of servers and proxies.
+/// The addresses of the names of servers and proxies.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DnsCache(Arc<Shared>);
 
