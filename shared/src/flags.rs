@@ -194,6 +194,14 @@ impl Flags {
         Some(self.text(name)).filter(|value| !value.is_empty())
     }
 
+    /// A value that must not be empty.
+    ///
+    /// # Errors
+    /// One sentence: it is empty.
+    pub fn required(&self, name: &str) -> Result<String, String> {
+        self.some(name).map(str::to_owned).ok_or_else(|| format!("-{name} is required"))
+    }
+
     /// The value of an `Int` or `Port` flag.
     pub fn number(&self, name: &str) -> i64 {
         self.text(name).parse().unwrap_or_default()
@@ -227,7 +235,7 @@ impl Flags {
         truth(self.text(name)) == Some(true)
     }
 
-    /// What the flags `once` and `wait-timeout` say together: one pass that ends, and how long it may wait.
+    /// The flags `once` and `wait-timeout` together: one pass that ends, and how long it may wait.
     ///
     /// # Errors
     /// One sentence: a deadline without `-once`.

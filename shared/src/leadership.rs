@@ -268,4 +268,16 @@ mod tests {
         assert_eq!(leadership.wait_until_lost(), Ok(()));
         leadership.wait_for_release(Instant::now());
     }
+
+    #[test]
+    fn only_a_change_wakes_those_who_wait() {
+        let stop = Stop::default();
+        let leadership = Leadership::new(LeaderState::Unknown, None, &stop);
+        let candidate = Candidate::new("a".to_owned(), election::TIMING);
+        leadership.record(&candidate, Instant::now());
+        assert_eq!(stop.wakes(), 0);
+        *lock(&leadership.state) = LeaderState::Leads { until: None };
+        leadership.record(&candidate, Instant::now());
+        assert_eq!(stop.wakes(), 1);
+    }
 }

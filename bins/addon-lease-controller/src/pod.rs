@@ -1,4 +1,4 @@
-//! Pod readiness: Leases are renewed only while the pod is well enough for its add-on to be called alive.
+//! Pod readiness: Leases are renewed only while the pod is well enough for its add-on to be reported alive.
 
 use std::ops::ControlFlow;
 

@@ -1,4 +1,4 @@
-//! The command line and environment of the Go sidecar and what this one adds, checked as a whole.
+//! Settings: the command line and environment of the Go sidecar and what this one adds, checked as a whole.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -10,7 +10,7 @@ use shared::{
 
 use crate::pod::OwnContainer;
 
-/// All that the process is told, complete and valid.
+/// The settings of the process, complete and valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) lease_name: String,
@@ -33,7 +33,7 @@ pub(crate) struct HubTarget {
     pub(crate) credentials: HubCredentials,
 }
 
-/// Where the hub's kubeconfig is.
+/// The place of the hub's kubeconfig.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HubCredentials {
     File(PathBuf, Reach),
@@ -115,17 +115,17 @@ impl Settings {
         env: &dyn Fn(&str) -> Option<String>,
         own_namespace: Option<String>,
     ) -> Result<Self, String> {
-        let lease_name = required(flags, "lease-name")?;
+        let lease_name = flags.required("lease-name")?;
         let env = |name: &str| env(name).filter(|value| !value.is_empty());
         let pod_namespace = env("POD_NAMESPACE");
-        let places = places(flags)?;
+        let targets = lease_targets(flags)?;
         let own =
             || own_namespace.clone().ok_or(NO_NAMESPACE).map_err(str::to_owned).and_then(valid_own);
         let secret_namespace = || env("WATCH_NAMESPACE").map_or_else(own, Ok);
-        let hub = if places.hub { Some(hub(flags, secret_namespace)?) } else { None };
+        let hub = if targets.hub { Some(hub(flags, secret_namespace)?) } else { None };
         let named = flags.some("managed-lease-namespace").map(str::to_owned);
         let managed = match named.or_else(|| pod_namespace.clone()) {
-            _ if !places.managed => None,
+            _ if !targets.managed => None,
             Some(namespace) => Some(namespace),
             None => Some(own()?),
         };
@@ -150,12 +150,12 @@ impl Settings {
         format!("{}-addon-lease.agent.stolostron.io", self.lease_name)
     }
 
-    /// Each request gets half a period, so that another try fits in, but no less than a second.
+    /// Each request gets half a period, so that another attempt fits in, but no less than a second.
     pub(crate) fn request_timeout(&self) -> Duration {
         (self.period / 2).clamp(Duration::from_secs(1), Duration::from_secs(10))
     }
 
-    /// Whether anything is read from or written to the cluster that this runs on.
+    /// Whether anything is read from or written to the managed cluster.
     pub(crate) fn needs_managed_cluster(&self) -> bool {
         let secret = self.hub.as_ref().and_then(HubTarget::secret);
         secret.is_some() || self.managed.is_some() || self.pod.is_some() || self.election.is_some()
@@ -201,19 +201,19 @@ fn valid_own(namespace: String) -> Result<String, String> {
     ))
 }
 
-/// On which clusters a Lease is kept.
-struct Places {
+/// The clusters on which a Lease is renewed.
+struct LeaseTargets {
     hub: bool,
     managed: bool,
 }
 
-fn places(flags: &Flags) -> Result<Places, String> {
+fn lease_targets(flags: &Flags) -> Result<LeaseTargets, String> {
     let named =
         ["hub-kubeconfig", "hub-kubeconfig-secret"].iter().any(|name| flags.some(name).is_some());
     match (flags.text("lease-target"), named) {
-        ("", true) | ("hub", _) => Ok(Places { hub: true, managed: false }),
-        ("", false) | ("managed", _) => Ok(Places { hub: false, managed: true }),
-        ("both", _) => Ok(Places { hub: true, managed: true }),
+        ("", true) | ("hub", _) => Ok(LeaseTargets { hub: true, managed: false }),
+        ("", false) | ("managed", _) => Ok(LeaseTargets { hub: false, managed: true }),
+        ("both", _) => Ok(LeaseTargets { hub: true, managed: true }),
         (other, _) => Err(format!("-lease-target is hub, managed or both, not {other:?}")),
     }
 }
@@ -222,7 +222,7 @@ fn hub(
     flags: &Flags,
     secret_namespace: impl FnOnce() -> Result<String, String>,
 ) -> Result<HubTarget, String> {
-    let namespace = required(flags, "lease-namespace")?;
+    let namespace = flags.required("lease-namespace")?;
     let credentials = match (flags.some("hub-kubeconfig"), flags.some("hub-kubeconfig-secret")) {
         (Some(file), None) => HubCredentials::File(file.into(), Reach::of(flags)),
         (None, Some(name)) => {
@@ -239,10 +239,6 @@ fn hub(
         }
     };
     Ok(HubTarget { namespace, credentials })
-}
-
-fn required(flags: &Flags, name: &str) -> Result<String, String> {
-    flags.some(name).map(str::to_owned).ok_or_else(|| format!("-{name} is required"))
 }
 
 /// Lease seconds are an int32 in the API.
