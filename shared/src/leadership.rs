@@ -2,7 +2,6 @@
 //! election runs in a thread of its own.
 
 use std::{
-    mem::discriminant,
     sync::{
         Arc, Mutex,
         mpsc::{Receiver, channel},
@@ -43,12 +42,12 @@ enum LeaderState {
 }
 
 /// The reaction of a program to the loss of the lead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub enum OnLoss {
     /// It exits: [`Leadership::wait_until_lost`] says why.
     Exit,
-    /// It pauses and stays a candidate; the sentence says in the log what pauses.
-    Pause(&'static str),
+    /// It pauses and stays a candidate; this logs what pauses.
+    Pause(fn(&Target<'_>)),
 }
 
 impl Leadership {
@@ -180,8 +179,8 @@ impl Leadership {
         *lock(&self.state)
     }
 
-    /// Records the result of an attempt; returns the state before it and after it. Waits end when that
-    /// changed anything for them: a lead that was merely renewed does not.
+    /// Records the result of an attempt; returns the state before it and after it. It ends waits if the lead
+    /// began or ended by it, not if it was merely renewed.
     fn record(&self, candidate: &Candidate, now: Instant) -> (LeaderState, LeaderState) {
         let after = match candidate.leads_until() {
             Some(until) => LeaderState::Leads { until: Some(until) },
@@ -189,7 +188,7 @@ impl Leadership {
             None => LeaderState::Unknown,
         };
         let before = std::mem::replace(&mut *lock(&self.state), after);
-        if discriminant(&before) != discriminant(&after) || before.leads(now) != after.leads(now) {
+        if before.leads(now) != after.leads(now) {
             self.stop.wake();
         }
         (before, after)
@@ -208,9 +207,7 @@ fn log_change(
         (_, LeaderState::Leads { .. }, _) => log::info!("leads the replicas ({target})"),
         // The error that the program exits with says it.
         (LeaderState::Leads { .. }, _, OnLoss::Exit) => return,
-        (LeaderState::Leads { .. }, _, OnLoss::Pause(what)) => {
-            log::warn!("leads the replicas no longer ({target}): {what}");
-        }
+        (LeaderState::Leads { .. }, _, OnLoss::Pause(log)) => log(target),
         _ => {}
     }
     if after == LeaderState::Follows && before != LeaderState::Follows {

@@ -43,7 +43,10 @@ fn start(app: &Arc<App>) -> Result<()> {
     }
     if let Some(namespace) = &settings.election {
         let lease = (&**namespace, &*settings.election_name());
-        app.leadership.start(lease, OnLoss::Pause("renewing stops"))?;
+        let on_loss = OnLoss::Pause(|target| {
+            log::warn!("leads the replicas no longer ({target}): renewing stops");
+        });
+        app.leadership.start(lease, on_loss)?;
     }
     Ok(())
 }
