@@ -22,7 +22,7 @@ use crate::{
     stop::Stop,
 };
 
-use self::connection::{HttpConnection, Phase};
+use self::connection::{ConnectionPhase, HttpConnection};
 
 /// The report of a program on itself.
 pub trait Report: Send + Sync + 'static {
@@ -121,8 +121,8 @@ impl<R: Report> Server<R> {
         let mut polled = vec![PollFd::new(&self.listener, PollFlags::IN)];
         polled.extend(self.connections.iter().map(|connection| {
             let wanted = match connection.phase() {
-                Phase::Reading => PollFlags::IN,
-                Phase::Writing => PollFlags::OUT,
+                ConnectionPhase::Reading => PollFlags::IN,
+                ConnectionPhase::Writing => PollFlags::OUT,
             };
             PollFd::new(connection.stream(), wanted)
         }));

@@ -1,4 +1,4 @@
-//! The hub's credentials: its client has what the Secret or the file holds, and keeps what it has while that
+//! The hub's credentials: the client follows the Secret or the file, and keeps what it has while that
 //! cannot be used.
 
 use std::{

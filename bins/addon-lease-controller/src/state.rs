@@ -1,4 +1,4 @@
-//! Shared state: what all threads see of the settings, the clients, the Leases, the pod and the lead.
+//! Shared state: the settings, clients, Leases, pod and lead as all threads see them.
 
 use std::{
     mem,

@@ -23,7 +23,7 @@ pub(super) struct HttpConnection {
     address: IpAddr,
     /// The request so far, or the rest of the response.
     bytes: Vec<u8>,
-    phase: Phase,
+    phase: ConnectionPhase,
     until: Instant,
     /// The start of the response.
     begun: Instant,
@@ -32,7 +32,7 @@ pub(super) struct HttpConnection {
 
 /// Progress of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum ConnectionPhase {
     Reading,
     Writing,
 }
@@ -40,7 +40,7 @@ pub(super) enum Phase {
 impl HttpConnection {
     pub(super) fn new(stream: TcpStream, address: IpAddr) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        let (begun, phase) = (Instant::now(), Phase::Reading);
+        let (begun, phase) = (Instant::now(), ConnectionPhase::Reading);
         let until = begun + STEP_TIMEOUT;
         Ok(Self { stream, address, bytes: Vec::new(), phase, until, begun, over: false })
     }
@@ -53,7 +53,7 @@ impl HttpConnection {
         self.address
     }
 
-    pub(super) fn phase(&self) -> Phase {
+    pub(super) fn phase(&self) -> ConnectionPhase {
         self.phase
     }
 
@@ -64,20 +64,20 @@ impl HttpConnection {
 
     /// The bytes of the response that were not sent yet.
     pub(super) fn unsent_bytes(&self) -> usize {
-        if self.phase == Phase::Writing { self.bytes.len() } else { 0 }
+        if self.phase == ConnectionPhase::Writing { self.bytes.len() } else { 0 }
     }
 
     /// Reads and writes as far as that is possible without waiting.
     pub(super) fn advance(&mut self, report: &impl Report) {
-        if self.phase == Phase::Reading {
+        if self.phase == ConnectionPhase::Reading {
             self.read();
             if let Some(line) = request_line(&self.bytes) {
                 self.bytes = response(&line, report);
-                (self.phase, self.begun) = (Phase::Writing, Instant::now());
+                (self.phase, self.begun) = (ConnectionPhase::Writing, Instant::now());
                 self.until = self.begun + STEP_TIMEOUT;
             }
         }
-        if self.phase == Phase::Writing {
+        if self.phase == ConnectionPhase::Writing {
             self.write();
         }
     }
