@@ -1,4 +1,4 @@
-//! When to try again after a failure, and whether it is worth a line in the log.
+//! Backoff after failures: the wait before the next attempt, and which failures are worth a line in the log.
 
 use std::{
     mem::{Discriminant, discriminant},
@@ -9,7 +9,7 @@ use crate::error::Error;
 
 /// The wait after the first failure is drawn from up to this, then doubled.
 const FIRST: Duration = Duration::from_secs(1);
-/// A failure that lasts is told again after this.
+/// A failure that lasts is logged again after this.
 const REMIND: Duration = Duration::from_secs(600);
 
 /// Counts failures in a row.
@@ -19,23 +19,23 @@ pub struct Backoff {
     /// The longest Retry-After that is heeded.
     pause: Duration,
     failures: u32,
-    /// Kinds of failure that were told, and when.
-    told: Vec<(Discriminant<Error>, Instant)>,
+    /// Kinds of failure that were logged, and when.
+    logged: Vec<(Discriminant<Error>, Instant)>,
 }
 
-/// What to do about a failure.
+/// The reaction to a failure.
 #[derive(Debug, PartialEq)]
 pub struct Retry {
     /// Wait this long.
     pub wait: Duration,
-    /// The first of its kind, or a reminder: say it aloud.
+    /// The first of its kind, or a reminder: log it.
     pub tell: bool,
 }
 
 impl Backoff {
     /// Waits are never longer than `cap`; a Retry-After of as much is heeded on top.
     pub const fn new(cap: Duration) -> Self {
-        Self { cap, pause: cap, failures: 0, told: Vec::new() }
+        Self { cap, pause: cap, failures: 0, logged: Vec::new() }
     }
 
     /// Heeds a Retry-After up to `pause`: as much as the job can bear, as the answer may be that of a
@@ -64,10 +64,10 @@ impl Backoff {
         let ceiling = FIRST.saturating_mul(1 << self.failures.min(16)).min(self.cap);
         self.failures = self.failures.saturating_add(1);
         let kind = discriminant(error);
-        self.told.retain(|(_, at)| now < *at + REMIND);
-        let tell = self.told.iter().all(|(told, _)| *told != kind);
+        self.logged.retain(|(_, at)| now < *at + REMIND);
+        let tell = self.logged.iter().all(|(logged, _)| *logged != kind);
         if tell {
-            self.told.push((kind, now));
+            self.logged.push((kind, now));
         }
         let pause = error.retry_after().unwrap_or_default().min(self.pause);
         let wait = pause + ceiling.mul_f64(random);
@@ -76,7 +76,7 @@ impl Backoff {
 
     /// Back to normal; returns how many failures there were.
     pub fn succeeded(&mut self) -> u32 {
-        self.told.clear();
+        self.logged.clear();
         std::mem::take(&mut self.failures)
     }
 

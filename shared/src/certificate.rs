@@ -1,4 +1,4 @@
-//! What is read of certificates.
+//! X.509 certificates: subject and validity, use as an authority, and use by a server.
 
 use std::{
     ops::RangeInclusive,
@@ -17,7 +17,7 @@ use x509_cert::{
     time::Time,
 };
 
-/// Who a certificate is for, and when.
+/// The subject of a certificate and its validity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
     /// The user, as a Kubernetes API server reads it.
@@ -53,7 +53,7 @@ pub fn expiry(pem: &[u8]) -> Option<SystemTime> {
     Some(read(&der).ok()?.not_after)
 }
 
-/// When a certificate may vouch for others, in seconds since the epoch.
+/// The time in which a certificate may vouch for others, in seconds since the epoch.
 pub(crate) type Authority = RangeInclusive<u64>;
 
 /// When the certificate in `der` may vouch for others; `None` if it never may (RFC 5280, 4.2.1.9 and 4.2.1.3).

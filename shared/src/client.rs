@@ -42,13 +42,13 @@ pub use crate::client::request::{Patch, Preconditions, Propagation};
 /// Gives the credentials as they are now.
 pub type Load = Box<dyn Fn() -> Result<ClusterConfig> + Send + Sync>;
 
-/// When credentials are loaded again.
+/// The occasions on which credentials are loaded again.
 pub enum Reload {
     /// Never: whoever made the client calls [`Client::swap`].
     Never,
     /// Once when the server says 401.
     WhenRefused(Load),
-    /// As files are: also before a request, when the last look was long ago.
+    /// As files are: also before a request, when they were last read long ago.
     FromFiles(Load),
 }
 
@@ -60,17 +60,17 @@ pub struct Client {
     largest: usize,
 }
 
-/// What an object may cost in memory, in bytes, where nothing else is said: a Secret of 1 MiB is 1.34 MiB in
+/// The memory that an object may cost, in bytes, where nothing else is said: a Secret of 1 MiB is 1.34 MiB in
 /// base64, and the maps around it cost less than 64 KiB.
 pub const USUAL_OBJECT: usize = 2 << 20;
 
 struct Inner {
     whose: String,
-    timing: Timeouts,
+    timeouts: Timeouts,
     state: Mutex<State>,
     reload: Reload,
     clock: Mutex<Option<ServerClock>>,
-    skew_told: AtomicBool,
+    skew_logged: AtomicBool,
     requests: RequestMetrics,
     reloads: Mutex<(u64, u64)>,
     refused: Mutex<Option<Refused>>,
@@ -82,9 +82,9 @@ struct Inner {
 /// A server's clock, by the dates of its answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerClock {
-    /// How far it is ahead of ours, in seconds.
+    /// Its lead over ours, in seconds.
     pub ahead: i64,
-    /// What it said in the last of the answers.
+    /// The time in the last of the answers.
     pub time: SystemTime,
     /// The first of the answers that agree on this.
     pub since: Instant,
@@ -105,25 +105,25 @@ pub struct Refused {
 static GENERATIONS: AtomicU64 = AtomicU64::new(0);
 
 struct State {
-    link: Transport,
+    transport: Transport,
     /// Its number among all identities, so that a request knows whether it was cut off by a change of them.
     generation: u64,
-    next_look: Instant,
+    next_reload: Instant,
     files_unusable: bool,
 }
 
 impl Client {
-    /// A client for `access`; `whose` names the server in messages ("the hub").
+    /// A client for `config`; `whose` names the server in messages ("the hub").
     ///
     /// # Errors
     /// `BadConfig` when TLS or the proxy cannot be set up.
     pub fn new(
         whose: &str,
-        access: ClusterConfig,
+        config: ClusterConfig,
         reload: Reload,
-        timing: Timeouts,
+        timeouts: Timeouts,
     ) -> Result<Self> {
-        Self::counting(whose, access, reload, timing, RequestMetrics::default())
+        Self::counting(whose, config, reload, timeouts, RequestMetrics::default())
     }
 
     /// The same, whose requests are counted with those of the clients before it.
@@ -132,25 +132,25 @@ impl Client {
     /// `BadConfig` when TLS or the proxy cannot be set up.
     pub fn counting(
         whose: &str,
-        access: ClusterConfig,
+        config: ClusterConfig,
         reload: Reload,
-        timing: Timeouts,
+        timeouts: Timeouts,
         requests: RequestMetrics,
     ) -> Result<Self> {
         let state = State {
-            link: Transport::new(whose, access, timing.request)?,
+            transport: Transport::new(whose, config, timeouts.request)?,
             generation: GENERATIONS.fetch_add(1, Relaxed),
-            next_look: Instant::now() + timing.files,
+            next_reload: Instant::now() + timeouts.files,
             files_unusable: false,
         };
-        requests.count_for(&state.link.host());
+        requests.count_for(&state.transport.host());
         let inner = Inner {
             whose: whose.to_owned(),
-            timing,
+            timeouts,
             state: Mutex::new(state),
             reload,
             clock: Mutex::default(),
-            skew_told: AtomicBool::new(false),
+            skew_logged: AtomicBool::new(false),
             requests,
             reloads: Mutex::default(),
             refused: Mutex::default(),
@@ -187,9 +187,9 @@ impl Client {
         let file = flags.some("kubeconfig").map(PathBuf::from);
         let master = flags.some("master").map(str::to_owned);
         let load = move || kubeconfig::load(file.as_deref(), master.as_deref(), &Env::process());
-        let (access, reload) = (load()?, Reload::FromFiles(Box::new(load)));
-        let timing = Timeouts::with_request(request);
-        Self::counting("the managed cluster", access, reload, timing, requests)
+        let (config, reload) = (load()?, Reload::FromFiles(Box::new(load)));
+        let timeouts = Timeouts::with_request(request);
+        Self::counting("the managed cluster", config, reload, timeouts, requests)
     }
 
     /// Whether this is a handle of the same client.
@@ -211,14 +211,14 @@ impl Client {
     /// # Errors
     /// As the server says; `Gone` when the resourceVersion or page is too old.
     pub fn list(&self, target: &Target<'_>, query: &str) -> Result<Value> {
-        let call = ApiRequest::list(*target, query);
-        let list = self.json(&call)?;
+        let request = ApiRequest::list(*target, query);
+        let list = self.json(&request)?;
         // Anything else must not be taken for an empty list, which would mean that all is gone.
         let is_list = list["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
         if is_list && (list["items"].is_array() || list["items"].is_null()) {
             return Ok(list);
         }
-        Err(self.odd(&call, "not a list"))
+        Err(self.odd(&request, "not a list"))
     }
 
     /// Creates an object; never repeated, as a first try that was cut off may have done it.
@@ -289,26 +289,26 @@ impl Client {
     }
 
     /// Uses another identity or server from the next request on; old connections are closed, also
-    /// those of running watches, so that they come back with the new identity. `false` if `access` is
+    /// those of running watches, so that they come back with the new identity. `false` if `config` is
     /// what is in use already.
     ///
     /// # Errors
     /// `BadConfig` when the new one cannot be used: the old one stays.
-    pub fn swap(&self, access: ClusterConfig) -> Result<bool> {
+    pub fn swap(&self, config: ClusterConfig) -> Result<bool> {
         let mut state = self.state();
-        if *state.link.access() == access {
+        if *state.transport.config() == config {
             return Ok(false);
         }
-        let old = if state.link.same_connection(&access) {
-            state.link.set_headers(access)?;
+        let old = if state.transport.same_connection(&config) {
+            state.transport.set_headers(config)?;
             None
         } else {
-            let fresh = Transport::new(self.whose(), access, self.inner.timing.request)?;
-            Some(std::mem::replace(&mut state.link, fresh))
+            let fresh = Transport::new(self.whose(), config, self.inner.timeouts.request)?;
+            Some(std::mem::replace(&mut state.transport, fresh))
         };
         state.generation = GENERATIONS.fetch_add(1, Relaxed);
         *lock(&self.inner.refused) = None;
-        self.inner.requests.count_for(&state.link.host());
+        self.inner.requests.count_for(&state.transport.host());
         drop(state);
         if let Some(old) = old {
             old.shut_down();
@@ -338,7 +338,7 @@ impl Client {
 
     /// Ends what runs on this client, watches among them; a later request would connect anew.
     pub fn close(&self) {
-        let agent = self.state().link.agent().clone();
+        let agent = self.state().transport.agent().clone();
         agent.shutdown();
     }
 
@@ -349,28 +349,28 @@ impl Client {
 
     /// The credentials in use.
     pub fn access(&self) -> ClusterConfig {
-        self.state().link.access().clone()
+        self.state().transport.config().clone()
     }
 
-    /// The server's clock, once it told the time. An answer of somebody in between, which is no JSON, says
+    /// The server's clock, once it gave the time. An answer of somebody in between, which is no JSON, says
     /// nothing of it.
     pub fn clock(&self) -> Option<ServerClock> {
         *lock(&self.inner.clock)
     }
 
-    /// What became of the requests so far.
+    /// The metrics of the requests so far.
     pub fn requests(&self) -> &RequestMetrics {
         &self.inner.requests
     }
 
-    /// When the client certificate in use ends.
+    /// The end of the client certificate in use.
     pub fn certificate_expiry(&self) -> Option<SystemTime> {
-        certificate::expiry(&self.state().link.access().identity.as_ref()?.certificate)
+        certificate::expiry(&self.state().transport.config().identity.as_ref()?.certificate)
     }
 
     /// The server's host and port.
     pub fn host(&self) -> String {
-        self.state().link.host()
+        self.state().transport.host()
     }
 
     /// The name of the server in messages.
@@ -378,19 +378,19 @@ impl Client {
         &self.inner.whose
     }
 
-    /// What an object may cost in memory, in bytes.
+    /// The memory that an object may cost, in bytes.
     pub(crate) fn largest(&self) -> usize {
         self.largest
     }
 
     /// A watch may be silent for this long.
     pub(crate) fn silence(&self) -> Duration {
-        self.inner.timing.silence
+        self.inner.timeouts.silence
     }
 
     /// A watch is asked to last for this long, or up to twice as long.
     pub(crate) fn watch_time(&self) -> Duration {
-        self.inner.timing.watch
+        self.inner.timeouts.watch
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

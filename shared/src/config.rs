@@ -1,5 +1,5 @@
-//! What it takes to talk to one API server, read from a kubeconfig or from the pod and checked:
-//! after this nothing is "perhaps there". Secrets are overwritten when they are used no more.
+//! The configuration of a client for one API server, read from a kubeconfig or from the pod, and checked: after
+//! this nothing is "perhaps there". Secrets are overwritten when they are no longer used.
 
 use std::fmt;
 
@@ -10,13 +10,13 @@ use zeroize::Zeroizing;
 pub struct ClusterConfig {
     /// `https://host:port/prefix` or `http://…`, without a slash at the end.
     pub server: String,
-    /// How to trust the server; without meaning for `http://`.
+    /// The trust in the server; without meaning for `http://`.
     pub trust: Trust,
     /// Name to verify and to send as SNI instead of the host of `server`.
     pub server_name: Option<String>,
     /// Client certificate chain and key, PEM.
     pub identity: Option<KeyPair>,
-    /// What goes into the Authorization header.
+    /// The content of the Authorization header.
     pub auth: Auth,
     /// Impersonation headers, name and value.
     pub impersonate: Vec<(String, String)>,
@@ -26,7 +26,7 @@ pub struct ClusterConfig {
     pub namespace: Option<String>,
 }
 
-/// Which server certificates are accepted.
+/// The server certificates that are accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
     /// Only these roots: PEM, at least one certificate.
@@ -46,7 +46,7 @@ pub struct KeyPair {
     pub key: Zeroizing<Vec<u8>>,
 }
 
-/// What goes into the Authorization header.
+/// The content of the Authorization header.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Auth {
     /// Nothing.

@@ -1,7 +1,7 @@
 //! `/healthz`, `/readyz`, `/metrics` and, where a program has one, `/debug/state`: one small HTTP endpoint,
 //! one request a connection. One thread serves all clients and waits for none of them.
 
-mod guest;
+mod connection;
 mod socket;
 
 use std::{
@@ -22,22 +22,22 @@ use crate::{
     stop::Stop,
 };
 
-use self::guest::{Guest, State};
+use self::connection::{ConnectionPhase, HttpConnection};
 
-/// What a program says of itself.
+/// The report of a program on itself.
 pub trait Report: Send + Sync + 'static {
     /// `Err` with the reason when the process is broken and must be restarted; never because a
     /// server is away.
     fn healthy(&self) -> std::result::Result<(), String>;
     /// `Err` with the reason when the program does not do its job at present.
     fn ready(&self) -> std::result::Result<(), String>;
-    /// What stands in the way although the program does its job, a line each; shown by `/readyz`.
+    /// Obstacles that do not keep the program from its job, a line each; shown by `/readyz`.
     fn remarks(&self) -> String {
         String::new()
     }
     /// Prometheus' text format.
     fn metrics(&self) -> String;
-    /// What the program is at, as JSON for people; `None` where it has no such page.
+    /// The state of the program, as JSON for people; `None` where it has no such page.
     fn state(&self) -> Option<String> {
         None
     }
@@ -52,13 +52,13 @@ pub fn stuck(beat: Option<Instant>, longest: Duration) -> bool {
     beat.is_some_and(|beat| beat.elapsed() > longest)
 }
 
-/// Clients at a time. When there are more, one goes of the address that has most: of many connections from
-/// one address none keeps the kubelet waiting.
-const MOST_GUESTS: usize = 64;
-/// Bytes of answers that clients are slow to take, all together.
-const MOST_WAITING: usize = 2 << 20;
-/// How soon the end of the process is noticed.
-const LOOK_UP: Duration = Duration::from_millis(500);
+/// Connections at a time. When there are more, one is closed of the address that has most: of many connections
+/// from one address none keeps the kubelet waiting.
+const MOST_CONNECTIONS: usize = 64;
+/// Bytes of responses that clients are slow to read, all together.
+const MOST_UNSENT: usize = 2 << 20;
+/// The end of the process is noticed this late.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Serves `report` where -metrics-host and -metrics-port say, in a thread of its own; port 0 serves
 /// nothing.
@@ -80,12 +80,12 @@ fn listen(host: &str, port: u16, stop: &Stop, report: impl Report) -> Result<()>
         Error::BadConfig(format!("metrics address {} cannot be served: {e}", address.with(port)))
     };
     let listener = socket::listen(&address, port).map_err(failed)?;
-    let (stop, mut server) = (stop.clone(), Server { listener, guests: Vec::new(), report });
+    let (stop, mut server) = (stop.clone(), Server { listener, connections: Vec::new(), report });
     let serve = move || {
         while !stop.raised() {
-            if server.turn().is_err() {
+            if server.poll().is_err() {
                 // Out of memory or descriptors: no reason to spin.
-                stop.wait(LOOK_UP);
+                stop.wait(POLL_INTERVAL);
             }
         }
     };
@@ -95,38 +95,38 @@ fn listen(host: &str, port: u16, stop: &Stop, report: impl Report) -> Result<()>
 struct Server<R> {
     listener: TcpListener,
     /// The oldest first.
-    guests: Vec<Guest>,
+    connections: Vec<HttpConnection>,
     report: R,
 }
 
 impl<R: Report> Server<R> {
     /// Waits for something to do, and does it.
-    fn turn(&mut self) -> io::Result<()> {
-        let (newcomer, active) = self.wait()?;
-        for (guest, active) in self.guests.iter_mut().zip(active) {
+    fn poll(&mut self) -> io::Result<()> {
+        let (accepts, active) = self.wait()?;
+        for (connection, active) in self.connections.iter_mut().zip(active) {
             if active {
-                guest.go_on(&self.report);
+                connection.advance(&self.report);
             }
         }
         let now = Instant::now();
-        self.guests.retain(|guest| guest.stays(now));
-        while self.waiting_bytes() > MOST_WAITING {
-            self.dismiss();
+        self.connections.retain(|connection| connection.is_open(now));
+        while self.unsent_bytes() > MOST_UNSENT {
+            self.evict();
         }
-        if newcomer { self.welcome() } else { Ok(()) }
+        if accepts { self.accept() } else { Ok(()) }
     }
 
-    /// Whether there is a newcomer, and which of the guests can go on.
+    /// Whether there is a connection to accept, and which of the others can advance.
     fn wait(&self) -> io::Result<(bool, Vec<bool>)> {
         let mut polled = vec![PollFd::new(&self.listener, PollFlags::IN)];
-        polled.extend(self.guests.iter().map(|guest| {
-            let wanted = match guest.state() {
-                State::Asking => PollFlags::IN,
-                State::Answered => PollFlags::OUT,
+        polled.extend(self.connections.iter().map(|connection| {
+            let wanted = match connection.phase() {
+                ConnectionPhase::Reading => PollFlags::IN,
+                ConnectionPhase::Writing => PollFlags::OUT,
             };
-            PollFd::new(guest.stream(), wanted)
+            PollFd::new(connection.stream(), wanted)
         }));
-        match poll(&mut polled, Timespec::try_from(LOOK_UP).ok().as_ref()) {
+        match poll(&mut polled, Timespec::try_from(POLL_INTERVAL).ok().as_ref()) {
             Ok(_) => {}
             Err(Errno::INTR) => return Ok((false, Vec::new())),
             Err(error) => return Err(error.into()),
@@ -135,40 +135,41 @@ impl<R: Report> Server<R> {
         Ok((active.next().unwrap_or_default(), active.collect()))
     }
 
-    /// Takes in who waits at the door, a few at a time: those inside have their turns too. What they have said
-    /// already is heard at once.
-    fn welcome(&mut self) -> io::Result<()> {
-        for _ in 0..MOST_GUESTS {
-            let mut guest = match self.listener.accept() {
-                Ok((stream, address)) => Guest::new(stream, address.ip())?,
+    /// Accepts connections, a few at a time: the others have their turns too. What clients have sent already is
+    /// answered at once.
+    fn accept(&mut self) -> io::Result<()> {
+        for _ in 0..MOST_CONNECTIONS {
+            let mut connection = match self.listener.accept() {
+                Ok((stream, address)) => HttpConnection::new(stream, address.ip())?,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error),
             };
-            guest.go_on(&self.report);
-            if guest.stays(Instant::now()) {
-                if self.guests.len() >= MOST_GUESTS {
-                    self.dismiss();
+            connection.advance(&self.report);
+            if connection.is_open(Instant::now()) {
+                if self.connections.len() >= MOST_CONNECTIONS {
+                    self.evict();
                 }
-                self.guests.push(guest);
+                self.connections.push(connection);
             }
         }
         Ok(())
     }
 
-    /// Lets the oldest guest go of the address that has most of them.
-    fn dismiss(&mut self) {
-        let of = |guest: &Guest| {
-            self.guests.iter().filter(|other| other.address() == guest.address()).count()
+    /// Closes the oldest connection of the address that has most of them.
+    fn evict(&mut self) {
+        let of = |connection: &HttpConnection| {
+            let same = |other: &&HttpConnection| other.address() == connection.address();
+            self.connections.iter().filter(same).count()
         };
-        let places = 0..self.guests.len();
+        let places = 0..self.connections.len();
         // Of equals the last one counts: from behind, that is the oldest.
-        if let Some(place) = places.rev().max_by_key(|place| of(&self.guests[*place])) {
-            self.guests.remove(place);
+        if let Some(place) = places.rev().max_by_key(|place| of(&self.connections[*place])) {
+            self.connections.remove(place);
         }
     }
 
-    fn waiting_bytes(&self) -> usize {
-        self.guests.iter().map(Guest::waiting_bytes).sum()
+    fn unsent_bytes(&self) -> usize {
+        self.connections.iter().map(HttpConnection::unsent_bytes).sum()
     }
 }
 
@@ -208,7 +209,7 @@ mod tests {
             "watch pods ns/x: 403\n".into()
         }
         fn metrics(&self) -> String {
-            "x".repeat(MOST_WAITING)
+            "x".repeat(MOST_UNSENT)
         }
         fn state(&self) -> Option<String> {
             Some("{}".into())
@@ -301,7 +302,7 @@ mod tests {
             client.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
             client
         };
-        let crowd: Vec<_> = (0..3 * MOST_GUESTS).flat_map(|_| [silent(), slow()]).collect();
+        let crowd: Vec<_> = (0..3 * MOST_CONNECTIONS).flat_map(|_| [silent(), slow()]).collect();
         for _ in 0..10 {
             assert!(ask(port, HEALTH).contains("200 OK"));
         }

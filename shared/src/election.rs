@@ -21,14 +21,14 @@ use crate::{
     time::micro_time,
 };
 
-/// How long a leader is believed, how long it keeps trying, and how often.
+/// The times of an election: LeaseDuration, RenewDeadline and RetryPeriod in client-go.
 #[derive(Clone, Copy, Debug)]
 pub struct ElectionTiming {
     /// Others wait this long after the last change that they saw.
     pub lease: Duration,
     /// The leader gives up after this long without success.
     pub renew: Duration,
-    /// Between two tries.
+    /// Between two attempts.
     pub retry: Duration,
 }
 
@@ -76,7 +76,7 @@ pub const TIMING: ElectionTiming = ElectionTiming {
     retry: Duration::from_secs(2),
 };
 
-/// What a candidate knows; pure.
+/// A candidate and what it has observed; pure.
 #[derive(Debug)]
 pub struct Candidate {
     identity: String,
@@ -86,7 +86,7 @@ pub struct Candidate {
     renewed: Option<Instant>,
 }
 
-/// What the Lease as just read lets a candidate do.
+/// The action that the Lease, as just read, leaves to a candidate.
 #[derive(Debug, PartialEq)]
 pub enum Claim {
     /// There is none: create this.
@@ -103,12 +103,12 @@ impl Candidate {
         Self { identity, timing, seen: None, renewed: None }
     }
 
-    /// Until when this one leads, if it does: never beyond what it can be sure of.
+    /// The end of its lead, if it leads: never beyond what it can be sure of.
     pub fn leads_until(&self) -> Option<Instant> {
         self.renewed.map(|renewed| renewed + self.timing.renew)
     }
 
-    /// Who held the Lease when it was last seen.
+    /// The holder of the Lease when it was last seen.
     pub fn holder(&self) -> &str {
         self.seen
             .as_ref()
@@ -127,7 +127,7 @@ impl Candidate {
         Some(lease::with_spec(lease, self.spec(Some(&lease["spec"]), wall)))
     }
 
-    /// What to do with the Lease as it was just read.
+    /// The action that the Lease, as it was just read, calls for.
     fn claim(&self, target: &Target<'_>, now: Instant, wall: SystemTime) -> Claim {
         match &self.seen {
             None => {
@@ -151,7 +151,7 @@ impl Candidate {
         let now = json!(micro_time(wall));
         let kept = old.filter(|old| old["holderIdentity"] == self.identity.as_str());
         let transitions = old.map_or(0, |old| old["leaseTransitions"].as_i64().unwrap_or(0));
-        // The field is an int32: one more than its last would be refused for ever.
+        // The field is an int32: one more than its last would be rejected forever.
         let transitions = transitions.clamp(0, i32::MAX.into());
         let next = (transitions + 1).min(i32::MAX.into());
         json!({
@@ -171,7 +171,7 @@ impl Candidate {
         Some(lease::with_spec(lease, spec))
     }
 
-    /// Takes note of the Lease as it is now; only a changed record moves the time of observation.
+    /// Records the Lease as it is now; only a changed record moves the time of observation.
     fn observe(&mut self, lease: Option<Value>, now: Instant) {
         self.seen = lease.map(|lease| match self.seen.take() {
             Some((old, since)) if old["spec"] == lease["spec"] => (lease, since),
@@ -179,7 +179,7 @@ impl Candidate {
         });
     }
 
-    /// Takes note of a try that began at `before`: whether the Lease is ours, or that it is not known.
+    /// Records an attempt that began at `before`: whether the Lease is ours, or that it is not known.
     /// Doubt ends leadership only when its time is over.
     fn tried(&mut self, result: &Result<bool>, before: Instant, now: Instant) {
         let until = self.leads_until();
@@ -206,8 +206,8 @@ pub fn identity() -> String {
 }
 
 /// Takes part in the election until `stop` is raised, then lets go of the Lease if it is ours.
-/// `on` is told after every try. Requests should take at most half of `ElectionTiming::renew`, so that one that
-/// hangs does not cost the lead.
+/// `on` is called after every attempt. Requests should take at most half of `ElectionTiming::renew`, so that
+/// one that hangs does not cost the lead.
 pub fn run(
     client: &Client,
     target: &Target<'_>,
@@ -264,7 +264,7 @@ fn release(client: &Client, target: &Target<'_>, candidate: &mut Candidate) -> R
     Ok(())
 }
 
-/// One try: whether the Lease is ours now. A leader that was not disturbed needs one request.
+/// One attempt: whether the Lease is ours now. A leader that was not disturbed needs one request.
 fn attempt(client: &Client, target: &Target<'_>, candidate: &mut Candidate) -> Result<bool> {
     if let Some(lease) = candidate.renewal(SystemTime::now()) {
         match client.replace(target, &lease) {
@@ -272,7 +272,7 @@ fn attempt(client: &Client, target: &Target<'_>, candidate: &mut Candidate) -> R
                 candidate.observe(Some(lease), Instant::now());
                 return Ok(true);
             }
-            // Somebody else wrote: look before the next step.
+            // Somebody else wrote: read before the next step.
             Err(Error::Conflict(_)) => {}
             Err(error) => return Err(error),
         }

@@ -3,7 +3,7 @@
 
 use std::{fmt, time::Duration};
 
-/// Why something could not be done.
+/// The reason why something could not be done.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Error {
     /// The object to be created is there already (409 `AlreadyExists`): read it.
@@ -32,7 +32,7 @@ pub enum Error {
     Unavailable {
         /// The sentence.
         message: String,
-        /// What the server asked for, if it did.
+        /// As the server asked for, if it did.
         retry_after: Option<Duration>,
         /// It is this one object that has to wait: others may be asked for.
         of_object: bool,
@@ -71,7 +71,7 @@ impl Error {
         }
     }
 
-    /// How long the server asked us to stay away.
+    /// The time that the server asked us to stay away.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Unavailable { retry_after, .. } => *retry_after,

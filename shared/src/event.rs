@@ -1,4 +1,4 @@
-//! Kubernetes Events: what happened to an object, for people who look at it with kubectl.
+//! Kubernetes Events: the history of an object, for people who read it with kubectl.
 
 use std::time::SystemTime;
 
@@ -14,7 +14,7 @@ const LONGEST_MESSAGE: usize = 1000;
 /// With a dot and 16 digits after it a name is of at most 253 characters.
 const LONGEST_NAME: usize = 253 - 17;
 
-/// What an Event says.
+/// The content of an Event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoreEvent {
     /// The program that says it.
@@ -23,7 +23,7 @@ pub struct CoreEvent {
     pub reason: &'static str,
     /// In a sentence.
     pub message: String,
-    /// Whether somebody should look at it.
+    /// Somebody should attend to it.
     pub warning: bool,
 }
 

@@ -16,15 +16,15 @@ use self::duration::seconds;
 pub struct Flag {
     /// Without dashes.
     pub name: &'static str,
-    /// What it takes.
+    /// The kind of its value.
     pub kind: FlagKind,
     /// As it would be typed; empty for none.
     pub default: &'static str,
-    /// What it does, in a sentence.
+    /// Its effect, in a sentence.
     pub help: &'static str,
 }
 
-/// What a flag takes; the names are those of Go's usage text.
+/// The kinds of values of flags; the names are those of Go's usage text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlagKind {
     /// `-x` or `-x=false`; never a separate value, as in Go.
@@ -46,7 +46,7 @@ pub enum FlagKind {
     String,
 }
 
-/// What the command line asks for.
+/// The request of a command line.
 #[derive(Debug)]
 pub enum Invocation<T> {
     /// Print this and exit 0.
@@ -194,6 +194,14 @@ impl Flags {
         Some(self.text(name)).filter(|value| !value.is_empty())
     }
 
+    /// A value that must not be empty.
+    ///
+    /// # Errors
+    /// One sentence: it is empty.
+    pub fn required(&self, name: &str) -> Result<String, String> {
+        self.some(name).map(str::to_owned).ok_or_else(|| format!("-{name} is required"))
+    }
+
     /// The value of an `Int` or `Port` flag.
     pub fn number(&self, name: &str) -> i64 {
         self.text(name).parse().unwrap_or_default()
@@ -227,7 +235,7 @@ impl Flags {
         truth(self.text(name)) == Some(true)
     }
 
-    /// What the flags `once` and `wait-timeout` say together: one pass that ends, and how long it may wait.
+    /// The flags `once` and `wait-timeout` together: one pass that ends, and how long it may wait.
     ///
     /// # Errors
     /// One sentence: a deadline without `-once`.

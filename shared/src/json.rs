@@ -31,7 +31,7 @@ pub fn parse(bytes: &[u8], limit: usize) -> Result<Value, JsonError> {
     }
 }
 
-/// What a value costs in memory, in bytes, as it was charged when it was read.
+/// The cost of a value in memory, in bytes, as it was charged when it was read.
 pub fn cost(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
@@ -75,7 +75,7 @@ pub enum Document {
     TooLarge(Head),
 }
 
-/// What names an object, and the state that it is in.
+/// The identity of an object, and its version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
     /// Empty where there is none, as in the other fields.

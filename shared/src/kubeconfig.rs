@@ -1,4 +1,4 @@
-//! kubeconfig: where to look, how several files become one, and which entries count.
+//! kubeconfig: the places it is read from, the merge of several files, and the entries that count.
 //! The yardstick is client-go v0.34.3, `tools/clientcmd`; what differs on purpose says so.
 
 mod document;
@@ -33,7 +33,7 @@ use crate::{
     secret::Data,
 };
 
-/// What the process finds around it; tests bring their own.
+/// The environment of the process; tests bring their own.
 pub struct Env<'a> {
     /// Looks up one environment variable.
     pub variable: &'a dyn Fn(&str) -> Option<OsString>,
@@ -70,9 +70,9 @@ pub fn load(flag: Option<&Path>, master: Option<&str>, env: &Env<'_>) -> Result<
     }
     let listed = env.get("KUBECONFIG");
     if listed.is_none()
-        && let Ok(access) = in_cluster(env)
+        && let Ok(config) = in_cluster(env)
     {
-        return Ok(access);
+        return Ok(config);
     }
     let paths: Vec<PathBuf> = match (listed, env.get("HOME")) {
         (Some(list), _) => split_paths(&list).collect(),
@@ -83,7 +83,7 @@ pub fn load(flag: Option<&Path>, master: Option<&str>, env: &Env<'_>) -> Result<
     let documents =
         documents.filter_map(|path| Kubeconfig::read(path, Reach::Anywhere).transpose());
     match resolve(&documents.collect::<Result<Vec<_>>>()?, master)? {
-        Some(access) => Ok(access),
+        Some(config) => Ok(config),
         // client-go too tries the pod when files hold nothing (merged_client_builder.go:114-126).
         None => in_cluster(env).map_err(|why| {
             Error::BadConfig(format!("no configuration: none in kubeconfig {paths:?}; {why}"))
@@ -187,7 +187,7 @@ fn resolve(documents: &[Kubeconfig<'_>], master: Option<&str>) -> Result<Option<
         (None, None) => return Ok(None),
         (cluster, _) => (cluster.unwrap_or_default(), user.unwrap_or_default()),
     };
-    let mut access = ClusterConfig {
+    let mut config = ClusterConfig {
         server: server(&cluster, master)?,
         trust: Trust::System,
         server_name: None,
@@ -198,14 +198,14 @@ fn resolve(documents: &[Kubeconfig<'_>], master: Option<&str>) -> Result<Option<
         namespace: context.text("namespace")?.map(str::to_owned),
     };
     // Without TLS neither the CA nor the credentials are used (client_config.go:220-241).
-    if access.server.starts_with("https:") {
-        access.trust = trust(&cluster)?;
-        (access.auth, access.identity) = user::credentials(&user)?;
+    if config.server.starts_with("https:") {
+        config.trust = trust(&cluster)?;
+        (config.auth, config.identity) = user::credentials(&user)?;
         // The name belongs to the server that `master` replaces (client_config.go:584-590).
         let name = cluster.text("tls-server-name")?.filter(|_| master.is_none());
-        access.server_name = name.map(str::to_owned);
+        config.server_name = name.map(str::to_owned);
     }
-    Ok(Some(access))
+    Ok(Some(config))
 }
 
 /// The first `current-context` counts, and its context has to exist.

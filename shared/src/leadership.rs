@@ -1,12 +1,12 @@
-//! Whether this replica is the one that works: it takes part in the election in a thread of its own, and
-//! whoever works under it knows the moment from which nobody may.
+//! Leadership: of all replicas one works at a time, and it knows the moment from which it may not. The
+//! election runs in a thread of its own.
 
 use std::{
     sync::{
         Arc, Mutex,
         mpsc::{Receiver, channel},
     },
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use crate::{
@@ -15,26 +15,22 @@ use crate::{
     error::{Error, Result},
     flags::Flags,
     lock::lock,
-    resource::LEASES,
+    resource::{LEASES, Target},
     runtime,
     stop::Stop,
 };
 
-/// The longest sleep in one piece.
-const SLICE: Duration = Duration::from_secs(15);
-/// A leader gets this long to let go of its Lease when the process is asked to end.
-const FAREWELL: Duration = Duration::from_millis(800);
-
 /// The lead, as far as this replica can be sure of it.
-#[derive(Debug)]
 pub struct Leadership {
-    standing: Mutex<LeaderState>,
+    state: Mutex<LeaderState>,
     stop: Stop,
+    /// `None` for a replica that is alone.
+    election: Option<(Client, ElectionTiming)>,
     /// Closed when the thread of the election has ended.
     ended: Mutex<Option<Receiver<()>>>,
 }
 
-/// What the election said last.
+/// The result of the last attempt to acquire or renew the lead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LeaderState {
     Unknown,
@@ -45,62 +41,91 @@ enum LeaderState {
     },
 }
 
+/// The reaction of a program to the loss of the lead.
+#[derive(Clone, Copy, Debug)]
+pub enum OnLoss {
+    /// It exits: [`Leadership::wait_until_lost`] says why.
+    Exit,
+    /// It pauses and stays a candidate; this logs what pauses.
+    Pause(fn(&Target<'_>)),
+}
+
 impl Leadership {
     /// Of a replica that is alone.
     pub fn without_election(stop: &Stop) -> Arc<Self> {
-        Self::new(LeaderState::Leads { until: None }, stop)
+        Self::new(LeaderState::Leads { until: None }, None, stop)
     }
 
-    /// Stands for election by the Lease `namespace/name` of the cluster that this runs on, until `stop` is
-    /// raised.
+    /// Of a replica that will stand for election, in the cluster that it runs on.
     ///
     /// # Errors
-    /// `BadConfig` when its kubeconfig cannot be used, or the system gives no thread.
+    /// `BadConfig` when the kubeconfig of that cluster cannot be used.
+    pub fn of_candidate(timing: ElectionTiming, flags: &Flags, stop: &Stop) -> Result<Arc<Self>> {
+        // With its own time for a request, so that there is time for another one.
+        let client = Client::of_own_cluster(flags, timing.renew / 2)?;
+        Ok(Self::new(LeaderState::Unknown, Some((client, timing)), stop))
+    }
+
+    /// Stands for election by the Lease `namespace/name` until `stop` is raised, for a program that exits
+    /// when it loses the lead.
+    ///
+    /// # Errors
+    /// `BadConfig` when the kubeconfig of the cluster cannot be used, or the system gives no thread.
     pub fn campaign(
-        (namespace, name): (&str, &str),
+        lease: (&str, &str),
         timing: ElectionTiming,
         flags: &Flags,
         stop: &Stop,
     ) -> Result<Arc<Self>> {
-        // With its own time for a request, so that there is time for another one.
-        let client = Client::of_own_cluster(flags, timing.renew / 2)?;
-        let leadership = Self::new(LeaderState::Unknown, stop);
-        let (end, ended) = channel();
-        *lock(&leadership.ended) = Some(ended);
-        let (namespace, name) = (namespace.to_owned(), name.to_owned());
-        let follow = leadership.clone();
-        runtime::spawn("election", move || {
-            let target = LEASES.object(&namespace, &name);
-            let candidate = Candidate::new(election::identity(), timing);
-            election::run(&client, &target, candidate, &follow.stop, &|candidate| {
-                let (before, now) = follow.learn(candidate, Instant::now());
-                match (before, now) {
-                    (LeaderState::Leads { .. }, LeaderState::Leads { .. }) => {}
-                    (_, LeaderState::Leads { .. }) => log::info!("leads the replicas ({target})"),
-                    (LeaderState::Unknown, LeaderState::Follows) => {
-                        log::info!("stands by: {} leads ({target})", candidate.holder());
-                    }
-                    _ => {}
-                }
-            });
-            drop(end);
-        })?;
+        let leadership = Self::of_candidate(timing, flags, stop)?;
+        leadership.start(lease, OnLoss::Exit)?;
         Ok(leadership)
     }
 
-    fn new(standing: LeaderState, stop: &Stop) -> Arc<Self> {
-        let (standing, ended) = (Mutex::new(standing), Mutex::default());
-        Arc::new(Self { standing, stop: stop.clone(), ended })
+    /// Starts the election by the Lease `namespace/name`; it lasts until `stop` is raised. A replica that is
+    /// alone has none.
+    ///
+    /// # Errors
+    /// `BadConfig` when the system gives no thread.
+    pub fn start(self: &Arc<Self>, (namespace, name): (&str, &str), on_loss: OnLoss) -> Result<()> {
+        let Some((client, timing)) = self.election.clone() else { return Ok(()) };
+        let (end, ended) = channel();
+        *lock(&self.ended) = Some(ended);
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        let leadership = self.clone();
+        runtime::spawn("election", move || {
+            let target = LEASES.object(&namespace, &name);
+            let candidate = Candidate::new(election::identity(), timing);
+            election::run(&client, &target, candidate, &leadership.stop, &|candidate| {
+                let (before, after) = leadership.record(candidate, Instant::now());
+                log_change(before, after, candidate.holder(), &target, on_loss);
+            });
+            drop(end);
+        })
+    }
+
+    fn new(
+        state: LeaderState,
+        election: Option<(Client, ElectionTiming)>,
+        stop: &Stop,
+    ) -> Arc<Self> {
+        let (state, ended) = (Mutex::new(state), Mutex::default());
+        Arc::new(Self { state, stop: stop.clone(), election, ended })
+    }
+
+    /// The client of the election, if there is one.
+    pub fn client(&self) -> Option<&Client> {
+        self.election.as_ref().map(|(client, _)| client)
     }
 
     /// Whether this replica may be sure that it leads.
     pub fn leads(&self) -> bool {
-        self.standing().leads(Instant::now())
+        self.state().leads(Instant::now())
     }
 
     /// Whether another replica is known to lead.
     pub fn follows(&self) -> bool {
-        self.standing() == LeaderState::Follows
+        self.state() == LeaderState::Follows
     }
 
     /// Waits for the lead; `false` when asked to end.
@@ -110,7 +135,7 @@ impl Leadership {
             if self.leads() {
                 return true;
             }
-            if self.stop.wait_for_change(seen, Instant::now() + SLICE) {
+            if self.stop.wait_for_change(seen, Instant::now() + Stop::SLICE) {
                 return false;
             }
         }
@@ -126,16 +151,16 @@ impl Leadership {
         loop {
             let seen = self.stop.wakes();
             let now = Instant::now();
-            let until = match self.standing() {
-                standing if !standing.leads(now) => {
-                    let why = match standing {
+            let until = match self.state() {
+                state if !state.leads(now) => {
+                    let why = match state {
                         LeaderState::Follows => "another replica leads",
                         _ => "the lead could not be renewed in time",
                     };
                     return Err(Error::LeadLost(format!("the lead is lost: {why}")));
                 }
-                LeaderState::Leads { until: Some(until) } => until.min(now + SLICE),
-                _ => now + SLICE,
+                LeaderState::Leads { until: Some(until) } => until.min(now + Stop::SLICE),
+                _ => now + Stop::SLICE,
             };
             if self.stop.wait_for_change(seen, until) {
                 return Ok(());
@@ -146,26 +171,47 @@ impl Leadership {
     /// Waits a moment for the Lease to be let go of, after `stop` was `raised`.
     pub fn wait_for_release(&self, raised: Instant) {
         if let Some(ended) = lock(&self.ended).take() {
-            let _ = ended.recv_timeout(FAREWELL.saturating_sub(raised.elapsed()));
+            let _ = ended.recv_timeout(Stop::GRACE_PERIOD.saturating_sub(raised.elapsed()));
         }
     }
 
-    fn standing(&self) -> LeaderState {
-        *lock(&self.standing)
+    fn state(&self) -> LeaderState {
+        *lock(&self.state)
     }
 
-    /// Takes note of the election; returns how it stood before and stands now.
-    fn learn(&self, candidate: &Candidate, now: Instant) -> (LeaderState, LeaderState) {
-        let standing = match candidate.leads_until() {
+    /// Records the result of an attempt; returns the state before it and after it. It ends waits if the lead
+    /// began or ended by it, not if it was merely renewed.
+    fn record(&self, candidate: &Candidate, now: Instant) -> (LeaderState, LeaderState) {
+        let after = match candidate.leads_until() {
             Some(until) => LeaderState::Leads { until: Some(until) },
             None if candidate.stands_by(now) => LeaderState::Follows,
             None => LeaderState::Unknown,
         };
-        let before = std::mem::replace(&mut *lock(&self.standing), standing);
-        if before != standing {
+        let before = std::mem::replace(&mut *lock(&self.state), after);
+        if before.leads(now) != after.leads(now) {
             self.stop.wake();
         }
-        (before, standing)
+        (before, after)
+    }
+}
+
+fn log_change(
+    before: LeaderState,
+    after: LeaderState,
+    holder: &str,
+    target: &Target<'_>,
+    on_loss: OnLoss,
+) {
+    match (before, after, on_loss) {
+        (LeaderState::Leads { .. }, LeaderState::Leads { .. }, _) => return,
+        (_, LeaderState::Leads { .. }, _) => log::info!("leads the replicas ({target})"),
+        // The error that the program exits with says it.
+        (LeaderState::Leads { .. }, _, OnLoss::Exit) => return,
+        (LeaderState::Leads { .. }, _, OnLoss::Pause(log)) => log(target),
+        _ => {}
+    }
+    if after == LeaderState::Follows && before != LeaderState::Follows {
+        log::info!("stands by: {holder} leads ({target})");
     }
 }
 
@@ -180,10 +226,12 @@ impl LeaderState {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn leading(until: Instant) -> Arc<Leadership> {
-        Leadership::new(LeaderState::Leads { until: Some(until) }, &Stop::default())
+        Leadership::new(LeaderState::Leads { until: Some(until) }, None, &Stop::default())
     }
 
     #[test]
@@ -201,7 +249,7 @@ mod tests {
         let leadership = leading(Instant::now() + Duration::from_secs(3600));
         let other = leadership.clone();
         let thread = std::thread::spawn(move || other.wait_until_lost());
-        *lock(&leadership.standing) = LeaderState::Follows;
+        *lock(&leadership.state) = LeaderState::Follows;
         leadership.stop.wake();
         let lost = thread.join().unwrap().unwrap_err();
         assert_eq!(lost.to_string(), "the lead is lost: another replica leads");
@@ -216,5 +264,17 @@ mod tests {
         stop.raise();
         assert_eq!(leadership.wait_until_lost(), Ok(()));
         leadership.wait_for_release(Instant::now());
+    }
+
+    #[test]
+    fn only_a_change_wakes_those_who_wait() {
+        let stop = Stop::default();
+        let leadership = Leadership::new(LeaderState::Unknown, None, &stop);
+        let candidate = Candidate::new("a".to_owned(), election::TIMING);
+        leadership.record(&candidate, Instant::now());
+        assert_eq!(stop.wakes(), 0);
+        *lock(&leadership.state) = LeaderState::Leads { until: None };
+        leadership.record(&candidate, Instant::now());
+        assert_eq!(stop.wakes(), 1);
     }
 }

@@ -17,7 +17,7 @@ use crate::flags::Flags;
 const QUEUE: usize = 256;
 /// Longer lines are cut.
 const LONGEST_LINE: usize = 2000;
-/// How long the end of the process waits for a slow reader.
+/// The time that the end of the process waits for a slow reader.
 const LAST_LINES: Duration = Duration::from_millis(100);
 
 /// Sets up the log for `program` and writes its first line, with version and flags.
@@ -138,7 +138,7 @@ fn is_hidden(c: char) -> bool {
         | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// What somebody else wrote, in one line of bearable length.
+/// Text from others, in one line of bearable length.
 pub fn quoted(text: &str) -> String {
     printable(text.trim(), 200)
 }

@@ -1,5 +1,5 @@
-//! What documents of others may cost in memory: counted while they are built, so that none costs more than
-//! its budget, whatever its shape.
+//! Memory budgets for the documents of others: counted while they are built, so that none costs more than its
+//! budget, whatever its shape.
 
 use std::{
     cell::{Cell, RefCell},
@@ -24,12 +24,12 @@ const FURTHER_ENTRY: usize = 160;
 /// The least that an allocation takes.
 const ALLOCATION: usize = 16;
 
-/// What a text of so many bytes costs, with what the allocator rounds up to.
+/// The cost of a text of so many bytes, as the allocator rounds it up.
 pub(crate) const fn text_cost(length: usize) -> usize {
     if length == 0 { 0 } else { ALLOCATION + length + length / 4 }
 }
 
-/// What a place costs in a map that has so many entries already.
+/// The cost of a place in a map that has so many entries already.
 pub(crate) const fn entry_cost(entries: usize) -> usize {
     match entries {
         0 => FIRST_ENTRY,
@@ -42,7 +42,7 @@ pub(crate) const fn entry_cost(entries: usize) -> usize {
 const SMALL: usize = 64 << 10;
 /// This many larger ones are read at a time, in the whole process.
 const LARGE_AT_A_TIME: usize = 2;
-/// How long a document may take from its first byte to its last, and another one may wait for it: 3 MiB
+/// The time a document may take from its first byte to its last, and another one may wait for it: 3 MiB
 /// pass in this time at 1.3 Mbit/s.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// While others wait, a document that has had a place for so long has to come at so many bytes a second.
@@ -62,7 +62,7 @@ static SLOTS: Slots = Slots {
 #[derive(Debug)]
 pub(crate) struct Budget {
     limit: usize,
-    /// Whether the bytes come from a peer, which may stall while memory is held for them.
+    /// The bytes come from a peer, which may stall while memory is held for them.
     from_peer: bool,
     used: Cell<usize>,
     bytes: Cell<usize>,
@@ -70,7 +70,7 @@ pub(crate) struct Budget {
     slot: RefCell<Option<Slot>>,
 }
 
-/// Why a document is not read on.
+/// The reason not to read a document any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// Other large documents took all the time that there was.
@@ -120,7 +120,7 @@ impl Budget {
         self.slot.replace(None);
     }
 
-    /// What the document costs so far.
+    /// The cost of the document so far.
     #[cfg(test)]
     pub(crate) fn used(&self) -> usize {
         self.used.get()
@@ -169,7 +169,7 @@ impl Budget {
         }
         let is_large = self.bytes.get().max(self.used.get()) > SMALL;
         if is_large && slot.is_none() {
-            *slot = Some(SLOTS.take(PATIENCE).ok_or(Refusal::Busy)?);
+            *slot = Some(SLOTS.acquire(PATIENCE).ok_or(Refusal::Busy)?);
             // It was not the peer that took this time.
             self.since.set(Some(Instant::now()));
         }
@@ -195,7 +195,7 @@ struct Slots {
 struct Slot;
 
 impl Slots {
-    fn take(&self, patience: Duration) -> Option<Slot> {
+    fn acquire(&self, patience: Duration) -> Option<Slot> {
         let free = lock(&self.free);
         self.waiting.fetch_add(1, Relaxed);
         let (mut free, _) = self
@@ -252,8 +252,8 @@ mod tests {
 
     #[test]
     fn large_documents_take_turns_and_small_ones_do_not_wait() {
-        let slots = [(); LARGE_AT_A_TIME].map(|()| SLOTS.take(Duration::ZERO).unwrap());
-        assert!(SLOTS.take(Duration::from_millis(10)).is_none());
+        let slots = [(); LARGE_AT_A_TIME].map(|()| SLOTS.acquire(Duration::ZERO).unwrap());
+        assert!(SLOTS.acquire(Duration::from_millis(10)).is_none());
         let small = Budget::for_peer(usize::MAX);
         assert_eq!(small.read(SMALL), Ok(()));
         drop(slots);

@@ -1,4 +1,4 @@
-//! Prometheus' text format, and what every program says of itself and of its requests.
+//! Prometheus' text format, and the metrics that every program has of itself and of its requests.
 
 use std::{
     collections::BTreeMap,
@@ -136,7 +136,7 @@ impl Metrics {
         self.add(RESIDENT, &[], usage.resident);
     }
 
-    /// Adds the requests of a client and the clock of its server; `target` tells it from the others.
+    /// Adds the requests of a client and the clock of its server; `target` distinguishes it from the others.
     pub fn add_client(&mut self, target: &str, client: &Client) {
         if let Some(clock) = client.clock() {
             self.add(SKEW, &[("host", &client.host()), ("target", target)], clock.ahead);
@@ -198,7 +198,7 @@ pub fn timestamp(time: SystemTime) -> f64 {
     time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
-/// What `/proc/self/stat` says (man 5 proc_pid_stat).
+/// The fields of `/proc/self/stat` (man 5 proc_pid_stat).
 #[derive(Debug, PartialEq)]
 struct Usage {
     /// In seconds.

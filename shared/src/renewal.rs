@@ -1,5 +1,7 @@
-//! When and how one Lease is renewed: state, answer and time in, next request out. No I/O, no clock.
+//! The renewal of one Lease: state, answer and time in, next request out. No I/O and no clock but in
+//! [`attempt`] and [`Now::read`].
 
+mod attempt;
 mod status;
 
 use std::time::{Duration, Instant, SystemTime};
@@ -11,7 +13,10 @@ use crate::{
 };
 use serde_json::Value;
 
-pub use self::status::{RenewalStatus, log_outcome};
+pub use self::{
+    attempt::attempt,
+    status::{RenewalStatus, log_outcome},
+};
 
 /// Both clocks: one to wait by, one to write.
 #[derive(Clone, Copy, Debug)]
@@ -42,9 +47,9 @@ pub enum Action {
     Replace(Value),
 }
 
-/// What an answer meant.
+/// The meaning of an answer.
 #[derive(Debug, PartialEq)]
-pub enum Outcome {
+pub enum RenewalOutcome {
     /// The Lease is renewed, after so many failures.
     Renewed {
         /// In a row, before this success.
@@ -71,7 +76,7 @@ pub struct Renewal {
     own: Option<(String, String)>,
     period: Duration,
     known: Known,
-    /// What was written since the last success, whether it arrived or not.
+    /// The writes since the last success, whether they arrived or not.
     sent: Vec<(String, Now)>,
     renewed: Option<Now>,
     not_before: Instant,
@@ -79,9 +84,9 @@ pub struct Renewal {
     backoff: Backoff,
 }
 
-/// Writers that keep getting in between are left to it until the next try.
+/// Writers that keep getting in between are left to it until the next attempt.
 const CONFLICTS_AT_ONCE: u32 = 3;
-/// The longest wait between two tries, whatever the period.
+/// The longest wait between two attempts, whatever the period.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 impl Renewal {
@@ -105,7 +110,7 @@ impl Renewal {
         }
     }
 
-    /// What to do now, while renewing is `allowed`.
+    /// The action that is due now, while renewing is `allowed`.
     pub fn next(&self, allowed: bool, now: Now) -> Action {
         if !allowed {
             return Action::Wait(now.instant + self.period);
@@ -126,7 +131,7 @@ impl Renewal {
         }
     }
 
-    /// Takes note that `action` goes out at `now`.
+    /// Records that `action` goes out at `now`.
     pub fn sending(&mut self, action: &Action, now: Now) {
         let (Action::Create(lease) | Action::Replace(lease)) = action else { return };
         // What arrived longer ago is no renewal of this period.
@@ -134,14 +139,14 @@ impl Renewal {
         self.sent.extend(renew_time(lease).map(|time| (time.to_owned(), now)));
     }
 
-    /// Takes note of the answer to `action`.
+    /// Records the answer to `action`.
     pub fn answered(
         &mut self,
         action: &Action,
         answer: &Result<Value>,
         now: Now,
         random: f64,
-    ) -> Outcome {
+    ) -> RenewalOutcome {
         match (action, answer) {
             (Action::Read, Ok(lease)) => {
                 self.known = Known::Lease(lease.clone());
@@ -149,7 +154,7 @@ impl Renewal {
                 match self.sent.iter().find(|(sent, _)| time == Some(sent)) {
                     // The answer to a write was lost, the write was not.
                     Some((_, at)) => self.succeeded(*at),
-                    None => Outcome::Continue,
+                    None => RenewalOutcome::Continue,
                 }
             }
             (_, Ok(lease)) => {
@@ -160,7 +165,7 @@ impl Renewal {
             (_, Err(error @ Error::NotFound(_))) => {
                 self.known = Known::Absent;
                 match self.own {
-                    Some(_) => Outcome::Continue,
+                    Some(_) => RenewalOutcome::Continue,
                     None => self.failed(error, now, random),
                 }
             }
@@ -169,7 +174,7 @@ impl Renewal {
                 self.conflicts += 1;
                 match self.conflicts % CONFLICTS_AT_ONCE {
                     0 => self.failed(error, now, random),
-                    _ => Outcome::Continue,
+                    _ => RenewalOutcome::Continue,
                 }
             }
             (_, Err(error)) => {
@@ -197,7 +202,7 @@ impl Renewal {
         self.not_before = now;
     }
 
-    /// How often it is renewed.
+    /// The time between two renewals.
     pub fn period(&self) -> Duration {
         self.period
     }
@@ -222,17 +227,17 @@ impl Renewal {
         if slept { now.instant } else { renewed.instant + self.period }
     }
 
-    fn succeeded(&mut self, at: Now) -> Outcome {
+    fn succeeded(&mut self, at: Now) -> RenewalOutcome {
         self.renewed = Some(at);
         self.sent.clear();
         self.conflicts = 0;
-        Outcome::Renewed { failures: self.backoff.succeeded() }
+        RenewalOutcome::Renewed { failures: self.backoff.succeeded() }
     }
 
-    fn failed(&mut self, error: &Error, now: Now, random: f64) -> Outcome {
+    fn failed(&mut self, error: &Error, now: Now, random: f64) -> RenewalOutcome {
         let retry = self.backoff.failed(error, now.instant, random);
         self.not_before = now.instant + retry.wait;
-        Outcome::Failed(retry)
+        RenewalOutcome::Failed(retry)
     }
 }
 

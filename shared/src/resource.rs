@@ -1,4 +1,4 @@
-//! Which object or collection a request is about: its path, and its name in a sentence.
+//! The object or collection that a request is about: its path, and its name in a sentence.
 
 use std::{borrow::Cow, fmt};
 
@@ -69,7 +69,7 @@ impl Resource {
     }
 }
 
-/// What one request is about.
+/// The object or collection that a request is about.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
     /// The kind.

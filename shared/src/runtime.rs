@@ -25,7 +25,7 @@ const USAGE: u8 = 2;
 /// `-once` looked for an object that does not exist.
 const ABSENT: u8 = 3;
 
-/// How a program ends when nothing went wrong.
+/// The end of a program when nothing went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// It was asked to, by a signal.

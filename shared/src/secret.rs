@@ -1,4 +1,4 @@
-//! The content of a Secret.
+//! The content of a Secret: its keys, decoded, and the kubeconfig among them.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::{
     kubeconfig,
 };
 
-/// Keys and values; these are overwritten when they are used no more.
+/// Keys and values; these are overwritten when they are no longer used.
 pub type Data = BTreeMap<String, Zeroizing<Vec<u8>>>;
 
 /// The keys of `secret` and their decoded values.
@@ -34,7 +34,7 @@ pub fn data(secret: &Value) -> Result<Data> {
 ///
 /// # Errors
 /// `BadConfig` says what of it cannot be used.
-pub fn access(secret: &Value) -> Result<ClusterConfig> {
+pub fn cluster_config(secret: &Value) -> Result<ClusterConfig> {
     kubeconfig::from_secret(&name(secret), &data(secret)?)
 }
 

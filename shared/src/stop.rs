@@ -34,6 +34,11 @@ struct State {
 }
 
 impl Stop {
+    /// The longest sleep in one piece: a machine that was suspended itself is noticed this late.
+    pub const SLICE: Duration = Duration::from_secs(15);
+    /// Work under way gets this long to finish once the process was asked to end.
+    pub const GRACE_PERIOD: Duration = Duration::from_millis(800);
+
     /// Takes over SIGTERM and SIGINT. To be called before anything else: as process 1 in a container
     /// a signal without a handler is ignored.
     ///
@@ -93,19 +98,19 @@ impl Stop {
         state.stopped
     }
 
-    /// Waits for the end.
-    pub fn wait_for_ever(&self) {
+    /// Waits until the process is asked to end.
+    pub fn wait_until_raised(&self) {
         let state = self.lock();
         drop(self.0.changed.wait_while(state, |state| !state.stopped));
     }
 
-    /// Something changed: every [`Stop::wait_for_change`] looks again.
+    /// Something changed: every [`Stop::wait_for_change`] returns.
     pub fn wake(&self) {
         self.lock().wakes += 1;
         self.0.changed.notify_all();
     }
 
-    /// How often [`Stop::wake`] was called: to be read before looking at what may change.
+    /// The number of calls of [`Stop::wake`]: to be read before checking what may change.
     pub fn wakes(&self) -> u64 {
         self.lock().wakes
     }
@@ -139,7 +144,7 @@ mod tests {
         stop.raise();
         assert!(thread.join().unwrap());
         assert!(stop.raised() && stop.wait(Duration::from_secs(3600)));
-        stop.wait_for_ever();
+        stop.wait_until_raised();
     }
 
     #[test]

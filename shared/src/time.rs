@@ -18,12 +18,12 @@ pub fn parse_micro_time(text: &str) -> Option<SystemTime> {
     humantime::parse_rfc3339(text).ok()
 }
 
-/// What an HTTP Date header says, in whole seconds.
+/// The time in an HTTP Date header, in whole seconds.
 pub(crate) fn date(header: &str) -> Option<SystemTime> {
     httpdate::parse_http_date(header).ok()
 }
 
-/// How far `theirs` is ahead of `ours`, in seconds; negative when it is behind.
+/// The lead of `theirs` over `ours`, in seconds; negative when it is behind.
 pub(crate) fn skew(theirs: SystemTime, ours: SystemTime) -> i64 {
     seconds(theirs) - seconds(ours)
 }

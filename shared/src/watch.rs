@@ -1,4 +1,4 @@
-//! Following one object or a collection: list, then watch, for ever, in bounded memory.
+//! Watcher of one object or a collection: list, then watch, forever, in bounded memory.
 
 mod events;
 mod follow;
@@ -45,7 +45,7 @@ const TOO_SHORT: Duration = Duration::from_secs(1);
 /// So does one that its server ends without an event sooner than this, as gateways do.
 const TOO_QUIET: Duration = Duration::from_secs(10);
 
-/// What happened to the selection, in order.
+/// The changes of the selection, in order.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A list begins; one that began before and was not completed is void.
@@ -58,7 +58,7 @@ pub enum Event<'a> {
     InitApply(Document),
     /// The list is complete: what is not in it is gone.
     InitDone,
-    /// A watch stands: from now on changes are told as they come.
+    /// A watch is established: from now on changes are reported as they come.
     Watching,
     /// An object is new or changed.
     Apply(Document),
@@ -68,10 +68,10 @@ pub enum Event<'a> {
     Failed(&'a Error),
 }
 
-/// The place in an endless list-and-watch, which outlives the run and its client.
+/// The state of an endless list-and-watch, which outlives the run and its client.
 #[derive(Debug)]
 pub struct Watcher {
-    place: State,
+    state: State,
     rewound: bool,
     backoff: Backoff,
     /// Watches in a row that could not be opened, or brought nothing but a failure.
@@ -80,7 +80,7 @@ pub struct Watcher {
     refused: bool,
 }
 
-/// What comes next.
+/// The next request.
 #[derive(Debug, PartialEq)]
 enum State {
     /// A list of the newest state.
@@ -97,26 +97,26 @@ type On<'a> = dyn FnMut(Event<'_>) -> ControlFlow<()> + 'a;
 impl Default for Watcher {
     fn default() -> Self {
         let backoff = Backoff::new(LONGEST_WAIT).heeding(LONGEST_PAUSE);
-        Self { place: State::Newest, rewound: false, backoff, unopened: 0, refused: false }
+        Self { state: State::Newest, rewound: false, backoff, unopened: 0, refused: false }
     }
 }
 
 impl Watcher {
-    /// Forgets the place, as for another server behind the same name: the next run lists anew.
+    /// Forgets the state, as for another server behind the same name: the next run lists anew.
     pub fn reset(&mut self) {
-        (self.place, self.rewound) = (State::Newest, true);
+        (self.state, self.rewound) = (State::Newest, true);
     }
 
-    /// Goes on with a list instead of a watch, as after a lost connection: a watch tells nothing of a
+    /// Goes on with a list instead of a watch, as after a lost connection: a watch reports nothing of a
     /// server that went back meanwhile.
     pub fn relist(&mut self) {
-        if let State::At(version) = &mut self.place {
-            self.place = State::Since(std::mem::take(version));
+        if let State::At(version) = &mut self.state {
+            self.state = State::Since(std::mem::take(version));
         }
     }
 
-    /// Goes on from the place until `on` breaks or `stop` is raised; to end a watch that is silent,
-    /// close the client too. Failures are logged once and tried again, and a failure is never told as
+    /// Continues until `on` breaks or `stop` is raised; to end a watch that is silent,
+    /// close the client too. Failures are logged once and tried again, and a failure is never reported as
     /// an absence.
     pub fn run(
         &mut self,
@@ -127,7 +127,7 @@ impl Watcher {
     ) {
         let source = ListWatch { client, selection, stop };
         while !stop.raised() {
-            let went = match &self.place {
+            let went = match &self.state {
                 State::At(version) => self.watch(&source, &version.clone(), on),
                 State::Newest | State::Since(_) => self.list(&source, on),
             };
@@ -149,11 +149,11 @@ impl Watcher {
     }
 
     fn list(&mut self, source: &ListWatch<'_>, on: &mut On<'_>) -> Result<ControlFlow<()>> {
-        let query = self.place.first_page(source.selection.page);
+        let query = self.state.first_page(source.selection.page);
         let ControlFlow::Continue(version) = source.list(query, self.rewound, on)? else {
             return Ok(ControlFlow::Break(()));
         };
-        (self.place, self.rewound) = (State::At(version), false);
+        (self.state, self.rewound) = (State::At(version), false);
         if self.unopened < TRIES_TO_WATCH && !self.refused {
             self.succeeded(source);
         }
@@ -168,10 +168,10 @@ impl Watcher {
     ) -> Result<ControlFlow<()>> {
         let asked = source.client.watch_time().as_secs();
         let (started, seconds) = (Instant::now(), fastrand::u64(asked..2 * asked));
-        let call = source.selection.watch(version, seconds);
-        let budget = Budget::for_peer(call.budget(source.client.largest()));
+        let request = source.selection.watch(version, seconds);
+        let budget = Budget::for_peer(request.budget(source.client.largest()));
         let longest = Duration::from_secs(seconds) + OVERTIME;
-        let opened = Events::open(source.client, &call, &budget, longest);
+        let opened = Events::open(source.client, &request, &budget, longest);
         let mut stream = opened.inspect_err(|_| self.unopened = self.unopened.saturating_add(1))?;
         if on(Event::Watching).is_break() {
             return Ok(ControlFlow::Break(()));
@@ -196,7 +196,7 @@ impl Watcher {
             (self.unopened, self.refused) = (0, false);
             self.succeeded(source);
             if let Some(version) = usable(document.version()) {
-                self.place = State::At(version.to_owned());
+                self.state = State::At(version.to_owned());
             }
             let step = match kind {
                 EventType::Bookmark => continue,
@@ -218,7 +218,7 @@ impl Watcher {
         log::debug!("{ended}");
         if events == 0 {
             (self.unopened, self.refused) = (0, false);
-            self.place = State::Since(version.to_owned());
+            self.state = State::Since(version.to_owned());
         }
         if lasted < TOO_SHORT {
             source.stop.wait(TOO_SHORT);
@@ -236,11 +236,11 @@ impl Watcher {
 
     /// Where to go on after a failure.
     fn move_on(&mut self, error: &Error) {
-        match (error, &mut self.place) {
-            (Error::Gone(_), _) => self.place = State::Newest,
+        match (error, &mut self.state) {
+            (Error::Gone(_), _) => self.state = State::Newest,
             (Error::TooNew(_), _) => self.reset(),
             // Perhaps the version is what the server objects to.
-            (Error::Invalid(_) | Error::BadConfig(_), _) => self.place = State::Newest,
+            (Error::Invalid(_) | Error::BadConfig(_), _) => self.state = State::Newest,
             (_, State::At(_)) if self.unopened >= TRIES_TO_WATCH => self.relist(),
             _ => {}
         }
@@ -254,7 +254,7 @@ impl Watcher {
         }
     }
 
-    /// Takes note of a failure; returns how long to wait. Of a collection each list is `expensive`.
+    /// Records a failure; returns how long to wait. Of a collection each list is `expensive`.
     fn failed(&mut self, error: &Error, expensive: bool) -> Duration {
         let is_blind = self.unopened >= TRIES_TO_WATCH;
         self.backoff.set_cap(match is_blind && expensive {
@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     fn at(version: &str) -> Watcher {
-        Watcher { place: State::At(version.to_owned()), ..Watcher::default() }
+        Watcher { state: State::At(version.to_owned()), ..Watcher::default() }
     }
 
     #[test]
@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn what_a_server_objects_to_is_not_asked_again() {
         let sentence = || "no".to_owned();
-        for (error, place, rewound) in [
+        for (error, state, rewound) in [
             (Error::Gone(sentence()), State::Newest, false),
             (Error::TooNew(sentence()), State::Newest, true),
             (Error::Invalid(sentence()), State::Newest, false),
@@ -322,7 +322,7 @@ mod tests {
         ] {
             let mut stream = at("7");
             stream.move_on(&error);
-            assert_eq!((&stream.place, stream.rewound), (&place, rewound), "{error:?}");
+            assert_eq!((&stream.state, stream.rewound), (&state, rewound), "{error:?}");
         }
     }
 
@@ -331,10 +331,10 @@ mod tests {
         let mut stream = at("7");
         stream.unopened = TRIES_TO_WATCH;
         stream.move_on(&Error::Forbidden("no".into()));
-        assert_eq!(stream.place, State::Since("7".into()));
+        assert_eq!(stream.state, State::Since("7".into()));
         // Its own failures do not change that.
         stream.move_on(&Error::Unreachable("gone".into()));
-        assert_eq!(stream.place, State::Since("7".into()));
+        assert_eq!(stream.state, State::Since("7".into()));
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub fn parse(text: &str, limit: usize) -> Result<Value, YamlError> {
         if documents > 1 {
             return Err(YamlError::Unusual);
         }
-        builder.take(event)?;
+        builder.add(event)?;
         if budget.is_exceeded() {
             return Err(YamlError::TooLarge);
         }
@@ -55,7 +55,7 @@ pub fn parse(text: &str, limit: usize) -> Result<Value, YamlError> {
     Ok(builder.root.unwrap_or_default())
 }
 
-/// What has been read so far.
+/// The document as far as it was read.
 struct Builder<'a> {
     budget: &'a Budget,
     /// From the outermost to the innermost.
@@ -78,7 +78,7 @@ enum Content {
 }
 
 impl Builder<'_> {
-    fn take(&mut self, event: Event<'_>) -> Result<(), YamlError> {
+    fn add(&mut self, event: Event<'_>) -> Result<(), YamlError> {
         // Whatever it is, it took time.
         self.budget.charge(VALUE);
         match event {
@@ -182,7 +182,7 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, Ya
     Ok(if is_text { text.into() } else { resolved(text) })
 }
 
-/// What a plain scalar stands for (YAML 1.2.2, 10.3.2).
+/// The value of a plain scalar (YAML 1.2.2, 10.3.2).
 fn resolved(text: &str) -> Value {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,

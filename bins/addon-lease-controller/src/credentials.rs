@@ -1,138 +1,202 @@
-//! Keeps the hub client's credentials as the Secret or the file says; what cannot be used changes
-//! nothing.
+//! The hub's credentials: the client follows the Secret or the file, and keeps what it has while that
+//! cannot be used.
 
 use std::{
+    mem,
     ops::ControlFlow,
     path::Path,
-    sync::Arc,
+    sync::Mutex,
     time::{Duration, Instant},
 };
 
 use serde_json::Value;
 use shared::{
     backoff::Backoff,
-    client::{Client, Reload, Timeouts},
+    client::{Client, Reload, RequestMetrics, Timeouts},
     config::ClusterConfig,
-    error::Result,
+    error::{Error, Result},
     kubeconfig::{self, Reach},
+    lock::lock,
     resource::SECRETS,
-    secret, watch,
+    secret,
+    stop::Stop,
+    watch::{self, LastError},
 };
 
-use crate::{
-    heartbeat::Heartbeat,
-    settings::{HubCredentials, Settings},
-    sidecar::Sidecar,
-};
-
-/// Keeps the credentials current until the end.
-pub(crate) fn follow(sidecar: &Sidecar) {
-    let (Some(hub), Some(heartbeat)) = (&sidecar.settings.hub, sidecar.hub()) else { return };
-    match (&hub.credentials, &sidecar.managed) {
-        (HubCredentials::File(path, reach), _) => wait_for_file(path, *reach, sidecar, heartbeat),
-        (HubCredentials::Secret { namespace, name }, Some(client)) => {
-            follow_secret(client, (namespace, name), sidecar, heartbeat);
-        }
-        // Settings ask for the managed cluster whenever there is a Secret.
-        (HubCredentials::Secret { .. }, None) => {}
-    }
-}
-
-fn follow_secret(
-    client: &Arc<Client>,
-    (namespace, name): (&str, &str),
-    sidecar: &Sidecar,
-    heartbeat: &Heartbeat,
-) {
-    let Sidecar { settings, world, .. } = sidecar;
-    let reload = || {
-        let (client, namespace, name) = (client.clone(), namespace.to_owned(), name.to_owned());
-        let read = move || secret::access(&client.get(&SECRETS.object(&namespace, &name))?);
-        Reload::WhenRefused(Box::new(read))
-    };
-    let (mut absent, mut told) = (false, Value::Null);
-    let target = SECRETS.object(namespace, name);
-    watch::follow(client, &target, &world.stop, &sidecar.secret_trouble, &mut |secret| {
-        // One that is being deleted counts as gone, as with the Go sidecar
-        // (klusterlet-addon-lease-controller controllers/lease_controller.go:131-136).
-        let living = |secret: &Value| secret["metadata"]["deletionTimestamp"].is_null();
-        let secret = secret.filter(living);
-        let was_absent = std::mem::replace(&mut absent, secret.is_none());
-        match secret {
-            Some(secret) => {
-                // A list brings the same Secret again: that is no news.
-                let version = secret["metadata"]["resourceVersion"].clone();
-                let access = secret::access(&secret);
-                // A large one leaves its room to what is made of it.
-                drop(secret);
-                let taken = take(access, reload(), settings, heartbeat);
-                if let Err(error) = taken
-                    && std::mem::replace(&mut told, version.clone()) != version
-                {
-                    log::warn!("{}: {error}", keeps(heartbeat));
-                }
-            }
-            None if heartbeat.drop_client() => {
-                log::warn!(
-                    "Secret {namespace}/{name} was deleted: renewing stops until it is back"
-                );
-            }
-            None if !was_absent => log::info!("waiting for Secret {namespace}/{name}"),
-            None => {}
-        }
-        world.stop.wake();
-        ControlFlow::Continue(())
-    });
-}
+use crate::settings::HubCredentials;
 
 /// A file that is there at last is noticed after this, whatever the period.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// A file may come later than this process; from then on the client itself reads it again.
-fn wait_for_file(path: &Path, reach: Reach, sidecar: &Sidecar, heartbeat: &Heartbeat) {
-    let Sidecar { settings, world, .. } = sidecar;
-    let mut backoff = Backoff::new(settings.period.min(LONGEST_WAIT));
-    loop {
-        let file = path.to_owned();
-        let reload = Reload::FromFiles(Box::new(move || kubeconfig::from_file(&file, reach)));
-        let access = kubeconfig::from_file(path, reach);
-        let Err(error) = take(access, reload, settings, heartbeat) else {
-            break;
-        };
-        let retry = backoff.failed(&error, Instant::now(), fastrand::f64());
-        if retry.tell {
-            log::warn!("{}: {error}", keeps(heartbeat));
-        }
-        if world.stop.wait(retry.wait) {
-            return;
-        }
-    }
-    world.stop.wake();
+/// The client for the hub, as its credentials come and go.
+pub(crate) struct HubClient {
+    timeouts: Timeouts,
+    /// Between two attempts to read a file that was not there yet.
+    longest_wait: Duration,
+    /// Empty until there are credentials.
+    client: Mutex<Option<Client>>,
+    /// Credentials read, good and bad, but for those that the present client read itself.
+    reads: Mutex<(u64, u64)>,
+    /// By all clients one after the other.
+    pub(crate) requests: RequestMetrics,
 }
 
-/// Uses new credentials from now on.
-fn take(
-    access: Result<ClusterConfig>,
-    reload: Reload,
-    settings: &Settings,
-    heartbeat: &Heartbeat,
-) -> Result<()> {
-    let first = heartbeat.client().is_none();
-    let timing = Timeouts::with_request(settings.request_timeout());
-    let requests = heartbeat.requests.clone();
-    let make = |access| Client::counting(heartbeat.target.name(), access, reload, timing, requests);
-    let taken = access.and_then(|access| heartbeat.set_access(access, make));
-    heartbeat.count_read(taken.is_ok());
-    if taken? && first {
-        log::info!("the hub's credentials are there");
+impl HubClient {
+    /// In a sentence.
+    pub(crate) const NAME: &str = "the hub";
+
+    /// Without credentials; Leases there are renewed once per `period`, and a request has `timeout`.
+    pub(crate) fn new(timeout: Duration, period: Duration) -> Self {
+        Self {
+            timeouts: Timeouts::with_request(timeout),
+            longest_wait: period.min(LONGEST_WAIT),
+            client: Mutex::default(),
+            reads: Mutex::default(),
+            requests: RequestMetrics::default(),
+        }
     }
-    Ok(())
+
+    /// The client; `None` while there are no credentials.
+    pub(crate) fn client(&self) -> Option<Client> {
+        lock(&self.client).clone()
+    }
+
+    /// How often credentials were read so far: with success, and in vain.
+    pub(crate) fn reads(&self) -> (u64, u64) {
+        let current = self.client().map_or((0, 0), |client| client.reloads());
+        let before = *lock(&self.reads);
+        (before.0 + current.0, before.1 + current.1)
+    }
+
+    /// Keeps the credentials as `source` has them, until `stop` is raised. A Secret is one of the `managed`
+    /// cluster.
+    pub(crate) fn follow(
+        &self,
+        source: &HubCredentials,
+        managed: Option<&Client>,
+        stop: &Stop,
+        last_error: &LastError,
+    ) {
+        match (source, managed) {
+            (HubCredentials::File(path, reach), _) => self.follow_file(path, *reach, stop),
+            (HubCredentials::Secret { namespace, name }, Some(client)) => {
+                self.follow_secret(client, (namespace, name), stop, last_error);
+            }
+            // Settings ask for the managed cluster whenever there is a Secret.
+            (HubCredentials::Secret { .. }, None) => {}
+        }
+    }
+
+    /// Ends with the first credentials: the file may come later than this process, and from then on the
+    /// client itself reads it again.
+    fn follow_file(&self, path: &Path, reach: Reach, stop: &Stop) {
+        let mut backoff = Backoff::new(self.longest_wait);
+        loop {
+            let file = path.to_owned();
+            let reload = Reload::FromFiles(Box::new(move || kubeconfig::from_file(&file, reach)));
+            let Err(error) = self.apply(kubeconfig::from_file(path, reach), reload) else { break };
+            let retry = backoff.failed(&error, Instant::now(), fastrand::f64());
+            if retry.tell {
+                self.log_unusable(&error);
+            }
+            if stop.wait(retry.wait) {
+                return;
+            }
+        }
+        stop.wake();
+    }
+
+    fn follow_secret(
+        &self,
+        managed: &Client,
+        (namespace, name): (&str, &str),
+        stop: &Stop,
+        last_error: &LastError,
+    ) {
+        let (mut absent, mut reported) = (false, Value::Null);
+        let target = SECRETS.object(namespace, name);
+        watch::follow(managed, &target, stop, last_error, &mut |secret| {
+            // One that is being deleted counts as gone, as with the Go sidecar
+            // (klusterlet-addon-lease-controller controllers/lease_controller.go:131-136).
+            let living = |secret: &Value| secret["metadata"]["deletionTimestamp"].is_null();
+            let secret = secret.filter(living);
+            let was_absent = mem::replace(&mut absent, secret.is_none());
+            match secret {
+                Some(secret) => {
+                    let reload = reload_from_secret(managed, namespace, name);
+                    self.apply_secret(secret, reload, &mut reported);
+                }
+                None if self.drop_client() => {
+                    log::warn!(
+                        "Secret {namespace}/{name} was deleted: renewing stops until it is back"
+                    );
+                }
+                None if !was_absent => log::info!("waiting for Secret {namespace}/{name}"),
+                None => {}
+            }
+            stop.wake();
+            ControlFlow::Continue(())
+        });
+    }
+
+    /// Uses what `secret` holds from now on; a version of it that cannot be used is `reported` once.
+    fn apply_secret(&self, secret: Value, reload: Reload, reported: &mut Value) {
+        // A list brings the same Secret again: that is no news.
+        let version = secret["metadata"]["resourceVersion"].clone();
+        let config = secret::cluster_config(&secret);
+        // A large one leaves its room to what is made of it.
+        drop(secret);
+        if let Err(error) = self.apply(config, reload)
+            && mem::replace(reported, version.clone()) != version
+        {
+            self.log_unusable(&error);
+        }
+    }
+
+    /// Uses `config` from now on; the first client reads credentials again by `reload`.
+    fn apply(&self, config: Result<ClusterConfig>, reload: Reload) -> Result<()> {
+        let current = self.client();
+        let first = current.is_none();
+        let applied = config.and_then(|config| match current {
+            Some(client) => client.swap(config).map(drop),
+            None => {
+                let requests = self.requests.clone();
+                let new = Client::counting(Self::NAME, config, reload, self.timeouts, requests)?;
+                *lock(&self.client) = Some(new);
+                Ok(())
+            }
+        });
+        self.count_read(applied.is_ok());
+        if applied.is_ok() && first {
+            log::info!("the hub's credentials are there");
+        }
+        applied
+    }
+
+    fn count_read(&self, good: bool) {
+        let mut reads = lock(&self.reads);
+        if good { reads.0 += 1 } else { reads.1 += 1 }
+    }
+
+    /// There are no credentials any more; `true` if there were any.
+    fn drop_client(&self) -> bool {
+        let Some(client) = lock(&self.client).take() else { return false };
+        let ((good, bad), mut reads) = (client.reloads(), lock(&self.reads));
+        *reads = (reads.0 + good, reads.1 + bad);
+        true
+    }
+
+    fn log_unusable(&self, error: &Error) {
+        match self.client() {
+            Some(_) => log::warn!("the hub's credentials in use stay: {error}"),
+            None => log::warn!("the hub's credentials cannot be used yet: {error}"),
+        }
+    }
 }
 
-/// What happens when credentials cannot be used.
-fn keeps(heartbeat: &Heartbeat) -> &'static str {
-    match heartbeat.client() {
-        Some(_) => "the hub's credentials in use stay",
-        None => "the hub's credentials cannot be used yet",
-    }
+/// The server may refuse a token before the watch says that there is another one.
+fn reload_from_secret(managed: &Client, namespace: &str, name: &str) -> Reload {
+    let (client, namespace, name) = (managed.clone(), namespace.to_owned(), name.to_owned());
+    let read = move || secret::cluster_config(&client.get(&SECRETS.object(&namespace, &name))?);
+    Reload::WhenRefused(Box::new(read))
 }

@@ -1,14 +1,12 @@
 //! Renews an add-on's Lease while its pod is healthy: the drop-in for klusterlet-addon-lease-controller.
 
 mod credentials;
-mod gate;
-mod heartbeat;
+mod lease;
 mod pod;
 mod report;
 mod run;
 mod settings;
-mod sidecar;
-mod world;
+mod state;
 
 use std::process::ExitCode;
 

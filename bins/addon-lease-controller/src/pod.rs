@@ -1,35 +1,55 @@
-//! Follows the pod and sets the gate as its readiness says.
+//! Pod readiness: Leases are renewed only while the pod is well enough for its add-on to be reported alive.
 
 use std::ops::ControlFlow;
 
 use serde_json::Value;
-use shared::{resource::PODS, watch};
-
-use crate::{
-    gate::{Gate, has_container, judge},
-    settings::OwnContainer,
-    sidecar::Sidecar,
+use shared::{
+    client::Client,
+    resource::PODS,
+    stop::Stop,
+    watch::{self, LastError},
 };
 
-/// Keeps the gate current until the end; what cannot be read changes nothing.
-pub(crate) fn follow(sidecar: &Sidecar) {
-    let Sidecar { settings, managed: Some(client), world, pod_trouble, .. } = sidecar else {
-        return;
-    };
-    let Some((namespace, name)) = &settings.pod else { return };
-    let (target, mut own) = (PODS.object(namespace, name), settings.own_container.as_ref());
-    watch::follow(client, &target, &world.stop, pod_trouble, &mut |pod| {
-        let gate = match pod {
+/// The state of the pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PodReadiness {
+    /// Leases are renewed.
+    Ready,
+    /// Leases are left to age; with the reason.
+    NotReady(String),
+}
+
+/// This container, whose own readiness does not count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OwnContainer {
+    pub(crate) name: String,
+    /// Named by the flag, where a wrong name is a mistake; the environment may mean something else by it.
+    pub(crate) strict: bool,
+}
+
+/// Follows the pod `namespace/name` until `stop` is raised. `update` gets its readiness, and says whether that
+/// is another one than before; what cannot be read changes nothing.
+pub(crate) fn follow(
+    client: &Client,
+    (namespace, name): (&str, &str),
+    mut own: Option<&OwnContainer>,
+    stop: &Stop,
+    last_error: &LastError,
+    update: impl Fn(PodReadiness) -> bool,
+) {
+    let target = PODS.object(namespace, name);
+    watch::follow(client, &target, stop, last_error, &mut |pod| {
+        let state = match pod {
             Some(pod) => {
                 own = own.filter(|own| is_meant(own, &pod));
-                judge(&pod, own.map(|own| &*own.name))
+                readiness(&pod, own.map(|own| &*own.name))
             }
-            None => Gate::Closed("it does not exist".to_owned()),
+            None => PodReadiness::NotReady("it does not exist".to_owned()),
         };
-        if world.set_gate(gate.clone()) {
-            match gate {
-                Gate::Open => log::info!("pod {namespace}/{name} is ready"),
-                Gate::Closed(reason) => {
+        if update(state.clone()) {
+            match state {
+                PodReadiness::Ready => log::info!("pod {namespace}/{name} is ready"),
+                PodReadiness::NotReady(reason) => {
                     log::info!("pod {namespace}/{name}: {reason}; the Lease is left to age");
                 }
             }
@@ -48,4 +68,148 @@ fn is_meant(own: &OwnContainer, pod: &Value) -> bool {
         );
     }
     meant
+}
+
+/// The readiness of `pod`: its Ready condition or, if `own_container` is named, the readiness of all
+/// its other containers, so that the probe of the own one cannot hold up what it reports.
+pub(crate) fn readiness(pod: &Value, own_container: Option<&str>) -> PodReadiness {
+    let checked = if pod["metadata"]["deletionTimestamp"].is_string() {
+        Err("it is being deleted".to_owned())
+    } else {
+        own_container.map_or_else(|| ready_condition(pod), |own| others_ready(pod, own))
+    };
+    checked.map_or_else(PodReadiness::NotReady, |()| PodReadiness::Ready)
+}
+
+fn ready_condition(pod: &Value) -> Result<(), String> {
+    let mut conditions = items(&pod["status"]["conditions"]);
+    match conditions.find(|condition| condition["type"] == "Ready") {
+        Some(ready) if ready["status"] == "True" => Ok(()),
+        Some(ready) => Err(match ready["message"].as_str() {
+            Some(message) if !message.is_empty() => format!("it is not Ready: {message}"),
+            _ => "it is not Ready".to_owned(),
+        }),
+        None => Err("it has no Ready condition yet".to_owned()),
+    }
+}
+
+fn others_ready(pod: &Value, own: &str) -> Result<(), String> {
+    let spec = &pod["spec"];
+    // An init container that is always restarted is a native sidecar; the others have ended by now.
+    let sidecars = items(&spec["initContainers"]).filter(|c| c["restartPolicy"] == "Always");
+    let others: Vec<&str> = items(&spec["containers"])
+        .chain(sidecars)
+        .filter_map(|container| container["name"].as_str())
+        .filter(|name| *name != own)
+        .collect();
+    if !has_container(pod, own) {
+        return Err(format!("it has no container {own}, which -container-name says this is"));
+    }
+    if others.is_empty() {
+        return Err(format!("it has no container but {own}"));
+    }
+    let status = &pod["status"];
+    let is_ready = |name: &str| {
+        items(&status["containerStatuses"])
+            .chain(items(&status["initContainerStatuses"]))
+            .any(|status| status["name"] == name && status["ready"] == true)
+    };
+    match others.iter().find(|name| !is_ready(name)) {
+        Some(name) => Err(format!("container {name} is not ready")),
+        None => Ok(()),
+    }
+}
+
+/// Whether the pod has a container of this name that runs beside the others.
+fn has_container(pod: &Value, name: &str) -> bool {
+    let spec = &pod["spec"];
+    let sidecars = items(&spec["initContainers"]).filter(|c| c["restartPolicy"] == "Always");
+    items(&spec["containers"]).chain(sidecars).any(|c| c["name"] == name)
+}
+
+fn items(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn with_condition(status: &str) -> Value {
+        json!({"status": {"conditions": [{"type": "Ready", "status": status}]}})
+    }
+
+    /// app and metrics beside us, a native sidecar and a finished init container.
+    fn pod(app: bool, mesh: bool, own: bool) -> Value {
+        json!({
+            "spec": {
+                "containers": [{"name": "app"}, {"name": "lease"}],
+                "initContainers": [{"name": "setup"}, {"name": "mesh", "restartPolicy": "Always"}],
+            },
+            "status": {
+                "containerStatuses": [{"name": "app", "ready": app}, {"name": "lease", "ready": own}],
+                "initContainerStatuses": [{"name": "setup", "ready": false}, {"name": "mesh", "ready": mesh}],
+            },
+        })
+    }
+
+    #[test]
+    fn d77_pod_running() {
+        assert_eq!(readiness(&with_condition("True"), None), PodReadiness::Ready);
+    }
+
+    #[test]
+    fn d87_pod_failed_or_without_a_condition() {
+        for pod in
+            [with_condition("False"), with_condition("Unknown"), json!({"status": {}}), json!(null)]
+        {
+            assert!(matches!(readiness(&pod, None), PodReadiness::NotReady(_)), "{pod}");
+        }
+    }
+
+    #[test]
+    fn a20_a_pod_that_is_being_deleted_does_not_count() {
+        let mut pod = with_condition("True");
+        pod["metadata"]["deletionTimestamp"] = json!("2026-11-21T12:00:00Z");
+        assert!(matches!(readiness(&pod, None), PodReadiness::NotReady(_)));
+    }
+
+    #[test]
+    fn a20_the_own_container_does_not_count_when_it_is_named() {
+        assert_eq!(readiness(&pod(true, true, false), Some("lease")), PodReadiness::Ready);
+        let not_ready = |reason: &str| PodReadiness::NotReady(reason.to_owned());
+        assert_eq!(
+            readiness(&pod(false, true, true), Some("lease")),
+            not_ready("container app is not ready")
+        );
+        assert_eq!(
+            readiness(&pod(true, false, true), Some("lease")),
+            not_ready("container mesh is not ready")
+        );
+    }
+
+    #[test]
+    fn a_native_sidecar_may_be_the_own_container() {
+        assert_eq!(readiness(&pod(true, false, true), Some("mesh")), PodReadiness::Ready);
+    }
+
+    #[test]
+    fn a_wrong_name_for_the_own_container_is_told() {
+        let PodReadiness::NotReady(reason) = readiness(&pod(true, true, true), Some("leese"))
+        else {
+            panic!()
+        };
+        assert_eq!(reason, "it has no container leese, which -container-name says this is");
+    }
+
+    #[test]
+    fn health_is_never_vacuous() {
+        let alone = json!({"spec": {"containers": [{"name": "lease"}]}, "status": {}});
+        assert!(matches!(readiness(&alone, Some("lease")), PodReadiness::NotReady(_)));
+        let mut starting = pod(true, true, true);
+        starting["status"] = json!({});
+        assert!(matches!(readiness(&starting, Some("lease")), PodReadiness::NotReady(_)));
+    }
 }

@@ -1,4 +1,4 @@
-//! What the endpoint says: liveness, readiness and metrics.
+//! The report of the diagnostics endpoint: liveness, readiness and metrics.
 
 use std::{sync::Arc, time::Instant};
 
@@ -7,98 +7,113 @@ use shared::{
     metrics::{
         CERTIFICATE_ERRORS, CERTIFICATE_EXPIRES, CERTIFICATE_READS, LEADER, Metrics, timestamp,
     },
+    watch::LastError,
 };
 
 use crate::{
-    gate::Gate,
-    heartbeat::{Cluster, Heartbeat},
-    sidecar::Sidecar,
+    lease::{LeaseCluster, LeaseRenewer},
+    pod::PodReadiness,
+    state::App,
 };
 
+/// The clusters in labels.
+const HUB: &str = "hub";
+const MANAGED: &str = "managed";
 /// `/readyz` allows this many periods without a renewal.
 const PERIODS: u32 = 3;
 
 /// The report of this process.
-pub(crate) struct Status(pub(crate) Arc<Sidecar>);
+pub(crate) struct Reporter(pub(crate) Arc<App>);
 
-impl Report for Status {
+impl Report for Reporter {
     fn healthy(&self) -> Result<(), String> {
-        let stuck = |heartbeat: &&Heartbeat| stuck(heartbeat.progress().beat, LONGEST_BEAT);
-        match self.0.heartbeats.iter().find(stuck) {
-            Some(heartbeat) => Err(format!("the loop for {heartbeat} is stuck")),
+        let stuck = |renewer: &&LeaseRenewer| stuck(renewer.status().beat, LONGEST_BEAT);
+        match self.0.renewers.iter().find(stuck) {
+            Some(renewer) => Err(format!("the loop for {renewer} is stuck")),
             None => Ok(()),
         }
     }
 
     fn remarks(&self) -> String {
-        let Sidecar { pod_trouble, secret_trouble, .. } = &*self.0;
-        let remarks = [pod_trouble, secret_trouble].into_iter().filter_map(|trouble| trouble.get());
-        remarks.map(|remark| remark + "\n").collect()
+        let errors = [&self.0.pod_error, &self.0.secret_error];
+        errors.into_iter().filter_map(|error| error.get()).map(|error| error + "\n").collect()
     }
 
     fn ready(&self) -> Result<(), String> {
-        let now = Instant::now();
-        let standing = self.0.world.standing();
-        if standing.is_some_and(|standing| standing.stands_by && !standing.leads(now)) {
+        // One that waits for its turn is as ready as it can be.
+        if self.0.leadership.follows() {
             return Ok(());
         }
-        let late = |heartbeat: &&Heartbeat| {
-            let renewed = heartbeat.progress().renewed;
-            renewed.is_none_or(|renewed| now - renewed.instant > heartbeat.period * PERIODS)
+        let now = Instant::now();
+        let late = |renewer: &&LeaseRenewer| {
+            let renewed = renewer.status().renewed;
+            renewed.is_none_or(|renewed| now - renewed.instant > renewer.period * PERIODS)
         };
-        let Some(heartbeat) = self.0.heartbeats.iter().find(late) else { return Ok(()) };
-        let unseen =
-            |trouble: Option<String>| trouble.map_or(String::new(), |why| format!("; {why}"));
-        let reason = match (self.0.world.gate(), heartbeat.client()) {
-            (Gate::Closed(reason), _) => {
-                format!("the pod: {reason}{}", unseen(self.0.pod_trouble.get()))
+        match self.0.renewers.iter().find(late) {
+            Some(renewer) => {
+                Err(format!("{renewer} is not renewed: {}", self.why_not_renewed(renewer)))
             }
-            _ if standing.is_some_and(|standing| !standing.leads(now)) => {
-                "no replica is known to lead".to_owned()
-            }
-            (Gate::Open, None) => {
-                format!("there are no credentials{}", unseen(self.0.secret_trouble.get()))
-            }
-            (Gate::Open, Some(_)) => format!("{} failures in a row", heartbeat.progress().failures),
-        };
-        Err(format!("{heartbeat} is not renewed: {reason}"))
+            None => Ok(()),
+        }
     }
 
     fn metrics(&self) -> String {
+        let app = &*self.0;
         let mut metrics = Metrics::default();
-        metrics.add_process(env!("CARGO_PKG_NAME"), self.0.started);
-        if let Some(standing) = self.0.world.standing() {
-            let leads = u8::from(standing.leads(Instant::now()));
-            metrics.add(LEADER, &[("name", &self.0.settings.election_name())], leads);
+        metrics.add_process(env!("CARGO_PKG_NAME"), app.started);
+        if app.settings.election.is_some() {
+            let leads = u8::from(app.leadership.leads());
+            metrics.add(LEADER, &[("name", &app.settings.election_name())], leads);
         }
-        for heartbeat in &self.0.heartbeats {
-            add(&mut metrics, heartbeat);
+        for renewer in &app.renewers {
+            add_lease(&mut metrics, renewer);
         }
-        if let Some(heartbeat) = self.0.hub() {
-            match heartbeat.client() {
-                Some(client) => metrics.add_client(Cluster::Hub.label(), &client),
-                None => metrics.add_requests(Cluster::Hub.label(), &heartbeat.requests),
+        if let Some(hub) = &app.hub {
+            match hub.client() {
+                Some(client) => metrics.add_client(HUB, &client),
+                None => metrics.add_requests(HUB, &hub.requests),
             }
         }
-        if let Some(client) = &self.0.managed {
-            metrics.add_client(Cluster::Managed.label(), client);
+        if let Some(client) = &app.managed {
+            metrics.add_client(MANAGED, client);
         }
-        if let Some(client) = &self.0.elector {
+        if let Some(client) = app.leadership.client() {
             metrics.add_client("election", client);
         }
         metrics.to_string()
     }
 }
 
-fn add(metrics: &mut Metrics, heartbeat: &Heartbeat) {
-    let labels = [("target", heartbeat.target.label())];
-    heartbeat.progress().add_to(metrics, &labels);
-    let client = heartbeat.client();
-    let again = client.as_ref().map_or((0, 0), |client| client.reloads());
-    let (good, bad) = (heartbeat.reads().0 + again.0, heartbeat.reads().1 + again.1);
+impl Reporter {
+    fn why_not_renewed(&self, renewer: &LeaseRenewer) -> String {
+        let unseen =
+            |error: &LastError| error.get().map_or(String::new(), |why| format!("; {why}"));
+        match (self.0.pod(), renewer.cluster.client()) {
+            (PodReadiness::NotReady(reason), _) => {
+                format!("the pod: {reason}{}", unseen(&self.0.pod_error))
+            }
+            _ if !self.0.leadership.leads() => "no replica is known to lead".to_owned(),
+            (_, None) => format!("there are no credentials{}", unseen(&self.0.secret_error)),
+            (_, Some(_)) => format!("{} failures in a row", renewer.status().failures),
+        }
+    }
+}
+
+fn add_lease(metrics: &mut Metrics, renewer: &LeaseRenewer) {
+    let labels = [("target", label(&renewer.cluster))];
+    renewer.status().add_to(metrics, &labels);
+    let (good, bad) = renewer.cluster.reads();
     metrics.add(CERTIFICATE_READS, &labels, good + bad);
     metrics.add(CERTIFICATE_ERRORS, &labels, bad);
+    let client = renewer.cluster.client();
     if let Some(expires) = client.and_then(|client| client.certificate_expiry()) {
         metrics.add(CERTIFICATE_EXPIRES, &labels, timestamp(expires));
+    }
+}
+
+fn label(cluster: &LeaseCluster) -> &'static str {
+    match cluster {
+        LeaseCluster::Hub(_) => HUB,
+        LeaseCluster::Managed(_) => MANAGED,
     }
 }

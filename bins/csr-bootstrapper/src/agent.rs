@@ -28,7 +28,7 @@ use crate::{
 /// A request to either cluster.
 pub(crate) const REQUEST_TIME: Duration = Duration::from_secs(10);
 /// The longest sleep in one piece: a machine that slept itself is noticed this late.
-pub(crate) const SLICE: Duration = Duration::from_secs(15);
+pub(crate) const SLICE: Duration = Stop::SLICE;
 /// What an object of the hub may cost in memory, in bytes: a ManagedCluster or a CSR has a few KiB, and some
 /// copies of each are made.
 pub(crate) const HUB_OBJECT: usize = 512 << 10;

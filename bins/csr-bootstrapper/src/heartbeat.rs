@@ -10,7 +10,7 @@ use serde_json::Value;
 use shared::{
     error::Error,
     lock::lock,
-    renewal::{self, Action, Now, Outcome, Renewal, RenewalStatus},
+    renewal::{self, Action, Now, Renewal, RenewalOutcome, RenewalStatus},
     resource::{LEASES, Target},
 };
 
@@ -86,37 +86,31 @@ impl Heartbeat {
                 Action::Wait(until) => {
                     agent.stop.wait_for_change(seen, until.min(now.instant + SLICE));
                 }
-                action => self.renew(agent, session, lease, renewal, &action, now),
+                action => self.renew(agent, session, lease, renewal, (&action, now)),
             }
         }
     }
 
-    /// Performs one request of a renewal: in the steady state the one PUT that renews the Lease.
+    /// Performs one request of a renewal, and says what came of it.
     fn renew(
         &self,
         agent: &Agent,
         session: &Session,
         lease: &Target<'_>,
         renewal: &mut Renewal,
-        action: &Action,
-        now: Now,
+        request: (&Action, Now),
     ) {
         let first = renewal.renewed().is_none();
-        renewal.sending(action, now);
-        let answer = match action {
-            Action::Replace(renewed) => session.client.replace(lease, renewed),
-            _ => session.client.get(lease),
-        };
-        let outcome = renewal.answered(action, &answer, Now::read(), fastrand::f64());
-        lock(&self.progress).note(renewal, &outcome);
+        let (outcome, answer) =
+            renewal::attempt(renewal, &self.progress, &session.client, lease, request);
         match (&outcome, &answer) {
-            (Outcome::Renewed { .. }, _) if first => {
+            (RenewalOutcome::Renewed { .. }, _) if first => {
                 let every = renewal.period().as_secs();
                 let message = format!("{} is renewed every {every} s", what(lease));
                 agent.tell("ManagedClusterLeaseUpdateStarted", false, &message);
             }
             // The hub makes it a moment after it accepts the cluster.
-            (Outcome::Failed(retry), Err(Error::NotFound(_))) if first && retry.tell => {
+            (RenewalOutcome::Failed(retry), Err(Error::NotFound(_))) if first && retry.tell => {
                 log::info!("waiting for {}", what(lease));
             }
             _ => renewal::log_outcome(&what(lease), &outcome, &answer),

@@ -7,7 +7,6 @@ use std::{
         Arc, Mutex,
         mpsc::{Receiver, channel},
     },
-    thread,
     time::{Duration, Instant},
 };
 
@@ -17,7 +16,7 @@ use shared::{
     error::{Error, Result},
     flags::Flags,
     lock::lock,
-    runtime::End,
+    runtime::{self, End},
     stop::Stop,
     watch,
 };
@@ -36,10 +35,6 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 const LONGEST_WAIT_ONCE: Duration = Duration::from_secs(2);
 /// Changes of the Secret that come faster are taken together; it bounds the generations on disk too.
 const AT_MOST_EVERY: Duration = Duration::from_secs(1);
-/// The longest sleep in one piece: a machine that slept itself is noticed this late.
-const SLICE: Duration = Duration::from_secs(15);
-/// A set that is being written gets this long when the process is asked to end.
-const FAREWELL: Duration = Duration::from_millis(800);
 
 /// The version of the Secret that the watch told last, until the loop takes it; `None` inside for a Secret
 /// that is gone.
@@ -56,8 +51,9 @@ pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End
         diagnostics::serve(flags, stop, Status(dumper.clone()))?;
     }
     let ended = start(&dumper)?;
-    stop.wait_for_ever();
-    match (ended.recv_timeout(FAREWELL), settings.once) {
+    stop.wait_until_raised();
+    // A set that is being written may be finished.
+    match (ended.recv_timeout(Stop::GRACE_PERIOD), settings.once) {
         (Ok(Err(error)), _) => Err(error),
         (Ok(Ok(())), Some(_)) => Ok(End::Done),
         (_, None) => Ok(End::Stopped),
@@ -71,13 +67,13 @@ fn start(dumper: &Arc<Dumper>) -> Result<Receiver<Result<()>>> {
     // Where there is no time to wait nothing is to be watched.
     if dumper.settings.once != Some(Duration::ZERO) {
         let (dumper, news) = (dumper.clone(), news.clone());
-        spawn("watch", move || follow(&dumper, &news))?;
+        runtime::spawn("watch", move || follow(&dumper, &news))?;
     }
     let (end, ended) = channel();
     let dumper = dumper.clone();
-    spawn("files", move || {
+    runtime::spawn("files", move || {
         let result = keep(&dumper, &news);
-        // Nobody listens any more after the farewell.
+        // Nobody listens any more after the grace period.
         let _ = end.send(result);
         dumper.stop.raise();
     })?;
@@ -197,13 +193,8 @@ fn rest(
             return dumper.stop.raised();
         }
         dumper.progress().beat = Some(Instant::now());
-        if dumper.stop.wait_for_change(seen, Instant::now() + left.min(SLICE)) {
+        if dumper.stop.wait_for_change(seen, Instant::now() + left.min(Stop::SLICE)) {
             return true;
         }
     }
-}
-
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
-    let thread = thread::Builder::new().name(name.to_owned()).spawn(work);
-    thread.map(drop).map_err(|e| Error::BadConfig(format!("no thread for {name}: {e}")))
 }

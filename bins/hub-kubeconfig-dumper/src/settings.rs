@@ -90,7 +90,7 @@ impl Settings {
     fn check(flags: &Flags, namespace: Option<String>) -> Result<Self, String> {
         let namespace =
             namespace.ok_or("the own namespace is not known: set -namespace or POD_NAMESPACE")?;
-        let secret = required(flags, "hub-kubeconfig-secret")?;
+        let secret = flags.required("hub-kubeconfig-secret")?;
         for (what, name) in [("-hub-kubeconfig-secret", &secret), ("the namespace", &namespace)] {
             if !valid_name(name) {
                 return Err(format!("{what} {name:?} is not a valid object name"));
@@ -103,7 +103,7 @@ impl Settings {
         Ok(Self {
             namespace,
             secret,
-            directory: required(flags, "hub-kubeconfig-dir")?.into(),
+            directory: flags.required("hub-kubeconfig-dir")?.into(),
             modes: Modes {
                 directory: mode(flags, "dir-mode", 0o700)?,
                 file: mode(flags, "file-mode", 0o400)?,
@@ -112,10 +112,6 @@ impl Settings {
             once: flags.once()?,
         })
     }
-}
-
-fn required(flags: &Flags, name: &str) -> Result<String, String> {
-    flags.some(name).map(str::to_owned).ok_or_else(|| format!("-{name} is required"))
 }
 
 /// `least` is what this program itself needs.

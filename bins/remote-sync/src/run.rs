@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// What is under way gets this long when the process is asked to end.
-const FAREWELL: Duration = Duration::from_millis(800);
+const FAREWELL: Duration = Stop::GRACE_PERIOD;
 /// Between two looks at whether all is done.
 const POLL: Duration = Duration::from_millis(20);
 

@@ -1,4 +1,4 @@
-//! What became of the requests so far. It outlives a client, so that the series of a cluster stay while it
+//! Request metrics, by method and code. They outlive a client, so that the series of a cluster stay while it
 //! is away.
 
 use std::{

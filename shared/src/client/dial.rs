@@ -96,7 +96,7 @@ impl fmt::Debug for Dial {
     }
 }
 
-/// What is left of the time to connect after the links before have had theirs.
+/// The rest of the time to connect after the links before have had theirs.
 pub(crate) fn left_of(details: &ConnectionDetails) -> NextTimeout {
     use ureq::unversioned::transport::time::Instant;
 

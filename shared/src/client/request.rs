@@ -1,4 +1,4 @@
-//! One request before it has a connection, and what its end means.
+//! One request before it has a connection, and the meaning of its end.
 
 use std::{io, time::Duration};
 
@@ -31,7 +31,7 @@ pub(crate) struct ApiRequest<'a> {
     pub(crate) timeout: Option<Duration>,
 }
 
-/// How an answer is read.
+/// The form in which an answer is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResponseKind<'a> {
     /// One object.
@@ -112,7 +112,7 @@ impl<'a> ApiRequest<'a> {
         }
     }
 
-    /// What an object of the answer may cost in memory, in bytes; `largest` is the client's own limit.
+    /// The memory that an object of the answer may cost, in bytes; `largest` is the client's own limit.
     pub(crate) fn budget(&self, largest: usize) -> usize {
         if *self.target.resource == LEASES { LEASE.min(largest) } else { largest }
     }
@@ -166,7 +166,7 @@ const TEXT_LIMIT: u64 = 1 << 20;
 /// A page of a list.
 const LIST_LIMIT: u64 = 32 << 20;
 
-/// How the body of a PATCH changes the object.
+/// The kind of change that the body of a PATCH makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patch {
     /// RFC 6902.
@@ -184,7 +184,7 @@ impl Patch {
     }
 }
 
-/// What becomes of the dependents of an object that is deleted.
+/// The fate of the dependents of an object that is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
     /// The garbage collector deletes them afterwards.
@@ -208,7 +208,7 @@ impl Propagation {
     }
 }
 
-/// What must still be true of an object for a DELETE to be carried out.
+/// Conditions on an object for a DELETE to be carried out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preconditions {
     /// The object's uid.

@@ -1,4 +1,4 @@
-//! From an HTTP answer that is not a success to the [`Error`] that says what to do.
+//! Status of an HTTP answer that is not a success, and the [`Error`] that it means.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use crate::{
     resource::{SECRETS, Target},
 };
 
-/// However long a server asks us to stay away, look again after this.
+/// However long a server asks us to stay away, the next attempt comes after this.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
 /// Bytes of an answer that is not a success. A Status with a cause for each of a thousand fields has some
 /// 200 KiB.
 pub(crate) const LONGEST: u64 = 512 << 10;
-/// What a Status may cost in memory, in bytes.
+/// The memory that a Status may cost, in bytes.
 const BUDGET: usize = 512 << 10;
 
 /// The body of an answer that is not a success, if it is a Status; else null.
@@ -28,7 +28,7 @@ impl Status {
     }
 
     /// Whether there is one: these are the words of an API server, and of nobody in between.
-    pub(crate) fn is_told(&self) -> bool {
+    pub(crate) fn is_present(&self) -> bool {
         !self.0.is_null()
     }
 
@@ -66,7 +66,7 @@ impl Status {
             504 if has_cause("ResourceVersionTooLarge") => Error::TooNew(message),
             // A `test` that fails, or a path that is not there: the object is not as it was read. Content
             // that is refused comes with causes (apiserver `pkg/endpoints/handlers/patch.go`, applyJSPatch).
-            422 if json_patch && self.is_told() && details["causes"].is_null() => {
+            422 if json_patch && self.is_present() && details["causes"].is_null() => {
                 Error::Conflict(message)
             }
             429 | 500..=599 => {
@@ -216,12 +216,12 @@ mod tests {
     #[test]
     fn a_status_that_is_no_status_is_no_word_of_the_server() {
         for body in ["", "null", "{}", r#"{"kind":"Lease"}"#, "<html>"] {
-            assert!(!Status::of(body.as_bytes()).is_told(), "{body}");
+            assert!(!Status::of(body.as_bytes()).is_present(), "{body}");
         }
-        assert!(Status::of(br#"{"kind":"Status"}"#).is_told());
+        assert!(Status::of(br#"{"kind":"Status"}"#).is_present());
         let causes = r#"{"a":1},"#.repeat(10_000);
         let huge = format!(r#"{{"kind":"Status","details":{{"causes":[{causes}1]}}}}"#);
-        assert!(!Status::of(huge.as_bytes()).is_told());
+        assert!(!Status::of(huge.as_bytes()).is_present());
     }
 
     #[test]

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-/// How long things may take.
+/// The time that things may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
     /// A request, from its start to the last byte of its answer.
     pub request: Duration,
-    /// Between two looks at files.
+    /// Between two checks of files.
     pub files: Duration,
     /// A watch may be silent for this long before it counts as dead.
     pub silence: Duration,

@@ -45,14 +45,14 @@ impl TlsConnector {
     ///
     /// # Errors
     /// `BadConfig` names the part that cannot be used.
-    pub(crate) fn new(access: &ClusterConfig, proxied: bool) -> Result<Self> {
-        let server_name = match &access.server_name {
+    pub(crate) fn new(config: &ClusterConfig, proxied: bool) -> Result<Self> {
+        let server_name = match &config.server_name {
             Some(name) => Some(ServerName::try_from(name.clone()).map_err(|_| {
                 Error::BadConfig(format!("tls-server-name {name:?} is not a host name"))
             })?),
             None => None,
         };
-        Ok(Self { config: Arc::new(client_config(access)?), server_name, proxied })
+        Ok(Self { config: Arc::new(client_config(config)?), server_name, proxied })
     }
 
     /// The leg to an https proxy is verified by the proxy's own name: ureq runs the chain for it
@@ -152,14 +152,14 @@ impl fmt::Debug for TlsTransport {
     }
 }
 
-fn client_config(access: &ClusterConfig) -> Result<ClientConfig> {
+fn client_config(config: &ClusterConfig) -> Result<ClientConfig> {
     let provider = Arc::new(default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .map_err(|e| Error::BadConfig(format!("TLS cannot be set up: {e}")))?;
     let builder =
-        builder.dangerous().with_custom_certificate_verifier(verifier(&access.trust, &provider)?);
-    let Some(identity) = &access.identity else {
+        builder.dangerous().with_custom_certificate_verifier(verifier(&config.trust, &provider)?);
+    let Some(identity) = &config.identity else {
         return Ok(builder.with_no_client_auth());
     };
     // Not `with_client_auth_cert`: it refuses what webpki cannot read, such as the X.509 v1

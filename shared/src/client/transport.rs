@@ -1,4 +1,4 @@
-//! What one identity needs on the wire: the agent with its connections, and the headers.
+//! The transport of one identity: the HTTP agent with its connections, and the headers.
 
 use std::{collections::BTreeSet, env, sync::Mutex, time::Duration};
 
@@ -25,7 +25,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 const MAX_IDLE: Duration = Duration::from_secs(90);
 
 pub(crate) struct Transport {
-    access: ClusterConfig,
+    config: ClusterConfig,
     server: Uri,
     way: String,
     agent: Agent,
@@ -34,21 +34,21 @@ pub(crate) struct Transport {
 
 impl Transport {
     /// `whose` names the server in messages.
-    pub(crate) fn new(whose: &str, access: ClusterConfig, timeout: Duration) -> Result<Self> {
-        let server: Uri = access.server.parse().map_err(|_| bad_server(&access))?;
+    pub(crate) fn new(whose: &str, config: ClusterConfig, timeout: Duration) -> Result<Self> {
+        let server: Uri = config.server.parse().map_err(|_| bad_server(&config))?;
         if server.host().is_none_or(str::is_empty) {
-            return Err(bad_server(&access));
+            return Err(bad_server(&config));
         }
-        let proxy = dial::proxy(access.proxy.as_deref(), &server, &|name| env::var(name).ok())?;
-        let tls = TlsConnector::new(&access, proxy.is_some())?;
-        warn(whose, &access);
+        let proxy = dial::proxy(config.proxy.as_deref(), &server, &|name| env::var(name).ok())?;
+        let tls = TlsConnector::new(&config, proxy.is_some())?;
+        warn(whose, &config);
         let way = way(&server, proxy.as_ref());
         let connector =
             ().chain(SocksConnector::default())
                 .chain(ConnectProxyConnector::default())
                 .chain(Dial)
                 .chain(tls);
-        let config = Agent::config_builder()
+        let agent_config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
             // Always set: left alone, ureq reads the environment by rules that are not Go's.
@@ -64,13 +64,13 @@ impl Transport {
             .timeout_connect(Some(CONNECT_TIMEOUT.min(timeout)))
             .timeout_global(Some(timeout))
             .build();
-        let agent = Agent::with_parts(config, connector, LazyResolver);
-        let headers = headers(&access)?;
-        Ok(Self { access, server, way, agent, headers })
+        let agent = Agent::with_parts(agent_config, connector, LazyResolver);
+        let headers = headers(&config)?;
+        Ok(Self { config, server, way, agent, headers })
     }
 
-    pub(crate) fn access(&self) -> &ClusterConfig {
-        &self.access
+    pub(crate) fn config(&self) -> &ClusterConfig {
+        &self.config
     }
 
     pub(crate) fn agent(&self) -> &Agent {
@@ -88,7 +88,7 @@ impl Transport {
 
     /// Whether `other` differs in nothing but headers, so that connections may be kept.
     pub(crate) fn same_connection(&self, other: &ClusterConfig) -> bool {
-        let ClusterConfig { server, trust, server_name, identity, proxy, .. } = &self.access;
+        let ClusterConfig { server, trust, server_name, identity, proxy, .. } = &self.config;
         *server == other.server
             && *trust == other.trust
             && *server_name == other.server_name
@@ -96,32 +96,32 @@ impl Transport {
             && *proxy == other.proxy
     }
 
-    pub(crate) fn set_headers(&mut self, access: ClusterConfig) -> Result<()> {
-        self.headers = headers(&access)?;
-        self.access = access;
+    pub(crate) fn set_headers(&mut self, config: ClusterConfig) -> Result<()> {
+        self.headers = headers(&config)?;
+        self.config = config;
         Ok(())
     }
 
-    /// Ends the requests that run on this link, watches among them.
+    /// Ends the requests that run on this transport, watches among them.
     pub(crate) fn shut_down(self) {
         self.agent.shutdown();
     }
 
-    pub(crate) fn request(&self, call: &ApiRequest<'_>) -> Result<Request<Vec<u8>>> {
-        let mut request = Request::builder()
-            .method(call.method.clone())
-            .uri(format!("{}{}", self.access.server, call.path()))
-            .header(header::ACCEPT, call.accept);
+    pub(crate) fn request(&self, request: &ApiRequest<'_>) -> Result<Request<Vec<u8>>> {
+        let mut builder = Request::builder()
+            .method(request.method.clone())
+            .uri(format!("{}{}", self.config.server, request.path()))
+            .header(header::ACCEPT, request.accept);
         for (name, value) in &self.headers {
-            request = request.header(name, value);
+            builder = builder.header(name, value);
         }
-        if let Some((content_type, _)) = &call.body {
-            request = request.header(header::CONTENT_TYPE, *content_type);
+        if let Some((content_type, _)) = &request.body {
+            builder = builder.header(header::CONTENT_TYPE, *content_type);
         }
-        let body = call.body.as_ref().map(|(_, body)| body.clone()).unwrap_or_default();
-        request
+        let body = request.body.as_ref().map(|(_, body)| body.clone()).unwrap_or_default();
+        builder
             .body(body)
-            .map_err(|_| Error::BadConfig(format!("{} has no valid path", call.target)))
+            .map_err(|_| Error::BadConfig(format!("{} has no valid path", request.target)))
     }
 }
 
@@ -142,10 +142,10 @@ fn way(server: &Uri, proxy: Option<&ureq::Proxy>) -> String {
 }
 
 /// Says what nobody should do without knowing.
-fn warn(whose: &str, access: &ClusterConfig) {
-    static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    let danger = match access.trust {
-        _ if access.server.starts_with("http:") => {
+fn warn(whose: &str, config: &ClusterConfig) {
+    static WARNED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let danger = match config.trust {
+        _ if config.server.starts_with("http:") => {
             "by plain HTTP: whoever is in between can read and change everything"
         }
         Trust::Anything => {
@@ -154,14 +154,14 @@ fn warn(whose: &str, access: &ClusterConfig) {
         Trust::Bundle(_) | Trust::System => return,
     };
     // Once, although each connection of a cluster is set up anew.
-    if lock(&TOLD).insert(format!("{whose} {danger}")) {
+    if lock(&WARNED).insert(format!("{whose} {danger}")) {
         log::warn!("{whose} is used {danger}");
     }
 }
 
-fn headers(access: &ClusterConfig) -> Result<Vec<(HeaderName, HeaderValue)>> {
+fn headers(config: &ClusterConfig) -> Result<Vec<(HeaderName, HeaderValue)>> {
     let mut headers = Vec::new();
-    let authorization = match &access.auth {
+    let authorization = match &config.auth {
         Auth::None => None,
         Auth::Token(token) => Some(format!("Bearer {}", **token)),
         Auth::Basic(user, password) => {
@@ -176,7 +176,7 @@ fn headers(access: &ClusterConfig) -> Result<Vec<(HeaderName, HeaderValue)>> {
         value.set_sensitive(true);
         headers.push((header::AUTHORIZATION, value));
     }
-    for (name, value) in &access.impersonate {
+    for (name, value) in &config.impersonate {
         let unusable = || Error::BadConfig(format!("impersonation header {name} cannot be sent"));
         let value = HeaderValue::from_str(value).map_err(|_| unusable())?;
         headers.push((name.parse().map_err(|_| unusable())?, value));
@@ -195,6 +195,6 @@ fn user_agent() -> String {
     )
 }
 
-fn bad_server(access: &ClusterConfig) -> Error {
-    Error::BadConfig(format!("server {:?} is not a URL with a host", access.server))
+fn bad_server(config: &ClusterConfig) -> Error {
+    Error::BadConfig(format!("server {:?} is not a URL with a host", config.server))
 }

@@ -1,4 +1,4 @@
-//! Where the endpoint listens: on both versions of IP unless one is named.
+//! The listening socket of the endpoint: on both versions of IP unless one is named.
 
 use std::{
     io,
@@ -16,7 +16,7 @@ use rustix::{
 /// As the standard library has it.
 const BACKLOG: i32 = 128;
 
-/// What -metrics-host names.
+/// The address that -metrics-host names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Address {
     /// Every address of this host. As in Go, `0.0.0.0` means all of both versions too (golang/go#17615):

@@ -1,4 +1,4 @@
-//! Texts that mean something: keys, and words that there are few of.
+//! Keys, and words from a short list: read without a copy of anything else.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ pub(super) struct Key<'a> {
     pub(super) entries: usize,
 }
 
-/// What the field of an object or of its metadata is.
+/// The fields of an object and of its metadata that matter.
 #[derive(Clone, Copy)]
 pub(super) enum Field {
     ManagedFields,

@@ -27,7 +27,7 @@ use crate::{
 /// A kubeconfig has a few KiB; the limit bounds what a hostile one costs.
 const LIMIT: usize = 1 << 20;
 
-/// What it may cost in memory, in bytes: some 1,500 clusters, contexts and users, or one large authority.
+/// The memory that it may cost, in bytes: some 1,500 clusters, contexts and users, or one large authority.
 const BUDGET: usize = 3 << 20;
 
 /// Go's decoder does not mind bits beyond the last byte.
@@ -45,7 +45,7 @@ pub(super) struct Kubeconfig<'a> {
     entries: BTreeMap<(&'static str, String), Map<String, Value>>,
 }
 
-/// What the file names in a kubeconfig mean.
+/// The meaning of the file names in a kubeconfig.
 enum Files<'a> {
     /// Paths, relative ones from the directory of the kubeconfig (loader.go:606-631).
     Directory(PathBuf, Reach),
@@ -53,7 +53,7 @@ enum Files<'a> {
     Keys(&'a Data),
 }
 
-/// Which files a kubeconfig may name.
+/// The files that a kubeconfig may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// Any: it is the administrator's own.
@@ -200,7 +200,7 @@ impl<'a> NamedEntry<'a> {
         Ok(Some(bare.map_or(bytes, Zeroizing::new)))
     }
 
-    /// What the file or key `name` holds, which is the value of `field`.
+    /// The content of the file or key `name`, which is the value of `field`.
     pub(super) fn read(&self, field: &str, name: &str) -> Result<Zeroizing<Vec<u8>>> {
         let files = self.of.map(|(document, _)| &document.files);
         let of_cluster = field == "certificate-authority" && CLUSTER_AUTHORITIES.contains(&name);

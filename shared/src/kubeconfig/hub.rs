@@ -1,5 +1,5 @@
 //! The server that a kubeconfig leads to, without the user: what a hub's credential has in common with the
-//! kubeconfig that it was asked for with.
+//! kubeconfig that it was requested with.
 
 use std::fmt;
 
@@ -69,8 +69,8 @@ impl Hub {
         })
     }
 
-    /// What tells this hub from `other`, in a word, if anything does. Authorities of which one cannot be
-    /// read are the same if they have the same path.
+    /// The difference between this hub and `other`, in a word, if there is any. Authorities of which one
+    /// cannot be read are the same if they have the same path.
     pub fn differs_from(&self, other: &Self) -> Option<&'static str> {
         let same_authority = match (&self.authority, &other.authority) {
             (Some(one), Some(another)) => one == another,

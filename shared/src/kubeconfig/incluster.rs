@@ -50,9 +50,9 @@ fn server(env: &Env<'_>) -> Result<String> {
 fn trust(env: &Env<'_>) -> Trust {
     let path = env.service_account.join("ca.crt");
     read_limited(&path).ok().and_then(bundle).unwrap_or_else(|| {
-        static TOLD: Once = Once::new();
+        static WARNED: Once = Once::new();
         // It is read again every minute.
-        TOLD.call_once(|| {
+        WARNED.call_once(|| {
             log::warn!("{} holds no certificate: trusting the system's roots", path.display());
         });
         Trust::System

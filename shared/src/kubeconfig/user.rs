@@ -1,4 +1,4 @@
-//! Who the user of a context is.
+//! The user of a context: its credentials and the impersonation headers.
 
 use std::{collections::BTreeMap, fmt::Write, mem, result};
 

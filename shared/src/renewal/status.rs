@@ -1,4 +1,4 @@
-//! How the renewal of a Lease goes, for the endpoint and the log.
+//! Status of a renewal, for the diagnostics endpoint and the log.
 
 use std::{
     fmt::Display,
@@ -7,16 +7,16 @@ use std::{
 
 use serde_json::Value;
 
-use super::{Now, Outcome, Renewal};
+use super::{Now, Renewal, RenewalOutcome};
 use crate::{
     error::Result,
     metrics::{FAILURES, Family, LAST_SUCCESS, Metrics, timestamp},
 };
 
-/// What the endpoint reports of it.
+/// The counts and times of a renewal so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RenewalStatus {
-    /// When the loop last came by, while it runs.
+    /// The last turn of the loop, while it runs.
     pub beat: Option<Instant>,
     /// The last success.
     pub renewed: Option<Now>,
@@ -29,13 +29,13 @@ pub struct RenewalStatus {
 }
 
 impl RenewalStatus {
-    /// Takes note of a request and what it meant.
-    pub fn note(&mut self, renewal: &Renewal, outcome: &Outcome) {
+    /// Records the outcome of a request.
+    pub fn record(&mut self, renewal: &Renewal, outcome: &RenewalOutcome) {
         self.failures = renewal.failures();
         match outcome {
-            Outcome::Continue => {}
-            Outcome::Failed(_) => self.errors += 1,
-            Outcome::Renewed { .. } => {
+            RenewalOutcome::Continue => {}
+            RenewalOutcome::Failed(_) => self.errors += 1,
+            RenewalOutcome::Renewed { .. } => {
                 self.successes += 1;
                 if let (Some(before), Some(now)) = (self.renewed, renewal.renewed()) {
                     let interval = now.instant.saturating_duration_since(before.instant);
@@ -67,17 +67,19 @@ const RENEWALS: Family =
     Family::counter("sidecar_lease_renewals_total", "Renewals of the Lease, by result.");
 
 /// One line in the log per change, details at -v 2; `lease` is its name in a sentence.
-pub fn log_outcome(lease: &dyn Display, outcome: &Outcome, answer: &Result<Value>) {
+pub fn log_outcome(lease: &dyn Display, outcome: &RenewalOutcome, answer: &Result<Value>) {
     let reason = answer.as_ref().err().map(ToString::to_string).unwrap_or_default();
     match outcome {
-        Outcome::Continue if answer.is_ok() => {}
-        Outcome::Continue => log::debug!("{lease}: {reason}"),
-        Outcome::Renewed { failures: 0 } => log::debug!("{lease} renewed"),
-        Outcome::Renewed { failures } => {
+        RenewalOutcome::Continue if answer.is_ok() => {}
+        RenewalOutcome::Continue => log::debug!("{lease}: {reason}"),
+        RenewalOutcome::Renewed { failures: 0 } => log::debug!("{lease} renewed"),
+        RenewalOutcome::Renewed { failures } => {
             log::info!("{lease} is renewed again after {failures} failures");
         }
-        Outcome::Failed(retry) if retry.tell => log::warn!("{lease} is not renewed: {reason}"),
-        Outcome::Failed(retry) => {
+        RenewalOutcome::Failed(retry) if retry.tell => {
+            log::warn!("{lease} is not renewed: {reason}")
+        }
+        RenewalOutcome::Failed(retry) => {
             log::debug!("{lease} is not renewed: {reason}; again in {:?}", retry.wait);
         }
     }

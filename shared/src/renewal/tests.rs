@@ -88,7 +88,7 @@ impl Bench {
     }
 
     /// Sends what is next and takes what `server` makes of it.
-    fn step(&mut self, server: impl FnOnce(&Action) -> Result<Value>) -> (Action, Outcome) {
+    fn step(&mut self, server: impl FnOnce(&Action) -> Result<Value>) -> (Action, RenewalOutcome) {
         let action = self.next();
         self.renewal.sending(&action, self.now);
         let answer = server(&action);
@@ -144,7 +144,7 @@ fn due_is_a_period_after_the_start_of_the_last_success() {
     bench.pass(Duration::from_secs(7));
     let answer = server.handle(&action);
     let outcome = bench.renewal.answered(&action, &answer, bench.now, 0.5);
-    assert_eq!(outcome, Outcome::Renewed { failures: 0 });
+    assert_eq!(outcome, RenewalOutcome::Renewed { failures: 0 });
     assert_eq!(bench.waits(), Some(Duration::from_secs(53)));
 }
 
@@ -271,7 +271,7 @@ fn errors_are_tried_again_inside_the_period_and_then_all_is_as_before() {
     bench.pass(PERIOD);
     for n in 1..=100 {
         let (_, outcome) = bench.step(|_| Err(unreachable()));
-        assert!(matches!(outcome, Outcome::Failed(_)));
+        assert!(matches!(outcome, RenewalOutcome::Failed(_)));
         assert_eq!(bench.renewal.failures(), n);
         let wait = bench.waits().unwrap();
         assert!(wait <= PERIOD, "I4: {wait:?}");
@@ -288,7 +288,7 @@ fn f11_a_refusal_that_lasts_is_told_every_ten_minutes() {
     while bench.now.instant < end {
         bench.pass(bench.waits().unwrap_or_default());
         let refused = Error::Unauthorized("401".into());
-        let Outcome::Failed(retry) = bench.step(|_| Err(refused)).1 else { panic!() };
+        let RenewalOutcome::Failed(retry) = bench.step(|_| Err(refused)).1 else { panic!() };
         told += u32::from(retry.tell);
         tries += 1;
     }
@@ -407,13 +407,13 @@ fn random_world(random: &mut fastrand::Rng) {
             );
         }
         match outcome {
-            Outcome::Renewed { .. } => {
+            RenewalOutcome::Renewed { .. } => {
                 let since = last.replace(bench.now.instant).map(|at| bench.now.instant - at);
                 assert!(since.is_none_or(|since| since <= PERIOD * 5 / 4 + trouble), "I3");
                 trouble = Duration::ZERO;
             }
-            Outcome::Failed(retry) => trouble += retry.wait + SECOND,
-            Outcome::Continue => trouble += SECOND,
+            RenewalOutcome::Failed(retry) => trouble += retry.wait + SECOND,
+            RenewalOutcome::Continue => trouble += SECOND,
         }
     }
     assert!(server.written.is_sorted_by(|a, b| a < b), "I2");
@@ -486,7 +486,7 @@ fn a_lease_of_others_is_never_created_and_keeps_its_duration() {
     let mut bench = Bench { renewal: Renewal::of_others(PERIOD, Instant::now()), ..Bench::new() };
     bench.now.instant = Instant::now();
     let mut server = Server::default();
-    assert!(matches!(bench.step(|action| server.handle(action)).1, Outcome::Failed(_)));
+    assert!(matches!(bench.step(|action| server.handle(action)).1, RenewalOutcome::Failed(_)));
     bench.pass(PERIOD);
     let lease =
         json!({"metadata": {"name": "x"}, "spec": {"holderIdentity": "managed-cluster-lease"}});

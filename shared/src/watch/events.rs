@@ -17,14 +17,14 @@ use crate::{
     memory::Budget,
 };
 
-/// What a watch said.
+/// An event of a watch.
 #[derive(Debug)]
 pub(super) struct WatchEvent {
     pub(super) kind: EventType,
     pub(super) document: Document,
 }
 
-/// What happened to the object of an event.
+/// The change of the object of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EventType {
     Changed,
@@ -36,7 +36,7 @@ pub(super) enum EventType {
 /// The connection of a watch.
 pub(super) struct Events<'a, 'b> {
     client: &'a Client,
-    call: &'b ApiRequest<'a>,
+    request: &'b ApiRequest<'a>,
     body: Bytes<'b>,
     budget: &'b Budget,
     /// When it is over whatever the server does, which was asked to end it before.
@@ -48,14 +48,14 @@ impl<'a, 'b> Events<'a, 'b> {
     /// Opens a watch that ends after `longest` at the latest.
     pub(super) fn open(
         client: &'a Client,
-        call: &'b ApiRequest<'a>,
+        request: &'b ApiRequest<'a>,
         budget: &'b Budget,
         longest: Duration,
     ) -> Result<Self> {
-        let bytes = client.send(call)?.into_body().into_reader();
+        let bytes = client.send(request)?.into_body().into_reader();
         let body = Bytes::new(bytes, budget);
         let now = Instant::now();
-        Ok(Self { client, call, body, budget, end: now + longest, last: now })
+        Ok(Self { client, request, body, budget, end: now + longest, last: now })
     }
 
     /// The next event; `None` when the watch ended between two.
@@ -65,15 +65,16 @@ impl<'a, 'b> Events<'a, 'b> {
         }
         let mut json = self.body.json();
         let event = (&mut json).deserialize_map(Fields(self.budget));
-        let (kind, document) = event.map_err(|e| self.client.unread(self.call, e, "an event"))?;
+        let (kind, document) =
+            event.map_err(|e| self.client.unread(self.request, e, "an event"))?;
         self.last = Instant::now();
-        self.client.hears();
+        self.client.mark_heard();
         match (kind, document) {
             (Type::Known(kind), Some(document)) => Ok(Some(WatchEvent { kind, document })),
             (Type::Error, Some(Document::Whole(object))) => {
-                Err(status::watch_error(&self.what(), &self.call.target, &object))
+                Err(status::watch_error(&self.what(), &self.request.target, &object))
             }
-            _ => Err(self.client.odd(self.call, "an event of no known type")),
+            _ => Err(self.client.odd(self.request, "an event of no known type")),
         }
     }
 
@@ -106,11 +107,11 @@ impl<'a, 'b> Events<'a, 'b> {
     }
 
     pub(super) fn lost(&self, why: &str) -> Error {
-        self.client.unreachable(self.call, why)
+        self.client.unreachable(self.request, why)
     }
 
     fn what(&self) -> String {
-        self.client.what(self.call)
+        self.client.describe(self.request)
     }
 }
 
@@ -151,7 +152,7 @@ impl<'de> Visitor<'de> for Fields<'_> {
 
 const TYPES: [&str; 5] = ["ADDED", "BOOKMARK", "DELETED", "ERROR", "MODIFIED"];
 
-/// What an event says it is.
+/// The `type` of an event.
 enum Type {
     Known(EventType),
     Error,

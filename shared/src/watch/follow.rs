@@ -1,4 +1,4 @@
-//! A stream for those who follow one object and keep all of it.
+//! A watch of a single object, of which all is kept.
 
 use std::{ops::ControlFlow, sync::Mutex};
 
@@ -11,7 +11,7 @@ use crate::{
 
 use super::{Event, Selection, Watcher};
 
-/// Why what is followed may have changed unseen, for the endpoint.
+/// The reason why an object may have changed unseen, for the diagnostics endpoint.
 #[derive(Debug, Default)]
 pub struct LastError(Mutex<Option<String>>);
 
@@ -21,24 +21,24 @@ impl LastError {
         lock(&self.0).clone()
     }
 
-    fn set(&self, trouble: Option<&Error>) {
-        *lock(&self.0) = trouble.map(ToString::to_string);
+    fn set(&self, error: Option<&Error>) {
+        *lock(&self.0) = error.map(ToString::to_string);
     }
 }
 
 /// Follows the object `target`. Calls `on` with it as it is now, or with `None` if there is none, until it
-/// breaks or `stop` is raised. Failures are logged once, shown in `trouble` and tried again; neither a
+/// breaks or `stop` is raised. Failures are logged once, shown in `last_error` and tried again; neither a
 /// failure nor an object that is too large to be read is ever reported as an absence.
 pub fn follow(
     client: &Client,
     target: &Target<'_>,
     stop: &Stop,
-    trouble: &LastError,
+    last_error: &LastError,
     on: &mut dyn FnMut(Option<Value>) -> ControlFlow<()>,
 ) {
     let (mut listed, mut too_large) = (None, false);
-    Watcher::default().run(client, &Selection::all(*target), stop, &mut |step| {
-        let document = match step {
+    Watcher::default().run(client, &Selection::all(*target), stop, &mut |event| {
+        let document = match event {
             Event::InitDone => listed.take(),
             Event::Apply(document) => Some(document),
             Event::Delete(_) => None,
@@ -46,8 +46,8 @@ pub fn follow(
                 match other {
                     Event::Init { .. } => listed = None,
                     Event::InitApply(document) => listed = Some(document),
-                    Event::Failed(error) => trouble.set(Some(error)),
-                    Event::Watching if !too_large => trouble.set(None),
+                    Event::Failed(error) => last_error.set(Some(error)),
+                    Event::Watching if !too_large => last_error.set(None),
                     _ => {}
                 }
                 return ControlFlow::Continue(());
@@ -56,7 +56,7 @@ pub fn follow(
         let object = match document {
             Some(Document::TooLarge(_)) => {
                 let error = client.too_large(&ApiRequest::get(*target));
-                trouble.set(Some(&error));
+                last_error.set(Some(&error));
                 if !std::mem::replace(&mut too_large, true) {
                     log::warn!("{error}; what was known of it stays");
                 }
@@ -66,9 +66,9 @@ pub fn follow(
             None => None,
         };
         if std::mem::take(&mut too_large) {
-            trouble.set(None);
+            last_error.set(None);
         }
         on(object)
     });
-    trouble.set(None);
+    last_error.set(None);
 }

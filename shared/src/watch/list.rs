@@ -15,7 +15,7 @@ use crate::{
     memory::Budget,
 };
 
-/// What a page says of its list.
+/// The list metadata of a page.
 #[derive(Debug, PartialEq)]
 pub(super) struct Page {
     /// Empty if it says none that can be used.
@@ -30,11 +30,11 @@ type Each<'a> = dyn FnMut(Document) -> Result<ControlFlow<()>> + 'a;
 /// failure, so that what it does not hold is not taken for gone.
 pub(super) fn read_page(
     client: &Client,
-    call: &ApiRequest<'_>,
+    request: &ApiRequest<'_>,
     body: impl Read,
     each: &mut Each<'_>,
 ) -> Result<ControlFlow<(), Page>> {
-    let budget = Budget::for_peer(call.budget(client.largest()));
+    let budget = Budget::for_peer(request.budget(client.largest()));
     let mut bytes = Bytes::new(body, &budget);
     let mut reading = Reading { each, budget: &budget, ended: None };
     let mut json = bytes.json();
@@ -45,7 +45,7 @@ pub(super) fn read_page(
         (Some(Ended::Enough), _) => Ok(ControlFlow::Break(())),
         (Some(Ended::Failed(error)), _) => Err(error),
         (None, Ok(page)) => Ok(ControlFlow::Continue(page)),
-        (None, Err(e)) => Err(client.unread(call, e, "a list")),
+        (None, Err(e)) => Err(client.unread(request, e, "a list")),
     }
 }
 
@@ -55,7 +55,7 @@ struct Reading<'a, 'b> {
     ended: Option<Ended>,
 }
 
-/// Why no more is read, though there may be more.
+/// The reason to stop reading, though there may be more.
 enum Ended {
     Enough,
     Failed(Error),
@@ -167,7 +167,7 @@ mod tests {
     };
 
     fn client() -> Client {
-        let access = ClusterConfig {
+        let config = ClusterConfig {
             server: "http://127.0.0.1:1".into(),
             trust: Trust::System,
             server_name: None,
@@ -177,15 +177,15 @@ mod tests {
             proxy: None,
             namespace: None,
         };
-        let timing = Timeouts::with_request(Duration::from_secs(1));
-        Client::new("the hub", access, Reload::Never, timing).unwrap()
+        let timeouts = Timeouts::with_request(Duration::from_secs(1));
+        Client::new("the hub", config, Reload::Never, timeouts).unwrap()
     }
 
-    /// The items told until the end, and the end.
+    /// The items reported until the end, and the end.
     fn read(body: impl Read, most: usize) -> (usize, Result<ControlFlow<(), Page>>) {
         let mut items = 0;
-        let call = ApiRequest::list(LEASES.collection("ns"), "");
-        let page = read_page(&client(), &call, body, &mut |_| {
+        let request = ApiRequest::list(LEASES.collection("ns"), "");
+        let page = read_page(&client(), &request, body, &mut |_| {
             items += 1;
             Ok(if items < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
         });

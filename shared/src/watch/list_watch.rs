@@ -1,4 +1,4 @@
-//! What is listed and watched, and the lists themselves: page by page, never more than an object in memory.
+//! The selection that is listed and watched, and its lists: page by page, never more than an object in memory.
 
 use std::{
     ops::ControlFlow,
@@ -23,14 +23,14 @@ use super::{
 /// apiserver `pkg/storage/storagebackend/config.go`, DefaultCompactInterval).
 pub const LONGEST_LIST: Duration = Duration::from_secs(300);
 
-/// What is listed and watched.
+/// The objects to list and watch.
 #[derive(Clone, Copy, Debug)]
 pub struct Selection<'a> {
     /// A collection, or one object of it if it has a name.
     pub target: Target<'a>,
     /// A label selector, or empty.
     pub labels: &'a str,
-    /// Whether of each object nothing but its metadata is sent.
+    /// Of each object nothing but its metadata is sent.
     pub metadata_only: bool,
     /// Objects in a page of a list; 0 asks for all at once.
     pub page: u32,
@@ -101,28 +101,28 @@ impl ListWatch<'_> {
         let mut begun = false;
         let deadline = Instant::now() + LONGEST_LIST;
         loop {
-            let call = self.selection.list(&query);
-            let answer = self.client.send(&call)?;
+            let request = self.selection.list(&query);
+            let answer = self.client.send(&request)?;
             if !begun && on(Event::Init { rewound }).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
             begun = true;
-            let limit = if self.selection.page == 0 { call.limit() } else { u64::MAX };
+            let limit = if self.selection.page == 0 { request.limit() } else { u64::MAX };
             let body = answer.into_body().into_with_config().limit(limit).reader();
-            let page = read_page(self.client, &call, body, &mut |item| {
+            let page = read_page(self.client, &request, body, &mut |item| {
                 self.is_asked_for(&item)?;
                 Ok(on(Event::InitApply(item)))
             })?;
             let ControlFlow::Continue(Page { version, next }) = page else {
                 return Ok(ControlFlow::Break(()));
             };
-            self.client.hears();
+            self.client.mark_heard();
             let Some(token) = next else { return Ok(ControlFlow::Continue(version)) };
             if self.stop.raised() {
                 return Ok(ControlFlow::Break(()));
             }
             if Instant::now() >= deadline {
-                return Err(self.client.odd(&call, "a list without an end"));
+                return Err(self.client.odd(&request, "a list without an end"));
             }
             query = format!("limit={}&continue={token}", self.selection.page);
         }

@@ -20,7 +20,7 @@ use super::{
 };
 
 /// The longest sleep in one piece: whoever asks whether this thread lives hears of it this often.
-const SLICE: Duration = Duration::from_secs(15);
+const SLICE: Duration = shared::stop::Stop::SLICE;
 
 /// Does what the machine says is due; everything that takes time happens here, without a lock.
 pub(super) struct Supervisor {

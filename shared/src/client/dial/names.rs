@@ -17,7 +17,7 @@ const FRESH: Duration = Duration::from_secs(10);
 /// Names that are remembered at most.
 const MOST_NAMES: usize = 1024;
 
-/// What is known of the names of servers and proxies.
+/// The addresses of the names of servers and proxies.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DnsCache(Arc<Shared>);
 
@@ -73,7 +73,7 @@ impl DnsCache {
             .changed
             .wait_timeout_while(all, patience, asked)
             .unwrap_or_else(PoisonError::into_inner);
-        find(&mut all, host).take(port, patience)
+        find(&mut all, host).result(port, patience)
     }
 
     /// This address of `host` answers.
@@ -87,7 +87,7 @@ impl Shared {
         let host = host.to_owned();
         let ask = move || {
             let found = (&*host, 0).to_socket_addrs().map(|found| found.map(|a| a.ip()).collect());
-            find(&mut lock(&self.all), &host).learn(found);
+            find(&mut lock(&self.all), &host).record(found);
             self.changed.notify_all();
         };
         thread::Builder::new().name("resolver".into()).spawn(ask).map(drop)
@@ -95,7 +95,7 @@ impl Shared {
 }
 
 impl Name {
-    fn learn(&mut self, found: io::Result<Vec<IpAddr>>) {
+    fn record(&mut self, found: io::Result<Vec<IpAddr>>) {
         let unknown = || io::Error::other(format!("the name {} has no address", self.host));
         let found = found.and_then(|all| if all.is_empty() { Err(unknown()) } else { Ok(all) });
         let answer = found.map(|mut found| {
@@ -115,14 +115,14 @@ impl Name {
 
     /// The addresses, and with them the answer if there is one. An answer serves once, a failure all who
     /// waited for it.
-    fn take(&mut self, port: u16, patience: Duration) -> io::Result<Vec<SocketAddr>> {
+    fn result(&mut self, port: u16, patience: Duration) -> io::Result<Vec<SocketAddr>> {
         let failure = match &self.state {
             State::Answered(Err(error), _) => Some(io::Error::other(error.to_string())),
             State::Answered(Ok(()), _) => {
                 self.state = State::Idle;
                 None
             }
-            // Another connection has just taken it.
+            // Another connection has just used it.
             State::Idle => None,
             State::Asked => {
                 let text = format!("{} was not looked up within {patience:.0?}", self.host);
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(error, "hub was not looked up within 10ms");
         assert!(started.elapsed() >= MOMENT);
         // Its answer, when it comes at last, serves the next connection.
-        find(&mut lock(&names.0.all), "hub").learn(Ok(vec![ONE]));
+        find(&mut lock(&names.0.all), "hub").record(Ok(vec![ONE]));
         assert_eq!(names.look_up("hub", 1, MOMENT).unwrap(), [SocketAddr::new(ONE, 1)]);
         assert!(matches!(find(&mut lock(&names.0.all), "hub").state, State::Idle));
     }
@@ -194,12 +194,12 @@ mod tests {
     #[test]
     fn the_address_that_answered_last_comes_first_also_after_the_next_look_up() {
         let mut hub = name(State::Asked);
-        hub.learn(Ok(vec![ONE, ONE, TWO]));
+        hub.record(Ok(vec![ONE, ONE, TWO]));
         assert_eq!(hub.addresses, [ONE, TWO]);
         hub.prefer(TWO);
-        hub.learn(Ok(vec![ONE, TWO]));
+        hub.record(Ok(vec![ONE, TWO]));
         assert_eq!(hub.addresses, [TWO, ONE]);
-        hub.learn(Ok(Vec::new()));
+        hub.record(Ok(Vec::new()));
         assert_eq!(hub.addresses, [TWO, ONE], "no address is no news");
         assert!(
             matches!(&hub.state, State::Answered(Err(error), _) if error.to_string().contains("hub"))

@@ -1,4 +1,4 @@
-//! Which proxy leads to a server: the kubeconfig's own, else the environment's by Go's rules.
+//! The proxy that leads to a server: the kubeconfig's own, else the environment's by Go's rules.
 
 use std::net::IpAddr;
 

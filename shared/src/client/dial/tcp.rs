@@ -101,7 +101,7 @@ fn answered(
     }))
 }
 
-/// How every connection is set up.
+/// The socket options of every connection.
 fn settle(socket: OwnedFd) -> io::Result<TcpStream> {
     let stream = TcpStream::from(socket);
     stream.set_nonblocking(false)?;

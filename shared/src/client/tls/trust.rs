@@ -1,4 +1,4 @@
-//! Which servers are trusted: by an authority as everywhere, and by what Go accepts beyond that.
+//! Trust in servers: by an authority as everywhere, and by what Go accepts beyond that.
 
 use std::{fs, sync::Arc};
 
@@ -22,7 +22,7 @@ use crate::{
     error::{Error, Result},
 };
 
-/// What decides about a server's certificate.
+/// The verifier of a server's certificate.
 ///
 /// # Errors
 /// `BadConfig` when there is no authority that can be used.

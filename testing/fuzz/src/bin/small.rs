@@ -7,7 +7,7 @@
 #![cfg_attr(fuzzing, no_main)]
 
 fuzz::modules! {
-    gate = "../../../../bins/addon-lease-controller/src/gate.rs",
+    pod = "../../../../bins/addon-lease-controller/src/pod.rs",
     kind = "../../../../bins/remote-sync/src/kind.rs",
     marks = "../../../../bins/remote-sync/src/marks.rs",
     selector = "../../../../bins/remote-sync/src/settings/selector.rs",
@@ -26,9 +26,9 @@ use shared::{
 };
 
 use crate::{
-    gate::{Gate, judge},
     kind::Wanted,
     marks::{Origin, Uid},
+    pod::{PodReadiness, readiness},
     selector::selector,
 };
 
@@ -115,7 +115,7 @@ fn objects(object: &Value) {
         }
     }
     for own in [None, Some("x")] {
-        if let Gate::Closed(reason) = judge(object, own) {
+        if let PodReadiness::NotReady(reason) = readiness(object, own) {
             assert!(!reason.is_empty());
         }
     }

@@ -1,7 +1,7 @@
 //! The Go projects' tests as acceptance list; README.md of this crate says which they are. A number is
 //! the line of a case in the Go sidecar's `controllers/lease_controller_test.go`.
 //!
-//! Elsewhere: d77, d87 in bins/addon-lease-controller/src/gate.rs; d97 is `decision::row_1_…`; d308 and
+//! Elsewhere: d77, d87 in bins/addon-lease-controller/src/pod.rs; d97 is `decision::row_1_…`; d308 and
 //! d725 `row_8_…`; d536 `row_13_…`; d556 and d698 `row_12_…`; d576 `row_3_…`; d591 `row_10_…`; d623
 //! `row_2_…`; d606 and d322 any scenario with a Ready pod; d337 `lifecycle::a_pod_that_is_not_ready_…`;
 //! the functional test `argv::the_argv_of_the_shipped_manifest_runs_unchanged` and `lifecycle`.

@@ -1,4 +1,4 @@
-//! One client of the endpoint: its request as it comes in, its answer as it goes out.
+//! One connection of a client: its request as it comes in, its response as it goes out.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -10,39 +10,39 @@ use super::Report;
 
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 const JSON: &str = "application/json";
-/// For the request; and then again for each part of the answer to be taken.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// For all of the answer: Prometheus' own patience, scrape_timeout.
-const LONGEST_ANSWER: Duration = Duration::from_secs(10);
+/// For the request; and then again for each part of the response to be sent.
+const STEP_TIMEOUT: Duration = Duration::from_secs(1);
+/// For all of the response: Prometheus' scrape_timeout.
+const LONGEST_RESPONSE: Duration = Duration::from_secs(10);
 /// Prometheus' own requests are below 1 KiB.
 const LONGEST_REQUEST: usize = 8 << 10;
 
-/// A client that is served.
-pub(super) struct Guest {
+/// The connection of a client that is served.
+pub(super) struct HttpConnection {
     stream: TcpStream,
     address: IpAddr,
-    /// The request so far, or what is left of the answer.
+    /// The request so far, or the rest of the response.
     bytes: Vec<u8>,
-    state: State,
+    phase: ConnectionPhase,
     until: Instant,
-    /// When the answer began.
+    /// The start of the response.
     begun: Instant,
     over: bool,
 }
 
-/// What a client is at.
+/// Progress of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
-    Asking,
-    Answered,
+pub(super) enum ConnectionPhase {
+    Reading,
+    Writing,
 }
 
-impl Guest {
+impl HttpConnection {
     pub(super) fn new(stream: TcpStream, address: IpAddr) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        let (begun, state) = (Instant::now(), State::Asking);
-        let until = begun + PATIENCE;
-        Ok(Self { stream, address, bytes: Vec::new(), state, until, begun, over: false })
+        let (begun, phase) = (Instant::now(), ConnectionPhase::Reading);
+        let until = begun + STEP_TIMEOUT;
+        Ok(Self { stream, address, bytes: Vec::new(), phase, until, begun, over: false })
     }
 
     pub(super) fn stream(&self) -> &TcpStream {
@@ -53,31 +53,31 @@ impl Guest {
         self.address
     }
 
-    pub(super) fn state(&self) -> State {
-        self.state
+    pub(super) fn phase(&self) -> ConnectionPhase {
+        self.phase
     }
 
-    /// Whether it is to be served on.
-    pub(super) fn stays(&self, now: Instant) -> bool {
+    /// Whether it is served further.
+    pub(super) fn is_open(&self, now: Instant) -> bool {
         !self.over && now < self.until
     }
 
-    /// What of its answer it has not taken yet.
-    pub(super) fn waiting_bytes(&self) -> usize {
-        if self.state == State::Answered { self.bytes.len() } else { 0 }
+    /// The bytes of the response that were not sent yet.
+    pub(super) fn unsent_bytes(&self) -> usize {
+        if self.phase == ConnectionPhase::Writing { self.bytes.len() } else { 0 }
     }
 
     /// Reads and writes as far as that is possible without waiting.
-    pub(super) fn go_on(&mut self, report: &impl Report) {
-        if self.state == State::Asking {
+    pub(super) fn advance(&mut self, report: &impl Report) {
+        if self.phase == ConnectionPhase::Reading {
             self.read();
             if let Some(line) = request_line(&self.bytes) {
-                self.bytes = answer(&line, report);
-                (self.state, self.begun) = (State::Answered, Instant::now());
-                self.until = self.begun + PATIENCE;
+                self.bytes = response(&line, report);
+                (self.phase, self.begun) = (ConnectionPhase::Writing, Instant::now());
+                self.until = self.begun + STEP_TIMEOUT;
             }
         }
-        if self.state == State::Answered {
+        if self.phase == ConnectionPhase::Writing {
             self.write();
         }
     }
@@ -101,7 +101,7 @@ impl Guest {
                 Ok(0) => self.over = true,
                 Ok(count) => {
                     drop(self.bytes.drain(..count));
-                    self.until = (Instant::now() + PATIENCE).min(self.begun + LONGEST_ANSWER);
+                    self.until = (Instant::now() + STEP_TIMEOUT).min(self.begun + LONGEST_RESPONSE);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) => self.over = error.kind() != ErrorKind::Interrupted,
@@ -118,9 +118,9 @@ fn request_line(request: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(line).into_owned())
 }
 
-/// The whole answer, head and body.
-fn answer(line: &str, report: &impl Report) -> Vec<u8> {
-    let verdict = |verdict: Result<(), String>| match verdict {
+/// The whole response, head and body.
+fn response(line: &str, report: &impl Report) -> Vec<u8> {
+    let probe = |result: Result<(), String>| match result {
         Ok(()) => (200, "ok\n".to_owned()),
         Err(reason) => (503, format!("{reason}\n")),
     };
@@ -131,8 +131,8 @@ fn answer(line: &str, report: &impl Report) -> Vec<u8> {
     let content_type = if state.is_some() { JSON } else { TEXT };
     let (code, body) = match (method, path, state) {
         ("GET" | "HEAD", _, Some(state)) => (200, state),
-        ("GET" | "HEAD", "/healthz" | "/livez", _) => verdict(report.healthy()),
-        ("GET" | "HEAD", "/readyz", _) => match verdict(report.ready()) {
+        ("GET" | "HEAD", "/healthz" | "/livez", _) => probe(report.healthy()),
+        ("GET" | "HEAD", "/readyz", _) => match probe(report.ready()) {
             (200, ok) => (200, ok + &report.remarks()),
             unready => unready,
         },

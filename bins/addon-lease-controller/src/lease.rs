@@ -1,0 +1,124 @@
+//! Lease renewal: one loop per Lease, which renews it whenever that is due and allowed.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use shared::{
+    client::Client,
+    lock::lock,
+    renewal::{self, Action, Now, Renewal, RenewalOutcome, RenewalStatus},
+    resource::LEASES,
+    stop::Stop,
+};
+
+use crate::credentials::HubClient;
+
+/// One Lease, the way to it and the status of its renewal.
+pub(crate) struct LeaseRenewer {
+    pub(crate) cluster: LeaseCluster,
+    pub(crate) period: Duration,
+    namespace: String,
+    name: String,
+    status: Mutex<RenewalStatus>,
+}
+
+/// The cluster that has a Lease.
+pub(crate) enum LeaseCluster {
+    Hub(Arc<HubClient>),
+    Managed(Client),
+}
+
+impl LeaseCluster {
+    /// In a sentence.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Hub(_) => HubClient::NAME,
+            Self::Managed(_) => "the managed cluster",
+        }
+    }
+
+    /// The client; `None` while there are no credentials.
+    pub(crate) fn client(&self) -> Option<Client> {
+        match self {
+            Self::Hub(hub) => hub.client(),
+            Self::Managed(client) => Some(client.clone()),
+        }
+    }
+
+    /// How often credentials were read so far: with success, and in vain.
+    pub(crate) fn reads(&self) -> (u64, u64) {
+        match self {
+            Self::Hub(hub) => hub.reads(),
+            Self::Managed(client) => client.reloads(),
+        }
+    }
+}
+
+impl LeaseRenewer {
+    pub(crate) fn new(
+        cluster: LeaseCluster,
+        (namespace, name): (&str, &str),
+        period: Duration,
+    ) -> Self {
+        Self {
+            cluster,
+            period,
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            status: Mutex::default(),
+        }
+    }
+
+    /// Renews the Lease whenever it is due and `allowed`, until `stop` is raised.
+    pub(crate) fn run(&self, stop: &Stop, allowed: impl Fn() -> bool) {
+        let mut renewal = Renewal::of_own(&self.namespace, &self.name, self.period, Instant::now());
+        let mut identity = None;
+        loop {
+            let seen = stop.wakes();
+            let now = Now::read();
+            lock(&self.status).beat = Some(now.instant);
+            let client = self.cluster.client();
+            let current = client.as_ref().map(|client| client.generation());
+            if std::mem::replace(&mut identity, current) != current {
+                renewal.credentials_changed(now.instant);
+            }
+            match (renewal.next(client.is_some() && allowed(), now), client) {
+                (Action::Wait(until), _) => {
+                    if stop.wait_for_change(seen, until.min(now.instant + Stop::SLICE)) {
+                        return;
+                    }
+                }
+                (action, Some(client)) => self.renew(&mut renewal, &client, (&action, now)),
+                // Nothing but waiting is allowed without a client.
+                (_, None) => {}
+            }
+        }
+    }
+
+    /// Performs one request of a renewal, and logs its outcome.
+    fn renew(&self, renewal: &mut Renewal, client: &Client, request: (&Action, Now)) {
+        let lease = LEASES.object(&self.namespace, &self.name);
+        let first = renewal.renewed().is_none();
+        let (outcome, answer) = renewal::attempt(renewal, &self.status, client, &lease, request);
+        match outcome {
+            RenewalOutcome::Renewed { failures: 0 } if first => {
+                log::info!("{self} is renewed every {} s", self.period.as_secs());
+            }
+            _ => renewal::log_outcome(self, &outcome, &answer),
+        }
+    }
+
+    pub(crate) fn status(&self) -> RenewalStatus {
+        *lock(&self.status)
+    }
+}
+
+/// `Lease cluster1/my-addon on the hub`
+impl fmt::Display for LeaseRenewer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Lease {}/{} on {}", self.namespace, self.name, self.cluster.name())
+    }
+}
