@@ -18,10 +18,7 @@ use shared::{
 };
 
 use crate::{
-    clocks::Clocks,
-    known::{Bootstrap, Sighting},
-    names::Names,
-    progress::Progress,
+    bootstrap::Bootstrap, cached::Sighting, clocks::Clocks, identity::Names, progress::Progress,
     settings::Settings,
 };
 

@@ -90,7 +90,7 @@ pub(crate) mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::request::authority::{HOUR, MINUTE, now};
+    use crate::certificate::authority::{HOUR, MINUTE, now};
 
     const DAY: Duration = Duration::from_secs(86_400);
 

@@ -12,7 +12,7 @@ use shared::{
 };
 
 use crate::{
-    agent::Agent, heartbeat::Heartbeat, known::Sighting, readiness::ready, settings::LOCK,
+    agent::Agent, cached::Sighting, certificate::ready, managedcluster::Heartbeat, settings::LOCK,
 };
 
 const POSTED: Family =

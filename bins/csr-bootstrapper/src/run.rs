@@ -23,17 +23,13 @@ use shared::{
 
 use crate::{
     agent::{Agent, REQUEST_TIME, SLICE},
-    cluster,
-    heartbeat::Heartbeat,
-    keeper::Once,
-    known::Sighting,
-    names::{self, Known, Names, Resolved},
-    readiness::ready,
-    registrar::Registrar,
+    cached::Sighting,
+    certificate::{Once, Registrar, ready, store},
+    identity::{self, Known, Names, Resolved},
+    managedcluster::{self, Heartbeat},
     report::Reporter,
-    secrets,
     settings::{LOCK, Settings},
-    sources, status,
+    sources,
 };
 
 /// A single look has time for a request to fail and another one to succeed.
@@ -76,8 +72,8 @@ fn lead(agent: &Arc<Agent>, leadership: &Arc<Leadership>, flags: &Flags) -> Resu
         return Ok(());
     }
     keep_credential(agent, None)?;
-    spawn("cluster", agent, cluster::follow)?;
-    spawn("status", agent, status::keep)?;
+    spawn("cluster", agent, managedcluster::follow)?;
+    spawn("status", agent, managedcluster::keep_status)?;
     spawn("heartbeat", agent, move |agent| heartbeat.keep(agent))?;
     leadership.wait_until_lost()
 }
@@ -133,7 +129,7 @@ fn prepare(agent: &Agent) -> Option<Registrar<'_>> {
             }
             continue;
         }
-        match secrets::pending(agent).and_then(|stored| registrar(agent, stored)) {
+        match store::pending(agent).and_then(|stored| registrar(agent, stored)) {
             Ok(registrar) => return Some(registrar),
             Err(error) => {
                 agent.progress().detail = Some(error.to_string());
@@ -166,7 +162,7 @@ fn rest(agent: &Agent, wait: Duration) -> bool {
 fn registrar(agent: &Agent, stored: Option<Value>) -> Result<Registrar<'_>> {
     let mut resolved = resolve(agent, agent.credential(), stored.as_ref())?;
     if resolved.made {
-        let now = secrets::credential(agent)?;
+        let now = store::credential(agent)?;
         agent.set_credential(now.clone());
         resolved = resolve(agent, now, stored.as_ref())?;
     }
@@ -185,14 +181,14 @@ fn resolve(agent: &Agent, credential: Sighting, stored: Option<&Value>) -> Resul
         _ => None,
     };
     let pending = stored.and_then(|secret| secret::data(secret).ok());
-    let directory = settings.hub_directory.as_deref().map(names::in_directory);
+    let directory = settings.hub_directory.as_deref().map(identity::in_directory);
     let known = Known {
         flags: (settings.cluster_name.as_deref(), settings.agent_id.as_deref()),
         secret: secret.as_ref(),
         directory: directory.as_ref(),
         pending: pending.as_ref(),
     };
-    Ok(names::resolve(&known, &names::random()?))
+    Ok(identity::resolve(&known, &identity::random()?))
 }
 
 fn spawn(

@@ -13,7 +13,7 @@ use shared::{
 
 use crate::{
     agent::Agent,
-    known::Bootstrap,
+    bootstrap::Bootstrap,
     settings::{BootstrapSource, Settings},
 };
 

@@ -10,10 +10,10 @@
 
 fuzz::modules! {
     clocks = "../../../../bins/csr-bootstrapper/src/clocks.rs",
-    names = "../../../../bins/csr-bootstrapper/src/names.rs",
-    request = "../../../../bins/csr-bootstrapper/src/request.rs",
-    signing = "../../../../bins/csr-bootstrapper/src/signing.rs",
-    validity = "../../../../bins/csr-bootstrapper/src/validity.rs",
+    csr = "../../../../bins/csr-bootstrapper/src/certificate/csr.rs",
+    csr_status = "../../../../bins/csr-bootstrapper/src/certificate/csr_status.rs",
+    identity = "../../../../bins/csr-bootstrapper/src/identity.rs",
+    validate = "../../../../bins/csr-bootstrapper/src/certificate/validate.rs",
 }
 
 use std::time::{Duration, Instant, SystemTime};
@@ -25,10 +25,10 @@ use shared::{certificate, client::USUAL_OBJECT, json, kubeconfig::check_pair, se
 
 use crate::{
     clocks::Clocks,
-    names::{AGENT_NAME, CLUSTER_NAME, Names},
-    request::{Request, SIGNER, asks_for},
-    signing::{Signing, is_own_pending, look},
-    validity::{Verdict, judge, judge_timeless, objection},
+    csr::{Request, SIGNER, asks_for},
+    csr_status::{Signing, is_own_pending, look},
+    identity::{AGENT_NAME, CLUSTER_NAME, Names},
+    validate::{Verdict, judge, judge_timeless, objection},
 };
 
 /// Of the right request: the cluster and the hash of its key.

@@ -4,8 +4,8 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 
 use super::*;
 use crate::{
+    certificate::csr::{Request, authority::*},
     clocks::tests::at,
-    request::{Request, authority::*},
 };
 
 /// The kubeconfig that ocm 1.2.0 wrote, from the audit log of a real cluster, but for authority and server.

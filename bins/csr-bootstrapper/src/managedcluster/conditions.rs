@@ -5,11 +5,11 @@ use std::time::SystemTime;
 use serde_json::{Map, Value, json};
 use shared::time::seconds_time;
 
-use crate::{
-    agent::Rotated,
-    cluster::{accepted, has},
+use super::{
     health::Health,
+    spec::{accepted, has},
 };
+use crate::agent::Rotated;
 
 pub(crate) const AVAILABLE: &str = "ManagedClusterConditionAvailable";
 pub(crate) const JOINED: &str = "ManagedClusterJoined";

@@ -20,7 +20,7 @@ use shared::{
 };
 use zeroize::Zeroizing;
 
-use crate::names::{AGENT_NAME, CLUSTER_NAME, Names};
+use crate::identity::{AGENT_NAME, CLUSTER_NAME, Names};
 
 /// `certificates.k8s.io/v1` CertificateSigningRequest.
 pub(crate) static CSRS: Resource =

@@ -4,12 +4,11 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::Value;
 use shared::{certificate, kubeconfig::check_pair, logging::quoted};
 
-use crate::{
-    clocks::Clocks,
-    names::Names,
-    request::{self, CLUSTER_LABEL, Request, SIGNER},
-    validity::objection,
+use super::{
+    csr::{self, CLUSTER_LABEL, Request, SIGNER},
+    validate::objection,
 };
+use crate::{clocks::Clocks, identity::Names};
 
 /// How many unanswered requests of the own user stop the next one; the Go agent's limit, which counts
 /// answered ones too (ocm `pkg/registration/register/csr/options.go:72-84`).
@@ -80,7 +79,7 @@ pub(crate) fn is_own_pending(csr: &Value, names: &Names) -> bool {
         && spec["signerName"] == SIGNER
         && issued(csr).is_none()
         && ["Approved", "Denied", "Failed"].iter().all(|kind| condition(csr, kind).is_none())
-        && content(spec).is_some_and(|pem| request::asks_for(&pem, &names.user()))
+        && content(spec).is_some_and(|pem| csr::asks_for(&pem, &names.user()))
 }
 
 /// The PEM that was asked with.

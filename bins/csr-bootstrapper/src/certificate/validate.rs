@@ -14,7 +14,7 @@ use shared::{
 
 use crate::{
     clocks::Clocks,
-    names::{AGENT_NAME, CLUSTER_NAME, Names},
+    identity::{AGENT_NAME, CLUSTER_NAME, Names},
 };
 
 /// A certificate of the future is good this early: the clock of the hub is another one, and a naive look

@@ -87,11 +87,11 @@ mod tests {
 
     use super::*;
     use crate::{
-        clocks::tests::{at, hub},
-        request::{
+        certificate::csr::{
             Request,
             authority::{HOUR, MINUTE, Paper, names, now},
         },
+        clocks::tests::{at, hub},
     };
 
     const DAY: Duration = Duration::from_secs(86_400);

@@ -1,8 +1,6 @@
 //! The loop that looks at the spoke and tells the hub: the ManagedCluster's status, and what its spec has
 //! to say of the API server. In the steady state nothing is written.
 
-mod conditions;
-
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
@@ -12,12 +10,12 @@ use shared::{
     error::{Error, Result},
 };
 
-use crate::{
-    agent::{Agent, SLICE, Session},
-    cluster::{self, MANAGED_CLUSTERS, accepted, has},
+use super::{
+    conditions::{self, AVAILABLE, JOINED, clocks_differ},
     health::{Health, Looks},
+    spec::{self, MANAGED_CLUSTERS, accepted, has},
 };
-use conditions::{AVAILABLE, JOINED, clocks_differ};
+use crate::agent::{Agent, SLICE, Session};
 
 /// After a conflict the watch gets this long to bring what was written in between.
 const ECHO: Duration = Duration::from_secs(1);
@@ -188,7 +186,7 @@ impl<'a> Round<'a> {
 
     /// Before it is accepted, this agent has no right to change the spec.
     fn spec_of(&mut self, cluster: &Value) -> Option<Write> {
-        let wanted = cluster::wanted_by(self.agent, cluster).filter(|_| self.accepted);
+        let wanted = spec::wanted_by(self.agent, cluster).filter(|_| self.accepted);
         self.spec.needed(wanted.is_some(), Instant::now());
         wanted.map(Write::Spec)
     }

@@ -13,14 +13,17 @@ use shared::{
     secret::{self, Data},
 };
 
-use crate::{
-    agent::{HUB_OBJECT, REQUEST_TIME, Session},
-    clocks::Clocks,
-    known::{Bootstrap, Sighting},
+use super::{
+    deadline,
     need::{self, Asker, Identities, Moving, Need},
     registrar::Registrar,
-    rotation,
-    validity::{self, Unusable, Usable, Verdict},
+    validate::{self, Unusable, Usable, Verdict},
+};
+use crate::{
+    agent::{HUB_OBJECT, REQUEST_TIME, Session},
+    bootstrap::Bootstrap,
+    cached::Sighting,
+    clocks::Clocks,
 };
 
 /// What was seen at one turn of the loop.
@@ -92,7 +95,7 @@ impl Registrar<'_> {
     /// How long it is to the next certificate; nothing when it is due.
     fn due_in(&self, usable: &Usable, clocks: Clocks, now: Instant) -> Duration {
         let pem = &usable.identity.certificate;
-        let due = rotation::due(pem, &usable.chain);
+        let due = deadline::due(pem, &usable.chain);
         let used = self.obtained.as_ref().filter(|(of, _)| of == pem);
         let used = used.map(|(_, until)| until.saturating_duration_since(now));
         clocks.until_due(due.at, due.life).max(used.unwrap_or_default())
@@ -124,7 +127,7 @@ impl Registrar<'_> {
         match secret::data(&secret) {
             Ok(data) => {
                 let hub = bootstrap.map(|bootstrap| &bootstrap.hub);
-                let verdict = validity::judge(&what, &data, hub, &self.names, clocks);
+                let verdict = validate::judge(&what, &data, hub, &self.names, clocks);
                 (data, verdict)
             }
             Err(error) => {
@@ -145,7 +148,7 @@ impl Registrar<'_> {
     ) {
         let name = self.agent.secret_name();
         let timeless = match bootstrap.is_none() && self.agent.session().is_none() {
-            true => validity::judge_timeless(&name, data, &self.names),
+            true => validate::judge_timeless(&name, data, &self.names),
             false => None,
         };
         let usable = verdict.usable().or_else(|| timeless.as_ref()?.usable());
@@ -210,7 +213,7 @@ impl Registrar<'_> {
         self.agent.tell("HubClientConfigReady", false, &message);
         // An earlier process may have ended before it told what it got.
         if self.agent.rotated().is_none() {
-            self.agent.set_rotated(true, rotation::sentence(pem));
+            self.agent.set_rotated(true, deadline::sentence(pem));
         }
     }
 

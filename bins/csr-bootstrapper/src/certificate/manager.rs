@@ -3,16 +3,15 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::{
-    agent::SLICE,
-    known::Sighting,
+use super::{
+    csr_status::{self, Signing},
+    machine::{Csr, Step},
     need::{Asker, Need},
+    observe::Situation,
     readiness::ready,
     registrar::Registrar,
-    registration::{Csr, Step},
-    signing::{self, Signing},
-    situation::Situation,
 };
+use crate::{agent::SLICE, cached::Sighting};
 
 /// How often it is looked at where somebody waits for the end of it.
 const LOOK_ONCE: Duration = Duration::from_secs(1);
@@ -96,7 +95,7 @@ impl Registrar<'_> {
         let by_agent = asker != Asker::Bootstrap;
         let uid = self.registration.uid.as_deref();
         let clocks = self.agent.clocks_of_asked();
-        let signing = signing::look(&object, request, uid, by_agent, &self.names, clocks);
+        let signing = csr_status::look(&object, request, uid, by_agent, &self.names, clocks);
         self.tell_waiting(&signing, asker);
         if self.registration.uid.is_none() {
             self.registration.uid = object["metadata"]["uid"].as_str().map(str::to_owned);

@@ -14,19 +14,20 @@ use shared::{
     watch::{self, Selection},
 };
 
-use crate::{
-    cluster,
-    known::Sighting,
-    names::{AGENT_NAME, CLUSTER_NAME, Names},
+use super::{
+    csr::{CLUSTER_LABEL, CSRS, Request},
+    csr_status, deadline,
+    machine::{End, Step},
     need::{Asker, Moving, Need},
+    observe::Situation,
     registrar::Registrar,
-    registration::{End, Step},
-    request::{CLUSTER_LABEL, CSRS, Request},
-    rotation,
-    secrets::{self, Values},
-    signing,
-    situation::Situation,
-    validity::Verdict,
+    store::{self, Values},
+    validate::Verdict,
+};
+use crate::{
+    cached::Sighting,
+    identity::{AGENT_NAME, CLUSTER_NAME, Names},
+    managedcluster,
 };
 
 /// A hub with too many requests is looked at again after this.
@@ -87,7 +88,7 @@ impl Registrar<'_> {
             }
             pending => pending?,
         };
-        if pending.len() < signing::MOST_PENDING {
+        if pending.len() < csr_status::MOST_PENDING {
             self.registration.counted();
             return Ok(());
         }
@@ -116,11 +117,11 @@ impl Registrar<'_> {
         let mut pending = Vec::new();
         watch::list(client, &selection, &self.agent.stop, &mut |csr| {
             if let Document::Whole(object) = &csr
-                && signing::is_own_pending(object, &self.names)
+                && csr_status::is_own_pending(object, &self.names)
             {
                 pending.push(csr.name().to_owned());
             }
-            match pending.len() < signing::MOST_PENDING {
+            match pending.len() < csr_status::MOST_PENDING {
                 true => ControlFlow::Continue(()),
                 false => ControlFlow::Break(()),
             }
@@ -130,7 +131,7 @@ impl Registrar<'_> {
 
     fn store(&mut self) -> Result<()> {
         let request = Request::new(&self.names)?;
-        let stored = secrets::store(self.agent, &request, &self.names, self.stored.as_ref());
+        let stored = store::store(self.agent, &request, &self.names, self.stored.as_ref());
         match stored {
             Ok(secret) => {
                 self.stored = Some(secret);
@@ -139,7 +140,7 @@ impl Registrar<'_> {
             }
             // Somebody else wrote it: what is there counts.
             Err(Error::AlreadyExists(_) | Error::Conflict(_) | Error::NotFound(_)) => {
-                self.stored = secrets::pending(self.agent)?;
+                self.stored = store::pending(self.agent)?;
                 let data = self.stored.as_ref().map(secret::data).transpose()?;
                 let request = data.and_then(|data| Request::of_secret(&data, &self.names));
                 self.registration.stored(request);
@@ -155,7 +156,7 @@ impl Registrar<'_> {
     }
 
     fn introduce(&mut self, client: &Client) -> Result<()> {
-        match cluster::introduce(client, self.agent, &self.names) {
+        match managedcluster::introduce(client, self.agent, &self.names) {
             Ok(true) => {
                 let message = format!("ManagedCluster {} was created", self.names.cluster);
                 self.agent.tell("ManagedClusterCreated", false, &message);
@@ -235,15 +236,15 @@ impl Registrar<'_> {
         values.insert("tls.crt", pem.to_vec().into());
         values.insert("tls.key", request.key.as_bytes().to_vec().into());
         let name = request.name.clone();
-        secrets::save(self.agent, &values, &fallback)?;
+        store::save(self.agent, &values, &fallback)?;
         self.registration.succeeded(self.lasted(situation), Instant::now());
-        let used = rotation::least_use(pem, &self.agent.clocks_of_asked());
+        let used = deadline::least_use(pem, &self.agent.clocks_of_asked());
         self.obtained = Some((pem.to_vec(), Instant::now() + used));
         self.moving = Moving::default();
         self.agent.progress().end("Issued");
         self.agent.progress().saved = Some(SystemTime::now());
         self.asking.finish(self.agent);
-        self.agent.set_rotated(true, rotation::sentence(pem));
+        self.agent.set_rotated(true, deadline::sentence(pem));
         let message = format!("the certificate of CSR {name} is in {}", self.agent.secret_name());
         self.agent.tell("ClientCertificateCreated", false, &message);
         Ok(())
@@ -260,7 +261,7 @@ impl Registrar<'_> {
 
     fn repair(&mut self, situation: &Situation) -> Result<()> {
         let (values, fallback) = self.beside(situation);
-        secrets::save(self.agent, &values, &fallback)?;
+        store::save(self.agent, &values, &fallback)?;
         self.registration.repaired(Instant::now());
         let what = self.agent.secret_name();
         let message = format!("what is beside the certificate in {what} was put right");
@@ -288,7 +289,7 @@ impl Registrar<'_> {
 
     fn forget(&mut self) -> Result<()> {
         if let Some(stored) = &self.stored {
-            secrets::forget(self.agent, stored)?;
+            store::forget(self.agent, stored)?;
         }
         self.stored = None;
         self.registration.stored(None);

@@ -14,7 +14,7 @@ use shared::{
 
 use crate::{
     agent::{Agent, SLICE},
-    names::Names,
+    identity::Names,
 };
 
 /// `cluster.open-cluster-management.io/v1` ManagedCluster.

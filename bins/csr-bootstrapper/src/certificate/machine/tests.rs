@@ -1,7 +1,7 @@
 use zeroize::Zeroizing;
 
 use super::*;
-use crate::{names::Names, need::Why};
+use crate::{certificate::need::Why, identity::Names};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const BOOTSTRAP: Option<Asker> = Some(Asker::Bootstrap);

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use shared::kubeconfig::Hub;
 
-use crate::{
+use super::{
+    csr::Request,
+    csr_status::Signing,
     need::{Asker, Need},
-    request::Request,
-    signing::Signing,
 };
 
 /// The next step.

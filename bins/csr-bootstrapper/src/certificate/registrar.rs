@@ -5,10 +5,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use shared::{backoff::Backoff, kubeconfig::Hub, secret};
 
-use crate::{
-    agent::Agent, asking::Asking, names::Names, need::Moving, registration::Registration,
-    request::Request,
-};
+use super::{csr::Request, csr_watch::Asking, machine::Registration, need::Moving};
+use crate::{agent::Agent, identity::Names};
 
 /// Failures are tried again after at most this.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -18,7 +16,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// that restarts, and a fleet does not come back in one second.
 const REFUSED_AFTER: Duration = Duration::from_secs(30);
 
-/// The memory of the loop in `keeper.rs`: `situation.rs` looks, `registration.rs` decides, `steps.rs` does.
+/// The memory of the loop in `manager.rs`: `observe.rs` looks, `machine.rs` decides, `perform.rs` does.
 pub(crate) struct Registrar<'a> {
     pub(crate) agent: &'a Agent,
     pub(crate) names: Names,

@@ -1,11 +1,7 @@
-//! What can be known of an object on either cluster, and of the bootstrap kubeconfig.
+//! An object on either cluster, as far as it was seen.
 
 use serde_json::Value;
-use shared::{
-    config::{Auth, ClusterConfig, KeyPair},
-    error::{Error, Result},
-    kubeconfig::Hub,
-};
+use shared::error::{Error, Result};
 
 /// An object that may not have been looked at yet.
 #[derive(Clone, Default)]
@@ -37,24 +33,5 @@ impl From<Option<Value>> for Sighting {
     /// What a watch says of the one object that is followed.
     fn from(object: Option<Value>) -> Self {
         object.map_or(Self::Absent, Self::Object)
-    }
-}
-
-/// A bootstrap kubeconfig that can be used.
-#[derive(Clone, PartialEq)]
-pub(crate) struct Bootstrap {
-    pub(crate) hub: Hub,
-    pub(crate) access: ClusterConfig,
-}
-
-impl Bootstrap {
-    /// The same hub with the agent's own identity.
-    pub(crate) fn as_agent(&self, identity: &KeyPair) -> ClusterConfig {
-        ClusterConfig {
-            identity: Some(identity.clone()),
-            auth: Auth::None,
-            impersonate: Vec::new(),
-            ..self.access.clone()
-        }
     }
 }

@@ -1,10 +1,7 @@
 //! Whether the credential can be used: in the Secret, and in the files where they are asked for.
 
-use crate::{
-    agent::Agent,
-    names::in_directory,
-    validity::{Verdict, judge},
-};
+use super::validate::{Verdict, judge};
+use crate::{agent::Agent, identity::in_directory};
 
 /// # Errors
 /// Why it cannot, and how it goes with what is done about that.

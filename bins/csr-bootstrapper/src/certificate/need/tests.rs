@@ -1,5 +1,5 @@
 use super::*;
-use crate::validity::Usable;
+use crate::certificate::validate::Usable;
 use shared::{config::KeyPair, kubeconfig::Hub};
 
 const HOUR: Duration = Duration::from_secs(3600);

@@ -11,7 +11,8 @@ use shared::{
 };
 use zeroize::Zeroizing;
 
-use crate::{agent::Agent, known::Sighting, names::Names, request::Request};
+use super::csr::Request;
+use crate::{agent::Agent, cached::Sighting, identity::Names};
 
 /// Writers that keep getting in between are left to it until the next try.
 const CONFLICTS: u32 = 3;

@@ -16,11 +16,10 @@ use shared::{
     watch,
 };
 
+use super::{csr::CSRS, need::Asker};
 use crate::{
     agent::{Agent, HUB_OBJECT, REQUEST_TIME},
-    known::Sighting,
-    need::Asker,
-    request::CSRS,
+    cached::Sighting,
 };
 
 /// A watch gets this long to begin before the CSR is read in its stead.

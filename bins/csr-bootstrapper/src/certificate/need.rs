@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use shared::error::{Error, Result};
 
-use crate::validity::{Unusable, Verdict};
+use super::validate::{Unusable, Verdict};
 
 /// Whether there is something to do about the credential.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,10 +14,8 @@ use shared::{
     resource::{LEASES, Target},
 };
 
-use crate::{
-    agent::{Agent, SLICE, Session},
-    cluster,
-};
+use super::spec::accepted;
+use crate::agent::{Agent, SLICE, Session};
 
 /// The hub's name for it (ocm `pkg/registration/hub/lease/controller.go`).
 const LEASE: &str = "managed-cluster-lease";
@@ -131,7 +129,7 @@ fn period_of(cluster: &Value) -> Option<Duration> {
     let seconds = seconds.and_then(|seconds| i32::try_from(seconds).ok());
     let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
     let period = seconds.filter(|seconds| *seconds > 0).map_or(USUAL_PERIOD, Duration::from_secs);
-    cluster::accepted(cluster).then_some(period)
+    accepted(cluster).then_some(period)
 }
 
 /// Starts, stops or changes the renewal as `wanted`.

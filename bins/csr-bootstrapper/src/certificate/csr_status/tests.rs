@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::{clocks::tests::at, request::authority::*};
+use crate::{certificate::csr::authority::*, clocks::tests::at};
 
 /// A request of ours, and its object on the hub as the bootstrap identity posted it.
 fn posted() -> (Request, Value) {

@@ -1,0 +1,13 @@
+//! The ManagedCluster on the hub: its creation, its spec, its status and its Lease.
+
+mod conditions;
+mod health;
+mod lease;
+mod spec;
+mod status;
+
+pub(crate) use self::{
+    lease::Heartbeat,
+    spec::{follow, introduce},
+    status::keep as keep_status,
+};
