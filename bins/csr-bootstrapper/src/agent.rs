@@ -18,8 +18,8 @@ use shared::{
 };
 
 use crate::{
-    bootstrap::Bootstrap, cached::Sighting, clocks::Clocks, identity::Names, progress::Progress,
-    settings::Settings,
+    bootstrap::BootstrapKubeconfig, cached::CachedObject, clocks::Clocks, identity::AgentNames,
+    progress::CertificateStatus, settings::Settings,
 };
 
 /// A request to either cluster.
@@ -39,25 +39,25 @@ pub(crate) struct Agent {
     /// The cluster that joins the hub, where that is another one.
     spoke: Option<Client>,
     /// Why what is followed may have changed unseen.
-    pub(crate) troubles: Troubles,
+    pub(crate) troubles: LastErrors,
     pub(crate) started: SystemTime,
     /// To the hub, by all clients one after the other.
-    pub(crate) requests: RequestMetrics,
-    credential: Mutex<Sighting>,
+    pub(crate) requests: HubRequests,
+    credential: Mutex<CachedObject>,
     /// The one that can be used now, and how often that changed.
-    bootstrap: Mutex<(Option<Bootstrap>, u64)>,
-    session: Mutex<Option<Arc<Session>>>,
-    names: Mutex<Option<Names>>,
+    bootstrap: Mutex<(Option<BootstrapKubeconfig>, u64)>,
+    session: Mutex<Option<Arc<HubSession>>>,
+    names: Mutex<Option<AgentNames>>,
     /// The ManagedCluster as the hub showed it last.
     managed_cluster: Mutex<Option<Value>>,
     rotated: Mutex<Option<Rotated>>,
     /// Whoever asks for a certificate, if not the session's client.
     asking: Mutex<Option<Client>>,
-    progress: Mutex<Progress>,
+    progress: Mutex<CertificateStatus>,
 }
 
 /// The time in which there is one usable credential after another.
-pub(crate) struct Session {
+pub(crate) struct HubSession {
     /// The hub as the agent's own user; its credentials are swapped at each rotation.
     pub(crate) client: Client,
     /// Raised when there is no usable credential any more, or at the end.
@@ -66,14 +66,14 @@ pub(crate) struct Session {
 
 /// What was asked of the hub in sessions, and by who asks for a certificate beside them.
 #[derive(Default)]
-pub(crate) struct RequestMetrics {
+pub(crate) struct HubRequests {
     pub(crate) session: client::RequestMetrics,
     pub(crate) asking: client::RequestMetrics,
 }
 
 /// Why what is followed may have changed unseen, and why there is no bootstrap kubeconfig.
 #[derive(Debug, Default)]
-pub(crate) struct Troubles {
+pub(crate) struct LastErrors {
     pub(crate) credential: LastError,
     pub(crate) bootstrap: LastError,
     pub(crate) cluster: LastError,
@@ -81,7 +81,7 @@ pub(crate) struct Troubles {
     pub(crate) no_bootstrap: Mutex<Option<String>>,
 }
 
-impl Troubles {
+impl LastErrors {
     /// A line each.
     pub(crate) fn remarks(&self) -> String {
         let watches = [&self.credential, &self.bootstrap, &self.cluster, &self.csr];
@@ -119,9 +119,9 @@ impl Agent {
             stop: stop.clone(),
             management,
             spoke,
-            troubles: Troubles::default(),
+            troubles: LastErrors::default(),
             started: SystemTime::now(),
-            requests: RequestMetrics::default(),
+            requests: HubRequests::default(),
             credential: Mutex::default(),
             bootstrap: Mutex::default(),
             session: Mutex::default(),
@@ -144,31 +144,31 @@ impl Agent {
     }
 
     /// Who this agent is, once that is known.
-    pub(crate) fn names(&self) -> Option<Names> {
+    pub(crate) fn names(&self) -> Option<AgentNames> {
         lock(&self.names).clone()
     }
 
-    pub(crate) fn set_names(&self, names: Names) {
+    pub(crate) fn set_names(&self, names: AgentNames) {
         *lock(&self.names) = Some(names);
         self.stop.wake();
     }
 
     /// The Secret with the hub's credential.
-    pub(crate) fn credential(&self) -> Sighting {
+    pub(crate) fn credential(&self) -> CachedObject {
         lock(&self.credential).clone()
     }
 
-    pub(crate) fn set_credential(&self, secret: Sighting) {
+    pub(crate) fn set_credential(&self, secret: CachedObject) {
         *lock(&self.credential) = secret;
         self.stop.wake();
     }
 
     /// The bootstrap kubeconfig, if there is one that can be used, and how often that changed.
-    pub(crate) fn bootstrap(&self) -> (Option<Bootstrap>, u64) {
+    pub(crate) fn bootstrap(&self) -> (Option<BootstrapKubeconfig>, u64) {
         lock(&self.bootstrap).clone()
     }
 
-    pub(crate) fn set_bootstrap(&self, bootstrap: Option<Bootstrap>) {
+    pub(crate) fn set_bootstrap(&self, bootstrap: Option<BootstrapKubeconfig>) {
         let mut known = lock(&self.bootstrap);
         if known.0 != bootstrap {
             *known = (bootstrap, known.1 + 1);
@@ -178,7 +178,7 @@ impl Agent {
     }
 
     /// Begins a session, or ends it with `None`.
-    pub(crate) fn set_session(&self, session: Option<Arc<Session>>) {
+    pub(crate) fn set_session(&self, session: Option<Arc<HubSession>>) {
         if let Some(ended) = std::mem::replace(&mut *lock(&self.session), session) {
             ended.stop.raise();
             ended.client.close();
@@ -188,12 +188,12 @@ impl Agent {
     }
 
     /// The current session, if there is a usable credential.
-    pub(crate) fn session(&self) -> Option<Arc<Session>> {
+    pub(crate) fn session(&self) -> Option<Arc<HubSession>> {
         lock(&self.session).clone()
     }
 
     /// Waits for a session that has not ended; `None` when asked to end.
-    pub(crate) fn next_session(&self) -> Option<Arc<Session>> {
+    pub(crate) fn next_session(&self) -> Option<Arc<HubSession>> {
         loop {
             let seen = self.stop.wakes();
             if let Some(session) = self.session().filter(|session| !session.stop.raised()) {
@@ -211,7 +211,7 @@ impl Agent {
     }
 
     /// What was seen in a session that has ended says nothing of this one.
-    pub(crate) fn set_managed_cluster(&self, session: &Session, cluster: Option<Value>) {
+    pub(crate) fn set_managed_cluster(&self, session: &HubSession, cluster: Option<Value>) {
         let mut known = lock(&self.managed_cluster);
         if !session.stop.raised() {
             *known = cluster;
@@ -255,7 +255,7 @@ impl Agent {
     }
 
     /// How it goes with the credential.
-    pub(crate) fn progress(&self) -> MutexGuard<'_, Progress> {
+    pub(crate) fn progress(&self) -> MutexGuard<'_, CertificateStatus> {
         lock(&self.progress)
     }
 
@@ -275,7 +275,7 @@ impl Agent {
             CoreEvent { source: "csr-bootstrapper", reason, message: message.to_owned(), warning };
         let Settings { namespace, hub_secret, .. } = &self.settings;
         let mut secret = json!({"apiVersion": "v1", "kind": "Secret", "namespace": namespace, "name": hub_secret});
-        if let Sighting::Object(seen) = self.credential() {
+        if let CachedObject::Object(seen) = self.credential() {
             // By it kubectl describe finds the Events of an object.
             secret["uid"] = seen["metadata"]["uid"].clone();
         }

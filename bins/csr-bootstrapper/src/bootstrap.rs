@@ -7,12 +7,12 @@ use shared::{
 
 /// A bootstrap kubeconfig that can be used.
 #[derive(Clone, PartialEq)]
-pub(crate) struct Bootstrap {
+pub(crate) struct BootstrapKubeconfig {
     pub(crate) hub: Hub,
     pub(crate) access: ClusterConfig,
 }
 
-impl Bootstrap {
+impl BootstrapKubeconfig {
     /// The same hub with the agent's own identity.
     pub(crate) fn as_agent(&self, identity: &KeyPair) -> ClusterConfig {
         ClusterConfig {

@@ -5,7 +5,7 @@ use shared::error::{Error, Result};
 
 /// An object that may not have been looked at yet.
 #[derive(Clone, Default)]
-pub(crate) enum Sighting {
+pub(crate) enum CachedObject {
     /// Not looked at.
     #[default]
     Unknown,
@@ -15,7 +15,7 @@ pub(crate) enum Sighting {
     Object(Value),
 }
 
-impl Sighting {
+impl CachedObject {
     /// What the answer to a GET says.
     ///
     /// # Errors
@@ -29,7 +29,7 @@ impl Sighting {
     }
 }
 
-impl From<Option<Value>> for Sighting {
+impl From<Option<Value>> for CachedObject {
     /// What a watch says of the one object that is followed.
     fn from(object: Option<Value>) -> Self {
         object.map_or(Self::Absent, Self::Object)

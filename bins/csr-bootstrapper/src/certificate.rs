@@ -16,4 +16,4 @@ mod validate;
 
 #[cfg(test)]
 pub(crate) use self::csr::authority;
-pub(crate) use self::{manager::Once, readiness::ready, registrar::Registrar};
+pub(crate) use self::{manager::OnceGoal, readiness::ready, registrar::CertificateManager};

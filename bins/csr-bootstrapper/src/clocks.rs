@@ -14,11 +14,11 @@ const PATIENCE_OF_LIFE: u32 = 20;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clocks {
     own: SystemTime,
-    hub: Option<Hub>,
+    hub: Option<HubTime>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Hub {
+struct HubTime {
     now: SystemTime,
     /// Between the first and the last of the answers that agree on it.
     agreed: Duration,
@@ -30,7 +30,7 @@ impl Clocks {
     pub(crate) fn new(own: SystemTime, now: Instant, hub: Option<ServerClock>) -> Self {
         let hub = hub.and_then(|clock| {
             let time = clock.time.checked_add(now.saturating_duration_since(clock.last));
-            Some(Hub { now: time?, agreed: clock.last.saturating_duration_since(clock.since) })
+            Some(HubTime { now: time?, agreed: clock.last.saturating_duration_since(clock.since) })
         });
         Self { own, hub }
     }

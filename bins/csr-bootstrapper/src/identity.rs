@@ -27,12 +27,12 @@ const LIMIT: u64 = 1 << 20;
 
 /// Who this agent is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Names {
+pub(crate) struct AgentNames {
     pub(crate) cluster: String,
     pub(crate) agent: String,
 }
 
-impl Names {
+impl AgentNames {
     /// The user on the hub: the common name of the certificate.
     pub(crate) fn user(&self) -> String {
         format!("{PREFIX}{}:{}", self.cluster, self.agent)
@@ -48,7 +48,7 @@ impl Names {
 
 /// All that may say a name. Of each name the first that does counts, in this order.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Known<'a> {
+pub(crate) struct NameSources<'a> {
     /// -cluster-name and -agent-id.
     pub(crate) flags: (Option<&'a str>, Option<&'a str>),
     /// The Secret with the credential.
@@ -61,8 +61,8 @@ pub(crate) struct Known<'a> {
 
 /// What came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Resolved {
-    pub(crate) names: Names,
+pub(crate) struct ResolvedNames {
+    pub(crate) names: AgentNames,
     /// A name was made, because none was known.
     pub(crate) made: bool,
     /// What was passed over and why, for the log.
@@ -70,15 +70,15 @@ pub(crate) struct Resolved {
 }
 
 /// The bytes that new names are made of.
-pub(crate) type Random = [u8; 26];
+pub(crate) type RandomBytes = [u8; 26];
 
 /// New bytes. A cluster that takes the name of another would take its place on the hub; what is left of a
 /// clock in cheaper sources may be the same on many machines of one image.
 ///
 /// # Errors
 /// `BadConfig` if the system has none.
-pub(crate) fn random() -> Result<Random> {
-    let mut bytes = Random::default();
+pub(crate) fn random() -> Result<RandomBytes> {
+    let mut bytes = RandomBytes::default();
     let filled = SystemRandom::new().fill(&mut bytes);
     filled.map_err(|_| Error::BadConfig("the system has no random numbers".into()))?;
     Ok(bytes)
@@ -86,16 +86,16 @@ pub(crate) fn random() -> Result<Random> {
 
 /// Finds both names, or makes them of `random`. The certificate is not asked, as in upstream since v0.15:
 /// what it says of other names is a reason for another one.
-pub(crate) fn resolve(known: &Known<'_>, random: &Random) -> Resolved {
+pub(crate) fn resolve(known: &NameSources<'_>, random: &RandomBytes) -> ResolvedNames {
     let mut ignored = Vec::new();
     let cluster = find(known, known.flags.0, (CLUSTER_NAME, valid_cluster), &mut ignored);
     let agent = find(known, known.flags.1, (AGENT_NAME, valid_agent), &mut ignored);
     let made = cluster.is_none() || agent.is_none();
-    let names = Names {
+    let names = AgentNames {
         cluster: cluster.unwrap_or_else(|| uuid(random)),
         agent: agent.unwrap_or_else(|| letters(random)),
     };
-    Resolved { names, made, ignored }
+    ResolvedNames { names, made, ignored }
 }
 
 /// Whether `name` can be a cluster's: its namespace on the hub has the same.
@@ -125,7 +125,7 @@ pub(crate) fn valid_agent(name: &str) -> std::result::Result<(), &'static str> {
 type Check = fn(&str) -> std::result::Result<(), &'static str>;
 
 fn find(
-    known: &Known<'_>,
+    known: &NameSources<'_>,
     flag: Option<&str>,
     (key, check): (&str, Check),
     ignored: &mut Vec<String>,
@@ -183,7 +183,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// A UUID of version 4 (RFC 9562).
-fn uuid(random: &Random) -> String {
+fn uuid(random: &RandomBytes) -> String {
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&random[..16]);
     bytes[6] = bytes[6] & 0x0f | 0x40;
@@ -193,7 +193,7 @@ fn uuid(random: &Random) -> String {
 }
 
 /// Five letters; two bytes for each, so that none is much likelier than others.
-fn letters(random: &Random) -> String {
+fn letters(random: &RandomBytes) -> String {
     let letter = |pair: &[u8]| {
         let number = pair.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte));
         char::from(LETTERS[number % LETTERS.len()])

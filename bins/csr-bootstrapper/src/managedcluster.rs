@@ -7,7 +7,7 @@ mod spec;
 mod status;
 
 pub(crate) use self::{
-    lease::Heartbeat,
+    lease::ManagedClusterLease,
     spec::{follow, introduce},
-    status::keep as keep_status,
+    status::run as run_status,
 };

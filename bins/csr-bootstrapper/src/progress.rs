@@ -7,7 +7,7 @@ use std::{
 
 /// What the endpoint reports of the credential.
 #[derive(Clone, Debug)]
-pub(crate) struct Progress {
+pub(crate) struct CertificateStatus {
     /// When the loop last came by, once it runs.
     pub(crate) beat: Option<Instant>,
     /// Why the credential in the Secret cannot be used, if it cannot.
@@ -24,7 +24,7 @@ pub(crate) struct Progress {
     pub(crate) pending: Option<SystemTime>,
 }
 
-impl Default for Progress {
+impl Default for CertificateStatus {
     fn default() -> Self {
         Self {
             beat: None,
@@ -38,7 +38,7 @@ impl Default for Progress {
     }
 }
 
-impl Progress {
+impl CertificateStatus {
     /// The loop that keeps the credential comes by.
     pub(crate) fn come_by(&mut self) {
         self.beat = Some(Instant::now());

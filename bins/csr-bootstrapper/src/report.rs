@@ -12,7 +12,8 @@ use shared::{
 };
 
 use crate::{
-    agent::Agent, cached::Sighting, certificate::ready, managedcluster::Heartbeat, settings::LOCK,
+    agent::Agent, cached::CachedObject, certificate::ready, managedcluster::ManagedClusterLease,
+    settings::LOCK,
 };
 
 const POSTED: Family =
@@ -33,14 +34,14 @@ const SAVED: Family = Family::gauge(
 /// The report of this process.
 pub(crate) struct Reporter {
     pub(crate) agent: Arc<Agent>,
-    pub(crate) heartbeat: Arc<Heartbeat>,
+    pub(crate) lease: Arc<ManagedClusterLease>,
     pub(crate) leadership: Arc<Leadership>,
 }
 
 impl Report for Reporter {
     fn healthy(&self) -> Result<(), String> {
         let credential = self.agent.progress().beat;
-        let loops = [("credential", credential), ("heartbeat", self.heartbeat.progress().beat)];
+        let loops = [("credential", credential), ("heartbeat", self.lease.status().beat)];
         // It may have to read a list.
         let longest = LONGEST_BEAT + LONGEST_LIST;
         match loops.iter().find(|(_, beat)| stuck(*beat, longest)) {
@@ -88,7 +89,7 @@ impl Report for Reporter {
                 None => metrics.add_requests(target, requests),
             }
         }
-        self.heartbeat.progress().add_to(&mut metrics, &[]);
+        self.lease.status().add_to(&mut metrics, &[]);
         metrics.add_client("management", &agent.management);
         if let Some(spoke) = agent.other_spoke() {
             metrics.add_client("spoke", spoke);
@@ -102,7 +103,7 @@ fn expiry(agent: &Agent) -> Option<SystemTime> {
     if let Some(session) = agent.session() {
         return session.client.certificate_expiry();
     }
-    let Sighting::Object(secret) = agent.credential() else { return None };
+    let CachedObject::Object(secret) = agent.credential() else { return None };
     let data = secret::data(&secret).ok()?;
     let chain = certificate::chain(data.get("tls.crt")?).ok()?;
     chain.iter().map(|certificate| certificate.not_after).min()

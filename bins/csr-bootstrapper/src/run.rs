@@ -23,10 +23,10 @@ use shared::{
 
 use crate::{
     agent::{Agent, REQUEST_TIME, SLICE},
-    cached::Sighting,
-    certificate::{Once, Registrar, ready, store},
-    identity::{self, Known, Names, Resolved},
-    managedcluster::{self, Heartbeat},
+    cached::CachedObject,
+    certificate::{CertificateManager, OnceGoal, ready, store},
+    identity::{self, AgentNames, NameSources, ResolvedNames},
+    managedcluster::{self, ManagedClusterLease},
     report::Reporter,
     settings::{LOCK, Settings},
     sources,
@@ -61,28 +61,25 @@ pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End
 
 /// Works as soon as this replica leads, until it is asked to end.
 fn lead(agent: &Arc<Agent>, leadership: &Arc<Leadership>, flags: &Flags) -> Result<()> {
-    let heartbeat = Arc::new(Heartbeat::new());
-    let report = Reporter {
-        agent: agent.clone(),
-        heartbeat: heartbeat.clone(),
-        leadership: leadership.clone(),
-    };
+    let lease = Arc::new(ManagedClusterLease::new());
+    let report =
+        Reporter { agent: agent.clone(), lease: lease.clone(), leadership: leadership.clone() };
     diagnostics::serve(flags, &agent.stop, report)?;
     if !leadership.wait_until_leading() {
         return Ok(());
     }
     keep_credential(agent, None)?;
     spawn("cluster", agent, managedcluster::follow)?;
-    spawn("status", agent, managedcluster::keep_status)?;
-    spawn("heartbeat", agent, move |agent| heartbeat.keep(agent))?;
+    spawn("status", agent, managedcluster::run_status)?;
+    spawn("heartbeat", agent, move |agent| lease.run(agent))?;
     leadership.wait_until_lost()
 }
 
 /// Gets a credential and no more, within `limit`.
 fn once(agent: &Arc<Agent>, limit: Duration) -> Result<End> {
     let (tries, time) = match limit {
-        Duration::ZERO => (Once::Look, LONGEST_LOOK),
-        limit => (Once::Get, limit),
+        Duration::ZERO => (OnceGoal::Check, LONGEST_LOOK),
+        limit => (OnceGoal::Obtain, limit),
     };
     let ended = keep_credential(agent, Some(tries))?;
     let stopped = agent.stop.wait(time);
@@ -101,7 +98,7 @@ fn once(agent: &Arc<Agent>, limit: Duration) -> Result<End> {
 
 /// Starts what keeps the credential; if it is fetched once, it says whether that is usable, and raises
 /// `stop`.
-fn keep_credential(agent: &Arc<Agent>, once: Option<Once>) -> Result<Receiver<bool>> {
+fn keep_credential(agent: &Arc<Agent>, once: Option<OnceGoal>) -> Result<Receiver<bool>> {
     spawn("secret", agent, sources::follow_credential)?;
     spawn("bootstrap", agent, sources::follow_bootstrap)?;
     let (end, ended) = channel();
@@ -118,12 +115,12 @@ fn keep_credential(agent: &Arc<Agent>, once: Option<Once>) -> Result<Receiver<bo
 }
 
 /// Finds out who this agent is and what an earlier process left; `None` when asked to end.
-fn prepare(agent: &Agent) -> Option<Registrar<'_>> {
+fn prepare(agent: &Agent) -> Option<CertificateManager<'_>> {
     let mut backoff = Backoff::new(LONGEST_WAIT);
     loop {
         agent.progress().come_by();
         let seen = agent.stop.wakes();
-        if let Sighting::Unknown = agent.credential() {
+        if let CachedObject::Unknown = agent.credential() {
             if agent.stop.wait_for_change(seen, Instant::now() + SLICE) {
                 return None;
             }
@@ -159,7 +156,7 @@ fn rest(agent: &Agent, wait: Duration) -> bool {
 
 /// A name is made only when the server itself, at this moment, has none to show: with another one the
 /// cluster would be another one for the hub.
-fn registrar(agent: &Agent, stored: Option<Value>) -> Result<Registrar<'_>> {
+fn registrar(agent: &Agent, stored: Option<Value>) -> Result<CertificateManager<'_>> {
     let mut resolved = resolve(agent, agent.credential(), stored.as_ref())?;
     if resolved.made {
         let now = store::credential(agent)?;
@@ -167,22 +164,26 @@ fn registrar(agent: &Agent, stored: Option<Value>) -> Result<Registrar<'_>> {
         resolved = resolve(agent, now, stored.as_ref())?;
     }
     resolved.ignored.iter().for_each(|ignored| log::warn!("{ignored}"));
-    let Names { cluster, agent: id } = &resolved.names;
+    let AgentNames { cluster, agent: id } = &resolved.names;
     log::info!("this is agent {id} of cluster {cluster}");
     agent.progress().detail = None;
     agent.set_names(resolved.names.clone());
-    Ok(Registrar::new(agent, resolved.names, stored))
+    Ok(CertificateManager::new(agent, resolved.names, stored))
 }
 
-fn resolve(agent: &Agent, credential: Sighting, stored: Option<&Value>) -> Result<Resolved> {
+fn resolve(
+    agent: &Agent,
+    credential: CachedObject,
+    stored: Option<&Value>,
+) -> Result<ResolvedNames> {
     let settings = &agent.settings;
     let secret = match credential {
-        Sighting::Object(secret) => secret::data(&secret).ok(),
+        CachedObject::Object(secret) => secret::data(&secret).ok(),
         _ => None,
     };
     let pending = stored.and_then(|secret| secret::data(secret).ok());
     let directory = settings.hub_directory.as_deref().map(identity::in_directory);
-    let known = Known {
+    let known = NameSources {
         flags: (settings.cluster_name.as_deref(), settings.agent_id.as_deref()),
         secret: secret.as_ref(),
         directory: directory.as_ref(),

@@ -13,7 +13,7 @@ use shared::{
 
 use crate::{
     agent::Agent,
-    bootstrap::Bootstrap,
+    bootstrap::BootstrapKubeconfig,
     settings::{BootstrapSource, Settings},
 };
 
@@ -50,8 +50,8 @@ fn follow_file(agent: &Agent, path: &Path) {
     }
 }
 
-fn of_file(path: &Path, reach: Reach) -> Result<Bootstrap> {
-    kubeconfig::hub_from_file(path, reach).map(|(hub, access)| Bootstrap { hub, access })
+fn of_file(path: &Path, reach: Reach) -> Result<BootstrapKubeconfig> {
+    kubeconfig::hub_from_file(path, reach).map(|(hub, access)| BootstrapKubeconfig { hub, access })
 }
 
 fn follow_secret(agent: &Agent, name: &str) {
@@ -69,7 +69,7 @@ fn follow_secret(agent: &Agent, name: &str) {
 }
 
 /// Uses `bootstrap` from now on; says what is new of it, `told` being the last complaint.
-fn take(agent: &Agent, bootstrap: Result<Bootstrap>, told: &mut Option<String>) {
+fn take(agent: &Agent, bootstrap: Result<BootstrapKubeconfig>, told: &mut Option<String>) {
     let complaint =
         |error: &Error| format!("no bootstrap kubeconfig to use or to compare with: {error}");
     let trouble = bootstrap.as_ref().err().map(complaint);
@@ -83,10 +83,10 @@ fn take(agent: &Agent, bootstrap: Result<Bootstrap>, told: &mut Option<String>) 
     agent.set_bootstrap(bootstrap.ok());
 }
 
-fn of_secret(secret: &Value) -> Result<Bootstrap> {
+fn of_secret(secret: &Value) -> Result<BootstrapKubeconfig> {
     let name = secret["metadata"]["name"].as_str().unwrap_or_default();
     let data = secret::data(secret)?;
-    Ok(Bootstrap {
+    Ok(BootstrapKubeconfig {
         access: kubeconfig::from_secret(name, &data)?,
         hub: Hub::of_secret(name, &data)?,
     })

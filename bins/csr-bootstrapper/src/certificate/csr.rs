@@ -20,7 +20,7 @@ use shared::{
 };
 use zeroize::Zeroizing;
 
-use crate::identity::{AGENT_NAME, CLUSTER_NAME, Names};
+use crate::identity::{AGENT_NAME, AgentNames, CLUSTER_NAME};
 
 /// `certificates.k8s.io/v1` CertificateSigningRequest.
 pub(crate) static CSRS: Resource =
@@ -34,7 +34,7 @@ const KEY: &str = "PRIVATE KEY";
 const REQUEST: &str = "CERTIFICATE REQUEST";
 
 /// A key and the request for its certificate.
-pub(crate) struct Request {
+pub(crate) struct CertificateRequest {
     /// PEM of PKCS #8.
     pub(crate) key: Zeroizing<String>,
     /// PEM of PKCS #10.
@@ -44,18 +44,18 @@ pub(crate) struct Request {
 }
 
 /// The name only: there is a key beside it.
-impl fmt::Debug for Request {
+impl fmt::Debug for CertificateRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Request({})", self.name)
+        write!(f, "CertificateRequest({})", self.name)
     }
 }
 
-impl Request {
+impl CertificateRequest {
     /// With a new P-256 key.
     ///
     /// # Errors
     /// `BadConfig` when the system gives no random numbers.
-    pub(crate) fn new(names: &Names) -> Result<Self> {
+    pub(crate) fn new(names: &AgentNames) -> Result<Self> {
         let random = SystemRandom::new();
         let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &random);
         let key = key.map_err(no_key)?;
@@ -70,7 +70,7 @@ impl Request {
     }
 
     /// The values of a Secret that brings the request back after a restart.
-    pub(crate) fn secret_data(&self, names: &Names) -> Map<String, Value> {
+    pub(crate) fn secret_data(&self, names: &AgentNames) -> Map<String, Value> {
         [
             ("tls.key", self.key.as_str()),
             ("tls.csr", &self.csr),
@@ -84,7 +84,7 @@ impl Request {
     }
 
     /// From the values of such a Secret; `None` if it is not whole or is for other names.
-    pub(crate) fn of_secret(data: &Data, names: &Names) -> Option<Self> {
+    pub(crate) fn of_secret(data: &Data, names: &AgentNames) -> Option<Self> {
         let text = |key: &str| str::from_utf8(data.get(key)?).ok().map(str::to_owned);
         let request =
             Self { key: text("tls.key")?.into(), csr: text("tls.csr")?, name: text("csr-name")? };
@@ -112,7 +112,7 @@ impl Request {
 
     /// Whether name and request are those that this key gets for `names`. An ECDSA signature is another
     /// one each time, so it is taken out, verified and put in again.
-    fn is_whole(&self, names: &Names) -> bool {
+    fn is_whole(&self, names: &AgentNames) -> bool {
         let key = PrivatePkcs8KeyDer::from_pem_slice(self.key.as_bytes()).ok();
         let pair = key.and_then(|key| pair(key.secret_pkcs8_der()));
         let csr = CertificateSigningRequestDer::from_pem_slice(self.csr.as_bytes());
@@ -152,7 +152,7 @@ fn pair(pkcs8: &[u8]) -> Option<EcdsaKeyPair> {
     EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, pkcs8, &SystemRandom::new()).ok()
 }
 
-fn name(names: &Names, point: &[u8]) -> String {
+fn name(names: &AgentNames, point: &[u8]) -> String {
     let hash = digest(&SHA256, &public_key(point));
     let hash: String = hash.as_ref()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{}-{hash}", names.cluster)
@@ -186,7 +186,7 @@ const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7];
 const ECDSA_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 2];
 
 /// CertificationRequestInfo: the part that gets signed (RFC 2986, section 4.1).
-fn content(names: &Names, point: &[u8]) -> Vec<u8> {
+fn content(names: &AgentNames, point: &[u8]) -> Vec<u8> {
     let groups = names.groups().map(|group| part(ORGANIZATION, &group)).concat();
     let subject = wrap(SEQUENCE, &[groups, part(COMMON_NAME, &names.user())].concat());
     let parts = [wrap(INTEGER, &[0]), subject, public_key(point), wrap(ATTRIBUTES, &[])];

@@ -5,10 +5,10 @@ use serde_json::Value;
 use shared::{certificate, kubeconfig::check_pair, logging::quoted};
 
 use super::{
-    csr::{self, CLUSTER_LABEL, Request, SIGNER},
+    csr::{self, CLUSTER_LABEL, CertificateRequest, SIGNER},
     validate::objection,
 };
-use crate::{clocks::Clocks, identity::Names};
+use crate::{clocks::Clocks, identity::AgentNames};
 
 /// How many unanswered requests of the own user stop the next one; the Go agent's limit, which counts
 /// answered ones too (ocm `pkg/registration/register/csr/options.go:72-84`).
@@ -18,7 +18,7 @@ const ADDON_LABEL: &str = "open-cluster-management.io/addon-name";
 
 /// The texts go on after "CSR <name> ".
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Signing {
+pub(crate) enum CsrStatus {
     /// Nobody decided yet.
     Pending,
     /// Without a certificate yet.
@@ -37,39 +37,39 @@ pub(crate) enum Signing {
 
 /// What `csr` means for `request`; `posted_uid` is that of the answer to the post, if it was seen. It was
 /// posted by the agent's own user, or else by the bootstrap identity: a hub renews only for the former.
-pub(crate) fn look(
+pub(crate) fn evaluate(
     csr: &Value,
-    request: &Request,
+    request: &CertificateRequest,
     posted_uid: Option<&str>,
-    asker_is_agent: bool,
-    names: &Names,
+    requester_is_agent: bool,
+    names: &AgentNames,
     clocks: Clocks,
-) -> Signing {
+) -> CsrStatus {
     if posted_uid.is_some_and(|uid| csr["metadata"]["uid"] != uid) {
-        return Signing::Replaced;
+        return CsrStatus::Replaced;
     }
     let spec = &csr["spec"];
     if content(spec).as_ref() != Some(&request.csr) || spec["signerName"] != SIGNER {
-        return Signing::Foreign;
+        return CsrStatus::Foreign;
     }
     // Who asked decides whether a person has to approve; once it is signed, nothing.
-    let of_other = (spec["username"] == names.user()) != asker_is_agent;
+    let of_other = (spec["username"] == names.user()) != requester_is_agent;
     let quoted = |kind| condition(csr, kind).map(words);
     match (quoted("Denied"), quoted("Failed"), issued(csr)) {
-        (Some(_), ..) | (_, Some(_), _) | (.., None) if of_other => Signing::Foreign,
-        (Some(why), ..) => Signing::Denied(format!("was denied{why}")),
-        (_, Some(why), _) => Signing::Failed(format!("was approved but not signed{why}")),
+        (Some(_), ..) | (_, Some(_), _) | (.., None) if of_other => CsrStatus::Foreign,
+        (Some(why), ..) => CsrStatus::Denied(format!("was denied{why}")),
+        (_, Some(why), _) => CsrStatus::Failed(format!("was approved but not signed{why}")),
         (.., Some(text)) => {
-            accept(text, request, names, clocks).map_or_else(Signing::Wrong, Signing::Issued)
+            accept(text, request, names, clocks).map_or_else(CsrStatus::Wrong, CsrStatus::Issued)
         }
-        _ if condition(csr, "Approved").is_some() => Signing::Approved,
-        _ => Signing::Pending,
+        _ if condition(csr, "Approved").is_some() => CsrStatus::Approved,
+        _ => CsrStatus::Pending,
     }
 }
 
 /// Whether nobody answered this request, and it is one for our own user: add-ons of this cluster and other
 /// agents under its name ask too.
-pub(crate) fn is_own_pending(csr: &Value, names: &Names) -> bool {
+pub(crate) fn is_own_pending(csr: &Value, names: &AgentNames) -> bool {
     let (metadata, spec) = (&csr["metadata"], &csr["spec"]);
     let named =
         metadata["name"].as_str().and_then(|name| name.strip_prefix(names.cluster.as_str()));
@@ -109,7 +109,12 @@ fn words(condition: &Value) -> String {
 }
 
 /// The chain in `text`, if it can be used with our key, now and for what was asked.
-fn accept(text: &str, request: &Request, names: &Names, clocks: Clocks) -> Result<Vec<u8>, String> {
+fn accept(
+    text: &str,
+    request: &CertificateRequest,
+    names: &AgentNames,
+    clocks: Clocks,
+) -> Result<Vec<u8>, String> {
     let pem = BASE64_STANDARD.decode(text).map_err(|_| "was answered with what is not base64")?;
     let chain =
         certificate::chain(&pem).map_err(|what| format!("was answered with PEM that {what}"))?;

@@ -16,10 +16,10 @@ use shared::{
     watch,
 };
 
-use super::{csr::CSRS, need::Asker};
+use super::{csr::CSRS, need::Requester};
 use crate::{
     agent::{Agent, HUB_OBJECT, REQUEST_TIME},
-    cached::Sighting,
+    cached::CachedObject,
 };
 
 /// A watch gets this long to begin before the CSR is read in its stead.
@@ -29,8 +29,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
 /// What is open on the hub for a certificate; nothing while none is needed.
 #[derive(Default)]
-pub(crate) struct Asking {
-    client: Option<(Asker, Client)>,
+pub(crate) struct CsrWatcher {
+    client: Option<(Requester, Client)>,
     watched: Option<Watched>,
 }
 
@@ -43,38 +43,39 @@ struct Watched {
     /// When it was read, where the watch shows nothing.
     looked: Option<Instant>,
     /// What was seen last, and how often the watch showed anything.
-    seen: Arc<Mutex<(Sighting, u64)>>,
+    seen: Arc<Mutex<(CachedObject, u64)>>,
 }
 
-impl Asking {
+impl CsrWatcher {
     /// The client of `asker`; for one who is not the agent itself it is made with `access`.
     pub(crate) fn client(
         &mut self,
         agent: &Agent,
-        asker: Asker,
+        requester: Requester,
         access: Option<ClusterConfig>,
     ) -> Result<Client> {
         let missing = || Error::BadConfig("there is no identity to ask the hub with".into());
-        if asker == Asker::Agent {
+        if requester == Requester::Agent {
             self.drop_client(agent);
             return agent.session().map(|session| session.client.clone()).ok_or_else(missing);
         }
         let access = access.ok_or_else(missing)?;
         // With another access it may be another hub: nothing that was seen with the last one counts.
-        let same = |(of, client): &&(Asker, Client)| *of == asker && client.access() == access;
+        let same =
+            |(of, client): &&(Requester, Client)| *of == requester && client.access() == access;
         if let Some((_, client)) = self.client.as_ref().filter(same) {
             return Ok(client.clone());
         }
         self.drop_client(agent);
-        let whose = match asker {
-            Asker::Bootstrap => "the hub (as the bootstrap identity)",
+        let whose = match requester {
+            Requester::Bootstrap => "the hub (as the bootstrap identity)",
             _ => "the hub (at its new address)",
         };
         let timing = Timeouts::with_request(REQUEST_TIME);
         let requests = agent.requests.asking.clone();
         let client = Client::counting(whose, access, Reload::Never, timing, requests)?;
         let client = client.limited_to(HUB_OBJECT);
-        self.client = Some((asker, client.clone()));
+        self.client = Some((requester, client.clone()));
         agent.set_asking(Some(client.clone()));
         Ok(client)
     }
@@ -115,14 +116,14 @@ impl Asking {
     }
 
     /// The CSR as it was seen last; `None` while the watch may still begin.
-    pub(crate) fn csr(&self, now: Instant) -> Option<Sighting> {
+    pub(crate) fn csr(&self, now: Instant) -> Option<CachedObject> {
         let watched = self.watched.as_ref()?;
         let (seen, sightings) = lock(&watched.seen).clone();
         match watched.looked {
             _ if sightings > 0 => Some(seen),
             Some(at) if now < at + LOOK_AGAIN => Some(seen),
             None if now < watched.since + WATCH_BEGINS => None,
-            _ => Some(Sighting::Unknown),
+            _ => Some(CachedObject::Unknown),
         }
     }
 
@@ -134,7 +135,7 @@ impl Asking {
     /// The CSR as an answer showed it, which the watch will confirm. If the watch showed anything since
     /// there were so many `sightings`, that is newer: a hub may approve and sign, and somebody delete,
     /// before the answer is here.
-    pub(crate) fn saw(&mut self, csr: Sighting, sightings: u64) {
+    pub(crate) fn saw(&mut self, csr: CachedObject, sightings: u64) {
         let Some(watched) = &mut self.watched else { return };
         watched.looked = Some(Instant::now());
         let mut seen = lock(&watched.seen);

@@ -24,7 +24,7 @@ const LONGEST_LEAST_USE: Duration = Duration::from_secs(12 * 3600);
 
 /// When the next certificate after the one in `pem` is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Due {
+pub(crate) struct RotationDeadline {
     pub(crate) at: SystemTime,
     /// How long the certificate lasts in all.
     pub(crate) life: Duration,
@@ -33,12 +33,12 @@ pub(crate) struct Due {
 /// When to ask for the next certificate after the `chain` in `pem`. The same at each look and after a
 /// restart, but another time for each certificate, so a fleet that got its certificates together does not come
 /// back together.
-pub(crate) fn due(pem: &[u8], chain: &[Certificate]) -> Due {
+pub(crate) fn due(pem: &[u8], chain: &[Certificate]) -> RotationDeadline {
     let Some((begin, end)) = validity(chain) else {
-        return Due { at: SystemTime::UNIX_EPOCH, life: Duration::ZERO };
+        return RotationDeadline { at: SystemTime::UNIX_EPOCH, life: Duration::ZERO };
     };
     let life = length(begin, end);
-    Due { at: end - life.mul_f64(LEAST_LEFT + SPREAD * drawn(pem)), life }
+    RotationDeadline { at: end - life.mul_f64(LEAST_LEFT + SPREAD * drawn(pem)), life }
 }
 
 /// How long the certificate in `pem` is used at least, which was issued just now.
@@ -88,8 +88,8 @@ mod tests {
     use super::*;
     use crate::{
         certificate::csr::{
-            Request,
-            authority::{HOUR, MINUTE, Paper, names, now},
+            CertificateRequest,
+            authority::{CertificateTemplate, HOUR, MINUTE, names, now},
         },
         clocks::tests::{at, hub},
     };
@@ -129,7 +129,7 @@ mod tests {
     fn f49_above_a_quarter_it_is_never_due_and_below_a_fifth_always() {
         let (begin, end) = (now(), now() + DAY);
         for number in 0..200 {
-            let Due { at, life } = due(&pem(number), &[valid(begin, end)]);
+            let RotationDeadline { at, life } = due(&pem(number), &[valid(begin, end)]);
             assert!(at > end - DAY.mul_f64(0.2501) && at < end - DAY.mul_f64(0.1999));
             assert_eq!(life, DAY);
         }
@@ -169,8 +169,12 @@ mod tests {
 
     /// A certificate of this validity.
     fn issued(not_before: SystemTime, not_after: SystemTime) -> Vec<u8> {
-        let request = Request::new(&names()).unwrap();
-        let paper = Paper { not_before, not_after, ..Paper::of(&names(), now()) };
+        let request = CertificateRequest::new(&names()).unwrap();
+        let paper = CertificateTemplate {
+            not_before,
+            not_after,
+            ..CertificateTemplate::of(&names(), now())
+        };
         paper.certificate(&request).into_bytes()
     }
 

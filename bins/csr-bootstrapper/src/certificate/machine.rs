@@ -6,48 +6,55 @@ use serde_json::Value;
 use shared::kubeconfig::Hub;
 
 use super::{
-    csr::Request,
-    csr_status::Signing,
-    need::{Asker, Need},
+    csr::CertificateRequest,
+    csr_status::CsrStatus,
+    need::{Need, Requester},
 };
 
 /// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum CertificateAction {
     /// Nothing before this instant, or before something changes.
     Wait(Instant),
     /// Count the requests that wait on the hub already.
-    Count,
+    CountPending,
     /// Make a key and a request, and store them.
-    Store,
+    StoreRequest,
     /// Make the ManagedCluster, if there is none.
-    Introduce,
+    CreateManagedCluster,
     /// Read the CSR on the hub.
-    Look,
+    GetCsr,
     /// Post the request.
-    Post,
+    CreateCsr,
     /// The CSR that was there is not any more: make sure, and post the same again.
-    Gone,
+    ConfirmGone,
     /// Put this certificate into the Secret.
-    Save(Vec<u8>),
+    SaveCertificate(Vec<u8>),
     /// Put right what is beside the certificate.
-    Repair,
+    RepairSecret,
     /// Remove the stored request: it has served, or never will.
-    Forget,
+    DeleteRequest,
     /// The request came to this end: tell it, and rest.
-    End(End),
+    AbandonCsr(CsrFailure),
 }
 
-impl Step {
+impl CertificateAction {
     /// Whether it is the hub that has to answer.
     pub(crate) fn is_on_the_hub(&self) -> bool {
-        matches!(self, Self::Count | Self::Introduce | Self::Look | Self::Post | Self::Gone)
+        matches!(
+            self,
+            Self::CountPending
+                | Self::CreateManagedCluster
+                | Self::GetCsr
+                | Self::CreateCsr
+                | Self::ConfirmGone
+        )
     }
 }
 
 /// An end of a request that is not a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct End {
+pub(crate) struct CsrFailure {
     /// For the Event.
     pub(crate) reason: &'static str,
     /// To go on after "CSR x ".
@@ -58,15 +65,15 @@ pub(crate) struct End {
 
 /// The CSR on the hub, as far as it is known.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Csr {
+pub(crate) enum ObservedCsr {
     /// About to be seen, or of no matter.
-    Coming,
+    Awaited,
     /// Not seen for too long.
     Unknown,
     /// There is none.
     Absent,
     /// There is one, and it means this.
-    Seen(Signing),
+    Present(CsrStatus),
 }
 
 /// After Denied or Failed: a human or a policy said no, which time alone seldom changes.
@@ -88,9 +95,9 @@ const INTRODUCE_AGAIN: Duration = Duration::from_secs(3600);
 
 /// The state of getting a certificate.
 #[derive(Debug, Default)]
-pub(crate) struct Registration {
+pub(crate) struct CsrMachine {
     /// The request that is stored, if one is.
-    pub(crate) request: Option<Request>,
+    pub(crate) request: Option<CertificateRequest>,
     /// uid of the CSR that was posted for it by this process.
     pub(crate) uid: Option<String>,
     /// The CSR with the certificate, and whose it is: a hub sweeps it away after an hour, saved or not.
@@ -101,43 +108,45 @@ pub(crate) struct Registration {
     /// Ends in a row.
     ends: u32,
     /// Until then nothing is asked as this identity.
-    rest: Option<(Instant, Option<Asker>)>,
+    rest: Option<(Instant, Option<Requester>)>,
     /// What rests is over: the next request needs a key of its own.
     ended: bool,
     /// After a failure nothing is asked as this identity until then; as nobody: nothing is done at all.
-    failed: Option<(Instant, Option<Asker>)>,
+    failed: Option<(Instant, Option<Requester>)>,
     saved: Option<Instant>,
     /// Writes of the Secret in a row that did not last.
     repeats: u32,
 }
 
-impl Registration {
+impl CsrMachine {
     /// What to do now. `credential_key` is the key in the Secret.
     pub(crate) fn next(
         &self,
         need: &Need,
-        asker: Option<Asker>,
-        csr: &Csr,
+        requester: Option<Requester>,
+        csr: &ObservedCsr,
         credential_key: Option<&[u8]>,
         now: Instant,
-    ) -> Step {
-        let later = Step::Wait(now + LONGEST_REST);
-        let served = |request: &Request| credential_key == Some(request.key.as_bytes());
+    ) -> CertificateAction {
+        let later = CertificateAction::Wait(now + LONGEST_REST);
+        let served = |request: &CertificateRequest| credential_key == Some(request.key.as_bytes());
         if let Some(wait) = self.failing(None, now) {
             return wait;
         }
         match need {
-            Need::Repair => self.paced(false, now).unwrap_or(Step::Repair),
-            Need::Nothing(_) if self.request.as_ref().is_some_and(served) => Step::Forget,
-            Need::Nothing(time) => Step::Wait(now + *time),
-            Need::Certificate(why) => match (asker, &self.request) {
+            Need::Repair => self.paced(false, now).unwrap_or(CertificateAction::RepairSecret),
+            Need::Nothing(_) if self.request.as_ref().is_some_and(served) => {
+                CertificateAction::DeleteRequest
+            }
+            Need::Nothing(time) => CertificateAction::Wait(now + *time),
+            Need::Certificate(why) => match (requester, &self.request) {
                 (None, _) => later,
                 // The key of a certificate that is in use already asks for no other one.
-                (Some(asker), Some(request)) if !self.ended && !served(request) => {
-                    self.ask(asker, csr, now)
+                (Some(requester), Some(request)) if !self.ended && !served(request) => {
+                    self.ask(requester, csr, now)
                 }
-                (Some(asker), _) => {
-                    let wait = self.resting(asker, now);
+                (Some(requester), _) => {
+                    let wait = self.resting(requester, now);
                     wait.or_else(|| self.paced(why.regular, now))
                         .unwrap_or_else(|| self.new_request())
                 }
@@ -146,16 +155,16 @@ impl Registration {
     }
 
     /// A wait, if a failure as this identity was too short a time ago.
-    fn failing(&self, asker: Option<Asker>, now: Instant) -> Option<Step> {
+    fn failing(&self, requester: Option<Requester>, now: Instant) -> Option<CertificateAction> {
         let (until, of) = self.failed?;
-        (now < until && of == asker).then_some(Step::Wait(until))
+        (now < until && of == requester).then_some(CertificateAction::Wait(until))
     }
 
     /// A wait, if this identity rests or has just failed.
-    fn resting(&self, asker: Asker, now: Instant) -> Option<Step> {
-        let resting = self.rest.filter(|(until, of)| now < *until && *of == Some(asker));
-        let resting = resting.map(|(until, _)| Step::Wait(until));
-        resting.or_else(|| self.failing(Some(asker), now))
+    fn resting(&self, requester: Requester, now: Instant) -> Option<CertificateAction> {
+        let resting = self.rest.filter(|(until, of)| now < *until && *of == Some(requester));
+        let resting = resting.map(|(until, _)| CertificateAction::Wait(until));
+        resting.or_else(|| self.failing(Some(requester), now))
     }
 
     /// Whether the request came to an end that is no certificate.
@@ -163,47 +172,51 @@ impl Registration {
         self.ended
     }
 
-    fn new_request(&self) -> Step {
-        if self.counted { Step::Store } else { Step::Count }
+    fn new_request(&self) -> CertificateAction {
+        if self.counted { CertificateAction::StoreRequest } else { CertificateAction::CountPending }
     }
 
     /// A wait, if the Secret was written too short a time ago to write it again.
-    fn paced(&self, regular: bool, now: Instant) -> Option<Step> {
+    fn paced(&self, regular: bool, now: Instant) -> Option<CertificateAction> {
         let repeats = PACE_OF_REPEATS.saturating_mul(1 << self.repeats.min(12)).min(LONGEST_REST);
         let pace = if regular && self.repeats == 0 { PACE } else { repeats };
         let until = self.saved? + pace;
-        (now < until).then_some(Step::Wait(until))
+        (now < until).then_some(CertificateAction::Wait(until))
     }
 
-    fn ask(&self, asker: Asker, csr: &Csr, now: Instant) -> Step {
-        if let Csr::Seen(Signing::Issued(pem)) = csr {
-            return self.paced(false, now).unwrap_or_else(|| Step::Save(pem.clone()));
+    fn ask(&self, requester: Requester, csr: &ObservedCsr, now: Instant) -> CertificateAction {
+        if let ObservedCsr::Present(CsrStatus::Issued(pem)) = csr {
+            return self
+                .paced(false, now)
+                .unwrap_or_else(|| CertificateAction::SaveCertificate(pem.clone()));
         }
-        if let Some(wait) = self.resting(asker, now) {
+        if let Some(wait) = self.resting(requester, now) {
             return wait;
         }
         let introduce = self.introduce_at.is_none_or(|at| now >= at);
-        if asker == Asker::Bootstrap && introduce {
-            return Step::Introduce;
+        if requester == Requester::Bootstrap && introduce {
+            return CertificateAction::CreateManagedCluster;
         }
-        let end = |reason, what: &str, rest| Step::End(End { reason, what: what.to_owned(), rest });
+        let end = |reason, what: &str, rest| {
+            CertificateAction::AbandonCsr(CsrFailure { reason, what: what.to_owned(), rest })
+        };
         match csr {
-            Csr::Coming => Step::Wait(now + REST_SHORT),
-            Csr::Unknown => Step::Look,
-            Csr::Absent if self.uid.is_some() => Step::Gone,
-            Csr::Absent => Step::Post,
-            Csr::Seen(signing) => match signing {
-                Signing::Pending | Signing::Approved | Signing::Issued(_) => {
-                    Step::Wait(now + LONGEST_REST)
+            ObservedCsr::Awaited => CertificateAction::Wait(now + REST_SHORT),
+            ObservedCsr::Unknown => CertificateAction::GetCsr,
+            ObservedCsr::Absent if self.uid.is_some() => CertificateAction::ConfirmGone,
+            ObservedCsr::Absent => CertificateAction::CreateCsr,
+            ObservedCsr::Present(signing) => match signing {
+                CsrStatus::Pending | CsrStatus::Approved | CsrStatus::Issued(_) => {
+                    CertificateAction::Wait(now + LONGEST_REST)
                 }
-                Signing::Denied(why) => end("CSRDenied", why, REST_REFUSED),
-                Signing::Failed(why) => end("CSRFailed", why, REST_REFUSED),
-                Signing::Wrong(why) => end("CertificateRejected", why, REST_WRONG),
-                Signing::Replaced => {
+                CsrStatus::Denied(why) => end("CSRDenied", why, REST_REFUSED),
+                CsrStatus::Failed(why) => end("CSRFailed", why, REST_REFUSED),
+                CsrStatus::Wrong(why) => end("CertificateRejected", why, REST_WRONG),
+                CsrStatus::Replaced => {
                     end("CSRReplaced", "was replaced by another object of its name", REST_WRONG)
                 }
                 // Of the other identity of this agent, or of somebody else.
-                Signing::Foreign => {
+                CsrStatus::Foreign => {
                     end("CSRForeign", "is not what this agent asks for now", REST_SHORT)
                 }
             },
@@ -216,7 +229,7 @@ impl Registration {
     }
 
     /// `request` is stored.
-    pub(crate) fn stored(&mut self, request: Option<Request>) {
+    pub(crate) fn stored(&mut self, request: Option<CertificateRequest>) {
         self.request = request;
         (self.uid, self.issued) = (None, None);
         (self.counted, self.ended) = (false, false);
@@ -236,26 +249,26 @@ impl Registration {
     /// The request of `asker` came to `end`; returns how long it rests. `random` is uniform in [0, 1).
     pub(crate) fn ended(
         &mut self,
-        end: &End,
-        asker: Option<Asker>,
+        end: &CsrFailure,
+        requester: Option<Requester>,
         now: Instant,
         random: f64,
     ) -> Duration {
         (self.ended, self.issued) = (true, None);
-        self.rest_after_end(end.rest, asker, now, random)
+        self.rest_after_end(end.rest, requester, now, random)
     }
 
     /// The CSR is gone from the hub without an answer; returns how long the request rests.
-    pub(crate) fn gone(&mut self, asker: Asker, now: Instant, random: f64) -> Duration {
+    pub(crate) fn gone(&mut self, requester: Requester, now: Instant, random: f64) -> Duration {
         self.uid = None;
-        self.rest_after_end(REST_SHORT, Some(asker), now, random)
+        self.rest_after_end(REST_SHORT, Some(requester), now, random)
     }
 
     /// Twice as long after each end in a row.
     fn rest_after_end(
         &mut self,
         shortest: Duration,
-        asker: Option<Asker>,
+        requester: Option<Requester>,
         now: Instant,
         random: f64,
     ) -> Duration {
@@ -263,18 +276,18 @@ impl Registration {
         // A fleet that was denied together does not come back together.
         let rest = rest + rest.mul_f64(random / 4.0);
         self.ends = self.ends.saturating_add(1);
-        self.rest = Some((now + rest, asker));
+        self.rest = Some((now + rest, requester));
         rest
     }
 
     /// The hub has too many requests: `asker` asks for nothing for `time`.
-    pub(crate) fn halted(&mut self, asker: Asker, now: Instant, time: Duration) {
-        self.rest = Some((now + time, Some(asker)));
+    pub(crate) fn halted(&mut self, requester: Requester, now: Instant, time: Duration) {
+        self.rest = Some((now + time, Some(requester)));
     }
 
     /// A step of `asker` on the hub failed, or another one: nothing of its kind is done for `time`.
-    pub(crate) fn failed(&mut self, now: Instant, time: Duration, asker: Option<Asker>) {
-        self.failed = Some((now + time, asker));
+    pub(crate) fn failed(&mut self, now: Instant, time: Duration, requester: Option<Requester>) {
+        self.failed = Some((now + time, requester));
     }
 
     /// A certificate was saved; `regular` if the one before was due.

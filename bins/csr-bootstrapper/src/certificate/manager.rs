@@ -4,14 +4,14 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use super::{
-    csr_status::{self, Signing},
-    machine::{Csr, Step},
-    need::{Asker, Need},
-    observe::Situation,
+    csr_status::{self, CsrStatus},
+    machine::{CertificateAction, ObservedCsr},
+    need::{Need, Requester},
+    observe::ObservedCredential,
     readiness::ready,
-    registrar::Registrar,
+    registrar::CertificateManager,
 };
-use crate::{agent::SLICE, cached::Sighting};
+use crate::{agent::SLICE, cached::CachedObject};
 
 /// How often it is looked at where somebody waits for the end of it.
 const LOOK_ONCE: Duration = Duration::from_secs(1);
@@ -23,30 +23,31 @@ const LONG_PENDING: Duration = Duration::from_secs(900);
 
 /// What is done where the credential is not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Once {
+pub(crate) enum OnceGoal {
     /// It is looked at.
-    Look,
+    Check,
     /// It is got.
-    Get,
+    Obtain,
 }
 
-impl Registrar<'_> {
+impl CertificateManager<'_> {
     /// Keeps the credential until the end: `None`. If that is not to be, whether it is usable.
-    pub(crate) fn keep(mut self, once: Option<Once>) -> Option<bool> {
+    pub(crate) fn keep(mut self, once: Option<OnceGoal>) -> Option<bool> {
         loop {
             let seen = self.agent.stop.wakes();
             self.agent.progress().come_by();
             let situation = self.look();
             let step = self.next(&situation);
             // A key that has served does not stay behind, nor a kubeconfig that leads nowhere.
-            let settled = step != Step::Forget && situation.need != Need::Repair;
+            let settled =
+                step != CertificateAction::DeleteRequest && situation.need != Need::Repair;
             let usable = || settled && ready(self.agent).is_ok();
             match once {
-                Some(Once::Look) => return Some(usable()),
-                Some(Once::Get) if usable() => return Some(true),
+                Some(OnceGoal::Check) => return Some(usable()),
+                Some(OnceGoal::Obtain) if usable() => return Some(true),
                 _ => {}
             }
-            if let Step::Wait(until) = step {
+            if let CertificateAction::Wait(until) = step {
                 // Nothing wakes this loop when the files of -hub-kubeconfig-dir change.
                 let slice = if once.is_some() { LOOK_ONCE } else { SLICE };
                 let until = until.min(Instant::now() + slice);
@@ -56,7 +57,7 @@ impl Registrar<'_> {
                 }
             } else {
                 let result = self.take(&step, &situation);
-                self.conclude(&step, situation.asker, result);
+                self.conclude(&step, situation.requester, result);
                 if self.agent.stop.raised() {
                     return None;
                 }
@@ -65,80 +66,84 @@ impl Registrar<'_> {
     }
 
     /// The next step; what is open on the hub for nothing is closed.
-    fn next(&mut self, situation: &Situation) -> Step {
-        let Situation { need, asker, data, .. } = situation;
-        let csr = match (need, asker, &self.registration.request) {
-            (Need::Certificate(_), Some(asker), Some(_)) if !self.registration.is_over() => {
-                self.csr(*asker, situation)
+    fn next(&mut self, situation: &ObservedCredential) -> CertificateAction {
+        let ObservedCredential { need, requester, data, .. } = situation;
+        let csr = match (need, requester, &self.registration.request) {
+            (Need::Certificate(_), Some(requester), Some(_)) if !self.registration.is_over() => {
+                self.csr(*requester, situation)
             }
-            (Need::Certificate(_), ..) => Csr::Coming,
+            (Need::Certificate(_), ..) => ObservedCsr::Awaited,
             _ => {
                 self.asking.finish(self.agent);
                 self.registration.issued = None;
                 self.waits_no_more();
-                Csr::Coming
+                ObservedCsr::Awaited
             }
         };
         let key = data.get("tls.key").map(|key| key.as_slice());
-        self.registration.next(need, *asker, &csr, key, Instant::now())
+        self.registration.next(need, *requester, &csr, key, Instant::now())
     }
 
     /// What the CSR on the hub means, as far as it was seen.
-    fn csr(&mut self, asker: Asker, situation: &Situation) -> Csr {
-        let object = match self.see(asker, situation) {
-            Ok(Sighting::Object(object)) => object,
-            Ok(Sighting::Absent) => return Csr::Absent,
-            Ok(Sighting::Unknown) => return Csr::Unknown,
+    fn csr(&mut self, requester: Requester, situation: &ObservedCredential) -> ObservedCsr {
+        let object = match self.see(requester, situation) {
+            Ok(CachedObject::Object(object)) => object,
+            Ok(CachedObject::Absent) => return ObservedCsr::Absent,
+            Ok(CachedObject::Unknown) => return ObservedCsr::Unknown,
             Err(coming) => return coming,
         };
-        let Some(request) = &self.registration.request else { return Csr::Coming };
-        let by_agent = asker != Asker::Bootstrap;
+        let Some(request) = &self.registration.request else { return ObservedCsr::Awaited };
+        let by_agent = requester != Requester::Bootstrap;
         let uid = self.registration.uid.as_deref();
         let clocks = self.agent.clocks_of_asked();
-        let signing = csr_status::look(&object, request, uid, by_agent, &self.names, clocks);
-        self.tell_waiting(&signing, asker);
+        let signing = csr_status::evaluate(&object, request, uid, by_agent, &self.names, clocks);
+        self.tell_waiting(&signing, requester);
         if self.registration.uid.is_none() {
             self.registration.uid = object["metadata"]["uid"].as_str().map(str::to_owned);
         }
-        if let Signing::Issued(_) = signing {
+        if let CsrStatus::Issued(_) = signing {
             let hub = self.asked_hub(situation).cloned();
             self.registration.issued = hub.map(|hub| (hub, object));
         }
-        Csr::Seen(signing)
+        ObservedCsr::Present(signing)
     }
 
     /// The CSR: the one with the certificate if that is kept, else as the hub shows it.
-    fn see(&mut self, asker: Asker, situation: &Situation) -> Result<Sighting, Csr> {
+    fn see(
+        &mut self,
+        requester: Requester,
+        situation: &ObservedCredential,
+    ) -> Result<CachedObject, ObservedCsr> {
         if let Some((hub, csr)) = &self.registration.issued
             && self.asked_hub(situation) == Some(hub)
         {
-            return Ok(Sighting::Object(csr.clone()));
+            return Ok(CachedObject::Object(csr.clone()));
         }
-        let Some(request) = &self.registration.request else { return Err(Csr::Coming) };
+        let Some(request) = &self.registration.request else { return Err(ObservedCsr::Awaited) };
         // A client that cannot be made is told by the next step.
-        let client = self.asking.client(self.agent, asker, situation.access(asker));
-        let client = client.map_err(|_| Csr::Unknown)?;
+        let client = self.asking.client(self.agent, requester, situation.access(requester));
+        let client = client.map_err(|_| ObservedCsr::Unknown)?;
         match self.asking.watch(self.agent, &client, &request.name) {
             // What was posted on one hub says nothing of another.
             Ok(true) => self.registration.uid = None,
             Ok(false) => {}
             Err(error) => {
                 log::debug!("{error}");
-                return Err(Csr::Coming);
+                return Err(ObservedCsr::Awaited);
             }
         }
-        self.asking.csr(Instant::now()).ok_or(Csr::Coming)
+        self.asking.csr(Instant::now()).ok_or(ObservedCsr::Awaited)
     }
 
     /// Says for whom a request waits: on the endpoint at once, aloud when it takes long.
-    fn tell_waiting(&mut self, signing: &Signing, asker: Asker) {
+    fn tell_waiting(&mut self, signing: &CsrStatus, requester: Requester) {
         let name = self.registration.request.as_ref().map_or("", |request| &request.name);
         let what = match signing {
-            Signing::Pending if asker == Asker::Bootstrap => {
+            CsrStatus::Pending if requester == Requester::Bootstrap => {
                 format!("CSR {name} is not approved yet: kubectl certificate approve {name}")
             }
-            Signing::Pending => format!("CSR {name} is not approved by the hub yet"),
-            Signing::Approved => {
+            CsrStatus::Pending => format!("CSR {name} is not approved by the hub yet"),
+            CsrStatus::Approved => {
                 format!("CSR {name} is approved, but the hub's signer has not signed it")
             }
             _ => return self.waits_no_more(),

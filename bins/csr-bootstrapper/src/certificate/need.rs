@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use shared::error::{Error, Result};
 
-use super::validate::{Unusable, Verdict};
+use super::validate::{UnusableCredential, Validation};
 
 /// Whether there is something to do about the credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,12 +14,12 @@ pub(crate) enum Need {
     /// The certificate is good, what is beside it in the Secret is to be put right.
     Repair,
     /// Another certificate.
-    Certificate(Why),
+    Certificate(NeedReason),
 }
 
 /// Why another certificate is needed: upstream's word for the Event, and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Why {
+pub(crate) struct NeedReason {
     pub(crate) event: &'static str,
     pub(crate) sentence: String,
     /// The certificate before is good and merely old.
@@ -28,14 +28,20 @@ pub(crate) struct Why {
 
 /// What the credential in `what` ("Secret ns/name") needs; its certificate is to be rotated in `due_in`, and
 /// `refused` says whether the hub has answered nothing but 401 to it for a while.
-pub(crate) fn need(what: &str, verdict: &Verdict, due_in: Option<Duration>, refused: bool) -> Need {
+pub(crate) fn need(
+    what: &str,
+    validation: &Validation,
+    due_in: Option<Duration>,
+    refused: bool,
+) -> Need {
     let is_due = due_in.is_some_and(|left| left.is_zero());
-    let certificate = |event, sentence| Need::Certificate(Why { event, sentence, regular: false });
-    match verdict {
-        Verdict::Unusable(Unusable { reason, event }) => {
+    let certificate =
+        |event, sentence| Need::Certificate(NeedReason { event, sentence, regular: false });
+    match validation {
+        Validation::Unusable(UnusableCredential { reason, event }) => {
             certificate(event, format!("{what} {reason}"))
         }
-        Verdict::Moved(_, word) => Need::Certificate(Why {
+        Validation::Moved(_, word) => Need::Certificate(NeedReason {
             event: "AdditonalSecretDataChanged",
             sentence: format!(
                 "{what} is for another hub than the bootstrap kubeconfig: the {word} differs"
@@ -46,30 +52,30 @@ pub(crate) fn need(what: &str, verdict: &Verdict, due_in: Option<Duration>, refu
             "HubKubeConfigUnauthorized",
             format!("the hub does not accept the certificate in {what}"),
         ),
-        _ if is_due => Need::Certificate(Why {
+        _ if is_due => Need::Certificate(NeedReason {
             event: "CertificateRotationStarted",
             sentence: format!("the certificate in {what} is due for rotation"),
             regular: true,
         }),
-        Verdict::Usable(usable) if usable.stale => Need::Repair,
-        Verdict::Usable(_) => Need::Nothing(due_in.unwrap_or_default()),
+        Validation::Usable(usable) if usable.stale => Need::Repair,
+        Validation::Usable(_) => Need::Nothing(due_in.unwrap_or_default()),
     }
 }
 
 /// With which identity the hub is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asker {
+pub(crate) enum Requester {
     /// The agent's own, which the hub renews without a human.
     Agent,
     /// The agent's own, at the address where the bootstrap kubeconfig says that the hub is now.
-    Moved,
+    AgentAtNewHub,
     /// That of the bootstrap kubeconfig.
     Bootstrap,
 }
 
 /// Which identities there are.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Identities {
+pub(crate) struct AvailableIdentities {
     /// A session with a certificate that has not expired by every clock.
     pub(crate) agent: bool,
     /// The hub answers 401 to it.
@@ -78,22 +84,22 @@ pub(crate) struct Identities {
 }
 
 /// Who asks for the certificate: the bootstrap identity only if no other will do.
-pub(crate) fn asker(
-    verdict: &Verdict,
-    identities: Identities,
-    moving: &Moving,
+pub(crate) fn requester(
+    validation: &Validation,
+    identities: AvailableIdentities,
+    moving: &HubMove,
     due: bool,
     now: Instant,
-) -> Option<Asker> {
+) -> Option<Requester> {
     let agent = identities.agent && !identities.agent_refused;
-    let bootstrap = identities.bootstrap.then_some(Asker::Bootstrap);
-    match verdict {
+    let bootstrap = identities.bootstrap.then_some(Requester::Bootstrap);
+    match validation {
         // Whatever takes so long at the new hub: the old one is used until then.
-        Verdict::Moved(..) if due && agent && !moving.old_is_away(now) => Some(Asker::Agent),
-        Verdict::Moved(..) if identities.bootstrap && !moving.new_refuses(now) => {
-            Some(Asker::Moved)
+        Validation::Moved(..) if due && agent && !moving.old_is_away(now) => Some(Requester::Agent),
+        Validation::Moved(..) if identities.bootstrap && !moving.new_refuses(now) => {
+            Some(Requester::AgentAtNewHub)
         }
-        Verdict::Unusable(_) | Verdict::Usable(_) if agent => Some(Asker::Agent),
+        Validation::Unusable(_) | Validation::Usable(_) if agent => Some(Requester::Agent),
         _ => bootstrap,
     }
 }
@@ -101,7 +107,7 @@ pub(crate) fn asker(
 /// What two hubs have answered so far, while the bootstrap kubeconfig leads to another one than the
 /// credential.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Moving {
+pub(crate) struct HubMove {
     /// Since when the new one answers nothing but 401 or 403 to the agent.
     refused: Option<Instant>,
     /// Since when the old one is asked.
@@ -118,27 +124,27 @@ const TRY_AGAIN: Duration = Duration::from_secs(600);
 const OLD_PATIENCE: Duration = Duration::from_secs(10);
 const OLD_AGAIN: Duration = Duration::from_secs(60);
 
-impl Moving {
+impl HubMove {
     /// Takes note of what came of a request of `asker`.
-    pub(crate) fn answered<T>(&mut self, asker: Asker, result: &Result<T>, now: Instant) {
+    pub(crate) fn answered<T>(&mut self, requester: Requester, result: &Result<T>, now: Instant) {
         let refusal = matches!(result, Err(Error::Unauthorized(_) | Error::Forbidden(_)));
-        match asker {
-            Asker::Agent if result.is_err() => self.old_failed = Some(now),
-            Asker::Agent => {}
-            Asker::Moved if refusal => self.refused = self.refused.or(Some(now)),
-            Asker::Moved => self.refused = None,
+        match requester {
+            Requester::Agent if result.is_err() => self.old_failed = Some(now),
+            Requester::Agent => {}
+            Requester::AgentAtNewHub if refusal => self.refused = self.refused.or(Some(now)),
+            Requester::AgentAtNewHub => self.refused = None,
             // Then perhaps the agent is known by now.
-            Asker::Bootstrap if matches!(result, Err(Error::Unauthorized(_))) => {
+            Requester::Bootstrap if matches!(result, Err(Error::Unauthorized(_))) => {
                 self.refused = None;
             }
-            Asker::Bootstrap => {}
+            Requester::Bootstrap => {}
         }
     }
 
     /// Takes note of who asks while the hub has moved; returns when to look again. A request that the old
     /// hub leaves waiting does not hold up the move.
-    pub(crate) fn asks(&mut self, asker: Option<Asker>, now: Instant) -> Option<Instant> {
-        if asker != Some(Asker::Agent) {
+    pub(crate) fn asks(&mut self, requester: Option<Requester>, now: Instant) -> Option<Instant> {
+        if requester != Some(Requester::Agent) {
             self.old_since = None;
             return None;
         }

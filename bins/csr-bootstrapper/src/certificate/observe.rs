@@ -15,73 +15,75 @@ use shared::{
 
 use super::{
     deadline,
-    need::{self, Asker, Identities, Moving, Need},
-    registrar::Registrar,
-    validate::{self, Unusable, Usable, Verdict},
+    need::{self, AvailableIdentities, HubMove, Need, Requester},
+    registrar::CertificateManager,
+    validate::{self, UnusableCredential, UsableCredential, Validation},
 };
 use crate::{
-    agent::{HUB_OBJECT, REQUEST_TIME, Session},
-    bootstrap::Bootstrap,
-    cached::Sighting,
+    agent::{HUB_OBJECT, HubSession, REQUEST_TIME},
+    bootstrap::BootstrapKubeconfig,
+    cached::CachedObject,
     clocks::Clocks,
 };
 
 /// What was seen at one turn of the loop.
-pub(crate) struct Situation {
-    pub(crate) bootstrap: Option<Bootstrap>,
-    pub(crate) verdict: Verdict,
+pub(crate) struct ObservedCredential {
+    pub(crate) bootstrap: Option<BootstrapKubeconfig>,
+    pub(crate) validation: Validation,
     pub(crate) data: Data,
     pub(crate) need: Need,
-    pub(crate) asker: Option<Asker>,
+    pub(crate) requester: Option<Requester>,
     /// When time alone changes it: the certificate in use counts as refused, is due or has expired, or the
     /// old hub is given up.
     pub(crate) again: Option<Instant>,
 }
 
-impl Situation {
+impl ObservedCredential {
     /// How `asker` reaches the hub, where that is not the session's matter.
-    pub(crate) fn access(&self, asker: Asker) -> Option<ClusterConfig> {
+    pub(crate) fn access(&self, requester: Requester) -> Option<ClusterConfig> {
         let bootstrap = self.bootstrap.as_ref()?;
-        match asker {
-            Asker::Agent => None,
-            Asker::Bootstrap => Some(bootstrap.access.clone()),
-            Asker::Moved => Some(bootstrap.as_agent(&self.verdict.usable()?.identity)),
+        match requester {
+            Requester::Agent => None,
+            Requester::Bootstrap => Some(bootstrap.access.clone()),
+            Requester::AgentAtNewHub => {
+                Some(bootstrap.as_agent(&self.validation.usable()?.identity))
+            }
         }
     }
 }
 
-impl Registrar<'_> {
+impl CertificateManager<'_> {
     /// Looks at everything once, and begins or ends the session as the credential says.
-    pub(crate) fn look(&mut self) -> Situation {
+    pub(crate) fn look(&mut self) -> ObservedCredential {
         let bootstrap = self.see_bootstrap();
         let clocks = self.agent.clocks();
-        let (data, verdict) = self.judge(bootstrap.as_ref(), clocks);
-        self.keep_session(&verdict, bootstrap.as_ref(), &data, clocks);
+        let (data, validation) = self.validate(bootstrap.as_ref(), clocks);
+        self.keep_session(&validation, bootstrap.as_ref(), &data, clocks);
         let (session, now) = (self.agent.session(), Instant::now());
         let (refused, refused_at) = self.refused(session.as_deref());
         let end = session.as_ref().and_then(|session| session.client.certificate_expiry());
-        let due_in = verdict.usable().map(|usable| self.due_in(usable, clocks, now));
-        let need = need::need(&self.agent.secret_name(), &verdict, due_in, refused);
-        let identities = Identities {
+        let due_in = validation.usable().map(|usable| self.due_in(usable, clocks, now));
+        let need = need::need(&self.agent.secret_name(), &validation, due_in, refused);
+        let identities = AvailableIdentities {
             agent: end.is_some_and(|end| !clocks.are_past(end)),
             agent_refused: refused,
             bootstrap: bootstrap.is_some(),
         };
         let is_due = due_in.is_some_and(|left| left.is_zero());
-        let asker = need::asker(&verdict, identities, &self.moving, is_due, now);
-        let moved = asker.filter(|_| matches!(verdict, Verdict::Moved(..)));
+        let requester = need::requester(&validation, identities, &self.moving, is_due, now);
+        let moved = requester.filter(|_| matches!(validation, Validation::Moved(..)));
         let given_up = self.moving.asks(moved, now);
         let ends_in = end.map(|end| clocks.until_past(end));
         let changes = [due_in, ends_in].map(|left| Some(now + left?));
         let changes = changes.into_iter().chain([refused_at]).flatten().filter(|at| *at > now);
         let again = changes.chain(given_up).min();
-        let usable = matches!(verdict, Verdict::Usable(_)) && !refused;
-        self.tell_need(&need, asker, usable);
-        Situation { bootstrap, verdict, data, need, asker, again }
+        let usable = matches!(validation, Validation::Usable(_)) && !refused;
+        self.tell_need(&need, requester, usable);
+        ObservedCredential { bootstrap, validation, data, need, requester, again }
     }
 
     /// Whether the hub refuses the credential for good, and when it may.
-    fn refused(&self, session: Option<&Session>) -> (bool, Option<Instant>) {
+    fn refused(&self, session: Option<&HubSession>) -> (bool, Option<Instant>) {
         match session.and_then(|session| session.client.refused()) {
             Some(refused) => {
                 let at = refused.since + self.patience;
@@ -93,7 +95,7 @@ impl Registrar<'_> {
     }
 
     /// How long it is to the next certificate; nothing when it is due.
-    fn due_in(&self, usable: &Usable, clocks: Clocks, now: Instant) -> Duration {
+    fn due_in(&self, usable: &UsableCredential, clocks: Clocks, now: Instant) -> Duration {
         let pem = &usable.identity.certificate;
         let due = deadline::due(pem, &usable.chain);
         let used = self.obtained.as_ref().filter(|(of, _)| of == pem);
@@ -103,32 +105,37 @@ impl Registrar<'_> {
 
     /// The bootstrap kubeconfig; another one ends rests, and one for another hub also what was found out
     /// about the last.
-    fn see_bootstrap(&mut self) -> Option<Bootstrap> {
+    fn see_bootstrap(&mut self) -> Option<BootstrapKubeconfig> {
         let (bootstrap, version) = self.agent.bootstrap();
         let hub = bootstrap.as_ref().map(|bootstrap| &bootstrap.hub);
         if self.bootstrap_seen.0 != version {
             self.registration.changed();
             if self.bootstrap_seen.1.as_ref() != hub {
-                self.moving = Moving::default();
+                self.moving = HubMove::default();
             }
             self.bootstrap_seen = (version, hub.cloned());
         }
         bootstrap
     }
 
-    fn judge(&self, bootstrap: Option<&Bootstrap>, clocks: Clocks) -> (Data, Verdict) {
+    fn validate(
+        &self,
+        bootstrap: Option<&BootstrapKubeconfig>,
+        clocks: Clocks,
+    ) -> (Data, Validation) {
         let what = self.agent.secret_name();
-        let unusable =
-            |reason: String, event| (Data::new(), Verdict::Unusable(Unusable { reason, event }));
+        let unusable = |reason: String, event| {
+            (Data::new(), Validation::Unusable(UnusableCredential { reason, event }))
+        };
         let secret = match self.agent.credential() {
-            Sighting::Object(secret) => secret,
+            CachedObject::Object(secret) => secret,
             _ => return unusable("does not exist".into(), "NoValidCertificateFound"),
         };
         match secret::data(&secret) {
             Ok(data) => {
                 let hub = bootstrap.map(|bootstrap| &bootstrap.hub);
-                let verdict = validate::judge(&what, &data, hub, &self.names, clocks);
-                (data, verdict)
+                let validation = validate::validate(&what, &data, hub, &self.names, clocks);
+                (data, validation)
             }
             Err(error) => {
                 unusable(format!("cannot be read: {error}"), "CertificateValidationFailed")
@@ -141,17 +148,17 @@ impl Registrar<'_> {
     /// one the hub itself may say what time it is.
     fn keep_session(
         &mut self,
-        verdict: &Verdict,
-        bootstrap: Option<&Bootstrap>,
+        validation: &Validation,
+        bootstrap: Option<&BootstrapKubeconfig>,
         data: &Data,
         clocks: Clocks,
     ) {
         let name = self.agent.secret_name();
         let timeless = match bootstrap.is_none() && self.agent.session().is_none() {
-            true => validate::judge_timeless(&name, data, &self.names),
+            true => validate::validate_timeless(&name, data, &self.names),
             false => None,
         };
-        let usable = verdict.usable().or_else(|| timeless.as_ref()?.usable());
+        let usable = validation.usable().or_else(|| timeless.as_ref()?.usable());
         let access = usable.and_then(|usable| access(usable, bootstrap));
         let session = self.agent.session();
         let hub = usable.map(|usable| &usable.hub);
@@ -182,7 +189,7 @@ impl Registrar<'_> {
         match result {
             Ok(()) => {
                 self.hub = hub.cloned();
-                if let Some(usable) = verdict.usable() {
+                if let Some(usable) = validation.usable() {
                     self.tell_session(&usable.identity.certificate);
                 }
             }
@@ -195,7 +202,7 @@ impl Registrar<'_> {
         let requests = self.agent.requests.session.clone();
         let client = Client::counting("the hub", access, Reload::Never, timing, requests)?;
         let client = client.limited_to(HUB_OBJECT);
-        let session = Session { client, stop: self.agent.stop.child() };
+        let session = HubSession { client, stop: self.agent.stop.child() };
         // First the end of the one before, if there is one: nobody is to see its cluster in this.
         self.agent.set_session(None);
         self.agent.set_session(Some(Arc::new(session)));
@@ -218,21 +225,21 @@ impl Registrar<'_> {
     }
 
     /// The hub that `situation` asks, whose certificate is then in the Secret.
-    pub(crate) fn asked_hub<'a>(&'a self, situation: &'a Situation) -> Option<&'a Hub> {
+    pub(crate) fn asked_hub<'a>(&'a self, situation: &'a ObservedCredential) -> Option<&'a Hub> {
         let bootstrap = situation.bootstrap.as_ref().map(|bootstrap| &bootstrap.hub);
-        match (&situation.need, situation.asker) {
-            (Need::Certificate(_), Some(Asker::Agent)) => self.hub.as_ref().or(bootstrap),
+        match (&situation.need, situation.requester) {
+            (Need::Certificate(_), Some(Requester::Agent)) => self.hub.as_ref().or(bootstrap),
             _ => bootstrap.or(self.hub.as_ref()),
         }
     }
 
     /// One Event for each new reason; the endpoint is told only of a credential that is not `usable`.
-    fn tell_need(&mut self, need: &Need, asker: Option<Asker>, usable: bool) {
+    fn tell_need(&mut self, need: &Need, requester: Option<Requester>, usable: bool) {
         let why = match need {
             Need::Certificate(why) => Some(why.clone()),
             Need::Nothing(_) | Need::Repair => None,
         };
-        let sentence = why.as_ref().map(|why| match asker {
+        let sentence = why.as_ref().map(|why| match requester {
             Some(_) => why.sentence.clone(),
             None => format!("{}, and there is no bootstrap kubeconfig to ask with", why.sentence),
         });
@@ -252,7 +259,10 @@ impl Registrar<'_> {
 }
 
 /// How to use the hub with the credential: as its kubeconfig says, else as the bootstrap kubeconfig does.
-fn access(usable: &Usable, bootstrap: Option<&Bootstrap>) -> Option<ClusterConfig> {
+fn access(
+    usable: &UsableCredential,
+    bootstrap: Option<&BootstrapKubeconfig>,
+) -> Option<ClusterConfig> {
     let other = || bootstrap.map(|bootstrap| bootstrap.as_agent(&usable.identity));
     usable.access.clone().or_else(other)
 }

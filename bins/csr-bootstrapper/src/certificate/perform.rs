@@ -15,18 +15,18 @@ use shared::{
 };
 
 use super::{
-    csr::{CLUSTER_LABEL, CSRS, Request},
+    csr::{CLUSTER_LABEL, CSRS, CertificateRequest},
     csr_status, deadline,
-    machine::{End, Step},
-    need::{Asker, Moving, Need},
-    observe::Situation,
-    registrar::Registrar,
-    store::{self, Values},
-    validate::Verdict,
+    machine::{CertificateAction, CsrFailure},
+    need::{HubMove, Need, Requester},
+    observe::ObservedCredential,
+    registrar::CertificateManager,
+    store::{self, SecretValues},
+    validate::Validation,
 };
 use crate::{
-    cached::Sighting,
-    identity::{AGENT_NAME, CLUSTER_NAME, Names},
+    cached::CachedObject,
+    identity::{AGENT_NAME, AgentNames, CLUSTER_NAME},
     managedcluster,
 };
 
@@ -36,53 +36,61 @@ const HALTED: Duration = Duration::from_secs(60);
 /// its add-ons may have thousands, answered and not yet swept away.
 const PAGE: u32 = 500;
 
-impl Registrar<'_> {
+impl CertificateManager<'_> {
     /// Takes `step`.
-    pub(crate) fn take(&mut self, step: &Step, situation: &Situation) -> Result<()> {
+    pub(crate) fn take(
+        &mut self,
+        step: &CertificateAction,
+        situation: &ObservedCredential,
+    ) -> Result<()> {
         if self.errors.failures() > 0 {
             // What comes now says more than what went wrong before.
             self.agent.progress().detail = None;
         }
         match step {
-            Step::Wait(_) => Ok(()),
-            Step::Count | Step::Introduce | Step::Look | Step::Post | Step::Gone => {
-                self.ask(step, situation)
-            }
-            Step::Store => self.store(),
-            Step::Save(pem) => self.save(pem, situation),
-            Step::Repair => self.repair(situation),
-            Step::Forget => self.forget(),
-            Step::End(end) => {
-                self.end(end, situation.asker);
+            CertificateAction::Wait(_) => Ok(()),
+            CertificateAction::CountPending
+            | CertificateAction::CreateManagedCluster
+            | CertificateAction::GetCsr
+            | CertificateAction::CreateCsr
+            | CertificateAction::ConfirmGone => self.ask(step, situation),
+            CertificateAction::StoreRequest => self.store(),
+            CertificateAction::SaveCertificate(pem) => self.save(pem, situation),
+            CertificateAction::RepairSecret => self.repair(situation),
+            CertificateAction::DeleteRequest => self.forget(),
+            CertificateAction::AbandonCsr(end) => {
+                self.end(end, situation.requester);
                 Ok(())
             }
         }
     }
 
     /// Takes a step on the hub.
-    fn ask(&mut self, step: &Step, situation: &Situation) -> Result<()> {
-        let Some(asker) = situation.asker else { return Ok(()) };
-        let client = self.asking.client(self.agent, asker, situation.access(asker))?;
+    fn ask(&mut self, step: &CertificateAction, situation: &ObservedCredential) -> Result<()> {
+        let Some(requester) = situation.requester else { return Ok(()) };
+        let client = self.asking.client(self.agent, requester, situation.access(requester))?;
         let result = match step {
-            Step::Count => self.count(&client, asker),
-            Step::Introduce => self.introduce(&client),
-            Step::Post => self.post(&client, asker),
-            Step::Gone => self.gone(&client, asker),
+            CertificateAction::CountPending => self.count(&client, requester),
+            CertificateAction::CreateManagedCluster => self.introduce(&client),
+            CertificateAction::CreateCsr => self.post(&client, requester),
+            CertificateAction::ConfirmGone => self.gone(&client, requester),
             _ => self.look_up(&client),
         };
-        if let (Asker::Moved, Err(error @ (Error::Unauthorized(_) | Error::Forbidden(_)))) =
-            (asker, &result)
+        if let (
+            Requester::AgentAtNewHub,
+            Err(error @ (Error::Unauthorized(_) | Error::Forbidden(_))),
+        ) = (requester, &result)
         {
             log::debug!("the hub at the new address does not know this agent: {error}");
         }
-        self.moving.answered(asker, &result, Instant::now());
+        self.moving.answered(requester, &result, Instant::now());
         result
     }
 
-    fn count(&mut self, client: &Client, asker: Asker) -> Result<()> {
+    fn count(&mut self, client: &Client, requester: Requester) -> Result<()> {
         let pending = match self.pending(client) {
             // Who may not look may still ask, unless it is the new hub that does not know the agent.
-            Err(error @ Error::Forbidden(_)) if asker != Asker::Moved => {
+            Err(error @ Error::Forbidden(_)) if requester != Requester::AgentAtNewHub => {
                 log::info!("{error}");
                 Vec::new()
             }
@@ -104,7 +112,7 @@ impl Registrar<'_> {
             self.agent.tell("ClientCertificateCreationHalted", true, &message);
         }
         self.agent.set_rotated(false, halted.to_owned());
-        self.registration.halted(asker, Instant::now(), HALTED);
+        self.registration.halted(requester, Instant::now(), HALTED);
         self.agent.progress().detail = Some(message);
         Ok(())
     }
@@ -130,7 +138,7 @@ impl Registrar<'_> {
     }
 
     fn store(&mut self) -> Result<()> {
-        let request = Request::new(&self.names)?;
+        let request = CertificateRequest::new(&self.names)?;
         let stored = store::store(self.agent, &request, &self.names, self.stored.as_ref());
         match stored {
             Ok(secret) => {
@@ -142,7 +150,8 @@ impl Registrar<'_> {
             Err(Error::AlreadyExists(_) | Error::Conflict(_) | Error::NotFound(_)) => {
                 self.stored = store::pending(self.agent)?;
                 let data = self.stored.as_ref().map(secret::data).transpose()?;
-                let request = data.and_then(|data| Request::of_secret(&data, &self.names));
+                let request =
+                    data.and_then(|data| CertificateRequest::of_secret(&data, &self.names));
                 self.registration.stored(request);
                 Ok(())
             }
@@ -175,7 +184,7 @@ impl Registrar<'_> {
         Ok(())
     }
 
-    fn post(&mut self, client: &Client, asker: Asker) -> Result<()> {
+    fn post(&mut self, client: &Client, requester: Requester) -> Result<()> {
         let Some(request) = &self.registration.request else { return Ok(()) };
         let name = request.name.clone();
         let object = request.object(&self.names.cluster, self.agent.settings.expiration);
@@ -189,8 +198,8 @@ impl Registrar<'_> {
                 self.registration.uid = csr["metadata"]["uid"].as_str().map(str::to_owned);
                 self.agent.progress().posted += 1;
                 // The agent's own requests are approved by the hub.
-                let approve = match asker {
-                    Asker::Bootstrap => format!(": kubectl certificate approve {name}"),
+                let approve = match requester {
+                    Requester::Bootstrap => format!(": kubectl certificate approve {name}"),
                     _ => String::new(),
                 };
                 let message = format!("CSR {name} was created on the hub{approve}");
@@ -198,7 +207,7 @@ impl Registrar<'_> {
                 csr
             }
         };
-        self.asking.saw(Sighting::Object(csr), sightings);
+        self.asking.saw(CachedObject::Object(csr), sightings);
         Ok(())
     }
 
@@ -206,20 +215,20 @@ impl Registrar<'_> {
     fn look_up(&mut self, client: &Client) -> Result<()> {
         let Some(request) = &self.registration.request else { return Ok(()) };
         let sightings = self.asking.sightings();
-        let seen = Sighting::of(client.get(&CSRS.cluster_object(&request.name)))?;
+        let seen = CachedObject::of(client.get(&CSRS.cluster_object(&request.name)))?;
         self.asking.saw(seen, sightings);
         Ok(())
     }
 
     /// Makes sure that the CSR is gone: the watch may lag behind.
-    fn gone(&mut self, client: &Client, asker: Asker) -> Result<()> {
+    fn gone(&mut self, client: &Client, requester: Requester) -> Result<()> {
         let Some(request) = &self.registration.request else { return Ok(()) };
         let name = &request.name;
         let sightings = self.asking.sightings();
-        match Sighting::of(client.get(&CSRS.cluster_object(name)))? {
-            Sighting::Absent => {
+        match CachedObject::of(client.get(&CSRS.cluster_object(name)))? {
+            CachedObject::Absent => {
                 let message = format!("CSR {name} is gone from the hub without an answer");
-                let rest = self.registration.gone(asker, Instant::now(), fastrand::f64());
+                let rest = self.registration.gone(requester, Instant::now(), fastrand::f64());
                 let message = format!("{message}; it is posted again in {} s", rest.as_secs());
                 self.agent.progress().end("CSRGone");
                 self.agent.tell("CSRGone", true, &message);
@@ -230,7 +239,7 @@ impl Registrar<'_> {
         Ok(())
     }
 
-    fn save(&mut self, pem: &[u8], situation: &Situation) -> Result<()> {
+    fn save(&mut self, pem: &[u8], situation: &ObservedCredential) -> Result<()> {
         let Some(request) = &self.registration.request else { return Ok(()) };
         let (mut values, fallback) = self.beside(situation);
         values.insert("tls.crt", pem.to_vec().into());
@@ -240,7 +249,7 @@ impl Registrar<'_> {
         self.registration.succeeded(self.lasted(situation), Instant::now());
         let used = deadline::least_use(pem, &self.agent.clocks_of_asked());
         self.obtained = Some((pem.to_vec(), Instant::now() + used));
-        self.moving = Moving::default();
+        self.moving = HubMove::default();
         self.agent.progress().end("Issued");
         self.agent.progress().saved = Some(SystemTime::now());
         self.asking.finish(self.agent);
@@ -252,14 +261,14 @@ impl Registrar<'_> {
 
     /// Whether the certificate in the Secret is the one that was put there last, and was used until it was
     /// due: an old one that somebody puts back is due too.
-    fn lasted(&self, situation: &Situation) -> bool {
-        let current = situation.verdict.usable().map(|usable| &usable.identity.certificate);
+    fn lasted(&self, situation: &ObservedCredential) -> bool {
+        let current = situation.validation.usable().map(|usable| &usable.identity.certificate);
         let last = self.obtained.as_ref().map(|(pem, _)| pem);
         let due = matches!(&situation.need, Need::Certificate(why) if why.regular);
         due && last.is_none_or(|last| Some(last) == current)
     }
 
-    fn repair(&mut self, situation: &Situation) -> Result<()> {
+    fn repair(&mut self, situation: &ObservedCredential) -> Result<()> {
         let (values, fallback) = self.beside(situation);
         store::save(self.agent, &values, &fallback)?;
         self.registration.repaired(Instant::now());
@@ -271,19 +280,19 @@ impl Registrar<'_> {
 
     /// What is to be written beside certificate and key, and what only where it is missing by then. A
     /// kubeconfig that leads to the right hub stays as it is.
-    fn beside(&self, situation: &Situation) -> (Values, Values) {
-        let Names { cluster, agent } = &self.names;
-        let names = Values::from([
+    fn beside(&self, situation: &ObservedCredential) -> (SecretValues, SecretValues) {
+        let AgentNames { cluster, agent } = &self.names;
+        let names = SecretValues::from([
             (CLUSTER_NAME, cluster.clone().into_bytes().into()),
             (AGENT_NAME, agent.clone().into_bytes().into()),
         ]);
         let kubeconfig = match self.asked_hub(situation) {
-            Some(hub) => Values::from([("kubeconfig", hub.kubeconfig().into_bytes().into())]),
-            None => Values::new(),
+            Some(hub) => SecretValues::from([("kubeconfig", hub.kubeconfig().into_bytes().into())]),
+            None => SecretValues::new(),
         };
-        match &situation.verdict {
-            Verdict::Usable(usable) if !usable.stale => (names, kubeconfig),
-            _ => (names.into_iter().chain(kubeconfig).collect(), Values::new()),
+        match &situation.validation {
+            Validation::Usable(usable) if !usable.stale => (names, kubeconfig),
+            _ => (names.into_iter().chain(kubeconfig).collect(), SecretValues::new()),
         }
     }
 
@@ -296,10 +305,10 @@ impl Registrar<'_> {
         Ok(())
     }
 
-    fn end(&mut self, end: &End, asker: Option<Asker>) {
+    fn end(&mut self, end: &CsrFailure, requester: Option<Requester>) {
         let name = self.registration.request.as_ref().map_or("", |request| &request.name);
         let sentence = format!("CSR {name} {}", end.what);
-        let rest = self.registration.ended(end, asker, Instant::now(), fastrand::f64());
+        let rest = self.registration.ended(end, requester, Instant::now(), fastrand::f64());
         self.asking.finish(self.agent);
         self.agent.set_rotated(false, format!("Failed to rotated client certificate {sentence}"));
         let message = format!("{sentence}; another one is asked for in {} s", rest.as_secs());
@@ -309,7 +318,12 @@ impl Registrar<'_> {
     }
 
     /// Takes note of how `step` went.
-    pub(crate) fn conclude(&mut self, step: &Step, asker: Option<Asker>, result: Result<()>) {
+    pub(crate) fn conclude(
+        &mut self,
+        step: &CertificateAction,
+        requester: Option<Requester>,
+        result: Result<()>,
+    ) {
         let Err(error) = result else {
             let failures = self.errors.succeeded();
             if failures > 0 {
@@ -321,11 +335,11 @@ impl Registrar<'_> {
         let retry = self.errors.failed(&error, now, fastrand::f64());
         // The bootstrap identity does not wait longer than the new hub has time to know the agent.
         let wait = self.moving.patience(now).map_or(retry.wait, |left| retry.wait.min(left));
-        self.registration.failed(now, wait, asker.filter(|_| step.is_on_the_hub()));
+        self.registration.failed(now, wait, requester.filter(|_| step.is_on_the_hub()));
         self.agent.progress().detail = Some(error.to_string());
         if retry.tell {
             log::warn!("{error}");
-            if matches!(step, Step::Count | Step::Post) {
+            if matches!(step, CertificateAction::CountPending | CertificateAction::CreateCsr) {
                 self.agent.set_rotated(false, format!("Failed to create CSR {error}"));
             }
         } else {

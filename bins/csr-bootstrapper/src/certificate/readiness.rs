@@ -1,6 +1,6 @@
 //! Whether the credential can be used: in the Secret, and in the files where they are asked for.
 
-use super::validate::{Verdict, judge};
+use super::validate::{Validation, validate};
 use crate::{agent::Agent, identity::in_directory};
 
 /// # Errors
@@ -21,9 +21,9 @@ fn files(agent: &Agent) -> Result<(), String> {
     };
     let what = directory.display().to_string();
     let bootstrap = agent.bootstrap().0.map(|bootstrap| bootstrap.hub);
-    match judge(&what, &in_directory(directory), bootstrap.as_ref(), &names, agent.clocks()) {
-        Verdict::Usable(_) => Ok(()),
-        Verdict::Moved(_, word) => Err(format!("{what} is of another hub: the {word} differs")),
-        Verdict::Unusable(unusable) => Err(format!("{what} {}", unusable.reason)),
+    match validate(&what, &in_directory(directory), bootstrap.as_ref(), &names, agent.clocks()) {
+        Validation::Usable(_) => Ok(()),
+        Validation::Moved(_, word) => Err(format!("{what} is of another hub: the {word} differs")),
+        Validation::Unusable(unusable) => Err(format!("{what} {}", unusable.reason)),
     }
 }

@@ -11,24 +11,24 @@ use shared::{
 };
 use zeroize::Zeroizing;
 
-use super::csr::Request;
-use crate::{agent::Agent, cached::Sighting, identity::Names};
+use super::csr::CertificateRequest;
+use crate::{agent::Agent, cached::CachedObject, identity::AgentNames};
 
 /// Writers that keep getting in between are left to it until the next try.
 const CONFLICTS: u32 = 3;
 
 /// Reads the credential's Secret, as it is now.
-pub(crate) fn credential(agent: &Agent) -> Result<Sighting> {
+pub(crate) fn credential(agent: &Agent) -> Result<CachedObject> {
     let (namespace, name) = (&agent.settings.namespace, &agent.settings.hub_secret);
-    Sighting::of(agent.management.get(&SECRETS.object(namespace, name)))
+    CachedObject::of(agent.management.get(&SECRETS.object(namespace, name)))
 }
 
 /// Reads the stored request; `None` if there is none.
 pub(crate) fn pending(agent: &Agent) -> Result<Option<Value>> {
     let name = agent.settings.pending_secret();
     let answer = agent.management.get(&SECRETS.object(&agent.settings.namespace, &name));
-    Ok(match Sighting::of(answer)? {
-        Sighting::Object(secret) => Some(secret),
+    Ok(match CachedObject::of(answer)? {
+        CachedObject::Object(secret) => Some(secret),
         _ => None,
     })
 }
@@ -36,8 +36,8 @@ pub(crate) fn pending(agent: &Agent) -> Result<Option<Value>> {
 /// Stores `request` in the place of `previous`.
 pub(crate) fn store(
     agent: &Agent,
-    request: &Request,
-    names: &Names,
+    request: &CertificateRequest,
+    names: &AgentNames,
     previous: Option<&Value>,
 ) -> Result<Value> {
     let name = agent.settings.pending_secret();
@@ -67,17 +67,17 @@ pub(crate) fn forget(agent: &Agent, stored: &Value) -> Result<()> {
 }
 
 /// Values by key.
-pub(crate) type Values = BTreeMap<&'static str, Zeroizing<Vec<u8>>>;
+pub(crate) type SecretValues = BTreeMap<&'static str, Zeroizing<Vec<u8>>>;
 
 /// Puts `values` into the credential's Secret, all in one write, and `fallback` where it has none of that
 /// name; what else is in it stays.
-pub(crate) fn save(agent: &Agent, values: &Values, fallback: &Values) -> Result<()> {
+pub(crate) fn save(agent: &Agent, values: &SecretValues, fallback: &SecretValues) -> Result<()> {
     let (namespace, name) = (&agent.settings.namespace, &agent.settings.hub_secret);
     let target = SECRETS.object(namespace, name);
     let mut seen = agent.credential();
     for tried in 1.. {
         let written = match &seen {
-            Sighting::Object(secret) => {
+            CachedObject::Object(secret) => {
                 agent.management.replace(&target, &merged(secret.clone(), values, fallback))
             }
             _ => agent
@@ -86,7 +86,7 @@ pub(crate) fn save(agent: &Agent, values: &Values, fallback: &Values) -> Result<
         };
         seen = match written {
             Ok(secret) => {
-                agent.set_credential(Sighting::Object(secret));
+                agent.set_credential(CachedObject::Object(secret));
                 return Ok(());
             }
             // The watch lags behind, or another writer was faster.
@@ -106,7 +106,7 @@ fn new(target: &Target<'_>, data: Map<String, Value>) -> Value {
     json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
 }
 
-fn merged(mut secret: Value, values: &Values, fallback: &Values) -> Value {
+fn merged(mut secret: Value, values: &SecretValues, fallback: &SecretValues) -> Value {
     if !secret["data"].is_object() {
         secret["data"] = json!({});
     }
@@ -129,8 +129,8 @@ mod tests {
         let secret = json!({"metadata": metadata, "data": data, "type": "Opaque"});
         let merged = merged(
             secret,
-            &Values::from([("tls.crt", b"new".to_vec().into())]),
-            &Values::from([("theirs", b"x".to_vec().into())]),
+            &SecretValues::from([("tls.crt", b"new".to_vec().into())]),
+            &SecretValues::from([("theirs", b"x".to_vec().into())]),
         );
         assert_eq!(merged["data"], json!({"theirs": "aGk=", "tls.crt": "bmV3"}));
         assert_eq!((&merged["metadata"], &merged["type"]), (&metadata, &json!("Opaque")));
@@ -141,8 +141,8 @@ mod tests {
         for data in [json!(null), json!("x")] {
             let secret = merged(
                 json!({"data": data}),
-                &Values::new(),
-                &Values::from([("a", b"hi".to_vec().into())]),
+                &SecretValues::new(),
+                &SecretValues::from([("a", b"hi".to_vec().into())]),
             );
             assert_eq!(secret["data"], json!({"a": "aGk="}));
         }

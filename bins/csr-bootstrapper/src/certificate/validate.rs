@@ -14,7 +14,7 @@ use shared::{
 
 use crate::{
     clocks::Clocks,
-    identity::{AGENT_NAME, CLUSTER_NAME, Names},
+    identity::{AGENT_NAME, AgentNames, CLUSTER_NAME},
 };
 
 /// A certificate of the future is good this early: the clock of the hub is another one, and a naive look
@@ -23,16 +23,16 @@ pub(crate) const TOLERANCE: Duration = Duration::from_secs(300);
 
 /// What the credential is good for.
 #[derive(Debug)]
-pub(crate) enum Verdict {
-    Usable(Usable),
+pub(crate) enum Validation {
+    Usable(UsableCredential),
     /// Good, but got at another hub than the bootstrap kubeconfig's now; the word says what differs.
-    Moved(Usable, &'static str),
-    Unusable(Unusable),
+    Moved(UsableCredential, &'static str),
+    Unusable(UnusableCredential),
 }
 
-impl Verdict {
+impl Validation {
     /// What of it can be used.
-    pub(crate) fn usable(&self) -> Option<&Usable> {
+    pub(crate) fn usable(&self) -> Option<&UsableCredential> {
         match self {
             Self::Usable(usable) | Self::Moved(usable, _) => Some(usable),
             Self::Unusable(_) => None,
@@ -42,7 +42,7 @@ impl Verdict {
 
 /// A certificate of ours with its key.
 #[derive(Debug)]
-pub(crate) struct Usable {
+pub(crate) struct UsableCredential {
     pub(crate) identity: KeyPair,
     pub(crate) chain: Vec<Certificate>,
     /// The hub that the kubeconfig leads to.
@@ -55,7 +55,7 @@ pub(crate) struct Usable {
 
 /// Why there is nothing to use.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Unusable {
+pub(crate) struct UnusableCredential {
     /// What is wrong, to go on after the name of what was judged.
     pub(crate) reason: String,
     /// The Go agent's reason for an Event (ocm `pkg/registration/register/csr/csr.go:484-530`).
@@ -70,27 +70,33 @@ const OTHER_DATA: &str = "AdditonalSecretDataChanged";
 /// Judges `data`, which other sentences call `what`, for the agent `names`. The hub of the `bootstrap`
 /// kubeconfig is compared, where there is one. The rules are those of ocm
 /// `pkg/registration/register/common.go:86-145`, and that key and certificate belong together.
-pub(crate) fn judge(
+pub(crate) fn validate(
     what: &str,
     data: &Data,
     bootstrap: Option<&Hub>,
-    names: &Names,
+    names: &AgentNames,
     clocks: Clocks,
-) -> Verdict {
+) -> Validation {
     let certificate = certificate(data, names, clocks);
-    let verdict = certificate.and_then(|good| hub(what, data, bootstrap, names, good));
-    verdict.unwrap_or_else(|(event, reason)| Verdict::Unusable(Unusable { reason, event }))
+    let validation = certificate.and_then(|good| hub(what, data, bootstrap, names, good));
+    validation.unwrap_or_else(|(event, reason)| {
+        Validation::Unusable(UnusableCredential { reason, event })
+    })
 }
 
-/// As [`judge`], as if the time were that of the certificate: what is left speaks against it at any time.
-pub(crate) fn judge_timeless(what: &str, data: &Data, names: &Names) -> Option<Verdict> {
+/// As [`validate`], as if the time were that of the certificate: what is left speaks against it at any time.
+pub(crate) fn validate_timeless(what: &str, data: &Data, names: &AgentNames) -> Option<Validation> {
     let chain = certificate::chain(data.get("tls.crt")?).ok()?;
     let begin = chain.iter().map(|certificate| certificate.not_before).max()?;
-    Some(judge(what, data, None, names, Clocks::new(begin, Instant::now(), None)))
+    Some(validate(what, data, None, names, Clocks::new(begin, Instant::now(), None)))
 }
 
 /// What speaks against a certificate, to go on after "a certificate that ".
-pub(crate) fn objection(chain: &[Certificate], names: &Names, clocks: Clocks) -> Option<String> {
+pub(crate) fn objection(
+    chain: &[Certificate],
+    names: &AgentNames,
+    clocks: Clocks,
+) -> Option<String> {
     let (user, groups) = (names.user(), names.groups());
     let Some(leaf) = chain.first() else { return Some("is not there".into()) };
     let expired = chain.iter().find(|certificate| clocks.are_past(certificate.not_after));
@@ -122,7 +128,7 @@ type Refusal = (&'static str, String);
 /// A certificate of ours that is good now, with its key.
 type Good = (KeyPair, Vec<Certificate>);
 
-fn certificate(data: &Data, names: &Names, clocks: Clocks) -> Result<Good, Refusal> {
+fn certificate(data: &Data, names: &AgentNames, clocks: Clocks) -> Result<Good, Refusal> {
     if data.is_empty() {
         return Err((NOT_VALID, "is empty".into()));
     }
@@ -143,9 +149,9 @@ fn hub(
     what: &str,
     data: &Data,
     bootstrap: Option<&Hub>,
-    names: &Names,
+    names: &AgentNames,
     (identity, chain): Good,
-) -> Result<Verdict, Refusal> {
+) -> Result<Validation, Refusal> {
     let hub = Hub::of_secret(what, data).map_err(|error| (OTHER_DATA, about(what, &error)))?;
     let access = match access(what, data, &identity) {
         Ok(access) => Some(access),
@@ -160,10 +166,10 @@ fn hub(
     let known = said(CLUSTER_NAME, &names.cluster) && said(AGENT_NAME, &names.agent);
     let stale = access.is_none() || !reached || !known;
     let moved = bootstrap.and_then(|bootstrap| hub.differs_from(bootstrap));
-    let usable = Usable { identity, chain, hub, access, stale };
+    let usable = UsableCredential { identity, chain, hub, access, stale };
     Ok(match moved {
-        Some(what) => Verdict::Moved(usable, what),
-        None => Verdict::Usable(usable),
+        Some(what) => Validation::Moved(usable, what),
+        None => Validation::Usable(usable),
     })
 }
 

@@ -28,9 +28,9 @@ fn data(cluster: &str, agent: &str) -> Data {
 }
 
 /// The names that were found; generated ones are `_`.
-fn found(known: &Known<'_>) -> (String, String) {
+fn found(known: &NameSources<'_>) -> (String, String) {
     let random = random().unwrap();
-    let Resolved { names, .. } = resolve(known, &random);
+    let ResolvedNames { names, .. } = resolve(known, &random);
     let mark = |name: String, new: String| if name == new { "_".into() } else { name };
     (mark(names.cluster, uuid(&random)), mark(names.agent, letters(&random)))
 }
@@ -43,17 +43,17 @@ fn pair(cluster: &str, agent: &str) -> (String, String) {
 #[test]
 fn upstreams_rows_of_complete() {
     // Generate random cluster/agent name.
-    assert_eq!(found(&Known::default()), pair("_", "_"));
+    assert_eq!(found(&NameSources::default()), pair("_", "_"));
     // Specify cluster name.
     let flags = (Some("cluster1"), None);
-    assert_eq!(found(&Known { flags, ..Known::default() }), pair("cluster1", "_"));
+    assert_eq!(found(&NameSources { flags, ..NameSources::default() }), pair("cluster1", "_"));
     // Override cluster name in secret with specified value.
     let secret = data("cluster2", "agent2");
-    let known = Known { flags, secret: Some(&secret), ..Known::default() };
+    let known = NameSources { flags, secret: Some(&secret), ..NameSources::default() };
     assert_eq!(found(&known), pair("cluster1", "agent2"));
     // Take cluster/agent name from secret.
     let secret = data("cluster1", "agent1");
-    let known = Known { secret: Some(&secret), ..Known::default() };
+    let known = NameSources { secret: Some(&secret), ..NameSources::default() };
     assert_eq!(found(&known), pair("cluster1", "agent1"));
 }
 
@@ -65,16 +65,16 @@ fn upstreams_rows_of_get_or_generate() {
         fs::write(path.join(file), name).unwrap();
     }
     let files = in_directory(path);
-    let known = Known { directory: Some(&files), ..Known::default() };
+    let known = NameSources { directory: Some(&files), ..NameSources::default() };
     // From options.
     let flags = (Some("cluster-from-options"), Some("agent-from-options"));
     let expected = pair("cluster-from-options", "agent-from-options");
-    assert_eq!(found(&Known { flags, ..known }), expected);
+    assert_eq!(found(&NameSources { flags, ..known }), expected);
     // From file.
     assert_eq!(found(&known), pair("cluster-from-file", "agent-from-file"));
     // Generate.
     let none = in_directory(Path::new("/non-exist-dir"));
-    assert_eq!(found(&Known { directory: Some(&none), ..known }), pair("_", "_"));
+    assert_eq!(found(&NameSources { directory: Some(&none), ..known }), pair("_", "_"));
 }
 
 #[test]
@@ -83,8 +83,11 @@ fn each_name_is_that_of_the_first_place_that_has_one() {
         |key: &str, value: &str| Data::from([(key.to_owned(), value.as_bytes().to_vec().into())]);
     let (secret, directory) = (only(AGENT_NAME, "a-secret"), only(CLUSTER_NAME, "c-directory"));
     let pending = data("c-pending", "a-pending");
-    let mut known =
-        Known { directory: Some(&directory), pending: Some(&pending), ..Known::default() };
+    let mut known = NameSources {
+        directory: Some(&directory),
+        pending: Some(&pending),
+        ..NameSources::default()
+    };
     assert_eq!(found(&known), pair("c-directory", "a-pending"));
     known.secret = Some(&secret);
     assert_eq!(found(&known), pair("c-directory", "a-secret"));
@@ -97,9 +100,9 @@ fn each_name_is_that_of_the_first_place_that_has_one() {
 #[test]
 fn white_space_around_a_name_is_no_part_of_it() {
     let secret = data("\tcluster1\r\n", " agent1\n");
-    let known = Known { secret: Some(&secret), ..Known::default() };
+    let known = NameSources { secret: Some(&secret), ..NameSources::default() };
     assert_eq!(found(&known), pair("cluster1", "agent1"));
-    let known = Known { flags: (Some(" c "), Some(" ")), ..known };
+    let known = NameSources { flags: (Some(" c "), Some(" ")), ..known };
     assert_eq!(found(&known), pair("c", "agent1"));
 }
 
@@ -108,14 +111,14 @@ fn what_cannot_be_a_name_is_passed_over_and_told() {
     let mut secret = data("test-cluster-!@#", "a:b");
     let directory = data(" \n", "");
     let pending = data("cluster1", "agent1");
-    let known = Known {
+    let known = NameSources {
         secret: Some(&secret),
         directory: Some(&directory),
         pending: Some(&pending),
-        ..Known::default()
+        ..NameSources::default()
     };
     assert_eq!(found(&known), pair("cluster1", "agent1"));
-    let ignored = resolve(&known, &Random::default()).ignored;
+    let ignored = resolve(&known, &RandomBytes::default()).ignored;
     let starts = [
         "cluster-name of the Secret is \"test-cluster-!@#\", which is not the name of a namespace",
         "cluster-name of the directory is empty",
@@ -128,10 +131,10 @@ fn what_cannot_be_a_name_is_passed_over_and_told() {
     }
     secret.insert(CLUSTER_NAME.into(), vec![0xff].into());
     secret.insert(AGENT_NAME.into(), b"a\0b".to_vec().into());
-    let known = Known { secret: Some(&secret), ..Known::default() };
+    let known = NameSources { secret: Some(&secret), ..NameSources::default() };
     assert_eq!(found(&known), pair("_", "_"));
     assert_eq!(
-        resolve(&known, &Random::default()).ignored[0],
+        resolve(&known, &RandomBytes::default()).ignored[0],
         "cluster-name of the Secret is not UTF-8"
     );
 }
@@ -149,7 +152,7 @@ fn only_small_files_are_read() {
 
 #[test]
 fn new_names_look_like_upstreams() {
-    let mut ones = Random::default();
+    let mut ones = RandomBytes::default();
     assert_eq!(uuid(&ones), "00000000-0000-4000-8000-000000000000");
     assert_eq!(letters(&ones), "bbbbb");
     ones.fill(0xff);
@@ -165,7 +168,7 @@ fn new_names_look_like_upstreams() {
 
 #[test]
 fn the_user_and_its_groups_are_what_the_hub_recognises() {
-    let names = Names { cluster: "zoo".into(), agent: "a1".into() };
+    let names = AgentNames { cluster: "zoo".into(), agent: "a1".into() };
     assert_eq!(names.user(), "system:open-cluster-management:zoo:a1");
     let groups = ["managed-clusters", "zoo"].map(|name| format!("{PREFIX}{name}"));
     assert_eq!(names.groups(), groups);

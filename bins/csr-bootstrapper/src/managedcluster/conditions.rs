@@ -5,10 +5,7 @@ use std::time::SystemTime;
 use serde_json::{Map, Value, json};
 use shared::time::seconds_time;
 
-use super::{
-    health::Health,
-    spec::{accepted, has},
-};
+use super::health::ApiServerHealth;
 use crate::agent::Rotated;
 
 pub(crate) const AVAILABLE: &str = "ManagedClusterConditionAvailable";
@@ -22,7 +19,7 @@ pub(crate) const JOINED: &str = "ManagedClusterJoined";
 /// that is not well is left alone.
 pub(crate) fn patch(
     cluster: &Value,
-    health: &Health,
+    health: &ApiServerHealth,
     version: Option<&str>,
     rotated: Option<&Rotated>,
     now: SystemTime,
@@ -38,7 +35,7 @@ pub(crate) fn patch(
     if conditions != before {
         status.insert("conditions".to_owned(), Value::Array(conditions));
     }
-    let version = version.filter(|_| accepted && *health == Health::Well);
+    let version = version.filter(|_| accepted && *health == ApiServerHealth::Ok);
     if let Some(version) = version.filter(|v| cluster["status"]["version"]["kubernetes"] != *v) {
         status.insert("version".to_owned(), json!({"kubernetes": version}));
     }
@@ -52,18 +49,18 @@ pub(crate) fn patch(
 /// Hands each condition of ours to `set`: type, whether True or False, reason, message.
 fn conditions_of(
     accepted: bool,
-    health: &Health,
+    health: &ApiServerHealth,
     rotated: Option<&Rotated>,
     set: &mut dyn FnMut(&str, bool, &str, &str),
 ) {
     if accepted {
         set(JOINED, true, "ManagedClusterJoined", "Managed cluster joined");
         match health {
-            Health::Unknown => {}
-            Health::Well => {
+            ApiServerHealth::Unknown => {}
+            ApiServerHealth::Ok => {
                 set(AVAILABLE, true, "ManagedClusterAvailable", "Managed cluster is available");
             }
-            Health::Ill(message) => {
+            ApiServerHealth::Failing(message) => {
                 set(AVAILABLE, false, "ManagedClusterKubeAPIServerUnavailable", message);
             }
         }
@@ -96,6 +93,19 @@ fn set(conditions: &mut Vec<Value>, condition: [&str; 4], now: SystemTime) {
 /// Whether the hub finds that this agent's clock is not its own.
 pub(crate) fn clocks_differ(cluster: &Value) -> bool {
     has(cluster, "ManagedClusterConditionClockSynced", "False")
+}
+
+/// Whether the hub accepted the cluster: its condition, not the `hubAcceptsClient` that leads to it, as
+/// the rights on the hub are there then.
+pub(crate) fn accepted(cluster: &Value) -> bool {
+    has(cluster, "HubAcceptedManagedCluster", "True")
+}
+
+/// Whether the condition of this type has this status.
+pub(crate) fn has(cluster: &Value, kind: &str, status: &str) -> bool {
+    let conditions = cluster["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|condition| condition["type"] == kind && condition["status"] == status)
 }
 
 #[cfg(test)]
@@ -138,7 +148,11 @@ mod tests {
         condition(AVAILABLE, "True", "ManagedClusterAvailable", message)
     }
 
-    fn patched(cluster: &Value, health: &Health, rotated: Option<&Rotated>) -> Option<Value> {
+    fn patched(
+        cluster: &Value,
+        health: &ApiServerHealth,
+        rotated: Option<&Rotated>,
+    ) -> Option<Value> {
         patch(cluster, health, Some("v1.34.3"), rotated, now())
     }
 
@@ -164,21 +178,21 @@ mod tests {
                 "version": {"kubernetes": "v1.34.3"},
             },
         });
-        assert_eq!(patched(&cluster, &Health::Well, None), Some(expected));
+        assert_eq!(patched(&cluster, &ApiServerHealth::Ok, None), Some(expected));
     }
 
     #[test]
     fn joining_before_acceptance_nothing_is_said() {
         let denied = condition("HubAcceptedManagedCluster", "False", "HubClusterAdminDenied", "");
         for conditions in [vec![], vec![denied]] {
-            assert_eq!(patched(&cluster(conditions), &Health::Well, None), None);
+            assert_eq!(patched(&cluster(conditions), &ApiServerHealth::Ok, None), None);
         }
     }
 
     #[test]
     fn joining_what_is_said_already_is_not_written() {
         let cluster = cluster(vec![hub_accepted(), joined(), available()]);
-        for health in [Health::Well, Health::Unknown] {
+        for health in [ApiServerHealth::Ok, ApiServerHealth::Unknown] {
             assert_eq!(patched(&cluster, &health, None), None);
         }
     }
@@ -186,7 +200,8 @@ mod tests {
     #[test]
     fn available_a_spoke_that_is_ill_is_told_and_its_version_left_alone() {
         let cluster = cluster(vec![hub_accepted(), joined(), available()]);
-        let ill = Health::Ill("The kube-apiserver is not ok, status code: 500, etcd".into());
+        let ill =
+            ApiServerHealth::Failing("The kube-apiserver is not ok, status code: 500, etcd".into());
         let patch = patch(&cluster, &ill, Some("v1.35.0"), None, now()).unwrap();
         let told = said(&patch, AVAILABLE);
         assert_eq!(told["status"], "False");
@@ -202,7 +217,8 @@ mod tests {
         let reason = "ManagedClusterKubeAPIServerUnavailable";
         let conditions =
             vec![hub_accepted(), joined(), condition(AVAILABLE, "False", reason, "old")];
-        let patch = patched(&cluster(conditions), &Health::Ill("new".into()), None).unwrap();
+        let patch =
+            patched(&cluster(conditions), &ApiServerHealth::Failing("new".into()), None).unwrap();
         assert_eq!(said(&patch, AVAILABLE), condition(AVAILABLE, "False", reason, "new"));
     }
 
@@ -211,8 +227,8 @@ mod tests {
         let reason = "ManagedClusterLeaseUpdateStopped";
         let unknown = condition(AVAILABLE, "Unknown", reason, "stopped updating its lease.");
         let cluster = cluster(vec![hub_accepted(), unknown, joined()]);
-        assert_eq!(patched(&cluster, &Health::Unknown, None), None, "not without a look");
-        let patch = patched(&cluster, &Health::Well, None).unwrap();
+        assert_eq!(patched(&cluster, &ApiServerHealth::Unknown, None), None, "not without a look");
+        let patch = patched(&cluster, &ApiServerHealth::Ok, None).unwrap();
         let told = said(&patch, AVAILABLE);
         assert_eq!(
             (&told["status"], &told["reason"]),
@@ -224,7 +240,7 @@ mod tests {
     #[test]
     fn a_version_that_is_new_is_written_alone() {
         let cluster = cluster(vec![hub_accepted(), joined(), available()]);
-        let patch = patch(&cluster, &Health::Well, Some("v1.35.0"), None, now()).unwrap();
+        let patch = patch(&cluster, &ApiServerHealth::Ok, Some("v1.35.0"), None, now()).unwrap();
         assert_eq!(patch["status"], json!({"version": {"kubernetes": "v1.35.0"}}));
         assert_eq!(patch["metadata"], json!({"uid": "u-1", "resourceVersion": "295"}));
     }
@@ -237,7 +253,7 @@ mod tests {
             let rotated = Rotated { good, message: "what happened".into() };
             for conditions in [vec![], vec![hub_accepted(), joined(), available()]] {
                 let cluster = cluster(conditions);
-                let patch = patched(&cluster, &Health::Well, Some(&rotated)).unwrap();
+                let patch = patched(&cluster, &ApiServerHealth::Ok, Some(&rotated)).unwrap();
                 let told = said(&patch, "ClusterCertificateRotated");
                 let status = if good { "True" } else { "False" };
                 assert_eq!(told["status"], status);
@@ -255,11 +271,11 @@ mod tests {
             let kind = "ManagedClusterConditionClockSynced";
             cluster(vec![hub_accepted(), condition(kind, status, "", "")])
         };
-        assert_eq!(patched(&differ("False"), &Health::Well, None), None);
-        assert!(patched(&differ("True"), &Health::Well, None).is_some());
+        assert_eq!(patched(&differ("False"), &ApiServerHealth::Ok, None), None);
+        assert!(patched(&differ("True"), &ApiServerHealth::Ok, None).is_some());
         // Where the clocks are bad, people look for exactly this.
         let rotated = Rotated { good: false, message: "no".into() };
-        let patch = patched(&differ("False"), &Health::Well, Some(&rotated)).unwrap();
+        let patch = patched(&differ("False"), &ApiServerHealth::Ok, Some(&rotated)).unwrap();
         assert_eq!(said(&patch, "ClusterCertificateRotated")["status"], "False");
         assert_eq!(said(&patch, JOINED), Value::Null);
     }
@@ -268,7 +284,19 @@ mod tests {
     fn what_is_no_managed_cluster_is_no_base_for_a_patch() {
         let rotated = Rotated { good: true, message: String::new() };
         for odd in [json!(null), json!([]), json!({"status": {"conditions": "x"}})] {
-            assert_eq!(patched(&odd, &Health::Well, Some(&rotated)), None, "{odd}");
+            assert_eq!(patched(&odd, &ApiServerHealth::Ok, Some(&rotated)), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn only_the_condition_counts_as_acceptance() {
+        let status = |status: &str| {
+            json!({"spec": {"hubAcceptsClient": true},
+                "status": {"conditions": [{"type": "HubAcceptedManagedCluster", "status": status}]}})
+        };
+        assert!(accepted(&status("True")));
+        for not in [cluster(vec![]), status("False"), status("Unknown"), json!({}), json!(null)] {
+            assert!(!accepted(&not), "{not}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Whether the spoke's API server is well, and its version.
+//! Probes of the spoke's API server: its health, and its version.
 
 use std::time::{Duration, Instant};
 
@@ -15,29 +15,29 @@ const VERSION: usize = 64 << 10;
 
 /// What there is to say of the spoke.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Health {
+pub(crate) enum ApiServerHealth {
     /// Not seen yet, or failing for too short a time: nothing is said.
     #[default]
     Unknown,
-    Well,
+    Ok,
     /// With the message for the condition.
-    Ill(String),
+    Failing(String),
 }
 
 /// The looks at the spoke so far.
 #[derive(Debug, Default)]
-pub(crate) struct Looks {
-    health: Health,
+pub(crate) struct Probes {
+    health: ApiServerHealth,
     failing_since: Option<Instant>,
     /// Of the last answer; 0 stands for none.
     code: u16,
-    looked: Option<Instant>,
+    probed: Option<Instant>,
     version: Option<String>,
     version_asked: Option<Instant>,
 }
 
-impl Looks {
-    pub(crate) fn health(&self) -> &Health {
+impl Probes {
+    pub(crate) fn health(&self) -> &ApiServerHealth {
         &self.health
     }
 
@@ -51,14 +51,14 @@ impl Looks {
     pub(crate) fn due(&self, period: Duration, urgent: bool, now: Instant) -> Instant {
         let soon = urgent || self.failing_since.is_some();
         let wait = if soon { period.min(SOON) } else { period };
-        self.looked.map_or(now, |looked| looked + wait)
+        self.probed.map_or(now, |probed| probed + wait)
     }
 
     /// Looks now, and asks for the version at most once a `period`.
-    pub(crate) fn look(&mut self, spoke: &Client, period: Duration) {
-        let (code, text) = ask(&|path| spoke.text(path).map_err(|error| error.to_string()));
+    pub(crate) fn probe(&mut self, spoke: &Client, period: Duration) {
+        let (code, text) = get_livez(&|path| spoke.text(path).map_err(|error| error.to_string()));
         let now = Instant::now();
-        self.note(code, &text, now);
+        self.record(code, &text, now);
         let fresh = self.version_asked.is_some_and(|asked| now < asked + period);
         if code != 200 || fresh {
             return;
@@ -72,12 +72,12 @@ impl Looks {
     }
 
     /// Takes note of an answer at `now`.
-    fn note(&mut self, code: u16, text: &str, now: Instant) {
-        self.looked = Some(now);
+    fn record(&mut self, code: u16, text: &str, now: Instant) {
+        self.probed = Some(now);
         let same = std::mem::replace(&mut self.code, code) == code;
         if code == 200 {
             self.failing_since = None;
-            self.tell(Health::Well);
+            self.set_health(ApiServerHealth::Ok);
             return;
         }
         let since = *self.failing_since.get_or_insert(now);
@@ -86,17 +86,21 @@ impl Looks {
         log::debug!("{message}");
         match &self.health {
             // Only the wording may differ: no reason to write it anew each time.
-            Health::Ill(_) if same => {}
-            _ if now < since + THRESHOLD => self.health = Health::Unknown,
-            _ => self.tell(Health::Ill(message)),
+            ApiServerHealth::Failing(_) if same => {}
+            _ if now < since + THRESHOLD => self.health = ApiServerHealth::Unknown,
+            _ => self.set_health(ApiServerHealth::Failing(message)),
         }
     }
 
-    fn tell(&mut self, health: Health) {
+    fn set_health(&mut self, health: ApiServerHealth) {
         let before = std::mem::replace(&mut self.health, health);
         match (&before, &self.health) {
-            (Health::Ill(_), Health::Well) => log::info!("the spoke's API server is well again"),
-            (before, Health::Ill(message)) if *before != self.health => log::warn!("{message}"),
+            (ApiServerHealth::Failing(_), ApiServerHealth::Ok) => {
+                log::info!("the spoke's API server is well again")
+            }
+            (before, ApiServerHealth::Failing(message)) if *before != self.health => {
+                log::warn!("{message}")
+            }
             _ => {}
         }
     }
@@ -104,7 +108,7 @@ impl Looks {
 
 /// Asks `/livez`, and `/healthz` of a server that does not have it (older than Kubernetes 1.16) or does
 /// not show it; code 0 stands for no answer.
-fn ask(get: &dyn Fn(&'static str) -> Result<(u16, String), String>) -> (u16, String) {
+fn get_livez(get: &dyn Fn(&'static str) -> Result<(u16, String), String>) -> (u16, String) {
     let answer = match get("/livez") {
         Ok((403 | 404, _)) => get("/healthz"),
         other => other,
@@ -133,7 +137,7 @@ mod tests {
     /// What comes of these answers, and the paths that were asked for.
     fn asked(livez: Result<u16, &str>, healthz: Result<u16, &str>) -> (u16, String, usize) {
         let paths = RefCell::new(Vec::new());
-        let (code, text) = ask(&|path| {
+        let (code, text) = get_livez(&|path| {
             paths.borrow_mut().push(path);
             let answer = if path == "/livez" { livez } else { healthz };
             answer.map(|code| (code, format!("{path} said"))).map_err(str::to_owned)
@@ -160,59 +164,63 @@ mod tests {
 
     #[test]
     fn available_threshold() {
-        let (mut looks, start) = (Looks::default(), Instant::now());
-        looks.note(200, "ok", start);
-        assert_eq!(*looks.health(), Health::Well);
+        let (mut probes, start) = (Probes::default(), Instant::now());
+        probes.record(200, "ok", start);
+        assert_eq!(*probes.health(), ApiServerHealth::Ok);
         for after in [0, 5, 10, 15] {
-            looks.note(500, "etcd failed", start + seconds(60 + after));
-            assert_eq!(*looks.health(), Health::Unknown, "{after}");
+            probes.record(500, "etcd failed", start + seconds(60 + after));
+            assert_eq!(*probes.health(), ApiServerHealth::Unknown, "{after}");
         }
-        looks.note(500, "[-]etcd failed\n", start + seconds(80));
+        probes.record(500, "[-]etcd failed\n", start + seconds(80));
         let message = "The kube-apiserver is not ok, status code: 500, [-]etcd failed";
-        assert_eq!(*looks.health(), Health::Ill(message.into()));
-        looks.note(500, "[-]etcd failed, request 2\n", start + seconds(85));
-        assert_eq!(*looks.health(), Health::Ill(message.into()), "the same failure");
-        looks.note(0, "get /livez on the spoke: no answer in time", start + seconds(90));
+        assert_eq!(*probes.health(), ApiServerHealth::Failing(message.into()));
+        probes.record(500, "[-]etcd failed, request 2\n", start + seconds(85));
+        assert_eq!(*probes.health(), ApiServerHealth::Failing(message.into()), "the same failure");
+        probes.record(0, "get /livez on the spoke: no answer in time", start + seconds(90));
         let message = "The kube-apiserver is not ok, status code: 0, \
                        get /livez on the spoke: no answer in time";
-        assert_eq!(*looks.health(), Health::Ill(message.into()), "another one");
+        assert_eq!(*probes.health(), ApiServerHealth::Failing(message.into()), "another one");
     }
 
     #[test]
     fn available_reset() {
-        let (mut looks, start) = (Looks::default(), Instant::now());
-        looks.note(500, "", start);
-        looks.note(500, "", start + seconds(15));
-        looks.note(200, "ok", start + seconds(19));
-        looks.note(500, "", start + seconds(25));
-        looks.note(500, "", start + seconds(40));
-        assert_eq!(*looks.health(), Health::Unknown, "counted from the second failure");
-        looks.note(500, "", start + seconds(45));
-        assert!(matches!(looks.health(), Health::Ill(_)));
-        looks.note(200, "ok", start + seconds(50));
-        assert_eq!(*looks.health(), Health::Well, "one success is enough");
+        let (mut probes, start) = (Probes::default(), Instant::now());
+        probes.record(500, "", start);
+        probes.record(500, "", start + seconds(15));
+        probes.record(200, "ok", start + seconds(19));
+        probes.record(500, "", start + seconds(25));
+        probes.record(500, "", start + seconds(40));
+        assert_eq!(*probes.health(), ApiServerHealth::Unknown, "counted from the second failure");
+        probes.record(500, "", start + seconds(45));
+        assert!(matches!(probes.health(), ApiServerHealth::Failing(_)));
+        probes.record(200, "ok", start + seconds(50));
+        assert_eq!(*probes.health(), ApiServerHealth::Ok, "one success is enough");
     }
 
     #[test]
     fn available_burst() {
-        let (mut looks, start) = (Looks::default(), Instant::now());
-        looks.note(200, "ok", start);
+        let (mut probes, start) = (Probes::default(), Instant::now());
+        probes.record(200, "ok", start);
         for after in 0..100 {
-            looks.note(500, "", start + Duration::from_millis(after));
+            probes.record(500, "", start + Duration::from_millis(after));
         }
-        assert_eq!(*looks.health(), Health::Unknown, "time counts, not the number of failures");
+        assert_eq!(
+            *probes.health(),
+            ApiServerHealth::Unknown,
+            "time counts, not the number of failures"
+        );
     }
 
     #[test]
     fn looks_are_a_period_apart_and_closer_when_something_is_wrong() {
-        let (mut looks, now) = (Looks::default(), Instant::now());
-        assert_eq!(looks.due(PERIOD, false, now), now);
-        looks.note(200, "ok", now);
-        assert_eq!(looks.due(PERIOD, false, now), now + PERIOD);
-        assert_eq!(looks.due(PERIOD, true, now), now + SOON);
-        looks.note(500, "", now);
-        assert_eq!(looks.due(PERIOD, false, now), now + SOON);
-        assert_eq!(looks.due(seconds(1), false, now), now + seconds(1));
+        let (mut probes, now) = (Probes::default(), Instant::now());
+        assert_eq!(probes.due(PERIOD, false, now), now);
+        probes.record(200, "ok", now);
+        assert_eq!(probes.due(PERIOD, false, now), now + PERIOD);
+        assert_eq!(probes.due(PERIOD, true, now), now + SOON);
+        probes.record(500, "", now);
+        assert_eq!(probes.due(PERIOD, false, now), now + SOON);
+        assert_eq!(probes.due(seconds(1), false, now), now + seconds(1));
     }
 
     #[test]

@@ -14,8 +14,8 @@ use shared::{
     resource::{LEASES, Target},
 };
 
-use super::spec::accepted;
-use crate::agent::{Agent, SLICE, Session};
+use super::conditions::accepted;
+use crate::agent::{Agent, HubSession, SLICE};
 
 /// The hub's name for it (ocm `pkg/registration/hub/lease/controller.go`).
 const LEASE: &str = "managed-cluster-lease";
@@ -24,42 +24,44 @@ const USUAL_PERIOD: Duration = Duration::from_secs(60);
 
 /// The heartbeat and how it goes.
 #[derive(Debug, Default)]
-pub(crate) struct Heartbeat {
-    progress: Mutex<RenewalStatus>,
+pub(crate) struct ManagedClusterLease {
+    status: Mutex<RenewalStatus>,
 }
 
 /// What a look at the ManagedCluster changed.
 #[derive(Debug, PartialEq, Eq)]
-enum Turn {
+enum LeaseChange {
     Same,
     Started,
     Stopped,
     Other(Duration),
 }
 
-impl Heartbeat {
+impl ManagedClusterLease {
     pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    pub(crate) fn progress(&self) -> RenewalStatus {
-        *lock(&self.progress)
+    pub(crate) fn status(&self) -> RenewalStatus {
+        *lock(&self.status)
     }
 
     /// Renews the Lease whenever it is due and the hub accepts the cluster, until the end.
-    pub(crate) fn keep(&self, agent: &Agent) {
+    pub(crate) fn run(&self, agent: &Agent) {
         while let Some(session) = agent.next_session() {
             match agent.names() {
-                Some(names) => self.attend(agent, &session, &LEASES.object(&names.cluster, LEASE)),
+                Some(names) => {
+                    self.run_session(agent, &session, &LEASES.object(&names.cluster, LEASE))
+                }
                 // A session begins when the names are known.
                 None => drop(session.stop.wait(SLICE)),
             }
-            lock(&self.progress).beat = None;
+            lock(&self.status).beat = None;
         }
     }
 
     /// As long as `session` lasts.
-    fn attend(&self, agent: &Agent, session: &Session, lease: &Target<'_>) {
+    fn run_session(&self, agent: &Agent, session: &HubSession, lease: &Target<'_>) {
         let (mut renewal, mut period) = (None, USUAL_PERIOD);
         let mut generation = session.client.generation();
         loop {
@@ -70,8 +72,8 @@ impl Heartbeat {
                 return;
             }
             let now = Now::read();
-            lock(&self.progress).beat = Some(now.instant);
-            tell_turn(agent, lease, &turn(&mut renewal, &mut period, wanted, now.instant));
+            lock(&self.status).beat = Some(now.instant);
+            announce(agent, lease, &apply(&mut renewal, &mut period, wanted, now.instant));
             let Some(renewal) = &mut renewal else {
                 agent.stop.wait_for_change(seen, now.instant + SLICE);
                 continue;
@@ -93,7 +95,7 @@ impl Heartbeat {
     fn renew(
         &self,
         agent: &Agent,
-        session: &Session,
+        session: &HubSession,
         lease: &Target<'_>,
         renewal: &mut Renewal,
         action: &Action,
@@ -106,7 +108,7 @@ impl Heartbeat {
             _ => session.client.get(lease),
         };
         let outcome = renewal.answered(action, &answer, Now::read(), fastrand::f64());
-        lock(&self.progress).note(renewal, &outcome);
+        lock(&self.status).note(renewal, &outcome);
         match (&outcome, &answer) {
             (Outcome::Renewed { .. }, _) if first => {
                 let every = renewal.period().as_secs();
@@ -133,44 +135,44 @@ fn period_of(cluster: &Value) -> Option<Duration> {
 }
 
 /// Starts, stops or changes the renewal as `wanted`.
-fn turn(
+fn apply(
     renewal: &mut Option<Renewal>,
     period: &mut Duration,
     wanted: Option<Duration>,
     now: Instant,
-) -> Turn {
-    let turn = match (renewal.as_mut(), wanted) {
-        (None, None) => return Turn::Same,
+) -> LeaseChange {
+    let change = match (renewal.as_mut(), wanted) {
+        (None, None) => return LeaseChange::Same,
         (Some(_), None) => {
             *renewal = None;
-            return Turn::Stopped;
+            return LeaseChange::Stopped;
         }
-        (Some(_), Some(wanted)) if wanted == *period => return Turn::Same,
+        (Some(_), Some(wanted)) if wanted == *period => return LeaseChange::Same,
         (Some(renewal), Some(wanted)) => {
             renewal.set_period(wanted);
-            Turn::Other(wanted)
+            LeaseChange::Other(wanted)
         }
         (None, Some(wanted)) => {
             *renewal = Some(Renewal::of_others(wanted, now));
-            Turn::Started
+            LeaseChange::Started
         }
     };
     *period = wanted.unwrap_or(*period);
-    turn
+    change
 }
 
-fn tell_turn(agent: &Agent, lease: &Target<'_>, turn: &Turn) {
-    match turn {
-        Turn::Same => {}
+fn announce(agent: &Agent, lease: &Target<'_>, change: &LeaseChange) {
+    match change {
+        LeaseChange::Same => {}
         // Told when it succeeds.
-        Turn::Started => log::debug!("the hub accepts the cluster"),
-        Turn::Stopped => {
+        LeaseChange::Started => log::debug!("the hub accepts the cluster"),
+        LeaseChange::Stopped => {
             let message =
                 format!("{} is left to age: the hub does not accept the cluster", what(lease));
             // Upstream's spelling is what people look for.
             agent.tell("ManagedClusterLeaseUpdateStoped", true, &message);
         }
-        Turn::Other(period) => {
+        LeaseChange::Other(period) => {
             log::info!("{} is now renewed every {} s", what(lease), period.as_secs());
         }
     }
@@ -210,9 +212,9 @@ mod tests {
         }
 
         /// The loop sees this ManagedCluster.
-        fn sees(&mut self, cluster: Option<&Value>) -> Turn {
+        fn sees(&mut self, cluster: Option<&Value>) -> LeaseChange {
             let wanted = cluster.and_then(period_of);
-            turn(&mut self.renewal, &mut self.period, wanted, self.now.instant)
+            apply(&mut self.renewal, &mut self.period, wanted, self.now.instant)
         }
 
         /// Requests until the next wait, and how long that is.
@@ -239,8 +241,8 @@ mod tests {
     #[test]
     fn lease_controller_test_19_start_lease_update_routine() {
         let mut bench = Bench::new();
-        assert_eq!(bench.sees(Some(&cluster("True", &json!(60)))), Turn::Started);
-        assert_eq!(bench.sees(Some(&cluster("True", &json!(60)))), Turn::Same);
+        assert_eq!(bench.sees(Some(&cluster("True", &json!(60)))), LeaseChange::Started);
+        assert_eq!(bench.sees(Some(&cluster("True", &json!(60)))), LeaseChange::Same);
         // b16: a Lease without a renewTime is renewed as well.
         assert_eq!(bench.requests(), (vec!["get", "update"], MINUTE));
         bench.pass(MINUTE);
@@ -250,22 +252,22 @@ mod tests {
     #[test]
     fn lease_controller_test_19_the_managed_cluster_can_not_be_found() {
         let mut bench = Bench::new();
-        assert_eq!(bench.sees(None), Turn::Same, "was not started");
+        assert_eq!(bench.sees(None), LeaseChange::Same, "was not started");
         bench.sees(Some(&cluster("True", &json!(60))));
-        assert_eq!(bench.sees(None), Turn::Stopped);
+        assert_eq!(bench.sees(None), LeaseChange::Stopped);
         assert!(bench.renewal.is_none());
-        assert_eq!(bench.sees(None), Turn::Same, "told once");
+        assert_eq!(bench.sees(None), LeaseChange::Same, "told once");
     }
 
     #[test]
     fn lease_controller_test_19_unaccept_a_managed_cluster() {
         let mut bench = Bench::new();
-        assert_eq!(bench.sees(Some(&cluster("False", &json!(60)))), Turn::Same);
+        assert_eq!(bench.sees(Some(&cluster("False", &json!(60)))), LeaseChange::Same);
         bench.sees(Some(&cluster("True", &json!(60))));
         bench.requests();
-        assert_eq!(bench.sees(Some(&cluster("False", &json!(60)))), Turn::Stopped);
+        assert_eq!(bench.sees(Some(&cluster("False", &json!(60)))), LeaseChange::Stopped);
         // Accepted again: the hub may have made a new Lease meanwhile.
-        assert_eq!(bench.sees(Some(&cluster("True", &json!(60)))), Turn::Started);
+        assert_eq!(bench.sees(Some(&cluster("True", &json!(60)))), LeaseChange::Started);
         assert_eq!(bench.requests().0, ["get", "update"]);
     }
 
@@ -276,8 +278,8 @@ mod tests {
         bench.requests();
         bench.pass(Duration::from_secs(10));
         let short = Duration::from_secs(5);
-        assert_eq!(bench.sees(Some(&cluster("True", &json!(5)))), Turn::Other(short));
-        assert_eq!(bench.sees(Some(&cluster("True", &json!(5)))), Turn::Same);
+        assert_eq!(bench.sees(Some(&cluster("True", &json!(5)))), LeaseChange::Other(short));
+        assert_eq!(bench.sees(Some(&cluster("True", &json!(5)))), LeaseChange::Same);
         assert_eq!(bench.requests(), (vec!["update"], short), "due at once");
     }
 

@@ -14,7 +14,7 @@ use shared::{
 
 use crate::{
     agent::{Agent, SLICE},
-    identity::Names,
+    identity::AgentNames,
 };
 
 /// `cluster.open-cluster-management.io/v1` ManagedCluster.
@@ -26,7 +26,7 @@ pub(crate) static MANAGED_CLUSTERS: Resource =
 ///
 /// # Errors
 /// As the server says; a bootstrap identity may lack the rights and still get its credential.
-pub(crate) fn introduce(client: &Client, agent: &Agent, names: &Names) -> Result<bool> {
+pub(crate) fn introduce(client: &Client, agent: &Agent, names: &AgentNames) -> Result<bool> {
     let target = MANAGED_CLUSTERS.cluster_object(&names.cluster);
     match client.get(&target) {
         Err(Error::NotFound(_)) => {}
@@ -119,19 +119,6 @@ pub(crate) fn follow(agent: &Agent) {
     }
 }
 
-/// Whether the hub accepted the cluster: its condition, not the `hubAcceptsClient` that leads to it, as
-/// the rights on the hub are there then.
-pub(crate) fn accepted(cluster: &Value) -> bool {
-    has(cluster, "HubAcceptedManagedCluster", "True")
-}
-
-/// Whether the condition of this type has this status.
-pub(crate) fn has(cluster: &Value, kind: &str, status: &str) -> bool {
-    let conditions = cluster["status"]["conditions"].as_array();
-    let mut conditions = conditions.into_iter().flatten();
-    conditions.any(|condition| condition["type"] == kind && condition["status"] == status)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,18 +189,6 @@ mod tests {
         let right = configs(&json!({}), &[URL, second, URL], Some(b"ca"));
         assert_eq!(right.as_array().map(Vec::len), Some(2));
         assert_eq!(right[1]["url"], second);
-    }
-
-    #[test]
-    fn only_the_condition_counts_as_acceptance() {
-        let condition = |status: &str| {
-            json!({"spec": {"hubAcceptsClient": true},
-                "status": {"conditions": [{"type": "HubAcceptedManagedCluster", "status": status}]}})
-        };
-        assert!(accepted(&condition("True")));
-        for not in [cluster(), condition("False"), condition("Unknown"), json!({}), json!(null)] {
-            assert!(!accepted(&not), "{not}");
-        }
     }
 
     #[test]

@@ -11,11 +11,11 @@ use shared::{
 };
 
 use super::{
-    conditions::{self, AVAILABLE, JOINED, clocks_differ},
-    health::{Health, Looks},
-    spec::{self, MANAGED_CLUSTERS, accepted, has},
+    conditions::{self, AVAILABLE, JOINED, accepted, clocks_differ, has},
+    health::{ApiServerHealth, Probes},
+    spec::{self, MANAGED_CLUSTERS},
 };
-use crate::agent::{Agent, SLICE, Session};
+use crate::agent::{Agent, HubSession, SLICE};
 
 /// After a conflict the watch gets this long to bring what was written in between.
 const ECHO: Duration = Duration::from_secs(1);
@@ -28,9 +28,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 const NO_RIGHT_YET: Duration = Duration::from_secs(600);
 
 /// Looks at the spoke and tells the hub, until the end.
-pub(crate) fn keep(agent: &Agent) {
+pub(crate) fn run(agent: &Agent) {
     while let Some(session) = agent.next_session() {
-        let mut round = Round::new(agent, &session);
+        let mut status_loop = StatusLoop::new(agent, &session);
         loop {
             let seen = agent.stop.wakes();
             let cluster = agent.managed_cluster();
@@ -39,35 +39,35 @@ pub(crate) fn keep(agent: &Agent) {
                 break;
             }
             let soon = Instant::now() + SLICE;
-            let until = cluster.map_or(soon, |cluster| round.turn(cluster));
+            let until = cluster.map_or(soon, |cluster| status_loop.reconcile(cluster));
             agent.stop.wait_for_change(seen, until.min(soon));
         }
     }
 }
 
 /// What is known in one session.
-struct Round<'a> {
+struct StatusLoop<'a> {
     agent: &'a Agent,
-    session: &'a Session,
-    looks: Looks,
+    session: &'a HubSession,
+    probes: Probes,
     /// The hub was told of the last look: if it says otherwise since, the next look decides.
-    told: bool,
+    reported: bool,
     accepted: bool,
     differed: bool,
-    /// resourceVersion of the watch's last sighting.
-    sighted: Value,
-    newest: Newest,
-    status: Pen,
-    spec: Pen,
+    /// resourceVersion of what the watch showed last.
+    watched_version: Value,
+    latest: Latest,
+    status: WritePace,
+    spec: WritePace,
 }
 
 /// The ManagedCluster to write on.
-enum Newest {
-    /// The watch's last sighting.
-    Sighting,
-    /// What came after it.
-    Answer(Value),
-    /// There is something newer than the sighting; until then the watch may bring it.
+enum Latest {
+    /// As the watch showed it last.
+    Watched,
+    /// As an answer showed it after that.
+    Answered(Value),
+    /// There is something newer than the watch showed; until then it may bring that.
     Elsewhere(Instant),
 }
 
@@ -79,34 +79,34 @@ enum Write {
     Spec(Value),
 }
 
-impl<'a> Round<'a> {
-    fn new(agent: &'a Agent, session: &'a Session) -> Self {
+impl<'a> StatusLoop<'a> {
+    fn new(agent: &'a Agent, session: &'a HubSession) -> Self {
         let now = Instant::now();
         Self {
             agent,
             session,
-            looks: Looks::default(),
-            told: false,
+            probes: Probes::default(),
+            reported: false,
             accepted: false,
             differed: false,
-            sighted: Value::Null,
-            newest: Newest::Sighting,
-            status: Pen::new(now),
-            spec: Pen::new(now),
+            watched_version: Value::Null,
+            latest: Latest::Watched,
+            status: WritePace::new(now),
+            spec: WritePace::new(now),
         }
     }
 
     /// Does what is due, at most one write; returns when to come again if nothing changes.
-    fn turn(&mut self, sighting: Value) -> Instant {
-        let cluster = match self.newest(sighting) {
+    fn reconcile(&mut self, watched: Value) -> Instant {
+        let cluster = match self.latest(watched) {
             Ok(cluster) => cluster,
             Err(until) => return until,
         };
-        self.judge(&cluster);
-        let mut until = self.look(&cluster);
+        self.record_hub_view(&cluster);
+        let mut until = self.probe(&cluster);
         let now = Instant::now();
         for write in [self.status_of(&cluster), self.spec_of(&cluster)].into_iter().flatten() {
-            let not_before = self.pen(write.part()).not_before;
+            let not_before = self.pace(write.part()).not_before;
             if not_before <= now {
                 self.write(&cluster, &write);
                 return now;
@@ -117,39 +117,40 @@ impl<'a> Round<'a> {
     }
 
     /// The ManagedCluster by all that is known, or when to come again for it.
-    fn newest(&mut self, sighting: Value) -> std::result::Result<Value, Instant> {
-        let version = &sighting["metadata"]["resourceVersion"];
-        if self.sighted != *version {
-            (self.sighted, self.newest) = (version.clone(), Newest::Sighting);
+    fn latest(&mut self, watched: Value) -> std::result::Result<Value, Instant> {
+        let version = &watched["metadata"]["resourceVersion"];
+        if self.watched_version != *version {
+            (self.watched_version, self.latest) = (version.clone(), Latest::Watched);
         }
         let now = Instant::now();
-        match &self.newest {
-            Newest::Sighting => return Ok(sighting),
-            Newest::Answer(cluster) => return Ok(cluster.clone()),
-            Newest::Elsewhere(until) if now < *until => return Err(*until),
-            Newest::Elsewhere(_) => {}
+        match &self.latest {
+            Latest::Watched => return Ok(watched),
+            Latest::Answered(cluster) => return Ok(cluster.clone()),
+            Latest::Elsewhere(until) if now < *until => return Err(*until),
+            Latest::Elsewhere(_) => {}
         }
-        let name = sighting["metadata"]["name"].as_str().unwrap_or_default();
+        let name = watched["metadata"]["name"].as_str().unwrap_or_default();
         match self.session.client.get(&MANAGED_CLUSTERS.cluster_object(name)) {
             Ok(cluster) => {
-                self.newest = Newest::Answer(cluster.clone());
+                self.latest = Latest::Answered(cluster.clone());
                 Ok(cluster)
             }
             Err(error) => {
                 self.failed(Part::Status, &error);
-                self.newest = Newest::Elsewhere(self.status.not_before);
+                self.latest = Latest::Elsewhere(self.status.not_before);
                 Err(self.status.not_before)
             }
         }
     }
 
     /// Takes note of what the hub says of the cluster.
-    fn judge(&mut self, cluster: &Value) {
+    fn record_hub_view(&mut self, cluster: &Value) {
         let accepted = accepted(cluster);
         if std::mem::replace(&mut self.accepted, accepted) != accepted {
             // Other rights: no reason to wait out what the old ones brought.
             let now = Instant::now();
-            (self.told, self.status, self.spec) = (false, Pen::new(now), Pen::new(now));
+            (self.reported, self.status, self.spec) =
+                (false, WritePace::new(now), WritePace::new(now));
         }
         let differ = clocks_differ(cluster);
         match (std::mem::replace(&mut self.differed, differ), differ) {
@@ -162,24 +163,25 @@ impl<'a> Round<'a> {
     }
 
     /// Looks at the spoke if that is due and anybody cares; returns when it is next.
-    fn look(&mut self, cluster: &Value) -> Instant {
+    fn probe(&mut self, cluster: &Value) -> Instant {
         let (period, now) = (self.agent.settings.healthcheck_period, Instant::now());
         if !self.accepted {
             return now + SLICE;
         }
         // The hub lost sight of this cluster for a while.
         let urgent = has(cluster, AVAILABLE, "Unknown");
-        if self.looks.due(period, urgent, now) <= now {
-            self.looks.look(self.agent.spoke(), period);
-            self.told = false;
+        if self.probes.due(period, urgent, now) <= now {
+            self.probes.probe(self.agent.spoke(), period);
+            self.reported = false;
         }
-        self.looks.due(period, urgent, now)
+        self.probes.due(period, urgent, now)
     }
 
     fn status_of(&mut self, cluster: &Value) -> Option<Write> {
-        let health = if self.told { &Health::Unknown } else { self.looks.health() };
+        let health = if self.reported { &ApiServerHealth::Unknown } else { self.probes.health() };
         let (rotated, now) = (self.agent.rotated(), SystemTime::now());
-        let patch = conditions::patch(cluster, health, self.looks.version(), rotated.as_ref(), now);
+        let patch =
+            conditions::patch(cluster, health, self.probes.version(), rotated.as_ref(), now);
         self.status.needed(patch.is_some(), Instant::now());
         patch.map(Write::Status)
     }
@@ -200,19 +202,19 @@ impl<'a> Round<'a> {
         };
         match answer {
             Ok(after) => {
-                self.told |= write.part() == Part::Status;
+                self.reported |= write.part() == Part::Status;
                 self.wrote(write.part());
                 if has(&after, JOINED, "True") && !has(before, JOINED, "True") {
                     log::info!("{name} has joined the hub");
                 }
-                self.newest = Newest::Answer(after);
+                self.latest = Latest::Answered(after);
             }
             Err(error) => self.failed(write.part(), &error),
         }
     }
 
     fn wrote(&mut self, part: Part) {
-        let failures = self.pen(part).wrote(Instant::now());
+        let failures = self.pace(part).wrote(Instant::now());
         let what = part.name();
         match failures {
             0 => log::debug!("{what} written to the hub"),
@@ -224,21 +226,21 @@ impl<'a> Round<'a> {
         let (now, accepted, what) = (Instant::now(), self.accepted, part.name());
         match error {
             Error::Conflict(_) => {
-                self.newest = Newest::Elsewhere(now + ECHO);
+                self.latest = Latest::Elsewhere(now + ECHO);
                 log::debug!("{error}");
             }
             Error::Forbidden(_) if !accepted => {
-                self.pen(part).not_before = now + NO_RIGHT_YET;
+                self.pace(part).not_before = now + NO_RIGHT_YET;
                 log::debug!("{what} cannot be written before the hub accepts the cluster: {error}");
             }
-            _ if self.pen(part).failed(error, now) => {
+            _ if self.pace(part).failed(error, now) => {
                 log::warn!("{what} cannot be written to the hub: {error}");
             }
             _ => log::debug!("{what} cannot be written to the hub: {error}"),
         }
     }
 
-    fn pen(&mut self, part: Part) -> &mut Pen {
+    fn pace(&mut self, part: Part) -> &mut WritePace {
         match part {
             Part::Status => &mut self.status,
             Part::Spec => &mut self.spec,
@@ -273,13 +275,13 @@ impl Part {
 }
 
 /// When to write next.
-struct Pen {
+struct WritePace {
     not_before: Instant,
     gap: Duration,
     backoff: Backoff,
 }
 
-impl Pen {
+impl WritePace {
     fn new(now: Instant) -> Self {
         Self { not_before: now, gap: GAP, backoff: Backoff::new(LONGEST_WAIT) }
     }
@@ -313,31 +315,31 @@ mod tests {
     #[test]
     fn whoever_disagrees_makes_this_agent_write_once_a_minute_at_most() {
         let mut now = Instant::now();
-        let mut pen = Pen::new(now);
+        let mut pace = WritePace::new(now);
         let mut gaps = Vec::new();
         for _ in 0..8 {
-            pen.needed(true, now);
-            pen.wrote(now);
-            gaps.push((pen.not_before - now).as_secs());
-            now = pen.not_before;
+            pace.needed(true, now);
+            pace.wrote(now);
+            gaps.push((pace.not_before - now).as_secs());
+            now = pace.not_before;
         }
         assert_eq!(gaps, [1, 2, 4, 8, 16, 32, 60, 60]);
-        pen.needed(false, now - Duration::from_secs(1));
-        pen.wrote(now);
-        assert_eq!(pen.not_before, now + LONGEST_WAIT, "the echo alone settles nothing");
-        now = pen.not_before;
-        pen.needed(false, now);
-        pen.wrote(now);
-        assert_eq!(pen.not_before, now + GAP);
+        pace.needed(false, now - Duration::from_secs(1));
+        pace.wrote(now);
+        assert_eq!(pace.not_before, now + LONGEST_WAIT, "the echo alone settles nothing");
+        now = pace.not_before;
+        pace.needed(false, now);
+        pace.wrote(now);
+        assert_eq!(pace.not_before, now + GAP);
     }
 
     #[test]
     fn a_failed_write_backs_off_and_is_told_once() {
         let now = Instant::now();
-        let mut pen = Pen::new(now);
+        let mut pace = WritePace::new(now);
         let refused = Error::Forbidden("no".into());
-        assert!(pen.failed(&refused, now) && !pen.failed(&refused, now));
-        assert!(pen.not_before <= now + Duration::from_secs(2));
-        assert_eq!(pen.wrote(now), 2);
+        assert!(pace.failed(&refused, now) && !pace.failed(&refused, now));
+        assert!(pace.not_before <= now + Duration::from_secs(2));
+        assert_eq!(pace.wrote(now), 2);
     }
 }

@@ -14,8 +14,8 @@ const OCTET_STRING: u8 = 0x04;
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 
-pub(crate) fn names() -> Names {
-    Names { cluster: "cluster1".into(), agent: "agent1".into() }
+pub(crate) fn names() -> AgentNames {
+    AgentNames { cluster: "cluster1".into(), agent: "agent1".into() }
 }
 
 /// A moment in 2027, in whole seconds as certificates have them.
@@ -25,7 +25,7 @@ pub(crate) fn now() -> SystemTime {
 
 /// What a certificate is to say.
 #[derive(Clone)]
-pub(crate) struct Paper {
+pub(crate) struct CertificateTemplate {
     pub(crate) common_name: String,
     pub(crate) organizations: Vec<String>,
     pub(crate) units: Vec<String>,
@@ -33,9 +33,9 @@ pub(crate) struct Paper {
     pub(crate) not_after: SystemTime,
 }
 
-impl Paper {
+impl CertificateTemplate {
     /// As the signer of a real hub writes it for `names`: an hour, backdated.
-    pub(crate) fn of(names: &Names, now: SystemTime) -> Self {
+    pub(crate) fn of(names: &AgentNames, now: SystemTime) -> Self {
         Self {
             common_name: names.user(),
             organizations: names.groups().into(),
@@ -53,7 +53,7 @@ impl Paper {
     }
 
     /// PEM of the certificate for the request's key, signed by it.
-    pub(crate) fn certificate(&self, request: &Request) -> String {
+    pub(crate) fn certificate(&self, request: &CertificateRequest) -> String {
         let pair = pair(&pkcs8(request)).unwrap();
         let many = |kind, texts: &[String]| -> Vec<u8> {
             texts.iter().flat_map(|text| part(kind, text)).collect()
@@ -85,7 +85,7 @@ fn time(at: SystemTime) -> Vec<u8> {
 }
 
 /// The request's key as Go writes one: SEC 1 with the curve.
-pub(crate) fn go_key(request: &Request) -> String {
+pub(crate) fn go_key(request: &CertificateRequest) -> String {
     let pkcs8 = pkcs8(request);
     let pair = pair(&pkcs8).unwrap();
     // ring's PKCS #8 has the number behind 36 bytes that are always the same.
@@ -98,7 +98,7 @@ pub(crate) fn go_key(request: &Request) -> String {
     to_pem("EC PRIVATE KEY", &wrap(SEQUENCE, &parts.concat()))
 }
 
-fn pkcs8(request: &Request) -> Vec<u8> {
+fn pkcs8(request: &CertificateRequest) -> Vec<u8> {
     let key = PrivatePkcs8KeyDer::from_pem_slice(request.key.as_bytes()).unwrap();
     key.secret_pkcs8_der().to_vec()
 }

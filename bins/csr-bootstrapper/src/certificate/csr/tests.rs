@@ -26,13 +26,13 @@ fn openssl(arguments: &[&str], input: &str) -> Option<String> {
     Some(text)
 }
 
-fn kept(request: &Request, names: &Names) -> Data {
+fn kept(request: &CertificateRequest, names: &AgentNames) -> Data {
     secret::data(&json!({"data": request.secret_data(names)})).unwrap()
 }
 
 #[test]
 fn openssl_verifies_the_request_and_reads_the_names() {
-    let request = Request::new(&names()).unwrap();
+    let request = CertificateRequest::new(&names()).unwrap();
     let arguments = ["req", "-verify", "-noout", "-subject", "-nameopt", "RFC2253", "-text"];
     let Some(text) = openssl(&arguments, &request.csr) else { return };
     assert!(text.contains("verify OK"), "{text}");
@@ -53,8 +53,8 @@ fn openssl_verifies_the_request_and_reads_the_names() {
 #[test]
 fn lengths_of_one_and_more_bytes_are_right() {
     for length in [1, 2, 63, 64, 126, 127, 128, 129, 200, 253, 255, 256, 257, 300] {
-        let names = Names { agent: "x".repeat(length), ..names() };
-        let request = Request::new(&names).unwrap();
+        let names = AgentNames { agent: "x".repeat(length), ..names() };
+        let request = CertificateRequest::new(&names).unwrap();
         assert!(request.is_whole(&names), "{length}");
         assert!(asks_for(&request.csr, &names.user()), "{length}");
         if let Some(text) = openssl(&["req", "-verify", "-noout"], &request.csr) {
@@ -72,8 +72,9 @@ fn lengths_of_one_and_more_bytes_are_right() {
 
 #[test]
 fn a_certificate_for_the_request_fits_its_key_and_no_other() {
-    let (request, other) = (Request::new(&names()).unwrap(), Request::new(&names()).unwrap());
-    let pem = Paper::of(&names(), now()).certificate(&request);
+    let (request, other) =
+        (CertificateRequest::new(&names()).unwrap(), CertificateRequest::new(&names()).unwrap());
+    let pem = CertificateTemplate::of(&names(), now()).certificate(&request);
     assert_eq!(check_pair(pem.as_bytes(), request.key.as_bytes()), Ok(()));
     assert_eq!(check_pair(pem.as_bytes(), go_key(&request).as_bytes()), Ok(()));
     assert!(check_pair(pem.as_bytes(), other.key.as_bytes()).is_err());
@@ -85,8 +86,9 @@ fn a_certificate_for_the_request_fits_its_key_and_no_other() {
 
 #[test]
 fn the_name_is_the_keys_and_a_valid_one() {
-    let names = Names { cluster: "a".repeat(63), ..names() };
-    let (request, other) = (Request::new(&names).unwrap(), Request::new(&names).unwrap());
+    let names = AgentNames { cluster: "a".repeat(63), ..names() };
+    let (request, other) =
+        (CertificateRequest::new(&names).unwrap(), CertificateRequest::new(&names).unwrap());
     assert!(valid_name(&request.name), "{}", request.name);
     assert_eq!(request.name.len(), 63 + 1 + 16);
     assert_ne!(request.name, other.name);
@@ -94,7 +96,7 @@ fn the_name_is_the_keys_and_a_valid_one() {
 
 #[test]
 fn the_object_is_the_go_agents_but_for_the_name() {
-    let request = Request::new(&names()).unwrap();
+    let request = CertificateRequest::new(&names()).unwrap();
     let expected = json!({
         "apiVersion": "certificates.k8s.io/v1",
         "kind": "CertificateSigningRequest",
@@ -114,8 +116,8 @@ fn the_object_is_the_go_agents_but_for_the_name() {
 
 #[test]
 fn a_request_comes_back_out_of_its_secret() {
-    let request = Request::new(&names()).unwrap();
-    let again = Request::of_secret(&kept(&request, &names()), &names()).unwrap();
+    let request = CertificateRequest::new(&names()).unwrap();
+    let again = CertificateRequest::of_secret(&kept(&request, &names()), &names()).unwrap();
     assert_eq!(again.key, request.key);
     assert_eq!(again.csr, request.csr);
     assert_eq!(again.name, request.name);
@@ -123,47 +125,48 @@ fn a_request_comes_back_out_of_its_secret() {
 
 #[test]
 fn a_request_that_is_not_whole_is_none() {
-    let (request, other) = (Request::new(&names()).unwrap(), Request::new(&names()).unwrap());
+    let (request, other) =
+        (CertificateRequest::new(&names()).unwrap(), CertificateRequest::new(&names()).unwrap());
     let (whole, foreign) = (kept(&request, &names()), kept(&other, &names()));
     for key in whole.keys() {
         let without = whole.iter().filter(|(name, _)| *name != key);
         let without = without.map(|(name, value)| (name.clone(), value.clone())).collect();
-        assert!(Request::of_secret(&without, &names()).is_none(), "without {key}");
+        assert!(CertificateRequest::of_secret(&without, &names()).is_none(), "without {key}");
         for value in [&b""[..], b"x", b"\xff", &whole[key][..whole[key].len() / 2]] {
             let mut broken = whole.clone();
             broken.insert(key.clone(), value.to_vec().into());
-            assert!(Request::of_secret(&broken, &names()).is_none(), "broken {key}");
+            assert!(CertificateRequest::of_secret(&broken, &names()).is_none(), "broken {key}");
         }
         if ["tls.key", "tls.csr", "csr-name"].contains(&key.as_str()) {
             let mut mixed = whole.clone();
             mixed.insert(key.clone(), foreign[key].clone());
-            assert!(Request::of_secret(&mixed, &names()).is_none(), "{key} of another");
+            assert!(CertificateRequest::of_secret(&mixed, &names()).is_none(), "{key} of another");
         }
     }
 }
 
 #[test]
 fn a_request_for_other_names_is_none() {
-    let request = Request::new(&names()).unwrap();
+    let request = CertificateRequest::new(&names()).unwrap();
     for other in [
-        Names { cluster: "cluster2".into(), ..names() },
-        Names { agent: "agent10".into(), ..names() },
+        AgentNames { cluster: "cluster2".into(), ..names() },
+        AgentNames { agent: "agent10".into(), ..names() },
     ] {
-        assert!(Request::of_secret(&kept(&request, &names()), &other).is_none());
+        assert!(CertificateRequest::of_secret(&kept(&request, &names()), &other).is_none());
         // The Secret says the other names, the request does not.
-        assert!(Request::of_secret(&kept(&request, &other), &other).is_none());
+        assert!(CertificateRequest::of_secret(&kept(&request, &other), &other).is_none());
     }
 }
 
 #[test]
 fn a_request_with_one_bit_changed_is_none() {
-    let request = Request::new(&names()).unwrap();
+    let request = CertificateRequest::new(&names()).unwrap();
     let der =
         CertificateSigningRequestDer::from_pem_slice(request.csr.as_bytes()).unwrap().to_vec();
     for bit in 0..der.len() * 8 {
         let mut der = der.clone();
         der[bit / 8] ^= 1 << (bit % 8);
-        let changed = Request {
+        let changed = CertificateRequest {
             key: request.key.clone(),
             csr: to_pem(REQUEST, &der),
             name: request.name.clone(),
@@ -174,7 +177,8 @@ fn a_request_with_one_bit_changed_is_none() {
 
 #[test]
 fn a_request_asks_for_exactly_one_user() {
-    let request = Request::new(&Names { agent: "agent10".into(), ..names() }).unwrap();
+    let request =
+        CertificateRequest::new(&AgentNames { agent: "agent10".into(), ..names() }).unwrap();
     assert!(asks_for(&request.csr, "system:open-cluster-management:cluster1:agent10"));
     assert!(!asks_for(&request.csr, "system:open-cluster-management:cluster1:agent1"));
     assert!(!asks_for(&request.csr, "system:open-cluster-management:cluster1"), "a group of it");
@@ -185,6 +189,6 @@ fn a_request_asks_for_exactly_one_user() {
 
 #[test]
 fn the_key_is_in_no_debug_output() {
-    let request = Request::new(&names()).unwrap();
-    assert_eq!(format!("{request:?}"), format!("Request({})", request.name));
+    let request = CertificateRequest::new(&names()).unwrap();
+    assert_eq!(format!("{request:?}"), format!("CertificateRequest({})", request.name));
 }

@@ -4,8 +4,8 @@ use super::*;
 use crate::{certificate::csr::authority::*, clocks::tests::at};
 
 /// A request of ours, and its object on the hub as the bootstrap identity posted it.
-fn posted() -> (Request, Value) {
-    let request = Request::new(&names()).unwrap();
+fn posted() -> (CertificateRequest, Value) {
+    let request = CertificateRequest::new(&names()).unwrap();
     let mut csr = request.object("cluster1", None);
     csr["metadata"]["uid"] = json!("uid-1");
     csr["spec"]["username"] = json!("system:serviceaccount:open-cluster-management:bootstrap");
@@ -13,8 +13,8 @@ fn posted() -> (Request, Value) {
     (request, csr)
 }
 
-fn seen(csr: &Value, request: &Request) -> Signing {
-    look(csr, request, Some("uid-1"), false, &names(), at(now()))
+fn seen(csr: &Value, request: &CertificateRequest) -> CsrStatus {
+    evaluate(csr, request, Some("uid-1"), false, &names(), at(now()))
 }
 
 fn conditions(kinds: &[&str]) -> Value {
@@ -25,7 +25,7 @@ fn conditions(kinds: &[&str]) -> Value {
 }
 
 /// What is seen when `pem` was issued.
-fn answered(pem: &str, request: &Request, csr: &Value) -> Signing {
+fn answered(pem: &str, request: &CertificateRequest, csr: &Value) -> CsrStatus {
     let mut csr = csr.clone();
     csr["status"] = json!({"conditions": conditions(&["Approved"]), "certificate": BASE64_STANDARD.encode(pem)});
     seen(&csr, request)
@@ -36,33 +36,33 @@ fn answered(pem: &str, request: &Request, csr: &Value) -> Signing {
 fn f40_f43_every_answer_means_one_thing() {
     let (request, mut csr) = posted();
     for (kinds, expected) in [
-        (&[][..], Signing::Pending),
-        (&["Other"], Signing::Pending),
-        (&["Approved"], Signing::Approved),
-        (&["Denied"], Signing::Denied("was denied: R: m".into())),
-        (&["Approved", "Denied"], Signing::Denied("was denied: R: m".into())),
-        (&["Approved", "Failed"], Signing::Failed("was approved but not signed: R: m".into())),
+        (&[][..], CsrStatus::Pending),
+        (&["Other"], CsrStatus::Pending),
+        (&["Approved"], CsrStatus::Approved),
+        (&["Denied"], CsrStatus::Denied("was denied: R: m".into())),
+        (&["Approved", "Denied"], CsrStatus::Denied("was denied: R: m".into())),
+        (&["Approved", "Failed"], CsrStatus::Failed("was approved but not signed: R: m".into())),
     ] {
         csr["status"]["conditions"] = conditions(kinds);
         assert_eq!(seen(&csr, &request), expected, "{kinds:?}");
     }
     csr["status"]["conditions"] = json!([{"type": "Denied", "status": "False"}]);
-    assert_eq!(seen(&csr, &request), Signing::Pending);
+    assert_eq!(seen(&csr, &request), CsrStatus::Pending);
     csr["status"]["conditions"] = json!([{"type": "Denied"}]);
-    assert_eq!(seen(&csr, &request), Signing::Denied("was denied without a reason".into()));
+    assert_eq!(seen(&csr, &request), CsrStatus::Denied("was denied without a reason".into()));
     for junk in [json!(null), json!(7), json!({"conditions": 7, "certificate": 7})] {
         csr["status"] = junk;
-        assert_eq!(seen(&csr, &request), Signing::Pending);
+        assert_eq!(seen(&csr, &request), CsrStatus::Pending);
     }
 }
 
 #[test]
 fn a_denial_counts_even_beside_a_certificate() {
     let (request, mut csr) = posted();
-    let pem = Paper::of(&names(), now()).certificate(&request);
+    let pem = CertificateTemplate::of(&names(), now()).certificate(&request);
     csr["status"] =
         json!({"conditions": conditions(&["Denied"]), "certificate": BASE64_STANDARD.encode(pem)});
-    assert!(matches!(seen(&csr, &request), Signing::Denied(_)));
+    assert!(matches!(seen(&csr, &request), CsrStatus::Denied(_)));
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn the_words_of_a_hub_are_one_short_line() {
     let (request, mut csr) = posted();
     let message = format!("no\nE1121 fake\u{1b}[31m{}", "ä".repeat(1000));
     csr["status"]["conditions"] = json!([{"type": "Denied", "status": "True", "message": message}]);
-    let Signing::Denied(text) = seen(&csr, &request) else { panic!() };
+    let CsrStatus::Denied(text) = seen(&csr, &request) else { panic!() };
     assert!(text.starts_with("was denied: no E1121 fake [31mä"), "{text}");
     assert_eq!(text.chars().count(), "was denied: ".len() + 200);
 }
@@ -78,10 +78,12 @@ fn the_words_of_a_hub_are_one_short_line() {
 #[test]
 fn f44_another_object_under_the_name_is_not_taken_for_ours() {
     let (request, csr) = posted();
-    let look = |uid, csr: &Value| look(csr, &request, uid, false, &names(), at(now()));
-    assert_eq!(look(Some("uid-2"), &csr), Signing::Replaced);
-    assert_eq!(look(None, &csr), Signing::Pending, "the answer to the post was lost");
-    let other = Request::new(&names()).unwrap().object("cluster1", None)["spec"]["request"].clone();
+    let evaluated = |uid, csr: &Value| evaluate(csr, &request, uid, false, &names(), at(now()));
+    assert_eq!(evaluated(Some("uid-2"), &csr), CsrStatus::Replaced);
+    assert_eq!(evaluated(None, &csr), CsrStatus::Pending, "the answer to the post was lost");
+    let other =
+        CertificateRequest::new(&names()).unwrap().object("cluster1", None)["spec"]["request"]
+            .clone();
     let agent = json!(names().user());
     for (field, value) in [
         ("request", other),
@@ -92,39 +94,43 @@ fn f44_another_object_under_the_name_is_not_taken_for_ours() {
     ] {
         let mut csr = csr.clone();
         csr["spec"][field] = value;
-        assert_eq!(look(Some("uid-1"), &csr), Signing::Foreign, "{field}");
-        assert_eq!(look(Some("uid-2"), &csr), Signing::Replaced, "the uid comes first");
+        assert_eq!(evaluated(Some("uid-1"), &csr), CsrStatus::Foreign, "{field}");
+        assert_eq!(evaluated(Some("uid-2"), &csr), CsrStatus::Replaced, "the uid comes first");
     }
 }
 
 #[test]
 fn f44_a_renewal_is_one_that_the_agent_itself_asked_for() {
     let (request, mut csr) = posted();
-    let look = |csr: &Value, by_agent| look(csr, &request, None, by_agent, &names(), at(now()));
-    assert_eq!(look(&csr, true), Signing::Foreign);
+    let evaluated =
+        |csr: &Value, by_agent| evaluate(csr, &request, None, by_agent, &names(), at(now()));
+    assert_eq!(evaluated(&csr, true), CsrStatus::Foreign);
     csr["spec"]["username"] = json!(names().user());
-    assert_eq!(look(&csr, true), Signing::Pending);
+    assert_eq!(evaluated(&csr, true), CsrStatus::Pending);
     csr["spec"]["username"] = json!(names().user() + "0");
-    assert_eq!(look(&csr, true), Signing::Foreign);
+    assert_eq!(evaluated(&csr, true), CsrStatus::Foreign);
 }
 
 /// certificate_test.go:66, with what each one is refused for.
 #[test]
 fn f45_an_issued_certificate_is_checked() {
     let (request, csr) = posted();
-    let good = Paper::of(&names(), now());
+    let good = CertificateTemplate::of(&names(), now());
     let groups = names().groups();
     let text = |text: &str| text.to_owned();
-    let with = |change: &dyn Fn(&mut Paper)| {
+    let with = |change: &dyn Fn(&mut CertificateTemplate)| {
         let mut paper = good.clone();
         change(&mut paper);
         paper.certificate(&request)
     };
-    let authority = Paper::of_authority(now()).certificate(&request);
+    let authority = CertificateTemplate::of_authority(now()).certificate(&request);
     let key = &request.key;
     let pem = good.certificate(&request);
-    let old = Paper { not_after: now() - MINUTE, ..Paper::of_authority(now()) };
-    let another = Request::new(&names()).unwrap();
+    let old = CertificateTemplate {
+        not_after: now() - MINUTE,
+        ..CertificateTemplate::of_authority(now())
+    };
+    let another = CertificateRequest::new(&names()).unwrap();
     for (case, pem, refusal) in [
         ("no cert", "no PEM".into(), "holds no certificate"),
         ("no cert but our key", key.to_string(), "holds no certificate"),
@@ -158,7 +164,7 @@ fn f45_an_issued_certificate_is_checked() {
         ("another key", good.certificate(&another), "is for another key"),
         ("leaf not first", authority.clone() + &pem, "is not the first of its chain"),
     ] {
-        let Signing::Wrong(what) = answered(&pem, &request, &csr) else { panic!("{case}") };
+        let CsrStatus::Wrong(what) = answered(&pem, &request, &csr) else { panic!("{case}") };
         assert!(what.starts_with("was answered with ") && what.contains(refusal), "{case}: {what}");
         assert!(!what.contains(char::is_control) && what.len() < 400, "{case}: {what}");
     }
@@ -172,20 +178,23 @@ fn f45_an_issued_certificate_is_checked() {
         ("the hub's clock is ahead", with(&|paper| paper.not_before = now() + MINUTE * 5)),
         ("with words around it", format!("words\n{pem}words\n")),
     ] {
-        assert_eq!(answered(&pem, &request, &csr), Signing::Issued(pem.into_bytes()), "{case}");
+        assert_eq!(answered(&pem, &request, &csr), CsrStatus::Issued(pem.into_bytes()), "{case}");
     }
     let mut broken = csr;
     broken["status"]["certificate"] = json!("%");
-    assert!(matches!(seen(&broken, &request), Signing::Wrong(_)));
+    assert!(matches!(seen(&broken, &request), CsrStatus::Wrong(_)));
 }
 
 /// csr_test.go:457 and what tells pending ones of our own from the rest.
 #[test]
 fn b7_only_own_pending_requests_count_for_the_throttle() {
     let (request, csr) = posted();
-    let other = Names { agent: "agent10".into(), ..names() };
-    let theirs = Request::new(&other).unwrap().object("cluster1", None)["spec"]["request"].clone();
-    let pem = BASE64_STANDARD.encode(Paper::of(&names(), now()).certificate(&request));
+    let other = AgentNames { agent: "agent10".into(), ..names() };
+    let theirs =
+        CertificateRequest::new(&other).unwrap().object("cluster1", None)["spec"]["request"]
+            .clone();
+    let pem =
+        BASE64_STANDARD.encode(CertificateTemplate::of(&names(), now()).certificate(&request));
     let labels = "/metadata/labels";
     for (case, at, value, counts) in [
         ("valid", "/metadata/uid", json!("x"), true),
@@ -228,17 +237,17 @@ fn b7_a_request_of_the_go_agent_counts_too() {
         "status": {},
     });
     assert!(is_own_pending(&csr, &names()));
-    let longer = Names { agent: "agent10".into(), ..names() };
-    let shorter = Names { agent: "agent".into(), ..names() };
+    let longer = AgentNames { agent: "agent10".into(), ..names() };
+    let shorter = AgentNames { agent: "agent".into(), ..names() };
     assert!(!is_own_pending(&csr, &longer) && !is_own_pending(&csr, &shorter));
 }
 
 #[test]
 fn f48_what_was_signed_is_taken_whoever_asked_for_it() {
     let (request, mut csr) = posted();
-    let look = |csr: &Value| look(csr, &request, Some("uid-1"), true, &names(), at(now()));
-    assert_eq!(look(&csr), Signing::Foreign, "the agent itself asks by now");
-    let pem = Paper::of(&names(), now()).certificate(&request);
+    let evaluated = |csr: &Value| evaluate(csr, &request, Some("uid-1"), true, &names(), at(now()));
+    assert_eq!(evaluated(&csr), CsrStatus::Foreign, "the agent itself asks by now");
+    let pem = CertificateTemplate::of(&names(), now()).certificate(&request);
     csr["status"] = json!({"certificate": BASE64_STANDARD.encode(&pem)});
-    assert_eq!(look(&csr), Signing::Issued(pem.into_bytes()));
+    assert_eq!(evaluated(&csr), CsrStatus::Issued(pem.into_bytes()));
 }

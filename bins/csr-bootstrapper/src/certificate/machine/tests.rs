@@ -1,28 +1,28 @@
 use zeroize::Zeroizing;
 
 use super::*;
-use crate::{certificate::need::Why, identity::Names};
+use crate::{certificate::need::NeedReason, identity::AgentNames};
 
 const HOUR: Duration = Duration::from_secs(3600);
-const BOOTSTRAP: Option<Asker> = Some(Asker::Bootstrap);
+const BOOTSTRAP: Option<Requester> = Some(Requester::Bootstrap);
 
-fn names() -> Names {
-    Names { cluster: "cluster1".into(), agent: "agent1".into() }
+fn names() -> AgentNames {
+    AgentNames { cluster: "cluster1".into(), agent: "agent1".into() }
 }
 
 fn some_need() -> Need {
-    Need::Certificate(Why { event: "x", sentence: "x".into(), regular: false })
+    Need::Certificate(NeedReason { event: "x", sentence: "x".into(), regular: false })
 }
 
-fn copy(request: &Request) -> Request {
-    let Request { key, csr, name } = request;
-    Request { key: key.clone(), csr: csr.clone(), name: name.clone() }
+fn copy(request: &CertificateRequest) -> CertificateRequest {
+    let CertificateRequest { key, csr, name } = request;
+    CertificateRequest { key: key.clone(), csr: csr.clone(), name: name.clone() }
 }
 
 /// Both clusters as they are after a crash: all that survives.
 #[derive(Default)]
 struct Clusters {
-    stored: Option<Request>,
+    stored: Option<CertificateRequest>,
     /// The key in the credential's Secret.
     credential: Option<Zeroizing<String>>,
     /// Names of the CSRs on the hub.
@@ -32,13 +32,13 @@ struct Clusters {
 
 impl Clusters {
     /// The CSR of `request`, which is approved and signed as soon as it is there.
-    fn csr(&self, request: Option<&Request>) -> Csr {
+    fn csr(&self, request: Option<&CertificateRequest>) -> ObservedCsr {
         match request {
             Some(request) if self.posted.contains(&request.name) => {
-                Csr::Seen(Signing::Issued(b"certificate".to_vec()))
+                ObservedCsr::Present(CsrStatus::Issued(b"certificate".to_vec()))
             }
-            Some(_) => Csr::Absent,
-            None => Csr::Unknown,
+            Some(_) => ObservedCsr::Absent,
+            None => ObservedCsr::Unknown,
         }
     }
 
@@ -50,44 +50,49 @@ impl Clusters {
     }
 
     /// A process with what an earlier one left.
-    fn start(&self) -> Registration {
-        let mut registration = Registration::default();
+    fn start(&self) -> CsrMachine {
+        let mut registration = CsrMachine::default();
         registration.stored(self.stored.as_ref().map(copy));
         registration
     }
 
-    fn next(&self, registration: &Registration, now: Instant) -> Step {
+    fn next(&self, registration: &CsrMachine, now: Instant) -> CertificateAction {
         let csr = self.csr(registration.request.as_ref());
         let key = self.credential.as_ref().map(|key| key.as_bytes());
-        registration.next(&self.need(), Some(Asker::Bootstrap), &csr, key, now)
+        registration.next(&self.need(), Some(Requester::Bootstrap), &csr, key, now)
     }
 
     /// Takes `step`; a process that is killed `before_answer` has written, and never learns it.
-    fn take(&mut self, registration: &mut Registration, step: &Step, before_answer: bool) {
+    fn take(
+        &mut self,
+        registration: &mut CsrMachine,
+        step: &CertificateAction,
+        before_answer: bool,
+    ) {
         match step {
-            Step::Count if !before_answer => registration.counted(),
-            Step::Store => {
-                let request = Request::new(&names()).unwrap();
+            CertificateAction::CountPending if !before_answer => registration.counted(),
+            CertificateAction::StoreRequest => {
+                let request = CertificateRequest::new(&names()).unwrap();
                 self.stored = Some(copy(&request));
                 if !before_answer {
                     registration.stored(Some(request));
                 }
             }
-            Step::Introduce => {
+            CertificateAction::CreateManagedCluster => {
                 self.introduced += 1;
                 registration.introduced(Instant::now(), 0.5);
             }
-            Step::Post => {
+            CertificateAction::CreateCsr => {
                 let name = registration.request.as_ref().unwrap().name.clone();
                 // A second object of a name is refused by the server.
                 if !self.posted.contains(&name) {
                     self.posted.push(name);
                 }
             }
-            Step::Save(_) => {
+            CertificateAction::SaveCertificate(_) => {
                 self.credential = registration.request.as_ref().map(|request| request.key.clone());
             }
-            Step::Forget => {
+            CertificateAction::DeleteRequest => {
                 self.stored = None;
                 if !before_answer {
                     registration.stored(None);
@@ -98,11 +103,11 @@ impl Clusters {
     }
 
     /// Steps until there is nothing to do; their names.
-    fn settle(&mut self, registration: &mut Registration) -> Vec<&'static str> {
+    fn settle(&mut self, registration: &mut CsrMachine) -> Vec<&'static str> {
         let mut taken = Vec::new();
         loop {
             let step = self.next(registration, Instant::now());
-            if let Step::Wait(_) = step {
+            if let CertificateAction::Wait(_) = step {
                 return taken;
             }
             taken.push(name(&step));
@@ -112,19 +117,19 @@ impl Clusters {
     }
 }
 
-fn name(step: &Step) -> &'static str {
+fn name(step: &CertificateAction) -> &'static str {
     match step {
-        Step::Wait(_) => "wait",
-        Step::Count => "count",
-        Step::Store => "store",
-        Step::Introduce => "introduce",
-        Step::Look => "look",
-        Step::Post => "post",
-        Step::Gone => "gone",
-        Step::Save(_) => "save",
-        Step::Repair => "repair",
-        Step::Forget => "forget",
-        Step::End(_) => "end",
+        CertificateAction::Wait(_) => "wait",
+        CertificateAction::CountPending => "count",
+        CertificateAction::StoreRequest => "store",
+        CertificateAction::CreateManagedCluster => "introduce",
+        CertificateAction::GetCsr => "look",
+        CertificateAction::CreateCsr => "post",
+        CertificateAction::ConfirmGone => "gone",
+        CertificateAction::SaveCertificate(_) => "save",
+        CertificateAction::RepairSecret => "repair",
+        CertificateAction::DeleteRequest => "forget",
+        CertificateAction::AbandonCsr(_) => "end",
     }
 }
 
@@ -133,7 +138,7 @@ const WHOLE: [&str; 6] = ["count", "store", "introduce", "post", "save", "forget
 #[test]
 fn a_cluster_joins_with_one_request() {
     let mut clusters = Clusters::default();
-    assert_eq!(clusters.settle(&mut Registration::default()), WHOLE);
+    assert_eq!(clusters.settle(&mut CsrMachine::default()), WHOLE);
     assert_eq!(clusters.posted.len(), 1);
 }
 
@@ -170,50 +175,60 @@ fn f42_ten_restarts_while_pending_keep_the_request() {
         let mut registration = clusters.start();
         registration.introduced(Instant::now(), 0.0);
         let (need, now) = (some_need(), Instant::now());
-        let pending = Csr::Seen(Signing::Pending);
-        let step = registration.next(&need, Some(Asker::Bootstrap), &pending, None, now);
+        let pending = ObservedCsr::Present(CsrStatus::Pending);
+        let step = registration.next(&need, Some(Requester::Bootstrap), &pending, None, now);
         assert_eq!(name(&step), "wait");
     }
     assert_eq!(clusters.posted.len(), 1);
 }
 
 /// One whose request waits on the hub.
-fn pending() -> Registration {
-    let mut registration = Registration::default();
-    registration.stored(Some(Request::new(&names()).unwrap()));
+fn pending() -> CsrMachine {
+    let mut registration = CsrMachine::default();
+    registration.stored(Some(CertificateRequest::new(&names()).unwrap()));
     registration.introduced(Instant::now(), 0.0);
     registration
 }
 
-fn next(registration: &Registration, signing: Signing, now: Instant) -> Step {
-    registration.next(&some_need(), Some(Asker::Bootstrap), &Csr::Seen(signing), None, now)
+fn next(registration: &CsrMachine, signing: CsrStatus, now: Instant) -> CertificateAction {
+    registration.next(
+        &some_need(),
+        Some(Requester::Bootstrap),
+        &ObservedCsr::Present(signing),
+        None,
+        now,
+    )
 }
 
 #[test]
 fn f40_denied_and_failed_rest_for_five_minutes_to_an_hour() {
-    for refused in [Signing::Denied("is denied".into()), Signing::Failed("has failed".into())] {
+    for refused in [CsrStatus::Denied("is denied".into()), CsrStatus::Failed("has failed".into())] {
         let (mut registration, start) = (pending(), Instant::now());
         let mut now = start;
         let mut rests = Vec::new();
         for _ in 0..6 {
             registration.introduced(now, 0.0);
             let again = match &refused {
-                Signing::Denied(why) => Signing::Denied(why.clone()),
-                _ => Signing::Failed("has failed".into()),
+                CsrStatus::Denied(why) => CsrStatus::Denied(why.clone()),
+                _ => CsrStatus::Failed("has failed".into()),
             };
-            let Step::End(end) = next(&registration, again, now) else { panic!("no end") };
+            let CertificateAction::AbandonCsr(end) = next(&registration, again, now) else {
+                panic!("no end")
+            };
             rests.push(registration.ended(&end, BOOTSTRAP, now, 0.0).as_secs());
             now += Duration::from_secs(rests[rests.len() - 1]);
-            assert_eq!(next(&registration, Signing::Pending, now - HOUR / 60).name_at(), "wait");
-            assert_eq!(next(&registration, Signing::Pending, now).name_at(), "count");
+            assert_eq!(next(&registration, CsrStatus::Pending, now - HOUR / 60).name_at(), "wait");
+            assert_eq!(next(&registration, CsrStatus::Pending, now).name_at(), "count");
             registration.counted();
-            assert_eq!(next(&registration, Signing::Pending, now).name_at(), "store");
-            registration.stored(Some(Request::new(&names()).unwrap()));
+            assert_eq!(next(&registration, CsrStatus::Pending, now).name_at(), "store");
+            registration.stored(Some(CertificateRequest::new(&names()).unwrap()));
         }
         assert_eq!(rests, [300, 600, 1200, 2400, 3600, 3600]);
         registration.succeeded(true, now);
         registration.introduced(now, 0.0);
-        let Step::End(end) = next(&registration, Signing::Denied("x".into()), now) else {
+        let CertificateAction::AbandonCsr(end) =
+            next(&registration, CsrStatus::Denied("x".into()), now)
+        else {
             panic!()
         };
         assert_eq!(
@@ -224,7 +239,7 @@ fn f40_denied_and_failed_rest_for_five_minutes_to_an_hour() {
     }
 }
 
-impl Step {
+impl CertificateAction {
     fn name_at(&self) -> &'static str {
         name(self)
     }
@@ -233,16 +248,18 @@ impl Step {
 #[test]
 fn f41_one_that_was_collected_is_posted_again_at_a_bounded_pace() {
     let (mut registration, mut now) = (pending(), Instant::now());
-    assert_eq!(next(&registration, Signing::Pending, now).name_at(), "wait");
-    let absent = |registration: &Registration, now| {
-        registration.next(&some_need(), Some(Asker::Bootstrap), &Csr::Absent, None, now).name_at()
+    assert_eq!(next(&registration, CsrStatus::Pending, now).name_at(), "wait");
+    let absent = |registration: &CsrMachine, now| {
+        registration
+            .next(&some_need(), Some(Requester::Bootstrap), &ObservedCsr::Absent, None, now)
+            .name_at()
     };
     let mut rests = Vec::new();
     for _ in 0..4 {
         assert_eq!(absent(&registration, now), "post");
         registration.uid = Some("u-1".into());
         assert_eq!(absent(&registration, now), "gone");
-        rests.push(registration.gone(Asker::Bootstrap, now, 0.0).as_secs());
+        rests.push(registration.gone(Requester::Bootstrap, now, 0.0).as_secs());
         assert_eq!(absent(&registration, now), "wait");
         now += Duration::from_secs(rests[rests.len() - 1]);
     }
@@ -251,43 +268,54 @@ fn f41_one_that_was_collected_is_posted_again_at_a_bounded_pace() {
 
 #[test]
 fn f44_f45_replaced_and_wrong_ones_get_another_key_after_half_a_minute() {
-    for wrong in [Signing::Replaced, Signing::Wrong("is for another key".into())] {
+    for wrong in [CsrStatus::Replaced, CsrStatus::Wrong("is for another key".into())] {
         let (mut registration, now) = (pending(), Instant::now());
-        let Step::End(end) = next(&registration, wrong, now) else { panic!("no end") };
+        let CertificateAction::AbandonCsr(end) = next(&registration, wrong, now) else {
+            panic!("no end")
+        };
         assert_eq!(registration.ended(&end, BOOTSTRAP, now, 0.0), Duration::from_secs(30));
-        assert_eq!(next(&registration, Signing::Pending, now).name_at(), "wait");
+        assert_eq!(next(&registration, CsrStatus::Pending, now).name_at(), "wait");
         let later = now + Duration::from_secs(30);
-        assert_eq!(next(&registration, Signing::Pending, later).name_at(), "count");
+        assert_eq!(next(&registration, CsrStatus::Pending, later).name_at(), "count");
     }
 }
 
 #[test]
 fn another_bootstrap_kubeconfig_ends_a_rest() {
     let (mut registration, now) = (pending(), Instant::now());
-    let Step::End(end) = next(&registration, Signing::Denied("x".into()), now) else { panic!() };
+    let CertificateAction::AbandonCsr(end) =
+        next(&registration, CsrStatus::Denied("x".into()), now)
+    else {
+        panic!()
+    };
     registration.ended(&end, BOOTSTRAP, now, 0.5);
-    assert_eq!(next(&registration, Signing::Pending, now).name_at(), "wait");
+    assert_eq!(next(&registration, CsrStatus::Pending, now).name_at(), "wait");
     registration.changed();
-    assert_eq!(next(&registration, Signing::Pending, now).name_at(), "count");
+    assert_eq!(next(&registration, CsrStatus::Pending, now).name_at(), "count");
 }
 
 #[test]
 fn a_rotation_asks_without_introducing_the_cluster_again() {
-    let mut registration = Registration::default();
+    let mut registration = CsrMachine::default();
     registration.counted();
-    registration.stored(Some(Request::new(&names()).unwrap()));
-    let step =
-        registration.next(&some_need(), Some(Asker::Agent), &Csr::Absent, None, Instant::now());
-    assert_eq!(step, Step::Post);
+    registration.stored(Some(CertificateRequest::new(&names()).unwrap()));
+    let step = registration.next(
+        &some_need(),
+        Some(Requester::Agent),
+        &ObservedCsr::Absent,
+        None,
+        Instant::now(),
+    );
+    assert_eq!(step, CertificateAction::CreateCsr);
 }
 
 #[test]
 fn the_key_of_a_certificate_in_use_asks_for_no_second_one() {
     let (registration, now) = (pending(), Instant::now());
     let key = registration.request.as_ref().unwrap().key.clone();
-    let csr = Csr::Seen(Signing::Issued(b"x".to_vec()));
+    let csr = ObservedCsr::Present(CsrStatus::Issued(b"x".to_vec()));
     let next = |need: &Need| {
-        registration.next(need, Some(Asker::Agent), &csr, Some(key.as_bytes()), now).name_at()
+        registration.next(need, Some(Requester::Agent), &csr, Some(key.as_bytes()), now).name_at()
     };
     assert_eq!(next(&Need::Nothing(HOUR)), "forget");
     assert_eq!(next(&some_need()), "count");
@@ -295,7 +323,7 @@ fn the_key_of_a_certificate_in_use_asks_for_no_second_one() {
 
 #[test]
 fn without_anybody_to_ask_it_waits() {
-    let step = pending().next(&some_need(), None, &Csr::Unknown, None, Instant::now());
+    let step = pending().next(&some_need(), None, &ObservedCsr::Unknown, None, Instant::now());
     assert_eq!(name(&step), "wait");
 }
 
@@ -303,58 +331,63 @@ fn without_anybody_to_ask_it_waits() {
 fn what_is_not_seen_is_looked_up() {
     let (registration, now) = (pending(), Instant::now());
     let next = |csr| registration.next(&some_need(), BOOTSTRAP, &csr, None, now).name_at();
-    assert_eq!((next(Csr::Coming), next(Csr::Unknown)), ("wait", "look"));
+    assert_eq!((next(ObservedCsr::Awaited), next(ObservedCsr::Unknown)), ("wait", "look"));
 }
 
 #[test]
 fn a_rest_is_that_of_one_identity() {
     let (mut registration, now) = (pending(), Instant::now());
-    let Step::End(end) = next(&registration, Signing::Denied("x".into()), now) else { panic!() };
-    registration.ended(&end, Some(Asker::Agent), now, 0.0);
-    let next = |asker| {
-        let csr = Csr::Seen(Signing::Pending);
-        registration.next(&some_need(), asker, &csr, None, now).name_at()
+    let CertificateAction::AbandonCsr(end) =
+        next(&registration, CsrStatus::Denied("x".into()), now)
+    else {
+        panic!()
     };
-    assert_eq!(next(Some(Asker::Agent)), "wait");
+    registration.ended(&end, Some(Requester::Agent), now, 0.0);
+    let next = |requester| {
+        let csr = ObservedCsr::Present(CsrStatus::Pending);
+        registration.next(&some_need(), requester, &csr, None, now).name_at()
+    };
+    assert_eq!(next(Some(Requester::Agent)), "wait");
     assert_eq!(next(BOOTSTRAP), "count", "the certificate expired meanwhile, say");
-    let repair =
-        registration.next(&Need::Repair, Some(Asker::Agent), &Csr::Coming, None, now).name_at();
+    let repair = registration
+        .next(&Need::Repair, Some(Requester::Agent), &ObservedCsr::Awaited, None, now)
+        .name_at();
     assert_eq!(repair, "repair");
 }
 
 #[test]
 fn certificates_that_do_not_last_come_more_and_more_seldom() {
-    let (mut registration, mut now) = (Registration::default(), Instant::now());
+    let (mut registration, mut now) = (CsrMachine::default(), Instant::now());
     let mut waits = Vec::new();
     for _ in 0..15 {
         registration.succeeded(false, now);
-        let step = registration.next(&some_need(), BOOTSTRAP, &Csr::Coming, None, now);
-        let Step::Wait(until) = step else { panic!("{step:?}") };
+        let step = registration.next(&some_need(), BOOTSTRAP, &ObservedCsr::Awaited, None, now);
+        let CertificateAction::Wait(until) = step else { panic!("{step:?}") };
         waits.push((until - now).as_secs());
         now = until;
-        let step = registration.next(&some_need(), BOOTSTRAP, &Csr::Coming, None, now);
-        assert_eq!(step, Step::Count);
+        let step = registration.next(&some_need(), BOOTSTRAP, &ObservedCsr::Awaited, None, now);
+        assert_eq!(step, CertificateAction::CountPending);
     }
     assert_eq!(waits[..5], [2, 4, 8, 16, 32]);
     assert_eq!(waits[14], 3600);
     // One that lasted until it was due is another matter, but for the shortest of all.
-    let due = Need::Certificate(Why { event: "x", sentence: "x".into(), regular: true });
-    let step = registration.next(&due, BOOTSTRAP, &Csr::Coming, None, now + PACE);
-    assert_eq!(step, Step::Count);
+    let due = Need::Certificate(NeedReason { event: "x", sentence: "x".into(), regular: true });
+    let step = registration.next(&due, BOOTSTRAP, &ObservedCsr::Awaited, None, now + PACE);
+    assert_eq!(step, CertificateAction::CountPending);
     registration.succeeded(true, now);
-    let step = registration.next(&due, BOOTSTRAP, &Csr::Coming, None, now);
-    assert_eq!(step, Step::Wait(now + PACE));
+    let step = registration.next(&due, BOOTSTRAP, &ObservedCsr::Awaited, None, now);
+    assert_eq!(step, CertificateAction::Wait(now + PACE));
 }
 
 #[test]
 fn what_somebody_undoes_is_put_right_more_and_more_seldom() {
-    let (mut registration, now) = (Registration::default(), Instant::now());
-    let next = |registration: &Registration| {
-        registration.next(&Need::Repair, BOOTSTRAP, &Csr::Coming, None, now)
+    let (mut registration, now) = (CsrMachine::default(), Instant::now());
+    let next = |registration: &CsrMachine| {
+        registration.next(&Need::Repair, BOOTSTRAP, &ObservedCsr::Awaited, None, now)
     };
-    assert_eq!(next(&registration), Step::Repair);
+    assert_eq!(next(&registration), CertificateAction::RepairSecret);
     registration.repaired(now);
-    assert_eq!(next(&registration), Step::Wait(now + Duration::from_secs(2)));
+    assert_eq!(next(&registration), CertificateAction::Wait(now + Duration::from_secs(2)));
     registration.repaired(now);
-    assert_eq!(next(&registration), Step::Wait(now + Duration::from_secs(4)));
+    assert_eq!(next(&registration), CertificateAction::Wait(now + Duration::from_secs(4)));
 }

@@ -4,7 +4,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 
 use super::*;
 use crate::{
-    certificate::csr::{Request, authority::*},
+    certificate::csr::{CertificateRequest, authority::*},
     clocks::tests::at,
 };
 
@@ -33,21 +33,21 @@ users:
 
 /// A credential as the Go agent leaves it.
 struct Fixture {
-    request: Request,
+    request: CertificateRequest,
     authority: String,
     data: Data,
 }
 
 impl Fixture {
     fn new() -> Self {
-        let request = Request::new(&names()).unwrap();
-        let authority = Paper::of_authority(now()).certificate(&request);
+        let request = CertificateRequest::new(&names()).unwrap();
+        let authority = CertificateTemplate::of_authority(now()).certificate(&request);
         let kubeconfig = GO.replace("AUTHORITY", &BASE64_STANDARD.encode(&authority));
         let data = [
             ("kubeconfig", kubeconfig),
             ("cluster-name", "cluster1".into()),
             ("agent-name", "agent1".into()),
-            ("tls.crt", Paper::of(&names(), now()).certificate(&request)),
+            ("tls.crt", CertificateTemplate::of(&names(), now()).certificate(&request)),
             ("tls.key", go_key(&request)),
         ];
         let data = data.map(|(key, value)| (key.to_owned(), value.into_bytes().into())).into();
@@ -72,8 +72,8 @@ impl Fixture {
         self.set("kubeconfig", text.replace(from, to))
     }
 
-    fn certificate(&self, change: impl Fn(&mut Paper)) -> Data {
-        let mut paper = Paper::of(&names(), now());
+    fn certificate(&self, change: impl Fn(&mut CertificateTemplate)) -> Data {
+        let mut paper = CertificateTemplate::of(&names(), now());
         change(&mut paper);
         self.set("tls.crt", paper.certificate(&self.request))
     }
@@ -83,18 +83,20 @@ impl Fixture {
     }
 }
 
-fn judged(data: &Data, bootstrap: Option<&Hub>) -> Verdict {
-    judge("Secret ns/hub", data, bootstrap, &names(), at(now()))
+fn validated(data: &Data, bootstrap: Option<&Hub>) -> Validation {
+    validate("Secret ns/hub", data, bootstrap, &names(), at(now()))
 }
 
 /// A verdict in a word, to compare.
-fn word(verdict: &Verdict) -> String {
-    match verdict {
-        Verdict::Usable(Usable { stale: false, access: Some(_), .. }) => "usable".into(),
-        Verdict::Usable(Usable { access: Some(_), .. }) => "stale".into(),
-        Verdict::Usable(_) => "certificate only".into(),
-        Verdict::Moved(_, what) => format!("moved: {what}"),
-        Verdict::Unusable(Unusable { event, .. }) => (*event).to_owned(),
+fn word(validation: &Validation) -> String {
+    match validation {
+        Validation::Usable(UsableCredential { stale: false, access: Some(_), .. }) => {
+            "usable".into()
+        }
+        Validation::Usable(UsableCredential { access: Some(_), .. }) => "stale".into(),
+        Validation::Usable(_) => "certificate only".into(),
+        Validation::Moved(_, what) => format!("moved: {what}"),
+        Validation::Unusable(UnusableCredential { event, .. }) => (*event).to_owned(),
     }
 }
 
@@ -151,8 +153,8 @@ fn upstreams_table_holds() {
         ),
         ("valid hub client config", good.clone(), here, "usable"),
     ] {
-        let verdict = judged(&data, Some(&bootstrap));
-        assert_eq!(word(&verdict), expected, "{case}: {verdict:?}");
+        let validation = validated(&data, Some(&bootstrap));
+        assert_eq!(word(&validation), expected, "{case}: {validation:?}");
     }
 }
 
@@ -160,8 +162,8 @@ fn upstreams_table_holds() {
 fn a_secret_of_the_go_agent_is_taken_over_as_it_is() {
     let fixture = Fixture::new();
     for bootstrap in [None, Some(&fixture.bootstrap())] {
-        let verdict = judged(&fixture.data, bootstrap);
-        let Verdict::Usable(usable) = verdict else { panic!("{verdict:?}") };
+        let validation = validated(&fixture.data, bootstrap);
+        let Validation::Usable(usable) = validation else { panic!("{validation:?}") };
         let access = usable.access.unwrap();
         assert!(!usable.stale);
         assert_eq!(access.server, "https://127.0.0.1:32927");
@@ -185,7 +187,7 @@ fn what_our_own_kubeconfig_gives_is_never_stale() {
         Hub { server: "http://127.0.0.1:1".into(), ..fixture.bootstrap() },
     ] {
         let data = fixture.set("kubeconfig", hub.kubeconfig());
-        assert_eq!(word(&judged(&data, Some(&hub))), "usable", "{hub:?}");
+        assert_eq!(word(&validated(&data, Some(&hub))), "usable", "{hub:?}");
     }
 }
 
@@ -194,18 +196,18 @@ fn b8_a_half_written_kubeconfig_is_unusable_and_no_error() {
     let fixture = Fixture::new();
     let text = fixture.data["kubeconfig"].clone();
     for length in 0..text.len() - 1 {
-        let verdict =
-            judged(&fixture.set("kubeconfig", &text[..length]), Some(&fixture.bootstrap()));
+        let validation =
+            validated(&fixture.set("kubeconfig", &text[..length]), Some(&fixture.bootstrap()));
         // Cut inside the user, it can be put right.
         assert!(
-            [OTHER_DATA, "certificate only"].contains(&&*word(&verdict)),
-            "{length}: {verdict:?}"
+            [OTHER_DATA, "certificate only"].contains(&&*word(&validation)),
+            "{length}: {validation:?}"
         );
     }
     for bad in ["", "{}", "apiVersion: v1\nkind: Config\n", "current-context: x", "\0", "[]"] {
         for bootstrap in [None, Some(&fixture.bootstrap())] {
-            let verdict = judged(&fixture.set("kubeconfig", bad), bootstrap);
-            assert_eq!(word(&verdict), OTHER_DATA, "{bad:?}");
+            let validation = validated(&fixture.set("kubeconfig", bad), bootstrap);
+            assert_eq!(word(&validation), OTHER_DATA, "{bad:?}");
         }
     }
 }
@@ -218,10 +220,10 @@ fn b11_an_authority_that_stands_elsewhere_is_put_right_without_a_request() {
     let data = fixture.kubeconfig(&authority, "certificate-authority: /spoke/bootstrap/ca.crt");
     let here =
         Hub { authority_file: Some("/spoke/bootstrap/ca.crt".into()), ..fixture.bootstrap() };
-    assert_eq!(word(&judged(&data, Some(&here))), "certificate only");
-    assert_eq!(word(&judged(&data, None)), OTHER_DATA, "nothing to put it right by");
+    assert_eq!(word(&validated(&data, Some(&here))), "certificate only");
+    assert_eq!(word(&validated(&data, None)), OTHER_DATA, "nothing to put it right by");
     let elsewhere = Hub { authority_file: Some("/other/ca.crt".into()), ..here };
-    assert_eq!(word(&judged(&data, Some(&elsewhere))), "moved: certificate-authority");
+    assert_eq!(word(&validated(&data, Some(&elsewhere))), "moved: certificate-authority");
 }
 
 #[test]
@@ -231,7 +233,7 @@ fn b12_what_the_go_agent_does_not_carry_over_makes_it_stale() {
         Hub { server_name: Some("hub".into()), ..fixture.bootstrap() },
         Hub { insecure: true, ..fixture.bootstrap() },
     ] {
-        let word = word(&judged(&fixture.data, Some(&bootstrap)));
+        let word = word(&validated(&fixture.data, Some(&bootstrap)));
         assert_eq!(word, "stale", "{bootstrap:?}");
     }
 }
@@ -247,7 +249,7 @@ fn names_beside_the_certificate_are_written_anew_where_they_differ() {
         (fixture.set("agent-name", ""), "stale"),
         (fixture.set("agent-name", "agent1\n"), "usable"),
     ] {
-        assert_eq!(word(&judged(&data, Some(&fixture.bootstrap()))), expected, "{data:?}");
+        assert_eq!(word(&validated(&data, Some(&fixture.bootstrap()))), expected, "{data:?}");
     }
 }
 
@@ -264,8 +266,12 @@ fn a_kubeconfig_with_another_user_is_written_anew() {
         "    exec: {apiVersion: client.authentication.k8s.io/v1, command: aws}\n".to_owned(),
     ] {
         let data = fixture.kubeconfig(user, &other);
-        assert_eq!(word(&judged(&data, Some(&fixture.bootstrap()))), "certificate only", "{other}");
-        assert_eq!(word(&judged(&data, None)), OTHER_DATA, "{other}");
+        assert_eq!(
+            word(&validated(&data, Some(&fixture.bootstrap()))),
+            "certificate only",
+            "{other}"
+        );
+        assert_eq!(word(&validated(&data, None)), OTHER_DATA, "{other}");
     }
 }
 
@@ -273,17 +279,17 @@ fn a_kubeconfig_with_another_user_is_written_anew() {
 fn a_bootstrap_kubeconfig_that_would_not_do_either_is_not_written_over_and_over() {
     let fixture = Fixture::new();
     let data = fixture.kubeconfig("client-key: tls.key", "client-key: other.key");
-    assert_eq!(word(&judged(&data, Some(&fixture.bootstrap()))), "certificate only");
+    assert_eq!(word(&validated(&data, Some(&fixture.bootstrap()))), "certificate only");
     let both = Hub { insecure: true, ..fixture.bootstrap() };
-    assert_eq!(word(&judged(&data, Some(&both))), OTHER_DATA);
+    assert_eq!(word(&validated(&data, Some(&both))), OTHER_DATA);
 }
 
 #[test]
 fn without_a_bootstrap_kubeconfig_there_is_no_other_hub() {
     let fixture = Fixture::new();
     let data = fixture.kubeconfig("32927", "1");
-    assert_eq!(word(&judged(&data, None)), "usable");
-    assert_eq!(word(&judged(&data, Some(&fixture.bootstrap()))), "moved: server");
+    assert_eq!(word(&validated(&data, None)), "usable");
+    assert_eq!(word(&validated(&data, Some(&fixture.bootstrap()))), "moved: server");
 }
 
 #[test]
@@ -304,11 +310,13 @@ fn reasons_go_on_after_the_name_and_hold_no_key() {
             "has a kubeconfig whose user \"default-auth\" has a client-key \"x.key\" that cannot be read: the Secret has no such key",
         ),
     ] {
-        let verdict = judge("/hub", &data, None, &names(), at(now()));
-        let Verdict::Unusable(Unusable { reason, .. }) = &verdict else { panic!("{verdict:?}") };
+        let validation = validate("/hub", &data, None, &names(), at(now()));
+        let Validation::Unusable(UnusableCredential { reason, .. }) = &validation else {
+            panic!("{validation:?}")
+        };
         assert_eq!(reason, expected);
     }
-    let verdict = format!("{:?}", judged(&fixture.data, None));
+    let validation = format!("{:?}", validated(&fixture.data, None));
     let line = str::from_utf8(&key).unwrap().lines().nth(1).unwrap();
-    assert!(!verdict.contains(line));
+    assert!(!validation.contains(line));
 }

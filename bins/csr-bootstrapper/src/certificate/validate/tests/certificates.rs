@@ -10,7 +10,10 @@ fn f45_a_certificate_that_is_not_ours_or_not_now_is_unusable() {
     let groups = names().groups();
     let good = fixture.data["tls.crt"].clone();
     let other = Fixture::new();
-    let old = Paper { not_after: now() - MINUTE, ..Paper::of_authority(now()) };
+    let old = CertificateTemplate {
+        not_after: now() - MINUTE,
+        ..CertificateTemplate::of_authority(now())
+    };
     let old = [&good[..], old.certificate(&fixture.request).as_bytes()].concat();
     let chain = [&good[..], fixture.authority.as_bytes()].concat();
     let behind = [fixture.authority.as_bytes(), &good[..]].concat();
@@ -49,17 +52,17 @@ fn f45_a_certificate_that_is_not_ours_or_not_now_is_unusable() {
         ("nothing", Data::new(), NOT_VALID),
         ("other keys only", Data::from([("config.yaml".into(), b"x".to_vec().into())]), UNREADABLE),
     ] {
-        let verdict = judged(&data, Some(&here));
-        assert_eq!(word(&verdict), expected, "{case}: {verdict:?}");
+        let validation = validated(&data, Some(&here));
+        assert_eq!(word(&validation), expected, "{case}: {validation:?}");
     }
 }
 
 #[test]
 fn the_last_second_is_good_and_the_next_is_not() {
     let fixture = Fixture::new();
-    let judged = |time| judge("x", &fixture.data, None, &names(), at(time));
-    assert_eq!(word(&judged(now() + HOUR)), "usable");
-    assert_eq!(word(&judged(now() + HOUR + Duration::from_secs(1))), NOT_VALID);
+    let validated = |time| validate("x", &fixture.data, None, &names(), at(time));
+    assert_eq!(word(&validated(now() + HOUR)), "usable");
+    assert_eq!(word(&validated(now() + HOUR + Duration::from_secs(1))), NOT_VALID);
 }
 
 #[test]
@@ -69,8 +72,11 @@ fn half_written_certificates_and_keys_are_unusable() {
         let whole = &fixture.data[key];
         // The end of the PEM is the last thing that is missed.
         for length in 0..whole.len() - 2 {
-            let verdict = judged(&fixture.set(key, &whole[..length]), None);
-            assert!(matches!(verdict, Verdict::Unusable(_)), "{length} of {key}: {verdict:?}");
+            let validation = validated(&fixture.set(key, &whole[..length]), None);
+            assert!(
+                matches!(validation, Validation::Unusable(_)),
+                "{length} of {key}: {validation:?}"
+            );
         }
     }
 }
