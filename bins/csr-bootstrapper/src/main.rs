@@ -8,11 +8,11 @@ mod certificate;
 mod clocks;
 mod identity;
 mod managedcluster;
-mod progress;
 mod report;
 mod run;
 mod settings;
 mod sources;
+mod state;
 
 use std::process::ExitCode;
 

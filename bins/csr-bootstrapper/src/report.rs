@@ -40,7 +40,7 @@ pub(crate) struct Reporter {
 
 impl Report for Reporter {
     fn healthy(&self) -> Result<(), String> {
-        let credential = self.agent.progress().beat;
+        let credential = self.agent.read(|state| state.status.beat);
         let loops = [("credential", credential), ("heartbeat", self.lease.status().beat)];
         // It may have to read a list.
         let longest = LONGEST_BEAT + LONGEST_LIST;
@@ -56,7 +56,7 @@ impl Report for Reporter {
     }
 
     fn remarks(&self) -> String {
-        self.agent.troubles.remarks()
+        self.agent.remarks()
     }
 
     fn metrics(&self) -> String {
@@ -66,7 +66,7 @@ impl Report for Reporter {
         if agent.settings.election.is_some() {
             metrics.add(LEADER, &[("name", LOCK)], u8::from(self.leadership.leads()));
         }
-        let progress = agent.progress().clone();
+        let progress = agent.read(|state| state.status.clone());
         metrics.add(POSTED, &[], progress.posted);
         for (reason, count) in &progress.ended {
             metrics.add(ENDED, &[("reason", reason)], count);
@@ -82,7 +82,7 @@ impl Report for Reporter {
         let session = agent.session().map(|session| session.client.clone());
         for (target, client, requests) in [
             ("hub", session, &agent.requests.session),
-            ("bootstrap", agent.asking(), &agent.requests.asking),
+            ("bootstrap", agent.read(|state| state.requester.clone()), &agent.requests.requester),
         ] {
             match client {
                 Some(client) => metrics.add_client(target, &client),
@@ -103,7 +103,9 @@ fn expiry(agent: &Agent) -> Option<SystemTime> {
     if let Some(session) = agent.session() {
         return session.client.certificate_expiry();
     }
-    let CachedObject::Object(secret) = agent.credential() else { return None };
+    let CachedObject::Object(secret) = agent.read(|state| state.credential.clone()) else {
+        return None;
+    };
     let data = secret::data(&secret).ok()?;
     let chain = certificate::chain(data.get("tls.crt")?).ok()?;
     chain.iter().map(|certificate| certificate.not_after).min()

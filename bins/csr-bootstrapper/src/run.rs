@@ -118,9 +118,9 @@ fn keep_credential(agent: &Arc<Agent>, once: Option<OnceGoal>) -> Result<Receive
 fn prepare(agent: &Agent) -> Option<CertificateManager<'_>> {
     let mut backoff = Backoff::new(LONGEST_WAIT);
     loop {
-        agent.progress().come_by();
+        agent.beat();
         let seen = agent.stop.wakes();
-        if let CachedObject::Unknown = agent.credential() {
+        if let CachedObject::Unknown = agent.read(|state| state.credential.clone()) {
             if agent.stop.wait_for_change(seen, Instant::now() + SLICE) {
                 return None;
             }
@@ -129,7 +129,7 @@ fn prepare(agent: &Agent) -> Option<CertificateManager<'_>> {
         match store::pending(agent).and_then(|stored| registrar(agent, stored)) {
             Ok(registrar) => return Some(registrar),
             Err(error) => {
-                agent.progress().detail = Some(error.to_string());
+                agent.report(|status| status.detail = Some(error.to_string()));
                 let retry = backoff.failed(&error, Instant::now(), fastrand::f64());
                 if retry.tell {
                     log::warn!("{error}");
@@ -146,7 +146,7 @@ fn prepare(agent: &Agent) -> Option<CertificateManager<'_>> {
 fn rest(agent: &Agent, wait: Duration) -> bool {
     let until = Instant::now() + wait;
     loop {
-        agent.progress().come_by();
+        agent.beat();
         let left = until.saturating_duration_since(Instant::now());
         if agent.stop.wait(left.min(SLICE)) || left.is_zero() {
             return agent.stop.raised();
@@ -157,17 +157,18 @@ fn rest(agent: &Agent, wait: Duration) -> bool {
 /// A name is made only when the server itself, at this moment, has none to show: with another one the
 /// cluster would be another one for the hub.
 fn registrar(agent: &Agent, stored: Option<Value>) -> Result<CertificateManager<'_>> {
-    let mut resolved = resolve(agent, agent.credential(), stored.as_ref())?;
+    let mut resolved =
+        resolve(agent, agent.read(|state| state.credential.clone()), stored.as_ref())?;
     if resolved.made {
         let now = store::credential(agent)?;
-        agent.set_credential(now.clone());
+        agent.update(|state| state.credential = now.clone());
         resolved = resolve(agent, now, stored.as_ref())?;
     }
     resolved.ignored.iter().for_each(|ignored| log::warn!("{ignored}"));
     let AgentNames { cluster, agent: id } = &resolved.names;
     log::info!("this is agent {id} of cluster {cluster}");
-    agent.progress().detail = None;
-    agent.set_names(resolved.names.clone());
+    agent.report(|status| status.detail = None);
+    agent.update(|state| state.names = Some(resolved.names.clone()));
     Ok(CertificateManager::new(agent, resolved.names, stored))
 }
 

@@ -6,7 +6,6 @@ use serde_json::Value;
 use shared::{
     error::{Error, Result},
     kubeconfig::{self, Hub, Reach},
-    lock::lock,
     resource::SECRETS,
     secret, watch,
 };
@@ -24,9 +23,9 @@ const LOOK_AT_FILE: Duration = Duration::from_secs(2);
 pub(crate) fn follow_credential(agent: &Agent) {
     let Settings { namespace, hub_secret, .. } = &agent.settings;
     let target = SECRETS.object(namespace, hub_secret);
-    let trouble = &agent.troubles.credential;
+    let trouble = &agent.errors.credential;
     watch::follow(&agent.management, &target, &agent.stop, trouble, &mut |secret| {
-        agent.set_credential(secret.into());
+        agent.update(|state| state.credential = secret.into());
         ControlFlow::Continue(())
     });
 }
@@ -57,7 +56,7 @@ fn of_file(path: &Path, reach: Reach) -> Result<BootstrapKubeconfig> {
 fn follow_secret(agent: &Agent, name: &str) {
     let namespace = &agent.settings.namespace;
     let target = SECRETS.object(namespace, name);
-    let (mut told, trouble) = (None, &agent.troubles.bootstrap);
+    let (mut told, trouble) = (None, &agent.errors.bootstrap);
     watch::follow(&agent.management, &target, &agent.stop, trouble, &mut |secret| {
         let bootstrap = match secret {
             Some(secret) => of_secret(&secret),
@@ -78,9 +77,14 @@ fn take(agent: &Agent, bootstrap: Result<BootstrapKubeconfig>, told: &mut Option
         None if told.is_some() => log::info!("there is a bootstrap kubeconfig again"),
         _ => {}
     }
-    lock(&agent.troubles.no_bootstrap).clone_from(&trouble);
+    let bootstrap = bootstrap.ok();
+    if agent.read(|state| state.no_bootstrap != trouble || state.bootstrap != bootstrap) {
+        agent.update(|state| {
+            state.no_bootstrap.clone_from(&trouble);
+            state.set_bootstrap(bootstrap);
+        });
+    }
     *told = trouble;
-    agent.set_bootstrap(bootstrap.ok());
 }
 
 fn of_secret(secret: &Value) -> Result<BootstrapKubeconfig> {

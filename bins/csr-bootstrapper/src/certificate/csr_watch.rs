@@ -72,11 +72,11 @@ impl CsrWatcher {
             _ => "the hub (at its new address)",
         };
         let timing = Timeouts::with_request(REQUEST_TIME);
-        let requests = agent.requests.asking.clone();
+        let requests = agent.requests.requester.clone();
         let client = Client::counting(whose, access, Reload::Never, timing, requests)?;
         let client = client.limited_to(HUB_OBJECT);
         self.client = Some((requester, client.clone()));
-        agent.set_asking(Some(client.clone()));
+        agent.update(|state| state.requester = Some(client.clone()));
         Ok(client)
     }
 
@@ -97,7 +97,7 @@ impl CsrWatcher {
         };
         let (name, client) = (watched.name.clone(), client.clone());
         let (stop, parent, seen) = (watched.stop.clone(), agent.stop.clone(), watched.seen.clone());
-        let trouble = agent.troubles.csr.clone();
+        let trouble = agent.errors.csr.clone();
         let follow = move || {
             watch::follow(&client, &CSRS.cluster_object(&name), &stop, &trouble, &mut |csr| {
                 let mut seen = lock(&seen);
@@ -158,7 +158,7 @@ impl CsrWatcher {
 
     fn drop_client(&mut self, agent: &Agent) {
         if let Some((_, client)) = self.client.take() {
-            agent.set_asking(None);
+            agent.update(|state| state.requester = None);
             // The watch is this client's: it is not to complain.
             self.drop_watch();
             // A credential that has served is not tried again and again in the background.

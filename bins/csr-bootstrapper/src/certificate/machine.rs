@@ -53,14 +53,49 @@ impl CertificateAction {
 }
 
 /// An end of a request that is not a certificate.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CsrFailure {
-    /// For the Event.
-    pub(crate) reason: &'static str,
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum CsrFailure {
+    /// Why, in the hub's words.
+    Denied(String),
+    /// Why, in the hub's words.
+    Failed(String),
+    /// What is wrong with the certificate.
+    Rejected(String),
+    /// By another object of its name.
+    Replaced,
+    /// Of the other identity of this agent, or of somebody else.
+    Foreign,
+}
+
+impl CsrFailure {
+    /// For the Event and the metric.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self {
+            Self::Denied(_) => "CSRDenied",
+            Self::Failed(_) => "CSRFailed",
+            Self::Rejected(_) => "CertificateRejected",
+            Self::Replaced => "CSRReplaced",
+            Self::Foreign => "CSRForeign",
+        }
+    }
+
     /// To go on after "CSR x ".
-    pub(crate) what: String,
+    pub(crate) fn sentence(&self) -> &str {
+        match self {
+            Self::Denied(why) | Self::Failed(why) | Self::Rejected(why) => why,
+            Self::Replaced => "was replaced by another object of its name",
+            Self::Foreign => "is not what this agent asks for now",
+        }
+    }
+
     /// The shortest rest before the next key.
-    rest: Duration,
+    fn rest(&self) -> Duration {
+        match self {
+            Self::Denied(_) | Self::Failed(_) => REST_REFUSED,
+            Self::Rejected(_) | Self::Replaced => REST_WRONG,
+            Self::Foreign => REST_SHORT,
+        }
+    }
 }
 
 /// The CSR on the hub, as far as it is known.
@@ -197,9 +232,7 @@ impl CsrMachine {
         if requester == Requester::Bootstrap && introduce {
             return CertificateAction::CreateManagedCluster;
         }
-        let end = |reason, what: &str, rest| {
-            CertificateAction::AbandonCsr(CsrFailure { reason, what: what.to_owned(), rest })
-        };
+        let abandon = CertificateAction::AbandonCsr;
         match csr {
             ObservedCsr::Awaited => CertificateAction::Wait(now + REST_SHORT),
             ObservedCsr::Unknown => CertificateAction::GetCsr,
@@ -209,16 +242,11 @@ impl CsrMachine {
                 CsrStatus::Pending | CsrStatus::Approved | CsrStatus::Issued(_) => {
                     CertificateAction::Wait(now + LONGEST_REST)
                 }
-                CsrStatus::Denied(why) => end("CSRDenied", why, REST_REFUSED),
-                CsrStatus::Failed(why) => end("CSRFailed", why, REST_REFUSED),
-                CsrStatus::Wrong(why) => end("CertificateRejected", why, REST_WRONG),
-                CsrStatus::Replaced => {
-                    end("CSRReplaced", "was replaced by another object of its name", REST_WRONG)
-                }
-                // Of the other identity of this agent, or of somebody else.
-                CsrStatus::Foreign => {
-                    end("CSRForeign", "is not what this agent asks for now", REST_SHORT)
-                }
+                CsrStatus::Denied(why) => abandon(CsrFailure::Denied(why.clone())),
+                CsrStatus::Failed(why) => abandon(CsrFailure::Failed(why.clone())),
+                CsrStatus::Wrong(why) => abandon(CsrFailure::Rejected(why.clone())),
+                CsrStatus::Replaced => abandon(CsrFailure::Replaced),
+                CsrStatus::Foreign => abandon(CsrFailure::Foreign),
             },
         }
     }
@@ -255,7 +283,7 @@ impl CsrMachine {
         random: f64,
     ) -> Duration {
         (self.ended, self.issued) = (true, None);
-        self.rest_after_end(end.rest, requester, now, random)
+        self.rest_after_end(end.rest(), requester, now, random)
     }
 
     /// The CSR is gone from the hub without an answer; returns how long the request rests.

@@ -35,7 +35,7 @@ impl CertificateManager<'_> {
     pub(crate) fn keep(mut self, once: Option<OnceGoal>) -> Option<bool> {
         loop {
             let seen = self.agent.stop.wakes();
-            self.agent.progress().come_by();
+            self.agent.beat();
             let situation = self.look();
             let step = self.next(&situation);
             // A key that has served does not stay behind, nor a kubeconfig that leads nowhere.
@@ -95,7 +95,7 @@ impl CertificateManager<'_> {
         let Some(request) = &self.registration.request else { return ObservedCsr::Awaited };
         let by_agent = requester != Requester::Bootstrap;
         let uid = self.registration.uid.as_deref();
-        let clocks = self.agent.clocks_of_asked();
+        let clocks = self.agent.requester_clocks();
         let signing = csr_status::evaluate(&object, request, uid, by_agent, &self.names, clocks);
         self.tell_waiting(&signing, requester);
         if self.registration.uid.is_none() {
@@ -152,16 +152,16 @@ impl CertificateManager<'_> {
         let (since, told) = self.waiting.get_or_insert_with(|| (Instant::now(), false));
         if !*told && since.elapsed() >= LONG_PENDING {
             *told = true;
-            self.agent.tell("CSRPending", true, &what);
+            self.agent.record_event("CSRPending", true, &what);
         } else if first {
             log::info!("{what}");
-            self.agent.progress().pending = Some(SystemTime::now());
+            self.agent.report(|status| status.pending = Some(SystemTime::now()));
         }
-        self.agent.progress().detail = Some(what);
+        self.agent.report(|status| status.detail = Some(what));
     }
 
     fn waits_no_more(&mut self) {
         self.waiting = None;
-        self.agent.progress().pending = None;
+        self.agent.report(|status| status.pending = None);
     }
 }

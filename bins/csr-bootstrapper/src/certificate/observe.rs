@@ -20,10 +20,11 @@ use super::{
     validate::{self, UnusableCredential, UsableCredential, Validation},
 };
 use crate::{
-    agent::{HUB_OBJECT, HubSession, REQUEST_TIME},
+    agent::{HUB_OBJECT, REQUEST_TIME},
     bootstrap::BootstrapKubeconfig,
     cached::CachedObject,
     clocks::Clocks,
+    state::{HubSession, Rotated},
 };
 
 /// What was seen at one turn of the loop.
@@ -106,7 +107,8 @@ impl CertificateManager<'_> {
     /// The bootstrap kubeconfig; another one ends rests, and one for another hub also what was found out
     /// about the last.
     fn see_bootstrap(&mut self) -> Option<BootstrapKubeconfig> {
-        let (bootstrap, version) = self.agent.bootstrap();
+        let (bootstrap, version) =
+            self.agent.read(|state| (state.bootstrap.clone(), state.bootstrap_version));
         let hub = bootstrap.as_ref().map(|bootstrap| &bootstrap.hub);
         if self.bootstrap_seen.0 != version {
             self.registration.changed();
@@ -127,7 +129,7 @@ impl CertificateManager<'_> {
         let unusable = |reason: String, event| {
             (Data::new(), Validation::Unusable(UnusableCredential { reason, event }))
         };
-        let secret = match self.agent.credential() {
+        let secret = match self.agent.read(|state| state.credential.clone()) {
             CachedObject::Object(secret) => secret,
             _ => return unusable("does not exist".into(), "NoValidCertificateFound"),
         };
@@ -217,10 +219,11 @@ impl CertificateManager<'_> {
         }
         let name = self.agent.secret_name();
         let message = format!("the hub is used as {} with {name}", self.names.user());
-        self.agent.tell("HubClientConfigReady", false, &message);
+        self.agent.record_event("HubClientConfigReady", false, &message);
         // An earlier process may have ended before it told what it got.
-        if self.agent.rotated().is_none() {
-            self.agent.set_rotated(true, deadline::sentence(pem));
+        if self.agent.read(|state| state.rotated.is_none()) {
+            let rotated = Rotated::Done(deadline::sentence(pem));
+            self.agent.update(|state| state.rotated = Some(rotated));
         }
     }
 
@@ -243,15 +246,16 @@ impl CertificateManager<'_> {
             Some(_) => why.sentence.clone(),
             None => format!("{}, and there is no bootstrap kubeconfig to ask with", why.sentence),
         });
-        let mut progress = self.agent.progress();
-        progress.trouble = sentence.clone().filter(|_| !usable);
-        if self.told != sentence {
-            progress.detail = None;
-        }
-        drop(progress);
-        if self.told != sentence {
+        let news = self.told != sentence;
+        self.agent.report(|status| {
+            status.trouble = sentence.clone().filter(|_| !usable);
+            if news {
+                status.detail = None;
+            }
+        });
+        if news {
             if let (Some(why), Some(sentence)) = (&why, &sentence) {
-                self.agent.tell(why.event, false, sentence);
+                self.agent.record_event(why.event, false, sentence);
             }
             self.told = sentence;
         }

@@ -28,6 +28,7 @@ use crate::{
     cached::CachedObject,
     identity::{AGENT_NAME, AgentNames, CLUSTER_NAME},
     managedcluster,
+    state::Rotated,
 };
 
 /// A hub with too many requests is looked at again after this.
@@ -45,7 +46,7 @@ impl CertificateManager<'_> {
     ) -> Result<()> {
         if self.errors.failures() > 0 {
             // What comes now says more than what went wrong before.
-            self.agent.progress().detail = None;
+            self.agent.report(|status| status.detail = None);
         }
         match step {
             CertificateAction::Wait(_) => Ok(()),
@@ -100,7 +101,7 @@ impl CertificateManager<'_> {
             self.registration.counted();
             return Ok(());
         }
-        let halted = "Stop creating csr since there are too many csr created already on hub";
+        let halted = Rotated::Halted.message();
         // Names come from the hub, and people paste the command into a shell.
         let names: Vec<&str> =
             pending.iter().map(String::as_str).filter(|name| valid_name(name)).collect();
@@ -108,12 +109,12 @@ impl CertificateManager<'_> {
             [] => halted.to_owned(),
             _ => format!("{halted}: kubectl delete csr {}", names.join(" ")),
         };
-        if self.agent.rotated().is_none_or(|rotated| rotated.message != halted) {
-            self.agent.tell("ClientCertificateCreationHalted", true, &message);
+        if self.agent.read(|state| state.rotated != Some(Rotated::Halted)) {
+            self.agent.record_event("ClientCertificateCreationHalted", true, &message);
         }
-        self.agent.set_rotated(false, halted.to_owned());
+        self.set_rotated(Rotated::Halted);
         self.registration.halted(requester, Instant::now(), HALTED);
-        self.agent.progress().detail = Some(message);
+        self.agent.report(|status| status.detail = Some(message));
         Ok(())
     }
 
@@ -168,7 +169,7 @@ impl CertificateManager<'_> {
         match managedcluster::introduce(client, self.agent, &self.names) {
             Ok(true) => {
                 let message = format!("ManagedCluster {} was created", self.names.cluster);
-                self.agent.tell("ManagedClusterCreated", false, &message);
+                self.agent.record_event("ManagedClusterCreated", false, &message);
             }
             Ok(false) => {}
             // The request can still be asked.
@@ -196,14 +197,14 @@ impl CertificateManager<'_> {
             created => {
                 let csr = created?;
                 self.registration.uid = csr["metadata"]["uid"].as_str().map(str::to_owned);
-                self.agent.progress().posted += 1;
+                self.agent.report(|status| status.posted += 1);
                 // The agent's own requests are approved by the hub.
                 let approve = match requester {
                     Requester::Bootstrap => format!(": kubectl certificate approve {name}"),
                     _ => String::new(),
                 };
                 let message = format!("CSR {name} was created on the hub{approve}");
-                self.agent.tell("CSRCreated", false, &message);
+                self.agent.record_event("CSRCreated", false, &message);
                 csr
             }
         };
@@ -230,9 +231,9 @@ impl CertificateManager<'_> {
                 let message = format!("CSR {name} is gone from the hub without an answer");
                 let rest = self.registration.gone(requester, Instant::now(), fastrand::f64());
                 let message = format!("{message}; it is posted again in {} s", rest.as_secs());
-                self.agent.progress().end("CSRGone");
-                self.agent.tell("CSRGone", true, &message);
-                self.agent.progress().detail = Some(message);
+                self.agent.report(|status| status.count_end("CSRGone"));
+                self.agent.record_event("CSRGone", true, &message);
+                self.agent.report(|status| status.detail = Some(message));
             }
             csr => self.asking.saw(csr, sightings),
         }
@@ -247,15 +248,15 @@ impl CertificateManager<'_> {
         let name = request.name.clone();
         store::save(self.agent, &values, &fallback)?;
         self.registration.succeeded(self.lasted(situation), Instant::now());
-        let used = deadline::least_use(pem, &self.agent.clocks_of_asked());
+        let used = deadline::least_use(pem, &self.agent.requester_clocks());
         self.obtained = Some((pem.to_vec(), Instant::now() + used));
         self.moving = HubMove::default();
-        self.agent.progress().end("Issued");
-        self.agent.progress().saved = Some(SystemTime::now());
+        self.agent.report(|status| status.count_end("Issued"));
+        self.agent.report(|status| status.saved = Some(SystemTime::now()));
         self.asking.finish(self.agent);
-        self.agent.set_rotated(true, deadline::sentence(pem));
+        self.set_rotated(Rotated::Done(deadline::sentence(pem)));
         let message = format!("the certificate of CSR {name} is in {}", self.agent.secret_name());
-        self.agent.tell("ClientCertificateCreated", false, &message);
+        self.agent.record_event("ClientCertificateCreated", false, &message);
         Ok(())
     }
 
@@ -274,7 +275,7 @@ impl CertificateManager<'_> {
         self.registration.repaired(Instant::now());
         let what = self.agent.secret_name();
         let message = format!("what is beside the certificate in {what} was put right");
-        self.agent.tell("SecretSave", false, &message);
+        self.agent.record_event("SecretSave", false, &message);
         Ok(())
     }
 
@@ -307,14 +308,19 @@ impl CertificateManager<'_> {
 
     fn end(&mut self, end: &CsrFailure, requester: Option<Requester>) {
         let name = self.registration.request.as_ref().map_or("", |request| &request.name);
-        let sentence = format!("CSR {name} {}", end.what);
+        let sentence = format!("CSR {name} {}", end.sentence());
         let rest = self.registration.ended(end, requester, Instant::now(), fastrand::f64());
         self.asking.finish(self.agent);
-        self.agent.set_rotated(false, format!("Failed to rotated client certificate {sentence}"));
+        let failed = format!("Failed to rotated client certificate {sentence}");
+        self.set_rotated(Rotated::Failed(failed));
         let message = format!("{sentence}; another one is asked for in {} s", rest.as_secs());
-        self.agent.progress().end(end.reason);
-        self.agent.tell(end.reason, true, &message);
-        self.agent.progress().detail = Some(message);
+        self.agent.report(|status| status.count_end(end.reason()));
+        self.agent.record_event(end.reason(), true, &message);
+        self.agent.report(|status| status.detail = Some(message));
+    }
+
+    fn set_rotated(&self, rotated: Rotated) {
+        self.agent.update(|state| state.rotated = Some(rotated));
     }
 
     /// Takes note of how `step` went.
@@ -336,11 +342,11 @@ impl CertificateManager<'_> {
         // The bootstrap identity does not wait longer than the new hub has time to know the agent.
         let wait = self.moving.patience(now).map_or(retry.wait, |left| retry.wait.min(left));
         self.registration.failed(now, wait, requester.filter(|_| step.is_on_the_hub()));
-        self.agent.progress().detail = Some(error.to_string());
+        self.agent.report(|status| status.detail = Some(error.to_string()));
         if retry.tell {
             log::warn!("{error}");
             if matches!(step, CertificateAction::CountPending | CertificateAction::CreateCsr) {
-                self.agent.set_rotated(false, format!("Failed to create CSR {error}"));
+                self.set_rotated(Rotated::Failed(format!("Failed to create CSR {error}")));
             }
         } else {
             log::debug!("{error}; again in {wait:?}");

@@ -6,9 +6,9 @@ use crate::{agent::Agent, identity::in_directory};
 /// # Errors
 /// Why it cannot, and how it goes with what is done about that.
 pub(crate) fn ready(agent: &Agent) -> Result<(), String> {
-    let progress = agent.progress().clone();
+    let status = agent.read(|state| state.status.clone());
     // Nothing is done about a Secret that cannot be seen.
-    match (progress.trouble, progress.detail.or_else(|| agent.troubles.credential.get())) {
+    match (status.trouble, status.detail.or_else(|| agent.errors.credential.get())) {
         (Some(trouble), Some(detail)) => Err(format!("{trouble}; {detail}")),
         (Some(trouble), None) => Err(trouble),
         (None, _) => files(agent),
@@ -16,11 +16,14 @@ pub(crate) fn ready(agent: &Agent) -> Result<(), String> {
 }
 
 fn files(agent: &Agent) -> Result<(), String> {
-    let (Some(directory), Some(names)) = (&agent.settings.hub_directory, agent.names()) else {
+    let (Some(directory), Some(names)) =
+        (&agent.settings.hub_directory, agent.read(|state| state.names.clone()))
+    else {
         return Ok(());
     };
     let what = directory.display().to_string();
-    let bootstrap = agent.bootstrap().0.map(|bootstrap| bootstrap.hub);
+    let bootstrap =
+        agent.read(|state| state.bootstrap.as_ref().map(|bootstrap| bootstrap.hub.clone()));
     match validate(&what, &in_directory(directory), bootstrap.as_ref(), &names, agent.clocks()) {
         Validation::Usable(_) => Ok(()),
         Validation::Moved(_, word) => Err(format!("{what} is of another hub: the {word} differs")),

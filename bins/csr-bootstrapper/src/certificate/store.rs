@@ -74,7 +74,7 @@ pub(crate) type SecretValues = BTreeMap<&'static str, Zeroizing<Vec<u8>>>;
 pub(crate) fn save(agent: &Agent, values: &SecretValues, fallback: &SecretValues) -> Result<()> {
     let (namespace, name) = (&agent.settings.namespace, &agent.settings.hub_secret);
     let target = SECRETS.object(namespace, name);
-    let mut seen = agent.credential();
+    let mut seen = agent.read(|state| state.credential.clone());
     for tried in 1.. {
         let written = match &seen {
             CachedObject::Object(secret) => {
@@ -86,7 +86,7 @@ pub(crate) fn save(agent: &Agent, values: &SecretValues, fallback: &SecretValues
         };
         seen = match written {
             Ok(secret) => {
-                agent.set_credential(CachedObject::Object(secret));
+                agent.update(|state| state.credential = CachedObject::Object(secret));
                 return Ok(());
             }
             // The watch lags behind, or another writer was faster.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use shared::time::seconds_time;
 
 use super::health::ApiServerHealth;
-use crate::agent::Rotated;
+use crate::state::Rotated;
 
 pub(crate) const AVAILABLE: &str = "ManagedClusterConditionAvailable";
 pub(crate) const JOINED: &str = "ManagedClusterJoined";
@@ -65,10 +65,11 @@ fn conditions_of(
             }
         }
     }
-    if let Some(Rotated { good, message }) = rotated {
+    if let Some(rotated) = rotated {
+        let done = rotated.is_done();
         let reason =
-            if *good { "ClientCertificateUpdated" } else { "ClientCertificateUpdateFailed" };
-        set("ClusterCertificateRotated", *good, reason, message);
+            if done { "ClientCertificateUpdated" } else { "ClientCertificateUpdateFailed" };
+        set("ClusterCertificateRotated", done, reason, rotated.message());
     }
 }
 
@@ -250,7 +251,8 @@ mod tests {
         for (good, reason) in
             [(true, "ClientCertificateUpdated"), (false, "ClientCertificateUpdateFailed")]
         {
-            let rotated = Rotated { good, message: "what happened".into() };
+            let message = "what happened".to_owned();
+            let rotated = if good { Rotated::Done(message) } else { Rotated::Failed(message) };
             for conditions in [vec![], vec![hub_accepted(), joined(), available()]] {
                 let cluster = cluster(conditions);
                 let patch = patched(&cluster, &ApiServerHealth::Ok, Some(&rotated)).unwrap();
@@ -274,7 +276,7 @@ mod tests {
         assert_eq!(patched(&differ("False"), &ApiServerHealth::Ok, None), None);
         assert!(patched(&differ("True"), &ApiServerHealth::Ok, None).is_some());
         // Where the clocks are bad, people look for exactly this.
-        let rotated = Rotated { good: false, message: "no".into() };
+        let rotated = Rotated::Failed("no".into());
         let patch = patched(&differ("False"), &ApiServerHealth::Ok, Some(&rotated)).unwrap();
         assert_eq!(said(&patch, "ClusterCertificateRotated")["status"], "False");
         assert_eq!(said(&patch, JOINED), Value::Null);
@@ -282,7 +284,7 @@ mod tests {
 
     #[test]
     fn what_is_no_managed_cluster_is_no_base_for_a_patch() {
-        let rotated = Rotated { good: true, message: String::new() };
+        let rotated = Rotated::Done(String::new());
         for odd in [json!(null), json!([]), json!({"status": {"conditions": "x"}})] {
             assert_eq!(patched(&odd, &ApiServerHealth::Ok, Some(&rotated)), None, "{odd}");
         }

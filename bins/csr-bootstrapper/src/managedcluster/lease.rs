@@ -15,7 +15,10 @@ use shared::{
 };
 
 use super::conditions::accepted;
-use crate::agent::{Agent, HubSession, SLICE};
+use crate::{
+    agent::{Agent, SLICE},
+    state::{HubSession, State},
+};
 
 /// The hub's name for it (ocm `pkg/registration/hub/lease/controller.go`).
 const LEASE: &str = "managed-cluster-lease";
@@ -49,7 +52,7 @@ impl ManagedClusterLease {
     /// Renews the Lease whenever it is due and the hub accepts the cluster, until the end.
     pub(crate) fn run(&self, agent: &Agent) {
         while let Some(session) = agent.next_session() {
-            match agent.names() {
+            match agent.read(|state| state.names.clone()) {
                 Some(names) => {
                     self.run_session(agent, &session, &LEASES.object(&names.cluster, LEASE))
                 }
@@ -66,7 +69,7 @@ impl ManagedClusterLease {
         let mut generation = session.client.generation();
         loop {
             let seen = agent.stop.wakes();
-            let wanted = agent.managed_cluster().as_ref().and_then(period_of);
+            let wanted = agent.read(State::managed_cluster).as_ref().and_then(period_of);
             // After the look: what ends the session also takes the ManagedCluster away.
             if session.stop.raised() {
                 return;
@@ -113,7 +116,7 @@ impl ManagedClusterLease {
             (Outcome::Renewed { .. }, _) if first => {
                 let every = renewal.period().as_secs();
                 let message = format!("{} is renewed every {every} s", what(lease));
-                agent.tell("ManagedClusterLeaseUpdateStarted", false, &message);
+                agent.record_event("ManagedClusterLeaseUpdateStarted", false, &message);
             }
             // The hub makes it a moment after it accepts the cluster.
             (Outcome::Failed(retry), Err(Error::NotFound(_))) if first && retry.tell => {
@@ -170,7 +173,7 @@ fn announce(agent: &Agent, lease: &Target<'_>, change: &LeaseChange) {
             let message =
                 format!("{} is left to age: the hub does not accept the cluster", what(lease));
             // Upstream's spelling is what people look for.
-            agent.tell("ManagedClusterLeaseUpdateStoped", true, &message);
+            agent.record_event("ManagedClusterLeaseUpdateStoped", true, &message);
         }
         LeaseChange::Other(period) => {
             log::info!("{} is now renewed every {} s", what(lease), period.as_secs());

@@ -100,20 +100,20 @@ fn enter(configs: &mut Vec<Value>, url: &str, bundle: Option<&Value>) {
 /// Follows the ManagedCluster in each session, so that the agent knows what the hub says of it.
 pub(crate) fn follow(agent: &Agent) {
     while let Some(session) = agent.next_session() {
-        let Some(names) = agent.names() else {
+        let Some(names) = agent.read(|state| state.names.clone()) else {
             // A session begins when the names are known.
             session.stop.wait(SLICE);
             continue;
         };
         let target = MANAGED_CLUSTERS.cluster_object(&names.cluster);
-        let (name, mut missed, trouble) = (&names.cluster, false, &agent.troubles.cluster);
+        let (name, mut missed, trouble) = (&names.cluster, false, &agent.errors.cluster);
         watch::follow(&session.client, &target, &session.stop, trouble, &mut |cluster| {
             let misses = cluster.is_none();
             if misses && !missed {
                 log::warn!("the hub has no ManagedCluster {name}: it is not told anything");
             }
             missed = misses;
-            agent.set_managed_cluster(&session, cluster);
+            agent.update(|state| state.set_managed_cluster(&session, cluster));
             ControlFlow::Continue(())
         });
     }

@@ -15,7 +15,10 @@ use super::{
     health::{ApiServerHealth, Probes},
     spec::{self, MANAGED_CLUSTERS},
 };
-use crate::agent::{Agent, HubSession, SLICE};
+use crate::{
+    agent::{Agent, SLICE},
+    state::{HubSession, State},
+};
 
 /// After a conflict the watch gets this long to bring what was written in between.
 const ECHO: Duration = Duration::from_secs(1);
@@ -33,7 +36,7 @@ pub(crate) fn run(agent: &Agent) {
         let mut status_loop = StatusLoop::new(agent, &session);
         loop {
             let seen = agent.stop.wakes();
-            let cluster = agent.managed_cluster();
+            let cluster = agent.read(State::managed_cluster);
             // After the look: what ends the session also takes the ManagedCluster away.
             if session.stop.raised() {
                 break;
@@ -179,7 +182,7 @@ impl<'a> StatusLoop<'a> {
 
     fn status_of(&mut self, cluster: &Value) -> Option<Write> {
         let health = if self.reported { &ApiServerHealth::Unknown } else { self.probes.health() };
-        let (rotated, now) = (self.agent.rotated(), SystemTime::now());
+        let (rotated, now) = (self.agent.read(|state| state.rotated.clone()), SystemTime::now());
         let patch =
             conditions::patch(cluster, health, self.probes.version(), rotated.as_ref(), now);
         self.status.needed(patch.is_some(), Instant::now());
