@@ -21,7 +21,7 @@ use crate::{
     cached::CachedObject,
     clocks::Clocks,
     settings::Settings,
-    state::{CertificateStatus, HubRequests, HubSession, State},
+    state::{CertificateStatus, HubRequests, HubSession, Rotated, State},
 };
 
 /// A request to either cluster.
@@ -106,6 +106,11 @@ impl Agent {
         let result = update(&mut lock(&self.state));
         self.stop.wake();
         result
+    }
+
+    /// Says how the last rotation went.
+    pub(crate) fn set_rotated(&self, rotated: Rotated) {
+        self.update(|state| state.rotated = Some(rotated));
     }
 
     /// Changes what the endpoint reports; nobody waits for that.

@@ -6,7 +6,7 @@ use shared::{
 };
 
 /// A bootstrap kubeconfig that can be used.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct BootstrapKubeconfig {
     pub(crate) hub: Hub,
     pub(crate) access: ClusterConfig,

@@ -4,7 +4,7 @@ use serde_json::Value;
 use shared::error::{Error, Result};
 
 /// An object that may not have been looked at yet.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) enum CachedObject {
     /// Not looked at.
     #[default]

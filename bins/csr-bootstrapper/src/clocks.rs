@@ -1,4 +1,4 @@
-//! What time it is, by this machine and by the hub. Either may be wrong, and the hub's word may be that of a
+//! The time, by this machine and by the hub. Either may be wrong, and the hub's word may be that of a
 //! gateway before it: what cannot be undone needs both. No I/O, no clock.
 
 use std::time::{Duration, Instant, SystemTime};

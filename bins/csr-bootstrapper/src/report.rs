@@ -1,4 +1,4 @@
-//! What the endpoint says: liveness, readiness and metrics.
+//! Liveness, readiness and metrics, for the diagnostics endpoint.
 
 use std::{sync::Arc, time::SystemTime};
 

@@ -32,8 +32,8 @@ use crate::{
     sources,
 };
 
-/// A single look has time for a request to fail and another one to succeed.
-const LONGEST_LOOK: Duration = Duration::from_secs(2 * REQUEST_TIME.as_secs());
+/// A single check has time for a request to fail and another one to succeed.
+const LONGEST_CHECK: Duration = Duration::from_secs(2 * REQUEST_TIME.as_secs());
 /// What is needed first is tried again after at most this.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
@@ -78,7 +78,7 @@ fn lead(agent: &Arc<Agent>, leadership: &Arc<Leadership>, flags: &Flags) -> Resu
 /// Gets a credential and no more, within `limit`.
 fn once(agent: &Arc<Agent>, limit: Duration) -> Result<End> {
     let (tries, time) = match limit {
-        Duration::ZERO => (OnceGoal::Check, LONGEST_LOOK),
+        Duration::ZERO => (OnceGoal::Check, LONGEST_CHECK),
         limit => (OnceGoal::Obtain, limit),
     };
     let ended = keep_credential(agent, Some(tries))?;
@@ -103,8 +103,8 @@ fn keep_credential(agent: &Arc<Agent>, once: Option<OnceGoal>) -> Result<Receive
     spawn("bootstrap", agent, sources::follow_bootstrap)?;
     let (end, ended) = channel();
     spawn("credential", agent, move |agent| {
-        if let Some(registrar) = prepare(agent)
-            && let Some(usable) = registrar.keep(once)
+        if let Some(manager) = prepare(agent)
+            && let Some(usable) = manager.run(once)
         {
             // Nobody listens any more after the deadline.
             let _ = end.send(usable);
@@ -126,8 +126,8 @@ fn prepare(agent: &Agent) -> Option<CertificateManager<'_>> {
             }
             continue;
         }
-        match store::pending(agent).and_then(|stored| registrar(agent, stored)) {
-            Ok(registrar) => return Some(registrar),
+        match store::pending(agent).and_then(|stored| manager(agent, stored)) {
+            Ok(manager) => return Some(manager),
             Err(error) => {
                 agent.report(|status| status.detail = Some(error.to_string()));
                 let retry = backoff.failed(&error, Instant::now(), fastrand::f64());
@@ -156,7 +156,7 @@ fn rest(agent: &Agent, wait: Duration) -> bool {
 
 /// A name is made only when the server itself, at this moment, has none to show: with another one the
 /// cluster would be another one for the hub.
-fn registrar(agent: &Agent, stored: Option<Value>) -> Result<CertificateManager<'_>> {
+fn manager(agent: &Agent, stored: Option<Value>) -> Result<CertificateManager<'_>> {
     let mut resolved =
         resolve(agent, agent.read(|state| state.credential.clone()), stored.as_ref())?;
     if resolved.made {

@@ -1,4 +1,4 @@
-//! What the outside says: the credential's Secret and the bootstrap kubeconfig, as they are now.
+//! The credential's Secret and the bootstrap kubeconfig, followed into the shared state.
 
 use std::{ops::ControlFlow, path::Path, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The kubelet takes up to two minutes to bring a Secret into a volume; this adds little.
-const LOOK_AT_FILE: Duration = Duration::from_secs(2);
+const READ_FILE_EVERY: Duration = Duration::from_secs(2);
 
 /// Keeps the credential's Secret known.
 pub(crate) fn follow_credential(agent: &Agent) {
@@ -40,10 +40,9 @@ pub(crate) fn follow_bootstrap(agent: &Agent) {
 }
 
 fn follow_file(agent: &Agent, path: &Path) {
-    let mut told = None;
     loop {
-        take(agent, of_file(path, agent.settings.reach), &mut told);
-        if agent.stop.wait(LOOK_AT_FILE) {
+        adopt(agent, of_file(path, agent.settings.reach));
+        if agent.stop.wait(READ_FILE_EVERY) {
             return;
         }
     }
@@ -56,35 +55,36 @@ fn of_file(path: &Path, reach: Reach) -> Result<BootstrapKubeconfig> {
 fn follow_secret(agent: &Agent, name: &str) {
     let namespace = &agent.settings.namespace;
     let target = SECRETS.object(namespace, name);
-    let (mut told, trouble) = (None, &agent.errors.bootstrap);
+    let trouble = &agent.errors.bootstrap;
     watch::follow(&agent.management, &target, &agent.stop, trouble, &mut |secret| {
         let bootstrap = match secret {
             Some(secret) => of_secret(&secret),
             None => Err(Error::NotFound(format!("there is no Secret {namespace}/{name}"))),
         };
-        take(agent, bootstrap, &mut told);
+        adopt(agent, bootstrap);
         ControlFlow::Continue(())
     });
 }
 
-/// Uses `bootstrap` from now on; says what is new of it, `told` being the last complaint.
-fn take(agent: &Agent, bootstrap: Result<BootstrapKubeconfig>, told: &mut Option<String>) {
+/// Uses `bootstrap` from now on, and says what is new of it.
+fn adopt(agent: &Agent, bootstrap: Result<BootstrapKubeconfig>) {
     let complaint =
         |error: &Error| format!("no bootstrap kubeconfig to use or to compare with: {error}");
-    let trouble = bootstrap.as_ref().err().map(complaint);
-    match &trouble {
-        Some(trouble) if told.as_ref() != Some(trouble) => log::warn!("{trouble}"),
-        None if told.is_some() => log::info!("there is a bootstrap kubeconfig again"),
+    let error = bootstrap.as_ref().err().map(complaint);
+    let bootstrap = bootstrap.ok();
+    let (before, changed) =
+        agent.read(|state| (state.no_bootstrap.clone(), state.bootstrap != bootstrap));
+    match (&before, &error) {
+        (before, Some(error)) if before.as_ref() != Some(error) => log::warn!("{error}"),
+        (Some(_), None) => log::info!("there is a bootstrap kubeconfig again"),
         _ => {}
     }
-    let bootstrap = bootstrap.ok();
-    if agent.read(|state| state.no_bootstrap != trouble || state.bootstrap != bootstrap) {
+    if changed || before != error {
         agent.update(|state| {
-            state.no_bootstrap.clone_from(&trouble);
+            state.no_bootstrap = error;
             state.set_bootstrap(bootstrap);
         });
     }
-    *told = trouble;
 }
 
 fn of_secret(secret: &Value) -> Result<BootstrapKubeconfig> {

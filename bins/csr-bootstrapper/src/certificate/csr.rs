@@ -1,6 +1,9 @@
 //! One signing request and its key: written, kept in a Secret, read back, and as the hub's object.
 
-use std::fmt;
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use ring::{
@@ -34,6 +37,7 @@ const KEY: &str = "PRIVATE KEY";
 const REQUEST: &str = "CERTIFICATE REQUEST";
 
 /// A key and the request for its certificate.
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct CertificateRequest {
     /// PEM of PKCS #8.
     pub(crate) key: Zeroizing<String>,
@@ -47,6 +51,12 @@ pub(crate) struct CertificateRequest {
 impl fmt::Debug for CertificateRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "CertificateRequest({})", self.name)
+    }
+}
+
+impl Hash for CertificateRequest {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
     }
 }
 

@@ -1,8 +1,14 @@
-//! What a signing request on the hub, as it was read, means for the one that was posted. No I/O, no clock.
+//! The meaning of a CSR on the hub, as it was read, for the request that was posted. No I/O, no clock.
+
+use std::hash::{Hash, Hasher};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::Value;
-use shared::{certificate, kubeconfig::check_pair, logging::quoted};
+use shared::{
+    certificate,
+    kubeconfig::{Hub, check_pair},
+    logging::quoted,
+};
 
 use super::{
     csr::{self, CLUSTER_LABEL, CertificateRequest, SIGNER},
@@ -17,7 +23,7 @@ pub(crate) const MOST_PENDING: usize = 10;
 const ADDON_LABEL: &str = "open-cluster-management.io/addon-name";
 
 /// The texts go on after "CSR <name> ".
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum CsrStatus {
     /// Nobody decided yet.
     Pending,
@@ -29,10 +35,105 @@ pub(crate) enum CsrStatus {
     Failed(String),
     /// Another object under this name than the one that was posted.
     Replaced,
-    /// Under this name, but not our request, signer or asker.
+    /// Under this name, but not our request, signer or requester.
     Foreign,
     /// Issued, but not what can be used.
     Wrong(String),
+}
+
+impl CsrStatus {
+    /// For whom the CSR `name` waits, if it does: a person has to approve what the `bootstrap` identity asks
+    /// for.
+    pub(crate) fn pending_sentence(&self, name: &str, bootstrap: bool) -> Option<String> {
+        match self {
+            Self::Pending if bootstrap => {
+                Some(format!("CSR {name} is not approved yet: kubectl certificate approve {name}"))
+            }
+            Self::Pending => Some(format!("CSR {name} is not approved by the hub yet")),
+            Self::Approved => {
+                Some(format!("CSR {name} is approved, but the hub's signer has not signed it"))
+            }
+            _ => None,
+        }
+    }
+
+    /// The end that the CSR came to, if that is no certificate.
+    pub(crate) fn failure(&self) -> Option<CsrFailure> {
+        match self {
+            Self::Pending | Self::Approved | Self::Issued(_) => None,
+            Self::Denied(why) => Some(CsrFailure::Denied(why.clone())),
+            Self::Failed(why) => Some(CsrFailure::Failed(why.clone())),
+            Self::Wrong(why) => Some(CsrFailure::Rejected(why.clone())),
+            Self::Replaced => Some(CsrFailure::Replaced),
+            Self::Foreign => Some(CsrFailure::Foreign),
+        }
+    }
+}
+
+/// The CSR on the hub, as far as it is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ObservedCsr {
+    /// About to be seen, or of no matter.
+    Awaited,
+    /// It has to be watched first.
+    Unwatched,
+    /// Not seen for too long.
+    Unknown,
+    /// There is none.
+    Absent,
+    /// There is one, and it means this.
+    Present(CsrStatus),
+}
+
+/// The CSR with a certificate, and the hub that signed it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct IssuedCsr {
+    pub(crate) hub: Hub,
+    pub(crate) csr: Value,
+}
+
+impl Hash for IssuedCsr {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.hub.server.hash(state);
+        self.csr["metadata"]["uid"].as_str().hash(state);
+    }
+}
+
+/// An end of a request that is not a certificate.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum CsrFailure {
+    /// Why, in the hub's words.
+    Denied(String),
+    /// Why, in the hub's words.
+    Failed(String),
+    /// What is wrong with the certificate.
+    Rejected(String),
+    /// By another object of its name.
+    Replaced,
+    /// Of the other identity of this agent, or of somebody else.
+    Foreign,
+}
+
+impl CsrFailure {
+    /// For the Event and the metric.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self {
+            Self::Denied(_) => "CSRDenied",
+            Self::Failed(_) => "CSRFailed",
+            Self::Rejected(_) => "CertificateRejected",
+            Self::Replaced => "CSRReplaced",
+            Self::Foreign => "CSRForeign",
+        }
+    }
+
+    /// To go on after "CSR x ".
+    pub(crate) fn sentence(&self) -> &str {
+        match self {
+            Self::Denied(why) | Self::Failed(why) | Self::Rejected(why) => why,
+            Self::Replaced => "was replaced by another object of its name",
+            Self::Foreign => "is not what this agent asks for now",
+        }
+    }
 }
 
 /// What `csr` means for `request`; `posted_uid` is that of the answer to the post, if it was seen. It was

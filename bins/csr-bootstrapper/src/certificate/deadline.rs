@@ -1,4 +1,4 @@
-//! When the next certificate is due. No I/O, no clock.
+//! The deadline of the next rotation. No I/O, no clock.
 
 use std::time::{Duration, SystemTime};
 
@@ -33,7 +33,7 @@ pub(crate) struct RotationDeadline {
 /// When to ask for the next certificate after the `chain` in `pem`. The same at each look and after a
 /// restart, but another time for each certificate, so a fleet that got its certificates together does not come
 /// back together.
-pub(crate) fn due(pem: &[u8], chain: &[Certificate]) -> RotationDeadline {
+pub(crate) fn rotation_deadline(pem: &[u8], chain: &[Certificate]) -> RotationDeadline {
     let Some((begin, end)) = validity(chain) else {
         return RotationDeadline { at: SystemTime::UNIX_EPOCH, life: Duration::ZERO };
     };
@@ -62,7 +62,7 @@ fn length(begin: SystemTime, end: SystemTime) -> Duration {
 
 /// What condition ClusterCertificateRotated says of the certificate in `pem`: upstream's words, times as Go
 /// prints them.
-pub(crate) fn sentence(pem: &[u8]) -> String {
+pub(crate) fn rotated_message(pem: &[u8]) -> String {
     let go = |at| seconds_time(at).replace('T', " ").replace('Z', " +0000 UTC");
     let leaf = certificate::chain(pem).ok().and_then(|chain| chain.into_iter().next());
     match leaf {
@@ -113,7 +113,7 @@ mod tests {
 
     /// How much of the life is left when the next one is due.
     fn left(pem: &[u8], begin: SystemTime, end: SystemTime) -> f64 {
-        let due = due(pem, &[valid(begin, end)]);
+        let due = rotation_deadline(pem, &[valid(begin, end)]);
         length(due.at, end).as_secs_f64() / length(begin, end).as_secs_f64()
     }
 
@@ -129,7 +129,8 @@ mod tests {
     fn f49_above_a_quarter_it_is_never_due_and_below_a_fifth_always() {
         let (begin, end) = (now(), now() + DAY);
         for number in 0..200 {
-            let RotationDeadline { at, life } = due(&pem(number), &[valid(begin, end)]);
+            let RotationDeadline { at, life } =
+                rotation_deadline(&pem(number), &[valid(begin, end)]);
             assert!(at > end - DAY.mul_f64(0.2501) && at < end - DAY.mul_f64(0.1999));
             assert_eq!(life, DAY);
         }
@@ -140,8 +141,8 @@ mod tests {
     fn the_latest_begin_and_the_earliest_end_of_the_chain_count() {
         let leaf = valid(now(), now() + DAY * 30);
         let authority = valid(now() - DAY * 30, now() + DAY * 10);
-        let both = due(&pem(1), &[leaf, authority]);
-        assert_eq!(both, due(&pem(1), &[valid(now(), now() + DAY * 10)]));
+        let both = rotation_deadline(&pem(1), &[leaf, authority]);
+        assert_eq!(both, rotation_deadline(&pem(1), &[valid(now(), now() + DAY * 10)]));
     }
 
     #[test]
@@ -163,8 +164,8 @@ mod tests {
     #[test]
     fn the_same_certificate_is_due_at_the_same_time_at_each_look() {
         let chain = [valid(now(), now() + DAY)];
-        assert_eq!(due(&pem(7), &chain), due(&pem(7), &chain));
-        assert_ne!(due(&pem(7), &chain), due(&pem(8), &chain));
+        assert_eq!(rotation_deadline(&pem(7), &chain), rotation_deadline(&pem(7), &chain));
+        assert_ne!(rotation_deadline(&pem(7), &chain), rotation_deadline(&pem(8), &chain));
     }
 
     /// A certificate of this validity.
@@ -205,8 +206,8 @@ mod tests {
     #[test]
     fn it_is_never_due_after_its_end() {
         for (begin, end) in [(now(), now()), (now() + HOUR, now()), (now() - DAY, now() - HOUR)] {
-            assert!(due(&pem(1), &[valid(begin, end)]).at <= end);
+            assert!(rotation_deadline(&pem(1), &[valid(begin, end)]).at <= end);
         }
-        assert_eq!(due(b"", &[]).at, SystemTime::UNIX_EPOCH);
+        assert_eq!(rotation_deadline(b"", &[]).at, SystemTime::UNIX_EPOCH);
     }
 }

@@ -1,115 +1,18 @@
-//! How one certificate is got, step by step. No I/O, no clock.
+//! The state machine of one certificate: what was observed and what has happened so far say what to do next.
+//! No I/O, no clock.
 
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use shared::kubeconfig::Hub;
+use shared::error::Result;
 
 use super::{
+    action::CertificateAction,
     csr::CertificateRequest,
-    csr_status::CsrStatus,
-    need::{Need, Requester},
+    csr_status::{CsrFailure, CsrStatus, IssuedCsr, ObservedCsr},
+    need::{HubMove, Need, Requester},
+    observe::{ObservedCredential, SessionChange},
 };
-
-/// The next step.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum CertificateAction {
-    /// Nothing before this instant, or before something changes.
-    Wait(Instant),
-    /// Count the requests that wait on the hub already.
-    CountPending,
-    /// Make a key and a request, and store them.
-    StoreRequest,
-    /// Make the ManagedCluster, if there is none.
-    CreateManagedCluster,
-    /// Read the CSR on the hub.
-    GetCsr,
-    /// Post the request.
-    CreateCsr,
-    /// The CSR that was there is not any more: make sure, and post the same again.
-    ConfirmGone,
-    /// Put this certificate into the Secret.
-    SaveCertificate(Vec<u8>),
-    /// Put right what is beside the certificate.
-    RepairSecret,
-    /// Remove the stored request: it has served, or never will.
-    DeleteRequest,
-    /// The request came to this end: tell it, and rest.
-    AbandonCsr(CsrFailure),
-}
-
-impl CertificateAction {
-    /// Whether it is the hub that has to answer.
-    pub(crate) fn is_on_the_hub(&self) -> bool {
-        matches!(
-            self,
-            Self::CountPending
-                | Self::CreateManagedCluster
-                | Self::GetCsr
-                | Self::CreateCsr
-                | Self::ConfirmGone
-        )
-    }
-}
-
-/// An end of a request that is not a certificate.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum CsrFailure {
-    /// Why, in the hub's words.
-    Denied(String),
-    /// Why, in the hub's words.
-    Failed(String),
-    /// What is wrong with the certificate.
-    Rejected(String),
-    /// By another object of its name.
-    Replaced,
-    /// Of the other identity of this agent, or of somebody else.
-    Foreign,
-}
-
-impl CsrFailure {
-    /// For the Event and the metric.
-    pub(crate) fn reason(&self) -> &'static str {
-        match self {
-            Self::Denied(_) => "CSRDenied",
-            Self::Failed(_) => "CSRFailed",
-            Self::Rejected(_) => "CertificateRejected",
-            Self::Replaced => "CSRReplaced",
-            Self::Foreign => "CSRForeign",
-        }
-    }
-
-    /// To go on after "CSR x ".
-    pub(crate) fn sentence(&self) -> &str {
-        match self {
-            Self::Denied(why) | Self::Failed(why) | Self::Rejected(why) => why,
-            Self::Replaced => "was replaced by another object of its name",
-            Self::Foreign => "is not what this agent asks for now",
-        }
-    }
-
-    /// The shortest rest before the next key.
-    fn rest(&self) -> Duration {
-        match self {
-            Self::Denied(_) | Self::Failed(_) => REST_REFUSED,
-            Self::Rejected(_) | Self::Replaced => REST_WRONG,
-            Self::Foreign => REST_SHORT,
-        }
-    }
-}
-
-/// The CSR on the hub, as far as it is known.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum ObservedCsr {
-    /// About to be seen, or of no matter.
-    Awaited,
-    /// Not seen for too long.
-    Unknown,
-    /// There is none.
-    Absent,
-    /// There is one, and it means this.
-    Present(CsrStatus),
-}
 
 /// After Denied or Failed: a human or a policy said no, which time alone seldom changes.
 const REST_REFUSED: Duration = Duration::from_secs(300);
@@ -128,15 +31,27 @@ const PACE_OF_REPEATS: Duration = Duration::from_secs(1);
 /// (ocm `pkg/registration/spoke/registration/creating_controller.go:46`).
 const INTRODUCE_AGAIN: Duration = Duration::from_secs(3600);
 
+/// A CSR that nobody answers is announced once more after this (kubelet gives up by then:
+/// client-go `util/certificate/certificate_manager.go:48-50`).
+const LONG_PENDING: Duration = Duration::from_secs(900);
+
 /// The state of getting a certificate.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct CsrMachine {
     /// The request that is stored, if one is.
-    pub(crate) request: Option<CertificateRequest>,
+    request: Option<CertificateRequest>,
     /// uid of the CSR that was posted for it by this process.
-    pub(crate) uid: Option<String>,
-    /// The CSR with the certificate, and whose it is: a hub sweeps it away after an hour, saved or not.
-    pub(crate) issued: Option<(Hub, Value)>,
+    uid: Option<String>,
+    /// The CSR with the certificate: a hub sweeps it away after an hour, saved or not.
+    issued: Option<IssuedCsr>,
+    /// Why a certificate is needed, as it was announced last.
+    announced: Option<String>,
+    /// While the CSR waits for the hub's people.
+    waiting: Option<Waiting>,
+    /// What two hubs have answered, while the credential moves from one to the other.
+    hub_move: HubMove,
+    /// The certificate that this process got last, and until when it is used at least.
+    obtained: Option<(Vec<u8>, Instant)>,
     /// The requests on the hub were counted, there is room for one more.
     counted: bool,
     introduce_at: Option<Instant>,
@@ -153,9 +68,52 @@ pub(crate) struct CsrMachine {
     repeats: u32,
 }
 
+/// A CSR that waits for approval or signature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Waiting {
+    since: Instant,
+    announced: bool,
+    /// It was announced that this takes long.
+    overdue: bool,
+}
+
 impl CsrMachine {
-    /// What to do now. `credential_key` is the key in the Secret.
-    pub(crate) fn next(
+    /// With the request that an earlier process has stored.
+    pub(crate) fn new(request: Option<CertificateRequest>) -> Self {
+        Self { request, ..Self::default() }
+    }
+
+    /// What to do now. The session comes first, then what is to be said, then the request.
+    pub(crate) fn next(&self, observed: &ObservedCredential, now: Instant) -> CertificateAction {
+        match observed.session {
+            SessionChange::Open(..) => return CertificateAction::OpenSession,
+            SessionChange::Swap(..) => return CertificateAction::SwapSession,
+            SessionChange::Close => return CertificateAction::CloseSession,
+            SessionChange::Announce(_) => return CertificateAction::AnnounceSession,
+            SessionChange::Nothing => {}
+        }
+        if self.announced != observed.sentence {
+            return CertificateAction::AnnounceNeed;
+        }
+        let open = observed.requester_open || self.issued.is_some() || self.waiting.is_some();
+        if open && !matches!(observed.need, Need::Certificate(_)) {
+            return CertificateAction::CloseRequester;
+        }
+        if observed.csr == ObservedCsr::Unwatched {
+            return CertificateAction::WatchCsr;
+        }
+        if let (Some(waiting), Some(_)) = (self.waiting, &observed.pending) {
+            let overdue = now.saturating_duration_since(waiting.since) >= LONG_PENDING;
+            if !waiting.announced || (overdue && !waiting.overdue) {
+                return CertificateAction::AnnouncePending { overdue };
+            }
+        }
+        let key = observed.data.get("tls.key").map(|key| key.as_slice());
+        self.next_for_request(&observed.need, observed.requester, &observed.csr, key, now)
+    }
+
+    /// What to do for the request. `credential_key` is the key in the Secret.
+    fn next_for_request(
         &self,
         need: &Need,
         requester: Option<Requester>,
@@ -202,11 +160,6 @@ impl CsrMachine {
         resting.or_else(|| self.failing(Some(requester), now))
     }
 
-    /// Whether the request came to an end that is no certificate.
-    pub(crate) fn is_over(&self) -> bool {
-        self.ended
-    }
-
     fn new_request(&self) -> CertificateAction {
         if self.counted { CertificateAction::StoreRequest } else { CertificateAction::CountPending }
     }
@@ -232,23 +185,98 @@ impl CsrMachine {
         if requester == Requester::Bootstrap && introduce {
             return CertificateAction::CreateManagedCluster;
         }
-        let abandon = CertificateAction::AbandonCsr;
         match csr {
-            ObservedCsr::Awaited => CertificateAction::Wait(now + REST_SHORT),
+            ObservedCsr::Awaited | ObservedCsr::Unwatched => {
+                CertificateAction::Wait(now + REST_SHORT)
+            }
             ObservedCsr::Unknown => CertificateAction::GetCsr,
             ObservedCsr::Absent if self.uid.is_some() => CertificateAction::ConfirmGone,
             ObservedCsr::Absent => CertificateAction::CreateCsr,
-            ObservedCsr::Present(signing) => match signing {
-                CsrStatus::Pending | CsrStatus::Approved | CsrStatus::Issued(_) => {
-                    CertificateAction::Wait(now + LONGEST_REST)
-                }
-                CsrStatus::Denied(why) => abandon(CsrFailure::Denied(why.clone())),
-                CsrStatus::Failed(why) => abandon(CsrFailure::Failed(why.clone())),
-                CsrStatus::Wrong(why) => abandon(CsrFailure::Rejected(why.clone())),
-                CsrStatus::Replaced => abandon(CsrFailure::Replaced),
-                CsrStatus::Foreign => abandon(CsrFailure::Foreign),
+            ObservedCsr::Present(status) => match status.failure() {
+                Some(failure) => CertificateAction::AbandonCsr(failure),
+                None => CertificateAction::Wait(now + LONGEST_REST),
             },
         }
+    }
+
+    /// The stored request, if one is.
+    pub(crate) fn request(&self) -> Option<&CertificateRequest> {
+        self.request.as_ref()
+    }
+
+    /// The stored request, unless it came to an end that is no certificate.
+    pub(crate) fn open_request(&self) -> Option<&CertificateRequest> {
+        self.request.as_ref().filter(|_| !self.ended)
+    }
+
+    /// uid of the CSR that was posted for it by this process.
+    pub(crate) fn uid(&self) -> Option<&str> {
+        self.uid.as_deref()
+    }
+
+    pub(crate) fn issued(&self) -> Option<&IssuedCsr> {
+        self.issued.as_ref()
+    }
+
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    pub(crate) fn hub_move(&self) -> HubMove {
+        self.hub_move
+    }
+
+    pub(crate) fn obtained(&self) -> Option<&(Vec<u8>, Instant)> {
+        self.obtained.as_ref()
+    }
+
+    /// This was observed.
+    pub(crate) fn saw(&mut self, observed: &ObservedCredential, now: Instant) {
+        self.hub_move.asks(observed.requester_of_move(), now);
+        let (ObservedCsr::Present(status), Some(csr)) = (&observed.csr, &observed.csr_object)
+        else {
+            return;
+        };
+        let begun = Waiting { since: now, announced: false, overdue: false };
+        self.waiting = observed.pending.as_ref().map(|_| self.waiting.unwrap_or(begun));
+        if self.uid.is_none() {
+            self.uid = csr["metadata"]["uid"].as_str().map(str::to_owned);
+        }
+        if let (CsrStatus::Issued(_), Some(hub)) = (status, &observed.requester_hub) {
+            self.issued = Some(IssuedCsr { hub: hub.clone(), csr: csr.clone() });
+        }
+    }
+
+    /// It was announced why a certificate is needed.
+    pub(crate) fn need_announced(&mut self, sentence: Option<String>) {
+        self.announced = sentence;
+    }
+
+    /// It was announced for whom the CSR waits.
+    pub(crate) fn pending_announced(&mut self, overdue: bool) {
+        if let Some(waiting) = &mut self.waiting {
+            (waiting.announced, waiting.overdue) = (true, overdue);
+        }
+    }
+
+    /// Nothing is open on the hub for a certificate any more.
+    pub(crate) fn closed(&mut self) {
+        (self.issued, self.waiting) = (None, None);
+    }
+
+    /// The CSR is watched anew: what was posted on one hub says nothing of another.
+    pub(crate) fn watched(&mut self) {
+        self.uid = None;
+    }
+
+    /// The CSR was posted.
+    pub(crate) fn posted(&mut self, csr: &Value) {
+        self.uid = csr["metadata"]["uid"].as_str().map(str::to_owned);
+    }
+
+    /// The hub answered a request of `requester`.
+    pub(crate) fn answered<T>(&mut self, requester: Requester, result: &Result<T>, now: Instant) {
+        self.hub_move.answered(requester, result, now);
     }
 
     /// There is room on the hub for one more request.
@@ -274,7 +302,7 @@ impl CsrMachine {
         self.introduce_at.replace(now + REST_REFUSED).is_none()
     }
 
-    /// The request of `asker` came to `end`; returns how long it rests. `random` is uniform in [0, 1).
+    /// The request of `requester` came to `end`; returns how long it rests. `random` is uniform in [0, 1).
     pub(crate) fn ended(
         &mut self,
         end: &CsrFailure,
@@ -283,7 +311,7 @@ impl CsrMachine {
         random: f64,
     ) -> Duration {
         (self.ended, self.issued) = (true, None);
-        self.rest_after_end(end.rest(), requester, now, random)
+        self.rest_after_end(rest_after(end), requester, now, random)
     }
 
     /// The CSR is gone from the hub without an answer; returns how long the request rests.
@@ -308,18 +336,21 @@ impl CsrMachine {
         rest
     }
 
-    /// The hub has too many requests: `asker` asks for nothing for `time`.
+    /// The hub has too many requests: `requester` asks for nothing for `time`.
     pub(crate) fn halted(&mut self, requester: Requester, now: Instant, time: Duration) {
         self.rest = Some((now + time, Some(requester)));
     }
 
-    /// A step of `asker` on the hub failed, or another one: nothing of its kind is done for `time`.
+    /// An action of `requester` on the hub failed, or another one: nothing of its kind is done for `time`.
     pub(crate) fn failed(&mut self, now: Instant, time: Duration, requester: Option<Requester>) {
         self.failed = Some((now + time, requester));
     }
 
-    /// A certificate was saved; `regular` if the one before was due.
-    pub(crate) fn succeeded(&mut self, regular: bool, now: Instant) {
+    /// The certificate in `pem` was saved, to be used until then at least; `regular` if the one before was
+    /// due.
+    pub(crate) fn saved(&mut self, pem: &[u8], used_until: Instant, regular: bool, now: Instant) {
+        self.obtained = Some((pem.to_vec(), used_until));
+        self.hub_move = HubMove::default();
         (self.ends, self.rest) = (0, None);
         self.repeats = if regular { 0 } else { self.repeats.saturating_add(1) };
         self.saved = Some(now);
@@ -331,10 +362,22 @@ impl CsrMachine {
         self.saved = Some(now);
     }
 
-    /// There is another bootstrap kubeconfig than when a rest or a wait began.
-    pub(crate) fn changed(&mut self) {
+    /// There is another bootstrap kubeconfig than when a rest or a wait began, for `another_hub` or not.
+    pub(crate) fn bootstrap_replaced(&mut self, another_hub: bool) {
+        if another_hub {
+            self.hub_move = HubMove::default();
+        }
         (self.rest, self.failed, self.introduce_at) = (None, None, None);
         (self.ends, self.repeats) = (0, 0);
+    }
+}
+
+/// The shortest rest before the next key.
+fn rest_after(failure: &CsrFailure) -> Duration {
+    match failure {
+        CsrFailure::Denied(_) | CsrFailure::Failed(_) => REST_REFUSED,
+        CsrFailure::Rejected(_) | CsrFailure::Replaced => REST_WRONG,
+        CsrFailure::Foreign => REST_SHORT,
     }
 }
 

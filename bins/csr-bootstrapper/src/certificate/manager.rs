@@ -1,27 +1,38 @@
-//! The loop that keeps the credential: looks at what is known, takes the step that the registration says,
-//! and tells what came of it.
+//! The loop that keeps the certificate: it observes, lets the machine decide, and performs.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use shared::{backoff::Backoff, error::Result, kubeconfig::Hub, secret};
 
 use super::{
-    csr_status::{self, CsrStatus},
-    machine::{CertificateAction, ObservedCsr},
+    action::CertificateAction,
+    csr::CertificateRequest,
+    machine::CsrMachine,
     need::{Need, Requester},
-    observe::ObservedCredential,
+    observe::{Inputs, ObservedCredential, SessionChange, SessionInputs, observe},
+    perform::Performer,
     readiness::ready,
-    registrar::CertificateManager,
 };
-use crate::{agent::SLICE, cached::CachedObject};
+use crate::{
+    agent::{Agent, SLICE},
+    identity::AgentNames,
+    state::Rotated,
+};
 
 /// How often it is looked at where somebody waits for the end of it.
 const LOOK_ONCE: Duration = Duration::from_secs(1);
 /// Beyond the end of a certificate, so that it is over for sure.
 const MOMENT: Duration = Duration::from_millis(100);
-/// A request that nobody answers is told once more after this (kubelet gives up by then:
-/// client-go `util/certificate/certificate_manager.go:48-50`).
-const LONG_PENDING: Duration = Duration::from_secs(900);
+/// Failures are tried again after at most this.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// A hub that asks for more time is asked again after this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// Nothing but 401 for this long, up to twice as long, and the credential counts as refused: less may be a hub
+/// that restarts, and a fleet does not come back in one second.
+const REFUSED_AFTER: Duration = Duration::from_secs(30);
 
-/// What is done where the credential is not kept.
+/// The goal where the credential is not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnceGoal {
     /// It is looked at.
@@ -30,138 +41,181 @@ pub(crate) enum OnceGoal {
     Obtain,
 }
 
-impl CertificateManager<'_> {
+/// Keeps a certificate for the hub in the Secret.
+pub(crate) struct CertificateManager<'a> {
+    agent: &'a Agent,
+    names: AgentNames,
+    machine: CsrMachine,
+    performer: Performer<'a>,
+    errors: Backoff,
+    /// For how long the hub may refuse the credential before another one is asked for.
+    patience: Duration,
+    /// Which bootstrap kubeconfig was seen last, and where it leads to.
+    bootstrap_seen: (u64, Option<Hub>),
+}
+
+impl<'a> CertificateManager<'a> {
+    /// With the request that an earlier process has stored.
+    pub(crate) fn new(agent: &'a Agent, names: AgentNames, stored: Option<Value>) -> Self {
+        // One that cannot be read is as good as none: another takes its place.
+        let data = stored.as_ref().and_then(|stored| secret::data(stored).ok());
+        let request = data.and_then(|data| CertificateRequest::of_secret(&data, &names));
+        Self {
+            agent,
+            performer: Performer::new(agent, names.clone(), stored),
+            names,
+            machine: CsrMachine::new(request),
+            errors: Backoff::new(LONGEST_WAIT).heeding(LONGEST_PAUSE),
+            patience: REFUSED_AFTER + REFUSED_AFTER.mul_f64(fastrand::f64()),
+            bootstrap_seen: (0, None),
+        }
+    }
+
     /// Keeps the credential until the end: `None`. If that is not to be, whether it is usable.
-    pub(crate) fn keep(mut self, once: Option<OnceGoal>) -> Option<bool> {
+    pub(crate) fn run(mut self, once: Option<OnceGoal>) -> Option<bool> {
         loop {
             let seen = self.agent.stop.wakes();
-            self.agent.beat();
-            let situation = self.look();
-            let step = self.next(&situation);
+            let (observed, action) = self.decide();
             // A key that has served does not stay behind, nor a kubeconfig that leads nowhere.
             let settled =
-                step != CertificateAction::DeleteRequest && situation.need != Need::Repair;
+                action != CertificateAction::DeleteRequest && observed.need != Need::Repair;
             let usable = || settled && ready(self.agent).is_ok();
             match once {
                 Some(OnceGoal::Check) => return Some(usable()),
                 Some(OnceGoal::Obtain) if usable() => return Some(true),
                 _ => {}
             }
-            if let CertificateAction::Wait(until) = step {
+            let stopped = if let CertificateAction::Wait(until) = action {
                 // Nothing wakes this loop when the files of -hub-kubeconfig-dir change.
                 let slice = if once.is_some() { LOOK_ONCE } else { SLICE };
                 let until = until.min(Instant::now() + slice);
-                let until = situation.again.map_or(until, |again| until.min(again + MOMENT));
-                if self.agent.stop.wait_for_change(seen, until) {
-                    return None;
-                }
+                let until = observed.again.map_or(until, |again| until.min(again + MOMENT));
+                self.agent.stop.wait_for_change(seen, until)
             } else {
-                let result = self.take(&step, &situation);
-                self.conclude(&step, situation.requester, result);
-                if self.agent.stop.raised() {
-                    return None;
-                }
+                self.perform(&action, &observed);
+                self.agent.stop.raised()
+            };
+            if stopped {
+                return None;
             }
         }
     }
 
-    /// The next step; what is open on the hub for nothing is closed.
-    fn next(&mut self, situation: &ObservedCredential) -> CertificateAction {
-        let ObservedCredential { need, requester, data, .. } = situation;
-        let csr = match (need, requester, &self.registration.request) {
-            (Need::Certificate(_), Some(requester), Some(_)) if !self.registration.is_over() => {
-                self.csr(*requester, situation)
+    /// Observes and decides, until what comes next is more than a preparation.
+    fn decide(&mut self) -> (ObservedCredential, CertificateAction) {
+        let secret_name = self.agent.secret_name();
+        self.performer.begin_turn();
+        self.agent.beat();
+        self.see_bootstrap();
+        loop {
+            let now = Instant::now();
+            let observed = observe(&self.inputs(&secret_name, now));
+            // Before the session is the credential's nothing else counts.
+            if observed.session == SessionChange::Nothing {
+                self.machine.saw(&observed, now);
+                self.report(&observed);
             }
-            (Need::Certificate(_), ..) => ObservedCsr::Awaited,
-            _ => {
-                self.asking.finish(self.agent);
-                self.registration.issued = None;
-                self.waits_no_more();
-                ObservedCsr::Awaited
+            let action = self.machine.next(&observed, now);
+            if !action.is_preparation() {
+                return (observed, action);
             }
-        };
-        let key = data.get("tls.key").map(|key| key.as_slice());
-        self.registration.next(need, *requester, &csr, key, Instant::now())
+            self.performer.prepare(&mut self.machine, &action, &observed);
+        }
     }
 
-    /// What the CSR on the hub means, as far as it was seen.
-    fn csr(&mut self, requester: Requester, situation: &ObservedCredential) -> ObservedCsr {
-        let object = match self.see(requester, situation) {
-            Ok(CachedObject::Object(object)) => object,
-            Ok(CachedObject::Absent) => return ObservedCsr::Absent,
-            Ok(CachedObject::Unknown) => return ObservedCsr::Unknown,
-            Err(coming) => return coming,
-        };
-        let Some(request) = &self.registration.request else { return ObservedCsr::Awaited };
-        let by_agent = requester != Requester::Bootstrap;
-        let uid = self.registration.uid.as_deref();
-        let clocks = self.agent.requester_clocks();
-        let signing = csr_status::evaluate(&object, request, uid, by_agent, &self.names, clocks);
-        self.tell_waiting(&signing, requester);
-        if self.registration.uid.is_none() {
-            self.registration.uid = object["metadata"]["uid"].as_str().map(str::to_owned);
+    /// Another bootstrap kubeconfig ends rests, and one for another hub also what was found out about the last.
+    fn see_bootstrap(&mut self) {
+        let (hub, version) = self.agent.read(|state| {
+            let hub = state.bootstrap.as_ref().map(|bootstrap| bootstrap.hub.clone());
+            (hub, state.bootstrap_version)
+        });
+        if self.bootstrap_seen.0 != version {
+            self.machine.bootstrap_replaced(self.bootstrap_seen.1 != hub);
+            self.bootstrap_seen = (version, hub);
         }
-        if let CsrStatus::Issued(_) = signing {
-            let hub = self.asked_hub(situation).cloned();
-            self.registration.issued = hub.map(|hub| (hub, object));
-        }
-        ObservedCsr::Present(signing)
     }
 
-    /// The CSR: the one with the certificate if that is kept, else as the hub shows it.
-    fn see(
+    fn inputs<'b>(&'b self, secret_name: &'b str, now: Instant) -> Inputs<'b> {
+        let (agent, machine, performer) = (self.agent, &self.machine, &self.performer);
+        let (credential, bootstrap, session) = agent
+            .read(|state| (state.credential.clone(), state.bootstrap.clone(), state.session()));
+        Inputs {
+            secret_name,
+            names: &self.names,
+            credential,
+            bootstrap,
+            session: session.map(|session| SessionInputs {
+                config: session.client.access(),
+                expires: session.client.certificate_expiry(),
+                refused: session.client.refused(),
+            }),
+            hub: performer.session().hub(),
+            session_announced: performer.session().is_announced(),
+            patience: self.patience,
+            hub_move: machine.hub_move(),
+            obtained: machine.obtained(),
+            request: machine.open_request(),
+            uid: machine.uid(),
+            issued: machine.issued(),
+            watched: performer.csr_watcher().watched(now),
+            requester_open: performer.csr_watcher().is_open(),
+            attempts: performer.attempts(),
+            clocks: agent.clocks(),
+            requester_clocks: agent.requester_clocks(),
+            now,
+        }
+    }
+
+    /// Reports what was observed on the endpoint.
+    fn report(&self, observed: &ObservedCredential) {
+        self.agent.report(|status| {
+            status.trouble = observed.sentence.clone().filter(|_| !observed.usable);
+            if let Some(pending) = &observed.pending {
+                status.detail = Some(pending.clone());
+            }
+            if !self.machine.is_waiting() {
+                status.pending = None;
+            }
+        });
+    }
+
+    fn perform(&mut self, action: &CertificateAction, observed: &ObservedCredential) {
+        if self.errors.failures() > 0 {
+            // What comes now says more than what went wrong before.
+            self.agent.report(|status| status.detail = None);
+        }
+        let result = self.performer.perform(&mut self.machine, action, observed);
+        self.conclude(action, observed.requester, result);
+    }
+
+    /// Says how `action` went, and backs off after a failure.
+    fn conclude(
         &mut self,
-        requester: Requester,
-        situation: &ObservedCredential,
-    ) -> Result<CachedObject, ObservedCsr> {
-        if let Some((hub, csr)) = &self.registration.issued
-            && self.asked_hub(situation) == Some(hub)
-        {
-            return Ok(CachedObject::Object(csr.clone()));
-        }
-        let Some(request) = &self.registration.request else { return Err(ObservedCsr::Awaited) };
-        // A client that cannot be made is told by the next step.
-        let client = self.asking.client(self.agent, requester, situation.access(requester));
-        let client = client.map_err(|_| ObservedCsr::Unknown)?;
-        match self.asking.watch(self.agent, &client, &request.name) {
-            // What was posted on one hub says nothing of another.
-            Ok(true) => self.registration.uid = None,
-            Ok(false) => {}
-            Err(error) => {
-                log::debug!("{error}");
-                return Err(ObservedCsr::Awaited);
+        action: &CertificateAction,
+        requester: Option<Requester>,
+        result: Result<()>,
+    ) {
+        let Err(error) = result else {
+            let failures = self.errors.succeeded();
+            if failures > 0 {
+                log::info!("the credential is looked after again after {failures} failures");
             }
-        }
-        self.asking.csr(Instant::now()).ok_or(ObservedCsr::Awaited)
-    }
-
-    /// Says for whom a request waits: on the endpoint at once, aloud when it takes long.
-    fn tell_waiting(&mut self, signing: &CsrStatus, requester: Requester) {
-        let name = self.registration.request.as_ref().map_or("", |request| &request.name);
-        let what = match signing {
-            CsrStatus::Pending if requester == Requester::Bootstrap => {
-                format!("CSR {name} is not approved yet: kubectl certificate approve {name}")
-            }
-            CsrStatus::Pending => format!("CSR {name} is not approved by the hub yet"),
-            CsrStatus::Approved => {
-                format!("CSR {name} is approved, but the hub's signer has not signed it")
-            }
-            _ => return self.waits_no_more(),
+            return;
         };
-        let first = self.waiting.is_none();
-        let (since, told) = self.waiting.get_or_insert_with(|| (Instant::now(), false));
-        if !*told && since.elapsed() >= LONG_PENDING {
-            *told = true;
-            self.agent.record_event("CSRPending", true, &what);
-        } else if first {
-            log::info!("{what}");
-            self.agent.report(|status| status.pending = Some(SystemTime::now()));
+        let now = Instant::now();
+        let retry = self.errors.failed(&error, now, fastrand::f64());
+        // The bootstrap identity does not wait longer than the new hub has time to know the agent.
+        let patience = self.machine.hub_move().patience(now);
+        let wait = patience.map_or(retry.wait, |left| retry.wait.min(left));
+        self.machine.failed(now, wait, requester.filter(|_| action.is_on_the_hub()));
+        self.agent.report(|status| status.detail = Some(error.to_string()));
+        if retry.tell {
+            log::warn!("{error}");
+            if matches!(action, CertificateAction::CountPending | CertificateAction::CreateCsr) {
+                self.agent.set_rotated(Rotated::Failed(format!("Failed to create CSR {error}")));
+            }
+        } else {
+            log::debug!("{error}; again in {wait:?}");
         }
-        self.agent.report(|status| status.detail = Some(what));
-    }
-
-    fn waits_no_more(&mut self) {
-        self.waiting = None;
-        self.agent.report(|status| status.pending = None);
     }
 }

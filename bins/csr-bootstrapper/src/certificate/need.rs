@@ -1,4 +1,4 @@
-//! What the credential needs, and with which identity the hub is asked for it. No I/O, no clock.
+//! The need of the credential, and with which identity the hub is asked for it. No I/O, no clock.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use shared::error::{Error, Result};
 use super::validate::{UnusableCredential, Validation};
 
 /// Whether there is something to do about the credential.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Need {
     /// Nothing for this long.
     Nothing(Duration),
@@ -18,7 +18,7 @@ pub(crate) enum Need {
 }
 
 /// Why another certificate is needed: upstream's word for the Event, and a sentence.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct NeedReason {
     pub(crate) event: &'static str,
     pub(crate) sentence: String,
@@ -63,7 +63,7 @@ pub(crate) fn need(
 }
 
 /// With which identity the hub is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Requester {
     /// The agent's own, which the hub renews without a human.
     Agent,
@@ -106,7 +106,7 @@ pub(crate) fn requester(
 
 /// What two hubs have answered so far, while the bootstrap kubeconfig leads to another one than the
 /// credential.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct HubMove {
     /// Since when the new one answers nothing but 401 or 403 to the agent.
     refused: Option<Instant>,
@@ -125,7 +125,7 @@ const OLD_PATIENCE: Duration = Duration::from_secs(10);
 const OLD_AGAIN: Duration = Duration::from_secs(60);
 
 impl HubMove {
-    /// Takes note of what came of a request of `asker`.
+    /// The hub answered a request of `requester`.
     pub(crate) fn answered<T>(&mut self, requester: Requester, result: &Result<T>, now: Instant) {
         let refusal = matches!(result, Err(Error::Unauthorized(_) | Error::Forbidden(_)));
         match requester {
@@ -141,18 +141,28 @@ impl HubMove {
         }
     }
 
-    /// Takes note of who asks while the hub has moved; returns when to look again. A request that the old
-    /// hub leaves waiting does not hold up the move.
-    pub(crate) fn asks(&mut self, requester: Option<Requester>, now: Instant) -> Option<Instant> {
-        if requester != Some(Requester::Agent) {
+    /// While the hub has moved, `requester` asks. A request that the old hub leaves waiting does not hold up
+    /// the move.
+    pub(crate) fn asks(&mut self, requester: Option<Requester>, now: Instant) {
+        let Some(until) = self.gives_up_at(requester, now) else {
             self.old_since = None;
-            return None;
-        }
-        let until = *self.old_since.get_or_insert(now) + OLD_PATIENCE;
+            return;
+        };
         if now >= until {
             (self.old_since, self.old_failed) = (None, Some(now));
+        } else {
+            self.old_since.get_or_insert(now);
         }
-        Some(until)
+    }
+
+    /// When the old hub is given up, if `requester` asks that.
+    pub(crate) fn gives_up_at(
+        &self,
+        requester: Option<Requester>,
+        now: Instant,
+    ) -> Option<Instant> {
+        let of_old = requester.filter(|requester| *requester == Requester::Agent);
+        of_old.map(|_| self.old_since.unwrap_or(now) + OLD_PATIENCE)
     }
 
     /// How long the new hub has left to know the agent, if it is being refused there.

@@ -1,4 +1,4 @@
-//! Whether the credential can be used: in the Secret, and in the files where they are asked for.
+//! The readiness of the credential: in the Secret, and in the files where they are asked for.
 
 use super::validate::{Validation, validate};
 use crate::{agent::Agent, identity::in_directory};

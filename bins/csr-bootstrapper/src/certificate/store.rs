@@ -7,12 +7,17 @@ use serde_json::{Map, Value, json};
 use shared::{
     client::{Preconditions, Propagation},
     error::{Error, Result},
+    kubeconfig::Hub,
     resource::{SECRETS, Target},
 };
 use zeroize::Zeroizing;
 
-use super::csr::CertificateRequest;
-use crate::{agent::Agent, cached::CachedObject, identity::AgentNames};
+use super::{csr::CertificateRequest, validate::Validation};
+use crate::{
+    agent::Agent,
+    cached::CachedObject,
+    identity::{AGENT_NAME, AgentNames, CLUSTER_NAME},
+};
 
 /// Writers that keep getting in between are left to it until the next try.
 const CONFLICTS: u32 = 3;
@@ -34,7 +39,7 @@ pub(crate) fn pending(agent: &Agent) -> Result<Option<Value>> {
 }
 
 /// Stores `request` in the place of `previous`.
-pub(crate) fn store(
+pub(crate) fn store_request(
     agent: &Agent,
     request: &CertificateRequest,
     names: &AgentNames,
@@ -54,7 +59,7 @@ pub(crate) fn store(
 }
 
 /// Removes the stored request, if it is still this one.
-pub(crate) fn forget(agent: &Agent, stored: &Value) -> Result<()> {
+pub(crate) fn delete_request(agent: &Agent, stored: &Value) -> Result<()> {
     let name = agent.settings.pending_secret();
     let text = |field: &str| stored["metadata"][field].as_str().map(str::to_owned);
     let guard = Preconditions { uid: text("uid"), resource_version: text("resourceVersion") };
@@ -99,6 +104,28 @@ pub(crate) fn save(agent: &Agent, values: &SecretValues, fallback: &SecretValues
         };
     }
     Ok(())
+}
+
+/// What is to be written beside certificate and key, and what only where it is missing by then. A kubeconfig
+/// that leads to the right hub stays as it is.
+pub(crate) fn beside(
+    names: &AgentNames,
+    hub: Option<&Hub>,
+    validation: &Validation,
+) -> (SecretValues, SecretValues) {
+    let AgentNames { cluster, agent } = names;
+    let names = SecretValues::from([
+        (CLUSTER_NAME, cluster.clone().into_bytes().into()),
+        (AGENT_NAME, agent.clone().into_bytes().into()),
+    ]);
+    let kubeconfig = match hub {
+        Some(hub) => SecretValues::from([("kubeconfig", hub.kubeconfig().into_bytes().into())]),
+        None => SecretValues::new(),
+    };
+    match validation {
+        Validation::Usable(usable) if !usable.stale => (names, kubeconfig),
+        _ => (names.into_iter().chain(kubeconfig).collect(), SecretValues::new()),
+    }
 }
 
 fn new(target: &Target<'_>, data: Map<String, Value>) -> Value {

@@ -1,4 +1,4 @@
-//! Whether the hub's credential, as a Secret or a directory holds it, can be used. No I/O, no clock.
+//! The validity of the hub's credential, as a Secret or a directory holds it. No I/O, no clock.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ use crate::{
 pub(crate) const TOLERANCE: Duration = Duration::from_secs(300);
 
 /// What the credential is good for.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Validation {
     Usable(UsableCredential),
     /// Good, but got at another hub than the bootstrap kubeconfig's now; the word says what differs.
@@ -41,7 +41,7 @@ impl Validation {
 }
 
 /// A certificate of ours with its key.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UsableCredential {
     pub(crate) identity: KeyPair,
     pub(crate) chain: Vec<Certificate>,
@@ -54,9 +54,9 @@ pub(crate) struct UsableCredential {
 }
 
 /// Why there is nothing to use.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UnusableCredential {
-    /// What is wrong, to go on after the name of what was judged.
+    /// What is wrong, to go on after the name of what was validated.
     pub(crate) reason: String,
     /// The Go agent's reason for an Event (ocm `pkg/registration/register/csr/csr.go:484-530`).
     pub(crate) event: &'static str,
@@ -67,7 +67,7 @@ const NOT_VALID: &str = "NoValidCertificateFound";
 /// Spelled as the Go agent spells it.
 const OTHER_DATA: &str = "AdditonalSecretDataChanged";
 
-/// Judges `data`, which other sentences call `what`, for the agent `names`. The hub of the `bootstrap`
+/// Validates `data`, which other sentences call `what`, for the agent `names`. The hub of the `bootstrap`
 /// kubeconfig is compared, where there is one. The rules are those of ocm
 /// `pkg/registration/register/common.go:86-145`, and that key and certificate belong together.
 pub(crate) fn validate(

@@ -1,4 +1,4 @@
-//! What the status of the ManagedCluster has to say: conditions and version. No I/O, no clock.
+//! The ManagedCluster's status as this agent wants it: conditions and version. No I/O, no clock.
 
 use std::time::SystemTime;
 

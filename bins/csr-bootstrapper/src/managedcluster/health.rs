@@ -7,7 +7,7 @@ use shared::{client::Client, json, logging::quoted};
 /// A failure has to last this long before it is reported (ocm
 /// `pkg/registration/spoke/managedcluster/available_reconcile.go`, failureThreshold).
 const THRESHOLD: Duration = Duration::from_secs(20);
-/// The next look while something is wrong (there, healthCheckRetryInterval).
+/// The next probe while something is wrong (there, healthCheckRetryInterval).
 const SOON: Duration = Duration::from_secs(5);
 
 /// What the answer to /version may cost in memory, in bytes; it has some 300.
@@ -24,7 +24,7 @@ pub(crate) enum ApiServerHealth {
     Failing(String),
 }
 
-/// The looks at the spoke so far.
+/// The probes of the spoke so far.
 #[derive(Debug, Default)]
 pub(crate) struct Probes {
     health: ApiServerHealth,
@@ -46,7 +46,7 @@ impl Probes {
         self.version.as_deref()
     }
 
-    /// When to look next, after `now` if it is not due: each `period`, sooner while the spoke fails or
+    /// When to probe next, after `now` if it is not due: each `period`, sooner while the spoke fails or
     /// the answer is `urgent`.
     pub(crate) fn due(&self, period: Duration, urgent: bool, now: Instant) -> Instant {
         let soon = urgent || self.failing_since.is_some();
@@ -54,7 +54,7 @@ impl Probes {
         self.probed.map_or(now, |probed| probed + wait)
     }
 
-    /// Looks now, and asks for the version at most once a `period`.
+    /// Probes now, and asks for the version at most once a `period`.
     pub(crate) fn probe(&mut self, spoke: &Client, period: Duration) {
         let (code, text) = get_livez(&|path| spoke.text(path).map_err(|error| error.to_string()));
         let now = Instant::now();

@@ -31,7 +31,7 @@ pub(crate) struct ManagedClusterLease {
     status: Mutex<RenewalStatus>,
 }
 
-/// What a look at the ManagedCluster changed.
+/// What the ManagedCluster changes for the Lease.
 #[derive(Debug, PartialEq, Eq)]
 enum LeaseChange {
     Same,
@@ -70,7 +70,7 @@ impl ManagedClusterLease {
         loop {
             let seen = agent.stop.wakes();
             let wanted = agent.read(State::managed_cluster).as_ref().and_then(period_of);
-            // After the look: what ends the session also takes the ManagedCluster away.
+            // Read first: what ends the session also takes the ManagedCluster away.
             if session.stop.raised() {
                 return;
             }

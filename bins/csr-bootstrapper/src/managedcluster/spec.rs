@@ -1,4 +1,4 @@
-//! The ManagedCluster on the hub: its creation, what it looks like, and what its spec has to say.
+//! The ManagedCluster on the hub: its creation, its watch, and the client configs of its spec.
 
 use std::ops::ControlFlow;
 

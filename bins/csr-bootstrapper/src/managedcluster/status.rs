@@ -1,5 +1,5 @@
-//! The loop that looks at the spoke and tells the hub: the ManagedCluster's status, and what its spec has
-//! to say of the API server. In the steady state nothing is written.
+//! The loop that probes the spoke and reports to the hub: the ManagedCluster's status, and the client configs
+//! of its spec. In the steady state nothing is written.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -30,14 +30,14 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// Before the hub accepts the cluster it may grant nothing, and acceptance is seen when it comes.
 const NO_RIGHT_YET: Duration = Duration::from_secs(600);
 
-/// Looks at the spoke and tells the hub, until the end.
+/// Probes the spoke and reports to the hub, until the end.
 pub(crate) fn run(agent: &Agent) {
     while let Some(session) = agent.next_session() {
         let mut status_loop = StatusLoop::new(agent, &session);
         loop {
             let seen = agent.stop.wakes();
             let cluster = agent.read(State::managed_cluster);
-            // After the look: what ends the session also takes the ManagedCluster away.
+            // Read first: what ends the session also takes the ManagedCluster away.
             if session.stop.raised() {
                 break;
             }
@@ -53,7 +53,7 @@ struct StatusLoop<'a> {
     agent: &'a Agent,
     session: &'a HubSession,
     probes: Probes,
-    /// The hub was told of the last look: if it says otherwise since, the next look decides.
+    /// The last probe was reported: if the hub says otherwise since, the next probe decides.
     reported: bool,
     accepted: bool,
     differed: bool,
@@ -165,7 +165,7 @@ impl<'a> StatusLoop<'a> {
         }
     }
 
-    /// Looks at the spoke if that is due and anybody cares; returns when it is next.
+    /// Probes the spoke if that is due and anybody cares; returns when it is next.
     fn probe(&mut self, cluster: &Value) -> Instant {
         let (period, now) = (self.agent.settings.healthcheck_period, Instant::now());
         if !self.accepted {
