@@ -1,13 +1,13 @@
-//! What all threads share: settings, clients, and what is known of both clusters.
+//! The parts of the running program: settings, clients, and the state that its threads share.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Arc, Mutex},
     time::{Duration, Instant, SystemTime},
 };
 
-use serde_json::{Value, json};
+use serde_json::json;
 use shared::{
-    client::{self, Client, Reload, Timeouts},
+    client::{Client, Reload, Timeouts},
     error::Result,
     event::CoreEvent,
     flags::Flags,
@@ -18,11 +18,10 @@ use shared::{
 };
 
 use crate::{
+    cached::CachedObject,
     clocks::Clocks,
-    known::{Bootstrap, Sighting},
-    names::Names,
-    progress::Progress,
     settings::Settings,
+    state::{CertificateStatus, HubRequests, HubSession, Rotated, State},
 };
 
 /// A request to either cluster.
@@ -33,7 +32,7 @@ pub(crate) const SLICE: Duration = Stop::SLICE;
 /// copies of each are made.
 pub(crate) const HUB_OBJECT: usize = 512 << 10;
 
-/// The parts of the running program. A lock is never held across I/O.
+/// The running program. Its lock is never held across I/O.
 pub(crate) struct Agent {
     pub(crate) settings: Settings,
     pub(crate) stop: Stop,
@@ -42,62 +41,20 @@ pub(crate) struct Agent {
     /// The cluster that joins the hub, where that is another one.
     spoke: Option<Client>,
     /// Why what is followed may have changed unseen.
-    pub(crate) troubles: Troubles,
+    pub(crate) errors: LastErrors,
     pub(crate) started: SystemTime,
     /// To the hub, by all clients one after the other.
-    pub(crate) requests: RequestMetrics,
-    credential: Mutex<Sighting>,
-    /// The one that can be used now, and how often that changed.
-    bootstrap: Mutex<(Option<Bootstrap>, u64)>,
-    session: Mutex<Option<Arc<Session>>>,
-    names: Mutex<Option<Names>>,
-    /// The ManagedCluster as the hub showed it last.
-    managed_cluster: Mutex<Option<Value>>,
-    rotated: Mutex<Option<Rotated>>,
-    /// Whoever asks for a certificate, if not the session's client.
-    asking: Mutex<Option<Client>>,
-    progress: Mutex<Progress>,
+    pub(crate) requests: HubRequests,
+    state: Mutex<State>,
 }
 
-/// The time in which there is one usable credential after another.
-pub(crate) struct Session {
-    /// The hub as the agent's own user; its credentials are swapped at each rotation.
-    pub(crate) client: Client,
-    /// Raised when there is no usable credential any more, or at the end.
-    pub(crate) stop: Stop,
-}
-
-/// What was asked of the hub in sessions, and by who asks for a certificate beside them.
-#[derive(Default)]
-pub(crate) struct RequestMetrics {
-    pub(crate) session: client::RequestMetrics,
-    pub(crate) asking: client::RequestMetrics,
-}
-
-/// Why what is followed may have changed unseen, and why there is no bootstrap kubeconfig.
+/// Why what is followed may have changed unseen.
 #[derive(Debug, Default)]
-pub(crate) struct Troubles {
+pub(crate) struct LastErrors {
     pub(crate) credential: LastError,
     pub(crate) bootstrap: LastError,
     pub(crate) cluster: LastError,
     pub(crate) csr: Arc<LastError>,
-    pub(crate) no_bootstrap: Mutex<Option<String>>,
-}
-
-impl Troubles {
-    /// A line each.
-    pub(crate) fn remarks(&self) -> String {
-        let watches = [&self.credential, &self.bootstrap, &self.cluster, &self.csr];
-        let watches = watches.into_iter().filter_map(LastError::get);
-        watches.chain(lock(&self.no_bootstrap).clone()).map(|remark| remark + "\n").collect()
-    }
-}
-
-/// What condition ClusterCertificateRotated is to say.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Rotated {
-    pub(crate) good: bool,
-    pub(crate) message: String,
 }
 
 impl Agent {
@@ -122,17 +79,10 @@ impl Agent {
             stop: stop.clone(),
             management,
             spoke,
-            troubles: Troubles::default(),
+            errors: LastErrors::default(),
             started: SystemTime::now(),
-            requests: RequestMetrics::default(),
-            credential: Mutex::default(),
-            bootstrap: Mutex::default(),
-            session: Mutex::default(),
-            names: Mutex::default(),
-            managed_cluster: Mutex::default(),
-            rotated: Mutex::default(),
-            asking: Mutex::default(),
-            progress: Mutex::default(),
+            requests: HubRequests::default(),
+            state: Mutex::default(),
         })
     }
 
@@ -146,57 +96,47 @@ impl Agent {
         self.spoke.as_ref()
     }
 
-    /// Who this agent is, once that is known.
-    pub(crate) fn names(&self) -> Option<Names> {
-        lock(&self.names).clone()
+    /// Reads the shared state.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&State) -> T) -> T {
+        read(&lock(&self.state))
     }
 
-    pub(crate) fn set_names(&self, names: Names) {
-        *lock(&self.names) = Some(names);
+    /// Changes the shared state and wakes whoever waits for a change.
+    pub(crate) fn update<T>(&self, update: impl FnOnce(&mut State) -> T) -> T {
+        let result = update(&mut lock(&self.state));
         self.stop.wake();
+        result
     }
 
-    /// The Secret with the hub's credential.
-    pub(crate) fn credential(&self) -> Sighting {
-        lock(&self.credential).clone()
+    /// Says how the last rotation went.
+    pub(crate) fn set_rotated(&self, rotated: Rotated) {
+        self.update(|state| state.rotated = Some(rotated));
     }
 
-    pub(crate) fn set_credential(&self, secret: Sighting) {
-        *lock(&self.credential) = secret;
-        self.stop.wake();
+    /// Changes what the endpoint reports; nobody waits for that.
+    pub(crate) fn report(&self, report: impl FnOnce(&mut CertificateStatus)) {
+        report(&mut lock(&self.state).status);
     }
 
-    /// The bootstrap kubeconfig, if there is one that can be used, and how often that changed.
-    pub(crate) fn bootstrap(&self) -> (Option<Bootstrap>, u64) {
-        lock(&self.bootstrap).clone()
-    }
-
-    pub(crate) fn set_bootstrap(&self, bootstrap: Option<Bootstrap>) {
-        let mut known = lock(&self.bootstrap);
-        if known.0 != bootstrap {
-            *known = (bootstrap, known.1 + 1);
-            drop(known);
-            self.stop.wake();
-        }
-    }
-
-    /// Begins a session, or ends it with `None`.
-    pub(crate) fn set_session(&self, session: Option<Arc<Session>>) {
-        if let Some(ended) = std::mem::replace(&mut *lock(&self.session), session) {
-            ended.stop.raise();
-            ended.client.close();
-            *lock(&self.managed_cluster) = None;
-        }
-        self.stop.wake();
+    /// The loop that keeps the credential comes by.
+    pub(crate) fn beat(&self) {
+        self.report(|status| status.beat = Some(Instant::now()));
     }
 
     /// The current session, if there is a usable credential.
-    pub(crate) fn session(&self) -> Option<Arc<Session>> {
-        lock(&self.session).clone()
+    pub(crate) fn session(&self) -> Option<Arc<HubSession>> {
+        self.read(State::session)
+    }
+
+    /// Begins a session, or ends it with `None`.
+    pub(crate) fn set_session(&self, session: Option<Arc<HubSession>>) {
+        if let Some(ended) = self.update(|state| state.replace_session(session)) {
+            ended.client.close();
+        }
     }
 
     /// Waits for a session that has not ended; `None` when asked to end.
-    pub(crate) fn next_session(&self) -> Option<Arc<Session>> {
+    pub(crate) fn next_session(&self) -> Option<Arc<HubSession>> {
         loop {
             let seen = self.stop.wakes();
             if let Some(session) = self.session().filter(|session| !session.stop.raised()) {
@@ -208,58 +148,20 @@ impl Agent {
         }
     }
 
-    /// The ManagedCluster as the hub showed it last in this session.
-    pub(crate) fn managed_cluster(&self) -> Option<Value> {
-        lock(&self.managed_cluster).clone()
-    }
-
-    /// What was seen in a session that has ended says nothing of this one.
-    pub(crate) fn set_managed_cluster(&self, session: &Session, cluster: Option<Value>) {
-        let mut known = lock(&self.managed_cluster);
-        if !session.stop.raised() {
-            *known = cluster;
-            drop(known);
-            self.stop.wake();
-        }
-    }
-
-    /// What condition ClusterCertificateRotated is to say, if anything happened yet.
-    pub(crate) fn rotated(&self) -> Option<Rotated> {
-        lock(&self.rotated).clone()
-    }
-
-    pub(crate) fn set_rotated(&self, good: bool, message: String) {
-        *lock(&self.rotated) = Some(Rotated { good, message });
-        self.stop.wake();
-    }
-
-    /// Whoever asks for a certificate, if not the session's client.
-    pub(crate) fn asking(&self) -> Option<Client> {
-        lock(&self.asking).clone()
-    }
-
-    pub(crate) fn set_asking(&self, client: Option<Client>) {
-        *lock(&self.asking) = client;
-    }
-
     /// What time it is for the credential: by its hub, or else by the one that is asked.
     pub(crate) fn clocks(&self) -> Clocks {
-        let session = self.session().and_then(|session| session.client.clock());
-        let asking = || self.asking().and_then(|client| client.clock());
-        Clocks::new(SystemTime::now(), Instant::now(), session.or_else(asking))
+        let (session, requester) = self.read(|state| (state.session(), state.requester.clone()));
+        let session = session.and_then(|session| session.client.clock());
+        let requester = || requester.and_then(|client| client.clock());
+        Clocks::new(SystemTime::now(), Instant::now(), session.or_else(requester))
     }
 
     /// What time it is for a certificate that was asked for: by the hub that issued it.
-    pub(crate) fn clocks_of_asked(&self) -> Clocks {
-        match self.asking() {
+    pub(crate) fn requester_clocks(&self) -> Clocks {
+        match self.read(|state| state.requester.clone()) {
             Some(client) => Clocks::new(SystemTime::now(), Instant::now(), client.clock()),
             None => self.clocks(),
         }
-    }
-
-    /// How it goes with the credential.
-    pub(crate) fn progress(&self) -> MutexGuard<'_, Progress> {
-        lock(&self.progress)
     }
 
     /// `Secret ns/name`, for sentences about the credential.
@@ -267,18 +169,27 @@ impl Agent {
         format!("Secret {}/{}", self.settings.namespace, self.settings.hub_secret)
     }
 
-    /// Says in the log and as an CoreEvent on the Secret what happened; that the CoreEvent cannot be written is
-    /// no reason to stop for.
-    pub(crate) fn tell(&self, reason: &'static str, warning: bool, message: &str) {
-        match warning {
-            true => log::warn!("{message}"),
-            false => log::info!("{message}"),
+    /// A line each: why what is followed may have changed unseen, and why there is no bootstrap kubeconfig.
+    pub(crate) fn remarks(&self) -> String {
+        let LastErrors { credential, bootstrap, cluster, csr } = &self.errors;
+        let watches = [credential, bootstrap, cluster, csr].into_iter().filter_map(LastError::get);
+        let no_bootstrap = self.read(|state| state.no_bootstrap.clone());
+        watches.chain(no_bootstrap).map(|remark| remark + "\n").collect()
+    }
+
+    /// Logs what happened and writes it as an Event on the Secret; that the Event cannot be written is no
+    /// reason to stop for.
+    pub(crate) fn record_event(&self, reason: &'static str, warning: bool, message: &str) {
+        if warning {
+            log::warn!("{message}");
+        } else {
+            log::info!("{message}");
         }
         let event =
             CoreEvent { source: "csr-bootstrapper", reason, message: message.to_owned(), warning };
         let Settings { namespace, hub_secret, .. } = &self.settings;
         let mut secret = json!({"apiVersion": "v1", "kind": "Secret", "namespace": namespace, "name": hub_secret});
-        if let Sighting::Object(seen) = self.credential() {
+        if let CachedObject::Object(seen) = self.read(|state| state.credential.clone()) {
             // By it kubectl describe finds the Events of an object.
             secret["uid"] = seen["metadata"]["uid"].clone();
         }

@@ -1,4 +1,4 @@
-//! What time it is, by this machine and by the hub. Either may be wrong, and the hub's word may be that of a
+//! The time, by this machine and by the hub. Either may be wrong, and the hub's word may be that of a
 //! gateway before it: what cannot be undone needs both. No I/O, no clock.
 
 use std::time::{Duration, Instant, SystemTime};
@@ -14,11 +14,11 @@ const PATIENCE_OF_LIFE: u32 = 20;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clocks {
     own: SystemTime,
-    hub: Option<Hub>,
+    hub: Option<HubTime>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Hub {
+struct HubTime {
     now: SystemTime,
     /// Between the first and the last of the answers that agree on it.
     agreed: Duration,
@@ -30,7 +30,7 @@ impl Clocks {
     pub(crate) fn new(own: SystemTime, now: Instant, hub: Option<ServerClock>) -> Self {
         let hub = hub.and_then(|clock| {
             let time = clock.time.checked_add(now.saturating_duration_since(clock.last));
-            Some(Hub { now: time?, agreed: clock.last.saturating_duration_since(clock.since) })
+            Some(HubTime { now: time?, agreed: clock.last.saturating_duration_since(clock.since) })
         });
         Self { own, hub }
     }
@@ -90,7 +90,7 @@ pub(crate) mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::request::authority::{HOUR, MINUTE, now};
+    use crate::certificate::authority::{HOUR, MINUTE, now};
 
     const DAY: Duration = Duration::from_secs(86_400);
 

@@ -2,31 +2,17 @@
 //! the hub that the cluster lives: the registration agent's work.
 
 mod agent;
-mod asking;
+mod bootstrap;
+mod cached;
+mod certificate;
 mod clocks;
-mod cluster;
-mod health;
-mod heartbeat;
-mod keeper;
-mod known;
-mod names;
-mod need;
-mod progress;
-mod readiness;
-mod registrar;
-mod registration;
+mod identity;
+mod managedcluster;
 mod report;
-mod request;
-mod rotation;
 mod run;
-mod secrets;
 mod settings;
-mod signing;
-mod situation;
 mod sources;
-mod status;
-mod steps;
-mod validity;
+mod state;
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! What the endpoint says: liveness, readiness and metrics.
+//! Liveness, readiness and metrics, for the diagnostics endpoint.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -12,7 +12,8 @@ use shared::{
 };
 
 use crate::{
-    agent::Agent, heartbeat::Heartbeat, known::Sighting, readiness::ready, settings::LOCK,
+    agent::Agent, cached::CachedObject, certificate::ready, managedcluster::ManagedClusterLease,
+    settings::LOCK,
 };
 
 const POSTED: Family =
@@ -33,14 +34,14 @@ const SAVED: Family = Family::gauge(
 /// The report of this process.
 pub(crate) struct Reporter {
     pub(crate) agent: Arc<Agent>,
-    pub(crate) heartbeat: Arc<Heartbeat>,
+    pub(crate) lease: Arc<ManagedClusterLease>,
     pub(crate) leadership: Arc<Leadership>,
 }
 
 impl Report for Reporter {
     fn healthy(&self) -> Result<(), String> {
-        let credential = self.agent.progress().beat;
-        let loops = [("credential", credential), ("heartbeat", self.heartbeat.progress().beat)];
+        let credential = self.agent.read(|state| state.status.beat);
+        let loops = [("credential", credential), ("heartbeat", self.lease.status().beat)];
         // It may have to read a list.
         let longest = LONGEST_BEAT + LONGEST_LIST;
         match loops.iter().find(|(_, beat)| stuck(*beat, longest)) {
@@ -55,7 +56,7 @@ impl Report for Reporter {
     }
 
     fn remarks(&self) -> String {
-        self.agent.troubles.remarks()
+        self.agent.remarks()
     }
 
     fn metrics(&self) -> String {
@@ -65,7 +66,7 @@ impl Report for Reporter {
         if agent.settings.election.is_some() {
             metrics.add(LEADER, &[("name", LOCK)], u8::from(self.leadership.leads()));
         }
-        let progress = agent.progress().clone();
+        let progress = agent.read(|state| state.status.clone());
         metrics.add(POSTED, &[], progress.posted);
         for (reason, count) in &progress.ended {
             metrics.add(ENDED, &[("reason", reason)], count);
@@ -81,14 +82,14 @@ impl Report for Reporter {
         let session = agent.session().map(|session| session.client.clone());
         for (target, client, requests) in [
             ("hub", session, &agent.requests.session),
-            ("bootstrap", agent.asking(), &agent.requests.asking),
+            ("bootstrap", agent.read(|state| state.requester.clone()), &agent.requests.requester),
         ] {
             match client {
                 Some(client) => metrics.add_client(target, &client),
                 None => metrics.add_requests(target, requests),
             }
         }
-        self.heartbeat.progress().add_to(&mut metrics, &[]);
+        self.lease.status().add_to(&mut metrics, &[]);
         metrics.add_client("management", &agent.management);
         if let Some(spoke) = agent.other_spoke() {
             metrics.add_client("spoke", spoke);
@@ -102,7 +103,9 @@ fn expiry(agent: &Agent) -> Option<SystemTime> {
     if let Some(session) = agent.session() {
         return session.client.certificate_expiry();
     }
-    let Sighting::Object(secret) = agent.credential() else { return None };
+    let CachedObject::Object(secret) = agent.read(|state| state.credential.clone()) else {
+        return None;
+    };
     let data = secret::data(&secret).ok()?;
     let chain = certificate::chain(data.get("tls.crt")?).ok()?;
     chain.iter().map(|certificate| certificate.not_after).min()

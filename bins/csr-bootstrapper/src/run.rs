@@ -23,21 +23,17 @@ use shared::{
 
 use crate::{
     agent::{Agent, REQUEST_TIME, SLICE},
-    cluster,
-    heartbeat::Heartbeat,
-    keeper::Once,
-    known::Sighting,
-    names::{self, Known, Names, Resolved},
-    readiness::ready,
-    registrar::Registrar,
+    cached::CachedObject,
+    certificate::{CertificateManager, OnceGoal, ready, store},
+    identity::{self, AgentNames, NameSources, ResolvedNames},
+    managedcluster::{self, ManagedClusterLease},
     report::Reporter,
-    secrets,
     settings::{LOCK, Settings},
-    sources, status,
+    sources,
 };
 
-/// A single look has time for a request to fail and another one to succeed.
-const LONGEST_LOOK: Duration = Duration::from_secs(2 * REQUEST_TIME.as_secs());
+/// A single check has time for a request to fail and another one to succeed.
+const LONGEST_CHECK: Duration = Duration::from_secs(2 * REQUEST_TIME.as_secs());
 /// What is needed first is tried again after at most this.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
@@ -65,28 +61,25 @@ pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End
 
 /// Works as soon as this replica leads, until it is asked to end.
 fn lead(agent: &Arc<Agent>, leadership: &Arc<Leadership>, flags: &Flags) -> Result<()> {
-    let heartbeat = Arc::new(Heartbeat::new());
-    let report = Reporter {
-        agent: agent.clone(),
-        heartbeat: heartbeat.clone(),
-        leadership: leadership.clone(),
-    };
+    let lease = Arc::new(ManagedClusterLease::new());
+    let report =
+        Reporter { agent: agent.clone(), lease: lease.clone(), leadership: leadership.clone() };
     diagnostics::serve(flags, &agent.stop, report)?;
     if !leadership.wait_until_leading() {
         return Ok(());
     }
     keep_credential(agent, None)?;
-    spawn("cluster", agent, cluster::follow)?;
-    spawn("status", agent, status::keep)?;
-    spawn("heartbeat", agent, move |agent| heartbeat.keep(agent))?;
+    spawn("cluster", agent, managedcluster::follow)?;
+    spawn("status", agent, managedcluster::run_status)?;
+    spawn("heartbeat", agent, move |agent| lease.run(agent))?;
     leadership.wait_until_lost()
 }
 
 /// Gets a credential and no more, within `limit`.
 fn once(agent: &Arc<Agent>, limit: Duration) -> Result<End> {
     let (tries, time) = match limit {
-        Duration::ZERO => (Once::Look, LONGEST_LOOK),
-        limit => (Once::Get, limit),
+        Duration::ZERO => (OnceGoal::Check, LONGEST_CHECK),
+        limit => (OnceGoal::Obtain, limit),
     };
     let ended = keep_credential(agent, Some(tries))?;
     let stopped = agent.stop.wait(time);
@@ -105,13 +98,13 @@ fn once(agent: &Arc<Agent>, limit: Duration) -> Result<End> {
 
 /// Starts what keeps the credential; if it is fetched once, it says whether that is usable, and raises
 /// `stop`.
-fn keep_credential(agent: &Arc<Agent>, once: Option<Once>) -> Result<Receiver<bool>> {
+fn keep_credential(agent: &Arc<Agent>, once: Option<OnceGoal>) -> Result<Receiver<bool>> {
     spawn("secret", agent, sources::follow_credential)?;
     spawn("bootstrap", agent, sources::follow_bootstrap)?;
     let (end, ended) = channel();
     spawn("credential", agent, move |agent| {
-        if let Some(registrar) = prepare(agent)
-            && let Some(usable) = registrar.keep(once)
+        if let Some(manager) = prepare(agent)
+            && let Some(usable) = manager.run(once)
         {
             // Nobody listens any more after the deadline.
             let _ = end.send(usable);
@@ -122,21 +115,21 @@ fn keep_credential(agent: &Arc<Agent>, once: Option<Once>) -> Result<Receiver<bo
 }
 
 /// Finds out who this agent is and what an earlier process left; `None` when asked to end.
-fn prepare(agent: &Agent) -> Option<Registrar<'_>> {
+fn prepare(agent: &Agent) -> Option<CertificateManager<'_>> {
     let mut backoff = Backoff::new(LONGEST_WAIT);
     loop {
-        agent.progress().come_by();
+        agent.beat();
         let seen = agent.stop.wakes();
-        if let Sighting::Unknown = agent.credential() {
+        if let CachedObject::Unknown = agent.read(|state| state.credential.clone()) {
             if agent.stop.wait_for_change(seen, Instant::now() + SLICE) {
                 return None;
             }
             continue;
         }
-        match secrets::pending(agent).and_then(|stored| registrar(agent, stored)) {
-            Ok(registrar) => return Some(registrar),
+        match store::pending(agent).and_then(|stored| manager(agent, stored)) {
+            Ok(manager) => return Some(manager),
             Err(error) => {
-                agent.progress().detail = Some(error.to_string());
+                agent.report(|status| status.detail = Some(error.to_string()));
                 let retry = backoff.failed(&error, Instant::now(), fastrand::f64());
                 if retry.tell {
                     log::warn!("{error}");
@@ -153,7 +146,7 @@ fn prepare(agent: &Agent) -> Option<Registrar<'_>> {
 fn rest(agent: &Agent, wait: Duration) -> bool {
     let until = Instant::now() + wait;
     loop {
-        agent.progress().come_by();
+        agent.beat();
         let left = until.saturating_duration_since(Instant::now());
         if agent.stop.wait(left.min(SLICE)) || left.is_zero() {
             return agent.stop.raised();
@@ -163,36 +156,41 @@ fn rest(agent: &Agent, wait: Duration) -> bool {
 
 /// A name is made only when the server itself, at this moment, has none to show: with another one the
 /// cluster would be another one for the hub.
-fn registrar(agent: &Agent, stored: Option<Value>) -> Result<Registrar<'_>> {
-    let mut resolved = resolve(agent, agent.credential(), stored.as_ref())?;
+fn manager(agent: &Agent, stored: Option<Value>) -> Result<CertificateManager<'_>> {
+    let mut resolved =
+        resolve(agent, agent.read(|state| state.credential.clone()), stored.as_ref())?;
     if resolved.made {
-        let now = secrets::credential(agent)?;
-        agent.set_credential(now.clone());
+        let now = store::credential(agent)?;
+        agent.update(|state| state.credential = now.clone());
         resolved = resolve(agent, now, stored.as_ref())?;
     }
     resolved.ignored.iter().for_each(|ignored| log::warn!("{ignored}"));
-    let Names { cluster, agent: id } = &resolved.names;
+    let AgentNames { cluster, agent: id } = &resolved.names;
     log::info!("this is agent {id} of cluster {cluster}");
-    agent.progress().detail = None;
-    agent.set_names(resolved.names.clone());
-    Ok(Registrar::new(agent, resolved.names, stored))
+    agent.report(|status| status.detail = None);
+    agent.update(|state| state.names = Some(resolved.names.clone()));
+    Ok(CertificateManager::new(agent, resolved.names, stored))
 }
 
-fn resolve(agent: &Agent, credential: Sighting, stored: Option<&Value>) -> Result<Resolved> {
+fn resolve(
+    agent: &Agent,
+    credential: CachedObject,
+    stored: Option<&Value>,
+) -> Result<ResolvedNames> {
     let settings = &agent.settings;
     let secret = match credential {
-        Sighting::Object(secret) => secret::data(&secret).ok(),
+        CachedObject::Object(secret) => secret::data(&secret).ok(),
         _ => None,
     };
     let pending = stored.and_then(|secret| secret::data(secret).ok());
-    let directory = settings.hub_directory.as_deref().map(names::in_directory);
-    let known = Known {
+    let directory = settings.hub_directory.as_deref().map(identity::in_directory);
+    let known = NameSources {
         flags: (settings.cluster_name.as_deref(), settings.agent_id.as_deref()),
         secret: secret.as_ref(),
         directory: directory.as_ref(),
         pending: pending.as_ref(),
     };
-    Ok(names::resolve(&known, &names::random()?))
+    Ok(identity::resolve(&known, &identity::random()?))
 }
 
 fn spawn(

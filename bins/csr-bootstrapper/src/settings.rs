@@ -12,7 +12,7 @@ use shared::{
 };
 
 pub(crate) use self::table::table;
-use crate::names::{valid_agent, valid_cluster};
+use crate::identity::{valid_agent, valid_cluster};
 
 /// All that the process is told, complete and valid.
 #[derive(Clone, Debug)]

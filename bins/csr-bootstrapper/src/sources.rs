@@ -1,4 +1,4 @@
-//! What the outside says: the credential's Secret and the bootstrap kubeconfig, as they are now.
+//! The credential's Secret and the bootstrap kubeconfig, followed into the shared state.
 
 use std::{ops::ControlFlow, path::Path, time::Duration};
 
@@ -6,27 +6,26 @@ use serde_json::Value;
 use shared::{
     error::{Error, Result},
     kubeconfig::{self, Hub, Reach},
-    lock::lock,
     resource::SECRETS,
     secret, watch,
 };
 
 use crate::{
     agent::Agent,
-    known::Bootstrap,
+    bootstrap::BootstrapKubeconfig,
     settings::{BootstrapSource, Settings},
 };
 
 /// The kubelet takes up to two minutes to bring a Secret into a volume; this adds little.
-const LOOK_AT_FILE: Duration = Duration::from_secs(2);
+const READ_FILE_EVERY: Duration = Duration::from_secs(2);
 
 /// Keeps the credential's Secret known.
 pub(crate) fn follow_credential(agent: &Agent) {
     let Settings { namespace, hub_secret, .. } = &agent.settings;
     let target = SECRETS.object(namespace, hub_secret);
-    let trouble = &agent.troubles.credential;
+    let trouble = &agent.errors.credential;
     watch::follow(&agent.management, &target, &agent.stop, trouble, &mut |secret| {
-        agent.set_credential(secret.into());
+        agent.update(|state| state.credential = secret.into());
         ControlFlow::Continue(())
     });
 }
@@ -41,52 +40,57 @@ pub(crate) fn follow_bootstrap(agent: &Agent) {
 }
 
 fn follow_file(agent: &Agent, path: &Path) {
-    let mut told = None;
     loop {
-        take(agent, of_file(path, agent.settings.reach), &mut told);
-        if agent.stop.wait(LOOK_AT_FILE) {
+        adopt(agent, of_file(path, agent.settings.reach));
+        if agent.stop.wait(READ_FILE_EVERY) {
             return;
         }
     }
 }
 
-fn of_file(path: &Path, reach: Reach) -> Result<Bootstrap> {
-    kubeconfig::hub_from_file(path, reach).map(|(hub, access)| Bootstrap { hub, access })
+fn of_file(path: &Path, reach: Reach) -> Result<BootstrapKubeconfig> {
+    kubeconfig::hub_from_file(path, reach).map(|(hub, access)| BootstrapKubeconfig { hub, access })
 }
 
 fn follow_secret(agent: &Agent, name: &str) {
     let namespace = &agent.settings.namespace;
     let target = SECRETS.object(namespace, name);
-    let (mut told, trouble) = (None, &agent.troubles.bootstrap);
+    let trouble = &agent.errors.bootstrap;
     watch::follow(&agent.management, &target, &agent.stop, trouble, &mut |secret| {
         let bootstrap = match secret {
             Some(secret) => of_secret(&secret),
             None => Err(Error::NotFound(format!("there is no Secret {namespace}/{name}"))),
         };
-        take(agent, bootstrap, &mut told);
+        adopt(agent, bootstrap);
         ControlFlow::Continue(())
     });
 }
 
-/// Uses `bootstrap` from now on; says what is new of it, `told` being the last complaint.
-fn take(agent: &Agent, bootstrap: Result<Bootstrap>, told: &mut Option<String>) {
+/// Uses `bootstrap` from now on, and says what is new of it.
+fn adopt(agent: &Agent, bootstrap: Result<BootstrapKubeconfig>) {
     let complaint =
         |error: &Error| format!("no bootstrap kubeconfig to use or to compare with: {error}");
-    let trouble = bootstrap.as_ref().err().map(complaint);
-    match &trouble {
-        Some(trouble) if told.as_ref() != Some(trouble) => log::warn!("{trouble}"),
-        None if told.is_some() => log::info!("there is a bootstrap kubeconfig again"),
+    let error = bootstrap.as_ref().err().map(complaint);
+    let bootstrap = bootstrap.ok();
+    let (before, changed) =
+        agent.read(|state| (state.no_bootstrap.clone(), state.bootstrap != bootstrap));
+    match (&before, &error) {
+        (before, Some(error)) if before.as_ref() != Some(error) => log::warn!("{error}"),
+        (Some(_), None) => log::info!("there is a bootstrap kubeconfig again"),
         _ => {}
     }
-    lock(&agent.troubles.no_bootstrap).clone_from(&trouble);
-    *told = trouble;
-    agent.set_bootstrap(bootstrap.ok());
+    if changed || before != error {
+        agent.update(|state| {
+            state.no_bootstrap = error;
+            state.set_bootstrap(bootstrap);
+        });
+    }
 }
 
-fn of_secret(secret: &Value) -> Result<Bootstrap> {
+fn of_secret(secret: &Value) -> Result<BootstrapKubeconfig> {
     let name = secret["metadata"]["name"].as_str().unwrap_or_default();
     let data = secret::data(secret)?;
-    Ok(Bootstrap {
+    Ok(BootstrapKubeconfig {
         access: kubeconfig::from_secret(name, &data)?,
         hub: Hub::of_secret(name, &data)?,
     })

@@ -35,7 +35,7 @@ pub(crate) struct Directory(OwnedFd);
 
 /// What an entry is.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum EntryKind {
     File,
     Directory,
     /// With its target.
@@ -91,19 +91,19 @@ impl Directory {
     }
 
     /// What `name` is; `None` if there is nothing.
-    pub(crate) fn kind(&self, name: &str) -> io::Result<Option<Kind>> {
+    pub(crate) fn kind(&self, name: &str) -> io::Result<Option<EntryKind>> {
         let stat = match fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
             Err(Errno::NOENT) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
         Ok(Some(match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => Kind::File,
-            FileType::Directory => Kind::Directory,
+            FileType::RegularFile => EntryKind::File,
+            FileType::Directory => EntryKind::Directory,
             FileType::Symlink => {
-                Kind::Symlink(fs::readlinkat(&self.0, name, Vec::new())?.into_bytes())
+                EntryKind::Symlink(fs::readlinkat(&self.0, name, Vec::new())?.into_bytes())
             }
-            _ => Kind::Other,
+            _ => EntryKind::Other,
         }))
     }
 

@@ -3,8 +3,8 @@
 use std::io;
 
 use crate::{
-    directory::{Directory, Kind, LIMIT},
-    plan::{DATA, Entry, Files, Found, Generation, TEMPORARY, is_generation},
+    directory::{Directory, EntryKind, LIMIT},
+    plan::{DATA, Files, Found, Generation, PathEntry, TEMPORARY, is_generation},
 };
 
 /// Looks at the paths of `wanted` and at all of our own form. Of other files not even the content is read.
@@ -16,8 +16,8 @@ pub(crate) fn look(directory: &Directory, wanted: &Files) -> io::Result<Found> {
             continue;
         }
         match directory.kind(&name)? {
-            Some(Kind::Symlink(_)) if temporary => found.temporary.push(name),
-            Some(Kind::Directory) if is_generation(&name) => found.generations.push(name),
+            Some(EntryKind::Symlink(_)) if temporary => found.temporary.push(name),
+            Some(EntryKind::Directory) if is_generation(&name) => found.generations.push(name),
             Some(kind) if !name.starts_with("..") => {
                 let is_wanted = wanted.contains_key(&name);
                 if let Some(entry) = entry(directory, &name, kind, is_wanted, &mut room) {
@@ -36,26 +36,26 @@ pub(crate) fn look(directory: &Directory, wanted: &Files) -> io::Result<Found> {
 fn entry(
     directory: &Directory,
     name: &str,
-    kind: Kind,
+    kind: EntryKind,
     wanted: bool,
     room: &mut u64,
-) -> Option<Entry> {
+) -> Option<PathEntry> {
     match kind {
-        Kind::Symlink(target) if target == format!("{DATA}/{name}").into_bytes() => {
-            Some(Entry::Ours)
+        EntryKind::Symlink(target) if target == format!("{DATA}/{name}").into_bytes() => {
+            Some(PathEntry::Ours)
         }
         _ if !wanted && name != "kubeconfig" => None,
-        Kind::File => Some(Entry::Plain(directory.read(name, room).ok())),
-        Kind::Directory => Some(Entry::Directory),
-        Kind::Symlink(_) | Kind::Other => Some(Entry::Other),
+        EntryKind::File => Some(PathEntry::Plain(directory.read(name, room).ok())),
+        EntryKind::Directory => Some(PathEntry::Directory),
+        EntryKind::Symlink(_) | EntryKind::Other => Some(PathEntry::Other),
     }
 }
 
 /// The generation that `..data` names, if it is one of ours.
 fn current(directory: &Directory, room: &mut u64) -> io::Result<Option<Generation>> {
     let target = match directory.kind(DATA)? {
-        Some(Kind::Symlink(target)) => String::from_utf8(target).ok(),
-        Some(Kind::Directory) => {
+        Some(EntryKind::Symlink(target)) => String::from_utf8(target).ok(),
+        Some(EntryKind::Directory) => {
             return Err(io::Error::other("..data is a directory there: it has to be removed"));
         }
         _ => None,

@@ -19,7 +19,7 @@ use shared::{
 
 use crate::{
     content::Content,
-    publisher::{Published, Publisher},
+    publisher::{PublishOutcome, Publisher},
     settings::Settings,
 };
 
@@ -37,12 +37,12 @@ pub(crate) struct Dumper {
     pub(crate) trouble: LastError,
     pub(crate) started: SystemTime,
     publisher: Publisher,
-    progress: Mutex<Progress>,
+    status: Mutex<DumpStatus>,
 }
 
 /// What a look came to.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Outcome {
+pub(crate) enum DumpOutcome {
     /// The files are what the Secret says.
     Current,
     /// There is no Secret.
@@ -57,7 +57,7 @@ pub(crate) enum Outcome {
 
 /// For the endpoint.
 #[derive(Clone, Debug)]
-pub(crate) struct Progress {
+pub(crate) struct DumpStatus {
     pub(crate) beat: Option<Instant>,
     /// When the files were last known to be what the Secret says.
     pub(crate) succeeded: Option<SystemTime>,
@@ -76,7 +76,7 @@ impl Dumper {
     /// # Errors
     /// `BadConfig` when the kubeconfig of the cluster cannot be used.
     pub(crate) fn new(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<Self> {
-        let progress = Progress {
+        let status = DumpStatus {
             beat: None,
             succeeded: None,
             failures: 0,
@@ -91,7 +91,7 @@ impl Dumper {
             stop: stop.clone(),
             trouble: LastError::default(),
             started: SystemTime::now(),
-            progress: Mutex::new(progress),
+            status: Mutex::new(status),
         })
     }
 
@@ -100,15 +100,15 @@ impl Dumper {
     }
 
     /// Reads the Secret and makes the files follow; also says which version of it was read.
-    pub(crate) fn look(&self) -> (Option<String>, Outcome) {
+    pub(crate) fn look(&self) -> (Option<String>, DumpOutcome) {
         match self.client.get(&self.target()) {
             Ok(secret) => (version(&secret), self.publish(secret)),
-            Err(Error::NotFound(_)) => (None, Outcome::Absent),
-            Err(error) => (None, Outcome::Unread(error)),
+            Err(Error::NotFound(_)) => (None, DumpOutcome::Absent),
+            Err(error) => (None, DumpOutcome::Unread(error)),
         }
     }
 
-    fn publish(&self, secret: Value) -> Outcome {
+    fn publish(&self, secret: Value) -> DumpOutcome {
         let name = format!("{}/{}", self.settings.namespace, self.settings.secret);
         let content = Content::of(&name, &secret, self.settings.flattened.as_deref());
         // A large one leaves its room to the files.
@@ -116,52 +116,52 @@ impl Dumper {
         let content = match content {
             Ok(content) => content,
             Err(error) => {
-                self.progress().reads.1 += 1;
-                return Outcome::Waiting(error.to_string());
+                self.status().reads.1 += 1;
+                return DumpOutcome::Waiting(error.to_string());
             }
         };
-        self.progress().reads.0 += 1;
+        self.status().reads.0 += 1;
         match self.publisher.publish(&content, SystemTime::now(), &self.stop) {
             Ok(published) => {
-                if published == Published::Changed {
+                if published == PublishOutcome::Changed {
                     let (count, path) = (content.files.len(), self.settings.directory.display());
                     log::info!("{count} files of {self} are in {path}");
                 }
                 if !content.complete {
-                    return Outcome::Waiting("it has no kubeconfig".into());
+                    return DumpOutcome::Waiting("it has no kubeconfig".into());
                 }
-                self.progress().expires = content.expires;
-                Outcome::Current
+                self.status().expires = content.expires;
+                DumpOutcome::Current
             }
-            Err(error) => Outcome::Unwritten(error),
+            Err(error) => DumpOutcome::Unwritten(error),
         }
     }
 
     /// Takes note of an outcome; `true` if it is another one than before.
-    pub(crate) fn note(&self, outcome: &Outcome) -> bool {
-        let mut progress = self.progress();
+    pub(crate) fn record(&self, outcome: &DumpOutcome) -> bool {
+        let mut status = self.status();
         let reason = match outcome {
-            Outcome::Current => None,
-            Outcome::Absent => Some(ABSENT.into()),
-            Outcome::Waiting(reason) => Some(reason.clone()),
+            DumpOutcome::Current => None,
+            DumpOutcome::Absent => Some(ABSENT.into()),
+            DumpOutcome::Waiting(reason) => Some(reason.clone()),
             // The files are no worse for it.
-            Outcome::Unread(_) => progress.reason.clone(),
-            Outcome::Unwritten(error) => Some(error.to_string()),
+            DumpOutcome::Unread(_) => status.reason.clone(),
+            DumpOutcome::Unwritten(error) => Some(error.to_string()),
         };
         match outcome {
-            Outcome::Current => {
-                (progress.failures, progress.succeeded) = (0, Some(SystemTime::now()))
+            DumpOutcome::Current => {
+                (status.failures, status.succeeded) = (0, Some(SystemTime::now()))
             }
-            Outcome::Absent | Outcome::Waiting(_) => progress.failures = 0,
-            Outcome::Unread(_) | Outcome::Unwritten(_) => progress.failures += 1,
+            DumpOutcome::Absent | DumpOutcome::Waiting(_) => status.failures = 0,
+            DumpOutcome::Unread(_) | DumpOutcome::Unwritten(_) => status.failures += 1,
         }
-        let before = std::mem::replace(&mut progress.reason, reason);
-        before != progress.reason
+        let before = std::mem::replace(&mut status.reason, reason);
+        before != status.reason
     }
 
     /// What is known; the guard is never held across I/O.
-    pub(crate) fn progress(&self) -> MutexGuard<'_, Progress> {
-        lock(&self.progress)
+    pub(crate) fn status(&self) -> MutexGuard<'_, DumpStatus> {
+        lock(&self.status)
     }
 }
 

@@ -61,7 +61,7 @@ pub(crate) struct Found {
     /// Symlinks that were not renamed any more.
     pub(crate) temporary: Vec<String>,
     /// The paths that matter: those of the new set, and all of our own form.
-    pub(crate) entries: BTreeMap<String, Entry>,
+    pub(crate) entries: BTreeMap<String, PathEntry>,
 }
 
 /// One set on disk.
@@ -76,7 +76,7 @@ pub(crate) struct Generation {
 
 /// What is at the path of a file.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Entry {
+pub(crate) enum PathEntry {
     /// `NAME -> ..data/NAME`.
     Ours,
     /// A plain file with its content and permissions, if it can be read: the registration agent writes such.
@@ -89,7 +89,7 @@ pub(crate) enum Entry {
 
 /// One thing to do.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum PlanStep {
     /// Give the directory these permissions, if possible.
     SetMode(u32),
     /// Repair the permissions of a generation, and of these files of it.
@@ -115,15 +115,15 @@ pub(crate) fn plan(
     wanted: &Files,
     modes: Modes,
     now: SystemTime,
-) -> Result<Vec<Step>, String> {
-    let in_the_way = |name: &&String| found.entries.get(*name) == Some(&Entry::Directory);
+) -> Result<Vec<PlanStep>, String> {
+    let in_the_way = |name: &&String| found.entries.get(*name) == Some(&PathEntry::Directory);
     if let Some(name) = wanted.keys().find(in_the_way) {
         return Err(format!("{name} is a directory there: it has to be removed"));
     }
     let current = found.current.clone();
     let mut plan = Plan { steps: left_behind(found), current, found, modes, now };
     if let Some(mode) = modes.directory.filter(|mode| *mode != found.mode) {
-        plan.steps.push(Step::SetMode(mode));
+        plan.steps.push(PlanStep::SetMode(mode));
     }
     plan.take_over(wanted);
     if plan.shows(wanted) {
@@ -134,11 +134,11 @@ pub(crate) fn plan(
         plan.publish(wanted.clone(), new);
     }
     for (name, entry) in &found.entries {
-        if *entry == Entry::Ours && !wanted.contains_key(name) {
-            plan.steps.push(Step::Unlink(name.clone()));
+        if *entry == PathEntry::Ours && !wanted.contains_key(name) {
+            plan.steps.push(PlanStep::Unlink(name.clone()));
         }
     }
-    for name in wanted.keys().filter(|name| found.entries.get(*name) != Some(&Entry::Ours)) {
+    for name in wanted.keys().filter(|name| found.entries.get(*name) != Some(&PathEntry::Ours)) {
         plan.link(name);
     }
     plan.retire();
@@ -149,27 +149,29 @@ pub(crate) fn plan(
 pub(crate) fn has_kubeconfig(found: &Found) -> bool {
     let linked = || found.current.as_ref().is_some_and(|set| set.files.contains_key("kubeconfig"));
     match found.entries.get("kubeconfig") {
-        Some(Entry::Ours) => linked(),
-        Some(Entry::Plain(file)) => file.as_ref().is_none_or(|(content, _)| !content.is_empty()),
+        Some(PathEntry::Ours) => linked(),
+        Some(PathEntry::Plain(file)) => {
+            file.as_ref().is_none_or(|(content, _)| !content.is_empty())
+        }
         _ => false,
     }
 }
 
 /// What a process that died left: symlinks on their way, and generations that were never switched to.
 /// Names grow, so those are the ones after the current.
-fn left_behind(found: &Found) -> Vec<Step> {
+fn left_behind(found: &Found) -> Vec<PlanStep> {
     let current = found.current.as_ref().map(|generation| &generation.name);
     let never_shown = |name: &&String| current.is_none_or(|current| *name > current);
-    let temporary = found.temporary.iter().cloned().map(Step::Unlink);
+    let temporary = found.temporary.iter().cloned().map(PlanStep::Unlink);
     let unfinished = found.generations.iter().filter(never_shown).cloned();
-    temporary.chain(unfinished.map(Step::RemoveGeneration)).collect()
+    temporary.chain(unfinished.map(PlanStep::RemoveGeneration)).collect()
 }
 
 struct Plan<'a> {
     found: &'a Found,
     modes: Modes,
     now: SystemTime,
-    steps: Vec<Step>,
+    steps: Vec<PlanStep>,
     /// The generation that `..data` names after the steps so far.
     current: Option<Generation>,
 }
@@ -179,7 +181,7 @@ impl Plan<'_> {
     /// content is one for all of them.
     fn take_over(&mut self, wanted: &Files) {
         let plain = |name: &String| match self.found.entries.get(name) {
-            Some(Entry::Plain(Some((content, _)))) => Some((name.clone(), content.clone())),
+            Some(PathEntry::Plain(Some((content, _)))) => Some((name.clone(), content.clone())),
             _ => None,
         };
         let plain: Files = wanted.keys().filter_map(plain).collect();
@@ -196,7 +198,7 @@ impl Plan<'_> {
     }
 
     fn link(&mut self, name: &str) {
-        let link = Step::Link(name.to_owned());
+        let link = PlanStep::Link(name.to_owned());
         if !self.steps.contains(&link) {
             self.steps.push(link);
         }
@@ -214,16 +216,16 @@ impl Plan<'_> {
         let modes = files.keys().map(|file| (file.clone(), self.file_mode(file))).collect();
         let mode = self.modes.of_generation(self.found.mode);
         let generation = Generation { name: name.clone(), mode, files, modes };
-        self.steps.push(Step::Write(generation.clone()));
+        self.steps.push(PlanStep::Write(generation.clone()));
         new.for_each(|name| self.link(name));
-        self.steps.push(Step::Switch(name));
+        self.steps.push(PlanStep::Switch(name));
         self.current = Some(generation);
     }
 
     /// As asked; else those of the file that is shown now.
     fn file_mode(&self, name: &str) -> u32 {
         let shown = || match self.found.entries.get(name)? {
-            Entry::Plain(Some((_, mode))) => Some(*mode),
+            PathEntry::Plain(Some((_, mode))) => Some(*mode),
             _ => self.current.as_ref()?.modes.get(name).copied(),
         };
         self.modes.file.or_else(shown).unwrap_or(FILE_MODE)
@@ -242,7 +244,7 @@ impl Plan<'_> {
             current.modes.iter().filter(wrong).map(|(name, _)| name.clone()).collect();
         let narrow = self.modes.directory.is_some_and(|directory| directory != current.mode);
         if narrow || !wrong.is_empty() {
-            self.steps.push(Step::Repair(current.name.clone(), wrong));
+            self.steps.push(PlanStep::Repair(current.name.clone(), wrong));
         }
     }
 
@@ -250,12 +252,12 @@ impl Plan<'_> {
     /// that were current within the grace.
     fn retire(&mut self) {
         let removed = |name: &String| {
-            self.steps.iter().any(|step| matches!(step, Step::RemoveGeneration(n) if n == name))
+            self.steps.iter().any(|step| matches!(step, PlanStep::RemoveGeneration(n) if n == name))
         };
         let mut shown: Vec<_> =
             self.found.generations.iter().filter(|name| !removed(name)).cloned().collect();
         for step in &self.steps {
-            if let Step::Switch(name) = step {
+            if let PlanStep::Switch(name) = step {
                 shown.push(name.clone());
             }
         }
@@ -263,7 +265,7 @@ impl Plan<'_> {
             // It was current until the next one began.
             let until = began(&pair[1]).unwrap_or(self.now);
             if self.now.duration_since(until).is_ok_and(|age| age >= GRACE) {
-                self.steps.push(Step::RemoveGeneration(pair[0].clone()));
+                self.steps.push(PlanStep::RemoveGeneration(pair[0].clone()));
             }
         }
     }

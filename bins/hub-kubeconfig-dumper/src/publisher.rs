@@ -15,7 +15,7 @@ use crate::{
     content::Content,
     directory::Directory,
     disk::look,
-    plan::{DATA, DIRECTORY_MODE, Generation, Modes, Step, TEMPORARY, has_kubeconfig, plan},
+    plan::{DATA, DIRECTORY_MODE, Generation, Modes, PlanStep, TEMPORARY, has_kubeconfig, plan},
 };
 
 /// Another dumper holds the directory for some milliseconds; this long is waited for it, in such pieces.
@@ -31,7 +31,7 @@ pub(crate) struct Publisher {
 
 /// What became of a set.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Published {
+pub(crate) enum PublishOutcome {
     /// It was there already.
     Unchanged,
     /// It is there from now on.
@@ -50,7 +50,7 @@ impl Publisher {
         content: &Content,
         now: SystemTime,
         stop: &Stop,
-    ) -> Result<Published> {
+    ) -> Result<PublishOutcome> {
         let failed = |what: &str, error: &dyn std::fmt::Display| {
             Error::BadConfig(format!("directory {} {what}: {error}", self.path.display()))
         };
@@ -60,7 +60,7 @@ impl Publisher {
         self.lock(&directory, stop)?;
         let found = look(&directory, &content.files).map_err(|e| failed("cannot be used", &e))?;
         if !content.complete && (content.files.is_empty() || has_kubeconfig(&found)) {
-            return Ok(Published::Kept);
+            return Ok(PublishOutcome::Kept);
         }
         let steps = plan(&found, &content.files, self.modes, now)
             .map_err(|error| failed("cannot be used", &error))?;
@@ -68,8 +68,9 @@ impl Publisher {
             self.perform(&directory, step)
                 .map_err(|error| failed("keeps the files that it has", &error))?;
         }
-        let changed = steps.iter().any(|step| matches!(step, Step::Switch(_) | Step::Link(_)));
-        Ok(if changed { Published::Changed } else { Published::Unchanged })
+        let changed =
+            steps.iter().any(|step| matches!(step, PlanStep::Switch(_) | PlanStep::Link(_)));
+        Ok(if changed { PublishOutcome::Changed } else { PublishOutcome::Unchanged })
     }
 
     fn lock(&self, directory: &Directory, stop: &Stop) -> Result<()> {
@@ -90,18 +91,20 @@ impl Publisher {
 
     /// Does one step. Permissions and what is left of old times are no reason to fail: a volume's root may
     /// belong to another.
-    fn perform(&self, directory: &Directory, step: &Step) -> io::Result<()> {
+    fn perform(&self, directory: &Directory, step: &PlanStep) -> io::Result<()> {
         match step {
-            Step::SetMode(mode) => tolerate(step, directory.set_mode(*mode)),
-            Step::Repair(generation, files) => {
+            PlanStep::SetMode(mode) => tolerate(step, directory.set_mode(*mode)),
+            PlanStep::Repair(generation, files) => {
                 tolerate(step, self.repair(directory, generation, files));
             }
-            Step::RemoveGeneration(name) => tolerate(step, directory.remove(name)),
-            Step::Unlink(name) if name.starts_with(TEMPORARY) => {
+            PlanStep::RemoveGeneration(name) => tolerate(step, directory.remove(name)),
+            PlanStep::Unlink(name) if name.starts_with(TEMPORARY) => {
                 tolerate(step, directory.unlink(name));
             }
-            Step::Unlink(name) => return directory.unlink(name).and_then(|()| directory.sync()),
-            Step::Write(generation) => {
+            PlanStep::Unlink(name) => {
+                return directory.unlink(name).and_then(|()| directory.sync());
+            }
+            PlanStep::Write(generation) => {
                 let written = write(directory, generation);
                 if written.is_err() {
                     // On a full disk its room is needed.
@@ -109,10 +112,10 @@ impl Publisher {
                 }
                 return written;
             }
-            Step::Switch(generation) => {
+            PlanStep::Switch(generation) => {
                 return directory.link(DATA, generation).and_then(|()| directory.sync());
             }
-            Step::Link(name) => {
+            PlanStep::Link(name) => {
                 let linked = directory.link(name, &format!("{DATA}/{name}"));
                 return linked.and_then(|()| directory.sync());
             }
@@ -140,10 +143,10 @@ fn write(directory: &Directory, generation: &Generation) -> io::Result<()> {
     directory.sync()
 }
 
-fn tolerate(step: &Step, result: io::Result<()>) {
+fn tolerate(step: &PlanStep, result: io::Result<()>) {
     let what = match step {
-        Step::SetMode(_) => "the permissions of the directory stay as they are",
-        Step::Repair(..) => "the permissions of the files stay as they are",
+        PlanStep::SetMode(_) => "the permissions of the directory stay as they are",
+        PlanStep::Repair(..) => "the permissions of the files stay as they are",
         _ => "what is not needed any more stays",
     };
     if let Err(error) = result {

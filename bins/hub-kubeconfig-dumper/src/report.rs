@@ -1,4 +1,4 @@
-//! What the endpoint says: liveness, readiness and metrics.
+//! Liveness, readiness and metrics, for the diagnostics endpoint.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ use shared::{
 use crate::dumper::Dumper;
 
 /// The report of this process.
-pub(crate) struct Status(pub(crate) Arc<Dumper>);
+pub(crate) struct Reporter(pub(crate) Arc<Dumper>);
 
-impl Report for Status {
+impl Report for Reporter {
     fn healthy(&self) -> Result<(), String> {
-        match stuck(self.0.progress().beat, LONGEST_BEAT) {
+        match stuck(self.0.status().beat, LONGEST_BEAT) {
             true => Err(format!("the loop for {} is stuck", self.0)),
             false => Ok(()),
         }
     }
 
     fn ready(&self) -> Result<(), String> {
-        let reason = self.0.progress().reason.clone();
+        let reason = self.0.status().reason.clone();
         match reason {
             Some(reason) => Err(format!("the files are not those of {}: {reason}", self.0)),
             None => Ok(()),
@@ -36,17 +36,17 @@ impl Report for Status {
     }
 
     fn metrics(&self) -> String {
-        let progress = self.0.progress().clone();
+        let status = self.0.status().clone();
         let mut metrics = Metrics::default();
         metrics.add_process(env!("CARGO_PKG_NAME"), self.0.started);
-        if let Some(succeeded) = progress.succeeded {
+        if let Some(succeeded) = status.succeeded {
             metrics.add(LAST_SUCCESS, &[], timestamp(succeeded));
         }
-        metrics.add(FAILURES, &[], progress.failures);
-        let (good, bad) = progress.reads;
+        metrics.add(FAILURES, &[], status.failures);
+        let (good, bad) = status.reads;
         metrics.add(CERTIFICATE_READS, &[], good + bad);
         metrics.add(CERTIFICATE_ERRORS, &[], bad);
-        if let Some(expires) = progress.expires {
+        if let Some(expires) = status.expires {
             metrics.add(CERTIFICATE_EXPIRES, &[], timestamp(expires));
         }
         metrics.add_client("managed", &self.0.client);

@@ -22,8 +22,8 @@ use shared::{
 };
 
 use crate::{
-    dumper::{ABSENT, Dumper, Outcome, version},
-    report::Status,
+    dumper::{ABSENT, DumpOutcome, Dumper, version},
+    report::Reporter,
     settings::Settings,
 };
 
@@ -38,7 +38,7 @@ const AT_MOST_EVERY: Duration = Duration::from_secs(1);
 
 /// The version of the Secret that the watch told last, until the loop takes it; `None` inside for a Secret
 /// that is gone.
-type News = Arc<Mutex<Option<Option<String>>>>;
+type LatestVersion = Arc<Mutex<Option<Option<String>>>>;
 
 /// Does the work until `stop` is raised, or with `-once` until the files are written.
 ///
@@ -48,7 +48,7 @@ type News = Arc<Mutex<Option<Option<String>>>>;
 pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
     let dumper = Arc::new(Dumper::new(settings, flags, stop)?);
     if settings.once.is_none() {
-        diagnostics::serve(flags, stop, Status(dumper.clone()))?;
+        diagnostics::serve(flags, stop, Reporter(dumper.clone()))?;
     }
     let ended = start(&dumper)?;
     stop.wait_until_raised();
@@ -63,16 +63,16 @@ pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End
 
 /// Starts the threads; what the loop ends with can be received.
 fn start(dumper: &Arc<Dumper>) -> Result<Receiver<Result<()>>> {
-    let news = News::default();
+    let latest = LatestVersion::default();
     // Where there is no time to wait nothing is to be watched.
     if dumper.settings.once != Some(Duration::ZERO) {
-        let (dumper, news) = (dumper.clone(), news.clone());
-        runtime::spawn("watch", move || follow(&dumper, &news))?;
+        let (dumper, latest) = (dumper.clone(), latest.clone());
+        runtime::spawn("watch", move || follow(&dumper, &latest))?;
     }
     let (end, ended) = channel();
     let dumper = dumper.clone();
     runtime::spawn("files", move || {
-        let result = keep(&dumper, &news);
+        let result = keep(&dumper, &latest);
         // Nobody listens any more after the grace period.
         let _ = end.send(result);
         dumper.stop.raise();
@@ -81,35 +81,35 @@ fn start(dumper: &Arc<Dumper>) -> Result<Receiver<Result<()>>> {
 }
 
 /// Tells the loop of every version that the watch sees.
-fn follow(dumper: &Dumper, news: &News) {
+fn follow(dumper: &Dumper, latest: &LatestVersion) {
     let Dumper { client, stop, trouble, .. } = dumper;
     watch::follow(client, &dumper.target(), stop, trouble, &mut |secret| {
-        *lock(news) = Some(secret.as_ref().and_then(version));
+        *lock(latest) = Some(secret.as_ref().and_then(version));
         dumper.stop.wake();
         ControlFlow::Continue(())
     });
 }
 
 /// Looks at the Secret again and again.
-fn keep(dumper: &Dumper, news: &News) -> Result<()> {
+fn keep(dumper: &Dumper, latest: &LatestVersion) -> Result<()> {
     let begun = Instant::now();
     let once = dumper.settings.once;
     let cap = if once.is_some() { LONGEST_WAIT_ONCE } else { LONGEST_WAIT };
     let (mut reading, mut writing) = (Backoff::new(cap), Backoff::new(cap));
     loop {
         let looked = Instant::now();
-        dumper.progress().beat = Some(looked);
+        dumper.status().beat = Some(looked);
         let (read, outcome) = dumper.look();
-        let wait = tell(dumper, &outcome, &mut reading, &mut writing);
+        let wait = log_outcome(dumper, &outcome, &mut reading, &mut writing);
         if let Some(time) = once {
-            match verdict(dumper, outcome) {
+            match once_result(dumper, outcome) {
                 Ok(()) => return Ok(()),
                 Err(error) if begun.elapsed() >= time => return Err(error),
                 Err(_) => {}
             }
         }
         let end = once.map_or(Duration::MAX, |time| time.saturating_sub(begun.elapsed()));
-        if rest(dumper, news, (looked, read), wait.min(end)) {
+        if rest(dumper, latest, (looked, read), wait.min(end)) {
             return match once {
                 None => Ok(()),
                 Some(_) => Err(Error::BadConfig(format!("{dumper}: stopped before it was usable"))),
@@ -119,15 +119,15 @@ fn keep(dumper: &Dumper, news: &News) -> Result<()> {
 }
 
 /// Logs what is new of an outcome; returns when to look again at the latest.
-fn tell(
+fn log_outcome(
     dumper: &Dumper,
-    outcome: &Outcome,
+    outcome: &DumpOutcome,
     reading: &mut Backoff,
     writing: &mut Backoff,
 ) -> Duration {
-    let is_new = dumper.note(outcome);
+    let is_new = dumper.record(outcome);
     let now = Instant::now();
-    if !matches!(outcome, Outcome::Unread(_)) {
+    if !matches!(outcome, DumpOutcome::Unread(_)) {
         reading.succeeded();
     }
     let failed = |backoff: &mut Backoff, error: &Error| {
@@ -139,7 +139,7 @@ fn tell(
         retry.wait
     };
     match outcome {
-        Outcome::Current => {
+        DumpOutcome::Current => {
             let failures = writing.succeeded();
             if failures > 0 {
                 log::info!("the files can be written again after {failures} failures");
@@ -147,10 +147,10 @@ fn tell(
             log::debug!("the files are what {dumper} says");
             RESYNC
         }
-        Outcome::Absent => unusable(dumper, ABSENT, is_new),
-        Outcome::Waiting(reason) => unusable(dumper, reason, is_new),
-        Outcome::Unread(error) => failed(reading, error),
-        Outcome::Unwritten(error) => failed(writing, error),
+        DumpOutcome::Absent => unusable(dumper, ABSENT, is_new),
+        DumpOutcome::Waiting(reason) => unusable(dumper, reason, is_new),
+        DumpOutcome::Unread(error) => failed(reading, error),
+        DumpOutcome::Unwritten(error) => failed(writing, error),
     }
 }
 
@@ -162,19 +162,19 @@ fn unusable(dumper: &Dumper, reason: &str, is_new: bool) -> Duration {
 }
 
 /// What `-once` ends with; the exit code tells a Secret that does not exist from all other failures.
-fn verdict(dumper: &Dumper, outcome: Outcome) -> Result<()> {
+fn once_result(dumper: &Dumper, outcome: DumpOutcome) -> Result<()> {
     match outcome {
-        Outcome::Current => Ok(()),
-        Outcome::Absent => Err(Error::NotFound(format!("{dumper}: {ABSENT}"))),
-        Outcome::Waiting(reason) => Err(Error::BadConfig(format!("{dumper}: {reason}"))),
-        Outcome::Unread(error) | Outcome::Unwritten(error) => Err(error),
+        DumpOutcome::Current => Ok(()),
+        DumpOutcome::Absent => Err(Error::NotFound(format!("{dumper}: {ABSENT}"))),
+        DumpOutcome::Waiting(reason) => Err(Error::BadConfig(format!("{dumper}: {reason}"))),
+        DumpOutcome::Unread(error) | DumpOutcome::Unwritten(error) => Err(error),
     }
 }
 
 /// Waits for the time to be over or for news that the last look does not know; `true` when asked to end.
 fn rest(
     dumper: &Dumper,
-    news: &News,
+    latest: &LatestVersion,
     (looked, read): (Instant, Option<String>),
     wait: Duration,
 ) -> bool {
@@ -182,7 +182,7 @@ fn rest(
     let mut is_news = false;
     loop {
         let seen = dumper.stop.wakes();
-        if let Some(told) = lock(news).take() {
+        if let Some(told) = lock(latest).take() {
             is_news |= told != read;
         }
         let left = match is_news {
@@ -192,7 +192,7 @@ fn rest(
         if left.is_zero() {
             return dumper.stop.raised();
         }
-        dumper.progress().beat = Some(Instant::now());
+        dumper.status().beat = Some(Instant::now());
         if dumper.stop.wait_for_change(seen, Instant::now() + left.min(Stop::SLICE)) {
             return true;
         }

@@ -24,10 +24,10 @@ struct Model {
 
 impl Model {
     fn found(&self) -> Found {
-        let ours = self.links.iter().map(|name| (name.clone(), Entry::Ours));
+        let ours = self.links.iter().map(|name| (name.clone(), PathEntry::Ours));
         let plain = self.plain.iter();
         let plain =
-            plain.map(|(name, text)| (name.clone(), Entry::Plain(Some((text.clone(), 0o600)))));
+            plain.map(|(name, text)| (name.clone(), PathEntry::Plain(Some((text.clone(), 0o600)))));
         Found {
             mode: 0o700,
             current: self.data.as_ref().and_then(|name| self.generations.get(name)).cloned(),
@@ -37,19 +37,19 @@ impl Model {
         }
     }
 
-    fn apply(&mut self, step: &Step) {
+    fn apply(&mut self, step: &PlanStep) {
         match step {
-            Step::SetMode(_) | Step::Repair(..) => {}
-            Step::RemoveGeneration(name) => drop(self.generations.remove(name)),
-            Step::Unlink(name) => self.links.retain(|link| link != name),
-            Step::Write(new) => {
+            PlanStep::SetMode(_) | PlanStep::Repair(..) => {}
+            PlanStep::RemoveGeneration(name) => drop(self.generations.remove(name)),
+            PlanStep::Unlink(name) => self.links.retain(|link| link != name),
+            PlanStep::Write(new) => {
                 assert!(self.generations.insert(new.name.clone(), new.clone()).is_none());
             }
-            Step::Switch(name) => {
+            PlanStep::Switch(name) => {
                 assert!(self.generations.contains_key(name), "switched to nothing");
                 self.data = Some(name.clone());
             }
-            Step::Link(name) => {
+            PlanStep::Link(name) => {
                 self.plain.remove(name);
                 self.links.retain(|link| link != name);
                 self.links.push(name.clone());
@@ -65,7 +65,7 @@ impl Model {
         linked.chain(&self.plain).map(|(name, text)| (name.clone(), text.clone())).collect()
     }
 
-    fn run(&mut self, wanted: &Files, now: SystemTime) -> Vec<Step> {
+    fn run(&mut self, wanted: &Files, now: SystemTime) -> Vec<PlanStep> {
         let steps = plan(&self.found(), wanted, MODES, now).unwrap();
         steps.iter().for_each(|step| self.apply(step));
         steps
@@ -124,7 +124,7 @@ fn f51_a_death_after_any_step_shows_old_or_new_and_the_next_run_ends_well() {
                 model
                     .run(&new, at(200))
                     .iter()
-                    .all(|step| matches!(step, Step::RemoveGeneration(_)))
+                    .all(|step| matches!(step, PlanStep::RemoveGeneration(_)))
             );
             assert!(model.generations.len() <= 2, "case {case}: {model:?}");
             assert_eq!(model.run(&new, at(300)), [], "case {case}: then there is peace");
@@ -181,7 +181,7 @@ fn modes_that_were_asked_for_are_repaired_in_place() {
     current.modes.insert("b".into(), 0o644);
     let name = current.name.clone();
     let steps = plan(&found, &wanted, ASKED, at(1)).unwrap();
-    assert_eq!(steps, [Step::SetMode(0o700), Step::Repair(name, vec!["b".into()])]);
+    assert_eq!(steps, [PlanStep::SetMode(0o700), PlanStep::Repair(name, vec!["b".into()])]);
     assert_eq!(plan(&found, &wanted, MODES, at(1)).unwrap(), [], "nobody asked");
 }
 
@@ -190,7 +190,7 @@ fn what_others_could_read_before_they_can_read_after() {
     let mut model = Model { plain: set(1, &["a", "b"]), ..Model::default() };
     let mut found = model.found();
     found.mode = 0o777;
-    let Some(Entry::Plain(Some((_, mode)))) = found.entries.get_mut("a") else { panic!() };
+    let Some(PathEntry::Plain(Some((_, mode)))) = found.entries.get_mut("a") else { panic!() };
     *mode = 0o644;
     let steps = plan(&found, &set(2, &["a", "b", "c"]), MODES, at(0)).unwrap();
     steps.iter().for_each(|step| model.apply(step));
@@ -211,13 +211,15 @@ fn what_others_could_read_before_they_can_read_after() {
 #[test]
 fn f53_what_is_in_the_way_is_replaced_unless_it_is_a_directory() {
     let wanted = set(1, &["a"]);
-    for (entry, linked) in [(Entry::Other, true), (Entry::Plain(None), true), (Entry::Ours, false)]
+    for (entry, linked) in
+        [(PathEntry::Other, true), (PathEntry::Plain(None), true), (PathEntry::Ours, false)]
     {
         let found = Found { entries: [("a".to_owned(), entry)].into(), ..Found::default() };
         let steps = plan(&found, &wanted, MODES, at(0)).unwrap();
-        assert_eq!(steps.contains(&Step::Link("a".into())), linked, "{found:?}");
+        assert_eq!(steps.contains(&PlanStep::Link("a".into())), linked, "{found:?}");
     }
-    let found = Found { entries: [("a".to_owned(), Entry::Directory)].into(), ..Found::default() };
+    let found =
+        Found { entries: [("a".to_owned(), PathEntry::Directory)].into(), ..Found::default() };
     let refusal = plan(&found, &wanted, MODES, at(0)).unwrap_err();
     assert_eq!(refusal, "a is a directory there: it has to be removed");
 }
@@ -231,7 +233,7 @@ fn what_a_dead_process_left_goes_first() {
     found.generations.push(unfinished.clone());
     found.temporary.push("..tmp-a".into());
     let steps = plan(&found, &set(1, &["a"]), MODES, at(1)).unwrap();
-    assert_eq!(steps, [Step::Unlink("..tmp-a".into()), Step::RemoveGeneration(unfinished)]);
+    assert_eq!(steps, [PlanStep::Unlink("..tmp-a".into()), PlanStep::RemoveGeneration(unfinished)]);
 }
 
 #[test]

@@ -100,7 +100,7 @@ fn f54_ten_thousand_rotations_under_three_kinds_of_readers() {
             })
         });
         for number in 1..=ROTATIONS {
-            assert_eq!(rotate(number), Published::Changed);
+            assert_eq!(rotate(number), PublishOutcome::Changed);
         }
         over.store(true, SeqCst);
         readers.map(|reader| reader.join().unwrap())

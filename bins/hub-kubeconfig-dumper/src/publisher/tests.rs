@@ -33,7 +33,7 @@ fn set(version: &str) -> Content {
     content(&["kubeconfig", "tls.crt", "tls.key"].map(|name| (name, version)))
 }
 
-fn publish(path: &Path, content: &Content) -> Result<Published> {
+fn publish(path: &Path, content: &Content) -> Result<PublishOutcome> {
     publisher(path).publish(content, SystemTime::now(), &Stop::default())
 }
 
@@ -60,7 +60,7 @@ fn generations(path: &Path) -> Vec<String> {
 fn the_layout_is_kubelets() {
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("a/b");
-    assert_eq!(publish(&path, &set("1")).unwrap(), Published::Changed);
+    assert_eq!(publish(&path, &set("1")).unwrap(), PublishOutcome::Changed);
     assert_eq!(mode(&path), 0o700);
     let data = fs::read_link(path.join("..data")).unwrap();
     let generation = path.join(&data);
@@ -71,9 +71,9 @@ fn the_layout_is_kubelets() {
         assert_eq!(mode(&generation.join(name)), 0o600);
         assert_eq!(read(&path, name), "1");
     }
-    assert_eq!(publish(&path, &set("1")).unwrap(), Published::Unchanged);
+    assert_eq!(publish(&path, &set("1")).unwrap(), PublishOutcome::Unchanged);
     assert_eq!(generations(&path), [data.to_str().unwrap()], "nothing new, nothing written");
-    assert_eq!(publish(&path, &set("2")).unwrap(), Published::Changed);
+    assert_eq!(publish(&path, &set("2")).unwrap(), PublishOutcome::Changed);
     assert_eq!(read(&path, "tls.key"), "2");
     assert_eq!(read(&generation, "tls.key"), "1", "whoever resolved it before reads on");
 }
@@ -93,7 +93,7 @@ fn modes_are_as_asked_whatever_the_umask_and_are_repaired() {
         assert_eq!(mode(path), *expected, "{path:?}");
         fs::set_permissions(path, fs::Permissions::from_mode(0o700)).unwrap();
     }
-    assert_eq!(publish(), Published::Unchanged);
+    assert_eq!(publish(), PublishOutcome::Unchanged);
     for (path, expected) in &all {
         assert_eq!(mode(path), *expected, "{path:?} is repaired");
     }
@@ -145,13 +145,13 @@ fn f52_without_a_kubeconfig_only_a_directory_without_one_changes() {
     let directory = TempDir::new().unwrap();
     let path = directory.path();
     let names_only = content(&[("cluster-name", "c1"), ("agent-name", "a1")]);
-    assert_eq!(publish(path, &content(&[])).unwrap(), Published::Kept);
+    assert_eq!(publish(path, &content(&[])).unwrap(), PublishOutcome::Kept);
     assert_eq!(names(path), [""; 0]);
-    assert_eq!(publish(path, &names_only).unwrap(), Published::Changed);
+    assert_eq!(publish(path, &names_only).unwrap(), PublishOutcome::Changed);
     assert_eq!(read(path, "cluster-name"), "c1");
     publish(path, &set("1")).unwrap();
-    assert_eq!(publish(path, &names_only).unwrap(), Published::Kept);
-    assert_eq!(publish(path, &content(&[])).unwrap(), Published::Kept);
+    assert_eq!(publish(path, &names_only).unwrap(), PublishOutcome::Kept);
+    assert_eq!(publish(path, &content(&[])).unwrap(), PublishOutcome::Kept);
     assert_eq!(read(path, "tls.key"), "1");
 }
 
@@ -219,7 +219,7 @@ fn a_set_that_was_tampered_with_is_written_again() {
     fs::remove_dir_all(path.join(fs::read_link(path.join("..data")).unwrap())).unwrap();
     publish(path, &set("1")).unwrap();
     fs::remove_file(path.join("tls.crt")).unwrap();
-    assert_eq!(publish(path, &set("1")).unwrap(), Published::Changed);
+    assert_eq!(publish(path, &set("1")).unwrap(), PublishOutcome::Changed);
     assert_eq!((read(path, "tls.key"), read(path, "tls.crt")), ("1".into(), "1".into()));
 }
 

@@ -10,10 +10,10 @@
 
 fuzz::modules! {
     clocks = "../../../../bins/csr-bootstrapper/src/clocks.rs",
-    names = "../../../../bins/csr-bootstrapper/src/names.rs",
-    request = "../../../../bins/csr-bootstrapper/src/request.rs",
-    signing = "../../../../bins/csr-bootstrapper/src/signing.rs",
-    validity = "../../../../bins/csr-bootstrapper/src/validity.rs",
+    csr = "../../../../bins/csr-bootstrapper/src/certificate/csr.rs",
+    csr_status = "../../../../bins/csr-bootstrapper/src/certificate/csr_status.rs",
+    identity = "../../../../bins/csr-bootstrapper/src/identity.rs",
+    validate = "../../../../bins/csr-bootstrapper/src/certificate/validate.rs",
 }
 
 use std::time::{Duration, Instant, SystemTime};
@@ -25,10 +25,10 @@ use shared::{certificate, client::USUAL_OBJECT, json, kubeconfig::check_pair, se
 
 use crate::{
     clocks::Clocks,
-    names::{AGENT_NAME, CLUSTER_NAME, Names},
-    request::{Request, SIGNER, asks_for},
-    signing::{Signing, is_own_pending, look},
-    validity::{Verdict, judge, judge_timeless, objection},
+    csr::{CertificateRequest, SIGNER, asks_for},
+    csr_status::{CsrStatus, evaluate, is_own_pending},
+    identity::{AGENT_NAME, AgentNames, CLUSTER_NAME},
+    validate::{Validation, objection, validate, validate_timeless},
 };
 
 /// Of the right request: the cluster and the hash of its key.
@@ -56,8 +56,8 @@ fn run(data: &[u8]) {
     }
 }
 
-fn names() -> Names {
-    Names { cluster: "cluster1".to_owned(), agent: "agent1".to_owned() }
+fn names() -> AgentNames {
+    AgentNames { cluster: "cluster1".to_owned(), agent: "agent1".to_owned() }
 }
 
 /// In 2027.
@@ -89,46 +89,48 @@ fn answered(certificate: &[u8]) {
             "conditions": [{"type": "Approved", "status": "True"}]},
     });
     let meant = looked_at(&csr, certificate.len());
-    assert!(matches!(meant, Signing::Issued(_) | Signing::Wrong(_)) || certificate.is_empty());
+    assert!(matches!(meant, CsrStatus::Issued(_) | CsrStatus::Wrong(_)) || certificate.is_empty());
     let mut data = secret(KEY, REQUEST);
     data.insert("tls.crt".to_owned(), certificate.to_vec().into());
     let length = certificate.len();
-    let verdicts = bounded(length, 6 * length + OVERHEAD, || {
-        (judge("ns/x", &data, None, &names(), now()), judge_timeless("ns/x", &data, &names()))
+    let validations = bounded(length, 6 * length + OVERHEAD, || {
+        (validate("ns/x", &data, None, &names(), now()), validate_timeless("ns/x", &data, &names()))
     });
-    for verdict in [Some(verdicts.0), verdicts.1].into_iter().flatten() {
-        match verdict {
+    for validation in [Some(validations.0), validations.1].into_iter().flatten() {
+        match validation {
             // There is no kubeconfig.
-            Verdict::Usable(_) | Verdict::Moved(..) => panic!("usable without a hub"),
-            Verdict::Unusable(why) => sentence(&why.reason, 2000),
+            Validation::Usable(_) | Validation::Moved(..) => panic!("usable without a hub"),
+            Validation::Unusable(why) => sentence(&why.reason, 2000),
         }
     }
 }
 
-fn looked_at(csr: &Value, length: usize) -> Signing {
+fn looked_at(csr: &Value, length: usize) -> CsrStatus {
     let names = names();
-    let request = Request::of_secret(&secret(KEY, REQUEST), &names).expect("the right one");
+    let request =
+        CertificateRequest::of_secret(&secret(KEY, REQUEST), &names).expect("the right one");
     // The request and the certificate, decoded and in their parts.
     let limit = 6 * length + OVERHEAD;
-    let by = |agent| bounded(length, limit, || look(csr, &request, None, agent, &names, now()));
+    let by = |agent| bounded(length, limit, || evaluate(csr, &request, None, agent, &names, now()));
     let (meant, other) = (by(true), by(false));
     let own = bounded(length, limit, || is_own_pending(csr, &names));
     for meant in [&meant, &other] {
         match meant {
-            Signing::Issued(pem) => {
+            CsrStatus::Issued(pem) => {
                 assert!(!own, "what is issued is not pending");
                 let chain = certificate::chain(pem).expect("a chain");
                 assert_eq!(objection(&chain, &names, now()), None);
                 assert_eq!(check_pair(pem, KEY), Ok(()));
             }
-            Signing::Denied(why) | Signing::Failed(why) | Signing::Wrong(why) => {
+            CsrStatus::Denied(why) | CsrStatus::Failed(why) | CsrStatus::Wrong(why) => {
                 sentence(why, 1000);
                 assert!(!own, "what is answered is not pending");
             }
-            Signing::Pending | Signing::Approved | Signing::Foreign | Signing::Replaced => {}
+            CsrStatus::Pending | CsrStatus::Approved | CsrStatus::Foreign | CsrStatus::Replaced => {
+            }
         }
     }
-    assert_eq!(look(csr, &request, Some("\0"), true, &names, now()), Signing::Replaced);
+    assert_eq!(evaluate(csr, &request, Some("\0"), true, &names, now()), CsrStatus::Replaced);
     meant
 }
 
@@ -137,7 +139,7 @@ fn pending(key: &[u8], csr: &[u8]) {
     let (names, length) = (names(), key.len() + csr.len());
     let data = secret(key, csr);
     let limit = 6 * length + OVERHEAD;
-    let request = bounded(length, limit, || Request::of_secret(&data, &names));
+    let request = bounded(length, limit, || CertificateRequest::of_secret(&data, &names));
     let text = String::from_utf8_lossy(csr);
     let asks = bounded(length, limit, || asks_for(&text, &names.user()));
     if let Some(request) = request {

@@ -26,7 +26,7 @@ use shared::{client::USUAL_OBJECT, json, kubeconfig, secret::Data};
 
 use crate::{
     content::{Content, valid_key},
-    plan::{Entry, Files, Found, Generation, Modes, Step, TEMPORARY, is_generation, plan},
+    plan::{Files, Found, Generation, Modes, PathEntry, PlanStep, TEMPORARY, is_generation, plan},
 };
 
 const FLAT: &str = "flat";
@@ -115,7 +115,7 @@ fn planned(wanted: &Files, names: &str) {
         // The set that is there, what of it stays visible, and the new one, each once more where it is current.
         let limit = 6 * (cost + names.len()) + OVERHEAD;
         let Ok(steps) = bounded(cost, limit, || plan(&found, wanted, Modes::default(), now)) else {
-            assert!(found.entries.values().any(|entry| *entry == Entry::Directory));
+            assert!(found.entries.values().any(|entry| *entry == PathEntry::Directory));
             continue;
         };
         let done = carried_out(&found, &steps, wanted);
@@ -134,11 +134,11 @@ fn with(names: &str, wanted: &Files) -> Found {
             found.temporary.push(name.to_owned());
         } else if valid_key(name) {
             let entry = match index % 5 {
-                0 => Entry::Ours,
-                1 => Entry::Plain(None),
-                2 => Entry::Plain(Some((b"old".to_vec().into(), 0o640))),
-                3 => Entry::Other,
-                _ => Entry::Directory,
+                0 => PathEntry::Ours,
+                1 => PathEntry::Plain(None),
+                2 => PathEntry::Plain(Some((b"old".to_vec().into(), 0o640))),
+                3 => PathEntry::Other,
+                _ => PathEntry::Directory,
             };
             found.entries.insert(name.to_owned(), entry);
         }
@@ -157,7 +157,7 @@ fn with(names: &str, wanted: &Files) -> Found {
 }
 
 /// The directory after `steps`.
-fn carried_out(found: &Found, steps: &[Step], wanted: &Files) -> Found {
+fn carried_out(found: &Found, steps: &[PlanStep], wanted: &Files) -> Found {
     let mut written = BTreeMap::new();
     let mut done = Found { mode: found.mode, ..Found::default() };
     let mut generations = found.generations.clone();
@@ -165,24 +165,24 @@ fn carried_out(found: &Found, steps: &[Step], wanted: &Files) -> Found {
     let mut entries: Vec<_> = found.entries.keys().cloned().collect();
     for step in steps {
         match step {
-            Step::SetMode(_) | Step::Repair(..) => {}
-            Step::RemoveGeneration(name) => {
+            PlanStep::SetMode(_) | PlanStep::Repair(..) => {}
+            PlanStep::RemoveGeneration(name) => {
                 assert!(
                     is_generation(name) && done.current.as_ref().is_none_or(|c| c.name != *name)
                 );
                 generations.retain(|other| other != name);
             }
-            Step::Unlink(name) => {
-                assert!(found.temporary.contains(name) || found.entries[name] == Entry::Ours);
+            PlanStep::Unlink(name) => {
+                assert!(found.temporary.contains(name) || found.entries[name] == PathEntry::Ours);
                 entries.retain(|other| other != name);
             }
-            Step::Write(generation) => {
+            PlanStep::Write(generation) => {
                 assert!(is_generation(&generation.name) && !generations.contains(&generation.name));
                 generations.push(generation.name.clone());
                 written.insert(generation.name.clone(), generation.clone());
             }
-            Step::Switch(name) => done.current = Some(written[name].clone()),
-            Step::Link(name) => {
+            PlanStep::Switch(name) => done.current = Some(written[name].clone()),
+            PlanStep::Link(name) => {
                 assert!(wanted.contains_key(name));
                 entries.push(name.clone());
             }
@@ -192,7 +192,7 @@ fn carried_out(found: &Found, steps: &[Step], wanted: &Files) -> Found {
     assert!(wanted.keys().all(|name| entries.contains(name)), "not every file is linked");
     // Beside the files only what is none of ours.
     let links = entries.iter().filter(|name| wanted.contains_key(*name));
-    done.entries = links.map(|name| (name.clone(), Entry::Ours)).collect();
+    done.entries = links.map(|name| (name.clone(), PathEntry::Ours)).collect();
     generations.sort();
     done.generations = generations;
     done

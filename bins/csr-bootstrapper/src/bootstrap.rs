@@ -1,0 +1,25 @@
+//! A bootstrap kubeconfig: the hub that it leads to, and how to use that.
+
+use shared::{
+    config::{Auth, ClusterConfig, KeyPair},
+    kubeconfig::Hub,
+};
+
+/// A bootstrap kubeconfig that can be used.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct BootstrapKubeconfig {
+    pub(crate) hub: Hub,
+    pub(crate) access: ClusterConfig,
+}
+
+impl BootstrapKubeconfig {
+    /// The same hub with the agent's own identity.
+    pub(crate) fn as_agent(&self, identity: &KeyPair) -> ClusterConfig {
+        ClusterConfig {
+            identity: Some(identity.clone()),
+            auth: Auth::None,
+            impersonate: Vec::new(),
+            ..self.access.clone()
+        }
+    }
+}

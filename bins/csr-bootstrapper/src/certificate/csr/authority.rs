@@ -1,0 +1,104 @@
+//! Certificates for tests: whoever's, of any validity. Nobody here verifies who signed them.
+
+use std::time::{Duration, SystemTime};
+
+use ring::{rand::SystemRandom, signature::KeyPair};
+use shared::time::seconds_time;
+
+use super::*;
+
+const UNIT: &[u8] = &[0x55, 4, 11];
+const UTC_TIME: u8 = 0x17;
+const OCTET_STRING: u8 = 0x04;
+
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
+pub(crate) const HOUR: Duration = Duration::from_secs(3600);
+
+pub(crate) fn names() -> AgentNames {
+    AgentNames { cluster: "cluster1".into(), agent: "agent1".into() }
+}
+
+/// A moment in 2027, in whole seconds as certificates have them.
+pub(crate) fn now() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000)
+}
+
+/// What a certificate is to say.
+#[derive(Clone)]
+pub(crate) struct CertificateTemplate {
+    pub(crate) common_name: String,
+    pub(crate) organizations: Vec<String>,
+    pub(crate) units: Vec<String>,
+    pub(crate) not_before: SystemTime,
+    pub(crate) not_after: SystemTime,
+}
+
+impl CertificateTemplate {
+    /// As the signer of a real hub writes it for `names`: an hour, backdated.
+    pub(crate) fn of(names: &AgentNames, now: SystemTime) -> Self {
+        Self {
+            common_name: names.user(),
+            organizations: names.groups().into(),
+            units: Vec::new(),
+            not_before: now - MINUTE * 5,
+            not_after: now + HOUR,
+        }
+    }
+
+    /// An authority that goes with it in a chain.
+    pub(crate) fn of_authority(now: SystemTime) -> Self {
+        let common_name = "kubernetes".to_owned();
+        let (not_before, not_after) = (now - HOUR * 1000, now + HOUR * 1000);
+        Self { common_name, organizations: Vec::new(), units: Vec::new(), not_before, not_after }
+    }
+
+    /// PEM of the certificate for the request's key, signed by it.
+    pub(crate) fn certificate(&self, request: &CertificateRequest) -> String {
+        let pair = pair(&pkcs8(request)).unwrap();
+        let many = |kind, texts: &[String]| -> Vec<u8> {
+            texts.iter().flat_map(|text| part(kind, text)).collect()
+        };
+        let subject = [
+            many(ORGANIZATION, &self.organizations),
+            many(UNIT, &self.units),
+            part(COMMON_NAME, &self.common_name),
+        ];
+        let content = [
+            wrap(0xa0, &wrap(INTEGER, &[2])),
+            wrap(INTEGER, &[1]),
+            ecdsa(),
+            wrap(SEQUENCE, &part(COMMON_NAME, "kubernetes")),
+            wrap(SEQUENCE, &[time(self.not_before), time(self.not_after)].concat()),
+            wrap(SEQUENCE, &subject.concat()),
+            public_key(pair.public_key().as_ref()),
+        ];
+        let content = wrap(SEQUENCE, &content.concat());
+        let signature = pair.sign(&SystemRandom::new(), &content).unwrap();
+        to_pem("CERTIFICATE", &signed(&content, signature.as_ref()))
+    }
+}
+
+fn time(at: SystemTime) -> Vec<u8> {
+    let text = seconds_time(at);
+    let digits: String = text.chars().skip(2).filter(char::is_ascii_digit).collect();
+    wrap(UTC_TIME, format!("{digits}Z").as_bytes())
+}
+
+/// The request's key as Go writes one: SEC 1 with the curve.
+pub(crate) fn go_key(request: &CertificateRequest) -> String {
+    let pkcs8 = pkcs8(request);
+    let pair = pair(&pkcs8).unwrap();
+    // ring's PKCS #8 has the number behind 36 bytes that are always the same.
+    let parts = [
+        wrap(INTEGER, &[1]),
+        wrap(OCTET_STRING, &pkcs8[36..68]),
+        wrap(0xa0, &wrap(OBJECT_IDENTIFIER, P256)),
+        wrap(0xa1, &bits(pair.public_key().as_ref())),
+    ];
+    to_pem("EC PRIVATE KEY", &wrap(SEQUENCE, &parts.concat()))
+}
+
+fn pkcs8(request: &CertificateRequest) -> Vec<u8> {
+    let key = PrivatePkcs8KeyDer::from_pem_slice(request.key.as_bytes()).unwrap();
+    key.secret_pkcs8_der().to_vec()
+}

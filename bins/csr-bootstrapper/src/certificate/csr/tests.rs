@@ -1,0 +1,194 @@
+use std::{
+    io::{ErrorKind, Write},
+    process::{Command, Stdio},
+};
+
+use shared::{certificate, kubeconfig::check_pair, resource::valid_name, secret};
+
+use super::{authority::*, *};
+
+/// What openssl prints about `input`; `None` where there is no openssl.
+fn openssl(arguments: &[&str], input: &str) -> Option<String> {
+    let mut command = Command::new("openssl");
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = match command.spawn() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            println!("skipped: openssl is not there");
+            return None;
+        }
+        child => child.unwrap(),
+    };
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    assert!(output.status.success(), "{text}");
+    Some(text)
+}
+
+fn kept(request: &CertificateRequest, names: &AgentNames) -> Data {
+    secret::data(&json!({"data": request.secret_data(names)})).unwrap()
+}
+
+#[test]
+fn openssl_verifies_the_request_and_reads_the_names() {
+    let request = CertificateRequest::new(&names()).unwrap();
+    let arguments = ["req", "-verify", "-noout", "-subject", "-nameopt", "RFC2253", "-text"];
+    let Some(text) = openssl(&arguments, &request.csr) else { return };
+    assert!(text.contains("verify OK"), "{text}");
+    // RFC 2253 begins with the last part.
+    let subject = "CN=system:open-cluster-management:cluster1:agent1,\
+        O=system:open-cluster-management:managed-clusters,O=system:open-cluster-management:cluster1";
+    assert!(text.contains(subject), "{text}");
+    for line in ["ASN1 OID: prime256v1", "Signature Algorithm: ecdsa-with-SHA256"] {
+        assert!(text.contains(line), "{text}");
+    }
+    let key = openssl(&["pkey", "-check", "-noout"], &request.key).unwrap();
+    assert!(key.contains("is valid"), "{key}");
+    let public = openssl(&["req", "-pubkey", "-noout"], &request.csr);
+    assert_eq!(public, openssl(&["pkey", "-pubout"], &request.key));
+    assert_eq!(public, openssl(&["pkey", "-pubout"], &go_key(&request)), "the tests' own SEC 1");
+}
+
+#[test]
+fn lengths_of_one_and_more_bytes_are_right() {
+    for length in [1, 2, 63, 64, 126, 127, 128, 129, 200, 253, 255, 256, 257, 300] {
+        let names = AgentNames { agent: "x".repeat(length), ..names() };
+        let request = CertificateRequest::new(&names).unwrap();
+        assert!(request.is_whole(&names), "{length}");
+        assert!(asks_for(&request.csr, &names.user()), "{length}");
+        if let Some(text) = openssl(&["req", "-verify", "-noout"], &request.csr) {
+            assert!(text.contains("verify OK"), "{length}: {text}");
+        }
+        let wrapped = wrap(SEQUENCE, &vec![7; length]);
+        let head: &[u8] = match length {
+            0..=127 => &[0x30, length as u8],
+            128..=255 => &[0x30, 0x81, length as u8],
+            _ => &[0x30, 0x82, 1, (length - 256) as u8],
+        };
+        assert_eq!(wrapped, [head, &vec![7; length]].concat());
+    }
+}
+
+#[test]
+fn a_certificate_for_the_request_fits_its_key_and_no_other() {
+    let (request, other) =
+        (CertificateRequest::new(&names()).unwrap(), CertificateRequest::new(&names()).unwrap());
+    let pem = CertificateTemplate::of(&names(), now()).certificate(&request);
+    assert_eq!(check_pair(pem.as_bytes(), request.key.as_bytes()), Ok(()));
+    assert_eq!(check_pair(pem.as_bytes(), go_key(&request).as_bytes()), Ok(()));
+    assert!(check_pair(pem.as_bytes(), other.key.as_bytes()).is_err());
+    let chain = certificate::chain(pem.as_bytes()).unwrap();
+    assert_eq!(chain[0].common_name, names().user());
+    assert_eq!(chain[0].organizations, names().groups());
+    assert_eq!((chain[0].not_before, chain[0].not_after), (now() - MINUTE * 5, now() + HOUR));
+}
+
+#[test]
+fn the_name_is_the_keys_and_a_valid_one() {
+    let names = AgentNames { cluster: "a".repeat(63), ..names() };
+    let (request, other) =
+        (CertificateRequest::new(&names).unwrap(), CertificateRequest::new(&names).unwrap());
+    assert!(valid_name(&request.name), "{}", request.name);
+    assert_eq!(request.name.len(), 63 + 1 + 16);
+    assert_ne!(request.name, other.name);
+}
+
+#[test]
+fn the_object_is_the_go_agents_but_for_the_name() {
+    let request = CertificateRequest::new(&names()).unwrap();
+    let expected = json!({
+        "apiVersion": "certificates.k8s.io/v1",
+        "kind": "CertificateSigningRequest",
+        "metadata": {
+            "name": request.name,
+            "labels": {"open-cluster-management.io/cluster-name": "cluster1"},
+        },
+        "spec": {
+            "request": BASE64_STANDARD.encode(&request.csr),
+            "signerName": "kubernetes.io/kube-apiserver-client",
+            "usages": ["digital signature", "key encipherment", "client auth"],
+        },
+    });
+    assert_eq!(request.object("cluster1", None), expected);
+    assert_eq!(request.object("cluster1", Some(86_400))["spec"]["expirationSeconds"], 86_400);
+}
+
+#[test]
+fn a_request_comes_back_out_of_its_secret() {
+    let request = CertificateRequest::new(&names()).unwrap();
+    let again = CertificateRequest::of_secret(&kept(&request, &names()), &names()).unwrap();
+    assert_eq!(again.key, request.key);
+    assert_eq!(again.csr, request.csr);
+    assert_eq!(again.name, request.name);
+}
+
+#[test]
+fn a_request_that_is_not_whole_is_none() {
+    let (request, other) =
+        (CertificateRequest::new(&names()).unwrap(), CertificateRequest::new(&names()).unwrap());
+    let (whole, foreign) = (kept(&request, &names()), kept(&other, &names()));
+    for key in whole.keys() {
+        let without = whole.iter().filter(|(name, _)| *name != key);
+        let without = without.map(|(name, value)| (name.clone(), value.clone())).collect();
+        assert!(CertificateRequest::of_secret(&without, &names()).is_none(), "without {key}");
+        for value in [&b""[..], b"x", b"\xff", &whole[key][..whole[key].len() / 2]] {
+            let mut broken = whole.clone();
+            broken.insert(key.clone(), value.to_vec().into());
+            assert!(CertificateRequest::of_secret(&broken, &names()).is_none(), "broken {key}");
+        }
+        if ["tls.key", "tls.csr", "csr-name"].contains(&key.as_str()) {
+            let mut mixed = whole.clone();
+            mixed.insert(key.clone(), foreign[key].clone());
+            assert!(CertificateRequest::of_secret(&mixed, &names()).is_none(), "{key} of another");
+        }
+    }
+}
+
+#[test]
+fn a_request_for_other_names_is_none() {
+    let request = CertificateRequest::new(&names()).unwrap();
+    for other in [
+        AgentNames { cluster: "cluster2".into(), ..names() },
+        AgentNames { agent: "agent10".into(), ..names() },
+    ] {
+        assert!(CertificateRequest::of_secret(&kept(&request, &names()), &other).is_none());
+        // The Secret says the other names, the request does not.
+        assert!(CertificateRequest::of_secret(&kept(&request, &other), &other).is_none());
+    }
+}
+
+#[test]
+fn a_request_with_one_bit_changed_is_none() {
+    let request = CertificateRequest::new(&names()).unwrap();
+    let der =
+        CertificateSigningRequestDer::from_pem_slice(request.csr.as_bytes()).unwrap().to_vec();
+    for bit in 0..der.len() * 8 {
+        let mut der = der.clone();
+        der[bit / 8] ^= 1 << (bit % 8);
+        let changed = CertificateRequest {
+            key: request.key.clone(),
+            csr: to_pem(REQUEST, &der),
+            name: request.name.clone(),
+        };
+        assert!(!changed.is_whole(&names()), "bit {bit}");
+    }
+}
+
+#[test]
+fn a_request_asks_for_exactly_one_user() {
+    let request =
+        CertificateRequest::new(&AgentNames { agent: "agent10".into(), ..names() }).unwrap();
+    assert!(asks_for(&request.csr, "system:open-cluster-management:cluster1:agent10"));
+    assert!(!asks_for(&request.csr, "system:open-cluster-management:cluster1:agent1"));
+    assert!(!asks_for(&request.csr, "system:open-cluster-management:cluster1"), "a group of it");
+    for junk in ["", "junk", "-----BEGIN CERTIFICATE REQUEST-----", &request.key] {
+        assert!(!asks_for(junk, &names().user()));
+    }
+}
+
+#[test]
+fn the_key_is_in_no_debug_output() {
+    let request = CertificateRequest::new(&names()).unwrap();
+    assert_eq!(format!("{request:?}"), format!("CertificateRequest({})", request.name));
+}

@@ -1,0 +1,253 @@
+use serde_json::json;
+
+use super::*;
+use crate::{certificate::csr::authority::*, clocks::tests::at};
+
+/// A request of ours, and its object on the hub as the bootstrap identity posted it.
+fn posted() -> (CertificateRequest, Value) {
+    let request = CertificateRequest::new(&names()).unwrap();
+    let mut csr = request.object("cluster1", None);
+    csr["metadata"]["uid"] = json!("uid-1");
+    csr["spec"]["username"] = json!("system:serviceaccount:open-cluster-management:bootstrap");
+    csr["status"] = json!({});
+    (request, csr)
+}
+
+fn seen(csr: &Value, request: &CertificateRequest) -> CsrStatus {
+    evaluate(csr, request, Some("uid-1"), false, &names(), at(now()))
+}
+
+fn conditions(kinds: &[&str]) -> Value {
+    kinds
+        .iter()
+        .map(|kind| json!({"type": kind, "status": "True", "reason": "R", "message": "m"}))
+        .collect()
+}
+
+/// What is seen when `pem` was issued.
+fn answered(pem: &str, request: &CertificateRequest, csr: &Value) -> CsrStatus {
+    let mut csr = csr.clone();
+    csr["status"] = json!({"conditions": conditions(&["Approved"]), "certificate": BASE64_STANDARD.encode(pem)});
+    seen(&csr, request)
+}
+
+/// certificate_test.go:24, and what upstream does not look at.
+#[test]
+fn f40_f43_every_answer_means_one_thing() {
+    let (request, mut csr) = posted();
+    for (kinds, expected) in [
+        (&[][..], CsrStatus::Pending),
+        (&["Other"], CsrStatus::Pending),
+        (&["Approved"], CsrStatus::Approved),
+        (&["Denied"], CsrStatus::Denied("was denied: R: m".into())),
+        (&["Approved", "Denied"], CsrStatus::Denied("was denied: R: m".into())),
+        (&["Approved", "Failed"], CsrStatus::Failed("was approved but not signed: R: m".into())),
+    ] {
+        csr["status"]["conditions"] = conditions(kinds);
+        assert_eq!(seen(&csr, &request), expected, "{kinds:?}");
+    }
+    csr["status"]["conditions"] = json!([{"type": "Denied", "status": "False"}]);
+    assert_eq!(seen(&csr, &request), CsrStatus::Pending);
+    csr["status"]["conditions"] = json!([{"type": "Denied"}]);
+    assert_eq!(seen(&csr, &request), CsrStatus::Denied("was denied without a reason".into()));
+    for junk in [json!(null), json!(7), json!({"conditions": 7, "certificate": 7})] {
+        csr["status"] = junk;
+        assert_eq!(seen(&csr, &request), CsrStatus::Pending);
+    }
+}
+
+#[test]
+fn a_denial_counts_even_beside_a_certificate() {
+    let (request, mut csr) = posted();
+    let pem = CertificateTemplate::of(&names(), now()).certificate(&request);
+    csr["status"] =
+        json!({"conditions": conditions(&["Denied"]), "certificate": BASE64_STANDARD.encode(pem)});
+    assert!(matches!(seen(&csr, &request), CsrStatus::Denied(_)));
+}
+
+#[test]
+fn the_words_of_a_hub_are_one_short_line() {
+    let (request, mut csr) = posted();
+    let message = format!("no\nE1121 fake\u{1b}[31m{}", "ä".repeat(1000));
+    csr["status"]["conditions"] = json!([{"type": "Denied", "status": "True", "message": message}]);
+    let CsrStatus::Denied(text) = seen(&csr, &request) else { panic!() };
+    assert!(text.starts_with("was denied: no E1121 fake [31mä"), "{text}");
+    assert_eq!(text.chars().count(), "was denied: ".len() + 200);
+}
+
+#[test]
+fn f44_another_object_under_the_name_is_not_taken_for_ours() {
+    let (request, csr) = posted();
+    let evaluated = |uid, csr: &Value| evaluate(csr, &request, uid, false, &names(), at(now()));
+    assert_eq!(evaluated(Some("uid-2"), &csr), CsrStatus::Replaced);
+    assert_eq!(evaluated(None, &csr), CsrStatus::Pending, "the answer to the post was lost");
+    let other =
+        CertificateRequest::new(&names()).unwrap().object("cluster1", None)["spec"]["request"]
+            .clone();
+    let agent = json!(names().user());
+    for (field, value) in [
+        ("request", other),
+        ("request", json!("%")),
+        ("request", Value::Null),
+        ("signerName", json!("example.com/custom")),
+        ("username", agent),
+    ] {
+        let mut csr = csr.clone();
+        csr["spec"][field] = value;
+        assert_eq!(evaluated(Some("uid-1"), &csr), CsrStatus::Foreign, "{field}");
+        assert_eq!(evaluated(Some("uid-2"), &csr), CsrStatus::Replaced, "the uid comes first");
+    }
+}
+
+#[test]
+fn f44_a_renewal_is_one_that_the_agent_itself_asked_for() {
+    let (request, mut csr) = posted();
+    let evaluated =
+        |csr: &Value, by_agent| evaluate(csr, &request, None, by_agent, &names(), at(now()));
+    assert_eq!(evaluated(&csr, true), CsrStatus::Foreign);
+    csr["spec"]["username"] = json!(names().user());
+    assert_eq!(evaluated(&csr, true), CsrStatus::Pending);
+    csr["spec"]["username"] = json!(names().user() + "0");
+    assert_eq!(evaluated(&csr, true), CsrStatus::Foreign);
+}
+
+/// certificate_test.go:66, with what each one is refused for.
+#[test]
+fn f45_an_issued_certificate_is_checked() {
+    let (request, csr) = posted();
+    let good = CertificateTemplate::of(&names(), now());
+    let groups = names().groups();
+    let text = |text: &str| text.to_owned();
+    let with = |change: &dyn Fn(&mut CertificateTemplate)| {
+        let mut paper = good.clone();
+        change(&mut paper);
+        paper.certificate(&request)
+    };
+    let authority = CertificateTemplate::of_authority(now()).certificate(&request);
+    let key = &request.key;
+    let pem = good.certificate(&request);
+    let old = CertificateTemplate {
+        not_after: now() - MINUTE,
+        ..CertificateTemplate::of_authority(now())
+    };
+    let another = CertificateRequest::new(&names()).unwrap();
+    for (case, pem, refusal) in [
+        ("no cert", "no PEM".into(), "holds no certificate"),
+        ("no cert but our key", key.to_string(), "holds no certificate"),
+        ("bad cert", pem.replace("MII", "AII"), "cannot be read"),
+        ("half a cert", pem[..pem.len() / 2].into(), ""),
+        (
+            "expired",
+            with(&|paper| paper.not_after = now() - MINUTE),
+            "expired at 2027-01-15T07:59:00Z",
+        ),
+        ("authority expired", pem.clone() + &old.certificate(&request), "expired at 2027"),
+        (
+            "not valid yet",
+            with(&|paper| paper.not_before = now() + MINUTE * 6),
+            "not valid before 2027",
+        ),
+        (
+            "wrong CN",
+            with(&|paper| paper.common_name += "0"),
+            "is for user \"system:open-cluster-management:cluster1:agent10\"",
+        ),
+        ("no CN", with(&|paper| paper.common_name.clear()), "is for user \"\""),
+        ("wrong O", with(&|paper| paper.organizations[0] += "0"), "is for other groups"),
+        ("one O", with(&|paper| drop(paper.organizations.pop())), "is for other groups"),
+        (
+            "one O too many",
+            with(&|paper| paper.organizations.push(text("system:masters"))),
+            "is for other groups",
+        ),
+        ("wrong OU", with(&|paper| paper.units.push(text("unit"))), "has organizational units"),
+        ("another key", good.certificate(&another), "is for another key"),
+        ("leaf not first", authority.clone() + &pem, "is not the first of its chain"),
+    ] {
+        let CsrStatus::Wrong(what) = answered(&pem, &request, &csr) else { panic!("{case}") };
+        assert!(what.starts_with("was answered with ") && what.contains(refusal), "{case}: {what}");
+        assert!(!what.contains(char::is_control) && what.len() < 400, "{case}: {what}");
+    }
+    for (case, pem) in [
+        ("valid", pem.clone()),
+        (
+            "valid with different order",
+            with(&|paper| paper.organizations = vec![groups[1].clone(), groups[0].clone()]),
+        ),
+        ("with its authority", pem.clone() + &authority),
+        ("the hub's clock is ahead", with(&|paper| paper.not_before = now() + MINUTE * 5)),
+        ("with words around it", format!("words\n{pem}words\n")),
+    ] {
+        assert_eq!(answered(&pem, &request, &csr), CsrStatus::Issued(pem.into_bytes()), "{case}");
+    }
+    let mut broken = csr;
+    broken["status"]["certificate"] = json!("%");
+    assert!(matches!(seen(&broken, &request), CsrStatus::Wrong(_)));
+}
+
+/// csr_test.go:457 and what tells pending ones of our own from the rest.
+#[test]
+fn b7_only_own_pending_requests_count_for_the_throttle() {
+    let (request, csr) = posted();
+    let other = AgentNames { agent: "agent10".into(), ..names() };
+    let theirs =
+        CertificateRequest::new(&other).unwrap().object("cluster1", None)["spec"]["request"]
+            .clone();
+    let pem =
+        BASE64_STANDARD.encode(CertificateTemplate::of(&names(), now()).certificate(&request));
+    let labels = "/metadata/labels";
+    for (case, at, value, counts) in [
+        ("valid", "/metadata/uid", json!("x"), true),
+        ("not from this cluster", labels, json!({CLUSTER_LABEL: "cluster2"}), false),
+        ("not from any cluster", labels, Value::Null, false),
+        ("for an add-on", labels, json!({CLUSTER_LABEL: "cluster1", ADDON_LABEL: "addon1"}), false),
+        ("other signer", "/spec/signerName", json!("example.com/custom"), false),
+        ("another name", "/metadata/name", json!("addon-cluster1-addon1-x"), false),
+        ("a longer cluster's name", "/metadata/name", json!("cluster10-x"), false),
+        ("another agent", "/spec/request", theirs, false),
+        ("junk", "/spec/request", json!("anVuaw=="), false),
+        ("approved", "/status", json!({"conditions": conditions(&["Approved"])}), false),
+        ("denied", "/status", json!({"conditions": conditions(&["Denied"])}), false),
+        ("failed", "/status", json!({"conditions": conditions(&["Failed"])}), false),
+        ("issued", "/status", json!({"certificate": pem}), false),
+    ] {
+        let mut csr = csr.clone();
+        *csr.pointer_mut(at).unwrap() = value;
+        assert_eq!(is_own_pending(&csr, &names()), counts, "{case}");
+    }
+    assert!(!is_own_pending(&Value::Null, &names()));
+}
+
+/// From the audit log of a real hub: what ocm 1.2.0 posts.
+#[test]
+fn b7_a_request_of_the_go_agent_counts_too() {
+    const RECORDED: &str = "\
+        MIIBXzCCAQYCAQAwgaMxaDAuBgNVBAoTJ3N5c3RlbTpvcGVuLWNsdXN0ZXItbWFuYWdlbWVudDpjbHVzdGVyMTA2\
+        BgNVBAoTL3N5c3RlbTpvcGVuLWNsdXN0ZXItbWFuYWdlbWVudDptYW5hZ2VkLWNsdXN0ZXJzMTcwNQYDVQQDEy5z\
+        eXN0ZW06b3Blbi1jbHVzdGVyLW1hbmFnZW1lbnQ6Y2x1c3RlcjE6YWdlbnQxMFkwEwYHKoZIzj0CAQYIKoZIzj0D\
+        AQcDQgAESSD2oND/OBCwF/vta8q4QFZOSLceazF4AtJZGHWitWtd9qejul6rt7ulg7hJ7muM/qB1bT8mekTCw/W8\
+        pSKVS6AAMAoGCCqGSM49BAMCA0cAMEQCIEoylZ/g9S9Tr/nFP6282hXvfWUv86vs+t96BmHOHvOnAiB8tE5RaKiw\
+        x+WLtfRmyES8kQGMWNVx99Zw1v1gdra0xA==";
+    let pem = format!(
+        "-----BEGIN CERTIFICATE REQUEST-----\n{RECORDED}\n-----END CERTIFICATE REQUEST-----\n"
+    );
+    let csr = json!({
+        "metadata": {"name": "cluster1-bvz4k", "labels": {CLUSTER_LABEL: "cluster1"}},
+        "spec": {"request": BASE64_STANDARD.encode(pem), "signerName": SIGNER},
+        "status": {},
+    });
+    assert!(is_own_pending(&csr, &names()));
+    let longer = AgentNames { agent: "agent10".into(), ..names() };
+    let shorter = AgentNames { agent: "agent".into(), ..names() };
+    assert!(!is_own_pending(&csr, &longer) && !is_own_pending(&csr, &shorter));
+}
+
+#[test]
+fn f48_what_was_signed_is_taken_whoever_asked_for_it() {
+    let (request, mut csr) = posted();
+    let evaluated = |csr: &Value| evaluate(csr, &request, Some("uid-1"), true, &names(), at(now()));
+    assert_eq!(evaluated(&csr), CsrStatus::Foreign, "the agent itself asks by now");
+    let pem = CertificateTemplate::of(&names(), now()).certificate(&request);
+    csr["status"] = json!({"certificate": BASE64_STANDARD.encode(&pem)});
+    assert_eq!(evaluated(&csr), CsrStatus::Issued(pem.into_bytes()));
+}

@@ -1,0 +1,234 @@
+//! The client that asks the hub for a certificate, and the watch of the CSR that was asked for.
+
+use std::{
+    ops::ControlFlow,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use shared::{
+    client::{Client, Reload, Timeouts},
+    config::ClusterConfig,
+    error::{Error, Result},
+    json::Document,
+    lock::lock,
+    resource::Target,
+    runtime,
+    stop::Stop,
+    watch::{self, Selection},
+};
+
+use super::{
+    csr::{CLUSTER_LABEL, CSRS},
+    csr_status::{MOST_PENDING, is_own_pending},
+    need::Requester,
+};
+use crate::{
+    agent::{Agent, HUB_OBJECT, REQUEST_TIME},
+    cached::CachedObject,
+    identity::AgentNames,
+};
+
+/// A watch gets this long to begin before the CSR is read in its stead.
+const WATCH_BEGINS: Duration = Duration::from_secs(2);
+/// Where no watch begins, because of rights or a proxy, the CSR is read this often.
+const READ_AGAIN: Duration = Duration::from_secs(15);
+
+/// Requests in a page of their list, as in client-go (`tools/pager/pager.go`, defaultPageSize): a cluster and
+/// its add-ons may have thousands, answered and not yet swept away.
+const PAGE: u32 = 500;
+
+/// What is open on the hub for a certificate; nothing while none is needed.
+#[derive(Default)]
+pub(crate) struct CsrWatcher {
+    client: Option<(Requester, Client)>,
+    watch: Option<CsrWatch>,
+}
+
+/// The watch of one CSR.
+struct CsrWatch {
+    name: String,
+    requester: Requester,
+    client: Client,
+    stop: Stop,
+    since: Instant,
+    /// When it was read, where the watch shows nothing.
+    read: Option<Instant>,
+    /// What was seen last, and how often the watch showed anything.
+    seen: Arc<Mutex<(CachedObject, u64)>>,
+}
+
+/// What the watch of a CSR shows at one moment.
+#[derive(Clone)]
+pub(crate) struct WatchedCsr {
+    pub(crate) name: String,
+    pub(crate) requester: Requester,
+    pub(crate) config: ClusterConfig,
+    /// The CSR as it was seen last; `None` while the watch may still begin.
+    pub(crate) seen: Option<CachedObject>,
+}
+
+impl WatchedCsr {
+    /// Whether it is the watch of the CSR `name` by `requester`, whose client is made with `config` if that
+    /// is not the session's.
+    pub(crate) fn is(
+        &self,
+        requester: Requester,
+        config: Option<&ClusterConfig>,
+        name: &str,
+    ) -> bool {
+        let same = requester == Requester::Agent || config == Some(&self.config);
+        self.requester == requester && self.name == name && same
+    }
+}
+
+impl CsrWatcher {
+    /// The client of `requester`; for one who is not the agent itself it is made with `access`.
+    pub(crate) fn client(
+        &mut self,
+        agent: &Agent,
+        requester: Requester,
+        access: Option<ClusterConfig>,
+    ) -> Result<Client> {
+        let missing = || Error::BadConfig("there is no identity to ask the hub with".into());
+        if requester == Requester::Agent {
+            self.drop_client(agent);
+            return agent.session().map(|session| session.client.clone()).ok_or_else(missing);
+        }
+        let access = access.ok_or_else(missing)?;
+        // With another access it may be another hub: nothing that was seen with the last one counts.
+        let same =
+            |(of, client): &&(Requester, Client)| *of == requester && client.access() == access;
+        if let Some((_, client)) = self.client.as_ref().filter(same) {
+            return Ok(client.clone());
+        }
+        self.drop_client(agent);
+        let whose = match requester {
+            Requester::Bootstrap => "the hub (as the bootstrap identity)",
+            _ => "the hub (at its new address)",
+        };
+        let timing = Timeouts::with_request(REQUEST_TIME);
+        let requests = agent.requests.requester.clone();
+        let client = Client::counting(whose, access, Reload::Never, timing, requests)?;
+        let client = client.limited_to(HUB_OBJECT);
+        self.client = Some((requester, client.clone()));
+        agent.update(|state| state.requester = Some(client.clone()));
+        Ok(client)
+    }
+
+    /// Watches the CSR `name` by the `client` of `requester`, and no other.
+    pub(crate) fn watch(
+        &mut self,
+        agent: &Agent,
+        requester: Requester,
+        client: &Client,
+        name: &str,
+    ) -> Result<()> {
+        self.drop_watch();
+        let watch = CsrWatch {
+            name: name.to_owned(),
+            requester,
+            client: client.clone(),
+            stop: agent.stop.child(),
+            since: Instant::now(),
+            read: None,
+            seen: Arc::default(),
+        };
+        let (name, client) = (watch.name.clone(), client.clone());
+        let (stop, parent, seen) = (watch.stop.clone(), agent.stop.clone(), watch.seen.clone());
+        let trouble = agent.errors.csr.clone();
+        let follow = move || {
+            watch::follow(&client, &CSRS.cluster_object(&name), &stop, &trouble, &mut |csr| {
+                let mut seen = lock(&seen);
+                *seen = (csr.into(), seen.1 + 1);
+                drop(seen);
+                parent.wake();
+                match stop.raised() {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                }
+            });
+        };
+        runtime::spawn("csr", follow)?;
+        self.watch = Some(watch);
+        Ok(())
+    }
+
+    /// What the watch shows now.
+    pub(crate) fn watched(&self, now: Instant) -> Option<WatchedCsr> {
+        let watch = self.watch.as_ref()?;
+        let (seen, events) = lock(&watch.seen).clone();
+        let seen = match watch.read {
+            _ if events > 0 => Some(seen),
+            Some(at) if now < at + READ_AGAIN => Some(seen),
+            None if now < watch.since + WATCH_BEGINS => None,
+            _ => Some(CachedObject::Unknown),
+        };
+        let (name, config) = (watch.name.clone(), watch.client.access());
+        Some(WatchedCsr { name, requester: watch.requester, config, seen })
+    }
+
+    /// Whether a client or a watch is open.
+    pub(crate) fn is_open(&self) -> bool {
+        self.client.is_some() || self.watch.is_some()
+    }
+
+    /// The names of the requests for `names` that wait on the hub, as many as matter.
+    pub(crate) fn pending(client: &Client, names: &AgentNames, stop: &Stop) -> Result<Vec<String>> {
+        let labels = format!("{CLUSTER_LABEL}={}", names.cluster);
+        let target = Target { resource: &CSRS, namespace: None, name: None, subresource: None };
+        let selection = Selection { target, labels: &labels, metadata_only: false, page: PAGE };
+        let mut pending = Vec::new();
+        watch::list(client, &selection, stop, &mut |csr| {
+            if let Document::Whole(object) = &csr
+                && is_own_pending(object, names)
+            {
+                pending.push(csr.name().to_owned());
+            }
+            match pending.len() < MOST_PENDING {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        })?;
+        Ok(pending)
+    }
+
+    /// How often the watch showed anything: to be asked before a request, for [`Self::answered`].
+    pub(crate) fn events(&self) -> u64 {
+        self.watch.as_ref().map_or(0, |watch| lock(&watch.seen).1)
+    }
+
+    /// The CSR as an answer showed it, which the watch will confirm. If the watch showed anything since
+    /// there were so many `events`, that is newer: a hub may approve and sign, and somebody delete,
+    /// before the answer is here.
+    pub(crate) fn answered(&mut self, csr: CachedObject, events: u64) {
+        let Some(watch) = &mut self.watch else { return };
+        watch.read = Some(Instant::now());
+        let mut seen = lock(&watch.seen);
+        if seen.1 == events {
+            seen.0 = csr;
+        }
+    }
+
+    /// Nothing is needed of the hub any more.
+    pub(crate) fn close(&mut self, agent: &Agent) {
+        self.drop_watch();
+        self.drop_client(agent);
+    }
+
+    fn drop_watch(&mut self) {
+        if let Some(watch) = self.watch.take() {
+            watch.stop.raise();
+        }
+    }
+
+    fn drop_client(&mut self, agent: &Agent) {
+        if let Some((_, client)) = self.client.take() {
+            agent.update(|state| state.requester = None);
+            // The watch is this client's: it is not to complain.
+            self.drop_watch();
+            // A credential that has served is not tried again and again in the background.
+            client.close();
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! The deadline of the next rotation. No I/O, no clock.
+
+use std::time::{Duration, SystemTime};
+
+use ring::digest::{SHA256, digest};
+use shared::{
+    certificate::{self, Certificate},
+    time::seconds_time,
+};
+
+use crate::clocks::Clocks;
+
+/// The Go agent renews when less than 20 to 25 % of the life are left, drawn anew at each look
+/// (ocm `pkg/registration/register/csr/csr.go:484-530`).
+const LEAST_LEFT: f64 = 0.20;
+const SPREAD: f64 = 0.05;
+/// Of what was left when it was issued, this much is used at least. The signer of
+/// kube-controller-manager backdates by five minutes (`pkg/controller/certificates/authority/policies.go`),
+/// so the last quarter of a certificate for 30 seconds is all of it.
+const LEAST_USED: f64 = 0.5;
+/// But not longer than this, as a machine that sleeps does not count the time. Whatever a clock says, there
+/// are no more certificates than that.
+const LONGEST_LEAST_USE: Duration = Duration::from_secs(12 * 3600);
+
+/// When the next certificate after the one in `pem` is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RotationDeadline {
+    pub(crate) at: SystemTime,
+    /// How long the certificate lasts in all.
+    pub(crate) life: Duration,
+}
+
+/// When to ask for the next certificate after the `chain` in `pem`. The same at each look and after a
+/// restart, but another time for each certificate, so a fleet that got its certificates together does not come
+/// back together.
+pub(crate) fn rotation_deadline(pem: &[u8], chain: &[Certificate]) -> RotationDeadline {
+    let Some((begin, end)) = validity(chain) else {
+        return RotationDeadline { at: SystemTime::UNIX_EPOCH, life: Duration::ZERO };
+    };
+    let life = length(begin, end);
+    RotationDeadline { at: end - life.mul_f64(LEAST_LEFT + SPREAD * drawn(pem)), life }
+}
+
+/// How long the certificate in `pem` is used at least, which was issued just now.
+pub(crate) fn least_use(pem: &[u8], clocks: &Clocks) -> Duration {
+    let chain = certificate::chain(pem).unwrap_or_default();
+    let Some((begin, end)) = validity(&chain) else { return Duration::ZERO };
+    let left = clocks.left_of_new(begin, end);
+    left.mul_f64(LEAST_USED + SPREAD * drawn(pem)).min(LONGEST_LEAST_USE)
+}
+
+/// The time in which all of the chain is valid.
+fn validity(chain: &[Certificate]) -> Option<(SystemTime, SystemTime)> {
+    let begin = chain.iter().map(|certificate| certificate.not_before).max()?;
+    let end = chain.iter().map(|certificate| certificate.not_after).min()?;
+    Some((begin, end))
+}
+
+fn length(begin: SystemTime, end: SystemTime) -> Duration {
+    end.duration_since(begin).unwrap_or_default()
+}
+
+/// What condition ClusterCertificateRotated says of the certificate in `pem`: upstream's words, times as Go
+/// prints them.
+pub(crate) fn rotated_message(pem: &[u8]) -> String {
+    let go = |at| seconds_time(at).replace('T', " ").replace('Z', " +0000 UTC");
+    let leaf = certificate::chain(pem).ok().and_then(|chain| chain.into_iter().next());
+    match leaf {
+        Some(leaf) => format!(
+            "client certificate rotated starting from {} to {}",
+            go(leaf.not_before),
+            go(leaf.not_after)
+        ),
+        None => "client certificate rotated".to_owned(),
+    }
+}
+
+/// From [0, 1), by these bytes.
+fn drawn(bytes: &[u8]) -> f64 {
+    let hash = digest(&SHA256, bytes);
+    let number = hash.as_ref()[..4].iter().fold(0_u32, |sum, byte| sum << 8 | u32::from(*byte));
+    f64::from(number) / 2_f64.powi(32)
+}
+
+#[cfg(test)]
+mod tests {
+
+    use super::*;
+    use crate::{
+        certificate::csr::{
+            CertificateRequest,
+            authority::{CertificateTemplate, HOUR, MINUTE, names, now},
+        },
+        clocks::tests::{at, hub},
+    };
+
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    fn valid(not_before: SystemTime, not_after: SystemTime) -> Certificate {
+        Certificate {
+            common_name: String::new(),
+            organizations: Vec::new(),
+            units: Vec::new(),
+            not_before,
+            not_after,
+        }
+    }
+
+    /// Another certificate for each number; the bytes are all that is looked at.
+    fn pem(number: usize) -> Vec<u8> {
+        number.to_be_bytes().to_vec()
+    }
+
+    /// How much of the life is left when the next one is due.
+    fn left(pem: &[u8], begin: SystemTime, end: SystemTime) -> f64 {
+        let due = rotation_deadline(pem, &[valid(begin, end)]);
+        length(due.at, end).as_secs_f64() / length(begin, end).as_secs_f64()
+    }
+
+    #[test]
+    fn f46_the_next_certificate_is_due_with_a_fifth_to_a_quarter_of_the_life_left() {
+        for (index, life) in [MINUTE * 10, HOUR, DAY, DAY * 365].into_iter().enumerate() {
+            let left = left(&pem(index), now(), now() + life);
+            assert!((0.1999..0.2501).contains(&left), "{life:?}: {left}");
+        }
+    }
+
+    #[test]
+    fn f49_above_a_quarter_it_is_never_due_and_below_a_fifth_always() {
+        let (begin, end) = (now(), now() + DAY);
+        for number in 0..200 {
+            let RotationDeadline { at, life } =
+                rotation_deadline(&pem(number), &[valid(begin, end)]);
+            assert!(at > end - DAY.mul_f64(0.2501) && at < end - DAY.mul_f64(0.1999));
+            assert_eq!(life, DAY);
+        }
+    }
+
+    /// certificate_test.go:158
+    #[test]
+    fn the_latest_begin_and_the_earliest_end_of_the_chain_count() {
+        let leaf = valid(now(), now() + DAY * 30);
+        let authority = valid(now() - DAY * 30, now() + DAY * 10);
+        let both = rotation_deadline(&pem(1), &[leaf, authority]);
+        assert_eq!(both, rotation_deadline(&pem(1), &[valid(now(), now() + DAY * 10)]));
+    }
+
+    #[test]
+    fn f50_a_thousand_certificates_are_spread_evenly_over_the_window() {
+        let drawn: Vec<_> = (0..1000).map(|n| left(&pem(n), now(), now() + DAY * 30)).collect();
+        assert!(drawn.iter().all(|left| (0.1999..0.2501).contains(left)));
+        let mean = drawn.iter().sum::<f64>() / 1000.0;
+        assert!((mean - 0.225).abs() < 0.0015, "{mean}");
+        let variance = drawn.iter().map(|left| (left - mean).powi(2)).sum::<f64>() / 1000.0;
+        // Even over 5 % of the life: 5 % / sqrt(12).
+        assert!((variance.sqrt() - 0.0144).abs() < 0.0008, "{}", variance.sqrt());
+        for tenth in 0..10 {
+            let (low, high) = (0.2 + f64::from(tenth) * 0.005, 0.205 + f64::from(tenth) * 0.005);
+            let count = drawn.iter().filter(|left| (low..high).contains(*left)).count();
+            assert!((60..150).contains(&count), "{count} in the tenth from {low}");
+        }
+    }
+
+    #[test]
+    fn the_same_certificate_is_due_at_the_same_time_at_each_look() {
+        let chain = [valid(now(), now() + DAY)];
+        assert_eq!(rotation_deadline(&pem(7), &chain), rotation_deadline(&pem(7), &chain));
+        assert_ne!(rotation_deadline(&pem(7), &chain), rotation_deadline(&pem(8), &chain));
+    }
+
+    /// A certificate of this validity.
+    fn issued(not_before: SystemTime, not_after: SystemTime) -> Vec<u8> {
+        let request = CertificateRequest::new(&names()).unwrap();
+        let paper = CertificateTemplate {
+            not_before,
+            not_after,
+            ..CertificateTemplate::of(&names(), now())
+        };
+        paper.certificate(&request).into_bytes()
+    }
+
+    #[test]
+    fn a_certificate_born_inside_its_window_is_used_for_half_of_what_was_left() {
+        let mut used = Vec::new();
+        for seconds in [30, 120, 180] {
+            let pem = issued(now() - MINUTE * 5, now() + Duration::from_secs(seconds));
+            let share = least_use(&pem, &at(now())).as_secs_f64() / seconds as f64;
+            assert!((0.4999..0.5501).contains(&share), "{seconds} s: {share}");
+            used.push(share);
+        }
+        used.dedup();
+        assert_eq!(used.len(), 3, "a fleet is spread here too");
+    }
+
+    #[test]
+    fn whatever_a_clock_says_a_certificate_is_used_for_a_while() {
+        let pem = issued(now() - MINUTE * 5, now() + DAY * 365);
+        for year in [-400, 0, 400] {
+            for clocks in [at(now()), hub(year * 86_400, DAY)] {
+                assert_eq!(least_use(&pem, &clocks), LONGEST_LEAST_USE, "{year}");
+            }
+        }
+        assert_eq!(least_use(b"", &at(now())), Duration::ZERO);
+    }
+
+    #[test]
+    fn it_is_never_due_after_its_end() {
+        for (begin, end) in [(now(), now()), (now() + HOUR, now()), (now() - DAY, now() - HOUR)] {
+            assert!(rotation_deadline(&pem(1), &[valid(begin, end)]).at <= end);
+        }
+        assert_eq!(rotation_deadline(b"", &[]).at, SystemTime::UNIX_EPOCH);
+    }
+}

@@ -1,0 +1,216 @@
+//! The requests to the hub for a certificate, by whoever asks.
+
+use std::time::{Duration, Instant};
+
+use shared::{
+    client::Client,
+    error::{Error, Result},
+    resource::valid_name,
+};
+
+use super::{
+    action::CertificateAction,
+    csr::CSRS,
+    csr_status::MOST_PENDING,
+    csr_watch::CsrWatcher,
+    machine::CsrMachine,
+    need::Requester,
+    observe::{ObservedCredential, WatchAttempt},
+};
+use crate::{
+    agent::Agent, cached::CachedObject, identity::AgentNames, managedcluster, state::Rotated,
+};
+
+/// A hub with too many requests is looked at again after this.
+const HALTED: Duration = Duration::from_secs(60);
+
+/// Asks the hub, and tells the machine what it answers.
+pub(crate) struct HubRequester<'a> {
+    agent: &'a Agent,
+    names: AgentNames,
+    csr_watcher: CsrWatcher,
+}
+
+impl<'a> HubRequester<'a> {
+    pub(crate) fn new(agent: &'a Agent, names: AgentNames) -> Self {
+        Self { agent, names, csr_watcher: CsrWatcher::default() }
+    }
+
+    pub(crate) fn csr_watcher(&self) -> &CsrWatcher {
+        &self.csr_watcher
+    }
+
+    /// Closes what is open on the hub for a certificate.
+    pub(crate) fn close(&mut self) {
+        self.csr_watcher.close(self.agent);
+    }
+
+    /// Watches the CSR of the stored request.
+    pub(crate) fn watch_csr(
+        &mut self,
+        machine: &mut CsrMachine,
+        observed: &ObservedCredential,
+    ) -> WatchAttempt {
+        let (Some(requester), Some(request)) = (observed.requester, machine.request()) else {
+            return WatchAttempt::Awaited;
+        };
+        // A client that cannot be made is told by the next action.
+        let config = observed.config(requester);
+        let Ok(client) = self.csr_watcher.client(self.agent, requester, config) else {
+            return WatchAttempt::NoClient;
+        };
+        match self.csr_watcher.watch(self.agent, requester, &client, &request.name) {
+            Ok(()) => machine.watched(),
+            Err(error) => log::debug!("{error}"),
+        }
+        WatchAttempt::Awaited
+    }
+
+    /// Performs an action that the hub answers.
+    ///
+    /// # Errors
+    /// As the hub says.
+    pub(crate) fn request(
+        &mut self,
+        machine: &mut CsrMachine,
+        action: &CertificateAction,
+        observed: &ObservedCredential,
+    ) -> Result<()> {
+        let Some(requester) = observed.requester else { return Ok(()) };
+        let config = observed.config(requester);
+        let client = self.csr_watcher.client(self.agent, requester, config)?;
+        let result = match action {
+            CertificateAction::CountPending => self.count_pending(machine, &client, requester),
+            CertificateAction::CreateManagedCluster => self.introduce(machine, &client),
+            CertificateAction::CreateCsr => self.create_csr(machine, &client, requester),
+            CertificateAction::ConfirmGone => self.confirm_gone(machine, &client, requester),
+            _ => self.get_csr(machine, &client),
+        };
+        let refused = matches!(&result, Err(Error::Unauthorized(_) | Error::Forbidden(_)));
+        if let (Requester::AgentAtNewHub, true, Err(error)) = (requester, refused, &result) {
+            log::debug!("the hub at the new address does not know this agent: {error}");
+        }
+        machine.answered(requester, &result, Instant::now());
+        result
+    }
+
+    fn count_pending(
+        &self,
+        machine: &mut CsrMachine,
+        client: &Client,
+        requester: Requester,
+    ) -> Result<()> {
+        let pending = match CsrWatcher::pending(client, &self.names, &self.agent.stop) {
+            // Who may not look may still ask, unless it is the new hub that does not know the agent.
+            Err(error @ Error::Forbidden(_)) if requester != Requester::AgentAtNewHub => {
+                log::info!("{error}");
+                Vec::new()
+            }
+            pending => pending?,
+        };
+        if pending.len() < MOST_PENDING {
+            machine.counted();
+            return Ok(());
+        }
+        let halted = Rotated::Halted.message();
+        // Names come from the hub, and people paste the command into a shell.
+        let names: Vec<&str> =
+            pending.iter().map(String::as_str).filter(|name| valid_name(name)).collect();
+        let message = match names[..] {
+            [] => halted.to_owned(),
+            _ => format!("{halted}: kubectl delete csr {}", names.join(" ")),
+        };
+        if self.agent.read(|state| state.rotated != Some(Rotated::Halted)) {
+            self.agent.record_event("ClientCertificateCreationHalted", true, &message);
+        }
+        self.agent.set_rotated(Rotated::Halted);
+        machine.halted(requester, Instant::now(), HALTED);
+        self.agent.report(|status| status.detail = Some(message));
+        Ok(())
+    }
+
+    fn introduce(&self, machine: &mut CsrMachine, client: &Client) -> Result<()> {
+        match managedcluster::introduce(client, self.agent, &self.names) {
+            Ok(true) => {
+                let message = format!("ManagedCluster {} was created", self.names.cluster);
+                self.agent.record_event("ManagedClusterCreated", false, &message);
+            }
+            Ok(false) => {}
+            // The request can still be asked.
+            Err(error @ (Error::Unauthorized(_) | Error::Forbidden(_))) => {
+                if machine.not_introduced(Instant::now()) {
+                    log::warn!("{error}");
+                }
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        }
+        machine.introduced(Instant::now(), fastrand::f64());
+        Ok(())
+    }
+
+    fn create_csr(
+        &mut self,
+        machine: &mut CsrMachine,
+        client: &Client,
+        requester: Requester,
+    ) -> Result<()> {
+        let Some(request) = machine.request() else { return Ok(()) };
+        let name = request.name.clone();
+        let object = request.object(&self.names.cluster, self.agent.settings.expiration);
+        let target = CSRS.cluster_object(&name);
+        let events = self.csr_watcher.events();
+        let csr = match client.create(&target, &object) {
+            // The watch lags behind, or the answer to an earlier try was lost.
+            Err(Error::AlreadyExists(_)) => client.get(&target)?,
+            created => {
+                let csr = created?;
+                machine.posted(&csr);
+                self.agent.report(|status| status.posted += 1);
+                // The agent's own requests are approved by the hub.
+                let approve = match requester {
+                    Requester::Bootstrap => format!(": kubectl certificate approve {name}"),
+                    _ => String::new(),
+                };
+                let message = format!("CSR {name} was created on the hub{approve}");
+                self.agent.record_event("CSRCreated", false, &message);
+                csr
+            }
+        };
+        self.csr_watcher.answered(CachedObject::Object(csr), events);
+        Ok(())
+    }
+
+    /// Reads the CSR, where the watch does not show it.
+    fn get_csr(&mut self, machine: &CsrMachine, client: &Client) -> Result<()> {
+        let Some(request) = machine.request() else { return Ok(()) };
+        let events = self.csr_watcher.events();
+        let seen = CachedObject::of(client.get(&CSRS.cluster_object(&request.name)))?;
+        self.csr_watcher.answered(seen, events);
+        Ok(())
+    }
+
+    /// Makes sure that the CSR is gone: the watch may lag behind.
+    fn confirm_gone(
+        &mut self,
+        machine: &mut CsrMachine,
+        client: &Client,
+        requester: Requester,
+    ) -> Result<()> {
+        let Some(request) = machine.request() else { return Ok(()) };
+        let name = request.name.clone();
+        let events = self.csr_watcher.events();
+        match CachedObject::of(client.get(&CSRS.cluster_object(&name)))? {
+            CachedObject::Absent => {
+                let message = format!("CSR {name} is gone from the hub without an answer");
+                let rest = machine.gone(requester, Instant::now(), fastrand::f64());
+                let message = format!("{message}; it is posted again in {} s", rest.as_secs());
+                self.agent.report(|status| status.count_end("CSRGone"));
+                self.agent.record_event("CSRGone", true, &message);
+                self.agent.report(|status| status.detail = Some(message));
+            }
+            csr => self.csr_watcher.answered(csr, events),
+        }
+        Ok(())
+    }
+}

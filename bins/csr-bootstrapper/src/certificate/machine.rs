@@ -1,0 +1,385 @@
+//! The state machine of one certificate: what was observed and what has happened so far say what to do next.
+//! No I/O, no clock.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use shared::error::Result;
+
+use super::{
+    action::CertificateAction,
+    csr::CertificateRequest,
+    csr_status::{CsrFailure, CsrStatus, IssuedCsr, ObservedCsr},
+    need::{HubMove, Need, Requester},
+    observe::{ObservedCredential, SessionChange},
+};
+
+/// After Denied or Failed: a human or a policy said no, which time alone seldom changes.
+const REST_REFUSED: Duration = Duration::from_secs(300);
+/// After a certificate that cannot be used, or a request that somebody replaced.
+const REST_WRONG: Duration = Duration::from_secs(30);
+/// After a request that was made with another identity than the one that asks now, or that somebody
+/// deleted.
+const REST_SHORT: Duration = Duration::from_secs(2);
+/// No rest is longer.
+const LONGEST_REST: Duration = Duration::from_secs(3600);
+/// A certificate that was used until it was due, however short it is, and the next one.
+const PACE: Duration = Duration::from_secs(5);
+/// A write of the Secret that did not last, and the next one; twice as long each time.
+const PACE_OF_REPEATS: Duration = Duration::from_secs(1);
+/// As upstream, the ManagedCluster is looked after every one to two hours while bootstrapping
+/// (ocm `pkg/registration/spoke/registration/creating_controller.go:46`).
+const INTRODUCE_AGAIN: Duration = Duration::from_secs(3600);
+
+/// A CSR that nobody answers is announced once more after this (kubelet gives up by then:
+/// client-go `util/certificate/certificate_manager.go:48-50`).
+const LONG_PENDING: Duration = Duration::from_secs(900);
+
+/// The state of getting a certificate.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct CsrMachine {
+    /// The request that is stored, if one is.
+    request: Option<CertificateRequest>,
+    /// uid of the CSR that was posted for it by this process.
+    uid: Option<String>,
+    /// The CSR with the certificate: a hub sweeps it away after an hour, saved or not.
+    issued: Option<IssuedCsr>,
+    /// Why a certificate is needed, as it was announced last.
+    announced: Option<String>,
+    /// While the CSR waits for the hub's people.
+    waiting: Option<Waiting>,
+    /// What two hubs have answered, while the credential moves from one to the other.
+    hub_move: HubMove,
+    /// The certificate that this process got last, and until when it is used at least.
+    obtained: Option<(Vec<u8>, Instant)>,
+    /// The requests on the hub were counted, there is room for one more.
+    counted: bool,
+    introduce_at: Option<Instant>,
+    /// Ends in a row.
+    ends: u32,
+    /// Until then nothing is asked as this identity.
+    rest: Option<(Instant, Option<Requester>)>,
+    /// What rests is over: the next request needs a key of its own.
+    ended: bool,
+    /// After a failure nothing is asked as this identity until then; as nobody: nothing is done at all.
+    failed: Option<(Instant, Option<Requester>)>,
+    saved: Option<Instant>,
+    /// Writes of the Secret in a row that did not last.
+    repeats: u32,
+}
+
+/// A CSR that waits for approval or signature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Waiting {
+    since: Instant,
+    announced: bool,
+    /// It was announced that this takes long.
+    overdue: bool,
+}
+
+impl CsrMachine {
+    /// With the request that an earlier process has stored.
+    pub(crate) fn new(request: Option<CertificateRequest>) -> Self {
+        Self { request, ..Self::default() }
+    }
+
+    /// What to do now. The session comes first, then what is to be said, then the request.
+    pub(crate) fn next(&self, observed: &ObservedCredential, now: Instant) -> CertificateAction {
+        match observed.session {
+            SessionChange::Open(..) => return CertificateAction::OpenSession,
+            SessionChange::Swap(..) => return CertificateAction::SwapSession,
+            SessionChange::Close => return CertificateAction::CloseSession,
+            SessionChange::Announce(_) => return CertificateAction::AnnounceSession,
+            SessionChange::Nothing => {}
+        }
+        if self.announced != observed.sentence {
+            return CertificateAction::AnnounceNeed;
+        }
+        let open = observed.requester_open || self.issued.is_some() || self.waiting.is_some();
+        if open && !matches!(observed.need, Need::Certificate(_)) {
+            return CertificateAction::CloseRequester;
+        }
+        if observed.csr == ObservedCsr::Unwatched {
+            return CertificateAction::WatchCsr;
+        }
+        if let (Some(waiting), Some(_)) = (self.waiting, &observed.pending) {
+            let overdue = now.saturating_duration_since(waiting.since) >= LONG_PENDING;
+            if !waiting.announced || (overdue && !waiting.overdue) {
+                return CertificateAction::AnnouncePending { overdue };
+            }
+        }
+        let key = observed.data.get("tls.key").map(|key| key.as_slice());
+        self.next_for_request(&observed.need, observed.requester, &observed.csr, key, now)
+    }
+
+    /// What to do for the request. `credential_key` is the key in the Secret.
+    fn next_for_request(
+        &self,
+        need: &Need,
+        requester: Option<Requester>,
+        csr: &ObservedCsr,
+        credential_key: Option<&[u8]>,
+        now: Instant,
+    ) -> CertificateAction {
+        let later = CertificateAction::Wait(now + LONGEST_REST);
+        let served = |request: &CertificateRequest| credential_key == Some(request.key.as_bytes());
+        if let Some(wait) = self.failing(None, now) {
+            return wait;
+        }
+        match need {
+            Need::Repair => self.paced(false, now).unwrap_or(CertificateAction::RepairSecret),
+            Need::Nothing(_) if self.request.as_ref().is_some_and(served) => {
+                CertificateAction::DeleteRequest
+            }
+            Need::Nothing(time) => CertificateAction::Wait(now + *time),
+            Need::Certificate(why) => match (requester, &self.request) {
+                (None, _) => later,
+                // The key of a certificate that is in use already asks for no other one.
+                (Some(requester), Some(request)) if !self.ended && !served(request) => {
+                    self.ask(requester, csr, now)
+                }
+                (Some(requester), _) => {
+                    let wait = self.resting(requester, now);
+                    wait.or_else(|| self.paced(why.regular, now))
+                        .unwrap_or_else(|| self.new_request())
+                }
+            },
+        }
+    }
+
+    /// A wait, if a failure as this identity was too short a time ago.
+    fn failing(&self, requester: Option<Requester>, now: Instant) -> Option<CertificateAction> {
+        let (until, of) = self.failed?;
+        (now < until && of == requester).then_some(CertificateAction::Wait(until))
+    }
+
+    /// A wait, if this identity rests or has just failed.
+    fn resting(&self, requester: Requester, now: Instant) -> Option<CertificateAction> {
+        let resting = self.rest.filter(|(until, of)| now < *until && *of == Some(requester));
+        let resting = resting.map(|(until, _)| CertificateAction::Wait(until));
+        resting.or_else(|| self.failing(Some(requester), now))
+    }
+
+    fn new_request(&self) -> CertificateAction {
+        if self.counted { CertificateAction::StoreRequest } else { CertificateAction::CountPending }
+    }
+
+    /// A wait, if the Secret was written too short a time ago to write it again.
+    fn paced(&self, regular: bool, now: Instant) -> Option<CertificateAction> {
+        let repeats = PACE_OF_REPEATS.saturating_mul(1 << self.repeats.min(12)).min(LONGEST_REST);
+        let pace = if regular && self.repeats == 0 { PACE } else { repeats };
+        let until = self.saved? + pace;
+        (now < until).then_some(CertificateAction::Wait(until))
+    }
+
+    fn ask(&self, requester: Requester, csr: &ObservedCsr, now: Instant) -> CertificateAction {
+        if let ObservedCsr::Present(CsrStatus::Issued(pem)) = csr {
+            return self
+                .paced(false, now)
+                .unwrap_or_else(|| CertificateAction::SaveCertificate(pem.clone()));
+        }
+        if let Some(wait) = self.resting(requester, now) {
+            return wait;
+        }
+        let introduce = self.introduce_at.is_none_or(|at| now >= at);
+        if requester == Requester::Bootstrap && introduce {
+            return CertificateAction::CreateManagedCluster;
+        }
+        match csr {
+            ObservedCsr::Awaited | ObservedCsr::Unwatched => {
+                CertificateAction::Wait(now + REST_SHORT)
+            }
+            ObservedCsr::Unknown => CertificateAction::GetCsr,
+            ObservedCsr::Absent if self.uid.is_some() => CertificateAction::ConfirmGone,
+            ObservedCsr::Absent => CertificateAction::CreateCsr,
+            ObservedCsr::Present(status) => match status.failure() {
+                Some(failure) => CertificateAction::AbandonCsr(failure),
+                None => CertificateAction::Wait(now + LONGEST_REST),
+            },
+        }
+    }
+
+    /// The stored request, if one is.
+    pub(crate) fn request(&self) -> Option<&CertificateRequest> {
+        self.request.as_ref()
+    }
+
+    /// The stored request, unless it came to an end that is no certificate.
+    pub(crate) fn open_request(&self) -> Option<&CertificateRequest> {
+        self.request.as_ref().filter(|_| !self.ended)
+    }
+
+    /// uid of the CSR that was posted for it by this process.
+    pub(crate) fn uid(&self) -> Option<&str> {
+        self.uid.as_deref()
+    }
+
+    pub(crate) fn issued(&self) -> Option<&IssuedCsr> {
+        self.issued.as_ref()
+    }
+
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    pub(crate) fn hub_move(&self) -> HubMove {
+        self.hub_move
+    }
+
+    pub(crate) fn obtained(&self) -> Option<&(Vec<u8>, Instant)> {
+        self.obtained.as_ref()
+    }
+
+    /// This was observed.
+    pub(crate) fn saw(&mut self, observed: &ObservedCredential, now: Instant) {
+        self.hub_move.asks(observed.requester_of_move(), now);
+        let (ObservedCsr::Present(status), Some(csr)) = (&observed.csr, &observed.csr_object)
+        else {
+            return;
+        };
+        let begun = Waiting { since: now, announced: false, overdue: false };
+        self.waiting = observed.pending.as_ref().map(|_| self.waiting.unwrap_or(begun));
+        if self.uid.is_none() {
+            self.uid = csr["metadata"]["uid"].as_str().map(str::to_owned);
+        }
+        if let (CsrStatus::Issued(_), Some(hub)) = (status, &observed.requester_hub) {
+            self.issued = Some(IssuedCsr { hub: hub.clone(), csr: csr.clone() });
+        }
+    }
+
+    /// It was announced why a certificate is needed.
+    pub(crate) fn need_announced(&mut self, sentence: Option<String>) {
+        self.announced = sentence;
+    }
+
+    /// It was announced for whom the CSR waits.
+    pub(crate) fn pending_announced(&mut self, overdue: bool) {
+        if let Some(waiting) = &mut self.waiting {
+            (waiting.announced, waiting.overdue) = (true, overdue);
+        }
+    }
+
+    /// Nothing is open on the hub for a certificate any more.
+    pub(crate) fn closed(&mut self) {
+        (self.issued, self.waiting) = (None, None);
+    }
+
+    /// The CSR is watched anew: what was posted on one hub says nothing of another.
+    pub(crate) fn watched(&mut self) {
+        self.uid = None;
+    }
+
+    /// The CSR was posted.
+    pub(crate) fn posted(&mut self, csr: &Value) {
+        self.uid = csr["metadata"]["uid"].as_str().map(str::to_owned);
+    }
+
+    /// The hub answered a request of `requester`.
+    pub(crate) fn answered<T>(&mut self, requester: Requester, result: &Result<T>, now: Instant) {
+        self.hub_move.answered(requester, result, now);
+    }
+
+    /// There is room on the hub for one more request.
+    pub(crate) fn counted(&mut self) {
+        self.counted = true;
+    }
+
+    /// `request` is stored.
+    pub(crate) fn stored(&mut self, request: Option<CertificateRequest>) {
+        self.request = request;
+        (self.uid, self.issued) = (None, None);
+        (self.counted, self.ended) = (false, false);
+    }
+
+    /// The hub knows the cluster; `random` is uniform in [0, 1).
+    pub(crate) fn introduced(&mut self, now: Instant, random: f64) {
+        self.introduce_at = Some(now + INTRODUCE_AGAIN + INTRODUCE_AGAIN.mul_f64(random));
+    }
+
+    /// The identity may not introduce the cluster: somebody else may, or may give it the right. Returns
+    /// whether that is news.
+    pub(crate) fn not_introduced(&mut self, now: Instant) -> bool {
+        self.introduce_at.replace(now + REST_REFUSED).is_none()
+    }
+
+    /// The request of `requester` came to `end`; returns how long it rests. `random` is uniform in [0, 1).
+    pub(crate) fn ended(
+        &mut self,
+        end: &CsrFailure,
+        requester: Option<Requester>,
+        now: Instant,
+        random: f64,
+    ) -> Duration {
+        (self.ended, self.issued) = (true, None);
+        self.rest_after_end(rest_after(end), requester, now, random)
+    }
+
+    /// The CSR is gone from the hub without an answer; returns how long the request rests.
+    pub(crate) fn gone(&mut self, requester: Requester, now: Instant, random: f64) -> Duration {
+        self.uid = None;
+        self.rest_after_end(REST_SHORT, Some(requester), now, random)
+    }
+
+    /// Twice as long after each end in a row.
+    fn rest_after_end(
+        &mut self,
+        shortest: Duration,
+        requester: Option<Requester>,
+        now: Instant,
+        random: f64,
+    ) -> Duration {
+        let rest = shortest.saturating_mul(1 << self.ends.min(8)).min(LONGEST_REST);
+        // A fleet that was denied together does not come back together.
+        let rest = rest + rest.mul_f64(random / 4.0);
+        self.ends = self.ends.saturating_add(1);
+        self.rest = Some((now + rest, requester));
+        rest
+    }
+
+    /// The hub has too many requests: `requester` asks for nothing for `time`.
+    pub(crate) fn halted(&mut self, requester: Requester, now: Instant, time: Duration) {
+        self.rest = Some((now + time, Some(requester)));
+    }
+
+    /// An action of `requester` on the hub failed, or another one: nothing of its kind is done for `time`.
+    pub(crate) fn failed(&mut self, now: Instant, time: Duration, requester: Option<Requester>) {
+        self.failed = Some((now + time, requester));
+    }
+
+    /// The certificate in `pem` was saved, to be used until then at least; `regular` if the one before was
+    /// due.
+    pub(crate) fn saved(&mut self, pem: &[u8], used_until: Instant, regular: bool, now: Instant) {
+        self.obtained = Some((pem.to_vec(), used_until));
+        self.hub_move = HubMove::default();
+        (self.ends, self.rest) = (0, None);
+        self.repeats = if regular { 0 } else { self.repeats.saturating_add(1) };
+        self.saved = Some(now);
+    }
+
+    /// What is beside the certificate was put right.
+    pub(crate) fn repaired(&mut self, now: Instant) {
+        self.repeats = self.repeats.saturating_add(1);
+        self.saved = Some(now);
+    }
+
+    /// There is another bootstrap kubeconfig than when a rest or a wait began, for `another_hub` or not.
+    pub(crate) fn bootstrap_replaced(&mut self, another_hub: bool) {
+        if another_hub {
+            self.hub_move = HubMove::default();
+        }
+        (self.rest, self.failed, self.introduce_at) = (None, None, None);
+        (self.ends, self.repeats) = (0, 0);
+    }
+}
+
+/// The shortest rest before the next key.
+fn rest_after(failure: &CsrFailure) -> Duration {
+    match failure {
+        CsrFailure::Denied(_) | CsrFailure::Failed(_) => REST_REFUSED,
+        CsrFailure::Rejected(_) | CsrFailure::Replaced => REST_WRONG,
+        CsrFailure::Foreign => REST_SHORT,
+    }
+}
+
+#[cfg(test)]
+mod tests;

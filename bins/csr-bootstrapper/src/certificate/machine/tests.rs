@@ -1,0 +1,402 @@
+use zeroize::Zeroizing;
+
+use super::*;
+use crate::{certificate::need::NeedReason, identity::AgentNames};
+
+const HOUR: Duration = Duration::from_secs(3600);
+const BOOTSTRAP: Option<Requester> = Some(Requester::Bootstrap);
+
+fn names() -> AgentNames {
+    AgentNames { cluster: "cluster1".into(), agent: "agent1".into() }
+}
+
+fn some_need() -> Need {
+    Need::Certificate(NeedReason { event: "x", sentence: "x".into(), regular: false })
+}
+
+fn copy(request: &CertificateRequest) -> CertificateRequest {
+    let CertificateRequest { key, csr, name } = request;
+    CertificateRequest { key: key.clone(), csr: csr.clone(), name: name.clone() }
+}
+
+/// Both clusters as they are after a crash: all that survives.
+#[derive(Default)]
+struct Clusters {
+    stored: Option<CertificateRequest>,
+    /// The key in the credential's Secret.
+    credential: Option<Zeroizing<String>>,
+    /// Names of the CSRs on the hub.
+    posted: Vec<String>,
+    introduced: u32,
+}
+
+impl Clusters {
+    /// The CSR of `request`, which is approved and signed as soon as it is there.
+    fn csr(&self, request: Option<&CertificateRequest>) -> ObservedCsr {
+        match request {
+            Some(request) if self.posted.contains(&request.name) => {
+                ObservedCsr::Present(CsrStatus::Issued(b"certificate".to_vec()))
+            }
+            Some(_) => ObservedCsr::Absent,
+            None => ObservedCsr::Unknown,
+        }
+    }
+
+    fn need(&self) -> Need {
+        match &self.credential {
+            Some(_) => Need::Nothing(HOUR),
+            None => some_need(),
+        }
+    }
+
+    /// A process with what an earlier one left.
+    fn start(&self) -> CsrMachine {
+        let mut machine = CsrMachine::default();
+        machine.stored(self.stored.as_ref().map(copy));
+        machine
+    }
+
+    fn next(&self, machine: &CsrMachine, now: Instant) -> CertificateAction {
+        let csr = self.csr(machine.request.as_ref());
+        let key = self.credential.as_ref().map(|key| key.as_bytes());
+        machine.next_for_request(&self.need(), Some(Requester::Bootstrap), &csr, key, now)
+    }
+
+    /// Takes `step`; a process that is killed `before_answer` has written, and never learns it.
+    fn take(&mut self, machine: &mut CsrMachine, step: &CertificateAction, before_answer: bool) {
+        match step {
+            CertificateAction::CountPending if !before_answer => machine.counted(),
+            CertificateAction::StoreRequest => {
+                let request = CertificateRequest::new(&names()).unwrap();
+                self.stored = Some(copy(&request));
+                if !before_answer {
+                    machine.stored(Some(request));
+                }
+            }
+            CertificateAction::CreateManagedCluster => {
+                self.introduced += 1;
+                machine.introduced(Instant::now(), 0.5);
+            }
+            CertificateAction::CreateCsr => {
+                let name = machine.request.as_ref().unwrap().name.clone();
+                // A second object of a name is refused by the server.
+                if !self.posted.contains(&name) {
+                    self.posted.push(name);
+                }
+            }
+            CertificateAction::SaveCertificate(_) => {
+                self.credential = machine.request.as_ref().map(|request| request.key.clone());
+            }
+            CertificateAction::DeleteRequest => {
+                self.stored = None;
+                if !before_answer {
+                    machine.stored(None);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Steps until there is nothing to do; their names.
+    fn settle(&mut self, machine: &mut CsrMachine) -> Vec<&'static str> {
+        let mut taken = Vec::new();
+        loop {
+            let step = self.next(machine, Instant::now());
+            if let CertificateAction::Wait(_) = step {
+                return taken;
+            }
+            taken.push(name(&step));
+            assert!(taken.len() < 20, "{taken:?}");
+            self.take(machine, &step, false);
+        }
+    }
+}
+
+fn name(step: &CertificateAction) -> &'static str {
+    match step {
+        CertificateAction::Wait(_) => "wait",
+        CertificateAction::CountPending => "count",
+        CertificateAction::StoreRequest => "store",
+        CertificateAction::CreateManagedCluster => "introduce",
+        CertificateAction::GetCsr => "look",
+        CertificateAction::CreateCsr => "post",
+        CertificateAction::ConfirmGone => "gone",
+        CertificateAction::SaveCertificate(_) => "save",
+        CertificateAction::RepairSecret => "repair",
+        CertificateAction::DeleteRequest => "forget",
+        CertificateAction::AbandonCsr(_) => "end",
+        _ => "prepare",
+    }
+}
+
+/// A certificate is saved.
+fn succeeded(machine: &mut CsrMachine, regular: bool, now: Instant) {
+    machine.saved(b"certificate", now, regular, now);
+}
+
+const WHOLE: [&str; 6] = ["count", "store", "introduce", "post", "save", "forget"];
+
+#[test]
+fn a_cluster_joins_with_one_request() {
+    let mut clusters = Clusters::default();
+    assert_eq!(clusters.settle(&mut CsrMachine::default()), WHOLE);
+    assert_eq!(clusters.posted.len(), 1);
+}
+
+#[test]
+fn f42_killed_before_or_after_any_write_there_is_one_csr() {
+    for (dies_at, step) in WHOLE.iter().enumerate() {
+        for written in [false, true] {
+            let mut clusters = Clusters::default();
+            let mut machine = clusters.start();
+            for _ in 0..dies_at {
+                let step = clusters.next(&machine, Instant::now());
+                clusters.take(&mut machine, &step, false);
+            }
+            if written {
+                let step = clusters.next(&machine, Instant::now());
+                clusters.take(&mut machine, &step, true);
+            }
+            clusters.settle(&mut clusters.start());
+            assert_eq!(clusters.posted.len(), 1, "killed at {step}, {written}");
+            assert!(clusters.credential.is_some() && clusters.stored.is_none());
+        }
+    }
+}
+
+#[test]
+fn f42_ten_restarts_while_pending_keep_the_request() {
+    let mut clusters = Clusters::default();
+    let mut first = clusters.start();
+    for _ in 0..4 {
+        let step = clusters.next(&first, Instant::now());
+        clusters.take(&mut first, &step, false);
+    }
+    for _ in 0..10 {
+        let mut machine = clusters.start();
+        machine.introduced(Instant::now(), 0.0);
+        let (need, now) = (some_need(), Instant::now());
+        let pending = ObservedCsr::Present(CsrStatus::Pending);
+        let step = machine.next_for_request(&need, Some(Requester::Bootstrap), &pending, None, now);
+        assert_eq!(name(&step), "wait");
+    }
+    assert_eq!(clusters.posted.len(), 1);
+}
+
+/// One whose request waits on the hub.
+fn pending() -> CsrMachine {
+    let mut machine = CsrMachine::default();
+    machine.stored(Some(CertificateRequest::new(&names()).unwrap()));
+    machine.introduced(Instant::now(), 0.0);
+    machine
+}
+
+fn next(machine: &CsrMachine, signing: CsrStatus, now: Instant) -> CertificateAction {
+    machine.next_for_request(
+        &some_need(),
+        Some(Requester::Bootstrap),
+        &ObservedCsr::Present(signing),
+        None,
+        now,
+    )
+}
+
+#[test]
+fn f40_denied_and_failed_rest_for_five_minutes_to_an_hour() {
+    for refused in [CsrStatus::Denied("is denied".into()), CsrStatus::Failed("has failed".into())] {
+        let (mut machine, start) = (pending(), Instant::now());
+        let mut now = start;
+        let mut rests = Vec::new();
+        for _ in 0..6 {
+            machine.introduced(now, 0.0);
+            let again = match &refused {
+                CsrStatus::Denied(why) => CsrStatus::Denied(why.clone()),
+                _ => CsrStatus::Failed("has failed".into()),
+            };
+            let CertificateAction::AbandonCsr(end) = next(&machine, again, now) else {
+                panic!("no end")
+            };
+            rests.push(machine.ended(&end, BOOTSTRAP, now, 0.0).as_secs());
+            now += Duration::from_secs(rests[rests.len() - 1]);
+            assert_eq!(next(&machine, CsrStatus::Pending, now - HOUR / 60).name_at(), "wait");
+            assert_eq!(next(&machine, CsrStatus::Pending, now).name_at(), "count");
+            machine.counted();
+            assert_eq!(next(&machine, CsrStatus::Pending, now).name_at(), "store");
+            machine.stored(Some(CertificateRequest::new(&names()).unwrap()));
+        }
+        assert_eq!(rests, [300, 600, 1200, 2400, 3600, 3600]);
+        succeeded(&mut machine, true, now);
+        machine.introduced(now, 0.0);
+        let CertificateAction::AbandonCsr(end) = next(&machine, CsrStatus::Denied("x".into()), now)
+        else {
+            panic!()
+        };
+        assert_eq!(
+            machine.ended(&end, BOOTSTRAP, now, 1.0).as_secs(),
+            375,
+            "with up to a quarter more"
+        );
+    }
+}
+
+impl CertificateAction {
+    fn name_at(&self) -> &'static str {
+        name(self)
+    }
+}
+
+#[test]
+fn f41_one_that_was_collected_is_posted_again_at_a_bounded_pace() {
+    let (mut machine, mut now) = (pending(), Instant::now());
+    assert_eq!(next(&machine, CsrStatus::Pending, now).name_at(), "wait");
+    let absent = |machine: &CsrMachine, now| {
+        machine
+            .next_for_request(
+                &some_need(),
+                Some(Requester::Bootstrap),
+                &ObservedCsr::Absent,
+                None,
+                now,
+            )
+            .name_at()
+    };
+    let mut rests = Vec::new();
+    for _ in 0..4 {
+        assert_eq!(absent(&machine, now), "post");
+        machine.uid = Some("u-1".into());
+        assert_eq!(absent(&machine, now), "gone");
+        rests.push(machine.gone(Requester::Bootstrap, now, 0.0).as_secs());
+        assert_eq!(absent(&machine, now), "wait");
+        now += Duration::from_secs(rests[rests.len() - 1]);
+    }
+    assert_eq!(rests, [2, 4, 8, 16]);
+}
+
+#[test]
+fn f44_f45_replaced_and_wrong_ones_get_another_key_after_half_a_minute() {
+    for wrong in [CsrStatus::Replaced, CsrStatus::Wrong("is for another key".into())] {
+        let (mut machine, now) = (pending(), Instant::now());
+        let CertificateAction::AbandonCsr(end) = next(&machine, wrong, now) else {
+            panic!("no end")
+        };
+        assert_eq!(machine.ended(&end, BOOTSTRAP, now, 0.0), Duration::from_secs(30));
+        assert_eq!(next(&machine, CsrStatus::Pending, now).name_at(), "wait");
+        let later = now + Duration::from_secs(30);
+        assert_eq!(next(&machine, CsrStatus::Pending, later).name_at(), "count");
+    }
+}
+
+#[test]
+fn another_bootstrap_kubeconfig_ends_a_rest() {
+    let (mut machine, now) = (pending(), Instant::now());
+    let CertificateAction::AbandonCsr(end) = next(&machine, CsrStatus::Denied("x".into()), now)
+    else {
+        panic!()
+    };
+    machine.ended(&end, BOOTSTRAP, now, 0.5);
+    assert_eq!(next(&machine, CsrStatus::Pending, now).name_at(), "wait");
+    machine.bootstrap_replaced(false);
+    assert_eq!(next(&machine, CsrStatus::Pending, now).name_at(), "count");
+}
+
+#[test]
+fn a_rotation_asks_without_introducing_the_cluster_again() {
+    let mut machine = CsrMachine::default();
+    machine.counted();
+    machine.stored(Some(CertificateRequest::new(&names()).unwrap()));
+    let step = machine.next_for_request(
+        &some_need(),
+        Some(Requester::Agent),
+        &ObservedCsr::Absent,
+        None,
+        Instant::now(),
+    );
+    assert_eq!(step, CertificateAction::CreateCsr);
+}
+
+#[test]
+fn the_key_of_a_certificate_in_use_asks_for_no_second_one() {
+    let (machine, now) = (pending(), Instant::now());
+    let key = machine.request.as_ref().unwrap().key.clone();
+    let csr = ObservedCsr::Present(CsrStatus::Issued(b"x".to_vec()));
+    let next = |need: &Need| {
+        machine
+            .next_for_request(need, Some(Requester::Agent), &csr, Some(key.as_bytes()), now)
+            .name_at()
+    };
+    assert_eq!(next(&Need::Nothing(HOUR)), "forget");
+    assert_eq!(next(&some_need()), "count");
+}
+
+#[test]
+fn without_anybody_to_ask_it_waits() {
+    let step =
+        pending().next_for_request(&some_need(), None, &ObservedCsr::Unknown, None, Instant::now());
+    assert_eq!(name(&step), "wait");
+}
+
+#[test]
+fn what_is_not_seen_is_looked_up() {
+    let (machine, now) = (pending(), Instant::now());
+    let next = |csr| machine.next_for_request(&some_need(), BOOTSTRAP, &csr, None, now).name_at();
+    assert_eq!((next(ObservedCsr::Awaited), next(ObservedCsr::Unknown)), ("wait", "look"));
+}
+
+#[test]
+fn a_rest_is_that_of_one_identity() {
+    let (mut machine, now) = (pending(), Instant::now());
+    let CertificateAction::AbandonCsr(end) = next(&machine, CsrStatus::Denied("x".into()), now)
+    else {
+        panic!()
+    };
+    machine.ended(&end, Some(Requester::Agent), now, 0.0);
+    let next = |requester| {
+        let csr = ObservedCsr::Present(CsrStatus::Pending);
+        machine.next_for_request(&some_need(), requester, &csr, None, now).name_at()
+    };
+    assert_eq!(next(Some(Requester::Agent)), "wait");
+    assert_eq!(next(BOOTSTRAP), "count", "the certificate expired meanwhile, say");
+    let repair = machine
+        .next_for_request(&Need::Repair, Some(Requester::Agent), &ObservedCsr::Awaited, None, now)
+        .name_at();
+    assert_eq!(repair, "repair");
+}
+
+#[test]
+fn certificates_that_do_not_last_come_more_and_more_seldom() {
+    let (mut machine, mut now) = (CsrMachine::default(), Instant::now());
+    let mut waits = Vec::new();
+    for _ in 0..15 {
+        succeeded(&mut machine, false, now);
+        let step =
+            machine.next_for_request(&some_need(), BOOTSTRAP, &ObservedCsr::Awaited, None, now);
+        let CertificateAction::Wait(until) = step else { panic!("{step:?}") };
+        waits.push((until - now).as_secs());
+        now = until;
+        let step =
+            machine.next_for_request(&some_need(), BOOTSTRAP, &ObservedCsr::Awaited, None, now);
+        assert_eq!(step, CertificateAction::CountPending);
+    }
+    assert_eq!(waits[..5], [2, 4, 8, 16, 32]);
+    assert_eq!(waits[14], 3600);
+    // One that lasted until it was due is another matter, but for the shortest of all.
+    let due = Need::Certificate(NeedReason { event: "x", sentence: "x".into(), regular: true });
+    let step = machine.next_for_request(&due, BOOTSTRAP, &ObservedCsr::Awaited, None, now + PACE);
+    assert_eq!(step, CertificateAction::CountPending);
+    succeeded(&mut machine, true, now);
+    let step = machine.next_for_request(&due, BOOTSTRAP, &ObservedCsr::Awaited, None, now);
+    assert_eq!(step, CertificateAction::Wait(now + PACE));
+}
+
+#[test]
+fn what_somebody_undoes_is_put_right_more_and_more_seldom() {
+    let (mut machine, now) = (CsrMachine::default(), Instant::now());
+    let next = |machine: &CsrMachine| {
+        machine.next_for_request(&Need::Repair, BOOTSTRAP, &ObservedCsr::Awaited, None, now)
+    };
+    assert_eq!(next(&machine), CertificateAction::RepairSecret);
+    machine.repaired(now);
+    assert_eq!(next(&machine), CertificateAction::Wait(now + Duration::from_secs(2)));
+    machine.repaired(now);
+    assert_eq!(next(&machine), CertificateAction::Wait(now + Duration::from_secs(4)));
+}

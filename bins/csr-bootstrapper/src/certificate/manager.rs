@@ -1,0 +1,221 @@
+//! The loop that keeps the certificate: it observes, lets the machine decide, and performs.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use shared::{backoff::Backoff, error::Result, kubeconfig::Hub, secret};
+
+use super::{
+    action::CertificateAction,
+    csr::CertificateRequest,
+    machine::CsrMachine,
+    need::{Need, Requester},
+    observe::{Inputs, ObservedCredential, SessionChange, SessionInputs, observe},
+    perform::Performer,
+    readiness::ready,
+};
+use crate::{
+    agent::{Agent, SLICE},
+    identity::AgentNames,
+    state::Rotated,
+};
+
+/// How often it is looked at where somebody waits for the end of it.
+const LOOK_ONCE: Duration = Duration::from_secs(1);
+/// Beyond the end of a certificate, so that it is over for sure.
+const MOMENT: Duration = Duration::from_millis(100);
+/// Failures are tried again after at most this.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// A hub that asks for more time is asked again after this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// Nothing but 401 for this long, up to twice as long, and the credential counts as refused: less may be a hub
+/// that restarts, and a fleet does not come back in one second.
+const REFUSED_AFTER: Duration = Duration::from_secs(30);
+
+/// The goal where the credential is not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnceGoal {
+    /// It is looked at.
+    Check,
+    /// It is got.
+    Obtain,
+}
+
+/// Keeps a certificate for the hub in the Secret.
+pub(crate) struct CertificateManager<'a> {
+    agent: &'a Agent,
+    names: AgentNames,
+    machine: CsrMachine,
+    performer: Performer<'a>,
+    errors: Backoff,
+    /// For how long the hub may refuse the credential before another one is asked for.
+    patience: Duration,
+    /// Which bootstrap kubeconfig was seen last, and where it leads to.
+    bootstrap_seen: (u64, Option<Hub>),
+}
+
+impl<'a> CertificateManager<'a> {
+    /// With the request that an earlier process has stored.
+    pub(crate) fn new(agent: &'a Agent, names: AgentNames, stored: Option<Value>) -> Self {
+        // One that cannot be read is as good as none: another takes its place.
+        let data = stored.as_ref().and_then(|stored| secret::data(stored).ok());
+        let request = data.and_then(|data| CertificateRequest::of_secret(&data, &names));
+        Self {
+            agent,
+            performer: Performer::new(agent, names.clone(), stored),
+            names,
+            machine: CsrMachine::new(request),
+            errors: Backoff::new(LONGEST_WAIT).heeding(LONGEST_PAUSE),
+            patience: REFUSED_AFTER + REFUSED_AFTER.mul_f64(fastrand::f64()),
+            bootstrap_seen: (0, None),
+        }
+    }
+
+    /// Keeps the credential until the end: `None`. If that is not to be, whether it is usable.
+    pub(crate) fn run(mut self, once: Option<OnceGoal>) -> Option<bool> {
+        loop {
+            let seen = self.agent.stop.wakes();
+            let (observed, action) = self.decide();
+            // A key that has served does not stay behind, nor a kubeconfig that leads nowhere.
+            let settled =
+                action != CertificateAction::DeleteRequest && observed.need != Need::Repair;
+            let usable = || settled && ready(self.agent).is_ok();
+            match once {
+                Some(OnceGoal::Check) => return Some(usable()),
+                Some(OnceGoal::Obtain) if usable() => return Some(true),
+                _ => {}
+            }
+            let stopped = if let CertificateAction::Wait(until) = action {
+                // Nothing wakes this loop when the files of -hub-kubeconfig-dir change.
+                let slice = if once.is_some() { LOOK_ONCE } else { SLICE };
+                let until = until.min(Instant::now() + slice);
+                let until = observed.again.map_or(until, |again| until.min(again + MOMENT));
+                self.agent.stop.wait_for_change(seen, until)
+            } else {
+                self.perform(&action, &observed);
+                self.agent.stop.raised()
+            };
+            if stopped {
+                return None;
+            }
+        }
+    }
+
+    /// Observes and decides, until what comes next is more than a preparation.
+    fn decide(&mut self) -> (ObservedCredential, CertificateAction) {
+        let secret_name = self.agent.secret_name();
+        self.performer.begin_turn();
+        self.agent.beat();
+        self.see_bootstrap();
+        loop {
+            let now = Instant::now();
+            let observed = observe(&self.inputs(&secret_name, now));
+            // Before the session is the credential's nothing else counts.
+            if observed.session == SessionChange::Nothing {
+                self.machine.saw(&observed, now);
+                self.report(&observed);
+            }
+            let action = self.machine.next(&observed, now);
+            if !action.is_preparation() {
+                return (observed, action);
+            }
+            self.performer.prepare(&mut self.machine, &action, &observed);
+        }
+    }
+
+    /// Another bootstrap kubeconfig ends rests, and one for another hub also what was found out about the last.
+    fn see_bootstrap(&mut self) {
+        let (hub, version) = self.agent.read(|state| {
+            let hub = state.bootstrap.as_ref().map(|bootstrap| bootstrap.hub.clone());
+            (hub, state.bootstrap_version)
+        });
+        if self.bootstrap_seen.0 != version {
+            self.machine.bootstrap_replaced(self.bootstrap_seen.1 != hub);
+            self.bootstrap_seen = (version, hub);
+        }
+    }
+
+    fn inputs<'b>(&'b self, secret_name: &'b str, now: Instant) -> Inputs<'b> {
+        let (agent, machine, performer) = (self.agent, &self.machine, &self.performer);
+        let (credential, bootstrap, session) = agent
+            .read(|state| (state.credential.clone(), state.bootstrap.clone(), state.session()));
+        Inputs {
+            secret_name,
+            names: &self.names,
+            credential,
+            bootstrap,
+            session: session.map(|session| SessionInputs {
+                config: session.client.access(),
+                expires: session.client.certificate_expiry(),
+                refused: session.client.refused(),
+            }),
+            hub: performer.session().hub(),
+            session_announced: performer.session().is_announced(),
+            patience: self.patience,
+            hub_move: machine.hub_move(),
+            obtained: machine.obtained(),
+            request: machine.open_request(),
+            uid: machine.uid(),
+            issued: machine.issued(),
+            watched: performer.csr_watcher().watched(now),
+            requester_open: performer.csr_watcher().is_open(),
+            attempts: performer.attempts(),
+            clocks: agent.clocks(),
+            requester_clocks: agent.requester_clocks(),
+            now,
+        }
+    }
+
+    /// Reports what was observed on the endpoint.
+    fn report(&self, observed: &ObservedCredential) {
+        self.agent.report(|status| {
+            status.trouble = observed.sentence.clone().filter(|_| !observed.usable);
+            if let Some(pending) = &observed.pending {
+                status.detail = Some(pending.clone());
+            }
+            if !self.machine.is_waiting() {
+                status.pending = None;
+            }
+        });
+    }
+
+    fn perform(&mut self, action: &CertificateAction, observed: &ObservedCredential) {
+        if self.errors.failures() > 0 {
+            // What comes now says more than what went wrong before.
+            self.agent.report(|status| status.detail = None);
+        }
+        let result = self.performer.perform(&mut self.machine, action, observed);
+        self.conclude(action, observed.requester, result);
+    }
+
+    /// Says how `action` went, and backs off after a failure.
+    fn conclude(
+        &mut self,
+        action: &CertificateAction,
+        requester: Option<Requester>,
+        result: Result<()>,
+    ) {
+        let Err(error) = result else {
+            let failures = self.errors.succeeded();
+            if failures > 0 {
+                log::info!("the credential is looked after again after {failures} failures");
+            }
+            return;
+        };
+        let now = Instant::now();
+        let retry = self.errors.failed(&error, now, fastrand::f64());
+        // The bootstrap identity does not wait longer than the new hub has time to know the agent.
+        let patience = self.machine.hub_move().patience(now);
+        let wait = patience.map_or(retry.wait, |left| retry.wait.min(left));
+        self.machine.failed(now, wait, requester.filter(|_| action.is_on_the_hub()));
+        self.agent.report(|status| status.detail = Some(error.to_string()));
+        if retry.tell {
+            log::warn!("{error}");
+            if matches!(action, CertificateAction::CountPending | CertificateAction::CreateCsr) {
+                self.agent.set_rotated(Rotated::Failed(format!("Failed to create CSR {error}")));
+            }
+        } else {
+            log::debug!("{error}; again in {wait:?}");
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! One observation of all that is known: what the credential is worth, what it needs, who can ask for it, and
+//! how far the request is. No I/O, no clock, no side effect.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use serde_json::Value;
+use shared::{
+    client::Refused,
+    config::ClusterConfig,
+    kubeconfig::Hub,
+    secret::{self, Data},
+};
+
+use super::{
+    csr::CertificateRequest,
+    csr_status::{self, IssuedCsr, ObservedCsr},
+    csr_watch::WatchedCsr,
+    deadline,
+    need::{self, AvailableIdentities, HubMove, Need, Requester},
+    validate::{self, UnusableCredential, UsableCredential, Validation},
+};
+use crate::{
+    bootstrap::BootstrapKubeconfig, cached::CachedObject, clocks::Clocks, identity::AgentNames,
+};
+
+/// All that is known at one moment.
+pub(crate) struct Inputs<'a> {
+    /// `Secret ns/name`.
+    pub(crate) secret_name: &'a str,
+    pub(crate) names: &'a AgentNames,
+    pub(crate) credential: CachedObject,
+    pub(crate) bootstrap: Option<BootstrapKubeconfig>,
+    pub(crate) session: Option<SessionInputs>,
+    /// Where the session's credential leads to.
+    pub(crate) hub: Option<&'a Hub>,
+    /// It was announced that there is a session.
+    pub(crate) session_announced: bool,
+    /// For how long the hub may refuse the credential before another one is asked for.
+    pub(crate) patience: Duration,
+    pub(crate) hub_move: HubMove,
+    /// The certificate that this process got last, and until when it is used at least.
+    pub(crate) obtained: Option<&'a (Vec<u8>, Instant)>,
+    /// The stored request, unless it came to an end.
+    pub(crate) request: Option<&'a CertificateRequest>,
+    /// uid of the CSR that was posted for it by this process.
+    pub(crate) uid: Option<&'a str>,
+    pub(crate) issued: Option<&'a IssuedCsr>,
+    pub(crate) watched: Option<WatchedCsr>,
+    /// A client for the requester is open.
+    pub(crate) requester_open: bool,
+    pub(crate) attempts: Attempts,
+    pub(crate) clocks: Clocks,
+    /// By the hub that issues the certificate.
+    pub(crate) requester_clocks: Clocks,
+    pub(crate) now: Instant,
+}
+
+/// What is known of the session.
+pub(crate) struct SessionInputs {
+    pub(crate) config: ClusterConfig,
+    /// When the certificate in use expires.
+    pub(crate) expires: Option<SystemTime>,
+    pub(crate) refused: Option<Refused>,
+}
+
+/// What was tried already in this turn of the loop, and is not tried again before the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Attempts {
+    /// The session was begun, swapped or ended.
+    pub(crate) session: bool,
+    /// The watch of the CSR was begun.
+    pub(crate) watch: Option<WatchAttempt>,
+}
+
+/// What came of beginning a watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum WatchAttempt {
+    /// It was begun, or may be in the next turn.
+    Awaited,
+    /// There is no client for it, which the next request says aloud.
+    NoClient,
+}
+
+/// What was observed in one turn of the loop.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct ObservedCredential {
+    pub(crate) bootstrap: Option<BootstrapKubeconfig>,
+    pub(crate) validation: Validation,
+    pub(crate) data: Data,
+    pub(crate) need: Need,
+    pub(crate) requester: Option<Requester>,
+    /// The hub that is asked, whose certificate is then in the Secret.
+    pub(crate) requester_hub: Option<Hub>,
+    pub(crate) requester_open: bool,
+    /// Why a certificate is needed, in a sentence.
+    pub(crate) sentence: Option<String>,
+    /// The credential in the Secret can be used, and the hub does not refuse it.
+    pub(crate) usable: bool,
+    pub(crate) session: SessionChange,
+    pub(crate) csr: ObservedCsr,
+    /// The CSR as it was read.
+    pub(crate) csr_object: Option<Value>,
+    /// For whom the CSR waits, if it does.
+    pub(crate) pending: Option<String>,
+    /// When time alone changes it: the certificate in use counts as refused, is due or has expired, or the
+    /// old hub is given up.
+    pub(crate) again: Option<Instant>,
+}
+
+/// What the session needs to be the credential's.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum SessionChange {
+    Nothing,
+    Open(ClusterConfig, Hub),
+    Swap(ClusterConfig, Hub),
+    Close,
+    /// That it is used with this certificate.
+    Announce(Vec<u8>),
+}
+
+impl ObservedCredential {
+    /// How `requester` reaches the hub, where that is not the session's matter.
+    pub(crate) fn config(&self, requester: Requester) -> Option<ClusterConfig> {
+        let bootstrap = self.bootstrap.as_ref()?;
+        match requester {
+            Requester::Agent => None,
+            Requester::Bootstrap => Some(bootstrap.access.clone()),
+            Requester::AgentAtNewHub => {
+                Some(bootstrap.as_agent(&self.validation.usable()?.identity))
+            }
+        }
+    }
+
+    /// Who asks, while the bootstrap kubeconfig leads to another hub than the credential.
+    pub(crate) fn requester_of_move(&self) -> Option<Requester> {
+        self.requester.filter(|_| matches!(self.validation, Validation::Moved(..)))
+    }
+}
+
+/// Observes everything once.
+pub(crate) fn observe(inputs: &Inputs<'_>) -> ObservedCredential {
+    let (clocks, now) = (inputs.clocks, inputs.now);
+    let (data, validation) = validated(inputs);
+    let (refused, refused_at) = refused(inputs);
+    let end = inputs.session.as_ref().and_then(|session| session.expires);
+    let due_in = validation.usable().map(|usable| due_in(inputs, usable));
+    let need = need::need(inputs.secret_name, &validation, due_in, refused);
+    let identities = AvailableIdentities {
+        agent: end.is_some_and(|end| !clocks.are_past(end)),
+        agent_refused: refused,
+        bootstrap: inputs.bootstrap.is_some(),
+    };
+    let is_due = due_in.is_some_and(|left| left.is_zero());
+    let requester = need::requester(&validation, identities, &inputs.hub_move, is_due, now);
+    let mut observed = ObservedCredential {
+        requester_hub: requester_hub(inputs, &need, requester).cloned(),
+        requester_open: inputs.requester_open,
+        sentence: sentence(&need, requester),
+        usable: matches!(validation, Validation::Usable(_)) && !refused,
+        session: session_change(inputs, &validation, &data),
+        bootstrap: inputs.bootstrap.clone(),
+        validation,
+        data,
+        need,
+        requester,
+        csr: ObservedCsr::Awaited,
+        csr_object: None,
+        pending: None,
+        again: None,
+    };
+    let ends_in = end.map(|end| clocks.until_past(end));
+    let changes = [due_in, ends_in].map(|left| Some(now + left?));
+    let changes = changes.into_iter().chain([refused_at]).flatten().filter(|at| *at > now);
+    let given_up = inputs.hub_move.gives_up_at(observed.requester_of_move(), now);
+    observed.again = changes.chain(given_up).min();
+    (observed.csr, observed.csr_object) = observe_csr(inputs, &observed);
+    if let (ObservedCsr::Present(status), Some(request)) = (&observed.csr, inputs.request) {
+        let bootstrap = requester == Some(Requester::Bootstrap);
+        observed.pending = status.pending_sentence(&request.name, bootstrap);
+    }
+    observed
+}
+
+fn validated(inputs: &Inputs<'_>) -> (Data, Validation) {
+    let unusable = |reason: String, event| {
+        (Data::new(), Validation::Unusable(UnusableCredential { reason, event }))
+    };
+    let CachedObject::Object(secret) = &inputs.credential else {
+        return unusable("does not exist".into(), "NoValidCertificateFound");
+    };
+    match secret::data(secret) {
+        Ok(data) => {
+            let hub = inputs.bootstrap.as_ref().map(|bootstrap| &bootstrap.hub);
+            let (what, names) = (inputs.secret_name, inputs.names);
+            let validation = validate::validate(what, &data, hub, names, inputs.clocks);
+            (data, validation)
+        }
+        Err(error) => unusable(format!("cannot be read: {error}"), "CertificateValidationFailed"),
+    }
+}
+
+/// Whether the hub refuses the credential for good, and when it may.
+fn refused(inputs: &Inputs<'_>) -> (bool, Option<Instant>) {
+    match inputs.session.as_ref().and_then(|session| session.refused) {
+        Some(refused) => {
+            let at = refused.since + inputs.patience;
+            // An answer from then, or nobody knows what the hub says now.
+            (refused.last >= at, Some(at))
+        }
+        None => (false, None),
+    }
+}
+
+/// How long it is to the next certificate; nothing when it is due.
+fn due_in(inputs: &Inputs<'_>, usable: &UsableCredential) -> Duration {
+    let pem = &usable.identity.certificate;
+    let deadline = deadline::rotation_deadline(pem, &usable.chain);
+    let used = inputs.obtained.filter(|(of, _)| of == pem);
+    let used = used.map(|(_, until)| until.saturating_duration_since(inputs.now));
+    inputs.clocks.until_due(deadline.at, deadline.life).max(used.unwrap_or_default())
+}
+
+/// The hub that `requester` asks.
+fn requester_hub<'a>(
+    inputs: &'a Inputs<'_>,
+    need: &Need,
+    requester: Option<Requester>,
+) -> Option<&'a Hub> {
+    let bootstrap = inputs.bootstrap.as_ref().map(|bootstrap| &bootstrap.hub);
+    match (need, requester) {
+        (Need::Certificate(_), Some(Requester::Agent)) => inputs.hub.or(bootstrap),
+        _ => bootstrap.or(inputs.hub),
+    }
+}
+
+fn sentence(need: &Need, requester: Option<Requester>) -> Option<String> {
+    let Need::Certificate(why) = need else { return None };
+    Some(match requester {
+        Some(_) => why.sentence.clone(),
+        None => format!("{}, and there is no bootstrap kubeconfig to ask with", why.sentence),
+    })
+}
+
+/// The credential in the Secret is the session's; one that is not usable any more ends the session only when
+/// the certificate in use has expired too, by every clock, and there is another identity to go on with.
+/// Without one the hub itself may say what time it is.
+fn session_change(inputs: &Inputs<'_>, validation: &Validation, data: &Data) -> SessionChange {
+    let (bootstrap, session) = (inputs.bootstrap.as_ref(), inputs.session.as_ref());
+    let timeless = match bootstrap.is_none() && session.is_none() {
+        true => validate::validate_timeless(inputs.secret_name, data, inputs.names),
+        false => None,
+    };
+    let usable = validation.usable().or_else(|| timeless.as_ref()?.usable());
+    let next = usable.and_then(|usable| Some((config(usable, bootstrap)?, usable.hub.clone())));
+    match (next, session) {
+        (Some((config, hub)), Some(session)) => {
+            let known = inputs.hub == Some(&hub);
+            // What was seen of one hub says nothing of another, not even where its watches go on.
+            let elsewhere = inputs.hub.is_some_and(|before| before.differs_from(&hub).is_some());
+            match validation.usable() {
+                _ if elsewhere && !inputs.attempts.session => SessionChange::Open(config, hub),
+                _ if (session.config != config || !known) && !inputs.attempts.session => {
+                    SessionChange::Swap(config, hub)
+                }
+                Some(usable) if known && session.config == config && !inputs.session_announced => {
+                    SessionChange::Announce(usable.identity.certificate.clone())
+                }
+                _ => SessionChange::Nothing,
+            }
+        }
+        (Some((config, hub)), None) if !inputs.attempts.session => SessionChange::Open(config, hub),
+        (None, Some(session))
+            if bootstrap.is_some()
+                && session.expires.is_none_or(|end| inputs.clocks.are_past(end)) =>
+        {
+            SessionChange::Close
+        }
+        _ => SessionChange::Nothing,
+    }
+}
+
+/// How to use the hub with the credential: as its kubeconfig says, else as the bootstrap kubeconfig does.
+fn config(
+    usable: &UsableCredential,
+    bootstrap: Option<&BootstrapKubeconfig>,
+) -> Option<ClusterConfig> {
+    let other = || bootstrap.map(|bootstrap| bootstrap.as_agent(&usable.identity));
+    usable.access.clone().or_else(other)
+}
+
+/// The CSR of the stored request: the one with the certificate if that is kept, else as the watch shows it.
+fn observe_csr(inputs: &Inputs<'_>, observed: &ObservedCredential) -> (ObservedCsr, Option<Value>) {
+    let (Need::Certificate(_), Some(requester), Some(request)) =
+        (&observed.need, observed.requester, inputs.request)
+    else {
+        return (ObservedCsr::Awaited, None);
+    };
+    let issued =
+        inputs.issued.filter(|issued| Some(&issued.hub) == observed.requester_hub.as_ref());
+    let shown = |watched: &&WatchedCsr| {
+        watched.is(requester, observed.config(requester).as_ref(), &request.name)
+    };
+    let object = match (issued, inputs.watched.as_ref().filter(shown)) {
+        (Some(issued), _) => &issued.csr,
+        (None, None) => {
+            let csr = match inputs.attempts.watch {
+                None => ObservedCsr::Unwatched,
+                Some(WatchAttempt::Awaited) => ObservedCsr::Awaited,
+                Some(WatchAttempt::NoClient) => ObservedCsr::Unknown,
+            };
+            return (csr, None);
+        }
+        (None, Some(watched)) => match &watched.seen {
+            Some(CachedObject::Object(object)) => object,
+            Some(CachedObject::Absent) => return (ObservedCsr::Absent, None),
+            Some(CachedObject::Unknown) => return (ObservedCsr::Unknown, None),
+            None => return (ObservedCsr::Awaited, None),
+        },
+    };
+    let by_agent = requester != Requester::Bootstrap;
+    let (names, clocks) = (inputs.names, inputs.requester_clocks);
+    let status = csr_status::evaluate(object, request, inputs.uid, by_agent, names, clocks);
+    (ObservedCsr::Present(status), Some(object.clone()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,234 @@
+//! One observation and the action that follows, without either cluster.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::json;
+use shared::config::{Auth, Trust};
+
+use super::*;
+use crate::{
+    certificate::{
+        action::CertificateAction,
+        authority::{CertificateTemplate, HOUR, names, now},
+        csr_status::CsrStatus,
+        machine::CsrMachine,
+    },
+    clocks::tests::at,
+};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn hub() -> Hub {
+    Hub {
+        name: "hub".into(),
+        server: "https://hub.example:6443".into(),
+        proxy: None,
+        authority_file: None,
+        authority: None,
+        server_name: None,
+        insecure: false,
+    }
+}
+
+fn bootstrap() -> BootstrapKubeconfig {
+    let access = ClusterConfig {
+        server: hub().server,
+        trust: Trust::System,
+        server_name: None,
+        identity: None,
+        auth: Auth::Token("token".to_owned().into()),
+        impersonate: Vec::new(),
+        proxy: None,
+        namespace: None,
+    };
+    BootstrapKubeconfig { hub: hub(), access }
+}
+
+/// A Secret with a certificate for `request`.
+fn credential(request: &CertificateRequest) -> CachedObject {
+    let names = names();
+    let data = [
+        ("kubeconfig", hub().kubeconfig()),
+        ("cluster-name", names.cluster.clone()),
+        ("agent-name", names.agent.clone()),
+        ("tls.crt", CertificateTemplate::of(&names, now()).certificate(request)),
+        ("tls.key", request.key.to_string()),
+    ];
+    let data: serde_json::Map<_, _> = data
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), json!(BASE64_STANDARD.encode(value))))
+        .collect();
+    CachedObject::Object(json!({"data": data}))
+}
+
+/// A process that has just begun, beside an empty Secret.
+fn inputs(names: &AgentNames) -> Inputs<'_> {
+    Inputs {
+        secret_name: "Secret ns/hub",
+        names,
+        credential: CachedObject::Absent,
+        bootstrap: None,
+        session: None,
+        hub: None,
+        session_announced: false,
+        patience: MINUTE,
+        hub_move: HubMove::default(),
+        obtained: None,
+        request: None,
+        uid: None,
+        issued: None,
+        watched: None,
+        requester_open: false,
+        attempts: Attempts::default(),
+        clocks: at(now()),
+        requester_clocks: at(now()),
+        now: Instant::now(),
+    }
+}
+
+/// The session as it is once `observed` has been performed.
+fn opened(observed: &ObservedCredential) -> SessionInputs {
+    let SessionChange::Open(config, _) = &observed.session else { panic!("no session") };
+    SessionInputs { config: config.clone(), expires: Some(now() + HOUR), refused: None }
+}
+
+#[test]
+fn a_credential_opens_a_session_which_is_announced_once() {
+    let (names, hub) = (names(), hub());
+    let request = CertificateRequest::new(&names).unwrap();
+    let secret = credential(&request);
+    let known = || Inputs { credential: secret.clone(), ..inputs(&names) };
+    let first = observe(&known());
+    let session = || Some(opened(&first));
+    let tried = Attempts { session: true, ..Attempts::default() };
+    assert!(observe(&Inputs { attempts: tried, ..known() }).session == SessionChange::Nothing);
+    let used = || Inputs { session: session(), hub: Some(&hub), attempts: tried, ..known() };
+    assert!(matches!(observe(&used()).session, SessionChange::Announce(_)));
+    let announced = observe(&Inputs { session_announced: true, ..used() });
+    assert!(announced.session == SessionChange::Nothing && announced.usable);
+    assert!(matches!(announced.need, Need::Nothing(_)));
+}
+
+#[test]
+fn another_certificate_swaps_the_sessions_and_another_hub_opens_one() {
+    let (names, hub) = (names(), hub());
+    let other = Hub { server: "https://other.example".into(), ..hub.clone() };
+    let [one, two] = [(); 2].map(|()| CertificateRequest::new(&names).unwrap());
+    let known =
+        |request| Inputs { credential: credential(request), hub: Some(&hub), ..inputs(&names) };
+    let session = opened(&observe(&known(&one)));
+    let rotated = observe(&Inputs { session: Some(session), ..known(&two) });
+    assert!(matches!(rotated.session, SessionChange::Swap(..)));
+    let session = opened(&observe(&known(&one)));
+    let moved = observe(&Inputs { session: Some(session), hub: Some(&other), ..known(&one) });
+    assert!(matches!(moved.session, SessionChange::Open(..)));
+}
+
+#[test]
+fn an_expired_session_ends_only_if_there_is_another_identity() {
+    let (names, hub) = (names(), hub());
+    let request = CertificateRequest::new(&names).unwrap();
+    let first = observe(&Inputs { credential: credential(&request), ..inputs(&names) });
+    let session = |expires| Some(SessionInputs { expires: Some(expires), ..opened(&first) });
+    for (expires, bootstrap, ends) in [
+        (now() - MINUTE, Some(bootstrap()), true),
+        (now() - MINUTE, None, false),
+        (now() + MINUTE, Some(bootstrap()), false),
+    ] {
+        let emptied =
+            Inputs { session: session(expires), bootstrap, hub: Some(&hub), ..inputs(&names) };
+        assert_eq!(observe(&emptied).session == SessionChange::Close, ends);
+    }
+}
+
+#[test]
+fn a_need_is_announced_before_the_request_is_watched() {
+    let names = names();
+    let request = CertificateRequest::new(&names).unwrap();
+    let mut machine = CsrMachine::new(Some(request.clone()));
+    let empty =
+        || Inputs { bootstrap: Some(bootstrap()), request: Some(&request), ..inputs(&names) };
+    let observed = observe(&empty());
+    assert_eq!(observed.requester, Some(Requester::Bootstrap));
+    let next = |machine: &CsrMachine, observed| machine.next(observed, Instant::now());
+    assert_eq!(next(&machine, &observed), CertificateAction::AnnounceNeed);
+    machine.need_announced(observed.sentence.clone());
+    assert_eq!(next(&machine, &observed), CertificateAction::WatchCsr);
+    let csr = |watch| {
+        let attempts = Attempts { watch: Some(watch), ..Attempts::default() };
+        observe(&Inputs { attempts, ..empty() }).csr
+    };
+    assert_eq!(csr(WatchAttempt::Awaited), ObservedCsr::Awaited);
+    assert_eq!(csr(WatchAttempt::NoClient), ObservedCsr::Unknown);
+}
+
+#[test]
+fn a_watch_counts_for_the_requester_and_the_hub_that_it_was_begun_with() {
+    let names = names();
+    let request = CertificateRequest::new(&names).unwrap();
+    let watched = |requester, name: &str, config| {
+        let seen = Some(CachedObject::Absent);
+        let watched = WatchedCsr { name: name.to_owned(), requester, config, seen };
+        let empty = Inputs { bootstrap: Some(bootstrap()), ..inputs(&names) };
+        observe(&Inputs { request: Some(&request), watched: Some(watched), ..empty }).csr
+    };
+    let config = bootstrap().access;
+    let other = ClusterConfig { server: "https://other.example".into(), ..config.clone() };
+    let (name, by) = (&*request.name, Requester::Bootstrap);
+    assert_eq!(watched(by, name, config.clone()), ObservedCsr::Absent);
+    assert_eq!(watched(by, name, other), ObservedCsr::Unwatched);
+    assert_eq!(watched(by, "another", config.clone()), ObservedCsr::Unwatched);
+    assert_eq!(watched(Requester::AgentAtNewHub, name, config), ObservedCsr::Unwatched);
+}
+
+#[test]
+fn a_csr_that_waits_is_announced_at_once_and_again_after_a_quarter_of_an_hour() {
+    let names = names();
+    let request = CertificateRequest::new(&names).unwrap();
+    let mut csr = request.object(&names.cluster, None);
+    csr["metadata"]["uid"] = json!("u-1");
+    csr["spec"]["username"] = json!("bootstrap");
+    let observed = observe(&Inputs {
+        bootstrap: Some(bootstrap()),
+        request: Some(&request),
+        watched: Some(WatchedCsr {
+            name: request.name.clone(),
+            requester: Requester::Bootstrap,
+            config: bootstrap().access,
+            seen: Some(CachedObject::Object(csr)),
+        }),
+        ..inputs(&names)
+    });
+    assert_eq!(observed.csr, ObservedCsr::Present(CsrStatus::Pending));
+    let (mut machine, start) = (CsrMachine::new(Some(request)), Instant::now());
+    machine.need_announced(observed.sentence.clone());
+    machine.introduced(start, 0.0);
+    let mut announced = Vec::new();
+    for minute in 0..40 {
+        let now = start + MINUTE * minute;
+        machine.saw(&observed, now);
+        if let CertificateAction::AnnouncePending { overdue } = machine.next(&observed, now) {
+            machine.pending_announced(overdue);
+            announced.push((minute, overdue));
+        }
+    }
+    assert_eq!(announced, [(0, false), (15, true)]);
+    assert_eq!(machine.uid(), Some("u-1"));
+}
+
+#[test]
+fn a_client_that_serves_nothing_is_closed() {
+    let names = names();
+    let hub = hub();
+    let request = CertificateRequest::new(&names).unwrap();
+    let secret = credential(&request);
+    let known = || Inputs { credential: secret.clone(), ..inputs(&names) };
+    let session = Some(opened(&observe(&known())));
+    let used = Inputs { session, hub: Some(&hub), session_announced: true, ..known() };
+    let observed = observe(&Inputs { requester_open: true, ..used });
+    let machine = CsrMachine::new(Some(request));
+    let action = machine.next(&observed, Instant::now());
+    assert_eq!(action, CertificateAction::CloseRequester);
+    let closed = ObservedCredential { requester_open: false, ..observed };
+    let action = machine.next(&closed, Instant::now());
+    assert_eq!(action, CertificateAction::DeleteRequest, "its key has served");
+}

@@ -1,0 +1,32 @@
+//! The readiness of the credential: in the Secret, and in the files where they are asked for.
+
+use super::validate::{Validation, validate};
+use crate::{agent::Agent, identity::in_directory};
+
+/// # Errors
+/// Why it cannot, and how it goes with what is done about that.
+pub(crate) fn ready(agent: &Agent) -> Result<(), String> {
+    let status = agent.read(|state| state.status.clone());
+    // Nothing is done about a Secret that cannot be seen.
+    match (status.trouble, status.detail.or_else(|| agent.errors.credential.get())) {
+        (Some(trouble), Some(detail)) => Err(format!("{trouble}; {detail}")),
+        (Some(trouble), None) => Err(trouble),
+        (None, _) => files(agent),
+    }
+}
+
+fn files(agent: &Agent) -> Result<(), String> {
+    let (Some(directory), Some(names)) =
+        (&agent.settings.hub_directory, agent.read(|state| state.names.clone()))
+    else {
+        return Ok(());
+    };
+    let what = directory.display().to_string();
+    let bootstrap =
+        agent.read(|state| state.bootstrap.as_ref().map(|bootstrap| bootstrap.hub.clone()));
+    match validate(&what, &in_directory(directory), bootstrap.as_ref(), &names, agent.clocks()) {
+        Validation::Usable(_) => Ok(()),
+        Validation::Moved(_, word) => Err(format!("{what} is of another hub: the {word} differs")),
+        Validation::Unusable(unusable) => Err(format!("{what} {}", unusable.reason)),
+    }
+}

@@ -1,0 +1,177 @@
+//! The two Secrets that this program writes: the hub's credential, and the request that waits for one.
+
+use std::collections::BTreeMap;
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::{Map, Value, json};
+use shared::{
+    client::{Preconditions, Propagation},
+    error::{Error, Result},
+    kubeconfig::Hub,
+    resource::{SECRETS, Target},
+};
+use zeroize::Zeroizing;
+
+use super::{csr::CertificateRequest, validate::Validation};
+use crate::{
+    agent::Agent,
+    cached::CachedObject,
+    identity::{AGENT_NAME, AgentNames, CLUSTER_NAME},
+};
+
+/// Writers that keep getting in between are left to it until the next try.
+const CONFLICTS: u32 = 3;
+
+/// Reads the credential's Secret, as it is now.
+pub(crate) fn credential(agent: &Agent) -> Result<CachedObject> {
+    let (namespace, name) = (&agent.settings.namespace, &agent.settings.hub_secret);
+    CachedObject::of(agent.management.get(&SECRETS.object(namespace, name)))
+}
+
+/// Reads the stored request; `None` if there is none.
+pub(crate) fn pending(agent: &Agent) -> Result<Option<Value>> {
+    let name = agent.settings.pending_secret();
+    let answer = agent.management.get(&SECRETS.object(&agent.settings.namespace, &name));
+    Ok(match CachedObject::of(answer)? {
+        CachedObject::Object(secret) => Some(secret),
+        _ => None,
+    })
+}
+
+/// Stores `request` in the place of `previous`.
+pub(crate) fn store_request(
+    agent: &Agent,
+    request: &CertificateRequest,
+    names: &AgentNames,
+    previous: Option<&Value>,
+) -> Result<Value> {
+    let name = agent.settings.pending_secret();
+    let target = SECRETS.object(&agent.settings.namespace, &name);
+    let data = request.secret_data(names);
+    match previous {
+        None => agent.management.create(&target, &new(&target, data)),
+        Some(previous) => {
+            let mut secret = previous.clone();
+            secret["data"] = Value::Object(data);
+            agent.management.replace(&target, &secret)
+        }
+    }
+}
+
+/// Removes the stored request, if it is still this one.
+pub(crate) fn delete_request(agent: &Agent, stored: &Value) -> Result<()> {
+    let name = agent.settings.pending_secret();
+    let text = |field: &str| stored["metadata"][field].as_str().map(str::to_owned);
+    let guard = Preconditions { uid: text("uid"), resource_version: text("resourceVersion") };
+    let target = SECRETS.object(&agent.settings.namespace, &name);
+    match agent.management.delete(&target, Propagation::Background, &guard) {
+        // Somebody else removed or replaced it.
+        Err(Error::NotFound(_) | Error::Conflict(_)) => Ok(()),
+        other => other,
+    }
+}
+
+/// Values by key.
+pub(crate) type SecretValues = BTreeMap<&'static str, Zeroizing<Vec<u8>>>;
+
+/// Puts `values` into the credential's Secret, all in one write, and `fallback` where it has none of that
+/// name; what else is in it stays.
+pub(crate) fn save(agent: &Agent, values: &SecretValues, fallback: &SecretValues) -> Result<()> {
+    let (namespace, name) = (&agent.settings.namespace, &agent.settings.hub_secret);
+    let target = SECRETS.object(namespace, name);
+    let mut seen = agent.read(|state| state.credential.clone());
+    for tried in 1.. {
+        let written = match &seen {
+            CachedObject::Object(secret) => {
+                agent.management.replace(&target, &merged(secret.clone(), values, fallback))
+            }
+            _ => agent
+                .management
+                .create(&target, &merged(new(&target, Map::new()), values, fallback)),
+        };
+        seen = match written {
+            Ok(secret) => {
+                agent.update(|state| state.credential = CachedObject::Object(secret));
+                return Ok(());
+            }
+            // The watch lags behind, or another writer was faster.
+            Err(Error::Conflict(_) | Error::AlreadyExists(_) | Error::NotFound(_))
+                if tried < CONFLICTS =>
+            {
+                credential(agent)?
+            }
+            Err(error) => return Err(error),
+        };
+    }
+    Ok(())
+}
+
+/// What is to be written beside certificate and key, and what only where it is missing by then. A kubeconfig
+/// that leads to the right hub stays as it is.
+pub(crate) fn beside(
+    names: &AgentNames,
+    hub: Option<&Hub>,
+    validation: &Validation,
+) -> (SecretValues, SecretValues) {
+    let AgentNames { cluster, agent } = names;
+    let names = SecretValues::from([
+        (CLUSTER_NAME, cluster.clone().into_bytes().into()),
+        (AGENT_NAME, agent.clone().into_bytes().into()),
+    ]);
+    let kubeconfig = match hub {
+        Some(hub) => SecretValues::from([("kubeconfig", hub.kubeconfig().into_bytes().into())]),
+        None => SecretValues::new(),
+    };
+    match validation {
+        Validation::Usable(usable) if !usable.stale => (names, kubeconfig),
+        _ => (names.into_iter().chain(kubeconfig).collect(), SecretValues::new()),
+    }
+}
+
+fn new(target: &Target<'_>, data: Map<String, Value>) -> Value {
+    let metadata = json!({"name": target.name, "namespace": target.namespace});
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
+}
+
+fn merged(mut secret: Value, values: &SecretValues, fallback: &SecretValues) -> Value {
+    if !secret["data"].is_object() {
+        secret["data"] = json!({});
+    }
+    let missing = |(key, _): &(&&str, &Zeroizing<Vec<u8>>)| secret["data"][**key].is_null();
+    let missing: Vec<_> = fallback.iter().filter(missing).collect();
+    for (key, value) in values.iter().chain(missing) {
+        secret["data"][*key] = json!(BASE64_STANDARD.encode(value));
+    }
+    secret
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_keys_labels_and_the_version_survive_a_save() {
+        let metadata = json!({"name": "x", "resourceVersion": "7", "labels": {"a": "b"}});
+        let data = json!({"theirs": "aGk=", "tls.crt": "b2xk"});
+        let secret = json!({"metadata": metadata, "data": data, "type": "Opaque"});
+        let merged = merged(
+            secret,
+            &SecretValues::from([("tls.crt", b"new".to_vec().into())]),
+            &SecretValues::from([("theirs", b"x".to_vec().into())]),
+        );
+        assert_eq!(merged["data"], json!({"theirs": "aGk=", "tls.crt": "bmV3"}));
+        assert_eq!((&merged["metadata"], &merged["type"]), (&metadata, &json!("Opaque")));
+    }
+
+    #[test]
+    fn a_secret_without_data_gets_some() {
+        for data in [json!(null), json!("x")] {
+            let secret = merged(
+                json!({"data": data}),
+                &SecretValues::new(),
+                &SecretValues::from([("a", b"hi".to_vec().into())]),
+            );
+            assert_eq!(secret["data"], json!({"a": "aGk="}));
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The validity of the hub's credential, as a Secret or a directory holds it. No I/O, no clock.
+
+use std::time::{Duration, Instant};
+
+use shared::{
+    certificate::{self, Certificate},
+    config::{Auth, ClusterConfig, KeyPair},
+    error::Error,
+    kubeconfig::{self, Hub, check_pair},
+    logging::quoted,
+    secret::Data,
+    time::seconds_time,
+};
+
+use crate::{
+    clocks::Clocks,
+    identity::{AGENT_NAME, AgentNames, CLUSTER_NAME},
+};
+
+/// A certificate of the future is good this early: the clock of the hub is another one, and a naive look
+/// at notBefore throws away fresh certificates (kubernetes/kubernetes#97680).
+pub(crate) const TOLERANCE: Duration = Duration::from_secs(300);
+
+/// What the credential is good for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Validation {
+    Usable(UsableCredential),
+    /// Good, but got at another hub than the bootstrap kubeconfig's now; the word says what differs.
+    Moved(UsableCredential, &'static str),
+    Unusable(UnusableCredential),
+}
+
+impl Validation {
+    /// What of it can be used.
+    pub(crate) fn usable(&self) -> Option<&UsableCredential> {
+        match self {
+            Self::Usable(usable) | Self::Moved(usable, _) => Some(usable),
+            Self::Unusable(_) => None,
+        }
+    }
+}
+
+/// A certificate of ours with its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UsableCredential {
+    pub(crate) identity: KeyPair,
+    pub(crate) chain: Vec<Certificate>,
+    /// The hub that the kubeconfig leads to.
+    pub(crate) hub: Hub,
+    /// `None` when the certificate is good and the kubeconfig beside it is not; a new one can be written.
+    pub(crate) access: Option<ClusterConfig>,
+    /// The kubeconfig or one of the names beside it has to be written anew.
+    pub(crate) stale: bool,
+}
+
+/// Why there is nothing to use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UnusableCredential {
+    /// What is wrong, to go on after the name of what was validated.
+    pub(crate) reason: String,
+    /// The Go agent's reason for an Event (ocm `pkg/registration/register/csr/csr.go:484-530`).
+    pub(crate) event: &'static str,
+}
+
+const UNREADABLE: &str = "CertificateValidationFailed";
+const NOT_VALID: &str = "NoValidCertificateFound";
+/// Spelled as the Go agent spells it.
+const OTHER_DATA: &str = "AdditonalSecretDataChanged";
+
+/// Validates `data`, which other sentences call `what`, for the agent `names`. The hub of the `bootstrap`
+/// kubeconfig is compared, where there is one. The rules are those of ocm
+/// `pkg/registration/register/common.go:86-145`, and that key and certificate belong together.
+pub(crate) fn validate(
+    what: &str,
+    data: &Data,
+    bootstrap: Option<&Hub>,
+    names: &AgentNames,
+    clocks: Clocks,
+) -> Validation {
+    let certificate = certificate(data, names, clocks);
+    let validation = certificate.and_then(|good| hub(what, data, bootstrap, names, good));
+    validation.unwrap_or_else(|(event, reason)| {
+        Validation::Unusable(UnusableCredential { reason, event })
+    })
+}
+
+/// As [`validate`], as if the time were that of the certificate: what is left speaks against it at any time.
+pub(crate) fn validate_timeless(what: &str, data: &Data, names: &AgentNames) -> Option<Validation> {
+    let chain = certificate::chain(data.get("tls.crt")?).ok()?;
+    let begin = chain.iter().map(|certificate| certificate.not_before).max()?;
+    Some(validate(what, data, None, names, Clocks::new(begin, Instant::now(), None)))
+}
+
+/// What speaks against a certificate, to go on after "a certificate that ".
+pub(crate) fn objection(
+    chain: &[Certificate],
+    names: &AgentNames,
+    clocks: Clocks,
+) -> Option<String> {
+    let (user, groups) = (names.user(), names.groups());
+    let Some(leaf) = chain.first() else { return Some("is not there".into()) };
+    let expired = chain.iter().find(|certificate| clocks.are_past(certificate.not_after));
+    if leaf.common_name != user {
+        let later = chain.iter().any(|certificate| certificate.common_name == user);
+        let name = quoted(&leaf.common_name);
+        return Some(match later {
+            true => "is not the first of its chain".into(),
+            false => format!("is for user {name:?}, not {user:?}"),
+        });
+    }
+    if leaf.organizations != groups {
+        let found = quoted(&leaf.organizations.join(", "));
+        return Some(format!("is for other groups than {}: {found:?}", groups.join(" and ")));
+    }
+    if !leaf.units.is_empty() {
+        return Some("has organizational units".into());
+    }
+    if let Some(expired) = expired {
+        return Some(format!("expired at {}", seconds_time(expired.not_after)));
+    }
+    let early = clocks.are_before(leaf.not_before, TOLERANCE);
+    early.then(|| format!("is not valid before {}", seconds_time(leaf.not_before)))
+}
+
+/// The reason for an Event, and that for people.
+type Refusal = (&'static str, String);
+
+/// A certificate of ours that is good now, with its key.
+type Good = (KeyPair, Vec<Certificate>);
+
+fn certificate(data: &Data, names: &AgentNames, clocks: Clocks) -> Result<Good, Refusal> {
+    if data.is_empty() {
+        return Err((NOT_VALID, "is empty".into()));
+    }
+    let file = |name: &str| data.get(name).filter(|bytes| !bytes.is_empty()).cloned();
+    let certificate = file("tls.crt").ok_or_else(|| (UNREADABLE, "has no tls.crt".into()))?;
+    let key = file("tls.key").ok_or_else(|| (NOT_VALID, "has no tls.key".into()))?;
+    let chain = certificate::chain(&certificate)
+        .map_err(|what| (UNREADABLE, format!("has a tls.crt that {what}")))?;
+    if let Some(what) = objection(&chain, names, clocks) {
+        return Err((NOT_VALID, format!("has a certificate that {what}")));
+    }
+    check_pair(&certificate, &key).map_err(|what| (NOT_VALID, what.to_owned()))?;
+    Ok((KeyPair { certificate: certificate.to_vec(), key }, chain))
+}
+
+/// The rest, beside a certificate that is good.
+fn hub(
+    what: &str,
+    data: &Data,
+    bootstrap: Option<&Hub>,
+    names: &AgentNames,
+    (identity, chain): Good,
+) -> Result<Validation, Refusal> {
+    let hub = Hub::of_secret(what, data).map_err(|error| (OTHER_DATA, about(what, &error)))?;
+    let access = match access(what, data, &identity) {
+        Ok(access) => Some(access),
+        Err(_) if bootstrap.is_some_and(|hub| can_replace(hub, data, &identity)) => None,
+        Err(reason) => return Err((OTHER_DATA, reason)),
+    };
+    let said = |key: &str, name: &str| {
+        data.get(key).is_some_and(|value| value.trim_ascii_end() == name.as_bytes())
+    };
+    let reached =
+        bootstrap.is_none_or(|to| hub.server_name == to.server_name && hub.insecure == to.insecure);
+    let known = said(CLUSTER_NAME, &names.cluster) && said(AGENT_NAME, &names.agent);
+    let stale = access.is_none() || !reached || !known;
+    let moved = bootstrap.and_then(|bootstrap| hub.differs_from(bootstrap));
+    let usable = UsableCredential { identity, chain, hub, access, stale };
+    Ok(match moved {
+        Some(what) => Validation::Moved(usable, what),
+        None => Validation::Usable(usable),
+    })
+}
+
+/// What the kubeconfig gives, if that is a connection as the user of the certificate.
+fn access(what: &str, data: &Data, identity: &KeyPair) -> Result<ClusterConfig, String> {
+    let access = kubeconfig::from_secret(what, data).map_err(|error| about(what, &error))?;
+    // Without TLS no certificate is shown.
+    let shown = access.identity.as_ref() == Some(identity) || !access.server.starts_with("https:");
+    match shown && access.auth == Auth::None && access.impersonate.is_empty() {
+        true => Ok(access),
+        false => Err("has a kubeconfig whose user is not that of tls.crt".into()),
+    }
+}
+
+/// Whether a kubeconfig for `hub` would do: one that would not is not written over and over.
+fn can_replace(hub: &Hub, data: &Data, identity: &KeyPair) -> bool {
+    let mut data = data.clone();
+    data.insert("kubeconfig".into(), hub.kubeconfig().into_bytes().into());
+    access("", &data, identity).is_ok()
+}
+
+/// What an error about the kubeconfig in `what` says after that name.
+fn about(what: &str, error: &Error) -> String {
+    let message = error.message();
+    let rest = message.strip_prefix(&format!("Secret {what}")).unwrap_or(message);
+    match rest.strip_prefix(": ") {
+        Some(entry) => format!("has a kubeconfig whose {entry}"),
+        None => rest.trim_start().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

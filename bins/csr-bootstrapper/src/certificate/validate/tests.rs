@@ -1,0 +1,322 @@
+mod certificates;
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+
+use super::*;
+use crate::{
+    certificate::csr::{CertificateRequest, authority::*},
+    clocks::tests::at,
+};
+
+/// The kubeconfig that ocm 1.2.0 wrote, from the audit log of a real cluster, but for authority and server.
+const GO: &str = "\
+apiVersion: v1
+clusters:
+- cluster:
+    certificate-authority-data: AUTHORITY
+    server: https://127.0.0.1:32927
+  name: c
+contexts:
+- context:
+    cluster: c
+    namespace: configuration
+    user: default-auth
+  name: default-context
+current-context: default-context
+kind: Config
+users:
+- name: default-auth
+  user:
+    client-certificate: tls.crt
+    client-key: tls.key
+";
+
+/// A credential as the Go agent leaves it.
+struct Fixture {
+    request: CertificateRequest,
+    authority: String,
+    data: Data,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let request = CertificateRequest::new(&names()).unwrap();
+        let authority = CertificateTemplate::of_authority(now()).certificate(&request);
+        let kubeconfig = GO.replace("AUTHORITY", &BASE64_STANDARD.encode(&authority));
+        let data = [
+            ("kubeconfig", kubeconfig),
+            ("cluster-name", "cluster1".into()),
+            ("agent-name", "agent1".into()),
+            ("tls.crt", CertificateTemplate::of(&names(), now()).certificate(&request)),
+            ("tls.key", go_key(&request)),
+        ];
+        let data = data.map(|(key, value)| (key.to_owned(), value.into_bytes().into())).into();
+        Self { request, authority, data }
+    }
+
+    fn set(&self, key: &str, value: impl AsRef<[u8]>) -> Data {
+        let mut data = self.data.clone();
+        data.insert(key.to_owned(), value.as_ref().to_vec().into());
+        data
+    }
+
+    fn without(&self, key: &str) -> Data {
+        let mut data = self.data.clone();
+        data.remove(key);
+        data
+    }
+
+    fn kubeconfig(&self, from: &str, to: &str) -> Data {
+        let text = str::from_utf8(&self.data["kubeconfig"]).unwrap();
+        assert!(text.contains(from), "{from}");
+        self.set("kubeconfig", text.replace(from, to))
+    }
+
+    fn certificate(&self, change: impl Fn(&mut CertificateTemplate)) -> Data {
+        let mut paper = CertificateTemplate::of(&names(), now());
+        change(&mut paper);
+        self.set("tls.crt", paper.certificate(&self.request))
+    }
+
+    fn bootstrap(&self) -> Hub {
+        Hub::of_secret("bootstrap", &self.data).unwrap()
+    }
+}
+
+fn validated(data: &Data, bootstrap: Option<&Hub>) -> Validation {
+    validate("Secret ns/hub", data, bootstrap, &names(), at(now()))
+}
+
+/// A verdict in a word, to compare.
+fn word(validation: &Validation) -> String {
+    match validation {
+        Validation::Usable(UsableCredential { stale: false, access: Some(_), .. }) => {
+            "usable".into()
+        }
+        Validation::Usable(UsableCredential { access: Some(_), .. }) => "stale".into(),
+        Validation::Usable(_) => "certificate only".into(),
+        Validation::Moved(_, what) => format!("moved: {what}"),
+        Validation::Unusable(UnusableCredential { event, .. }) => (*event).to_owned(),
+    }
+}
+
+/// csr_test.go:297 and common_test.go:170. Upstream's "false" is here either nothing to use, or another
+/// hub to ask.
+#[test]
+fn upstreams_table_holds() {
+    let fixture = Fixture::new();
+    let at = |from: &str, to: &str| {
+        let data = fixture.kubeconfig(from, to);
+        Hub::of_secret("bootstrap", &data).unwrap()
+    };
+    let server = "    server: https://127.0.0.1:32927\n";
+    let proxied = format!("    proxy-url: https://127.0.0.1:3129\n{server}");
+    let bundle = BASE64_STANDARD.encode(fixture.authority.as_bytes());
+    let authority = format!("certificate-authority-data: {bundle}");
+    let here = fixture.bootstrap();
+    let good = &fixture.data;
+    for (case, data, bootstrap, expected) in [
+        ("no kubeconfig", fixture.without("kubeconfig"), here.clone(), OTHER_DATA),
+        ("no tls key", fixture.without("tls.key"), here.clone(), NOT_VALID),
+        ("no tls cert", fixture.without("tls.crt"), here.clone(), UNREADABLE),
+        (
+            "cert is not issued for cluster1:agent1",
+            fixture.certificate(|paper| paper.common_name = "cluster2:agent1".into()),
+            here.clone(),
+            NOT_VALID,
+        ),
+        (
+            "context cluster changes",
+            good.clone(),
+            Hub { name: "d".into(), ..here.clone() },
+            "moved: cluster name",
+        ),
+        ("hub server url changes", good.clone(), at("32927", "32928"), "moved: server"),
+        ("proxy url changes", good.clone(), at(server, &proxied), "moved: proxy-url"),
+        (
+            "ca bundle changes",
+            good.clone(),
+            at(&authority, "certificate-authority-data: aGk="),
+            "moved: certificate-authority",
+        ),
+        (
+            "ca changes",
+            fixture.kubeconfig(&authority, "certificate-authority: /old/ca.crt"),
+            at(&authority, "certificate-authority: /new/ca.crt"),
+            "moved: certificate-authority",
+        ),
+        (
+            "invalid issuer",
+            fixture.certificate(|paper| paper.not_before -= MINUTE),
+            here.clone(),
+            "usable",
+        ),
+        ("valid hub client config", good.clone(), here, "usable"),
+    ] {
+        let validation = validated(&data, Some(&bootstrap));
+        assert_eq!(word(&validation), expected, "{case}: {validation:?}");
+    }
+}
+
+#[test]
+fn a_secret_of_the_go_agent_is_taken_over_as_it_is() {
+    let fixture = Fixture::new();
+    for bootstrap in [None, Some(&fixture.bootstrap())] {
+        let validation = validated(&fixture.data, bootstrap);
+        let Validation::Usable(usable) = validation else { panic!("{validation:?}") };
+        let access = usable.access.unwrap();
+        assert!(!usable.stale);
+        assert_eq!(access.server, "https://127.0.0.1:32927");
+        assert_eq!(access.identity, Some(usable.identity));
+        assert_eq!(usable.chain[0].common_name, names().user());
+    }
+}
+
+#[test]
+fn what_our_own_kubeconfig_gives_is_never_stale() {
+    let fixture = Fixture::new();
+    for hub in [
+        fixture.bootstrap(),
+        Hub { authority: None, insecure: true, ..fixture.bootstrap() },
+        Hub {
+            server_name: Some("hub".into()),
+            proxy: Some("http://p:1".into()),
+            ..fixture.bootstrap()
+        },
+        Hub { authority_file: Some("/x/ca.crt".into()), ..fixture.bootstrap() },
+        Hub { server: "http://127.0.0.1:1".into(), ..fixture.bootstrap() },
+    ] {
+        let data = fixture.set("kubeconfig", hub.kubeconfig());
+        assert_eq!(word(&validated(&data, Some(&hub))), "usable", "{hub:?}");
+    }
+}
+
+#[test]
+fn b8_a_half_written_kubeconfig_is_unusable_and_no_error() {
+    let fixture = Fixture::new();
+    let text = fixture.data["kubeconfig"].clone();
+    for length in 0..text.len() - 1 {
+        let validation =
+            validated(&fixture.set("kubeconfig", &text[..length]), Some(&fixture.bootstrap()));
+        // Cut inside the user, it can be put right.
+        assert!(
+            [OTHER_DATA, "certificate only"].contains(&&*word(&validation)),
+            "{length}: {validation:?}"
+        );
+    }
+    for bad in ["", "{}", "apiVersion: v1\nkind: Config\n", "current-context: x", "\0", "[]"] {
+        for bootstrap in [None, Some(&fixture.bootstrap())] {
+            let validation = validated(&fixture.set("kubeconfig", bad), bootstrap);
+            assert_eq!(word(&validation), OTHER_DATA, "{bad:?}");
+        }
+    }
+}
+
+#[test]
+fn b11_an_authority_that_stands_elsewhere_is_put_right_without_a_request() {
+    let fixture = Fixture::new();
+    let authority =
+        format!("certificate-authority-data: {}", BASE64_STANDARD.encode(&fixture.authority));
+    let data = fixture.kubeconfig(&authority, "certificate-authority: /spoke/bootstrap/ca.crt");
+    let here =
+        Hub { authority_file: Some("/spoke/bootstrap/ca.crt".into()), ..fixture.bootstrap() };
+    assert_eq!(word(&validated(&data, Some(&here))), "certificate only");
+    assert_eq!(word(&validated(&data, None)), OTHER_DATA, "nothing to put it right by");
+    let elsewhere = Hub { authority_file: Some("/other/ca.crt".into()), ..here };
+    assert_eq!(word(&validated(&data, Some(&elsewhere))), "moved: certificate-authority");
+}
+
+#[test]
+fn b12_what_the_go_agent_does_not_carry_over_makes_it_stale() {
+    let fixture = Fixture::new();
+    for bootstrap in [
+        Hub { server_name: Some("hub".into()), ..fixture.bootstrap() },
+        Hub { insecure: true, ..fixture.bootstrap() },
+    ] {
+        let word = word(&validated(&fixture.data, Some(&bootstrap)));
+        assert_eq!(word, "stale", "{bootstrap:?}");
+    }
+}
+
+#[test]
+fn names_beside_the_certificate_are_written_anew_where_they_differ() {
+    let fixture = Fixture::new();
+    for (data, expected) in [
+        (fixture.without("cluster-name"), "stale"),
+        (fixture.without("agent-name"), "stale"),
+        (fixture.set("cluster-name", "cluster2"), "stale"),
+        (fixture.set("agent-name", "agent10"), "stale"),
+        (fixture.set("agent-name", ""), "stale"),
+        (fixture.set("agent-name", "agent1\n"), "usable"),
+    ] {
+        assert_eq!(word(&validated(&data, Some(&fixture.bootstrap()))), expected, "{data:?}");
+    }
+}
+
+#[test]
+fn a_kubeconfig_with_another_user_is_written_anew() {
+    let fixture = Fixture::new();
+    let user = "    client-certificate: tls.crt\n    client-key: tls.key\n";
+    for other in [
+        "    tokenFile: token\n".to_owned(),
+        "    token: abc\n".to_owned(),
+        "    {}\n".to_owned(),
+        format!("{user}    token: abc\n"),
+        format!("{user}    as: system:admin\n"),
+        "    exec: {apiVersion: client.authentication.k8s.io/v1, command: aws}\n".to_owned(),
+    ] {
+        let data = fixture.kubeconfig(user, &other);
+        assert_eq!(
+            word(&validated(&data, Some(&fixture.bootstrap()))),
+            "certificate only",
+            "{other}"
+        );
+        assert_eq!(word(&validated(&data, None)), OTHER_DATA, "{other}");
+    }
+}
+
+#[test]
+fn a_bootstrap_kubeconfig_that_would_not_do_either_is_not_written_over_and_over() {
+    let fixture = Fixture::new();
+    let data = fixture.kubeconfig("client-key: tls.key", "client-key: other.key");
+    assert_eq!(word(&validated(&data, Some(&fixture.bootstrap()))), "certificate only");
+    let both = Hub { insecure: true, ..fixture.bootstrap() };
+    assert_eq!(word(&validated(&data, Some(&both))), OTHER_DATA);
+}
+
+#[test]
+fn without_a_bootstrap_kubeconfig_there_is_no_other_hub() {
+    let fixture = Fixture::new();
+    let data = fixture.kubeconfig("32927", "1");
+    assert_eq!(word(&validated(&data, None)), "usable");
+    assert_eq!(word(&validated(&data, Some(&fixture.bootstrap()))), "moved: server");
+}
+
+#[test]
+fn reasons_go_on_after_the_name_and_hold_no_key() {
+    let fixture = Fixture::new();
+    let key = fixture.data["tls.key"].clone();
+    for (data, expected) in [
+        (Data::new(), "is empty"),
+        (fixture.without("tls.crt"), "has no tls.crt"),
+        (fixture.without("kubeconfig"), "has no key \"kubeconfig\""),
+        (fixture.set("tls.crt", &key), "has a tls.crt that holds no certificate"),
+        (
+            fixture.certificate(|paper| paper.not_after = now() - MINUTE),
+            "has a certificate that expired at 2027-01-15T07:59:00Z",
+        ),
+        (
+            fixture.kubeconfig("client-key: tls.key", "client-key: x.key"),
+            "has a kubeconfig whose user \"default-auth\" has a client-key \"x.key\" that cannot be read: the Secret has no such key",
+        ),
+    ] {
+        let validation = validate("/hub", &data, None, &names(), at(now()));
+        let Validation::Unusable(UnusableCredential { reason, .. }) = &validation else {
+            panic!("{validation:?}")
+        };
+        assert_eq!(reason, expected);
+    }
+    let validation = format!("{:?}", validated(&fixture.data, None));
+    let line = str::from_utf8(&key).unwrap().lines().nth(1).unwrap();
+    assert!(!validation.contains(line));
+}

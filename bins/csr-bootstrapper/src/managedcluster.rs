@@ -1,0 +1,13 @@
+//! The ManagedCluster on the hub: its creation, its spec, its status and its Lease.
+
+mod conditions;
+mod health;
+mod lease;
+mod spec;
+mod status;
+
+pub(crate) use self::{
+    lease::ManagedClusterLease,
+    spec::{follow, introduce},
+    status::run as run_status,
+};

@@ -1,0 +1,304 @@
+//! The ManagedCluster's status as this agent wants it: conditions and version. No I/O, no clock.
+
+use std::time::SystemTime;
+
+use serde_json::{Map, Value, json};
+use shared::time::seconds_time;
+
+use super::health::ApiServerHealth;
+use crate::state::Rotated;
+
+pub(crate) const AVAILABLE: &str = "ManagedClusterConditionAvailable";
+pub(crate) const JOINED: &str = "ManagedClusterJoined";
+
+/// The patch for the status of `cluster`, or `None` if it says already what there is to say.
+///
+/// `rotated` is said also before the hub accepts the cluster, and while it finds that the clocks differ; the
+/// rest is not (ocm `pkg/registration/spoke/managedcluster/status_controller.go:160-165`, and
+/// `pkg/registration/register/secret_controller.go`, which writes `rotated` by itself). The version of a spoke
+/// that is not well is left alone.
+pub(crate) fn patch(
+    cluster: &Value,
+    health: &ApiServerHealth,
+    version: Option<&str>,
+    rotated: Option<&Rotated>,
+    now: SystemTime,
+) -> Option<Value> {
+    let accepted = accepted(cluster) && !clocks_differ(cluster);
+    let before = cluster["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let mut conditions = before.clone();
+    conditions_of(accepted, health, rotated, &mut |kind, good, reason, message| {
+        let status = if good { "True" } else { "False" };
+        set(&mut conditions, [kind, status, reason, message], now);
+    });
+    let mut status = Map::new();
+    if conditions != before {
+        status.insert("conditions".to_owned(), Value::Array(conditions));
+    }
+    let version = version.filter(|_| accepted && *health == ApiServerHealth::Ok);
+    if let Some(version) = version.filter(|v| cluster["status"]["version"]["kubernetes"] != *v) {
+        status.insert("version".to_owned(), json!({"kubernetes": version}));
+    }
+    let Value::Object(metadata) = &cluster["metadata"] else { return None };
+    let (uid, version) = (metadata.get("uid"), metadata.get("resourceVersion"));
+    // A stale patch is refused, as the list of conditions is replaced as a whole.
+    let guard = json!({"uid": uid, "resourceVersion": version});
+    (!status.is_empty()).then(|| json!({"metadata": guard, "status": status}))
+}
+
+/// Hands each condition of ours to `set`: type, whether True or False, reason, message.
+fn conditions_of(
+    accepted: bool,
+    health: &ApiServerHealth,
+    rotated: Option<&Rotated>,
+    set: &mut dyn FnMut(&str, bool, &str, &str),
+) {
+    if accepted {
+        set(JOINED, true, "ManagedClusterJoined", "Managed cluster joined");
+        match health {
+            ApiServerHealth::Unknown => {}
+            ApiServerHealth::Ok => {
+                set(AVAILABLE, true, "ManagedClusterAvailable", "Managed cluster is available");
+            }
+            ApiServerHealth::Failing(message) => {
+                set(AVAILABLE, false, "ManagedClusterKubeAPIServerUnavailable", message);
+            }
+        }
+    }
+    if let Some(rotated) = rotated {
+        let done = rotated.is_done();
+        let reason =
+            if done { "ClientCertificateUpdated" } else { "ClientCertificateUpdateFailed" };
+        set("ClusterCertificateRotated", done, reason, rotated.message());
+    }
+}
+
+/// Sets one condition as upstream does (apimachinery `pkg/api/meta/conditions.go`, SetStatusCondition):
+/// `lastTransitionTime` changes with the status alone.
+fn set(conditions: &mut Vec<Value>, condition: [&str; 4], now: SystemTime) {
+    let [kind, status, reason, message] = condition;
+    let found = conditions.iter().position(|condition| condition["type"] == kind);
+    let index = found.unwrap_or_else(|| {
+        conditions.push(json!({"type": kind}));
+        conditions.len() - 1
+    });
+    let condition = &mut conditions[index];
+    if condition["status"] != status {
+        condition["status"] = json!(status);
+        condition["lastTransitionTime"] = json!(seconds_time(now));
+    }
+    condition["reason"] = json!(reason);
+    condition["message"] = json!(message);
+}
+
+/// Whether the hub finds that this agent's clock is not its own.
+pub(crate) fn clocks_differ(cluster: &Value) -> bool {
+    has(cluster, "ManagedClusterConditionClockSynced", "False")
+}
+
+/// Whether the hub accepted the cluster: its condition, not the `hubAcceptsClient` that leads to it, as
+/// the rights on the hub are there then.
+pub(crate) fn accepted(cluster: &Value) -> bool {
+    has(cluster, "HubAcceptedManagedCluster", "True")
+}
+
+/// Whether the condition of this type has this status.
+pub(crate) fn has(cluster: &Value, kind: &str, status: &str) -> bool {
+    let conditions = cluster["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|condition| condition["type"] == kind && condition["status"] == status)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const BEFORE: &str = "2026-11-21T11:39:01Z";
+
+    fn now() -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000)
+    }
+
+    fn condition(kind: &str, status: &str, reason: &str, message: &str) -> Value {
+        json!({"type": kind, "status": status, "reason": reason, "message": message,
+            "lastTransitionTime": BEFORE})
+    }
+
+    /// As the hub shows it after these conditions were written.
+    fn cluster(conditions: Vec<Value>) -> Value {
+        json!({
+            "metadata": {"name": "cluster1", "uid": "u-1", "resourceVersion": "295"},
+            "spec": {"hubAcceptsClient": true},
+            "status": {"conditions": conditions, "version": {"kubernetes": "v1.34.3"}},
+        })
+    }
+
+    fn hub_accepted() -> Value {
+        let message = "Accepted by hub cluster admin";
+        condition("HubAcceptedManagedCluster", "True", "HubClusterAdminAccepted", message)
+    }
+
+    fn joined() -> Value {
+        condition(JOINED, "True", "ManagedClusterJoined", "Managed cluster joined")
+    }
+
+    fn available() -> Value {
+        let message = "Managed cluster is available";
+        condition(AVAILABLE, "True", "ManagedClusterAvailable", message)
+    }
+
+    fn patched(
+        cluster: &Value,
+        health: &ApiServerHealth,
+        rotated: Option<&Rotated>,
+    ) -> Option<Value> {
+        patch(cluster, health, Some("v1.34.3"), rotated, now())
+    }
+
+    /// The condition of this type in a patch.
+    fn said(patch: &Value, kind: &str) -> Value {
+        let conditions = patch["status"]["conditions"].as_array().unwrap();
+        conditions.iter().find(|condition| condition["type"] == kind).cloned().unwrap_or_default()
+    }
+
+    #[test]
+    fn joining_the_first_patch_is_the_one_that_the_go_agent_sends() {
+        let clock = condition("ManagedClusterConditionClockSynced", "True", "Synced", "synced");
+        let mut cluster = cluster(vec![hub_accepted(), clock.clone()]);
+        cluster["status"]["version"] = json!({});
+        let at = |mut condition: Value| {
+            condition["lastTransitionTime"] = json!(seconds_time(now()));
+            condition
+        };
+        let expected = json!({
+            "metadata": {"uid": "u-1", "resourceVersion": "295"},
+            "status": {
+                "conditions": [hub_accepted(), clock, at(joined()), at(available())],
+                "version": {"kubernetes": "v1.34.3"},
+            },
+        });
+        assert_eq!(patched(&cluster, &ApiServerHealth::Ok, None), Some(expected));
+    }
+
+    #[test]
+    fn joining_before_acceptance_nothing_is_said() {
+        let denied = condition("HubAcceptedManagedCluster", "False", "HubClusterAdminDenied", "");
+        for conditions in [vec![], vec![denied]] {
+            assert_eq!(patched(&cluster(conditions), &ApiServerHealth::Ok, None), None);
+        }
+    }
+
+    #[test]
+    fn joining_what_is_said_already_is_not_written() {
+        let cluster = cluster(vec![hub_accepted(), joined(), available()]);
+        for health in [ApiServerHealth::Ok, ApiServerHealth::Unknown] {
+            assert_eq!(patched(&cluster, &health, None), None);
+        }
+    }
+
+    #[test]
+    fn available_a_spoke_that_is_ill_is_told_and_its_version_left_alone() {
+        let cluster = cluster(vec![hub_accepted(), joined(), available()]);
+        let ill =
+            ApiServerHealth::Failing("The kube-apiserver is not ok, status code: 500, etcd".into());
+        let patch = patch(&cluster, &ill, Some("v1.35.0"), None, now()).unwrap();
+        let told = said(&patch, AVAILABLE);
+        assert_eq!(told["status"], "False");
+        assert_eq!(told["reason"], "ManagedClusterKubeAPIServerUnavailable");
+        assert_eq!(told["message"], "The kube-apiserver is not ok, status code: 500, etcd");
+        assert_eq!(told["lastTransitionTime"], seconds_time(now()));
+        assert_eq!(said(&patch, JOINED), joined(), "the others are as they were");
+        assert!(patch["status"]["version"].is_null());
+    }
+
+    #[test]
+    fn available_another_message_is_no_transition() {
+        let reason = "ManagedClusterKubeAPIServerUnavailable";
+        let conditions =
+            vec![hub_accepted(), joined(), condition(AVAILABLE, "False", reason, "old")];
+        let patch =
+            patched(&cluster(conditions), &ApiServerHealth::Failing("new".into()), None).unwrap();
+        assert_eq!(said(&patch, AVAILABLE), condition(AVAILABLE, "False", reason, "new"));
+    }
+
+    #[test]
+    fn available_after_the_hub_lost_sight_of_the_cluster() {
+        let reason = "ManagedClusterLeaseUpdateStopped";
+        let unknown = condition(AVAILABLE, "Unknown", reason, "stopped updating its lease.");
+        let cluster = cluster(vec![hub_accepted(), unknown, joined()]);
+        assert_eq!(patched(&cluster, &ApiServerHealth::Unknown, None), None, "not without a look");
+        let patch = patched(&cluster, &ApiServerHealth::Ok, None).unwrap();
+        let told = said(&patch, AVAILABLE);
+        assert_eq!(
+            (&told["status"], &told["reason"]),
+            (&json!("True"), &json!("ManagedClusterAvailable"))
+        );
+        assert_eq!(patch["status"]["conditions"][1], told, "in place");
+    }
+
+    #[test]
+    fn a_version_that_is_new_is_written_alone() {
+        let cluster = cluster(vec![hub_accepted(), joined(), available()]);
+        let patch = patch(&cluster, &ApiServerHealth::Ok, Some("v1.35.0"), None, now()).unwrap();
+        assert_eq!(patch["status"], json!({"version": {"kubernetes": "v1.35.0"}}));
+        assert_eq!(patch["metadata"], json!({"uid": "u-1", "resourceVersion": "295"}));
+    }
+
+    #[test]
+    fn the_rotation_is_told_also_before_acceptance() {
+        for (good, reason) in
+            [(true, "ClientCertificateUpdated"), (false, "ClientCertificateUpdateFailed")]
+        {
+            let message = "what happened".to_owned();
+            let rotated = if good { Rotated::Done(message) } else { Rotated::Failed(message) };
+            for conditions in [vec![], vec![hub_accepted(), joined(), available()]] {
+                let cluster = cluster(conditions);
+                let patch = patched(&cluster, &ApiServerHealth::Ok, Some(&rotated)).unwrap();
+                let told = said(&patch, "ClusterCertificateRotated");
+                let status = if good { "True" } else { "False" };
+                assert_eq!(told["status"], status);
+                assert_eq!(
+                    (&told["reason"], &told["message"]),
+                    (&json!(reason), &json!("what happened"))
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_but_the_rotation_is_said_while_the_clocks_differ() {
+        let differ = |status: &str| {
+            let kind = "ManagedClusterConditionClockSynced";
+            cluster(vec![hub_accepted(), condition(kind, status, "", "")])
+        };
+        assert_eq!(patched(&differ("False"), &ApiServerHealth::Ok, None), None);
+        assert!(patched(&differ("True"), &ApiServerHealth::Ok, None).is_some());
+        // Where the clocks are bad, people look for exactly this.
+        let rotated = Rotated::Failed("no".into());
+        let patch = patched(&differ("False"), &ApiServerHealth::Ok, Some(&rotated)).unwrap();
+        assert_eq!(said(&patch, "ClusterCertificateRotated")["status"], "False");
+        assert_eq!(said(&patch, JOINED), Value::Null);
+    }
+
+    #[test]
+    fn what_is_no_managed_cluster_is_no_base_for_a_patch() {
+        let rotated = Rotated::Done(String::new());
+        for odd in [json!(null), json!([]), json!({"status": {"conditions": "x"}})] {
+            assert_eq!(patched(&odd, &ApiServerHealth::Ok, Some(&rotated)), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn only_the_condition_counts_as_acceptance() {
+        let status = |status: &str| {
+            json!({"spec": {"hubAcceptsClient": true},
+                "status": {"conditions": [{"type": "HubAcceptedManagedCluster", "status": status}]}})
+        };
+        assert!(accepted(&status("True")));
+        for not in [cluster(vec![]), status("False"), status("Unknown"), json!({}), json!(null)] {
+            assert!(!accepted(&not), "{not}");
+        }
+    }
+}

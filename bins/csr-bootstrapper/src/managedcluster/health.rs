@@ -1,0 +1,234 @@
+//! Probes of the spoke's API server: its health, and its version.
+
+use std::time::{Duration, Instant};
+
+use shared::{client::Client, json, logging::quoted};
+
+/// A failure has to last this long before it is reported (ocm
+/// `pkg/registration/spoke/managedcluster/available_reconcile.go`, failureThreshold).
+const THRESHOLD: Duration = Duration::from_secs(20);
+/// The next probe while something is wrong (there, healthCheckRetryInterval).
+const SOON: Duration = Duration::from_secs(5);
+
+/// What the answer to /version may cost in memory, in bytes; it has some 300.
+const VERSION: usize = 64 << 10;
+
+/// What there is to say of the spoke.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ApiServerHealth {
+    /// Not seen yet, or failing for too short a time: nothing is said.
+    #[default]
+    Unknown,
+    Ok,
+    /// With the message for the condition.
+    Failing(String),
+}
+
+/// The probes of the spoke so far.
+#[derive(Debug, Default)]
+pub(crate) struct Probes {
+    health: ApiServerHealth,
+    failing_since: Option<Instant>,
+    /// Of the last answer; 0 stands for none.
+    code: u16,
+    probed: Option<Instant>,
+    version: Option<String>,
+    version_asked: Option<Instant>,
+}
+
+impl Probes {
+    pub(crate) fn health(&self) -> &ApiServerHealth {
+        &self.health
+    }
+
+    /// `gitVersion`, once the spoke told it.
+    pub(crate) fn version(&self) -> Option<&str> {
+        self.version.as_deref()
+    }
+
+    /// When to probe next, after `now` if it is not due: each `period`, sooner while the spoke fails or
+    /// the answer is `urgent`.
+    pub(crate) fn due(&self, period: Duration, urgent: bool, now: Instant) -> Instant {
+        let soon = urgent || self.failing_since.is_some();
+        let wait = if soon { period.min(SOON) } else { period };
+        self.probed.map_or(now, |probed| probed + wait)
+    }
+
+    /// Probes now, and asks for the version at most once a `period`.
+    pub(crate) fn probe(&mut self, spoke: &Client, period: Duration) {
+        let (code, text) = get_livez(&|path| spoke.text(path).map_err(|error| error.to_string()));
+        let now = Instant::now();
+        self.record(code, &text, now);
+        let fresh = self.version_asked.is_some_and(|asked| now < asked + period);
+        if code != 200 || fresh {
+            return;
+        }
+        self.version_asked = Some(now);
+        match spoke.text("/version") {
+            Ok((200, text)) => self.version = git_version(&text).or_else(|| self.version.take()),
+            Ok((code, _)) => log::debug!("{} says {code} to /version", spoke.whose()),
+            Err(error) => log::debug!("{error}"),
+        }
+    }
+
+    /// Takes note of an answer at `now`.
+    fn record(&mut self, code: u16, text: &str, now: Instant) {
+        self.probed = Some(now);
+        let same = std::mem::replace(&mut self.code, code) == code;
+        if code == 200 {
+            self.failing_since = None;
+            self.set_health(ApiServerHealth::Ok);
+            return;
+        }
+        let since = *self.failing_since.get_or_insert(now);
+        let message =
+            format!("The kube-apiserver is not ok, status code: {code}, {}", quoted(text));
+        log::debug!("{message}");
+        match &self.health {
+            // Only the wording may differ: no reason to write it anew each time.
+            ApiServerHealth::Failing(_) if same => {}
+            _ if now < since + THRESHOLD => self.health = ApiServerHealth::Unknown,
+            _ => self.set_health(ApiServerHealth::Failing(message)),
+        }
+    }
+
+    fn set_health(&mut self, health: ApiServerHealth) {
+        let before = std::mem::replace(&mut self.health, health);
+        match (&before, &self.health) {
+            (ApiServerHealth::Failing(_), ApiServerHealth::Ok) => {
+                log::info!("the spoke's API server is well again")
+            }
+            (before, ApiServerHealth::Failing(message)) if *before != self.health => {
+                log::warn!("{message}")
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Asks `/livez`, and `/healthz` of a server that does not have it (older than Kubernetes 1.16) or does
+/// not show it; code 0 stands for no answer.
+fn get_livez(get: &dyn Fn(&'static str) -> Result<(u16, String), String>) -> (u16, String) {
+    let answer = match get("/livez") {
+        Ok((403 | 404, _)) => get("/healthz"),
+        other => other,
+    };
+    answer.unwrap_or_else(|error| (0, error))
+}
+
+fn git_version(text: &str) -> Option<String> {
+    let answer = json::parse(text.as_bytes(), VERSION).ok()?;
+    let version = quoted(answer["gitVersion"].as_str()?);
+    (!version.is_empty()).then_some(version)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    const PERIOD: Duration = Duration::from_secs(60);
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    /// What comes of these answers, and the paths that were asked for.
+    fn asked(livez: Result<u16, &str>, healthz: Result<u16, &str>) -> (u16, String, usize) {
+        let paths = RefCell::new(Vec::new());
+        let (code, text) = get_livez(&|path| {
+            paths.borrow_mut().push(path);
+            let answer = if path == "/livez" { livez } else { healthz };
+            answer.map(|code| (code, format!("{path} said"))).map_err(str::to_owned)
+        });
+        (code, text, paths.into_inner().len())
+    }
+
+    #[test]
+    fn available_livez() {
+        assert_eq!(asked(Ok(200), Ok(500)), (200, "/livez said".into(), 1));
+        assert_eq!(asked(Ok(500), Ok(200)), (500, "/livez said".into(), 1));
+        assert_eq!(asked(Ok(401), Ok(200)), (401, "/livez said".into(), 1));
+        assert_eq!(asked(Err("no answer"), Ok(200)), (0, "no answer".into(), 1));
+    }
+
+    #[test]
+    fn available_fallback_404_403() {
+        for code in [404, 403] {
+            assert_eq!(asked(Ok(code), Ok(200)), (200, "/healthz said".into(), 2));
+            assert_eq!(asked(Ok(code), Ok(403)), (403, "/healthz said".into(), 2));
+            assert_eq!(asked(Ok(code), Err("no answer")), (0, "no answer".into(), 2));
+        }
+    }
+
+    #[test]
+    fn available_threshold() {
+        let (mut probes, start) = (Probes::default(), Instant::now());
+        probes.record(200, "ok", start);
+        assert_eq!(*probes.health(), ApiServerHealth::Ok);
+        for after in [0, 5, 10, 15] {
+            probes.record(500, "etcd failed", start + seconds(60 + after));
+            assert_eq!(*probes.health(), ApiServerHealth::Unknown, "{after}");
+        }
+        probes.record(500, "[-]etcd failed\n", start + seconds(80));
+        let message = "The kube-apiserver is not ok, status code: 500, [-]etcd failed";
+        assert_eq!(*probes.health(), ApiServerHealth::Failing(message.into()));
+        probes.record(500, "[-]etcd failed, request 2\n", start + seconds(85));
+        assert_eq!(*probes.health(), ApiServerHealth::Failing(message.into()), "the same failure");
+        probes.record(0, "get /livez on the spoke: no answer in time", start + seconds(90));
+        let message = "The kube-apiserver is not ok, status code: 0, \
+                       get /livez on the spoke: no answer in time";
+        assert_eq!(*probes.health(), ApiServerHealth::Failing(message.into()), "another one");
+    }
+
+    #[test]
+    fn available_reset() {
+        let (mut probes, start) = (Probes::default(), Instant::now());
+        probes.record(500, "", start);
+        probes.record(500, "", start + seconds(15));
+        probes.record(200, "ok", start + seconds(19));
+        probes.record(500, "", start + seconds(25));
+        probes.record(500, "", start + seconds(40));
+        assert_eq!(*probes.health(), ApiServerHealth::Unknown, "counted from the second failure");
+        probes.record(500, "", start + seconds(45));
+        assert!(matches!(probes.health(), ApiServerHealth::Failing(_)));
+        probes.record(200, "ok", start + seconds(50));
+        assert_eq!(*probes.health(), ApiServerHealth::Ok, "one success is enough");
+    }
+
+    #[test]
+    fn available_burst() {
+        let (mut probes, start) = (Probes::default(), Instant::now());
+        probes.record(200, "ok", start);
+        for after in 0..100 {
+            probes.record(500, "", start + Duration::from_millis(after));
+        }
+        assert_eq!(
+            *probes.health(),
+            ApiServerHealth::Unknown,
+            "time counts, not the number of failures"
+        );
+    }
+
+    #[test]
+    fn looks_are_a_period_apart_and_closer_when_something_is_wrong() {
+        let (mut probes, now) = (Probes::default(), Instant::now());
+        assert_eq!(probes.due(PERIOD, false, now), now);
+        probes.record(200, "ok", now);
+        assert_eq!(probes.due(PERIOD, false, now), now + PERIOD);
+        assert_eq!(probes.due(PERIOD, true, now), now + SOON);
+        probes.record(500, "", now);
+        assert_eq!(probes.due(PERIOD, false, now), now + SOON);
+        assert_eq!(probes.due(seconds(1), false, now), now + seconds(1));
+    }
+
+    #[test]
+    fn the_version_is_git_version() {
+        let answer = r#"{"major": "1", "gitVersion": "v1.34.3"}"#;
+        assert_eq!(git_version(answer), Some("v1.34.3".to_owned()));
+        for odd in ["", "{}", "[]", r#"{"gitVersion": ""}"#, r#"{"gitVersion": 1}"#] {
+            assert_eq!(git_version(odd), None, "{odd}");
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! The cluster's heartbeat on the hub: the Lease `managed-cluster-lease`, which the hub creates and reads
+//! and this agent keeps renewed while the hub accepts the cluster.
+
+use std::{
+    sync::Mutex,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+use shared::{
+    error::Error,
+    lock::lock,
+    renewal::{self, Action, Now, Renewal, RenewalOutcome, RenewalStatus},
+    resource::{LEASES, Target},
+};
+
+use super::conditions::accepted;
+use crate::{
+    agent::{Agent, SLICE},
+    state::{HubSession, State},
+};
+
+/// The hub's name for it (ocm `pkg/registration/hub/lease/controller.go`).
+const LEASE: &str = "managed-cluster-lease";
+/// Where the ManagedCluster does not say (ocm `pkg/registration/hub/lease/controller.go:116-119`).
+const USUAL_PERIOD: Duration = Duration::from_secs(60);
+
+/// The heartbeat and how it goes.
+#[derive(Debug, Default)]
+pub(crate) struct ManagedClusterLease {
+    status: Mutex<RenewalStatus>,
+}
+
+/// What the ManagedCluster changes for the Lease.
+#[derive(Debug, PartialEq, Eq)]
+enum LeaseChange {
+    Same,
+    Started,
+    Stopped,
+    Other(Duration),
+}
+
+impl ManagedClusterLease {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn status(&self) -> RenewalStatus {
+        *lock(&self.status)
+    }
+
+    /// Renews the Lease whenever it is due and the hub accepts the cluster, until the end.
+    pub(crate) fn run(&self, agent: &Agent) {
+        while let Some(session) = agent.next_session() {
+            match agent.read(|state| state.names.clone()) {
+                Some(names) => {
+                    self.run_session(agent, &session, &LEASES.object(&names.cluster, LEASE))
+                }
+                // A session begins when the names are known.
+                None => drop(session.stop.wait(SLICE)),
+            }
+            lock(&self.status).beat = None;
+        }
+    }
+
+    /// As long as `session` lasts.
+    fn run_session(&self, agent: &Agent, session: &HubSession, lease: &Target<'_>) {
+        let (mut renewal, mut period) = (None, USUAL_PERIOD);
+        let mut generation = session.client.generation();
+        loop {
+            let seen = agent.stop.wakes();
+            let wanted = agent.read(State::managed_cluster).as_ref().and_then(period_of);
+            // Read first: what ends the session also takes the ManagedCluster away.
+            if session.stop.raised() {
+                return;
+            }
+            let now = Now::read();
+            lock(&self.status).beat = Some(now.instant);
+            announce(agent, lease, &apply(&mut renewal, &mut period, wanted, now.instant));
+            let Some(renewal) = &mut renewal else {
+                agent.stop.wait_for_change(seen, now.instant + SLICE);
+                continue;
+            };
+            let current = session.client.generation();
+            if std::mem::replace(&mut generation, current) != current {
+                renewal.credentials_changed(now.instant);
+            }
+            match renewal.next(true, now) {
+                Action::Wait(until) => {
+                    agent.stop.wait_for_change(seen, until.min(now.instant + SLICE));
+                }
+                action => self.renew(agent, session, lease, renewal, (&action, now)),
+            }
+        }
+    }
+
+    /// Performs one request of a renewal, and says what came of it.
+    fn renew(
+        &self,
+        agent: &Agent,
+        session: &HubSession,
+        lease: &Target<'_>,
+        renewal: &mut Renewal,
+        request: (&Action, Now),
+    ) {
+        let first = renewal.renewed().is_none();
+        let (outcome, answer) =
+            renewal::attempt(renewal, &self.status, &session.client, lease, request);
+        match (&outcome, &answer) {
+            (RenewalOutcome::Renewed { .. }, _) if first => {
+                let every = renewal.period().as_secs();
+                let message = format!("{} is renewed every {every} s", what(lease));
+                agent.record_event("ManagedClusterLeaseUpdateStarted", false, &message);
+            }
+            // The hub makes it a moment after it accepts the cluster.
+            (RenewalOutcome::Failed(retry), Err(Error::NotFound(_))) if first && retry.tell => {
+                log::info!("waiting for {}", what(lease));
+            }
+            _ => renewal::log_outcome(&what(lease), &outcome, &answer),
+        }
+    }
+}
+
+/// How often `cluster` wants its Lease renewed; `None` if the hub does not accept it.
+fn period_of(cluster: &Value) -> Option<Duration> {
+    let seconds = cluster["spec"]["leaseDurationSeconds"].as_i64();
+    // The field is an int32; more would be too much for a clock.
+    let seconds = seconds.and_then(|seconds| i32::try_from(seconds).ok());
+    let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
+    let period = seconds.filter(|seconds| *seconds > 0).map_or(USUAL_PERIOD, Duration::from_secs);
+    accepted(cluster).then_some(period)
+}
+
+/// Starts, stops or changes the renewal as `wanted`.
+fn apply(
+    renewal: &mut Option<Renewal>,
+    period: &mut Duration,
+    wanted: Option<Duration>,
+    now: Instant,
+) -> LeaseChange {
+    let change = match (renewal.as_mut(), wanted) {
+        (None, None) => return LeaseChange::Same,
+        (Some(_), None) => {
+            *renewal = None;
+            return LeaseChange::Stopped;
+        }
+        (Some(_), Some(wanted)) if wanted == *period => return LeaseChange::Same,
+        (Some(renewal), Some(wanted)) => {
+            renewal.set_period(wanted);
+            LeaseChange::Other(wanted)
+        }
+        (None, Some(wanted)) => {
+            *renewal = Some(Renewal::of_others(wanted, now));
+            LeaseChange::Started
+        }
+    };
+    *period = wanted.unwrap_or(*period);
+    change
+}
+
+fn announce(agent: &Agent, lease: &Target<'_>, change: &LeaseChange) {
+    match change {
+        LeaseChange::Same => {}
+        // Told when it succeeds.
+        LeaseChange::Started => log::debug!("the hub accepts the cluster"),
+        LeaseChange::Stopped => {
+            let message =
+                format!("{} is left to age: the hub does not accept the cluster", what(lease));
+            // Upstream's spelling is what people look for.
+            agent.record_event("ManagedClusterLeaseUpdateStoped", true, &message);
+        }
+        LeaseChange::Other(period) => {
+            log::info!("{} is now renewed every {} s", what(lease), period.as_secs());
+        }
+    }
+}
+
+/// In a sentence.
+fn what(lease: &Target<'_>) -> String {
+    format!("Lease {}/{LEASE} on the hub", lease.namespace.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn cluster(accepted: &str, seconds: &Value) -> Value {
+        json!({
+            "metadata": {"name": "cluster1"},
+            "spec": {"hubAcceptsClient": true, "leaseDurationSeconds": seconds},
+            "status": {"conditions": [{"type": "HubAcceptedManagedCluster", "status": accepted}]},
+        })
+    }
+
+    /// A heartbeat loop's state without its requests.
+    struct Bench {
+        renewal: Option<Renewal>,
+        period: Duration,
+        now: Now,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            Self { renewal: None, period: USUAL_PERIOD, now: Now::read() }
+        }
+
+        /// The loop sees this ManagedCluster.
+        fn sees(&mut self, cluster: Option<&Value>) -> LeaseChange {
+            let wanted = cluster.and_then(period_of);
+            apply(&mut self.renewal, &mut self.period, wanted, self.now.instant)
+        }
+
+        /// Requests until the next wait, and how long that is.
+        fn requests(&mut self) -> (Vec<&'static str>, Duration) {
+            let (mut requests, renewal) = (Vec::new(), self.renewal.as_mut().unwrap());
+            loop {
+                let action = renewal.next(true, self.now);
+                let answer = match &action {
+                    Action::Wait(until) => return (requests, *until - self.now.instant),
+                    Action::Replace(lease) => lease.clone(),
+                    _ => json!({"metadata": {"name": LEASE}, "spec": {"renewTime": null}}),
+                };
+                requests.push(if action == Action::Read { "get" } else { "update" });
+                renewal.sending(&action, self.now);
+                renewal.answered(&action, &Ok(answer), self.now, 0.5);
+            }
+        }
+
+        fn pass(&mut self, time: Duration) {
+            self.now = Now { instant: self.now.instant + time, wall: self.now.wall + time };
+        }
+    }
+
+    #[test]
+    fn lease_controller_test_19_start_lease_update_routine() {
+        let mut bench = Bench::new();
+        assert_eq!(bench.sees(Some(&cluster("True", &json!(60)))), LeaseChange::Started);
+        assert_eq!(bench.sees(Some(&cluster("True", &json!(60)))), LeaseChange::Same);
+        // b16: a Lease without a renewTime is renewed as well.
+        assert_eq!(bench.requests(), (vec!["get", "update"], MINUTE));
+        bench.pass(MINUTE);
+        assert_eq!(bench.requests(), (vec!["update"], MINUTE), "one request a period");
+    }
+
+    #[test]
+    fn lease_controller_test_19_the_managed_cluster_can_not_be_found() {
+        let mut bench = Bench::new();
+        assert_eq!(bench.sees(None), LeaseChange::Same, "was not started");
+        bench.sees(Some(&cluster("True", &json!(60))));
+        assert_eq!(bench.sees(None), LeaseChange::Stopped);
+        assert!(bench.renewal.is_none());
+        assert_eq!(bench.sees(None), LeaseChange::Same, "told once");
+    }
+
+    #[test]
+    fn lease_controller_test_19_unaccept_a_managed_cluster() {
+        let mut bench = Bench::new();
+        assert_eq!(bench.sees(Some(&cluster("False", &json!(60)))), LeaseChange::Same);
+        bench.sees(Some(&cluster("True", &json!(60))));
+        bench.requests();
+        assert_eq!(bench.sees(Some(&cluster("False", &json!(60)))), LeaseChange::Stopped);
+        // Accepted again: the hub may have made a new Lease meanwhile.
+        assert_eq!(bench.sees(Some(&cluster("True", &json!(60)))), LeaseChange::Started);
+        assert_eq!(bench.requests().0, ["get", "update"]);
+    }
+
+    #[test]
+    fn lease_controller_test_19_update_the_lease_duration() {
+        let mut bench = Bench::new();
+        bench.sees(Some(&cluster("True", &json!(60))));
+        bench.requests();
+        bench.pass(Duration::from_secs(10));
+        let short = Duration::from_secs(5);
+        assert_eq!(bench.sees(Some(&cluster("True", &json!(5)))), LeaseChange::Other(short));
+        assert_eq!(bench.sees(Some(&cluster("True", &json!(5)))), LeaseChange::Same);
+        assert_eq!(bench.requests(), (vec!["update"], short), "due at once");
+    }
+
+    #[test]
+    fn the_period_is_the_managed_clusters_or_a_minute() {
+        let usual = [json!(0), json!(null), json!(-5), json!("60"), json!(1_u64 << 40), json!(1.5)];
+        for seconds in usual {
+            assert_eq!(period_of(&cluster("True", &seconds)), Some(MINUTE), "{seconds}");
+        }
+        assert_eq!(period_of(&cluster("True", &json!(5))), Some(Duration::from_secs(5)));
+        assert_eq!(period_of(&cluster("Unknown", &json!(5))), None);
+        assert_eq!(period_of(&json!({"spec": {"leaseDurationSeconds": 5}})), None);
+    }
+}

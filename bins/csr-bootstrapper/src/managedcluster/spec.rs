@@ -1,0 +1,202 @@
+//! The ManagedCluster on the hub: its creation, its watch, and the client configs of its spec.
+
+use std::ops::ControlFlow;
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::{Value, json};
+use shared::{
+    client::Client,
+    config::Trust,
+    error::{Error, Result},
+    resource::Resource,
+    watch,
+};
+
+use crate::{
+    agent::{Agent, SLICE},
+    identity::AgentNames,
+};
+
+/// `cluster.open-cluster-management.io/v1` ManagedCluster.
+pub(crate) static MANAGED_CLUSTERS: Resource =
+    Resource::v1("cluster.open-cluster-management.io", "managedclusters", "ManagedCluster");
+
+/// Introduces this cluster to the hub, with whatever identity `client` has: `true` if it created the
+/// ManagedCluster, `false` if there is one. Whether the hub accepts it is for the hub to say.
+///
+/// # Errors
+/// As the server says; a bootstrap identity may lack the rights and still get its credential.
+pub(crate) fn introduce(client: &Client, agent: &Agent, names: &AgentNames) -> Result<bool> {
+    let target = MANAGED_CLUSTERS.cluster_object(&names.cluster);
+    match client.get(&target) {
+        Err(Error::NotFound(_)) => {}
+        other => return other.map(|_| false),
+    }
+    let bare = json!({
+        "apiVersion": MANAGED_CLUSTERS.api_version(),
+        "kind": MANAGED_CLUSTERS.kind,
+        "metadata": {"name": names.cluster},
+    });
+    // As upstream, given once: what others make of them stays.
+    let annotations = &agent.settings.annotations;
+    let mut new = wanted_by(agent, &bare).unwrap_or(bare);
+    if !annotations.is_empty() {
+        new["metadata"]["annotations"] = json!(annotations);
+    }
+    match client.create(&target, &new) {
+        Err(Error::AlreadyExists(_)) => Ok(false),
+        other => other.map(|_| true),
+    }
+}
+
+/// `existing` as the settings of `agent` want it; `None` if it is.
+pub(crate) fn wanted_by(agent: &Agent, existing: &Value) -> Option<Value> {
+    let urls = &agent.settings.external_urls;
+    let bundle = match urls.is_empty() {
+        true => None,
+        false => match agent.spoke().access().trust {
+            Trust::Bundle(pem) => Some(pem),
+            Trust::System | Trust::Anything => None,
+        },
+    };
+    wanted(existing, urls, bundle.as_deref())
+}
+
+/// `existing` with an entry for each of our `urls`, or `None` if it has them. What others wrote stays. The
+/// content is compared, where upstream counts the entries, so that a rotated authority arrives (ocm `pkg/registration/spoke/registration/creating_controller.go:99`).
+pub(crate) fn wanted(existing: &Value, urls: &[String], ca_bundle: Option<&[u8]>) -> Option<Value> {
+    if urls.is_empty() {
+        return None;
+    }
+    let mut cluster = existing.clone();
+    // What is no map cannot be written into; a hub would refuse it anyway.
+    if !(cluster["spec"].is_object() || cluster["spec"].is_null()) {
+        cluster["spec"] = json!({});
+    }
+    let configs = &existing["spec"]["managedClusterClientConfigs"];
+    let mut configs = configs.as_array().cloned().unwrap_or_default();
+    let bundle = ca_bundle.map(|pem| json!(BASE64_STANDARD.encode(pem)));
+    for url in urls {
+        enter(&mut configs, url, bundle.as_ref());
+    }
+    cluster["spec"]["managedClusterClientConfigs"] = Value::Array(configs);
+    (cluster != *existing).then_some(cluster)
+}
+
+/// Sees to it that there is an entry for `url`; without a bundle of ours any will do.
+fn enter(configs: &mut Vec<Value>, url: &str, bundle: Option<&Value>) {
+    let good = |config: &Value| bundle.is_none_or(|bundle| config["caBundle"] == *bundle);
+    if configs.iter().any(|config| config["url"] == url && good(config)) {
+        return;
+    }
+    let ours = configs.iter_mut().find(|config| config["url"] == url);
+    match (ours, bundle) {
+        (Some(config), Some(bundle)) => config["caBundle"] = bundle.clone(),
+        (None, Some(bundle)) => configs.push(json!({"url": url, "caBundle": bundle})),
+        (_, None) => configs.push(json!({"url": url})),
+    }
+}
+
+/// Follows the ManagedCluster in each session, so that the agent knows what the hub says of it.
+pub(crate) fn follow(agent: &Agent) {
+    while let Some(session) = agent.next_session() {
+        let Some(names) = agent.read(|state| state.names.clone()) else {
+            // A session begins when the names are known.
+            session.stop.wait(SLICE);
+            continue;
+        };
+        let target = MANAGED_CLUSTERS.cluster_object(&names.cluster);
+        let (name, mut missed, trouble) = (&names.cluster, false, &agent.errors.cluster);
+        watch::follow(&session.client, &target, &session.stop, trouble, &mut |cluster| {
+            let misses = cluster.is_none();
+            if misses && !missed {
+                log::warn!("the hub has no ManagedCluster {name}: it is not told anything");
+            }
+            missed = misses;
+            agent.update(|state| state.set_managed_cluster(&session, cluster));
+            ControlFlow::Continue(())
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const URL: &str = "https://spoke.example:6443";
+
+    fn urls(urls: &[&str]) -> Vec<String> {
+        urls.iter().map(|&url| url.to_owned()).collect()
+    }
+
+    fn cluster() -> Value {
+        json!({
+            "metadata": {"name": "cluster1", "annotations": {"theirs": "1"}, "resourceVersion": "7"},
+            "spec": {"hubAcceptsClient": true, "managedClusterClientConfigs": [
+                {"url": "https://other.example", "caBundle": "b3RoZXI="},
+            ]},
+        })
+    }
+
+    /// `spec.managedClusterClientConfigs` after it was put right once; a second time changes nothing.
+    fn configs(existing: &Value, url: &[&str], bundle: Option<&[u8]>) -> Value {
+        let put_right = wanted(existing, &urls(url), bundle).unwrap();
+        assert_eq!(wanted(&put_right, &urls(url), bundle), None);
+        assert_eq!(put_right["spec"]["hubAcceptsClient"], existing["spec"]["hubAcceptsClient"]);
+        put_right["spec"]["managedClusterClientConfigs"].clone()
+    }
+
+    #[test]
+    fn without_settings_nothing_is_wanted() {
+        for existing in [cluster(), json!({"metadata": {"name": "cluster1"}})] {
+            assert_eq!(wanted(&existing, &[], Some(b"ca")), None);
+        }
+    }
+
+    #[test]
+    fn a_new_cluster_has_what_the_settings_say_and_nothing_of_the_hub() {
+        let bare = json!({"metadata": {"name": "cluster1"}});
+        let new = wanted(&bare, &urls(&[URL]), Some(b"ca"));
+        let expected = json!({
+            "metadata": {"name": "cluster1"},
+            "spec": {"managedClusterClientConfigs": [{"url": URL, "caBundle": "Y2E="}]},
+        });
+        assert_eq!(new, Some(expected));
+    }
+
+    #[test]
+    fn entries_of_others_stay() {
+        let other = json!({"url": "https://other.example", "caBundle": "b3RoZXI="});
+        let ours = json!({"url": URL, "caBundle": "Y2E="});
+        assert_eq!(configs(&cluster(), &[URL], Some(b"ca")), json!([other, ours]));
+        assert_eq!(configs(&cluster(), &[URL], None), json!([other, {"url": URL}]));
+    }
+
+    #[test]
+    fn b25_a_changed_bundle_is_put_right_though_the_number_of_entries_is_the_same() {
+        let mut existing = cluster();
+        existing["spec"]["managedClusterClientConfigs"] =
+            json!([{"url": URL, "caBundle": "b2xk", "more": 1}]);
+        let right = json!([{"url": URL, "caBundle": "bmV3", "more": 1}]);
+        assert_eq!(configs(&existing, &[URL], Some(b"new")), right);
+        let kept = wanted(&existing, &urls(&[URL]), None);
+        assert_eq!(kept, None, "no bundle of ours: theirs stays");
+    }
+
+    #[test]
+    fn each_url_has_its_entry() {
+        let second = "https://second.example";
+        let right = configs(&json!({}), &[URL, second, URL], Some(b"ca"));
+        assert_eq!(right.as_array().map(Vec::len), Some(2));
+        assert_eq!(right[1]["url"], second);
+    }
+
+    #[test]
+    fn what_is_no_map_where_one_belongs_is_replaced() {
+        for odd in [json!("x"), json!(7), json!([])] {
+            let cluster = json!({"metadata": {"name": "x"}, "spec": odd});
+            let new = wanted(&cluster, &urls(&[URL]), None).unwrap();
+            assert_eq!(new["spec"]["managedClusterClientConfigs"][0]["url"], URL);
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! The loop that probes the spoke and reports to the hub: the ManagedCluster's status, and the client configs
+//! of its spec. In the steady state nothing is written.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use serde_json::Value;
+use shared::{
+    backoff::Backoff,
+    client::Patch,
+    error::{Error, Result},
+};
+
+use super::{
+    conditions::{self, AVAILABLE, JOINED, accepted, clocks_differ, has},
+    health::{ApiServerHealth, Probes},
+    spec::{self, MANAGED_CLUSTERS},
+};
+use crate::{
+    agent::{Agent, SLICE},
+    state::{HubSession, State},
+};
+
+/// After a conflict the watch gets this long to bring what was written in between.
+const ECHO: Duration = Duration::from_secs(1);
+/// Between two writes at least, and twice as long after each that did not settle the matter: whoever
+/// disagrees with this agent shall not make it write as fast as it can.
+const GAP: Duration = Duration::from_secs(1);
+/// The longest wait between two tries, and between two writes.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// Before the hub accepts the cluster it may grant nothing, and acceptance is seen when it comes.
+const NO_RIGHT_YET: Duration = Duration::from_secs(600);
+
+/// Probes the spoke and reports to the hub, until the end.
+pub(crate) fn run(agent: &Agent) {
+    while let Some(session) = agent.next_session() {
+        let mut status_loop = StatusLoop::new(agent, &session);
+        loop {
+            let seen = agent.stop.wakes();
+            let cluster = agent.read(State::managed_cluster);
+            // Read first: what ends the session also takes the ManagedCluster away.
+            if session.stop.raised() {
+                break;
+            }
+            let soon = Instant::now() + SLICE;
+            let until = cluster.map_or(soon, |cluster| status_loop.reconcile(cluster));
+            agent.stop.wait_for_change(seen, until.min(soon));
+        }
+    }
+}
+
+/// What is known in one session.
+struct StatusLoop<'a> {
+    agent: &'a Agent,
+    session: &'a HubSession,
+    probes: Probes,
+    /// The last probe was reported: if the hub says otherwise since, the next probe decides.
+    reported: bool,
+    accepted: bool,
+    differed: bool,
+    /// resourceVersion of what the watch showed last.
+    watched_version: Value,
+    latest: Latest,
+    status: WritePace,
+    spec: WritePace,
+}
+
+/// The ManagedCluster to write on.
+enum Latest {
+    /// As the watch showed it last.
+    Watched,
+    /// As an answer showed it after that.
+    Answered(Value),
+    /// There is something newer than the watch showed; until then it may bring that.
+    Elsewhere(Instant),
+}
+
+/// What to write.
+enum Write {
+    /// As a patch.
+    Status(Value),
+    /// As a whole.
+    Spec(Value),
+}
+
+impl<'a> StatusLoop<'a> {
+    fn new(agent: &'a Agent, session: &'a HubSession) -> Self {
+        let now = Instant::now();
+        Self {
+            agent,
+            session,
+            probes: Probes::default(),
+            reported: false,
+            accepted: false,
+            differed: false,
+            watched_version: Value::Null,
+            latest: Latest::Watched,
+            status: WritePace::new(now),
+            spec: WritePace::new(now),
+        }
+    }
+
+    /// Does what is due, at most one write; returns when to come again if nothing changes.
+    fn reconcile(&mut self, watched: Value) -> Instant {
+        let cluster = match self.latest(watched) {
+            Ok(cluster) => cluster,
+            Err(until) => return until,
+        };
+        self.record_hub_view(&cluster);
+        let mut until = self.probe(&cluster);
+        let now = Instant::now();
+        for write in [self.status_of(&cluster), self.spec_of(&cluster)].into_iter().flatten() {
+            let not_before = self.pace(write.part()).not_before;
+            if not_before <= now {
+                self.write(&cluster, &write);
+                return now;
+            }
+            until = until.min(not_before);
+        }
+        until
+    }
+
+    /// The ManagedCluster by all that is known, or when to come again for it.
+    fn latest(&mut self, watched: Value) -> std::result::Result<Value, Instant> {
+        let version = &watched["metadata"]["resourceVersion"];
+        if self.watched_version != *version {
+            (self.watched_version, self.latest) = (version.clone(), Latest::Watched);
+        }
+        let now = Instant::now();
+        match &self.latest {
+            Latest::Watched => return Ok(watched),
+            Latest::Answered(cluster) => return Ok(cluster.clone()),
+            Latest::Elsewhere(until) if now < *until => return Err(*until),
+            Latest::Elsewhere(_) => {}
+        }
+        let name = watched["metadata"]["name"].as_str().unwrap_or_default();
+        match self.session.client.get(&MANAGED_CLUSTERS.cluster_object(name)) {
+            Ok(cluster) => {
+                self.latest = Latest::Answered(cluster.clone());
+                Ok(cluster)
+            }
+            Err(error) => {
+                self.failed(Part::Status, &error);
+                self.latest = Latest::Elsewhere(self.status.not_before);
+                Err(self.status.not_before)
+            }
+        }
+    }
+
+    /// Takes note of what the hub says of the cluster.
+    fn record_hub_view(&mut self, cluster: &Value) {
+        let accepted = accepted(cluster);
+        if std::mem::replace(&mut self.accepted, accepted) != accepted {
+            // Other rights: no reason to wait out what the old ones brought.
+            let now = Instant::now();
+            (self.reported, self.status, self.spec) =
+                (false, WritePace::new(now), WritePace::new(now));
+        }
+        let differ = clocks_differ(cluster);
+        match (std::mem::replace(&mut self.differed, differ), differ) {
+            (false, true) => {
+                log::warn!("the hub finds that the clocks differ: it is not told how the spoke is")
+            }
+            (true, false) => log::info!("the hub finds that the clocks agree again"),
+            _ => {}
+        }
+    }
+
+    /// Probes the spoke if that is due and anybody cares; returns when it is next.
+    fn probe(&mut self, cluster: &Value) -> Instant {
+        let (period, now) = (self.agent.settings.healthcheck_period, Instant::now());
+        if !self.accepted {
+            return now + SLICE;
+        }
+        // The hub lost sight of this cluster for a while.
+        let urgent = has(cluster, AVAILABLE, "Unknown");
+        if self.probes.due(period, urgent, now) <= now {
+            self.probes.probe(self.agent.spoke(), period);
+            self.reported = false;
+        }
+        self.probes.due(period, urgent, now)
+    }
+
+    fn status_of(&mut self, cluster: &Value) -> Option<Write> {
+        let health = if self.reported { &ApiServerHealth::Unknown } else { self.probes.health() };
+        let (rotated, now) = (self.agent.read(|state| state.rotated.clone()), SystemTime::now());
+        let patch =
+            conditions::patch(cluster, health, self.probes.version(), rotated.as_ref(), now);
+        self.status.needed(patch.is_some(), Instant::now());
+        patch.map(Write::Status)
+    }
+
+    /// Before it is accepted, this agent has no right to change the spec.
+    fn spec_of(&mut self, cluster: &Value) -> Option<Write> {
+        let wanted = spec::wanted_by(self.agent, cluster).filter(|_| self.accepted);
+        self.spec.needed(wanted.is_some(), Instant::now());
+        wanted.map(Write::Spec)
+    }
+
+    fn write(&mut self, before: &Value, write: &Write) {
+        let name = before["metadata"]["name"].as_str().unwrap_or_default();
+        let (client, target) = (&self.session.client, MANAGED_CLUSTERS.cluster_object(name));
+        let answer: Result<Value> = match write {
+            Write::Status(patch) => client.patch(&target.status(), Patch::Merge, patch),
+            Write::Spec(cluster) => client.replace(&target, cluster),
+        };
+        match answer {
+            Ok(after) => {
+                self.reported |= write.part() == Part::Status;
+                self.wrote(write.part());
+                if has(&after, JOINED, "True") && !has(before, JOINED, "True") {
+                    log::info!("{name} has joined the hub");
+                }
+                self.latest = Latest::Answered(after);
+            }
+            Err(error) => self.failed(write.part(), &error),
+        }
+    }
+
+    fn wrote(&mut self, part: Part) {
+        let failures = self.pace(part).wrote(Instant::now());
+        let what = part.name();
+        match failures {
+            0 => log::debug!("{what} written to the hub"),
+            _ => log::info!("{what} written to the hub, after {failures} failures"),
+        }
+    }
+
+    fn failed(&mut self, part: Part, error: &Error) {
+        let (now, accepted, what) = (Instant::now(), self.accepted, part.name());
+        match error {
+            Error::Conflict(_) => {
+                self.latest = Latest::Elsewhere(now + ECHO);
+                log::debug!("{error}");
+            }
+            Error::Forbidden(_) if !accepted => {
+                self.pace(part).not_before = now + NO_RIGHT_YET;
+                log::debug!("{what} cannot be written before the hub accepts the cluster: {error}");
+            }
+            _ if self.pace(part).failed(error, now) => {
+                log::warn!("{what} cannot be written to the hub: {error}");
+            }
+            _ => log::debug!("{what} cannot be written to the hub: {error}"),
+        }
+    }
+
+    fn pace(&mut self, part: Part) -> &mut WritePace {
+        match part {
+            Part::Status => &mut self.status,
+            Part::Spec => &mut self.spec,
+        }
+    }
+}
+
+impl Write {
+    fn part(&self) -> Part {
+        match self {
+            Self::Status(_) => Part::Status,
+            Self::Spec(_) => Part::Spec,
+        }
+    }
+}
+
+/// Which part of the ManagedCluster; each is written at its own pace.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Status,
+    Spec,
+}
+
+impl Part {
+    /// In a sentence.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Status => "the ManagedCluster's status",
+            Self::Spec => "the ManagedCluster's client configs",
+        }
+    }
+}
+
+/// When to write next.
+struct WritePace {
+    not_before: Instant,
+    gap: Duration,
+    backoff: Backoff,
+}
+
+impl WritePace {
+    fn new(now: Instant) -> Self {
+        Self { not_before: now, gap: GAP, backoff: Backoff::new(LONGEST_WAIT) }
+    }
+
+    /// Takes note of whether there is anything to write; once there is not, matters are settled.
+    fn needed(&mut self, needed: bool, now: Instant) {
+        if !needed && now >= self.not_before {
+            self.gap = GAP;
+        }
+    }
+
+    /// A write arrived; returns how many failed before.
+    fn wrote(&mut self, now: Instant) -> u32 {
+        self.not_before = now + self.gap;
+        self.gap = (self.gap * 2).min(LONGEST_WAIT);
+        self.backoff.succeeded()
+    }
+
+    /// A write failed; `true` if that is worth a line.
+    fn failed(&mut self, error: &Error, now: Instant) -> bool {
+        let retry = self.backoff.failed(error, now, fastrand::f64());
+        self.not_before = now + retry.wait;
+        retry.tell
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_disagrees_makes_this_agent_write_once_a_minute_at_most() {
+        let mut now = Instant::now();
+        let mut pace = WritePace::new(now);
+        let mut gaps = Vec::new();
+        for _ in 0..8 {
+            pace.needed(true, now);
+            pace.wrote(now);
+            gaps.push((pace.not_before - now).as_secs());
+            now = pace.not_before;
+        }
+        assert_eq!(gaps, [1, 2, 4, 8, 16, 32, 60, 60]);
+        pace.needed(false, now - Duration::from_secs(1));
+        pace.wrote(now);
+        assert_eq!(pace.not_before, now + LONGEST_WAIT, "the echo alone settles nothing");
+        now = pace.not_before;
+        pace.needed(false, now);
+        pace.wrote(now);
+        assert_eq!(pace.not_before, now + GAP);
+    }
+
+    #[test]
+    fn a_failed_write_backs_off_and_is_told_once() {
+        let now = Instant::now();
+        let mut pace = WritePace::new(now);
+        let refused = Error::Forbidden("no".into());
+        assert!(pace.failed(&refused, now) && !pace.failed(&refused, now));
+        assert!(pace.not_before <= now + Duration::from_secs(2));
+        assert_eq!(pace.wrote(now), 2);
+    }
+}
