@@ -5,7 +5,7 @@ mod event;
 mod files;
 mod health;
 mod identity;
-mod machine;
+mod schedule;
 mod secret;
 mod supervisor;
 #[cfg(test)]
@@ -25,13 +25,13 @@ use shared::{
     stop::Stop,
 };
 
-use self::{event::Teller, machine::Machine, supervisor::Supervisor};
+use self::{event::Teller, schedule::Machine, supervisor::Supervisor};
 pub(crate) use self::{
     event::{ConnectionEvent, Consumer},
     files::follow as follow_files,
     health::Phase,
     identity::{Identity, Pod},
-    machine::Timing,
+    schedule::Timing,
     secret::{access as secret_access, feed as feed_secret},
 };
 

@@ -1,43 +1,24 @@
 //! Keeps resources of any kind in step between a cluster and many remotes: spec down, status and chosen
 //! Secrets up.
 
-mod body;
-mod cleanup;
-mod connection;
-mod context;
-mod counts;
-mod decide;
-mod digest;
-mod ending;
-mod engine;
-mod follow;
-mod job;
-mod kind;
-mod mapping;
-mod marks;
-mod news;
-mod once;
-mod orphan;
-mod perform;
-mod permits;
-mod queue;
-mod rbac;
-mod record;
-mod registry;
-mod remotes;
-mod removal;
-mod report;
-mod retry;
-mod route;
-mod run;
+// The flags, and what the process does with them.
 mod settings;
-mod site;
-mod stream;
-mod table;
-mod throttle;
-mod upload;
-mod view;
-mod worker;
+// From its start to its end: it follows clusters and starts workers.
+mod run;
+// Which pairs have to be reconciled when something changed.
+mod controller;
+// One pair after the other: observe, decide, apply.
+mod sync;
+// What is known of the objects on each cluster.
+mod cache;
+// How each cluster is reached, and whether it is the one that it was.
+mod connection;
+// Objects, their names and annotations.
+mod model;
+// What people see of it.
+mod once;
+mod rbac;
+mod report;
 
 use std::process::ExitCode;
 

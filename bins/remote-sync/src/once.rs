@@ -7,7 +7,7 @@ use std::{
 
 use shared::error::{Error, Result};
 
-use crate::{engine::Engine, route::Route};
+use crate::{controller::Engine, sync::remote::Route};
 
 /// Between two looks.
 const POLL: Duration = Duration::from_millis(20);

@@ -16,10 +16,10 @@ use shared::{
 };
 
 use crate::{
+    cache::cluster::Cluster,
     connection::{Identity, Phase},
-    engine::Engine,
-    route::Route,
-    site::Cluster,
+    controller::Engine,
+    sync::remote::Route,
 };
 
 const PAIRS: Family =

@@ -10,8 +10,8 @@ use shared::{
 };
 
 use crate::{
-    engine::Engine,
-    once, registry, remotes,
+    controller::{Engine, clusters, registry},
+    once,
     report::Status,
     settings::{Election, Settings, Task},
 };
@@ -27,13 +27,13 @@ const POLL: Duration = Duration::from_millis(20);
 /// What is refused at the start: a kubeconfig that cannot be used, a port that cannot be served. The loss of
 /// the lead. Of a task that ends, why it could not be done.
 pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
-    let engine = Arc::new(remotes::own(settings.clone(), flags, stop)?);
+    let engine = Arc::new(clusters::own(settings.clone(), flags, stop)?);
     let limit = match settings.task {
         Task::Run => return keep(&engine, flags),
         Task::Once(limit) => limit,
         Task::Cleanup => Duration::ZERO,
     };
-    remotes::start(&engine)?;
+    clusters::start(&engine)?;
     registry::start(&engine)?;
     let result = once::finish(&engine, limit);
     stop.raise();
@@ -65,7 +65,7 @@ fn lead(engine: &Arc<Engine>, leadership: &Arc<Leadership>, flags: &Flags) -> Re
     if !leadership.wait_until_leading() {
         return Ok(());
     }
-    remotes::start(engine)?;
+    clusters::start(engine)?;
     registry::start(engine)?;
     leadership.wait_until_lost()
 }

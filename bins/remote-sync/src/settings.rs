@@ -1,6 +1,5 @@
 //! The command line, checked as a whole: what makes no sense is refused before anything is written.
 
-mod keys;
 mod remotes;
 mod selector;
 mod table;
@@ -16,15 +15,16 @@ use shared::{
     resource::{valid_label, valid_name},
 };
 
+use self::{remotes::registry, selector::selector};
 pub(crate) use self::{
-    keys::Keys,
     remotes::{CLUSTER_LABEL, OWN, Registry, Remote, RemoteSource, SECRET_SUFFIX},
     table::table,
 };
-use self::{remotes::registry, selector::selector};
-use crate::{
-    kind::Wanted,
+use crate::model::{
+    annotations::Keys,
+    discovery::Wanted,
     mapping::{CLUSTER, Mapping},
+    mode::Mode,
 };
 
 /// All that the process is told, complete and valid.
@@ -85,15 +85,6 @@ pub(crate) enum Direction {
     Pull,
     /// From the own cluster to the remotes.
     Push,
-}
-
-/// How it is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// As sync-controller does.
-    Compat,
-    /// With marks on the target, and proof before a deletion.
-    Safe,
 }
 
 /// What becomes of a target without a source.

@@ -16,7 +16,7 @@ use super::{
     Connection, Offer, Session, Source,
     event::{ConnectionEvent, Teller},
     identity::{self, Identity},
-    machine::{Due, Outcome, soonest},
+    schedule::{Due, Outcome, soonest},
 };
 
 /// The longest sleep in one piece: whoever asks whether this thread lives hears of it this often.

@@ -24,7 +24,7 @@ use shared::{
     stop::Stop,
 };
 
-use super::{machine::Machine, *};
+use super::{schedule::Machine, *};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -6,8 +6,8 @@ use shared::{
     resource::{valid_key, valid_label, valid_name},
 };
 
-use super::{Connection, Election, Keys, Mode, OrphanPolicy, Orphans, Task};
-use crate::{kind::Wanted, mapping::Mapping};
+use super::{Connection, Election, OrphanPolicy, Orphans, Task};
+use crate::model::{annotations::Keys, discovery::Wanted, mapping::Mapping, mode::Mode};
 
 /// More threads for each remote are a mistake.
 pub(super) const MOST_WORKERS: i64 = 256;

@@ -8,7 +8,7 @@
 #![cfg_attr(fuzzing, no_main)]
 
 fuzz::modules! {
-    kind = "../../../../bins/remote-sync/src/kind.rs",
+    discovery = "../../../../bins/remote-sync/src/model/discovery.rs",
 }
 
 use std::sync::{
@@ -19,7 +19,7 @@ use std::sync::{
 use fuzz::{HUGE, answer, asked, bounded, charged, expanded, parts, sentence};
 use shared::{client::USUAL_OBJECT, error::Error, resource::valid_label};
 
-use crate::kind::{Wanted, resolve};
+use crate::discovery::{Wanted, resolve};
 
 /// A connection, its request and its log lines.
 const OVERHEAD: usize = 128 << 10;

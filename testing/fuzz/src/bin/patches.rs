@@ -8,28 +8,29 @@
 #![cfg_attr(fuzzing, no_main)]
 
 fuzz::modules! {
-    body = "../../../../bins/remote-sync/src/body.rs",
-    digest = "../../../../bins/remote-sync/src/digest.rs",
-    keys = "../../../../bins/remote-sync/src/settings/keys.rs",
-    marks = "../../../../bins/remote-sync/src/marks.rs",
-    permits = "../../../../bins/remote-sync/src/permits.rs",
-    record = "../../../../bins/remote-sync/src/record.rs",
-    upload = "../../../../bins/remote-sync/src/upload.rs",
+    annotations = "../../../../bins/remote-sync/src/model/annotations.rs",
+    digest = "../../../../bins/remote-sync/src/model/digest.rs",
+    mode = "../../../../bins/remote-sync/src/model/mode.rs",
+    object = "../../../../bins/remote-sync/src/model/object.rs",
+    patch = "../../../../bins/remote-sync/src/sync/patch.rs",
+    secret = "../../../../bins/remote-sync/src/model/secret.rs",
 }
 
-#[path = "../settings.rs"]
-mod settings;
+/// Where the program has them.
+mod model {
+    pub(crate) use crate::{annotations, digest, mode, object, secret};
+}
 
 use fuzz::{HUGE, bounded, expanded, parts};
 use serde_json::{Map, Value};
 use shared::{client::USUAL_OBJECT, json, resource::Resource};
 
 use crate::{
-    body::Draft,
+    annotations::{Keys, Origin, Uid},
     digest::Digester,
-    marks::{Origin, Uid},
-    record::{Finalizers, Known, Reader, Source, Target},
-    settings::{Keys, Mode},
+    mode::Mode,
+    object::{Finalizers, Known, Reader, Source, Target},
+    patch::Draft,
 };
 
 const FINALIZER: &str = "cloud.teleport.dev/sync-local";
@@ -111,16 +112,16 @@ fn told(reader: &Reader, source: &Side<'_, Source>, target: &Side<'_, Target>) {
     let known = &source.known;
     let claimed = match known.row.finalizers {
         Finalizers::Ours(_) => source.object.clone(),
-        _ => patched(source.object, &body::claim(known, FINALIZER)),
+        _ => patched(source.object, &patch::claim(known, FINALIZER)),
     };
     let claim = reader.source(&claimed).expect("it is an object");
     if let Finalizers::Ours(place) = claim.row.finalizers {
-        let released = patched(&claimed, &body::release(&claim, place, FINALIZER));
+        let released = patched(&claimed, &patch::release(&claim, place, FINALIZER));
         let (before, after) = (&claimed["metadata"], &released["metadata"]);
         let count = |metadata: &Value| metadata["finalizers"].as_array().map_or(0, Vec::len);
         assert_eq!(count(before), count(after) + 1);
     }
-    let published = merged(source.object, &body::publish(known, &target.known, reader));
+    let published = merged(source.object, &patch::publish(known, &target.known, reader));
     let published = reader.source(&published).expect("it is an object").row.published;
     let generations = (known.row.state.generation, target.known.row.state.generation);
     assert_eq!((published.remote, published.local), (Some(generations.0), Some(generations.1)));
@@ -128,7 +129,7 @@ fn told(reader: &Reader, source: &Side<'_, Source>, target: &Side<'_, Target>) {
     let status = &target.object["status"];
     // What is not there cannot be removed.
     if !status.is_null() || source.object.get("status").is_some() {
-        let with = patched(source.object, &body::status(known, status));
+        let with = patched(source.object, &patch::status(known, status));
         let with = reader.source(&with).expect("it is an object").row.state.status;
         assert_eq!(with, target.known.row.state.status);
     }

@@ -7,26 +7,27 @@
 #![cfg_attr(fuzzing, no_main)]
 
 fuzz::modules! {
-    digest = "../../../../bins/remote-sync/src/digest.rs",
-    keys = "../../../../bins/remote-sync/src/settings/keys.rs",
-    marks = "../../../../bins/remote-sync/src/marks.rs",
-    permits = "../../../../bins/remote-sync/src/permits.rs",
-    record = "../../../../bins/remote-sync/src/record.rs",
-    upload = "../../../../bins/remote-sync/src/upload.rs",
+    annotations = "../../../../bins/remote-sync/src/model/annotations.rs",
+    digest = "../../../../bins/remote-sync/src/model/digest.rs",
+    mode = "../../../../bins/remote-sync/src/model/mode.rs",
+    object = "../../../../bins/remote-sync/src/model/object.rs",
+    secret = "../../../../bins/remote-sync/src/model/secret.rs",
 }
 
-#[path = "../settings.rs"]
-mod settings;
+/// Where the program has them.
+mod model {
+    pub(crate) use crate::{annotations, digest, mode, secret};
+}
 
 use fuzz::{HUGE, bounded, expanded};
 use serde_json::{Value, json};
 use shared::{client::USUAL_OBJECT, json};
 
 use crate::{
+    annotations::{Keys, Managed, Origin, Uid},
     digest::Digester,
-    marks::{Managed, Origin, Uid},
-    record::{Finalizers, Known, Reader, State},
-    settings::{Keys, Mode},
+    mode::Mode,
+    object::{Finalizers, Known, Reader, State},
 };
 
 const FINALIZER: &str = "cloud.teleport.dev/sync-local";
@@ -118,7 +119,7 @@ fn uploaded(reader: &Reader, object: &Value) {
         *annotations = Value::Null;
     }
     annotations[&reader.keys.hash] = Value::Null;
-    let hash = upload::hash(&noted, &reader.keys);
+    let hash = secret::hash(&noted, &reader.keys);
     noted["metadata"]["annotations"][&reader.keys.hash] = json!(hash);
     assert!(!reader.upload(&noted).expect("it was read before").row.changed);
 }

@@ -7,9 +7,9 @@
 #![cfg_attr(fuzzing, no_main)]
 
 fuzz::modules! {
+    annotations = "../../../../bins/remote-sync/src/model/annotations.rs",
+    discovery = "../../../../bins/remote-sync/src/model/discovery.rs",
     gate = "../../../../bins/addon-lease-controller/src/gate.rs",
-    kind = "../../../../bins/remote-sync/src/kind.rs",
-    marks = "../../../../bins/remote-sync/src/marks.rs",
     selector = "../../../../bins/remote-sync/src/settings/selector.rs",
 }
 
@@ -26,9 +26,9 @@ use shared::{
 };
 
 use crate::{
+    annotations::{Origin, Uid},
+    discovery::Wanted,
     gate::{Gate, judge},
-    kind::Wanted,
-    marks::{Origin, Uid},
     selector::selector,
 };
 

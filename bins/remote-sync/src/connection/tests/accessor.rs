@@ -1,6 +1,6 @@
 //! What clustercache tests of one accessor.
 
-use super::{super::machine::Outcome, *};
+use super::{super::schedule::Outcome, *};
 
 const MISSING: &str = "there is no Secret fleet/hub-kubeconfig";
 

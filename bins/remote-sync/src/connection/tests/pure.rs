@@ -3,7 +3,7 @@
 use super::{
     super::{
         event::event,
-        machine::{Due, Outcome, Verdict, remaining, soonest},
+        schedule::{Due, Outcome, Verdict, remaining, soonest},
     },
     *,
 };

@@ -1,0 +1,182 @@
+//! One cluster as one side of the pairs: its connection, and what is known of its objects.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, AtomicUsize},
+    },
+    time::Duration,
+};
+
+use shared::{
+    client::Client,
+    error::{Error, Result},
+    lock::lock,
+    stop::Stop,
+};
+
+use crate::{
+    cache::{
+        rate_limiter::Throttle,
+        retry::{Class, class},
+        store::Table,
+    },
+    connection::{Connection, Identity, Session},
+    model::{
+        annotations::Uid,
+        discovery::Kind,
+        object::{Namespace, Source, Target, Upload},
+    },
+    settings::Settings,
+};
+
+/// A cluster is asked again after this, however long it asks to be left alone: it may be a gateway's word.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// A cluster that requests go to.
+pub(crate) struct Cluster {
+    pub(crate) connection: Arc<Connection>,
+    /// Watches that began.
+    pub(crate) watches: AtomicU64,
+    throttle: Throttle,
+}
+
+/// The objects of one kind on one cluster.
+pub(crate) struct Shelf<R> {
+    pub(crate) table: Table<R>,
+    kind: Mutex<Option<Arc<Kind>>>,
+    /// Why it cannot be followed at present.
+    trouble: Mutex<Option<String>>,
+}
+
+/// A cluster that owns specs.
+pub(crate) struct SourceSite {
+    pub(crate) cluster: Arc<Cluster>,
+    /// By the order of -resource.
+    pub(crate) shelves: Vec<Shelf<Source>>,
+}
+
+/// A cluster that owns statuses.
+pub(crate) struct TargetSite {
+    pub(crate) cluster: Arc<Cluster>,
+    /// By the order of -resource.
+    pub(crate) shelves: Vec<Shelf<Target>>,
+    pub(crate) namespaces: Shelf<Namespace>,
+    /// By the order of -local-secret-name.
+    pub(crate) secrets: Vec<Shelf<Upload>>,
+}
+
+impl Cluster {
+    pub(crate) fn new(connection: Arc<Connection>, settings: &Settings) -> Arc<Self> {
+        let throttle = Throttle::new(f64::from(settings.qps), settings.burst);
+        Arc::new(Self { connection, watches: AtomicU64::new(0), throttle })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.connection.name()
+    }
+
+    /// The connection that there is, if it leads to the cluster that it should.
+    ///
+    /// # Errors
+    /// `Unreachable` at once when there is none.
+    pub(crate) fn session(&self) -> Result<Session> {
+        let session = self.connection.session()?;
+        match &session.identity {
+            Identity::Changed { now, .. } => Err(Error::Unreachable(format!(
+                "cluster {} is another one than before: its kube-system has the uid {now}, see -accept-identity",
+                self.name()
+            ))),
+            _ => Ok(session),
+        }
+    }
+
+    /// Which cluster it is, where that is known.
+    pub(crate) fn uid(&self) -> Option<Uid> {
+        match self.connection.identity() {
+            Identity::Known(uid) => Uid::parse(&uid),
+            _ => None,
+        }
+    }
+
+    /// Sends a request in its turn. One that says that the cluster is busy or away is heeded by all.
+    pub(crate) fn ask<T>(
+        &self,
+        stop: &Stop,
+        request: impl FnOnce(&Client) -> Result<T>,
+    ) -> Result<T> {
+        if !self.throttle.wait(stop) {
+            return Err(Error::Unreachable("the process is asked to end".into()));
+        }
+        let result = request(&self.session()?.client);
+        if let Err(error) = &result {
+            if let Error::Unavailable { retry_after: Some(pause), of_object: false, .. } = error {
+                self.throttle.pause((*pause).min(LONGEST_PAUSE));
+            }
+            if class(error) == Class::Down {
+                self.connection.doubt();
+            }
+        }
+        result
+    }
+}
+
+impl<R: Clone + PartialEq> Shelf<R> {
+    fn new(used: &Arc<AtomicUsize>, scopes: usize, most: usize) -> Self {
+        let table = Table::new(used.clone(), scopes, most);
+        Self { table, kind: Mutex::default(), trouble: Mutex::default() }
+    }
+
+    /// The kind as this cluster has it, once it was found there.
+    pub(crate) fn kind(&self) -> Option<Arc<Kind>> {
+        lock(&self.kind).clone()
+    }
+
+    pub(crate) fn set_kind(&self, kind: Option<Arc<Kind>>) {
+        *lock(&self.kind) = kind;
+    }
+
+    pub(crate) fn trouble(&self) -> Option<String> {
+        lock(&self.trouble).clone()
+    }
+
+    pub(crate) fn set_trouble(&self, trouble: Option<String>) {
+        *lock(&self.trouble) = trouble;
+    }
+}
+
+impl SourceSite {
+    pub(crate) fn new(
+        cluster: Arc<Cluster>,
+        settings: &Settings,
+        used: &Arc<AtomicUsize>,
+    ) -> Arc<Self> {
+        // One stream for each namespace, or one for all.
+        let scopes = settings.source_namespaces.len().max(1);
+        let shelves = settings.resources.iter();
+        let shelves = shelves.map(|_| Shelf::new(used, scopes, settings.max_objects)).collect();
+        Arc::new(Self { cluster, shelves })
+    }
+}
+
+impl TargetSite {
+    pub(crate) fn new(
+        cluster: Arc<Cluster>,
+        settings: &Settings,
+        used: &Arc<AtomicUsize>,
+    ) -> Arc<Self> {
+        let most = settings.max_objects;
+        Arc::new(Self {
+            cluster,
+            shelves: settings.resources.iter().map(|_| Shelf::new(used, 1, most)).collect(),
+            namespaces: Shelf::new(used, 1, most),
+            secrets: settings.secrets.iter().map(|_| Shelf::new(used, 1, most)).collect(),
+        })
+    }
+
+    /// Whether namespaces and Secrets are known as a whole, as of this session.
+    pub(crate) fn is_complete(&self, namespaced: bool, session: u64) -> bool {
+        (!namespaced || self.namespaces.table.is_complete(session))
+            && self.secrets.iter().all(|secrets| secrets.table.is_complete(session))
+    }
+}

@@ -1,0 +1,342 @@
+//! The threads that follow a cluster, one for each list: they fill the tables and tell which object is new.
+
+use std::{
+    cell::Cell,
+    ops::ControlFlow,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+use shared::{
+    backoff::Backoff,
+    error::{Error, Result},
+    json::{Document, Head},
+    stop::Stop,
+    watch::{Event, Selection, Watcher},
+};
+
+use crate::{
+    cache::{
+        cluster::{Cluster, Shelf},
+        store::{Scope, Taken},
+    },
+    connection::{Identity, Session},
+    model::{
+        annotations::Uid,
+        discovery::Kind,
+        key::{self, Key},
+        object::Known,
+    },
+};
+
+/// client-go's page (`tools/pager/pager.go`, defaultPageSize).
+pub(crate) const PAGE: u32 = 500;
+/// A kind that a cluster does not serve (yet) is asked for again after at most this.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// One that is in the discovery documents and all the same not served.
+const FIND_AGAIN: Duration = Duration::from_secs(1);
+/// A list that did not fit is read again after about this long.
+const FITS_AGAIN: Duration = Duration::from_secs(300);
+/// The longest sleep in one piece.
+const SLICE: Duration = Duration::from_secs(60);
+
+/// What one thread follows.
+pub(crate) struct Followed<'a, R> {
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) shelf: &'a Shelf<R>,
+    pub(crate) scope: Scope<'a>,
+    /// Of one name only.
+    pub(crate) name: Option<&'a str>,
+    /// As it goes into a query.
+    pub(crate) labels: &'a str,
+    pub(crate) metadata_only: bool,
+    /// Keeps documents of what is new, for the workers; of what was listed only where this says so, as most
+    /// of that is in step already.
+    pub(crate) bodies: Option<&'a dyn Fn(&R) -> bool>,
+    /// Finds the kind on this cluster.
+    pub(crate) find: &'a dyn Fn(&Session) -> Result<Kind>,
+    /// Whether what was found is still the kind to follow: of one object there may be several versions.
+    pub(crate) agrees: &'a dyn Fn(&Kind) -> bool,
+    /// Whether a pair can be about an object of this namespace and name.
+    pub(crate) covers: &'a dyn Fn(&str, &str) -> bool,
+    /// Makes a row of an object; `None` for what is no object.
+    pub(crate) read: &'a dyn Fn(&Value) -> Option<Known<R>>,
+    /// Told of each object that is new, changed or gone.
+    pub(crate) tell: &'a dyn Fn(News<'_>),
+}
+
+/// What happened.
+pub(crate) enum News<'a> {
+    /// To this object, here with its document; `listed` by a list and not by a watch.
+    Put { key: &'a str, object: &'a Value, listed: bool },
+    /// This object is there, and cannot be looked at.
+    TooLarge { key: &'a str },
+    /// The object with this key is gone.
+    Gone { key: &'a str },
+    /// The table is complete, or not any more, or it cannot be read.
+    State,
+}
+
+impl News<'_> {
+    /// The key of the object that it is about, if it is about one, and whether it comes before what was
+    /// only listed.
+    pub(crate) fn object(&self) -> Option<(&str, bool)> {
+        match self {
+            Self::Put { key, listed, .. } => Some((key, !listed)),
+            Self::TooLarge { key } => Some((key, false)),
+            Self::Gone { key } => Some((key, true)),
+            Self::State => None,
+        }
+    }
+}
+
+impl<R: Clone + PartialEq> Followed<'_, R> {
+    /// Follows until `stop` is raised, through all connections.
+    pub(crate) fn follow(&self, stop: &Stop) {
+        let mut stream = Watcher::default();
+        let mut backoff = Backoff::new(LONGEST_WAIT);
+        let (mut identity, mut sessions, mut begun) = (None, 0, 0);
+        let mut followed: Option<Arc<Kind>> = None;
+        while !stop.raised() {
+            let seen = stop.wakes();
+            let Ok(session) = self.cluster.session() else {
+                stop.wait_for_change(seen, Instant::now() + SLICE);
+                continue;
+            };
+            // Another cluster is another world; and one that was away may come back from a backup, which
+            // only a list can tell.
+            if self.is_another(&mut identity, &session) {
+                stream.reset();
+                self.shelf.set_kind(None);
+            } else if sessions != session.number {
+                stream.relist();
+            }
+            if std::mem::replace(&mut sessions, session.number) != session.number {
+                begun = 0;
+            }
+            match self.kind(&session) {
+                Ok(kind) => {
+                    backoff.succeeded();
+                    // What is known of another version says nothing of this one.
+                    if followed.replace(kind.clone()).is_some_and(|before| before != kind) {
+                        self.shelf.table.void(self.scope);
+                        stream.reset();
+                    }
+                    if self.run(&mut stream, &session, &kind, &mut begun) == Run::Overflowed {
+                        stream.reset();
+                        session.stop.wait(FITS_AGAIN.mul_f64(0.5 + fastrand::f64() / 2.0));
+                    } else if self.shelf.kind().is_none() {
+                        session.stop.wait(FIND_AGAIN);
+                    }
+                }
+                Err(error) => self.fail(&error, &mut backoff, &session.stop),
+            }
+        }
+    }
+
+    /// Whether it is not the cluster of the session before, as far as that is known.
+    fn is_another(&self, before: &mut Option<String>, session: &Session) -> bool {
+        let Identity::Known(now) = &session.identity else { return false };
+        before.replace(now.clone()).is_some_and(|before| before != *now)
+    }
+
+    fn kind(&self, session: &Session) -> Result<Arc<Kind>> {
+        if let Some(kind) = self.shelf.kind().filter(|kind| (self.agrees)(kind)) {
+            return Ok(kind);
+        }
+        let kind = Arc::new((self.find)(session)?);
+        self.shelf.set_kind(Some(kind.clone()));
+        Ok(kind)
+    }
+
+    fn fail(&self, error: &Error, backoff: &mut Backoff, stop: &Stop) {
+        let retry = backoff.failed(error, Instant::now(), fastrand::f64());
+        if retry.tell {
+            log::warn!("{error}; it is waited for");
+        }
+        self.shelf.set_trouble(Some(error.to_string()));
+        (self.tell)(News::State);
+        stop.wait(retry.wait);
+    }
+
+    /// `begun` counts the lists and watches of the session.
+    fn run(&self, stream: &mut Watcher, session: &Session, kind: &Kind, begun: &mut u64) -> Run {
+        let resource = &kind.resource;
+        let target = match (self.scope.namespace, self.name) {
+            (_, Some(name)) => resource.named_everywhere(name),
+            (Some(namespace), None) if kind.namespaced => resource.collection(namespace),
+            _ => resource.everywhere(),
+        };
+        let selection = Selection {
+            target,
+            labels: self.labels,
+            metadata_only: self.metadata_only,
+            page: PAGE,
+        };
+        let ended = Cell::new(Run::Ended);
+        // The session begins with asking who it is with; each list and watch of it that follows may be
+        // on another connection, and come from another server.
+        stream.run(&session.client, &selection, &session.stop, &mut |step| {
+            if matches!(step, Event::Init { .. } | Event::Watching) {
+                *begun += 1;
+                if !(self.agrees)(kind) {
+                    return ControlFlow::Break(());
+                }
+                if *begun > 2
+                    && !matches!(self.cluster.connection.is_still_there(session), Ok(true))
+                {
+                    session.stop.wait(FIND_AGAIN);
+                    return ControlFlow::Break(());
+                }
+            }
+            let taken = self.take(step, session.number);
+            if let Err(Overflow) = taken {
+                self.overflow(kind);
+                ended.set(Run::Overflowed);
+            }
+            taken.unwrap_or(ControlFlow::Break(()))
+        });
+        ended.get()
+    }
+
+    /// There are more objects than there is room for. Nothing is decided by half of them: the whole kind is
+    /// held until they fit.
+    fn overflow(&self, kind: &Kind) {
+        let (plural, cluster) = (&kind.resource.plural, self.cluster.name());
+        let most = self.shelf.table.most();
+        let trouble =
+            format!("there are more than {most} {plural} on cluster {cluster}, see -max-objects");
+        if self.shelf.trouble().as_ref() != Some(&trouble) {
+            log::warn!("{trouble}; the kind is held");
+        }
+        self.shelf.set_trouble(Some(trouble));
+        // Those that are gone by the next list must not take the room of others. Whoever they are pairs of
+        // looks then.
+        let cleared = self.shelf.table.clear(self.scope);
+        (self.tell)(News::State);
+        for key in cleared {
+            (self.tell)(News::Gone { key: &key });
+        }
+    }
+
+    fn take(
+        &self,
+        step: Event<'_>,
+        session: u64,
+    ) -> std::result::Result<ControlFlow<()>, Overflow> {
+        let table = &self.shelf.table;
+        match step {
+            Event::Init { rewound } => {
+                table.begin(self.scope, rewound);
+                (self.tell)(News::State);
+            }
+            Event::InitApply(document) => self.put(document, true)?,
+            Event::Apply(document) => self.put(document, false)?,
+            Event::Delete(document) => self.removed(document),
+            Event::InitDone => {
+                for key in table.complete(self.scope, session) {
+                    (self.tell)(News::Gone { key: &key });
+                }
+                // Until a watch stands, what was told before may still hold.
+                (self.tell)(News::State);
+            }
+            Event::Watching => {
+                self.cluster.watches.fetch_add(1, Relaxed);
+                self.shelf.set_trouble(None);
+            }
+            Event::Failed(error) => {
+                self.shelf.set_trouble(Some(error.to_string()));
+                (self.tell)(News::State);
+                // Perhaps it is served in another version now. What is known stays.
+                if let Error::NotServed(_) = error {
+                    self.shelf.set_kind(None);
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn put(&self, document: Document, listed: bool) -> std::result::Result<(), Overflow> {
+        let object = match document {
+            Document::Whole(object) => object,
+            Document::TooLarge(head) => return self.put_too_large(&head),
+        };
+        let Some((key, known)) = self.row(&object) else { return Ok(()) };
+        let table = &self.shelf.table;
+        let keep = self.bodies.is_some_and(|worth| !listed || worth(&known.row));
+        match table.put(&key, known.clone()) {
+            Taken::Known => return Ok(()),
+            Taken::Full => return Err(Overflow),
+            Taken::News => {}
+        }
+        if keep {
+            table.keep_body(&key, &known, &object);
+        }
+        (self.tell)(News::Put { key: &key, object: &object, listed });
+        Ok(())
+    }
+
+    fn put_too_large(&self, head: &Head) -> std::result::Result<(), Overflow> {
+        let Some((key, uid, version)) = self.head(head) else { return Ok(()) };
+        match self.shelf.table.put_too_large(&key, uid, version) {
+            Taken::Known => Ok(()),
+            Taken::Full => Err(Overflow),
+            Taken::News => {
+                // Of a pair it is told by whoever works on it.
+                if self.bodies.is_none() {
+                    let cluster = self.cluster.name();
+                    log::warn!(
+                        "{key} on cluster {cluster} needs too much memory, it is left alone"
+                    );
+                }
+                (self.tell)(News::TooLarge { key: &key });
+                Ok(())
+            }
+        }
+    }
+
+    fn removed(&self, document: Document) {
+        let last = match &document {
+            Document::Whole(object) => {
+                self.row(object).map(|(key, known)| (key, known.uid, known.version))
+            }
+            Document::TooLarge(head) => self.head(head),
+        };
+        if let Some((key, uid, version)) = last
+            && self.shelf.table.removed(&key, uid, version)
+        {
+            (self.tell)(News::Gone { key: &key });
+        }
+    }
+
+    /// The row for an object that a pair can be about.
+    fn row(&self, object: &Value) -> Option<(Key, Known<R>)> {
+        let key = self.key(key::namespaced_name(object))?;
+        Some((key, (self.read)(object)?))
+    }
+
+    /// The same for one of which no more is known.
+    fn head(&self, head: &Head) -> Option<(Key, Uid, u64)> {
+        let key = self.key((&head.namespace, &head.name))?;
+        Some((key, Uid::parse(&head.uid)?, head.version.parse().ok()?))
+    }
+
+    /// What has no name is no object.
+    fn key(&self, (namespace, name): (&str, &str)) -> Option<Key> {
+        let covered = !name.is_empty() && (self.covers)(namespace, name);
+        covered.then(|| key::of(namespace, name))
+    }
+}
+
+/// How a run of a stream ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Run {
+    Ended,
+    Overflowed,
+}
+
+/// There is no room for one more object.
+#[derive(Clone, Copy)]
+struct Overflow;

@@ -1,0 +1,261 @@
+//! All remotes together: which pair has to be looked at when something changed, and by whom.
+
+pub(crate) mod clusters;
+mod handlers;
+pub(crate) mod registry;
+mod watches;
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize},
+    },
+    time::{Duration, Instant},
+};
+
+use shared::{lock::lock, runtime, stop::Stop};
+
+use crate::{
+    cache::cluster::{Cluster, SourceSite, TargetSite},
+    connection::Identity,
+    model::{
+        discovery::Kind,
+        key::{self, Key, Pair},
+        mode::Mode,
+    },
+    sync::{context::Context, reconcile, remote::Route},
+};
+
+/// A change that nobody told of is noticed after this.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// What all threads share.
+pub(crate) struct Engine {
+    pub(crate) context: Arc<Context>,
+    /// Woken when a queue may have to be opened or closed.
+    pub(crate) stop: Stop,
+    pub(crate) own: Own,
+    /// Bytes of all kept documents.
+    pub(crate) used: Arc<AtomicUsize>,
+    /// Whether the registry was listed; without one all remotes are known from the start.
+    pub(crate) all_known: AtomicBool,
+    /// Why not all remotes of the registry are followed, if so.
+    registry_trouble: Mutex<Option<String>>,
+    routes: Mutex<Arc<Vec<Arc<Route>>>>,
+    /// When the loop that opens and closes queues last came by.
+    beat: Mutex<Option<Instant>>,
+}
+
+/// The side that the own cluster is on.
+#[derive(Clone)]
+pub(crate) enum Own {
+    Source(Arc<SourceSite>),
+    Target(Arc<TargetSite>),
+}
+
+impl Own {
+    pub(crate) fn cluster(&self) -> &Arc<Cluster> {
+        match self {
+            Self::Source(site) => &site.cluster,
+            Self::Target(site) => &site.cluster,
+        }
+    }
+}
+
+impl Engine {
+    pub(crate) fn new(
+        context: Arc<Context>,
+        own: Own,
+        used: Arc<AtomicUsize>,
+        stop: &Stop,
+    ) -> Self {
+        let all_known = AtomicBool::new(context.settings.registry.is_none());
+        Self {
+            context,
+            stop: stop.clone(),
+            own,
+            used,
+            all_known,
+            registry_trouble: Mutex::default(),
+            routes: Mutex::default(),
+            beat: Mutex::default(),
+        }
+    }
+
+    /// All routes as they are now.
+    pub(crate) fn routes(&self) -> Arc<Vec<Arc<Route>>> {
+        lock(&self.routes).clone()
+    }
+
+    pub(crate) fn registry_trouble(&self) -> Option<String> {
+        lock(&self.registry_trouble).clone()
+    }
+
+    pub(crate) fn set_registry_trouble(&self, trouble: Option<String>) {
+        *lock(&self.registry_trouble) = trouble;
+    }
+
+    pub(crate) fn beat(&self) -> Option<Instant> {
+        *lock(&self.beat)
+    }
+
+    /// Adds a route; what is known of the own cluster already is looked at for it.
+    pub(crate) fn add(&self, route: Arc<Route>) {
+        let mut routes = lock(&self.routes);
+        *routes = routes.iter().cloned().chain([route.clone()]).collect::<Vec<_>>().into();
+        drop(routes);
+        self.look_at_all(&route);
+        self.stop.wake();
+    }
+
+    /// Takes a route away: its pairs are forgotten, their objects stay as they are. Returns which cluster
+    /// the remote was, where that is known.
+    pub(crate) fn remove(&self, name: &str) -> Option<String> {
+        let mut routes = lock(&self.routes);
+        let route = routes.iter().find(|route| route.name == name).cloned()?;
+        *routes =
+            routes.iter().filter(|other| other.name != name).cloned().collect::<Vec<_>>().into();
+        drop(routes);
+        route.queue.close();
+        route.stop.raise();
+        self.context.counts.forget(name);
+        match self.remote_of(&route).connection.identity() {
+            Identity::Known(uid) => Some(uid),
+            Identity::Unknown(_) | Identity::Changed { .. } => None,
+        }
+    }
+
+    /// The cluster of a route that is not the own one.
+    pub(crate) fn remote_of<'a>(&self, route: &'a Route) -> &'a Cluster {
+        match self.own {
+            Own::Target(_) => &route.source.cluster,
+            Own::Source(_) => &route.target.cluster,
+        }
+    }
+
+    /// A kind as the own cluster has it, once it was found there: it says the version for all.
+    pub(crate) fn own_kind(&self, kind: usize) -> Option<Arc<Kind>> {
+        match &self.own {
+            Own::Source(site) => site.shelves[kind].kind(),
+            Own::Target(site) => site.shelves[kind].kind(),
+        }
+    }
+
+    /// How many sources of a kind a route has.
+    pub(crate) fn sources(&self, route: &Route, kind: usize) -> usize {
+        let table = &route.source.shelves[kind].table;
+        match self.own {
+            Own::Target(_) => table.len(),
+            Own::Source(_) => {
+                let keys = table.keys();
+                let ours = |key: &Key| {
+                    let (namespace, name) = key::split(key);
+                    route.names.canonical_of_source(namespace, name).is_some()
+                };
+                keys.iter().filter(|key| ours(key)).count()
+            }
+        }
+    }
+
+    /// Opens and closes the queues as connections and tables allow, until `stop` is raised.
+    pub(crate) fn keep_gates(self: &Arc<Self>) {
+        let mut resync = self.next_resync();
+        loop {
+            let seen = self.stop.wakes();
+            *lock(&self.beat) = Some(Instant::now());
+            for route in self.routes().iter() {
+                route.gate();
+                if route.is_identified() {
+                    self.look_at_all(route);
+                }
+                self.staff(route);
+            }
+            if resync.is_some_and(|at| at <= Instant::now()) {
+                self.routes().iter().for_each(|route| self.look_at_all(route));
+                resync = self.next_resync();
+            }
+            if self.stop.wait_for_change(seen, Instant::now() + LOOK_AGAIN) {
+                self.routes().iter().for_each(|route| route.queue.close());
+                return;
+            }
+        }
+    }
+
+    /// With jitter, as controller-runtime's SyncPeriod (`pkg/cache/cache.go:150-184`).
+    fn next_resync(&self) -> Option<Instant> {
+        let resync = self.context.settings.resync?;
+        Some(Instant::now() + resync.mul_f64(0.9 + 0.2 * fastrand::f64()))
+    }
+
+    /// Starts workers for what is in the queue.
+    pub(crate) fn staff(self: &Arc<Self>, route: &Arc<Route>) {
+        while route.queue.wants_worker() {
+            let (engine, of) = (self.clone(), route.clone());
+            let work = move || reconcile::work(&engine.context, &of, &|| engine.staff(&of));
+            if let Err(error) = runtime::spawn("worker", work) {
+                log::warn!("{error}");
+                route.queue.lacks_worker();
+                return;
+            }
+        }
+    }
+
+    /// Looks at all pairs of a route, whatever changed.
+    pub(crate) fn look_at_all(&self, route: &Route) {
+        for kind in 0..self.context.settings.resources.len() {
+            for key in route.source.shelves[kind].table.keys() {
+                let (namespace, name) = key::split(&key);
+                self.push(route, kind, route.names.canonical_of_source(namespace, name), false);
+            }
+            for key in route.target.shelves[kind].table.keys() {
+                self.target_changed(route, kind, &key, false);
+            }
+        }
+    }
+
+    /// A target is looked at where there is a source, or where it may be this route's orphan: with many
+    /// remotes most of them have nothing to do with it. Whether it is.
+    pub(crate) fn target_changed(
+        &self,
+        route: &Route,
+        kind: usize,
+        key: &str,
+        urgent: bool,
+    ) -> bool {
+        let (namespace, name) = key::split(key);
+        let Some(canonical) = route.names.canonical_of_target(namespace, name) else {
+            return false;
+        };
+        let (source_namespace, source_name) = route.names.source(canonical.0, canonical.1);
+        let source = key::of(&source_namespace, &source_name);
+        let table = &route.target.shelves[kind].table;
+        let gone = !table.has(key);
+        let marked = table.get(key).and_then(|target| target.row.copy_of).map(|copy| copy.cluster);
+        let meant = gone
+            || self.context.settings.mode == Mode::Compat
+            || marked.is_some() && marked == route.source.cluster.uid()
+            || route.source.shelves[kind].table.has(&source);
+        self.push(route, kind, Some(canonical).filter(|_| meant), urgent);
+        meant
+    }
+
+    /// Puts a pair into its queue, if there is one.
+    pub(crate) fn push(
+        &self,
+        route: &Route,
+        kind: usize,
+        canonical: Option<(&str, &str)>,
+        urgent: bool,
+    ) {
+        let followed = &self.context.settings.source_namespaces;
+        let followed = |namespace: &str| {
+            namespace.is_empty()
+                || followed.is_empty()
+                || followed.iter().any(|followed| followed == namespace)
+        };
+        if let Some((namespace, name)) = canonical.filter(|(namespace, _)| followed(namespace)) {
+            let key = key::of(namespace, name).into();
+            route.queue.push(Pair { kind, key }, urgent);
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The steps by which things go: proof that one object is not there, the end of the other, and our finalizer
+//! last.
+
+use std::time::{Instant, SystemTime};
+
+use shared::{
+    client::{Patch, Preconditions, Propagation},
+    error::{Error, Result},
+    lock::lock,
+    resource::NAMESPACES,
+    time::seconds_time,
+};
+
+use crate::{
+    model::{
+        key,
+        mode::Mode,
+        object::{Finalizers, Known, Source, Target},
+    },
+    sync::{
+        decide::{NAMESPACE_TERMINATING, Standing, TARGET_TERMINATING, UNLISTED},
+        observed::{Pass, View},
+        orphan::Verdict,
+        pair::{Job, odd, stale},
+        patch,
+    },
+};
+
+impl Job<'_> {
+    pub(crate) fn release(&self, source: &Known<Source>) -> Result<()> {
+        let Finalizers::Ours(place) = source.row.finalizers else { return Ok(()) };
+        let patch = patch::release(source, place, &self.context.reader.finalizer);
+        match self.ask_source(|c| c.patch(&self.at_source(), Patch::Json, &patch)) {
+            // The end of one that is not followed comes as no event.
+            Ok(_) if self.context.settings.is_selective() => self.forget_source(source.uid),
+            Ok(released) => {
+                self.know_source(released)?;
+            }
+            Err(Error::NotFound(_)) => self.forget_source(source.uid),
+            Err(error) => return Err(error),
+        }
+        log::info!("{self}: finalizer removed, the target is gone");
+        Ok(())
+    }
+
+    /// The same for a source that is not followed any more; it stays out of the tables.
+    pub(crate) fn let_go(&self, pass: &mut Pass) -> Result<()> {
+        let Some(source) = pass.unselected.take() else { return Ok(()) };
+        let Finalizers::Ours(index) = source.row.finalizers else { return Ok(()) };
+        let patch = patch::release(&source, index, &self.context.reader.finalizer);
+        let place = self.at_source();
+        let released = self.ask_source(|client| client.patch(&place, Patch::Json, &patch));
+        let released = released.map_err(stale)?;
+        pass.unselected = self.context.reader.source(&released);
+        log::info!("{self}: finalizer removed, the source is not followed any more");
+        Ok(())
+    }
+
+    pub(crate) fn mark_orphan(&self, target: &Known<Target>) -> Result<()> {
+        let patch = patch::orphaned(target, &self.context.reader, &seconds_time(SystemTime::now()));
+        let place = self.at_target();
+        let marked = self.ask_target(|client| client.patch(&place, Patch::Merge, &patch));
+        self.know_target(marked.map_err(stale)?).map(drop)
+    }
+
+    /// A list may lag or lack; only this read says that the source is gone.
+    pub(crate) fn prove_source(&self, pass: &mut Pass) -> Result<()> {
+        let place = self.at_source();
+        let object = match self.ask_source(|client| client.get(&place)) {
+            Ok(object) => object,
+            Err(Error::NotFound(sentence)) => {
+                let cluster = &self.route.source.cluster;
+                if !cluster.connection.is_still_there(&cluster.session()?)? {
+                    return Err(Error::Unreachable(format!("{sentence}, by another cluster")));
+                }
+                pass.source_gone = true;
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let known = self.context.reader.source(&object).ok_or_else(|| odd(&place))?;
+        // What we claimed is deleted as ever; the others are of other instances.
+        let claimed = matches!(known.row.finalizers, Finalizers::Ours(_));
+        if !self.context.settings.is_selective() || claimed && known.row.state.terminating {
+            return self.know_source(object).map(drop);
+        }
+        pass.unselected = Some(known);
+        Ok(())
+    }
+
+    pub(crate) fn prove_target(&self, view: &View, pass: &mut Pass) -> Result<()> {
+        // The answer to its creation may have been lost, and with it the only sign of it so far.
+        let unmade = view.source.as_ref().is_some_and(|it| it.row.published.remote.is_none());
+        if unmade && view.namespace.is_none() && !self.target.0.is_empty() {
+            self.refresh_namespace()?;
+        }
+        match self.ask_target(|client| client.get(&self.at_target())) {
+            Ok(object) => {
+                self.know_target(object)?;
+            }
+            Err(Error::NotFound(_)) => pass.target_gone = true,
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn delete_target(
+        &self,
+        target: &Known<Target>,
+        pass: &Pass,
+    ) -> Result<Option<Standing>> {
+        let place = self.at_target();
+        let policy = self.context.settings.propagation;
+        let deleted = self.ask_target(|c| c.delete(&place, policy, &exactly(target)));
+        match deleted {
+            Ok(()) => {
+                log::info!("{self}: deleted {}", self.target_key);
+                let mut ends = target.clone();
+                ends.row.state.terminating = true;
+                let table = &self.route.target.shelves[self.pair.kind].table;
+                table.update(&self.target_key, ends);
+            }
+            // It went before; the event of that may have come before, too.
+            Err(Error::NotFound(_)) => {
+                self.forget_target(target.uid);
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        }
+        self.count_orphan(pass);
+        // The event of its end goes on from here.
+        Ok(Some(Standing::Waiting(TARGET_TERMINATING)))
+    }
+
+    pub(crate) fn delete_namespace(&self, view: &View, pass: &Pass) -> Result<Option<Standing>> {
+        let Some(namespace) = &view.namespace else { return Ok(None) };
+        if self.context.settings.mode == Mode::Safe && !self.route.is_all_known() {
+            return Ok(Some(Standing::Waiting(UNLISTED)));
+        }
+        let place = NAMESPACES.cluster_object(&self.target.0);
+        match self.ask_target(|c| c.delete(&place, Propagation::Unsaid, &exactly(namespace))) {
+            Ok(()) => {
+                log::info!("{self}: namespace {} deleted", self.target.0);
+                let mut ends = namespace.clone();
+                ends.row.terminating = true;
+                let key = key::of("", &self.target.0);
+                self.route.target.namespaces.table.update(&key, ends);
+            }
+            Err(Error::NotFound(_)) => {
+                let key = key::of("", &self.target.0);
+                self.route.target.namespaces.table.remove(&key, namespace.uid);
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        }
+        self.count_orphan(pass);
+        Ok(Some(Standing::Waiting(NAMESPACE_TERMINATING)))
+    }
+
+    fn count_orphan(&self, pass: &Pass) {
+        if pass.verdict == Some(Verdict::Delete) {
+            lock(&self.route.orphans).deleted(self.pair, Instant::now());
+        }
+    }
+}
+
+fn exactly<R>(known: &Known<R>) -> Preconditions {
+    Preconditions {
+        uid: Some(known.uid.to_string()),
+        resource_version: Some(known.version.to_string()),
+    }
+}

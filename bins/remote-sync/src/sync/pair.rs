@@ -1,0 +1,305 @@
+//! A pair that a worker has in hand: where its two objects are, how to ask for them, and how what is
+//! answered goes into the tables at once, so that the next decision knows it and the event that follows is
+//! no news.
+
+use std::{fmt, time::Instant};
+
+use serde_json::Value;
+use shared::{
+    client::{Client, USUAL_OBJECT},
+    error::{Error, Result},
+    resource::{NAMESPACES, Resource, Target as Place},
+    stop::Stop,
+};
+
+use crate::{
+    cache::{cluster::Cluster, store::Table},
+    model::{
+        annotations::{Origin, Uid},
+        key::{self, Key, Pair},
+        object::{Known, Reader, Source, Target},
+    },
+    sync::{
+        context::Context,
+        observed::View,
+        patch::Draft,
+        permits::SMALL_ANSWER,
+        remote::{Kinds, Route},
+        workqueue::Task,
+    },
+};
+
+/// See the module.
+pub(crate) struct Job<'a> {
+    pub(crate) context: &'a Context,
+    pub(crate) route: &'a Route,
+    pub(crate) pair: &'a Pair,
+    pub(crate) kinds: &'a Kinds,
+    /// Namespace and name.
+    pub(crate) source: (String, String),
+    pub(crate) target: (String, String),
+    pub(crate) source_key: Key,
+    pub(crate) target_key: Key,
+    /// When the pair was put into the queue.
+    pub(crate) since: Instant,
+    /// What each of its objects may cost in memory.
+    most: usize,
+}
+
+/// `widgets.example.com hub1:ns/x-us`
+impl fmt::Display for Job<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Resource { plural, group, .. } = &self.kinds.source.resource;
+        let dot = if group.is_empty() { "" } else { "." };
+        let (remote, (namespace, name)) = (&self.route.name, &self.source);
+        let slash = if namespace.is_empty() { "" } else { "/" };
+        write!(f, "{plural}{dot}{group} {namespace}{slash}{name} ({remote})")
+    }
+}
+
+impl<'a> Job<'a> {
+    pub(crate) fn new(
+        context: &'a Context,
+        route: &'a Route,
+        task: &'a Task,
+        kinds: &'a Kinds,
+    ) -> Self {
+        let Task { pair, since, large } = task;
+        let (namespace, name) = key::split(&pair.key);
+        let source = route.names.source(namespace, name);
+        let target = route.names.target(namespace, name);
+        let source_key = key::of(&source.0, &source.1);
+        let target_key = key::of(&target.0, &target.1);
+        let (since, most) = (*since, if *large { USUAL_OBJECT } else { SMALL_ANSWER });
+        Self { context, route, pair, kinds, source, target, source_key, target_key, since, most }
+    }
+
+    /// Whether it did not wait for its turn among large ones.
+    pub(crate) fn is_hurried(&self) -> bool {
+        self.most == SMALL_ANSWER
+    }
+
+    /// Whether its objects have to wait for their turn among the large ones.
+    pub(crate) fn is_large(&self) -> bool {
+        let source = self.source_side().table.get(&self.source_key);
+        let target = self.target_side().table.get(&self.target_key);
+        source.is_some_and(|source| source.large) || target.is_some_and(|target| target.large)
+    }
+
+    /// Which of them costs too much memory to be looked at at all, if one does.
+    pub(crate) fn too_large(&self) -> Option<&'static str> {
+        if self.source_side().table.is_too_large(&self.source_key) {
+            return Some("the source");
+        }
+        self.target_side().table.is_too_large(&self.target_key).then_some("the target")
+    }
+
+    /// Whether both sides can have such an object.
+    pub(crate) fn check(&self) -> std::result::Result<(), String> {
+        let (namespace, name) = key::split(&self.pair.key);
+        self.route.names.check(namespace, name)
+    }
+
+    pub(crate) fn view(&self) -> View {
+        self.route.view(self.pair, &self.context.settings, &self.context.reader)
+    }
+}
+
+impl Job<'_> {
+    pub(crate) fn ask_source<T>(&self, request: impl FnOnce(&Client) -> Result<T>) -> Result<T> {
+        let most = self.most;
+        let request = |client: &Client| request(&client.limited_to(most));
+        self.route.source.cluster.ask(&self.route.stop, request)
+    }
+
+    pub(crate) fn ask_target<T>(&self, request: impl FnOnce(&Client) -> Result<T>) -> Result<T> {
+        let most = self.most;
+        let request = |client: &Client| request(&client.limited_to(most));
+        self.route.target.cluster.ask(&self.route.stop, request)
+    }
+
+    pub(crate) fn at_source(&self) -> Place<'_> {
+        at(&self.kinds.source.resource, &self.source)
+    }
+
+    pub(crate) fn at_target(&self) -> Place<'_> {
+        at(&self.kinds.target.resource, &self.target)
+    }
+
+    /// Where the Secret goes: it has the suffix of the source's own name.
+    pub(crate) fn uploaded_name(&self, index: usize) -> String {
+        self.route.names.source("", &self.context.settings.secrets[index]).1
+    }
+
+    pub(crate) fn draft<'b>(&'b self, source: &'b Value, known: &Known<Source>) -> Draft<'b> {
+        let reader = &self.context.reader;
+        let origin = self.route.source.cluster.uid().map(|cluster| Origin {
+            cluster,
+            namespace: &self.source.0,
+            name: &self.source.1,
+            uid: known.uid,
+            generation: known.row.state.generation.into(),
+            finalizer: &reader.finalizer,
+        });
+        Draft { reader, source, origin }
+    }
+
+    /// The source's document: kept from the event that told of it, or read.
+    pub(crate) fn source_body(&self, source: &Known<Source>) -> Result<Value> {
+        self.source_side().body(source, &self.route.stop)
+    }
+
+    /// The same of the target.
+    pub(crate) fn target_body(&self, target: &Known<Target>) -> Result<Value> {
+        self.target_side().body(target, &self.route.stop)
+    }
+
+    /// Takes in what a server says of the source.
+    pub(crate) fn know_source(&self, object: Value) -> Result<Known<Source>> {
+        self.source_side().know(object)
+    }
+
+    /// The same of the target.
+    pub(crate) fn know_target(&self, object: Value) -> Result<Known<Target>> {
+        self.target_side().know(object)
+    }
+
+    pub(crate) fn forget_source(&self, uid: Uid) {
+        self.source_side().table.remove(&self.source_key, uid);
+    }
+
+    pub(crate) fn forget_target(&self, uid: Uid) {
+        self.target_side().table.remove(&self.target_key, uid);
+    }
+
+    fn source_side(&self) -> Side<'_, Source> {
+        Side {
+            cluster: &self.route.source.cluster,
+            table: &self.route.source.shelves[self.pair.kind].table,
+            key: &self.source_key,
+            place: self.at_source(),
+            reader: &self.context.reader,
+            read: Reader::source,
+            most: self.most,
+        }
+    }
+
+    fn target_side(&self) -> Side<'_, Target> {
+        Side {
+            cluster: &self.route.target.cluster,
+            table: &self.route.target.shelves[self.pair.kind].table,
+            key: &self.target_key,
+            place: self.at_target(),
+            reader: &self.context.reader,
+            read: Reader::target,
+            most: self.most,
+        }
+    }
+
+    /// Nothing is to be done with the documents.
+    pub(crate) fn drop_bodies(&self) {
+        self.route.source.shelves[self.pair.kind].table.drop_body(&self.source_key);
+        self.route.target.shelves[self.pair.kind].table.drop_body(&self.target_key);
+    }
+
+    /// After the target was made so from this state of the source; both may be others by now.
+    pub(crate) fn settle_contents(&self, source: &Known<Source>, target: &Known<Target>) {
+        let mut settled = self.route.settled(self.pair);
+        settled.after_update(&source.row.state, &target.row.state);
+        self.route.settle(self.pair, settled);
+    }
+
+    /// Reads both objects, and the namespace, as they are now.
+    pub(crate) fn refresh(&self) -> Result<()> {
+        let view = self.view();
+        match self.ask_source(|client| client.get(&self.at_source())) {
+            Ok(object) if view.source.is_some() => {
+                self.know_source(object)?;
+            }
+            Err(Error::NotFound(_)) => {
+                view.source.iter().for_each(|source| self.forget_source(source.uid));
+            }
+            other => drop(other?),
+        }
+        match self.ask_target(|client| client.get(&self.at_target())) {
+            Ok(object) => {
+                self.know_target(object)?;
+            }
+            Err(Error::NotFound(_)) => {
+                view.target.iter().for_each(|target| self.forget_target(target.uid));
+            }
+            Err(error) => return Err(error),
+        }
+        if self.target.0.is_empty() { Ok(()) } else { self.refresh_namespace() }
+    }
+
+    pub(crate) fn refresh_namespace(&self) -> Result<()> {
+        let place = NAMESPACES.cluster_object(&self.target.0);
+        let (table, key) = (&self.route.target.namespaces.table, key::of("", &self.target.0));
+        match self.ask_target(|client| client.get(&place)) {
+            Ok(object) => {
+                table.put(&key, self.context.reader.namespace(&object).ok_or_else(|| odd(&place))?);
+            }
+            Err(Error::NotFound(_)) => {
+                if let Some(known) = table.get(&key) {
+                    table.remove(&key, known.uid);
+                }
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
+/// One object of the pair, and the table that it is in.
+struct Side<'a, R> {
+    cluster: &'a Cluster,
+    table: &'a Table<R>,
+    key: &'a str,
+    place: Place<'a>,
+    reader: &'a Reader,
+    read: fn(&Reader, &Value) -> Option<Known<R>>,
+    most: usize,
+}
+
+impl<R: Clone + PartialEq> Side<'_, R> {
+    fn body(&self, known: &Known<R>, stop: &Stop) -> Result<Value> {
+        if let Some(body) = self.table.take_body(self.key, known.version) {
+            return Ok(body);
+        }
+        let get = |client: &Client| client.limited_to(self.most).get(&self.place);
+        let body = self.cluster.ask(stop, get).map_err(stale)?;
+        let now = (self.read)(self.reader, &body).ok_or_else(|| odd(&self.place))?;
+        if now == *known {
+            return Ok(body);
+        }
+        self.table.put(self.key, now);
+        Err(Error::Conflict(format!("{} changed meanwhile", self.place)))
+    }
+
+    fn know(&self, object: Value) -> Result<Known<R>> {
+        let known = (self.read)(self.reader, &object).ok_or_else(|| odd(&self.place))?;
+        self.table.put(self.key, known.clone());
+        self.table.keep_body(self.key, &known, &object);
+        Ok(known)
+    }
+}
+
+fn at<'a>(resource: &'a Resource, (namespace, name): &'a (String, String)) -> Place<'a> {
+    match &**namespace {
+        "" => resource.cluster_object(name),
+        namespace => resource.object(namespace, name),
+    }
+}
+
+/// What was to be read is gone: the decision was about an older state.
+pub(crate) fn stale(error: Error) -> Error {
+    match error {
+        Error::NotFound(sentence) => Error::Conflict(sentence),
+        error => error,
+    }
+}
+
+pub(crate) fn odd(place: &Place<'_>) -> Error {
+    Error::BadPeer(format!("{place}: the answer has no uid or resourceVersion of the usual form"))
+}
