@@ -2,14 +2,11 @@
 //! own, as Cluster API's clustercache does it; whoever reads never waits for that.
 
 mod event;
-mod files;
 mod health;
 mod identity;
 mod schedule;
-mod secret;
+mod sources;
 mod supervisor;
-#[cfg(test)]
-mod tests;
 
 use std::{
     sync::{Arc, Mutex, MutexGuard},
@@ -25,22 +22,21 @@ use shared::{
     stop::Stop,
 };
 
-use self::{event::Teller, schedule::Machine, supervisor::Supervisor};
+use self::{event::Teller, schedule::ProbeSchedule, supervisor::Supervisor};
 pub(crate) use self::{
     event::{ConnectionEvent, Consumer},
-    files::follow as follow_files,
     health::Phase,
-    identity::{Identity, Pod},
-    schedule::Timing,
-    secret::{access as secret_access, feed as feed_secret},
+    identity::{ClusterIdentity, OwnPod},
+    schedule::ProbeTiming,
+    sources::{follow_files, offer_secret, secret_config},
 };
 
 /// What there is to know of a cluster before it is connected.
-pub(crate) struct Settings {
+pub(crate) struct ConnectionConfig {
     /// Its name in messages and labels.
     pub(crate) name: String,
     /// When to connect and to probe.
-    pub(crate) timing: Timing,
+    pub(crate) timing: ProbeTiming,
     /// A request other than a probe.
     pub(crate) request: Duration,
     /// What is asked for in a probe: every identity may read `/version`, but not `/`.
@@ -50,16 +46,16 @@ pub(crate) struct Settings {
     /// Identities of kube-system that may take the place of the one before.
     pub(crate) accepted: Vec<String>,
     /// Loads what is offered at once where a credential is refused; without it the next offer is awaited.
-    pub(crate) reload: Option<Reload>,
+    pub(crate) reload: Option<ReloadCredentials>,
     /// The pod of this program, if it is known.
-    pub(crate) pod: Option<Arc<Pod>>,
+    pub(crate) pod: Option<Arc<OwnPod>>,
 }
 
 /// Gives the credentials as they are now.
-pub(crate) type Reload = Arc<dyn Fn() -> Result<ClusterConfig> + Send + Sync>;
+pub(crate) type ReloadCredentials = Arc<dyn Fn() -> Result<ClusterConfig> + Send + Sync>;
 
 /// Where a connection gets its client.
-pub(crate) enum Source {
+pub(crate) enum CredentialSource {
     /// The cluster that the program runs on: a client for it, which loads its credentials itself.
     Own(Box<dyn Fn(RequestMetrics) -> Result<Client> + Send>),
     /// Clients for what is passed to [`Connection::offer`].
@@ -68,41 +64,41 @@ pub(crate) enum Source {
 
 /// A cluster with its connection; shared between the thread that supervises it and all who read.
 pub(crate) struct Connection {
-    settings: Settings,
+    settings: ConnectionConfig,
     stop: Stop,
-    state: Mutex<State>,
+    state: Mutex<ConnectionState>,
     /// Of all clients so far.
     requests: RequestMetrics,
 }
 
 /// One connection, from its beginning to its end.
 #[derive(Clone)]
-pub(crate) struct Session {
+pub(crate) struct ClusterSession {
     /// Counts the connections of this cluster, from 1.
     pub(crate) number: u64,
     /// Of no use after its end: what runs on it is cut off, and nothing can begin.
     pub(crate) client: Client,
     /// The cluster that was found.
-    pub(crate) identity: Identity,
+    pub(crate) identity: ClusterIdentity,
     /// Raised at its end.
     pub(crate) stop: Stop,
 }
 
 /// Never locked while something is waited for.
-struct State {
-    machine: Machine,
-    session: Option<Session>,
-    offer: Offer,
-    identity: Identity,
+struct ConnectionState {
+    schedule: ProbeSchedule,
+    session: Option<ClusterSession>,
+    offer: CredentialOffer,
+    identity: ClusterIdentity,
     /// Why the session is perhaps not with whom it began.
     mistaken: Option<String>,
-    health: health::Record,
+    health: health::HealthRecord,
     /// When the thread that supervises it last came by.
     beat: Option<Instant>,
 }
 
 /// The credentials as they are now.
-enum Offer {
+enum CredentialOffer {
     /// Nobody said anything yet.
     Awaited,
     /// What to use, and why a newer one can't be.
@@ -117,8 +113,8 @@ impl Connection {
     /// # Errors
     /// `BadConfig` when the system gives no thread.
     pub(crate) fn start(
-        settings: Settings,
-        source: Source,
+        settings: ConnectionConfig,
+        source: CredentialSource,
         consumers: Vec<Consumer>,
         stop: &Stop,
     ) -> Result<Arc<Self>> {
@@ -129,14 +125,14 @@ impl Connection {
         Ok(connection)
     }
 
-    fn new(settings: Settings, stop: &Stop) -> Arc<Self> {
-        let state = State {
-            machine: Machine::new(settings.timing),
+    fn new(settings: ConnectionConfig, stop: &Stop) -> Arc<Self> {
+        let state = ConnectionState {
+            schedule: ProbeSchedule::new(settings.timing),
             session: None,
-            offer: Offer::Awaited,
-            identity: Identity::Unknown("it was never connected".into()),
+            offer: CredentialOffer::Awaited,
+            identity: ClusterIdentity::Unknown("it was never connected".into()),
             mistaken: None,
-            health: health::Record::new(Instant::now()),
+            health: health::HealthRecord::new(Instant::now()),
             beat: None,
         };
         let (state, requests) = (Mutex::new(state), RequestMetrics::default());
@@ -158,7 +154,7 @@ impl Connection {
 
     /// There are no credentials any more, for a `reason`: the connection ends until there are.
     pub(crate) fn withdraw(&self, reason: &str) {
-        self.state().offer = Offer::Refused(Error::NotFound(reason.to_owned()));
+        self.state().offer = CredentialOffer::Refused(Error::NotFound(reason.to_owned()));
         self.stop.wake();
     }
 
@@ -166,7 +162,7 @@ impl Connection {
     ///
     /// # Errors
     /// `Unreachable` at once when there is none.
-    pub(crate) fn session(&self) -> Result<Session> {
+    pub(crate) fn session(&self) -> Result<ClusterSession> {
         let session = self.state().session().cloned();
         session.ok_or_else(|| {
             Error::Unreachable(format!("the connection to cluster {} is down", self.name()))
@@ -198,7 +194,7 @@ impl Connection {
 
     /// A request got no answer, or 401: the cluster is probed soon, however often this is said.
     pub(crate) fn doubt(&self) {
-        if self.state().machine.doubt(Instant::now()) {
+        if self.state().schedule.doubt(Instant::now()) {
             self.stop.wake();
         }
     }
@@ -208,8 +204,8 @@ impl Connection {
     ///
     /// # Errors
     /// As the server says.
-    pub(crate) fn is_still_there(&self, session: &Session) -> Result<bool> {
-        let Identity::Known(uid) = &session.identity else { return Ok(true) };
+    pub(crate) fn is_still_there(&self, session: &ClusterSession) -> Result<bool> {
+        let ClusterIdentity::Known(uid) = &session.identity else { return Ok(true) };
         let mistaken = match identity::read(&session.client)? {
             Ok(now) if now == *uid => return Ok(true),
             Ok(now) => format!("another cluster answered, with the uid {now} of kube-system"),
@@ -221,43 +217,43 @@ impl Connection {
     }
 
     /// The cluster that was found by the last connection.
-    pub(crate) fn identity(&self) -> Identity {
+    pub(crate) fn identity(&self) -> ClusterIdentity {
         self.state().identity.clone()
     }
 
     /// The credentials as they are now; `None` while they are awaited.
     fn offered(&self) -> Option<Result<ClusterConfig>> {
         match &self.state().offer {
-            Offer::Awaited => None,
-            Offer::Usable(access, _) => Some(Ok((**access).clone())),
-            Offer::Refused(error) => Some(Err(error.clone())),
+            CredentialOffer::Awaited => None,
+            CredentialOffer::Usable(access, _) => Some(Ok((**access).clone())),
+            CredentialOffer::Refused(error) => Some(Err(error.clone())),
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ConnectionState> {
         lock(&self.state)
     }
 }
 
-impl State {
+impl ConnectionState {
     /// The session, unless the end of all was asked for.
-    fn session(&self) -> Option<&Session> {
+    fn session(&self) -> Option<&ClusterSession> {
         self.session.as_ref().filter(|session| !session.stop.raised())
     }
 
     /// Takes note of an offer; whether that is worth a look.
     fn take(&mut self, access: Result<ClusterConfig>, name: &str) -> bool {
         match (access, &mut self.offer) {
-            (Ok(new), Offer::Usable(old, trouble)) if **old == new => {
+            (Ok(new), CredentialOffer::Usable(old, trouble)) if **old == new => {
                 *trouble = None;
                 false
             }
             (Ok(new), _) => {
-                self.offer = Offer::Usable(Box::new(new), None);
-                self.machine.offered();
+                self.offer = CredentialOffer::Usable(Box::new(new), None);
+                self.schedule.offered();
                 true
             }
-            (Err(error), Offer::Usable(_, trouble)) => {
+            (Err(error), CredentialOffer::Usable(_, trouble)) => {
                 if trouble.as_ref() != Some(&error) {
                     log::warn!("the credentials of cluster {name} in use stay: {error}");
                 }
@@ -265,9 +261,12 @@ impl State {
                 false
             }
             (Err(error), _) => {
-                self.offer = Offer::Refused(error);
+                self.offer = CredentialOffer::Refused(error);
                 true
             }
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,45 +16,45 @@ use std::{
 use shared::{lock::lock, runtime, stop::Stop};
 
 use crate::{
-    cache::cluster::{Cluster, SourceSite, TargetSite},
-    connection::Identity,
+    cache::cluster::{ClusterClient, SourceSide, TargetSide},
+    connection::ClusterIdentity,
     model::{
-        discovery::Kind,
-        key::{self, Key, Pair},
+        discovery::ApiResource,
+        key::{self, ObjectKey, Pair},
         mode::Mode,
     },
-    sync::{context::Context, reconcile, remote::Route},
+    sync::{context::SyncContext, reconcile, remote::RemoteSync},
 };
 
 /// A change that nobody told of is noticed after this.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// What all threads share.
-pub(crate) struct Engine {
-    pub(crate) context: Arc<Context>,
+pub(crate) struct Controller {
+    pub(crate) context: Arc<SyncContext>,
     /// Woken when a queue may have to be opened or closed.
     pub(crate) stop: Stop,
-    pub(crate) own: Own,
+    pub(crate) own: OwnCluster,
     /// Bytes of all kept documents.
     pub(crate) used: Arc<AtomicUsize>,
     /// Whether the registry was listed; without one all remotes are known from the start.
     pub(crate) all_known: AtomicBool,
     /// Why not all remotes of the registry are followed, if so.
     registry_trouble: Mutex<Option<String>>,
-    routes: Mutex<Arc<Vec<Arc<Route>>>>,
+    remotes: Mutex<Arc<Vec<Arc<RemoteSync>>>>,
     /// When the loop that opens and closes queues last came by.
     beat: Mutex<Option<Instant>>,
 }
 
 /// The side that the own cluster is on.
 #[derive(Clone)]
-pub(crate) enum Own {
-    Source(Arc<SourceSite>),
-    Target(Arc<TargetSite>),
+pub(crate) enum OwnCluster {
+    Source(Arc<SourceSide>),
+    Target(Arc<TargetSide>),
 }
 
-impl Own {
-    pub(crate) fn cluster(&self) -> &Arc<Cluster> {
+impl OwnCluster {
+    pub(crate) fn cluster(&self) -> &Arc<ClusterClient> {
         match self {
             Self::Source(site) => &site.cluster,
             Self::Target(site) => &site.cluster,
@@ -62,10 +62,10 @@ impl Own {
     }
 }
 
-impl Engine {
+impl Controller {
     pub(crate) fn new(
-        context: Arc<Context>,
-        own: Own,
+        context: Arc<SyncContext>,
+        own: OwnCluster,
         used: Arc<AtomicUsize>,
         stop: &Stop,
     ) -> Self {
@@ -77,14 +77,14 @@ impl Engine {
             used,
             all_known,
             registry_trouble: Mutex::default(),
-            routes: Mutex::default(),
+            remotes: Mutex::default(),
             beat: Mutex::default(),
         }
     }
 
     /// All routes as they are now.
-    pub(crate) fn routes(&self) -> Arc<Vec<Arc<Route>>> {
-        lock(&self.routes).clone()
+    pub(crate) fn remotes(&self) -> Arc<Vec<Arc<RemoteSync>>> {
+        lock(&self.remotes).clone()
     }
 
     pub(crate) fn registry_trouble(&self) -> Option<String> {
@@ -100,55 +100,55 @@ impl Engine {
     }
 
     /// Adds a route; what is known of the own cluster already is looked at for it.
-    pub(crate) fn add(&self, route: Arc<Route>) {
-        let mut routes = lock(&self.routes);
-        *routes = routes.iter().cloned().chain([route.clone()]).collect::<Vec<_>>().into();
-        drop(routes);
-        self.look_at_all(&route);
+    pub(crate) fn add(&self, route: Arc<RemoteSync>) {
+        let mut remotes = lock(&self.remotes);
+        *remotes = remotes.iter().cloned().chain([route.clone()]).collect::<Vec<_>>().into();
+        drop(remotes);
+        self.enqueue_all(&route);
         self.stop.wake();
     }
 
     /// Takes a route away: its pairs are forgotten, their objects stay as they are. Returns which cluster
     /// the remote was, where that is known.
     pub(crate) fn remove(&self, name: &str) -> Option<String> {
-        let mut routes = lock(&self.routes);
-        let route = routes.iter().find(|route| route.name == name).cloned()?;
-        *routes =
-            routes.iter().filter(|other| other.name != name).cloned().collect::<Vec<_>>().into();
-        drop(routes);
+        let mut remotes = lock(&self.remotes);
+        let route = remotes.iter().find(|route| route.name == name).cloned()?;
+        *remotes =
+            remotes.iter().filter(|other| other.name != name).cloned().collect::<Vec<_>>().into();
+        drop(remotes);
         route.queue.close();
         route.stop.raise();
-        self.context.counts.forget(name);
+        self.context.metrics.forget(name);
         match self.remote_of(&route).connection.identity() {
-            Identity::Known(uid) => Some(uid),
-            Identity::Unknown(_) | Identity::Changed { .. } => None,
+            ClusterIdentity::Known(uid) => Some(uid),
+            ClusterIdentity::Unknown(_) | ClusterIdentity::Changed { .. } => None,
         }
     }
 
     /// The cluster of a route that is not the own one.
-    pub(crate) fn remote_of<'a>(&self, route: &'a Route) -> &'a Cluster {
+    pub(crate) fn remote_of<'a>(&self, route: &'a RemoteSync) -> &'a ClusterClient {
         match self.own {
-            Own::Target(_) => &route.source.cluster,
-            Own::Source(_) => &route.target.cluster,
+            OwnCluster::Target(_) => &route.source.cluster,
+            OwnCluster::Source(_) => &route.target.cluster,
         }
     }
 
     /// A kind as the own cluster has it, once it was found there: it says the version for all.
-    pub(crate) fn own_kind(&self, kind: usize) -> Option<Arc<Kind>> {
+    pub(crate) fn own_kind(&self, kind: usize) -> Option<Arc<ApiResource>> {
         match &self.own {
-            Own::Source(site) => site.shelves[kind].kind(),
-            Own::Target(site) => site.shelves[kind].kind(),
+            OwnCluster::Source(site) => site.shelves[kind].kind(),
+            OwnCluster::Target(site) => site.shelves[kind].kind(),
         }
     }
 
     /// How many sources of a kind a route has.
-    pub(crate) fn sources(&self, route: &Route, kind: usize) -> usize {
+    pub(crate) fn sources(&self, route: &RemoteSync, kind: usize) -> usize {
         let table = &route.source.shelves[kind].table;
         match self.own {
-            Own::Target(_) => table.len(),
-            Own::Source(_) => {
+            OwnCluster::Target(_) => table.len(),
+            OwnCluster::Source(_) => {
                 let keys = table.keys();
-                let ours = |key: &Key| {
+                let ours = |key: &ObjectKey| {
                     let (namespace, name) = key::split(key);
                     route.names.canonical_of_source(namespace, name).is_some()
                 };
@@ -158,24 +158,24 @@ impl Engine {
     }
 
     /// Opens and closes the queues as connections and tables allow, until `stop` is raised.
-    pub(crate) fn keep_gates(self: &Arc<Self>) {
+    pub(crate) fn supervise_queues(self: &Arc<Self>) {
         let mut resync = self.next_resync();
         loop {
             let seen = self.stop.wakes();
             *lock(&self.beat) = Some(Instant::now());
-            for route in self.routes().iter() {
-                route.gate();
-                if route.is_identified() {
-                    self.look_at_all(route);
+            for route in self.remotes().iter() {
+                route.update_gates();
+                if route.source_cluster_is_new() {
+                    self.enqueue_all(route);
                 }
-                self.staff(route);
+                self.start_workers(route);
             }
             if resync.is_some_and(|at| at <= Instant::now()) {
-                self.routes().iter().for_each(|route| self.look_at_all(route));
+                self.remotes().iter().for_each(|route| self.enqueue_all(route));
                 resync = self.next_resync();
             }
             if self.stop.wait_for_change(seen, Instant::now() + LOOK_AGAIN) {
-                self.routes().iter().for_each(|route| route.queue.close());
+                self.remotes().iter().for_each(|route| route.queue.close());
                 return;
             }
         }
@@ -188,10 +188,12 @@ impl Engine {
     }
 
     /// Starts workers for what is in the queue.
-    pub(crate) fn staff(self: &Arc<Self>, route: &Arc<Route>) {
+    pub(crate) fn start_workers(self: &Arc<Self>, route: &Arc<RemoteSync>) {
         while route.queue.wants_worker() {
-            let (engine, of) = (self.clone(), route.clone());
-            let work = move || reconcile::work(&engine.context, &of, &|| engine.staff(&of));
+            let (controller, of) = (self.clone(), route.clone());
+            let work = move || {
+                reconcile::run_worker(&controller.context, &of, &|| controller.start_workers(&of))
+            };
             if let Err(error) = runtime::spawn("worker", work) {
                 log::warn!("{error}");
                 route.queue.lacks_worker();
@@ -201,23 +203,23 @@ impl Engine {
     }
 
     /// Looks at all pairs of a route, whatever changed.
-    pub(crate) fn look_at_all(&self, route: &Route) {
+    pub(crate) fn enqueue_all(&self, route: &RemoteSync) {
         for kind in 0..self.context.settings.resources.len() {
             for key in route.source.shelves[kind].table.keys() {
                 let (namespace, name) = key::split(&key);
-                self.push(route, kind, route.names.canonical_of_source(namespace, name), false);
+                self.enqueue(route, kind, route.names.canonical_of_source(namespace, name), false);
             }
             for key in route.target.shelves[kind].table.keys() {
-                self.target_changed(route, kind, &key, false);
+                self.enqueue_target(route, kind, &key, false);
             }
         }
     }
 
     /// A target is looked at where there is a source, or where it may be this route's orphan: with many
     /// remotes most of them have nothing to do with it. Whether it is.
-    pub(crate) fn target_changed(
+    pub(crate) fn enqueue_target(
         &self,
-        route: &Route,
+        route: &RemoteSync,
         kind: usize,
         key: &str,
         urgent: bool,
@@ -230,19 +232,20 @@ impl Engine {
         let source = key::of(&source_namespace, &source_name);
         let table = &route.target.shelves[kind].table;
         let gone = !table.has(key);
-        let marked = table.get(key).and_then(|target| target.row.copy_of).map(|copy| copy.cluster);
+        let marked =
+            table.get(key).and_then(|target| target.value.copy_of).map(|copy| copy.cluster);
         let meant = gone
             || self.context.settings.mode == Mode::Compat
             || marked.is_some() && marked == route.source.cluster.uid()
             || route.source.shelves[kind].table.has(&source);
-        self.push(route, kind, Some(canonical).filter(|_| meant), urgent);
+        self.enqueue(route, kind, Some(canonical).filter(|_| meant), urgent);
         meant
     }
 
     /// Puts a pair into its queue, if there is one.
-    pub(crate) fn push(
+    pub(crate) fn enqueue(
         &self,
-        route: &Route,
+        route: &RemoteSync,
         kind: usize,
         canonical: Option<(&str, &str)>,
         urgent: bool,
@@ -255,7 +258,7 @@ impl Engine {
         };
         if let Some((namespace, name)) = canonical.filter(|(namespace, _)| followed(namespace)) {
             let key = key::of(namespace, name).into();
-            route.queue.push(Pair { kind, key }, urgent);
+            route.queue.add(Pair { kind, key }, urgent);
         }
     }
 }

@@ -21,39 +21,39 @@ pub(crate) use self::{
     table::table,
 };
 use crate::model::{
-    annotations::Keys,
-    discovery::Wanted,
-    mapping::{CLUSTER, Mapping},
+    annotations::AnnotationKeys,
+    discovery::ResourceArg,
+    mapping::{CLUSTER, MappingTemplate},
     mode::Mode,
 };
 
 /// All that the process is told, complete and valid.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    pub(crate) task: Task,
+    pub(crate) operation: Operation,
     /// Write nothing.
     pub(crate) dry_run: bool,
     pub(crate) direction: Direction,
     pub(crate) mode: Mode,
-    pub(crate) resources: Vec<Wanted>,
+    pub(crate) resources: Vec<ResourceArg>,
     /// For objects of the source; empty for all.
     pub(crate) selector: String,
     /// Of the source; empty for all.
     pub(crate) source_namespaces: Vec<String>,
-    pub(crate) mapping: Mapping,
+    pub(crate) mapping: MappingTemplate,
     /// The names of Secrets to upload.
     pub(crate) secrets: Vec<String>,
-    pub(crate) keys: Keys,
+    pub(crate) keys: AnnotationKeys,
     pub(crate) finalizer: String,
     pub(crate) propagation: Propagation,
-    pub(crate) orphans: Orphans,
+    pub(crate) orphans: OrphanSettings,
     pub(crate) remotes: Vec<Remote>,
     pub(crate) registry: Option<Registry>,
     /// Which files the kubeconfig file of a remote may name.
     pub(crate) reach: Reach,
     /// The uids of kube-system that a remote may have, of this name or whichever.
     pub(crate) identities: Vec<(Option<String>, String)>,
-    pub(crate) connection: Connection,
+    pub(crate) connection: ConnectionSettings,
     /// Of a kind on a cluster.
     pub(crate) max_objects: usize,
     /// For each remote.
@@ -71,7 +71,7 @@ pub(crate) struct Settings {
 
 /// What the process is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Task {
+pub(crate) enum Operation {
     Run,
     /// Until all is in step, but no longer than this.
     Once(Duration),
@@ -89,7 +89,7 @@ pub(crate) enum Direction {
 
 /// What becomes of a target without a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Orphans {
+pub(crate) struct OrphanSettings {
     pub(crate) policy: OrphanPolicy,
     pub(crate) grace: Duration,
     /// No more of them are deleted on a cluster …
@@ -98,7 +98,7 @@ pub(crate) struct Orphans {
     pub(crate) within: Duration,
 }
 
-/// See [`Orphans`].
+/// See [`OrphanSettings`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OrphanPolicy {
     /// It is deleted when it is proven that there is none; safe mode alone, as the proof needs its marks.
@@ -110,7 +110,7 @@ pub(crate) enum OrphanPolicy {
 
 /// When a cluster is connected, and when not any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Connection {
+pub(crate) struct ConnectionSettings {
     /// Between two tries to connect.
     pub(crate) retry: Duration,
     /// Between two probes.
@@ -152,13 +152,13 @@ impl Settings {
                 "the own namespace {namespace:?} (-namespace, POD_NAMESPACE) is not a valid name"
             ));
         }
-        let (task, dry_run) = (values::task(flags)?, flags.switch("dry-run"));
+        let (operation, dry_run) = (values::operation(flags)?, flags.switch("dry-run"));
         let mode =
             values::one_of(flags, "mode", &[("safe", Mode::Safe), ("compat", Mode::Compat)])?;
         let directions = [("pull", Direction::Pull), ("push", Direction::Push)];
         let prefix = flags.text("annotation-prefix");
         let settings = Self {
-            task,
+            operation,
             dry_run,
             direction: values::one_of(flags, "direction", &directions)?,
             mode,
@@ -182,7 +182,7 @@ impl Settings {
             burst: values::number(flags, "burst", 1, values::MOST_REQUESTS)?,
             timeout: flags.period("timeout")?,
             resync: Some(flags.duration("resync")).filter(|resync| !resync.is_zero()),
-            election: values::election(flags, task, namespace.as_deref())?,
+            election: values::election(flags, operation, namespace.as_deref())?,
         };
         // Roles can be printed before there is a remote.
         if !flags.switch("print-rbac") {
@@ -239,7 +239,8 @@ impl Settings {
 
     /// Whether objects can have the names that the mapping gives them.
     fn check_names(&self) -> Result<(), String> {
-        let Mapping { resource_suffix, namespace_suffix, namespace_prefix: prefix } = &self.mapping;
+        let MappingTemplate { resource_suffix, namespace_suffix, namespace_prefix: prefix } =
+            &self.mapping;
         // Of remotes that are not known yet, one of the shortest names.
         for remote in self.names().chain(["x"]) {
             let end = |suffix: &str| suffix.replace(CLUSTER, remote);

@@ -17,15 +17,15 @@ use shared::{
 
 use crate::{
     cache::{
-        rate_limiter::Throttle,
-        retry::{Class, class},
+        rate_limiter::RateLimiter,
+        retry::{RetryClass, classify},
         store::Table,
     },
-    connection::{Connection, Identity, Session},
+    connection::{ClusterIdentity, ClusterSession, Connection},
     model::{
         annotations::Uid,
-        discovery::Kind,
-        object::{Namespace, Source, Target, Upload},
+        discovery::ApiResource,
+        object::{SourceObject, TargetNamespace, TargetObject, TargetSecret},
     },
     settings::Settings,
 };
@@ -34,41 +34,41 @@ use crate::{
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// A cluster that requests go to.
-pub(crate) struct Cluster {
+pub(crate) struct ClusterClient {
     pub(crate) connection: Arc<Connection>,
     /// Watches that began.
     pub(crate) watches: AtomicU64,
-    throttle: Throttle,
+    throttle: RateLimiter,
 }
 
 /// The objects of one kind on one cluster.
 pub(crate) struct Shelf<R> {
     pub(crate) table: Table<R>,
-    kind: Mutex<Option<Arc<Kind>>>,
+    kind: Mutex<Option<Arc<ApiResource>>>,
     /// Why it cannot be followed at present.
     trouble: Mutex<Option<String>>,
 }
 
 /// A cluster that owns specs.
-pub(crate) struct SourceSite {
-    pub(crate) cluster: Arc<Cluster>,
+pub(crate) struct SourceSide {
+    pub(crate) cluster: Arc<ClusterClient>,
     /// By the order of -resource.
-    pub(crate) shelves: Vec<Shelf<Source>>,
+    pub(crate) shelves: Vec<Shelf<SourceObject>>,
 }
 
 /// A cluster that owns statuses.
-pub(crate) struct TargetSite {
-    pub(crate) cluster: Arc<Cluster>,
+pub(crate) struct TargetSide {
+    pub(crate) cluster: Arc<ClusterClient>,
     /// By the order of -resource.
-    pub(crate) shelves: Vec<Shelf<Target>>,
-    pub(crate) namespaces: Shelf<Namespace>,
+    pub(crate) shelves: Vec<Shelf<TargetObject>>,
+    pub(crate) namespaces: Shelf<TargetNamespace>,
     /// By the order of -local-secret-name.
-    pub(crate) secrets: Vec<Shelf<Upload>>,
+    pub(crate) secrets: Vec<Shelf<TargetSecret>>,
 }
 
-impl Cluster {
+impl ClusterClient {
     pub(crate) fn new(connection: Arc<Connection>, settings: &Settings) -> Arc<Self> {
-        let throttle = Throttle::new(f64::from(settings.qps), settings.burst);
+        let throttle = RateLimiter::new(f64::from(settings.qps), settings.burst);
         Arc::new(Self { connection, watches: AtomicU64::new(0), throttle })
     }
 
@@ -80,10 +80,10 @@ impl Cluster {
     ///
     /// # Errors
     /// `Unreachable` at once when there is none.
-    pub(crate) fn session(&self) -> Result<Session> {
+    pub(crate) fn session(&self) -> Result<ClusterSession> {
         let session = self.connection.session()?;
         match &session.identity {
-            Identity::Changed { now, .. } => Err(Error::Unreachable(format!(
+            ClusterIdentity::Changed { now, .. } => Err(Error::Unreachable(format!(
                 "cluster {} is another one than before: its kube-system has the uid {now}, see -accept-identity",
                 self.name()
             ))),
@@ -94,7 +94,7 @@ impl Cluster {
     /// Which cluster it is, where that is known.
     pub(crate) fn uid(&self) -> Option<Uid> {
         match self.connection.identity() {
-            Identity::Known(uid) => Uid::parse(&uid),
+            ClusterIdentity::Known(uid) => Uid::parse(&uid),
             _ => None,
         }
     }
@@ -113,7 +113,7 @@ impl Cluster {
             if let Error::Unavailable { retry_after: Some(pause), of_object: false, .. } = error {
                 self.throttle.pause((*pause).min(LONGEST_PAUSE));
             }
-            if class(error) == Class::Down {
+            if classify(error) == RetryClass::Down {
                 self.connection.doubt();
             }
         }
@@ -128,11 +128,11 @@ impl<R: Clone + PartialEq> Shelf<R> {
     }
 
     /// The kind as this cluster has it, once it was found there.
-    pub(crate) fn kind(&self) -> Option<Arc<Kind>> {
+    pub(crate) fn kind(&self) -> Option<Arc<ApiResource>> {
         lock(&self.kind).clone()
     }
 
-    pub(crate) fn set_kind(&self, kind: Option<Arc<Kind>>) {
+    pub(crate) fn set_kind(&self, kind: Option<Arc<ApiResource>>) {
         *lock(&self.kind) = kind;
     }
 
@@ -145,9 +145,9 @@ impl<R: Clone + PartialEq> Shelf<R> {
     }
 }
 
-impl SourceSite {
+impl SourceSide {
     pub(crate) fn new(
-        cluster: Arc<Cluster>,
+        cluster: Arc<ClusterClient>,
         settings: &Settings,
         used: &Arc<AtomicUsize>,
     ) -> Arc<Self> {
@@ -159,9 +159,9 @@ impl SourceSite {
     }
 }
 
-impl TargetSite {
+impl TargetSide {
     pub(crate) fn new(
-        cluster: Arc<Cluster>,
+        cluster: Arc<ClusterClient>,
         settings: &Settings,
         used: &Arc<AtomicUsize>,
     ) -> Arc<Self> {

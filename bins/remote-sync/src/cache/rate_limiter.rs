@@ -9,7 +9,7 @@ use shared::{lock::lock, stop::Stop};
 
 /// Shared by all workers that write to one cluster; probes and watches bypass it.
 #[derive(Debug)]
-pub(crate) struct Throttle(Mutex<Bucket>);
+pub(crate) struct RateLimiter(Mutex<Bucket>);
 
 #[derive(Debug)]
 struct Bucket {
@@ -22,7 +22,7 @@ struct Bucket {
     closed: Option<Instant>,
 }
 
-impl Throttle {
+impl RateLimiter {
     /// `qps` requests a second after the first `burst`; without `qps` there is no bound.
     pub(crate) fn new(qps: f64, burst: u32) -> Self {
         let burst = f64::from(burst.max(1));

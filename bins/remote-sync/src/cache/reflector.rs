@@ -18,15 +18,15 @@ use shared::{
 
 use crate::{
     cache::{
-        cluster::{Cluster, Shelf},
-        store::{Scope, Taken},
+        cluster::{ClusterClient, Shelf},
+        store::{ListScope, PutResult},
     },
-    connection::{Identity, Session},
+    connection::{ClusterIdentity, ClusterSession},
     model::{
         annotations::Uid,
-        discovery::Kind,
-        key::{self, Key},
-        object::Known,
+        discovery::ApiResource,
+        key::{self, ObjectKey},
+        object::Cached,
     },
 };
 
@@ -42,10 +42,10 @@ const FITS_AGAIN: Duration = Duration::from_secs(300);
 const SLICE: Duration = Duration::from_secs(60);
 
 /// What one thread follows.
-pub(crate) struct Followed<'a, R> {
-    pub(crate) cluster: &'a Cluster,
+pub(crate) struct Reflector<'a, R> {
+    pub(crate) cluster: &'a ClusterClient,
     pub(crate) shelf: &'a Shelf<R>,
-    pub(crate) scope: Scope<'a>,
+    pub(crate) scope: ListScope<'a>,
     /// Of one name only.
     pub(crate) name: Option<&'a str>,
     /// As it goes into a query.
@@ -55,19 +55,19 @@ pub(crate) struct Followed<'a, R> {
     /// of that is in step already.
     pub(crate) bodies: Option<&'a dyn Fn(&R) -> bool>,
     /// Finds the kind on this cluster.
-    pub(crate) find: &'a dyn Fn(&Session) -> Result<Kind>,
+    pub(crate) find: &'a dyn Fn(&ClusterSession) -> Result<ApiResource>,
     /// Whether what was found is still the kind to follow: of one object there may be several versions.
-    pub(crate) agrees: &'a dyn Fn(&Kind) -> bool,
+    pub(crate) agrees: &'a dyn Fn(&ApiResource) -> bool,
     /// Whether a pair can be about an object of this namespace and name.
     pub(crate) covers: &'a dyn Fn(&str, &str) -> bool,
     /// Makes a row of an object; `None` for what is no object.
-    pub(crate) read: &'a dyn Fn(&Value) -> Option<Known<R>>,
+    pub(crate) read: &'a dyn Fn(&Value) -> Option<Cached<R>>,
     /// Told of each object that is new, changed or gone.
-    pub(crate) tell: &'a dyn Fn(News<'_>),
+    pub(crate) handler: &'a dyn Fn(Change<'_>),
 }
 
 /// What happened.
-pub(crate) enum News<'a> {
+pub(crate) enum Change<'a> {
     /// To this object, here with its document; `listed` by a list and not by a watch.
     Put { key: &'a str, object: &'a Value, listed: bool },
     /// This object is there, and cannot be looked at.
@@ -78,7 +78,7 @@ pub(crate) enum News<'a> {
     State,
 }
 
-impl News<'_> {
+impl Change<'_> {
     /// The key of the object that it is about, if it is about one, and whether it comes before what was
     /// only listed.
     pub(crate) fn object(&self) -> Option<(&str, bool)> {
@@ -91,13 +91,13 @@ impl News<'_> {
     }
 }
 
-impl<R: Clone + PartialEq> Followed<'_, R> {
+impl<R: Clone + PartialEq> Reflector<'_, R> {
     /// Follows until `stop` is raised, through all connections.
     pub(crate) fn follow(&self, stop: &Stop) {
-        let mut stream = Watcher::default();
+        let mut watcher = Watcher::default();
         let mut backoff = Backoff::new(LONGEST_WAIT);
         let (mut identity, mut sessions, mut begun) = (None, 0, 0);
-        let mut followed: Option<Arc<Kind>> = None;
+        let mut followed: Option<Arc<ApiResource>> = None;
         while !stop.raised() {
             let seen = stop.wakes();
             let Ok(session) = self.cluster.session() else {
@@ -107,10 +107,10 @@ impl<R: Clone + PartialEq> Followed<'_, R> {
             // Another cluster is another world; and one that was away may come back from a backup, which
             // only a list can tell.
             if self.is_another(&mut identity, &session) {
-                stream.reset();
+                watcher.reset();
                 self.shelf.set_kind(None);
             } else if sessions != session.number {
-                stream.relist();
+                watcher.relist();
             }
             if std::mem::replace(&mut sessions, session.number) != session.number {
                 begun = 0;
@@ -120,11 +120,11 @@ impl<R: Clone + PartialEq> Followed<'_, R> {
                     backoff.succeeded();
                     // What is known of another version says nothing of this one.
                     if followed.replace(kind.clone()).is_some_and(|before| before != kind) {
-                        self.shelf.table.void(self.scope);
-                        stream.reset();
+                        self.shelf.table.invalidate_list(self.scope);
+                        watcher.reset();
                     }
-                    if self.run(&mut stream, &session, &kind, &mut begun) == Run::Overflowed {
-                        stream.reset();
+                    if self.run(&mut watcher, &session, &kind, &mut begun) == Run::Overflowed {
+                        watcher.reset();
                         session.stop.wait(FITS_AGAIN.mul_f64(0.5 + fastrand::f64() / 2.0));
                     } else if self.shelf.kind().is_none() {
                         session.stop.wait(FIND_AGAIN);
@@ -136,12 +136,12 @@ impl<R: Clone + PartialEq> Followed<'_, R> {
     }
 
     /// Whether it is not the cluster of the session before, as far as that is known.
-    fn is_another(&self, before: &mut Option<String>, session: &Session) -> bool {
-        let Identity::Known(now) = &session.identity else { return false };
+    fn is_another(&self, before: &mut Option<String>, session: &ClusterSession) -> bool {
+        let ClusterIdentity::Known(now) = &session.identity else { return false };
         before.replace(now.clone()).is_some_and(|before| before != *now)
     }
 
-    fn kind(&self, session: &Session) -> Result<Arc<Kind>> {
+    fn kind(&self, session: &ClusterSession) -> Result<Arc<ApiResource>> {
         if let Some(kind) = self.shelf.kind().filter(|kind| (self.agrees)(kind)) {
             return Ok(kind);
         }
@@ -156,12 +156,18 @@ impl<R: Clone + PartialEq> Followed<'_, R> {
             log::warn!("{error}; it is waited for");
         }
         self.shelf.set_trouble(Some(error.to_string()));
-        (self.tell)(News::State);
+        (self.handler)(Change::State);
         stop.wait(retry.wait);
     }
 
     /// `begun` counts the lists and watches of the session.
-    fn run(&self, stream: &mut Watcher, session: &Session, kind: &Kind, begun: &mut u64) -> Run {
+    fn run(
+        &self,
+        watcher: &mut Watcher,
+        session: &ClusterSession,
+        kind: &ApiResource,
+        begun: &mut u64,
+    ) -> Run {
         let resource = &kind.resource;
         let target = match (self.scope.namespace, self.name) {
             (_, Some(name)) => resource.named_everywhere(name),
@@ -177,8 +183,8 @@ impl<R: Clone + PartialEq> Followed<'_, R> {
         let ended = Cell::new(Run::Ended);
         // The session begins with asking who it is with; each list and watch of it that follows may be
         // on another connection, and come from another server.
-        stream.run(&session.client, &selection, &session.stop, &mut |step| {
-            if matches!(step, Event::Init { .. } | Event::Watching) {
+        watcher.run(&session.client, &selection, &session.stop, &mut |event| {
+            if matches!(event, Event::Init { .. } | Event::Watching) {
                 *begun += 1;
                 if !(self.agrees)(kind) {
                     return ControlFlow::Break(());
@@ -190,7 +196,7 @@ impl<R: Clone + PartialEq> Followed<'_, R> {
                     return ControlFlow::Break(());
                 }
             }
-            let taken = self.take(step, session.number);
+            let taken = self.handle_event(event, session.number);
             if let Err(Overflow) = taken {
                 self.overflow(kind);
                 ended.set(Run::Overflowed);
@@ -202,7 +208,7 @@ impl<R: Clone + PartialEq> Followed<'_, R> {
 
     /// There are more objects than there is room for. Nothing is decided by half of them: the whole kind is
     /// held until they fit.
-    fn overflow(&self, kind: &Kind) {
+    fn overflow(&self, kind: &ApiResource) {
         let (plural, cluster) = (&kind.resource.plural, self.cluster.name());
         let most = self.shelf.table.most();
         let trouble =
@@ -214,32 +220,32 @@ impl<R: Clone + PartialEq> Followed<'_, R> {
         // Those that are gone by the next list must not take the room of others. Whoever they are pairs of
         // looks then.
         let cleared = self.shelf.table.clear(self.scope);
-        (self.tell)(News::State);
+        (self.handler)(Change::State);
         for key in cleared {
-            (self.tell)(News::Gone { key: &key });
+            (self.handler)(Change::Gone { key: &key });
         }
     }
 
-    fn take(
+    fn handle_event(
         &self,
-        step: Event<'_>,
+        event: Event<'_>,
         session: u64,
     ) -> std::result::Result<ControlFlow<()>, Overflow> {
         let table = &self.shelf.table;
-        match step {
+        match event {
             Event::Init { rewound } => {
-                table.begin(self.scope, rewound);
-                (self.tell)(News::State);
+                table.begin_list(self.scope, rewound);
+                (self.handler)(Change::State);
             }
             Event::InitApply(document) => self.put(document, true)?,
             Event::Apply(document) => self.put(document, false)?,
-            Event::Delete(document) => self.removed(document),
+            Event::Delete(document) => self.deleted(document),
             Event::InitDone => {
-                for key in table.complete(self.scope, session) {
-                    (self.tell)(News::Gone { key: &key });
+                for key in table.finish_list(self.scope, session) {
+                    (self.handler)(Change::Gone { key: &key });
                 }
                 // Until a watch stands, what was told before may still hold.
-                (self.tell)(News::State);
+                (self.handler)(Change::State);
             }
             Event::Watching => {
                 self.cluster.watches.fetch_add(1, Relaxed);
@@ -247,7 +253,7 @@ impl<R: Clone + PartialEq> Followed<'_, R> {
             }
             Event::Failed(error) => {
                 self.shelf.set_trouble(Some(error.to_string()));
-                (self.tell)(News::State);
+                (self.handler)(Change::State);
                 // Perhaps it is served in another version now. What is known stays.
                 if let Error::NotServed(_) = error {
                     self.shelf.set_kind(None);
@@ -263,27 +269,27 @@ impl<R: Clone + PartialEq> Followed<'_, R> {
             Document::Whole(object) => object,
             Document::TooLarge(head) => return self.put_too_large(&head),
         };
-        let Some((key, known)) = self.row(&object) else { return Ok(()) };
+        let Some((key, known)) = self.value(&object) else { return Ok(()) };
         let table = &self.shelf.table;
-        let keep = self.bodies.is_some_and(|worth| !listed || worth(&known.row));
+        let keep = self.bodies.is_some_and(|worth| !listed || worth(&known.value));
         match table.put(&key, known.clone()) {
-            Taken::Known => return Ok(()),
-            Taken::Full => return Err(Overflow),
-            Taken::News => {}
+            PutResult::Unchanged => return Ok(()),
+            PutResult::Full => return Err(Overflow),
+            PutResult::Changed => {}
         }
         if keep {
             table.keep_body(&key, &known, &object);
         }
-        (self.tell)(News::Put { key: &key, object: &object, listed });
+        (self.handler)(Change::Put { key: &key, object: &object, listed });
         Ok(())
     }
 
     fn put_too_large(&self, head: &Head) -> std::result::Result<(), Overflow> {
         let Some((key, uid, version)) = self.head(head) else { return Ok(()) };
         match self.shelf.table.put_too_large(&key, uid, version) {
-            Taken::Known => Ok(()),
-            Taken::Full => Err(Overflow),
-            Taken::News => {
+            PutResult::Unchanged => Ok(()),
+            PutResult::Full => Err(Overflow),
+            PutResult::Changed => {
                 // Of a pair it is told by whoever works on it.
                 if self.bodies.is_none() {
                     let cluster = self.cluster.name();
@@ -291,40 +297,40 @@ impl<R: Clone + PartialEq> Followed<'_, R> {
                         "{key} on cluster {cluster} needs too much memory, it is left alone"
                     );
                 }
-                (self.tell)(News::TooLarge { key: &key });
+                (self.handler)(Change::TooLarge { key: &key });
                 Ok(())
             }
         }
     }
 
-    fn removed(&self, document: Document) {
+    fn deleted(&self, document: Document) {
         let last = match &document {
             Document::Whole(object) => {
-                self.row(object).map(|(key, known)| (key, known.uid, known.version))
+                self.value(object).map(|(key, known)| (key, known.uid, known.version))
             }
             Document::TooLarge(head) => self.head(head),
         };
         if let Some((key, uid, version)) = last
             && self.shelf.table.removed(&key, uid, version)
         {
-            (self.tell)(News::Gone { key: &key });
+            (self.handler)(Change::Gone { key: &key });
         }
     }
 
     /// The row for an object that a pair can be about.
-    fn row(&self, object: &Value) -> Option<(Key, Known<R>)> {
+    fn value(&self, object: &Value) -> Option<(ObjectKey, Cached<R>)> {
         let key = self.key(key::namespaced_name(object))?;
         Some((key, (self.read)(object)?))
     }
 
     /// The same for one of which no more is known.
-    fn head(&self, head: &Head) -> Option<(Key, Uid, u64)> {
+    fn head(&self, head: &Head) -> Option<(ObjectKey, Uid, u64)> {
         let key = self.key((&head.namespace, &head.name))?;
         Some((key, Uid::parse(&head.uid)?, head.version.parse().ok()?))
     }
 
     /// What has no name is no object.
-    fn key(&self, (namespace, name): (&str, &str)) -> Option<Key> {
+    fn key(&self, (namespace, name): (&str, &str)) -> Option<ObjectKey> {
         let covered = !name.is_empty() && (self.covers)(namespace, name);
         covered.then(|| key::of(namespace, name))
     }

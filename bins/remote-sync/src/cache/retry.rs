@@ -20,7 +20,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// What a failure asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Class {
+pub(crate) enum RetryClass {
     /// Somebody was faster: look again, once at once.
     Stale,
     /// It may work soon.
@@ -31,7 +31,7 @@ pub(crate) enum Class {
     Down,
 }
 
-impl Class {
+impl RetryClass {
     /// For the label of a metric.
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -43,26 +43,26 @@ impl Class {
     }
 }
 
-pub(crate) fn class(error: &Error) -> Class {
+pub(crate) fn classify(error: &Error) -> RetryClass {
     match error {
         Error::AlreadyExists(_) | Error::Conflict(_) | Error::Gone(_) | Error::TooNew(_) => {
-            Class::Stale
+            RetryClass::Stale
         }
-        Error::NotFound(_) | Error::Unavailable { .. } => Class::Transient,
-        Error::BadPeer(_) | Error::Unauthorized(_) | Error::Unreachable(_) => Class::Down,
+        Error::NotFound(_) | Error::Unavailable { .. } => RetryClass::Transient,
+        Error::BadPeer(_) | Error::Unauthorized(_) | Error::Unreachable(_) => RetryClass::Down,
         Error::BadConfig(_)
         | Error::Forbidden(_)
         | Error::Invalid(_)
         | Error::LeadLost(_)
         | Error::NamespaceTerminating(_)
         | Error::NotServed(_)
-        | Error::TooLarge(_) => Class::Refused,
+        | Error::TooLarge(_) => RetryClass::Refused,
     }
 }
 
 /// How long this pair alone has to wait, if the server says so: its object is refused for now, and others of
 /// the cluster may go on.
-pub(crate) fn pause(error: &Error) -> Duration {
+pub(crate) fn requested_delay(error: &Error) -> Duration {
     match error {
         Error::Unavailable { retry_after: Some(pause), of_object: true, .. } => {
             (*pause).min(LONGEST_PAUSE)
@@ -72,13 +72,13 @@ pub(crate) fn pause(error: &Error) -> Duration {
 }
 
 /// How long to wait after the failure that follows `before` others.
-pub(crate) fn wait(class: Class, before: u32, mode: Mode) -> Duration {
+pub(crate) fn backoff(class: RetryClass, before: u32, mode: Mode) -> Duration {
     let longest = if mode == Mode::Compat { LONGEST_COMPAT } else { LONGEST };
     let (first, longest, doublings) = match class {
-        Class::Stale if before == 0 => return Duration::ZERO,
-        Class::Stale => (FIRST, longest, before - 1),
-        Class::Transient | Class::Down => (FIRST, longest, before),
-        Class::Refused => (FIRST_REFUSED, LONGEST_REFUSED, before),
+        RetryClass::Stale if before == 0 => return Duration::ZERO,
+        RetryClass::Stale => (FIRST, longest, before - 1),
+        RetryClass::Transient | RetryClass::Down => (FIRST, longest, before),
+        RetryClass::Refused => (FIRST_REFUSED, LONGEST_REFUSED, before),
     };
     first.saturating_mul(1 << doublings.min(20)).min(longest)
 }
@@ -89,35 +89,35 @@ mod tests {
 
     #[test]
     fn waits_double_up_to_the_longest_of_their_class() {
-        let ms = |class, before| wait(class, before, Mode::Safe).as_millis();
-        assert_eq!([0, 1, 2].map(|n| ms(Class::Transient, n)), [5, 10, 20]);
-        assert_eq!([0, 1, 2].map(|n| ms(Class::Stale, n)), [0, 5, 10]);
-        assert_eq!([0, 1].map(|n| ms(Class::Refused, n)), [30_000, 60_000]);
-        assert_eq!(wait(Class::Transient, u32::MAX, Mode::Safe), LONGEST);
-        assert_eq!(wait(Class::Transient, u32::MAX, Mode::Compat), LONGEST_COMPAT);
-        assert_eq!(wait(Class::Refused, 30, Mode::Safe), LONGEST_REFUSED);
+        let ms = |class, before| backoff(class, before, Mode::Safe).as_millis();
+        assert_eq!([0, 1, 2].map(|n| ms(RetryClass::Transient, n)), [5, 10, 20]);
+        assert_eq!([0, 1, 2].map(|n| ms(RetryClass::Stale, n)), [0, 5, 10]);
+        assert_eq!([0, 1].map(|n| ms(RetryClass::Refused, n)), [30_000, 60_000]);
+        assert_eq!(backoff(RetryClass::Transient, u32::MAX, Mode::Safe), LONGEST);
+        assert_eq!(backoff(RetryClass::Transient, u32::MAX, Mode::Compat), LONGEST_COMPAT);
+        assert_eq!(backoff(RetryClass::Refused, 30, Mode::Safe), LONGEST_REFUSED);
     }
 
     #[test]
     fn a21_what_people_must_mend_is_not_tried_in_a_hot_loop() {
         let text = || "why".to_owned();
-        assert_eq!(class(&Error::Invalid(text())), Class::Refused);
-        assert_eq!(class(&Error::Forbidden(text())), Class::Refused);
-        assert_eq!(class(&Error::Conflict(text())), Class::Stale);
-        assert_eq!(class(&Error::Unreachable(text())), Class::Down);
+        assert_eq!(classify(&Error::Invalid(text())), RetryClass::Refused);
+        assert_eq!(classify(&Error::Forbidden(text())), RetryClass::Refused);
+        assert_eq!(classify(&Error::Conflict(text())), RetryClass::Stale);
+        assert_eq!(classify(&Error::Unreachable(text())), RetryClass::Down);
         let busy = Error::Unavailable { message: text(), retry_after: None, of_object: false };
-        assert_eq!(class(&busy), Class::Transient);
+        assert_eq!(classify(&busy), RetryClass::Transient);
     }
 
     #[test]
     fn what_a_server_says_of_one_object_is_for_its_pair_alone() {
         let asked = |of_object, seconds| {
             let retry_after = Some(Duration::from_secs(seconds));
-            pause(&Error::Unavailable { message: "busy".into(), retry_after, of_object })
+            requested_delay(&Error::Unavailable { message: "busy".into(), retry_after, of_object })
         };
         assert_eq!(asked(true, 7), Duration::from_secs(7));
         assert_eq!(asked(true, 3600), LONGEST_PAUSE);
         assert_eq!(asked(false, 7), Duration::ZERO);
-        assert_eq!(pause(&Error::Conflict("x".into())), Duration::ZERO);
+        assert_eq!(requested_delay(&Error::Conflict("x".into())), Duration::ZERO);
     }
 }

@@ -14,8 +14,8 @@ use shared::{client::USUAL_OBJECT, json, lock::lock};
 
 use crate::model::{
     annotations::Uid,
-    key::{self, Key},
-    object::Known,
+    key::{self, ObjectKey},
+    object::Cached,
 };
 
 /// So many may go while one answer is under way.
@@ -27,7 +27,7 @@ const ROOM: usize = 4 << 20;
 #[derive(Debug)]
 pub(crate) struct Table<R> {
     rows: Mutex<Rows<R>>,
-    bodies: Mutex<BTreeMap<Key, Body>>,
+    bodies: Mutex<BTreeMap<ObjectKey, Body>>,
     /// Bytes in the bodies of all tables together.
     used: Arc<AtomicUsize>,
     /// Rows at most.
@@ -36,11 +36,11 @@ pub(crate) struct Table<R> {
 
 /// What came of an object that was taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum PutResult {
     /// It is new or changed.
-    News,
+    Changed,
     /// It was known.
-    Known,
+    Unchanged,
     /// There is no room for it.
     Full,
 }
@@ -51,7 +51,7 @@ type Body = (u64, Box<[u8]>);
 #[derive(Debug)]
 struct Rows<R> {
     /// Boxed: what is listed comes in order, which leaves the nodes of the tree half empty.
-    map: BTreeMap<Key, Box<Slot<R>>>,
+    map: BTreeMap<ObjectKey, Box<Entry<R>>>,
     /// By scope: in which session of the cluster it was listed as a whole; 0 for never.
     complete: Vec<u64>,
     /// The objects that went last, and their versions at that: an answer that was under way then must not
@@ -61,7 +61,7 @@ struct Rows<R> {
 
 impl<R> Rows<R> {
     /// The keys that begin with `prefix`.
-    fn keys_in<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a Key> {
+    fn keys_in<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a ObjectKey> {
         let here = self.map.range::<str, _>((Included(prefix), Unbounded)).map(|(key, _)| key);
         here.take_while(move |key| key.starts_with(prefix))
     }
@@ -69,20 +69,20 @@ impl<R> Rows<R> {
 
 /// What one stream lists: everything, or one namespace.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Scope<'a> {
+pub(crate) struct ListScope<'a> {
     /// Counts the streams of a table from 0.
     pub(crate) index: usize,
     pub(crate) namespace: Option<&'a str>,
 }
 
-impl Scope<'_> {
+impl ListScope<'_> {
     fn holds(&self, key: &str) -> bool {
         self.namespace.is_none_or(|namespace| key::split(key).0 == namespace)
     }
 }
 
 #[derive(Debug)]
-struct Slot<R> {
+struct Entry<R> {
     seen: Seen<R>,
     /// Seen since the last list began.
     confirmed: bool,
@@ -91,7 +91,7 @@ struct Slot<R> {
 /// An object, as far as it was read.
 #[derive(Clone, Debug, PartialEq)]
 enum Seen<R> {
-    Whole(Known<R>),
+    Whole(Cached<R>),
     /// It is there, and costs too much memory to be looked at.
     TooLarge {
         uid: Uid,
@@ -120,7 +120,7 @@ impl<R: PartialEq> Seen<R> {
     fn tells(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Whole(one), Self::Whole(other)) => {
-                (one.uid, one.large, &one.row) == (other.uid, other.large, &other.row)
+                (one.uid, one.large, &one.value) == (other.uid, other.large, &other.value)
             }
             (one, other) => one == other,
         }
@@ -136,20 +136,20 @@ impl<R: Clone + PartialEq> Table<R> {
     }
 
     /// What is known of a scope is of no use until it was listed again.
-    pub(crate) fn void(&self, scope: Scope<'_>) {
+    pub(crate) fn invalidate_list(&self, scope: ListScope<'_>) {
         self.rows().complete[scope.index] = 0;
     }
 
     /// Forgets the objects of a scope, of which there are more than it has room for; returns their keys.
-    pub(crate) fn clear(&self, scope: Scope<'_>) -> Vec<Key> {
+    pub(crate) fn clear(&self, scope: ListScope<'_>) -> Vec<ObjectKey> {
         // As if a list had ended before its first object, in no session.
-        self.begin(scope, true);
-        self.complete(scope, 0)
+        self.begin_list(scope, true);
+        self.finish_list(scope, 0)
     }
 
     /// A list begins. Until it is complete all rows stay; with `anew` they come from a server whose
     /// versions may have gone back, so that nothing is known any more.
-    pub(crate) fn begin(&self, scope: Scope<'_>, anew: bool) {
+    pub(crate) fn begin_list(&self, scope: ListScope<'_>, anew: bool) {
         let mut rows = self.rows();
         // A server that was restored may have them again.
         rows.gone.clear();
@@ -162,7 +162,7 @@ impl<R: Clone + PartialEq> Table<R> {
 
     /// The list of this session, counted from 1, is complete: what was not in it is gone. Returns the keys
     /// of that.
-    pub(crate) fn complete(&self, scope: Scope<'_>, session: u64) -> Vec<Key> {
+    pub(crate) fn finish_list(&self, scope: ListScope<'_>, session: u64) -> Vec<ObjectKey> {
         let mut rows = self.rows();
         rows.complete[scope.index] = session;
         let mut gone = Vec::new();
@@ -186,42 +186,42 @@ impl<R: Clone + PartialEq> Table<R> {
 
     /// Takes in an object as read, listed, watched or answered to a write, whichever comes first. Our own
     /// writes come twice, as answer and as event: the second is no news.
-    pub(crate) fn put(&self, key: &str, known: Known<R>) -> Taken {
+    pub(crate) fn put(&self, key: &str, known: Cached<R>) -> PutResult {
         self.take(key, Seen::Whole(known))
     }
 
     /// The same for an object that costs too much memory to be looked at: it is there, and no more is known
     /// of it.
-    pub(crate) fn put_too_large(&self, key: &str, uid: Uid, version: u64) -> Taken {
+    pub(crate) fn put_too_large(&self, key: &str, uid: Uid, version: u64) -> PutResult {
         self.drop_body(key);
         self.take(key, Seen::TooLarge { uid, version })
     }
 
-    fn take(&self, key: &str, seen: Seen<R>) -> Taken {
+    fn take(&self, key: &str, seen: Seen<R>) -> PutResult {
         let mut rows = self.rows();
         let (uid, version) = (seen.uid(), seen.version());
         if rows.gone.iter().any(|(of, last)| *of == uid && version <= *last) {
-            return Taken::Known;
+            return PutResult::Unchanged;
         }
         let count = rows.map.len();
         let Some(slot) = rows.map.get_mut(key) else {
             if count >= self.most {
-                return Taken::Full;
+                return PutResult::Full;
             }
-            rows.map.insert(key.into(), Box::new(Slot { seen, confirmed: true }));
-            return Taken::News;
+            rows.map.insert(key.into(), Box::new(Entry { seen, confirmed: true }));
+            return PutResult::Changed;
         };
         // A watch may lag behind an answer.
         if slot.confirmed && version < slot.seen.version() {
-            return Taken::Known;
+            return PutResult::Unchanged;
         }
         slot.confirmed = true;
         let before = std::mem::replace(&mut slot.seen, seen);
-        if before.tells(&slot.seen) { Taken::Known } else { Taken::News }
+        if before.tells(&slot.seen) { PutResult::Unchanged } else { PutResult::Changed }
     }
 
     /// Takes in what must have become of an object that is there: news of it may be slower than others.
-    pub(crate) fn update(&self, key: &str, known: Known<R>) {
+    pub(crate) fn update(&self, key: &str, known: Cached<R>) {
         if let Some(slot) = self.rows().map.get_mut(key)
             && (slot.seen.uid(), slot.seen.version()) == (known.uid, known.version)
         {
@@ -256,7 +256,7 @@ impl<R: Clone + PartialEq> Table<R> {
 
     /// What is known of an object; nothing also of one that is too large, see
     /// [`is_too_large`](Self::is_too_large).
-    pub(crate) fn get(&self, key: &str) -> Option<Known<R>> {
+    pub(crate) fn get(&self, key: &str) -> Option<Cached<R>> {
         match &self.rows().map.get(key)?.seen {
             Seen::Whole(known) => Some(known.clone()),
             Seen::TooLarge { .. } => None,
@@ -283,12 +283,12 @@ impl<R: Clone + PartialEq> Table<R> {
     }
 
     /// All keys.
-    pub(crate) fn keys(&self) -> Vec<Key> {
+    pub(crate) fn keys(&self) -> Vec<ObjectKey> {
         self.rows().map.keys().cloned().collect()
     }
 
     /// The keys of the objects in `namespace`.
-    pub(crate) fn keys_in(&self, namespace: &str) -> Vec<Key> {
+    pub(crate) fn keys_in(&self, namespace: &str) -> Vec<ObjectKey> {
         self.rows().keys_in(&key::of(namespace, "")).cloned().collect()
     }
 
@@ -299,7 +299,7 @@ impl<R: Clone + PartialEq> Table<R> {
 
     /// Keeps the document of a pair that is probably not in step, while there is room; a large one is read
     /// again by whoever has the turn for it.
-    pub(crate) fn keep_body(&self, key: &str, known: &Known<R>, object: &Value) {
+    pub(crate) fn keep_body(&self, key: &str, known: &Cached<R>, object: &Value) {
         self.drop_body(key);
         if known.large || self.used.load(Relaxed) >= ROOM {
             return;

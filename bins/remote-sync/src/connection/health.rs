@@ -7,7 +7,7 @@ use shared::{
     metrics::{Family, Metrics},
 };
 
-use super::{Connection, Identity, Offer};
+use super::{ClusterIdentity, Connection, CredentialOffer};
 
 const CONNECTED: Family =
     Family::gauge("remote_sync_cluster_connected", "Whether there is a connection to the cluster.");
@@ -53,11 +53,11 @@ pub(crate) struct Health {
     /// When connecting last failed.
     pub(crate) last_connect_failure: Option<Instant>,
     /// The cluster that was found.
-    pub(crate) identity: Identity,
+    pub(crate) identity: ClusterIdentity,
 }
 
 /// What only reports are interested in.
-pub(super) struct Record {
+pub(super) struct HealthRecord {
     since: Instant,
     connections: u64,
     error: Option<String>,
@@ -66,7 +66,7 @@ pub(super) struct Record {
     probe_was_good: Option<bool>,
 }
 
-impl Record {
+impl HealthRecord {
     pub(super) fn new(now: Instant) -> Self {
         Self { since: now, connections: 0, error: None, probes: (0, 0), probe_was_good: None }
     }
@@ -104,9 +104,9 @@ impl Connection {
         let state = self.state();
         let connected = state.session().is_some();
         let phase = match (&state.identity, &state.offer) {
-            (Identity::Changed { .. }, _) if connected => Phase::IdentityChanged,
+            (ClusterIdentity::Changed { .. }, _) if connected => Phase::IdentityChanged,
             _ if connected => Phase::Connected,
-            (_, Offer::Awaited)
+            (_, CredentialOffer::Awaited)
                 if state.health.connections == 0 && state.health.error.is_none() =>
             {
                 Phase::Waiting
@@ -117,11 +117,11 @@ impl Connection {
             phase,
             since: state.health.since,
             connections: state.health.connections,
-            failures: state.machine.failures(),
+            failures: state.schedule.failures(),
             error: state.health.error.clone(),
-            last_success: state.machine.last_success(),
-            last_probe: state.machine.last_probe(),
-            last_connect_failure: state.machine.last_connect_failure(),
+            last_success: state.schedule.last_success(),
+            last_probe: state.schedule.last_probe(),
+            last_connect_failure: state.schedule.last_connect_failure(),
             identity: state.identity.clone(),
         }
     }
@@ -131,7 +131,7 @@ impl Connection {
         let state = self.state();
         let up = u8::from(state.session().is_some());
         let ((good, bad), healthy) = (state.health.probes, state.health.probe_was_good);
-        let changed = u8::from(matches!(state.identity, Identity::Changed { .. }));
+        let changed = u8::from(matches!(state.identity, ClusterIdentity::Changed { .. }));
         drop(state);
         let remote = ("remote", self.name());
         metrics.add(CONNECTED, &[remote], up);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 /// How often, how long and how many times; the defaults of the flags are those of Cluster API (v1.9.0
 /// `controllers/clustercache/cluster_cache.go:655,701-705`).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Timing {
+pub(crate) struct ProbeTiming {
     /// Between two tries to connect, but for the jitter.
     pub(crate) retry: Duration,
     /// Between two probes, or between the last sign of life and a probe.
@@ -16,7 +16,7 @@ pub(crate) struct Timing {
     pub(crate) failures: u32,
 }
 
-impl Default for Timing {
+impl Default for ProbeTiming {
     fn default() -> Self {
         let [retry, interval, timeout] = [30, 10, 5].map(Duration::from_secs);
         Self { retry, interval, timeout, failures: 5 }
@@ -39,7 +39,7 @@ pub(super) enum Due {
 
 /// What a probe said.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Outcome {
+pub(super) enum ProbeOutcome {
     Success,
     /// 401.
     Unauthorized,
@@ -49,15 +49,15 @@ pub(super) enum Outcome {
 
 /// What a probe means for the connection, which ends for either reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Verdict {
+pub(super) struct ProbeVerdict {
     pub(super) too_many: bool,
     pub(super) unauthorized: bool,
 }
 
 /// What is known of one cluster's connection.
 #[derive(Debug)]
-pub(super) struct Machine {
-    timing: Timing,
+pub(super) struct ProbeSchedule {
+    timing: ProbeTiming,
     connected: bool,
     /// The next try; `None` is at once.
     connect_at: Option<Instant>,
@@ -71,8 +71,8 @@ pub(super) struct Machine {
     failures: u32,
 }
 
-impl Machine {
-    pub(super) fn new(timing: Timing) -> Self {
+impl ProbeSchedule {
+    pub(super) fn new(timing: ProbeTiming) -> Self {
         Self {
             timing,
             connected: false,
@@ -117,25 +117,30 @@ impl Machine {
     }
 
     /// Takes note of a probe, and ends the connection if the verdict says so.
-    pub(super) fn probed(&mut self, outcome: Outcome, now: Instant, random: f64) -> Verdict {
+    pub(super) fn probed(
+        &mut self,
+        outcome: ProbeOutcome,
+        now: Instant,
+        random: f64,
+    ) -> ProbeVerdict {
         if !self.connected {
-            return Verdict::default();
+            return ProbeVerdict::default();
         }
         self.last_probe = Some(now);
-        if outcome == Outcome::Success {
+        if outcome == ProbeOutcome::Success {
             self.last_success = Some(now);
             self.failures = 0;
-            return Verdict::default();
+            return ProbeVerdict::default();
         }
         self.failures = self.failures.saturating_add(1);
         let too_many = self.failures >= self.timing.failures;
-        let unauthorized = outcome == Outcome::Unauthorized;
+        let unauthorized = outcome == ProbeOutcome::Unauthorized;
         if unauthorized {
             self.disconnected(now + AT_ONCE);
         } else if too_many {
             self.disconnected(now + self.retry(random));
         }
-        Verdict { too_many, unauthorized }
+        ProbeVerdict { too_many, unauthorized }
     }
 
     /// The connection ended; the next try is at `connect_at`.
@@ -212,7 +217,7 @@ pub(super) fn soonest(waits: impl IntoIterator<Item = Duration>, otherwise: Dura
 }
 
 #[cfg(test)]
-impl Machine {
+impl ProbeSchedule {
     pub(super) fn is_connected(&self) -> bool {
         self.connected
     }

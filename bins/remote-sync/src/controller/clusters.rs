@@ -20,14 +20,14 @@ use shared::{
 };
 
 use crate::{
-    cache::cluster::{Cluster, SourceSite, TargetSite},
+    cache::cluster::{ClusterClient, SourceSide, TargetSide},
     connection::{
-        self, Connection, ConnectionEvent, Consumer, Pod, Reload, Session, Source as Credentials,
-        Timing,
+        self, ClusterSession, Connection, ConnectionEvent, Consumer, CredentialSource, OwnPod,
+        ProbeTiming, ReloadCredentials,
     },
-    controller::{Engine, Own, watches},
+    controller::{Controller, OwnCluster, watches},
     settings::{Direction, OWN, Remote, RemoteSource, Settings},
-    sync::{context::Context, remote::Route},
+    sync::{context::SyncContext, remote::RemoteSync},
 };
 
 /// When a silent cluster is worth a line in the log: Cluster API's grace periods
@@ -40,30 +40,31 @@ const SLICE: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// `BadConfig` when its kubeconfig cannot be used.
-pub(crate) fn own(settings: Settings, flags: &Flags, stop: &Stop) -> Result<Engine> {
+pub(crate) fn build(settings: Settings, flags: &Flags, stop: &Stop) -> Result<Controller> {
     // At once, so that a kubeconfig that cannot be used ends the process.
     Client::of_own_cluster(flags, settings.timeout)?;
     let (flags, timeout) = (flags.clone(), settings.timeout);
     let client = move |requests| Client::of_own_cluster_counting(&flags, timeout, requests);
-    let credentials = Credentials::Own(Box::new(client));
+    let credentials = CredentialSource::Own(Box::new(client));
     let connection = connect(&settings, OWN, credentials, (None, None), (stop, stop))?;
-    let (cluster, used) = (Cluster::new(connection, &settings), Arc::<AtomicUsize>::default());
+    let (cluster, used) =
+        (ClusterClient::new(connection, &settings), Arc::<AtomicUsize>::default());
     let own = match settings.direction {
-        Direction::Pull => Own::Target(TargetSite::new(cluster, &settings, &used)),
-        Direction::Push => Own::Source(SourceSite::new(cluster, &settings, &used)),
+        Direction::Pull => OwnCluster::Target(TargetSide::new(cluster, &settings, &used)),
+        Direction::Push => OwnCluster::Source(SourceSide::new(cluster, &settings, &used)),
     };
-    Ok(Engine::new(Arc::new(Context::new(settings)), own, used, stop))
+    Ok(Controller::new(Arc::new(SyncContext::new(settings)), own, used, stop))
 }
 
 /// Starts to follow the own cluster, and all remotes that are known.
 ///
 /// # Errors
 /// `BadConfig` when the system gives no thread.
-pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
-    let settings = &engine.context.settings;
-    match &engine.own {
-        Own::Source(site) => watches::source(engine, site, None, &engine.stop)?,
-        Own::Target(site) => watches::target(engine, site, None, &engine.stop)?,
+pub(crate) fn start(controller: &Arc<Controller>) -> Result<()> {
+    let settings = &controller.context.settings;
+    match &controller.own {
+        OwnCluster::Source(site) => watches::source(controller, site, None, &controller.stop)?,
+        OwnCluster::Target(site) => watches::target(controller, site, None, &controller.stop)?,
     }
     let mut files = Vec::new();
     for remote in &settings.remotes {
@@ -71,41 +72,41 @@ pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
             RemoteSource::File(path) => Some(path.clone()),
             RemoteSource::Secret { .. } => None,
         };
-        let route = add(engine, &remote.name, file, None)?;
-        let connection = engine.remote_of(&route).connection.clone();
+        let route = add_remote(controller, &remote.name, file, None)?;
+        let connection = controller.remote_of(&route).connection.clone();
         match &remote.source {
             RemoteSource::File(path) => files.push((path.clone(), connection)),
-            RemoteSource::Secret { .. } => follow_secret(engine, remote, connection)?,
+            RemoteSource::Secret { .. } => follow_secret(controller, remote, connection)?,
         }
     }
     if !files.is_empty() {
-        follow_files(engine, files)?;
+        follow_files(controller, files)?;
     }
-    let gates = engine.clone();
-    runtime::spawn("gates", move || gates.keep_gates())
+    let gates = controller.clone();
+    runtime::spawn("gates", move || gates.supervise_queues())
 }
 
-/// A connection that wakes `own` and `engine` when it comes and goes.
+/// A connection that wakes `own` and `controller` when it comes and goes.
 fn connect(
     settings: &Settings,
     name: &str,
-    credentials: Credentials,
+    credentials: CredentialSource,
     (file, remembered): (Option<PathBuf>, Option<String>),
-    (own, engine): (&Stop, &Stop),
+    (own, controller): (&Stop, &Stop),
 ) -> Result<Arc<Connection>> {
     let (times, reach) = (&settings.connection, settings.reach);
     let in_cluster = || kubeconfig::in_cluster(&Env::process());
-    let pod = Pod::of(|name| std::env::var(name).ok(), Box::new(in_cluster));
-    let (named, to) = (name.to_owned(), [own.clone(), engine.clone()]);
+    let pod = OwnPod::of(|name| std::env::var(name).ok(), Box::new(in_cluster));
+    let (named, to) = (name.to_owned(), [own.clone(), controller.clone()]);
     let tell = move |event| {
         if let ConnectionEvent::NoSuccessFor(time) = event {
             log::warn!("cluster {named} gave no sign of life for {} s", time.as_secs());
         }
         to.iter().for_each(Stop::wake);
     };
-    let settings = connection::Settings {
+    let settings = connection::ConnectionConfig {
         name: name.to_owned(),
-        timing: Timing {
+        timing: ProbeTiming {
             retry: times.retry,
             interval: times.interval,
             timeout: times.timeout,
@@ -115,8 +116,9 @@ fn connect(
         probe_path: times.path.clone(),
         remembered,
         accepted: settings.accepted(name).map(str::to_owned).collect(),
-        reload: file
-            .map(|file| -> Reload { Arc::new(move || kubeconfig::from_file(&file, reach)) }),
+        reload: file.map(|file| -> ReloadCredentials {
+            Arc::new(move || kubeconfig::from_file(&file, reach))
+        }),
         pod: pod.map(Arc::new),
     };
     let consumer = Consumer { silences: SILENCES.to_vec(), tell: Box::new(tell) };
@@ -127,44 +129,53 @@ fn connect(
 ///
 /// # Errors
 /// `BadConfig` when the system gives no thread.
-pub(crate) fn add(
-    engine: &Arc<Engine>,
+pub(crate) fn add_remote(
+    controller: &Arc<Controller>,
     name: &str,
     file: Option<PathBuf>,
     remembered: Option<String>,
-) -> Result<Arc<Route>> {
-    let (settings, stop) = (&engine.context.settings, engine.stop.child());
+) -> Result<Arc<RemoteSync>> {
+    let (settings, stop) = (&controller.context.settings, controller.stop.child());
     let known = (file, remembered);
-    let connection = connect(settings, name, Credentials::Offered, known, (&stop, &engine.stop))?;
-    let cluster = Cluster::new(connection, settings);
-    let (source, target) = match &engine.own {
-        Own::Target(own) => (SourceSite::new(cluster, settings, &engine.used), own.clone()),
-        Own::Source(own) => (own.clone(), TargetSite::new(cluster, settings, &engine.used)),
+    let connection =
+        connect(settings, name, CredentialSource::Offered, known, (&stop, &controller.stop))?;
+    let cluster = ClusterClient::new(connection, settings);
+    let (source, target) = match &controller.own {
+        OwnCluster::Target(own) => {
+            (SourceSide::new(cluster, settings, &controller.used), own.clone())
+        }
+        OwnCluster::Source(own) => {
+            (own.clone(), TargetSide::new(cluster, settings, &controller.used))
+        }
     };
-    let route = Arc::new(Route::new(name, settings, source, target, stop.clone()));
-    engine.add(route.clone());
-    let followed = match &engine.own {
-        Own::Target(_) => watches::source(engine, &route.source, Some(&route), &stop),
-        Own::Source(_) => watches::target(engine, &route.target, Some(&route), &stop),
+    let route = Arc::new(RemoteSync::new(name, settings, source, target, stop.clone()));
+    controller.add(route.clone());
+    let followed = match &controller.own {
+        OwnCluster::Target(_) => watches::source(controller, &route.source, Some(&route), &stop),
+        OwnCluster::Source(_) => watches::target(controller, &route.target, Some(&route), &stop),
     };
     if followed.is_err() {
         // Half of it would stand in the way of the next try.
-        engine.remove(name);
+        controller.remove(name);
     }
     followed.map(|()| route)
 }
 
-fn follow_files(engine: &Engine, files: Vec<(PathBuf, Arc<Connection>)>) -> Result<()> {
-    let (reach, stop) = (engine.context.settings.reach, engine.stop.clone());
+fn follow_files(controller: &Controller, files: Vec<(PathBuf, Arc<Connection>)>) -> Result<()> {
+    let (reach, stop) = (controller.context.settings.reach, controller.stop.clone());
     runtime::spawn("kubeconfigs", move || connection::follow_files(&files, reach, &stop))
 }
 
 /// Follows the Secret of one remote's kubeconfig, whatever becomes of the own cluster meanwhile.
-fn follow_secret(engine: &Arc<Engine>, remote: &Remote, connection: Arc<Connection>) -> Result<()> {
+fn follow_secret(
+    controller: &Arc<Controller>,
+    remote: &Remote,
+    connection: Arc<Connection>,
+) -> Result<()> {
     let RemoteSource::Secret { namespace, name, key } = remote.source.clone() else {
         return Ok(());
     };
-    let engine = engine.clone();
+    let controller = controller.clone();
     runtime::spawn("kubeconfig", move || {
         let place = format!("{namespace}/{name}");
         let target = SECRETS.object(&namespace, &name);
@@ -174,15 +185,15 @@ fn follow_secret(engine: &Arc<Engine>, remote: &Remote, connection: Arc<Connecti
                 connection.offer(Err(Error::TooLarge(sentence)));
             }
             Some(Document::Whole(secret)) => {
-                connection::feed_secret(&connection, &place, Some(secret), key.as_deref());
+                connection::offer_secret(&connection, &place, Some(secret), key.as_deref());
             }
-            None => connection::feed_secret(&connection, &place, None, None),
+            None => connection::offer_secret(&connection, &place, None, None),
         };
-        let (mut stream, mut listed) = (Watcher::default(), None);
-        with_own(&engine, |session| {
+        let (mut watcher, mut listed) = (Watcher::default(), None);
+        in_own_sessions(&controller, |session| {
             let selection = Selection::all(target);
-            stream.run(&session.client, &selection, &session.stop, &mut |step| {
-                match step {
+            watcher.run(&session.client, &selection, &session.stop, &mut |event| {
+                match event {
                     Event::Init { .. } => listed = None,
                     Event::InitApply(secret) => listed = Some(secret),
                     Event::InitDone => feed(listed.take().as_ref()),
@@ -198,11 +209,11 @@ fn follow_secret(engine: &Arc<Engine>, remote: &Remote, connection: Arc<Connecti
 }
 
 /// Does `work` in each session of the own cluster until the end.
-pub(crate) fn with_own(engine: &Engine, mut work: impl FnMut(&Session)) {
-    let stop = &engine.stop;
+pub(crate) fn in_own_sessions(controller: &Controller, mut work: impl FnMut(&ClusterSession)) {
+    let stop = &controller.stop;
     while !stop.raised() {
         let seen = stop.wakes();
-        match engine.own.cluster().session() {
+        match controller.own.cluster().session() {
             Ok(session) => work(&session),
             Err(_) => drop(stop.wait_for_change(seen, Instant::now() + SLICE)),
         }

@@ -5,60 +5,60 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::{
-    cache::reflector::News,
-    controller::{Engine, Own},
+    cache::reflector::Change,
+    controller::{Controller, OwnCluster},
     model::{
         key::{self, Pair},
         mode::Mode,
-        object::controller,
+        object::controller_of,
     },
-    sync::remote::Route,
+    sync::remote::RemoteSync,
 };
 
-impl Engine {
+impl Controller {
     /// Something happened to a source.
-    pub(crate) fn source_news(
+    pub(crate) fn on_source(
         self: &Arc<Self>,
-        routes: &[Arc<Route>],
+        remotes: &[Arc<RemoteSync>],
         kind: usize,
-        news: &News<'_>,
+        change: &Change<'_>,
     ) {
-        let Some((key, urgent)) = news.object() else { return self.stop.wake() };
+        let Some((key, urgent)) = change.object() else { return self.stop.wake() };
         let (namespace, name) = key::split(key);
         let mut meant = false;
-        for route in routes {
+        for route in remotes {
             let source = route.names.canonical_of_source(namespace, name);
             meant |= source.is_some();
-            if let (News::Gone { .. }, Some((namespace, name))) = (news, source)
+            if let (Change::Gone { .. }, Some((namespace, name))) = (change, source)
                 && self.context.settings.is_selective()
             {
-                route.leaves(&Pair { kind, key: key::of(namespace, name).into() }, true);
+                route.set_unlisted(&Pair { kind, key: key::of(namespace, name).into() }, true);
             }
-            self.push(route, kind, source, urgent);
-            self.staff(route);
+            self.enqueue(route, kind, source, urgent);
+            self.start_workers(route);
         }
         // The room for documents is for those that somebody takes.
-        if let (false, Own::Source(site)) = (meant, &self.own) {
+        if let (false, OwnCluster::Source(site)) = (meant, &self.own) {
             site.shelves[kind].table.drop_body(key);
         }
     }
 
     /// Something happened to a target.
-    pub(crate) fn target_news(
+    pub(crate) fn on_target(
         self: &Arc<Self>,
-        routes: &[Arc<Route>],
+        remotes: &[Arc<RemoteSync>],
         kind: usize,
-        news: &News<'_>,
+        change: &Change<'_>,
     ) {
-        let Some((key, urgent)) = news.object() else { return self.stop.wake() };
+        let Some((key, urgent)) = change.object() else { return self.stop.wake() };
         let mut meant = false;
-        for route in routes {
-            meant |= self.target_changed(route, kind, key, urgent);
-            self.staff(route);
+        for route in remotes {
+            meant |= self.enqueue_target(route, kind, key, urgent);
+            self.start_workers(route);
         }
         let site = match &self.own {
-            Own::Target(site) => Some(site),
-            Own::Source(_) => routes.first().map(|route| &route.target),
+            OwnCluster::Target(site) => Some(site),
+            OwnCluster::Source(_) => remotes.first().map(|route| &route.target),
         };
         if let (false, Some(site)) = (meant, site) {
             site.shelves[kind].table.drop_body(key);
@@ -67,17 +67,17 @@ impl Engine {
 
     /// Something happened to a namespace of the target: its owner may have to go on, and whatever waits
     /// for it.
-    pub(crate) fn namespace_news(self: &Arc<Self>, routes: &[Arc<Route>], news: &News<'_>) {
-        let Some((key, urgent)) = news.object() else { return self.stop.wake() };
+    pub(crate) fn on_namespace(self: &Arc<Self>, remotes: &[Arc<RemoteSync>], change: &Change<'_>) {
+        let Some((key, urgent)) = change.object() else { return self.stop.wake() };
         let (_, namespace) = key::split(key);
-        let owner = match news {
-            News::Put { object, .. } => {
+        let owner = match change {
+            Change::Put { object, .. } => {
                 object["metadata"]["annotations"][&self.context.settings.keys.owner].as_str()
             }
-            News::TooLarge { .. } | News::Gone { .. } | News::State => None,
+            Change::TooLarge { .. } | Change::Gone { .. } | Change::State => None,
         };
         let owner = owner.unwrap_or_default();
-        for route in routes {
+        for route in remotes {
             // Upstream follows owned namespaces without the suffix, too; of many remotes each would.
             let owned = match self.context.settings.mode {
                 Mode::Compat => route.names.canonical_of_namespace(namespace, owner),
@@ -86,38 +86,38 @@ impl Engine {
             let owned = owned.filter(|_| !owner.is_empty());
             let inside = route.names.canonical_of_target(namespace, "").map(|(inside, _)| inside);
             for kind in 0..self.context.settings.resources.len() {
-                self.push(route, kind, owned, urgent);
+                self.enqueue(route, kind, owned, urgent);
                 for key in
                     inside.map(|ns| route.source.shelves[kind].table.keys_in(ns)).iter().flatten()
                 {
                     let (namespace, name) = key::split(key);
                     let source = route.names.canonical_of_source(namespace, name);
-                    self.push(route, kind, source, urgent);
+                    self.enqueue(route, kind, source, urgent);
                 }
             }
-            self.staff(route);
+            self.start_workers(route);
         }
     }
 
     /// Something happened to a Secret of the target: the object that controls it is looked at.
-    pub(crate) fn secret_news(self: &Arc<Self>, routes: &[Arc<Route>], news: &News<'_>) {
-        let (key, object) = match news {
-            News::Put { key, object, .. } => (key, *object),
-            News::TooLarge { .. } | News::Gone { .. } => return,
-            News::State => return self.stop.wake(),
+    pub(crate) fn on_secret(self: &Arc<Self>, remotes: &[Arc<RemoteSync>], change: &Change<'_>) {
+        let (key, object) = match change {
+            Change::Put { key, object, .. } => (key, *object),
+            Change::TooLarge { .. } | Change::Gone { .. } => return,
+            Change::State => return self.stop.wake(),
         };
-        let Some(owner) = controller(object) else { return };
+        let Some(owner) = controller_of(object) else { return };
         let (namespace, _) = key::split(key);
-        for route in routes {
+        for route in remotes {
             let is_owner = |kind: &usize| {
                 let kind = route.target.shelves[*kind].kind();
                 kind.is_some_and(|kind| is_of(owner, &kind.resource.group, &kind.resource.kind))
             };
             for kind in (0..self.context.settings.resources.len()).filter(is_owner) {
                 let name = owner["name"].as_str().unwrap_or_default();
-                self.push(route, kind, route.names.canonical_of_target(namespace, name), true);
+                self.enqueue(route, kind, route.names.canonical_of_target(namespace, name), true);
             }
-            self.staff(route);
+            self.start_workers(route);
         }
     }
 }

@@ -20,8 +20,8 @@ use crate::{
     cache::reflector::PAGE,
     connection,
     controller::{
-        Engine,
-        clusters::{add, with_own},
+        Controller,
+        clusters::{add_remote, in_own_sessions},
     },
     model::key,
     settings::{CLUSTER_LABEL, OWN, Registry, SECRET_SUFFIX},
@@ -36,26 +36,27 @@ const MOST_KNOWN: usize = 2 * MOST_REMOTES;
 ///
 /// # Errors
 /// `BadConfig` when the system gives no thread.
-pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
-    let Some(registry) = engine.context.settings.registry.clone() else { return Ok(()) };
-    let engine = engine.clone();
-    runtime::spawn("registry", move || follow(&engine, &registry))
+pub(crate) fn start(controller: &Arc<Controller>) -> Result<()> {
+    let Some(registry) = controller.context.settings.registry.clone() else { return Ok(()) };
+    let controller = controller.clone();
+    runtime::spawn("registry", move || follow(&controller, &registry))
 }
 
-fn follow(engine: &Arc<Engine>, registry: &Registry) {
+fn follow(controller: &Arc<Controller>, registry: &Registry) {
     let selection = Selection {
         target: SECRETS.collection(&registry.namespace),
         labels: &registry.selector,
         metadata_only: false,
         page: PAGE,
     };
-    let mut stream = Watcher::default();
-    let mut members = Members { engine, remotes: BTreeMap::new(), listed: Vec::new(), full: false };
-    with_own(engine, |session| {
+    let mut watcher = Watcher::default();
+    let mut members =
+        Members { controller, remotes: BTreeMap::new(), listed: Vec::new(), full: false };
+    in_own_sessions(controller, |session| {
         // A cluster that was away may have been restored.
-        stream.relist();
-        stream.run(&session.client, &selection, &session.stop, &mut |step| {
-            members.take(step);
+        watcher.relist();
+        watcher.run(&session.client, &selection, &session.stop, &mut |event| {
+            members.take(event);
             ControlFlow::Continue(())
         });
     });
@@ -63,7 +64,7 @@ fn follow(engine: &Arc<Engine>, registry: &Registry) {
 
 /// The remotes of the registry.
 struct Members<'a> {
-    engine: &'a Arc<Engine>,
+    controller: &'a Arc<Controller>,
     /// Those that are there, and some that were, by name.
     remotes: BTreeMap<String, Member>,
     /// Those of the list that has begun.
@@ -83,8 +84,8 @@ struct Member {
 }
 
 impl Members<'_> {
-    fn take(&mut self, step: Event<'_>) {
-        match step {
+    fn take(&mut self, event: Event<'_>) {
+        match event {
             Event::Init { .. } => {
                 self.listed.clear();
                 self.full = false;
@@ -106,7 +107,7 @@ impl Members<'_> {
                     self.remove(&name);
                 }
                 self.tell(None);
-                self.engine.all_known.store(true, Relaxed);
+                self.controller.all_known.store(true, Relaxed);
             }
             Event::Watching => self.tell(None),
             Event::Failed(error) => self.tell(Some(error.to_string())),
@@ -120,7 +121,8 @@ impl Members<'_> {
         let full = format!("there are more than {MOST_REMOTES} remotes, the others are left out");
         let full = Some(full).filter(|_| self.full);
         let troubles: Vec<_> = failure.into_iter().chain(full).chain(left_out).collect();
-        self.engine.set_registry_trouble(Some(troubles.join("; ")).filter(|text| !text.is_empty()));
+        self.controller
+            .set_registry_trouble(Some(troubles.join("; ")).filter(|text| !text.is_empty()));
     }
 
     /// Takes in a Secret; returns the name of its remote.
@@ -173,17 +175,17 @@ impl Members<'_> {
         let Some(member) = self.remotes.get_mut(name) else { return };
         let Some(access) = &member.offer else { return };
         if !member.added {
-            if let Some(why) = refusal(self.engine, name) {
+            if let Some(why) = refusal(self.controller, name) {
                 return log::warn!("remote {name} is left out: {why}");
             }
-            if let Err(error) = add(self.engine, name, None, member.uid.clone()) {
+            if let Err(error) = add_remote(self.controller, name, None, member.uid.clone()) {
                 return log::warn!("{error}");
             }
             member.added = true;
             log::info!("remote {name} is new");
         }
-        if let Some(route) = self.engine.routes().iter().find(|route| route.name == name) {
-            self.engine.remote_of(route).connection.offer(access.clone());
+        if let Some(route) = self.controller.remotes().iter().find(|route| route.name == name) {
+            self.controller.remote_of(route).connection.offer(access.clone());
         }
     }
 
@@ -192,7 +194,7 @@ impl Members<'_> {
         let Some(member) = self.remotes.get_mut(name) else { return };
         member.offer = None;
         if std::mem::take(&mut member.added) {
-            member.uid = self.engine.remove(name).or_else(|| member.uid.take());
+            member.uid = self.controller.remove(name).or_else(|| member.uid.take());
             log::info!("remote {name} is gone, its objects stay as they are");
         }
         for name in self.remotes.keys().cloned().collect::<Vec<_>>() {
@@ -209,7 +211,7 @@ fn offer(secret: &Document) -> Result<ClusterConfig> {
     match secret {
         Document::Whole(secret) => {
             let (namespace, name) = key::namespaced_name(secret);
-            connection::secret_access(&format!("{namespace}/{name}"), secret, None)
+            connection::secret_config(&format!("{namespace}/{name}"), secret, None)
         }
         Document::TooLarge(Head { namespace, name, .. }) => {
             Err(Error::TooLarge(format!("Secret {namespace}/{name} needs too much memory")))
@@ -218,16 +220,16 @@ fn offer(secret: &Document) -> Result<ClusterConfig> {
 }
 
 /// Why a remote of this name cannot be added, if it cannot.
-fn refusal(engine: &Engine, name: &str) -> Option<String> {
-    let routes = engine.routes();
-    let others = routes.iter().map(|route| &*route.name);
+fn refusal(controller: &Controller, name: &str) -> Option<String> {
+    let remotes = controller.remotes();
+    let others = remotes.iter().map(|route| &*route.name);
     if name == OWN || !valid_label(name) {
         return Some("that is no name for a remote".into());
     }
     if others.clone().any(|other| other == name) {
         return Some("there is one of that name by another flag".into());
     }
-    let other = engine.context.settings.clash(name, others)?;
+    let other = controller.context.settings.clash(name, others)?;
     Some(format!("an object may belong to {other} too"))
 }
 

@@ -11,18 +11,18 @@ use shared::{
 
 use crate::{
     cache::{
-        cluster::{SourceSite, TargetSite},
-        reflector::Followed,
-        store::Scope,
+        cluster::{SourceSide, TargetSide},
+        reflector::Reflector,
+        store::ListScope,
     },
-    connection::Session,
-    controller::Engine,
+    connection::ClusterSession,
+    controller::Controller,
     model::{
-        discovery::{self, Kind, Wanted},
-        mapping::Names,
-        object::Reader,
+        discovery::{self, ApiResource, ResourceArg},
+        mapping::NameMapping,
+        object::ObjectReader,
     },
-    sync::remote::Route,
+    sync::remote::RemoteSync,
 };
 
 /// How long a thread sleeps that waits for another.
@@ -31,26 +31,26 @@ const POLL: Duration = Duration::from_millis(100);
 /// What the threads of one cluster have in common: of a remote with its route, or of the own cluster.
 #[derive(Clone)]
 struct Of {
-    engine: Arc<Engine>,
-    route: Option<Arc<Route>>,
-    names: Names,
+    controller: Arc<Controller>,
+    route: Option<Arc<RemoteSync>>,
+    names: NameMapping,
 }
 
 impl Of {
-    fn new(engine: &Arc<Engine>, route: Option<&Arc<Route>>) -> Self {
-        let common = || engine.context.settings.mapping.common();
+    fn new(controller: &Arc<Controller>, route: Option<&Arc<RemoteSync>>) -> Self {
+        let common = || controller.context.settings.mapping.common();
         let names = route.map_or_else(common, |route| route.names.clone());
-        Self { engine: engine.clone(), route: route.cloned(), names }
+        Self { controller: controller.clone(), route: route.cloned(), names }
     }
 
     /// The routes that news are for: of a remote its own, of the own cluster all.
-    fn routes(&self) -> Arc<Vec<Arc<Route>>> {
-        let own = |route: &Arc<Route>| Arc::new(vec![route.clone()]);
-        self.route.as_ref().map_or_else(|| self.engine.routes(), own)
+    fn remotes(&self) -> Arc<Vec<Arc<RemoteSync>>> {
+        let own = |route: &Arc<RemoteSync>| Arc::new(vec![route.clone()]);
+        self.route.as_ref().map_or_else(|| self.controller.remotes(), own)
     }
 
-    fn reader(&self) -> &Reader {
-        &self.engine.context.reader
+    fn reader(&self) -> &ObjectReader {
+        &self.controller.context.reader
     }
 
     fn is_source(&self, namespace: &str, name: &str) -> bool {
@@ -62,21 +62,24 @@ impl Of {
     }
 
     /// Whether a kind is of the version that the own cluster has, as far as that is known.
-    fn agrees(&self, kind: usize, found: &Kind) -> bool {
-        let own = self.engine.own_kind(kind);
+    fn agrees(&self, kind: usize, found: &ApiResource) -> bool {
+        let own = self.controller.own_kind(kind);
         own.is_none_or(|own| own.resource.version == found.resource.version)
     }
 
     /// The kind on a cluster. Of two clusters the own one says the version, for both.
-    fn find(&self, kind: usize, session: &Session) -> Result<Kind> {
-        let wanted = &self.engine.context.settings.resources[kind];
+    fn find(&self, kind: usize, session: &ClusterSession) -> Result<ApiResource> {
+        let wanted = &self.controller.context.settings.resources[kind];
         if self.route.is_none() {
             return discovery::resolve(&session.client, wanted);
         }
         loop {
-            if let Some(own) = self.engine.own_kind(kind) {
+            if let Some(own) = self.controller.own_kind(kind) {
                 let version = Some(own.resource.version.to_string());
-                return discovery::resolve(&session.client, &Wanted { version, ..wanted.clone() });
+                return discovery::resolve(
+                    &session.client,
+                    &ResourceArg { version, ..wanted.clone() },
+                );
             }
             if session.stop.wait(POLL) {
                 return Err(Error::Unreachable("the connection ended".into()));
@@ -96,13 +99,13 @@ impl Of {
 /// # Errors
 /// `BadConfig` when the system gives no thread.
 pub(crate) fn source(
-    engine: &Arc<Engine>,
-    site: &Arc<SourceSite>,
-    route: Option<&Arc<Route>>,
+    controller: &Arc<Controller>,
+    site: &Arc<SourceSide>,
+    route: Option<&Arc<RemoteSync>>,
     stop: &Stop,
 ) -> Result<()> {
-    let of = Of::new(engine, route);
-    let settings = &engine.context.settings;
+    let of = Of::new(controller, route);
+    let settings = &controller.context.settings;
     let scopes: Vec<_> = match settings.source_namespaces.is_empty() {
         true => vec![None],
         false => settings.source_namespaces.iter().cloned().map(Some).collect(),
@@ -111,19 +114,19 @@ pub(crate) fn source(
         for (index, namespace) in scopes.iter().cloned().enumerate() {
             let site = site.clone();
             of.watch(stop, move |of, stop| {
-                Followed {
+                Reflector {
                     cluster: &site.cluster,
                     shelf: &site.shelves[kind],
-                    scope: Scope { index, namespace: namespace.as_deref() },
+                    scope: ListScope { index, namespace: namespace.as_deref() },
                     name: None,
-                    labels: &of.engine.context.settings.selector,
+                    labels: &of.controller.context.settings.selector,
                     metadata_only: false,
                     bodies: Some(&|row| !row.seems_done()),
                     find: &|session| of.find(kind, session),
                     agrees: &|found| of.agrees(kind, found),
                     covers: &|namespace, name| of.is_source(namespace, name),
                     read: &|object| of.reader().source(object),
-                    tell: &|news| of.engine.source_news(&of.routes(), kind, &news),
+                    handler: &|change| of.controller.on_source(&of.remotes(), kind, &change),
                 }
                 .follow(stop);
             })?;
@@ -137,16 +140,16 @@ pub(crate) fn source(
 /// # Errors
 /// `BadConfig` when the system gives no thread.
 pub(crate) fn target(
-    engine: &Arc<Engine>,
-    site: &Arc<TargetSite>,
-    route: Option<&Arc<Route>>,
+    controller: &Arc<Controller>,
+    site: &Arc<TargetSide>,
+    route: Option<&Arc<RemoteSync>>,
     stop: &Stop,
 ) -> Result<()> {
-    let of = Of::new(engine, route);
-    for kind in 0..engine.context.settings.resources.len() {
+    let of = Of::new(controller, route);
+    for kind in 0..controller.context.settings.resources.len() {
         let site = site.clone();
         of.watch(stop, move |of, stop| {
-            Followed {
+            Reflector {
                 cluster: &site.cluster,
                 shelf: &site.shelves[kind],
                 scope: ALL,
@@ -158,19 +161,19 @@ pub(crate) fn target(
                 agrees: &|found| of.agrees(kind, found),
                 covers: &|namespace, name| of.is_target(namespace, name),
                 read: &|object| of.reader().target(object),
-                tell: &|news| of.engine.target_news(&of.routes(), kind, &news),
+                handler: &|change| of.controller.on_target(&of.remotes(), kind, &change),
             }
             .follow(stop);
         })?;
     }
     namespaces(&of, site.clone(), stop)?;
-    (0..engine.context.settings.secrets.len())
+    (0..controller.context.settings.secrets.len())
         .try_for_each(|index| secrets(&of, site.clone(), index, stop))
 }
 
-fn namespaces(of: &Of, site: Arc<TargetSite>, stop: &Stop) -> Result<()> {
+fn namespaces(of: &Of, site: Arc<TargetSide>, stop: &Stop) -> Result<()> {
     of.watch(stop, move |of, stop| {
-        Followed {
+        Reflector {
             cluster: &site.cluster,
             shelf: &site.namespaces,
             scope: ALL,
@@ -179,34 +182,38 @@ fn namespaces(of: &Of, site: Arc<TargetSite>, stop: &Stop) -> Result<()> {
             metadata_only: true,
             bodies: None,
             agrees: &|_| true,
-            find: &|_| Ok(Kind { resource: NAMESPACES.clone(), namespaced: false, status: true }),
+            find: &|_| {
+                Ok(ApiResource { resource: NAMESPACES.clone(), namespaced: false, status: true })
+            },
             covers: &|_, name| of.names.covers(name),
             read: &|object| of.reader().namespace(object),
-            tell: &|news| of.engine.namespace_news(&of.routes(), &news),
+            handler: &|change| of.controller.on_namespace(&of.remotes(), &change),
         }
         .follow(stop);
     })
 }
 
 /// One name each, so that the right to these Secrets and no others is enough.
-fn secrets(of: &Of, site: Arc<TargetSite>, index: usize, stop: &Stop) -> Result<()> {
+fn secrets(of: &Of, site: Arc<TargetSide>, index: usize, stop: &Stop) -> Result<()> {
     of.watch(stop, move |of, stop| {
-        Followed {
+        Reflector {
             cluster: &site.cluster,
             shelf: &site.secrets[index],
             scope: ALL,
-            name: Some(&of.engine.context.settings.secrets[index]),
+            name: Some(&of.controller.context.settings.secrets[index]),
             labels: "",
             metadata_only: false,
             bodies: None,
             agrees: &|_| true,
-            find: &|_| Ok(Kind { resource: SECRETS.clone(), namespaced: true, status: false }),
+            find: &|_| {
+                Ok(ApiResource { resource: SECRETS.clone(), namespaced: true, status: false })
+            },
             covers: &|namespace, name| of.is_target(namespace, name),
             read: &|object| of.reader().upload(object),
-            tell: &|news| of.engine.secret_news(&of.routes(), &news),
+            handler: &|change| of.controller.on_secret(&of.remotes(), &change),
         }
         .follow(stop);
     })
 }
 
-const ALL: Scope<'static> = Scope { index: 0, namespace: None };
+const ALL: ListScope<'static> = ListScope { index: 0, namespace: None };

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// The keys. sync-controller's own are those of its `controller/controller.go:76-89`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Keys {
+pub(crate) struct AnnotationKeys {
     prefix: String,
     /// Of either object, by a human: `true` stops everything for it.
     pub(crate) paused: String,
@@ -32,7 +32,7 @@ pub(crate) struct Keys {
     pub(crate) orphaned: String,
 }
 
-impl Keys {
+impl AnnotationKeys {
     /// Those under `prefix`, which is without its slash.
     pub(crate) fn new(prefix: &str) -> Self {
         let key = |name: &str| format!("{prefix}/{name}");
@@ -135,12 +135,12 @@ impl fmt::Display for Origin<'_> {
 /// The keys of labels and annotations that the target has from its source: `label,label|annotation,…`;
 /// no key can hold a comma or a bar. In order, as they are looked up by halves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Managed<'a> {
+pub(crate) struct ManagedKeys<'a> {
     pub(crate) labels: Vec<&'a str>,
     pub(crate) annotations: Vec<&'a str>,
 }
 
-impl<'a> Managed<'a> {
+impl<'a> ManagedKeys<'a> {
     pub(crate) fn parse(text: &'a str) -> Self {
         let (labels, annotations) = text.split_once('|').unwrap_or((text, ""));
         let keys = |text: &'a str| {
@@ -152,7 +152,7 @@ impl<'a> Managed<'a> {
     }
 }
 
-impl fmt::Display for Managed<'_> {
+impl fmt::Display for ManagedKeys<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}|{}", self.labels.join(","), self.annotations.join(","))
     }
@@ -195,8 +195,8 @@ mod tests {
     #[test]
     fn managed_keys_are_read_as_they_are_written() {
         for text in ["a,b/c|d", "|", "a|", "|d,e"] {
-            assert_eq!(Managed::parse(text).to_string(), text);
+            assert_eq!(ManagedKeys::parse(text).to_string(), text);
         }
-        assert_eq!(Managed::parse(""), Managed::default());
+        assert_eq!(ManagedKeys::parse(""), ManagedKeys::default());
     }
 }

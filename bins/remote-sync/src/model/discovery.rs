@@ -11,7 +11,7 @@ use shared::{
 
 /// A kind as `-resource` names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct ResourceArg {
     /// Empty for the core group.
     pub(crate) group: String,
     /// The server's preferred one, if none was named.
@@ -21,7 +21,7 @@ pub(crate) struct Wanted {
 
 /// A kind as a server has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Kind {
+pub(crate) struct ApiResource {
     pub(crate) resource: Resource,
     pub(crate) namespaced: bool,
     /// Whether it has the subresource `status`.
@@ -31,7 +31,7 @@ pub(crate) struct Kind {
 /// All of the core group; there is no document that would say so.
 const CORE: &str = "v1";
 
-impl Wanted {
+impl ResourceArg {
     /// Reads `plural`, `plural.group`, `version/plural` or `group/version/plural`.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl Wanted {
 }
 
 /// `poddisruptionbudgets.policy`, as in RBAC and `kubectl api-resources -o name`.
-impl fmt::Display for Wanted {
+impl fmt::Display for ResourceArg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.group {
             "" => f.write_str(&self.plural),
@@ -81,7 +81,7 @@ const MOST_VERSIONS: usize = 16;
 ///
 /// # Errors
 /// `NotServed` if the server does not have it (yet); else as the server says.
-pub(crate) fn resolve(client: &Client, wanted: &Wanted) -> Result<Kind> {
+pub(crate) fn resolve(client: &Client, wanted: &ResourceArg) -> Result<ApiResource> {
     let versions = match &wanted.version {
         Some(version) => vec![version.clone()],
         None => versions(&document(client, wanted, &group_path(wanted), "APIGroup")?),
@@ -97,12 +97,12 @@ pub(crate) fn resolve(client: &Client, wanted: &Wanted) -> Result<Kind> {
 }
 
 /// The document on the versions of a group.
-fn group_path(wanted: &Wanted) -> String {
+fn group_path(wanted: &ResourceArg) -> String {
     format!("/apis/{}", wanted.group)
 }
 
 /// The document on the kinds of a version.
-fn version_path(wanted: &Wanted, version: &str) -> String {
+fn version_path(wanted: &ResourceArg, version: &str) -> String {
     match &*wanted.group {
         "" => format!("/api/{version}"),
         group => format!("/apis/{group}/{version}"),
@@ -123,7 +123,7 @@ fn versions(group: &Value) -> Vec<String> {
 }
 
 /// The kind in an APIResourceList, if it is there and can be followed.
-fn find(list: &Value, wanted: &Wanted, version: &str) -> Option<Kind> {
+fn find(list: &Value, wanted: &ResourceArg, version: &str) -> Option<ApiResource> {
     let named = |name: &str| {
         let mut entries = list["resources"].as_array().into_iter().flatten();
         entries.find(|entry| entry["name"] == name)
@@ -137,14 +137,14 @@ fn find(list: &Value, wanted: &Wanted, version: &str) -> Option<Kind> {
         plural: wanted.plural.clone().into(),
         kind: kind.to_owned().into(),
     };
-    ["list", "watch"].iter().all(|verb| verbs.iter().any(|v| v == verb)).then_some(Kind {
+    ["list", "watch"].iter().all(|verb| verbs.iter().any(|v| v == verb)).then_some(ApiResource {
         resource,
         namespaced: entry["namespaced"] == true,
         status: named(&format!("{}/status", wanted.plural)).is_some(),
     })
 }
 
-fn document(client: &Client, wanted: &Wanted, path: &str, kind: &str) -> Result<Value> {
+fn document(client: &Client, wanted: &ResourceArg, path: &str, kind: &str) -> Result<Value> {
     let document = client.document(path).map_err(|error| match error {
         Error::NotFound(_) | Error::NotServed(_) => not_served(client, wanted),
         error => error,
@@ -156,7 +156,7 @@ fn document(client: &Client, wanted: &Wanted, path: &str, kind: &str) -> Result<
     Err(Error::BadPeer(format!("get {path} on {whose}: the answer is not an {kind}")))
 }
 
-fn not_served(client: &Client, wanted: &Wanted) -> Error {
+fn not_served(client: &Client, wanted: &ResourceArg) -> Error {
     let version = wanted.version.as_deref().map_or(String::new(), |v| format!(" in version {v}"));
     let whose = client.whose();
     Error::NotServed(format!("{whose} does not serve {wanted}{version} to list and watch"))

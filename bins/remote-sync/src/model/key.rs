@@ -5,10 +5,10 @@ use std::sync::Arc;
 use serde_json::Value;
 
 /// `namespace/name`, or `/name` for a kind that is in no namespace.
-pub(crate) type Key = Box<str>;
+pub(crate) type ObjectKey = Box<str>;
 
 /// The key of an object.
-pub(crate) fn of(namespace: &str, name: &str) -> Key {
+pub(crate) fn of(namespace: &str, name: &str) -> ObjectKey {
     format!("{namespace}/{name}").into()
 }
 
@@ -28,6 +28,6 @@ pub(crate) fn namespaced_name(object: &Value) -> (&str, &str) {
 pub(crate) struct Pair {
     /// Which of -resource it is.
     pub(crate) kind: usize,
-    /// Canonical namespace and name, as in a [`Key`]; shared by all that is noted of it.
+    /// Canonical namespace and name, as in a [`ObjectKey`]; shared by all that is noted of it.
     pub(crate) key: Arc<str>,
 }

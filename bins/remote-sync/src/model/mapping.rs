@@ -15,7 +15,7 @@ pub(crate) const CLUSTER: &str = "{cluster}";
 
 /// The rules for all remotes, as the flags say them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Mapping {
+pub(crate) struct MappingTemplate {
     /// Of the source's name; may hold [`CLUSTER`].
     pub(crate) resource_suffix: String,
     /// Of the target's namespace; may hold [`CLUSTER`].
@@ -24,14 +24,14 @@ pub(crate) struct Mapping {
     pub(crate) namespace_prefix: String,
 }
 
-impl Mapping {
+impl MappingTemplate {
     /// The rules for all remotes, as far as they have them in common.
-    pub(crate) fn common(&self) -> Names {
+    pub(crate) fn common(&self) -> NameMapping {
         let common = |suffix: &str| match suffix.contains(CLUSTER) {
             true => String::new(),
             false => suffix.to_owned(),
         };
-        Names {
+        NameMapping {
             resource_suffix: common(&self.resource_suffix),
             namespace_suffix: common(&self.namespace_suffix),
             namespace_prefix: self.namespace_prefix.clone(),
@@ -39,8 +39,8 @@ impl Mapping {
     }
 
     /// The rules for one remote.
-    pub(crate) fn names(&self, remote: &str) -> Names {
-        Names {
+    pub(crate) fn names(&self, remote: &str) -> NameMapping {
+        NameMapping {
             resource_suffix: self.resource_suffix.replace(CLUSTER, remote),
             namespace_suffix: self.namespace_suffix.replace(CLUSTER, remote),
             namespace_prefix: self.namespace_prefix.clone(),
@@ -50,13 +50,13 @@ impl Mapping {
 
 /// The rules for one remote.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Names {
+pub(crate) struct NameMapping {
     resource_suffix: String,
     namespace_suffix: String,
     namespace_prefix: String,
 }
 
-impl Names {
+impl NameMapping {
     /// The canonical names of a source object, if it is one.
     pub(crate) fn canonical_of_source<'a>(
         &self,

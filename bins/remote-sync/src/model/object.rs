@@ -4,7 +4,7 @@ use serde_json::Value;
 use shared::json;
 
 use crate::model::{
-    annotations::{Keys, Managed, Origin, Uid},
+    annotations::{AnnotationKeys, ManagedKeys, Origin, Uid},
     digest::Digester,
     mode::Mode,
     secret,
@@ -16,19 +16,19 @@ pub(crate) const SMALL: usize = 64 << 10;
 
 /// A row with what every object has.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Known<R> {
+pub(crate) struct Cached<R> {
     pub(crate) uid: Uid,
     /// The resourceVersion, a number that grows with every write on one server (Kubernetes API concepts,
     /// "Resource versions").
     pub(crate) version: u64,
     /// Its document costs more than `SMALL` (permits): its pass needs a permit.
     pub(crate) large: bool,
-    pub(crate) row: R,
+    pub(crate) value: R,
 }
 
 /// What the source and the target have in common.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct State {
+pub(crate) struct ObjectState {
     /// 0 for a kind that counts none.
     pub(crate) generation: u32,
     /// Digest of what goes from source to target.
@@ -43,18 +43,18 @@ pub(crate) struct State {
 
 /// An object that owns the spec.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Source {
-    pub(crate) state: State,
+pub(crate) struct SourceObject {
+    pub(crate) state: ObjectState,
     pub(crate) finalizers: Finalizers,
-    pub(crate) published: Published,
+    pub(crate) generations: Generations,
     /// The cluster that it is itself a copy from.
     pub(crate) copied_from: Option<Uid>,
 }
 
-impl Source {
+impl SourceObject {
     /// Whether its content was copied, as far as it says itself.
     pub(crate) fn seems_done(&self) -> bool {
-        let published = self.published.remote.unwrap_or_default();
+        let published = self.generations.remote.unwrap_or_default();
         matches!(self.finalizers, Finalizers::Ours(_)) && published == self.state.generation
     }
 }
@@ -70,7 +70,7 @@ pub(crate) enum Finalizers {
 
 /// What the annotations of a source say of its target.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Published {
+pub(crate) struct Generations {
     pub(crate) remote: Option<u32>,
     pub(crate) local: Option<u32>,
     pub(crate) uid: Option<Uid>,
@@ -78,8 +78,8 @@ pub(crate) struct Published {
 
 /// An object that owns the status.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Target {
-    pub(crate) state: State,
+pub(crate) struct TargetObject {
+    pub(crate) state: ObjectState,
     pub(crate) copy_of: Option<CopyOf>,
     pub(crate) has_annotations: bool,
     /// It says that it is only kept.
@@ -98,7 +98,7 @@ pub(crate) struct CopyOf {
 
 /// A Namespace on the target's side.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Namespace {
+pub(crate) struct TargetNamespace {
     pub(crate) terminating: bool,
     /// The name of the object that it was made for, if it was made here.
     pub(crate) owner: Option<Box<str>>,
@@ -107,7 +107,7 @@ pub(crate) struct Namespace {
 
 /// A Secret on the target's side that may have to be uploaded.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Upload {
+pub(crate) struct TargetSecret {
     /// The uid of the object that controls it.
     pub(crate) controller: Option<Uid>,
     /// It is not as it was uploaded last.
@@ -121,38 +121,38 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Makes rows of documents; `None` for what is no object of a Kubernetes API server.
 #[derive(Clone, Debug)]
-pub(crate) struct Reader {
+pub(crate) struct ObjectReader {
     pub(crate) digester: Digester,
-    pub(crate) keys: Keys,
+    pub(crate) keys: AnnotationKeys,
     pub(crate) finalizer: String,
     pub(crate) mode: Mode,
 }
 
-impl Reader {
-    pub(crate) fn source(&self, object: &Value) -> Option<Known<Source>> {
+impl ObjectReader {
+    pub(crate) fn source(&self, object: &Value) -> Option<Cached<SourceObject>> {
         let annotation = |name: &str| object["metadata"]["annotations"].get(name);
         let number = |name: &str| annotation(name)?.as_str()?.parse().ok();
         let keys = &self.keys;
         let origin = annotation(&keys.source).and_then(Value::as_str).and_then(Origin::parse);
-        let row = Source {
+        let value = SourceObject {
             state: self.state(object, self.metadata(object, None))?,
             finalizers: self.finalizers(object),
-            published: Published {
+            generations: Generations {
                 remote: number(&keys.remote_generation),
                 local: number(&keys.local_generation),
                 uid: annotation(&keys.local_uid).and_then(Uid::of),
             },
             copied_from: origin.map(|origin| origin.cluster),
         };
-        known(object, row)
+        cached(object, value)
     }
 
-    pub(crate) fn target(&self, object: &Value) -> Option<Known<Target>> {
+    pub(crate) fn target(&self, object: &Value) -> Option<Cached<TargetObject>> {
         let annotations = &object["metadata"]["annotations"];
         let annotation = |name: &str| annotations.get(name).and_then(Value::as_str);
         let origin = annotation(&self.keys.source).and_then(Origin::parse);
-        let managed = annotation(&self.keys.managed_keys).map(Managed::parse);
-        let row = Target {
+        let managed = annotation(&self.keys.managed_keys).map(ManagedKeys::parse);
+        let value = TargetObject {
             state: self.state(object, self.metadata(object, managed))?,
             copy_of: origin.and_then(|origin| {
                 Some(CopyOf {
@@ -165,29 +165,29 @@ impl Reader {
             has_annotations: annotations.is_object(),
             orphaned: annotation(&self.keys.orphaned).is_some(),
         };
-        known(object, row)
+        cached(object, value)
     }
 
-    pub(crate) fn namespace(&self, object: &Value) -> Option<Known<Namespace>> {
+    pub(crate) fn namespace(&self, object: &Value) -> Option<Cached<TargetNamespace>> {
         let annotation = |name: &str| object["metadata"]["annotations"].get(name);
         let owner = annotation(&self.keys.owner).and_then(Value::as_str);
-        let row = Namespace {
+        let value = TargetNamespace {
             terminating: terminating(object),
             owner: owner.filter(|owner| !owner.is_empty()).map(Into::into),
             owner_uid: annotation(&self.keys.owner_ref).and_then(Uid::of),
         };
-        known(object, row)
+        cached(object, value)
     }
 
-    pub(crate) fn upload(&self, secret: &Value) -> Option<Known<Upload>> {
+    pub(crate) fn upload(&self, secret: &Value) -> Option<Cached<TargetSecret>> {
         let annotation = |name: &str| secret["metadata"]["annotations"].get(name);
         let last = annotation(&self.keys.hash).and_then(Value::as_str);
-        let row = Upload {
-            controller: controller(secret).and_then(|owner| Uid::of(&owner["uid"])),
+        let value = TargetSecret {
+            controller: controller_of(secret).and_then(|owner| Uid::of(&owner["uid"])),
             changed: last != Some(&secret::hash(secret, &self.keys)),
             to: annotation(&self.keys.uploaded_to).and_then(Uid::of),
         };
-        known(secret, row)
+        cached(secret, value)
     }
 
     /// Stands for a namespace, a name and an instance in [`CopyOf`].
@@ -213,14 +213,14 @@ impl Reader {
         }
     }
 
-    fn state(&self, object: &Value, metadata: u64) -> Option<State> {
+    fn state(&self, object: &Value, metadata: u64) -> Option<ObjectState> {
         let status = match &object["status"] {
             Value::Object(status) if status.is_empty() => &Value::Null,
             status => status,
         };
         let generation = object["metadata"]["generation"].as_i64().unwrap_or(0);
         let paused = &object["metadata"]["annotations"][&self.keys.paused];
-        Some(State {
+        Some(ObjectState {
             generation: generation.try_into().ok()?,
             content: self.digester.of_members(object.as_object(), |key| self.is_content(key)),
             metadata,
@@ -232,7 +232,7 @@ impl Reader {
 
     /// The digest of labels and annotations; of a target that says which keys it has from its source,
     /// those alone: the others are its own business.
-    fn metadata(&self, object: &Value, managed: Option<Managed<'_>>) -> u64 {
+    fn metadata(&self, object: &Value, managed: Option<ManagedKeys<'_>>) -> u64 {
         let managed = managed.as_ref();
         let (labels, annotations) =
             (&object["metadata"]["labels"], &object["metadata"]["annotations"]);
@@ -261,16 +261,16 @@ impl Reader {
 }
 
 /// The ownerReference of the object that controls this one.
-pub(crate) fn controller(object: &Value) -> Option<&Value> {
+pub(crate) fn controller_of(object: &Value) -> Option<&Value> {
     let owners = object["metadata"]["ownerReferences"].as_array();
     owners.into_iter().flatten().find(|owner| owner["controller"] == true)
 }
 
-fn known<R>(object: &Value, row: R) -> Option<Known<R>> {
+fn cached<R>(object: &Value, value: R) -> Option<Cached<R>> {
     let metadata = &object["metadata"];
     let version = metadata["resourceVersion"].as_str()?.parse().ok()?;
     let large = json::cost(object) > SMALL;
-    Some(Known { uid: Uid::of(&metadata["uid"])?, version, large, row })
+    Some(Cached { uid: Uid::of(&metadata["uid"])?, version, large, value })
 }
 
 fn terminating(object: &Value) -> bool {

@@ -4,11 +4,11 @@ use ring::digest::{SHA256, digest};
 use serde_json::{Map, Value, json};
 use shared::resource::Resource;
 
-use crate::model::annotations::Keys;
+use crate::model::annotations::AnnotationKeys;
 
 /// The source that an uploaded Secret belongs to, and is collected with.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Owner<'a> {
+pub(crate) struct SecretOwner<'a> {
     pub(crate) resource: &'a Resource,
     pub(crate) name: &'a str,
     pub(crate) uid: &'a str,
@@ -16,7 +16,7 @@ pub(crate) struct Owner<'a> {
 
 /// What sync-controller notes as uploaded (`controller/controller.go:580-592,640-648`): the SHA-256 of the
 /// Secret's content as Go writes it in JSON. Any other would upload each Secret again when taking over.
-pub(crate) fn hash(secret: &Value, keys: &Keys) -> String {
+pub(crate) fn hash(secret: &Value, keys: &AnnotationKeys) -> String {
     let metadata = &secret["metadata"];
     let content = format!(
         "[{},{},{},{}]",
@@ -37,9 +37,9 @@ pub(crate) fn hash(secret: &Value, keys: &Keys) -> String {
 pub(crate) fn body(
     secret: &Value,
     (namespace, name): (&str, &str),
-    owner: &Owner<'_>,
+    owner: &SecretOwner<'_>,
     hash: &str,
-    keys: &Keys,
+    keys: &AnnotationKeys,
 ) -> Value {
     let mut annotations = annotations(secret, keys);
     annotations.insert(keys.hash.clone(), json!(hash));
@@ -70,7 +70,7 @@ pub(crate) fn body(
 }
 
 /// Those that are content, not notes about an upload.
-fn annotations(secret: &Value, keys: &Keys) -> Map<String, Value> {
+fn annotations(secret: &Value, keys: &AnnotationKeys) -> Map<String, Value> {
     let all = secret["metadata"]["annotations"].as_object().into_iter().flatten();
     let ours = |key: &str| key == keys.hash || key == keys.uploaded_to;
     all.filter(|(key, _)| !ours(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
@@ -101,8 +101,8 @@ fn go(json: String) -> String {
 mod tests {
     use super::*;
 
-    fn keys() -> Keys {
-        Keys::new("cloud.teleport.dev")
+    fn keys() -> AnnotationKeys {
+        AnnotationKeys::new("cloud.teleport.dev")
     }
 
     fn secret(content: &Value) -> Value {
@@ -163,7 +163,7 @@ mod tests {
         secret["immutable"] = json!(true);
         secret["metadata"]["finalizers"] = json!(["example.com/f"]);
         let resource = Resource::v1("policy", "poddisruptionbudgets", "PodDisruptionBudget");
-        let owner = Owner { resource: &resource, name: "web-rs", uid: "25f5d25c" };
+        let owner = SecretOwner { resource: &resource, name: "web-rs", uid: "25f5d25c" };
         let written = body(&secret, ("team", "token-rs"), &owner, "9909", &keys());
         let expected = json!({
             "apiVersion": "v1",

@@ -14,107 +14,115 @@ use crate::{
         annotations::Uid,
         key,
         mode::Mode,
-        object::{Known, Source, Target},
+        object::{Cached, SourceObject, TargetObject},
         secret,
     },
     sync::{
-        decide::{Standing, Step},
-        observed::{Pass, View},
-        pair::{Job, odd, stale},
+        decide::{PairStatus, SyncAction},
+        observed::{Attempt, Observed},
+        pair::{PairContext, odd, stale},
         patch,
     },
 };
 
-impl Job<'_> {
+impl PairContext<'_> {
     /// Does one step; returns how the pair stands if that ends the pass.
-    pub(crate) fn perform(
+    pub(crate) fn apply(
         &self,
-        step: Step,
-        view: &View,
-        pass: &mut Pass,
-    ) -> Result<Option<Standing>> {
-        log::debug!("{self}: {step:?}");
-        if step.writes() {
-            self.context.counts.wrote(&self.route.name, step.words());
+        action: SyncAction,
+        observed: &Observed,
+        attempt: &mut Attempt,
+    ) -> Result<Option<PairStatus>> {
+        log::debug!("{self}: {action:?}");
+        if action.writes() {
+            self.context.metrics.wrote(&self.route.name, action.words());
         }
         // A Secret that was tried is not tried again until something of it changes.
-        pass.wrote |= step.writes() && !matches!(step, Step::UploadSecret(_));
-        match (step, &view.source, &view.target) {
-            (Step::Claim, Some(source), _) => self.claim(source, pass)?,
-            (Step::UploadStatus, Some(source), Some(target)) => {
+        attempt.wrote |= action.writes() && !matches!(action, SyncAction::UploadSecret(_));
+        match (action, &observed.source, &observed.target) {
+            (SyncAction::AddFinalizer, Some(source), _) => self.add_finalizer(source, attempt)?,
+            (SyncAction::UploadStatus, Some(source), Some(target)) => {
                 self.upload_status(source, target)?
             }
-            (Step::UploadSecret(index), Some(source), Some(target)) => {
-                pass.tried.push(index);
+            (SyncAction::UploadSecret(index), Some(source), Some(target)) => {
+                attempt.tried.push(index);
                 self.upload_secret(index, source, target)?;
             }
-            (Step::CreateNamespace, Some(source), _) => {
-                pass.spec_begun = true;
+            (SyncAction::CreateNamespace, Some(source), _) => {
+                attempt.spec_begun = true;
                 self.create_namespace(source.uid)?;
             }
-            (Step::Create, Some(source), _) => {
-                pass.spec_begun = true;
+            (SyncAction::Create, Some(source), _) => {
+                attempt.spec_begun = true;
                 self.create(source)?;
             }
-            (Step::Update { content, metadata }, Some(source), Some(target)) => {
-                pass.spec_begun = true;
+            (SyncAction::Update { content, metadata }, Some(source), Some(target)) => {
+                attempt.spec_begun = true;
                 self.update(source, target, (content, metadata))?;
             }
-            (Step::Publish, Some(source), Some(target)) => {
-                pass.spec_begun = true;
-                self.publish(source, target)?;
+            (SyncAction::RecordGenerations, Some(source), Some(target)) => {
+                attempt.spec_begun = true;
+                self.record_generations(source, target)?;
             }
-            (Step::Release, Some(source), _) => self.release(source)?,
-            (Step::Release, None, _) => self.let_go(pass)?,
-            (Step::ProveSource, ..) => self.prove_source(pass)?,
-            (Step::ProveTarget, ..) => self.prove_target(view, pass)?,
-            (Step::Judge, ..) => {
-                let verdict = lock(&self.route.orphans).judge(self.pair, Instant::now());
-                pass.verdict = Some(verdict);
+            (SyncAction::RemoveFinalizer, Some(source), _) => self.remove_finalizer(source)?,
+            (SyncAction::RemoveFinalizer, None, _) => {
+                self.remove_finalizer_of_unselected(attempt)?
             }
-            (Step::MarkOrphan, _, Some(target)) => self.mark_orphan(target)?,
-            (Step::DeleteNamespace, ..) => return self.delete_namespace(view, pass),
-            (Step::DeleteTarget, _, Some(target)) => return self.delete_target(target, pass),
+            (SyncAction::ConfirmSourceGone, ..) => self.confirm_source_gone(attempt)?,
+            (SyncAction::ConfirmTargetGone, ..) => self.confirm_target_gone(observed, attempt)?,
+            (SyncAction::CheckOrphan, ..) => {
+                let verdict = lock(&self.route.orphans).check(self.id, Instant::now());
+                attempt.verdict = Some(verdict);
+            }
+            (SyncAction::MarkOrphan, _, Some(target)) => self.mark_orphan(target)?,
+            (SyncAction::DeleteNamespace, ..) => return self.delete_namespace(observed, attempt),
+            (SyncAction::DeleteTarget, _, Some(target)) => {
+                return self.delete_target(target, attempt);
+            }
             // No decision is about an object that is not there.
-            _ => return Ok(Some(Standing::Nothing)),
+            _ => return Ok(Some(PairStatus::Nothing)),
         }
         Ok(None)
     }
 
-    fn claim(&self, source: &Known<Source>, pass: &mut Pass) -> Result<()> {
-        pass.claimed = true;
-        let patch = patch::claim(source, &self.context.reader.finalizer);
+    fn add_finalizer(&self, source: &Cached<SourceObject>, attempt: &mut Attempt) -> Result<()> {
+        attempt.claimed = true;
+        let patch = patch::add_finalizer(source, &self.context.reader.finalizer);
         let place = self.at_source();
         let claimed = self.ask_source(|c| c.patch(&place, Patch::Json, &patch)).map_err(stale)?;
         log::info!("{self}: finalizer added");
-        self.know_source(claimed).map(drop)
+        self.store_source(claimed).map(drop)
     }
 
-    fn upload_status(&self, source: &Known<Source>, target: &Known<Target>) -> Result<()> {
-        let body = self.target_body(target)?;
+    fn upload_status(
+        &self,
+        source: &Cached<SourceObject>,
+        target: &Cached<TargetObject>,
+    ) -> Result<()> {
+        let body = self.target_document(target)?;
         let (kind, patch) = match self.context.settings.mode {
             Mode::Safe => (Patch::Json, patch::status(source, &body["status"])),
             Mode::Compat => {
-                let old = self.source_body(source)?;
+                let old = self.source_document(source)?;
                 (Patch::Merge, patch::status_difference(&old["status"], &body["status"]))
             }
         };
         let place = self.at_source();
         let written = self.ask_source(|c| c.patch(&place.status(), kind, &patch));
-        let written = self.know_source(written.map_err(stale)?)?;
-        self.context.counts.status_lag(self.since.elapsed());
+        let written = self.store_source(written.map_err(stale)?)?;
+        self.context.metrics.status_lag(self.since.elapsed());
         log::debug!("{self}: status uploaded");
-        let mut settled = self.route.settled(self.pair);
-        settled.after_upload(&written.row.state, &target.row.state);
-        self.route.settle(self.pair, settled);
+        let mut settled = self.route.settled(self.id);
+        settled.after_upload(&written.value.state, &target.value.state);
+        self.route.set_settled(self.id, settled);
         Ok(())
     }
 
     fn upload_secret(
         &self,
         index: usize,
-        source: &Known<Source>,
-        target: &Known<Target>,
+        source: &Cached<SourceObject>,
+        target: &Cached<TargetObject>,
     ) -> Result<()> {
         let name = &self.context.settings.secrets[index];
         let (reader, shelf) = (&self.context.reader, &self.route.target.secrets[index]);
@@ -123,19 +131,19 @@ impl Job<'_> {
         let secret = self.ask_target(|client| client.get(&from))?;
         let known = reader.upload(&secret).ok_or_else(|| odd(&from))?;
         shelf.table.put(&key, known.clone());
-        if known.row.controller != Some(target.uid) {
+        if known.value.controller != Some(target.uid) {
             return Ok(());
         }
         let hash = secret::hash(&secret, &reader.keys);
         let to = self.uploaded_name(index);
-        let owner = secret::Owner {
+        let owner = secret::SecretOwner {
             resource: &self.kinds.source.resource,
             name: &self.source.1,
             uid: &source.uid.to_string(),
         };
         let copy = secret::body(&secret, (&self.source.0, &to), &owner, &hash, &reader.keys);
         self.ask_source(|client| client.replace(&SECRETS.object(&self.source.0, &to), &copy))?;
-        let patch = patch::uploaded(&known, reader, &hash, source.uid);
+        let patch = patch::mark_uploaded(&known, reader, &hash, source.uid);
         let marked = self.ask_target(|client| client.patch(&from, Patch::Merge, &patch))?;
         shelf.table.put(&key, reader.upload(&marked).ok_or_else(|| odd(&from))?);
         log::info!("{self}: Secret {} uploaded", from.name.unwrap_or_default());
@@ -156,12 +164,12 @@ impl Job<'_> {
         Ok(())
     }
 
-    fn create(&self, source: &Known<Source>) -> Result<()> {
-        let body = self.source_body(source)?;
+    fn create(&self, source: &Cached<SourceObject>) -> Result<()> {
+        let body = self.source_document(source)?;
         let place = self.at_target();
-        let object = self.draft(&body, source).created(&place);
+        let object = self.desired(&body, source).created(&place);
         let created = match self.ask_target(|client| client.create(&place, &object)) {
-            Ok(created) => self.know_target(created)?,
+            Ok(created) => self.store_target(created)?,
             // It is the namespace that is not there: what was known of it is old.
             Err(error @ Error::NotServed(_)) => {
                 self.refresh_namespace()?;
@@ -170,28 +178,28 @@ impl Job<'_> {
             Err(error) => return Err(error),
         };
         log::info!("{self}: created as {}", self.target_key);
-        self.settle_contents(source, &created);
+        self.record_settled(source, &created);
         Ok(())
     }
 
     fn update(
         &self,
-        source: &Known<Source>,
-        target: &Known<Target>,
+        source: &Cached<SourceObject>,
+        target: &Cached<TargetObject>,
         (content, metadata): (bool, bool),
     ) -> Result<()> {
-        let source_body = self.source_body(source)?;
-        let draft = self.draft(&source_body, source);
+        let source_body = self.source_document(source)?;
+        let desired = self.desired(&source_body, source);
         let compat = self.context.settings.mode == Mode::Compat;
-        let whole = compat || metadata || draft.is_more_than_spec();
-        let target_body = whole.then(|| self.target_body(target)).transpose()?;
+        let whole = compat || metadata || desired.is_more_than_spec();
+        let target_body = whole.then(|| self.target_document(target)).transpose()?;
         let place = self.at_target();
         let updated = match target_body {
             Some(body) if compat => {
-                let object = draft.replaced(body);
+                let object = desired.replaced(body);
                 Some(self.ask_target(|client| client.replace(&place, &object)).map_err(stale)?)
             }
-            body => match draft.patch(target, body.as_ref(), content) {
+            body => match desired.patch(target, body.as_ref(), content) {
                 Some(patch) => {
                     let updated = self.ask_target(|c| c.patch(&place, Patch::Json, &patch));
                     Some(updated.map_err(stale)?)
@@ -200,34 +208,38 @@ impl Job<'_> {
             },
         };
         let Some(updated) = updated else {
-            self.settle_contents(source, target);
+            self.record_settled(source, target);
             return Ok(());
         };
-        let updated = self.know_target(updated)?;
+        let updated = self.store_target(updated)?;
         log::info!("{self}: updated");
-        self.tell_regression(source, target);
-        self.settle_contents(source, &updated);
+        self.report_regression(source, target);
+        self.record_settled(source, &updated);
         Ok(())
     }
 
     /// A source that is older than what the target has of it: its cluster was restored from a backup.
-    fn tell_regression(&self, source: &Known<Source>, target: &Known<Target>) {
-        let copied = target.row.copy_of.as_ref().filter(|copy| copy.uid == source.uid);
-        let generation = source.row.state.generation;
+    fn report_regression(&self, source: &Cached<SourceObject>, target: &Cached<TargetObject>) {
+        let copied = target.value.copy_of.as_ref().filter(|copy| copy.uid == source.uid);
+        let generation = source.value.state.generation;
         if let Some(copy) = copied.filter(|copy| copy.generation > generation) {
-            self.context.counts.regressed(&self.route.name);
+            self.context.metrics.regressed(&self.route.name);
             let before = copy.generation;
             log::warn!("{self}: the source is of generation {generation}, and was of {before}");
         }
     }
 
-    fn publish(&self, source: &Known<Source>, target: &Known<Target>) -> Result<()> {
-        self.tell_regression(source, target);
-        let patch = patch::publish(source, target, &self.context.reader);
+    fn record_generations(
+        &self,
+        source: &Cached<SourceObject>,
+        target: &Cached<TargetObject>,
+    ) -> Result<()> {
+        self.report_regression(source, target);
+        let patch = patch::record_generations(source, target, &self.context.reader);
         let place = self.at_source();
         let published = self.ask_source(|client| client.patch(&place, Patch::Merge, &patch));
-        self.know_source(published.map_err(stale)?)?;
-        self.context.counts.spec_lag(self.since.elapsed());
+        self.store_source(published.map_err(stale)?)?;
+        self.context.metrics.spec_lag(self.since.elapsed());
         Ok(())
     }
 }

@@ -8,53 +8,54 @@ use shared::{
 };
 
 use crate::{
-    cache::retry::{class, pause},
+    cache::retry::{classify, requested_delay},
     model::{
-        annotations::Keys,
-        object::{Finalizers, Known},
+        annotations::AnnotationKeys,
+        object::{Cached, Finalizers},
     },
     sync::{
-        observed::{Relation, View},
-        pair::Job,
+        observed::{Observed, Ownership},
+        pair::PairContext,
         patch,
-        remote::Note,
-        workqueue::Outcome,
+        remote::PairCondition,
+        workqueue::ReconcileResult,
     },
 };
 
 /// One pair: our finalizer and annotations go from the source, our marks from the target.
-pub(crate) fn pass(job: &Job<'_>) -> Outcome {
-    match clean(job) {
+pub(crate) fn run(pair: &PairContext<'_>) -> ReconcileResult {
+    match clean(pair) {
         Ok(()) => {
-            job.route.note(job.pair, None);
-            Outcome::Settled
+            pair.route.set_condition(pair.id, None);
+            ReconcileResult::Done
         }
-        Err(Error::TooLarge(_)) if job.is_hurried() => Outcome::Large,
+        Err(Error::TooLarge(_)) if pair.is_hurried() => ReconcileResult::RequeueAsLarge,
         Err(error) => {
-            log::warn!("{job}: {error}");
-            job.route.note(job.pair, Some(Note::new("failing", &error.to_string())));
-            Outcome::Failed(class(&error), pause(&error))
+            log::warn!("{pair}: {error}");
+            pair.route
+                .set_condition(pair.id, Some(PairCondition::new("failing", &error.to_string())));
+            ReconcileResult::Failed(classify(&error), requested_delay(&error))
         }
     }
 }
 
-fn clean(job: &Job<'_>) -> Result<()> {
-    let (view, reader) = (job.view(), &job.context.reader);
-    if let Some(source) = &view.source {
-        let document = job.source_body(source)?;
+fn clean(pair: &PairContext<'_>) -> Result<()> {
+    let (observed, reader) = (pair.observe(), &pair.context.reader);
+    if let Some(source) = &observed.source {
+        let document = pair.source_document(source)?;
         let mut patch = annotations(&document, &of_source(&reader.keys));
-        if let Finalizers::Ours(place) = source.row.finalizers {
+        if let Finalizers::Ours(place) = source.value.finalizers {
             patch.extend(patch::without_finalizer(place, &reader.finalizer));
         }
-        write(job, "source", source, patch, |patch| {
-            job.ask_source(|client| client.patch(&job.at_source(), Patch::Json, patch))
+        write(pair, "source", source, patch, |patch| {
+            pair.ask_source(|client| client.patch(&pair.at_source(), Patch::Json, patch))
         })?;
     }
-    if let Some(target) = view.target.as_ref().filter(|_| is_ours(job, &view)) {
-        let document = job.target_body(target)?;
+    if let Some(target) = observed.target.as_ref().filter(|_| is_ours(pair, &observed)) {
+        let document = pair.target_document(target)?;
         let patch = annotations(&document, &of_target(&reader.keys));
-        write(job, "target", target, patch, |patch| {
-            job.ask_target(|client| client.patch(&job.at_target(), Patch::Json, patch))
+        write(pair, "target", target, patch, |patch| {
+            pair.ask_target(|client| client.patch(&pair.at_target(), Patch::Json, patch))
         })?;
     }
     Ok(())
@@ -62,24 +63,24 @@ fn clean(job: &Job<'_>) -> Result<()> {
 
 /// Whether the marks of the target were made here. One without a source may be followed by an instance with
 /// another selector.
-fn is_ours(job: &Job<'_>, view: &View) -> bool {
-    let settings = &job.context.settings;
-    let selected = view.source.is_some() || settings.selector.is_empty();
-    selected && view.relation(&job.route.rules(job.kinds, settings)) != Relation::Foreign
+fn is_ours(pair: &PairContext<'_>, observed: &Observed) -> bool {
+    let settings = &pair.context.settings;
+    let selected = observed.source.is_some() || settings.selector.is_empty();
+    selected && observed.relation(&pair.route.rules(pair.kinds, settings)) != Ownership::Foreign
 }
 
 fn write<R>(
-    job: &Job<'_>,
+    pair: &PairContext<'_>,
     side: &str,
-    known: &Known<R>,
+    known: &Cached<R>,
     patch: Vec<Value>,
     send: impl FnOnce(&Value) -> Result<Value>,
 ) -> Result<()> {
     if patch.is_empty() {
         return Ok(());
     }
-    if job.context.settings.dry_run {
-        log::info!("{job}: would clean the {side}");
+    if pair.context.settings.dry_run {
+        log::info!("{pair}: would clean the {side}");
         return Ok(());
     }
     let mut guarded = patch::guarded(known);
@@ -87,7 +88,7 @@ fn write<R>(
     match send(&guarded.into()) {
         // A source that was only waiting for our finalizer.
         Ok(_) | Err(Error::NotFound(_)) => {
-            log::info!("{job}: the {side} is clean");
+            log::info!("{pair}: the {side} is clean");
             Ok(())
         }
         Err(error) => Err(error),
@@ -105,10 +106,10 @@ fn annotations(object: &Value, names: &[&String]) -> Vec<Value> {
     .collect()
 }
 
-fn of_source(keys: &Keys) -> [&String; 3] {
+fn of_source(keys: &AnnotationKeys) -> [&String; 3] {
     [&keys.remote_generation, &keys.local_generation, &keys.local_uid]
 }
 
-fn of_target(keys: &Keys) -> [&String; 3] {
+fn of_target(keys: &AnnotationKeys) -> [&String; 3] {
     [&keys.source, &keys.managed_keys, &keys.orphaned]
 }

@@ -1,27 +1,27 @@
 //! What all passes have in common.
 
 use crate::{
-    model::{digest::Digester, object::Reader},
+    model::{digest::Digester, object::ObjectReader},
     settings::Settings,
-    sync::{metrics::Counts, permits::Permits},
+    sync::{metrics::SyncMetrics, permits::Permits},
 };
 
 /// What the process was told, how it reads objects, and what it counts.
-pub(crate) struct Context {
+pub(crate) struct SyncContext {
     pub(crate) settings: Settings,
-    pub(crate) reader: Reader,
-    pub(crate) counts: Counts,
+    pub(crate) reader: ObjectReader,
+    pub(crate) metrics: SyncMetrics,
     pub(crate) permits: Permits,
 }
 
-impl Context {
+impl SyncContext {
     pub(crate) fn new(settings: Settings) -> Self {
-        let reader = Reader {
+        let reader = ObjectReader {
             digester: Digester::default(),
             keys: settings.keys.clone(),
             finalizer: settings.finalizer.clone(),
             mode: settings.mode,
         };
-        Self { settings, reader, counts: Counts::default(), permits: Permits::default() }
+        Self { settings, reader, metrics: SyncMetrics::default(), permits: Permits::default() }
     }
 }

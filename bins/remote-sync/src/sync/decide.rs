@@ -5,20 +5,23 @@
 use crate::{
     model::{
         mode::Mode,
-        object::{Finalizers, Known, Namespace, Source, State, Target, Upload},
+        object::{
+            Cached, Finalizers, ObjectState, SourceObject, TargetNamespace, TargetObject,
+            TargetSecret,
+        },
     },
     settings::OrphanPolicy,
     sync::{
-        observed::{Pass, Relation, Rules, View},
-        orphan::Verdict,
+        observed::{Attempt, Observed, Ownership, SyncRules},
+        orphan::OrphanVerdict,
     },
 };
 
 /// The next thing to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum SyncAction {
     /// Adds our finalizer to the source.
-    Claim,
+    AddFinalizer,
     /// Writes the target's status to the source.
     UploadStatus,
     /// Writes this Secret of the target's namespace to the source's.
@@ -30,45 +33,48 @@ pub(crate) enum Step {
         metadata: bool,
     },
     /// Tells on the source which generations belong together.
-    Publish,
+    RecordGenerations,
     /// Reads the source itself: nothing is deleted because it is in no list.
-    ProveSource,
+    ConfirmSourceGone,
     /// Reads the target itself: the finalizer stays while it may be there.
-    ProveTarget,
+    ConfirmTargetGone,
     /// Asks how long the orphan has been one, and how many there are.
-    Judge,
+    CheckOrphan,
     /// Marks an orphan that is kept.
     MarkOrphan,
     DeleteNamespace,
     DeleteTarget,
     /// Takes our finalizer from the source.
-    Release,
-    Done(Standing),
+    RemoveFinalizer,
+    Done(PairStatus),
 }
 
-impl Step {
+impl SyncAction {
     /// Whether it changes anything on a cluster.
     pub(crate) fn writes(self) -> bool {
-        !matches!(self, Self::ProveSource | Self::ProveTarget | Self::Judge | Self::Done(_))
+        !matches!(
+            self,
+            Self::ConfirmSourceGone | Self::ConfirmTargetGone | Self::CheckOrphan | Self::Done(_)
+        )
     }
 
     /// What it does, for people and for the label of a metric.
     pub(crate) fn words(self) -> &'static str {
         match self {
-            Self::Claim => "add the finalizer",
+            Self::AddFinalizer => "add the finalizer",
             Self::UploadStatus => "upload the status",
             Self::UploadSecret(_) => "upload a Secret",
             Self::CreateNamespace => "create the namespace",
             Self::Create => "create the target",
             Self::Update { .. } => "update the target",
-            Self::Publish => "publish the generations",
-            Self::ProveSource => "look for the source",
-            Self::ProveTarget => "look for the target",
-            Self::Judge => "judge the orphan",
+            Self::RecordGenerations => "publish the generations",
+            Self::ConfirmSourceGone => "look for the source",
+            Self::ConfirmTargetGone => "look for the target",
+            Self::CheckOrphan => "judge the orphan",
             Self::MarkOrphan => "mark the orphan",
             Self::DeleteNamespace => "delete the namespace",
             Self::DeleteTarget => "delete the target",
-            Self::Release => "remove the finalizer",
+            Self::RemoveFinalizer => "remove the finalizer",
             Self::Done(_) => "wait",
         }
     }
@@ -76,7 +82,7 @@ impl Step {
 
 /// How a pair stands when there is nothing more to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum PairStatus {
     /// Both sides agree.
     InSync,
     /// Nothing here is ours to care for.
@@ -105,106 +111,129 @@ pub(crate) const KEPT: &str = "the source is gone, the target is kept";
 pub(crate) const TRIPPED: &str = "too many sources are gone at once, all targets are kept";
 
 /// The next step.
-pub(crate) fn next(view: &View, pass: &Pass, rules: &Rules) -> Step {
-    let source = view.source.as_ref();
-    let ends = source.is_some_and(|source| source.row.state.terminating);
-    if view.paused() {
-        return Step::Done(if ends { Standing::Held(PAUSED_DELETION) } else { Standing::Paused });
+pub(crate) fn next_action(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> SyncAction {
+    let source = observed.source.as_ref();
+    let ends = source.is_some_and(|source| source.value.state.terminating);
+    if observed.paused() {
+        return SyncAction::Done(if ends {
+            PairStatus::Held(PAUSED_DELETION)
+        } else {
+            PairStatus::Paused
+        });
     }
     match source {
-        None => gone(view, pass, rules),
-        Some(source) if ends => ending(view, source, pass, rules),
-        Some(source) => living(view, source, pass, rules),
+        None => gone(observed, attempt, rules),
+        Some(source) if ends => ending(observed, source, attempt, rules),
+        Some(source) => living(observed, source, attempt, rules),
     }
 }
 
-fn living(view: &View, source: &Known<Source>, pass: &Pass, rules: &Rules) -> Step {
+fn living(
+    observed: &Observed,
+    source: &Cached<SourceObject>,
+    attempt: &Attempt,
+    rules: &SyncRules,
+) -> SyncAction {
     if rules.mode == Mode::Safe {
-        let origin = source.row.copied_from;
-        if origin.is_some() && (origin == view.target_cluster || origin == view.source_cluster) {
-            return Step::Done(Standing::Conflict(LOOP));
+        let origin = source.value.copied_from;
+        if origin.is_some()
+            && (origin == observed.target_cluster || origin == observed.source_cluster)
+        {
+            return SyncAction::Done(PairStatus::Conflict(LOOP));
         }
-        if view.relation(rules) == Relation::Foreign {
-            return Step::Done(Standing::Conflict(OTHERS));
+        if observed.relation(rules) == Ownership::Foreign {
+            return SyncAction::Done(PairStatus::Conflict(OTHERS));
         }
     }
-    if !matches!(source.row.finalizers, Finalizers::Ours(_)) {
-        return Step::Claim;
+    if !matches!(source.value.finalizers, Finalizers::Ours(_)) {
+        return SyncAction::AddFinalizer;
     }
-    if rules.mode == Mode::Compat && pass.claimed {
-        return Step::Done(Standing::Again);
+    if rules.mode == Mode::Compat && attempt.claimed {
+        return SyncAction::Done(PairStatus::Again);
     }
     // The hub is never to see a new spec without the state that it begins from; but what came of the
     // spec in this pass waits until the generations are told.
-    if !pass.spec_begun
-        && let Some(step) = upload(view, source, pass, rules)
+    if !attempt.spec_begun
+        && let Some(action) = upload(observed, source, attempt, rules)
     {
-        return step;
+        return action;
     }
-    match download(view, source, pass, rules) {
-        Step::Done(Standing::InSync) => {
-            upload(view, source, pass, rules).unwrap_or(Step::Done(Standing::InSync))
+    match download(observed, source, attempt, rules) {
+        SyncAction::Done(PairStatus::InSync) => {
+            upload(observed, source, attempt, rules).unwrap_or(SyncAction::Done(PairStatus::InSync))
         }
-        step => step,
+        action => action,
     }
 }
 
 /// Status, then Secrets.
-fn upload(view: &View, source: &Known<Source>, pass: &Pass, rules: &Rules) -> Option<Step> {
-    let target = view.target.as_ref()?;
-    let statuses = (source.row.state.status, target.row.state.status);
-    if rules.status && statuses.0 != statuses.1 && view.settled.status != Some(statuses) {
-        return Some(Step::UploadStatus);
+fn upload(
+    observed: &Observed,
+    source: &Cached<SourceObject>,
+    attempt: &Attempt,
+    rules: &SyncRules,
+) -> Option<SyncAction> {
+    let target = observed.target.as_ref()?;
+    let statuses = (source.value.state.status, target.value.state.status);
+    if rules.status && statuses.0 != statuses.1 && observed.settled.status != Some(statuses) {
+        return Some(SyncAction::UploadStatus);
     }
-    let due = |upload: &Known<Upload>| {
-        let elsewhere = upload.row.to.is_some_and(|to| to != source.uid);
-        upload.row.controller == Some(target.uid)
-            && (upload.row.changed || elsewhere && rules.mode == Mode::Safe)
+    let due = |upload: &Cached<TargetSecret>| {
+        let elsewhere = upload.value.to.is_some_and(|to| to != source.uid);
+        upload.value.controller == Some(target.uid)
+            && (upload.value.changed || elsewhere && rules.mode == Mode::Safe)
     };
-    let mut uploads = view.uploads.iter().enumerate();
-    let (index, _) = uploads
-        .find(|(index, upload)| upload.as_ref().is_some_and(due) && !pass.tried.contains(index))?;
-    Some(Step::UploadSecret(index))
+    let mut uploads = observed.uploads.iter().enumerate();
+    let (index, _) = uploads.find(|(index, upload)| {
+        upload.as_ref().is_some_and(due) && !attempt.tried.contains(index)
+    })?;
+    Some(SyncAction::UploadSecret(index))
 }
 
-fn download(view: &View, source: &Known<Source>, pass: &Pass, rules: &Rules) -> Step {
-    let Some(target) = &view.target else {
-        return match &view.namespace {
-            None if rules.namespaced => Step::CreateNamespace,
-            Some(namespace) if namespace.row.terminating => {
-                Step::Done(Standing::Waiting(NAMESPACE_TERMINATING))
+fn download(
+    observed: &Observed,
+    source: &Cached<SourceObject>,
+    attempt: &Attempt,
+    rules: &SyncRules,
+) -> SyncAction {
+    let Some(target) = &observed.target else {
+        return match &observed.namespace {
+            None if rules.namespaced => SyncAction::CreateNamespace,
+            Some(namespace) if namespace.value.terminating => {
+                SyncAction::Done(PairStatus::Waiting(NAMESPACE_TERMINATING))
             }
-            _ => Step::Create,
+            _ => SyncAction::Create,
         };
     };
-    let (from, to) = (&source.row.state, &target.row.state);
+    let (from, to) = (&source.value.state, &target.value.state);
     if to.terminating {
-        return Step::Done(Standing::Waiting(TARGET_TERMINATING));
+        return SyncAction::Done(PairStatus::Waiting(TARGET_TERMINATING));
     }
     let contents = (from.content, to.content);
     let content = contents.0 != contents.1
-        && view.settled.content != Some(contents)
+        && observed.settled.content != Some(contents)
         && !(rules.mode == Mode::Safe && proves_equal(source, target));
     let metadata = (from.metadata, to.metadata);
-    let metadata =
-        metadata.0 != metadata.1 && view.settled.metadata != Some(metadata) || target.row.orphaned;
+    let metadata = metadata.0 != metadata.1 && observed.settled.metadata != Some(metadata)
+        || target.value.orphaned;
     if content || metadata {
-        return Step::Update { content, metadata };
+        return SyncAction::Update { content, metadata };
     }
-    let published = &source.row.published;
+    let published = &source.value.generations;
     let other = published.uid.is_some_and(|uid| uid != target.uid) && rules.mode == Mode::Safe;
     if other || (published.remote, published.local) != (Some(from.generation), Some(to.generation))
     {
-        return Step::Publish;
+        return SyncAction::RecordGenerations;
     }
-    let again = rules.mode == Mode::Compat && pass.wrote;
-    Step::Done(if again { Standing::Again } else { Standing::InSync })
+    let again = rules.mode == Mode::Compat && attempt.wrote;
+    SyncAction::Done(if again { PairStatus::Again } else { PairStatus::InSync })
 }
 
 /// Whether the source says that these very generations of these very objects belong together: the contents
 /// were equal once, whatever the target's server made of it, and did not change since.
-fn proves_equal(source: &Known<Source>, target: &Known<Target>) -> bool {
-    let (published, from, to) = (&source.row.published, &source.row.state, &target.row.state);
+fn proves_equal(source: &Cached<SourceObject>, target: &Cached<TargetObject>) -> bool {
+    let (published, from, to) =
+        (&source.value.generations, &source.value.state, &target.value.state);
     from.generation > 0
         && published.uid == Some(target.uid)
         && published.remote == Some(from.generation)
@@ -212,69 +241,83 @@ fn proves_equal(source: &Known<Source>, target: &Known<Target>) -> bool {
 }
 
 /// The source is being deleted: the target goes first, then our finalizer.
-fn ending(view: &View, source: &Known<Source>, pass: &Pass, rules: &Rules) -> Step {
-    let claimed = matches!(source.row.finalizers, Finalizers::Ours(_));
+fn ending(
+    observed: &Observed,
+    source: &Cached<SourceObject>,
+    attempt: &Attempt,
+    rules: &SyncRules,
+) -> SyncAction {
+    let claimed = matches!(source.value.finalizers, Finalizers::Ours(_));
     // Before there were marks only the generations said that the target was made from this source.
-    let published = &source.row.published;
+    let published = &source.value.generations;
     let made = claimed
         && published.remote.is_some()
-        && published.uid.is_none_or(|uid| view.target.as_ref().is_none_or(|t| t.uid == uid));
-    let ours = match (rules.mode, view.relation(rules)) {
-        (Mode::Compat, _) | (_, Relation::Ours) => true,
-        (_, Relation::Unmarked) => made,
-        (_, Relation::Foreign) => false,
+        && published.uid.is_none_or(|uid| observed.target.as_ref().is_none_or(|t| t.uid == uid));
+    let ours = match (rules.mode, observed.relation(rules)) {
+        (Mode::Compat, _) | (_, Ownership::Ours) => true,
+        (_, Ownership::Unmarked) => made,
+        (_, Ownership::Foreign) => false,
     };
     // A namespace that says whom it was made for may be without its object yet, or already.
-    let for_this = || view.namespace.as_ref().and_then(|ns| ns.row.owner_uid) == Some(source.uid);
-    let emptied = view.target.is_none() && claimed && for_this();
-    if (ours || emptied) && view.owns_namespace(Some(source.uid), rules) {
-        return delete_namespace(view);
+    let for_this =
+        || observed.namespace.as_ref().and_then(|ns| ns.value.owner_uid) == Some(source.uid);
+    let emptied = observed.target.is_none() && claimed && for_this();
+    if (ours || emptied) && observed.owns_namespace(Some(source.uid), rules) {
+        return delete_namespace(observed);
     }
-    match &view.target {
-        Some(target) if ours => delete_target(view, target, rules),
-        None if claimed && rules.mode == Mode::Safe && !pass.target_gone => Step::ProveTarget,
-        _ if claimed => Step::Release,
-        _ => Step::Done(Standing::Nothing),
+    match &observed.target {
+        Some(target) if ours => delete_target(observed, target, rules),
+        None if claimed && rules.mode == Mode::Safe && !attempt.target_gone => {
+            SyncAction::ConfirmTargetGone
+        }
+        _ if claimed => SyncAction::RemoveFinalizer,
+        _ => SyncAction::Done(PairStatus::Nothing),
     }
 }
 
 /// The source is in no list.
-fn gone(view: &View, pass: &Pass, rules: &Rules) -> Step {
-    let ours = rules.mode == Mode::Compat || view.relation(rules) == Relation::Ours;
-    if let Some(source) = &pass.unselected {
+fn gone(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> SyncAction {
+    let ours = rules.mode == Mode::Compat || observed.relation(rules) == Ownership::Ours;
+    if let Some(source) = &attempt.unselected {
         // Who does not see its deletion must not hold it up.
-        return match source.row.finalizers {
-            Finalizers::Ours(_) => Step::Release,
-            _ if ours && view.target.is_some() => Step::Done(Standing::Held(UNSELECTED)),
-            _ => Step::Done(Standing::Nothing),
+        return match source.value.finalizers {
+            Finalizers::Ours(_) => SyncAction::RemoveFinalizer,
+            _ if ours && observed.target.is_some() => {
+                SyncAction::Done(PairStatus::Held(UNSELECTED))
+            }
+            _ => SyncAction::Done(PairStatus::Nothing),
         };
     }
     // Whoever has the target by now: our finalizer may still be there.
-    if rules.selective && view.left && !pass.source_gone {
-        return Step::ProveSource;
+    if rules.selective && observed.unlisted && !attempt.source_gone {
+        return SyncAction::ConfirmSourceGone;
     }
-    let Some(target) = view.target.as_ref().filter(|_| ours) else {
-        return Step::Done(Standing::Nothing);
+    let Some(target) = observed.target.as_ref().filter(|_| ours) else {
+        return SyncAction::Done(PairStatus::Nothing);
     };
-    if target.row.state.terminating {
-        return Step::Done(Standing::Waiting(TARGET_TERMINATING));
+    if target.value.state.terminating {
+        return SyncAction::Done(PairStatus::Waiting(TARGET_TERMINATING));
     }
-    if rules.orphans == OrphanPolicy::Keep && target.row.orphaned {
-        return Step::Done(Standing::Held(KEPT));
+    if rules.orphans == OrphanPolicy::Keep && target.value.orphaned {
+        return SyncAction::Done(PairStatus::Held(KEPT));
     }
-    if !pass.source_gone {
-        return Step::ProveSource;
+    if !attempt.source_gone {
+        return SyncAction::ConfirmSourceGone;
     }
-    match (rules.orphans, pass.verdict) {
-        (OrphanPolicy::Keep, _) => Step::MarkOrphan,
-        (OrphanPolicy::Confirm, None) => Step::Judge,
-        (OrphanPolicy::Confirm, Some(Verdict::Grace(_))) => Step::Done(Standing::Held(ORPHAN)),
-        (OrphanPolicy::Confirm, Some(Verdict::Tripped)) => Step::Done(Standing::Held(TRIPPED)),
+    match (rules.orphans, attempt.verdict) {
+        (OrphanPolicy::Keep, _) => SyncAction::MarkOrphan,
+        (OrphanPolicy::Confirm, None) => SyncAction::CheckOrphan,
+        (OrphanPolicy::Confirm, Some(OrphanVerdict::Grace(_))) => {
+            SyncAction::Done(PairStatus::Held(ORPHAN))
+        }
+        (OrphanPolicy::Confirm, Some(OrphanVerdict::Tripped)) => {
+            SyncAction::Done(PairStatus::Held(TRIPPED))
+        }
         _ => {
-            let made_for = target.row.copy_of.as_ref().map(|copy| copy.uid);
-            match view.owns_namespace(made_for, rules) {
-                true => delete_namespace(view),
-                false => delete_target(view, target, rules),
+            let made_for = target.value.copy_of.as_ref().map(|copy| copy.uid);
+            match observed.owns_namespace(made_for, rules) {
+                true => delete_namespace(observed),
+                false => delete_target(observed, target, rules),
             }
         }
     }
@@ -282,55 +325,60 @@ fn gone(view: &View, pass: &Pass, rules: &Rules) -> Step {
 
 /// Changes the view as the step would change the clusters, for those who only want to know; `false` where
 /// what follows is not known.
-pub(crate) fn pretend(step: Step, view: &mut View, pass: &mut Pass) -> bool {
-    let View { source, target, .. } = view;
-    match (step, source, target) {
-        (Step::Claim, Some(source), _) => {
-            pass.claimed = true;
-            source.row.finalizers = Finalizers::Ours(0);
+pub(crate) fn simulate(action: SyncAction, observed: &mut Observed, attempt: &mut Attempt) -> bool {
+    let Observed { source, target, .. } = observed;
+    match (action, source, target) {
+        (SyncAction::AddFinalizer, Some(source), _) => {
+            attempt.claimed = true;
+            source.value.finalizers = Finalizers::Ours(0);
         }
-        (Step::UploadStatus, Some(source), Some(target)) => {
-            source.row.state.status = target.row.state.status;
+        (SyncAction::UploadStatus, Some(source), Some(target)) => {
+            source.value.state.status = target.value.state.status;
         }
-        (Step::UploadSecret(index), ..) => pass.tried.push(index),
-        (Step::CreateNamespace, Some(source), _) => {
-            let row = Namespace { terminating: false, owner: None, owner_uid: None };
-            view.namespace = Some(Known { uid: source.uid, version: 0, large: false, row });
+        (SyncAction::UploadSecret(index), ..) => attempt.tried.push(index),
+        (SyncAction::CreateNamespace, Some(source), _) => {
+            let value = TargetNamespace { terminating: false, owner: None, owner_uid: None };
+            observed.namespace = Some(Cached { uid: source.uid, version: 0, large: false, value });
         }
-        (Step::Create, Some(source), target) => {
-            let state = State { generation: 1, ..source.row.state.clone() };
-            let row = Target { state, copy_of: None, has_annotations: true, orphaned: false };
-            *target = Some(Known { uid: source.uid, version: 0, large: false, row });
+        (SyncAction::Create, Some(source), target) => {
+            let state = ObjectState { generation: 1, ..source.value.state.clone() };
+            let value =
+                TargetObject { state, copy_of: None, has_annotations: true, orphaned: false };
+            *target = Some(Cached { uid: source.uid, version: 0, large: false, value });
         }
-        (Step::Update { .. }, Some(source), Some(target)) => {
-            target.row.state.content = source.row.state.content;
-            target.row.state.metadata = source.row.state.metadata;
+        (SyncAction::Update { .. }, Some(source), Some(target)) => {
+            target.value.state.content = source.value.state.content;
+            target.value.state.metadata = source.value.state.metadata;
         }
-        (Step::Publish, Some(source), Some(target)) => {
-            source.row.published.remote = Some(source.row.state.generation);
-            source.row.published.local = Some(target.row.state.generation);
-            source.row.published.uid = Some(target.uid);
+        (SyncAction::RecordGenerations, Some(source), Some(target)) => {
+            source.value.generations.remote = Some(source.value.state.generation);
+            source.value.generations.local = Some(target.value.state.generation);
+            source.value.generations.uid = Some(target.uid);
         }
         _ => return false,
     }
     true
 }
 
-fn delete_namespace(view: &View) -> Step {
-    match &view.namespace {
-        Some(namespace) if namespace.row.terminating => {
-            Step::Done(Standing::Waiting(NAMESPACE_TERMINATING))
+fn delete_namespace(observed: &Observed) -> SyncAction {
+    match &observed.namespace {
+        Some(namespace) if namespace.value.terminating => {
+            SyncAction::Done(PairStatus::Waiting(NAMESPACE_TERMINATING))
         }
-        _ => Step::DeleteNamespace,
+        _ => SyncAction::DeleteNamespace,
     }
 }
 
-fn delete_target(view: &View, target: &Known<Target>, rules: &Rules) -> Step {
+fn delete_target(
+    observed: &Observed,
+    target: &Cached<TargetObject>,
+    rules: &SyncRules,
+) -> SyncAction {
     // Where the namespace is gone the target is, too: the news of that are under way.
-    let went = rules.namespaced && view.namespace.is_none();
-    match went || target.row.state.terminating {
-        true => Step::Done(Standing::Waiting(TARGET_TERMINATING)),
-        false => Step::DeleteTarget,
+    let went = rules.namespaced && observed.namespace.is_none();
+    match went || target.value.state.terminating {
+        true => SyncAction::Done(PairStatus::Waiting(TARGET_TERMINATING)),
+        false => SyncAction::DeleteTarget,
     }
 }
 

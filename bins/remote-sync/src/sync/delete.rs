@@ -15,26 +15,26 @@ use crate::{
     model::{
         key,
         mode::Mode,
-        object::{Finalizers, Known, Source, Target},
+        object::{Cached, Finalizers, SourceObject, TargetObject},
     },
     sync::{
-        decide::{NAMESPACE_TERMINATING, Standing, TARGET_TERMINATING, UNLISTED},
-        observed::{Pass, View},
-        orphan::Verdict,
-        pair::{Job, odd, stale},
+        decide::{NAMESPACE_TERMINATING, PairStatus, TARGET_TERMINATING, UNLISTED},
+        observed::{Attempt, Observed},
+        orphan::OrphanVerdict,
+        pair::{PairContext, odd, stale},
         patch,
     },
 };
 
-impl Job<'_> {
-    pub(crate) fn release(&self, source: &Known<Source>) -> Result<()> {
-        let Finalizers::Ours(place) = source.row.finalizers else { return Ok(()) };
-        let patch = patch::release(source, place, &self.context.reader.finalizer);
+impl PairContext<'_> {
+    pub(crate) fn remove_finalizer(&self, source: &Cached<SourceObject>) -> Result<()> {
+        let Finalizers::Ours(place) = source.value.finalizers else { return Ok(()) };
+        let patch = patch::remove_finalizer(source, place, &self.context.reader.finalizer);
         match self.ask_source(|c| c.patch(&self.at_source(), Patch::Json, &patch)) {
             // The end of one that is not followed comes as no event.
             Ok(_) if self.context.settings.is_selective() => self.forget_source(source.uid),
             Ok(released) => {
-                self.know_source(released)?;
+                self.store_source(released)?;
             }
             Err(Error::NotFound(_)) => self.forget_source(source.uid),
             Err(error) => return Err(error),
@@ -44,27 +44,28 @@ impl Job<'_> {
     }
 
     /// The same for a source that is not followed any more; it stays out of the tables.
-    pub(crate) fn let_go(&self, pass: &mut Pass) -> Result<()> {
-        let Some(source) = pass.unselected.take() else { return Ok(()) };
-        let Finalizers::Ours(index) = source.row.finalizers else { return Ok(()) };
-        let patch = patch::release(&source, index, &self.context.reader.finalizer);
+    pub(crate) fn remove_finalizer_of_unselected(&self, attempt: &mut Attempt) -> Result<()> {
+        let Some(source) = attempt.unselected.take() else { return Ok(()) };
+        let Finalizers::Ours(index) = source.value.finalizers else { return Ok(()) };
+        let patch = patch::remove_finalizer(&source, index, &self.context.reader.finalizer);
         let place = self.at_source();
         let released = self.ask_source(|client| client.patch(&place, Patch::Json, &patch));
         let released = released.map_err(stale)?;
-        pass.unselected = self.context.reader.source(&released);
+        attempt.unselected = self.context.reader.source(&released);
         log::info!("{self}: finalizer removed, the source is not followed any more");
         Ok(())
     }
 
-    pub(crate) fn mark_orphan(&self, target: &Known<Target>) -> Result<()> {
-        let patch = patch::orphaned(target, &self.context.reader, &seconds_time(SystemTime::now()));
+    pub(crate) fn mark_orphan(&self, target: &Cached<TargetObject>) -> Result<()> {
+        let patch =
+            patch::mark_orphan(target, &self.context.reader, &seconds_time(SystemTime::now()));
         let place = self.at_target();
         let marked = self.ask_target(|client| client.patch(&place, Patch::Merge, &patch));
-        self.know_target(marked.map_err(stale)?).map(drop)
+        self.store_target(marked.map_err(stale)?).map(drop)
     }
 
     /// A list may lag or lack; only this read says that the source is gone.
-    pub(crate) fn prove_source(&self, pass: &mut Pass) -> Result<()> {
+    pub(crate) fn confirm_source_gone(&self, attempt: &mut Attempt) -> Result<()> {
         let place = self.at_source();
         let object = match self.ask_source(|client| client.get(&place)) {
             Ok(object) => object,
@@ -73,32 +74,37 @@ impl Job<'_> {
                 if !cluster.connection.is_still_there(&cluster.session()?)? {
                     return Err(Error::Unreachable(format!("{sentence}, by another cluster")));
                 }
-                pass.source_gone = true;
+                attempt.source_gone = true;
                 return Ok(());
             }
             Err(error) => return Err(error),
         };
         let known = self.context.reader.source(&object).ok_or_else(|| odd(&place))?;
         // What we claimed is deleted as ever; the others are of other instances.
-        let claimed = matches!(known.row.finalizers, Finalizers::Ours(_));
-        if !self.context.settings.is_selective() || claimed && known.row.state.terminating {
-            return self.know_source(object).map(drop);
+        let claimed = matches!(known.value.finalizers, Finalizers::Ours(_));
+        if !self.context.settings.is_selective() || claimed && known.value.state.terminating {
+            return self.store_source(object).map(drop);
         }
-        pass.unselected = Some(known);
+        attempt.unselected = Some(known);
         Ok(())
     }
 
-    pub(crate) fn prove_target(&self, view: &View, pass: &mut Pass) -> Result<()> {
+    pub(crate) fn confirm_target_gone(
+        &self,
+        observed: &Observed,
+        attempt: &mut Attempt,
+    ) -> Result<()> {
         // The answer to its creation may have been lost, and with it the only sign of it so far.
-        let unmade = view.source.as_ref().is_some_and(|it| it.row.published.remote.is_none());
-        if unmade && view.namespace.is_none() && !self.target.0.is_empty() {
+        let unmade =
+            observed.source.as_ref().is_some_and(|it| it.value.generations.remote.is_none());
+        if unmade && observed.namespace.is_none() && !self.target.0.is_empty() {
             self.refresh_namespace()?;
         }
         match self.ask_target(|client| client.get(&self.at_target())) {
             Ok(object) => {
-                self.know_target(object)?;
+                self.store_target(object)?;
             }
-            Err(Error::NotFound(_)) => pass.target_gone = true,
+            Err(Error::NotFound(_)) => attempt.target_gone = true,
             Err(error) => return Err(error),
         }
         Ok(())
@@ -106,9 +112,9 @@ impl Job<'_> {
 
     pub(crate) fn delete_target(
         &self,
-        target: &Known<Target>,
-        pass: &Pass,
-    ) -> Result<Option<Standing>> {
+        target: &Cached<TargetObject>,
+        attempt: &Attempt,
+    ) -> Result<Option<PairStatus>> {
         let place = self.at_target();
         let policy = self.context.settings.propagation;
         let deleted = self.ask_target(|c| c.delete(&place, policy, &exactly(target)));
@@ -116,8 +122,8 @@ impl Job<'_> {
             Ok(()) => {
                 log::info!("{self}: deleted {}", self.target_key);
                 let mut ends = target.clone();
-                ends.row.state.terminating = true;
-                let table = &self.route.target.shelves[self.pair.kind].table;
+                ends.value.state.terminating = true;
+                let table = &self.route.target.shelves[self.id.kind].table;
                 table.update(&self.target_key, ends);
             }
             // It went before; the event of that may have come before, too.
@@ -127,22 +133,26 @@ impl Job<'_> {
             }
             Err(error) => return Err(error),
         }
-        self.count_orphan(pass);
+        self.count_orphan(attempt);
         // The event of its end goes on from here.
-        Ok(Some(Standing::Waiting(TARGET_TERMINATING)))
+        Ok(Some(PairStatus::Waiting(TARGET_TERMINATING)))
     }
 
-    pub(crate) fn delete_namespace(&self, view: &View, pass: &Pass) -> Result<Option<Standing>> {
-        let Some(namespace) = &view.namespace else { return Ok(None) };
+    pub(crate) fn delete_namespace(
+        &self,
+        observed: &Observed,
+        attempt: &Attempt,
+    ) -> Result<Option<PairStatus>> {
+        let Some(namespace) = &observed.namespace else { return Ok(None) };
         if self.context.settings.mode == Mode::Safe && !self.route.is_all_known() {
-            return Ok(Some(Standing::Waiting(UNLISTED)));
+            return Ok(Some(PairStatus::Waiting(UNLISTED)));
         }
         let place = NAMESPACES.cluster_object(&self.target.0);
         match self.ask_target(|c| c.delete(&place, Propagation::Unsaid, &exactly(namespace))) {
             Ok(()) => {
                 log::info!("{self}: namespace {} deleted", self.target.0);
                 let mut ends = namespace.clone();
-                ends.row.terminating = true;
+                ends.value.terminating = true;
                 let key = key::of("", &self.target.0);
                 self.route.target.namespaces.table.update(&key, ends);
             }
@@ -153,18 +163,18 @@ impl Job<'_> {
             }
             Err(error) => return Err(error),
         }
-        self.count_orphan(pass);
-        Ok(Some(Standing::Waiting(NAMESPACE_TERMINATING)))
+        self.count_orphan(attempt);
+        Ok(Some(PairStatus::Waiting(NAMESPACE_TERMINATING)))
     }
 
-    fn count_orphan(&self, pass: &Pass) {
-        if pass.verdict == Some(Verdict::Delete) {
-            lock(&self.route.orphans).deleted(self.pair, Instant::now());
+    fn count_orphan(&self, attempt: &Attempt) {
+        if attempt.verdict == Some(OrphanVerdict::Delete) {
+            lock(&self.route.orphans).deleted(self.id, Instant::now());
         }
     }
 }
 
-fn exactly<R>(known: &Known<R>) -> Preconditions {
+fn exactly<R>(known: &Cached<R>) -> Preconditions {
     Preconditions {
         uid: Some(known.uid.to_string()),
         resource_version: Some(known.version.to_string()),

@@ -33,7 +33,7 @@ const LAGS: [f64; 8] = [0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0];
 
 /// Counts by remote.
 #[derive(Debug, Default)]
-pub(crate) struct Counts(Mutex<Numbers>);
+pub(crate) struct SyncMetrics(Mutex<Numbers>);
 
 #[derive(Debug)]
 struct Numbers {
@@ -60,7 +60,7 @@ impl Default for Numbers {
     }
 }
 
-impl Counts {
+impl SyncMetrics {
     pub(crate) fn wrote(&self, remote: &str, operation: &'static str) {
         *lock(&self.0).writes.entry((remote.to_owned(), operation)).or_default() += 1;
     }

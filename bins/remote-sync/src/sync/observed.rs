@@ -4,26 +4,26 @@ use crate::{
     model::{
         annotations::Uid,
         mode::Mode,
-        object::{Known, Namespace, Source, State, Target, Upload},
+        object::{Cached, ObjectState, SourceObject, TargetNamespace, TargetObject, TargetSecret},
     },
     settings::OrphanPolicy,
-    sync::orphan::Verdict,
+    sync::orphan::OrphanVerdict,
 };
 
 /// All that is known of a pair.
 #[derive(Clone, Debug)]
-pub(crate) struct View {
-    pub(crate) source: Option<Known<Source>>,
-    pub(crate) target: Option<Known<Target>>,
+pub(crate) struct Observed {
+    pub(crate) source: Option<Cached<SourceObject>>,
+    pub(crate) target: Option<Cached<TargetObject>>,
     /// The target's.
-    pub(crate) namespace: Option<Known<Namespace>>,
+    pub(crate) namespace: Option<Cached<TargetNamespace>>,
     /// Whether it holds objects of other pairs too.
     pub(crate) namespace_shared: bool,
     /// The Secrets in it, in the order of their names in the settings.
-    pub(crate) uploads: Vec<Option<Known<Upload>>>,
-    pub(crate) settled: Settled,
+    pub(crate) uploads: Vec<Option<Cached<TargetSecret>>>,
+    pub(crate) settled: SettledDiff,
     /// The source has just left the lists, which need not be its end.
-    pub(crate) left: bool,
+    pub(crate) unlisted: bool,
     /// The name of the target.
     pub(crate) name: String,
     /// Stands for the source's namespace and name and this instance in a [`CopyOf`](crate::model::object::CopyOf).
@@ -38,22 +38,22 @@ pub(crate) struct View {
 /// Differences that stay although they were written: a server that prunes, fills in or changes what it is
 /// sent. As digests of source and target; the next change of either ends it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Settled {
+pub(crate) struct SettledDiff {
     pub(crate) content: Option<(u64, u64)>,
     pub(crate) metadata: Option<(u64, u64)>,
     pub(crate) status: Option<(u64, u64)>,
 }
 
-impl Settled {
+impl SettledDiff {
     /// After the target was written from this state of the source, and became this: what differs now,
     /// differs for good.
-    pub(crate) fn after_update(&mut self, source: &State, target: &State) {
+    pub(crate) fn after_update(&mut self, source: &ObjectState, target: &ObjectState) {
         self.content = differing(source.content, target.content);
         self.metadata = differing(source.metadata, target.metadata);
     }
 
     /// The same after the source's status was written from this state of the target.
-    pub(crate) fn after_upload(&mut self, source: &State, target: &State) {
+    pub(crate) fn after_upload(&mut self, source: &ObjectState, target: &ObjectState) {
         self.status = differing(source.status, target.status);
     }
 }
@@ -64,7 +64,7 @@ fn differing(source: u64, target: u64) -> Option<(u64, u64)> {
 
 /// What holds for all pairs of a kind.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rules {
+pub(crate) struct SyncRules {
     pub(crate) mode: Mode,
     pub(crate) orphans: OrphanPolicy,
     pub(crate) namespaced: bool,
@@ -76,7 +76,7 @@ pub(crate) struct Rules {
 
 /// What was done and found out in this pass.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pass {
+pub(crate) struct Attempt {
     pub(crate) claimed: bool,
     /// Something was written.
     pub(crate) wrote: bool,
@@ -87,47 +87,47 @@ pub(crate) struct Pass {
     /// A live read said that the source does not exist.
     pub(crate) source_gone: bool,
     /// A live read found the source, and that it is not among those that are followed.
-    pub(crate) unselected: Option<Known<Source>>,
+    pub(crate) unselected: Option<Cached<SourceObject>>,
     /// A live read said that the target does not exist.
     pub(crate) target_gone: bool,
     /// On an orphan.
-    pub(crate) verdict: Option<Verdict>,
+    pub(crate) verdict: Option<OrphanVerdict>,
 }
 
 /// Whose the target is, by its own word.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Relation {
+pub(crate) enum Ownership {
     Ours,
     Unmarked,
     Foreign,
 }
 
-impl View {
+impl Observed {
     /// Whether people stopped all work on it.
     pub(crate) fn paused(&self) -> bool {
-        let source = self.source.as_ref().is_some_and(|source| source.row.state.paused);
-        source || self.target.as_ref().is_some_and(|target| target.row.state.paused)
+        let source = self.source.as_ref().is_some_and(|source| source.value.state.paused);
+        source || self.target.as_ref().is_some_and(|target| target.value.state.paused)
     }
 
-    pub(crate) fn relation(&self, rules: &Rules) -> Relation {
-        let copy = self.target.as_ref().and_then(|target| target.row.copy_of.as_ref());
+    pub(crate) fn relation(&self, rules: &SyncRules) -> Ownership {
+        let copy = self.target.as_ref().and_then(|target| target.value.copy_of.as_ref());
         let Some(copy) = copy.filter(|_| rules.mode == Mode::Safe) else {
-            return Relation::Unmarked;
+            return Ownership::Unmarked;
         };
         let is_this = self.source.as_ref().is_some_and(|source| source.uid == copy.uid);
         let same_cluster = self.source_cluster == Some(copy.cluster)
             // Another cluster took its place, and people know.
             || self.accepted && self.source.is_some();
         if is_this || copy.place == self.place && same_cluster {
-            Relation::Ours
+            Ownership::Ours
         } else {
-            Relation::Foreign
+            Ownership::Foreign
         }
     }
 
     /// Whether the target's namespace was made for this pair and goes with it; `made_for` is the source.
-    pub(crate) fn owns_namespace(&self, made_for: Option<Uid>, rules: &Rules) -> bool {
-        let Some(namespace) = self.namespace.as_ref().map(|namespace| &namespace.row) else {
+    pub(crate) fn owns_namespace(&self, made_for: Option<Uid>, rules: &SyncRules) -> bool {
+        let Some(namespace) = self.namespace.as_ref().map(|namespace| &namespace.value) else {
             return false;
         };
         let named = namespace.owner.as_deref() == Some(&*self.name);

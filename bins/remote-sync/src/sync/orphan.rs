@@ -9,7 +9,7 @@ use crate::model::key::Pair;
 
 /// What becomes of an orphan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum OrphanVerdict {
     /// It goes.
     Delete,
     /// It stays for this long.
@@ -20,7 +20,7 @@ pub(crate) enum Verdict {
 
 /// The orphans of one remote; pure.
 #[derive(Debug)]
-pub(crate) struct Orphans {
+pub(crate) struct OrphanTracker {
     grace: Duration,
     /// So many may go within this time.
     most: (usize, Duration),
@@ -29,25 +29,25 @@ pub(crate) struct Orphans {
     deleted: VecDeque<Instant>,
 }
 
-impl Orphans {
+impl OrphanTracker {
     pub(crate) fn new(grace: Duration, most: (usize, Duration)) -> Self {
         Self { grace, most, waiting: HashMap::new(), deleted: VecDeque::new() }
     }
 
     /// Judges a pair whose source was just read and does not exist. Those that wait count with those that
     /// went: where everything is gone at once, nothing is deleted at all.
-    pub(crate) fn judge(&mut self, pair: &Pair, now: Instant) -> Verdict {
+    pub(crate) fn check(&mut self, pair: &Pair, now: Instant) -> OrphanVerdict {
         let since = *self.waiting.entry(pair.clone()).or_insert(now);
         let (most, window) = self.most;
         while self.deleted.front().is_some_and(|at| now.duration_since(*at) >= window) {
             self.deleted.pop_front();
         }
         if self.waiting.len() + self.deleted.len() > most {
-            return Verdict::Tripped;
+            return OrphanVerdict::Tripped;
         }
         match self.grace.checked_sub(now.duration_since(since)) {
-            None | Some(Duration::ZERO) => Verdict::Delete,
-            Some(left) => Verdict::Grace(left),
+            None | Some(Duration::ZERO) => OrphanVerdict::Delete,
+            Some(left) => OrphanVerdict::Grace(left),
         }
     }
 
@@ -82,29 +82,29 @@ mod tests {
         Pair { kind: 0, key: name.into() }
     }
 
-    fn orphans(most: usize) -> Orphans {
-        Orphans::new(Duration::from_secs(300), (most, Duration::from_secs(600)))
+    fn orphans(most: usize) -> OrphanTracker {
+        OrphanTracker::new(Duration::from_secs(300), (most, Duration::from_secs(600)))
     }
 
     #[test]
     fn an_orphan_stays_for_its_grace() {
         let (mut orphans, start) = (orphans(10), Instant::now());
         let later = |seconds| start + Duration::from_secs(seconds);
-        let grace = |seconds| Verdict::Grace(Duration::from_secs(seconds));
-        assert_eq!(orphans.judge(&pair("a"), start), grace(300));
-        assert_eq!(orphans.judge(&pair("a"), later(299)), grace(1));
-        assert_eq!(orphans.judge(&pair("a"), later(300)), Verdict::Delete);
+        let grace = |seconds| OrphanVerdict::Grace(Duration::from_secs(seconds));
+        assert_eq!(orphans.check(&pair("a"), start), grace(300));
+        assert_eq!(orphans.check(&pair("a"), later(299)), grace(1));
+        assert_eq!(orphans.check(&pair("a"), later(300)), OrphanVerdict::Delete);
         orphans.forget(&pair("a"));
-        assert_eq!(orphans.judge(&pair("a"), later(301)), grace(300), "it was back");
+        assert_eq!(orphans.check(&pair("a"), later(301)), grace(300), "it was back");
     }
 
     #[test]
     fn a_time_without_end_is_no_trouble() {
         let now = Instant::now();
-        let mut orphans = Orphans::new(Duration::MAX, (10, Duration::MAX));
-        assert_eq!(orphans.judge(&pair("a"), now), Verdict::Grace(Duration::MAX));
+        let mut orphans = OrphanTracker::new(Duration::MAX, (10, Duration::MAX));
+        assert_eq!(orphans.check(&pair("a"), now), OrphanVerdict::Grace(Duration::MAX));
         orphans.deleted(&pair("a"), now);
-        orphans.judge(&pair("a"), now);
+        orphans.check(&pair("a"), now);
     }
 
     #[test]
@@ -112,26 +112,26 @@ mod tests {
         let (mut orphans, start) = (orphans(10), Instant::now());
         let later = |seconds| start + Duration::from_secs(seconds);
         for name in 0..11 {
-            orphans.judge(&pair(&name.to_string()), start);
+            orphans.check(&pair(&name.to_string()), start);
         }
         for name in 0..11 {
-            let verdict = orphans.judge(&pair(&name.to_string()), later(3600));
-            assert_eq!(verdict, Verdict::Tripped);
+            let verdict = orphans.check(&pair(&name.to_string()), later(3600));
+            assert_eq!(verdict, OrphanVerdict::Tripped);
         }
         orphans.forget(&pair("10"));
-        assert_eq!(orphans.judge(&pair("0"), later(3600)), Verdict::Delete);
+        assert_eq!(orphans.check(&pair("0"), later(3600)), OrphanVerdict::Delete);
     }
 
     #[test]
     fn those_that_went_count_for_the_window() {
         let (mut orphans, start) = (orphans(1), Instant::now());
         let later = |seconds| start + Duration::from_secs(seconds);
-        orphans.judge(&pair("a"), start);
-        assert_eq!(orphans.judge(&pair("a"), later(300)), Verdict::Delete);
+        orphans.check(&pair("a"), start);
+        assert_eq!(orphans.check(&pair("a"), later(300)), OrphanVerdict::Delete);
         orphans.deleted(&pair("a"), later(300));
-        assert_eq!(orphans.judge(&pair("b"), later(301)), Verdict::Tripped);
-        assert_eq!(orphans.judge(&pair("b"), later(899)), Verdict::Tripped);
+        assert_eq!(orphans.check(&pair("b"), later(301)), OrphanVerdict::Tripped);
+        assert_eq!(orphans.check(&pair("b"), later(899)), OrphanVerdict::Tripped);
         assert_eq!(orphans.waiting(), 1);
-        assert_eq!(orphans.judge(&pair("b"), later(900)), Verdict::Delete);
+        assert_eq!(orphans.check(&pair("b"), later(900)), OrphanVerdict::Delete);
     }
 }

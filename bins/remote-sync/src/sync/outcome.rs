@@ -11,15 +11,15 @@ use shared::{
 };
 
 use crate::{
-    cache::retry::{Class, class, pause},
+    cache::retry::{RetryClass, classify, requested_delay},
     model::annotations::Uid,
     sync::{
-        decide::{self, Standing},
-        observed::{Pass, Settled, View},
-        orphan::Verdict,
-        pair::Job,
-        remote::Note,
-        workqueue::Outcome,
+        decide::{self, PairStatus},
+        observed::{Attempt, Observed, SettledDiff},
+        orphan::OrphanVerdict,
+        pair::PairContext,
+        remote::PairCondition,
+        workqueue::ReconcileResult,
     },
 };
 
@@ -35,138 +35,145 @@ const WAIT_AGAIN: Duration = Duration::from_secs(5);
 const LINGERS: &str = "the target or its namespace has been being deleted for more than 10 minutes, see the finalizers there";
 
 /// The pass is over, with nothing more to do about the pair for now.
-pub(crate) fn ended(
-    job: &Job<'_>,
-    view: &View,
-    standing: Standing,
-    pass: &Pass,
+pub(crate) fn finished(
+    pair: &PairContext<'_>,
+    observed: &Observed,
+    status: PairStatus,
+    attempt: &Attempt,
     troubles: &[Error],
-) -> Outcome {
-    if standing != Standing::Held(decide::ORPHAN) && standing != Standing::Held(decide::TRIPPED) {
-        lock(&job.route.orphans).forget(job.pair);
+) -> ReconcileResult {
+    if status != PairStatus::Held(decide::ORPHAN) && status != PairStatus::Held(decide::TRIPPED) {
+        lock(&pair.route.orphans).forget(pair.id);
     }
-    job.drop_bodies();
-    if view.source.is_some() || pass.source_gone || pass.unselected.is_some() {
-        job.route.leaves(job.pair, false);
+    pair.drop_bodies();
+    if observed.source.is_some() || attempt.source_gone || attempt.unselected.is_some() {
+        pair.route.set_unlisted(pair.id, false);
     }
-    if view.source.is_none() && view.target.is_none() {
-        job.route.settle(job.pair, Settled::default());
+    if observed.source.is_none() && observed.target.is_none() {
+        pair.route.set_settled(pair.id, SettledDiff::default());
     }
     if let Some(error) = troubles.first() {
-        return failed(job, error);
+        return failed(pair, error);
     }
-    let waited = job.route.waited(job.pair, matches!(standing, Standing::Waiting(_)));
-    let standing = if waited >= HELD_UP { Standing::Held(LINGERS) } else { standing };
-    let people = matches!(standing, Standing::Held(_) | Standing::Conflict(_));
-    tell(job, view, note(standing), people);
-    match (standing, pass.verdict) {
-        (Standing::Again, _) => Outcome::Later(Duration::ZERO),
-        (Standing::Held(decide::ORPHAN), Some(Verdict::Grace(left))) => Outcome::Later(left),
-        (Standing::Held(decide::TRIPPED), _) => Outcome::Later(
-            job.context.settings.orphans.grace.clamp(Duration::from_secs(1), LOOK_AGAIN),
+    let waited = pair.route.waited(pair.id, matches!(status, PairStatus::Waiting(_)));
+    let status = if waited >= HELD_UP { PairStatus::Held(LINGERS) } else { status };
+    let people = matches!(status, PairStatus::Held(_) | PairStatus::Conflict(_));
+    report(pair, observed, condition(status), people);
+    match (status, attempt.verdict) {
+        (PairStatus::Again, _) => ReconcileResult::RequeueAfter(Duration::ZERO),
+        (PairStatus::Held(decide::ORPHAN), Some(OrphanVerdict::Grace(left))) => {
+            ReconcileResult::RequeueAfter(left)
+        }
+        (PairStatus::Held(decide::TRIPPED), _) => ReconcileResult::RequeueAfter(
+            pair.context.settings.orphans.grace.clamp(Duration::from_secs(1), LOOK_AGAIN),
         ),
-        (Standing::Held(LINGERS), _) => Outcome::Later(WAIT_AGAIN),
-        (Standing::Held(_), _) => Outcome::Later(LOOK_AGAIN),
-        (Standing::Waiting(_), _) => Outcome::Later(WAIT_AGAIN),
-        _ => Outcome::Settled,
+        (PairStatus::Held(LINGERS), _) => ReconcileResult::RequeueAfter(WAIT_AGAIN),
+        (PairStatus::Held(_), _) => ReconcileResult::RequeueAfter(LOOK_AGAIN),
+        (PairStatus::Waiting(_), _) => ReconcileResult::RequeueAfter(WAIT_AGAIN),
+        _ => ReconcileResult::Done,
     }
 }
 
 /// Why a pair that stands so is not in step.
-fn note(standing: Standing) -> Option<Note> {
-    let (state, reason) = match standing {
-        Standing::InSync | Standing::Nothing | Standing::Again => return None,
-        Standing::Paused => ("paused", "an annotation stops it"),
-        Standing::Waiting(reason) => ("waiting", reason),
-        Standing::Held(reason) => ("held", reason),
-        Standing::Conflict(reason) => ("conflict", reason),
+fn condition(status: PairStatus) -> Option<PairCondition> {
+    let (state, reason) = match status {
+        PairStatus::InSync | PairStatus::Nothing | PairStatus::Again => return None,
+        PairStatus::Paused => ("paused", "an annotation stops it"),
+        PairStatus::Waiting(reason) => ("waiting", reason),
+        PairStatus::Held(reason) => ("held", reason),
+        PairStatus::Conflict(reason) => ("conflict", reason),
     };
-    Some(Note::new(state, reason))
+    Some(PairCondition::new(state, reason))
 }
 
 /// A step failed; what it found out meanwhile is looked at before the next try.
-pub(crate) fn failed(job: &Job<'_>, error: &Error) -> Outcome {
-    let class = class(error);
+pub(crate) fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
+    let class = classify(error);
     let class = match class {
-        Class::Stale => match job.refresh() {
-            Ok(()) => Class::Stale,
-            Err(_) => Class::Transient,
+        RetryClass::Stale => match pair.refresh() {
+            Ok(()) => RetryClass::Stale,
+            Err(_) => RetryClass::Transient,
         },
         class => class,
     };
-    let state = if class == Class::Refused { "degraded" } else { "failing" };
+    let state = if class == RetryClass::Refused { "degraded" } else { "failing" };
     match class {
-        Class::Stale => log::debug!("{job}: {error}; it is read again"),
+        RetryClass::Stale => log::debug!("{pair}: {error}; it is read again"),
         _ => {
-            let note = Note::new(state, &error.to_string());
-            tell(job, &job.view(), Some(note), class == Class::Refused);
+            let condition = PairCondition::new(state, &error.to_string());
+            report(pair, &pair.observe(), Some(condition), class == RetryClass::Refused);
         }
     }
-    job.context.counts.failed(&job.route.name, class.name());
-    Outcome::Failed(class, pause(error))
+    pair.context.metrics.failed(&pair.route.name, class.name());
+    ReconcileResult::Failed(class, requested_delay(error))
 }
 
 /// Names that no object can have: nothing but another name mends that.
-pub(crate) fn refused(job: &Job<'_>, sentence: String) -> Outcome {
-    let_go(job);
-    let view = job.view();
-    let there = view.source.is_some() || view.target.is_some();
-    tell(job, &view, there.then(|| Note::new("degraded", &sentence)), true);
-    Outcome::Settled
+pub(crate) fn invalid_names(pair: &PairContext<'_>, sentence: String) -> ReconcileResult {
+    let_go(pair);
+    let observed = pair.observe();
+    let there = observed.source.is_some() || observed.target.is_some();
+    report(pair, &observed, there.then(|| PairCondition::new("degraded", &sentence)), true);
+    ReconcileResult::Done
 }
 
 /// An object that costs too much memory: nothing is done about the pair until it changes.
-pub(crate) fn too_large(job: &Job<'_>, which: &str) -> Outcome {
-    let_go(job);
+pub(crate) fn too_large(pair: &PairContext<'_>, which: &str) -> ReconcileResult {
+    let_go(pair);
     let reason = format!("{which} needs more than {} KiB of memory", USUAL_OBJECT >> 10);
-    tell(job, &job.view(), Some(Note::new("toolarge", &reason)), true);
-    Outcome::Settled
+    report(pair, &pair.observe(), Some(PairCondition::new("toolarge", &reason)), true);
+    ReconcileResult::Done
 }
 
 /// Nothing of what was found out about the pair counts when it is looked at again.
-fn let_go(job: &Job<'_>) {
-    lock(&job.route.orphans).forget(job.pair);
-    job.drop_bodies();
+fn let_go(pair: &PairContext<'_>) {
+    lock(&pair.route.orphans).forget(pair.id);
+    pair.drop_bodies();
 }
 
 /// Logs what is new, and with `people` writes it on the source as an CoreEvent.
-fn tell(job: &Job<'_>, view: &View, note: Option<Note>, people: bool) {
-    if !job.route.note(job.pair, note.clone()) {
+fn report(
+    pair: &PairContext<'_>,
+    observed: &Observed,
+    condition: Option<PairCondition>,
+    people: bool,
+) {
+    if !pair.route.set_condition(pair.id, condition.clone()) {
         return;
     }
-    let Some(note) = note else {
-        log::info!("{job}: in step again");
+    let Some(condition) = condition else {
+        log::info!("{pair}: in step again");
         return;
     };
     if !people {
-        log::info!("{job}: {}: {}", note.state, note.reason);
+        log::info!("{pair}: {}: {}", condition.state, condition.reason);
         return;
     }
-    log::warn!("{job}: {}: {}", note.state, note.reason);
-    if !job.context.settings.dry_run
-        && let Some(source) = &view.source
+    log::warn!("{pair}: {}: {}", condition.state, condition.reason);
+    if !pair.context.settings.dry_run
+        && let Some(source) = &observed.source
     {
-        write_event(job, source.uid, note);
+        write_event(pair, source.uid, condition);
     }
 }
 
-fn write_event(job: &Job<'_>, source: Uid, note: Note) {
-    let resource = &job.kinds.source.resource;
+fn write_event(pair: &PairContext<'_>, source: Uid, condition: PairCondition) {
+    let resource = &pair.kinds.source.resource;
     let about = json!({
         "apiVersion": resource.api_version(),
         "kind": resource.kind,
-        "namespace": job.source.0,
-        "name": job.source.1,
+        "namespace": pair.source.0,
+        "name": pair.source.1,
         "uid": source.to_string(),
     });
-    let namespace = if job.source.0.is_empty() { "default" } else { &job.source.0 };
+    let namespace = if pair.source.0.is_empty() { "default" } else { &pair.source.0 };
     let event = CoreEvent {
         source: "remote-sync",
-        reason: if note.state == "degraded" { "SyncFailed" } else { "SyncHeld" },
-        message: note.reason,
+        reason: if condition.state == "degraded" { "SyncFailed" } else { "SyncHeld" },
+        message: condition.reason,
         warning: true,
     };
-    let written: Result<()> = job.ask_source(|client| event.write(client, namespace, &about));
+    let written: Result<()> = pair.ask_source(|client| event.write(client, namespace, &about));
     if let Err(error) = written {
         log::debug!("{error}");
     }

@@ -8,38 +8,38 @@ use serde_json::Value;
 use shared::{
     client::{Client, USUAL_OBJECT},
     error::{Error, Result},
-    resource::{NAMESPACES, Resource, Target as Place},
+    resource::{NAMESPACES, Resource, Target},
     stop::Stop,
 };
 
 use crate::{
-    cache::{cluster::Cluster, store::Table},
+    cache::{cluster::ClusterClient, store::Table},
     model::{
         annotations::{Origin, Uid},
-        key::{self, Key, Pair},
-        object::{Known, Reader, Source, Target},
+        key::{self, ObjectKey, Pair},
+        object::{Cached, ObjectReader, SourceObject, TargetObject},
     },
     sync::{
-        context::Context,
-        observed::View,
-        patch::Draft,
+        context::SyncContext,
+        observed::Observed,
+        patch::Desired,
         permits::SMALL_ANSWER,
-        remote::{Kinds, Route},
-        workqueue::Task,
+        remote::{ApiResources, RemoteSync},
+        workqueue::WorkItem,
     },
 };
 
 /// See the module.
-pub(crate) struct Job<'a> {
-    pub(crate) context: &'a Context,
-    pub(crate) route: &'a Route,
-    pub(crate) pair: &'a Pair,
-    pub(crate) kinds: &'a Kinds,
+pub(crate) struct PairContext<'a> {
+    pub(crate) context: &'a SyncContext,
+    pub(crate) route: &'a RemoteSync,
+    pub(crate) id: &'a Pair,
+    pub(crate) kinds: &'a ApiResources,
     /// Namespace and name.
     pub(crate) source: (String, String),
     pub(crate) target: (String, String),
-    pub(crate) source_key: Key,
-    pub(crate) target_key: Key,
+    pub(crate) source_key: ObjectKey,
+    pub(crate) target_key: ObjectKey,
     /// When the pair was put into the queue.
     pub(crate) since: Instant,
     /// What each of its objects may cost in memory.
@@ -47,7 +47,7 @@ pub(crate) struct Job<'a> {
 }
 
 /// `widgets.example.com hub1:ns/x-us`
-impl fmt::Display for Job<'_> {
+impl fmt::Display for PairContext<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Resource { plural, group, .. } = &self.kinds.source.resource;
         let dot = if group.is_empty() { "" } else { "." };
@@ -57,21 +57,32 @@ impl fmt::Display for Job<'_> {
     }
 }
 
-impl<'a> Job<'a> {
+impl<'a> PairContext<'a> {
     pub(crate) fn new(
-        context: &'a Context,
-        route: &'a Route,
-        task: &'a Task,
-        kinds: &'a Kinds,
+        context: &'a SyncContext,
+        route: &'a RemoteSync,
+        item: &'a WorkItem,
+        kinds: &'a ApiResources,
     ) -> Self {
-        let Task { pair, since, large } = task;
+        let WorkItem { pair, since, large } = item;
         let (namespace, name) = key::split(&pair.key);
         let source = route.names.source(namespace, name);
         let target = route.names.target(namespace, name);
         let source_key = key::of(&source.0, &source.1);
         let target_key = key::of(&target.0, &target.1);
         let (since, most) = (*since, if *large { USUAL_OBJECT } else { SMALL_ANSWER });
-        Self { context, route, pair, kinds, source, target, source_key, target_key, since, most }
+        Self {
+            context,
+            route,
+            id: pair,
+            kinds,
+            source,
+            target,
+            source_key,
+            target_key,
+            since,
+            most,
+        }
     }
 
     /// Whether it did not wait for its turn among large ones.
@@ -96,16 +107,16 @@ impl<'a> Job<'a> {
 
     /// Whether both sides can have such an object.
     pub(crate) fn check(&self) -> std::result::Result<(), String> {
-        let (namespace, name) = key::split(&self.pair.key);
+        let (namespace, name) = key::split(&self.id.key);
         self.route.names.check(namespace, name)
     }
 
-    pub(crate) fn view(&self) -> View {
-        self.route.view(self.pair, &self.context.settings, &self.context.reader)
+    pub(crate) fn observe(&self) -> Observed {
+        self.route.observe(self.id, &self.context.settings, &self.context.reader)
     }
 }
 
-impl Job<'_> {
+impl PairContext<'_> {
     pub(crate) fn ask_source<T>(&self, request: impl FnOnce(&Client) -> Result<T>) -> Result<T> {
         let most = self.most;
         let request = |client: &Client| request(&client.limited_to(most));
@@ -118,11 +129,11 @@ impl Job<'_> {
         self.route.target.cluster.ask(&self.route.stop, request)
     }
 
-    pub(crate) fn at_source(&self) -> Place<'_> {
+    pub(crate) fn at_source(&self) -> Target<'_> {
         at(&self.kinds.source.resource, &self.source)
     }
 
-    pub(crate) fn at_target(&self) -> Place<'_> {
+    pub(crate) fn at_target(&self) -> Target<'_> {
         at(&self.kinds.target.resource, &self.target)
     }
 
@@ -131,36 +142,40 @@ impl Job<'_> {
         self.route.names.source("", &self.context.settings.secrets[index]).1
     }
 
-    pub(crate) fn draft<'b>(&'b self, source: &'b Value, known: &Known<Source>) -> Draft<'b> {
+    pub(crate) fn desired<'b>(
+        &'b self,
+        source: &'b Value,
+        known: &Cached<SourceObject>,
+    ) -> Desired<'b> {
         let reader = &self.context.reader;
         let origin = self.route.source.cluster.uid().map(|cluster| Origin {
             cluster,
             namespace: &self.source.0,
             name: &self.source.1,
             uid: known.uid,
-            generation: known.row.state.generation.into(),
+            generation: known.value.state.generation.into(),
             finalizer: &reader.finalizer,
         });
-        Draft { reader, source, origin }
+        Desired { reader, source, origin }
     }
 
     /// The source's document: kept from the event that told of it, or read.
-    pub(crate) fn source_body(&self, source: &Known<Source>) -> Result<Value> {
+    pub(crate) fn source_document(&self, source: &Cached<SourceObject>) -> Result<Value> {
         self.source_side().body(source, &self.route.stop)
     }
 
     /// The same of the target.
-    pub(crate) fn target_body(&self, target: &Known<Target>) -> Result<Value> {
+    pub(crate) fn target_document(&self, target: &Cached<TargetObject>) -> Result<Value> {
         self.target_side().body(target, &self.route.stop)
     }
 
     /// Takes in what a server says of the source.
-    pub(crate) fn know_source(&self, object: Value) -> Result<Known<Source>> {
+    pub(crate) fn store_source(&self, object: Value) -> Result<Cached<SourceObject>> {
         self.source_side().know(object)
     }
 
     /// The same of the target.
-    pub(crate) fn know_target(&self, object: Value) -> Result<Known<Target>> {
+    pub(crate) fn store_target(&self, object: Value) -> Result<Cached<TargetObject>> {
         self.target_side().know(object)
     }
 
@@ -172,61 +187,65 @@ impl Job<'_> {
         self.target_side().table.remove(&self.target_key, uid);
     }
 
-    fn source_side(&self) -> Side<'_, Source> {
-        Side {
+    fn source_side(&self) -> PairObject<'_, SourceObject> {
+        PairObject {
             cluster: &self.route.source.cluster,
-            table: &self.route.source.shelves[self.pair.kind].table,
+            table: &self.route.source.shelves[self.id.kind].table,
             key: &self.source_key,
             place: self.at_source(),
             reader: &self.context.reader,
-            read: Reader::source,
+            read: ObjectReader::source,
             most: self.most,
         }
     }
 
-    fn target_side(&self) -> Side<'_, Target> {
-        Side {
+    fn target_side(&self) -> PairObject<'_, TargetObject> {
+        PairObject {
             cluster: &self.route.target.cluster,
-            table: &self.route.target.shelves[self.pair.kind].table,
+            table: &self.route.target.shelves[self.id.kind].table,
             key: &self.target_key,
             place: self.at_target(),
             reader: &self.context.reader,
-            read: Reader::target,
+            read: ObjectReader::target,
             most: self.most,
         }
     }
 
     /// Nothing is to be done with the documents.
     pub(crate) fn drop_bodies(&self) {
-        self.route.source.shelves[self.pair.kind].table.drop_body(&self.source_key);
-        self.route.target.shelves[self.pair.kind].table.drop_body(&self.target_key);
+        self.route.source.shelves[self.id.kind].table.drop_body(&self.source_key);
+        self.route.target.shelves[self.id.kind].table.drop_body(&self.target_key);
     }
 
     /// After the target was made so from this state of the source; both may be others by now.
-    pub(crate) fn settle_contents(&self, source: &Known<Source>, target: &Known<Target>) {
-        let mut settled = self.route.settled(self.pair);
-        settled.after_update(&source.row.state, &target.row.state);
-        self.route.settle(self.pair, settled);
+    pub(crate) fn record_settled(
+        &self,
+        source: &Cached<SourceObject>,
+        target: &Cached<TargetObject>,
+    ) {
+        let mut settled = self.route.settled(self.id);
+        settled.after_update(&source.value.state, &target.value.state);
+        self.route.set_settled(self.id, settled);
     }
 
     /// Reads both objects, and the namespace, as they are now.
     pub(crate) fn refresh(&self) -> Result<()> {
-        let view = self.view();
+        let observed = self.observe();
         match self.ask_source(|client| client.get(&self.at_source())) {
-            Ok(object) if view.source.is_some() => {
-                self.know_source(object)?;
+            Ok(object) if observed.source.is_some() => {
+                self.store_source(object)?;
             }
             Err(Error::NotFound(_)) => {
-                view.source.iter().for_each(|source| self.forget_source(source.uid));
+                observed.source.iter().for_each(|source| self.forget_source(source.uid));
             }
             other => drop(other?),
         }
         match self.ask_target(|client| client.get(&self.at_target())) {
             Ok(object) => {
-                self.know_target(object)?;
+                self.store_target(object)?;
             }
             Err(Error::NotFound(_)) => {
-                view.target.iter().for_each(|target| self.forget_target(target.uid));
+                observed.target.iter().for_each(|target| self.forget_target(target.uid));
             }
             Err(error) => return Err(error),
         }
@@ -252,18 +271,18 @@ impl Job<'_> {
 }
 
 /// One object of the pair, and the table that it is in.
-struct Side<'a, R> {
-    cluster: &'a Cluster,
+struct PairObject<'a, R> {
+    cluster: &'a ClusterClient,
     table: &'a Table<R>,
     key: &'a str,
-    place: Place<'a>,
-    reader: &'a Reader,
-    read: fn(&Reader, &Value) -> Option<Known<R>>,
+    place: Target<'a>,
+    reader: &'a ObjectReader,
+    read: fn(&ObjectReader, &Value) -> Option<Cached<R>>,
     most: usize,
 }
 
-impl<R: Clone + PartialEq> Side<'_, R> {
-    fn body(&self, known: &Known<R>, stop: &Stop) -> Result<Value> {
+impl<R: Clone + PartialEq> PairObject<'_, R> {
+    fn body(&self, known: &Cached<R>, stop: &Stop) -> Result<Value> {
         if let Some(body) = self.table.take_body(self.key, known.version) {
             return Ok(body);
         }
@@ -277,7 +296,7 @@ impl<R: Clone + PartialEq> Side<'_, R> {
         Err(Error::Conflict(format!("{} changed meanwhile", self.place)))
     }
 
-    fn know(&self, object: Value) -> Result<Known<R>> {
+    fn know(&self, object: Value) -> Result<Cached<R>> {
         let known = (self.read)(self.reader, &object).ok_or_else(|| odd(&self.place))?;
         self.table.put(self.key, known.clone());
         self.table.keep_body(self.key, &known, &object);
@@ -285,7 +304,7 @@ impl<R: Clone + PartialEq> Side<'_, R> {
     }
 }
 
-fn at<'a>(resource: &'a Resource, (namespace, name): &'a (String, String)) -> Place<'a> {
+fn at<'a>(resource: &'a Resource, (namespace, name): &'a (String, String)) -> Target<'a> {
     match &**namespace {
         "" => resource.cluster_object(name),
         namespace => resource.object(namespace, name),
@@ -300,6 +319,6 @@ pub(crate) fn stale(error: Error) -> Error {
     }
 }
 
-pub(crate) fn odd(place: &Place<'_>) -> Error {
+pub(crate) fn odd(place: &Target<'_>) -> Error {
     Error::BadPeer(format!("{place}: the answer has no uid or resourceVersion of the usual form"))
 }

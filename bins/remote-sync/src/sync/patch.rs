@@ -2,17 +2,17 @@
 //! very object that was looked at or not at all.
 
 use serde_json::{Map, Value, json};
-use shared::resource::Target as Place;
+use shared::resource::Target;
 
 use crate::model::{
-    annotations::{Managed, Origin, Uid},
+    annotations::{ManagedKeys, Origin, Uid},
     mode::Mode,
-    object::{Finalizers, Known, Reader, Source, Target},
+    object::{Cached, Finalizers, ObjectReader, SourceObject, TargetObject},
 };
 
 /// A JSON patch that begins with the guard; a stale version is refused with 409, another object of the
 /// name with 422.
-pub(crate) fn guarded<R>(known: &Known<R>) -> Vec<Value> {
+pub(crate) fn guarded<R>(known: &Cached<R>) -> Vec<Value> {
     vec![
         json!({"op": "test", "path": "/metadata/uid", "value": known.uid.to_string()}),
         json!({"op": "add", "path": "/metadata/resourceVersion", "value": known.version.to_string()}),
@@ -20,7 +20,7 @@ pub(crate) fn guarded<R>(known: &Known<R>) -> Vec<Value> {
 }
 
 /// A merge patch of annotations, with the same guard in safe mode.
-fn annotate<R>(known: &Known<R>, reader: &Reader, annotations: Value) -> Value {
+fn annotate<R>(known: &Cached<R>, reader: &ObjectReader, annotations: Value) -> Value {
     let mut metadata = json!({"annotations": annotations});
     // Upstream has none here; to be its equal costs nothing, as each annotation is a write of its own.
     if reader.mode == Mode::Safe {
@@ -31,9 +31,9 @@ fn annotate<R>(known: &Known<R>, reader: &Reader, annotations: Value) -> Value {
 }
 
 /// JSON patch: our finalizer after those of others.
-pub(crate) fn claim(source: &Known<Source>, finalizer: &str) -> Value {
+pub(crate) fn add_finalizer(source: &Cached<SourceObject>, finalizer: &str) -> Value {
     let mut patch = guarded(source);
-    patch.push(match source.row.finalizers {
+    patch.push(match source.value.finalizers {
         Finalizers::None => {
             json!({"op": "add", "path": "/metadata/finalizers", "value": [finalizer]})
         }
@@ -43,7 +43,11 @@ pub(crate) fn claim(source: &Known<Source>, finalizer: &str) -> Value {
 }
 
 /// JSON patch: without our finalizer, those of others as they are.
-pub(crate) fn release(source: &Known<Source>, place: u16, finalizer: &str) -> Value {
+pub(crate) fn remove_finalizer(
+    source: &Cached<SourceObject>,
+    place: u16,
+    finalizer: &str,
+) -> Value {
     let mut patch = guarded(source);
     patch.extend(without_finalizer(place, finalizer));
     patch.into()
@@ -56,7 +60,7 @@ pub(crate) fn without_finalizer(place: u16, finalizer: &str) -> [Value; 2] {
 }
 
 /// JSON patch: this status and no other.
-pub(crate) fn status(source: &Known<Source>, status: &Value) -> Value {
+pub(crate) fn status(source: &Cached<SourceObject>, status: &Value) -> Value {
     let mut patch = guarded(source);
     patch.push(match status {
         Value::Null => json!({"op": "remove", "path": "/status"}),
@@ -84,11 +88,15 @@ fn difference(old: &Value, new: &Value) -> Value {
 }
 
 /// Merge patch: which generations belong together.
-pub(crate) fn publish(source: &Known<Source>, target: &Known<Target>, reader: &Reader) -> Value {
+pub(crate) fn record_generations(
+    source: &Cached<SourceObject>,
+    target: &Cached<TargetObject>,
+    reader: &ObjectReader,
+) -> Value {
     let (keys, generation) = (&reader.keys, |state: u32| json!(state.to_string()));
     let mut annotations = json!({
-        &keys.remote_generation: generation(source.row.state.generation),
-        &keys.local_generation: generation(target.row.state.generation),
+        &keys.remote_generation: generation(source.value.state.generation),
+        &keys.local_generation: generation(target.value.state.generation),
     });
     if reader.mode == Mode::Safe {
         annotations[&keys.local_uid] = json!(target.uid.to_string());
@@ -97,12 +105,21 @@ pub(crate) fn publish(source: &Known<Source>, target: &Known<Target>, reader: &R
 }
 
 /// Merge patch: since when an orphan is only kept.
-pub(crate) fn orphaned(target: &Known<Target>, reader: &Reader, time: &str) -> Value {
+pub(crate) fn mark_orphan(
+    target: &Cached<TargetObject>,
+    reader: &ObjectReader,
+    time: &str,
+) -> Value {
     annotate(target, reader, json!({&reader.keys.orphaned: time}))
 }
 
 /// Merge patch on the Secret of the target: what of it was uploaded, and to which source.
-pub(crate) fn uploaded<R>(secret: &Known<R>, reader: &Reader, hash: &str, source: Uid) -> Value {
+pub(crate) fn mark_uploaded<R>(
+    secret: &Cached<R>,
+    reader: &ObjectReader,
+    hash: &str,
+    source: Uid,
+) -> Value {
     let mut annotations = json!({&reader.keys.hash: hash});
     if reader.mode == Mode::Safe {
         annotations[&reader.keys.uploaded_to] = json!(source.to_string());
@@ -111,7 +128,7 @@ pub(crate) fn uploaded<R>(secret: &Known<R>, reader: &Reader, hash: &str, source
 }
 
 /// The Namespace for the target called `owner`.
-pub(crate) fn namespace(name: &str, owner: &str, source: Uid, reader: &Reader) -> Value {
+pub(crate) fn namespace(name: &str, owner: &str, source: Uid, reader: &ObjectReader) -> Value {
     let mut annotations = json!({&reader.keys.owner: owner});
     if reader.mode == Mode::Safe {
         annotations[&reader.keys.owner_ref] = json!(source.to_string());
@@ -121,17 +138,17 @@ pub(crate) fn namespace(name: &str, owner: &str, source: Uid, reader: &Reader) -
 }
 
 /// What a target is made of.
-pub(crate) struct Draft<'a> {
-    pub(crate) reader: &'a Reader,
+pub(crate) struct Desired<'a> {
+    pub(crate) reader: &'a ObjectReader,
     /// The source's document.
     pub(crate) source: &'a Value,
     /// Where it comes from, if its cluster is known; written in safe mode.
     pub(crate) origin: Option<Origin<'a>>,
 }
 
-impl Draft<'_> {
+impl Desired<'_> {
     /// The target as a new object.
-    pub(crate) fn created(&self, place: &Place<'_>) -> Value {
+    pub(crate) fn created(&self, place: &Target<'_>) -> Value {
         let mut object = Map::new();
         object.insert("apiVersion".into(), place.resource.api_version().into());
         object.insert("kind".into(), place.resource.kind.as_ref().into());
@@ -165,7 +182,7 @@ impl Draft<'_> {
     /// needed where more than the spec or the metadata differ. `None` where nothing has to be written.
     pub(crate) fn patch(
         &self,
-        target: &Known<Target>,
+        target: &Cached<TargetObject>,
         body: Option<&Value>,
         content: bool,
     ) -> Option<Value> {
@@ -176,7 +193,7 @@ impl Draft<'_> {
         }
         match body {
             Some(body) => self.patch_metadata(body, content, &mut patch),
-            None => self.patch_marks(target.row.has_annotations, &mut patch),
+            None => self.patch_marks(target.value.has_annotations, &mut patch),
         }
         (patch.len() > guards).then(|| patch.into())
     }
@@ -204,7 +221,7 @@ impl Draft<'_> {
         let old = |field: &str| body["metadata"][field].as_object().cloned().unwrap_or_default();
         let (old_labels, old_annotations) = (old("labels"), old("annotations"));
         let managed = old_annotations.get(&self.reader.keys.managed_keys).and_then(Value::as_str);
-        let keys = managed.map(Managed::parse).unwrap_or_default();
+        let keys = managed.map(ManagedKeys::parse).unwrap_or_default();
         let labels = merged(&old_labels, &keys.labels, self.labels());
         let mut annotations = merged(&old_annotations, &keys.annotations, self.travelling());
         // It has a source again.
@@ -267,12 +284,12 @@ impl Draft<'_> {
         marks
     }
 
-    fn managed(&self) -> Managed<'_> {
+    fn managed(&self) -> ManagedKeys<'_> {
         let keys = |field: &str| {
             let map = self.source["metadata"][field].as_object();
             map.into_iter().flatten().map(|(key, _)| key.as_str())
         };
-        Managed {
+        ManagedKeys {
             labels: keys("labels").collect(),
             annotations: keys("annotations")
                 .filter(|key| self.reader.annotation_travels(key))

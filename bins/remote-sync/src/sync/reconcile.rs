@@ -5,138 +5,142 @@ use std::time::Duration;
 use shared::error::Error;
 
 use crate::{
-    cache::retry::{Class, class},
+    cache::retry::{RetryClass, classify},
     settings,
     sync::{
         cleanup,
-        context::Context,
-        decide::{self, Standing, Step},
-        observed::{Pass, Rules, View},
-        outcome::{ended, failed, refused, too_large},
-        pair::Job,
-        remote::Route,
-        workqueue::{Outcome, Task},
+        context::SyncContext,
+        decide::{self, PairStatus, SyncAction},
+        observed::{Attempt, Observed, SyncRules},
+        outcome::{failed, finished, invalid_names, too_large},
+        pair::PairContext,
+        remote::RemoteSync,
+        workqueue::{ReconcileResult, WorkItem},
     },
 };
 
 /// A pass that takes more steps does not come to rest; each Secret is one more.
-const MOST_STEPS: usize = 64;
+const MOST_ACTIONS: usize = 64;
 /// Nor does one that takes the same step so often, as where a webhook undoes it.
 const MOST_REPEATS: usize = 3;
 
 /// Works on the pairs of `route` until there are none, or it is asked to end; calls `staff` before each, as
 /// one worker may not be enough.
-pub(crate) fn work(context: &Context, route: &Route, staff: &dyn Fn()) {
-    while let Some(task) = route.queue.take() {
+pub(crate) fn run_worker(context: &SyncContext, route: &RemoteSync, staff: &dyn Fn()) {
+    while let Some(item) = route.queue.get() {
         staff();
-        let outcome = match task.large {
-            true => look_at_large(context, route, &task),
-            false => look_at(context, route, &task),
+        let result = match item.large {
+            true => reconcile_large(context, route, &item),
+            false => reconcile(context, route, &item),
         };
-        route.queue.done(&task, outcome);
+        route.queue.done(&item, result);
     }
 }
 
-/// As [`look_at`], when there is memory for it.
-fn look_at_large(context: &Context, route: &Route, task: &Task) -> Outcome {
+/// As [`reconcile`], when there is memory for it.
+fn reconcile_large(context: &SyncContext, route: &RemoteSync, item: &WorkItem) -> ReconcileResult {
     match context.permits.acquire(&route.stop) {
-        Some(_permit) => look_at(context, route, task),
-        None => Outcome::Settled,
+        Some(_permit) => reconcile(context, route, item),
+        None => ReconcileResult::Done,
     }
 }
 
-fn look_at(context: &Context, route: &Route, task: &Task) -> Outcome {
-    let Some(kinds) = route.kinds(task.pair.kind) else {
-        return Outcome::Failed(Class::Transient, Duration::ZERO);
+fn reconcile(context: &SyncContext, route: &RemoteSync, item: &WorkItem) -> ReconcileResult {
+    let Some(kinds) = route.kinds(item.pair.kind) else {
+        return ReconcileResult::Failed(RetryClass::Transient, Duration::ZERO);
     };
-    let job = Job::new(context, route, task, &kinds);
+    let pair = PairContext::new(context, route, item, &kinds);
     // A Namespace says no kind, only the name of an object.
-    if kinds.source.namespaced == job.source.0.is_empty() {
-        return Outcome::Settled;
+    if kinds.source.namespaced == pair.source.0.is_empty() {
+        return ReconcileResult::Done;
     }
-    if let Err(sentence) = job.check() {
-        return refused(&job, sentence);
+    if let Err(sentence) = pair.check() {
+        return invalid_names(&pair, sentence);
     }
-    if let Some(which) = job.too_large() {
-        return too_large(&job, which);
+    if let Some(which) = pair.too_large() {
+        return too_large(&pair, which);
     }
-    if !task.large && job.is_large() {
-        return Outcome::Large;
+    if !item.large && pair.is_large() {
+        return ReconcileResult::RequeueAsLarge;
     }
-    if context.settings.task == settings::Task::Cleanup {
-        return cleanup::pass(&job);
+    if context.settings.operation == settings::Operation::Cleanup {
+        return cleanup::run(&pair);
     }
     let rules = route.rules(&kinds, &context.settings);
-    Round { job, rules, pass: Pass::default(), troubles: Vec::new(), pretended: None }.run()
+    Reconciler { pair, rules, attempt: Attempt::default(), troubles: Vec::new(), simulated: None }
+        .run()
 }
 
 /// One pass over a pair.
-struct Round<'a> {
-    job: Job<'a>,
-    rules: Rules,
-    pass: Pass,
+struct Reconciler<'a> {
+    pair: PairContext<'a>,
+    rules: SyncRules,
+    attempt: Attempt,
     /// Of single Secrets.
     troubles: Vec<Error>,
     /// What the clusters would be like, where nothing is written.
-    pretended: Option<View>,
+    simulated: Option<Observed>,
 }
 
-impl Round<'_> {
-    fn run(mut self) -> Outcome {
+impl Reconciler<'_> {
+    fn run(mut self) -> ReconcileResult {
         let (mut last, mut repeats) = (None, 0);
-        for _ in 0..MOST_STEPS + self.job.context.settings.secrets.len() {
-            let view = self.pretended.take().unwrap_or_else(|| self.job.view());
-            let step = decide::next(&view, &self.pass, &self.rules);
-            repeats = if last.replace(step) == Some(step) { repeats + 1 } else { 0 };
+        for _ in 0..MOST_ACTIONS + self.pair.context.settings.secrets.len() {
+            let observed = self.simulated.take().unwrap_or_else(|| self.pair.observe());
+            let action = decide::next_action(&observed, &self.attempt, &self.rules);
+            repeats = if last.replace(action) == Some(action) { repeats + 1 } else { 0 };
             if repeats == MOST_REPEATS {
                 break;
             }
-            if let Some(outcome) = self.take(step, view) {
-                return outcome;
+            if let Some(result) = self.perform(action, observed) {
+                return result;
             }
         }
         let message = "it does not come to rest: somebody else changes it all the time".to_owned();
         let error = Error::Unavailable { message, retry_after: None, of_object: true };
-        failed(&self.job, &error)
+        failed(&self.pair, &error)
     }
 
     /// Takes one step; returns the outcome if it was the last.
-    fn take(&mut self, step: Step, view: View) -> Option<Outcome> {
-        let dry_run = self.job.context.settings.dry_run;
-        match step {
-            Step::Done(Standing::Again) if dry_run => {
-                (self.pass, self.pretended) = (Pass::default(), Some(view));
+    fn perform(&mut self, action: SyncAction, observed: Observed) -> Option<ReconcileResult> {
+        let dry_run = self.pair.context.settings.dry_run;
+        match action {
+            SyncAction::Done(PairStatus::Again) if dry_run => {
+                (self.attempt, self.simulated) = (Attempt::default(), Some(observed));
                 None
             }
-            Step::Done(standing) => Some(self.end(&view, standing)),
-            step if dry_run && step.writes() => self.pretend(step, view),
-            step => match self.job.perform(step, &view, &mut self.pass) {
+            SyncAction::Done(status) => Some(self.end(&observed, status)),
+            action if dry_run && action.writes() => self.simulate(action, observed),
+            action => match self.pair.apply(action, &observed, &mut self.attempt) {
                 Ok(None) => None,
-                Ok(Some(standing)) => Some(self.end(&view, standing)),
+                Ok(Some(status)) => Some(self.end(&observed, status)),
                 // It is larger than it was, or nothing was known of it.
-                Err(Error::TooLarge(_)) if self.job.is_hurried() => Some(Outcome::Large),
+                Err(Error::TooLarge(_)) if self.pair.is_hurried() => {
+                    Some(ReconcileResult::RequeueAsLarge)
+                }
                 // One Secret that cannot be written holds up neither the others nor the spec.
                 Err(error)
-                    if matches!(step, Step::UploadSecret(_)) && class(&error) != Class::Down =>
+                    if matches!(action, SyncAction::UploadSecret(_))
+                        && classify(&error) != RetryClass::Down =>
                 {
                     self.troubles.push(error);
                     None
                 }
-                Err(error) => Some(failed(&self.job, &error)),
+                Err(error) => Some(failed(&self.pair, &error)),
             },
         }
     }
 
-    fn pretend(&mut self, step: Step, mut view: View) -> Option<Outcome> {
-        log::info!("{}: would {}", self.job, step.words());
-        if !decide::pretend(step, &mut view, &mut self.pass) {
-            return Some(self.end(&view, Standing::Nothing));
+    fn simulate(&mut self, action: SyncAction, mut observed: Observed) -> Option<ReconcileResult> {
+        log::info!("{}: would {}", self.pair, action.words());
+        if !decide::simulate(action, &mut observed, &mut self.attempt) {
+            return Some(self.end(&observed, PairStatus::Nothing));
         }
-        self.pretended = Some(view);
+        self.simulated = Some(observed);
         None
     }
 
-    fn end(&self, view: &View, standing: Standing) -> Outcome {
-        ended(&self.job, view, standing, &self.pass, &self.troubles)
+    fn end(&self, observed: &Observed, status: PairStatus) -> ReconcileResult {
+        finished(&self.pair, observed, status, &self.attempt, &self.troubles)
     }
 }

@@ -10,38 +10,38 @@ use std::{
 use shared::{lock::lock, logging::printable, stop::Stop};
 
 use crate::{
-    cache::cluster::{Cluster, SourceSite, TargetSite},
-    connection::Identity,
+    cache::cluster::{ClusterClient, SourceSide, TargetSide},
+    connection::ClusterIdentity,
     model::{
         annotations::Uid,
-        discovery::Kind,
+        discovery::ApiResource,
         key::{self, Pair},
-        mapping::Names,
+        mapping::NameMapping,
         mode::Mode,
-        object::Reader,
+        object::ObjectReader,
     },
     settings::{Direction, Settings},
     sync::{
-        observed::{Rules, Settled, View},
-        orphan::Orphans,
-        workqueue::Queue,
+        observed::{Observed, SettledDiff, SyncRules},
+        orphan::OrphanTracker,
+        workqueue::Workqueue,
     },
 };
 
 /// A namespace waits this long for the lists that say what else is in it; then it stays.
 const UNLISTED_FOR_LONG: Duration = Duration::from_secs(60);
-/// Letters of the reason in a [`Note`], of which there may be as many as objects.
+/// Letters of the reason in a [`PairCondition`], of which there may be as many as objects.
 const LONGEST_REASON: usize = 200;
 
 /// Everything between the own cluster and one remote.
-pub(crate) struct Route {
+pub(crate) struct RemoteSync {
     /// The remote's name.
     pub(crate) name: String,
-    pub(crate) names: Names,
-    pub(crate) source: Arc<SourceSite>,
-    pub(crate) target: Arc<TargetSite>,
-    pub(crate) queue: Queue,
-    pub(crate) orphans: Mutex<Orphans>,
+    pub(crate) names: NameMapping,
+    pub(crate) source: Arc<SourceSide>,
+    pub(crate) target: Arc<TargetSide>,
+    pub(crate) queue: Workqueue,
+    pub(crate) orphans: Mutex<OrphanTracker>,
     /// Nothing but its namespace would tell the target of this remote from that of another one.
     needs_namespace: bool,
     /// Raised when the remote goes.
@@ -52,22 +52,22 @@ pub(crate) struct Route {
     session: Mutex<u64>,
     /// Pairs whose source has just left the lists.
     left: Mutex<BTreeSet<Pair>>,
-    settled: Mutex<HashMap<Pair, Settled>>,
+    settled: Mutex<HashMap<Pair, SettledDiff>>,
     /// Of pairs that are not in step.
-    notes: Mutex<HashMap<Pair, Note>>,
+    conditions: Mutex<HashMap<Pair, PairCondition>>,
     /// Since when pairs wait for the end of something.
     waiting: Mutex<HashMap<Pair, Instant>>,
 }
 
 /// Why a pair is not in step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Note {
+pub(crate) struct PairCondition {
     /// In one word.
     pub(crate) state: &'static str,
     pub(crate) reason: String,
 }
 
-impl Note {
+impl PairCondition {
     /// `reason` may be what a server says.
     pub(crate) fn new(state: &'static str, reason: &str) -> Self {
         Self { state, reason: printable(reason, LONGEST_REASON) }
@@ -76,17 +76,17 @@ impl Note {
 
 /// The kind of a pair as both clusters have it.
 #[derive(Clone)]
-pub(crate) struct Kinds {
-    pub(crate) source: Arc<Kind>,
-    pub(crate) target: Arc<Kind>,
+pub(crate) struct ApiResources {
+    pub(crate) source: Arc<ApiResource>,
+    pub(crate) target: Arc<ApiResource>,
 }
 
-impl Route {
+impl RemoteSync {
     pub(crate) fn new(
         name: &str,
         settings: &Settings,
-        source: Arc<SourceSite>,
-        target: Arc<TargetSite>,
+        source: Arc<SourceSide>,
+        target: Arc<TargetSide>,
         stop: Stop,
     ) -> Self {
         let orphans = &settings.orphans;
@@ -97,26 +97,26 @@ impl Route {
             names: settings.mapping.names(name),
             source,
             target,
-            queue: Queue::new(settings.resources.len(), settings.workers, settings.mode),
-            orphans: Mutex::new(Orphans::new(orphans.grace, most)),
+            queue: Workqueue::new(settings.resources.len(), settings.workers, settings.mode),
+            orphans: Mutex::new(OrphanTracker::new(orphans.grace, most)),
             needs_namespace: pulls && settings.many(),
             stop,
             looked: Mutex::default(),
             session: Mutex::default(),
             left: Mutex::default(),
             settled: Mutex::default(),
-            notes: Mutex::default(),
+            conditions: Mutex::default(),
             waiting: Mutex::default(),
         }
     }
 
     /// Both clusters.
-    pub(crate) fn clusters(&self) -> [&Arc<Cluster>; 2] {
+    pub(crate) fn clusters(&self) -> [&Arc<ClusterClient>; 2] {
         [&self.source.cluster, &self.target.cluster]
     }
 
     /// Opens the queue for the kinds whose pairs can be worked on, and closes it for the others.
-    pub(crate) fn gate(&self) {
+    pub(crate) fn update_gates(&self) {
         if let Ok(session) = self.source.cluster.session()
             && mem::replace(&mut *lock(&self.session), session.number) != session.number
         {
@@ -129,7 +129,7 @@ impl Route {
     }
 
     /// Whether it is news which cluster the sources are on: before that no target is known to be an orphan.
-    pub(crate) fn is_identified(&self) -> bool {
+    pub(crate) fn source_cluster_is_new(&self) -> bool {
         let now = self.source.cluster.uid();
         now.is_some() && mem::replace(&mut *lock(&self.looked), now) != now
     }
@@ -181,13 +181,13 @@ impl Route {
     }
 
     /// The kind as both clusters have it, once they do.
-    pub(crate) fn kinds(&self, kind: usize) -> Option<Kinds> {
+    pub(crate) fn kinds(&self, kind: usize) -> Option<ApiResources> {
         let source = self.source.shelves[kind].kind()?;
-        Some(Kinds { source, target: self.target.shelves[kind].kind()? })
+        Some(ApiResources { source, target: self.target.shelves[kind].kind()? })
     }
 
-    pub(crate) fn rules(&self, kinds: &Kinds, settings: &Settings) -> Rules {
-        Rules {
+    pub(crate) fn rules(&self, kinds: &ApiResources, settings: &Settings) -> SyncRules {
+        SyncRules {
             mode: settings.mode,
             orphans: settings.orphans.policy,
             namespaced: kinds.source.namespaced,
@@ -197,7 +197,12 @@ impl Route {
     }
 
     /// All that is known of a pair.
-    pub(crate) fn view(&self, pair: &Pair, settings: &Settings, reader: &Reader) -> View {
+    pub(crate) fn observe(
+        &self,
+        pair: &Pair,
+        settings: &Settings,
+        reader: &ObjectReader,
+    ) -> Observed {
         let (namespace, name) = key::split(&pair.key);
         let (source_namespace, source_name) = self.names.source(namespace, name);
         let (target_namespace, target_name) = self.names.target(namespace, name);
@@ -207,9 +212,9 @@ impl Route {
         let found = namespaces.get(&key::of("", &target_namespace));
         let source = source.get(&key::of(&source_namespace, &source_name));
         // Only of interest where it may be deleted.
-        let ends = source.as_ref().is_none_or(|source| source.row.state.terminating);
-        let owned = ends && found.as_ref().is_some_and(|found| found.row.owner.is_some());
-        View {
+        let ends = source.as_ref().is_none_or(|source| source.value.state.terminating);
+        let owned = ends && found.as_ref().is_some_and(|found| found.value.owner.is_some());
+        Observed {
             source,
             target: target.get(&key::of(&target_namespace, &target_name)),
             namespace: found,
@@ -222,7 +227,7 @@ impl Route {
                 .map(|(secrets, secret)| secrets.table.get(&key::of(&target_namespace, secret)))
                 .collect(),
             settled: self.settled(pair),
-            left: lock(&self.left).contains(pair),
+            unlisted: lock(&self.left).contains(pair),
             place: reader.place(&source_namespace, &source_name, &reader.finalizer),
             name: target_name,
             source_cluster: self.source.cluster.uid(),
@@ -267,20 +272,20 @@ impl Route {
     }
 
     fn is_accepted(&self, settings: &Settings) -> bool {
-        let Identity::Known(uid) = self.source.cluster.connection.identity() else {
+        let ClusterIdentity::Known(uid) = self.source.cluster.connection.identity() else {
             return false;
         };
         settings.accepted(&self.name).any(|accepted| accepted == uid)
     }
 
-    pub(crate) fn settled(&self, pair: &Pair) -> Settled {
+    pub(crate) fn settled(&self, pair: &Pair) -> SettledDiff {
         lock(&self.settled).get(pair).copied().unwrap_or_default()
     }
 
     /// Remembers a difference that stays; forgets the pair where there is none.
-    pub(crate) fn settle(&self, pair: &Pair, settled: Settled) {
+    pub(crate) fn set_settled(&self, pair: &Pair, settled: SettledDiff) {
         let mut all = lock(&self.settled);
-        if settled == Settled::default() {
+        if settled == SettledDiff::default() {
             all.remove(pair);
         } else {
             all.insert(pair.clone(), settled);
@@ -288,7 +293,7 @@ impl Route {
     }
 
     /// The source of a pair has left the lists, or what that means was found out.
-    pub(crate) fn leaves(&self, pair: &Pair, left: bool) {
+    pub(crate) fn set_unlisted(&self, pair: &Pair, left: bool) {
         let mut all = lock(&self.left);
         if left {
             all.insert(pair.clone());
@@ -308,42 +313,44 @@ impl Route {
     }
 
     /// Takes note of how a pair stands; `true` if that is news.
-    pub(crate) fn note(&self, pair: &Pair, note: Option<Note>) -> bool {
-        let mut notes = lock(&self.notes);
-        match note {
-            None => notes.remove(pair).is_some(),
-            Some(note) => {
-                let news = notes.get(pair) != Some(&note);
-                notes.insert(pair.clone(), note);
+    pub(crate) fn set_condition(&self, pair: &Pair, condition: Option<PairCondition>) -> bool {
+        let mut conditions = lock(&self.conditions);
+        match condition {
+            None => conditions.remove(pair).is_some(),
+            Some(condition) => {
+                let news = conditions.get(pair) != Some(&condition);
+                conditions.insert(pair.clone(), condition);
                 news
             }
         }
     }
 
     /// So many of the pairs that are not in step, and why.
-    pub(crate) fn notes(&self, most: usize) -> Vec<(Pair, Note)> {
-        let (notes, mut pairs) = (lock(&self.notes), BTreeSet::new());
-        for pair in notes.keys() {
+    pub(crate) fn conditions(&self, most: usize) -> Vec<(Pair, PairCondition)> {
+        let (conditions, mut pairs) = (lock(&self.conditions), BTreeSet::new());
+        for pair in conditions.keys() {
             pairs.insert(pair.clone());
         }
-        let noted = |pair: Pair| notes.get(&pair).cloned().map(|note| (pair, note));
+        let noted = |pair: Pair| conditions.get(&pair).cloned().map(|condition| (pair, condition));
         pairs.into_iter().take(most).filter_map(noted).collect()
     }
 
     /// The first pair in one of these states, and why.
-    pub(crate) fn first_in(&self, states: &[&str]) -> Option<(Pair, Note)> {
-        let notes = lock(&self.notes);
-        let found = notes.iter().filter(|(_, note)| states.contains(&note.state));
-        found.min_by_key(|(pair, _)| *pair).map(|(pair, note)| (pair.clone(), note.clone()))
+    pub(crate) fn first_in(&self, states: &[&str]) -> Option<(Pair, PairCondition)> {
+        let conditions = lock(&self.conditions);
+        let found = conditions.iter().filter(|(_, condition)| states.contains(&condition.state));
+        found
+            .min_by_key(|(pair, _)| *pair)
+            .map(|(pair, condition)| (pair.clone(), condition.clone()))
     }
 
     /// How the pairs of a kind stand that are not in step: how many in which state, and of how many of them
     /// there is a source.
-    pub(crate) fn apart(&self, kind: usize) -> (BTreeMap<&'static str, usize>, usize) {
-        let notes = lock(&self.notes);
+    pub(crate) fn count_states(&self, kind: usize) -> (BTreeMap<&'static str, usize>, usize) {
+        let conditions = lock(&self.conditions);
         let (mut states, mut sources) = (BTreeMap::new(), 0);
-        for (pair, note) in notes.iter().filter(|(pair, _)| pair.kind == kind) {
-            *states.entry(note.state).or_default() += 1;
+        for (pair, condition) in conditions.iter().filter(|(pair, _)| pair.kind == kind) {
+            *states.entry(condition.state).or_default() += 1;
             sources += usize::from(self.has_source(pair));
         }
         (states, sources)
@@ -351,7 +358,7 @@ impl Route {
 }
 
 /// The number of the session that a cluster has, or why it has none.
-fn session(cluster: &Arc<Cluster>) -> Result<u64, String> {
+fn session(cluster: &Arc<ClusterClient>) -> Result<u64, String> {
     cluster.session().map(|session| session.number).map_err(|error| {
         match cluster.connection.health().error {
             Some(detail) => format!("{error}: {detail}"),

@@ -11,7 +11,7 @@ use std::{
 use shared::lock::lock;
 
 use crate::{
-    cache::retry::{self, Class},
+    cache::retry::{self, RetryClass},
     model::{key::Pair, mode::Mode},
 };
 
@@ -25,32 +25,32 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// Where a pair is in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
+enum ItemState {
     Queued,
     Parked,
-    Running,
+    Processing,
     /// It changed while a worker had it.
-    Again,
+    Dirty,
     /// Until then.
     Delayed(Instant),
 }
 
 /// What a worker says at the end of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum ReconcileResult {
     /// Done; whatever failed before is over.
-    Settled,
+    Done,
     /// Done for now; look again after this time.
-    Later(Duration),
+    RequeueAfter(Duration),
     /// Its objects are large: it has to wait for its turn among those.
-    Large,
+    RequeueAsLarge,
     /// It failed; it is not tried again before this time.
-    Failed(Class, Duration),
+    Failed(RetryClass, Duration),
 }
 
 /// What a worker takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Task {
+pub(crate) struct WorkItem {
     pub(crate) pair: Pair,
     /// Since when it waited.
     pub(crate) since: Instant,
@@ -59,15 +59,15 @@ pub(crate) struct Task {
 }
 
 #[derive(Debug)]
-pub(crate) struct Queue {
-    state: Mutex<State>,
+pub(crate) struct Workqueue {
+    state: Mutex<QueueState>,
     changed: Condvar,
     workers: usize,
     mode: Mode,
 }
 
 #[derive(Debug)]
-struct State {
+struct QueueState {
     /// What changed just now.
     events: VecDeque<(Pair, Instant)>,
     /// What a list brought.
@@ -76,7 +76,7 @@ struct State {
     large: VecDeque<(Pair, Instant)>,
     large_running: bool,
     /// Trees, which let go of their room when many pairs are done.
-    turns: BTreeMap<Pair, Turn>,
+    items: BTreeMap<Pair, ItemState>,
     delayed: BTreeSet<(Instant, Pair)>,
     failures: BTreeMap<Pair, u32>,
     /// By kind: whether its pairs can be worked on.
@@ -87,15 +87,15 @@ struct State {
     closed: bool,
 }
 
-impl Queue {
+impl Workqueue {
     /// A queue for so many kinds, all closed, and at most so many workers.
     pub(crate) fn new(kinds: usize, workers: usize, mode: Mode) -> Self {
-        let state = State {
+        let state = QueueState {
             events: VecDeque::new(),
             backlog: VecDeque::new(),
             large: VecDeque::new(),
             large_running: false,
-            turns: BTreeMap::new(),
+            items: BTreeMap::new(),
             delayed: BTreeSet::new(),
             failures: BTreeMap::new(),
             open: vec![false; kinds],
@@ -108,14 +108,14 @@ impl Queue {
     }
 
     /// Something of the pair changed; `urgent` comes before what only a list brought.
-    pub(crate) fn push(&self, pair: Pair, urgent: bool) {
+    pub(crate) fn add(&self, pair: Pair, urgent: bool) {
         let mut state = self.state();
-        match state.turns.get(&pair) {
-            Some(Turn::Running) => {
-                state.turns.insert(pair, Turn::Again);
+        match state.items.get(&pair) {
+            Some(ItemState::Processing) => {
+                state.items.insert(pair, ItemState::Dirty);
             }
-            Some(Turn::Queued | Turn::Parked | Turn::Again) => {}
-            Some(Turn::Delayed(_)) | None => {
+            Some(ItemState::Queued | ItemState::Parked | ItemState::Dirty) => {}
+            Some(ItemState::Delayed(_)) | None => {
                 state.enqueue(pair, urgent);
                 self.changed.notify_one();
             }
@@ -128,11 +128,13 @@ impl Queue {
         if std::mem::replace(&mut state.open[kind], open) || !open {
             return;
         }
-        let parked = |turn: &Turn| matches!(turn, Turn::Parked | Turn::Delayed(_));
+        let parked = |item_state: &ItemState| {
+            matches!(item_state, ItemState::Parked | ItemState::Delayed(_))
+        };
         let waiting: Vec<_> = state
-            .turns
+            .items
             .iter()
-            .filter(|(pair, turn)| pair.kind == kind && parked(turn))
+            .filter(|(pair, item_state)| pair.kind == kind && parked(item_state))
             .map(|(pair, _)| pair.clone())
             .collect();
         for pair in waiting {
@@ -154,7 +156,7 @@ impl Queue {
     }
 
     /// The next pair for a worker; `None` when the worker should end.
-    pub(crate) fn take(&self) -> Option<Task> {
+    pub(crate) fn get(&self) -> Option<WorkItem> {
         let mut state = self.state();
         let bored = Instant::now() + IDLE;
         loop {
@@ -164,11 +166,11 @@ impl Queue {
                 state.workers -= 1;
                 return None;
             }
-            if let Some(task) = state.pop() {
-                state.turns.insert(task.pair.clone(), Turn::Running);
+            if let Some(item) = state.pop() {
+                state.items.insert(item.pair.clone(), ItemState::Processing);
                 state.running += 1;
-                state.large_running |= task.large;
-                return Some(task);
+                state.large_running |= item.large;
+                return Some(item);
             }
             // Somebody has to stay for what is delayed.
             let next = state.delayed.first().map(|(at, _)| *at);
@@ -190,29 +192,29 @@ impl Queue {
     }
 
     /// The pass over a pair ended.
-    pub(crate) fn done(&self, Task { pair, since, large }: &Task, outcome: Outcome) {
+    pub(crate) fn done(&self, WorkItem { pair, since, large }: &WorkItem, result: ReconcileResult) {
         let mut state = self.state();
         state.running -= 1;
         state.large_running &= !large;
-        let again = state.turns.remove(pair) == Some(Turn::Again);
-        let wait = match outcome {
-            Outcome::Large => {
-                state.turns.insert(pair.clone(), Turn::Queued);
+        let again = state.items.remove(pair) == Some(ItemState::Dirty);
+        let wait = match result {
+            ReconcileResult::RequeueAsLarge => {
+                state.items.insert(pair.clone(), ItemState::Queued);
                 state.large.push_back((pair.clone(), *since));
                 self.changed.notify_one();
                 return;
             }
-            Outcome::Settled => {
+            ReconcileResult::Done => {
                 state.failures.remove(pair);
                 None
             }
-            Outcome::Later(wait) => {
+            ReconcileResult::RequeueAfter(wait) => {
                 state.failures.remove(pair);
                 Some(wait)
             }
-            Outcome::Failed(class, least) => {
+            ReconcileResult::Failed(class, least) => {
                 let failures = state.failures.entry(pair.clone()).or_default();
-                let wait = retry::wait(class, *failures, self.mode).max(least);
+                let wait = retry::backoff(class, *failures, self.mode).max(least);
                 *failures = failures.saturating_add(1);
                 Some(wait)
             }
@@ -223,7 +225,7 @@ impl Queue {
             Some(wait) if wait.is_zero() => state.enqueue(pair.clone(), true),
             Some(wait) => state.delay(pair.clone(), Instant::now() + wait.min(LONGEST)),
         }
-        if state.turns.is_empty() {
+        if state.items.is_empty() {
             state.events.shrink_to(ROOM);
             state.backlog.shrink_to(ROOM);
             state.large.shrink_to(ROOM);
@@ -245,20 +247,24 @@ impl Queue {
     /// How many pairs of a kind have to be looked at.
     pub(crate) fn unseen(&self, kind: usize) -> usize {
         let state = self.state();
-        let unseen =
-            |(pair, turn): &(&Pair, &Turn)| pair.kind == kind && !matches!(turn, Turn::Delayed(_));
-        state.turns.iter().filter(unseen).count()
+        let unseen = |(pair, item_state): &(&Pair, &ItemState)| {
+            pair.kind == kind && !matches!(item_state, ItemState::Delayed(_))
+        };
+        state.items.iter().filter(unseen).count()
     }
 
     /// How many wait for a worker, wait for their time, are parked, and are worked on.
-    pub(crate) fn depth(&self) -> Depth {
+    pub(crate) fn depth(&self) -> QueueDepth {
         let state = self.state();
         let count = |parked: bool| {
-            let parked = |turn: &&Turn| matches!(turn, Turn::Parked) == parked;
-            let waiting = |turn: &&Turn| matches!(turn, Turn::Parked | Turn::Queued | Turn::Again);
-            state.turns.values().filter(waiting).filter(parked).count()
+            let parked =
+                |item_state: &&ItemState| matches!(item_state, ItemState::Parked) == parked;
+            let waiting = |item_state: &&ItemState| {
+                matches!(item_state, ItemState::Parked | ItemState::Queued | ItemState::Dirty)
+            };
+            state.items.values().filter(waiting).filter(parked).count()
         };
-        Depth {
+        QueueDepth {
             queued: count(false),
             parked: count(true),
             running: state.running,
@@ -269,22 +275,22 @@ impl Queue {
 
 /// How full a queue is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Depth {
+pub(crate) struct QueueDepth {
     pub(crate) queued: usize,
     pub(crate) parked: usize,
     pub(crate) running: usize,
     pub(crate) failing: usize,
 }
 
-impl Queue {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl Workqueue {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         lock(&self.state)
     }
 }
 
-impl State {
+impl QueueState {
     fn enqueue(&mut self, pair: Pair, urgent: bool) {
-        if let Some(Turn::Delayed(at)) = self.turns.insert(pair.clone(), Turn::Queued) {
+        if let Some(ItemState::Delayed(at)) = self.items.insert(pair.clone(), ItemState::Queued) {
             self.delayed.remove(&(at, pair.clone()));
         }
         let queue = if urgent { &mut self.events } else { &mut self.backlog };
@@ -292,7 +298,7 @@ impl State {
     }
 
     fn delay(&mut self, pair: Pair, until: Instant) {
-        self.turns.insert(pair.clone(), Turn::Delayed(until));
+        self.items.insert(pair.clone(), ItemState::Delayed(until));
         self.delayed.insert((until, pair));
     }
 
@@ -306,16 +312,16 @@ impl State {
     }
 
     /// The next pair that can be worked on; the others on the way are parked.
-    fn pop(&mut self) -> Option<Task> {
+    fn pop(&mut self) -> Option<WorkItem> {
         loop {
             let large = if self.large_running { None } else { self.large.pop_front() };
             let is_large = large.is_some();
             let next = large.or_else(|| self.events.pop_front());
             let (pair, since) = next.or_else(|| self.backlog.pop_front())?;
             if self.open[pair.kind] {
-                return Some(Task { pair, since, large: is_large });
+                return Some(WorkItem { pair, since, large: is_large });
             }
-            self.turns.insert(pair, Turn::Parked);
+            self.items.insert(pair, ItemState::Parked);
         }
     }
 }

@@ -27,7 +27,7 @@ use shared::{
 
 use crate::{
     annotations::{Origin, Uid},
-    discovery::Wanted,
+    discovery::ResourceArg,
     gate::{Gate, judge},
     selector::selector,
 };
@@ -63,8 +63,8 @@ fn texts(text: &str) {
     if let Some(origin) = Origin::parse(text) {
         assert_eq!(Origin::parse(&origin.to_string()), Some(origin));
     }
-    if let Ok(wanted) = Wanted::parse(text) {
-        assert!(valid_label(&wanted.plural) && Wanted::parse(&wanted.to_string()).is_ok());
+    if let Ok(wanted) = ResourceArg::parse(text) {
+        assert!(valid_label(&wanted.plural) && ResourceArg::parse(&wanted.to_string()).is_ok());
     }
     assert!(!valid_label(text) || valid_name(text) && valid_value(text) && valid_key(text));
     assert!(!valid_name(text) || !text.contains(['/', '?', ' ']));

@@ -8,11 +8,11 @@ fn uid(last: u8) -> Uid {
     Uid::parse(&format!("00000000-0000-0000-0000-0000000000{last:02x}")).unwrap()
 }
 
-fn known(uid_: u8, version: u64, row: u8) -> Known<u8> {
-    Known { uid: uid(uid_), version, large: false, row }
+fn known(uid_: u8, version: u64, value: u8) -> Cached<u8> {
+    Cached { uid: uid(uid_), version, large: false, value }
 }
 
-const ALL: Scope<'static> = Scope { index: 0, namespace: None };
+const ALL: ListScope<'static> = ListScope { index: 0, namespace: None };
 
 fn table() -> Table<u8> {
     Table::new(Arc::default(), 1, 4)
@@ -21,17 +21,21 @@ fn table() -> Table<u8> {
 #[test]
 fn an_echo_is_no_news_and_an_old_event_changes_nothing() {
     let table = table();
-    assert_eq!(table.put("ns/x", known(1, 5, 0)), Taken::News);
-    assert_eq!(table.put("ns/x", known(1, 7, 1)), Taken::News, "the answer to a write");
-    assert_eq!(table.put("ns/x", known(1, 6, 9)), Taken::Known, "an event from before it");
-    assert_eq!(table.put("ns/x", known(1, 7, 1)), Taken::Known, "its echo");
+    assert_eq!(table.put("ns/x", known(1, 5, 0)), PutResult::Changed);
+    assert_eq!(table.put("ns/x", known(1, 7, 1)), PutResult::Changed, "the answer to a write");
+    assert_eq!(table.put("ns/x", known(1, 6, 9)), PutResult::Unchanged, "an event from before it");
+    assert_eq!(table.put("ns/x", known(1, 7, 1)), PutResult::Unchanged, "its echo");
     assert_eq!(table.get("ns/x"), Some(known(1, 7, 1)));
-    assert_eq!(table.put("ns/x", known(2, 8, 1)), Taken::News, "another object of the name");
+    assert_eq!(table.put("ns/x", known(2, 8, 1)), PutResult::Changed, "another object of the name");
     assert!(!table.removed("ns/x", uid(1), 9) && table.removed("ns/x", uid(2), 9));
-    assert_eq!(table.put("ns/x", known(2, 8, 1)), Taken::Known, "an answer from before its end");
-    assert_eq!(table.put("ns/x", known(2, 10, 1)), Taken::News, "it is selected again");
+    assert_eq!(
+        table.put("ns/x", known(2, 8, 1)),
+        PutResult::Unchanged,
+        "an answer from before its end"
+    );
+    assert_eq!(table.put("ns/x", known(2, 10, 1)), PutResult::Changed, "it is selected again");
     assert!(!table.remove("ns/x", uid(1)) && table.remove("ns/x", uid(2)));
-    assert_eq!(table.put("ns/x", known(2, 10, 1)), Taken::News, "who said so was mistaken");
+    assert_eq!(table.put("ns/x", known(2, 10, 1)), PutResult::Changed, "who said so was mistaken");
 }
 
 #[test]
@@ -40,13 +44,13 @@ fn a_list_takes_away_only_when_it_is_complete() {
     for name in ["a", "b", "c"] {
         table.put(&key::of("ns", name), known(1, 5, 0));
     }
-    table.complete(ALL, 1);
-    table.begin(ALL, false);
+    table.finish_list(ALL, 1);
+    table.begin_list(ALL, false);
     assert!(table.is_complete(1) && table.len() == 3, "the old rows stay valid");
     assert!(!table.is_complete(2), "but not after a lost connection");
-    assert_eq!(table.put("ns/a", known(1, 5, 0)), Taken::Known);
-    assert_eq!(table.put("ns/c", known(1, 9, 1)), Taken::News, "written here meanwhile");
-    assert_eq!(table.complete(ALL, 2), [key::of("ns", "b")]);
+    assert_eq!(table.put("ns/a", known(1, 5, 0)), PutResult::Unchanged);
+    assert_eq!(table.put("ns/c", known(1, 9, 1)), PutResult::Changed, "written here meanwhile");
+    assert_eq!(table.finish_list(ALL, 2), [key::of("ns", "b")]);
     assert!(table.is_complete(2));
 }
 
@@ -57,10 +61,10 @@ fn a_list_of_a_namespace_says_nothing_of_the_others() {
         table.put(key, known(1, 5, 0));
     }
     for (index, namespace) in ["a", "b"].into_iter().enumerate() {
-        let scope = Scope { index, namespace: Some(namespace) };
+        let scope = ListScope { index, namespace: Some(namespace) };
         assert!(!table.is_complete(1));
-        table.begin(scope, false);
-        assert_eq!(table.complete(scope, 1).len(), 1, "{namespace}");
+        table.begin_list(scope, false);
+        assert_eq!(table.finish_list(scope, 1).len(), 1, "{namespace}");
     }
     assert!(table.is_complete(1));
 }
@@ -69,11 +73,11 @@ fn a_list_of_a_namespace_says_nothing_of_the_others() {
 fn a_restored_server_may_count_from_below() {
     let table = table();
     table.put("ns/a", known(1, 50, 0));
-    table.complete(ALL, 1);
-    table.begin(ALL, true);
+    table.finish_list(ALL, 1);
+    table.begin_list(ALL, true);
     assert!(!table.is_complete(1));
-    assert_eq!(table.put("ns/a", known(1, 20, 1)), Taken::News);
-    assert!(table.complete(ALL, 1).is_empty());
+    assert_eq!(table.put("ns/a", known(1, 20, 1)), PutResult::Changed);
+    assert!(table.finish_list(ALL, 1).is_empty());
     assert_eq!(table.get("ns/a"), Some(known(1, 20, 1)));
 }
 
@@ -114,7 +118,7 @@ fn documents_are_kept_once_for_their_version_and_in_bounded_room() {
 #[test]
 fn a_large_document_is_not_kept() {
     let table = table();
-    table.keep_body("ns/x", &Known { large: true, ..known(1, 5, 0) }, &json!({"a": 1}));
+    table.keep_body("ns/x", &Cached { large: true, ..known(1, 5, 0) }, &json!({"a": 1}));
     assert_eq!(table.take_body("ns/x", 5), None);
 }
 
@@ -122,16 +126,16 @@ fn a_large_document_is_not_kept() {
 fn what_is_too_large_is_there_and_nothing_is_known_of_it() {
     let table = table();
     table.put("ns/x", known(1, 5, 0));
-    assert_eq!(table.put_too_large("ns/x", uid(1), 6), Taken::News);
-    assert_eq!(table.put_too_large("ns/x", uid(1), 6), Taken::Known);
+    assert_eq!(table.put_too_large("ns/x", uid(1), 6), PutResult::Changed);
+    assert_eq!(table.put_too_large("ns/x", uid(1), 6), PutResult::Unchanged);
     assert!(table.is_too_large("ns/x") && table.has("ns/x") && table.get("ns/x").is_none());
     assert_eq!((table.keys_in("ns"), table.len()), (vec![key::of("ns", "x")], 1));
     assert!(table.has_others("ns", |name| name == "x"), "a namespace is not empty for that");
-    assert_eq!(table.put("ns/x", known(1, 5, 0)), Taken::Known, "an event from before");
-    table.begin(ALL, false);
+    assert_eq!(table.put("ns/x", known(1, 5, 0)), PutResult::Unchanged, "an event from before");
+    table.begin_list(ALL, false);
     table.put_too_large("ns/x", uid(1), 7);
-    assert!(table.complete(ALL, 1).is_empty());
-    assert_eq!(table.put("ns/x", known(1, 8, 0)), Taken::News, "it is smaller again");
+    assert!(table.finish_list(ALL, 1).is_empty());
+    assert_eq!(table.put("ns/x", known(1, 8, 0)), PutResult::Changed, "it is smaller again");
     assert!(!table.is_too_large("ns/x") && !table.is_too_large("ns/y"));
     table.put_too_large("ns/x", uid(1), 9);
     assert!(table.removed("ns/x", uid(1), 10) && !table.has("ns/x"));
@@ -141,27 +145,27 @@ fn what_is_too_large_is_there_and_nothing_is_known_of_it() {
 fn there_are_no_more_rows_than_there_is_room_for() {
     let table = table();
     for name in ["a", "b", "c", "d"] {
-        assert_eq!(table.put(&key::of("ns", name), known(1, 1, 0)), Taken::News);
+        assert_eq!(table.put(&key::of("ns", name), known(1, 1, 0)), PutResult::Changed);
     }
-    assert_eq!(table.put("ns/e", known(1, 1, 0)), Taken::Full);
-    assert_eq!(table.put_too_large("ns/e", uid(1), 1), Taken::Full);
-    assert_eq!(table.put("ns/a", known(1, 2, 1)), Taken::News, "what is there goes on");
+    assert_eq!(table.put("ns/e", known(1, 1, 0)), PutResult::Full);
+    assert_eq!(table.put_too_large("ns/e", uid(1), 1), PutResult::Full);
+    assert_eq!(table.put("ns/a", known(1, 2, 1)), PutResult::Changed, "what is there goes on");
     assert!(table.remove("ns/a", uid(1)));
-    assert_eq!(table.put("ns/e", known(1, 1, 0)), Taken::News);
+    assert_eq!(table.put("ns/e", known(1, 1, 0)), PutResult::Changed);
 }
 
 #[test]
 fn what_is_gone_makes_room_after_there_was_too_much() {
     let table = Table::new(Arc::default(), 1, 4);
     for name in ["ns/a", "ns/b", "ns/c", "ns/d"] {
-        assert_eq!(table.put(name, known(1, 1, 0)), Taken::News);
+        assert_eq!(table.put(name, known(1, 1, 0)), PutResult::Changed);
     }
-    assert_eq!(table.put("ns/e", known(1, 1, 0)), Taken::Full);
-    assert_eq!(table.clear(ALL), ["ns/a", "ns/b", "ns/c", "ns/d"].map(Key::from));
+    assert_eq!(table.put("ns/e", known(1, 1, 0)), PutResult::Full);
+    assert_eq!(table.clear(ALL), ["ns/a", "ns/b", "ns/c", "ns/d"].map(ObjectKey::from));
     assert!(table.len() == 0 && !table.is_complete(1));
-    table.begin(ALL, false);
+    table.begin_list(ALL, false);
     for name in ["ns/b", "ns/c", "ns/d", "ns/e"] {
-        assert_eq!(table.put(name, known(1, 1, 0)), Taken::News);
+        assert_eq!(table.put(name, known(1, 1, 0)), PutResult::Changed);
     }
-    assert!(table.complete(ALL, 1).is_empty() && table.is_complete(1));
+    assert!(table.finish_list(ALL, 1).is_empty() && table.is_complete(1));
 }

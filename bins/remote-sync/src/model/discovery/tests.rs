@@ -13,7 +13,7 @@ use super::*;
 
 #[test]
 fn a_kind_is_named_in_four_ways() {
-    let wanted = |group: &str, version: Option<&str>, plural: &str| Wanted {
+    let wanted = |group: &str, version: Option<&str>, plural: &str| ResourceArg {
         group: group.into(),
         version: version.map(str::to_owned),
         plural: plural.into(),
@@ -25,7 +25,7 @@ fn a_kind_is_named_in_four_ways() {
         ("widgets.example.com", wanted("example.com", None, "widgets")),
         ("example.com/v1beta1/widgets", wanted("example.com", Some("v1beta1"), "widgets")),
     ] {
-        assert_eq!(Wanted::parse(text), Ok(expected), "{text}");
+        assert_eq!(ResourceArg::parse(text), Ok(expected), "{text}");
     }
     for bad in [
         "",
@@ -42,7 +42,7 @@ fn a_kind_is_named_in_four_ways() {
         "../v1/secrets",
         "a b",
     ] {
-        let refusal = Wanted::parse(bad).unwrap_err();
+        let refusal = ResourceArg::parse(bad).unwrap_err();
         assert!(refusal.starts_with("-resource is ") && refusal.contains(bad), "{refusal}");
     }
     assert!(wanted("a", None, "x").same(&wanted("a", Some("v2"), "x")));
@@ -52,10 +52,10 @@ fn a_kind_is_named_in_four_ways() {
 
 #[test]
 fn documents_are_where_the_server_has_them() {
-    let apps = Wanted::parse("deployments.apps").unwrap();
+    let apps = ResourceArg::parse("deployments.apps").unwrap();
     assert_eq!(group_path(&apps), "/apis/apps");
     assert_eq!(version_path(&apps, "v1"), "/apis/apps/v1");
-    assert_eq!(version_path(&Wanted::parse("pods").unwrap(), "v1"), "/api/v1");
+    assert_eq!(version_path(&ResourceArg::parse("pods").unwrap(), "v1"), "/api/v1");
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_kind_is_what_can_be_listed_and_watched() {
         {"name": "odd", "verbs": verbs},
     ]});
     let find = |plural: &str| {
-        let wanted = Wanted::parse(&format!("{plural}.example.com")).unwrap();
+        let wanted = ResourceArg::parse(&format!("{plural}.example.com")).unwrap();
         super::find(&list, &wanted, "v1")
     };
     let widget = find("widgets").unwrap();
@@ -106,7 +106,7 @@ fn client(kubeconfig: &str) -> Client {
 fn a_server_says_what_it_has() {
     let server = Server::start(Options::default()).unwrap();
     let client = client(&server.kubeconfig());
-    let resolve = |text: &str| resolve(&client, &Wanted::parse(text).unwrap());
+    let resolve = |text: &str| resolve(&client, &ResourceArg::parse(text).unwrap());
     let found = |text: &str| {
         let kind = resolve(text).unwrap();
         (kind.resource.api_version(), kind.resource.kind, kind.namespaced, kind.status)
@@ -132,7 +132,7 @@ fn a_server_says_what_it_has() {
 #[test]
 fn what_is_no_answer_does_not_mean_that_a_kind_is_absent() {
     let server = Server::start(Options::default()).unwrap();
-    let wanted = Wanted::parse("deployments.apps").unwrap();
+    let wanted = ResourceArg::parse("deployments.apps").unwrap();
     let token = server.token("robot", &[]);
     let kubeconfig = server.kubeconfig();
     let (head, _) = kubeconfig.split_once("client-certificate-data").unwrap();

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn names(resource_suffix: &str, namespace_suffix: &str, namespace_prefix: &str) -> Names {
-    let mapping = Mapping {
+fn names(resource_suffix: &str, namespace_suffix: &str, namespace_prefix: &str) -> NameMapping {
+    let mapping = MappingTemplate {
         resource_suffix: resource_suffix.into(),
         namespace_suffix: namespace_suffix.into(),
         namespace_prefix: namespace_prefix.into(),

@@ -8,10 +8,10 @@ const UID: &str = "25f5d25c-70fb-4bf8-ba96-530c4ffb0cbb";
 const OTHER: &str = "9b60246b-e633-4982-a2eb-f6df262ae45c";
 const CLUSTER: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
 
-fn reader(mode: Mode) -> Reader {
-    Reader {
+fn reader(mode: Mode) -> ObjectReader {
+    ObjectReader {
         digester: Digester::default(),
-        keys: Keys::new("cloud.teleport.dev"),
+        keys: AnnotationKeys::new("cloud.teleport.dev"),
         finalizer: "cloud.teleport.dev/sync-local".into(),
         mode,
     }
@@ -59,14 +59,14 @@ fn a_source_has_a_finalizer_and_says_what_it_published() {
     }})));
     let source = source.unwrap();
     assert_eq!((source.uid, source.version), (uid(UID), 221));
-    let (row, state) = (&source.row, &source.row.state);
+    let (value, state) = (&source.value, &source.value.state);
     assert_eq!((state.generation, state.terminating, state.paused), (7, true, true));
-    assert_eq!(row.finalizers, Finalizers::Ours(1));
-    let published = Published { remote: Some(6), local: Some(3), uid: Some(uid(OTHER)) };
-    assert_eq!((&row.published, row.copied_from), (&published, Some(uid(CLUSTER))));
-    let bare = reader.source(&object(&json!({}))).unwrap().row;
+    assert_eq!(value.finalizers, Finalizers::Ours(1));
+    let published = Generations { remote: Some(6), local: Some(3), uid: Some(uid(OTHER)) };
+    assert_eq!((&value.generations, value.copied_from), (&published, Some(uid(CLUSTER))));
+    let bare = reader.source(&object(&json!({}))).unwrap().value;
     assert_eq!((bare.finalizers, bare.state.generation), (Finalizers::None, 0));
-    assert_eq!((bare.published, bare.copied_from), (Published::default(), None));
+    assert_eq!((bare.generations, bare.copied_from), (Generations::default(), None));
     for (finalizers, expected) in [
         (json!([]), Finalizers::None),
         (json!(["example.com/a"]), Finalizers::Others),
@@ -74,7 +74,7 @@ fn a_source_has_a_finalizer_and_says_what_it_published() {
         (json!(null), Finalizers::None),
     ] {
         let object = object(&json!({"metadata": {"finalizers": finalizers}}));
-        assert_eq!(reader.source(&object).unwrap().row.finalizers, expected);
+        assert_eq!(reader.source(&object).unwrap().value.finalizers, expected);
     }
 }
 
@@ -91,7 +91,7 @@ fn a_source_says_that_it_is_done_by_claim_and_generation() {
         let annotations = json!({"cloud.teleport.dev/sync-remote-generation": published});
         let metadata = json!({"generation": generation, "finalizers": [finalizer], "annotations": annotations});
         let source = reader.source(&object(&json!({"metadata": metadata}))).unwrap();
-        assert_eq!(source.row.seems_done(), done, "{finalizer} {published:?} {generation:?}");
+        assert_eq!(source.value.seems_done(), done, "{finalizer} {published:?} {generation:?}");
     }
 }
 
@@ -100,7 +100,7 @@ fn a07_only_the_exact_word_pauses() {
     let reader = reader(Mode::Compat);
     let paused = |value: Value| {
         let object = annotated(&json!({"cloud.teleport.dev/paused": value}));
-        reader.target(&object).unwrap().row.state.paused
+        reader.target(&object).unwrap().value.state.paused
     };
     assert!(paused(json!("true")));
     for other in [json!("True"), json!("1"), json!(""), json!("false"), json!(true), json!(null)] {
@@ -111,10 +111,10 @@ fn a07_only_the_exact_word_pauses() {
 #[test]
 fn a_target_says_whose_copy_it_is() {
     let reader = reader(Mode::Safe);
-    let row = |annotations: &Value| reader.target(&annotated(annotations)).unwrap().row;
+    let value = |annotations: &Value| reader.target(&annotated(annotations)).unwrap().value;
     let source = "cloud.teleport.dev/source";
     let marked =
-        row(&json!({source: format!("{CLUSTER}/team/web-rs/{UID}/3/{}", reader.finalizer)}));
+        value(&json!({source: format!("{CLUSTER}/team/web-rs/{UID}/3/{}", reader.finalizer)}));
     let copy = CopyOf {
         cluster: uid(CLUSTER),
         uid: uid(UID),
@@ -123,7 +123,7 @@ fn a_target_says_whose_copy_it_is() {
     };
     assert_eq!(marked.copy_of, Some(copy));
     assert!(marked.has_annotations && !marked.orphaned);
-    assert!(row(&json!({"cloud.teleport.dev/orphaned": "2026-11-21T11:41:35Z"})).orphaned);
+    assert!(value(&json!({"cloud.teleport.dev/orphaned": "2026-11-21T11:41:35Z"})).orphaned);
     for odd in [
         json!("x"),
         json!(7),
@@ -131,9 +131,9 @@ fn a_target_says_whose_copy_it_is() {
         json!(format!("{CLUSTER}/team/web-rs/{UID}/3")),
         json!(format!("{CLUSTER}/team/web-rs/{UID}/{}/a/b", u64::MAX)),
     ] {
-        assert_eq!(row(&json!({source: odd})).copy_of, None, "{odd}");
+        assert_eq!(value(&json!({source: odd})).copy_of, None, "{odd}");
     }
-    let bare = reader.target(&object(&json!({}))).unwrap().row;
+    let bare = reader.target(&object(&json!({}))).unwrap().value;
     assert!(!bare.has_annotations && bare.copy_of.is_none());
     assert_ne!(reader.place("a", "b", "f"), reader.place("", "a/b", "f"));
     assert_ne!(reader.place("a", "b", "f"), reader.place("a", "b", "g"), "another instance");
@@ -142,14 +142,14 @@ fn a_target_says_whose_copy_it_is() {
 #[test]
 fn a_namespace_says_whom_it_was_made_for() {
     let reader = reader(Mode::Safe);
-    let read = |annotations: &Value| reader.namespace(&annotated(annotations)).unwrap().row;
+    let read = |annotations: &Value| reader.namespace(&annotated(annotations)).unwrap().value;
     let made = read(&json!({"cloud.teleport.dev/sync-owner": "web",
         "cloud.teleport.dev/sync-owner-ref": OTHER}));
     assert_eq!((made.owner.as_deref(), made.owner_uid), (Some("web"), Some(uid(OTHER))));
     let empty = read(&json!({"cloud.teleport.dev/sync-owner": ""}));
     assert_eq!((empty.owner, empty.owner_uid, empty.terminating), (None, None, false));
     let ends = json!({"metadata": {"deletionTimestamp": "2026-11-21T11:41:35Z"}});
-    assert!(reader.namespace(&object(&ends)).unwrap().row.terminating);
+    assert!(reader.namespace(&object(&ends)).unwrap().value.terminating);
 }
 
 #[test]
@@ -168,10 +168,10 @@ fn a_secret_says_who_controls_it_and_what_was_uploaded() {
             "annotations": {"cloud.teleport.dev/last-uploaded-hash": hash,
                 "cloud.teleport.dev/last-uploaded-to": UID},
         }}));
-        reader.upload(&secret).unwrap().row
+        reader.upload(&secret).unwrap().value
     };
     let controller = Some(uid(OTHER));
-    let uploaded = Upload { controller, changed: false, to: Some(uid(UID)) };
+    let uploaded = TargetSecret { controller, changed: false, to: Some(uid(UID)) };
     assert_eq!(read("ZGF0YTE=", hash, &owners), uploaded);
     assert!(read("ZGF0YTI=", hash, &owners).changed && read("ZGF0YTE=", "", &owners).changed);
     for none in [json!([]), json!(null), json!(["x"]), json!([{"uid": OTHER}])] {
@@ -183,7 +183,8 @@ fn a_secret_says_who_controls_it_and_what_was_uploaded() {
 
 fn contents(mode: Mode, one: &Value, other: &Value) -> bool {
     let reader = reader(mode);
-    let content = |object: &Value| reader.source(&self::object(object)).unwrap().row.state.content;
+    let content =
+        |object: &Value| reader.source(&self::object(object)).unwrap().value.state.content;
     content(one) == content(other)
 }
 
@@ -223,7 +224,7 @@ fn a27_a_field_that_is_empty_is_not_one_that_is_absent() {
 #[test]
 fn a14_no_status_is_an_empty_one() {
     let reader = reader(Mode::Safe);
-    let digest = |more: &Value| reader.target(&object(more)).unwrap().row.state.status;
+    let digest = |more: &Value| reader.target(&object(more)).unwrap().value.state.status;
     let none = digest(&json!({}));
     assert_eq!(
         [none; 2],
@@ -239,7 +240,7 @@ fn same_metadata(mode: Mode, source: &Value, target: &Value) -> bool {
     let reader = reader(mode);
     let source = reader.source(&object(&json!({"metadata": source}))).unwrap();
     let target = reader.target(&object(&json!({"metadata": target}))).unwrap();
-    source.row.state.metadata == target.row.state.metadata
+    source.value.state.metadata == target.value.state.metadata
 }
 
 #[test]
@@ -336,12 +337,15 @@ fn whatever_else_is_odd_reads_as_if_it_were_not_there() {
             for value in &odd {
                 let object = object(&json!({"metadata": {field: value}, "spec": value,
                     "status": value, "data": value, "type": value}));
-                let source = reader.source(&object).unwrap().row;
+                let source = reader.source(&object).unwrap().value;
                 assert!(!matches!(source.finalizers, Finalizers::Ours(_)));
-                assert_eq!((source.published, source.state.paused), (Published::default(), false));
-                assert_eq!(reader.target(&object).unwrap().row.copy_of, None);
-                assert_eq!(reader.namespace(&object).unwrap().row.owner, None);
-                assert_eq!(reader.upload(&object).unwrap().row.controller, None);
+                assert_eq!(
+                    (source.generations, source.state.paused),
+                    (Generations::default(), false)
+                );
+                assert_eq!(reader.target(&object).unwrap().value.copy_of, None);
+                assert_eq!(reader.namespace(&object).unwrap().value.owner, None);
+                assert_eq!(reader.upload(&object).unwrap().value.controller, None);
             }
         }
     }

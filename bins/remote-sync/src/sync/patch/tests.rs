@@ -6,7 +6,7 @@ use serde_json::json;
 use shared::resource::Resource;
 
 use super::*;
-use crate::model::{annotations::Keys, digest::Digester};
+use crate::model::{annotations::AnnotationKeys, digest::Digester};
 
 const FINALIZER: &str = "cloud.teleport.dev/sync-local";
 const SOURCE: &str = "25f5d25c-70fb-4bf8-ba96-530c4ffb0cbb";
@@ -14,9 +14,9 @@ const TARGET: &str = "9b60246b-e633-4982-a2eb-f6df262ae45c";
 const HUB: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
 static BUDGETS: Resource = Resource::v1("policy", "poddisruptionbudgets", "PodDisruptionBudget");
 
-fn reader(mode: Mode) -> Reader {
-    let keys = Keys::new("cloud.teleport.dev");
-    Reader { digester: Digester::default(), keys, finalizer: FINALIZER.into(), mode }
+fn reader(mode: Mode) -> ObjectReader {
+    let keys = AnnotationKeys::new("cloud.teleport.dev");
+    ObjectReader { digester: Digester::default(), keys, finalizer: FINALIZER.into(), mode }
 }
 
 /// A budget with this metadata too.
@@ -38,7 +38,7 @@ fn target(metadata: &Value) -> Value {
     budget("web", TARGET, metadata, &json!({"minAvailable": 2}))
 }
 
-fn draft<'a>(reader: &'a Reader, source: &'a Value) -> Draft<'a> {
+fn desired<'a>(reader: &'a ObjectReader, source: &'a Value) -> Desired<'a> {
     let uid = |text| Uid::parse(text).unwrap();
     let origin = Origin {
         cluster: uid(HUB),
@@ -48,7 +48,7 @@ fn draft<'a>(reader: &'a Reader, source: &'a Value) -> Draft<'a> {
         generation: 1,
         finalizer: FINALIZER,
     };
-    Draft { reader, source, origin: Some(origin) }
+    Desired { reader, source, origin: Some(origin) }
 }
 
 fn mark() -> String {
@@ -101,7 +101,7 @@ fn a06_finalizers_of_others_stay_where_they_are() {
             [] => source(&json!({})),
             others => source(&json!({"finalizers": others})),
         };
-        let claim = claim(&reader.source(&before).unwrap(), FINALIZER);
+        let claim = add_finalizer(&reader.source(&before).unwrap(), FINALIZER);
         assert_eq!(claim.as_array().unwrap()[..2], guards(SOURCE));
         let claimed = patched(&before, &claim).unwrap();
         let mut all = others.clone();
@@ -111,14 +111,14 @@ fn a06_finalizers_of_others_stay_where_they_are() {
         let mut moved = claimed.clone();
         moved["metadata"]["finalizers"].as_array_mut().unwrap().insert(0, json!("example.com/c"));
         let known = reader.source(&claimed).unwrap();
-        let Finalizers::Ours(place) = known.row.finalizers else { panic!("not claimed") };
-        let release = release(&known, place, FINALIZER);
+        let Finalizers::Ours(place) = known.value.finalizers else { panic!("not claimed") };
+        let release = remove_finalizer(&known, place, FINALIZER);
         assert!(patched(&moved, &release).is_err());
         let released = patched(&claimed, &release).unwrap();
         assert_eq!(released["metadata"]["finalizers"], json!(others));
     }
     let emptied = source(&json!({"finalizers": []}));
-    let claim = claim(&reader.source(&emptied).unwrap(), FINALIZER);
+    let claim = add_finalizer(&reader.source(&emptied).unwrap(), FINALIZER);
     assert_eq!(patched(&emptied, &claim).unwrap()["metadata"]["finalizers"], json!([FINALIZER]));
 }
 
@@ -127,7 +127,7 @@ fn every_guard_holds_off_another_object_of_the_name() {
     let reader = reader(Mode::Safe);
     let (before, other) = (source(&json!({})), budget("web-rs", TARGET, &json!({}), &json!({})));
     let known = reader.source(&before).unwrap();
-    for patch in [claim(&known, FINALIZER), status(&known, &json!({"a": 1}))] {
+    for patch in [add_finalizer(&known, FINALIZER), status(&known, &json!({"a": 1}))] {
         assert!(patched(&before, &patch).is_ok() && patched(&other, &patch).is_err());
     }
 }
@@ -178,7 +178,7 @@ fn generations_are_published_in_annotations() {
     let (one, other) = (source(&json!({"generation": 3})), target(&json!({"generation": 2})));
     let body = |mode| {
         let reader = reader(mode);
-        publish(&reader.source(&one).unwrap(), &reader.target(&other).unwrap(), &reader)
+        record_generations(&reader.source(&one).unwrap(), &reader.target(&other).unwrap(), &reader)
     };
     // As sync-controller was recorded to send it.
     let compat = json!({"metadata": {"annotations": {
@@ -200,7 +200,7 @@ fn an_upload_is_noted_on_the_secret() {
     let body = |mode| {
         let reader = reader(mode);
         let known = reader.upload(&secret).unwrap();
-        uploaded(&known, &reader, "9909", Uid::parse(SOURCE).unwrap())
+        mark_uploaded(&known, &reader, "9909", Uid::parse(SOURCE).unwrap())
     };
     let compat =
         json!({"metadata": {"annotations": {"cloud.teleport.dev/last-uploaded-hash": "9909"}}});
@@ -234,7 +234,7 @@ fn an_orphan_that_is_kept_says_since_when() {
     let time = "2026-11-21T11:41:35Z";
     let expected = json!({"metadata": {"uid": TARGET, "resourceVersion": "221",
         "annotations": {"cloud.teleport.dev/orphaned": time}}});
-    assert_eq!(orphaned(&known, &reader, time), expected);
+    assert_eq!(mark_orphan(&known, &reader, time), expected);
 }
 
 #[test]

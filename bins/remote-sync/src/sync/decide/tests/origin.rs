@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_target_follows_its_own_source_only() {
-    let conflict = Step::Done(Standing::Conflict(OTHERS));
+    let conflict = SyncAction::Done(PairStatus::Conflict(OTHERS));
     let update = CONTENT;
     let of = |cluster: u8, place: u64, source: u8| crate::model::object::CopyOf {
         cluster: uid(cluster),
@@ -25,9 +25,9 @@ fn a_target_follows_its_own_source_only() {
         (Some(of(0xa0, 1, 9)), false, conflict),
     ] {
         let mut world = in_step(Mode::Safe);
-        let row = &mut world.view.target.as_mut().unwrap().row;
-        (row.copy_of, row.state.content) = (mark.clone(), 9);
-        world.view.accepted = accepted;
+        let value = &mut world.observed.target.as_mut().unwrap().value;
+        (value.copy_of, value.state.content) = (mark.clone(), 9);
+        world.observed.accepted = accepted;
         assert_eq!(first(&world), expected, "{mark:?} {accepted}");
         world.rules.mode = Mode::Compat;
         assert_eq!(first(&world), update, "upstream has no marks");
@@ -37,51 +37,61 @@ fn a_target_follows_its_own_source_only() {
 #[test]
 fn a_copy_does_not_go_back_to_where_it_came_from() {
     for (origin, expected) in [
-        (uid(0xa1), Step::Done(Standing::Conflict(LOOP))),
-        (hub(), Step::Done(Standing::Conflict(LOOP))),
+        (uid(0xa1), SyncAction::Done(PairStatus::Conflict(LOOP))),
+        (hub(), SyncAction::Done(PairStatus::Conflict(LOOP))),
         // In a chain it goes on.
-        (uid(7), Step::Done(Standing::InSync)),
+        (uid(7), SyncAction::Done(PairStatus::InSync)),
     ] {
         let mut world = in_step(Mode::Safe);
-        world.view.source.as_mut().unwrap().row.copied_from = Some(origin);
+        world.observed.source.as_mut().unwrap().value.copied_from = Some(origin);
         assert_eq!(first(&world), expected);
         world.rules.mode = Mode::Compat;
-        assert_eq!(first(&world), Step::Done(Standing::InSync));
+        assert_eq!(first(&world), SyncAction::Done(PairStatus::InSync));
     }
 }
 
 #[test]
 fn a_confirmed_orphan_goes_after_proof_and_judgement() {
     let mut world = orphan(OrphanPolicy::Confirm);
-    assert_eq!(world.run(), [[Step::ProveSource, Step::Judge, Step::DeleteTarget]]);
-    for (verdict, reason) in
-        [(Verdict::Grace(std::time::Duration::from_secs(1)), ORPHAN), (Verdict::Tripped, TRIPPED)]
-    {
+    assert_eq!(
+        world.run(),
+        [[SyncAction::ConfirmSourceGone, SyncAction::CheckOrphan, SyncAction::DeleteTarget]]
+    );
+    for (verdict, reason) in [
+        (OrphanVerdict::Grace(std::time::Duration::from_secs(1)), ORPHAN),
+        (OrphanVerdict::Tripped, TRIPPED),
+    ] {
         let mut world = orphan(OrphanPolicy::Confirm);
         world.verdict = verdict;
-        let expected = (vec![Step::ProveSource, Step::Judge], Some(Standing::Held(reason)));
-        assert_eq!(world.pass(usize::MAX), expected);
+        let expected = (
+            vec![SyncAction::ConfirmSourceGone, SyncAction::CheckOrphan],
+            Some(PairStatus::Held(reason)),
+        );
+        assert_eq!(world.attempt(usize::MAX), expected);
     }
     let mut world = orphan(OrphanPolicy::Confirm);
-    world.view.namespace = Some(namespace(Some("test")));
-    assert_eq!(world.run(), [[Step::ProveSource, Step::Judge, Step::DeleteNamespace]]);
+    world.observed.namespace = Some(namespace(Some("test")));
+    assert_eq!(
+        world.run(),
+        [[SyncAction::ConfirmSourceGone, SyncAction::CheckOrphan, SyncAction::DeleteNamespace]]
+    );
 }
 
 #[test]
 fn a_source_that_is_there_though_in_no_list_is_no_loss() {
     let mut world = orphan(OrphanPolicy::Confirm);
     world.unlisted = Some(published(source(state(1, 1, 1))));
-    let (steps, standing) = world.pass(usize::MAX);
-    assert_eq!((steps, standing), (vec![Step::ProveSource], Some(Standing::InSync)));
+    let (steps, status) = world.attempt(usize::MAX);
+    assert_eq!((steps, status), (vec![SyncAction::ConfirmSourceGone], Some(PairStatus::InSync)));
 }
 
 #[test]
 fn an_orphan_that_is_kept_is_marked_once() {
     let mut world = orphan(OrphanPolicy::Keep);
-    assert_eq!(world.run(), [[Step::ProveSource, Step::MarkOrphan]]);
-    assert_eq!(first(&world), Step::Done(Standing::Held(KEPT)));
-    world.view.source = Some(published(source(state(1, 1, 1))));
-    let mark = Step::Update { content: false, metadata: true };
+    assert_eq!(world.run(), [[SyncAction::ConfirmSourceGone, SyncAction::MarkOrphan]]);
+    assert_eq!(first(&world), SyncAction::Done(PairStatus::Held(KEPT)));
+    world.observed.source = Some(published(source(state(1, 1, 1))));
+    let mark = SyncAction::Update { content: false, metadata: true };
     assert_eq!(world.run(), [[mark]], "it has a source again");
 }
 
@@ -89,9 +99,13 @@ fn an_orphan_that_is_kept_is_marked_once() {
 fn an_orphan_of_an_unknown_or_another_cluster_stays() {
     for cluster in [None, Some(uid(0xa5))] {
         let mut world = orphan(OrphanPolicy::Confirm);
-        world.view.source_cluster = cluster;
-        assert_eq!(first(&world), Step::Done(Standing::Nothing));
-        world.view.accepted = true;
-        assert_eq!(first(&world), Step::Done(Standing::Nothing), "a16: also when it is accepted");
+        world.observed.source_cluster = cluster;
+        assert_eq!(first(&world), SyncAction::Done(PairStatus::Nothing));
+        world.observed.accepted = true;
+        assert_eq!(
+            first(&world),
+            SyncAction::Done(PairStatus::Nothing),
+            "a16: also when it is accepted"
+        );
     }
 }

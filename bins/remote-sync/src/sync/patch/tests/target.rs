@@ -1,7 +1,7 @@
 //! What a target is made of, and what of it is written.
 
 use super::*;
-use crate::model::object::State;
+use crate::model::object::ObjectState;
 
 /// A source with what does and what does not go to its target.
 fn full_source() -> Value {
@@ -28,7 +28,7 @@ fn a_new_target_has_content_labels_and_annotations_and_nothing_else() {
     from["data"] = json!({"k": "v"});
     let place = BUDGETS.object("team", "web");
     let reader_ = reader(Mode::Safe);
-    let safe = draft(&reader_, &from).created(&place);
+    let safe = desired(&reader_, &from).created(&place);
     let expected = json!({
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -42,13 +42,13 @@ fn a_new_target_has_content_labels_and_annotations_and_nothing_else() {
     });
     assert_eq!(safe, expected);
     let reader_ = reader(Mode::Compat);
-    let compat = draft(&reader_, &from).created(&place);
+    let compat = desired(&reader_, &from).created(&place);
     assert_eq!(compat.get("data"), None, "upstream knows the spec alone");
     let annotations = json!({"note": "x", "cloud.teleport.dev/paused": "no",
         "kubectl.kubernetes.io/last-applied-configuration": "{}"});
     assert_eq!(compat["metadata"]["annotations"], annotations);
     let bare = source(&json!({}));
-    let cluster_wide = draft(&reader_, &bare).created(&BUDGETS.cluster_object("web"));
+    let cluster_wide = desired(&reader_, &bare).created(&BUDGETS.cluster_object("web"));
     assert_eq!(cluster_wide["metadata"], json!({"name": "web"}));
 }
 
@@ -64,16 +64,17 @@ fn in_compat_a_target_is_replaced_with_what_is_its_own() {
         "ownerReferences": [{"uid": HUB}],
     }));
     before["status"] = json!({"currentHealthy": 1});
-    let after = draft(&reader, &from).replaced(before.clone());
+    let after = desired(&reader, &from).replaced(before.clone());
     let mut expected = before;
     expected["spec"] = json!({"minAvailable": 3});
     expected["metadata"]["labels"] = json!({"a": "1"});
     expected["metadata"]["annotations"] = json!({"note": "x", "cloud.teleport.dev/paused": "no",
         "kubectl.kubernetes.io/last-applied-configuration": "{}"});
     assert_eq!(after, expected);
-    let known = |object: &Value| reader.target(object).unwrap().row.state;
-    let wanted = reader.source(&from).unwrap().row.state;
-    let same = |state: &State| (state.content, state.metadata) == (wanted.content, wanted.metadata);
+    let known = |object: &Value| reader.target(object).unwrap().value.state;
+    let wanted = reader.source(&from).unwrap().value.state;
+    let same =
+        |state: &ObjectState| (state.content, state.metadata) == (wanted.content, wanted.metadata);
     assert!(same(&known(&after)));
 }
 
@@ -81,7 +82,7 @@ fn in_compat_a_target_is_replaced_with_what_is_its_own() {
 fn updated(from: &Value, before: &Value, content: bool, whole: bool) -> Option<Value> {
     let reader = reader(Mode::Safe);
     let known = reader.target(before).unwrap();
-    let patch = draft(&reader, from).patch(&known, whole.then_some(before), content)?;
+    let patch = desired(&reader, from).patch(&known, whole.then_some(before), content)?;
     assert_eq!(patch.as_array().unwrap()[..2], guards(TARGET));
     Some(patched(before, &patch).unwrap())
 }
@@ -102,11 +103,11 @@ fn a_spec_alone_is_written_without_reading_the_target() {
         assert_eq!(after, expected);
     }
     let reader = reader(Mode::Safe);
-    assert!(!draft(&reader, &from).is_more_than_spec());
+    assert!(!desired(&reader, &from).is_more_than_spec());
     let (mut more, mut none) = (from.clone(), from);
     more["data"] = json!({});
     none.as_object_mut().unwrap().remove("spec");
-    assert!([more, none].iter().all(|from| draft(&reader, from).is_more_than_spec()));
+    assert!([more, none].iter().all(|from| desired(&reader, from).is_more_than_spec()));
 }
 
 #[test]
@@ -165,17 +166,17 @@ fn what_was_written_reads_as_equal() {
     let (reader, from) = (reader(Mode::Safe), full_source());
     let before = target(&json!({"labels": {"mine": "1"}, "annotations": {"local": "1"}}));
     let known = reader.target(&before).unwrap();
-    let draft = draft(&reader, &from);
-    let patch = draft.patch(&known, Some(&before), true).unwrap();
-    let mut created = draft.created(&BUDGETS.object("team", "web"));
+    let desired = desired(&reader, &from);
+    let patch = desired.patch(&known, Some(&before), true).unwrap();
+    let mut created = desired.created(&BUDGETS.object("team", "web"));
     (created["metadata"]["uid"], created["metadata"]["resourceVersion"]) =
         (json!(TARGET), json!("222"));
-    let wanted = reader.source(&from).unwrap().row.state;
+    let wanted = reader.source(&from).unwrap().value.state;
     for after in [patched(&before, &patch).unwrap(), created] {
-        let row = reader.target(&after).unwrap().row;
-        let state = (row.state.content, row.state.metadata);
+        let value = reader.target(&after).unwrap().value;
+        let state = (value.state.content, value.state.metadata);
         assert_eq!(state, (wanted.content, wanted.metadata), "{after}");
-        let copy = row.copy_of.unwrap();
+        let copy = value.copy_of.unwrap();
         assert_eq!(copy.place, reader.place("team", "web-rs", FINALIZER));
     }
 }
@@ -183,8 +184,8 @@ fn what_was_written_reads_as_equal() {
 #[test]
 fn without_an_identity_there_is_no_mark_of_origin() {
     let (reader, from) = (reader(Mode::Safe), full_source());
-    let draft = Draft { origin: None, ..draft(&reader, &from) };
-    let created = draft.created(&BUDGETS.object("team", "web"));
+    let desired = Desired { origin: None, ..desired(&reader, &from) };
+    let created = desired.created(&BUDGETS.object("team", "web"));
     let annotations = json!({"note": "x", "cloud.teleport.dev/managed-keys": "a|note"});
     assert_eq!(created["metadata"]["annotations"], annotations);
 }

@@ -1,21 +1,47 @@
-//! Credentials from the Secret of a kubeconfig, such as Cluster API writes it.
+//! Credentials for a connection: kubeconfigs in files, and in Secrets such as Cluster API writes.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use serde_json::Value;
 use shared::{
     config::ClusterConfig,
     error::{Error, Result},
-    kubeconfig, secret,
+    kubeconfig::{self, Reach},
+    secret,
+    stop::Stop,
 };
 
 use super::Connection;
+
+/// A rotated token or certificate may be beside the kubeconfig, whose own time says nothing then; to read
+/// it all takes less than a millisecond.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// Keeps what the files hold offered until the end. One that is missing or cannot be used changes nothing
+/// for a connection that has credentials.
+pub(crate) fn follow_files(files: &[(PathBuf, Arc<Connection>)], reach: Reach, stop: &Stop) {
+    loop {
+        for (path, connection) in files {
+            connection.offer(kubeconfig::from_file(path, reach));
+        }
+        if stop.wait(LOOK_AGAIN) {
+            return;
+        }
+    }
+}
 
 /// Cluster API's key (`util/secret/consts.go`), then Open Cluster Management's.
 const KEYS: [&str; 2] = ["value", "kubeconfig"];
 
 /// Passes on what is known of the Secret `name` (namespace/name): `None` when there is none.
-pub(crate) fn feed(connection: &Connection, name: &str, secret: Option<&Value>, key: Option<&str>) {
+pub(crate) fn offer_secret(
+    connection: &Connection,
+    name: &str,
+    secret: Option<&Value>,
+    key: Option<&str>,
+) {
     match secret {
-        Some(secret) => connection.offer(access(name, secret, key)),
+        Some(secret) => connection.offer(secret_config(name, secret, key)),
         None => connection.withdraw(&format!("there is no Secret {name}")),
     }
 }
@@ -25,7 +51,11 @@ pub(crate) fn feed(connection: &Connection, name: &str, secret: Option<&Value>, 
 ///
 /// # Errors
 /// `BadConfig` says what of it cannot be used.
-pub(crate) fn access(name: &str, secret: &Value, key: Option<&str>) -> Result<ClusterConfig> {
+pub(crate) fn secret_config(
+    name: &str,
+    secret: &Value,
+    key: Option<&str>,
+) -> Result<ClusterConfig> {
     let mut data = secret::data(secret)?;
     let usual = KEYS.into_iter().find(|key| data.contains_key(*key)).unwrap_or(KEYS[0]);
     let key = key.unwrap_or(usual);
@@ -57,7 +87,7 @@ mod tests {
 
     #[test]
     fn the_key_is_the_named_one_or_else_value_or_else_kubeconfig() {
-        let server = |secret: &Value, key| access("ns/x", secret, key).unwrap().server;
+        let server = |secret: &Value, key| secret_config("ns/x", secret, key).unwrap().server;
         let all = secret(&[("kubeconfig", "k", ""), ("other", "o", ""), ("value", "v", "")]);
         assert_eq!(server(&all, None), "https://v");
         assert_eq!(server(&all, Some("other")), "https://o");
@@ -66,7 +96,8 @@ mod tests {
 
     #[test]
     fn a_missing_key_is_named() {
-        let error = |key| access("ns/x", &secret(&[("a", "s", "")]), key).unwrap_err().to_string();
+        let error =
+            |key| secret_config("ns/x", &secret(&[("a", "s", "")]), key).unwrap_err().to_string();
         assert_eq!(error(None), "Secret ns/x has no key \"value\" in its data");
         assert_eq!(error(Some("b")), "Secret ns/x has no key \"b\" in its data");
     }
@@ -77,7 +108,7 @@ mod tests {
             (r#""exec": {"command": "aws"}"#, "aws"),
             (r#""auth-provider": {"name": "oidc"}"#, "oidc"),
         ] {
-            let error = access("ns/x", &secret(&[("value", "s", user)]), None).unwrap_err();
+            let error = secret_config("ns/x", &secret(&[("value", "s", user)]), None).unwrap_err();
             let text = error.to_string();
             assert!(text.contains(field) && text.contains("not supported"), "{text}");
         }
