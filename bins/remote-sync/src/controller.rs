@@ -100,11 +100,11 @@ impl Controller {
     }
 
     /// Adds a route; what is known of the own cluster already is looked at for it.
-    pub(crate) fn add(&self, route: Arc<RemoteSync>) {
+    pub(crate) fn add(&self, remote: Arc<RemoteSync>) {
         let mut remotes = lock(&self.remotes);
-        *remotes = remotes.iter().cloned().chain([route.clone()]).collect::<Vec<_>>().into();
+        *remotes = remotes.iter().cloned().chain([remote.clone()]).collect::<Vec<_>>().into();
         drop(remotes);
-        self.enqueue_all(&route);
+        self.enqueue_all(&remote);
         self.stop.wake();
     }
 
@@ -112,45 +112,45 @@ impl Controller {
     /// the remote was, where that is known.
     pub(crate) fn remove(&self, name: &str) -> Option<String> {
         let mut remotes = lock(&self.remotes);
-        let route = remotes.iter().find(|route| route.name == name).cloned()?;
+        let remote = remotes.iter().find(|remote| remote.name == name).cloned()?;
         *remotes =
             remotes.iter().filter(|other| other.name != name).cloned().collect::<Vec<_>>().into();
         drop(remotes);
-        route.queue.close();
-        route.stop.raise();
+        remote.queue.close();
+        remote.stop.raise();
         self.context.metrics.forget(name);
-        match self.remote_of(&route).connection.identity() {
+        match self.remote_cluster(&remote).connection.identity() {
             ClusterIdentity::Known(uid) => Some(uid),
             ClusterIdentity::Unknown(_) | ClusterIdentity::Changed { .. } => None,
         }
     }
 
     /// The cluster of a route that is not the own one.
-    pub(crate) fn remote_of<'a>(&self, route: &'a RemoteSync) -> &'a ClusterClient {
+    pub(crate) fn remote_cluster<'a>(&self, remote: &'a RemoteSync) -> &'a ClusterClient {
         match self.own {
-            OwnCluster::Target(_) => &route.source.cluster,
-            OwnCluster::Source(_) => &route.target.cluster,
+            OwnCluster::Target(_) => &remote.source.cluster,
+            OwnCluster::Source(_) => &remote.target.cluster,
         }
     }
 
     /// A kind as the own cluster has it, once it was found there: it says the version for all.
     pub(crate) fn own_kind(&self, kind: usize) -> Option<Arc<ApiResource>> {
         match &self.own {
-            OwnCluster::Source(site) => site.shelves[kind].kind(),
-            OwnCluster::Target(site) => site.shelves[kind].kind(),
+            OwnCluster::Source(site) => site.stores[kind].kind(),
+            OwnCluster::Target(site) => site.stores[kind].kind(),
         }
     }
 
     /// How many sources of a kind a route has.
-    pub(crate) fn sources(&self, route: &RemoteSync, kind: usize) -> usize {
-        let table = &route.source.shelves[kind].table;
+    pub(crate) fn sources(&self, remote: &RemoteSync, kind: usize) -> usize {
+        let store = &remote.source.stores[kind];
         match self.own {
-            OwnCluster::Target(_) => table.len(),
+            OwnCluster::Target(_) => store.len(),
             OwnCluster::Source(_) => {
-                let keys = table.keys();
+                let keys = store.keys();
                 let ours = |key: &ObjectKey| {
                     let (namespace, name) = key::split(key);
-                    route.names.canonical_of_source(namespace, name).is_some()
+                    remote.names.canonical_of_source(namespace, name).is_some()
                 };
                 keys.iter().filter(|key| ours(key)).count()
             }
@@ -163,19 +163,19 @@ impl Controller {
         loop {
             let seen = self.stop.wakes();
             *lock(&self.beat) = Some(Instant::now());
-            for route in self.remotes().iter() {
-                route.update_gates();
-                if route.source_cluster_is_new() {
-                    self.enqueue_all(route);
+            for remote in self.remotes().iter() {
+                remote.update_gates();
+                if remote.source_cluster_is_new() {
+                    self.enqueue_all(remote);
                 }
-                self.start_workers(route);
+                self.start_workers(remote);
             }
             if resync.is_some_and(|at| at <= Instant::now()) {
-                self.remotes().iter().for_each(|route| self.enqueue_all(route));
+                self.remotes().iter().for_each(|remote| self.enqueue_all(remote));
                 resync = self.next_resync();
             }
             if self.stop.wait_for_change(seen, Instant::now() + LOOK_AGAIN) {
-                self.remotes().iter().for_each(|route| route.queue.close());
+                self.remotes().iter().for_each(|remote| remote.queue.close());
                 return;
             }
         }
@@ -188,29 +188,34 @@ impl Controller {
     }
 
     /// Starts workers for what is in the queue.
-    pub(crate) fn start_workers(self: &Arc<Self>, route: &Arc<RemoteSync>) {
-        while route.queue.wants_worker() {
-            let (controller, of) = (self.clone(), route.clone());
+    pub(crate) fn start_workers(self: &Arc<Self>, remote: &Arc<RemoteSync>) {
+        while remote.queue.wants_worker() {
+            let (controller, of) = (self.clone(), remote.clone());
             let work = move || {
                 reconcile::run_worker(&controller.context, &of, &|| controller.start_workers(&of))
             };
             if let Err(error) = runtime::spawn("worker", work) {
                 log::warn!("{error}");
-                route.queue.lacks_worker();
+                remote.queue.lacks_worker();
                 return;
             }
         }
     }
 
     /// Looks at all pairs of a route, whatever changed.
-    pub(crate) fn enqueue_all(&self, route: &RemoteSync) {
+    pub(crate) fn enqueue_all(&self, remote: &RemoteSync) {
         for kind in 0..self.context.settings.resources.len() {
-            for key in route.source.shelves[kind].table.keys() {
+            for key in remote.source.stores[kind].keys() {
                 let (namespace, name) = key::split(&key);
-                self.enqueue(route, kind, route.names.canonical_of_source(namespace, name), false);
+                self.enqueue(
+                    remote,
+                    kind,
+                    remote.names.canonical_of_source(namespace, name),
+                    false,
+                );
             }
-            for key in route.target.shelves[kind].table.keys() {
-                self.enqueue_target(route, kind, &key, false);
+            for key in remote.target.stores[kind].keys() {
+                self.enqueue_target(remote, kind, &key, false);
             }
         }
     }
@@ -219,33 +224,33 @@ impl Controller {
     /// remotes most of them have nothing to do with it. Whether it is.
     pub(crate) fn enqueue_target(
         &self,
-        route: &RemoteSync,
+        remote: &RemoteSync,
         kind: usize,
         key: &str,
         urgent: bool,
     ) -> bool {
         let (namespace, name) = key::split(key);
-        let Some(canonical) = route.names.canonical_of_target(namespace, name) else {
+        let Some(canonical) = remote.names.canonical_of_target(namespace, name) else {
             return false;
         };
-        let (source_namespace, source_name) = route.names.source(canonical.0, canonical.1);
+        let (source_namespace, source_name) = remote.names.source(canonical.0, canonical.1);
         let source = key::of(&source_namespace, &source_name);
-        let table = &route.target.shelves[kind].table;
-        let gone = !table.has(key);
+        let store = &remote.target.stores[kind];
+        let gone = !store.has(key);
         let marked =
-            table.get(key).and_then(|target| target.value.copy_of).map(|copy| copy.cluster);
+            store.get(key).and_then(|target| target.value.copy_of).map(|copy| copy.cluster);
         let meant = gone
             || self.context.settings.mode == Mode::Compat
-            || marked.is_some() && marked == route.source.cluster.uid()
-            || route.source.shelves[kind].table.has(&source);
-        self.enqueue(route, kind, Some(canonical).filter(|_| meant), urgent);
+            || marked.is_some() && marked == remote.source.cluster.uid()
+            || remote.source.stores[kind].has(&source);
+        self.enqueue(remote, kind, Some(canonical).filter(|_| meant), urgent);
         meant
     }
 
     /// Puts a pair into its queue, if there is one.
     pub(crate) fn enqueue(
         &self,
-        route: &RemoteSync,
+        remote: &RemoteSync,
         kind: usize,
         canonical: Option<(&str, &str)>,
         urgent: bool,
@@ -258,7 +263,7 @@ impl Controller {
         };
         if let Some((namespace, name)) = canonical.filter(|(namespace, _)| followed(namespace)) {
             let key = key::of(namespace, name).into();
-            route.queue.add(Pair { kind, key }, urgent);
+            remote.queue.add(Pair { kind, key }, urgent);
         }
     }
 }

@@ -62,37 +62,38 @@ fn left(controller: &Controller) -> Option<Left> {
         });
     }
     let remotes = controller.remotes();
-    let closed = remotes.iter().find_map(|route| obstacle(controller, route));
-    closed.or_else(|| remotes.iter().find_map(|route| pairs(route)))
+    let closed = remotes.iter().find_map(|remote| obstacle(controller, remote));
+    closed.or_else(|| remotes.iter().find_map(|remote| pairs(remote)))
 }
 
 /// What stands in the way of a whole kind.
-fn obstacle(controller: &Controller, route: &RemoteSync) -> Option<Left> {
-    let remote = controller.remote_of(route).connection.health();
-    let away = remote.failures > 0 || remote.error.is_some();
+fn obstacle(controller: &Controller, remote: &RemoteSync) -> Option<Left> {
+    let health = controller.remote_cluster(remote).connection.health();
+    let away = health.failures > 0 || health.error.is_some();
     let mut kinds = controller.context.settings.resources.iter().enumerate();
     kinds.find_map(|(kind, wanted)| {
-        let what = format!("{wanted} ({}): {}", route.name, route.obstacle(kind)?);
-        let trouble = route.source.shelves[kind].trouble().is_some()
-            || route.target.shelves[kind].trouble().is_some();
+        let what = format!("{wanted} ({}): {}", remote.name, remote.obstacle(kind)?);
+        let trouble = remote.source.stores[kind].trouble().is_some()
+            || remote.target.stores[kind].trouble().is_some();
         Some(if away || trouble { Left::Failed(what) } else { Left::Pending(what) })
     })
 }
 
 /// A pair that is not in step, and not held for people.
-fn pairs(route: &RemoteSync) -> Option<Left> {
-    let depth = route.queue.depth();
+fn pairs(remote: &RemoteSync) -> Option<Left> {
+    let depth = remote.queue.depth();
     if depth.queued + depth.parked + depth.running > 0 {
-        return Some(Left::Pending(format!("pairs of {} are in the queue", route.name)));
+        return Some(Left::Pending(format!("pairs of {} are in the queue", remote.name)));
     }
     let first = |states: &[&str]| {
-        let found = route.first_in(states);
-        found
-            .map(|(pair, condition)| format!("{} ({}): {}", pair.key, route.name, condition.reason))
+        let found = remote.first_in(states);
+        found.map(|(pair, condition)| {
+            format!("{} ({}): {}", pair.key, remote.name, condition.reason)
+        })
     };
     if depth.failing > 0 {
         let why = first(&["degraded", "failing"]);
-        return Some(Left::Failed(why.unwrap_or_else(|| format!("a pair of {}", route.name))));
+        return Some(Left::Failed(why.unwrap_or_else(|| format!("a pair of {}", remote.name))));
     }
     first(&["toolarge"]).map(Left::Failed).or_else(|| first(&["waiting"]).map(Left::Waiting))
 }

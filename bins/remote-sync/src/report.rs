@@ -47,7 +47,7 @@ pub(crate) struct Reporter {
 impl Report for Reporter {
     fn healthy(&self) -> Result<(), String> {
         let remotes = self.controller.remotes();
-        let remotes = remotes.iter().map(|route| self.controller.remote_of(route));
+        let remotes = remotes.iter().map(|remote| self.controller.remote_cluster(remote));
         let mut clusters = [&**self.controller.own.cluster()].into_iter().chain(remotes);
         if stuck(self.controller.beat(), LONGEST_BEAT) {
             return Err("the loop that opens and closes queues is stuck".into());
@@ -95,9 +95,9 @@ impl Report for Reporter {
             metrics.add(LEADER, &[("name", &election.name)], leads);
         }
         add_cluster(self.controller.own.cluster(), &mut metrics);
-        for route in self.controller.remotes().iter() {
-            add_cluster(self.controller.remote_of(route), &mut metrics);
-            self.add_route(route, &mut metrics);
+        for remote in self.controller.remotes().iter() {
+            add_cluster(self.controller.remote_cluster(remote), &mut metrics);
+            self.add_remote(remote, &mut metrics);
         }
         self.controller.context.metrics.add_to(&mut metrics);
         metrics.to_string()
@@ -108,7 +108,7 @@ impl Report for Reporter {
             .controller
             .remotes()
             .iter()
-            .map(|route| (route.name.clone(), self.state_of(route)))
+            .map(|remote| (remote.name.clone(), self.state_of(remote)))
             .collect();
         let state = json!({
             "leads": self.leadership.leads(),
@@ -124,45 +124,45 @@ impl Reporter {
     /// What stands in the way of each kind on each remote, or may come in the way unseen.
     fn obstacles(&self) -> Vec<(String, Option<String>)> {
         let mut obstacles = Vec::new();
-        for route in self.controller.remotes().iter() {
+        for remote in self.controller.remotes().iter() {
             for (kind, wanted) in self.controller.context.settings.resources.iter().enumerate() {
-                let why = route.obstacle(kind).or_else(|| route.trouble(kind));
-                obstacles.push((format!("{wanted} ({})", route.name), why));
+                let why = remote.obstacle(kind).or_else(|| remote.trouble(kind));
+                obstacles.push((format!("{wanted} ({})", remote.name), why));
             }
         }
         obstacles
     }
 
-    fn add_route(&self, route: &RemoteSync, metrics: &mut Metrics) {
-        let remote = ("remote", &*route.name);
+    fn add_remote(&self, remote: &RemoteSync, metrics: &mut Metrics) {
+        let label = ("remote", &*remote.name);
         for (kind, wanted) in self.controller.context.settings.resources.iter().enumerate() {
             let resource = wanted.to_string();
             let resource = ("resource", &*resource);
-            let (mut states, apart) = route.count_states(kind);
-            let sources = self.controller.sources(route, kind);
-            let apart = apart + route.queue.unseen(kind);
+            let (mut states, apart) = remote.count_states(kind);
+            let sources = self.controller.sources(remote, kind);
+            let apart = apart + remote.queue.unseen(kind);
             states.insert("insync", sources.saturating_sub(apart));
             for (state, count) in states {
-                metrics.add(PAIRS, &[remote, resource, ("state", state)], count);
+                metrics.add(PAIRS, &[label, resource, ("state", state)], count);
             }
-            let open = u8::from(route.obstacle(kind).is_none());
-            metrics.add(RESOURCE_READY, &[remote, resource], open);
+            let open = u8::from(remote.obstacle(kind).is_none());
+            metrics.add(RESOURCE_READY, &[label, resource], open);
         }
-        let depth = route.queue.depth();
+        let depth = remote.queue.depth();
         for (state, count) in [
             ("queued", depth.queued),
             ("parked", depth.parked),
             ("running", depth.running),
             ("failing", depth.failing),
         ] {
-            metrics.add(QUEUE_DEPTH, &[remote, ("state", state)], count);
+            metrics.add(QUEUE_DEPTH, &[label, ("state", state)], count);
         }
-        metrics.add(DELETIONS_HELD, &[remote], lock(&route.orphans).waiting());
+        metrics.add(DELETIONS_HELD, &[label], lock(&remote.orphans).waiting());
     }
 
-    fn state_of(&self, route: &RemoteSync) -> Value {
+    fn state_of(&self, remote: &RemoteSync) -> Value {
         let resources = &self.controller.context.settings.resources;
-        let apart: Vec<_> = route
+        let apart: Vec<_> = remote
             .conditions(MOST_PAIRS)
             .into_iter()
             .map(|(pair, condition)| {
@@ -174,15 +174,15 @@ impl Reporter {
             .iter()
             .enumerate()
             .map(|(kind, wanted)| {
-                let known = json!({"sources": route.source.shelves[kind].table.len(),
-                    "targets": route.target.shelves[kind].table.len(),
-                    "waitsFor": route.obstacle(kind)});
+                let known = json!({"sources": remote.source.stores[kind].len(),
+                    "targets": remote.target.stores[kind].len(),
+                    "waitsFor": remote.obstacle(kind)});
                 (wanted.to_string(), known)
             })
             .collect();
-        let depth = route.queue.depth();
+        let depth = remote.queue.depth();
         json!({
-            "connection": connection(self.controller.remote_of(route)),
+            "connection": connection(self.controller.remote_cluster(remote)),
             "resources": kinds,
             "queue": {"queued": depth.queued, "parked": depth.parked,
                 "running": depth.running, "failing": depth.failing},

@@ -74,7 +74,7 @@ fn lead(controller: &Arc<Controller>, leadership: &Arc<Leadership>, flags: &Flag
 /// Writes that have begun may end.
 fn say_farewell(controller: &Controller) {
     let begun = Instant::now();
-    let busy = || controller.remotes().iter().any(|route| route.queue.depth().running > 0);
+    let busy = || controller.remotes().iter().any(|remote| remote.queue.depth().running > 0);
     while busy() && begun.elapsed() < FAREWELL {
         std::thread::sleep(POLL);
     }

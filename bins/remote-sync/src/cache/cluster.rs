@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicU64, AtomicUsize},
     },
     time::Duration,
@@ -11,7 +11,6 @@ use std::{
 use shared::{
     client::Client,
     error::{Error, Result},
-    lock::lock,
     stop::Stop,
 };
 
@@ -19,12 +18,11 @@ use crate::{
     cache::{
         rate_limiter::RateLimiter,
         retry::{RetryClass, classify},
-        store::Table,
+        store::Store,
     },
     connection::{ClusterIdentity, ClusterSession, Connection},
     model::{
         annotations::Uid,
-        discovery::ApiResource,
         object::{SourceObject, TargetNamespace, TargetObject, TargetSecret},
     },
     settings::Settings,
@@ -41,29 +39,21 @@ pub(crate) struct ClusterClient {
     throttle: RateLimiter,
 }
 
-/// The objects of one kind on one cluster.
-pub(crate) struct Shelf<R> {
-    pub(crate) table: Table<R>,
-    kind: Mutex<Option<Arc<ApiResource>>>,
-    /// Why it cannot be followed at present.
-    trouble: Mutex<Option<String>>,
-}
-
 /// A cluster that owns specs.
 pub(crate) struct SourceSide {
     pub(crate) cluster: Arc<ClusterClient>,
     /// By the order of -resource.
-    pub(crate) shelves: Vec<Shelf<SourceObject>>,
+    pub(crate) stores: Vec<Store<SourceObject>>,
 }
 
 /// A cluster that owns statuses.
 pub(crate) struct TargetSide {
     pub(crate) cluster: Arc<ClusterClient>,
     /// By the order of -resource.
-    pub(crate) shelves: Vec<Shelf<TargetObject>>,
-    pub(crate) namespaces: Shelf<TargetNamespace>,
+    pub(crate) stores: Vec<Store<TargetObject>>,
+    pub(crate) namespaces: Store<TargetNamespace>,
     /// By the order of -local-secret-name.
-    pub(crate) secrets: Vec<Shelf<TargetSecret>>,
+    pub(crate) secrets: Vec<Store<TargetSecret>>,
 }
 
 impl ClusterClient {
@@ -121,30 +111,6 @@ impl ClusterClient {
     }
 }
 
-impl<R: Clone + PartialEq> Shelf<R> {
-    fn new(used: &Arc<AtomicUsize>, scopes: usize, most: usize) -> Self {
-        let table = Table::new(used.clone(), scopes, most);
-        Self { table, kind: Mutex::default(), trouble: Mutex::default() }
-    }
-
-    /// The kind as this cluster has it, once it was found there.
-    pub(crate) fn kind(&self) -> Option<Arc<ApiResource>> {
-        lock(&self.kind).clone()
-    }
-
-    pub(crate) fn set_kind(&self, kind: Option<Arc<ApiResource>>) {
-        *lock(&self.kind) = kind;
-    }
-
-    pub(crate) fn trouble(&self) -> Option<String> {
-        lock(&self.trouble).clone()
-    }
-
-    pub(crate) fn set_trouble(&self, trouble: Option<String>) {
-        *lock(&self.trouble) = trouble;
-    }
-}
-
 impl SourceSide {
     pub(crate) fn new(
         cluster: Arc<ClusterClient>,
@@ -153,9 +119,10 @@ impl SourceSide {
     ) -> Arc<Self> {
         // One stream for each namespace, or one for all.
         let scopes = settings.source_namespaces.len().max(1);
-        let shelves = settings.resources.iter();
-        let shelves = shelves.map(|_| Shelf::new(used, scopes, settings.max_objects)).collect();
-        Arc::new(Self { cluster, shelves })
+        let stores = settings.resources.iter();
+        let stores =
+            stores.map(|_| Store::new(used.clone(), scopes, settings.max_objects)).collect();
+        Arc::new(Self { cluster, stores })
     }
 }
 
@@ -168,15 +135,15 @@ impl TargetSide {
         let most = settings.max_objects;
         Arc::new(Self {
             cluster,
-            shelves: settings.resources.iter().map(|_| Shelf::new(used, 1, most)).collect(),
-            namespaces: Shelf::new(used, 1, most),
-            secrets: settings.secrets.iter().map(|_| Shelf::new(used, 1, most)).collect(),
+            stores: settings.resources.iter().map(|_| Store::new(used.clone(), 1, most)).collect(),
+            namespaces: Store::new(used.clone(), 1, most),
+            secrets: settings.secrets.iter().map(|_| Store::new(used.clone(), 1, most)).collect(),
         })
     }
 
     /// Whether namespaces and Secrets are known as a whole, as of this session.
     pub(crate) fn is_complete(&self, namespaced: bool, session: u64) -> bool {
-        (!namespaced || self.namespaces.table.is_complete(session))
-            && self.secrets.iter().all(|secrets| secrets.table.is_complete(session))
+        (!namespaced || self.namespaces.is_complete(session))
+            && self.secrets.iter().all(|secrets| secrets.is_complete(session))
     }
 }

@@ -18,8 +18,8 @@ use shared::{
 
 use crate::{
     cache::{
-        cluster::{ClusterClient, Shelf},
-        store::{ListScope, PutResult},
+        cluster::ClusterClient,
+        store::{ListScope, PutResult, Store},
     },
     connection::{ClusterIdentity, ClusterSession},
     model::{
@@ -44,7 +44,7 @@ const SLICE: Duration = Duration::from_secs(60);
 /// What one thread follows.
 pub(crate) struct Reflector<'a, R> {
     pub(crate) cluster: &'a ClusterClient,
-    pub(crate) shelf: &'a Shelf<R>,
+    pub(crate) store: &'a Store<R>,
     pub(crate) scope: ListScope<'a>,
     /// Of one name only.
     pub(crate) name: Option<&'a str>,
@@ -108,7 +108,7 @@ impl<R: Clone + PartialEq> Reflector<'_, R> {
             // only a list can tell.
             if self.is_another(&mut identity, &session) {
                 watcher.reset();
-                self.shelf.set_kind(None);
+                self.store.set_kind(None);
             } else if sessions != session.number {
                 watcher.relist();
             }
@@ -120,13 +120,13 @@ impl<R: Clone + PartialEq> Reflector<'_, R> {
                     backoff.succeeded();
                     // What is known of another version says nothing of this one.
                     if followed.replace(kind.clone()).is_some_and(|before| before != kind) {
-                        self.shelf.table.invalidate_list(self.scope);
+                        self.store.invalidate_list(self.scope);
                         watcher.reset();
                     }
                     if self.run(&mut watcher, &session, &kind, &mut begun) == Run::Overflowed {
                         watcher.reset();
                         session.stop.wait(FITS_AGAIN.mul_f64(0.5 + fastrand::f64() / 2.0));
-                    } else if self.shelf.kind().is_none() {
+                    } else if self.store.kind().is_none() {
                         session.stop.wait(FIND_AGAIN);
                     }
                 }
@@ -142,11 +142,11 @@ impl<R: Clone + PartialEq> Reflector<'_, R> {
     }
 
     fn kind(&self, session: &ClusterSession) -> Result<Arc<ApiResource>> {
-        if let Some(kind) = self.shelf.kind().filter(|kind| (self.agrees)(kind)) {
+        if let Some(kind) = self.store.kind().filter(|kind| (self.agrees)(kind)) {
             return Ok(kind);
         }
         let kind = Arc::new((self.find)(session)?);
-        self.shelf.set_kind(Some(kind.clone()));
+        self.store.set_kind(Some(kind.clone()));
         Ok(kind)
     }
 
@@ -155,7 +155,7 @@ impl<R: Clone + PartialEq> Reflector<'_, R> {
         if retry.tell {
             log::warn!("{error}; it is waited for");
         }
-        self.shelf.set_trouble(Some(error.to_string()));
+        self.store.set_trouble(Some(error.to_string()));
         (self.handler)(Change::State);
         stop.wait(retry.wait);
     }
@@ -210,16 +210,16 @@ impl<R: Clone + PartialEq> Reflector<'_, R> {
     /// held until they fit.
     fn overflow(&self, kind: &ApiResource) {
         let (plural, cluster) = (&kind.resource.plural, self.cluster.name());
-        let most = self.shelf.table.most();
+        let most = self.store.most();
         let trouble =
             format!("there are more than {most} {plural} on cluster {cluster}, see -max-objects");
-        if self.shelf.trouble().as_ref() != Some(&trouble) {
+        if self.store.trouble().as_ref() != Some(&trouble) {
             log::warn!("{trouble}; the kind is held");
         }
-        self.shelf.set_trouble(Some(trouble));
+        self.store.set_trouble(Some(trouble));
         // Those that are gone by the next list must not take the room of others. Whoever they are pairs of
         // looks then.
-        let cleared = self.shelf.table.clear(self.scope);
+        let cleared = self.store.clear(self.scope);
         (self.handler)(Change::State);
         for key in cleared {
             (self.handler)(Change::Gone { key: &key });
@@ -231,17 +231,17 @@ impl<R: Clone + PartialEq> Reflector<'_, R> {
         event: Event<'_>,
         session: u64,
     ) -> std::result::Result<ControlFlow<()>, Overflow> {
-        let table = &self.shelf.table;
+        let store = &self.store;
         match event {
             Event::Init { rewound } => {
-                table.begin_list(self.scope, rewound);
+                store.begin_list(self.scope, rewound);
                 (self.handler)(Change::State);
             }
             Event::InitApply(document) => self.put(document, true)?,
             Event::Apply(document) => self.put(document, false)?,
             Event::Delete(document) => self.deleted(document),
             Event::InitDone => {
-                for key in table.finish_list(self.scope, session) {
+                for key in store.finish_list(self.scope, session) {
                     (self.handler)(Change::Gone { key: &key });
                 }
                 // Until a watch stands, what was told before may still hold.
@@ -249,14 +249,14 @@ impl<R: Clone + PartialEq> Reflector<'_, R> {
             }
             Event::Watching => {
                 self.cluster.watches.fetch_add(1, Relaxed);
-                self.shelf.set_trouble(None);
+                self.store.set_trouble(None);
             }
             Event::Failed(error) => {
-                self.shelf.set_trouble(Some(error.to_string()));
+                self.store.set_trouble(Some(error.to_string()));
                 (self.handler)(Change::State);
                 // Perhaps it is served in another version now. What is known stays.
                 if let Error::NotServed(_) = error {
-                    self.shelf.set_kind(None);
+                    self.store.set_kind(None);
                     return Ok(ControlFlow::Break(()));
                 }
             }
@@ -270,15 +270,15 @@ impl<R: Clone + PartialEq> Reflector<'_, R> {
             Document::TooLarge(head) => return self.put_too_large(&head),
         };
         let Some((key, known)) = self.value(&object) else { return Ok(()) };
-        let table = &self.shelf.table;
+        let store = &self.store;
         let keep = self.bodies.is_some_and(|worth| !listed || worth(&known.value));
-        match table.put(&key, known.clone()) {
+        match store.put(&key, known.clone()) {
             PutResult::Unchanged => return Ok(()),
             PutResult::Full => return Err(Overflow),
             PutResult::Changed => {}
         }
         if keep {
-            table.keep_body(&key, &known, &object);
+            store.keep_document(&key, &known, &object);
         }
         (self.handler)(Change::Put { key: &key, object: &object, listed });
         Ok(())
@@ -286,7 +286,7 @@ impl<R: Clone + PartialEq> Reflector<'_, R> {
 
     fn put_too_large(&self, head: &Head) -> std::result::Result<(), Overflow> {
         let Some((key, uid, version)) = self.head(head) else { return Ok(()) };
-        match self.shelf.table.put_too_large(&key, uid, version) {
+        match self.store.put_too_large(&key, uid, version) {
             PutResult::Unchanged => Ok(()),
             PutResult::Full => Err(Overflow),
             PutResult::Changed => {
@@ -311,7 +311,7 @@ impl<R: Clone + PartialEq> Reflector<'_, R> {
             Document::TooLarge(head) => self.head(head),
         };
         if let Some((key, uid, version)) = last
-            && self.shelf.table.removed(&key, uid, version)
+            && self.store.removed(&key, uid, version)
         {
             (self.handler)(Change::Gone { key: &key });
         }

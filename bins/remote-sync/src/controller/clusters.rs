@@ -67,16 +67,16 @@ pub(crate) fn start(controller: &Arc<Controller>) -> Result<()> {
         OwnCluster::Target(site) => watches::target(controller, site, None, &controller.stop)?,
     }
     let mut files = Vec::new();
-    for remote in &settings.remotes {
-        let file = match &remote.source {
+    for configured in &settings.remotes {
+        let file = match &configured.source {
             RemoteSource::File(path) => Some(path.clone()),
             RemoteSource::Secret { .. } => None,
         };
-        let route = add_remote(controller, &remote.name, file, None)?;
-        let connection = controller.remote_of(&route).connection.clone();
-        match &remote.source {
+        let remote = add_remote(controller, &configured.name, file, None)?;
+        let connection = controller.remote_cluster(&remote).connection.clone();
+        match &configured.source {
             RemoteSource::File(path) => files.push((path.clone(), connection)),
-            RemoteSource::Secret { .. } => follow_secret(controller, remote, connection)?,
+            RemoteSource::Secret { .. } => follow_secret(controller, configured, connection)?,
         }
     }
     if !files.is_empty() {
@@ -148,17 +148,17 @@ pub(crate) fn add_remote(
             (own.clone(), TargetSide::new(cluster, settings, &controller.used))
         }
     };
-    let route = Arc::new(RemoteSync::new(name, settings, source, target, stop.clone()));
-    controller.add(route.clone());
+    let remote = Arc::new(RemoteSync::new(name, settings, source, target, stop.clone()));
+    controller.add(remote.clone());
     let followed = match &controller.own {
-        OwnCluster::Target(_) => watches::source(controller, &route.source, Some(&route), &stop),
-        OwnCluster::Source(_) => watches::target(controller, &route.target, Some(&route), &stop),
+        OwnCluster::Target(_) => watches::source(controller, &remote.source, Some(&remote), &stop),
+        OwnCluster::Source(_) => watches::target(controller, &remote.target, Some(&remote), &stop),
     };
     if followed.is_err() {
         // Half of it would stand in the way of the next try.
         controller.remove(name);
     }
-    followed.map(|()| route)
+    followed.map(|()| remote)
 }
 
 fn follow_files(controller: &Controller, files: Vec<(PathBuf, Arc<Connection>)>) -> Result<()> {
@@ -169,10 +169,10 @@ fn follow_files(controller: &Controller, files: Vec<(PathBuf, Arc<Connection>)>)
 /// Follows the Secret of one remote's kubeconfig, whatever becomes of the own cluster meanwhile.
 fn follow_secret(
     controller: &Arc<Controller>,
-    remote: &Remote,
+    configured: &Remote,
     connection: Arc<Connection>,
 ) -> Result<()> {
-    let RemoteSource::Secret { namespace, name, key } = remote.source.clone() else {
+    let RemoteSource::Secret { namespace, name, key } = configured.source.clone() else {
         return Ok(());
     };
     let controller = controller.clone();

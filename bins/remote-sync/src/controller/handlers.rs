@@ -26,20 +26,20 @@ impl Controller {
         let Some((key, urgent)) = change.object() else { return self.stop.wake() };
         let (namespace, name) = key::split(key);
         let mut meant = false;
-        for route in remotes {
-            let source = route.names.canonical_of_source(namespace, name);
+        for remote in remotes {
+            let source = remote.names.canonical_of_source(namespace, name);
             meant |= source.is_some();
             if let (Change::Gone { .. }, Some((namespace, name))) = (change, source)
                 && self.context.settings.is_selective()
             {
-                route.set_unlisted(&Pair { kind, key: key::of(namespace, name).into() }, true);
+                remote.set_unlisted(&Pair { kind, key: key::of(namespace, name).into() }, true);
             }
-            self.enqueue(route, kind, source, urgent);
-            self.start_workers(route);
+            self.enqueue(remote, kind, source, urgent);
+            self.start_workers(remote);
         }
         // The room for documents is for those that somebody takes.
         if let (false, OwnCluster::Source(site)) = (meant, &self.own) {
-            site.shelves[kind].table.drop_body(key);
+            site.stores[kind].drop_document(key);
         }
     }
 
@@ -52,16 +52,16 @@ impl Controller {
     ) {
         let Some((key, urgent)) = change.object() else { return self.stop.wake() };
         let mut meant = false;
-        for route in remotes {
-            meant |= self.enqueue_target(route, kind, key, urgent);
-            self.start_workers(route);
+        for remote in remotes {
+            meant |= self.enqueue_target(remote, kind, key, urgent);
+            self.start_workers(remote);
         }
         let site = match &self.own {
             OwnCluster::Target(site) => Some(site),
-            OwnCluster::Source(_) => remotes.first().map(|route| &route.target),
+            OwnCluster::Source(_) => remotes.first().map(|remote| &remote.target),
         };
         if let (false, Some(site)) = (meant, site) {
-            site.shelves[kind].table.drop_body(key);
+            site.stores[kind].drop_document(key);
         }
     }
 
@@ -77,25 +77,24 @@ impl Controller {
             Change::TooLarge { .. } | Change::Gone { .. } | Change::State => None,
         };
         let owner = owner.unwrap_or_default();
-        for route in remotes {
+        for remote in remotes {
             // Upstream follows owned namespaces without the suffix, too; of many remotes each would.
             let owned = match self.context.settings.mode {
-                Mode::Compat => route.names.canonical_of_namespace(namespace, owner),
-                Mode::Safe => route.names.canonical_of_target(namespace, owner),
+                Mode::Compat => remote.names.canonical_of_namespace(namespace, owner),
+                Mode::Safe => remote.names.canonical_of_target(namespace, owner),
             };
             let owned = owned.filter(|_| !owner.is_empty());
-            let inside = route.names.canonical_of_target(namespace, "").map(|(inside, _)| inside);
+            let inside = remote.names.canonical_of_target(namespace, "").map(|(inside, _)| inside);
             for kind in 0..self.context.settings.resources.len() {
-                self.enqueue(route, kind, owned, urgent);
-                for key in
-                    inside.map(|ns| route.source.shelves[kind].table.keys_in(ns)).iter().flatten()
+                self.enqueue(remote, kind, owned, urgent);
+                for key in inside.map(|ns| remote.source.stores[kind].keys_in(ns)).iter().flatten()
                 {
                     let (namespace, name) = key::split(key);
-                    let source = route.names.canonical_of_source(namespace, name);
-                    self.enqueue(route, kind, source, urgent);
+                    let source = remote.names.canonical_of_source(namespace, name);
+                    self.enqueue(remote, kind, source, urgent);
                 }
             }
-            self.start_workers(route);
+            self.start_workers(remote);
         }
     }
 
@@ -108,16 +107,16 @@ impl Controller {
         };
         let Some(owner) = controller_of(object) else { return };
         let (namespace, _) = key::split(key);
-        for route in remotes {
+        for remote in remotes {
             let is_owner = |kind: &usize| {
-                let kind = route.target.shelves[*kind].kind();
+                let kind = remote.target.stores[*kind].kind();
                 kind.is_some_and(|kind| is_of(owner, &kind.resource.group, &kind.resource.kind))
             };
             for kind in (0..self.context.settings.resources.len()).filter(is_owner) {
                 let name = owner["name"].as_str().unwrap_or_default();
-                self.enqueue(route, kind, route.names.canonical_of_target(namespace, name), true);
+                self.enqueue(remote, kind, remote.names.canonical_of_target(namespace, name), true);
             }
-            self.start_workers(route);
+            self.start_workers(remote);
         }
     }
 }

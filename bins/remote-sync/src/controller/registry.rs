@@ -184,8 +184,8 @@ impl Members<'_> {
             member.added = true;
             log::info!("remote {name} is new");
         }
-        if let Some(route) = self.controller.remotes().iter().find(|route| route.name == name) {
-            self.controller.remote_of(route).connection.offer(access.clone());
+        if let Some(remote) = self.controller.remotes().iter().find(|remote| remote.name == name) {
+            self.controller.remote_cluster(remote).connection.offer(access.clone());
         }
     }
 
@@ -222,7 +222,7 @@ fn offer(secret: &Document) -> Result<ClusterConfig> {
 /// Why a remote of this name cannot be added, if it cannot.
 fn refusal(controller: &Controller, name: &str) -> Option<String> {
     let remotes = controller.remotes();
-    let others = remotes.iter().map(|route| &*route.name);
+    let others = remotes.iter().map(|remote| &*remote.name);
     if name == OWN || !valid_label(name) {
         return Some("that is no name for a remote".into());
     }

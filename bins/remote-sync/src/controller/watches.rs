@@ -32,21 +32,21 @@ const POLL: Duration = Duration::from_millis(100);
 #[derive(Clone)]
 struct Of {
     controller: Arc<Controller>,
-    route: Option<Arc<RemoteSync>>,
+    remote: Option<Arc<RemoteSync>>,
     names: NameMapping,
 }
 
 impl Of {
-    fn new(controller: &Arc<Controller>, route: Option<&Arc<RemoteSync>>) -> Self {
+    fn new(controller: &Arc<Controller>, remote: Option<&Arc<RemoteSync>>) -> Self {
         let common = || controller.context.settings.mapping.common();
-        let names = route.map_or_else(common, |route| route.names.clone());
-        Self { controller: controller.clone(), route: route.cloned(), names }
+        let names = remote.map_or_else(common, |remote| remote.names.clone());
+        Self { controller: controller.clone(), remote: remote.cloned(), names }
     }
 
     /// The routes that news are for: of a remote its own, of the own cluster all.
     fn remotes(&self) -> Arc<Vec<Arc<RemoteSync>>> {
-        let own = |route: &Arc<RemoteSync>| Arc::new(vec![route.clone()]);
-        self.route.as_ref().map_or_else(|| self.controller.remotes(), own)
+        let own = |remote: &Arc<RemoteSync>| Arc::new(vec![remote.clone()]);
+        self.remote.as_ref().map_or_else(|| self.controller.remotes(), own)
     }
 
     fn reader(&self) -> &ObjectReader {
@@ -70,7 +70,7 @@ impl Of {
     /// The kind on a cluster. Of two clusters the own one says the version, for both.
     fn find(&self, kind: usize, session: &ClusterSession) -> Result<ApiResource> {
         let wanted = &self.controller.context.settings.resources[kind];
-        if self.route.is_none() {
+        if self.remote.is_none() {
             return discovery::resolve(&session.client, wanted);
         }
         loop {
@@ -94,17 +94,17 @@ impl Of {
     }
 }
 
-/// Follows a cluster that owns specs: of `route`, or the own one for all.
+/// Follows a cluster that owns specs: of `remote`, or the own one for all.
 ///
 /// # Errors
 /// `BadConfig` when the system gives no thread.
 pub(crate) fn source(
     controller: &Arc<Controller>,
     site: &Arc<SourceSide>,
-    route: Option<&Arc<RemoteSync>>,
+    remote: Option<&Arc<RemoteSync>>,
     stop: &Stop,
 ) -> Result<()> {
-    let of = Of::new(controller, route);
+    let of = Of::new(controller, remote);
     let settings = &controller.context.settings;
     let scopes: Vec<_> = match settings.source_namespaces.is_empty() {
         true => vec![None],
@@ -116,7 +116,7 @@ pub(crate) fn source(
             of.watch(stop, move |of, stop| {
                 Reflector {
                     cluster: &site.cluster,
-                    shelf: &site.shelves[kind],
+                    store: &site.stores[kind],
                     scope: ListScope { index, namespace: namespace.as_deref() },
                     name: None,
                     labels: &of.controller.context.settings.selector,
@@ -142,16 +142,16 @@ pub(crate) fn source(
 pub(crate) fn target(
     controller: &Arc<Controller>,
     site: &Arc<TargetSide>,
-    route: Option<&Arc<RemoteSync>>,
+    remote: Option<&Arc<RemoteSync>>,
     stop: &Stop,
 ) -> Result<()> {
-    let of = Of::new(controller, route);
+    let of = Of::new(controller, remote);
     for kind in 0..controller.context.settings.resources.len() {
         let site = site.clone();
         of.watch(stop, move |of, stop| {
             Reflector {
                 cluster: &site.cluster,
-                shelf: &site.shelves[kind],
+                store: &site.stores[kind],
                 scope: ALL,
                 name: None,
                 labels: "",
@@ -175,7 +175,7 @@ fn namespaces(of: &Of, site: Arc<TargetSide>, stop: &Stop) -> Result<()> {
     of.watch(stop, move |of, stop| {
         Reflector {
             cluster: &site.cluster,
-            shelf: &site.namespaces,
+            store: &site.namespaces,
             scope: ALL,
             name: None,
             labels: "",
@@ -198,7 +198,7 @@ fn secrets(of: &Of, site: Arc<TargetSide>, index: usize, stop: &Stop) -> Result<
     of.watch(stop, move |of, stop| {
         Reflector {
             cluster: &site.cluster,
-            shelf: &site.secrets[index],
+            store: &site.secrets[index],
             scope: ALL,
             name: Some(&of.controller.context.settings.secrets[index]),
             labels: "",

@@ -35,7 +35,7 @@ impl PairContext<'_> {
     ) -> Result<Option<PairStatus>> {
         log::debug!("{self}: {action:?}");
         if action.writes() {
-            self.context.metrics.wrote(&self.route.name, action.words());
+            self.context.metrics.wrote(&self.remote.name, action.words());
         }
         // A Secret that was tried is not tried again until something of it changes.
         attempt.wrote |= action.writes() && !matches!(action, SyncAction::UploadSecret(_));
@@ -71,7 +71,7 @@ impl PairContext<'_> {
             (SyncAction::ConfirmSourceGone, ..) => self.confirm_source_gone(attempt)?,
             (SyncAction::ConfirmTargetGone, ..) => self.confirm_target_gone(observed, attempt)?,
             (SyncAction::CheckOrphan, ..) => {
-                let verdict = lock(&self.route.orphans).check(self.id, Instant::now());
+                let verdict = lock(&self.remote.orphans).check(self.id, Instant::now());
                 attempt.verdict = Some(verdict);
             }
             (SyncAction::MarkOrphan, _, Some(target)) => self.mark_orphan(target)?,
@@ -112,9 +112,9 @@ impl PairContext<'_> {
         let written = self.store_source(written.map_err(stale)?)?;
         self.context.metrics.status_lag(self.since.elapsed());
         log::debug!("{self}: status uploaded");
-        let mut settled = self.route.settled(self.id);
+        let mut settled = self.remote.settled(self.id);
         settled.after_upload(&written.value.state, &target.value.state);
-        self.route.set_settled(self.id, settled);
+        self.remote.set_settled(self.id, settled);
         Ok(())
     }
 
@@ -125,12 +125,12 @@ impl PairContext<'_> {
         target: &Cached<TargetObject>,
     ) -> Result<()> {
         let name = &self.context.settings.secrets[index];
-        let (reader, shelf) = (&self.context.reader, &self.route.target.secrets[index]);
+        let (reader, store) = (&self.context.reader, &self.remote.target.secrets[index]);
         let from = SECRETS.object(&self.target.0, name);
         let key = key::of(&self.target.0, name);
         let secret = self.ask_target(|client| client.get(&from))?;
         let known = reader.upload(&secret).ok_or_else(|| odd(&from))?;
-        shelf.table.put(&key, known.clone());
+        store.put(&key, known.clone());
         if known.value.controller != Some(target.uid) {
             return Ok(());
         }
@@ -145,7 +145,7 @@ impl PairContext<'_> {
         self.ask_source(|client| client.replace(&SECRETS.object(&self.source.0, &to), &copy))?;
         let patch = patch::mark_uploaded(&known, reader, &hash, source.uid);
         let marked = self.ask_target(|client| client.patch(&from, Patch::Merge, &patch))?;
-        shelf.table.put(&key, reader.upload(&marked).ok_or_else(|| odd(&from))?);
+        store.put(&key, reader.upload(&marked).ok_or_else(|| odd(&from))?);
         log::info!("{self}: Secret {} uploaded", from.name.unwrap_or_default());
         Ok(())
     }
@@ -159,7 +159,7 @@ impl PairContext<'_> {
             created => created?,
         };
         let known = self.context.reader.namespace(&created).ok_or_else(|| odd(&place))?;
-        self.route.target.namespaces.table.put(&key::of("", namespace), known);
+        self.remote.target.namespaces.put(&key::of("", namespace), known);
         log::info!("{self}: namespace {namespace} created");
         Ok(())
     }
@@ -223,7 +223,7 @@ impl PairContext<'_> {
         let copied = target.value.copy_of.as_ref().filter(|copy| copy.uid == source.uid);
         let generation = source.value.state.generation;
         if let Some(copy) = copied.filter(|copy| copy.generation > generation) {
-            self.context.metrics.regressed(&self.route.name);
+            self.context.metrics.regressed(&self.remote.name);
             let before = copy.generation;
             log::warn!("{self}: the source is of generation {generation}, and was of {before}");
         }

@@ -26,13 +26,13 @@ use crate::{
 pub(crate) fn run(pair: &PairContext<'_>) -> ReconcileResult {
     match clean(pair) {
         Ok(()) => {
-            pair.route.set_condition(pair.id, None);
+            pair.remote.set_condition(pair.id, None);
             ReconcileResult::Done
         }
         Err(Error::TooLarge(_)) if pair.is_hurried() => ReconcileResult::RequeueAsLarge,
         Err(error) => {
             log::warn!("{pair}: {error}");
-            pair.route
+            pair.remote
                 .set_condition(pair.id, Some(PairCondition::new("failing", &error.to_string())));
             ReconcileResult::Failed(classify(&error), requested_delay(&error))
         }
@@ -66,7 +66,7 @@ fn clean(pair: &PairContext<'_>) -> Result<()> {
 fn is_ours(pair: &PairContext<'_>, observed: &Observed) -> bool {
     let settings = &pair.context.settings;
     let selected = observed.source.is_some() || settings.selector.is_empty();
-    selected && observed.relation(&pair.route.rules(pair.kinds, settings)) != Ownership::Foreign
+    selected && observed.relation(&pair.remote.rules(pair.kinds, settings)) != Ownership::Foreign
 }
 
 fn write<R>(

@@ -70,7 +70,7 @@ impl PairContext<'_> {
         let object = match self.ask_source(|client| client.get(&place)) {
             Ok(object) => object,
             Err(Error::NotFound(sentence)) => {
-                let cluster = &self.route.source.cluster;
+                let cluster = &self.remote.source.cluster;
                 if !cluster.connection.is_still_there(&cluster.session()?)? {
                     return Err(Error::Unreachable(format!("{sentence}, by another cluster")));
                 }
@@ -123,8 +123,8 @@ impl PairContext<'_> {
                 log::info!("{self}: deleted {}", self.target_key);
                 let mut ends = target.clone();
                 ends.value.state.terminating = true;
-                let table = &self.route.target.shelves[self.id.kind].table;
-                table.update(&self.target_key, ends);
+                let store = &self.remote.target.stores[self.id.kind];
+                store.update(&self.target_key, ends);
             }
             // It went before; the event of that may have come before, too.
             Err(Error::NotFound(_)) => {
@@ -144,7 +144,7 @@ impl PairContext<'_> {
         attempt: &Attempt,
     ) -> Result<Option<PairStatus>> {
         let Some(namespace) = &observed.namespace else { return Ok(None) };
-        if self.context.settings.mode == Mode::Safe && !self.route.is_all_known() {
+        if self.context.settings.mode == Mode::Safe && !self.remote.is_all_known() {
             return Ok(Some(PairStatus::Waiting(UNLISTED)));
         }
         let place = NAMESPACES.cluster_object(&self.target.0);
@@ -154,11 +154,11 @@ impl PairContext<'_> {
                 let mut ends = namespace.clone();
                 ends.value.terminating = true;
                 let key = key::of("", &self.target.0);
-                self.route.target.namespaces.table.update(&key, ends);
+                self.remote.target.namespaces.update(&key, ends);
             }
             Err(Error::NotFound(_)) => {
                 let key = key::of("", &self.target.0);
-                self.route.target.namespaces.table.remove(&key, namespace.uid);
+                self.remote.target.namespaces.remove(&key, namespace.uid);
                 return Ok(None);
             }
             Err(error) => return Err(error),
@@ -169,7 +169,7 @@ impl PairContext<'_> {
 
     fn count_orphan(&self, attempt: &Attempt) {
         if attempt.verdict == Some(OrphanVerdict::Delete) {
-            lock(&self.route.orphans).deleted(self.id, Instant::now());
+            lock(&self.remote.orphans).deleted(self.id, Instant::now());
         }
     }
 }

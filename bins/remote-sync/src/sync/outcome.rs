@@ -43,19 +43,19 @@ pub(crate) fn finished(
     troubles: &[Error],
 ) -> ReconcileResult {
     if status != PairStatus::Held(decide::ORPHAN) && status != PairStatus::Held(decide::TRIPPED) {
-        lock(&pair.route.orphans).forget(pair.id);
+        lock(&pair.remote.orphans).forget(pair.id);
     }
-    pair.drop_bodies();
+    pair.drop_documents();
     if observed.source.is_some() || attempt.source_gone || attempt.unselected.is_some() {
-        pair.route.set_unlisted(pair.id, false);
+        pair.remote.set_unlisted(pair.id, false);
     }
     if observed.source.is_none() && observed.target.is_none() {
-        pair.route.set_settled(pair.id, SettledDiff::default());
+        pair.remote.set_settled(pair.id, SettledDiff::default());
     }
     if let Some(error) = troubles.first() {
         return failed(pair, error);
     }
-    let waited = pair.route.waited(pair.id, matches!(status, PairStatus::Waiting(_)));
+    let waited = pair.remote.waited(pair.id, matches!(status, PairStatus::Waiting(_)));
     let status = if waited >= HELD_UP { PairStatus::Held(LINGERS) } else { status };
     let people = matches!(status, PairStatus::Held(_) | PairStatus::Conflict(_));
     report(pair, observed, condition(status), people);
@@ -104,7 +104,7 @@ pub(crate) fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
             report(pair, &pair.observe(), Some(condition), class == RetryClass::Refused);
         }
     }
-    pair.context.metrics.failed(&pair.route.name, class.name());
+    pair.context.metrics.failed(&pair.remote.name, class.name());
     ReconcileResult::Failed(class, requested_delay(error))
 }
 
@@ -127,8 +127,8 @@ pub(crate) fn too_large(pair: &PairContext<'_>, which: &str) -> ReconcileResult 
 
 /// Nothing of what was found out about the pair counts when it is looked at again.
 fn let_go(pair: &PairContext<'_>) {
-    lock(&pair.route.orphans).forget(pair.id);
-    pair.drop_bodies();
+    lock(&pair.remote.orphans).forget(pair.id);
+    pair.drop_documents();
 }
 
 /// Logs what is new, and with `people` writes it on the source as an CoreEvent.
@@ -138,7 +138,7 @@ fn report(
     condition: Option<PairCondition>,
     people: bool,
 ) {
-    if !pair.route.set_condition(pair.id, condition.clone()) {
+    if !pair.remote.set_condition(pair.id, condition.clone()) {
         return;
     }
     let Some(condition) = condition else {

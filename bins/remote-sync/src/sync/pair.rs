@@ -13,7 +13,7 @@ use shared::{
 };
 
 use crate::{
-    cache::{cluster::ClusterClient, store::Table},
+    cache::{cluster::ClusterClient, store::Store},
     model::{
         annotations::{Origin, Uid},
         key::{self, ObjectKey, Pair},
@@ -32,7 +32,7 @@ use crate::{
 /// See the module.
 pub(crate) struct PairContext<'a> {
     pub(crate) context: &'a SyncContext,
-    pub(crate) route: &'a RemoteSync,
+    pub(crate) remote: &'a RemoteSync,
     pub(crate) id: &'a Pair,
     pub(crate) kinds: &'a ApiResources,
     /// Namespace and name.
@@ -51,7 +51,7 @@ impl fmt::Display for PairContext<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Resource { plural, group, .. } = &self.kinds.source.resource;
         let dot = if group.is_empty() { "" } else { "." };
-        let (remote, (namespace, name)) = (&self.route.name, &self.source);
+        let (remote, (namespace, name)) = (&self.remote.name, &self.source);
         let slash = if namespace.is_empty() { "" } else { "/" };
         write!(f, "{plural}{dot}{group} {namespace}{slash}{name} ({remote})")
     }
@@ -60,20 +60,20 @@ impl fmt::Display for PairContext<'_> {
 impl<'a> PairContext<'a> {
     pub(crate) fn new(
         context: &'a SyncContext,
-        route: &'a RemoteSync,
+        remote: &'a RemoteSync,
         item: &'a WorkItem,
         kinds: &'a ApiResources,
     ) -> Self {
         let WorkItem { pair, since, large } = item;
         let (namespace, name) = key::split(&pair.key);
-        let source = route.names.source(namespace, name);
-        let target = route.names.target(namespace, name);
+        let source = remote.names.source(namespace, name);
+        let target = remote.names.target(namespace, name);
         let source_key = key::of(&source.0, &source.1);
         let target_key = key::of(&target.0, &target.1);
         let (since, most) = (*since, if *large { USUAL_OBJECT } else { SMALL_ANSWER });
         Self {
             context,
-            route,
+            remote,
             id: pair,
             kinds,
             source,
@@ -92,27 +92,27 @@ impl<'a> PairContext<'a> {
 
     /// Whether its objects have to wait for their turn among the large ones.
     pub(crate) fn is_large(&self) -> bool {
-        let source = self.source_side().table.get(&self.source_key);
-        let target = self.target_side().table.get(&self.target_key);
+        let source = self.source_side().store.get(&self.source_key);
+        let target = self.target_side().store.get(&self.target_key);
         source.is_some_and(|source| source.large) || target.is_some_and(|target| target.large)
     }
 
     /// Which of them costs too much memory to be looked at at all, if one does.
     pub(crate) fn too_large(&self) -> Option<&'static str> {
-        if self.source_side().table.is_too_large(&self.source_key) {
+        if self.source_side().store.is_too_large(&self.source_key) {
             return Some("the source");
         }
-        self.target_side().table.is_too_large(&self.target_key).then_some("the target")
+        self.target_side().store.is_too_large(&self.target_key).then_some("the target")
     }
 
     /// Whether both sides can have such an object.
     pub(crate) fn check(&self) -> std::result::Result<(), String> {
         let (namespace, name) = key::split(&self.id.key);
-        self.route.names.check(namespace, name)
+        self.remote.names.check(namespace, name)
     }
 
     pub(crate) fn observe(&self) -> Observed {
-        self.route.observe(self.id, &self.context.settings, &self.context.reader)
+        self.remote.observe(self.id, &self.context.settings, &self.context.reader)
     }
 }
 
@@ -120,13 +120,13 @@ impl PairContext<'_> {
     pub(crate) fn ask_source<T>(&self, request: impl FnOnce(&Client) -> Result<T>) -> Result<T> {
         let most = self.most;
         let request = |client: &Client| request(&client.limited_to(most));
-        self.route.source.cluster.ask(&self.route.stop, request)
+        self.remote.source.cluster.ask(&self.remote.stop, request)
     }
 
     pub(crate) fn ask_target<T>(&self, request: impl FnOnce(&Client) -> Result<T>) -> Result<T> {
         let most = self.most;
         let request = |client: &Client| request(&client.limited_to(most));
-        self.route.target.cluster.ask(&self.route.stop, request)
+        self.remote.target.cluster.ask(&self.remote.stop, request)
     }
 
     pub(crate) fn at_source(&self) -> Target<'_> {
@@ -139,7 +139,7 @@ impl PairContext<'_> {
 
     /// Where the Secret goes: it has the suffix of the source's own name.
     pub(crate) fn uploaded_name(&self, index: usize) -> String {
-        self.route.names.source("", &self.context.settings.secrets[index]).1
+        self.remote.names.source("", &self.context.settings.secrets[index]).1
     }
 
     pub(crate) fn desired<'b>(
@@ -148,7 +148,7 @@ impl PairContext<'_> {
         known: &Cached<SourceObject>,
     ) -> Desired<'b> {
         let reader = &self.context.reader;
-        let origin = self.route.source.cluster.uid().map(|cluster| Origin {
+        let origin = self.remote.source.cluster.uid().map(|cluster| Origin {
             cluster,
             namespace: &self.source.0,
             name: &self.source.1,
@@ -161,12 +161,12 @@ impl PairContext<'_> {
 
     /// The source's document: kept from the event that told of it, or read.
     pub(crate) fn source_document(&self, source: &Cached<SourceObject>) -> Result<Value> {
-        self.source_side().body(source, &self.route.stop)
+        self.source_side().body(source, &self.remote.stop)
     }
 
     /// The same of the target.
     pub(crate) fn target_document(&self, target: &Cached<TargetObject>) -> Result<Value> {
-        self.target_side().body(target, &self.route.stop)
+        self.target_side().body(target, &self.remote.stop)
     }
 
     /// Takes in what a server says of the source.
@@ -180,17 +180,17 @@ impl PairContext<'_> {
     }
 
     pub(crate) fn forget_source(&self, uid: Uid) {
-        self.source_side().table.remove(&self.source_key, uid);
+        self.source_side().store.remove(&self.source_key, uid);
     }
 
     pub(crate) fn forget_target(&self, uid: Uid) {
-        self.target_side().table.remove(&self.target_key, uid);
+        self.target_side().store.remove(&self.target_key, uid);
     }
 
     fn source_side(&self) -> PairObject<'_, SourceObject> {
         PairObject {
-            cluster: &self.route.source.cluster,
-            table: &self.route.source.shelves[self.id.kind].table,
+            cluster: &self.remote.source.cluster,
+            store: &self.remote.source.stores[self.id.kind],
             key: &self.source_key,
             place: self.at_source(),
             reader: &self.context.reader,
@@ -201,8 +201,8 @@ impl PairContext<'_> {
 
     fn target_side(&self) -> PairObject<'_, TargetObject> {
         PairObject {
-            cluster: &self.route.target.cluster,
-            table: &self.route.target.shelves[self.id.kind].table,
+            cluster: &self.remote.target.cluster,
+            store: &self.remote.target.stores[self.id.kind],
             key: &self.target_key,
             place: self.at_target(),
             reader: &self.context.reader,
@@ -212,9 +212,9 @@ impl PairContext<'_> {
     }
 
     /// Nothing is to be done with the documents.
-    pub(crate) fn drop_bodies(&self) {
-        self.route.source.shelves[self.id.kind].table.drop_body(&self.source_key);
-        self.route.target.shelves[self.id.kind].table.drop_body(&self.target_key);
+    pub(crate) fn drop_documents(&self) {
+        self.remote.source.stores[self.id.kind].drop_document(&self.source_key);
+        self.remote.target.stores[self.id.kind].drop_document(&self.target_key);
     }
 
     /// After the target was made so from this state of the source; both may be others by now.
@@ -223,9 +223,9 @@ impl PairContext<'_> {
         source: &Cached<SourceObject>,
         target: &Cached<TargetObject>,
     ) {
-        let mut settled = self.route.settled(self.id);
+        let mut settled = self.remote.settled(self.id);
         settled.after_update(&source.value.state, &target.value.state);
-        self.route.set_settled(self.id, settled);
+        self.remote.set_settled(self.id, settled);
     }
 
     /// Reads both objects, and the namespace, as they are now.
@@ -254,14 +254,14 @@ impl PairContext<'_> {
 
     pub(crate) fn refresh_namespace(&self) -> Result<()> {
         let place = NAMESPACES.cluster_object(&self.target.0);
-        let (table, key) = (&self.route.target.namespaces.table, key::of("", &self.target.0));
+        let (store, key) = (&self.remote.target.namespaces, key::of("", &self.target.0));
         match self.ask_target(|client| client.get(&place)) {
             Ok(object) => {
-                table.put(&key, self.context.reader.namespace(&object).ok_or_else(|| odd(&place))?);
+                store.put(&key, self.context.reader.namespace(&object).ok_or_else(|| odd(&place))?);
             }
             Err(Error::NotFound(_)) => {
-                if let Some(known) = table.get(&key) {
-                    table.remove(&key, known.uid);
+                if let Some(known) = store.get(&key) {
+                    store.remove(&key, known.uid);
                 }
             }
             Err(error) => return Err(error),
@@ -273,7 +273,7 @@ impl PairContext<'_> {
 /// One object of the pair, and the table that it is in.
 struct PairObject<'a, R> {
     cluster: &'a ClusterClient,
-    table: &'a Table<R>,
+    store: &'a Store<R>,
     key: &'a str,
     place: Target<'a>,
     reader: &'a ObjectReader,
@@ -283,7 +283,7 @@ struct PairObject<'a, R> {
 
 impl<R: Clone + PartialEq> PairObject<'_, R> {
     fn body(&self, known: &Cached<R>, stop: &Stop) -> Result<Value> {
-        if let Some(body) = self.table.take_body(self.key, known.version) {
+        if let Some(body) = self.store.take_document(self.key, known.version) {
             return Ok(body);
         }
         let get = |client: &Client| client.limited_to(self.most).get(&self.place);
@@ -292,14 +292,14 @@ impl<R: Clone + PartialEq> PairObject<'_, R> {
         if now == *known {
             return Ok(body);
         }
-        self.table.put(self.key, now);
+        self.store.put(self.key, now);
         Err(Error::Conflict(format!("{} changed meanwhile", self.place)))
     }
 
     fn know(&self, object: Value) -> Result<Cached<R>> {
         let known = (self.read)(self.reader, &object).ok_or_else(|| odd(&self.place))?;
-        self.table.put(self.key, known.clone());
-        self.table.keep_body(self.key, &known, &object);
+        self.store.put(self.key, known.clone());
+        self.store.keep_document(self.key, &known, &object);
         Ok(known)
     }
 }

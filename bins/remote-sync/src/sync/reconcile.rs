@@ -24,32 +24,32 @@ const MOST_ACTIONS: usize = 64;
 /// Nor does one that takes the same step so often, as where a webhook undoes it.
 const MOST_REPEATS: usize = 3;
 
-/// Works on the pairs of `route` until there are none, or it is asked to end; calls `staff` before each, as
+/// Works on the pairs of `remote` until there are none, or it is asked to end; calls `staff` before each, as
 /// one worker may not be enough.
-pub(crate) fn run_worker(context: &SyncContext, route: &RemoteSync, staff: &dyn Fn()) {
-    while let Some(item) = route.queue.get() {
+pub(crate) fn run_worker(context: &SyncContext, remote: &RemoteSync, staff: &dyn Fn()) {
+    while let Some(item) = remote.queue.get() {
         staff();
         let result = match item.large {
-            true => reconcile_large(context, route, &item),
-            false => reconcile(context, route, &item),
+            true => reconcile_large(context, remote, &item),
+            false => reconcile(context, remote, &item),
         };
-        route.queue.done(&item, result);
+        remote.queue.done(&item, result);
     }
 }
 
 /// As [`reconcile`], when there is memory for it.
-fn reconcile_large(context: &SyncContext, route: &RemoteSync, item: &WorkItem) -> ReconcileResult {
-    match context.permits.acquire(&route.stop) {
-        Some(_permit) => reconcile(context, route, item),
+fn reconcile_large(context: &SyncContext, remote: &RemoteSync, item: &WorkItem) -> ReconcileResult {
+    match context.permits.acquire(&remote.stop) {
+        Some(_permit) => reconcile(context, remote, item),
         None => ReconcileResult::Done,
     }
 }
 
-fn reconcile(context: &SyncContext, route: &RemoteSync, item: &WorkItem) -> ReconcileResult {
-    let Some(kinds) = route.kinds(item.pair.kind) else {
+fn reconcile(context: &SyncContext, remote: &RemoteSync, item: &WorkItem) -> ReconcileResult {
+    let Some(kinds) = remote.kinds(item.pair.kind) else {
         return ReconcileResult::Failed(RetryClass::Transient, Duration::ZERO);
     };
-    let pair = PairContext::new(context, route, item, &kinds);
+    let pair = PairContext::new(context, remote, item, &kinds);
     // A Namespace says no kind, only the name of an object.
     if kinds.source.namespaced == pair.source.0.is_empty() {
         return ReconcileResult::Done;
@@ -66,7 +66,7 @@ fn reconcile(context: &SyncContext, route: &RemoteSync, item: &WorkItem) -> Reco
     if context.settings.operation == settings::Operation::Cleanup {
         return cleanup::run(&pair);
     }
-    let rules = route.rules(&kinds, &context.settings);
+    let rules = remote.rules(&kinds, &context.settings);
     Reconciler { pair, rules, attempt: Attempt::default(), troubles: Vec::new(), simulated: None }
         .run()
 }

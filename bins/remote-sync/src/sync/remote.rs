@@ -123,7 +123,7 @@ impl RemoteSync {
             // What was not there before the outage may be there after it: the grace begins anew.
             lock(&self.orphans).clear();
         }
-        for kind in 0..self.source.shelves.len() {
+        for kind in 0..self.source.stores.len() {
             self.queue.open(kind, self.obstacle(kind).is_none());
         }
     }
@@ -140,7 +140,7 @@ impl RemoteSync {
             [Ok(from), Ok(to)] => (from, to),
             [Err(why), _] | [_, Err(why)] => return Some(why),
         };
-        let (source, target) = (&self.source.shelves[kind], &self.target.shelves[kind]);
+        let (source, target) = (&self.source.stores[kind], &self.target.stores[kind]);
         let namespaces = self.target.namespaces.trouble();
         let secrets = self.target.secrets.iter().find_map(|secrets| secrets.trouble());
         let Some(kinds) = self.kinds(kind) else {
@@ -165,8 +165,8 @@ impl RemoteSync {
                 "{kind} is in no namespace, so several remotes would share its objects"
             ));
         }
-        let complete = source.table.is_complete(from)
-            && target.table.is_complete(to)
+        let complete = source.is_complete(from)
+            && target.is_complete(to)
             && self.target.is_complete(kinds.source.namespaced, to);
         let trouble = || source.trouble().or_else(|| target.trouble()).or(namespaces).or(secrets);
         (!complete).then(|| trouble().unwrap_or_else(|| LISTED.into()))
@@ -174,7 +174,7 @@ impl RemoteSync {
 
     /// Why changes of this kind may go unseen at present, as where a right is lost.
     pub(crate) fn trouble(&self, kind: usize) -> Option<String> {
-        let (source, target) = (&self.source.shelves[kind], &self.target.shelves[kind]);
+        let (source, target) = (&self.source.stores[kind], &self.target.stores[kind]);
         let beside = || self.target.secrets.iter().find_map(|secrets| secrets.trouble());
         let trouble = source.trouble().or_else(|| target.trouble());
         trouble.or_else(|| self.target.namespaces.trouble()).or_else(beside)
@@ -182,8 +182,8 @@ impl RemoteSync {
 
     /// The kind as both clusters have it, once they do.
     pub(crate) fn kinds(&self, kind: usize) -> Option<ApiResources> {
-        let source = self.source.shelves[kind].kind()?;
-        Some(ApiResources { source, target: self.target.shelves[kind].kind()? })
+        let source = self.source.stores[kind].kind()?;
+        Some(ApiResources { source, target: self.target.stores[kind].kind()? })
     }
 
     pub(crate) fn rules(&self, kinds: &ApiResources, settings: &Settings) -> SyncRules {
@@ -206,9 +206,9 @@ impl RemoteSync {
         let (namespace, name) = key::split(&pair.key);
         let (source_namespace, source_name) = self.names.source(namespace, name);
         let (target_namespace, target_name) = self.names.target(namespace, name);
-        let source = &self.source.shelves[pair.kind].table;
-        let target = &self.target.shelves[pair.kind].table;
-        let namespaces = &self.target.namespaces.table;
+        let source = &self.source.stores[pair.kind];
+        let target = &self.target.stores[pair.kind];
+        let namespaces = &self.target.namespaces;
         let found = namespaces.get(&key::of("", &target_namespace));
         let source = source.get(&key::of(&source_namespace, &source_name));
         // Only of interest where it may be deleted.
@@ -224,7 +224,7 @@ impl RemoteSync {
                 .secrets
                 .iter()
                 .zip(&settings.secrets)
-                .map(|(secrets, secret)| secrets.table.get(&key::of(&target_namespace, secret)))
+                .map(|(secrets, secret)| secrets.get(&key::of(&target_namespace, secret)))
                 .collect(),
             settled: self.settled(pair),
             unlisted: lock(&self.left).contains(pair),
@@ -240,14 +240,14 @@ impl RemoteSync {
     pub(crate) fn has_source(&self, pair: &Pair) -> bool {
         let (namespace, name) = key::split(&pair.key);
         let (namespace, name) = self.names.source(namespace, name);
-        self.source.shelves[pair.kind].table.has(&key::of(&namespace, &name))
+        self.source.stores[pair.kind].has(&key::of(&namespace, &name))
     }
 
     /// Whether all that is in this table was listed in the sessions that there are now.
     pub(crate) fn is_all_known(&self) -> bool {
         let [Ok(from), Ok(to)] = self.clusters().map(session) else { return false };
-        self.source.shelves.iter().all(|shelf| shelf.table.is_complete(from))
-            && self.target.shelves.iter().all(|shelf| shelf.table.is_complete(to))
+        self.source.stores.iter().all(|store| store.is_complete(from))
+            && self.target.stores.iter().all(|store| store.is_complete(to))
     }
 
     /// Whether other pairs have, or will have, an object in the target's namespace: also where that has not
@@ -258,16 +258,16 @@ impl RemoteSync {
             return true;
         }
         let (_, own) = key::split(&pair.key);
-        let sources = self.source.shelves.iter().enumerate().any(|(kind, shelf)| {
-            shelf.table.has_others(namespace, |name| {
+        let sources = self.source.stores.iter().enumerate().any(|(kind, store)| {
+            store.has_others(namespace, |name| {
                 let name = self.names.canonical_of_source(namespace, name).map(|(_, name)| name);
                 name.is_some_and(|name| kind != pair.kind || name != own)
             })
         });
         sources
-            || self.target.shelves.iter().enumerate().any(|(kind, shelf)| {
-                let table = &shelf.table;
-                table.has_others(target_namespace, |name| kind != pair.kind || name != own)
+            || self.target.stores.iter().enumerate().any(|(kind, store)| {
+                let store = &store;
+                store.has_others(target_namespace, |name| kind != pair.kind || name != own)
             })
     }
 
