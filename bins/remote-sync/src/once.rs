@@ -7,7 +7,10 @@ use std::{
 
 use shared::error::{Error, Result};
 
-use crate::{controller::Controller, sync::remote::RemoteSync};
+use crate::{
+    controller::Controller,
+    sync::{remote::RemoteSync, status::PairState},
+};
 
 /// Between two looks.
 const POLL: Duration = Duration::from_millis(20);
@@ -85,15 +88,17 @@ fn pairs(remote: &RemoteSync) -> Option<Left> {
     if depth.queued + depth.parked + depth.running > 0 {
         return Some(Left::Pending(format!("pairs of {} are in the queue", remote.name)));
     }
-    let first = |states: &[&str]| {
+    let first = |states: &[PairState]| {
         let found = remote.first_in(states);
         found.map(|(pair, condition)| {
             format!("{} ({}): {}", pair.key, remote.name, condition.reason)
         })
     };
     if depth.failing > 0 {
-        let why = first(&["degraded", "failing"]);
+        let why = first(&[PairState::Degraded, PairState::Failing]);
         return Some(Left::Failed(why.unwrap_or_else(|| format!("a pair of {}", remote.name))));
     }
-    first(&["toolarge"]).map(Left::Failed).or_else(|| first(&["waiting"]).map(Left::Waiting))
+    first(&[PairState::TooLarge])
+        .map(Left::Failed)
+        .or_else(|| first(&[PairState::Waiting]).map(Left::Waiting))
 }

@@ -19,7 +19,7 @@ use crate::{
     cache::cluster::ClusterClient,
     connection::{ClusterIdentity, Phase},
     controller::Controller,
-    sync::remote::RemoteSync,
+    sync::{remote::RemoteSync, status::PairState},
 };
 
 const PAIRS: Family =
@@ -141,7 +141,7 @@ impl Reporter {
             let (mut states, apart) = remote.count_states(kind);
             let sources = self.controller.sources(remote, kind);
             let apart = apart + remote.queue.unseen(kind);
-            states.insert("insync", sources.saturating_sub(apart));
+            states.insert(PairState::InSync.as_str(), sources.saturating_sub(apart));
             for (state, count) in states {
                 metrics.add(PAIRS, &[label, resource, ("state", state)], count);
             }
@@ -167,7 +167,7 @@ impl Reporter {
             .into_iter()
             .map(|(pair, condition)| {
                 json!({"resource": resources[pair.kind].to_string(), "pair": &*pair.key,
-                    "state": condition.state, "reason": condition.reason})
+                    "state": condition.state.as_str(), "reason": condition.reason})
             })
             .collect();
         let kinds: BTreeMap<_, _> = resources

@@ -18,10 +18,11 @@ use crate::{
         secret,
     },
     sync::{
-        decide::{PairStatus, SyncAction},
+        decide::SyncAction,
         observed::{Attempt, Observed},
         pair::{PairContext, odd, stale},
         patch,
+        status::PairStatus,
     },
 };
 

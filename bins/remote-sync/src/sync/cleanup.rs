@@ -17,7 +17,7 @@ use crate::{
         observed::{Observed, Ownership},
         pair::PairContext,
         patch,
-        remote::PairCondition,
+        status::{PairCondition, PairState},
         workqueue::ReconcileResult,
     },
 };
@@ -32,8 +32,10 @@ pub(crate) fn run(pair: &PairContext<'_>) -> ReconcileResult {
         Err(Error::TooLarge(_)) if pair.is_hurried() => ReconcileResult::RequeueAsLarge,
         Err(error) => {
             log::warn!("{pair}: {error}");
-            pair.remote
-                .set_condition(pair.id, Some(PairCondition::new("failing", &error.to_string())));
+            pair.remote.set_condition(
+                pair.id,
+                Some(PairCondition::new(PairState::Failing, &error.to_string())),
+            );
             ReconcileResult::Failed(classify(&error), requested_delay(&error))
         }
     }

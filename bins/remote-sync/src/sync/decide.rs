@@ -14,11 +14,12 @@ use crate::{
     sync::{
         observed::{Attempt, Observed, Ownership, SyncRules},
         orphan::OrphanVerdict,
+        status::{Conflict, Hold, PairStatus, Wait},
     },
 };
 
 /// The next thing to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum SyncAction {
     /// Adds our finalizer to the source.
     AddFinalizer,
@@ -80,43 +81,13 @@ impl SyncAction {
     }
 }
 
-/// How a pair stands when there is nothing more to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PairStatus {
-    /// Both sides agree.
-    InSync,
-    /// Nothing here is ours to care for.
-    Nothing,
-    /// Upstream's pass ends here; its next one begins at once.
-    Again,
-    /// People stopped it.
-    Paused,
-    /// Something has to happen elsewhere first; an event will tell.
-    Waiting(&'static str),
-    /// Somebody should look at it.
-    Held(&'static str),
-    /// The target belongs to another source.
-    Conflict(&'static str),
-}
-
-pub(crate) const UNLISTED: &str = "it is not known yet what else is in the target's namespace";
-pub(crate) const TARGET_TERMINATING: &str = "the target is being deleted";
-pub(crate) const NAMESPACE_TERMINATING: &str = "the target's namespace is being deleted";
-pub(crate) const PAUSED_DELETION: &str = "it is being deleted but paused";
-pub(crate) const OTHERS: &str = "the target is the copy of another object";
-pub(crate) const LOOP: &str = "it is itself a copy from the cluster that it would be copied to";
-pub(crate) const UNSELECTED: &str = "the source is not among those that are followed any more, the target is kept while it is there";
-pub(crate) const ORPHAN: &str = "the source is gone, the target stays for the grace period";
-pub(crate) const KEPT: &str = "the source is gone, the target is kept";
-pub(crate) const TRIPPED: &str = "too many sources are gone at once, all targets are kept";
-
 /// The next step.
 pub(crate) fn next_action(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> SyncAction {
     let source = observed.source.as_ref();
     let ends = source.is_some_and(|source| source.value.state.terminating);
     if observed.paused() {
         return SyncAction::Done(if ends {
-            PairStatus::Held(PAUSED_DELETION)
+            PairStatus::Held(Hold::PausedDeletion)
         } else {
             PairStatus::Paused
         });
@@ -139,10 +110,10 @@ fn living(
         if origin.is_some()
             && (origin == observed.target_cluster || origin == observed.source_cluster)
         {
-            return SyncAction::Done(PairStatus::Conflict(LOOP));
+            return SyncAction::Done(PairStatus::Conflict(Conflict::Loop));
         }
         if observed.relation(rules) == Ownership::Foreign {
-            return SyncAction::Done(PairStatus::Conflict(OTHERS));
+            return SyncAction::Done(PairStatus::Conflict(Conflict::OtherSource));
         }
     }
     if !matches!(source.value.finalizers, Finalizers::Ours(_)) {
@@ -200,14 +171,14 @@ fn download(
         return match &observed.namespace {
             None if rules.namespaced => SyncAction::CreateNamespace,
             Some(namespace) if namespace.value.terminating => {
-                SyncAction::Done(PairStatus::Waiting(NAMESPACE_TERMINATING))
+                SyncAction::Done(PairStatus::Waiting(Wait::NamespaceTerminating))
             }
             _ => SyncAction::Create,
         };
     };
     let (from, to) = (&source.value.state, &target.value.state);
     if to.terminating {
-        return SyncAction::Done(PairStatus::Waiting(TARGET_TERMINATING));
+        return SyncAction::Done(PairStatus::Waiting(Wait::TargetTerminating));
     }
     let contents = (from.content, to.content);
     let content = contents.0 != contents.1
@@ -283,7 +254,7 @@ fn gone(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> SyncAction
         return match source.value.finalizers {
             Finalizers::Ours(_) => SyncAction::RemoveFinalizer,
             _ if ours && observed.target.is_some() => {
-                SyncAction::Done(PairStatus::Held(UNSELECTED))
+                SyncAction::Done(PairStatus::Held(Hold::Unselected))
             }
             _ => SyncAction::Done(PairStatus::Nothing),
         };
@@ -296,10 +267,10 @@ fn gone(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> SyncAction
         return SyncAction::Done(PairStatus::Nothing);
     };
     if target.value.state.terminating {
-        return SyncAction::Done(PairStatus::Waiting(TARGET_TERMINATING));
+        return SyncAction::Done(PairStatus::Waiting(Wait::TargetTerminating));
     }
     if rules.orphans == OrphanPolicy::Keep && target.value.orphaned {
-        return SyncAction::Done(PairStatus::Held(KEPT));
+        return SyncAction::Done(PairStatus::Held(Hold::OrphanKept));
     }
     if !attempt.source_gone {
         return SyncAction::ConfirmSourceGone;
@@ -307,11 +278,11 @@ fn gone(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> SyncAction
     match (rules.orphans, attempt.verdict) {
         (OrphanPolicy::Keep, _) => SyncAction::MarkOrphan,
         (OrphanPolicy::Confirm, None) => SyncAction::CheckOrphan,
-        (OrphanPolicy::Confirm, Some(OrphanVerdict::Grace(_))) => {
-            SyncAction::Done(PairStatus::Held(ORPHAN))
+        (OrphanPolicy::Confirm, Some(OrphanVerdict::Grace(left))) => {
+            SyncAction::Done(PairStatus::Held(Hold::GracePeriod(left)))
         }
         (OrphanPolicy::Confirm, Some(OrphanVerdict::Tripped)) => {
-            SyncAction::Done(PairStatus::Held(TRIPPED))
+            SyncAction::Done(PairStatus::Held(Hold::TooManyOrphans))
         }
         _ => {
             let made_for = target.value.copy_of.as_ref().map(|copy| copy.uid);
@@ -363,7 +334,7 @@ pub(crate) fn simulate(action: SyncAction, observed: &mut Observed, attempt: &mu
 fn delete_namespace(observed: &Observed) -> SyncAction {
     match &observed.namespace {
         Some(namespace) if namespace.value.terminating => {
-            SyncAction::Done(PairStatus::Waiting(NAMESPACE_TERMINATING))
+            SyncAction::Done(PairStatus::Waiting(Wait::NamespaceTerminating))
         }
         _ => SyncAction::DeleteNamespace,
     }
@@ -377,7 +348,7 @@ fn delete_target(
     // Where the namespace is gone the target is, too: the news of that are under way.
     let went = rules.namespaced && observed.namespace.is_none();
     match went || target.value.state.terminating {
-        true => SyncAction::Done(PairStatus::Waiting(TARGET_TERMINATING)),
+        true => SyncAction::Done(PairStatus::Waiting(Wait::TargetTerminating)),
         false => SyncAction::DeleteTarget,
     }
 }

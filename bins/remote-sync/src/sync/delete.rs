@@ -18,11 +18,11 @@ use crate::{
         object::{Cached, Finalizers, SourceObject, TargetObject},
     },
     sync::{
-        decide::{NAMESPACE_TERMINATING, PairStatus, TARGET_TERMINATING, UNLISTED},
         observed::{Attempt, Observed},
         orphan::OrphanVerdict,
         pair::{PairContext, odd, stale},
         patch,
+        status::{PairStatus, Wait},
     },
 };
 
@@ -135,7 +135,7 @@ impl PairContext<'_> {
         }
         self.count_orphan(attempt);
         // The event of its end goes on from here.
-        Ok(Some(PairStatus::Waiting(TARGET_TERMINATING)))
+        Ok(Some(PairStatus::Waiting(Wait::TargetTerminating)))
     }
 
     pub(crate) fn delete_namespace(
@@ -145,7 +145,7 @@ impl PairContext<'_> {
     ) -> Result<Option<PairStatus>> {
         let Some(namespace) = &observed.namespace else { return Ok(None) };
         if self.context.settings.mode == Mode::Safe && !self.remote.is_all_known() {
-            return Ok(Some(PairStatus::Waiting(UNLISTED)));
+            return Ok(Some(PairStatus::Waiting(Wait::NamespaceContents)));
         }
         let place = NAMESPACES.cluster_object(&self.target.0);
         match self.ask_target(|c| c.delete(&place, Propagation::Unsaid, &exactly(namespace))) {
@@ -164,7 +164,7 @@ impl PairContext<'_> {
             Err(error) => return Err(error),
         }
         self.count_orphan(attempt);
-        Ok(Some(PairStatus::Waiting(NAMESPACE_TERMINATING)))
+        Ok(Some(PairStatus::Waiting(Wait::NamespaceTerminating)))
     }
 
     fn count_orphan(&self, attempt: &Attempt) {

@@ -37,7 +37,7 @@ pub(crate) struct Observed {
 
 /// Differences that stay although they were written: a server that prunes, fills in or changes what it is
 /// sent. As digests of source and target; the next change of either ends it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct SettledDiff {
     pub(crate) content: Option<(u64, u64)>,
     pub(crate) metadata: Option<(u64, u64)>,

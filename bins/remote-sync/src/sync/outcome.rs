@@ -14,11 +14,9 @@ use crate::{
     cache::retry::{RetryClass, classify, requested_delay},
     model::annotations::Uid,
     sync::{
-        decide::{self, PairStatus},
         observed::{Attempt, Observed, SettledDiff},
-        orphan::OrphanVerdict,
         pair::PairContext,
-        remote::PairCondition,
+        status::{Hold, PairCondition, PairState, PairStatus},
         workqueue::ReconcileResult,
     },
 };
@@ -32,8 +30,6 @@ const LOOK_AGAIN: Duration = Duration::from_secs(300);
 /// another one may have found out what the event would have told.
 const WAIT_AGAIN: Duration = Duration::from_secs(5);
 
-const LINGERS: &str = "the target or its namespace has been being deleted for more than 10 minutes, see the finalizers there";
-
 /// The pass is over, with nothing more to do about the pair for now.
 pub(crate) fn finished(
     pair: &PairContext<'_>,
@@ -42,7 +38,8 @@ pub(crate) fn finished(
     attempt: &Attempt,
     troubles: &[Error],
 ) -> ReconcileResult {
-    if status != PairStatus::Held(decide::ORPHAN) && status != PairStatus::Held(decide::TRIPPED) {
+    let orphaned = matches!(status, PairStatus::Held(Hold::GracePeriod(_) | Hold::TooManyOrphans));
+    if !orphaned {
         lock(&pair.remote.orphans).forget(pair.id);
     }
     pair.drop_documents();
@@ -56,34 +53,25 @@ pub(crate) fn finished(
         return failed(pair, error);
     }
     let waited = pair.remote.waited(pair.id, matches!(status, PairStatus::Waiting(_)));
-    let status = if waited >= HELD_UP { PairStatus::Held(LINGERS) } else { status };
-    let people = matches!(status, PairStatus::Held(_) | PairStatus::Conflict(_));
-    report(pair, observed, condition(status), people);
-    match (status, attempt.verdict) {
-        (PairStatus::Again, _) => ReconcileResult::RequeueAfter(Duration::ZERO),
-        (PairStatus::Held(decide::ORPHAN), Some(OrphanVerdict::Grace(left))) => {
-            ReconcileResult::RequeueAfter(left)
-        }
-        (PairStatus::Held(decide::TRIPPED), _) => ReconcileResult::RequeueAfter(
-            pair.context.settings.orphans.grace.clamp(Duration::from_secs(1), LOOK_AGAIN),
-        ),
-        (PairStatus::Held(LINGERS), _) => ReconcileResult::RequeueAfter(WAIT_AGAIN),
-        (PairStatus::Held(_), _) => ReconcileResult::RequeueAfter(LOOK_AGAIN),
-        (PairStatus::Waiting(_), _) => ReconcileResult::RequeueAfter(WAIT_AGAIN),
-        _ => ReconcileResult::Done,
-    }
+    let status = if waited >= HELD_UP { PairStatus::Held(Hold::DeletionStuck) } else { status };
+    report(pair, observed, status.condition(), status.needs_people());
+    requeue(status, pair.context.settings.orphans.grace)
 }
 
-/// Why a pair that stands so is not in step.
-fn condition(status: PairStatus) -> Option<PairCondition> {
-    let (state, reason) = match status {
-        PairStatus::InSync | PairStatus::Nothing | PairStatus::Again => return None,
-        PairStatus::Paused => ("paused", "an annotation stops it"),
-        PairStatus::Waiting(reason) => ("waiting", reason),
-        PairStatus::Held(reason) => ("held", reason),
-        PairStatus::Conflict(reason) => ("conflict", reason),
-    };
-    Some(PairCondition::new(state, reason))
+/// When a pair that stands so is looked at again; `grace` is that of orphans.
+fn requeue(status: PairStatus, grace: Duration) -> ReconcileResult {
+    match status {
+        PairStatus::Again => ReconcileResult::RequeueAfter(Duration::ZERO),
+        PairStatus::Held(Hold::GracePeriod(left)) => ReconcileResult::RequeueAfter(left),
+        PairStatus::Held(Hold::TooManyOrphans) => {
+            ReconcileResult::RequeueAfter(grace.clamp(Duration::from_secs(1), LOOK_AGAIN))
+        }
+        PairStatus::Held(Hold::DeletionStuck) | PairStatus::Waiting(_) => {
+            ReconcileResult::RequeueAfter(WAIT_AGAIN)
+        }
+        PairStatus::Held(_) => ReconcileResult::RequeueAfter(LOOK_AGAIN),
+        _ => ReconcileResult::Done,
+    }
 }
 
 /// A step failed; what it found out meanwhile is looked at before the next try.
@@ -96,7 +84,7 @@ pub(crate) fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
         },
         class => class,
     };
-    let state = if class == RetryClass::Refused { "degraded" } else { "failing" };
+    let state = if class == RetryClass::Refused { PairState::Degraded } else { PairState::Failing };
     match class {
         RetryClass::Stale => log::debug!("{pair}: {error}; it is read again"),
         _ => {
@@ -113,7 +101,12 @@ pub(crate) fn invalid_names(pair: &PairContext<'_>, sentence: String) -> Reconci
     let_go(pair);
     let observed = pair.observe();
     let there = observed.source.is_some() || observed.target.is_some();
-    report(pair, &observed, there.then(|| PairCondition::new("degraded", &sentence)), true);
+    report(
+        pair,
+        &observed,
+        there.then(|| PairCondition::new(PairState::Degraded, &sentence)),
+        true,
+    );
     ReconcileResult::Done
 }
 
@@ -121,7 +114,7 @@ pub(crate) fn invalid_names(pair: &PairContext<'_>, sentence: String) -> Reconci
 pub(crate) fn too_large(pair: &PairContext<'_>, which: &str) -> ReconcileResult {
     let_go(pair);
     let reason = format!("{which} needs more than {} KiB of memory", USUAL_OBJECT >> 10);
-    report(pair, &pair.observe(), Some(PairCondition::new("toolarge", &reason)), true);
+    report(pair, &pair.observe(), Some(PairCondition::new(PairState::TooLarge, &reason)), true);
     ReconcileResult::Done
 }
 
@@ -146,10 +139,10 @@ fn report(
         return;
     };
     if !people {
-        log::info!("{pair}: {}: {}", condition.state, condition.reason);
+        log::info!("{pair}: {}: {}", condition.state.as_str(), condition.reason);
         return;
     }
-    log::warn!("{pair}: {}: {}", condition.state, condition.reason);
+    log::warn!("{pair}: {}: {}", condition.state.as_str(), condition.reason);
     if !pair.context.settings.dry_run
         && let Some(source) = &observed.source
     {
@@ -169,7 +162,7 @@ fn write_event(pair: &PairContext<'_>, source: Uid, condition: PairCondition) {
     let namespace = if pair.source.0.is_empty() { "default" } else { &pair.source.0 };
     let event = CoreEvent {
         source: "remote-sync",
-        reason: if condition.state == "degraded" { "SyncFailed" } else { "SyncHeld" },
+        reason: if condition.state == PairState::Degraded { "SyncFailed" } else { "SyncHeld" },
         message: condition.reason,
         warning: true,
     };

@@ -10,11 +10,12 @@ use crate::{
     sync::{
         cleanup,
         context::SyncContext,
-        decide::{self, PairStatus, SyncAction},
+        decide::{self, SyncAction},
         observed::{Attempt, Observed, SyncRules},
         outcome::{failed, finished, invalid_names, too_large},
         pair::PairContext,
         remote::RemoteSync,
+        status::PairStatus,
         workqueue::{ReconcileResult, WorkItem},
     },
 };

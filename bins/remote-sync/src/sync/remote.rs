@@ -1,13 +1,13 @@
 //! The pairs of one remote: where both sides are, and what is known of each pair beside its objects.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::BTreeMap,
     mem,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, MutexGuard},
     time::{Duration, Instant},
 };
 
-use shared::{lock::lock, logging::printable, stop::Stop};
+use shared::{lock::lock, stop::Stop};
 
 use crate::{
     cache::cluster::{ClusterClient, SourceSide, TargetSide},
@@ -22,16 +22,16 @@ use crate::{
     },
     settings::{Direction, Settings},
     sync::{
+        memory::Memory,
         observed::{Observed, SettledDiff, SyncRules},
         orphan::OrphanTracker,
+        status::{PairCondition, PairState},
         workqueue::Workqueue,
     },
 };
 
 /// A namespace waits this long for the lists that say what else is in it; then it stays.
 const UNLISTED_FOR_LONG: Duration = Duration::from_secs(60);
-/// Letters of the reason in a [`PairCondition`], of which there may be as many as objects.
-const LONGEST_REASON: usize = 200;
 
 /// Everything between the own cluster and one remote.
 pub(crate) struct RemoteSync {
@@ -50,28 +50,8 @@ pub(crate) struct RemoteSync {
     looked: Mutex<Option<Uid>>,
     /// Of the source's cluster, as last seen.
     session: Mutex<u64>,
-    /// Pairs whose source has just left the lists.
-    left: Mutex<BTreeSet<Pair>>,
-    settled: Mutex<HashMap<Pair, SettledDiff>>,
-    /// Of pairs that are not in step.
-    conditions: Mutex<HashMap<Pair, PairCondition>>,
-    /// Since when pairs wait for the end of something.
-    waiting: Mutex<HashMap<Pair, Instant>>,
-}
-
-/// Why a pair is not in step.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PairCondition {
-    /// In one word.
-    pub(crate) state: &'static str,
-    pub(crate) reason: String,
-}
-
-impl PairCondition {
-    /// `reason` may be what a server says.
-    pub(crate) fn new(state: &'static str, reason: &str) -> Self {
-        Self { state, reason: printable(reason, LONGEST_REASON) }
-    }
+    /// What is known of single pairs beside their objects.
+    memory: Mutex<Memory>,
 }
 
 /// The kind of a pair as both clusters have it.
@@ -103,10 +83,7 @@ impl RemoteSync {
             stop,
             looked: Mutex::default(),
             session: Mutex::default(),
-            left: Mutex::default(),
-            settled: Mutex::default(),
-            conditions: Mutex::default(),
-            waiting: Mutex::default(),
+            memory: Mutex::default(),
         }
     }
 
@@ -227,7 +204,7 @@ impl RemoteSync {
                 .map(|(secrets, secret)| secrets.get(&key::of(&target_namespace, secret)))
                 .collect(),
             settled: self.settled(pair),
-            unlisted: lock(&self.left).contains(pair),
+            unlisted: self.memory().get(pair).is_some_and(|memory| memory.unlisted),
             place: reader.place(&source_namespace, &source_name, &reader.finalizer),
             name: target_name,
             source_cluster: self.source.cluster.uid(),
@@ -253,7 +230,11 @@ impl RemoteSync {
     /// Whether other pairs have, or will have, an object in the target's namespace: also where that has not
     /// been known for long, as of a kind that cannot be listed.
     fn is_shared(&self, pair: &Pair, namespace: &str, target_namespace: &str) -> bool {
-        let waited = lock(&self.waiting).get(pair).map(Instant::elapsed);
+        let waited = self
+            .memory()
+            .get(pair)
+            .and_then(|memory| memory.waiting_since)
+            .map(|since| since.elapsed());
         if waited.is_some_and(|waited| waited >= UNLISTED_FOR_LONG) && !self.is_all_known() {
             return true;
         }
@@ -266,7 +247,6 @@ impl RemoteSync {
         });
         sources
             || self.target.stores.iter().enumerate().any(|(kind, store)| {
-                let store = &store;
                 store.has_others(target_namespace, |name| kind != pair.kind || name != own)
             })
     }
@@ -279,81 +259,58 @@ impl RemoteSync {
     }
 
     pub(crate) fn settled(&self, pair: &Pair) -> SettledDiff {
-        lock(&self.settled).get(pair).copied().unwrap_or_default()
+        self.memory().get(pair).map(|memory| memory.settled).unwrap_or_default()
     }
 
-    /// Remembers a difference that stays; forgets the pair where there is none.
+    /// Remembers a difference that stays, or that there is none.
     pub(crate) fn set_settled(&self, pair: &Pair, settled: SettledDiff) {
-        let mut all = lock(&self.settled);
-        if settled == SettledDiff::default() {
-            all.remove(pair);
-        } else {
-            all.insert(pair.clone(), settled);
-        }
+        self.memory().update(pair, |memory| memory.settled = settled);
     }
 
     /// The source of a pair has left the lists, or what that means was found out.
-    pub(crate) fn set_unlisted(&self, pair: &Pair, left: bool) {
-        let mut all = lock(&self.left);
-        if left {
-            all.insert(pair.clone());
-        } else {
-            all.remove(pair);
-        }
+    pub(crate) fn set_unlisted(&self, pair: &Pair, unlisted: bool) {
+        self.memory().update(pair, |memory| memory.unlisted = unlisted);
     }
 
     /// For how long a pair has waited for the end of something; with `waits` unset it does no more.
     pub(crate) fn waited(&self, pair: &Pair, waits: bool) -> Duration {
-        let mut waiting = lock(&self.waiting);
-        if !waits {
-            waiting.remove(pair);
-            return Duration::ZERO;
-        }
-        waiting.entry(pair.clone()).or_insert_with(Instant::now).elapsed()
+        let now = Instant::now();
+        self.memory().update(pair, |memory| memory.waited(waits, now))
     }
 
     /// Takes note of how a pair stands; `true` if that is news.
     pub(crate) fn set_condition(&self, pair: &Pair, condition: Option<PairCondition>) -> bool {
-        let mut conditions = lock(&self.conditions);
-        match condition {
-            None => conditions.remove(pair).is_some(),
-            Some(condition) => {
-                let news = conditions.get(pair) != Some(&condition);
-                conditions.insert(pair.clone(), condition);
-                news
-            }
-        }
+        self.memory().update(pair, |memory| memory.set_condition(condition))
     }
 
     /// So many of the pairs that are not in step, and why.
     pub(crate) fn conditions(&self, most: usize) -> Vec<(Pair, PairCondition)> {
-        let (conditions, mut pairs) = (lock(&self.conditions), BTreeSet::new());
-        for pair in conditions.keys() {
-            pairs.insert(pair.clone());
-        }
-        let noted = |pair: Pair| conditions.get(&pair).cloned().map(|condition| (pair, condition));
-        pairs.into_iter().take(most).filter_map(noted).collect()
+        let memory = self.memory();
+        let conditions = memory.conditions().take(most);
+        conditions.map(|(pair, condition)| (pair.clone(), condition.clone())).collect()
     }
 
     /// The first pair in one of these states, and why.
-    pub(crate) fn first_in(&self, states: &[&str]) -> Option<(Pair, PairCondition)> {
-        let conditions = lock(&self.conditions);
-        let found = conditions.iter().filter(|(_, condition)| states.contains(&condition.state));
-        found
-            .min_by_key(|(pair, _)| *pair)
-            .map(|(pair, condition)| (pair.clone(), condition.clone()))
+    pub(crate) fn first_in(&self, states: &[PairState]) -> Option<(Pair, PairCondition)> {
+        let memory = self.memory();
+        let found = memory.conditions().find(|(_, condition)| states.contains(&condition.state));
+        found.map(|(pair, condition)| (pair.clone(), condition.clone()))
     }
 
     /// How the pairs of a kind stand that are not in step: how many in which state, and of how many of them
     /// there is a source.
     pub(crate) fn count_states(&self, kind: usize) -> (BTreeMap<&'static str, usize>, usize) {
-        let conditions = lock(&self.conditions);
+        let memory = self.memory();
         let (mut states, mut sources) = (BTreeMap::new(), 0);
-        for (pair, condition) in conditions.iter().filter(|(pair, _)| pair.kind == kind) {
-            *states.entry(condition.state).or_default() += 1;
+        for (pair, condition) in memory.conditions().filter(|(pair, _)| pair.kind == kind) {
+            *states.entry(condition.state.as_str()).or_default() += 1;
             sources += usize::from(self.has_source(pair));
         }
         (states, sources)
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        lock(&self.memory)
     }
 }
 

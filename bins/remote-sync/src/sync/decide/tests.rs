@@ -144,7 +144,7 @@ fn t8_a_source_that_is_deleted_takes_its_target_along() {
 fn only_pauses_of_what_is_there_count_and_a_paused_deletion_is_told() {
     for mode in [Mode::Compat, Mode::Safe] {
         // Paused target, paused source, state of the source, what comes of it.
-        let held = SyncAction::Done(PairStatus::Held(PAUSED_DELETION));
+        let held = SyncAction::Done(PairStatus::Held(Hold::PausedDeletion));
         let paused = SyncAction::Done(PairStatus::Paused);
         for (on_target, on_source, source, expected) in [
             (true, false, Some(false), paused),
@@ -171,8 +171,8 @@ fn only_pauses_of_what_is_there_count_and_a_paused_deletion_is_told() {
 
 #[test]
 fn a_deletion_goes_by_namespace_target_and_finalizer() {
-    const WAITS: SyncAction = SyncAction::Done(PairStatus::Waiting(NAMESPACE_TERMINATING));
-    const TARGET_WAITS: SyncAction = SyncAction::Done(PairStatus::Waiting(TARGET_TERMINATING));
+    const WAITS: SyncAction = SyncAction::Done(PairStatus::Waiting(Wait::NamespaceTerminating));
+    const TARGET_WAITS: SyncAction = SyncAction::Done(PairStatus::Waiting(Wait::TargetTerminating));
     for mode in [Mode::Compat, Mode::Safe] {
         let release = if mode == Mode::Safe {
             SyncAction::ConfirmTargetGone
@@ -212,12 +212,15 @@ fn a_living_source_waits_for_what_is_being_deleted() {
         (value.state.terminating, value.state.status, value.state.content) = (true, 2, 9);
         assert_eq!(first(&world), SyncAction::UploadStatus, "a10");
         world.held = true;
-        let waits = PairStatus::Waiting(TARGET_TERMINATING);
+        let waits = PairStatus::Waiting(Wait::TargetTerminating);
         let expected = (vec![SyncAction::UploadStatus], Some(waits));
         assert_eq!(world.attempt(usize::MAX), expected, "and no more");
         world.observed.target = None;
         world.observed.namespace.as_mut().unwrap().value.terminating = true;
-        assert_eq!(first(&world), SyncAction::Done(PairStatus::Waiting(NAMESPACE_TERMINATING)));
+        assert_eq!(
+            first(&world),
+            SyncAction::Done(PairStatus::Waiting(Wait::NamespaceTerminating))
+        );
     }
 }
 

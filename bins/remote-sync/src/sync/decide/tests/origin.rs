@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_target_follows_its_own_source_only() {
-    let conflict = SyncAction::Done(PairStatus::Conflict(OTHERS));
+    let conflict = SyncAction::Done(PairStatus::Conflict(Conflict::OtherSource));
     let update = CONTENT;
     let of = |cluster: u8, place: u64, source: u8| crate::model::object::CopyOf {
         cluster: uid(cluster),
@@ -37,8 +37,8 @@ fn a_target_follows_its_own_source_only() {
 #[test]
 fn a_copy_does_not_go_back_to_where_it_came_from() {
     for (origin, expected) in [
-        (uid(0xa1), SyncAction::Done(PairStatus::Conflict(LOOP))),
-        (hub(), SyncAction::Done(PairStatus::Conflict(LOOP))),
+        (uid(0xa1), SyncAction::Done(PairStatus::Conflict(Conflict::Loop))),
+        (hub(), SyncAction::Done(PairStatus::Conflict(Conflict::Loop))),
         // In a chain it goes on.
         (uid(7), SyncAction::Done(PairStatus::InSync)),
     ] {
@@ -57,15 +57,16 @@ fn a_confirmed_orphan_goes_after_proof_and_judgement() {
         world.run(),
         [[SyncAction::ConfirmSourceGone, SyncAction::CheckOrphan, SyncAction::DeleteTarget]]
     );
-    for (verdict, reason) in [
-        (OrphanVerdict::Grace(std::time::Duration::from_secs(1)), ORPHAN),
-        (OrphanVerdict::Tripped, TRIPPED),
+    let left = std::time::Duration::from_secs(1);
+    for (verdict, hold) in [
+        (OrphanVerdict::Grace(left), Hold::GracePeriod(left)),
+        (OrphanVerdict::Tripped, Hold::TooManyOrphans),
     ] {
         let mut world = orphan(OrphanPolicy::Confirm);
         world.verdict = verdict;
         let expected = (
             vec![SyncAction::ConfirmSourceGone, SyncAction::CheckOrphan],
-            Some(PairStatus::Held(reason)),
+            Some(PairStatus::Held(hold)),
         );
         assert_eq!(world.attempt(usize::MAX), expected);
     }
@@ -89,7 +90,7 @@ fn a_source_that_is_there_though_in_no_list_is_no_loss() {
 fn an_orphan_that_is_kept_is_marked_once() {
     let mut world = orphan(OrphanPolicy::Keep);
     assert_eq!(world.run(), [[SyncAction::ConfirmSourceGone, SyncAction::MarkOrphan]]);
-    assert_eq!(first(&world), SyncAction::Done(PairStatus::Held(KEPT)));
+    assert_eq!(first(&world), SyncAction::Done(PairStatus::Held(Hold::OrphanKept)));
     world.observed.source = Some(published(source(state(1, 1, 1))));
     let mark = SyncAction::Update { content: false, metadata: true };
     assert_eq!(world.run(), [[mark]], "it has a source again");

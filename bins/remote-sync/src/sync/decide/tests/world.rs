@@ -244,11 +244,11 @@ impl World {
             SyncAction::MarkOrphan => self.observed.target.as_mut().unwrap().value.orphaned = true,
             SyncAction::DeleteTarget => {
                 self.observed.target.as_mut().unwrap().value.state.terminating = true;
-                return Some(PairStatus::Waiting(TARGET_TERMINATING));
+                return Some(PairStatus::Waiting(Wait::TargetTerminating));
             }
             SyncAction::DeleteNamespace => {
                 self.observed.namespace.as_mut().unwrap().value.terminating = true;
-                return Some(PairStatus::Waiting(NAMESPACE_TERMINATING));
+                return Some(PairStatus::Waiting(Wait::NamespaceTerminating));
             }
             action => self.write(action),
         }
