@@ -6,3 +6,4 @@ pub(crate) mod rate_limiter;
 pub(crate) mod reflector;
 pub(crate) mod retry;
 pub(crate) mod store;
+pub(crate) mod watched;

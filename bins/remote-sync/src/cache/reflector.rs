@@ -1,4 +1,5 @@
-//! The threads that follow a cluster, one for each list: they fill the tables and tell which object is new.
+//! Reflectors, as in client-go: a thread for each list of a cluster keeps a store up to date and has what is
+//! new, changed or gone handled.
 
 use std::{
     cell::Cell,
@@ -20,6 +21,7 @@ use crate::{
     cache::{
         cluster::ClusterClient,
         store::{ListScope, PutResult, Store},
+        watched::{Change, Watched},
     },
     connection::{ClusterIdentity, ClusterSession},
     model::{
@@ -41,57 +43,20 @@ const FITS_AGAIN: Duration = Duration::from_secs(300);
 /// The longest sleep in one piece.
 const SLICE: Duration = Duration::from_secs(60);
 
-/// What one thread follows.
-pub(crate) struct Reflector<'a, R> {
+/// Follows one list of a cluster into its store.
+pub(crate) struct Reflector<'a, W: Watched> {
     pub(crate) cluster: &'a ClusterClient,
-    pub(crate) store: &'a Store<R>,
+    pub(crate) store: &'a Store<W::Object>,
     pub(crate) scope: ListScope<'a>,
     /// Of one name only.
     pub(crate) name: Option<&'a str>,
     /// As it goes into a query.
     pub(crate) labels: &'a str,
     pub(crate) metadata_only: bool,
-    /// Keeps documents of what is new, for the workers; of what was listed only where this says so, as most
-    /// of that is in step already.
-    pub(crate) bodies: Option<&'a dyn Fn(&R) -> bool>,
-    /// Finds the kind on this cluster.
-    pub(crate) find: &'a dyn Fn(&ClusterSession) -> Result<ApiResource>,
-    /// Whether what was found is still the kind to follow: of one object there may be several versions.
-    pub(crate) agrees: &'a dyn Fn(&ApiResource) -> bool,
-    /// Whether a pair can be about an object of this namespace and name.
-    pub(crate) covers: &'a dyn Fn(&str, &str) -> bool,
-    /// Makes a row of an object; `None` for what is no object.
-    pub(crate) read: &'a dyn Fn(&Value) -> Option<Cached<R>>,
-    /// Told of each object that is new, changed or gone.
-    pub(crate) handler: &'a dyn Fn(Change<'_>),
+    pub(crate) watched: W,
 }
 
-/// What happened.
-pub(crate) enum Change<'a> {
-    /// To this object, here with its document; `listed` by a list and not by a watch.
-    Put { key: &'a str, object: &'a Value, listed: bool },
-    /// This object is there, and cannot be looked at.
-    TooLarge { key: &'a str },
-    /// The object with this key is gone.
-    Gone { key: &'a str },
-    /// The table is complete, or not any more, or it cannot be read.
-    State,
-}
-
-impl Change<'_> {
-    /// The key of the object that it is about, if it is about one, and whether it comes before what was
-    /// only listed.
-    pub(crate) fn object(&self) -> Option<(&str, bool)> {
-        match self {
-            Self::Put { key, listed, .. } => Some((key, !listed)),
-            Self::TooLarge { key } => Some((key, false)),
-            Self::Gone { key } => Some((key, true)),
-            Self::State => None,
-        }
-    }
-}
-
-impl<R: Clone + PartialEq> Reflector<'_, R> {
+impl<W: Watched> Reflector<'_, W> {
     /// Follows until `stop` is raised, through all connections.
     pub(crate) fn follow(&self, stop: &Stop) {
         let mut watcher = Watcher::default();
@@ -142,10 +107,10 @@ impl<R: Clone + PartialEq> Reflector<'_, R> {
     }
 
     fn kind(&self, session: &ClusterSession) -> Result<Arc<ApiResource>> {
-        if let Some(kind) = self.store.kind().filter(|kind| (self.agrees)(kind)) {
+        if let Some(kind) = self.store.kind().filter(|kind| self.watched.accepts_kind(kind)) {
             return Ok(kind);
         }
-        let kind = Arc::new((self.find)(session)?);
+        let kind = Arc::new(self.watched.find_kind(session)?);
         self.store.set_kind(Some(kind.clone()));
         Ok(kind)
     }
@@ -156,7 +121,7 @@ impl<R: Clone + PartialEq> Reflector<'_, R> {
             log::warn!("{error}; it is waited for");
         }
         self.store.set_trouble(Some(error.to_string()));
-        (self.handler)(Change::State);
+        self.watched.handle(&Change::State);
         stop.wait(retry.wait);
     }
 
@@ -186,7 +151,7 @@ impl<R: Clone + PartialEq> Reflector<'_, R> {
         watcher.run(&session.client, &selection, &session.stop, &mut |event| {
             if matches!(event, Event::Init { .. } | Event::Watching) {
                 *begun += 1;
-                if !(self.agrees)(kind) {
+                if !self.watched.accepts_kind(kind) {
                     return ControlFlow::Break(());
                 }
                 if *begun > 2
@@ -220,9 +185,9 @@ impl<R: Clone + PartialEq> Reflector<'_, R> {
         // Those that are gone by the next list must not take the room of others. Whoever they are pairs of
         // looks then.
         let cleared = self.store.clear(self.scope);
-        (self.handler)(Change::State);
+        self.watched.handle(&Change::State);
         for key in cleared {
-            (self.handler)(Change::Gone { key: &key });
+            self.watched.handle(&Change::Gone { key: &key });
         }
     }
 
@@ -235,17 +200,17 @@ impl<R: Clone + PartialEq> Reflector<'_, R> {
         match event {
             Event::Init { rewound } => {
                 store.begin_list(self.scope, rewound);
-                (self.handler)(Change::State);
+                self.watched.handle(&Change::State);
             }
             Event::InitApply(document) => self.put(document, true)?,
             Event::Apply(document) => self.put(document, false)?,
             Event::Delete(document) => self.deleted(document),
             Event::InitDone => {
                 for key in store.finish_list(self.scope, session) {
-                    (self.handler)(Change::Gone { key: &key });
+                    self.watched.handle(&Change::Gone { key: &key });
                 }
                 // Until a watch stands, what was told before may still hold.
-                (self.handler)(Change::State);
+                self.watched.handle(&Change::State);
             }
             Event::Watching => {
                 self.cluster.watches.fetch_add(1, Relaxed);
@@ -253,7 +218,7 @@ impl<R: Clone + PartialEq> Reflector<'_, R> {
             }
             Event::Failed(error) => {
                 self.store.set_trouble(Some(error.to_string()));
-                (self.handler)(Change::State);
+                self.watched.handle(&Change::State);
                 // Perhaps it is served in another version now. What is known stays.
                 if let Error::NotServed(_) = error {
                     self.store.set_kind(None);
@@ -271,7 +236,7 @@ impl<R: Clone + PartialEq> Reflector<'_, R> {
         };
         let Some((key, known)) = self.value(&object) else { return Ok(()) };
         let store = &self.store;
-        let keep = self.bodies.is_some_and(|worth| !listed || worth(&known.value));
+        let keep = self.watched.keeps_document(&known.value, listed);
         match store.put(&key, known.clone()) {
             PutResult::Unchanged => return Ok(()),
             PutResult::Full => return Err(Overflow),
@@ -280,7 +245,7 @@ impl<R: Clone + PartialEq> Reflector<'_, R> {
         if keep {
             store.keep_document(&key, &known, &object);
         }
-        (self.handler)(Change::Put { key: &key, object: &object, listed });
+        self.watched.handle(&Change::Put { key: &key, object: &object, listed });
         Ok(())
     }
 
@@ -291,13 +256,13 @@ impl<R: Clone + PartialEq> Reflector<'_, R> {
             PutResult::Full => Err(Overflow),
             PutResult::Changed => {
                 // Of a pair it is told by whoever works on it.
-                if self.bodies.is_none() {
+                if !W::IN_PAIRS {
                     let cluster = self.cluster.name();
                     log::warn!(
                         "{key} on cluster {cluster} needs too much memory, it is left alone"
                     );
                 }
-                (self.handler)(Change::TooLarge { key: &key });
+                self.watched.handle(&Change::TooLarge { key: &key });
                 Ok(())
             }
         }
@@ -313,14 +278,14 @@ impl<R: Clone + PartialEq> Reflector<'_, R> {
         if let Some((key, uid, version)) = last
             && self.store.removed(&key, uid, version)
         {
-            (self.handler)(Change::Gone { key: &key });
+            self.watched.handle(&Change::Gone { key: &key });
         }
     }
 
     /// The row for an object that a pair can be about.
-    fn value(&self, object: &Value) -> Option<(ObjectKey, Cached<R>)> {
+    fn value(&self, object: &Value) -> Option<(ObjectKey, Cached<W::Object>)> {
         let key = self.key(key::namespaced_name(object))?;
-        Some((key, (self.read)(object)?))
+        Some((key, self.watched.read(object)?))
     }
 
     /// The same for one of which no more is known.
@@ -331,7 +296,7 @@ impl<R: Clone + PartialEq> Reflector<'_, R> {
 
     /// What has no name is no object.
     fn key(&self, (namespace, name): (&str, &str)) -> Option<ObjectKey> {
-        let covered = !name.is_empty() && (self.covers)(namespace, name);
+        let covered = !name.is_empty() && self.watched.covers(namespace, name);
         covered.then(|| key::of(namespace, name))
     }
 }
