@@ -1,4 +1,4 @@
-//! What the process does from its start to its end.
+//! One run of the process, from its start to its end.
 
 use std::{
     sync::Arc,
@@ -18,8 +18,6 @@ use crate::{
 
 /// What is under way gets this long when the process is asked to end.
 const FAREWELL: Duration = Duration::from_millis(800);
-/// Between two looks at whether all is done.
-const POLL: Duration = Duration::from_millis(20);
 
 /// Does the work until `stop` is raised, or until it is done.
 ///
@@ -73,9 +71,11 @@ fn lead(controller: &Arc<Controller>, leadership: &Arc<Leadership>, flags: &Flag
 
 /// Writes that have begun may end.
 fn say_farewell(controller: &Controller) {
-    let begun = Instant::now();
-    let busy = || controller.remotes().iter().any(|remote| remote.queue.depth().running > 0);
-    while busy() && begun.elapsed() < FAREWELL {
-        std::thread::sleep(POLL);
+    let deadline = Instant::now() + FAREWELL;
+    let remotes = controller.remotes();
+    while let Some(busy) = remotes.iter().find(|remote| remote.queue.is_running())
+        && Instant::now() < deadline
+    {
+        busy.queue.wait_until_drained(deadline);
     }
 }

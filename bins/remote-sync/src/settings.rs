@@ -99,7 +99,7 @@ pub(crate) struct OrphanSettings {
 }
 
 /// See [`OrphanSettings`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum OrphanPolicy {
     /// It is deleted when it is proven that there is none; safe mode alone, as the proof needs its marks.
     Confirm,

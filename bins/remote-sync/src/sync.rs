@@ -15,5 +15,6 @@ pub(crate) mod patch;
 pub(crate) mod permits;
 pub(crate) mod reconcile;
 pub(crate) mod remote;
+pub(crate) mod simulate;
 pub(crate) mod status;
 pub(crate) mod workqueue;

@@ -19,7 +19,7 @@ const LONGEST_REFUSED: Duration = Duration::from_secs(3600);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// What a failure asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum RetryClass {
     /// Somebody was faster: look again, once at once.
     Stale,

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 /// How often, how long and how many times; the defaults of the flags are those of Cluster API (v1.9.0
 /// `controllers/clustercache/cluster_cache.go:655,701-705`).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ProbeTiming {
     /// Between two tries to connect, but for the jitter.
     pub(crate) retry: Duration,
@@ -30,7 +30,7 @@ const AT_ONCE: Duration = Duration::from_millis(1);
 const SPREAD: f64 = 0.2;
 
 /// What is to be done now.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Due {
     Connect,
     Probe,
@@ -38,7 +38,7 @@ pub(super) enum Due {
 }
 
 /// What a probe said.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ProbeOutcome {
     Success,
     /// 401.
@@ -48,14 +48,14 @@ pub(super) enum ProbeOutcome {
 }
 
 /// What a probe means for the connection, which ends for either reason.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct ProbeVerdict {
     pub(super) too_many: bool,
     pub(super) unauthorized: bool,
 }
 
 /// What is known of one cluster's connection.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ProbeSchedule {
     timing: ProbeTiming,
     connected: bool,

@@ -1,7 +1,7 @@
 //! The two ways to keep pairs in step.
 
 /// How it is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Mode {
     /// As sync-controller does.
     Compat,

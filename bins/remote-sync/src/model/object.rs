@@ -15,7 +15,7 @@ use crate::model::{
 pub(crate) const SMALL: usize = 64 << 10;
 
 /// A row with what every object has.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cached<R> {
     pub(crate) uid: Uid,
     /// The resourceVersion, a number that grows with every write on one server (Kubernetes API concepts,
@@ -27,7 +27,7 @@ pub(crate) struct Cached<R> {
 }
 
 /// What the source and the target have in common.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ObjectState {
     /// 0 for a kind that counts none.
     pub(crate) generation: u32,
@@ -42,7 +42,7 @@ pub(crate) struct ObjectState {
 }
 
 /// An object that owns the spec.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SourceObject {
     pub(crate) state: ObjectState,
     pub(crate) finalizers: Finalizers,
@@ -60,7 +60,7 @@ impl SourceObject {
 }
 
 /// The finalizers of a source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Finalizers {
     None,
     Others,
@@ -69,7 +69,7 @@ pub(crate) enum Finalizers {
 }
 
 /// What the annotations of a source say of its target.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Generations {
     pub(crate) remote: Option<u32>,
     pub(crate) local: Option<u32>,
@@ -77,7 +77,7 @@ pub(crate) struct Generations {
 }
 
 /// An object that owns the status.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TargetObject {
     pub(crate) state: ObjectState,
     pub(crate) copy_of: Option<CopyOf>,
@@ -87,7 +87,7 @@ pub(crate) struct TargetObject {
 }
 
 /// An [`Origin`] in little room.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CopyOf {
     pub(crate) cluster: Uid,
     pub(crate) uid: Uid,
@@ -97,7 +97,7 @@ pub(crate) struct CopyOf {
 }
 
 /// A Namespace on the target's side.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TargetNamespace {
     pub(crate) terminating: bool,
     /// The name of the object that it was made for, if it was made here.
@@ -106,7 +106,7 @@ pub(crate) struct TargetNamespace {
 }
 
 /// A Secret on the target's side that may have to be uploaded.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TargetSecret {
     /// The uid of the object that controls it.
     pub(crate) controller: Option<Uid>,

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// All that is known of a pair.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Observed {
     pub(crate) source: Option<Cached<SourceObject>>,
     pub(crate) target: Option<Cached<TargetObject>>,
@@ -63,7 +63,7 @@ fn differing(source: u64, target: u64) -> Option<(u64, u64)> {
 }
 
 /// What holds for all pairs of a kind.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SyncRules {
     pub(crate) mode: Mode,
     pub(crate) orphans: OrphanPolicy,
@@ -75,7 +75,7 @@ pub(crate) struct SyncRules {
 }
 
 /// What was done and found out in this pass.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Attempt {
     pub(crate) claimed: bool,
     /// Something was written.

@@ -1,14 +1,14 @@
 //! Targets whose source is gone: how long they stay, and how many may go.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, VecDeque},
     time::{Duration, Instant},
 };
 
 use crate::model::key::Pair;
 
 /// What becomes of an orphan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum OrphanVerdict {
     /// It goes.
     Delete,
@@ -19,19 +19,19 @@ pub(crate) enum OrphanVerdict {
 }
 
 /// The orphans of one remote; pure.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct OrphanTracker {
     grace: Duration,
     /// So many may go within this time.
     most: (usize, Duration),
     /// Since when they are orphans.
-    waiting: HashMap<Pair, Instant>,
+    waiting: BTreeMap<Pair, Instant>,
     deleted: VecDeque<Instant>,
 }
 
 impl OrphanTracker {
     pub(crate) fn new(grace: Duration, most: (usize, Duration)) -> Self {
-        Self { grace, most, waiting: HashMap::new(), deleted: VecDeque::new() }
+        Self { grace, most, waiting: BTreeMap::new(), deleted: VecDeque::new() }
     }
 
     /// Judges a pair whose source was just read and does not exist. Those that wait count with those that

@@ -15,6 +15,7 @@ use crate::{
         outcome::{failed, finished, invalid_names, too_large},
         pair::PairContext,
         remote::RemoteSync,
+        simulate::simulate,
         status::PairStatus,
         workqueue::{ReconcileResult, WorkItem},
     },
@@ -134,7 +135,7 @@ impl Reconciler<'_> {
 
     fn simulate(&mut self, action: SyncAction, mut observed: Observed) -> Option<ReconcileResult> {
         log::info!("{}: would {}", self.pair, action.words());
-        if !decide::simulate(action, &mut observed, &mut self.attempt) {
+        if !simulate(action, &mut observed, &mut self.attempt) {
             return Some(self.end(&observed, PairStatus::Nothing));
         }
         self.simulated = Some(observed);

@@ -6,7 +6,10 @@ mod random;
 mod world;
 
 use super::*;
-use crate::sync::observed::SettledDiff;
+use crate::{
+    model::object::{ObjectState, TargetNamespace},
+    sync::{observed::SettledDiff, simulate::simulate},
+};
 use world::*;
 
 const ALL: SyncAction = SyncAction::Update { content: true, metadata: true };

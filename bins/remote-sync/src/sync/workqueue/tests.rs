@@ -1,6 +1,7 @@
 //! Pairs in turn.
 
 use super::*;
+use crate::cache::retry::RetryClass;
 
 fn pair(name: &str) -> Pair {
     Pair { kind: 0, key: name.into() }
@@ -89,10 +90,10 @@ fn a_pair_that_fails_at_each_event_takes_the_room_of_one() {
         queue.get();
         queue.done(&item("a"), failed(RetryClass::Refused));
     }
-    assert_eq!(queue.state().delayed.len(), 1);
+    assert_eq!(queue.state().order.delayed().len(), 1);
     queue.open(0, false);
     queue.open(0, true);
-    assert!(queue.state().delayed.is_empty());
+    assert!(queue.state().order.delayed().is_empty());
     assert_eq!(taken(&queue), Some(pair("a")));
 }
 
@@ -150,6 +151,6 @@ fn a_server_may_ask_for_more_time_for_one_object() {
     queue.add(pair("a"), true);
     queue.get();
     queue.done(&item("a"), ReconcileResult::Failed(RetryClass::Transient, Duration::from_secs(60)));
-    let (at, _) = queue.state().delayed.first().cloned().unwrap();
+    let (at, _) = queue.state().order.delayed().first().cloned().unwrap();
     assert!(at > Instant::now() + Duration::from_secs(50));
 }

@@ -3,7 +3,7 @@
 
 use fastrand::Rng;
 
-use super::{super::*, SettledDiff, world::*};
+use super::{super::*, ObjectState, SettledDiff, TargetNamespace, world::*};
 
 /// Fails for a step that must not be, after `before` in the same pass.
 pub(super) fn allowed(world: &World, attempt: &Attempt, action: SyncAction, before: &[SyncAction]) {

@@ -4,7 +4,7 @@ use super::super::*;
 use crate::{
     model::{
         annotations::Uid,
-        object::{CopyOf, Generations},
+        object::{CopyOf, Generations, ObjectState, TargetNamespace},
     },
     sync::observed::SettledDiff,
 };
