@@ -22,9 +22,9 @@ use shared::{
     stop::Stop,
 };
 
-use self::{event::Teller, schedule::ProbeSchedule, supervisor::Supervisor};
+use self::{event::Notifier, schedule::ProbeSchedule, supervisor::Supervisor};
 pub(crate) use self::{
-    event::{ConnectionEvent, Consumer},
+    event::{ConnectionEvent, Listener},
     health::Phase,
     identity::{ClusterIdentity, OwnPod},
     schedule::ProbeTiming,
@@ -108,19 +108,19 @@ enum CredentialOffer {
 }
 
 impl Connection {
-    /// Begins to supervise a cluster, until `stop` is raised; consumers are not told of that.
+    /// Begins to supervise a cluster, until `stop` is raised; the listener does not hear of that.
     ///
     /// # Errors
     /// `BadConfig` when the system gives no thread.
     pub(crate) fn start(
         settings: ConnectionConfig,
         source: CredentialSource,
-        consumers: Vec<Consumer>,
+        listener: Listener,
         stop: &Stop,
     ) -> Result<Arc<Self>> {
         let connection = Self::new(settings, stop);
-        let teller = Teller::new(consumers, Instant::now());
-        let supervisor = Supervisor::new(connection.clone(), source, teller, fastrand::f64);
+        let notifier = Notifier::new(listener, Instant::now());
+        let supervisor = Supervisor::new(connection.clone(), source, notifier, fastrand::f64);
         runtime::spawn("connection", move || supervisor.run())?;
         Ok(connection)
     }

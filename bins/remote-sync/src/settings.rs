@@ -20,6 +20,7 @@ pub(crate) use self::{
     remotes::{CLUSTER_LABEL, OWN, Registry, Remote, RemoteSource, SECRET_SUFFIX},
     table::table,
 };
+use crate::connection::ProbeTiming;
 use crate::model::{
     annotations::AnnotationKeys,
     discovery::ResourceArg,
@@ -111,14 +112,7 @@ pub(crate) enum OrphanPolicy {
 /// When a cluster is connected, and when not any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConnectionSettings {
-    /// Between two tries to connect.
-    pub(crate) retry: Duration,
-    /// Between two probes.
-    pub(crate) interval: Duration,
-    /// For one probe.
-    pub(crate) timeout: Duration,
-    /// So many in a row that fail end it.
-    pub(crate) failures: u32,
+    pub(crate) timing: ProbeTiming,
     /// What a probe asks for.
     pub(crate) path: String,
 }

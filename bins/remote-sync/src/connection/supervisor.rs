@@ -14,7 +14,7 @@ use shared::{
 
 use super::{
     ClusterSession, Connection, CredentialOffer, CredentialSource,
-    event::{ConnectionEvent, Teller},
+    event::{ConnectionEvent, Notifier},
     identity::{self, ClusterIdentity},
     schedule::{Due, ProbeOutcome, soonest},
 };
@@ -26,7 +26,7 @@ const SLICE: Duration = Duration::from_secs(15);
 pub(super) struct Supervisor {
     connection: Arc<Connection>,
     source: CredentialSource,
-    teller: Teller,
+    notifier: Notifier,
     random: fn() -> f64,
     /// While there is a connection.
     link: Option<Attached>,
@@ -50,13 +50,13 @@ impl Supervisor {
     pub(super) fn new(
         connection: Arc<Connection>,
         source: CredentialSource,
-        teller: Teller,
+        notifier: Notifier,
         random: fn() -> f64,
     ) -> Self {
         let told = Backoff::new(Duration::ZERO);
         let (link, now) = (None, Instant::now());
         let remembered = connection.settings.remembered.clone();
-        Self { connection, source, teller, random, link, remembered, told, now }
+        Self { connection, source, notifier, random, link, remembered, told, now }
     }
 
     pub(super) fn run(mut self) {
@@ -86,12 +86,12 @@ impl Supervisor {
             (CredentialSource::Offered, CredentialOffer::Awaited)
         );
         drop(state);
-        self.teller.tell(happened, success, self.now);
+        self.notifier.notify(happened, success, self.now);
         let schedule = match due {
             Due::Wait(wait) => Some(wait),
             _ => (!awaited).then_some(Duration::ZERO),
         };
-        let waits = schedule.into_iter().chain(self.teller.next(success, self.now));
+        let waits = schedule.into_iter().chain(self.notifier.next(success, self.now));
         soonest(waits, self.connection.settings.timing.interval)
     }
 

@@ -46,10 +46,10 @@ impl Bench {
         let mut settings = settings("hub", timing);
         adapt(&mut settings);
         let connection = Connection::new(settings, &Stop::default());
-        let (consumer, told) = consumer();
-        let teller = Teller::new(vec![consumer], Instant::now());
+        let (listener, told) = listener();
+        let notifier = Notifier::new(listener, Instant::now());
         let supervisor =
-            Supervisor::new(connection.clone(), CredentialSource::Offered, teller, || 0.5);
+            Supervisor::new(connection.clone(), CredentialSource::Offered, notifier, || 0.5);
         Self { server, connection, supervisor, told }
     }
 
@@ -115,11 +115,16 @@ fn quick() -> ProbeTiming {
     ProbeTiming { interval: Duration::from_millis(20), ..ProbeTiming::default() }
 }
 
-fn consumer() -> (Consumer, Arc<Mutex<Vec<ConnectionEvent>>>) {
+/// One that hears nothing.
+fn nobody() -> Listener {
+    Listener { silences: Vec::new(), notify: Box::new(|_| {}) }
+}
+
+fn listener() -> (Listener, Arc<Mutex<Vec<ConnectionEvent>>>) {
     let told = Arc::new(Mutex::new(Vec::new()));
     let write = told.clone();
-    let tell = Box::new(move |event| lock(&write).push(event));
-    (Consumer { silences: Vec::new(), tell }, told)
+    let notify = Box::new(move |event| lock(&write).push(event));
+    (Listener { silences: Vec::new(), notify }, told)
 }
 
 fn access(server: &Server, user: &str) -> ClusterConfig {

@@ -22,8 +22,8 @@ use shared::{
 use crate::{
     cache::cluster::{ClusterClient, SourceSide, TargetSide},
     connection::{
-        self, ClusterSession, Connection, ConnectionEvent, Consumer, CredentialSource, OwnPod,
-        ProbeTiming, ReloadCredentials,
+        self, ClusterSession, Connection, ConnectionEvent, CredentialSource, Listener, OwnPod,
+        ReloadCredentials,
     },
     controller::{Controller, OwnCluster, watches},
     settings::{Direction, OWN, Remote, RemoteSource, Settings},
@@ -98,7 +98,7 @@ fn connect(
     let in_cluster = || kubeconfig::in_cluster(&Env::process());
     let pod = OwnPod::of(|name| std::env::var(name).ok(), Box::new(in_cluster));
     let (named, to) = (name.to_owned(), [own.clone(), controller.clone()]);
-    let tell = move |event| {
+    let notify = move |event| {
         if let ConnectionEvent::NoSuccessFor(time) = event {
             log::warn!("cluster {named} gave no sign of life for {} s", time.as_secs());
         }
@@ -106,12 +106,7 @@ fn connect(
     };
     let settings = connection::ConnectionConfig {
         name: name.to_owned(),
-        timing: ProbeTiming {
-            retry: times.retry,
-            interval: times.interval,
-            timeout: times.timeout,
-            failures: times.failures,
-        },
+        timing: times.timing,
         request: settings.timeout,
         probe_path: times.path.clone(),
         remembered,
@@ -121,8 +116,8 @@ fn connect(
         }),
         pod: pod.map(Arc::new),
     };
-    let consumer = Consumer { silences: SILENCES.to_vec(), tell: Box::new(tell) };
-    Connection::start(settings, credentials, vec![consumer], own)
+    let listener = Listener { silences: SILENCES.to_vec(), notify: Box::new(notify) };
+    Connection::start(settings, credentials, listener, own)
 }
 
 /// Adds a remote and begins to follow it; `remembered` is the cluster that it was before.

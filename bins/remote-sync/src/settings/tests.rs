@@ -45,10 +45,12 @@ fn defaults_are_those_of_sync_controller_and_clustercache() {
     assert_eq!(settings.propagation, Propagation::Foreground);
     let seconds = Duration::from_secs;
     let connection = ConnectionSettings {
-        retry: seconds(30),
-        interval: seconds(10),
-        timeout: seconds(5),
-        failures: 5,
+        timing: ProbeTiming {
+            retry: seconds(30),
+            interval: seconds(10),
+            timeout: seconds(5),
+            failures: 5,
+        },
         path: "/version".into(),
     };
     assert_eq!(settings.connection, connection);

@@ -7,6 +7,7 @@ use shared::{
 };
 
 use super::{ConnectionSettings, Election, Operation, OrphanPolicy, OrphanSettings};
+use crate::connection::ProbeTiming;
 use crate::model::{
     annotations::AnnotationKeys, discovery::ResourceArg, mapping::MappingTemplate, mode::Mode,
 };
@@ -179,10 +180,12 @@ pub(super) fn connection(flags: &Flags) -> Result<ConnectionSettings, String> {
         return Err(format!("-probe-path is a path on the server, not {path:?}"));
     }
     Ok(ConnectionSettings {
-        retry: flags.period("connection-retry")?,
-        interval: flags.period("probe-interval")?,
-        timeout: flags.period("probe-timeout")?,
-        failures: number(flags, "probe-failures", 1, 1000)?,
+        timing: ProbeTiming {
+            retry: flags.period("connection-retry")?,
+            interval: flags.period("probe-interval")?,
+            timeout: flags.period("probe-timeout")?,
+            failures: number(flags, "probe-failures", 1, 1000)?,
+        },
         path: path.to_owned(),
     })
 }

@@ -29,13 +29,12 @@ fn test_cluster_cache_concurrency() {
         .map(|i| {
             let settings = settings(&format!("cluster-{i}"), timing);
             let count = events.clone();
-            let tell = Box::new(move |_| {
+            let notify = Box::new(move |_| {
                 count.fetch_add(1, Relaxed);
             });
-            let consumer = Consumer { silences: Vec::new(), tell };
+            let listener = Listener { silences: Vec::new(), notify };
             let connection =
-                Connection::start(settings, CredentialSource::Offered, vec![consumer], &stop)
-                    .unwrap();
+                Connection::start(settings, CredentialSource::Offered, listener, &stop).unwrap();
             let address = match i % 10 {
                 0 => closed.to_string(),
                 1 => hole.local_addr().unwrap().to_string(),

@@ -194,9 +194,9 @@ fn the_own_clusters_credentials_are_its_clients_matter() {
         }
     };
     let connection = Connection::new(settings("own", quick()), &Stop::default());
-    let teller = Teller::new(Vec::new(), Instant::now());
+    let notifier = Notifier::new(nobody(), Instant::now());
     let source = CredentialSource::Own(Box::new(make));
-    let mut supervisor = Supervisor::new(connection.clone(), source, teller, || 0.5);
+    let mut supervisor = Supervisor::new(connection.clone(), source, notifier, || 0.5);
     let mut run_once = |number| {
         thread::sleep(connection.settings.timing.interval);
         supervisor.run_once();
@@ -235,7 +235,7 @@ fn a_black_hole_is_bounded_and_nobody_waits_for_it() {
     let timing = ProbeTiming { timeout: SECOND, ..quick() };
     let stop = Stop::default();
     let connection =
-        Connection::start(settings("hole", timing), CredentialSource::Offered, Vec::new(), &stop)
+        Connection::start(settings("hole", timing), CredentialSource::Offered, nobody(), &stop)
             .unwrap();
     connection.offer(Ok(access));
     while started.elapsed() < 4 * SECOND && connection.health().error.is_none() {
@@ -252,10 +252,10 @@ fn a_black_hole_is_bounded_and_nobody_waits_for_it() {
 fn the_supervisor_ends_within_a_second_of_being_asked_to() {
     let stop = Stop::default();
     let server = Server::start(Options::default()).unwrap();
-    let (consumer, told) = consumer();
+    let (listener, told) = listener();
     let settings = settings("hub", ProbeTiming::default());
     let connection =
-        Connection::start(settings, CredentialSource::Offered, vec![consumer], &stop).unwrap();
+        Connection::start(settings, CredentialSource::Offered, listener, &stop).unwrap();
     connection.offer(Ok(access(&server, "me")));
     let started = Instant::now();
     while !connection.is_connected() {
@@ -281,7 +281,7 @@ fn a_kubeconfig_file_is_read_again_when_it_changes() {
     let (stop, name) = (Stop::default(), "hub");
     let timing = ProbeTiming { retry: Duration::from_millis(100), ..quick() };
     let connection =
-        Connection::start(settings(name, timing), CredentialSource::Offered, Vec::new(), &stop)
+        Connection::start(settings(name, timing), CredentialSource::Offered, nobody(), &stop)
             .unwrap();
     let files = vec![(path.clone(), connection.clone())];
     let end = stop.clone();

@@ -62,17 +62,19 @@ fn test_should_sent_event() {
 #[test]
 fn test_send_events_to_cluster_sources() {
     let start = Instant::now();
-    let (consumers, told): (Vec<_>, Vec<_>) = [5, 30, 120]
+    let (mut notifiers, told): (Vec<_>, Vec<_>) = [5, 30, 120]
         .map(|seconds| {
-            let (mut consumer, told) = consumer();
-            consumer.silences.push(seconds * SECOND);
-            (consumer, told)
+            let (mut listener, told) = listener();
+            listener.silences.push(seconds * SECOND);
+            (Notifier::new(listener, start), told)
         })
         .into_iter()
         .unzip();
-    let mut teller = Teller::new(consumers, start);
+    let mut notify = |happened, success, now| {
+        notifiers.iter_mut().for_each(|notifier| notifier.notify(happened, success, now));
+    };
     let told = || [0, 1, 2].map(|i: usize| std::mem::take(&mut *lock(&told[i])));
-    teller.tell(Some(ConnectionEvent::Connected), Some(start), start + 20 * SECOND);
+    notify(Some(ConnectionEvent::Connected), Some(start), start + 20 * SECOND);
     assert_eq!(
         told(),
         [
@@ -83,29 +85,29 @@ fn test_send_events_to_cluster_sources() {
     );
     let silent = |seconds| vec![ConnectionEvent::NoSuccessFor(seconds * SECOND)];
     // Success 60 s ago, told 40 s ago.
-    teller.tell(None, Some(start), start + 60 * SECOND);
+    notify(None, Some(start), start + 60 * SECOND);
     assert_eq!(told(), [vec![], silent(30), vec![]]);
-    teller.tell(None, Some(start), start + 70 * SECOND);
+    notify(None, Some(start), start + 70 * SECOND);
     assert_eq!(told(), [vec![], vec![], vec![]], "once per outage");
-    teller.tell(None, Some(start), start + 121 * SECOND);
+    notify(None, Some(start), start + 121 * SECOND);
     assert_eq!(told(), [vec![], vec![], silent(120)]);
-    teller.tell(None, Some(start + 125 * SECOND), start + 160 * SECOND);
+    notify(None, Some(start + 125 * SECOND), start + 160 * SECOND);
     assert_eq!(told(), [silent(5), silent(30), vec![]], "the next outage");
 }
 
 #[test]
 fn a_cluster_that_was_never_connected_is_silent_from_the_start() {
     let start = Instant::now();
-    let (mut consumer, told) = consumer();
-    consumer.silences.push(50 * SECOND);
-    let mut teller = Teller::new(vec![consumer], start);
-    teller.tell(None, None, start + 50 * SECOND);
+    let (mut listener, told) = listener();
+    listener.silences.push(50 * SECOND);
+    let mut notifier = Notifier::new(listener, start);
+    notifier.notify(None, None, start + 50 * SECOND);
     assert!(lock(&told).is_empty());
-    assert_eq!(teller.next(None, start), Some(50 * SECOND + Duration::from_millis(1)));
-    teller.tell(None, None, start + 51 * SECOND);
-    teller.tell(None, None, start + 52 * SECOND);
+    assert_eq!(notifier.next(None, start), Some(50 * SECOND + Duration::from_millis(1)));
+    notifier.notify(None, None, start + 51 * SECOND);
+    notifier.notify(None, None, start + 52 * SECOND);
     assert_eq!(*lock(&told), [ConnectionEvent::NoSuccessFor(50 * SECOND)]);
-    assert_eq!(teller.next(None, start + 52 * SECOND), None);
+    assert_eq!(notifier.next(None, start + 52 * SECOND), None);
 }
 
 /// TestReconcile without a server: the exact waits.

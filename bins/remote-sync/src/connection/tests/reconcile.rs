@@ -17,12 +17,12 @@ fn test_reconcile() {
     // A queue as consumers have it: the same request twice is one.
     let queue = Arc::new(Mutex::new(BTreeSet::new()));
     let push = queue.clone();
-    let tell = Box::new(move |_| {
+    let notify = Box::new(move |_| {
         lock(&push).insert("fleet/hub");
     });
-    let teller = Teller::new(vec![Consumer { silences: Vec::new(), tell }], Instant::now());
+    let notifier = Notifier::new(Listener { silences: Vec::new(), notify }, Instant::now());
     bench.supervisor =
-        Supervisor::new(bench.connection.clone(), CredentialSource::Offered, teller, || 0.5);
+        Supervisor::new(bench.connection.clone(), CredentialSource::Offered, notifier, || 0.5);
 
     // s1: nobody said anything of it yet.
     assert_eq!(bench.supervisor.run_once(), 10 * SECOND, "s1");

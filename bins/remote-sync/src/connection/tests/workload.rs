@@ -34,9 +34,9 @@ fn home() -> (Bench, String, ClusterConfig) {
 fn connect(bench: &Bench, pod: Option<Arc<OwnPod>>) -> (Arc<Connection>, Supervisor) {
     let settings = ConnectionConfig { pod, ..settings("hub", quick()) };
     let connection = Connection::new(settings, &Stop::default());
-    let teller = Teller::new(Vec::new(), Instant::now());
+    let notifier = Notifier::new(nobody(), Instant::now());
     let mut supervisor =
-        Supervisor::new(connection.clone(), CredentialSource::Offered, teller, || 0.5);
+        Supervisor::new(connection.clone(), CredentialSource::Offered, notifier, || 0.5);
     connection.offer(Ok(bench.access()));
     supervisor.run_once();
     (connection, supervisor)
