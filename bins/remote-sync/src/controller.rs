@@ -56,8 +56,8 @@ pub(crate) enum OwnCluster {
 impl OwnCluster {
     pub(crate) fn cluster(&self) -> &Arc<ClusterClient> {
         match self {
-            Self::Source(site) => &site.cluster,
-            Self::Target(site) => &site.cluster,
+            Self::Source(side) => &side.cluster,
+            Self::Target(side) => &side.cluster,
         }
     }
 }
@@ -82,7 +82,7 @@ impl Controller {
         }
     }
 
-    /// All routes as they are now.
+    /// All remotes as they are now.
     pub(crate) fn remotes(&self) -> Arc<Vec<Arc<RemoteSync>>> {
         lock(&self.remotes).clone()
     }
@@ -99,7 +99,7 @@ impl Controller {
         *lock(&self.beat)
     }
 
-    /// Adds a route; what is known of the own cluster already is looked at for it.
+    /// Adds a remote; what is known of the own cluster already is enqueued for it.
     pub(crate) fn add(&self, remote: Arc<RemoteSync>) {
         let mut remotes = lock(&self.remotes);
         *remotes = remotes.iter().cloned().chain([remote.clone()]).collect::<Vec<_>>().into();
@@ -108,7 +108,7 @@ impl Controller {
         self.stop.wake();
     }
 
-    /// Takes a route away: its pairs are forgotten, their objects stay as they are. Returns which cluster
+    /// Removes a remote: its pairs are forgotten, their objects stay as they are. Returns which cluster
     /// the remote was, where that is known.
     pub(crate) fn remove(&self, name: &str) -> Option<String> {
         let mut remotes = lock(&self.remotes);
@@ -125,7 +125,7 @@ impl Controller {
         }
     }
 
-    /// The cluster of a route that is not the own one.
+    /// The cluster of a remote, on whichever side it is.
     pub(crate) fn remote_cluster<'a>(&self, remote: &'a RemoteSync) -> &'a ClusterClient {
         match self.own {
             OwnCluster::Target(_) => &remote.source.cluster,
@@ -136,12 +136,12 @@ impl Controller {
     /// A kind as the own cluster has it, once it was found there: it says the version for all.
     pub(crate) fn own_kind(&self, kind: usize) -> Option<Arc<ApiResource>> {
         match &self.own {
-            OwnCluster::Source(site) => site.stores[kind].kind(),
-            OwnCluster::Target(site) => site.stores[kind].kind(),
+            OwnCluster::Source(side) => side.stores[kind].kind(),
+            OwnCluster::Target(side) => side.stores[kind].kind(),
         }
     }
 
-    /// How many sources of a kind a route has.
+    /// How many sources of a kind a remote has.
     pub(crate) fn sources(&self, remote: &RemoteSync, kind: usize) -> usize {
         let store = &remote.source.stores[kind];
         match self.own {
@@ -157,7 +157,7 @@ impl Controller {
         }
     }
 
-    /// Opens and closes the queues as connections and tables allow, until `stop` is raised.
+    /// Opens and closes the queues as connections and stores allow, until `stop` is raised.
     pub(crate) fn supervise_queues(self: &Arc<Self>) {
         let mut resync = self.next_resync();
         loop {
@@ -202,7 +202,7 @@ impl Controller {
         }
     }
 
-    /// Looks at all pairs of a route, whatever changed.
+    /// Enqueues all pairs of a remote, whatever changed.
     pub(crate) fn enqueue_all(&self, remote: &RemoteSync) {
         for kind in 0..self.context.settings.resources.len() {
             for key in remote.source.stores[kind].keys() {
@@ -220,7 +220,7 @@ impl Controller {
         }
     }
 
-    /// A target is looked at where there is a source, or where it may be this route's orphan: with many
+    /// A target is looked at where there is a source, or where it may be this remote's orphan: with many
     /// remotes most of them have nothing to do with it. Whether it is.
     pub(crate) fn enqueue_target(
         &self,

@@ -1,21 +1,28 @@
 //! Keeps resources of any kind in step between a cluster and many remotes: spec down, status and chosen
 //! Secrets up.
 
-// The flags, and what the process does with them.
+// The command line.
 mod settings;
-// From its start to its end: it follows clusters and starts workers.
+
+// One run of the process.
 mod run;
-// Which pairs have to be reconciled when something changed.
+
+// Watches, and the pairs that a change concerns.
 mod controller;
-// One pair after the other: observe, decide, apply.
+
+// The work on one pair: observe, decide, apply.
 mod sync;
-// What is known of the objects on each cluster.
+
+// Each cluster's objects as last seen, and requests to it.
 mod cache;
-// How each cluster is reached, and whether it is the one that it was.
+
+// Supervised connections.
 mod connection;
-// Objects, their names and annotations.
+
+// Objects, names and annotations.
 mod model;
-// What people see of it.
+
+// The other tasks, and the endpoints.
 mod once;
 mod rbac;
 mod report;

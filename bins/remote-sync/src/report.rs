@@ -1,4 +1,4 @@
-//! What the program says of itself: `/healthz`, `/readyz`, `/metrics` and `/debug/state`. Names and
+//! Diagnostics: `/healthz`, `/readyz`, `/metrics` and `/debug/state`. Names and
 //! reasons, never the content of an object.
 
 use std::{
@@ -37,7 +37,7 @@ const WATCHES: Family = Family::counter("remote_sync_watches_total", "Watches th
 /// Pairs that `/debug/state` shows of a remote: enough to see what is wrong, and bounded.
 const MOST_PAIRS: usize = 1000;
 
-/// Tells how the engine stands.
+/// Reports the state of the controller.
 pub(crate) struct Reporter {
     pub(crate) controller: Arc<Controller>,
     pub(crate) leadership: Arc<Leadership>,

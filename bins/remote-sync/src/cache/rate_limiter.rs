@@ -1,4 +1,4 @@
-//! How many requests a second one cluster gets from the workers: a token bucket, as client-go's.
+//! Rate limiter: a token bucket, as client-go's, bounds the workers' requests to one cluster.
 
 use std::{
     sync::Mutex,

@@ -282,7 +282,7 @@ impl<W: Watched> Reflector<'_, W> {
         }
     }
 
-    /// The row for an object that a pair can be about.
+    /// The key and the value of an object that a pair can be about.
     fn value(&self, object: &Value) -> Option<(ObjectKey, Cached<W::Object>)> {
         let key = self.key(key::namespaced_name(object))?;
         Some((key, self.watched.read(object)?))

@@ -1,4 +1,4 @@
-//! When a pair that failed is tried again: pure.
+//! Backoff after a failure: pure.
 
 use std::time::Duration;
 

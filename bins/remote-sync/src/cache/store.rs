@@ -1,4 +1,4 @@
-//! What is known of the objects of one kind on one cluster: a stream puts, workers look up.
+//! Store of the objects of one kind on one cluster: a reflector fills it, workers read it.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -62,10 +62,10 @@ impl<T> Objects<T> {
     }
 }
 
-/// What one stream lists: everything, or one namespace.
+/// What one reflector lists: everything, or one namespace.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ListScope<'a> {
-    /// Counts the streams of a table from 0.
+    /// Counts the reflectors of a store from 0.
     pub(crate) index: usize,
     pub(crate) namespace: Option<&'a str>,
 }
@@ -123,8 +123,8 @@ impl<T: PartialEq> Seen<T> {
 }
 
 impl<T: Clone + PartialEq> Store<T> {
-    /// An empty one for at most so many rows, filled by so many streams; `used` counts the documents of all
-    /// tables.
+    /// An empty store for at most so many objects, filled by so many reflectors; `used` counts the documents
+    /// of all stores.
     pub(crate) fn new(used: Arc<AtomicUsize>, scopes: usize, most: usize) -> Self {
         let objects =
             Objects { map: BTreeMap::new(), complete: vec![0; scopes], gone: VecDeque::new() };
@@ -149,7 +149,7 @@ impl<T: Clone + PartialEq> Store<T> {
         self.finish_list(scope, 0)
     }
 
-    /// A list begins. Until it is complete all rows stay; with `anew` they come from a server whose
+    /// A list begins. Until it is complete all objects stay; with `anew` they come from a server whose
     /// versions may have gone back, so that nothing is known any more.
     pub(crate) fn begin_list(&self, scope: ListScope<'_>, anew: bool) {
         let mut objects = self.objects();
@@ -275,7 +275,7 @@ impl<T: Clone + PartialEq> Store<T> {
         self.objects().map.contains_key(key)
     }
 
-    /// Rows at most.
+    /// Objects at most.
     pub(crate) fn most(&self) -> usize {
         self.most
     }

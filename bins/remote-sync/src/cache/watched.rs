@@ -1,4 +1,4 @@
-//! What a reflector follows, and what it tells of that.
+//! The list that a reflector follows, and the changes that it reports.
 
 use serde_json::Value;
 use shared::error::Result;
@@ -51,7 +51,7 @@ pub(crate) enum Change<'a> {
     TooLarge { key: &'a str },
     /// The object with this key is gone.
     Gone { key: &'a str },
-    /// The table is complete, or not any more, or it cannot be read.
+    /// The store is complete, or not any more, or it cannot be read.
     State,
 }
 

@@ -1,13 +1,13 @@
-//! What there is to tell of a connection.
+//! Health of a connection, for people and metrics.
 
 use std::time::Instant;
 
-use shared::{
-    error::{Error, Result},
-    metrics::{Family, Metrics},
-};
+use shared::metrics::{Family, Metrics};
 
-use super::{ClusterIdentity, Connection, CredentialOffer};
+use super::{
+    handle::{Connection, CredentialOffer},
+    identity::ClusterIdentity,
+};
 
 const CONNECTED: Family =
     Family::gauge("remote_sync_cluster_connected", "Whether there is a connection to the cluster.");
@@ -54,48 +54,6 @@ pub(crate) struct Health {
     pub(crate) last_connect_failure: Option<Instant>,
     /// The cluster that was found.
     pub(crate) identity: ClusterIdentity,
-}
-
-/// What only reports are interested in.
-pub(super) struct HealthRecord {
-    since: Instant,
-    connections: u64,
-    error: Option<String>,
-    /// Probes that went well, and that did not.
-    probes: (u64, u64),
-    probe_was_good: Option<bool>,
-}
-
-impl HealthRecord {
-    pub(super) fn new(now: Instant) -> Self {
-        Self { since: now, connections: 0, error: None, probes: (0, 0), probe_was_good: None }
-    }
-
-    /// Returns the number of the connection.
-    pub(super) fn connected(&mut self, now: Instant) -> u64 {
-        (self.since, self.error) = (now, None);
-        self.connections += 1;
-        self.connections
-    }
-
-    pub(super) fn disconnected(&mut self, now: Instant, reason: &str) {
-        (self.since, self.error) = (now, Some(reason.to_owned()));
-    }
-
-    pub(super) fn failed(&mut self, error: &Error) {
-        self.error = Some(error.to_string());
-    }
-
-    /// It was heard without being asked.
-    pub(super) fn recovered(&mut self) {
-        (self.error, self.probe_was_good) = (None, Some(true));
-    }
-
-    pub(super) fn probed(&mut self, result: &Result<()>) {
-        self.error = result.as_ref().err().map(ToString::to_string);
-        self.probe_was_good = Some(result.is_ok());
-        if result.is_ok() { self.probes.0 += 1 } else { self.probes.1 += 1 }
-    }
 }
 
 impl Connection {

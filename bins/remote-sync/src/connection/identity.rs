@@ -1,4 +1,4 @@
-//! Which cluster it is that answers: behind one address there can be another one tomorrow.
+//! Identity of the cluster that answers: behind one address there can be another one tomorrow.
 
 use shared::{
     client::{Client, Load},

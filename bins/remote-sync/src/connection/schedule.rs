@@ -1,4 +1,4 @@
-//! When to connect, when to probe, and when a connection counts as lost; without clock and I/O.
+//! Schedule of connects and probes, and the verdict that a connection is lost: pure.
 
 use std::time::{Duration, Instant};
 

@@ -11,7 +11,7 @@ use shared::{
     stop::Stop,
 };
 
-use super::Connection;
+use super::handle::Connection;
 
 /// A rotated token or certificate may be beside the kubeconfig, whose own time says nothing then; to read
 /// it all takes less than a millisecond.

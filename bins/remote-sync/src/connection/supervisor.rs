@@ -13,8 +13,9 @@ use shared::{
 };
 
 use super::{
-    ClusterSession, Connection, CredentialOffer, CredentialSource,
+    attached::{Attached, same_server},
     event::{ConnectionEvent, Notifier},
+    handle::{ClusterSession, Connection, CredentialOffer, CredentialSource},
     identity::{self, ClusterIdentity},
     schedule::{Due, ProbeOutcome, soonest},
 };
@@ -35,15 +36,6 @@ pub(super) struct Supervisor {
     told: Backoff,
     /// When the last thing happened.
     now: Instant,
-}
-
-/// What a connection is made of.
-struct Attached {
-    client: Client,
-    /// What was asked for last.
-    access: ClusterConfig,
-    /// The way to the same cluster from inside, where that was found.
-    inside: Option<ClusterConfig>,
 }
 
 impl Supervisor {
@@ -326,31 +318,4 @@ impl Supervisor {
         session.client.close();
         Some(())
     }
-}
-
-impl Attached {
-    /// Uses other credentials on the way that was found.
-    fn swap(&mut self, access: ClusterConfig) -> Result<()> {
-        self.access = access.clone();
-        let access = match &self.inside {
-            // The way is another one, the credentials stay those of the kubeconfig.
-            Some(inside) => ClusterConfig {
-                server: inside.server.clone(),
-                trust: inside.trust.clone(),
-                server_name: None,
-                proxy: None,
-                ..access
-            },
-            None => access,
-        };
-        self.client.swap(access).map(drop)
-    }
-}
-
-/// Whether both lead to the same server, trusted alike.
-fn same_server(one: &ClusterConfig, other: &ClusterConfig) -> bool {
-    one.server == other.server
-        && one.trust == other.trust
-        && one.server_name == other.server_name
-        && one.proxy == other.proxy
 }

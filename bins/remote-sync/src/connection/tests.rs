@@ -13,7 +13,7 @@ mod pure;
 mod reconcile;
 mod workload;
 
-use std::sync::{Arc, Mutex};
+use std::{sync::Mutex, time::Duration};
 
 use dev_apiserver::{Action, Options, Rule, Server};
 use shared::{
@@ -24,7 +24,7 @@ use shared::{
     stop::Stop,
 };
 
-use super::{schedule::ProbeSchedule, *};
+use super::{handle::*, schedule::ProbeSchedule, *};
 
 const SECOND: Duration = Duration::from_secs(1);
 

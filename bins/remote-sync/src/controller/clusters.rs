@@ -63,8 +63,8 @@ pub(crate) fn build(settings: Settings, flags: &Flags, stop: &Stop) -> Result<Co
 pub(crate) fn start(controller: &Arc<Controller>) -> Result<()> {
     let settings = &controller.context.settings;
     match &controller.own {
-        OwnCluster::Source(site) => watches::source(controller, site, None, &controller.stop)?,
-        OwnCluster::Target(site) => watches::target(controller, site, None, &controller.stop)?,
+        OwnCluster::Source(side) => watches::source(controller, side, None, &controller.stop)?,
+        OwnCluster::Target(side) => watches::target(controller, side, None, &controller.stop)?,
     }
     let mut files = Vec::new();
     for configured in &settings.remotes {
@@ -117,7 +117,7 @@ fn connect(
         pod: pod.map(Arc::new),
     };
     let listener = Listener { silences: SILENCES.to_vec(), notify: Box::new(notify) };
-    Connection::start(settings, credentials, listener, own)
+    connection::start(settings, credentials, listener, own)
 }
 
 /// Adds a remote and begins to follow it; `remembered` is the cluster that it was before.

@@ -58,7 +58,7 @@ impl AnnotationKeys {
     }
 }
 
-/// The uid of an object, or of a cluster (that of its Namespace kube-system). Of bytes, as tables hold many
+/// The uid of an object, or of a cluster (that of its Namespace kube-system). Of bytes, as stores hold many
 /// and a number would be aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Uid([u8; 16]);

@@ -1,4 +1,4 @@
-//! The kinds to keep in step: what `-resource` names, found in the discovery documents of a server.
+//! Discovery: finds the kinds that `-resource` names in the discovery documents of a server.
 
 use std::fmt;
 

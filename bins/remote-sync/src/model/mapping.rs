@@ -1,4 +1,4 @@
-//! How an object's two names follow from each other. Both sides are known by one canonical pair, the
+//! Name mapping: the names of source and target follow from each other. Both sides are known by one canonical pair, the
 //! source's namespace and the target's name (sync-controller `controller/controller.go:135-150`):
 //!
 //! | | namespace | name |

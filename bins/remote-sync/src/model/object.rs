@@ -1,4 +1,4 @@
-//! What is kept of an object: some hundred bytes instead of the thousands that it has as a document.
+//! Objects as they are cached: some hundred bytes instead of the thousands that it has as a document.
 
 use serde_json::Value;
 use shared::json;
@@ -14,7 +14,7 @@ use crate::model::{
 /// of them at a time. In JSON that is some 15 to 50 KB.
 pub(crate) const SMALL: usize = 64 << 10;
 
-/// A row with what every object has.
+/// A cached object: what every one has, and the value of its kind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cached<R> {
     pub(crate) uid: Uid,
@@ -119,7 +119,7 @@ pub(crate) struct TargetSecret {
 /// kubectl's (kubernetes `staging/src/k8s.io/api/core/v1/annotation_key_constants.go`).
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Makes rows of documents; `None` for what is no object of a Kubernetes API server.
+/// Reads documents; `None` for what is no object of a Kubernetes API server.
 #[derive(Clone, Debug)]
 pub(crate) struct ObjectReader {
     pub(crate) digester: Digester,

@@ -1,4 +1,4 @@
-//! What single flags say.
+//! The values of single flags.
 
 use shared::{
     client::Propagation,
@@ -14,7 +14,7 @@ use crate::model::{
 
 /// More threads for each remote are a mistake.
 pub(super) const MOST_WORKERS: i64 = 256;
-/// A row has some hundred bytes: more would not fit anywhere.
+/// A cached object has some hundred bytes: more would not fit anywhere.
 pub(super) const MOST_OBJECTS: i64 = 10_000_000;
 /// Far above what a server grants one client.
 pub(super) const MOST_REQUESTS: i64 = 1_000_000;

@@ -1,4 +1,4 @@
-//! The steps of a pass as requests.
+//! The actions as requests.
 
 use std::time::Instant;
 
@@ -27,7 +27,7 @@ use crate::{
 };
 
 impl PairContext<'_> {
-    /// Does one step; returns how the pair stands if that ends the pass.
+    /// Takes one action; returns how the pair stands if that ends the pass.
     pub(crate) fn apply(
         &self,
         action: SyncAction,

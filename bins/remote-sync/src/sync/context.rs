@@ -1,4 +1,4 @@
-//! What all passes have in common.
+//! Settings, reader, metrics and permits that all pairs share.
 
 use crate::{
     model::{digest::Digester, object::ObjectReader},

@@ -1,4 +1,4 @@
-//! What to do next about a pair: pure. The order of the steps is upstream's (sync-controller
+//! The next action for a pair: pure. The order of the actions is upstream's (sync-controller
 //! `controller/controller.go:135-282`); any of them may be the last before a crash, and the next process
 //! goes on from what it sees.
 
@@ -78,7 +78,7 @@ impl SyncAction {
     }
 }
 
-/// The next step.
+/// The next action.
 pub(crate) fn next_action(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> SyncAction {
     let source = observed.source.as_ref();
     let ends = source.is_some_and(|source| source.value.state.terminating);
@@ -305,7 +305,7 @@ fn delete_target(
     target: &Cached<TargetObject>,
     rules: &SyncRules,
 ) -> SyncAction {
-    // Where the namespace is gone the target is, too: the news of that are under way.
+    // Where the namespace is gone the target is, too: the event of that is under way.
     let went = rules.namespaced && observed.namespace.is_none();
     match went || target.value.state.terminating {
         true => SyncAction::Done(PairStatus::Waiting(Wait::TargetTerminating)),

@@ -1,4 +1,4 @@
-//! The steps by which things go: proof that one object is not there, the end of the other, and our finalizer
+//! The actions that end a pair: proof that one object is not there, the end of the other, and our finalizer
 //! last.
 
 use std::time::{Instant, SystemTime};
@@ -43,7 +43,7 @@ impl PairContext<'_> {
         Ok(())
     }
 
-    /// The same for a source that is not followed any more; it stays out of the tables.
+    /// The same for a source that is not followed any more; it stays out of the stores.
     pub(crate) fn remove_finalizer_of_unselected(&self, attempt: &mut Attempt) -> Result<()> {
         let Some(source) = attempt.unselected.take() else { return Ok(()) };
         let Finalizers::Ours(index) = source.value.finalizers else { return Ok(()) };

@@ -1,5 +1,4 @@
-//! What is remembered of pairs beside their objects: pure. A pair of which there is nothing to remember takes
-//! no room.
+//! Memory of pairs beside their objects: pure. A pair with nothing to remember takes no room.
 
 use std::{
     collections::BTreeMap,

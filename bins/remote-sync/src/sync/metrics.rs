@@ -1,4 +1,4 @@
-//! What the workers did, for `/metrics`.
+//! Metrics of the workers.
 
 use std::{collections::BTreeMap, sync::Mutex, time::Duration};
 

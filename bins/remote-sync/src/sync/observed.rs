@@ -1,4 +1,4 @@
-//! What decisions are made of: all that is known of a pair, and of the pass that a worker makes over it.
+//! The input of each decision: all that is known of a pair, and of the attempt to bring it in step.
 
 use crate::{
     model::{

@@ -1,4 +1,4 @@
-//! How a pass ends: what is told of it, and when the pair is looked at again.
+//! The outcome of an attempt: reported once, and turned into the time of the next one.
 
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ fn requeue(status: PairStatus, grace: Duration) -> ReconcileResult {
     }
 }
 
-/// A step failed; what it found out meanwhile is looked at before the next try.
+/// An action failed; what it found out meanwhile is looked at before the next try.
 pub(crate) fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
     let class = classify(error);
     let class = match class {
@@ -124,7 +124,7 @@ fn let_go(pair: &PairContext<'_>) {
     pair.drop_documents();
 }
 
-/// Logs what is new, and with `people` writes it on the source as an CoreEvent.
+/// Logs what is new, and with `people` writes it on the source as an Event.
 fn report(
     pair: &PairContext<'_>,
     observed: &Observed,

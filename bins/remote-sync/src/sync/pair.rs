@@ -1,5 +1,5 @@
 //! A pair that a worker has in hand: where its two objects are, how to ask for them, and how what is
-//! answered goes into the tables at once, so that the next decision knows it and the event that follows is
+//! answered goes into the stores at once, so that the next decision knows it and the event that follows is
 //! no news.
 
 use std::{fmt, time::Instant};
@@ -270,7 +270,7 @@ impl PairContext<'_> {
     }
 }
 
-/// One object of the pair, and the table that it is in.
+/// One object of the pair, and the store that it is in.
 struct PairObject<'a, R> {
     cluster: &'a ClusterClient,
     store: &'a Store<R>,

@@ -21,9 +21,9 @@ use crate::{
     },
 };
 
-/// A pass that takes more steps does not come to rest; each Secret is one more.
+/// A pass that takes more actions does not come to rest; each Secret is one more.
 const MOST_ACTIONS: usize = 64;
-/// Nor does one that takes the same step so often, as where a webhook undoes it.
+/// Nor does one that takes the same action so often, as where a webhook undoes it.
 const MOST_REPEATS: usize = 3;
 
 /// Works on the pairs of `remote` until there are none, or it is asked to end; calls `staff` before each, as
@@ -103,7 +103,7 @@ impl Reconciler<'_> {
         failed(&self.pair, &error)
     }
 
-    /// Takes one step; returns the outcome if it was the last.
+    /// Takes one action; returns the outcome if it was the last.
     fn perform(&mut self, action: SyncAction, observed: Observed) -> Option<ReconcileResult> {
         let dry_run = self.pair.context.settings.dry_run;
         match action {

@@ -220,7 +220,7 @@ impl RemoteSync {
         self.source.stores[pair.kind].has(&key::of(&namespace, &name))
     }
 
-    /// Whether all that is in this table was listed in the sessions that there are now.
+    /// Whether everything on both sides was listed in the sessions that there are now.
     pub(crate) fn is_all_known(&self) -> bool {
         let [Ok(from), Ok(to)] = self.clusters().map(session) else { return false };
         self.source.stores.iter().all(|store| store.is_complete(from))

@@ -8,7 +8,7 @@ use crate::{
     },
 };
 
-/// Changes the view as the step would change the clusters, for those who only want to know; `false` where
+/// Changes what was observed as the action would change the clusters, for those who only want to know; `false` where
 /// what follows is not known.
 pub(crate) fn simulate(action: SyncAction, observed: &mut Observed, attempt: &mut Attempt) -> bool {
     let Observed { source, target, .. } = observed;

@@ -33,8 +33,7 @@ fn test_cluster_cache_concurrency() {
                 count.fetch_add(1, Relaxed);
             });
             let listener = Listener { silences: Vec::new(), notify };
-            let connection =
-                Connection::start(settings, CredentialSource::Offered, listener, &stop).unwrap();
+            let connection = start(settings, CredentialSource::Offered, listener, &stop).unwrap();
             let address = match i % 10 {
                 0 => closed.to_string(),
                 1 => hole.local_addr().unwrap().to_string(),

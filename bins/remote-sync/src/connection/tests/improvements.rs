@@ -190,7 +190,7 @@ fn the_own_clusters_credentials_are_its_clients_matter() {
             let load = Box::new(move || Ok(lock(&file).clone()));
             let timing = client::Timeouts::with_request(SECOND);
             let reload = client::Reload::FromFiles(load);
-            Client::counting("the managed cluster", now, reload, timing, requests)
+            client::Client::counting("the managed cluster", now, reload, timing, requests)
         }
     };
     let connection = Connection::new(settings("own", quick()), &Stop::default());
@@ -235,8 +235,7 @@ fn a_black_hole_is_bounded_and_nobody_waits_for_it() {
     let timing = ProbeTiming { timeout: SECOND, ..quick() };
     let stop = Stop::default();
     let connection =
-        Connection::start(settings("hole", timing), CredentialSource::Offered, nobody(), &stop)
-            .unwrap();
+        start(settings("hole", timing), CredentialSource::Offered, nobody(), &stop).unwrap();
     connection.offer(Ok(access));
     while started.elapsed() < 4 * SECOND && connection.health().error.is_none() {
         let asked = Instant::now();
@@ -254,8 +253,7 @@ fn the_supervisor_ends_within_a_second_of_being_asked_to() {
     let server = Server::start(Options::default()).unwrap();
     let (listener, told) = listener();
     let settings = settings("hub", ProbeTiming::default());
-    let connection =
-        Connection::start(settings, CredentialSource::Offered, listener, &stop).unwrap();
+    let connection = start(settings, CredentialSource::Offered, listener, &stop).unwrap();
     connection.offer(Ok(access(&server, "me")));
     let started = Instant::now();
     while !connection.is_connected() {
@@ -281,8 +279,7 @@ fn a_kubeconfig_file_is_read_again_when_it_changes() {
     let (stop, name) = (Stop::default(), "hub");
     let timing = ProbeTiming { retry: Duration::from_millis(100), ..quick() };
     let connection =
-        Connection::start(settings(name, timing), CredentialSource::Offered, nobody(), &stop)
-            .unwrap();
+        start(settings(name, timing), CredentialSource::Offered, nobody(), &stop).unwrap();
     let files = vec![(path.clone(), connection.clone())];
     let end = stop.clone();
     let follower = thread::spawn(move || follow_files(&files, Reach::Beside, &end));
