@@ -21,7 +21,6 @@ use crate::{
     model::{
         discovery::ApiResource,
         key::{self, ObjectKey, Pair},
-        mode::Mode,
     },
     sync::{context::SyncContext, reconcile, remote::RemoteSync},
 };
@@ -240,7 +239,7 @@ impl Controller {
         let marked =
             store.get(key).and_then(|target| target.value.copy_of).map(|copy| copy.cluster);
         let meant = gone
-            || self.context.settings.mode == Mode::Compat
+            || self.context.settings.mode.owns_by_name()
             || marked.is_some() && marked == remote.source.cluster.uid()
             || remote.source.stores[kind].has(&source);
         self.enqueue(remote, kind, Some(canonical).filter(|_| meant), urgent);

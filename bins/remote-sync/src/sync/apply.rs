@@ -191,12 +191,12 @@ impl PairContext<'_> {
     ) -> Result<()> {
         let source_body = self.source_document(source)?;
         let desired = self.desired(&source_body, source);
-        let compat = self.context.settings.mode == Mode::Compat;
-        let whole = compat || metadata || desired.is_more_than_spec();
+        let replaces = self.context.settings.mode.replaces();
+        let whole = replaces || metadata || desired.is_more_than_spec();
         let target_body = whole.then(|| self.target_document(target)).transpose()?;
         let place = self.at_target();
         let updated = match target_body {
-            Some(body) if compat => {
+            Some(body) if replaces => {
                 let object = desired.replaced(body);
                 Some(self.ask_target(|client| client.replace(&place, &object)).map_err(stale)?)
             }

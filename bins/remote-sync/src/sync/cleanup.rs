@@ -68,7 +68,7 @@ fn clean(pair: &PairContext<'_>) -> Result<()> {
 fn is_ours(pair: &PairContext<'_>, observed: &Observed) -> bool {
     let settings = &pair.context.settings;
     let selected = observed.source.is_some() || settings.selector.is_empty();
-    selected && observed.relation(&pair.remote.rules(pair.kinds, settings)) != Ownership::Foreign
+    selected && observed.ownership(&pair.remote.rules(pair.kinds, settings)) != Ownership::Foreign
 }
 
 fn write<R>(

@@ -3,10 +3,7 @@
 //! goes on from what it sees.
 
 use crate::{
-    model::{
-        mode::Mode,
-        object::{Cached, Finalizers, SourceObject, TargetObject, TargetSecret},
-    },
+    model::object::{Cached, Finalizers, SourceObject, TargetObject, TargetSecret},
     settings::OrphanPolicy,
     sync::{
         observed::{Attempt, Observed, Ownership, SyncRules},
@@ -102,21 +99,21 @@ fn living(
     attempt: &Attempt,
     rules: &SyncRules,
 ) -> SyncAction {
-    if rules.mode == Mode::Safe {
+    if rules.mode.marks() {
         let origin = source.value.copied_from;
         if origin.is_some()
             && (origin == observed.target_cluster || origin == observed.source_cluster)
         {
             return SyncAction::Done(PairStatus::Conflict(Conflict::Loop));
         }
-        if observed.relation(rules) == Ownership::Foreign {
+        if observed.ownership(rules) == Ownership::Foreign {
             return SyncAction::Done(PairStatus::Conflict(Conflict::OtherSource));
         }
     }
     if !matches!(source.value.finalizers, Finalizers::Ours(_)) {
         return SyncAction::AddFinalizer;
     }
-    if rules.mode == Mode::Compat && attempt.claimed {
+    if rules.mode.ends_after_writes() && attempt.claimed {
         return SyncAction::Done(PairStatus::Again);
     }
     // The hub is never to see a new spec without the state that it begins from; but what came of the
@@ -149,7 +146,7 @@ fn upload(
     let due = |upload: &Cached<TargetSecret>| {
         let elsewhere = upload.value.to.is_some_and(|to| to != source.uid);
         upload.value.controller == Some(target.uid)
-            && (upload.value.changed || elsewhere && rules.mode == Mode::Safe)
+            && (upload.value.changed || elsewhere && rules.mode.marks())
     };
     let mut uploads = observed.uploads.iter().enumerate();
     let (index, _) = uploads.find(|(index, upload)| {
@@ -180,7 +177,7 @@ fn download(
     let contents = (from.content, to.content);
     let content = contents.0 != contents.1
         && observed.settled.content != Some(contents)
-        && !(rules.mode == Mode::Safe && proves_equal(source, target));
+        && !(rules.mode.marks() && proves_equal(source, target));
     let metadata = (from.metadata, to.metadata);
     let metadata = metadata.0 != metadata.1 && observed.settled.metadata != Some(metadata)
         || target.value.orphaned;
@@ -188,12 +185,12 @@ fn download(
         return SyncAction::Update { content, metadata };
     }
     let published = &source.value.generations;
-    let other = published.uid.is_some_and(|uid| uid != target.uid) && rules.mode == Mode::Safe;
+    let other = published.uid.is_some_and(|uid| uid != target.uid) && rules.mode.marks();
     if other || (published.remote, published.local) != (Some(from.generation), Some(to.generation))
     {
         return SyncAction::RecordGenerations;
     }
-    let again = rules.mode == Mode::Compat && attempt.wrote;
+    let again = rules.mode.ends_after_writes() && attempt.wrote;
     SyncAction::Done(if again { PairStatus::Again } else { PairStatus::InSync })
 }
 
@@ -221,11 +218,12 @@ fn ending(
     let made = claimed
         && published.remote.is_some()
         && published.uid.is_none_or(|uid| observed.target.as_ref().is_none_or(|t| t.uid == uid));
-    let ours = match (rules.mode, observed.relation(rules)) {
-        (Mode::Compat, _) | (_, Ownership::Ours) => true,
-        (_, Ownership::Unmarked) => made,
-        (_, Ownership::Foreign) => false,
-    };
+    let ours = rules.mode.owns_by_name()
+        || match observed.ownership(rules) {
+            Ownership::Ours => true,
+            Ownership::Unmarked => made,
+            Ownership::Foreign => false,
+        };
     // A namespace that says whom it was made for may be without its object yet, or already.
     let for_this =
         || observed.namespace.as_ref().and_then(|ns| ns.value.owner_uid) == Some(source.uid);
@@ -235,7 +233,7 @@ fn ending(
     }
     match &observed.target {
         Some(target) if ours => delete_target(observed, target, rules),
-        None if claimed && rules.mode == Mode::Safe && !attempt.target_gone => {
+        None if claimed && rules.mode.proves() && !attempt.target_gone => {
             SyncAction::ConfirmTargetGone
         }
         _ if claimed => SyncAction::RemoveFinalizer,
@@ -245,7 +243,7 @@ fn ending(
 
 /// The source is in no list.
 fn gone(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> SyncAction {
-    let ours = rules.mode == Mode::Compat || observed.relation(rules) == Ownership::Ours;
+    let ours = rules.mode.owns_by_name() || observed.ownership(rules) == Ownership::Ours;
     if let Some(source) = &attempt.unselected {
         // Who does not see its deletion must not hold it up.
         return match source.value.finalizers {

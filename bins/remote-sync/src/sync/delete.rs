@@ -14,7 +14,6 @@ use shared::{
 use crate::{
     model::{
         key,
-        mode::Mode,
         object::{Cached, Finalizers, SourceObject, TargetObject},
     },
     sync::{
@@ -144,7 +143,7 @@ impl PairContext<'_> {
         attempt: &Attempt,
     ) -> Result<Option<PairStatus>> {
         let Some(namespace) = &observed.namespace else { return Ok(None) };
-        if self.context.settings.mode == Mode::Safe && !self.remote.is_all_known() {
+        if self.context.settings.mode.proves() && !self.remote.is_all_known() {
             return Ok(Some(PairStatus::Waiting(Wait::NamespaceContents)));
         }
         let place = NAMESPACES.cluster_object(&self.target.0);

@@ -109,9 +109,9 @@ impl Observed {
         source || self.target.as_ref().is_some_and(|target| target.value.state.paused)
     }
 
-    pub(crate) fn relation(&self, rules: &SyncRules) -> Ownership {
+    pub(crate) fn ownership(&self, rules: &SyncRules) -> Ownership {
         let copy = self.target.as_ref().and_then(|target| target.value.copy_of.as_ref());
-        let Some(copy) = copy.filter(|_| rules.mode == Mode::Safe) else {
+        let Some(copy) = copy.filter(|_| rules.mode.marks()) else {
             return Ownership::Unmarked;
         };
         let is_this = self.source.as_ref().is_some_and(|source| source.uid == copy.uid);
@@ -131,13 +131,8 @@ impl Observed {
             return false;
         };
         let named = namespace.owner.as_deref() == Some(&*self.name);
-        match rules.mode {
-            Mode::Compat => named,
-            Mode::Safe => {
-                named
-                    && namespace.owner_uid.is_none_or(|uid| Some(uid) == made_for)
-                    && !self.namespace_shared
-            }
-        }
+        let alone =
+            namespace.owner_uid.is_none_or(|uid| Some(uid) == made_for) && !self.namespace_shared;
+        named && (alone || rules.mode.owns_by_name())
     }
 }

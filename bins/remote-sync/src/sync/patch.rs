@@ -6,7 +6,6 @@ use shared::resource::Target;
 
 use crate::model::{
     annotations::{ManagedKeys, Origin, Uid},
-    mode::Mode,
     object::{Cached, Finalizers, ObjectReader, SourceObject, TargetObject},
 };
 
@@ -23,7 +22,7 @@ pub(crate) fn guarded<R>(known: &Cached<R>) -> Vec<Value> {
 fn annotate<R>(known: &Cached<R>, reader: &ObjectReader, annotations: Value) -> Value {
     let mut metadata = json!({"annotations": annotations});
     // Upstream has none here; to be its equal costs nothing, as each annotation is a write of its own.
-    if reader.mode == Mode::Safe {
+    if reader.mode.guards() {
         metadata["uid"] = known.uid.to_string().into();
         metadata["resourceVersion"] = known.version.to_string().into();
     }
@@ -98,7 +97,7 @@ pub(crate) fn record_generations(
         &keys.remote_generation: generation(source.value.state.generation),
         &keys.local_generation: generation(target.value.state.generation),
     });
-    if reader.mode == Mode::Safe {
+    if reader.mode.marks() {
         annotations[&keys.local_uid] = json!(target.uid.to_string());
     }
     annotate(source, reader, annotations)
@@ -121,7 +120,7 @@ pub(crate) fn mark_uploaded<R>(
     source: Uid,
 ) -> Value {
     let mut annotations = json!({&reader.keys.hash: hash});
-    if reader.mode == Mode::Safe {
+    if reader.mode.marks() {
         annotations[&reader.keys.uploaded_to] = json!(source.to_string());
     }
     annotate(secret, reader, annotations)
@@ -130,7 +129,7 @@ pub(crate) fn mark_uploaded<R>(
 /// The Namespace for the target called `owner`.
 pub(crate) fn namespace(name: &str, owner: &str, source: Uid, reader: &ObjectReader) -> Value {
     let mut annotations = json!({&reader.keys.owner: owner});
-    if reader.mode == Mode::Safe {
+    if reader.mode.marks() {
         annotations[&reader.keys.owner_ref] = json!(source.to_string());
     }
     json!({"apiVersion": "v1", "kind": "Namespace",
@@ -275,7 +274,7 @@ impl Desired<'_> {
 
     fn marks(&self) -> Map<String, Value> {
         let mut marks = Map::new();
-        if self.reader.mode == Mode::Safe {
+        if self.reader.mode.marks() {
             if let Some(origin) = &self.origin {
                 marks.insert(self.reader.keys.source.clone(), origin.to_string().into());
             }

@@ -17,7 +17,6 @@ use crate::{
         discovery::ApiResource,
         key::{self, Pair},
         mapping::NameMapping,
-        mode::Mode,
         object::ObjectReader,
     },
     settings::{Direction, Settings},
@@ -71,7 +70,7 @@ impl RemoteSync {
     ) -> Self {
         let orphans = &settings.orphans;
         let most = (usize::try_from(orphans.most).unwrap_or(usize::MAX), orphans.within);
-        let pulls = settings.mode == Mode::Compat && settings.direction == Direction::Pull;
+        let pulls = settings.mode.owns_by_name() && settings.direction == Direction::Pull;
         Self {
             name: name.to_owned(),
             names: settings.mapping.names(name),

@@ -7,6 +7,7 @@ mod world;
 
 use super::*;
 use crate::{
+    model::mode::Mode,
     model::object::{ObjectState, TargetNamespace},
     sync::{observed::SettledDiff, simulate::simulate},
 };

@@ -6,7 +6,7 @@ use serde_json::json;
 use shared::resource::Resource;
 
 use super::*;
-use crate::model::{annotations::AnnotationKeys, digest::Digester};
+use crate::model::{annotations::AnnotationKeys, digest::Digester, mode::Mode};
 
 const FINALIZER: &str = "cloud.teleport.dev/sync-local";
 const SOURCE: &str = "25f5d25c-70fb-4bf8-ba96-530c4ffb0cbb";

@@ -3,7 +3,7 @@
 
 use fastrand::Rng;
 
-use super::{super::*, ObjectState, SettledDiff, TargetNamespace, world::*};
+use super::{super::*, Mode, ObjectState, SettledDiff, TargetNamespace, world::*};
 
 /// Fails for a step that must not be, after `before` in the same pass.
 pub(super) fn allowed(world: &World, attempt: &Attempt, action: SyncAction, before: &[SyncAction]) {
@@ -20,7 +20,7 @@ pub(super) fn allowed(world: &World, attempt: &Attempt, action: SyncAction, befo
         let of_this = published.uid.is_none() || target.is_none() || published.uid == target;
         claimed && published.remote.is_some() && of_this
     });
-    let relation = observed.relation(rules);
+    let relation = observed.ownership(rules);
     let ours = relation == Ownership::Ours || relation == Ownership::Unmarked && made;
     let safe = rules.mode == Mode::Safe;
     match action {

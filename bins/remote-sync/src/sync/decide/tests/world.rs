@@ -4,6 +4,7 @@ use super::super::*;
 use crate::{
     model::{
         annotations::Uid,
+        mode::Mode,
         object::{CopyOf, Generations, ObjectState, TargetNamespace},
     },
     sync::observed::SettledDiff,
