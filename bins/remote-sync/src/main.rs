@@ -1,43 +1,31 @@
 //! Keeps resources of any kind in step between a cluster and many remotes: spec down, status and chosen
 //! Secrets up.
 
-mod body;
-mod cleanup;
-mod connection;
-mod context;
-mod counts;
-mod decide;
-mod digest;
-mod ending;
-mod engine;
-mod follow;
-mod job;
-mod kind;
-mod mapping;
-mod marks;
-mod news;
-mod once;
-mod orphan;
-mod perform;
-mod permits;
-mod queue;
-mod rbac;
-mod record;
-mod registry;
-mod remotes;
-mod removal;
-mod report;
-mod retry;
-mod route;
-mod run;
+// The command line.
 mod settings;
-mod site;
-mod stream;
-mod table;
-mod throttle;
-mod upload;
-mod view;
-mod worker;
+
+// One run of the process.
+mod run;
+
+// Watches, and the pairs that a change concerns.
+mod controller;
+
+// The work on one pair: observe, decide, apply.
+mod sync;
+
+// Each cluster's objects as last seen, and requests to it.
+mod cache;
+
+// Supervised connections.
+mod connection;
+
+// Objects, names and annotations.
+mod model;
+
+// The other tasks, and the endpoints.
+mod once;
+mod rbac;
+mod report;
 
 use std::process::ExitCode;
 

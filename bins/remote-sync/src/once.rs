@@ -7,7 +7,10 @@ use std::{
 
 use shared::error::{Error, Result};
 
-use crate::{engine::Engine, route::Route};
+use crate::{
+    controller::Controller,
+    sync::{remote::RemoteSync, status::PairState},
+};
 
 /// Between two looks.
 const POLL: Duration = Duration::from_millis(20);
@@ -27,16 +30,16 @@ enum Left {
 ///
 /// # Errors
 /// `Unavailable` with the first thing that is not done.
-pub(crate) fn finish(engine: &Engine, limit: Duration) -> Result<()> {
+pub(crate) fn finish(controller: &Controller, limit: Duration) -> Result<()> {
     let begun = Instant::now();
     loop {
-        let stopped = engine.stop.wait(POLL);
-        let Some(left) = left(engine) else { return Ok(()) };
+        let stopped = controller.stop.wait(POLL);
+        let Some(left) = left(controller) else { return Ok(()) };
         let over = match &left {
             _ if !limit.is_zero() => begun.elapsed() >= limit,
             Left::Pending(_) => false,
             Left::Failed(_) => true,
-            Left::Waiting(_) => begun.elapsed() >= engine.context.settings.timeout,
+            Left::Waiting(_) => begun.elapsed() >= controller.context.settings.timeout,
         };
         let (Left::Pending(what) | Left::Failed(what) | Left::Waiting(what)) = left;
         let message = match stopped {
@@ -49,49 +52,53 @@ pub(crate) fn finish(engine: &Engine, limit: Duration) -> Result<()> {
     }
 }
 
-fn left(engine: &Engine) -> Option<Left> {
-    let own = engine.own.cluster().connection.health();
+fn left(controller: &Controller) -> Option<Left> {
+    let own = controller.own.cluster().connection.health();
     if own.failures > 0 {
         let error = own.error.unwrap_or_default();
         return Some(Left::Failed(format!("the own cluster: {error}")));
     }
-    if !engine.all_known.load(Relaxed) {
-        return Some(match engine.registry_trouble() {
+    if !controller.all_known.load(Relaxed) {
+        return Some(match controller.registry_trouble() {
             Some(why) => Left::Failed(format!("the remotes are not known: {why}")),
             None => Left::Pending("the remotes are not known".into()),
         });
     }
-    let routes = engine.routes();
-    let closed = routes.iter().find_map(|route| obstacle(engine, route));
-    closed.or_else(|| routes.iter().find_map(|route| pairs(route)))
+    let remotes = controller.remotes();
+    let closed = remotes.iter().find_map(|remote| obstacle(controller, remote));
+    closed.or_else(|| remotes.iter().find_map(|remote| pairs(remote)))
 }
 
 /// What stands in the way of a whole kind.
-fn obstacle(engine: &Engine, route: &Route) -> Option<Left> {
-    let remote = engine.remote_of(route).connection.health();
-    let away = remote.failures > 0 || remote.error.is_some();
-    let mut kinds = engine.context.settings.resources.iter().enumerate();
+fn obstacle(controller: &Controller, remote: &RemoteSync) -> Option<Left> {
+    let health = controller.remote_cluster(remote).connection.health();
+    let away = health.failures > 0 || health.error.is_some();
+    let mut kinds = controller.context.settings.resources.iter().enumerate();
     kinds.find_map(|(kind, wanted)| {
-        let what = format!("{wanted} ({}): {}", route.name, route.obstacle(kind)?);
-        let trouble = route.source.shelves[kind].trouble().is_some()
-            || route.target.shelves[kind].trouble().is_some();
+        let what = format!("{wanted} ({}): {}", remote.name, remote.obstacle(kind)?);
+        let trouble = remote.source.stores[kind].trouble().is_some()
+            || remote.target.stores[kind].trouble().is_some();
         Some(if away || trouble { Left::Failed(what) } else { Left::Pending(what) })
     })
 }
 
 /// A pair that is not in step, and not held for people.
-fn pairs(route: &Route) -> Option<Left> {
-    let depth = route.queue.depth();
+fn pairs(remote: &RemoteSync) -> Option<Left> {
+    let depth = remote.queue.depth();
     if depth.queued + depth.parked + depth.running > 0 {
-        return Some(Left::Pending(format!("pairs of {} are in the queue", route.name)));
+        return Some(Left::Pending(format!("pairs of {} are in the queue", remote.name)));
     }
-    let first = |states: &[&str]| {
-        let found = route.first_in(states);
-        found.map(|(pair, note)| format!("{} ({}): {}", pair.key, route.name, note.reason))
+    let first = |states: &[PairState]| {
+        let found = remote.first_in(states);
+        found.map(|(pair, condition)| {
+            format!("{} ({}): {}", pair.key, remote.name, condition.reason)
+        })
     };
     if depth.failing > 0 {
-        let why = first(&["degraded", "failing"]);
-        return Some(Left::Failed(why.unwrap_or_else(|| format!("a pair of {}", route.name))));
+        let why = first(&[PairState::Degraded, PairState::Failing]);
+        return Some(Left::Failed(why.unwrap_or_else(|| format!("a pair of {}", remote.name))));
     }
-    first(&["toolarge"]).map(Left::Failed).or_else(|| first(&["waiting"]).map(Left::Waiting))
+    first(&[PairState::TooLarge])
+        .map(Left::Failed)
+        .or_else(|| first(&[PairState::Waiting]).map(Left::Waiting))
 }

@@ -9,8 +9,8 @@ use std::{collections::BTreeMap, fmt::Write, slice};
 use shared::resource::{LEASES, SECRETS};
 
 use crate::{
-    mapping::CLUSTER,
-    settings::{Mode, OrphanPolicy, RemoteSource, Settings},
+    model::{mapping::CLUSTER, mode::Mode},
+    settings::{OrphanPolicy, RemoteSource, Settings},
 };
 
 /// What all that is printed is called, or begins with.

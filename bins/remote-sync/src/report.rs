@@ -1,4 +1,4 @@
-//! What the program says of itself: `/healthz`, `/readyz`, `/metrics` and `/debug/state`. Names and
+//! Diagnostics: `/healthz`, `/readyz`, `/metrics` and `/debug/state`. Names and
 //! reasons, never the content of an object.
 
 use std::{
@@ -16,10 +16,10 @@ use shared::{
 };
 
 use crate::{
-    connection::{Identity, Phase},
-    engine::Engine,
-    route::Route,
-    site::Cluster,
+    cache::cluster::ClusterClient,
+    connection::{ClusterIdentity, Phase},
+    controller::Controller,
+    sync::{remote::RemoteSync, status::PairState},
 };
 
 const PAIRS: Family =
@@ -37,23 +37,23 @@ const WATCHES: Family = Family::counter("remote_sync_watches_total", "Watches th
 /// Pairs that `/debug/state` shows of a remote: enough to see what is wrong, and bounded.
 const MOST_PAIRS: usize = 1000;
 
-/// Tells how the engine stands.
-pub(crate) struct Status {
-    pub(crate) engine: Arc<Engine>,
+/// Reports the state of the controller.
+pub(crate) struct Reporter {
+    pub(crate) controller: Arc<Controller>,
     pub(crate) leadership: Arc<Leadership>,
     pub(crate) started: SystemTime,
 }
 
-impl Report for Status {
+impl Report for Reporter {
     fn healthy(&self) -> Result<(), String> {
-        let routes = self.engine.routes();
-        let remotes = routes.iter().map(|route| self.engine.remote_of(route));
-        let mut clusters = [&**self.engine.own.cluster()].into_iter().chain(remotes);
-        if stuck(self.engine.beat(), LONGEST_BEAT) {
+        let remotes = self.controller.remotes();
+        let remotes = remotes.iter().map(|remote| self.controller.remote_cluster(remote));
+        let mut clusters = [&**self.controller.own.cluster()].into_iter().chain(remotes);
+        if stuck(self.controller.beat(), LONGEST_BEAT) {
             return Err("the loop that opens and closes queues is stuck".into());
         }
         // To connect takes some requests, one after the other.
-        let longest = LONGEST_BEAT + 6 * self.engine.context.settings.timeout;
+        let longest = LONGEST_BEAT + 6 * self.controller.context.settings.timeout;
         match clusters.find(|cluster| stuck(cluster.connection.beat(), longest)) {
             Some(cluster) => {
                 Err(format!("the loop that supervises cluster {} is stuck", cluster.name()))
@@ -70,7 +70,7 @@ impl Report for Status {
         if !self.leadership.leads() {
             return Err("it is not known who leads the replicas".into());
         }
-        let own = &self.engine.own.cluster().connection;
+        let own = &self.controller.own.cluster().connection;
         if own.is_connected() {
             return Ok(());
         }
@@ -83,106 +83,106 @@ impl Report for Status {
             return String::new();
         }
         let line = |(what, why): (String, Option<String>)| Some(format!("{what}: {}\n", why?));
-        let trouble = self.engine.registry_trouble().map(|why| format!("registry: {why}\n"));
+        let trouble = self.controller.registry_trouble().map(|why| format!("registry: {why}\n"));
         self.obstacles().into_iter().filter_map(line).chain(trouble).collect()
     }
 
     fn metrics(&self) -> String {
         let mut metrics = Metrics::default();
         metrics.add_process(env!("CARGO_PKG_NAME"), self.started);
-        if let Some(election) = &self.engine.context.settings.election {
+        if let Some(election) = &self.controller.context.settings.election {
             let leads = u8::from(self.leadership.leads());
             metrics.add(LEADER, &[("name", &election.name)], leads);
         }
-        add_cluster(self.engine.own.cluster(), &mut metrics);
-        for route in self.engine.routes().iter() {
-            add_cluster(self.engine.remote_of(route), &mut metrics);
-            self.add_route(route, &mut metrics);
+        add_cluster(self.controller.own.cluster(), &mut metrics);
+        for remote in self.controller.remotes().iter() {
+            add_cluster(self.controller.remote_cluster(remote), &mut metrics);
+            self.add_remote(remote, &mut metrics);
         }
-        self.engine.context.counts.add_to(&mut metrics);
+        self.controller.context.metrics.add_to(&mut metrics);
         metrics.to_string()
     }
 
     fn state(&self) -> Option<String> {
-        let routes: BTreeMap<_, _> = self
-            .engine
-            .routes()
+        let remotes: BTreeMap<_, _> = self
+            .controller
+            .remotes()
             .iter()
-            .map(|route| (route.name.clone(), self.state_of(route)))
+            .map(|remote| (remote.name.clone(), self.state_of(remote)))
             .collect();
         let state = json!({
             "leads": self.leadership.leads(),
-            "own": connection(self.engine.own.cluster()),
-            "registry": self.engine.registry_trouble(),
-            "remotes": routes,
+            "own": connection(self.controller.own.cluster()),
+            "registry": self.controller.registry_trouble(),
+            "remotes": remotes,
         });
         Some(format!("{state:#}\n"))
     }
 }
 
-impl Status {
+impl Reporter {
     /// What stands in the way of each kind on each remote, or may come in the way unseen.
     fn obstacles(&self) -> Vec<(String, Option<String>)> {
         let mut obstacles = Vec::new();
-        for route in self.engine.routes().iter() {
-            for (kind, wanted) in self.engine.context.settings.resources.iter().enumerate() {
-                let why = route.obstacle(kind).or_else(|| route.trouble(kind));
-                obstacles.push((format!("{wanted} ({})", route.name), why));
+        for remote in self.controller.remotes().iter() {
+            for (kind, wanted) in self.controller.context.settings.resources.iter().enumerate() {
+                let why = remote.obstacle(kind).or_else(|| remote.trouble(kind));
+                obstacles.push((format!("{wanted} ({})", remote.name), why));
             }
         }
         obstacles
     }
 
-    fn add_route(&self, route: &Route, metrics: &mut Metrics) {
-        let remote = ("remote", &*route.name);
-        for (kind, wanted) in self.engine.context.settings.resources.iter().enumerate() {
+    fn add_remote(&self, remote: &RemoteSync, metrics: &mut Metrics) {
+        let label = ("remote", &*remote.name);
+        for (kind, wanted) in self.controller.context.settings.resources.iter().enumerate() {
             let resource = wanted.to_string();
             let resource = ("resource", &*resource);
-            let (mut states, apart) = route.apart(kind);
-            let sources = self.engine.sources(route, kind);
-            let apart = apart + route.queue.unseen(kind);
-            states.insert("insync", sources.saturating_sub(apart));
+            let (mut states, apart) = remote.count_states(kind);
+            let sources = self.controller.sources(remote, kind);
+            let apart = apart + remote.queue.unseen(kind);
+            states.insert(PairState::InSync.as_str(), sources.saturating_sub(apart));
             for (state, count) in states {
-                metrics.add(PAIRS, &[remote, resource, ("state", state)], count);
+                metrics.add(PAIRS, &[label, resource, ("state", state)], count);
             }
-            let open = u8::from(route.obstacle(kind).is_none());
-            metrics.add(RESOURCE_READY, &[remote, resource], open);
+            let open = u8::from(remote.obstacle(kind).is_none());
+            metrics.add(RESOURCE_READY, &[label, resource], open);
         }
-        let depth = route.queue.depth();
+        let depth = remote.queue.depth();
         for (state, count) in [
             ("queued", depth.queued),
             ("parked", depth.parked),
             ("running", depth.running),
             ("failing", depth.failing),
         ] {
-            metrics.add(QUEUE_DEPTH, &[remote, ("state", state)], count);
+            metrics.add(QUEUE_DEPTH, &[label, ("state", state)], count);
         }
-        metrics.add(DELETIONS_HELD, &[remote], lock(&route.orphans).waiting());
+        metrics.add(DELETIONS_HELD, &[label], lock(&remote.orphans).waiting());
     }
 
-    fn state_of(&self, route: &Route) -> Value {
-        let resources = &self.engine.context.settings.resources;
-        let apart: Vec<_> = route
-            .notes(MOST_PAIRS)
+    fn state_of(&self, remote: &RemoteSync) -> Value {
+        let resources = &self.controller.context.settings.resources;
+        let apart: Vec<_> = remote
+            .conditions(MOST_PAIRS)
             .into_iter()
-            .map(|(pair, note)| {
+            .map(|(pair, condition)| {
                 json!({"resource": resources[pair.kind].to_string(), "pair": &*pair.key,
-                    "state": note.state, "reason": note.reason})
+                    "state": condition.state.as_str(), "reason": condition.reason})
             })
             .collect();
         let kinds: BTreeMap<_, _> = resources
             .iter()
             .enumerate()
             .map(|(kind, wanted)| {
-                let known = json!({"sources": route.source.shelves[kind].table.len(),
-                    "targets": route.target.shelves[kind].table.len(),
-                    "waitsFor": route.obstacle(kind)});
+                let known = json!({"sources": remote.source.stores[kind].len(),
+                    "targets": remote.target.stores[kind].len(),
+                    "waitsFor": remote.obstacle(kind)});
                 (wanted.to_string(), known)
             })
             .collect();
-        let depth = route.queue.depth();
+        let depth = remote.queue.depth();
         json!({
-            "connection": connection(self.engine.remote_of(route)),
+            "connection": connection(self.controller.remote_cluster(remote)),
             "resources": kinds,
             "queue": {"queued": depth.queued, "parked": depth.parked,
                 "running": depth.running, "failing": depth.failing},
@@ -191,7 +191,7 @@ impl Status {
     }
 }
 
-fn add_cluster(cluster: &Cluster, metrics: &mut Metrics) {
+fn add_cluster(cluster: &ClusterClient, metrics: &mut Metrics) {
     let connection = &cluster.connection;
     connection.add_to(metrics);
     metrics.add(WATCHES, &[("remote", cluster.name())], cluster.watches.load(Relaxed));
@@ -201,7 +201,7 @@ fn add_cluster(cluster: &Cluster, metrics: &mut Metrics) {
     }
 }
 
-fn connection(cluster: &Cluster) -> Value {
+fn connection(cluster: &ClusterClient) -> Value {
     let ago = |at: Option<Instant>| at.map(|at| at.elapsed().as_secs());
     let health = cluster.connection.health();
     let phase = match health.phase {
@@ -211,9 +211,9 @@ fn connection(cluster: &Cluster) -> Value {
         Phase::Disconnected => "Disconnected",
     };
     let identity = match health.identity {
-        Identity::Known(uid) => json!({"uid": uid}),
-        Identity::Unknown(why) => json!({"unknown": why}),
-        Identity::Changed { was, now } => json!({"was": was, "now": now}),
+        ClusterIdentity::Known(uid) => json!({"uid": uid}),
+        ClusterIdentity::Unknown(why) => json!({"unknown": why}),
+        ClusterIdentity::Changed { was, now } => json!({"was": was, "now": now}),
     };
     json!({
         "state": phase,

@@ -1,4 +1,4 @@
-//! What the process does from its start to its end.
+//! One run of the process, from its start to its end.
 
 use std::{
     sync::Arc,
@@ -10,16 +10,14 @@ use shared::{
 };
 
 use crate::{
-    engine::Engine,
-    once, registry, remotes,
-    report::Status,
-    settings::{Election, Settings, Task},
+    controller::{Controller, clusters, registry},
+    once,
+    report::Reporter,
+    settings::{Election, Operation, Settings},
 };
 
 /// What is under way gets this long when the process is asked to end.
 const FAREWELL: Duration = Stop::GRACE_PERIOD;
-/// Between two looks at whether all is done.
-const POLL: Duration = Duration::from_millis(20);
 
 /// Does the work until `stop` is raised, or until it is done.
 ///
@@ -27,54 +25,57 @@ const POLL: Duration = Duration::from_millis(20);
 /// What is refused at the start: a kubeconfig that cannot be used, a port that cannot be served. The loss of
 /// the lead. Of a task that ends, why it could not be done.
 pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
-    let engine = Arc::new(remotes::own(settings.clone(), flags, stop)?);
-    let limit = match settings.task {
-        Task::Run => return keep(&engine, flags),
-        Task::Once(limit) => limit,
-        Task::Cleanup => Duration::ZERO,
+    let controller = Arc::new(clusters::build(settings.clone(), flags, stop)?);
+    let limit = match settings.operation {
+        Operation::Run => return keep(&controller, flags),
+        Operation::Once(limit) => limit,
+        Operation::Cleanup => Duration::ZERO,
     };
-    remotes::start(&engine)?;
-    registry::start(&engine)?;
-    let result = once::finish(&engine, limit);
+    clusters::start(&controller)?;
+    registry::start(&controller)?;
+    let result = once::finish(&controller, limit);
     stop.raise();
-    say_farewell(&engine);
+    say_farewell(&controller);
     result.map(|()| End::Done)
 }
 
-fn keep(engine: &Arc<Engine>, flags: &Flags) -> Result<End> {
-    let leadership = match &engine.context.settings.election {
+fn keep(controller: &Arc<Controller>, flags: &Flags) -> Result<End> {
+    let leadership = match &controller.context.settings.election {
         Some(Election { namespace, name, timing }) => {
-            Leadership::campaign((namespace, name), *timing, flags, &engine.stop)?
+            Leadership::campaign((namespace, name), *timing, flags, &controller.stop)?
         }
-        None => Leadership::without_election(&engine.stop),
+        None => Leadership::without_election(&controller.stop),
     };
-    let result = lead(engine, &leadership, flags);
+    let result = lead(controller, &leadership, flags);
     // Also after an error: a leader lets go of its Lease.
-    engine.stop.raise();
+    controller.stop.raise();
     let raised = Instant::now();
-    say_farewell(engine);
+    say_farewell(controller);
     leadership.wait_for_release(raised);
     result.map(|()| End::Stopped)
 }
 
 /// Works as soon as this replica leads, until it is asked to end.
-fn lead(engine: &Arc<Engine>, leadership: &Arc<Leadership>, flags: &Flags) -> Result<()> {
+fn lead(controller: &Arc<Controller>, leadership: &Arc<Leadership>, flags: &Flags) -> Result<()> {
     let started = SystemTime::now();
-    let status = Status { engine: engine.clone(), leadership: leadership.clone(), started };
-    diagnostics::serve(flags, &engine.stop, status)?;
+    let status =
+        Reporter { controller: controller.clone(), leadership: leadership.clone(), started };
+    diagnostics::serve(flags, &controller.stop, status)?;
     if !leadership.wait_until_leading() {
         return Ok(());
     }
-    remotes::start(engine)?;
-    registry::start(engine)?;
+    clusters::start(controller)?;
+    registry::start(controller)?;
     leadership.wait_until_lost()
 }
 
 /// Writes that have begun may end.
-fn say_farewell(engine: &Engine) {
-    let begun = Instant::now();
-    let busy = || engine.routes().iter().any(|route| route.queue.depth().running > 0);
-    while busy() && begun.elapsed() < FAREWELL {
-        std::thread::sleep(POLL);
+fn say_farewell(controller: &Controller) {
+    let deadline = Instant::now() + FAREWELL;
+    let remotes = controller.remotes();
+    while let Some(busy) = remotes.iter().find(|remote| remote.queue.is_running())
+        && Instant::now() < deadline
+    {
+        busy.queue.wait_until_drained(deadline);
     }
 }

@@ -1,6 +1,5 @@
 //! The command line, checked as a whole: what makes no sense is refused before anything is written.
 
-mod keys;
 mod remotes;
 mod selector;
 mod table;
@@ -16,44 +15,46 @@ use shared::{
     resource::{valid_label, valid_name},
 };
 
+use self::{remotes::registry, selector::selector};
 pub(crate) use self::{
-    keys::Keys,
     remotes::{CLUSTER_LABEL, OWN, Registry, Remote, RemoteSource, SECRET_SUFFIX},
     table::table,
 };
-use self::{remotes::registry, selector::selector};
-use crate::{
-    kind::Wanted,
-    mapping::{CLUSTER, Mapping},
+use crate::connection::ProbeTiming;
+use crate::model::{
+    annotations::AnnotationKeys,
+    discovery::ResourceArg,
+    mapping::{CLUSTER, MappingTemplate},
+    mode::Mode,
 };
 
 /// All that the process is told, complete and valid.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    pub(crate) task: Task,
+    pub(crate) operation: Operation,
     /// Write nothing.
     pub(crate) dry_run: bool,
     pub(crate) direction: Direction,
     pub(crate) mode: Mode,
-    pub(crate) resources: Vec<Wanted>,
+    pub(crate) resources: Vec<ResourceArg>,
     /// For objects of the source; empty for all.
     pub(crate) selector: String,
     /// Of the source; empty for all.
     pub(crate) source_namespaces: Vec<String>,
-    pub(crate) mapping: Mapping,
+    pub(crate) mapping: MappingTemplate,
     /// The names of Secrets to upload.
     pub(crate) secrets: Vec<String>,
-    pub(crate) keys: Keys,
+    pub(crate) keys: AnnotationKeys,
     pub(crate) finalizer: String,
     pub(crate) propagation: Propagation,
-    pub(crate) orphans: Orphans,
+    pub(crate) orphans: OrphanSettings,
     pub(crate) remotes: Vec<Remote>,
     pub(crate) registry: Option<Registry>,
     /// Which files the kubeconfig file of a remote may name.
     pub(crate) reach: Reach,
     /// The uids of kube-system that a remote may have, of this name or whichever.
     pub(crate) identities: Vec<(Option<String>, String)>,
-    pub(crate) connection: Connection,
+    pub(crate) connection: ConnectionSettings,
     /// Of a kind on a cluster.
     pub(crate) max_objects: usize,
     /// For each remote.
@@ -71,7 +72,7 @@ pub(crate) struct Settings {
 
 /// What the process is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Task {
+pub(crate) enum Operation {
     Run,
     /// Until all is in step, but no longer than this.
     Once(Duration),
@@ -87,18 +88,9 @@ pub(crate) enum Direction {
     Push,
 }
 
-/// How it is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// As sync-controller does.
-    Compat,
-    /// With marks on the target, and proof before a deletion.
-    Safe,
-}
-
 /// What becomes of a target without a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Orphans {
+pub(crate) struct OrphanSettings {
     pub(crate) policy: OrphanPolicy,
     pub(crate) grace: Duration,
     /// No more of them are deleted on a cluster …
@@ -107,8 +99,8 @@ pub(crate) struct Orphans {
     pub(crate) within: Duration,
 }
 
-/// See [`Orphans`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// See [`OrphanSettings`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum OrphanPolicy {
     /// It is deleted when it is proven that there is none; safe mode alone, as the proof needs its marks.
     Confirm,
@@ -119,15 +111,8 @@ pub(crate) enum OrphanPolicy {
 
 /// When a cluster is connected, and when not any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Connection {
-    /// Between two tries to connect.
-    pub(crate) retry: Duration,
-    /// Between two probes.
-    pub(crate) interval: Duration,
-    /// For one probe.
-    pub(crate) timeout: Duration,
-    /// So many in a row that fail end it.
-    pub(crate) failures: u32,
+pub(crate) struct ConnectionSettings {
+    pub(crate) timing: ProbeTiming,
     /// What a probe asks for.
     pub(crate) path: String,
 }
@@ -161,13 +146,13 @@ impl Settings {
                 "the own namespace {namespace:?} (-namespace, POD_NAMESPACE) is not a valid name"
             ));
         }
-        let (task, dry_run) = (values::task(flags)?, flags.switch("dry-run"));
+        let (operation, dry_run) = (values::operation(flags)?, flags.switch("dry-run"));
         let mode =
             values::one_of(flags, "mode", &[("safe", Mode::Safe), ("compat", Mode::Compat)])?;
         let directions = [("pull", Direction::Pull), ("push", Direction::Push)];
         let prefix = flags.text("annotation-prefix");
         let settings = Self {
-            task,
+            operation,
             dry_run,
             direction: values::one_of(flags, "direction", &directions)?,
             mode,
@@ -191,7 +176,7 @@ impl Settings {
             burst: values::number(flags, "burst", 1, values::MOST_REQUESTS)?,
             timeout: flags.period("timeout")?,
             resync: Some(flags.duration("resync")).filter(|resync| !resync.is_zero()),
-            election: values::election(flags, task, namespace.as_deref())?,
+            election: values::election(flags, operation, namespace.as_deref())?,
         };
         // Roles can be printed before there is a remote.
         if !flags.switch("print-rbac") {
@@ -248,7 +233,8 @@ impl Settings {
 
     /// Whether objects can have the names that the mapping gives them.
     fn check_names(&self) -> Result<(), String> {
-        let Mapping { resource_suffix, namespace_suffix, namespace_prefix: prefix } = &self.mapping;
+        let MappingTemplate { resource_suffix, namespace_suffix, namespace_prefix: prefix } =
+            &self.mapping;
         // Of remotes that are not known yet, one of the shortest names.
         for remote in self.names().chain(["x"]) {
             let end = |suffix: &str| suffix.replace(CLUSTER, remote);

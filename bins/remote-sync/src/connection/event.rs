@@ -1,4 +1,4 @@
-//! What consumers are told of a connection, and when.
+//! Events of a connection, and when its listener hears of them.
 
 use std::time::{Duration, Instant};
 
@@ -9,59 +9,57 @@ pub(crate) enum ConnectionEvent {
     Connected,
     /// The session is over.
     Disconnected,
-    /// The cluster gave no sign of life for longer than a consumer wanted to wait: once per outage.
+    /// The cluster gave no sign of life for longer than a listener wanted to wait: once per outage.
     NoSuccessFor(Duration),
 }
 
-/// Who is told. `tell` is called by the thread that supervises the connection, without a lock: it has to
-/// return at once, by pushing onto a queue of its own for example.
-pub(crate) struct Consumer {
+/// Who hears of a connection. `notify` is called by the thread that supervises it, without a lock: it has to
+/// return at once.
+pub(crate) struct Listener {
     /// After how long without a sign of life it wants to know. A healthy cluster is silent for the
     /// interval of the probes.
     pub(crate) silences: Vec<Duration>,
     /// Takes an event.
-    pub(crate) tell: Box<dyn Fn(ConnectionEvent) + Send>,
+    pub(crate) notify: Box<dyn Fn(ConnectionEvent) + Send>,
 }
 
-/// Remembers when which consumer was told something.
-pub(super) struct Teller {
-    consumers: Vec<(Consumer, Option<Instant>)>,
+/// Remembers when the listener last heard something.
+pub(super) struct Notifier {
+    listener: Listener,
+    last: Option<Instant>,
     started: Instant,
 }
 
-impl Teller {
-    pub(super) fn new(consumers: Vec<Consumer>, now: Instant) -> Self {
-        let consumers = consumers.into_iter().map(|consumer| (consumer, None)).collect();
-        Self { consumers, started: now }
+impl Notifier {
+    pub(super) fn new(listener: Listener, now: Instant) -> Self {
+        Self { listener, last: None, started: now }
     }
 
-    /// Tells every consumer what `happened`, or else that its silence is over.
-    pub(super) fn tell(
+    /// Passes on what `happened`, or else that a silence is over.
+    pub(super) fn notify(
         &mut self,
         happened: Option<ConnectionEvent>,
         success: Option<Instant>,
         now: Instant,
     ) {
         let success = success.unwrap_or(self.started);
-        for (consumer, told) in &mut self.consumers {
-            if let Some(event) = event(happened, *told, success, &consumer.silences, now) {
-                (consumer.tell)(event);
-                *told = Some(now);
-            }
+        if let Some(event) = event(happened, self.last, success, &self.listener.silences, now) {
+            (self.listener.notify)(event);
+            self.last = Some(now);
         }
     }
 
-    /// How long until a consumer has to be told of a silence.
+    /// How long until the listener has to hear of a silence.
     pub(super) fn next(&self, success: Option<Instant>, now: Instant) -> Option<Duration> {
         let success = success.unwrap_or(self.started);
-        let silences = self.consumers.iter().flat_map(|(consumer, _)| &consumer.silences);
+        let silences = self.listener.silences.iter();
         let left = silences.map(|silence| (success + *silence).saturating_duration_since(now));
         // Over means longer than, so a little later.
         left.filter(|left| !left.is_zero()).min().map(|left| left + Duration::from_millis(1))
     }
 }
 
-/// What a consumer is to be told that was last told something at `told`. All comparisons are strict, so
+/// What a listener is to hear that last heard something at `told`. All comparisons are strict, so
 /// a silence is told once (cluster-api v1.9.0 `controllers/clustercache/cluster_cache.go:624-651`).
 pub(super) fn event(
     happened: Option<ConnectionEvent>,

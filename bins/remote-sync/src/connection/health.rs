@@ -1,13 +1,13 @@
-//! What there is to tell of a connection.
+//! Health of a connection, for people and metrics.
 
 use std::time::Instant;
 
-use shared::{
-    error::{Error, Result},
-    metrics::{Family, Metrics},
-};
+use shared::metrics::{Family, Metrics};
 
-use super::{Connection, Identity, Offer};
+use super::{
+    handle::{Connection, CredentialOffer},
+    identity::ClusterIdentity,
+};
 
 const CONNECTED: Family =
     Family::gauge("remote_sync_cluster_connected", "Whether there is a connection to the cluster.");
@@ -53,49 +53,7 @@ pub(crate) struct Health {
     /// When connecting last failed.
     pub(crate) last_connect_failure: Option<Instant>,
     /// The cluster that was found.
-    pub(crate) identity: Identity,
-}
-
-/// What only reports are interested in.
-pub(super) struct Record {
-    since: Instant,
-    connections: u64,
-    error: Option<String>,
-    /// Probes that went well, and that did not.
-    probes: (u64, u64),
-    probe_was_good: Option<bool>,
-}
-
-impl Record {
-    pub(super) fn new(now: Instant) -> Self {
-        Self { since: now, connections: 0, error: None, probes: (0, 0), probe_was_good: None }
-    }
-
-    /// Returns the number of the connection.
-    pub(super) fn connected(&mut self, now: Instant) -> u64 {
-        (self.since, self.error) = (now, None);
-        self.connections += 1;
-        self.connections
-    }
-
-    pub(super) fn disconnected(&mut self, now: Instant, reason: &str) {
-        (self.since, self.error) = (now, Some(reason.to_owned()));
-    }
-
-    pub(super) fn failed(&mut self, error: &Error) {
-        self.error = Some(error.to_string());
-    }
-
-    /// It was heard without being asked.
-    pub(super) fn recovered(&mut self) {
-        (self.error, self.probe_was_good) = (None, Some(true));
-    }
-
-    pub(super) fn probed(&mut self, result: &Result<()>) {
-        self.error = result.as_ref().err().map(ToString::to_string);
-        self.probe_was_good = Some(result.is_ok());
-        if result.is_ok() { self.probes.0 += 1 } else { self.probes.1 += 1 }
-    }
+    pub(crate) identity: ClusterIdentity,
 }
 
 impl Connection {
@@ -104,9 +62,9 @@ impl Connection {
         let state = self.state();
         let connected = state.session().is_some();
         let phase = match (&state.identity, &state.offer) {
-            (Identity::Changed { .. }, _) if connected => Phase::IdentityChanged,
+            (ClusterIdentity::Changed { .. }, _) if connected => Phase::IdentityChanged,
             _ if connected => Phase::Connected,
-            (_, Offer::Awaited)
+            (_, CredentialOffer::Awaited)
                 if state.health.connections == 0 && state.health.error.is_none() =>
             {
                 Phase::Waiting
@@ -117,11 +75,11 @@ impl Connection {
             phase,
             since: state.health.since,
             connections: state.health.connections,
-            failures: state.machine.failures(),
+            failures: state.schedule.failures(),
             error: state.health.error.clone(),
-            last_success: state.machine.last_success(),
-            last_probe: state.machine.last_probe(),
-            last_connect_failure: state.machine.last_connect_failure(),
+            last_success: state.schedule.last_success(),
+            last_probe: state.schedule.last_probe(),
+            last_connect_failure: state.schedule.last_connect_failure(),
             identity: state.identity.clone(),
         }
     }
@@ -131,7 +89,7 @@ impl Connection {
         let state = self.state();
         let up = u8::from(state.session().is_some());
         let ((good, bad), healthy) = (state.health.probes, state.health.probe_was_good);
-        let changed = u8::from(matches!(state.identity, Identity::Changed { .. }));
+        let changed = u8::from(matches!(state.identity, ClusterIdentity::Changed { .. }));
         drop(state);
         let remote = ("remote", self.name());
         metrics.add(CONNECTED, &[remote], up);

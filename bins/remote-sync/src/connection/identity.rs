@@ -1,4 +1,4 @@
-//! Which cluster it is that answers: behind one address there can be another one tomorrow.
+//! Identity of the cluster that answers: behind one address there can be another one tomorrow.
 
 use shared::{
     client::{Client, Load},
@@ -13,7 +13,7 @@ const POD: usize = 512 << 10;
 
 /// The uid of a cluster's namespace kube-system, which lives as long as the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Identity {
+pub(crate) enum ClusterIdentity {
     /// The cluster has this one, and had it before.
     Known(String),
     /// It could not be found out, and why.
@@ -49,26 +49,26 @@ pub(super) fn read(client: &Client) -> Result<std::result::Result<String, String
 }
 
 /// Compares what a cluster says with what is `remembered` of it; a uid in `accepted` is taken for its own.
-pub(super) fn judge(
+pub(super) fn compare(
     said: std::result::Result<String, String>,
     remembered: &mut Option<String>,
     accepted: &[String],
-) -> Identity {
+) -> ClusterIdentity {
     let now = match said {
         Ok(now) => now,
-        Err(why) => return Identity::Unknown(why),
+        Err(why) => return ClusterIdentity::Unknown(why),
     };
     match remembered {
         Some(was) if *was != now && !accepted.contains(&now) => {
-            Identity::Changed { was: was.clone(), now }
+            ClusterIdentity::Changed { was: was.clone(), now }
         }
-        _ => Identity::Known(remembered.insert(now).clone()),
+        _ => ClusterIdentity::Known(remembered.insert(now).clone()),
     }
 }
 
 /// The pod that this program runs in: a cluster that has it is the program's own, and is better reached
 /// from inside than through a balancer (cluster-api v1.9.0 `cluster_accessor_client.go:137-160`).
-pub(crate) struct Pod {
+pub(crate) struct OwnPod {
     /// POD_NAMESPACE.
     pub(crate) namespace: String,
     /// POD_NAME.
@@ -79,7 +79,7 @@ pub(crate) struct Pod {
     pub(crate) in_cluster: Load,
 }
 
-impl Pod {
+impl OwnPod {
     /// The pod of the variables POD_NAMESPACE, POD_NAME and POD_UID, if all of them are set.
     pub(crate) fn of(variable: impl Fn(&str) -> Option<String>, in_cluster: Load) -> Option<Self> {
         let get = |name| variable(name).filter(|value| !value.is_empty());

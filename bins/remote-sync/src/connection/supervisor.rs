@@ -13,10 +13,11 @@ use shared::{
 };
 
 use super::{
-    Connection, Offer, Session, Source,
-    event::{ConnectionEvent, Teller},
-    identity::{self, Identity},
-    machine::{Due, Outcome, soonest},
+    attached::{Attached, same_server},
+    event::{ConnectionEvent, Notifier},
+    handle::{ClusterSession, Connection, CredentialOffer, CredentialSource},
+    identity::{self, ClusterIdentity},
+    schedule::{Due, ProbeOutcome, soonest},
 };
 
 /// The longest sleep in one piece: whoever asks whether this thread lives hears of it this often.
@@ -25,11 +26,11 @@ const SLICE: Duration = shared::stop::Stop::SLICE;
 /// Does what the machine says is due; everything that takes time happens here, without a lock.
 pub(super) struct Supervisor {
     connection: Arc<Connection>,
-    source: Source,
-    teller: Teller,
+    source: CredentialSource,
+    notifier: Notifier,
     random: fn() -> f64,
     /// While there is a connection.
-    link: Option<Link>,
+    link: Option<Attached>,
     /// The uid of kube-system that was seen first, or accepted.
     remembered: Option<String>,
     told: Backoff,
@@ -37,33 +38,24 @@ pub(super) struct Supervisor {
     now: Instant,
 }
 
-/// What a connection is made of.
-struct Link {
-    client: Client,
-    /// What was asked for last.
-    access: ClusterConfig,
-    /// The way to the same cluster from inside, where that was found.
-    inside: Option<ClusterConfig>,
-}
-
 impl Supervisor {
     pub(super) fn new(
         connection: Arc<Connection>,
-        source: Source,
-        teller: Teller,
+        source: CredentialSource,
+        notifier: Notifier,
         random: fn() -> f64,
     ) -> Self {
         let told = Backoff::new(Duration::ZERO);
         let (link, now) = (None, Instant::now());
         let remembered = connection.settings.remembered.clone();
-        Self { connection, source, teller, random, link, remembered, told, now }
+        Self { connection, source, notifier, random, link, remembered, told, now }
     }
 
     pub(super) fn run(mut self) {
         let stop = self.connection.stop.clone();
         loop {
             let seen = stop.wakes();
-            let wait = self.turn().min(SLICE);
+            let wait = self.run_once().min(SLICE);
             if stop.wait_for_change(seen, self.now + wait) {
                 break;
             }
@@ -72,42 +64,47 @@ impl Supervisor {
     }
 
     /// Does the one thing that is due; returns how long nothing will be.
-    pub(super) fn turn(&mut self) -> Duration {
+    pub(super) fn run_once(&mut self) -> Duration {
         self.now = Instant::now();
         self.connection.state().beat = Some(self.now);
-        let happened =
-            self.look_at_credentials().or_else(|| self.look_who()).or_else(|| self.act());
+        let happened = self
+            .check_credentials()
+            .or_else(|| self.check_identity())
+            .or_else(|| self.connect_or_probe());
         let state = self.connection.state();
-        let (due, success) = (state.machine.due(self.now), state.machine.last_success());
-        let awaited = matches!((&self.source, &state.offer), (Source::Offered, Offer::Awaited));
+        let (due, success) = (state.schedule.due(self.now), state.schedule.last_success());
+        let awaited = matches!(
+            (&self.source, &state.offer),
+            (CredentialSource::Offered, CredentialOffer::Awaited)
+        );
         drop(state);
-        self.teller.tell(happened, success, self.now);
-        let machine = match due {
+        self.notifier.notify(happened, success, self.now);
+        let schedule = match due {
             Due::Wait(wait) => Some(wait),
             _ => (!awaited).then_some(Duration::ZERO),
         };
-        let waits = machine.into_iter().chain(self.teller.next(success, self.now));
+        let waits = schedule.into_iter().chain(self.notifier.next(success, self.now));
         soonest(waits, self.connection.settings.timing.interval)
     }
 
     /// Connects anew where another cluster seems to have answered: it has to say who it is.
-    fn look_who(&mut self) -> Option<ConnectionEvent> {
+    fn check_identity(&mut self) -> Option<ConnectionEvent> {
         let mistaken = self.connection.state().mistaken.take()?;
         self.disconnect(Duration::ZERO, &mistaken)
     }
 
-    fn act(&mut self) -> Option<ConnectionEvent> {
+    fn connect_or_probe(&mut self) -> Option<ConnectionEvent> {
         let due = {
             let mut state = self.connection.state();
             let heard = state.session.as_ref().and_then(|session| session.client.heard());
-            let failures = state.machine.failures();
+            let failures = state.schedule.failures();
             if let Some(heard) = heard {
-                state.machine.heard(heard);
+                state.schedule.heard(heard);
             }
-            if failures > 0 && state.machine.failures() == 0 {
+            if failures > 0 && state.schedule.failures() == 0 {
                 state.health.recovered();
             }
-            state.machine.due(self.now)
+            state.schedule.due(self.now)
         };
         match due {
             Due::Connect => self.connect(),
@@ -118,11 +115,11 @@ impl Supervisor {
 
     /// Other credentials for the same server are used from the next request on; another server is
     /// connected anew, as it may be another cluster.
-    fn look_at_credentials(&mut self) -> Option<ConnectionEvent> {
+    fn check_credentials(&mut self) -> Option<ConnectionEvent> {
         let link = self.link.as_mut()?;
         let access = match &self.source {
-            Source::Own(_) => Ok(link.client.access()),
-            Source::Offered => self.connection.offered()?,
+            CredentialSource::Own(_) => Ok(link.client.access()),
+            CredentialSource::Offered => self.connection.offered()?,
         };
         match access {
             Err(error) => {
@@ -133,7 +130,7 @@ impl Supervisor {
             Ok(access) if !same_server(&link.access, &access) => {
                 self.disconnect(Duration::ZERO, "it has another server or authority")
             }
-            Ok(access) if matches!(self.source, Source::Own(_)) => {
+            Ok(access) if matches!(self.source, CredentialSource::Own(_)) => {
                 // Its client uses them already.
                 link.access = access;
                 None
@@ -150,8 +147,10 @@ impl Supervisor {
 
     fn connect(&mut self) -> Option<ConnectionEvent> {
         let client = match &self.source {
-            Source::Own(make) => make(self.connection.requests.clone()),
-            Source::Offered => self.connection.offered()?.and_then(|access| self.client(access)),
+            CredentialSource::Own(make) => make(self.connection.requests.clone()),
+            CredentialSource::Offered => {
+                self.connection.offered()?.and_then(|access| self.client(access))
+            }
         };
         let started = self.now;
         let connected = client.and_then(|client| self.link(client));
@@ -177,13 +176,13 @@ impl Supervisor {
     }
 
     /// Finds out who answers on `client`, and the best way there.
-    fn link(&mut self, client: Client) -> Result<(Link, Identity)> {
+    fn link(&mut self, client: Client) -> Result<(Attached, ClusterIdentity)> {
         let access = client.access();
-        let mut link = Link { client, access, inside: None };
+        let mut link = Attached { client, access, inside: None };
         self.reach(&link.client)?;
         let said = identity::read(&link.client)?;
         let settings = &self.connection.settings;
-        if let (Source::Offered, Some(pod)) = (&self.source, &settings.pod)
+        if let (CredentialSource::Offered, Some(pod)) = (&self.source, &settings.pod)
             && pod.is_on(&link.client)?
             // A pod without a service account has no way from inside, and needs none.
             && let Ok(inside) = (pod.in_cluster)()
@@ -192,7 +191,7 @@ impl Supervisor {
             link.swap(link.access.clone())?;
             self.reach(&link.client)?;
         }
-        let identity = identity::judge(said, &mut self.remembered, &settings.accepted);
+        let identity = identity::compare(said, &mut self.remembered, &settings.accepted);
         Ok((link, identity))
     }
 
@@ -218,8 +217,8 @@ impl Supervisor {
 
     fn connected(
         &mut self,
-        link: Link,
-        identity: Identity,
+        link: Attached,
+        identity: ClusterIdentity,
         time: Duration,
     ) -> Option<ConnectionEvent> {
         let connection = &self.connection;
@@ -230,9 +229,11 @@ impl Supervisor {
             _ => log::info!("connected to cluster {name} in {time:.0?}, after {failures} failures"),
         }
         match &identity {
-            Identity::Known(uid) => log::debug!("cluster {name} is {uid}"),
-            Identity::Unknown(why) => log::warn!("it is not known which cluster {name} is: {why}"),
-            Identity::Changed { was, now } => log::error!(
+            ClusterIdentity::Known(uid) => log::debug!("cluster {name} is {uid}"),
+            ClusterIdentity::Unknown(why) => {
+                log::warn!("it is not known which cluster {name} is: {why}")
+            }
+            ClusterIdentity::Changed { was, now } => log::error!(
                 "cluster {name} is another one than before: kube-system had the uid {was} and has {now}"
             ),
         }
@@ -240,8 +241,8 @@ impl Supervisor {
         let number = state.health.connected(self.now);
         let (client, stop) = (link.client.clone(), connection.stop.child());
         state.identity = identity.clone();
-        state.session = Some(Session { number, client, identity, stop });
-        state.machine.connected(self.now);
+        state.session = Some(ClusterSession { number, client, identity, stop });
+        state.schedule.connected(self.now);
         drop(state);
         self.link = Some(link);
         Some(ConnectionEvent::Connected)
@@ -250,7 +251,7 @@ impl Supervisor {
     fn connect_failed(&mut self, error: &Error) {
         let name = self.connection.name();
         let mut state = self.connection.state();
-        state.machine.connect_failed(
+        state.schedule.connect_failed(
             matches!(error, Error::Unauthorized(_)),
             self.now,
             (self.random)(),
@@ -269,12 +270,12 @@ impl Supervisor {
         let result = self.reach(&client);
         self.now = Instant::now();
         let outcome = match &result {
-            Ok(()) => Outcome::Success,
-            Err(Error::Unauthorized(_)) => Outcome::Unauthorized,
-            Err(_) => Outcome::Failure,
+            Ok(()) => ProbeOutcome::Success,
+            Err(Error::Unauthorized(_)) => ProbeOutcome::Unauthorized,
+            Err(_) => ProbeOutcome::Failure,
         };
         let mut state = self.connection.state();
-        let verdict = state.machine.probed(outcome, self.now, (self.random)());
+        let verdict = state.schedule.probed(outcome, self.now, (self.random)());
         state.health.probed(&result);
         drop(state);
         let name = self.connection.name();
@@ -287,7 +288,7 @@ impl Supervisor {
         };
         let tell = self.told.failed(&error, self.now, 0.0).tell;
         if verdict.unauthorized || verdict.too_many {
-            return self.part(&error.to_string());
+            return self.report_disconnected(&error.to_string());
         }
         if tell {
             log::warn!("a probe failed: {error}");
@@ -297,12 +298,12 @@ impl Supervisor {
 
     /// Ends the connection and tries again after `retry`.
     fn disconnect(&mut self, retry: Duration, reason: &str) -> Option<ConnectionEvent> {
-        self.connection.state().machine.disconnected(self.now + retry);
-        self.part(reason)
+        self.connection.state().schedule.disconnected(self.now + retry);
+        self.report_disconnected(reason)
     }
 
     /// The machine says that there is no connection any more.
-    fn part(&mut self, reason: &str) -> Option<ConnectionEvent> {
+    fn report_disconnected(&mut self, reason: &str) -> Option<ConnectionEvent> {
         self.end()?;
         self.connection.state().health.disconnected(self.now, reason);
         log::warn!("disconnected from cluster {}: {reason}", self.connection.name());
@@ -317,31 +318,4 @@ impl Supervisor {
         session.client.close();
         Some(())
     }
-}
-
-impl Link {
-    /// Uses other credentials on the way that was found.
-    fn swap(&mut self, access: ClusterConfig) -> Result<()> {
-        self.access = access.clone();
-        let access = match &self.inside {
-            // The way is another one, the credentials stay those of the kubeconfig.
-            Some(inside) => ClusterConfig {
-                server: inside.server.clone(),
-                trust: inside.trust.clone(),
-                server_name: None,
-                proxy: None,
-                ..access
-            },
-            None => access,
-        };
-        self.client.swap(access).map(drop)
-    }
-}
-
-/// Whether both lead to the same server, trusted alike.
-fn same_server(one: &ClusterConfig, other: &ClusterConfig) -> bool {
-    one.server == other.server
-        && one.trust == other.trust
-        && one.server_name == other.server_name
-        && one.proxy == other.proxy
 }

@@ -13,7 +13,7 @@ mod pure;
 mod reconcile;
 mod workload;
 
-use std::sync::{Arc, Mutex};
+use std::{sync::Mutex, time::Duration};
 
 use dev_apiserver::{Action, Options, Rule, Server};
 use shared::{
@@ -24,7 +24,7 @@ use shared::{
     stop::Stop,
 };
 
-use super::{machine::Machine, *};
+use super::{handle::*, schedule::ProbeSchedule, *};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -37,26 +37,27 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(timing: Timing) -> Self {
+    fn new(timing: ProbeTiming) -> Self {
         Self::with(timing, |_| {})
     }
 
-    fn with(timing: Timing, adapt: impl FnOnce(&mut Settings)) -> Self {
+    fn with(timing: ProbeTiming, adapt: impl FnOnce(&mut ConnectionConfig)) -> Self {
         let server = Server::start(Options::default()).unwrap();
         let mut settings = settings("hub", timing);
         adapt(&mut settings);
         let connection = Connection::new(settings, &Stop::default());
-        let (consumer, told) = consumer();
-        let teller = Teller::new(vec![consumer], Instant::now());
-        let supervisor = Supervisor::new(connection.clone(), Source::Offered, teller, || 0.5);
+        let (listener, told) = listener();
+        let notifier = Notifier::new(listener, Instant::now());
+        let supervisor =
+            Supervisor::new(connection.clone(), CredentialSource::Offered, notifier, || 0.5);
         Self { server, connection, supervisor, told }
     }
 
     /// One that is connected.
-    fn connected(timing: Timing) -> Self {
+    fn connected(timing: ProbeTiming) -> Self {
         let mut bench = Self::new(timing);
         bench.connection.offer(Ok(bench.access()));
-        bench.supervisor.turn();
+        bench.supervisor.run_once();
         assert!(bench.connection.is_connected(), "{:?}", bench.connection.health());
         bench
     }
@@ -68,7 +69,7 @@ impl Bench {
     /// Until the probe is due, and through it.
     fn probe(&mut self) -> Duration {
         std::thread::sleep(self.connection.settings.timing.interval);
-        self.supervisor.turn()
+        self.supervisor.run_once()
     }
 
     fn probes(&self) -> usize {
@@ -82,7 +83,7 @@ impl Bench {
     }
 
     fn age(&self, time: Duration) {
-        self.connection.state().machine.age(time);
+        self.connection.state().schedule.age(time);
     }
 
     fn told(&self) -> Vec<ConnectionEvent> {
@@ -96,8 +97,8 @@ impl Bench {
     }
 }
 
-fn settings(name: &str, timing: Timing) -> Settings {
-    Settings {
+fn settings(name: &str, timing: ProbeTiming) -> ConnectionConfig {
+    ConnectionConfig {
         name: name.into(),
         timing,
         request: 2 * SECOND,
@@ -110,15 +111,20 @@ fn settings(name: &str, timing: Timing) -> Settings {
 }
 
 /// Probes that are due at once.
-fn quick() -> Timing {
-    Timing { interval: Duration::from_millis(20), ..Timing::default() }
+fn quick() -> ProbeTiming {
+    ProbeTiming { interval: Duration::from_millis(20), ..ProbeTiming::default() }
 }
 
-fn consumer() -> (Consumer, Arc<Mutex<Vec<ConnectionEvent>>>) {
+/// One that hears nothing.
+fn nobody() -> Listener {
+    Listener { silences: Vec::new(), notify: Box::new(|_| {}) }
+}
+
+fn listener() -> (Listener, Arc<Mutex<Vec<ConnectionEvent>>>) {
     let told = Arc::new(Mutex::new(Vec::new()));
     let write = told.clone();
-    let tell = Box::new(move |event| lock(&write).push(event));
-    (Consumer { silences: Vec::new(), tell }, told)
+    let notify = Box::new(move |event| lock(&write).push(event));
+    (Listener { silences: Vec::new(), notify }, told)
 }
 
 fn access(server: &Server, user: &str) -> ClusterConfig {

@@ -1,4 +1,4 @@
-//! Which clusters are kept in step with the own one.
+//! The remotes on the command line, and their registry.
 
 use std::path::{Path, PathBuf};
 

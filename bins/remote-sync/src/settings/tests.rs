@@ -36,23 +36,25 @@ fn refused_with(lines: &[(&str, &str)]) {
 #[test]
 fn defaults_are_those_of_sync_controller_and_clustercache() {
     let settings = with("").unwrap();
-    assert_eq!((settings.task, settings.dry_run), (Task::Run, false));
+    assert_eq!((settings.operation, settings.dry_run), (Operation::Run, false));
     assert_eq!((settings.direction, settings.mode), (Direction::Pull, Mode::Safe));
-    assert_eq!(settings.resources, [Wanted::parse("widgets.example.com").unwrap()]);
-    assert_eq!(settings.mapping, Mapping::default());
+    assert_eq!(settings.resources, [ResourceArg::parse("widgets.example.com").unwrap()]);
+    assert_eq!(settings.mapping, MappingTemplate::default());
     assert_eq!(settings.finalizer, "cloud.teleport.dev/sync-local");
     assert_eq!(settings.keys.hash, "cloud.teleport.dev/last-uploaded-hash");
     assert_eq!(settings.propagation, Propagation::Foreground);
     let seconds = Duration::from_secs;
-    let connection = Connection {
-        retry: seconds(30),
-        interval: seconds(10),
-        timeout: seconds(5),
-        failures: 5,
+    let connection = ConnectionSettings {
+        timing: ProbeTiming {
+            retry: seconds(30),
+            interval: seconds(10),
+            timeout: seconds(5),
+            failures: 5,
+        },
         path: "/version".into(),
     };
     assert_eq!(settings.connection, connection);
-    let orphans = Orphans {
+    let orphans = OrphanSettings {
         policy: OrphanPolicy::Confirm,
         grace: seconds(300),
         most: 10,
@@ -237,10 +239,10 @@ fn the_proof_of_an_orphan_needs_the_marks_of_safe_mode() {
 
 #[test]
 fn there_is_one_task() {
-    let task = |line: &str| with(line).map(|settings| settings.task);
-    assert_eq!(task("-once"), Ok(Task::Once(Duration::ZERO)));
-    assert_eq!(task("-once -wait-timeout 9"), Ok(Task::Once(Duration::from_secs(9))));
-    assert_eq!(task("-cleanup -dry-run"), Ok(Task::Cleanup));
+    let operation = |line: &str| with(line).map(|settings| settings.operation);
+    assert_eq!(operation("-once"), Ok(Operation::Once(Duration::ZERO)));
+    assert_eq!(operation("-once -wait-timeout 9"), Ok(Operation::Once(Duration::from_secs(9))));
+    assert_eq!(operation("-cleanup -dry-run"), Ok(Operation::Cleanup));
     for line in ["-once -cleanup", "-cleanup -print-rbac", "-print-rbac -once"] {
         refused_with(&[(line, "-once, -cleanup and -print-rbac exclude each other")]);
     }

@@ -1,4 +1,4 @@
-//! What single flags say.
+//! The values of single flags.
 
 use shared::{
     client::Propagation,
@@ -6,12 +6,15 @@ use shared::{
     resource::{valid_key, valid_label, valid_name},
 };
 
-use super::{Connection, Election, Keys, Mode, OrphanPolicy, Orphans, Task};
-use crate::{kind::Wanted, mapping::Mapping};
+use super::{ConnectionSettings, Election, Operation, OrphanPolicy, OrphanSettings};
+use crate::connection::ProbeTiming;
+use crate::model::{
+    annotations::AnnotationKeys, discovery::ResourceArg, mapping::MappingTemplate, mode::Mode,
+};
 
 /// More threads for each remote are a mistake.
 pub(super) const MOST_WORKERS: i64 = 256;
-/// A row has some hundred bytes: more would not fit anywhere.
+/// A cached object has some hundred bytes: more would not fit anywhere.
 pub(super) const MOST_OBJECTS: i64 = 10_000_000;
 /// Far above what a server grants one client.
 pub(super) const MOST_REQUESTS: i64 = 1_000_000;
@@ -22,17 +25,17 @@ pub(super) const PROPAGATION: [(&str, Propagation); 3] = [
     ("Orphan", Propagation::Orphan),
 ];
 
-pub(super) fn task(flags: &Flags) -> Result<Task, String> {
+pub(super) fn operation(flags: &Flags) -> Result<Operation, String> {
     let once = flags.once()?;
     let tasks = [
-        once.map(Task::Once),
-        flags.switch("cleanup").then_some(Task::Cleanup),
-        flags.switch("print-rbac").then_some(Task::Run),
+        once.map(Operation::Once),
+        flags.switch("cleanup").then_some(Operation::Cleanup),
+        flags.switch("print-rbac").then_some(Operation::Run),
     ];
     let mut tasks = tasks.into_iter().flatten();
     match (tasks.next(), tasks.next()) {
         (_, Some(_)) => Err("-once, -cleanup and -print-rbac exclude each other".into()),
-        (task, None) => Ok(task.unwrap_or(Task::Run)),
+        (operation, None) => Ok(operation.unwrap_or(Operation::Run)),
     }
 }
 
@@ -62,10 +65,10 @@ pub(super) fn number<T: TryFrom<i64>>(
         .ok_or_else(|| format!("-{name} is a number from {least} to {most}, not {given}"))
 }
 
-pub(super) fn resources(flags: &Flags) -> Result<Vec<Wanted>, String> {
-    let mut resources: Vec<Wanted> = Vec::new();
+pub(super) fn resources(flags: &Flags) -> Result<Vec<ResourceArg>, String> {
+    let mut resources: Vec<ResourceArg> = Vec::new();
     for text in flags.list("resource") {
-        let wanted = Wanted::parse(text)?;
+        let wanted = ResourceArg::parse(text)?;
         if resources.iter().any(|other| other.same(&wanted)) {
             return Err(format!("-resource names {wanted} twice"));
         }
@@ -104,18 +107,18 @@ fn names(
     Ok(names)
 }
 
-pub(super) fn mapping(flags: &Flags) -> Mapping {
+pub(super) fn mapping(flags: &Flags) -> MappingTemplate {
     let text = |name| flags.text(name).to_owned();
-    Mapping {
+    MappingTemplate {
         resource_suffix: text("remote-resource-suffix"),
         namespace_suffix: text("local-namespace-suffix"),
         namespace_prefix: text("namespace-prefix"),
     }
 }
 
-pub(super) fn keys(prefix: &str) -> Result<Keys, String> {
+pub(super) fn keys(prefix: &str) -> Result<AnnotationKeys, String> {
     if valid_name(prefix) {
-        return Ok(Keys::new(prefix));
+        return Ok(AnnotationKeys::new(prefix));
     }
     Err(format!("-annotation-prefix {prefix:?} is not a DNS name"))
 }
@@ -133,7 +136,7 @@ pub(super) fn finalizer(flags: &Flags, prefix: &str) -> Result<String, String> {
     ))
 }
 
-pub(super) fn orphans(flags: &Flags, mode: Mode) -> Result<Orphans, String> {
+pub(super) fn orphans(flags: &Flags, mode: Mode) -> Result<OrphanSettings, String> {
     let policy = match (flags.text("orphan-policy"), mode) {
         ("" | "confirm", Mode::Safe) => OrphanPolicy::Confirm,
         ("" | "delete", Mode::Compat) => OrphanPolicy::Delete,
@@ -152,7 +155,7 @@ pub(super) fn orphans(flags: &Flags, mode: Mode) -> Result<Orphans, String> {
     });
     let (most, within) =
         rate.ok_or_else(|| format!("-max-deletions is N/TIME, both above zero, not {given:?}"))?;
-    Ok(Orphans { policy, grace: flags.duration("orphan-grace"), most, within })
+    Ok(OrphanSettings { policy, grace: flags.duration("orphan-grace"), most, within })
 }
 
 /// A uid is a UUID wherever one was seen; the API only says that it is a text.
@@ -171,16 +174,18 @@ pub(super) fn identities(flags: &Flags) -> Result<Vec<(Option<String>, String)>,
     parsed.collect()
 }
 
-pub(super) fn connection(flags: &Flags) -> Result<Connection, String> {
+pub(super) fn connection(flags: &Flags) -> Result<ConnectionSettings, String> {
     let path = flags.text("probe-path");
     if !path.starts_with('/') || !path.chars().all(|c| c.is_ascii_graphic() && c != '#') {
         return Err(format!("-probe-path is a path on the server, not {path:?}"));
     }
-    Ok(Connection {
-        retry: flags.period("connection-retry")?,
-        interval: flags.period("probe-interval")?,
-        timeout: flags.period("probe-timeout")?,
-        failures: number(flags, "probe-failures", 1, 1000)?,
+    Ok(ConnectionSettings {
+        timing: ProbeTiming {
+            retry: flags.period("connection-retry")?,
+            interval: flags.period("probe-interval")?,
+            timeout: flags.period("probe-timeout")?,
+            failures: number(flags, "probe-failures", 1, 1000)?,
+        },
         path: path.to_owned(),
     })
 }
@@ -188,7 +193,7 @@ pub(super) fn connection(flags: &Flags) -> Result<Connection, String> {
 /// Somebody waits for the end of the other tasks.
 pub(super) fn election(
     flags: &Flags,
-    task: Task,
+    operation: Operation,
     namespace: Option<&str>,
 ) -> Result<Option<Election>, String> {
     let timing = shared::election::ElectionTiming::of(flags)?;
@@ -197,7 +202,7 @@ pub(super) fn election(
         return Err(format!("-leader-election-name {name:?} is not a valid object name"));
     }
     let wanted = flags.switch("leader-election") && !flags.switch("dry-run");
-    if !wanted || task != Task::Run {
+    if !wanted || operation != Operation::Run {
         return Ok(None);
     }
     let namespace = namespace

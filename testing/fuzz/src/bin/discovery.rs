@@ -8,7 +8,7 @@
 #![cfg_attr(fuzzing, no_main)]
 
 fuzz::modules! {
-    kind = "../../../../bins/remote-sync/src/kind.rs",
+    discovery = "../../../../bins/remote-sync/src/model/discovery.rs",
 }
 
 use std::sync::{
@@ -19,7 +19,7 @@ use std::sync::{
 use fuzz::{HUGE, answer, asked, bounded, charged, expanded, parts, sentence};
 use shared::{client::USUAL_OBJECT, error::Error, resource::valid_label};
 
-use crate::kind::{Wanted, resolve};
+use crate::discovery::{ResourceArg, resolve};
 
 /// A connection, its request and its log lines.
 const OVERHEAD: usize = 128 << 10;
@@ -44,7 +44,7 @@ fn run(data: &[u8]) {
             }
         }
     });
-    let wanted = Wanted::parse("widgets.example.com").expect("a kind");
+    let wanted = ResourceArg::parse("widgets.example.com").expect("a kind");
     // The two answers, which may be asked for once more; a text that is not whole yet, with room to grow; the
     // document; the names of versions.
     let limit = 6 * length + charged(USUAL_OBJECT, length) + OVERHEAD;

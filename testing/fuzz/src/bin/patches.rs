@@ -8,28 +8,29 @@
 #![cfg_attr(fuzzing, no_main)]
 
 fuzz::modules! {
-    body = "../../../../bins/remote-sync/src/body.rs",
-    digest = "../../../../bins/remote-sync/src/digest.rs",
-    keys = "../../../../bins/remote-sync/src/settings/keys.rs",
-    marks = "../../../../bins/remote-sync/src/marks.rs",
-    permits = "../../../../bins/remote-sync/src/permits.rs",
-    record = "../../../../bins/remote-sync/src/record.rs",
-    upload = "../../../../bins/remote-sync/src/upload.rs",
+    annotations = "../../../../bins/remote-sync/src/model/annotations.rs",
+    digest = "../../../../bins/remote-sync/src/model/digest.rs",
+    mode = "../../../../bins/remote-sync/src/model/mode.rs",
+    object = "../../../../bins/remote-sync/src/model/object.rs",
+    patch = "../../../../bins/remote-sync/src/sync/patch.rs",
+    secret = "../../../../bins/remote-sync/src/model/secret.rs",
 }
 
-#[path = "../settings.rs"]
-mod settings;
+/// Where the program has them.
+mod model {
+    pub(crate) use crate::{annotations, digest, mode, object, secret};
+}
 
 use fuzz::{HUGE, bounded, expanded, parts};
 use serde_json::{Map, Value};
 use shared::{client::USUAL_OBJECT, json, resource::Resource};
 
 use crate::{
-    body::Draft,
+    annotations::{AnnotationKeys, Origin, Uid},
     digest::Digester,
-    marks::{Origin, Uid},
-    record::{Finalizers, Known, Reader, Source, Target},
-    settings::{Keys, Mode},
+    mode::Mode,
+    object::{Cached, Finalizers, ObjectReader, SourceObject, TargetObject},
+    patch::Desired,
 };
 
 const FINALIZER: &str = "cloud.teleport.dev/sync-local";
@@ -43,7 +44,7 @@ fuzz::target!(run);
 /// An object as it is and as it is known.
 struct Side<'a, R> {
     object: &'a Value,
-    known: Known<R>,
+    known: Cached<R>,
 }
 
 fn run(data: &[u8]) {
@@ -51,9 +52,9 @@ fn run(data: &[u8]) {
     let objects = parts(&text).map(|text| json::parse(text.unwrap_or_default(), USUAL_OBJECT).ok());
     let [Some(source), Some(target)] = &objects else { return };
     for mode in [Mode::Compat, Mode::Safe] {
-        let reader = Reader {
+        let reader = ObjectReader {
             digester: Digester::default(),
-            keys: Keys::new("cloud.teleport.dev"),
+            keys: AnnotationKeys::new("cloud.teleport.dev"),
             finalizer: FINALIZER.to_owned(),
             mode,
         };
@@ -68,30 +69,35 @@ fn run(data: &[u8]) {
 }
 
 /// What the target becomes.
-fn written(reader: &Reader, source: &Side<'_, Source>, target: &Side<'_, Target>, length: usize) {
+fn written(
+    reader: &ObjectReader,
+    source: &Side<'_, SourceObject>,
+    target: &Side<'_, TargetObject>,
+    length: usize,
+) {
     let origin = Uid::parse(CLUSTER).map(|cluster| Origin {
         cluster,
         namespace: "ns",
         name: "x",
         uid: source.known.uid,
-        generation: source.known.row.state.generation.into(),
+        generation: source.known.value.state.generation.into(),
         finalizer: FINALIZER,
     });
-    let draft = Draft { reader, source: source.object, origin };
+    let desired = Desired { reader, source: source.object, origin };
     // Labels and annotations as they were, as they are and merged; the patch, with its paths and marks.
     let limit =
         3 * (json::cost(source.object) + json::cost(target.object)) + 12 * length + OVERHEAD;
     let (known, body) = (&target.known, Some(target.object));
-    let patch = bounded(length, limit, || draft.patch(known, body, true));
-    let marks = bounded(length, limit, || draft.patch(known, None, false));
-    let made = bounded(length, limit, || draft.created(&WIDGETS.object("ns", "x")));
-    let replaced = bounded(length, limit, || draft.replaced(target.object.clone()));
+    let patch = bounded(length, limit, || desired.patch(known, body, true));
+    let marks = bounded(length, limit, || desired.patch(known, None, false));
+    let made = bounded(length, limit, || desired.created(&WIDGETS.object("ns", "x")));
+    let replaced = bounded(length, limit, || desired.replaced(target.object.clone()));
     let metadata = are_keys(&source.object["metadata"]);
     let same = |object: &Value| {
-        let state = reader.target(object).expect("it is an object").row.state;
-        assert_eq!(state.content, source.known.row.state.content, "{object}");
+        let state = reader.target(object).expect("it is an object").value.state;
+        assert_eq!(state.content, source.known.value.state.content, "{object}");
         if metadata {
-            assert_eq!(state.metadata, source.known.row.state.metadata, "{object}");
+            assert_eq!(state.metadata, source.known.value.state.metadata, "{object}");
         }
     };
     same(&replaced);
@@ -101,36 +107,36 @@ fn written(reader: &Reader, source: &Side<'_, Source>, target: &Side<'_, Target>
         let patched = patch.map_or_else(|| target.object.clone(), |p| patched(target.object, &p));
         same(&patched);
         let known = reader.target(&patched).expect("it is an object");
-        let again = draft.patch(&known, Some(&patched), false);
+        let again = desired.patch(&known, Some(&patched), false);
         assert!(again.is_none() || !metadata, "{again:?} after all was written");
     }
 }
 
 /// What the source is told.
-fn told(reader: &Reader, source: &Side<'_, Source>, target: &Side<'_, Target>) {
+fn told(reader: &ObjectReader, source: &Side<'_, SourceObject>, target: &Side<'_, TargetObject>) {
     let known = &source.known;
-    let claimed = match known.row.finalizers {
+    let claimed = match known.value.finalizers {
         Finalizers::Ours(_) => source.object.clone(),
-        _ => patched(source.object, &body::claim(known, FINALIZER)),
+        _ => patched(source.object, &patch::add_finalizer(known, FINALIZER)),
     };
     let claim = reader.source(&claimed).expect("it is an object");
-    if let Finalizers::Ours(place) = claim.row.finalizers {
-        let released = patched(&claimed, &body::release(&claim, place, FINALIZER));
+    if let Finalizers::Ours(place) = claim.value.finalizers {
+        let released = patched(&claimed, &patch::remove_finalizer(&claim, place, FINALIZER));
         let (before, after) = (&claimed["metadata"], &released["metadata"]);
         let count = |metadata: &Value| metadata["finalizers"].as_array().map_or(0, Vec::len);
         assert_eq!(count(before), count(after) + 1);
     }
-    let published = merged(source.object, &body::publish(known, &target.known, reader));
-    let published = reader.source(&published).expect("it is an object").row.published;
-    let generations = (known.row.state.generation, target.known.row.state.generation);
+    let published = merged(source.object, &patch::record_generations(known, &target.known, reader));
+    let published = reader.source(&published).expect("it is an object").value.generations;
+    let generations = (known.value.state.generation, target.known.value.state.generation);
     assert_eq!((published.remote, published.local), (Some(generations.0), Some(generations.1)));
     assert!(reader.mode == Mode::Compat || published.uid == Some(target.known.uid));
     let status = &target.object["status"];
     // What is not there cannot be removed.
     if !status.is_null() || source.object.get("status").is_some() {
-        let with = patched(source.object, &body::status(known, status));
-        let with = reader.source(&with).expect("it is an object").row.state.status;
-        assert_eq!(with, target.known.row.state.status);
+        let with = patched(source.object, &patch::status(known, status));
+        let with = reader.source(&with).expect("it is an object").value.state.status;
+        assert_eq!(with, target.known.value.state.status);
     }
 }
 

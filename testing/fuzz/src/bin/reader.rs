@@ -7,26 +7,27 @@
 #![cfg_attr(fuzzing, no_main)]
 
 fuzz::modules! {
-    digest = "../../../../bins/remote-sync/src/digest.rs",
-    keys = "../../../../bins/remote-sync/src/settings/keys.rs",
-    marks = "../../../../bins/remote-sync/src/marks.rs",
-    permits = "../../../../bins/remote-sync/src/permits.rs",
-    record = "../../../../bins/remote-sync/src/record.rs",
-    upload = "../../../../bins/remote-sync/src/upload.rs",
+    annotations = "../../../../bins/remote-sync/src/model/annotations.rs",
+    digest = "../../../../bins/remote-sync/src/model/digest.rs",
+    mode = "../../../../bins/remote-sync/src/model/mode.rs",
+    object = "../../../../bins/remote-sync/src/model/object.rs",
+    secret = "../../../../bins/remote-sync/src/model/secret.rs",
 }
 
-#[path = "../settings.rs"]
-mod settings;
+/// Where the program has them.
+mod model {
+    pub(crate) use crate::{annotations, digest, mode, secret};
+}
 
 use fuzz::{HUGE, bounded, expanded};
 use serde_json::{Value, json};
 use shared::{client::USUAL_OBJECT, json};
 
 use crate::{
+    annotations::{AnnotationKeys, ManagedKeys, Origin, Uid},
     digest::Digester,
-    marks::{Managed, Origin, Uid},
-    record::{Finalizers, Known, Reader, State},
-    settings::{Keys, Mode},
+    mode::Mode,
+    object::{Cached, Finalizers, ObjectReader, ObjectState},
 };
 
 const FINALIZER: &str = "cloud.teleport.dev/sync-local";
@@ -39,9 +40,9 @@ fn run(data: &[u8]) {
     let text = expanded(data, HUGE);
     let Ok(object) = json::parse(&text, USUAL_OBJECT) else { return };
     for mode in [Mode::Compat, Mode::Safe] {
-        let reader = Reader {
+        let reader = ObjectReader {
             digester: Digester::default(),
-            keys: Keys::new("cloud.teleport.dev"),
+            keys: AnnotationKeys::new("cloud.teleport.dev"),
             finalizer: FINALIZER.to_owned(),
             mode,
         };
@@ -49,7 +50,7 @@ fn run(data: &[u8]) {
     }
 }
 
-fn read(reader: &Reader, object: &Value, length: usize) {
+fn read(reader: &ObjectReader, object: &Value, length: usize) {
     // The annotations of a Secret once more; its text, in which a letter becomes six, with room to grow.
     let limit = json::cost(object) + 12 * length + OVERHEAD;
     let (source, target) =
@@ -58,17 +59,17 @@ fn read(reader: &Reader, object: &Value, length: usize) {
         bounded(length, limit, || (reader.upload(object), reader.namespace(object)));
     if let (Some(source), Some(target)) = (&source, &target) {
         identity(source, object);
-        assert_eq!(source.row.state.content, target.row.state.content);
-        assert_eq!(source.row.state.status, target.row.state.status);
+        assert_eq!(source.value.state.content, target.value.state.content);
+        assert_eq!(source.value.state.status, target.value.state.status);
         let list = &object["metadata"]["finalizers"];
-        match source.row.finalizers {
+        match source.value.finalizers {
             Finalizers::Ours(place) => assert_eq!(list[usize::from(place)], FINALIZER),
             // A place that no u16 holds is that of others.
             Finalizers::Others => assert!(list.as_array().is_some_and(|list| !list.is_empty())),
             Finalizers::None => assert!(list.as_array().is_none_or(Vec::is_empty)),
         }
-        marks(reader, object, target.row.copy_of.as_ref().map(|copy| copy.uid));
-        other_status(reader, object, &source.row.state);
+        marks(reader, object, target.value.copy_of.as_ref().map(|copy| copy.uid));
+        other_status(reader, object, &source.value.state);
     } else {
         assert!(source.is_none() && target.is_none());
     }
@@ -78,7 +79,7 @@ fn read(reader: &Reader, object: &Value, length: usize) {
     }
 }
 
-fn identity<R>(known: &Known<R>, object: &Value) {
+fn identity<R>(known: &Cached<R>, object: &Value) {
     let metadata = &object["metadata"];
     let text = |field: &str| metadata[field].as_str().unwrap_or_default();
     assert!(text("uid").eq_ignore_ascii_case(&known.uid.to_string()));
@@ -86,19 +87,19 @@ fn identity<R>(known: &Known<R>, object: &Value) {
 }
 
 /// What annotations say is written as it was read.
-fn marks(reader: &Reader, object: &Value, copy_of: Option<Uid>) {
+fn marks(reader: &ObjectReader, object: &Value, copy_of: Option<Uid>) {
     let annotation = |key: &str| object["metadata"]["annotations"][key].as_str();
     if let Some(origin) = annotation(&reader.keys.source).and_then(Origin::parse) {
         assert_eq!(Origin::parse(&origin.to_string()), Some(origin.clone()));
         assert!(copy_of.is_none_or(|uid| uid == origin.uid));
     }
-    let managed = annotation(&reader.keys.managed_keys).map(Managed::parse).unwrap_or_default();
+    let managed = annotation(&reader.keys.managed_keys).map(ManagedKeys::parse).unwrap_or_default();
     // A second bar is none of a key's letters, and stays where it is.
-    assert_eq!(Managed::parse(&managed.to_string()), managed);
+    assert_eq!(ManagedKeys::parse(&managed.to_string()), managed);
 }
 
 /// Neither a status nor an annotation of ours is content.
-fn other_status(reader: &Reader, object: &Value, state: &State) {
+fn other_status(reader: &ObjectReader, object: &Value, state: &ObjectState) {
     let mut other = object.clone();
     other["status"] = json!("another");
     if reader.mode == Mode::Safe
@@ -106,19 +107,19 @@ fn other_status(reader: &Reader, object: &Value, state: &State) {
     {
         annotations.insert(reader.keys.local_uid.clone(), json!("another"));
     }
-    let read = reader.source(&other).expect("it was read before").row.state;
+    let read = reader.source(&other).expect("it was read before").value.state;
     assert_eq!((read.content, read.metadata), (state.content, state.metadata));
     assert_eq!(read.status == state.status, object["status"] == "another");
 }
 
-fn uploaded(reader: &Reader, object: &Value) {
+fn uploaded(reader: &ObjectReader, object: &Value) {
     let mut noted = object.clone();
     let annotations = &mut noted["metadata"]["annotations"];
     if !(annotations.is_object() || annotations.is_null()) {
         *annotations = Value::Null;
     }
     annotations[&reader.keys.hash] = Value::Null;
-    let hash = upload::hash(&noted, &reader.keys);
+    let hash = secret::hash(&noted, &reader.keys);
     noted["metadata"]["annotations"][&reader.keys.hash] = json!(hash);
-    assert!(!reader.upload(&noted).expect("it was read before").row.changed);
+    assert!(!reader.upload(&noted).expect("it was read before").value.changed);
 }

@@ -7,9 +7,9 @@
 #![cfg_attr(fuzzing, no_main)]
 
 fuzz::modules! {
+    annotations = "../../../../bins/remote-sync/src/model/annotations.rs",
+    discovery = "../../../../bins/remote-sync/src/model/discovery.rs",
     pod = "../../../../bins/addon-lease-controller/src/pod.rs",
-    kind = "../../../../bins/remote-sync/src/kind.rs",
-    marks = "../../../../bins/remote-sync/src/marks.rs",
     selector = "../../../../bins/remote-sync/src/settings/selector.rs",
 }
 
@@ -26,8 +26,8 @@ use shared::{
 };
 
 use crate::{
-    kind::Wanted,
-    marks::{Origin, Uid},
+    annotations::{Origin, Uid},
+    discovery::ResourceArg,
     pod::{PodReadiness, readiness},
     selector::selector,
 };
@@ -63,8 +63,8 @@ fn texts(text: &str) {
     if let Some(origin) = Origin::parse(text) {
         assert_eq!(Origin::parse(&origin.to_string()), Some(origin));
     }
-    if let Ok(wanted) = Wanted::parse(text) {
-        assert!(valid_label(&wanted.plural) && Wanted::parse(&wanted.to_string()).is_ok());
+    if let Ok(wanted) = ResourceArg::parse(text) {
+        assert!(valid_label(&wanted.plural) && ResourceArg::parse(&wanted.to_string()).is_ok());
     }
     assert!(!valid_label(text) || valid_name(text) && valid_value(text) && valid_key(text));
     assert!(!valid_name(text) || !text.contains(['/', '?', ' ']));

@@ -1,15 +1,15 @@
 //! What clustercache tests of one accessor.
 
-use super::{super::machine::Outcome, *};
+use super::{super::schedule::ProbeOutcome, *};
 
 const MISSING: &str = "there is no Secret fleet/hub-kubeconfig";
 
 #[test]
 fn test_connect_before_and_without_a_secret() {
-    let mut bench = Bench::new(Timing::default());
+    let mut bench = Bench::new(ProbeTiming::default());
     assert!(is_down(&bench.connection), "before the first try");
-    feed_secret(&bench.connection, "fleet/hub-kubeconfig", None, None);
-    bench.supervisor.turn();
+    offer_secret(&bench.connection, "fleet/hub-kubeconfig", None, None);
+    bench.supervisor.run_once();
     assert!(is_down(&bench.connection));
     let health = bench.connection.health();
     assert_eq!(health.error.as_deref(), Some(MISSING));
@@ -20,10 +20,10 @@ fn test_connect_before_and_without_a_secret() {
 
 #[test]
 fn test_connect_invalid_context_path() {
-    let mut bench = Bench::new(Timing::default());
+    let mut bench = Bench::new(ProbeTiming::default());
     let server = format!("{}/invalid-context-path", bench.server.url());
     bench.connection.offer(Ok(ClusterConfig { server, ..bench.access() }));
-    bench.supervisor.turn();
+    bench.supervisor.run_once();
     assert!(is_down(&bench.connection));
     let error = bench.connection.health().error;
     assert_eq!(error.as_deref(), Some("cluster hub is not reachable: get /version: 404"));
@@ -35,13 +35,13 @@ fn test_connect_invalid_context_path() {
 fn test_connect_valid_then_again_then_disconnect() {
     let mut bench = Bench::new(quick());
     bench.connection.offer(Ok(bench.access()));
-    bench.supervisor.turn();
+    bench.supervisor.run_once();
     let session = bench.connection.session().unwrap();
     let health = bench.connection.health();
     assert_eq!((health.phase, health.failures, health.connections), (Phase::Connected, 0, 1));
     assert!(health.last_probe.is_some() && health.last_success.is_some() && health.error.is_none());
     assert!(health.last_connect_failure.is_none());
-    assert!(matches!(session.identity, Identity::Known(_)), "{:?}", session.identity);
+    assert!(matches!(session.identity, ClusterIdentity::Known(_)), "{:?}", session.identity);
     let namespaces = shared::resource::Resource::v1("", "namespaces", "Namespace");
     session.client.get(&namespaces.cluster_object("default")).unwrap();
     let mut all = namespaces.cluster_object("");
@@ -50,14 +50,14 @@ fn test_connect_valid_then_again_then_disconnect() {
     assert_eq!(bench.told(), [ConnectionEvent::Connected]);
 
     // Again: nothing happens.
-    bench.supervisor.turn();
+    bench.supervisor.run_once();
     bench.probe();
     assert_eq!(bench.connection.session().unwrap().number, session.number);
     assert!(bench.connection.client().unwrap().is(&session.client));
     assert!(!session.stop.raised());
 
     bench.connection.withdraw(MISSING);
-    bench.supervisor.turn();
+    bench.supervisor.run_once();
     assert!(is_down(&bench.connection) && session.stop.raised());
     assert_eq!(bench.told(), [ConnectionEvent::Disconnected]);
 }
@@ -67,9 +67,9 @@ fn test_disconnect() {
     let mut bench = Bench::connected(quick());
     let before = bench.connection.health();
     bench.connection.withdraw(MISSING);
-    bench.supervisor.turn();
+    bench.supervisor.run_once();
     assert!(is_down(&bench.connection));
-    bench.supervisor.turn();
+    bench.supervisor.run_once();
     let after = bench.connection.health();
     assert_eq!(
         bench.told(),
@@ -121,8 +121,9 @@ fn test_health_check() {
 #[test]
 fn test_health_check_not_connected() {
     let mut bench = Bench::new(quick());
-    bench.supervisor.turn();
-    let verdict = bench.connection.state().machine.probed(Outcome::Failure, Instant::now(), 0.5);
+    bench.supervisor.run_once();
+    let verdict =
+        bench.connection.state().schedule.probed(ProbeOutcome::Failure, Instant::now(), 0.5);
     assert_eq!((verdict.too_many, verdict.unauthorized), (false, false));
     assert_eq!((bench.probes(), bench.connection.health().failures), (0, 0));
 }
@@ -134,7 +135,7 @@ fn test_watch() {
     let mut bench = Bench::new(quick());
     assert!(bench.connection.session().is_err(), "not connected");
     bench.connection.offer(Ok(bench.access()));
-    bench.supervisor.turn();
+    bench.supervisor.run_once();
     let first = bench.connection.session().unwrap();
     assert_eq!(bench.connection.session().unwrap().number, first.number);
     bench.answer(401);
@@ -142,7 +143,7 @@ fn test_watch() {
     assert!(first.stop.raised());
     bench.server.faults().clear();
     std::thread::sleep(Duration::from_millis(2));
-    bench.supervisor.turn();
+    bench.supervisor.run_once();
     let second = bench.connection.session().unwrap();
     assert_eq!((second.number, second.stop.raised()), (first.number + 1, false));
     assert!(second.client.text("/livez").is_ok());

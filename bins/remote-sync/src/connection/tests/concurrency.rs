@@ -22,19 +22,18 @@ fn test_cluster_cache_concurrency() {
     let closed = closed_port();
     let hole = TcpListener::bind("127.0.0.1:0").unwrap();
     let stop = Stop::default();
-    let timing = Timing { retry: RETRY, interval: INTERVAL, timeout: SECOND, failures: 5 };
+    let timing = ProbeTiming { retry: RETRY, interval: INTERVAL, timeout: SECOND, failures: 5 };
     let events = Arc::new(AtomicUsize::new(0));
     let good = access(&server, "remote-sync");
     let connections: Vec<Arc<Connection>> = (0..CLUSTERS)
         .map(|i| {
             let settings = settings(&format!("cluster-{i}"), timing);
             let count = events.clone();
-            let tell = Box::new(move |_| {
+            let notify = Box::new(move |_| {
                 count.fetch_add(1, Relaxed);
             });
-            let consumer = Consumer { silences: Vec::new(), tell };
-            let connection =
-                Connection::start(settings, Source::Offered, vec![consumer], &stop).unwrap();
+            let listener = Listener { silences: Vec::new(), notify };
+            let connection = start(settings, CredentialSource::Offered, listener, &stop).unwrap();
             let address = match i % 10 {
                 0 => closed.to_string(),
                 1 => hole.local_addr().unwrap().to_string(),

@@ -16,7 +16,7 @@ fn a_server_that_forbids_the_path_is_reachable() {
     let mut bench = Bench::new(quick());
     bench.answer(403);
     bench.connection.offer(Ok(bench.access()));
-    bench.supervisor.turn();
+    bench.supervisor.run_once();
     assert!(bench.connection.is_connected(), "{:?}", bench.connection.health());
 }
 
@@ -26,7 +26,7 @@ fn a_new_token_is_used_without_a_new_connection() {
     let session = bench.connection.session().unwrap();
     let (old, new) = (session.client.access(), access(&bench.server, "rotated"));
     bench.connection.offer(Ok(new.clone()));
-    bench.supervisor.turn();
+    bench.supervisor.run_once();
     assert_eq!(session.client.access(), new);
     let Auth::Token(old) = &old.auth else { panic!("no token") };
     bench.server.revoke(old);
@@ -47,7 +47,7 @@ fn a_new_client_certificate_is_used_without_a_new_connection() {
     let identity = shared::config::KeyPair { certificate, key };
     let access = ClusterConfig { auth: Auth::None, identity: Some(identity), ..bench.access() };
     bench.connection.offer(Ok(access));
-    bench.supervisor.turn();
+    bench.supervisor.run_once();
     bench.probe();
     assert_eq!(bench.connection.health().failures, 0);
     assert!(!session.stop.raised());
@@ -57,16 +57,16 @@ fn a_new_client_certificate_is_used_without_a_new_connection() {
 fn another_server_is_connected_anew_and_its_identity_compared() {
     let mut bench = Bench::connected(quick());
     let session = bench.connection.session().unwrap();
-    let Identity::Known(was) = &session.identity else { panic!("{:?}", session.identity) };
+    let ClusterIdentity::Known(was) = &session.identity else { panic!("{:?}", session.identity) };
     let other = Server::start(Options::default()).unwrap();
     bench.connection.offer(Ok(access(&other, "me")));
-    bench.supervisor.turn();
+    bench.supervisor.run_once();
     assert!(session.stop.raised() && is_down(&bench.connection));
     assert_eq!(bench.told(), [ConnectionEvent::Connected, ConnectionEvent::Disconnected]);
-    bench.supervisor.turn();
+    bench.supervisor.run_once();
     let second = bench.connection.session().unwrap();
     assert!(!second.client.is(&session.client), "the old one leads to the old server");
-    let Identity::Changed { was: before, .. } = &second.identity else {
+    let ClusterIdentity::Changed { was: before, .. } = &second.identity else {
         panic!("{:?}", second.identity)
     };
     assert_eq!(before, was);
@@ -75,8 +75,8 @@ fn another_server_is_connected_anew_and_its_identity_compared() {
     assert!(bench.metrics().contains("remote_sync_cluster_connected{remote=\"hub\"} 1\n"));
     // Back to where it was.
     bench.connection.offer(Ok(bench.access()));
-    bench.supervisor.turn();
-    bench.supervisor.turn();
+    bench.supervisor.run_once();
+    bench.supervisor.run_once();
     assert_eq!(bench.connection.identity(), session.identity);
 }
 
@@ -86,19 +86,19 @@ fn an_identity_that_is_accepted_is_the_clusters_own() {
     let uid = {
         let mut bench = Bench::new(quick());
         bench.connection.offer(Ok(access(&other, "me")));
-        bench.supervisor.turn();
+        bench.supervisor.run_once();
         match bench.connection.identity() {
-            Identity::Known(uid) => uid,
+            ClusterIdentity::Known(uid) => uid,
             identity => panic!("{identity:?}"),
         }
     };
     let mut bench = Bench::with(quick(), |settings| settings.accepted.push(uid.clone()));
     for access in [bench.access(), access(&other, "me")] {
         bench.connection.offer(Ok(access));
-        bench.supervisor.turn();
-        bench.supervisor.turn();
+        bench.supervisor.run_once();
+        bench.supervisor.run_once();
     }
-    assert_eq!(bench.connection.identity(), Identity::Known(uid));
+    assert_eq!(bench.connection.identity(), ClusterIdentity::Known(uid));
 }
 
 #[test]
@@ -106,16 +106,19 @@ fn an_identity_that_may_not_be_read_is_unknown_and_a_failing_server_is_not_conne
     let mut bench = Bench::new(quick());
     let denied = bench.server.faults().deny("get", "namespaces", "");
     bench.connection.offer(Ok(bench.access()));
-    bench.supervisor.turn();
+    bench.supervisor.run_once();
     let identity = bench.connection.session().unwrap().identity;
-    assert!(matches!(&identity, Identity::Unknown(why) if why.contains("403")), "{identity:?}");
+    assert!(
+        matches!(&identity, ClusterIdentity::Unknown(why) if why.contains("403")),
+        "{identity:?}"
+    );
 
     let mut bench = Bench::new(quick());
     bench.server.faults().remove(denied);
     let broken = Action::Answer { code: 503, body: None, retry_after: None };
     bench.server.faults().add(Rule::new(broken).resource("namespaces"));
     bench.connection.offer(Ok(bench.access()));
-    bench.supervisor.turn();
+    bench.supervisor.run_once();
     assert!(is_down(&bench.connection));
 }
 
@@ -132,12 +135,12 @@ fn what_cannot_be_used_changes_nothing_for_what_is_in_use() {
 
 #[test]
 fn a_secret_that_comes_back_is_connected_at_once() {
-    let mut bench = Bench::connected(Timing::default());
+    let mut bench = Bench::connected(ProbeTiming::default());
     bench.connection.withdraw("it was deleted");
-    assert_eq!(bench.supervisor.turn(), 30 * SECOND);
+    assert_eq!(bench.supervisor.run_once(), 30 * SECOND);
     assert_eq!(bench.connection.health().error.as_deref(), Some("it was deleted"));
     bench.connection.offer(Ok(bench.access()));
-    bench.supervisor.turn();
+    bench.supervisor.run_once();
     assert!(bench.connection.is_connected(), "{:?}", bench.connection.health());
 }
 
@@ -150,9 +153,9 @@ fn a_refused_token_is_replaced_at_once() {
     bench.server.revoke(&token);
     assert_eq!(bench.probe(), Duration::from_millis(1));
     thread::sleep(Duration::from_millis(2));
-    assert_eq!(bench.supervisor.turn(), 30 * SECOND, "refused again");
+    assert_eq!(bench.supervisor.run_once(), 30 * SECOND, "refused again");
     bench.connection.offer(Ok(bench.access()));
-    bench.supervisor.turn();
+    bench.supervisor.run_once();
     assert!(bench.connection.is_connected(), "{:?}", bench.connection.health());
     assert_eq!(
         bench.told(),
@@ -162,13 +165,13 @@ fn a_refused_token_is_replaced_at_once() {
 
 #[test]
 fn answers_to_others_postpone_the_probe() {
-    let timing = Timing { interval: Duration::from_millis(200), ..quick() };
+    let timing = ProbeTiming { interval: Duration::from_millis(200), ..quick() };
     let mut bench = Bench::connected(timing);
     let client = bench.connection.client().unwrap();
     for _ in 0..10 {
         thread::sleep(Duration::from_millis(50));
         client.text("/livez").unwrap();
-        bench.supervisor.turn();
+        bench.supervisor.run_once();
     }
     assert_eq!(bench.probes(), 1, "that of connecting");
     assert!(bench.connection.health().last_success.unwrap().elapsed() < Duration::from_millis(150));
@@ -187,36 +190,36 @@ fn the_own_clusters_credentials_are_its_clients_matter() {
             let load = Box::new(move || Ok(lock(&file).clone()));
             let timing = client::Timeouts::with_request(SECOND);
             let reload = client::Reload::FromFiles(load);
-            Client::counting("the managed cluster", now, reload, timing, requests)
+            client::Client::counting("the managed cluster", now, reload, timing, requests)
         }
     };
     let connection = Connection::new(settings("own", quick()), &Stop::default());
-    let teller = Teller::new(Vec::new(), Instant::now());
-    let source = Source::Own(Box::new(make));
-    let mut supervisor = Supervisor::new(connection.clone(), source, teller, || 0.5);
-    let mut turn = |number| {
+    let notifier = Notifier::new(nobody(), Instant::now());
+    let source = CredentialSource::Own(Box::new(make));
+    let mut supervisor = Supervisor::new(connection.clone(), source, notifier, || 0.5);
+    let mut run_once = |number| {
         thread::sleep(connection.settings.timing.interval);
-        supervisor.turn();
+        supervisor.run_once();
         assert_eq!(connection.health().connections, number, "{:?}", connection.health());
     };
-    turn(1);
+    run_once(1);
     let Auth::Token(token) = &lock(&file).auth.clone() else { panic!("no token") };
     server.revoke(token);
     *lock(&file) = access(&server, "second");
-    turn(1);
+    run_once(1);
     assert_eq!((connection.health().failures, connection.is_connected()), (0, true));
     *lock(&file) = access(&other, "third");
     connection.client().unwrap().swap(access(&other, "third")).unwrap();
-    turn(1);
+    run_once(1);
     assert!(is_down(&connection));
-    turn(2);
-    assert!(matches!(connection.identity(), Identity::Changed { .. }));
+    run_once(2);
+    assert!(matches!(connection.identity(), ClusterIdentity::Changed { .. }));
 }
 
 /// A server that accepts and is silent costs a probe its time-out, and readers nothing.
 #[test]
 fn a_black_hole_is_bounded_and_nobody_waits_for_it() {
-    let timing = Timing { timeout: Duration::from_millis(200), ..quick() };
+    let timing = ProbeTiming { timeout: Duration::from_millis(200), ..quick() };
     let mut bench = Bench::connected(timing);
     bench.server.faults().set_state(State::Hang);
     let started = Instant::now();
@@ -229,10 +232,10 @@ fn a_black_hole_is_bounded_and_nobody_waits_for_it() {
     let hole = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = format!("https://{}", hole.local_addr().unwrap());
     let access = ClusterConfig { server, ..bench.access() };
-    let timing = Timing { timeout: SECOND, ..quick() };
+    let timing = ProbeTiming { timeout: SECOND, ..quick() };
     let stop = Stop::default();
     let connection =
-        Connection::start(settings("hole", timing), Source::Offered, Vec::new(), &stop).unwrap();
+        start(settings("hole", timing), CredentialSource::Offered, nobody(), &stop).unwrap();
     connection.offer(Ok(access));
     while started.elapsed() < 4 * SECOND && connection.health().error.is_none() {
         let asked = Instant::now();
@@ -248,9 +251,9 @@ fn a_black_hole_is_bounded_and_nobody_waits_for_it() {
 fn the_supervisor_ends_within_a_second_of_being_asked_to() {
     let stop = Stop::default();
     let server = Server::start(Options::default()).unwrap();
-    let (consumer, told) = consumer();
-    let settings = settings("hub", Timing::default());
-    let connection = Connection::start(settings, Source::Offered, vec![consumer], &stop).unwrap();
+    let (listener, told) = listener();
+    let settings = settings("hub", ProbeTiming::default());
+    let connection = start(settings, CredentialSource::Offered, listener, &stop).unwrap();
     connection.offer(Ok(access(&server, "me")));
     let started = Instant::now();
     while !connection.is_connected() {
@@ -274,9 +277,9 @@ fn a_kubeconfig_file_is_read_again_when_it_changes() {
     let path = directory.path().join("kubeconfig");
     let server = Server::start(Options::default()).unwrap();
     let (stop, name) = (Stop::default(), "hub");
-    let timing = Timing { retry: Duration::from_millis(100), ..quick() };
+    let timing = ProbeTiming { retry: Duration::from_millis(100), ..quick() };
     let connection =
-        Connection::start(settings(name, timing), Source::Offered, Vec::new(), &stop).unwrap();
+        start(settings(name, timing), CredentialSource::Offered, nobody(), &stop).unwrap();
     let files = vec![(path.clone(), connection.clone())];
     let end = stop.clone();
     let follower = thread::spawn(move || follow_files(&files, Reach::Beside, &end));

@@ -3,21 +3,21 @@
 use super::{
     super::{
         event::event,
-        machine::{Due, Outcome, Verdict, remaining, soonest},
+        schedule::{Due, ProbeOutcome, ProbeVerdict, remaining, soonest},
     },
     *,
 };
 
 const EXACT: f64 = 0.5;
 
-fn machine() -> (Machine, Instant) {
-    (Machine::new(Timing::default()), Instant::now() + 1000 * SECOND)
+fn schedule() -> (ProbeSchedule, Instant) {
+    (ProbeSchedule::new(ProbeTiming::default()), Instant::now() + 1000 * SECOND)
 }
 
-fn connected() -> (Machine, Instant) {
-    let (mut machine, now) = machine();
-    machine.connected(now);
-    (machine, now)
+fn connected() -> (ProbeSchedule, Instant) {
+    let (mut schedule, now) = schedule();
+    schedule.connected(now);
+    (schedule, now)
 }
 
 #[test]
@@ -62,17 +62,19 @@ fn test_should_sent_event() {
 #[test]
 fn test_send_events_to_cluster_sources() {
     let start = Instant::now();
-    let (consumers, told): (Vec<_>, Vec<_>) = [5, 30, 120]
+    let (mut notifiers, told): (Vec<_>, Vec<_>) = [5, 30, 120]
         .map(|seconds| {
-            let (mut consumer, told) = consumer();
-            consumer.silences.push(seconds * SECOND);
-            (consumer, told)
+            let (mut listener, told) = listener();
+            listener.silences.push(seconds * SECOND);
+            (Notifier::new(listener, start), told)
         })
         .into_iter()
         .unzip();
-    let mut teller = Teller::new(consumers, start);
+    let mut notify = |happened, success, now| {
+        notifiers.iter_mut().for_each(|notifier| notifier.notify(happened, success, now));
+    };
     let told = || [0, 1, 2].map(|i: usize| std::mem::take(&mut *lock(&told[i])));
-    teller.tell(Some(ConnectionEvent::Connected), Some(start), start + 20 * SECOND);
+    notify(Some(ConnectionEvent::Connected), Some(start), start + 20 * SECOND);
     assert_eq!(
         told(),
         [
@@ -83,164 +85,167 @@ fn test_send_events_to_cluster_sources() {
     );
     let silent = |seconds| vec![ConnectionEvent::NoSuccessFor(seconds * SECOND)];
     // Success 60 s ago, told 40 s ago.
-    teller.tell(None, Some(start), start + 60 * SECOND);
+    notify(None, Some(start), start + 60 * SECOND);
     assert_eq!(told(), [vec![], silent(30), vec![]]);
-    teller.tell(None, Some(start), start + 70 * SECOND);
+    notify(None, Some(start), start + 70 * SECOND);
     assert_eq!(told(), [vec![], vec![], vec![]], "once per outage");
-    teller.tell(None, Some(start), start + 121 * SECOND);
+    notify(None, Some(start), start + 121 * SECOND);
     assert_eq!(told(), [vec![], vec![], silent(120)]);
-    teller.tell(None, Some(start + 125 * SECOND), start + 160 * SECOND);
+    notify(None, Some(start + 125 * SECOND), start + 160 * SECOND);
     assert_eq!(told(), [silent(5), silent(30), vec![]], "the next outage");
 }
 
 #[test]
 fn a_cluster_that_was_never_connected_is_silent_from_the_start() {
     let start = Instant::now();
-    let (mut consumer, told) = consumer();
-    consumer.silences.push(50 * SECOND);
-    let mut teller = Teller::new(vec![consumer], start);
-    teller.tell(None, None, start + 50 * SECOND);
+    let (mut listener, told) = listener();
+    listener.silences.push(50 * SECOND);
+    let mut notifier = Notifier::new(listener, start);
+    notifier.notify(None, None, start + 50 * SECOND);
     assert!(lock(&told).is_empty());
-    assert_eq!(teller.next(None, start), Some(50 * SECOND + Duration::from_millis(1)));
-    teller.tell(None, None, start + 51 * SECOND);
-    teller.tell(None, None, start + 52 * SECOND);
+    assert_eq!(notifier.next(None, start), Some(50 * SECOND + Duration::from_millis(1)));
+    notifier.notify(None, None, start + 51 * SECOND);
+    notifier.notify(None, None, start + 52 * SECOND);
     assert_eq!(*lock(&told), [ConnectionEvent::NoSuccessFor(50 * SECOND)]);
-    assert_eq!(teller.next(None, start + 52 * SECOND), None);
+    assert_eq!(notifier.next(None, start + 52 * SECOND), None);
 }
 
 /// TestReconcile without a server: the exact waits.
 #[test]
 fn test_reconcile_waits() {
-    let (mut machine, now) = machine();
-    assert_eq!(machine.due(now), Due::Connect, "never tried");
-    machine.connect_failed(false, now, EXACT);
-    assert_eq!(machine.due(now), Due::Wait(30 * SECOND), "s3");
-    machine.offered();
-    assert_eq!(machine.due(now + SECOND), Due::Wait(29 * SECOND), "s4: still limited");
+    let (mut schedule, now) = schedule();
+    assert_eq!(schedule.due(now), Due::Connect, "never tried");
+    schedule.connect_failed(false, now, EXACT);
+    assert_eq!(schedule.due(now), Due::Wait(30 * SECOND), "s3");
+    schedule.offered();
+    assert_eq!(schedule.due(now + SECOND), Due::Wait(29 * SECOND), "s4: still limited");
     let now = now + 30 * SECOND;
-    assert_eq!(machine.due(now), Due::Connect, "s5");
-    machine.connected(now);
-    assert_eq!(machine.due(now), Due::Wait(10 * SECOND), "s5");
-    assert_eq!(machine.due(now + SECOND), Due::Wait(9 * SECOND), "s6");
+    assert_eq!(schedule.due(now), Due::Connect, "s5");
+    schedule.connected(now);
+    assert_eq!(schedule.due(now), Due::Wait(10 * SECOND), "s5");
+    assert_eq!(schedule.due(now + SECOND), Due::Wait(9 * SECOND), "s6");
     let now = now + 10 * SECOND;
-    assert_eq!(machine.due(now), Due::Probe, "s7");
-    machine.probed(Outcome::Success, now, EXACT);
-    assert_eq!((machine.due(now), machine.failures()), (Due::Wait(10 * SECOND), 0), "s7");
-    machine.probed(Outcome::Unauthorized, now, EXACT);
-    assert_eq!(machine.due(now), Due::Wait(Duration::from_millis(1)), "s8");
-    assert!(!machine.is_connected());
+    assert_eq!(schedule.due(now), Due::Probe, "s7");
+    schedule.probed(ProbeOutcome::Success, now, EXACT);
+    assert_eq!((schedule.due(now), schedule.failures()), (Due::Wait(10 * SECOND), 0), "s7");
+    schedule.probed(ProbeOutcome::Unauthorized, now, EXACT);
+    assert_eq!(schedule.due(now), Due::Wait(Duration::from_millis(1)), "s8");
+    assert!(!schedule.is_connected());
     // The same credentials are refused again.
-    machine.connect_failed(true, now, EXACT);
-    assert_eq!(machine.due(now), Due::Wait(30 * SECOND));
+    schedule.connect_failed(true, now, EXACT);
+    assert_eq!(schedule.due(now), Due::Wait(30 * SECOND));
 }
 
 #[test]
 fn test_health_check() {
-    let verdict = |too_many, unauthorized| Verdict { too_many, unauthorized };
+    let verdict = |too_many, unauthorized| ProbeVerdict { too_many, unauthorized };
     for (outcome, before, expected, failures) in [
-        (Outcome::Unauthorized, 0, verdict(false, true), 1),
-        (Outcome::Failure, 0, verdict(false, false), 1),
-        (Outcome::Failure, 4, verdict(true, false), 5),
-        (Outcome::Success, 0, verdict(false, false), 0),
-        (Outcome::Success, 4, verdict(false, false), 0),
-        (Outcome::Unauthorized, 4, verdict(true, true), 5),
+        (ProbeOutcome::Unauthorized, 0, verdict(false, true), 1),
+        (ProbeOutcome::Failure, 0, verdict(false, false), 1),
+        (ProbeOutcome::Failure, 4, verdict(true, false), 5),
+        (ProbeOutcome::Success, 0, verdict(false, false), 0),
+        (ProbeOutcome::Success, 4, verdict(false, false), 0),
+        (ProbeOutcome::Unauthorized, 4, verdict(true, true), 5),
     ] {
-        let (mut machine, now) = connected();
+        let (mut schedule, now) = connected();
         for _ in 0..before {
-            machine.probed(Outcome::Failure, now, EXACT);
+            schedule.probed(ProbeOutcome::Failure, now, EXACT);
         }
-        assert_eq!(machine.probed(outcome, now + SECOND, EXACT), expected);
-        assert_eq!(machine.failures(), failures, "{outcome:?} after {before}");
-        assert_eq!(machine.last_probe(), Some(now + SECOND));
-        let success = if outcome == Outcome::Success { now + SECOND } else { now };
-        assert_eq!(machine.last_success(), Some(success));
-        assert_eq!(machine.is_connected(), expected == verdict(false, false));
+        assert_eq!(schedule.probed(outcome, now + SECOND, EXACT), expected);
+        assert_eq!(schedule.failures(), failures, "{outcome:?} after {before}");
+        assert_eq!(schedule.last_probe(), Some(now + SECOND));
+        let success = if outcome == ProbeOutcome::Success { now + SECOND } else { now };
+        assert_eq!(schedule.last_success(), Some(success));
+        assert_eq!(schedule.is_connected(), expected == verdict(false, false));
     }
-    let (mut machine, now) = machine();
-    assert_eq!(machine.probed(Outcome::Failure, now, EXACT), verdict(false, false));
-    assert_eq!((machine.failures(), machine.last_probe()), (0, None), "not connected");
+    let (mut schedule, now) = schedule();
+    assert_eq!(schedule.probed(ProbeOutcome::Failure, now, EXACT), verdict(false, false));
+    assert_eq!((schedule.failures(), schedule.last_probe()), (0, None), "not connected");
 }
 
 #[test]
 fn too_many_failures_end_a_connection_until_the_retry() {
-    let (mut machine, start) = connected();
+    let (mut schedule, start) = connected();
     let mut now = start;
-    while machine.is_connected() {
-        let Due::Wait(wait) = machine.due(now) else { panic!("due") };
+    while schedule.is_connected() {
+        let Due::Wait(wait) = schedule.due(now) else { panic!("due") };
         assert_eq!(wait, 10 * SECOND);
         now += wait;
-        assert_eq!(machine.due(now), Due::Probe);
+        assert_eq!(schedule.due(now), Due::Probe);
         // Each takes its five seconds.
         now += 5 * SECOND;
-        machine.probed(Outcome::Failure, now, EXACT);
+        schedule.probed(ProbeOutcome::Failure, now, EXACT);
     }
     assert_eq!(now - start, 75 * SECOND, "cluster-api's own bound");
-    assert_eq!(machine.due(now), Due::Wait(30 * SECOND));
-    machine.offered();
-    assert_eq!(machine.due(now), Due::Connect, "connecting did not fail");
+    assert_eq!(schedule.due(now), Due::Wait(30 * SECOND));
+    schedule.offered();
+    assert_eq!(schedule.due(now), Due::Connect, "connecting did not fail");
 }
 
 #[test]
 fn retries_are_spread_by_a_fifth() {
     for (random, seconds) in [(0.0, 24.0), (0.5, 30.0), (1.0, 36.0)] {
-        let (mut machine, now) = machine();
-        machine.connect_failed(false, now, random);
-        assert_eq!(machine.due(now), Due::Wait(Duration::from_secs_f64(seconds)));
+        let (mut schedule, now) = schedule();
+        schedule.connect_failed(false, now, random);
+        assert_eq!(schedule.due(now), Due::Wait(Duration::from_secs_f64(seconds)));
     }
 }
 
 #[test]
 fn other_credentials_are_tried_at_once_after_a_refusal() {
-    let (mut machine, now) = machine();
-    machine.connect_failed(true, now, EXACT);
-    machine.offered();
-    assert_eq!(machine.due(now), Due::Connect);
+    let (mut schedule, now) = schedule();
+    schedule.connect_failed(true, now, EXACT);
+    schedule.offered();
+    assert_eq!(schedule.due(now), Due::Connect);
 }
 
 #[test]
 fn a_sign_of_life_is_as_good_as_a_probe() {
-    let (mut machine, now) = connected();
-    machine.probed(Outcome::Failure, now, EXACT);
-    machine.heard(now - SECOND);
-    assert_eq!(machine.failures(), 1, "older than the probe");
-    machine.heard(now + 4 * SECOND);
-    assert_eq!((machine.failures(), machine.last_success()), (0, Some(now + 4 * SECOND)));
-    assert_eq!(machine.due(now + 5 * SECOND), Due::Wait(9 * SECOND));
-    machine.disconnected(now);
-    machine.heard(now + 6 * SECOND);
-    assert_eq!(machine.last_success(), Some(now + 4 * SECOND), "of a connection that is over");
+    let (mut schedule, now) = connected();
+    schedule.probed(ProbeOutcome::Failure, now, EXACT);
+    schedule.heard(now - SECOND);
+    assert_eq!(schedule.failures(), 1, "older than the probe");
+    schedule.heard(now + 4 * SECOND);
+    assert_eq!((schedule.failures(), schedule.last_success()), (0, Some(now + 4 * SECOND)));
+    assert_eq!(schedule.due(now + 5 * SECOND), Due::Wait(9 * SECOND));
+    schedule.disconnected(now);
+    schedule.heard(now + 6 * SECOND);
+    assert_eq!(schedule.last_success(), Some(now + 4 * SECOND), "of a connection that is over");
 }
 
 #[test]
 fn doubt_asks_for_a_probe_but_not_for_many() {
-    let (mut machine, now) = connected();
-    machine.heard(now + 9 * SECOND);
+    let (mut schedule, now) = connected();
+    schedule.heard(now + 9 * SECOND);
     let later = now + 10 * SECOND;
-    assert!(machine.doubt(later) && !machine.doubt(later), "news once");
-    assert_eq!(machine.due(later), Due::Probe, "though something was heard a second ago");
-    machine.probed(Outcome::Failure, later, EXACT);
-    assert!(machine.doubt(later + SECOND));
-    assert_eq!(machine.due(later + SECOND), Due::Wait(4 * SECOND));
-    machine.heard(later + 2 * SECOND);
-    assert_eq!(machine.due(later + 2 * SECOND), Due::Wait(10 * SECOND), "all is well again");
-    let (mut down, now) = self::machine();
+    assert!(schedule.doubt(later) && !schedule.doubt(later), "news once");
+    assert_eq!(schedule.due(later), Due::Probe, "though something was heard a second ago");
+    schedule.probed(ProbeOutcome::Failure, later, EXACT);
+    assert!(schedule.doubt(later + SECOND));
+    assert_eq!(schedule.due(later + SECOND), Due::Wait(4 * SECOND));
+    schedule.heard(later + 2 * SECOND);
+    assert_eq!(schedule.due(later + 2 * SECOND), Due::Wait(10 * SECOND), "all is well again");
+    let (mut down, now) = self::schedule();
     assert!(!down.doubt(now), "known");
 }
 
 #[test]
 fn an_identity_is_known_unknown_or_another() {
-    use super::super::identity::judge;
-    let known = |uid: &str| Identity::Known(uid.into());
+    use super::super::identity::compare;
+    let known = |uid: &str| ClusterIdentity::Known(uid.into());
     let mut remembered = None;
-    let unknown = judge(Err("403".into()), &mut remembered, &[]);
-    assert_eq!((unknown, &remembered), (Identity::Unknown("403".into()), &None));
-    assert_eq!(judge(Ok("a".into()), &mut remembered, &[]), known("a"));
-    assert_eq!(judge(Err("403".into()), &mut remembered, &[]), Identity::Unknown("403".into()));
-    let changed = Identity::Changed { was: "a".into(), now: "b".into() };
-    assert_eq!(judge(Ok("b".into()), &mut remembered, &[]), changed);
-    assert_eq!(judge(Ok("b".into()), &mut remembered, &["c".into()]), changed, "and stays so");
-    assert_eq!(judge(Ok("a".into()), &mut remembered, &[]), known("a"), "until it is back");
-    assert_eq!(judge(Ok("b".into()), &mut remembered, &["b".into()]), known("b"));
-    let changed = Identity::Changed { was: "b".into(), now: "a".into() };
-    assert_eq!(judge(Ok("a".into()), &mut remembered, &["b".into()]), changed);
+    let unknown = compare(Err("403".into()), &mut remembered, &[]);
+    assert_eq!((unknown, &remembered), (ClusterIdentity::Unknown("403".into()), &None));
+    assert_eq!(compare(Ok("a".into()), &mut remembered, &[]), known("a"));
+    assert_eq!(
+        compare(Err("403".into()), &mut remembered, &[]),
+        ClusterIdentity::Unknown("403".into())
+    );
+    let changed = ClusterIdentity::Changed { was: "a".into(), now: "b".into() };
+    assert_eq!(compare(Ok("b".into()), &mut remembered, &[]), changed);
+    assert_eq!(compare(Ok("b".into()), &mut remembered, &["c".into()]), changed, "and stays so");
+    assert_eq!(compare(Ok("a".into()), &mut remembered, &[]), known("a"), "until it is back");
+    assert_eq!(compare(Ok("b".into()), &mut remembered, &["b".into()]), known("b"));
+    let changed = ClusterIdentity::Changed { was: "b".into(), now: "a".into() };
+    assert_eq!(compare(Ok("a".into()), &mut remembered, &["b".into()]), changed);
 }

@@ -13,42 +13,43 @@ fn between(low: u32, wait: Duration, high: u32) -> bool {
 
 #[test]
 fn test_reconcile() {
-    let mut bench = Bench::new(Timing::default());
+    let mut bench = Bench::new(ProbeTiming::default());
     // A queue as consumers have it: the same request twice is one.
     let queue = Arc::new(Mutex::new(BTreeSet::new()));
     let push = queue.clone();
-    let tell = Box::new(move |_| {
+    let notify = Box::new(move |_| {
         lock(&push).insert("fleet/hub");
     });
-    let teller = Teller::new(vec![Consumer { silences: Vec::new(), tell }], Instant::now());
-    bench.supervisor = Supervisor::new(bench.connection.clone(), Source::Offered, teller, || 0.5);
+    let notifier = Notifier::new(Listener { silences: Vec::new(), notify }, Instant::now());
+    bench.supervisor =
+        Supervisor::new(bench.connection.clone(), CredentialSource::Offered, notifier, || 0.5);
 
     // s1: nobody said anything of it yet.
-    assert_eq!(bench.supervisor.turn(), 10 * SECOND, "s1");
+    assert_eq!(bench.supervisor.run_once(), 10 * SECOND, "s1");
     let health = bench.connection.health();
     assert_eq!((health.phase, health.failures), (Phase::Waiting, 0), "s1");
 
-    let feed = |secret| feed_secret(&bench.connection, "fleet/hub-kubeconfig", secret, None);
+    let feed = |secret| offer_secret(&bench.connection, "fleet/hub-kubeconfig", secret, None);
     feed(None);
-    assert_eq!(bench.supervisor.turn(), 30 * SECOND, "s3");
+    assert_eq!(bench.supervisor.run_once(), 30 * SECOND, "s3");
     let kubeconfig = BASE64_STANDARD.encode(bench.server.kubeconfig());
     feed(Some(&json!({"data": {"value": kubeconfig}})));
-    assert!(between(28, bench.supervisor.turn(), 30), "s4");
+    assert!(between(28, bench.supervisor.run_once(), 30), "s4");
     assert!(is_down(&bench.connection), "s4");
     bench.age(30 * SECOND);
-    assert!(between(8, bench.supervisor.turn(), 10), "s5");
+    assert!(between(8, bench.supervisor.run_once(), 10), "s5");
     assert!(bench.connection.is_connected(), "s5: {:?}", bench.connection.health());
-    assert!(between(8, bench.supervisor.turn(), 10), "s6");
+    assert!(between(8, bench.supervisor.run_once(), 10), "s6");
     assert_eq!(bench.probes(), 1, "s6: only that of connecting");
     bench.age(10 * SECOND);
     bench.connection.doubt();
-    assert!(between(8, bench.supervisor.turn(), 10), "s7");
+    assert!(between(8, bench.supervisor.run_once(), 10), "s7");
     assert_eq!((bench.probes(), bench.connection.health().failures), (2, 0), "s7");
 
     bench.answer(401);
     bench.age(10 * SECOND);
     bench.connection.doubt();
-    assert_eq!(bench.supervisor.turn(), Duration::from_millis(1), "s8");
+    assert_eq!(bench.supervisor.run_once(), Duration::from_millis(1), "s8");
     let health = bench.connection.health();
     assert_eq!((health.phase, health.failures), (Phase::Disconnected, 1), "s8");
     assert!(is_down(&bench.connection), "s8");

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::*;
 
-fn pod(namespace: &str, name: &str, uid: &str, in_cluster: ClusterConfig) -> Arc<Pod> {
+fn pod(namespace: &str, name: &str, uid: &str, in_cluster: ClusterConfig) -> Arc<OwnPod> {
     let value = |text: &str| Some(text.to_owned());
     let variable = |variable: &str| match variable {
         "POD_NAMESPACE" => value(namespace),
@@ -14,7 +14,7 @@ fn pod(namespace: &str, name: &str, uid: &str, in_cluster: ClusterConfig) -> Arc
         "POD_UID" => value(uid),
         _ => None,
     };
-    Arc::new(Pod::of(variable, Box::new(move || Ok(in_cluster.clone()))).unwrap())
+    Arc::new(OwnPod::of(variable, Box::new(move || Ok(in_cluster.clone()))).unwrap())
 }
 
 /// A server with the pod `default/me` on it, its uid, and a way to it from inside.
@@ -31,17 +31,18 @@ fn home() -> (Bench, String, ClusterConfig) {
 }
 
 /// The host that a connection with this pod uses.
-fn connect(bench: &Bench, pod: Option<Arc<Pod>>) -> (Arc<Connection>, Supervisor) {
-    let settings = Settings { pod, ..settings("hub", quick()) };
+fn connect(bench: &Bench, pod: Option<Arc<OwnPod>>) -> (Arc<Connection>, Supervisor) {
+    let settings = ConnectionConfig { pod, ..settings("hub", quick()) };
     let connection = Connection::new(settings, &Stop::default());
-    let teller = Teller::new(Vec::new(), Instant::now());
-    let mut supervisor = Supervisor::new(connection.clone(), Source::Offered, teller, || 0.5);
+    let notifier = Notifier::new(nobody(), Instant::now());
+    let mut supervisor =
+        Supervisor::new(connection.clone(), CredentialSource::Offered, notifier, || 0.5);
     connection.offer(Ok(bench.access()));
-    supervisor.turn();
+    supervisor.run_once();
     (connection, supervisor)
 }
 
-fn host(bench: &Bench, pod: Option<Arc<Pod>>) -> String {
+fn host(bench: &Bench, pod: Option<Arc<OwnPod>>) -> String {
     connect(bench, pod).0.client().unwrap().host()
 }
 
@@ -62,7 +63,7 @@ fn test_running_on_workload_cluster() {
     assert!(!is_inside("default", "me", &uid), "no pod");
     assert!(host(&bench, None).starts_with("127.0.0.1:"), "no metadata");
     let none = |_: &str| Some(String::new());
-    assert!(Pod::of(none, Box::new(move || Ok(inside.clone()))).is_none(), "no metadata");
+    assert!(OwnPod::of(none, Box::new(move || Ok(inside.clone()))).is_none(), "no metadata");
 }
 
 #[test]
@@ -77,7 +78,7 @@ fn the_credentials_stay_those_of_the_kubeconfig_and_are_rotated_on_the_way_insid
     let other = bench.access();
     assert_ne!(token(&session.client.access()), token(&other));
     connection.offer(Ok(other.clone()));
-    supervisor.turn();
+    supervisor.run_once();
     let access = session.client.access();
     assert!(access.server.contains("localhost"), "{access:?}");
     assert_eq!(token(&access), token(&other));

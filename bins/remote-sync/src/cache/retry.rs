@@ -1,0 +1,123 @@
+//! Backoff after a failure: pure.
+
+use std::time::Duration;
+
+use shared::error::Error;
+
+use crate::model::mode::Mode;
+
+/// client-go's first wait after a failure, and its longest (`util/workqueue/default_rate_limiters.go:50`);
+/// a quarter of an hour is too long for people who wait.
+const FIRST: Duration = Duration::from_millis(5);
+const LONGEST_COMPAT: Duration = Duration::from_secs(1000);
+const LONGEST: Duration = Duration::from_secs(300);
+/// The same for what only people can mend.
+const FIRST_REFUSED: Duration = Duration::from_secs(30);
+const LONGEST_REFUSED: Duration = Duration::from_secs(3600);
+
+/// A pair is tried again after this, however long a server asks it to stay away.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
+/// What a failure asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum RetryClass {
+    /// Somebody was faster: look again, once at once.
+    Stale,
+    /// It may work soon.
+    Transient,
+    /// The same again would be refused again.
+    Refused,
+    /// No answer: the whole connection is in doubt.
+    Down,
+}
+
+impl RetryClass {
+    /// For the label of a metric.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Stale => "stale",
+            Self::Transient => "transient",
+            Self::Refused => "refused",
+            Self::Down => "down",
+        }
+    }
+}
+
+pub(crate) fn classify(error: &Error) -> RetryClass {
+    match error {
+        Error::AlreadyExists(_) | Error::Conflict(_) | Error::Gone(_) | Error::TooNew(_) => {
+            RetryClass::Stale
+        }
+        Error::NotFound(_) | Error::Unavailable { .. } => RetryClass::Transient,
+        Error::BadPeer(_) | Error::Unauthorized(_) | Error::Unreachable(_) => RetryClass::Down,
+        Error::BadConfig(_)
+        | Error::Forbidden(_)
+        | Error::Invalid(_)
+        | Error::LeadLost(_)
+        | Error::NamespaceTerminating(_)
+        | Error::NotServed(_)
+        | Error::TooLarge(_) => RetryClass::Refused,
+    }
+}
+
+/// How long this pair alone has to wait, if the server says so: its object is refused for now, and others of
+/// the cluster may go on.
+pub(crate) fn requested_delay(error: &Error) -> Duration {
+    match error {
+        Error::Unavailable { retry_after: Some(pause), of_object: true, .. } => {
+            (*pause).min(LONGEST_PAUSE)
+        }
+        _ => Duration::ZERO,
+    }
+}
+
+/// How long to wait after the failure that follows `before` others.
+pub(crate) fn backoff(class: RetryClass, before: u32, mode: Mode) -> Duration {
+    let longest = if mode == Mode::Compat { LONGEST_COMPAT } else { LONGEST };
+    let (first, longest, doublings) = match class {
+        RetryClass::Stale if before == 0 => return Duration::ZERO,
+        RetryClass::Stale => (FIRST, longest, before - 1),
+        RetryClass::Transient | RetryClass::Down => (FIRST, longest, before),
+        RetryClass::Refused => (FIRST_REFUSED, LONGEST_REFUSED, before),
+    };
+    first.saturating_mul(1 << doublings.min(20)).min(longest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_up_to_the_longest_of_their_class() {
+        let ms = |class, before| backoff(class, before, Mode::Safe).as_millis();
+        assert_eq!([0, 1, 2].map(|n| ms(RetryClass::Transient, n)), [5, 10, 20]);
+        assert_eq!([0, 1, 2].map(|n| ms(RetryClass::Stale, n)), [0, 5, 10]);
+        assert_eq!([0, 1].map(|n| ms(RetryClass::Refused, n)), [30_000, 60_000]);
+        assert_eq!(backoff(RetryClass::Transient, u32::MAX, Mode::Safe), LONGEST);
+        assert_eq!(backoff(RetryClass::Transient, u32::MAX, Mode::Compat), LONGEST_COMPAT);
+        assert_eq!(backoff(RetryClass::Refused, 30, Mode::Safe), LONGEST_REFUSED);
+    }
+
+    #[test]
+    fn a21_what_people_must_mend_is_not_tried_in_a_hot_loop() {
+        let text = || "why".to_owned();
+        assert_eq!(classify(&Error::Invalid(text())), RetryClass::Refused);
+        assert_eq!(classify(&Error::Forbidden(text())), RetryClass::Refused);
+        assert_eq!(classify(&Error::Conflict(text())), RetryClass::Stale);
+        assert_eq!(classify(&Error::Unreachable(text())), RetryClass::Down);
+        let busy = Error::Unavailable { message: text(), retry_after: None, of_object: false };
+        assert_eq!(classify(&busy), RetryClass::Transient);
+    }
+
+    #[test]
+    fn what_a_server_says_of_one_object_is_for_its_pair_alone() {
+        let asked = |of_object, seconds| {
+            let retry_after = Some(Duration::from_secs(seconds));
+            requested_delay(&Error::Unavailable { message: "busy".into(), retry_after, of_object })
+        };
+        assert_eq!(asked(true, 7), Duration::from_secs(7));
+        assert_eq!(asked(true, 3600), LONGEST_PAUSE);
+        assert_eq!(asked(false, 7), Duration::ZERO);
+        assert_eq!(requested_delay(&Error::Conflict("x".into())), Duration::ZERO);
+    }
+}

@@ -1,0 +1,116 @@
+//! Credentials for a connection: kubeconfigs in files, and in Secrets such as Cluster API writes.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use serde_json::Value;
+use shared::{
+    config::ClusterConfig,
+    error::{Error, Result},
+    kubeconfig::{self, Reach},
+    secret,
+    stop::Stop,
+};
+
+use super::handle::Connection;
+
+/// A rotated token or certificate may be beside the kubeconfig, whose own time says nothing then; to read
+/// it all takes less than a millisecond.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// Keeps what the files hold offered until the end. One that is missing or cannot be used changes nothing
+/// for a connection that has credentials.
+pub(crate) fn follow_files(files: &[(PathBuf, Arc<Connection>)], reach: Reach, stop: &Stop) {
+    loop {
+        for (path, connection) in files {
+            connection.offer(kubeconfig::from_file(path, reach));
+        }
+        if stop.wait(LOOK_AGAIN) {
+            return;
+        }
+    }
+}
+
+/// Cluster API's key (`util/secret/consts.go`), then Open Cluster Management's.
+const KEYS: [&str; 2] = ["value", "kubeconfig"];
+
+/// Passes on what is known of the Secret `name` (namespace/name): `None` when there is none.
+pub(crate) fn offer_secret(
+    connection: &Connection,
+    name: &str,
+    secret: Option<&Value>,
+    key: Option<&str>,
+) {
+    match secret {
+        Some(secret) => connection.offer(secret_config(name, secret, key)),
+        None => connection.withdraw(&format!("there is no Secret {name}")),
+    }
+}
+
+/// The kubeconfig under `key`, or under the first of the usual keys that is there. Files that it names are
+/// other keys.
+///
+/// # Errors
+/// `BadConfig` says what of it cannot be used.
+pub(crate) fn secret_config(
+    name: &str,
+    secret: &Value,
+    key: Option<&str>,
+) -> Result<ClusterConfig> {
+    let mut data = secret::data(secret)?;
+    let usual = KEYS.into_iter().find(|key| data.contains_key(*key)).unwrap_or(KEYS[0]);
+    let key = key.unwrap_or(usual);
+    let missing = || Error::BadConfig(format!("Secret {name} has no key {key:?} in its data"));
+    let kubeconfig = data.remove(key).ok_or_else(missing)?;
+    data.insert("kubeconfig".to_owned(), kubeconfig);
+    kubeconfig::from_secret(name, &data)
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::{Engine, prelude::BASE64_STANDARD};
+    use serde_json::json;
+
+    use super::*;
+
+    const KUBECONFIG: &str = r#"{"current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "https://SERVER"}}],
+        "users": [{"name": "u", "user": {USER}}]}"#;
+
+    fn secret(entries: &[(&str, &str, &str)]) -> Value {
+        let data = entries.iter().map(|(key, server, user)| {
+            let text = KUBECONFIG.replace("SERVER", server).replace("USER", user);
+            ((*key).to_owned(), json!(BASE64_STANDARD.encode(text)))
+        });
+        json!({"data": data.collect::<serde_json::Map<_, _>>()})
+    }
+
+    #[test]
+    fn the_key_is_the_named_one_or_else_value_or_else_kubeconfig() {
+        let server = |secret: &Value, key| secret_config("ns/x", secret, key).unwrap().server;
+        let all = secret(&[("kubeconfig", "k", ""), ("other", "o", ""), ("value", "v", "")]);
+        assert_eq!(server(&all, None), "https://v");
+        assert_eq!(server(&all, Some("other")), "https://o");
+        assert_eq!(server(&secret(&[("kubeconfig", "k", "")]), None), "https://k");
+    }
+
+    #[test]
+    fn a_missing_key_is_named() {
+        let error =
+            |key| secret_config("ns/x", &secret(&[("a", "s", "")]), key).unwrap_err().to_string();
+        assert_eq!(error(None), "Secret ns/x has no key \"value\" in its data");
+        assert_eq!(error(Some("b")), "Secret ns/x has no key \"b\" in its data");
+    }
+
+    #[test]
+    fn programs_that_would_get_credentials_are_not_run() {
+        for (user, field) in [
+            (r#""exec": {"command": "aws"}"#, "aws"),
+            (r#""auth-provider": {"name": "oidc"}"#, "oidc"),
+        ] {
+            let error = secret_config("ns/x", &secret(&[("value", "s", user)]), None).unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains(field) && text.contains("not supported"), "{text}");
+        }
+    }
+}

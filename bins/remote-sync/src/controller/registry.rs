@@ -1,0 +1,241 @@
+//! Remotes that come and go with the Secrets of their kubeconfigs, as Cluster API has them.
+
+use std::{
+    collections::BTreeMap,
+    ops::ControlFlow,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
+
+use serde_json::Value;
+use shared::{
+    config::ClusterConfig,
+    error::{Error, Result},
+    json::{Document, Head},
+    resource::{SECRETS, valid_label},
+    runtime,
+    watch::{Event, Selection, Watcher},
+};
+
+use crate::{
+    cache::reflector::PAGE,
+    connection,
+    controller::{
+        Controller,
+        clusters::{add_remote, in_own_sessions},
+    },
+    model::key,
+    settings::{CLUSTER_LABEL, OWN, Registry, SECRET_SUFFIX},
+};
+
+/// Remotes of the registry at most: each takes some threads.
+const MOST_REMOTES: usize = 1000;
+/// With those that are gone, of which is known which cluster they were.
+const MOST_KNOWN: usize = 2 * MOST_REMOTES;
+
+/// Adds and removes remotes as their Secrets come and go, if there is a registry.
+///
+/// # Errors
+/// `BadConfig` when the system gives no thread.
+pub(crate) fn start(controller: &Arc<Controller>) -> Result<()> {
+    let Some(registry) = controller.context.settings.registry.clone() else { return Ok(()) };
+    let controller = controller.clone();
+    runtime::spawn("registry", move || follow(&controller, &registry))
+}
+
+fn follow(controller: &Arc<Controller>, registry: &Registry) {
+    let selection = Selection {
+        target: SECRETS.collection(&registry.namespace),
+        labels: &registry.selector,
+        metadata_only: false,
+        page: PAGE,
+    };
+    let mut watcher = Watcher::default();
+    let mut members =
+        Members { controller, remotes: BTreeMap::new(), listed: Vec::new(), full: false };
+    in_own_sessions(controller, |session| {
+        // A cluster that was away may have been restored.
+        watcher.relist();
+        watcher.run(&session.client, &selection, &session.stop, &mut |event| {
+            members.take(event);
+            ControlFlow::Continue(())
+        });
+    });
+}
+
+/// The remotes of the registry.
+struct Members<'a> {
+    controller: &'a Arc<Controller>,
+    /// Those that are there, and some that were, by name.
+    remotes: BTreeMap<String, Member>,
+    /// Those of the list that has begun.
+    listed: Vec<String>,
+    /// There was no room for one since then.
+    full: bool,
+}
+
+#[derive(Default)]
+struct Member {
+    /// What its Secret says, while there is one.
+    offer: Option<Result<ClusterConfig>>,
+    /// It is followed, and not only left out for another one.
+    added: bool,
+    /// The cluster that it was last.
+    uid: Option<String>,
+}
+
+impl Members<'_> {
+    fn take(&mut self, event: Event<'_>) {
+        match event {
+            Event::Init { .. } => {
+                self.listed.clear();
+                self.full = false;
+            }
+            Event::InitApply(secret) => {
+                let name = self.put(secret);
+                self.listed.extend(name);
+            }
+            Event::Apply(secret) => drop(self.put(secret)),
+            Event::Delete(secret) => {
+                if let Some(name) = self.name_of(&secret) {
+                    self.remove(&name);
+                }
+            }
+            Event::InitDone => {
+                let there = self.remotes.iter().filter(|(_, member)| member.offer.is_some());
+                let gone = there.map(|(name, _)| name).filter(|name| !self.listed.contains(name));
+                for name in gone.cloned().collect::<Vec<_>>() {
+                    self.remove(&name);
+                }
+                self.tell(None);
+                self.controller.all_known.store(true, Relaxed);
+            }
+            Event::Watching => self.tell(None),
+            Event::Failed(error) => self.tell(Some(error.to_string())),
+        }
+    }
+
+    /// Says why not all remotes of the registry are followed, if so.
+    fn tell(&self, failure: Option<String>) {
+        let left_out = self.remotes.iter().filter(|(_, m)| m.offer.is_some() && !m.added);
+        let left_out = left_out.map(|(name, _)| format!("remote {name} is left out"));
+        let full = format!("there are more than {MOST_REMOTES} remotes, the others are left out");
+        let full = Some(full).filter(|_| self.full);
+        let troubles: Vec<_> = failure.into_iter().chain(full).chain(left_out).collect();
+        self.controller
+            .set_registry_trouble(Some(troubles.join("; ")).filter(|text| !text.is_empty()));
+    }
+
+    /// Takes in a Secret; returns the name of its remote.
+    fn put(&mut self, secret: Document) -> Option<String> {
+        let name = self.name_of(&secret)?;
+        if self.remotes.get(&name).is_none_or(|member| member.offer.is_none())
+            && self.remotes.values().filter(|member| member.offer.is_some()).count() >= MOST_REMOTES
+        {
+            if !std::mem::replace(&mut self.full, true) {
+                log::warn!("remote {name} is left out: there are {MOST_REMOTES} already");
+            }
+            self.tell(None);
+            return None;
+        }
+        self.make_room(&name);
+        self.remotes.entry(name.clone()).or_default().offer = Some(offer(&secret));
+        self.offer(&name);
+        self.tell(None);
+        Some(name)
+    }
+
+    /// Forgets one that is gone where a new one would be one too many to remember.
+    fn make_room(&mut self, name: &str) {
+        if self.remotes.len() < MOST_KNOWN || self.remotes.contains_key(name) {
+            return;
+        }
+        let gone = self.remotes.iter().find(|(_, member)| member.offer.is_none());
+        if let Some(name) = gone.map(|(name, _)| name.clone()) {
+            self.remotes.remove(&name);
+        }
+    }
+
+    /// The cluster that the Secret is about, if it is the kubeconfig of one. Of one that is too large only
+    /// its name is known: it is of the remote that it was of.
+    fn name_of(&self, secret: &Document) -> Option<String> {
+        match secret {
+            Document::Whole(secret) => name_of(secret),
+            Document::TooLarge(Head { name, .. }) => {
+                let known = name.strip_suffix(SECRET_SUFFIX);
+                let known = known.filter(|name| self.remotes.contains_key(*name));
+                if known.is_none() {
+                    log::warn!("Secret {name} needs too much memory, it is left out");
+                }
+                known.map(str::to_owned)
+            }
+        }
+    }
+
+    fn offer(&mut self, name: &str) {
+        let Some(member) = self.remotes.get_mut(name) else { return };
+        let Some(access) = &member.offer else { return };
+        if !member.added {
+            if let Some(why) = refusal(self.controller, name) {
+                return log::warn!("remote {name} is left out: {why}");
+            }
+            if let Err(error) = add_remote(self.controller, name, None, member.uid.clone()) {
+                return log::warn!("{error}");
+            }
+            member.added = true;
+            log::info!("remote {name} is new");
+        }
+        if let Some(remote) = self.controller.remotes().iter().find(|remote| remote.name == name) {
+            self.controller.remote_cluster(remote).connection.offer(access.clone());
+        }
+    }
+
+    /// Its objects stay; one that was left out for it has its turn.
+    fn remove(&mut self, name: &str) {
+        let Some(member) = self.remotes.get_mut(name) else { return };
+        member.offer = None;
+        if std::mem::take(&mut member.added) {
+            member.uid = self.controller.remove(name).or_else(|| member.uid.take());
+            log::info!("remote {name} is gone, its objects stay as they are");
+        }
+        for name in self.remotes.keys().cloned().collect::<Vec<_>>() {
+            if self.remotes.get(&name).is_some_and(|member| !member.added) {
+                self.offer(&name);
+            }
+        }
+        self.tell(None);
+    }
+}
+
+/// What a Secret says.
+fn offer(secret: &Document) -> Result<ClusterConfig> {
+    match secret {
+        Document::Whole(secret) => {
+            let (namespace, name) = key::namespaced_name(secret);
+            connection::secret_config(&format!("{namespace}/{name}"), secret, None)
+        }
+        Document::TooLarge(Head { namespace, name, .. }) => {
+            Err(Error::TooLarge(format!("Secret {namespace}/{name} needs too much memory")))
+        }
+    }
+}
+
+/// Why a remote of this name cannot be added, if it cannot.
+fn refusal(controller: &Controller, name: &str) -> Option<String> {
+    let remotes = controller.remotes();
+    let others = remotes.iter().map(|remote| &*remote.name);
+    if name == OWN || !valid_label(name) {
+        return Some("that is no name for a remote".into());
+    }
+    if others.clone().any(|other| other == name) {
+        return Some("there is one of that name by another flag".into());
+    }
+    let other = controller.context.settings.clash(name, others)?;
+    Some(format!("an object may belong to {other} too"))
+}
+
+/// The cluster that the Secret is about, if it is the kubeconfig of one.
+fn name_of(secret: &Value) -> Option<String> {
+    let name = secret["metadata"]["labels"][CLUSTER_LABEL].as_str()?;
+    (key::namespaced_name(secret).1.strip_suffix(SECRET_SUFFIX) == Some(name))
+        .then(|| name.to_owned())
+}

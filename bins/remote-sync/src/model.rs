@@ -1,0 +1,10 @@
+//! Objects, and what is read of them: pure.
+
+pub(crate) mod annotations;
+pub(crate) mod digest;
+pub(crate) mod discovery;
+pub(crate) mod key;
+pub(crate) mod mapping;
+pub(crate) mod mode;
+pub(crate) mod object;
+pub(crate) mod secret;

@@ -1,0 +1,202 @@
+//! The annotations that are written and read, all under one prefix: their keys, and what they say.
+
+use std::fmt;
+
+use serde_json::Value;
+
+/// The keys. sync-controller's own are those of its `controller/controller.go:76-89`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AnnotationKeys {
+    prefix: String,
+    /// Of either object, by a human: `true` stops everything for it.
+    pub(crate) paused: String,
+    /// Of a target's Namespace: the name of the object that it was created for.
+    pub(crate) owner: String,
+    /// There too, in safe mode: the uid of that object's source.
+    pub(crate) owner_ref: String,
+    /// Of a Secret on both sides: the hash of what was uploaded.
+    pub(crate) hash: String,
+    /// Of a target's Secret, in safe mode: the uid of the source that it was uploaded for.
+    pub(crate) uploaded_to: String,
+    /// Of a source: the generation of it that the target has.
+    pub(crate) remote_generation: String,
+    /// Of a source: the target's own generation with that.
+    pub(crate) local_generation: String,
+    /// Of a source, in safe mode: the target's uid.
+    pub(crate) local_uid: String,
+    /// Of a target, in safe mode: which object on which cluster it follows.
+    pub(crate) source: String,
+    /// There too: the keys of labels and annotations that came from the source.
+    pub(crate) managed_keys: String,
+    /// There too: since when it has no source.
+    pub(crate) orphaned: String,
+}
+
+impl AnnotationKeys {
+    /// Those under `prefix`, which is without its slash.
+    pub(crate) fn new(prefix: &str) -> Self {
+        let key = |name: &str| format!("{prefix}/{name}");
+        Self {
+            prefix: key(""),
+            paused: key("paused"),
+            owner: key("sync-owner"),
+            owner_ref: key("sync-owner-ref"),
+            hash: key("last-uploaded-hash"),
+            uploaded_to: key("last-uploaded-to"),
+            remote_generation: key("sync-remote-generation"),
+            local_generation: key("sync-local-generation"),
+            local_uid: key("sync-local-uid"),
+            source: key("source"),
+            managed_keys: key("managed-keys"),
+            orphaned: key("orphaned"),
+        }
+    }
+
+    /// Whether it is one under the prefix, known or not.
+    pub(crate) fn ours(&self, key: &str) -> bool {
+        key.starts_with(&*self.prefix)
+    }
+}
+
+/// The uid of an object, or of a cluster (that of its Namespace kube-system). Of bytes, as stores hold many
+/// and a number would be aligned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Uid([u8; 16]);
+
+impl Uid {
+    /// Reads a uid, which API servers write as a UUID (apimachinery `pkg/util/uuid/uuid.go`); `None` for what
+    /// would not be written again as it is.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
+        let mut groups = text.split('-');
+        let whole = GROUPS.iter().all(|length| {
+            groups.next().is_some_and(|group| {
+                let is_digit = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+                group.len() == *length && group.bytes().all(is_digit)
+            })
+        });
+        if !whole || groups.next().is_some() {
+            return None;
+        }
+        u128::from_str_radix(&text.replace('-', ""), 16)
+            .ok()
+            .map(|number| Self(number.to_be_bytes()))
+    }
+
+    /// The uid in this annotation or field, if there is one.
+    pub(crate) fn of(value: &Value) -> Option<Self> {
+        value.as_str().and_then(Self::parse)
+    }
+}
+
+impl fmt::Display for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hex = format!("{:032x}", u128::from_be_bytes(self.0));
+        let (a, b, c, d, e) = (&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]);
+        write!(f, "{a}-{b}-{c}-{d}-{e}")
+    }
+}
+
+/// Which object a target is the copy of, and who made it: of several instances each cares for its own.
+/// `<cluster>/<namespace>/<name>/<uid>/<generation>/<finalizer>`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Origin<'a> {
+    /// The uid of the source's cluster.
+    pub(crate) cluster: Uid,
+    /// Empty for a kind that is in no namespace.
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) uid: Uid,
+    /// The source's, when its content was written.
+    pub(crate) generation: u64,
+    /// Of the instance that wrote it.
+    pub(crate) finalizer: &'a str,
+}
+
+impl<'a> Origin<'a> {
+    /// Reads what [`Display`](fmt::Display) writes; `None` for anything else.
+    pub(crate) fn parse(text: &'a str) -> Option<Self> {
+        // A finalizer has a slash of its own.
+        let mut parts = text.splitn(6, '/');
+        let mut part = || parts.next();
+        let (cluster, namespace, name) = (Uid::parse(part()?)?, part()?, part()?);
+        let (uid, generation) = (Uid::parse(part()?)?, part()?.parse().ok()?);
+        Some(Self { cluster, namespace, name, uid, generation, finalizer: part()? })
+    }
+}
+
+impl fmt::Display for Origin<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cluster, namespace, name, uid, generation, finalizer } = self;
+        write!(f, "{cluster}/{namespace}/{name}/{uid}/{generation}/{finalizer}")
+    }
+}
+
+/// The keys of labels and annotations that the target has from its source: `label,label|annotation,…`;
+/// no key can hold a comma or a bar. In order, as they are looked up by halves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ManagedKeys<'a> {
+    pub(crate) labels: Vec<&'a str>,
+    pub(crate) annotations: Vec<&'a str>,
+}
+
+impl<'a> ManagedKeys<'a> {
+    pub(crate) fn parse(text: &'a str) -> Self {
+        let (labels, annotations) = text.split_once('|').unwrap_or((text, ""));
+        let keys = |text: &'a str| {
+            let keys: Vec<_> = text.split(',').filter(|key| !key.is_empty()).collect();
+            // Nobody writes it otherwise but by hand, and then nothing is ours.
+            if keys.is_sorted() { keys } else { Vec::new() }
+        };
+        Self { labels: keys(labels), annotations: keys(annotations) }
+    }
+}
+
+impl fmt::Display for ManagedKeys<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}|{}", self.labels.join(","), self.annotations.join(","))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UID: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
+
+    #[test]
+    fn uids_are_read_and_written_as_they_are() {
+        assert_eq!(Uid::parse(UID).unwrap().to_string(), UID);
+        for bad in [
+            "",
+            "x",
+            &UID[1..],
+            &format!("{UID}0"),
+            &UID.replace('-', "+"),
+            "-----",
+            &UID.to_uppercase(),
+        ] {
+            assert_eq!(Uid::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn origins_are_read_as_they_are_written() {
+        for place in ["ns/x", "/x"] {
+            let text = format!("{UID}/{place}/{UID}/7/a.b/c");
+            let origin = Origin::parse(&text).unwrap();
+            assert_eq!((origin.to_string(), origin.generation), (text.clone(), 7));
+            for bad in [&text[1..], &text[..text.len() - 8], ""] {
+                assert_eq!(Origin::parse(bad), None, "{bad}");
+            }
+        }
+    }
+
+    #[test]
+    fn managed_keys_are_read_as_they_are_written() {
+        for text in ["a,b/c|d", "|", "a|", "|d,e"] {
+            assert_eq!(ManagedKeys::parse(text).to_string(), text);
+        }
+        assert_eq!(ManagedKeys::parse(""), ManagedKeys::default());
+    }
+}

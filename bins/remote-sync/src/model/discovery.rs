@@ -1,0 +1,166 @@
+//! Discovery: finds the kinds that `-resource` names in the discovery documents of a server.
+
+use std::fmt;
+
+use serde_json::Value;
+use shared::{
+    client::Client,
+    error::{Error, Result},
+    resource::{Resource, valid_label, valid_name},
+};
+
+/// A kind as `-resource` names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ResourceArg {
+    /// Empty for the core group.
+    pub(crate) group: String,
+    /// The server's preferred one, if none was named.
+    pub(crate) version: Option<String>,
+    pub(crate) plural: String,
+}
+
+/// A kind as a server has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ApiResource {
+    pub(crate) resource: Resource,
+    pub(crate) namespaced: bool,
+    /// Whether it has the subresource `status`.
+    pub(crate) status: bool,
+}
+
+/// All of the core group; there is no document that would say so.
+const CORE: &str = "v1";
+
+impl ResourceArg {
+    /// Reads `plural`, `plural.group`, `version/plural` or `group/version/plural`.
+    ///
+    /// # Errors
+    /// One sentence that names it.
+    pub(crate) fn parse(text: &str) -> std::result::Result<Self, String> {
+        let (group, version, plural) = match *text.split('/').collect::<Vec<_>>() {
+            [name] => match name.split_once('.') {
+                Some((plural, group)) => (Some(group), None, plural),
+                None => (None, Some(CORE), name),
+            },
+            // Anything else is a group that lacks a version.
+            [CORE, plural] => (None, Some(CORE), plural),
+            [group, version, plural] => (Some(group), Some(version), plural),
+            _ => (None, None, ""),
+        };
+        let sound =
+            group.is_none_or(valid_name) && version.is_none_or(valid_label) && valid_label(plural);
+        if !sound {
+            return Err(format!(
+                "-resource is plural.group or group/version/plural, without a group plural or v1/plural, not {text:?}"
+            ));
+        }
+        let group = group.unwrap_or_default().to_owned();
+        Ok(Self { group, version: version.map(str::to_owned), plural: plural.to_owned() })
+    }
+
+    /// Whether both are the same objects, in whatever version.
+    pub(crate) fn same(&self, other: &Self) -> bool {
+        (&self.group, &self.plural) == (&other.group, &other.plural)
+    }
+}
+
+/// `poddisruptionbudgets.policy`, as in RBAC and `kubectl api-resources -o name`.
+impl fmt::Display for ResourceArg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.group {
+            "" => f.write_str(&self.plural),
+            group => write!(f, "{}.{group}", self.plural),
+        }
+    }
+}
+
+/// Versions of a group that are asked for a kind: Kubernetes' own groups have four at most.
+const MOST_VERSIONS: usize = 16;
+
+/// Asks a server for a kind.
+///
+/// # Errors
+/// `NotServed` if the server does not have it (yet); else as the server says.
+pub(crate) fn resolve(client: &Client, wanted: &ResourceArg) -> Result<ApiResource> {
+    let versions = match &wanted.version {
+        Some(version) => vec![version.clone()],
+        None => versions(&document(client, wanted, &group_path(wanted), "APIGroup")?),
+    };
+    for version in versions.into_iter().take(MOST_VERSIONS) {
+        let path = version_path(wanted, &version);
+        let list = document(client, wanted, &path, "APIResourceList")?;
+        if let Some(kind) = find(&list, wanted, &version) {
+            return Ok(kind);
+        }
+    }
+    Err(not_served(client, wanted))
+}
+
+/// The document on the versions of a group.
+fn group_path(wanted: &ResourceArg) -> String {
+    format!("/apis/{}", wanted.group)
+}
+
+/// The document on the kinds of a version.
+fn version_path(wanted: &ResourceArg, version: &str) -> String {
+    match &*wanted.group {
+        "" => format!("/api/{version}"),
+        group => format!("/apis/{group}/{version}"),
+    }
+}
+
+/// The versions that an APIGroup names, the preferred one first: a kind may be in another alone.
+fn versions(group: &Value) -> Vec<String> {
+    let listed = group["versions"].as_array().into_iter().flatten();
+    let mut versions: Vec<String> = Vec::new();
+    for entry in [&group["preferredVersion"]].into_iter().chain(listed) {
+        let version = entry["version"].as_str().filter(|version| valid_label(version));
+        if let Some(version) = version.filter(|version| versions.iter().all(|v| v != version)) {
+            versions.push(version.to_owned());
+        }
+    }
+    versions
+}
+
+/// The kind in an APIResourceList, if it is there and can be followed.
+fn find(list: &Value, wanted: &ResourceArg, version: &str) -> Option<ApiResource> {
+    let named = |name: &str| {
+        let mut entries = list["resources"].as_array().into_iter().flatten();
+        entries.find(|entry| entry["name"] == name)
+    };
+    let entry = named(&wanted.plural)?;
+    let verbs = entry["verbs"].as_array()?;
+    let kind = entry["kind"].as_str().filter(|kind| !kind.is_empty())?;
+    let resource = Resource {
+        group: wanted.group.clone().into(),
+        version: version.to_owned().into(),
+        plural: wanted.plural.clone().into(),
+        kind: kind.to_owned().into(),
+    };
+    ["list", "watch"].iter().all(|verb| verbs.iter().any(|v| v == verb)).then_some(ApiResource {
+        resource,
+        namespaced: entry["namespaced"] == true,
+        status: named(&format!("{}/status", wanted.plural)).is_some(),
+    })
+}
+
+fn document(client: &Client, wanted: &ResourceArg, path: &str, kind: &str) -> Result<Value> {
+    let document = client.document(path).map_err(|error| match error {
+        Error::NotFound(_) | Error::NotServed(_) => not_served(client, wanted),
+        error => error,
+    })?;
+    if document["kind"] == kind {
+        return Ok(document);
+    }
+    let whose = client.whose();
+    Err(Error::BadPeer(format!("get {path} on {whose}: the answer is not an {kind}")))
+}
+
+fn not_served(client: &Client, wanted: &ResourceArg) -> Error {
+    let version = wanted.version.as_deref().map_or(String::new(), |v| format!(" in version {v}"));
+    let whose = client.whose();
+    Error::NotServed(format!("{whose} does not serve {wanted}{version} to list and watch"))
+}
+
+#[cfg(test)]
+mod tests;

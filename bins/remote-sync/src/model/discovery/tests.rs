@@ -1,0 +1,147 @@
+//! What is named, and what of it a server has.
+
+use std::{fs, time::Duration};
+
+use dev_apiserver::{Options, Resource as Registered, Server};
+use serde_json::json;
+use shared::{
+    client::{Reload, Timeouts},
+    kubeconfig::Reach,
+};
+
+use super::*;
+
+#[test]
+fn a_kind_is_named_in_four_ways() {
+    let wanted = |group: &str, version: Option<&str>, plural: &str| ResourceArg {
+        group: group.into(),
+        version: version.map(str::to_owned),
+        plural: plural.into(),
+    };
+    for (text, expected) in [
+        ("configmaps", wanted("", Some("v1"), "configmaps")),
+        ("v1/configmaps", wanted("", Some("v1"), "configmaps")),
+        ("deployments.apps", wanted("apps", None, "deployments")),
+        ("widgets.example.com", wanted("example.com", None, "widgets")),
+        ("example.com/v1beta1/widgets", wanted("example.com", Some("v1beta1"), "widgets")),
+    ] {
+        assert_eq!(ResourceArg::parse(text), Ok(expected), "{text}");
+    }
+    for bad in [
+        "",
+        ".",
+        "/",
+        "//",
+        "Deployment.v1.apps",
+        "deployments.",
+        ".apps",
+        "apps/deployments",
+        "apps/v1/deployments/status",
+        "/v1/configmaps",
+        "apps//deployments",
+        "../v1/secrets",
+        "a b",
+    ] {
+        let refusal = ResourceArg::parse(bad).unwrap_err();
+        assert!(refusal.starts_with("-resource is ") && refusal.contains(bad), "{refusal}");
+    }
+    assert!(wanted("a", None, "x").same(&wanted("a", Some("v2"), "x")));
+    assert_eq!(wanted("policy", Some("v1"), "pods").to_string(), "pods.policy");
+    assert_eq!(wanted("", Some("v1"), "pods").to_string(), "pods");
+}
+
+#[test]
+fn documents_are_where_the_server_has_them() {
+    let apps = ResourceArg::parse("deployments.apps").unwrap();
+    assert_eq!(group_path(&apps), "/apis/apps");
+    assert_eq!(version_path(&apps, "v1"), "/apis/apps/v1");
+    assert_eq!(version_path(&ResourceArg::parse("pods").unwrap(), "v1"), "/api/v1");
+}
+
+#[test]
+fn the_preferred_version_is_looked_at_first() {
+    let version = |version: &str| json!({"groupVersion": "g", "version": version});
+    let group = json!({"kind": "APIGroup", "preferredVersion": version("v1"),
+        "versions": [version("v2"), version("v1"), version("../x"), 7]});
+    assert_eq!(versions(&group), ["v1", "v2"]);
+    assert!(versions(&json!({})).is_empty());
+}
+
+#[test]
+fn a_kind_is_what_can_be_listed_and_watched() {
+    let verbs = json!(["create", "get", "list", "watch"]);
+    let list = json!({"kind": "APIResourceList", "resources": [
+        {"name": "widgets", "kind": "Widget", "namespaced": true, "verbs": verbs},
+        {"name": "widgets/status", "kind": "Widget", "namespaced": true, "verbs": ["get"]},
+        {"name": "regions", "kind": "Region", "namespaced": false, "verbs": verbs},
+        {"name": "reviews", "kind": "Review", "namespaced": true, "verbs": ["create"]},
+        {"name": "odd", "verbs": verbs},
+    ]});
+    let find = |plural: &str| {
+        let wanted = ResourceArg::parse(&format!("{plural}.example.com")).unwrap();
+        super::find(&list, &wanted, "v1")
+    };
+    let widget = find("widgets").unwrap();
+    assert_eq!((widget.namespaced, widget.status), (true, true));
+    let object = widget.resource.object("ns", "x");
+    assert_eq!(object.path(), "/apis/example.com/v1/namespaces/ns/widgets/x");
+    assert_eq!(widget.resource.kind, "Widget");
+    let region = find("regions").unwrap();
+    assert_eq!((region.namespaced, region.status), (false, false));
+    for none in ["reviews", "odd", "gadgets"] {
+        assert_eq!(find(none), None, "{none}");
+    }
+}
+
+fn client(kubeconfig: &str) -> Client {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("kubeconfig");
+    fs::write(&file, kubeconfig).unwrap();
+    let access = shared::kubeconfig::from_file(&file, Reach::Anywhere).unwrap();
+    let timing = Timeouts::with_request(Duration::from_secs(5));
+    Client::new("the hub", access, Reload::Never, timing).unwrap()
+}
+
+#[test]
+fn a_server_says_what_it_has() {
+    let server = Server::start(Options::default()).unwrap();
+    let client = client(&server.kubeconfig());
+    let resolve = |text: &str| resolve(&client, &ResourceArg::parse(text).unwrap());
+    let found = |text: &str| {
+        let kind = resolve(text).unwrap();
+        (kind.resource.api_version(), kind.resource.kind, kind.namespaced, kind.status)
+    };
+    let kind = |api: &str, kind: &'static str, namespaced, status| {
+        (api.to_owned(), kind.into(), namespaced, status)
+    };
+    assert_eq!(found("configmaps"), kind("v1", "ConfigMap", true, false));
+    let budgets = kind("policy/v1", "PodDisruptionBudget", true, true);
+    assert_eq!(found("poddisruptionbudgets.policy"), budgets);
+    assert_eq!(found("policy/v1/poddisruptionbudgets"), budgets);
+    let absent =
+        Error::NotServed("the hub does not serve regions.example.com to list and watch".into());
+    assert_eq!(resolve("regions.example.com"), Err(absent.clone()), "the group is not there");
+    server.register(Registered::custom("example.com", "v1", "widgets", "Widget", true));
+    assert_eq!(resolve("regions.example.com"), Err(absent), "the kind is not there");
+    server.register(Registered::custom("example.com", "v2", "regions", "Region", false));
+    let region = kind("example.com/v2", "Region", false, true);
+    assert_eq!(found("regions.example.com"), region, "it is not in the preferred version");
+    assert!(matches!(resolve("example.com/v1/regions"), Err(Error::NotServed(_))));
+}
+
+#[test]
+fn what_is_no_answer_does_not_mean_that_a_kind_is_absent() {
+    let server = Server::start(Options::default()).unwrap();
+    let wanted = ResourceArg::parse("deployments.apps").unwrap();
+    let token = server.token("robot", &[]);
+    let kubeconfig = server.kubeconfig();
+    let (head, _) = kubeconfig.split_once("client-certificate-data").unwrap();
+    let client = client(&format!("{head}token: {token}\n"));
+    assert!(resolve(&client, &wanted).is_ok());
+    server.revoke(&token);
+    let error = resolve(&client, &wanted).unwrap_err();
+    assert!(matches!(error, Error::Unauthorized(_)), "{error}");
+    drop(server);
+    let error = resolve(&client, &wanted).unwrap_err();
+    assert!(matches!(error, Error::Unreachable(_)), "{error}");
+}

@@ -1,0 +1,157 @@
+//! Name mapping: the names of source and target follow from each other. Both sides are known by one canonical pair, the
+//! source's namespace and the target's name (sync-controller `controller/controller.go:135-150`):
+//!
+//! | | namespace | name |
+//! |---|---|---|
+//! | source | namespace | name + resource suffix |
+//! | target | namespace + namespace suffix | name |
+//!
+//! An object in no namespace has the empty one, and the rules for namespaces do not touch it.
+
+use shared::resource::{valid_label, valid_name};
+
+/// Stands for the name of the remote.
+pub(crate) const CLUSTER: &str = "{cluster}";
+
+/// The rules for all remotes, as the flags say them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MappingTemplate {
+    /// Of the source's name; may hold [`CLUSTER`].
+    pub(crate) resource_suffix: String,
+    /// Of the target's namespace; may hold [`CLUSTER`].
+    pub(crate) namespace_suffix: String,
+    /// Of the namespace on both sides.
+    pub(crate) namespace_prefix: String,
+}
+
+impl MappingTemplate {
+    /// The rules for all remotes, as far as they have them in common.
+    pub(crate) fn common(&self) -> NameMapping {
+        let common = |suffix: &str| match suffix.contains(CLUSTER) {
+            true => String::new(),
+            false => suffix.to_owned(),
+        };
+        NameMapping {
+            resource_suffix: common(&self.resource_suffix),
+            namespace_suffix: common(&self.namespace_suffix),
+            namespace_prefix: self.namespace_prefix.clone(),
+        }
+    }
+
+    /// The rules for one remote.
+    pub(crate) fn names(&self, remote: &str) -> NameMapping {
+        NameMapping {
+            resource_suffix: self.resource_suffix.replace(CLUSTER, remote),
+            namespace_suffix: self.namespace_suffix.replace(CLUSTER, remote),
+            namespace_prefix: self.namespace_prefix.clone(),
+        }
+    }
+}
+
+/// The rules for one remote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NameMapping {
+    resource_suffix: String,
+    namespace_suffix: String,
+    namespace_prefix: String,
+}
+
+impl NameMapping {
+    /// The canonical names of a source object, if it is one.
+    pub(crate) fn canonical_of_source<'a>(
+        &self,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> Option<(&'a str, &'a str)> {
+        let name = name.strip_suffix(&*self.resource_suffix)?;
+        self.covers(namespace).then_some((namespace, name))
+    }
+
+    /// The canonical names of a target object, if it is one. Those of a target's Secret too: `name` is
+    /// then its controller's.
+    pub(crate) fn canonical_of_target<'a>(
+        &self,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> Option<(&'a str, &'a str)> {
+        let canonical = match namespace {
+            "" => namespace,
+            _ => namespace.strip_suffix(&*self.namespace_suffix)?,
+        };
+        self.covers(namespace).then_some((canonical, name))
+    }
+
+    /// The canonical names of the object that a Namespace of the target was created for. As upstream it
+    /// may lack the suffix (`controller/controller.go:345-359`).
+    pub(crate) fn canonical_of_namespace<'a>(
+        &self,
+        namespace: &'a str,
+        owner: &'a str,
+    ) -> Option<(&'a str, &'a str)> {
+        let canonical = namespace.strip_suffix(&*self.namespace_suffix).unwrap_or(namespace);
+        (self.covers(namespace) && !owner.is_empty()).then_some((canonical, owner))
+    }
+
+    /// Namespace and name of the source; also where a Secret of this name is uploaded to.
+    pub(crate) fn source(&self, namespace: &str, name: &str) -> (String, String) {
+        (namespace.to_owned(), format!("{name}{}", self.resource_suffix))
+    }
+
+    /// Namespace and name of the target.
+    pub(crate) fn target(&self, namespace: &str, name: &str) -> (String, String) {
+        (self.target_namespace(namespace), name.to_owned())
+    }
+
+    /// The namespace of the target.
+    pub(crate) fn target_namespace(&self, namespace: &str) -> String {
+        match namespace {
+            "" => String::new(),
+            _ => format!("{namespace}{}", self.namespace_suffix),
+        }
+    }
+
+    /// Whether both sides can have such an object.
+    ///
+    /// # Errors
+    /// One sentence that names the one that cannot be.
+    pub(crate) fn check(&self, namespace: &str, name: &str) -> Result<(), String> {
+        let source = self.source(namespace, name);
+        let target = self.target(namespace, name);
+        for (side, (namespace, name)) in [("source", &source), ("target", &target)] {
+            if !namespace.is_empty() && !valid_label(namespace) {
+                return Err(format!(
+                    "the {side}'s namespace would be {namespace:?}, which is no name for one"
+                ));
+            }
+            if !valid_name(name) {
+                return Err(format!(
+                    "the {side} would be {name:?}, which is no name for an object"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a source's name may belong to `other` as well.
+    pub(crate) fn shares_sources(&self, other: &Self) -> bool {
+        overlap(&self.resource_suffix, &other.resource_suffix)
+    }
+
+    /// Whether a target's namespace may belong to `other` as well.
+    pub(crate) fn shares_targets(&self, other: &Self) -> bool {
+        overlap(&self.namespace_suffix, &other.namespace_suffix)
+    }
+
+    /// Whether objects of this namespace, on whichever side, may be meant.
+    pub(crate) fn covers(&self, namespace: &str) -> bool {
+        namespace.is_empty() || namespace.starts_with(&*self.namespace_prefix)
+    }
+}
+
+/// Whether a name can end with both.
+fn overlap(one: &str, other: &str) -> bool {
+    one.ends_with(other) || other.ends_with(one)
+}
+
+#[cfg(test)]
+mod tests;

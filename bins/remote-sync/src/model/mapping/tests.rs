@@ -1,0 +1,113 @@
+//! Names both ways.
+
+use super::*;
+
+fn names(resource_suffix: &str, namespace_suffix: &str, namespace_prefix: &str) -> NameMapping {
+    let mapping = MappingTemplate {
+        resource_suffix: resource_suffix.into(),
+        namespace_suffix: namespace_suffix.into(),
+        namespace_prefix: namespace_prefix.into(),
+    };
+    mapping.names("east")
+}
+
+/// What an event is about.
+enum Event {
+    Source(&'static str, &'static str),
+    /// Of the object, or of the controller of a Secret.
+    Target(&'static str, &'static str),
+    Namespace(&'static str, &'static str),
+}
+
+use Event::{Namespace, Source, Target};
+
+#[test]
+fn an_event_leads_to_the_canonical_names() {
+    for (suffixes, event, expected) in [
+        (["-us-east", "", "my-"], Source("my-t1", "tenant-us-east"), Some(("my-t1", "tenant"))),
+        (["-us-east", "", "my-"], Source("my-t1", "tenant-eu"), None),
+        (["-us-east", "", "my-"], Source("other", "tenant-us-east"), None),
+        (["-us-east", "", "my-"], Target("other", "tenant"), None),
+        (["-us-east", "", "my-"], Namespace("other", "tenant"), None),
+        (["-rs", "-ns", ""], Source("a", "test-rs"), Some(("a", "test"))),
+        (["-rs", "-ns", ""], Target("a-ns", "test"), Some(("a", "test"))),
+        (["-rs", "-ns", ""], Target("a", "test"), None),
+        (["-rs", "-ns", ""], Namespace("a-ns", "test"), Some(("a", "test"))),
+        (["-rs", "-ns", ""], Namespace("a", "test"), Some(("a", "test"))),
+        (["-rs", "-ns", ""], Namespace("a-ns", ""), None),
+        // Only one suffix is the mapping's.
+        (["-rs", "-ns", ""], Target("a-ns-ns", "test"), Some(("a-ns", "test"))),
+        (["-east", "", ""], Source("x", "foo-us-east"), Some(("x", "foo-us"))),
+        (["-a", "", ""], Source("x", "-a"), Some(("x", ""))),
+        (["-{cluster}", "", ""], Source("x", "foo-east"), Some(("x", "foo"))),
+        (["", "-{cluster}", ""], Target("x-east", "foo"), Some(("x", "foo"))),
+        (["", "-{cluster}", ""], Target("x-west", "foo"), None),
+        (["", "", ""], Source("x", "foo"), Some(("x", "foo"))),
+        // In no namespace.
+        (["-rs", "-ns", "my-"], Source("", "test-rs"), Some(("", "test"))),
+        (["-rs", "-ns", "my-"], Target("", "test"), Some(("", "test"))),
+    ] {
+        let [resource, namespace, prefix] = suffixes;
+        let names = names(resource, namespace, prefix);
+        let (what, canonical) = match event {
+            Source(ns, name) => ([ns, name], names.canonical_of_source(ns, name)),
+            Target(ns, name) => ([ns, name], names.canonical_of_target(ns, name)),
+            Namespace(ns, owner) => ([ns, owner], names.canonical_of_namespace(ns, owner)),
+        };
+        assert_eq!(canonical, expected, "{suffixes:?} {what:?}");
+    }
+}
+
+#[test]
+fn the_canonical_names_lead_to_both_sides() {
+    let pair = |namespace: &str, name: &str| (namespace.to_owned(), name.to_owned());
+    let both = names("-us-east", "-ns", "my-");
+    assert_eq!(both.source("my-t1", "tenant"), pair("my-t1", "tenant-us-east"));
+    assert_eq!(both.target("my-t1", "tenant"), pair("my-t1-ns", "tenant"));
+    assert_eq!(both.target_namespace("my-t1"), "my-t1-ns");
+    assert_eq!(both.source("", "tenant"), pair("", "tenant-us-east"));
+    assert_eq!(both.target("", "tenant"), pair("", "tenant"));
+    let remote = names("-{cluster}", "-{cluster}", "");
+    assert_eq!(remote.source("x", "foo"), pair("x", "foo-east"));
+    assert_eq!(remote.target("x", "foo"), pair("x-east", "foo"));
+}
+
+#[test]
+fn a17_names_that_no_object_can_have_are_refused_in_a_sentence() {
+    let check = |namespace: &str, name: &str| names("-rs", "-ns", "").check(namespace, name);
+    assert_eq!(check("a", "test"), Ok(()));
+    assert_eq!(check("", "test"), Ok(()));
+    let longest = "n".repeat(250);
+    assert_eq!(check(&"a".repeat(60), &longest), Ok(()));
+    for (namespace, name, sentence) in [
+        ("a", "", "the source would be \"-rs\", which is no name for an object"),
+        ("a", "A", "the source would be \"A-rs\""),
+        ("a", &*format!("{longest}n"), "the source would be \"nnn"),
+        (&*"a".repeat(61), "test", "the target's namespace would be \"aaa"),
+        ("A", "test", "the source's namespace would be \"A\", which is no name for one"),
+    ] {
+        let refusal = check(namespace, name).unwrap_err();
+        assert!(refusal.starts_with(sentence), "{refusal}");
+    }
+    let refusal = names("rs", "", "").check("a", "x-").unwrap_err();
+    assert_eq!(refusal, "the target would be \"x-\", which is no name for an object");
+    let refusal = names("rs", "", "").check("a", "").unwrap_err();
+    assert_eq!(refusal, "the target would be \"\", which is no name for an object");
+}
+
+#[test]
+fn suffixes_overlap_where_one_ends_with_the_other() {
+    let suffixes = |suffix: &str| names(suffix, suffix, "");
+    for (one, other, expected) in [
+        ("-east", "-us-east", true),
+        ("-us-east", "-east", true),
+        ("-east", "-east", true),
+        ("", "-east", true),
+        ("-east", "-west", false),
+        (".east", "-east", false),
+    ] {
+        let (one, other) = (suffixes(one), suffixes(other));
+        assert_eq!(one.shares_sources(&other), expected);
+        assert_eq!(one.shares_targets(&other), expected);
+    }
+}

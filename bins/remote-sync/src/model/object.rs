@@ -1,0 +1,281 @@
+//! Objects as they are cached: some hundred bytes instead of the thousands that it has as a document.
+
+use serde_json::Value;
+use shared::json;
+
+use crate::model::{
+    annotations::{AnnotationKeys, ManagedKeys, Origin, Uid},
+    digest::Digester,
+    mode::Mode,
+    secret,
+};
+
+/// What the objects of a pass may cost in memory, in bytes, that needs no permit: a worker holds some copies
+/// of them at a time. In JSON that is some 15 to 50 KB.
+pub(crate) const SMALL: usize = 64 << 10;
+
+/// A cached object: what every one has, and the value of its kind.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Cached<R> {
+    pub(crate) uid: Uid,
+    /// The resourceVersion, a number that grows with every write on one server (Kubernetes API concepts,
+    /// "Resource versions").
+    pub(crate) version: u64,
+    /// Its document costs more than `SMALL` (permits): its pass needs a permit.
+    pub(crate) large: bool,
+    pub(crate) value: R,
+}
+
+/// What the source and the target have in common.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ObjectState {
+    /// 0 for a kind that counts none.
+    pub(crate) generation: u32,
+    /// Digest of what goes from source to target.
+    pub(crate) content: u64,
+    /// Digest of the labels and annotations that do.
+    pub(crate) metadata: u64,
+    /// Digest of the status; `null`, `{}` and none are one.
+    pub(crate) status: u64,
+    pub(crate) terminating: bool,
+    pub(crate) paused: bool,
+}
+
+/// An object that owns the spec.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SourceObject {
+    pub(crate) state: ObjectState,
+    pub(crate) finalizers: Finalizers,
+    pub(crate) generations: Generations,
+    /// The cluster that it is itself a copy from.
+    pub(crate) copied_from: Option<Uid>,
+}
+
+impl SourceObject {
+    /// Whether its content was copied, as far as it says itself.
+    pub(crate) fn seems_done(&self) -> bool {
+        let published = self.generations.remote.unwrap_or_default();
+        matches!(self.finalizers, Finalizers::Ours(_)) && published == self.state.generation
+    }
+}
+
+/// The finalizers of a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Finalizers {
+    None,
+    Others,
+    /// Ours is there, at this place of the list.
+    Ours(u16),
+}
+
+/// What the annotations of a source say of its target.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Generations {
+    pub(crate) remote: Option<u32>,
+    pub(crate) local: Option<u32>,
+    pub(crate) uid: Option<Uid>,
+}
+
+/// An object that owns the status.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct TargetObject {
+    pub(crate) state: ObjectState,
+    pub(crate) copy_of: Option<CopyOf>,
+    pub(crate) has_annotations: bool,
+    /// It says that it is only kept.
+    pub(crate) orphaned: bool,
+}
+
+/// An [`Origin`] in little room.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct CopyOf {
+    pub(crate) cluster: Uid,
+    pub(crate) uid: Uid,
+    /// Digest of namespace, name and the instance's finalizer.
+    pub(crate) place: u64,
+    pub(crate) generation: u32,
+}
+
+/// A Namespace on the target's side.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct TargetNamespace {
+    pub(crate) terminating: bool,
+    /// The name of the object that it was made for, if it was made here.
+    pub(crate) owner: Option<Box<str>>,
+    pub(crate) owner_uid: Option<Uid>,
+}
+
+/// A Secret on the target's side that may have to be uploaded.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct TargetSecret {
+    /// The uid of the object that controls it.
+    pub(crate) controller: Option<Uid>,
+    /// It is not as it was uploaded last.
+    pub(crate) changed: bool,
+    /// The source that it was uploaded to.
+    pub(crate) to: Option<Uid>,
+}
+
+/// kubectl's (kubernetes `staging/src/k8s.io/api/core/v1/annotation_key_constants.go`).
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Reads documents; `None` for what is no object of a Kubernetes API server.
+#[derive(Clone, Debug)]
+pub(crate) struct ObjectReader {
+    pub(crate) digester: Digester,
+    pub(crate) keys: AnnotationKeys,
+    pub(crate) finalizer: String,
+    pub(crate) mode: Mode,
+}
+
+impl ObjectReader {
+    pub(crate) fn source(&self, object: &Value) -> Option<Cached<SourceObject>> {
+        let annotation = |name: &str| object["metadata"]["annotations"].get(name);
+        let number = |name: &str| annotation(name)?.as_str()?.parse().ok();
+        let keys = &self.keys;
+        let origin = annotation(&keys.source).and_then(Value::as_str).and_then(Origin::parse);
+        let value = SourceObject {
+            state: self.state(object, self.metadata(object, None))?,
+            finalizers: self.finalizers(object),
+            generations: Generations {
+                remote: number(&keys.remote_generation),
+                local: number(&keys.local_generation),
+                uid: annotation(&keys.local_uid).and_then(Uid::of),
+            },
+            copied_from: origin.map(|origin| origin.cluster),
+        };
+        cached(object, value)
+    }
+
+    pub(crate) fn target(&self, object: &Value) -> Option<Cached<TargetObject>> {
+        let annotations = &object["metadata"]["annotations"];
+        let annotation = |name: &str| annotations.get(name).and_then(Value::as_str);
+        let origin = annotation(&self.keys.source).and_then(Origin::parse);
+        let managed = annotation(&self.keys.managed_keys).map(ManagedKeys::parse);
+        let value = TargetObject {
+            state: self.state(object, self.metadata(object, managed))?,
+            copy_of: origin.and_then(|origin| {
+                Some(CopyOf {
+                    cluster: origin.cluster,
+                    uid: origin.uid,
+                    place: self.place(origin.namespace, origin.name, origin.finalizer),
+                    generation: origin.generation.try_into().ok()?,
+                })
+            }),
+            has_annotations: annotations.is_object(),
+            orphaned: annotation(&self.keys.orphaned).is_some(),
+        };
+        cached(object, value)
+    }
+
+    pub(crate) fn namespace(&self, object: &Value) -> Option<Cached<TargetNamespace>> {
+        let annotation = |name: &str| object["metadata"]["annotations"].get(name);
+        let owner = annotation(&self.keys.owner).and_then(Value::as_str);
+        let value = TargetNamespace {
+            terminating: terminating(object),
+            owner: owner.filter(|owner| !owner.is_empty()).map(Into::into),
+            owner_uid: annotation(&self.keys.owner_ref).and_then(Uid::of),
+        };
+        cached(object, value)
+    }
+
+    pub(crate) fn upload(&self, secret: &Value) -> Option<Cached<TargetSecret>> {
+        let annotation = |name: &str| secret["metadata"]["annotations"].get(name);
+        let last = annotation(&self.keys.hash).and_then(Value::as_str);
+        let value = TargetSecret {
+            controller: controller_of(secret).and_then(|owner| Uid::of(&owner["uid"])),
+            changed: last != Some(&secret::hash(secret, &self.keys)),
+            to: annotation(&self.keys.uploaded_to).and_then(Uid::of),
+        };
+        cached(secret, value)
+    }
+
+    /// Stands for a namespace, a name and an instance in [`CopyOf`].
+    pub(crate) fn place(&self, namespace: &str, name: &str, finalizer: &str) -> u64 {
+        self.digester.of_text(&format!("{namespace}/{name}/{finalizer}"))
+    }
+
+    /// Whether the top-level field `key` goes from source to target: sync-controller knows no other than
+    /// the spec (`controller/controller.go:483`).
+    pub(crate) fn is_content(&self, key: &str) -> bool {
+        match self.mode {
+            Mode::Compat => key == "spec",
+            Mode::Safe => !matches!(key, "apiVersion" | "kind" | "metadata" | "status"),
+        }
+    }
+
+    /// Whether the annotation `key` of a source goes to its target.
+    pub(crate) fn annotation_travels(&self, key: &str) -> bool {
+        match self.mode {
+            Mode::Compat => key != self.keys.remote_generation && key != self.keys.local_generation,
+            // Nor does kubectl's memory of the last apply, which would be about another object.
+            Mode::Safe => !self.keys.ours(key) && key != LAST_APPLIED,
+        }
+    }
+
+    fn state(&self, object: &Value, metadata: u64) -> Option<ObjectState> {
+        let status = match &object["status"] {
+            Value::Object(status) if status.is_empty() => &Value::Null,
+            status => status,
+        };
+        let generation = object["metadata"]["generation"].as_i64().unwrap_or(0);
+        let paused = &object["metadata"]["annotations"][&self.keys.paused];
+        Some(ObjectState {
+            generation: generation.try_into().ok()?,
+            content: self.digester.of_members(object.as_object(), |key| self.is_content(key)),
+            metadata,
+            status: self.digester.of(status),
+            terminating: terminating(object),
+            paused: paused == "true",
+        })
+    }
+
+    /// The digest of labels and annotations; of a target that says which keys it has from its source,
+    /// those alone: the others are its own business.
+    fn metadata(&self, object: &Value, managed: Option<ManagedKeys<'_>>) -> u64 {
+        let managed = managed.as_ref();
+        let (labels, annotations) =
+            (&object["metadata"]["labels"], &object["metadata"]["annotations"]);
+        let own_label =
+            |key: &str| managed.is_none_or(|managed| managed.labels.binary_search(&key).is_ok());
+        let own_annotation = |key: &str| {
+            self.annotation_travels(key)
+                && managed.is_none_or(|managed| managed.annotations.binary_search(&key).is_ok())
+        };
+        let labels = self.digester.of_members(labels.as_object(), own_label);
+        // So that a label and an annotation of one name are not the same.
+        labels.rotate_left(1) ^ self.digester.of_members(annotations.as_object(), own_annotation)
+    }
+
+    fn finalizers(&self, object: &Value) -> Finalizers {
+        let Some(list) = object["metadata"]["finalizers"].as_array() else {
+            return Finalizers::None;
+        };
+        let ours = list.iter().position(|finalizer| finalizer == self.finalizer.as_str());
+        match ours.and_then(|place| place.try_into().ok()) {
+            Some(place) => Finalizers::Ours(place),
+            None if list.is_empty() => Finalizers::None,
+            None => Finalizers::Others,
+        }
+    }
+}
+
+/// The ownerReference of the object that controls this one.
+pub(crate) fn controller_of(object: &Value) -> Option<&Value> {
+    let owners = object["metadata"]["ownerReferences"].as_array();
+    owners.into_iter().flatten().find(|owner| owner["controller"] == true)
+}
+
+fn cached<R>(object: &Value, value: R) -> Option<Cached<R>> {
+    let metadata = &object["metadata"];
+    let version = metadata["resourceVersion"].as_str()?.parse().ok()?;
+    let large = json::cost(object) > SMALL;
+    Some(Cached { uid: Uid::of(&metadata["uid"])?, version, large, value })
+}
+
+fn terminating(object: &Value) -> bool {
+    object["metadata"]["deletionTimestamp"].is_string()
+}
+
+#[cfg(test)]
+mod tests;

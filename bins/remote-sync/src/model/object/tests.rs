@@ -1,0 +1,352 @@
+//! What is kept of an object, and when two of them are equal.
+
+use serde_json::json;
+
+use super::*;
+
+const UID: &str = "25f5d25c-70fb-4bf8-ba96-530c4ffb0cbb";
+const OTHER: &str = "9b60246b-e633-4982-a2eb-f6df262ae45c";
+const CLUSTER: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
+
+fn reader(mode: Mode) -> ObjectReader {
+    ObjectReader {
+        digester: Digester::default(),
+        keys: AnnotationKeys::new("cloud.teleport.dev"),
+        finalizer: "cloud.teleport.dev/sync-local".into(),
+        mode,
+    }
+}
+
+fn uid(text: &str) -> Uid {
+    Uid::parse(text).unwrap()
+}
+
+/// An object with this beside the least metadata.
+fn object(more: &Value) -> Value {
+    let mut object = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web", "namespace": "team", "uid": UID, "resourceVersion": "221"}});
+    for (key, value) in more.as_object().into_iter().flatten() {
+        match (key.as_str(), value.as_object()) {
+            ("metadata", Some(members)) => {
+                object["metadata"].as_object_mut().unwrap().extend(members.clone());
+            }
+            _ => object[key] = value.clone(),
+        }
+    }
+    object
+}
+
+fn annotated(annotations: &Value) -> Value {
+    object(&json!({"metadata": {"annotations": annotations}}))
+}
+
+// --- what is read ---
+
+#[test]
+fn a_source_has_a_finalizer_and_says_what_it_published() {
+    let reader = reader(Mode::Safe);
+    let source = reader.source(&object(&json!({"metadata": {
+        "generation": 7,
+        "deletionTimestamp": "2026-11-21T11:41:35Z",
+        "finalizers": ["example.com/a", "cloud.teleport.dev/sync-local", "example.com/b"],
+        "annotations": {
+            "cloud.teleport.dev/paused": "true",
+            "cloud.teleport.dev/sync-remote-generation": "6",
+            "cloud.teleport.dev/sync-local-generation": "3",
+            "cloud.teleport.dev/sync-local-uid": OTHER,
+            "cloud.teleport.dev/source": format!("{CLUSTER}/team/web-rs/{OTHER}/2/a/b"),
+        },
+    }})));
+    let source = source.unwrap();
+    assert_eq!((source.uid, source.version), (uid(UID), 221));
+    let (value, state) = (&source.value, &source.value.state);
+    assert_eq!((state.generation, state.terminating, state.paused), (7, true, true));
+    assert_eq!(value.finalizers, Finalizers::Ours(1));
+    let published = Generations { remote: Some(6), local: Some(3), uid: Some(uid(OTHER)) };
+    assert_eq!((&value.generations, value.copied_from), (&published, Some(uid(CLUSTER))));
+    let bare = reader.source(&object(&json!({}))).unwrap().value;
+    assert_eq!((bare.finalizers, bare.state.generation), (Finalizers::None, 0));
+    assert_eq!((bare.generations, bare.copied_from), (Generations::default(), None));
+    for (finalizers, expected) in [
+        (json!([]), Finalizers::None),
+        (json!(["example.com/a"]), Finalizers::Others),
+        (json!(["cloud.teleport.dev/sync-local"]), Finalizers::Ours(0)),
+        (json!(null), Finalizers::None),
+    ] {
+        let object = object(&json!({"metadata": {"finalizers": finalizers}}));
+        assert_eq!(reader.source(&object).unwrap().value.finalizers, expected);
+    }
+}
+
+#[test]
+fn a_source_says_that_it_is_done_by_claim_and_generation() {
+    let reader = reader(Mode::Safe);
+    for (finalizer, published, generation, done) in [
+        ("cloud.teleport.dev/sync-local", Some("7"), Some(7), true),
+        ("cloud.teleport.dev/sync-local", Some("6"), Some(7), false),
+        ("cloud.teleport.dev/sync-local", None, Some(7), false),
+        ("cloud.teleport.dev/sync-local", None, None, true),
+        ("example.com/a", Some("7"), Some(7), false),
+    ] {
+        let annotations = json!({"cloud.teleport.dev/sync-remote-generation": published});
+        let metadata = json!({"generation": generation, "finalizers": [finalizer], "annotations": annotations});
+        let source = reader.source(&object(&json!({"metadata": metadata}))).unwrap();
+        assert_eq!(source.value.seems_done(), done, "{finalizer} {published:?} {generation:?}");
+    }
+}
+
+#[test]
+fn a07_only_the_exact_word_pauses() {
+    let reader = reader(Mode::Compat);
+    let paused = |value: Value| {
+        let object = annotated(&json!({"cloud.teleport.dev/paused": value}));
+        reader.target(&object).unwrap().value.state.paused
+    };
+    assert!(paused(json!("true")));
+    for other in [json!("True"), json!("1"), json!(""), json!("false"), json!(true), json!(null)] {
+        assert!(!paused(other.clone()), "{other}");
+    }
+}
+
+#[test]
+fn a_target_says_whose_copy_it_is() {
+    let reader = reader(Mode::Safe);
+    let value = |annotations: &Value| reader.target(&annotated(annotations)).unwrap().value;
+    let source = "cloud.teleport.dev/source";
+    let marked =
+        value(&json!({source: format!("{CLUSTER}/team/web-rs/{UID}/3/{}", reader.finalizer)}));
+    let copy = CopyOf {
+        cluster: uid(CLUSTER),
+        uid: uid(UID),
+        place: reader.place("team", "web-rs", &reader.finalizer),
+        generation: 3,
+    };
+    assert_eq!(marked.copy_of, Some(copy));
+    assert!(marked.has_annotations && !marked.orphaned);
+    assert!(value(&json!({"cloud.teleport.dev/orphaned": "2026-11-21T11:41:35Z"})).orphaned);
+    for odd in [
+        json!("x"),
+        json!(7),
+        json!(format!("{CLUSTER}/team/web-rs/{UID}")),
+        json!(format!("{CLUSTER}/team/web-rs/{UID}/3")),
+        json!(format!("{CLUSTER}/team/web-rs/{UID}/{}/a/b", u64::MAX)),
+    ] {
+        assert_eq!(value(&json!({source: odd})).copy_of, None, "{odd}");
+    }
+    let bare = reader.target(&object(&json!({}))).unwrap().value;
+    assert!(!bare.has_annotations && bare.copy_of.is_none());
+    assert_ne!(reader.place("a", "b", "f"), reader.place("", "a/b", "f"));
+    assert_ne!(reader.place("a", "b", "f"), reader.place("a", "b", "g"), "another instance");
+}
+
+#[test]
+fn a_namespace_says_whom_it_was_made_for() {
+    let reader = reader(Mode::Safe);
+    let read = |annotations: &Value| reader.namespace(&annotated(annotations)).unwrap().value;
+    let made = read(&json!({"cloud.teleport.dev/sync-owner": "web",
+        "cloud.teleport.dev/sync-owner-ref": OTHER}));
+    assert_eq!((made.owner.as_deref(), made.owner_uid), (Some("web"), Some(uid(OTHER))));
+    let empty = read(&json!({"cloud.teleport.dev/sync-owner": ""}));
+    assert_eq!((empty.owner, empty.owner_uid, empty.terminating), (None, None, false));
+    let ends = json!({"metadata": {"deletionTimestamp": "2026-11-21T11:41:35Z"}});
+    assert!(reader.namespace(&object(&ends)).unwrap().value.terminating);
+}
+
+#[test]
+fn a_secret_says_who_controls_it_and_what_was_uploaded() {
+    let reader = reader(Mode::Safe);
+    // The hash is that of sync-controller's `controller/controller_test.go:160`.
+    let hash = "4bc3db4c8600b8a668677befadd94408e27cdcac611dcb4d4f56e0d2dcb3e1c5";
+    let owners = json!([
+        {"uid": CLUSTER, "controller": false},
+        {"uid": OTHER, "controller": true},
+        {"uid": CLUSTER},
+    ]);
+    let read = |data: &str, hash: &str, owners: &Value| {
+        let secret = object(&json!({"type": "Opaque", "data": {"data": data}, "metadata": {
+            "ownerReferences": owners,
+            "annotations": {"cloud.teleport.dev/last-uploaded-hash": hash,
+                "cloud.teleport.dev/last-uploaded-to": UID},
+        }}));
+        reader.upload(&secret).unwrap().value
+    };
+    let controller = Some(uid(OTHER));
+    let uploaded = TargetSecret { controller, changed: false, to: Some(uid(UID)) };
+    assert_eq!(read("ZGF0YTE=", hash, &owners), uploaded);
+    assert!(read("ZGF0YTI=", hash, &owners).changed && read("ZGF0YTE=", "", &owners).changed);
+    for none in [json!([]), json!(null), json!(["x"]), json!([{"uid": OTHER}])] {
+        assert_eq!(read("", "", &none).controller, None, "{none}");
+    }
+}
+
+// --- when two are equal ---
+
+fn contents(mode: Mode, one: &Value, other: &Value) -> bool {
+    let reader = reader(mode);
+    let content =
+        |object: &Value| reader.source(&self::object(object)).unwrap().value.state.content;
+    content(one) == content(other)
+}
+
+#[test]
+fn content_is_the_spec_and_in_safe_mode_all_that_is_no_metadata() {
+    let one = json!({"spec": {"a": 1}, "data": {"k": "v"}, "status": {"x": 1}});
+    let mut data = one.clone();
+    data["data"]["k"] = json!("w");
+    assert!(contents(Mode::Compat, &one, &data) && !contents(Mode::Safe, &one, &data));
+    for mode in [Mode::Compat, Mode::Safe] {
+        let mut other = one.clone();
+        other["status"] = json!(null);
+        other["kind"] = json!("Other");
+        other["apiVersion"] = json!("v2");
+        other["metadata"] = json!({"labels": {"a": "b"}, "generation": 9});
+        assert!(contents(mode, &one, &other));
+        other["spec"]["a"] = json!(2);
+        assert!(!contents(mode, &one, &other));
+    }
+}
+
+#[test]
+fn a27_a_field_that_is_empty_is_not_one_that_is_absent() {
+    let spec = |spec: Value| json!({"spec": spec});
+    let absent = spec(json!({"volume": {}}));
+    for mode in [Mode::Compat, Mode::Safe] {
+        for field in [json!({}), json!([]), json!(null), json!(""), json!(0), json!(false)] {
+            let there = spec(json!({"volume": {"emptyDir": field}}));
+            assert!(!contents(mode, &absent, &there), "{there}");
+        }
+        assert!(!contents(mode, &json!({"spec": {}}), &json!({})));
+        assert!(!contents(mode, &json!({"spec": null}), &json!({})));
+        assert!(contents(mode, &spec(json!({"a": 1.0, "b": 2})), &spec(json!({"b": 2, "a": 1}))));
+    }
+}
+
+#[test]
+fn a14_no_status_is_an_empty_one() {
+    let reader = reader(Mode::Safe);
+    let digest = |more: &Value| reader.target(&object(more)).unwrap().value.state.status;
+    let none = digest(&json!({}));
+    assert_eq!(
+        [none; 2],
+        [json!(null), json!({})].map(|status| digest(&json!({"status": status})))
+    );
+    for status in [json!({"a": null}), json!({"a": {}}), json!([]), json!("")] {
+        assert_ne!(digest(&json!({"status": status})), none, "{status}");
+    }
+}
+
+/// Whether labels and annotations of a source and a target count as equal.
+fn same_metadata(mode: Mode, source: &Value, target: &Value) -> bool {
+    let reader = reader(mode);
+    let source = reader.source(&object(&json!({"metadata": source}))).unwrap();
+    let target = reader.target(&object(&json!({"metadata": target}))).unwrap();
+    source.value.state.metadata == target.value.state.metadata
+}
+
+#[test]
+fn what_does_not_travel_does_not_count() {
+    let with = |annotations: &Value| json!({"annotations": annotations});
+    let plain = with(&json!({"note": "x"}));
+    let generations = with(&json!({"note": "x",
+        "cloud.teleport.dev/sync-remote-generation": "1",
+        "cloud.teleport.dev/sync-local-generation": "2"}));
+    let applied = with(&json!({"note": "x",
+        "kubectl.kubernetes.io/last-applied-configuration": "{}"}));
+    let ours = with(&json!({"note": "x", "cloud.teleport.dev/any": "1"}));
+    for (source, compat, safe) in [
+        (&plain, true, true),
+        (&generations, true, true),
+        (&applied, false, true),
+        (&ours, false, true),
+        (&with(&json!({"note": "y"})), false, false),
+        (&json!({"labels": {"note": "x"}}), false, false),
+    ] {
+        assert_eq!(same_metadata(Mode::Compat, source, &plain), compat, "{source}");
+        assert_eq!(same_metadata(Mode::Safe, source, &plain), safe, "{source}");
+    }
+    assert!(same_metadata(Mode::Safe, &json!({}), &json!({"labels": {}, "annotations": {}})));
+    assert!(same_metadata(Mode::Compat, &json!({"labels": null}), &json!({"annotations": {}})));
+}
+
+#[test]
+fn a_target_s_own_keys_count_until_it_says_which_are_its_source_s() {
+    let source = json!({"labels": {"a": "1"}, "annotations": {"note": "x"}});
+    let target = |labels: &Value, managed: Option<&str>| {
+        let mut target = json!({"labels": labels, "annotations": {"note": "x"}});
+        if let Some(managed) = managed {
+            target["annotations"]["cloud.teleport.dev/managed-keys"] = json!(managed);
+            target["annotations"]["mine"] = json!("1");
+        }
+        target
+    };
+    for (labels, managed, same) in [
+        (json!({"a": "1"}), None, true),
+        (json!({"a": "1", "mine": "1"}), None, false),
+        (json!({"a": "1", "mine": "1"}), Some("a|note"), true),
+        (json!({"a": "2", "mine": "1"}), Some("a|note"), false),
+        (json!({"mine": "1"}), Some("a|note"), false),
+        // It has a key by chance that the source has now, too.
+        (json!({"a": "1"}), Some("|note"), false),
+        // The source had one more.
+        (json!({"a": "1", "b": "2"}), Some("a,b|note"), false),
+        (json!({"a": "1"}), Some("a,b|note"), true),
+    ] {
+        let target = target(&labels, managed);
+        assert_eq!(same_metadata(Mode::Safe, &source, &target), same, "{target}");
+    }
+}
+
+// --- what is no object ---
+
+#[test]
+fn what_is_no_object_gives_nothing() {
+    let mut bad =
+        vec![json!(null), json!([]), json!("x"), json!(7), json!({}), json!({"metadata": 1})];
+    for (field, value) in [
+        ("uid", json!(null)),
+        ("uid", json!("x")),
+        ("uid", json!(7)),
+        ("resourceVersion", json!(null)),
+        ("resourceVersion", json!("x")),
+        ("resourceVersion", json!("-1")),
+        ("resourceVersion", json!(221)),
+    ] {
+        bad.push(object(&json!({"metadata": {field: value}})));
+    }
+    for mode in [Mode::Compat, Mode::Safe] {
+        let reader = reader(mode);
+        for bad in &bad {
+            assert_eq!(reader.source(bad), None, "{bad}");
+            assert_eq!(reader.target(bad), None, "{bad}");
+            assert_eq!(reader.namespace(bad), None, "{bad}");
+            assert_eq!(reader.upload(bad), None, "{bad}");
+        }
+        for generation in [json!(-1), json!(u64::from(u32::MAX) + 1)] {
+            let object = object(&json!({"metadata": {"generation": generation}}));
+            assert_eq!((reader.source(&object), reader.target(&object)), (None, None));
+        }
+    }
+}
+
+#[test]
+fn whatever_else_is_odd_reads_as_if_it_were_not_there() {
+    let odd = [json!(null), json!(7), json!("x"), json!([1, {"a": 2}]), json!({"a": {"b": 1}})];
+    for mode in [Mode::Compat, Mode::Safe] {
+        let reader = reader(mode);
+        for field in ["annotations", "labels", "finalizers", "ownerReferences", "generation"] {
+            for value in &odd {
+                let object = object(&json!({"metadata": {field: value}, "spec": value,
+                    "status": value, "data": value, "type": value}));
+                let source = reader.source(&object).unwrap().value;
+                assert!(!matches!(source.finalizers, Finalizers::Ours(_)));
+                assert_eq!(
+                    (source.generations, source.state.paused),
+                    (Generations::default(), false)
+                );
+                assert_eq!(reader.target(&object).unwrap().value.copy_of, None);
+                assert_eq!(reader.namespace(&object).unwrap().value.owner, None);
+                assert_eq!(reader.upload(&object).unwrap().value.controller, None);
+            }
+        }
+    }
+}

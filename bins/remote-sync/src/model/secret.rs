@@ -1,0 +1,187 @@
+//! The upload of a Secret: whether it is due, and what is written.
+
+use ring::digest::{SHA256, digest};
+use serde_json::{Map, Value, json};
+use shared::resource::Resource;
+
+use crate::model::annotations::AnnotationKeys;
+
+/// The source that an uploaded Secret belongs to, and is collected with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SecretOwner<'a> {
+    pub(crate) resource: &'a Resource,
+    pub(crate) name: &'a str,
+    pub(crate) uid: &'a str,
+}
+
+/// What sync-controller notes as uploaded (`controller/controller.go:580-592,640-648`): the SHA-256 of the
+/// Secret's content as Go writes it in JSON. Any other would upload each Secret again when taking over.
+pub(crate) fn hash(secret: &Value, keys: &AnnotationKeys) -> String {
+    let metadata = &secret["metadata"];
+    let content = format!(
+        "[{},{},{},{}]",
+        some(&secret["data"]),
+        secret["type"],
+        Value::Object(annotations(secret, keys)),
+        some(&metadata["labels"])
+    );
+    digest(&SHA256, go(content).as_ref())
+        .as_ref()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+/// What replaces the Secret `name` beside the source: without a resourceVersion, so that neither the right
+/// to read it nor a read is needed.
+pub(crate) fn body(
+    secret: &Value,
+    (namespace, name): (&str, &str),
+    owner: &SecretOwner<'_>,
+    hash: &str,
+    keys: &AnnotationKeys,
+) -> Value {
+    let mut annotations = annotations(secret, keys);
+    annotations.insert(keys.hash.clone(), json!(hash));
+    let mut metadata = json!({
+        "name": name,
+        "namespace": namespace,
+        "annotations": annotations,
+        "ownerReferences": [{
+            "apiVersion": owner.resource.api_version(),
+            "kind": owner.resource.kind,
+            "name": owner.name,
+            "uid": owner.uid,
+            "controller": true,
+            "blockOwnerDeletion": true,
+        }],
+    });
+    let labels = some(&secret["metadata"]["labels"]);
+    if !labels.is_null() {
+        metadata["labels"] = labels.clone();
+    }
+    let mut body = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata,
+        "type": secret["type"]});
+    let data = some(&secret["data"]);
+    if !data.is_null() {
+        body["data"] = data.clone();
+    }
+    body
+}
+
+/// Those that are content, not notes about an upload.
+fn annotations(secret: &Value, keys: &AnnotationKeys) -> Map<String, Value> {
+    let all = secret["metadata"]["annotations"].as_object().into_iter().flatten();
+    let ours = |key: &str| key == keys.hash || key == keys.uploaded_to;
+    all.filter(|(key, _)| !ours(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+/// An empty map is none in Go, whose API leaves it out.
+fn some(map: &Value) -> &Value {
+    if map.as_object().is_some_and(Map::is_empty) { &Value::Null } else { map }
+}
+
+/// JSON as Go's `encoding/json` has it, which is fit for HTML too.
+fn go(json: String) -> String {
+    let unfit = ['<', '>', '&', '\u{2028}', '\u{2029}'];
+    if !json.contains(unfit) {
+        return json;
+    }
+    let mut text = String::with_capacity(json.len() * 2);
+    for c in json.chars() {
+        match c {
+            c if unfit.contains(&c) => text += &format!("\\u{:04x}", u32::from(c)),
+            c => text.push(c),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys() -> AnnotationKeys {
+        AnnotationKeys::new("cloud.teleport.dev")
+    }
+
+    fn secret(content: &Value) -> Value {
+        json!({"data": content[0], "type": content[1],
+            "metadata": {"name": "x", "annotations": content[2], "labels": content[3]}})
+    }
+
+    /// The first two are of sync-controller's `controller/controller_test.go:160,170`.
+    #[test]
+    fn the_hash_is_that_of_sync_controller() {
+        for (content, expected) in [
+            (
+                json!([{"data": "ZGF0YTE="}, "Opaque", {}, null]),
+                "4bc3db4c8600b8a668677befadd94408e27cdcac611dcb4d4f56e0d2dcb3e1c5",
+            ),
+            (
+                json!([{"data": "ZGF0YTI="}, "Opaque", {}, null]),
+                "1c67e1d274f4a7bedb1d1ee0f23f3c962e170d20e1f480c419a9c68f5efb3a0f",
+            ),
+            (
+                json!([null, "kubernetes.io/tls", {"k": "a<b>&c"}, {"z": "1", "a": "2"}]),
+                "ed98cd030e2d1f549e7ea0b26bbf03760fae0d7affecdca2824a3705ab99c1a0",
+            ),
+            (
+                json!([{"b": "AAE=", "a": ""}, "Opaque", {"x": "line\nbreak \"q\" \\ tab\t"}, {"app": "w"}]),
+                "a1693b8e5bacf8712083b60ddeffd0b86ac332440f91fff5976c7b6c8b86c9db",
+            ),
+        ] {
+            assert_eq!(hash(&secret(&content), &keys()), expected, "{content}");
+        }
+    }
+
+    #[test]
+    fn texts_are_escaped_as_in_go() {
+        let json = json!("\u{8}\u{c}\r\u{1}\u{1f}\u{7f}/\u{2028}\u{2029}é<").to_string();
+        assert_eq!(go(json), "\"\\b\\f\\r\\u0001\\u001f\u{7f}/\\u2028\\u2029é\\u003c\"");
+    }
+
+    #[test]
+    fn notes_of_an_upload_and_empty_maps_do_not_count() {
+        let plain = json!([{"data": "ZGF0YTE="}, "Opaque", null, null]);
+        let noted = json!([{"data": "ZGF0YTE="}, "Opaque", {
+            "cloud.teleport.dev/last-uploaded-hash": "old",
+            "cloud.teleport.dev/last-uploaded-to": "uid",
+        }, {}]);
+        let expected = hash(&secret(&plain), &keys());
+        assert_eq!(hash(&secret(&noted), &keys()), expected);
+        assert_eq!(hash(&secret(&json!([{}, "", {}, {}])), &keys()).len(), 64);
+        // Any other of ours is content, as upstream.
+        let paused = json!([{"data": "ZGF0YTE="}, "Opaque", {"cloud.teleport.dev/paused": ""}, {}]);
+        assert_ne!(hash(&secret(&paused), &keys()), expected);
+    }
+
+    #[test]
+    fn what_is_written_belongs_to_the_source() {
+        let mut secret = secret(&json!([{"k": "djE="}, "Opaque", {
+            "a": "b", "cloud.teleport.dev/last-uploaded-to": "uid"}, {"app": "w"}]));
+        secret["immutable"] = json!(true);
+        secret["metadata"]["finalizers"] = json!(["example.com/f"]);
+        let resource = Resource::v1("policy", "poddisruptionbudgets", "PodDisruptionBudget");
+        let owner = SecretOwner { resource: &resource, name: "web-rs", uid: "25f5d25c" };
+        let written = body(&secret, ("team", "token-rs"), &owner, "9909", &keys());
+        let expected = json!({
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {
+                "name": "token-rs",
+                "namespace": "team",
+                "labels": {"app": "w"},
+                "annotations": {"a": "b", "cloud.teleport.dev/last-uploaded-hash": "9909"},
+                "ownerReferences": [{"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+                    "name": "web-rs", "uid": "25f5d25c", "controller": true,
+                    "blockOwnerDeletion": true}],
+            },
+            "type": "Opaque",
+            "data": {"k": "djE="},
+        });
+        assert_eq!(written, expected);
+        let bare = body(&json!({"type": "Opaque"}), ("team", "x"), &owner, "9909", &keys());
+        assert_eq!((bare.get("data"), bare["metadata"].get("labels")), (None, None));
+    }
+}

@@ -1,0 +1,20 @@
+//! The work on one pair: observed, decided, applied, until both sides agree.
+
+pub(crate) mod apply;
+pub(crate) mod cleanup;
+pub(crate) mod context;
+pub(crate) mod decide;
+pub(crate) mod delete;
+mod memory;
+pub(crate) mod metrics;
+pub(crate) mod observed;
+pub(crate) mod orphan;
+pub(crate) mod outcome;
+pub(crate) mod pair;
+pub(crate) mod patch;
+pub(crate) mod permits;
+pub(crate) mod reconcile;
+pub(crate) mod remote;
+pub(crate) mod simulate;
+pub(crate) mod status;
+pub(crate) mod workqueue;

@@ -1,0 +1,246 @@
+//! The actions as requests.
+
+use std::time::Instant;
+
+use shared::{
+    client::Patch,
+    error::{Error, Result},
+    lock::lock,
+    resource::{NAMESPACES, SECRETS},
+};
+
+use crate::{
+    model::{
+        annotations::Uid,
+        key,
+        mode::Mode,
+        object::{Cached, SourceObject, TargetObject},
+        secret,
+    },
+    sync::{
+        decide::SyncAction,
+        observed::{Attempt, Observed},
+        pair::{PairContext, odd, stale},
+        patch,
+        status::PairStatus,
+    },
+};
+
+impl PairContext<'_> {
+    /// Takes one action; returns how the pair stands if that ends the pass.
+    pub(crate) fn apply(
+        &self,
+        action: SyncAction,
+        observed: &Observed,
+        attempt: &mut Attempt,
+    ) -> Result<Option<PairStatus>> {
+        log::debug!("{self}: {action:?}");
+        if action.writes() {
+            self.context.metrics.wrote(&self.remote.name, action.words());
+        }
+        // A Secret that was tried is not tried again until something of it changes.
+        attempt.wrote |= action.writes() && !matches!(action, SyncAction::UploadSecret(_));
+        match (action, &observed.source, &observed.target) {
+            (SyncAction::AddFinalizer, Some(source), _) => self.add_finalizer(source, attempt)?,
+            (SyncAction::UploadStatus, Some(source), Some(target)) => {
+                self.upload_status(source, target)?
+            }
+            (SyncAction::UploadSecret(index), Some(source), Some(target)) => {
+                attempt.tried.push(index);
+                self.upload_secret(index, source, target)?;
+            }
+            (SyncAction::CreateNamespace, Some(source), _) => {
+                attempt.spec_begun = true;
+                self.create_namespace(source.uid)?;
+            }
+            (SyncAction::Create, Some(source), _) => {
+                attempt.spec_begun = true;
+                self.create(source)?;
+            }
+            (SyncAction::Update { content, metadata }, Some(source), Some(target)) => {
+                attempt.spec_begun = true;
+                self.update(source, target, (content, metadata))?;
+            }
+            (SyncAction::RecordGenerations, Some(source), Some(target)) => {
+                attempt.spec_begun = true;
+                self.record_generations(source, target)?;
+            }
+            (SyncAction::RemoveFinalizer, Some(source), _) => self.remove_finalizer(source)?,
+            (SyncAction::RemoveFinalizer, None, _) => {
+                self.remove_finalizer_of_unselected(attempt)?
+            }
+            (SyncAction::ConfirmSourceGone, ..) => self.confirm_source_gone(attempt)?,
+            (SyncAction::ConfirmTargetGone, ..) => self.confirm_target_gone(observed, attempt)?,
+            (SyncAction::CheckOrphan, ..) => {
+                let verdict = lock(&self.remote.orphans).check(self.id, Instant::now());
+                attempt.verdict = Some(verdict);
+            }
+            (SyncAction::MarkOrphan, _, Some(target)) => self.mark_orphan(target)?,
+            (SyncAction::DeleteNamespace, ..) => return self.delete_namespace(observed, attempt),
+            (SyncAction::DeleteTarget, _, Some(target)) => {
+                return self.delete_target(target, attempt);
+            }
+            // No decision is about an object that is not there.
+            _ => return Ok(Some(PairStatus::Nothing)),
+        }
+        Ok(None)
+    }
+
+    fn add_finalizer(&self, source: &Cached<SourceObject>, attempt: &mut Attempt) -> Result<()> {
+        attempt.claimed = true;
+        let patch = patch::add_finalizer(source, &self.context.reader.finalizer);
+        let place = self.at_source();
+        let claimed = self.ask_source(|c| c.patch(&place, Patch::Json, &patch)).map_err(stale)?;
+        log::info!("{self}: finalizer added");
+        self.store_source(claimed).map(drop)
+    }
+
+    fn upload_status(
+        &self,
+        source: &Cached<SourceObject>,
+        target: &Cached<TargetObject>,
+    ) -> Result<()> {
+        let body = self.target_document(target)?;
+        let (kind, patch) = match self.context.settings.mode {
+            Mode::Safe => (Patch::Json, patch::status(source, &body["status"])),
+            Mode::Compat => {
+                let old = self.source_document(source)?;
+                (Patch::Merge, patch::status_difference(&old["status"], &body["status"]))
+            }
+        };
+        let place = self.at_source();
+        let written = self.ask_source(|c| c.patch(&place.status(), kind, &patch));
+        let written = self.store_source(written.map_err(stale)?)?;
+        self.context.metrics.status_lag(self.since.elapsed());
+        log::debug!("{self}: status uploaded");
+        let mut settled = self.remote.settled(self.id);
+        settled.after_upload(&written.value.state, &target.value.state);
+        self.remote.set_settled(self.id, settled);
+        Ok(())
+    }
+
+    fn upload_secret(
+        &self,
+        index: usize,
+        source: &Cached<SourceObject>,
+        target: &Cached<TargetObject>,
+    ) -> Result<()> {
+        let name = &self.context.settings.secrets[index];
+        let (reader, store) = (&self.context.reader, &self.remote.target.secrets[index]);
+        let from = SECRETS.object(&self.target.0, name);
+        let key = key::of(&self.target.0, name);
+        let secret = self.ask_target(|client| client.get(&from))?;
+        let known = reader.upload(&secret).ok_or_else(|| odd(&from))?;
+        store.put(&key, known.clone());
+        if known.value.controller != Some(target.uid) {
+            return Ok(());
+        }
+        let hash = secret::hash(&secret, &reader.keys);
+        let to = self.uploaded_name(index);
+        let owner = secret::SecretOwner {
+            resource: &self.kinds.source.resource,
+            name: &self.source.1,
+            uid: &source.uid.to_string(),
+        };
+        let copy = secret::body(&secret, (&self.source.0, &to), &owner, &hash, &reader.keys);
+        self.ask_source(|client| client.replace(&SECRETS.object(&self.source.0, &to), &copy))?;
+        let patch = patch::mark_uploaded(&known, reader, &hash, source.uid);
+        let marked = self.ask_target(|client| client.patch(&from, Patch::Merge, &patch))?;
+        store.put(&key, reader.upload(&marked).ok_or_else(|| odd(&from))?);
+        log::info!("{self}: Secret {} uploaded", from.name.unwrap_or_default());
+        Ok(())
+    }
+
+    fn create_namespace(&self, source: Uid) -> Result<()> {
+        let namespace = &self.target.0;
+        let body = patch::namespace(namespace, &self.target.1, source, &self.context.reader);
+        let place = NAMESPACES.cluster_object(namespace);
+        let created = match self.ask_target(|client| client.create(&place, &body)) {
+            Err(Error::AlreadyExists(_)) => self.ask_target(|client| client.get(&place))?,
+            created => created?,
+        };
+        let known = self.context.reader.namespace(&created).ok_or_else(|| odd(&place))?;
+        self.remote.target.namespaces.put(&key::of("", namespace), known);
+        log::info!("{self}: namespace {namespace} created");
+        Ok(())
+    }
+
+    fn create(&self, source: &Cached<SourceObject>) -> Result<()> {
+        let body = self.source_document(source)?;
+        let place = self.at_target();
+        let object = self.desired(&body, source).created(&place);
+        let created = match self.ask_target(|client| client.create(&place, &object)) {
+            Ok(created) => self.store_target(created)?,
+            // It is the namespace that is not there: what was known of it is old.
+            Err(error @ Error::NotServed(_)) => {
+                self.refresh_namespace()?;
+                return Err(Error::Conflict(error.to_string()));
+            }
+            Err(error) => return Err(error),
+        };
+        log::info!("{self}: created as {}", self.target_key);
+        self.record_settled(source, &created);
+        Ok(())
+    }
+
+    fn update(
+        &self,
+        source: &Cached<SourceObject>,
+        target: &Cached<TargetObject>,
+        (content, metadata): (bool, bool),
+    ) -> Result<()> {
+        let source_body = self.source_document(source)?;
+        let desired = self.desired(&source_body, source);
+        let replaces = self.context.settings.mode.replaces();
+        let whole = replaces || metadata || desired.is_more_than_spec();
+        let target_body = whole.then(|| self.target_document(target)).transpose()?;
+        let place = self.at_target();
+        let updated = match target_body {
+            Some(body) if replaces => {
+                let object = desired.replaced(body);
+                Some(self.ask_target(|client| client.replace(&place, &object)).map_err(stale)?)
+            }
+            body => match desired.patch(target, body.as_ref(), content) {
+                Some(patch) => {
+                    let updated = self.ask_target(|c| c.patch(&place, Patch::Json, &patch));
+                    Some(updated.map_err(stale)?)
+                }
+                None => None,
+            },
+        };
+        let Some(updated) = updated else {
+            self.record_settled(source, target);
+            return Ok(());
+        };
+        let updated = self.store_target(updated)?;
+        log::info!("{self}: updated");
+        self.report_regression(source, target);
+        self.record_settled(source, &updated);
+        Ok(())
+    }
+
+    /// A source that is older than what the target has of it: its cluster was restored from a backup.
+    fn report_regression(&self, source: &Cached<SourceObject>, target: &Cached<TargetObject>) {
+        let copied = target.value.copy_of.as_ref().filter(|copy| copy.uid == source.uid);
+        let generation = source.value.state.generation;
+        if let Some(copy) = copied.filter(|copy| copy.generation > generation) {
+            self.context.metrics.regressed(&self.remote.name);
+            let before = copy.generation;
+            log::warn!("{self}: the source is of generation {generation}, and was of {before}");
+        }
+    }
+
+    fn record_generations(
+        &self,
+        source: &Cached<SourceObject>,
+        target: &Cached<TargetObject>,
+    ) -> Result<()> {
+        self.report_regression(source, target);
+        let patch = patch::record_generations(source, target, &self.context.reader);
+        let place = self.at_source();
+        let published = self.ask_source(|client| client.patch(&place, Patch::Merge, &patch));
+        self.store_source(published.map_err(stale)?)?;
+        self.context.metrics.spec_lag(self.since.elapsed());
+        Ok(())
+    }
+}

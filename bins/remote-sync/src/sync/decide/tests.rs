@@ -1,0 +1,372 @@
+//! What is done about a pair, step by step.
+
+mod difference;
+mod origin;
+mod random;
+mod world;
+
+use super::*;
+use crate::{
+    model::mode::Mode,
+    model::object::{ObjectState, TargetNamespace},
+    sync::{observed::SettledDiff, simulate::simulate},
+};
+use world::*;
+
+const ALL: SyncAction = SyncAction::Update { content: true, metadata: true };
+const CONTENT: SyncAction = SyncAction::Update { content: true, metadata: false };
+
+/// The next step of a pass that only began.
+fn first(world: &World) -> SyncAction {
+    next_action(&world.observed, &Attempt::default(), &world.rules)
+}
+
+fn claimed(mut source: Cached<SourceObject>) -> Cached<SourceObject> {
+    source.value.finalizers = Finalizers::Ours(0);
+    source
+}
+
+fn terminating(mut source: Cached<SourceObject>) -> Cached<SourceObject> {
+    source.value.state.terminating = true;
+    source
+}
+
+/// A source whose copy has been made from its first generation.
+fn published(source: Cached<SourceObject>) -> Cached<SourceObject> {
+    let mut source = claimed(source);
+    (source.value.generations.remote, source.value.generations.local) = (Some(1), Some(1));
+    source
+}
+
+fn marked(mut target: Cached<TargetObject>) -> Cached<TargetObject> {
+    target.value.copy_of = Some(copy());
+    target
+}
+
+/// Both sides in step, as sync-controller leaves them.
+fn in_step(mode: Mode) -> World {
+    let mut world = World::new(mode);
+    world.observed.source = Some(published(source(state(1, 1, 1))));
+    world.observed.target = Some(target(state(1, 1, 1)));
+    world
+}
+
+/// The source is gone, its marked target is there.
+fn orphan(policy: OrphanPolicy) -> World {
+    let mut world = World::new(Mode::Safe);
+    world.observed.target = Some(marked(target(state(1, 1, 1))));
+    world.rules.orphans = policy;
+    world
+}
+
+// --- sync-controller's own cases ---
+
+fn t1(mode: Mode) -> World {
+    let mut world = World::new(mode);
+    world.observed.source = Some(source(state(2, 2, 1)));
+    world.observed.target = Some(target(state(1, 1, 2)));
+    world.observed.uploads = vec![Some(secret()), Some(secret())];
+    world
+}
+
+#[test]
+fn t1_metadata_spec_status_and_secrets() {
+    let upload =
+        [SyncAction::UploadStatus, SyncAction::UploadSecret(0), SyncAction::UploadSecret(1)];
+    let all =
+        [&[SyncAction::AddFinalizer][..], &upload, &[ALL, SyncAction::RecordGenerations]].concat();
+    assert_eq!(t1(Mode::Compat).run(), [&all[..1], &all[1..], &[]].map(<[_]>::to_vec)[..2]);
+    assert_eq!(t1(Mode::Safe).run(), [all]);
+}
+
+#[test]
+fn t2_t3_a_pause_on_either_side_stops_everything() {
+    for (mode, on_source) in [Mode::Compat, Mode::Safe].into_iter().zip([true, false]) {
+        let mut world = t1(mode);
+        match on_source {
+            true => world.observed.source.as_mut().unwrap().value.state.paused = true,
+            false => world.observed.target.as_mut().unwrap().value.state.paused = true,
+        }
+        assert_eq!(first(&world), SyncAction::Done(PairStatus::Paused));
+    }
+}
+
+#[test]
+fn t4_t5_what_is_missing_is_created() {
+    for (there, made) in [(true, vec![]), (false, vec![SyncAction::CreateNamespace])] {
+        let world = |mode| {
+            let mut world = World::new(mode);
+            world.observed.source = Some(source(state(2, 2, 1)));
+            world.observed.namespace = world.observed.namespace.filter(|_| there);
+            world
+        };
+        let down = [made, vec![SyncAction::Create, SyncAction::RecordGenerations]].concat();
+        let (claim, status) = (vec![SyncAction::AddFinalizer], vec![SyncAction::UploadStatus]);
+        let passes = [claim.clone(), down.clone(), status.clone()];
+        assert_eq!(world(Mode::Compat).run(), passes);
+        let mut safe = world(Mode::Safe);
+        assert_eq!(safe.run(), [passes.concat()]);
+        let status = safe.observed.source.unwrap().value.state.status;
+        assert_eq!(status, FRESH, "the source's own is overwritten");
+    }
+}
+
+#[test]
+fn t6_t7_without_a_source_compat_deletes_and_safe_leaves_alone() {
+    for (owner, delete) in
+        [(Some("test"), SyncAction::DeleteNamespace), (None, SyncAction::DeleteTarget)]
+    {
+        let world = |mode| {
+            let mut world = World::new(mode);
+            world.observed.target = Some(target(state(1, 1, 2)));
+            world.observed.namespace = Some(namespace(owner));
+            world
+        };
+        assert_eq!(world(Mode::Compat).run(), [[SyncAction::ConfirmSourceGone, delete]]);
+        assert_eq!(first(&world(Mode::Safe)), SyncAction::Done(PairStatus::Nothing), "a26");
+    }
+}
+
+#[test]
+fn t8_a_source_that_is_deleted_takes_its_target_along() {
+    let world = |mode| {
+        let mut world = in_step(mode);
+        world.observed.source = world.observed.source.map(terminating);
+        world
+    };
+    let delete = vec![SyncAction::DeleteTarget];
+    assert_eq!(world(Mode::Compat).run(), [delete.clone(), vec![SyncAction::RemoveFinalizer]]);
+    assert_eq!(
+        world(Mode::Safe).run(),
+        [delete, vec![SyncAction::ConfirmTargetGone, SyncAction::RemoveFinalizer]]
+    );
+}
+
+// --- the matrices ---
+
+#[test]
+fn only_pauses_of_what_is_there_count_and_a_paused_deletion_is_told() {
+    for mode in [Mode::Compat, Mode::Safe] {
+        // Paused target, paused source, state of the source, what comes of it.
+        let held = SyncAction::Done(PairStatus::Held(Hold::PausedDeletion));
+        let paused = SyncAction::Done(PairStatus::Paused);
+        for (on_target, on_source, source, expected) in [
+            (true, false, Some(false), paused),
+            (true, false, Some(true), held),
+            (true, false, None, paused),
+            (false, true, Some(false), paused),
+            (false, true, Some(true), held),
+            (false, false, None, SyncAction::ConfirmSourceGone),
+            (false, false, Some(true), SyncAction::DeleteTarget),
+        ] {
+            let mut world = in_step(mode);
+            let observed = &mut world.observed;
+            observed.target = observed.target.take().map(marked);
+            observed.target.as_mut().unwrap().value.state.paused = on_target;
+            observed.source.as_mut().unwrap().value.state.paused = on_source;
+            match source {
+                None => observed.source = None,
+                Some(ends) => observed.source.as_mut().unwrap().value.state.terminating = ends,
+            }
+            assert_eq!(first(&world), expected, "{on_target} {on_source} {source:?}");
+        }
+    }
+}
+
+#[test]
+fn a_deletion_goes_by_namespace_target_and_finalizer() {
+    const WAITS: SyncAction = SyncAction::Done(PairStatus::Waiting(Wait::NamespaceTerminating));
+    const TARGET_WAITS: SyncAction = SyncAction::Done(PairStatus::Waiting(Wait::TargetTerminating));
+    for mode in [Mode::Compat, Mode::Safe] {
+        let release = if mode == Mode::Safe {
+            SyncAction::ConfirmTargetGone
+        } else {
+            SyncAction::RemoveFinalizer
+        };
+        // The namespace's owner, whether it is going; whether the target is there and going.
+        for (owner, going, target, expected) in [
+            (Some("test"), false, Some(false), SyncAction::DeleteNamespace),
+            (Some("test"), false, Some(true), SyncAction::DeleteNamespace),
+            (Some("test"), true, Some(false), WAITS),
+            (Some("other"), false, Some(false), SyncAction::DeleteTarget),
+            (None, false, Some(false), SyncAction::DeleteTarget),
+            (None, false, Some(true), TARGET_WAITS),
+            (None, false, None, release),
+        ] {
+            let mut world = in_step(mode);
+            let observed = &mut world.observed;
+            observed.source = observed.source.take().map(terminating);
+            let mut namespace = namespace(owner);
+            namespace.value.terminating = going;
+            observed.namespace = Some(namespace);
+            match target {
+                None => observed.target = None,
+                Some(ends) => observed.target.as_mut().unwrap().value.state.terminating = ends,
+            }
+            assert_eq!(first(&world), expected, "{mode:?} {owner:?} {going} {target:?}");
+        }
+    }
+}
+
+#[test]
+fn a_living_source_waits_for_what_is_being_deleted() {
+    for mode in [Mode::Compat, Mode::Safe] {
+        let mut world = in_step(mode);
+        let value = &mut world.observed.target.as_mut().unwrap().value;
+        (value.state.terminating, value.state.status, value.state.content) = (true, 2, 9);
+        assert_eq!(first(&world), SyncAction::UploadStatus, "a10");
+        world.held = true;
+        let waits = PairStatus::Waiting(Wait::TargetTerminating);
+        let expected = (vec![SyncAction::UploadStatus], Some(waits));
+        assert_eq!(world.attempt(usize::MAX), expected, "and no more");
+        world.observed.target = None;
+        world.observed.namespace.as_mut().unwrap().value.terminating = true;
+        assert_eq!(
+            first(&world),
+            SyncAction::Done(PairStatus::Waiting(Wait::NamespaceTerminating))
+        );
+    }
+}
+
+#[test]
+fn in_safe_mode_a_namespace_goes_only_for_its_own_object() {
+    let world = |change: fn(&mut Observed)| {
+        let mut world = in_step(Mode::Safe);
+        world.observed.source = world.observed.source.map(terminating);
+        world.observed.namespace = Some(namespace(Some("test")));
+        change(&mut world.observed);
+        world
+    };
+    let owner = |observed: &mut Observed, uid| {
+        observed.namespace.as_mut().unwrap().value.owner_uid = Some(uid)
+    };
+    assert_eq!(first(&world(|_| {})), SyncAction::DeleteNamespace, "made by sync-controller");
+    assert_eq!(
+        first(&world(|observed| observed.namespace_shared = true)),
+        SyncAction::DeleteTarget
+    );
+    let mut of_another = world(|_| {});
+    owner(&mut of_another.observed, uid(9));
+    assert_eq!(first(&of_another), SyncAction::DeleteTarget);
+    let mut empty = world(|observed| observed.target = None);
+    assert_eq!(first(&empty), SyncAction::DeleteNamespace, "as sync-controller leaves it");
+    empty.observed.source.as_mut().unwrap().value.generations.remote = None;
+    assert_eq!(
+        first(&empty),
+        SyncAction::ConfirmTargetGone,
+        "nobody says that it was made for this one"
+    );
+    owner(&mut empty.observed, uid(1));
+    assert_eq!(first(&empty), SyncAction::DeleteNamespace);
+}
+
+#[test]
+fn in_safe_mode_a_namespace_stays_with_a_target_that_is_not_ours() {
+    let mut world = in_step(Mode::Safe);
+    let observed = &mut world.observed;
+    observed.source = Some(terminating(source(state(1, 1, 1))));
+    observed.namespace = Some(namespace(Some("test")));
+    assert_eq!(first(&world), SyncAction::Done(PairStatus::Nothing), "never claimed");
+    world.observed.source = world.observed.source.map(claimed);
+    assert_eq!(first(&world), SyncAction::RemoveFinalizer, "claimed, and never made");
+    world.observed.source = world.observed.source.map(published);
+    let foreign = crate::model::object::CopyOf { place: 1, uid: uid(6), ..copy() };
+    world.observed.target.as_mut().unwrap().value.copy_of = Some(foreign);
+    assert_eq!(first(&world), SyncAction::RemoveFinalizer, "the copy of another");
+    // It was published with a target that is not this one.
+    world.observed.target.as_mut().unwrap().value.copy_of = None;
+    world.observed.source.as_mut().unwrap().value.generations.uid = Some(uid(8));
+    assert_eq!(first(&world), SyncAction::RemoveFinalizer);
+}
+
+// --- Secrets ---
+
+#[test]
+fn a_secret_goes_up_when_it_is_the_target_s_and_changed() {
+    for (change, due) in [
+        ((|_| {}) as fn(&mut TargetSecret), true),
+        (|upload| upload.changed = false, false),
+        (|upload| upload.controller = None, false),
+        // A5: an object of the same name.
+        (|upload| upload.controller = Some(uid(5)), false),
+        // D5: to a source that is not there any more.
+        (|upload| (upload.changed, upload.to) = (false, Some(uid(9))), true),
+        (|upload| (upload.changed, upload.to) = (false, Some(uid(1))), false),
+    ] {
+        let mut world = in_step(Mode::Safe);
+        let mut secret = secret();
+        change(&mut secret.value);
+        world.observed.uploads = vec![None, Some(secret)];
+        let expected = if due { vec![vec![SyncAction::UploadSecret(1)]] } else { vec![] };
+        assert_eq!(world.run(), expected, "{:?}", world.observed.uploads);
+    }
+    let mut compat = in_step(Mode::Compat);
+    let elsewhere = TargetSecret { changed: false, to: Some(uid(9)), ..secret().value };
+    compat.observed.uploads = vec![Some(known(4, elsewhere))];
+    assert_eq!(
+        first(&compat),
+        SyncAction::Done(PairStatus::InSync),
+        "sync-controller looks at no other"
+    );
+}
+
+#[test]
+fn a4_a_secret_that_is_refused_holds_up_nothing_and_is_tried_once_in_a_pass() {
+    for mode in [Mode::Compat, Mode::Safe] {
+        let mut world = t1(mode);
+        world.observed.source = world.observed.source.map(claimed);
+        world.refused = vec![0];
+        let up =
+            [SyncAction::UploadStatus, SyncAction::UploadSecret(0), SyncAction::UploadSecret(1)];
+        let expected = [&up[..], &[ALL, SyncAction::RecordGenerations]].concat();
+        assert_eq!(world.attempt(usize::MAX).0, expected);
+        let (steps, status) = world.attempt(usize::MAX);
+        assert_eq!((steps, status), (vec![SyncAction::UploadSecret(0)], Some(PairStatus::InSync)));
+    }
+}
+
+// --- for those who only want to know ---
+
+#[test]
+fn what_is_pretended_is_what_would_be_done() {
+    for mode in [Mode::Compat, Mode::Safe] {
+        let mut real = t1(mode);
+        real.observed.source = real.observed.source.map(claimed);
+        real.observed.target = None;
+        real.observed.namespace = None;
+        let (mut observed, mut attempt, mut steps) =
+            (real.observed.clone(), Attempt::default(), Vec::new());
+        while let action @ (SyncAction::CreateNamespace
+        | SyncAction::Create
+        | SyncAction::RecordGenerations) = next_action(&observed, &attempt, &real.rules)
+        {
+            steps.push(action);
+            assert!(simulate(action, &mut observed, &mut attempt));
+        }
+        assert_eq!(steps, real.attempt(usize::MAX).0[..3]);
+        assert!(!simulate(SyncAction::DeleteTarget, &mut observed, &mut attempt));
+    }
+}
+
+#[test]
+fn a_source_that_left_the_selection_is_let_go_whoever_has_its_target() {
+    let mut world = in_step(Mode::Safe);
+    let source = world.observed.source.take().map(claimed).unwrap();
+    world.rules.selective = true;
+    let foreign = crate::model::object::CopyOf { place: 1, uid: uid(6), ..copy() };
+    world.observed.target.as_mut().unwrap().value.copy_of = Some(foreign);
+    assert_eq!(
+        first(&world),
+        SyncAction::Done(PairStatus::Nothing),
+        "a target of another instance"
+    );
+    world.observed.unlisted = true;
+    assert_eq!(first(&world), SyncAction::ConfirmSourceGone);
+    let mut attempt = Attempt { unselected: Some(source), ..Attempt::default() };
+    assert_eq!(next_action(&world.observed, &attempt, &world.rules), SyncAction::RemoveFinalizer);
+    attempt.unselected.as_mut().unwrap().value.finalizers = Finalizers::None;
+    assert_eq!(
+        next_action(&world.observed, &attempt, &world.rules),
+        SyncAction::Done(PairStatus::Nothing)
+    );
+}

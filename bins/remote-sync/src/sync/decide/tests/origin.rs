@@ -1,0 +1,112 @@
+//! Whose the target is, and what becomes of one whose source is gone.
+
+use super::*;
+
+#[test]
+fn a_target_follows_its_own_source_only() {
+    let conflict = SyncAction::Done(PairStatus::Conflict(Conflict::OtherSource));
+    let update = CONTENT;
+    let of = |cluster: u8, place: u64, source: u8| crate::model::object::CopyOf {
+        cluster: uid(cluster),
+        uid: uid(source),
+        place,
+        generation: 1,
+    };
+    for (mark, accepted, expected) in [
+        (None, false, update),
+        (Some(of(0xa0, PLACE, 1)), false, update),
+        // The source was made anew.
+        (Some(of(0xa0, PLACE, 9)), false, update),
+        // The very same source, in a cluster that was restored elsewhere.
+        (Some(of(0xa5, PLACE, 1)), false, update),
+        (Some(of(0xa5, PLACE, 9)), false, conflict),
+        (Some(of(0xa5, PLACE, 9)), true, update),
+        (Some(of(0xa5, 1, 9)), true, conflict),
+        (Some(of(0xa0, 1, 9)), false, conflict),
+    ] {
+        let mut world = in_step(Mode::Safe);
+        let value = &mut world.observed.target.as_mut().unwrap().value;
+        (value.copy_of, value.state.content) = (mark.clone(), 9);
+        world.observed.accepted = accepted;
+        assert_eq!(first(&world), expected, "{mark:?} {accepted}");
+        world.rules.mode = Mode::Compat;
+        assert_eq!(first(&world), update, "upstream has no marks");
+    }
+}
+
+#[test]
+fn a_copy_does_not_go_back_to_where_it_came_from() {
+    for (origin, expected) in [
+        (uid(0xa1), SyncAction::Done(PairStatus::Conflict(Conflict::Loop))),
+        (hub(), SyncAction::Done(PairStatus::Conflict(Conflict::Loop))),
+        // In a chain it goes on.
+        (uid(7), SyncAction::Done(PairStatus::InSync)),
+    ] {
+        let mut world = in_step(Mode::Safe);
+        world.observed.source.as_mut().unwrap().value.copied_from = Some(origin);
+        assert_eq!(first(&world), expected);
+        world.rules.mode = Mode::Compat;
+        assert_eq!(first(&world), SyncAction::Done(PairStatus::InSync));
+    }
+}
+
+#[test]
+fn a_confirmed_orphan_goes_after_proof_and_judgement() {
+    let mut world = orphan(OrphanPolicy::Confirm);
+    assert_eq!(
+        world.run(),
+        [[SyncAction::ConfirmSourceGone, SyncAction::CheckOrphan, SyncAction::DeleteTarget]]
+    );
+    let left = std::time::Duration::from_secs(1);
+    for (verdict, hold) in [
+        (OrphanVerdict::Grace(left), Hold::GracePeriod(left)),
+        (OrphanVerdict::Tripped, Hold::TooManyOrphans),
+    ] {
+        let mut world = orphan(OrphanPolicy::Confirm);
+        world.verdict = verdict;
+        let expected = (
+            vec![SyncAction::ConfirmSourceGone, SyncAction::CheckOrphan],
+            Some(PairStatus::Held(hold)),
+        );
+        assert_eq!(world.attempt(usize::MAX), expected);
+    }
+    let mut world = orphan(OrphanPolicy::Confirm);
+    world.observed.namespace = Some(namespace(Some("test")));
+    assert_eq!(
+        world.run(),
+        [[SyncAction::ConfirmSourceGone, SyncAction::CheckOrphan, SyncAction::DeleteNamespace]]
+    );
+}
+
+#[test]
+fn a_source_that_is_there_though_in_no_list_is_no_loss() {
+    let mut world = orphan(OrphanPolicy::Confirm);
+    world.unlisted = Some(published(source(state(1, 1, 1))));
+    let (steps, status) = world.attempt(usize::MAX);
+    assert_eq!((steps, status), (vec![SyncAction::ConfirmSourceGone], Some(PairStatus::InSync)));
+}
+
+#[test]
+fn an_orphan_that_is_kept_is_marked_once() {
+    let mut world = orphan(OrphanPolicy::Keep);
+    assert_eq!(world.run(), [[SyncAction::ConfirmSourceGone, SyncAction::MarkOrphan]]);
+    assert_eq!(first(&world), SyncAction::Done(PairStatus::Held(Hold::OrphanKept)));
+    world.observed.source = Some(published(source(state(1, 1, 1))));
+    let mark = SyncAction::Update { content: false, metadata: true };
+    assert_eq!(world.run(), [[mark]], "it has a source again");
+}
+
+#[test]
+fn an_orphan_of_an_unknown_or_another_cluster_stays() {
+    for cluster in [None, Some(uid(0xa5))] {
+        let mut world = orphan(OrphanPolicy::Confirm);
+        world.observed.source_cluster = cluster;
+        assert_eq!(first(&world), SyncAction::Done(PairStatus::Nothing));
+        world.observed.accepted = true;
+        assert_eq!(
+            first(&world),
+            SyncAction::Done(PairStatus::Nothing),
+            "a16: also when it is accepted"
+        );
+    }
+}

@@ -1,0 +1,330 @@
+//! Two clusters as far as one pair sees them: what a step changes there, and what the servers do after it.
+
+use super::super::*;
+use crate::{
+    model::{
+        annotations::Uid,
+        mode::Mode,
+        object::{CopyOf, Generations, ObjectState, TargetNamespace},
+    },
+    sync::observed::SettledDiff,
+};
+
+/// A pair and the clusters around it.
+#[derive(Clone, Debug)]
+pub(super) struct World {
+    pub(super) observed: Observed,
+    pub(super) rules: SyncRules,
+    /// A source that no list holds, though it is there.
+    pub(super) unlisted: Option<Cached<SourceObject>>,
+    /// The same of a target.
+    pub(super) unlisted_target: Option<Cached<TargetObject>>,
+    pub(super) verdict: OrphanVerdict,
+    /// The target's server makes something else of each content.
+    pub(super) alters: bool,
+    /// Finalizers of others hold the target.
+    pub(super) held: bool,
+    /// Secrets that the source's server refuses.
+    pub(super) refused: Vec<usize>,
+    made: u8,
+}
+
+/// Where the pair stands at the end, without what counts writes.
+#[derive(Debug, PartialEq)]
+pub(super) struct End {
+    source: Option<(Finalizers, u64)>,
+    /// Whether the source's annotations are about this target: generation and uid.
+    generations: Option<(Option<u32>, bool, bool)>,
+    target: Option<(u64, u64, u64, bool, bool)>,
+    namespace: Option<TargetNamespace>,
+    uploads: Vec<Option<TargetSecret>>,
+}
+
+pub(super) const PLACE: u64 = 70;
+/// What the target's server makes of a new object.
+pub(super) const FRESH: u64 = 60;
+
+pub(super) fn uid(last: u8) -> Uid {
+    Uid::parse(&format!("00000000-0000-0000-0000-0000000000{last:02x}")).unwrap()
+}
+
+pub(super) fn known<R>(last: u8, value: R) -> Cached<R> {
+    Cached { uid: uid(last), version: 1, large: false, value }
+}
+
+/// The hub.
+pub(super) fn hub() -> Uid {
+    uid(0xa0)
+}
+
+pub(super) fn state(content: u64, metadata: u64, status: u64) -> ObjectState {
+    ObjectState { generation: 1, content, metadata, status, terminating: false, paused: false }
+}
+
+/// One that was never seen before.
+pub(super) fn source(state: ObjectState) -> Cached<SourceObject> {
+    let (finalizers, published) = (Finalizers::None, Generations::default());
+    known(1, SourceObject { state, finalizers, generations: published, copied_from: None })
+}
+
+pub(super) fn target(state: ObjectState) -> Cached<TargetObject> {
+    known(2, TargetObject { state, copy_of: None, has_annotations: true, orphaned: false })
+}
+
+/// The mark of a copy of our source.
+pub(super) fn copy() -> CopyOf {
+    CopyOf { cluster: hub(), uid: uid(1), place: PLACE, generation: 1 }
+}
+
+pub(super) fn namespace(owner: Option<&str>) -> Cached<TargetNamespace> {
+    let value =
+        TargetNamespace { terminating: false, owner: owner.map(Into::into), owner_uid: None };
+    known(3, value)
+}
+
+/// A Secret of the target that was not uploaded yet.
+pub(super) fn secret() -> Cached<TargetSecret> {
+    known(4, TargetSecret { controller: Some(uid(2)), changed: true, to: None })
+}
+
+pub(super) fn rules(mode: Mode) -> SyncRules {
+    let orphans = match mode {
+        Mode::Safe => OrphanPolicy::Confirm,
+        Mode::Compat => OrphanPolicy::Delete,
+    };
+    SyncRules { mode, orphans, namespaced: true, status: true, selective: false }
+}
+
+impl World {
+    /// With a namespace that nobody owns, and nothing in it.
+    pub(super) fn new(mode: Mode) -> Self {
+        let observed = Observed {
+            source: None,
+            target: None,
+            namespace: Some(namespace(None)),
+            namespace_shared: false,
+            uploads: Vec::new(),
+            settled: SettledDiff::default(),
+            unlisted: false,
+            name: "test".into(),
+            place: PLACE,
+            source_cluster: Some(hub()),
+            target_cluster: Some(uid(0xa1)),
+            accepted: false,
+        };
+        Self {
+            observed,
+            rules: rules(mode),
+            unlisted: None,
+            unlisted_target: None,
+            verdict: OrphanVerdict::Delete,
+            alters: false,
+            held: false,
+            refused: Vec::new(),
+            made: 0x10,
+        }
+    }
+
+    /// One call of a worker: its steps, and how the pair stands then. At most `most` of them are done.
+    pub(super) fn attempt(&mut self, most: usize) -> (Vec<SyncAction>, Option<PairStatus>) {
+        let (mut attempt, mut steps) = (Attempt::default(), Vec::new());
+        while steps.len() < most {
+            let action = next_action(&self.observed, &attempt, &self.rules);
+            if let SyncAction::Done(status) = action {
+                return (steps, Some(status));
+            }
+            super::random::allowed(self, &attempt, action, &steps);
+            steps.push(action);
+            if let Some(status) = self.perform(action, &mut attempt) {
+                return (steps, Some(status));
+            }
+            assert!(steps.len() < 24, "{steps:?}\n{self:?}");
+        }
+        (steps, None)
+    }
+
+    /// All passes until nothing changes any more, with what the servers do between them.
+    pub(super) fn run(&mut self) -> Vec<Vec<SyncAction>> {
+        let mut passes = Vec::new();
+        loop {
+            let before = self.clone();
+            let (steps, status) = self.attempt(usize::MAX);
+            self.go_on();
+            if status != Some(PairStatus::Again) && self.is_as(&before) {
+                return passes;
+            }
+            if steps.iter().any(|action| action.writes()) {
+                passes.push(steps);
+            }
+            assert!(passes.len() < 12, "{passes:?}\n{self:?}");
+        }
+    }
+
+    /// Whether nothing happened since, neither on a cluster nor in memory.
+    fn is_as(&self, before: &Self) -> bool {
+        let all = |world: &Self| {
+            let unlisted = (world.unlisted.is_some(), world.unlisted_target.is_some());
+            (world.end(), world.observed.settled, unlisted)
+        };
+        all(self) == all(before)
+    }
+
+    pub(super) fn end(&self) -> End {
+        let observed = &self.observed;
+        let (from, to) = (observed.source.as_ref(), observed.target.as_ref());
+        End {
+            source: from.map(|source| (source.value.finalizers, source.value.state.status)),
+            generations: from.zip(to).map(|(source, target)| {
+                let published = &source.value.generations;
+                let generation = published.local == Some(target.value.state.generation);
+                (published.remote, generation, published.uid == Some(target.uid))
+            }),
+            target: to.map(|target| {
+                let (value, state) = (&target.value, &target.value.state);
+                let copied = value.copy_of.is_some();
+                (state.content, state.metadata, state.status, copied, value.orphaned)
+            }),
+            namespace: observed.namespace.as_ref().map(|namespace| namespace.value.clone()),
+            uploads: observed
+                .uploads
+                .iter()
+                .map(|upload| upload.as_ref().map(|upload| upload.value.clone()))
+                .collect(),
+        }
+    }
+
+    /// What the servers do by themselves: what is being deleted goes, and what it controls with it.
+    pub(super) fn go_on(&mut self) {
+        let observed = &mut self.observed;
+        let emptied =
+            observed.namespace.as_ref().is_some_and(|namespace| namespace.value.terminating);
+        let ends = observed.target.as_ref().is_some_and(|target| target.value.state.terminating);
+        if (emptied || ends) && !self.held {
+            let gone = observed.target.take().map(|target| target.uid);
+            let of_gone = |secret: &Cached<TargetSecret>| {
+                emptied || gone.is_some() && secret.value.controller == gone
+            };
+            observed
+                .uploads
+                .iter_mut()
+                .for_each(|secret| *secret = secret.take_if(|s| !of_gone(s)));
+        }
+        if emptied && observed.target.is_none() {
+            observed.namespace = None;
+        }
+        let free = |source: &Cached<SourceObject>| {
+            source.value.state.terminating && source.value.finalizers == Finalizers::None
+        };
+        observed.source = observed.source.take().filter(|source| !free(source));
+    }
+
+    fn perform(&mut self, action: SyncAction, attempt: &mut Attempt) -> Option<PairStatus> {
+        attempt.wrote |= action.writes() && !matches!(action, SyncAction::UploadSecret(_));
+        attempt.claimed |= action == SyncAction::AddFinalizer;
+        attempt.spec_begun |= matches!(
+            action,
+            SyncAction::CreateNamespace
+                | SyncAction::Create
+                | SyncAction::Update { .. }
+                | SyncAction::RecordGenerations
+        );
+        match action {
+            SyncAction::ConfirmSourceGone => match self.unlisted.take() {
+                Some(source) => self.observed.source = Some(source),
+                None => attempt.source_gone = true,
+            },
+            SyncAction::ConfirmTargetGone => match self.unlisted_target.take() {
+                Some(target) => self.observed.target = Some(target),
+                None => attempt.target_gone = true,
+            },
+            SyncAction::CheckOrphan => attempt.verdict = Some(self.verdict),
+            SyncAction::UploadSecret(index) => {
+                attempt.tried.push(index);
+                self.upload(index);
+            }
+            SyncAction::MarkOrphan => self.observed.target.as_mut().unwrap().value.orphaned = true,
+            SyncAction::DeleteTarget => {
+                self.observed.target.as_mut().unwrap().value.state.terminating = true;
+                return Some(PairStatus::Waiting(Wait::TargetTerminating));
+            }
+            SyncAction::DeleteNamespace => {
+                self.observed.namespace.as_mut().unwrap().value.terminating = true;
+                return Some(PairStatus::Waiting(Wait::NamespaceTerminating));
+            }
+            action => self.write(action),
+        }
+        None
+    }
+
+    fn upload(&mut self, index: usize) {
+        if !self.refused.contains(&index) {
+            let to = self.observed.source.as_ref().unwrap().uid;
+            let upload = self.observed.uploads[index].as_mut().unwrap();
+            upload.value.changed = false;
+            upload.value.to = Some(to).filter(|_| self.rules.mode == Mode::Safe);
+        }
+    }
+
+    /// What needs a source.
+    fn write(&mut self, action: SyncAction) {
+        let safe = self.rules.mode == Mode::Safe;
+        let Observed { source, target, namespace, settled, source_cluster, .. } =
+            &mut self.observed;
+        let source = source.as_mut().unwrap();
+        let content = source.value.state.content + if self.alters { 500 } else { 0 };
+        let mark = Some(CopyOf { uid: source.uid, ..copy() });
+        let mark = mark.filter(|_| safe && *source_cluster == Some(hub()));
+        match (action, target) {
+            (SyncAction::AddFinalizer, _) => source.value.finalizers = Finalizers::Ours(0),
+            (SyncAction::RemoveFinalizer, _) => source.value.finalizers = Finalizers::None,
+            (SyncAction::CreateNamespace, _) => {
+                let owner_uid = safe.then_some(source.uid);
+                let owner = Some("test".into());
+                *namespace =
+                    Some(known(3, TargetNamespace { terminating: false, owner, owner_uid }));
+            }
+            (SyncAction::Create, target @ None) => {
+                self.made += 1;
+                let made = self::state(content, source.value.state.metadata, FRESH);
+                settled.after_update(&source.value.state, &made);
+                let mut made = Cached { uid: uid(self.made), ..self::target(made) };
+                made.value.copy_of = mark;
+                *target = Some(made);
+            }
+            (SyncAction::Update { content: whole, metadata }, Some(target)) => {
+                update(
+                    &mut target.value.state,
+                    whole.then_some(content),
+                    &source.value.state,
+                    metadata,
+                );
+                target.value.orphaned &= !metadata;
+                settled.after_update(&source.value.state, &target.value.state);
+                target.value.copy_of = mark.or_else(|| target.value.copy_of.take());
+            }
+            (SyncAction::UploadStatus, Some(target)) => {
+                source.value.state.status = target.value.state.status;
+                settled.after_upload(&source.value.state, &target.value.state);
+            }
+            (SyncAction::RecordGenerations, Some(target)) => {
+                source.value.generations = Generations {
+                    remote: Some(source.value.state.generation),
+                    local: Some(target.value.state.generation),
+                    uid: safe.then_some(target.uid),
+                };
+            }
+            (action, target) => panic!("{action:?} with {target:?}"),
+        }
+    }
+}
+
+/// What a target becomes that gets this content, and the source's metadata if those differ.
+fn update(target: &mut ObjectState, content: Option<u64>, source: &ObjectState, metadata: bool) {
+    if let Some(content) = content.filter(|content| target.content != *content) {
+        target.content = content;
+        target.generation += 1;
+    }
+    if metadata {
+        target.metadata = source.metadata;
+    }
+}

@@ -1,0 +1,243 @@
+//! Every body: what is in it, and what becomes of an object that it is sent to.
+
+mod target;
+
+use serde_json::json;
+use shared::resource::Resource;
+
+use super::*;
+use crate::model::{annotations::AnnotationKeys, digest::Digester, mode::Mode};
+
+const FINALIZER: &str = "cloud.teleport.dev/sync-local";
+const SOURCE: &str = "25f5d25c-70fb-4bf8-ba96-530c4ffb0cbb";
+const TARGET: &str = "9b60246b-e633-4982-a2eb-f6df262ae45c";
+const HUB: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
+static BUDGETS: Resource = Resource::v1("policy", "poddisruptionbudgets", "PodDisruptionBudget");
+
+fn reader(mode: Mode) -> ObjectReader {
+    let keys = AnnotationKeys::new("cloud.teleport.dev");
+    ObjectReader { digester: Digester::default(), keys, finalizer: FINALIZER.into(), mode }
+}
+
+/// A budget with this metadata too.
+fn budget(name: &str, uid: &str, metadata: &Value, spec: &Value) -> Value {
+    let mut object = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": {"name": name, "namespace": "team", "uid": uid, "resourceVersion": "221",
+            "generation": 1},
+        "spec": spec});
+    let more = metadata.as_object().unwrap().clone();
+    object["metadata"].as_object_mut().unwrap().extend(more);
+    object
+}
+
+fn source(metadata: &Value) -> Value {
+    budget("web-rs", SOURCE, metadata, &json!({"minAvailable": 3}))
+}
+
+fn target(metadata: &Value) -> Value {
+    budget("web", TARGET, metadata, &json!({"minAvailable": 2}))
+}
+
+fn desired<'a>(reader: &'a ObjectReader, source: &'a Value) -> Desired<'a> {
+    let uid = |text| Uid::parse(text).unwrap();
+    let origin = Origin {
+        cluster: uid(HUB),
+        namespace: "team",
+        name: "web-rs",
+        uid: uid(SOURCE),
+        generation: 1,
+        finalizer: FINALIZER,
+    };
+    Desired { reader, source, origin: Some(origin) }
+}
+
+fn mark() -> String {
+    format!("{HUB}/team/web-rs/{SOURCE}/1/{FINALIZER}")
+}
+
+/// A JSON patch (RFC 6902) with the operations that are in use here; fails as a whole.
+fn patched(object: &Value, patch: &Value) -> Result<Value, String> {
+    let mut object = object.clone();
+    for operation in patch.as_array().unwrap() {
+        let path = operation["path"].as_str().unwrap();
+        let (parent, last) = path.rsplit_once('/').unwrap();
+        let last = last.replace("~1", "/").replace("~0", "~");
+        let old = object.pointer(path).cloned();
+        let fail = || format!("{operation}");
+        if operation["op"] == "test" {
+            old.filter(|old| *old == operation["value"]).ok_or_else(fail)?;
+            continue;
+        }
+        let value = operation["value"].clone();
+        match (object.pointer_mut(parent).ok_or_else(fail)?, operation["op"].as_str()) {
+            (Value::Object(members), Some("add")) => drop(members.insert(last, value)),
+            (Value::Array(items), Some("add")) if last == "-" => items.push(value),
+            (Value::Object(members), Some("remove")) => {
+                members.remove(&last).ok_or_else(fail)?;
+            }
+            (Value::Array(items), Some("remove")) if old.is_some() => {
+                items.remove(last.parse().map_err(|_| fail())?);
+            }
+            _ => return Err(fail()),
+        }
+    }
+    Ok(object)
+}
+
+fn guards(uid: &str) -> [Value; 2] {
+    [
+        json!({"op": "test", "path": "/metadata/uid", "value": uid}),
+        json!({"op": "add", "path": "/metadata/resourceVersion", "value": "221"}),
+    ]
+}
+
+// --- the source ---
+
+#[test]
+fn a06_finalizers_of_others_stay_where_they_are() {
+    let reader = reader(Mode::Safe);
+    for others in [vec![], vec!["example.com/a"], vec!["example.com/a", "example.com/b"]] {
+        let before = match &*others {
+            [] => source(&json!({})),
+            others => source(&json!({"finalizers": others})),
+        };
+        let claim = add_finalizer(&reader.source(&before).unwrap(), FINALIZER);
+        assert_eq!(claim.as_array().unwrap()[..2], guards(SOURCE));
+        let claimed = patched(&before, &claim).unwrap();
+        let mut all = others.clone();
+        all.push(FINALIZER);
+        assert_eq!(claimed["metadata"]["finalizers"], json!(all));
+        // Somebody else was faster; a server tells it by the version first.
+        let mut moved = claimed.clone();
+        moved["metadata"]["finalizers"].as_array_mut().unwrap().insert(0, json!("example.com/c"));
+        let known = reader.source(&claimed).unwrap();
+        let Finalizers::Ours(place) = known.value.finalizers else { panic!("not claimed") };
+        let release = remove_finalizer(&known, place, FINALIZER);
+        assert!(patched(&moved, &release).is_err());
+        let released = patched(&claimed, &release).unwrap();
+        assert_eq!(released["metadata"]["finalizers"], json!(others));
+    }
+    let emptied = source(&json!({"finalizers": []}));
+    let claim = add_finalizer(&reader.source(&emptied).unwrap(), FINALIZER);
+    assert_eq!(patched(&emptied, &claim).unwrap()["metadata"]["finalizers"], json!([FINALIZER]));
+}
+
+#[test]
+fn every_guard_holds_off_another_object_of_the_name() {
+    let reader = reader(Mode::Safe);
+    let (before, other) = (source(&json!({})), budget("web-rs", TARGET, &json!({}), &json!({})));
+    let known = reader.source(&before).unwrap();
+    for patch in [add_finalizer(&known, FINALIZER), status(&known, &json!({"a": 1}))] {
+        assert!(patched(&before, &patch).is_ok() && patched(&other, &patch).is_err());
+    }
+}
+
+#[test]
+fn a_status_is_replaced_as_a_whole() {
+    let reader = reader(Mode::Safe);
+    let mut before = source(&json!({}));
+    let known = reader.source(&before).unwrap();
+    let expected = json!({"currentHealthy": 1});
+    let up = status(&known, &expected);
+    let [test, version] = guards(SOURCE);
+    let add = json!({"op": "add", "path": "/status", "value": expected});
+    assert_eq!(up, json!([test, version, add]));
+    assert_eq!(patched(&before, &up).unwrap()["status"], expected);
+    before["status"] = json!({"old": {"deep": true}});
+    assert_eq!(patched(&before, &up).unwrap()["status"], expected);
+    let none = patched(&before, &status(&known, &Value::Null)).unwrap();
+    assert_eq!(none.get("status"), None, "a14");
+}
+
+/// Two uploads of a recorded sync-controller.
+#[test]
+fn in_compat_a_status_goes_up_as_what_differs() {
+    let zeros = json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0,
+        "expectedPods": 0});
+    let seen = json!({"currentHealthy": 1, "desiredHealthy": 2, "disruptionsAllowed": 0,
+        "expectedPods": 2, "observedGeneration": 1});
+    let up = json!({"status": {"currentHealthy": 1, "desiredHealthy": 2, "expectedPods": 2,
+        "observedGeneration": 1}});
+    assert_eq!(status_difference(&zeros, &seen), up);
+    let down = json!({"status": {"currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0,
+        "observedGeneration": null}});
+    assert_eq!(status_difference(&seen, &zeros), down);
+    for (old, new, patch) in [
+        (json!({"a": {"b": 1, "c": 2}}), json!({"a": {"b": 1}}), json!({"a": {"c": null}})),
+        (json!({"a": [1, 2]}), json!({"a": [2]}), json!({"a": [2]})),
+        (json!({"a": 1}), json!({"a": {"b": 1}}), json!({"a": {"b": 1}})),
+        (json!({"a": 1}), json!(null), json!(null)),
+        (json!(null), json!({"a": 1}), json!({"a": 1})),
+    ] {
+        assert_eq!(status_difference(&old, &new), json!({"status": patch}));
+    }
+}
+
+#[test]
+fn generations_are_published_in_annotations() {
+    let (one, other) = (source(&json!({"generation": 3})), target(&json!({"generation": 2})));
+    let body = |mode| {
+        let reader = reader(mode);
+        record_generations(&reader.source(&one).unwrap(), &reader.target(&other).unwrap(), &reader)
+    };
+    // As sync-controller was recorded to send it.
+    let compat = json!({"metadata": {"annotations": {
+        "cloud.teleport.dev/sync-local-generation": "2",
+        "cloud.teleport.dev/sync-remote-generation": "3"}}});
+    assert_eq!(body(Mode::Compat), compat);
+    let safe = json!({"metadata": {"uid": SOURCE, "resourceVersion": "221", "annotations": {
+        "cloud.teleport.dev/sync-local-generation": "2",
+        "cloud.teleport.dev/sync-remote-generation": "3",
+        "cloud.teleport.dev/sync-local-uid": TARGET}}});
+    assert_eq!(body(Mode::Safe), safe);
+}
+
+// --- beside the target ---
+
+#[test]
+fn an_upload_is_noted_on_the_secret() {
+    let secret = json!({"metadata": {"name": "token", "uid": TARGET, "resourceVersion": "221"}});
+    let body = |mode| {
+        let reader = reader(mode);
+        let known = reader.upload(&secret).unwrap();
+        mark_uploaded(&known, &reader, "9909", Uid::parse(SOURCE).unwrap())
+    };
+    let compat =
+        json!({"metadata": {"annotations": {"cloud.teleport.dev/last-uploaded-hash": "9909"}}});
+    assert_eq!(body(Mode::Compat), compat);
+    let safe = json!({"metadata": {"uid": TARGET, "resourceVersion": "221", "annotations": {
+        "cloud.teleport.dev/last-uploaded-hash": "9909",
+        "cloud.teleport.dev/last-uploaded-to": SOURCE}}});
+    assert_eq!(body(Mode::Safe), safe);
+}
+
+#[test]
+fn a_namespace_is_made_for_its_first_object() {
+    let uid = Uid::parse(SOURCE).unwrap();
+    let expected = |annotations: Value| {
+        json!({"apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": "team", "annotations": annotations}})
+    };
+    assert_eq!(
+        namespace("team", "web", uid, &reader(Mode::Compat)),
+        expected(json!({"cloud.teleport.dev/sync-owner": "web"}))
+    );
+    let safe = json!({"cloud.teleport.dev/sync-owner": "web",
+        "cloud.teleport.dev/sync-owner-ref": SOURCE});
+    assert_eq!(namespace("team", "web", uid, &reader(Mode::Safe)), expected(safe));
+}
+
+#[test]
+fn an_orphan_that_is_kept_says_since_when() {
+    let reader = reader(Mode::Safe);
+    let known = reader.target(&target(&json!({}))).unwrap();
+    let time = "2026-11-21T11:41:35Z";
+    let expected = json!({"metadata": {"uid": TARGET, "resourceVersion": "221",
+        "annotations": {"cloud.teleport.dev/orphaned": time}}});
+    assert_eq!(mark_orphan(&known, &reader, time), expected);
+}
+
+#[test]
+fn pointers_are_escaped() {
+    assert_eq!(pointer(&["metadata", "annotations", "a/b~c"]), "/metadata/annotations/a~1b~0c");
+}

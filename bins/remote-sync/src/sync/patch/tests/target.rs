@@ -1,0 +1,191 @@
+//! What a target is made of, and what of it is written.
+
+use super::*;
+use crate::model::object::ObjectState;
+
+/// A source with what does and what does not go to its target.
+fn full_source() -> Value {
+    source(&json!({
+        "labels": {"a": "1"},
+        "annotations": {
+            "note": "x",
+            "kubectl.kubernetes.io/last-applied-configuration": "{}",
+            "cloud.teleport.dev/sync-local-generation": "1",
+            "cloud.teleport.dev/sync-remote-generation": "1",
+            "cloud.teleport.dev/paused": "no",
+        },
+        "finalizers": [FINALIZER],
+        "ownerReferences": [{"uid": HUB}],
+        "managedFields": [{}],
+        "creationTimestamp": "2026-11-21T11:41:35Z",
+    }))
+}
+
+#[test]
+fn a_new_target_has_content_labels_and_annotations_and_nothing_else() {
+    let mut from = full_source();
+    from["status"] = json!({"currentHealthy": 1});
+    from["data"] = json!({"k": "v"});
+    let place = BUDGETS.object("team", "web");
+    let reader_ = reader(Mode::Safe);
+    let safe = desired(&reader_, &from).created(&place);
+    let expected = json!({
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web", "namespace": "team", "labels": {"a": "1"}, "annotations": {
+            "note": "x",
+            "cloud.teleport.dev/source": mark(),
+            "cloud.teleport.dev/managed-keys": "a|note",
+        }},
+        "spec": {"minAvailable": 3},
+        "data": {"k": "v"},
+    });
+    assert_eq!(safe, expected);
+    let reader_ = reader(Mode::Compat);
+    let compat = desired(&reader_, &from).created(&place);
+    assert_eq!(compat.get("data"), None, "upstream knows the spec alone");
+    let annotations = json!({"note": "x", "cloud.teleport.dev/paused": "no",
+        "kubectl.kubernetes.io/last-applied-configuration": "{}"});
+    assert_eq!(compat["metadata"]["annotations"], annotations);
+    let bare = source(&json!({}));
+    let cluster_wide = desired(&reader_, &bare).created(&BUDGETS.cluster_object("web"));
+    assert_eq!(cluster_wide["metadata"], json!({"name": "web"}));
+}
+
+/// As sync-controller was recorded to replace a target whose owner had edited it.
+#[test]
+fn in_compat_a_target_is_replaced_with_what_is_its_own() {
+    let reader = reader(Mode::Compat);
+    let from = full_source();
+    let mut before = target(&json!({
+        "labels": {"a": "0", "mine": "1"},
+        "annotations": {"local": "1"},
+        "finalizers": ["example.com/f"],
+        "ownerReferences": [{"uid": HUB}],
+    }));
+    before["status"] = json!({"currentHealthy": 1});
+    let after = desired(&reader, &from).replaced(before.clone());
+    let mut expected = before;
+    expected["spec"] = json!({"minAvailable": 3});
+    expected["metadata"]["labels"] = json!({"a": "1"});
+    expected["metadata"]["annotations"] = json!({"note": "x", "cloud.teleport.dev/paused": "no",
+        "kubectl.kubernetes.io/last-applied-configuration": "{}"});
+    assert_eq!(after, expected);
+    let known = |object: &Value| reader.target(object).unwrap().value.state;
+    let wanted = reader.source(&from).unwrap().value.state;
+    let same =
+        |state: &ObjectState| (state.content, state.metadata) == (wanted.content, wanted.metadata);
+    assert!(same(&known(&after)));
+}
+
+/// The target after an update in safe mode, which has to be all that differs.
+fn updated(from: &Value, before: &Value, content: bool, whole: bool) -> Option<Value> {
+    let reader = reader(Mode::Safe);
+    let known = reader.target(before).unwrap();
+    let patch = desired(&reader, from).patch(&known, whole.then_some(before), content)?;
+    assert_eq!(patch.as_array().unwrap()[..2], guards(TARGET));
+    Some(patched(before, &patch).unwrap())
+}
+
+#[test]
+fn a_spec_alone_is_written_without_reading_the_target() {
+    let from = full_source();
+    for before in [
+        target(&json!({})),
+        target(&json!({"annotations": {}})),
+        target(&json!({"annotations": {"local": "1"}, "labels": {"mine": "1"}})),
+    ] {
+        let after = updated(&from, &before, true, false).unwrap();
+        let mut expected = before.clone();
+        expected["spec"] = from["spec"].clone();
+        expected["metadata"]["annotations"]["cloud.teleport.dev/source"] = json!(mark());
+        expected["metadata"]["annotations"]["cloud.teleport.dev/managed-keys"] = json!("a|note");
+        assert_eq!(after, expected);
+    }
+    let reader = reader(Mode::Safe);
+    assert!(!desired(&reader, &from).is_more_than_spec());
+    let (mut more, mut none) = (from.clone(), from);
+    more["data"] = json!({});
+    none.as_object_mut().unwrap().remove("spec");
+    assert!([more, none].iter().all(|from| desired(&reader, from).is_more_than_spec()));
+}
+
+#[test]
+fn content_that_the_source_lacks_goes() {
+    let mut from = source(&json!({}));
+    from["data"] = json!({"a/b~c": "1"});
+    let mut before = target(&json!({}));
+    (before["binaryData"], before["status"]) = (json!({"k": ""}), json!({"x": 1}));
+    before.as_object_mut().unwrap().remove("spec");
+    let after = updated(&from, &before, true, true).unwrap();
+    assert_eq!((&after["data"], &after["spec"]), (&from["data"], &from["spec"]));
+    assert_eq!((after.get("binaryData"), &after["status"]), (None, &before["status"]));
+}
+
+#[test]
+fn the_target_s_own_keys_stay_and_those_that_the_source_had_go() {
+    let from = full_source();
+    let before = target(&json!({
+        "labels": {"a": "0", "b": "2", "mine": "1"},
+        "annotations": {
+            "note": "w",
+            "gone": "1",
+            "local": "1",
+            "cloud.teleport.dev/managed-keys": "a,b|gone,note",
+            "cloud.teleport.dev/orphaned": "2026-11-21T11:41:35Z",
+        },
+    }));
+    let after = updated(&from, &before, false, true).unwrap();
+    assert_eq!(after["metadata"]["labels"], json!({"a": "1", "mine": "1"}));
+    let annotations = json!({
+        "note": "x",
+        "local": "1",
+        "cloud.teleport.dev/source": mark(),
+        "cloud.teleport.dev/managed-keys": "a|note",
+    });
+    assert_eq!(after["metadata"]["annotations"], annotations);
+    assert_eq!(after["spec"], before["spec"]);
+    assert_eq!(updated(&from, &after, false, true), None, "nothing is left to write");
+}
+
+#[test]
+fn a25_marks_alone_are_no_reason_for_a_write() {
+    let from = full_source();
+    let unmarked =
+        target(&json!({"labels": {"a": "1", "mine": "1"}, "annotations": {"note": "x"}}));
+    assert_eq!(updated(&from, &unmarked, false, true), None);
+    let mut stale = unmarked;
+    stale["metadata"]["annotations"]["cloud.teleport.dev/managed-keys"] = json!("|note");
+    let after = updated(&from, &stale, false, true).unwrap();
+    let managed = &after["metadata"]["annotations"]["cloud.teleport.dev/managed-keys"];
+    assert_eq!(managed, "a|note", "but for one that is wrong");
+}
+
+#[test]
+fn what_was_written_reads_as_equal() {
+    let (reader, from) = (reader(Mode::Safe), full_source());
+    let before = target(&json!({"labels": {"mine": "1"}, "annotations": {"local": "1"}}));
+    let known = reader.target(&before).unwrap();
+    let desired = desired(&reader, &from);
+    let patch = desired.patch(&known, Some(&before), true).unwrap();
+    let mut created = desired.created(&BUDGETS.object("team", "web"));
+    (created["metadata"]["uid"], created["metadata"]["resourceVersion"]) =
+        (json!(TARGET), json!("222"));
+    let wanted = reader.source(&from).unwrap().value.state;
+    for after in [patched(&before, &patch).unwrap(), created] {
+        let value = reader.target(&after).unwrap().value;
+        let state = (value.state.content, value.state.metadata);
+        assert_eq!(state, (wanted.content, wanted.metadata), "{after}");
+        let copy = value.copy_of.unwrap();
+        assert_eq!(copy.place, reader.place("team", "web-rs", FINALIZER));
+    }
+}
+
+#[test]
+fn without_an_identity_there_is_no_mark_of_origin() {
+    let (reader, from) = (reader(Mode::Safe), full_source());
+    let desired = Desired { origin: None, ..desired(&reader, &from) };
+    let created = desired.created(&BUDGETS.object("team", "web"));
+    let annotations = json!({"note": "x", "cloud.teleport.dev/managed-keys": "a|note"});
+    assert_eq!(created["metadata"]["annotations"], annotations);
+}

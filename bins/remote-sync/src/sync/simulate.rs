@@ -1,0 +1,46 @@
+//! Actions without their requests, for `-dry-run`: pure.
+
+use crate::{
+    model::object::{Cached, Finalizers, ObjectState, TargetNamespace, TargetObject},
+    sync::{
+        decide::SyncAction,
+        observed::{Attempt, Observed},
+    },
+};
+
+/// Changes what was observed as the action would change the clusters, for those who only want to know; `false` where
+/// what follows is not known.
+pub(crate) fn simulate(action: SyncAction, observed: &mut Observed, attempt: &mut Attempt) -> bool {
+    let Observed { source, target, .. } = observed;
+    match (action, source, target) {
+        (SyncAction::AddFinalizer, Some(source), _) => {
+            attempt.claimed = true;
+            source.value.finalizers = Finalizers::Ours(0);
+        }
+        (SyncAction::UploadStatus, Some(source), Some(target)) => {
+            source.value.state.status = target.value.state.status;
+        }
+        (SyncAction::UploadSecret(index), ..) => attempt.tried.push(index),
+        (SyncAction::CreateNamespace, Some(source), _) => {
+            let value = TargetNamespace { terminating: false, owner: None, owner_uid: None };
+            observed.namespace = Some(Cached { uid: source.uid, version: 0, large: false, value });
+        }
+        (SyncAction::Create, Some(source), target) => {
+            let state = ObjectState { generation: 1, ..source.value.state.clone() };
+            let value =
+                TargetObject { state, copy_of: None, has_annotations: true, orphaned: false };
+            *target = Some(Cached { uid: source.uid, version: 0, large: false, value });
+        }
+        (SyncAction::Update { .. }, Some(source), Some(target)) => {
+            target.value.state.content = source.value.state.content;
+            target.value.state.metadata = source.value.state.metadata;
+        }
+        (SyncAction::RecordGenerations, Some(source), Some(target)) => {
+            source.value.generations.remote = Some(source.value.state.generation);
+            source.value.generations.local = Some(target.value.state.generation);
+            source.value.generations.uid = Some(target.uid);
+        }
+        _ => return false,
+    }
+    true
+}

@@ -1,0 +1,159 @@
+//! The states that a pair can be in, and the sentence for each: pure.
+
+use std::time::Duration;
+
+use shared::logging::printable;
+
+/// Letters of the reason in a [`PairCondition`], of which there may be as many as objects.
+const LONGEST_REASON: usize = 200;
+
+/// How a pair stands when there is nothing more to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum PairStatus {
+    /// Both sides agree.
+    InSync,
+    /// Nothing here is ours to care for.
+    Nothing,
+    /// Upstream's pass ends here; its next one begins at once.
+    Again,
+    /// People stopped it.
+    Paused,
+    /// Something has to happen elsewhere first; an event will tell.
+    Waiting(Wait),
+    /// Somebody should look at it.
+    Held(Hold),
+    /// The target belongs to another source.
+    Conflict(Conflict),
+}
+
+/// What has to happen first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Wait {
+    /// The lists that say what else is in the target's namespace.
+    NamespaceContents,
+    TargetTerminating,
+    NamespaceTerminating,
+}
+
+/// Why a pair is held for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Hold {
+    PausedDeletion,
+    /// The source left the selection and is there.
+    Unselected,
+    /// The source is gone; the target stays for this long.
+    GracePeriod(Duration),
+    /// The source is gone, and orphans are kept.
+    OrphanKept,
+    /// More sources are gone at once than people delete.
+    TooManyOrphans,
+    /// A deletion does not come to its end.
+    DeletionStuck,
+}
+
+/// Whose the target is instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Conflict {
+    OtherSource,
+    /// The source is itself a copy from the target's cluster, or its own.
+    Loop,
+}
+
+impl PairStatus {
+    /// Why a pair that stands so is not in step.
+    pub(crate) fn condition(self) -> Option<PairCondition> {
+        let (state, reason) = match self {
+            Self::InSync | Self::Nothing | Self::Again => return None,
+            Self::Paused => (PairState::Paused, "an annotation stops it"),
+            Self::Waiting(wait) => (PairState::Waiting, wait.sentence()),
+            Self::Held(hold) => (PairState::Held, hold.sentence()),
+            Self::Conflict(conflict) => (PairState::Conflict, conflict.sentence()),
+        };
+        Some(PairCondition::new(state, reason))
+    }
+
+    /// Whether people should look at it.
+    pub(crate) fn needs_people(self) -> bool {
+        matches!(self, Self::Held(_) | Self::Conflict(_))
+    }
+}
+
+impl Wait {
+    fn sentence(self) -> &'static str {
+        match self {
+            Self::NamespaceContents => "it is not known yet what else is in the target's namespace",
+            Self::TargetTerminating => "the target is being deleted",
+            Self::NamespaceTerminating => "the target's namespace is being deleted",
+        }
+    }
+}
+
+impl Hold {
+    fn sentence(self) -> &'static str {
+        match self {
+            Self::PausedDeletion => "it is being deleted but paused",
+            Self::Unselected => {
+                "the source is not among those that are followed any more, the target is kept while it is there"
+            }
+            Self::GracePeriod(_) => "the source is gone, the target stays for the grace period",
+            Self::OrphanKept => "the source is gone, the target is kept",
+            Self::TooManyOrphans => "too many sources are gone at once, all targets are kept",
+            Self::DeletionStuck => {
+                "the target or its namespace has been being deleted for more than 10 minutes, see the finalizers there"
+            }
+        }
+    }
+}
+
+impl Conflict {
+    fn sentence(self) -> &'static str {
+        match self {
+            Self::OtherSource => "the target is the copy of another object",
+            Self::Loop => "it is itself a copy from the cluster that it would be copied to",
+        }
+    }
+}
+
+/// The state of a pair in one word, as logs, metrics and `/debug/state` have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum PairState {
+    InSync,
+    Paused,
+    Waiting,
+    Held,
+    Conflict,
+    /// The same again would be refused again.
+    Degraded,
+    /// It is tried again.
+    Failing,
+    TooLarge,
+}
+
+impl PairState {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::InSync => "insync",
+            Self::Paused => "paused",
+            Self::Waiting => "waiting",
+            Self::Held => "held",
+            Self::Conflict => "conflict",
+            Self::Degraded => "degraded",
+            Self::Failing => "failing",
+            Self::TooLarge => "toolarge",
+        }
+    }
+}
+
+/// Why a pair is not in step.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct PairCondition {
+    pub(crate) state: PairState,
+    pub(crate) reason: String,
+}
+
+impl PairCondition {
+    /// `reason` may be what a server says.
+    pub(crate) fn new(state: PairState, reason: &str) -> Self {
+        Self { state, reason: printable(reason, LONGEST_REASON) }
+    }
+}

@@ -1,0 +1,156 @@
+//! Pairs in turn.
+
+use super::*;
+use crate::cache::retry::RetryClass;
+
+fn pair(name: &str) -> Pair {
+    Pair { kind: 0, key: name.into() }
+}
+
+fn item(name: &str) -> WorkItem {
+    WorkItem { pair: pair(name), since: Instant::now(), large: false }
+}
+
+fn failed(class: RetryClass) -> ReconcileResult {
+    ReconcileResult::Failed(class, Duration::ZERO)
+}
+
+fn taken(queue: &Workqueue) -> Option<Pair> {
+    queue.get().map(|item| item.pair)
+}
+
+fn queue() -> Workqueue {
+    let queue = Workqueue::new(2, 2, Mode::Safe);
+    queue.open(0, true);
+    queue
+}
+
+#[test]
+fn a_pair_is_in_it_once_and_again_if_it_changes_under_way() {
+    let queue = queue();
+    queue.add(pair("a"), false);
+    queue.add(pair("a"), true);
+    assert_eq!(taken(&queue), Some(pair("a")));
+    assert_eq!(queue.depth(), QueueDepth { running: 1, ..QueueDepth::default() });
+    queue.add(pair("a"), true);
+    queue.add(pair("a"), true);
+    queue.done(&item("a"), ReconcileResult::Done);
+    assert_eq!(taken(&queue), Some(pair("a")));
+    queue.done(&item("a"), ReconcileResult::Done);
+    assert_eq!(queue.depth(), QueueDepth::default());
+}
+
+#[test]
+fn events_come_before_what_a_list_brought() {
+    let queue = queue();
+    ["a", "b"].iter().for_each(|name| queue.add(pair(name), false));
+    queue.add(pair("c"), true);
+    assert_eq!([(); 3].map(|()| taken(&queue)), ["c", "a", "b"].map(|name| Some(pair(name))));
+}
+
+#[test]
+fn what_cannot_be_worked_on_is_parked_and_comes_back_at_once() {
+    let queue = queue();
+    let closed = Pair { kind: 1, key: "x".into() };
+    queue.add(closed.clone(), true);
+    queue.add(pair("a"), true);
+    assert_eq!(taken(&queue), Some(pair("a")));
+    assert_eq!(queue.depth().parked, 1);
+    queue.add(closed.clone(), true);
+    queue.done(&item("a"), failed(RetryClass::Refused));
+    queue.open(1, true);
+    assert_eq!(taken(&queue), Some(closed));
+    queue.open(0, false);
+    queue.open(0, true);
+    assert_eq!(taken(&queue), Some(pair("a")), "its failure was of before");
+}
+
+#[test]
+fn a_failure_waits_and_an_event_does_not() {
+    let queue = queue();
+    queue.add(pair("a"), true);
+    queue.get();
+    queue.done(&item("a"), failed(RetryClass::Stale));
+    assert_eq!(taken(&queue), Some(pair("a")), "at once, the first time");
+    queue.done(&item("a"), failed(RetryClass::Stale));
+    assert_eq!(taken(&queue), Some(pair("a")), "after 5 ms");
+    queue.done(&item("a"), failed(RetryClass::Refused));
+    assert_eq!(queue.depth(), QueueDepth { failing: 1, ..QueueDepth::default() });
+    queue.add(pair("a"), true);
+    assert_eq!(taken(&queue), Some(pair("a")));
+    queue.done(&item("a"), ReconcileResult::RequeueAfter(Duration::from_millis(1)));
+    assert_eq!(taken(&queue), Some(pair("a")));
+}
+
+#[test]
+fn a_pair_that_fails_at_each_event_takes_the_room_of_one() {
+    let queue = queue();
+    for _ in 0..100 {
+        queue.add(pair("a"), true);
+        queue.get();
+        queue.done(&item("a"), failed(RetryClass::Refused));
+    }
+    assert_eq!(queue.state().order.delayed().len(), 1);
+    queue.open(0, false);
+    queue.open(0, true);
+    assert!(queue.state().order.delayed().is_empty());
+    assert_eq!(taken(&queue), Some(pair("a")));
+}
+
+#[test]
+fn a_worker_stays_for_what_is_delayed_and_is_woken_by_what_is_not() {
+    let queue = queue();
+    queue.add(pair("a"), true);
+    assert!(queue.wants_worker());
+    queue.get();
+    queue.done(&item("a"), ReconcileResult::RequeueAfter(Duration::MAX));
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| taken(&queue));
+        while queue.state().idle == 0 {
+            std::thread::yield_now();
+        }
+        queue.add(pair("b"), true);
+        assert!(!queue.wants_worker(), "there is one who waits");
+        assert_eq!(waiter.join().unwrap(), Some(pair("b")));
+    });
+}
+
+#[test]
+fn workers_begin_as_they_are_needed_and_end_when_it_closes() {
+    let queue = queue();
+    assert!(!queue.wants_worker());
+    ["a", "b", "c"].iter().for_each(|name| queue.add(pair(name), true));
+    assert!(queue.wants_worker() && queue.wants_worker() && !queue.wants_worker());
+    queue.close();
+    assert_eq!(taken(&queue), None);
+}
+
+#[test]
+fn of_pairs_with_large_objects_one_at_a_time_is_taken_and_the_others_go_on() {
+    let queue = queue();
+    ["a", "b", "c"].iter().for_each(|name| queue.add(pair(name), true));
+    let hurried = [(); 2].map(|()| queue.get().unwrap());
+    assert!(hurried.iter().all(|item| !item.large));
+    hurried.iter().for_each(|item| queue.done(item, ReconcileResult::RequeueAsLarge));
+    assert_eq!(queue.depth().queued, 3);
+    let large = queue.get().unwrap();
+    assert_eq!((&large.pair, large.large), (&pair("a"), true));
+    queue.add(pair("b"), true);
+    assert_eq!(taken(&queue), Some(pair("c")), "not the next large one");
+    queue.done(&item("c"), ReconcileResult::Done);
+    queue.add(pair("a"), true);
+    queue.done(&large, ReconcileResult::Done);
+    let next = queue.get().unwrap();
+    assert_eq!((&next.pair, next.large), (&pair("b"), true));
+    assert_eq!(taken(&queue), Some(pair("a")), "it changed while it was worked on");
+}
+
+#[test]
+fn a_server_may_ask_for_more_time_for_one_object() {
+    let queue = queue();
+    queue.add(pair("a"), true);
+    queue.get();
+    queue.done(&item("a"), ReconcileResult::Failed(RetryClass::Transient, Duration::from_secs(60)));
+    let (at, _) = queue.state().order.delayed().first().cloned().unwrap();
+    assert!(at > Instant::now() + Duration::from_secs(50));
+}
