@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{client::Client, error::Result, resource::Resource, time::seconds_time};
 
-static EVENTS: Resource = Resource::v1("", "events", "CoreEvent");
+static EVENTS: Resource = Resource::v1("", "events", "Event");
 
 /// Longer messages are refused (kubernetes `pkg/apis/core/validation/events.go`, NoteLengthLimit).
 const LONGEST_MESSAGE: usize = 1000;
@@ -46,7 +46,7 @@ impl CoreEvent {
         let name = name.trim_end_matches(['-', '.']);
         json!({
             "apiVersion": "v1",
-            "kind": "CoreEvent",
+            "kind": "Event",
             "metadata": {"name": format!("{name}.{random:016x}"), "namespace": namespace},
             "involvedObject": object,
             "reason": self.reason,
