@@ -21,7 +21,7 @@ use crate::{
     cached::CachedObject,
     clocks::Clocks,
     settings::Settings,
-    state::{CertificateStatus, HubRequests, HubSession, Rotated, State},
+    state::{CertificateStatus, HubRequests, HubSession, Rotated, SharedState},
 };
 
 /// A request to either cluster.
@@ -45,7 +45,7 @@ pub(crate) struct Agent {
     pub(crate) started: SystemTime,
     /// To the hub, by all clients one after the other.
     pub(crate) requests: HubRequests,
-    state: Mutex<State>,
+    state: Mutex<SharedState>,
 }
 
 /// Why what is followed may have changed unseen.
@@ -97,12 +97,12 @@ impl Agent {
     }
 
     /// Reads the shared state.
-    pub(crate) fn read<T>(&self, read: impl FnOnce(&State) -> T) -> T {
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&SharedState) -> T) -> T {
         read(&lock(&self.state))
     }
 
     /// Changes the shared state and wakes whoever waits for a change.
-    pub(crate) fn update<T>(&self, update: impl FnOnce(&mut State) -> T) -> T {
+    pub(crate) fn update<T>(&self, update: impl FnOnce(&mut SharedState) -> T) -> T {
         let result = update(&mut lock(&self.state));
         self.stop.wake();
         result
@@ -125,7 +125,7 @@ impl Agent {
 
     /// The current session, if there is a usable credential.
     pub(crate) fn session(&self) -> Option<Arc<HubSession>> {
-        self.read(State::session)
+        self.read(SharedState::session)
     }
 
     /// Begins a session, or ends it with `None`.

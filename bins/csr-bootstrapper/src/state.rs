@@ -17,7 +17,7 @@ use crate::{bootstrap::BootstrapKubeconfig, cached::CachedObject, identity::Agen
 
 /// What the threads know of both clusters.
 #[derive(Default)]
-pub(crate) struct State {
+pub(crate) struct SharedState {
     /// The Secret with the hub's credential.
     pub(crate) credential: CachedObject,
     /// The bootstrap kubeconfig, if there is one that can be used.
@@ -37,7 +37,7 @@ pub(crate) struct State {
     managed_cluster: Option<Value>,
 }
 
-impl State {
+impl SharedState {
     /// The current session, if there is a usable credential.
     pub(crate) fn session(&self) -> Option<Arc<HubSession>> {
         self.session.clone()

@@ -1,4 +1,4 @@
-//! One signing request and its key: written, kept in a Secret, read back, and as the hub's object.
+//! A certificate request and its key: made, kept in a Secret, read back, and as the object on the hub.
 
 use std::{
     fmt,
@@ -20,6 +20,10 @@ use shared::{
     error::{Error, Result},
     resource::Resource,
     secret::Data,
+};
+use x509_cert::{
+    der::{Decode, Tag, Tagged, asn1::ObjectIdentifier},
+    request::CertReq,
 };
 use zeroize::Zeroizing;
 
@@ -129,10 +133,8 @@ impl CertificateRequest {
         let (Some(pair), Ok(der)) = (pair, csr) else { return false };
         let point = pair.public_key().as_ref();
         let content = content(names, point);
-        let before = [&content[..], &ecdsa(), &[BIT_STRING]].concat();
-        // Behind the tag: a length, and how many bits of the last byte are unused.
-        let at = der.windows(before.len()).position(|part| part == before);
-        let signature = at.and_then(|at| der.get(at + before.len() + 2..)).unwrap_or_default();
+        let Ok(read) = CertReq::from_der(&der) else { return false };
+        let signature = read.signature.raw_bytes();
         let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, point);
         self.name == name(names, point)
             && signed(&content, signature) == *der
@@ -140,16 +142,18 @@ impl CertificateRequest {
     }
 }
 
-/// Whether the request in `pem`, whoever wrote it, is for exactly this user. What is looked for begins
-/// with its own length, so `agent1` is not found in `agent10`.
+/// Whether the request in `pem`, whoever wrote it, is for exactly this user.
 pub(crate) fn asks_for(pem: &str, user: &str) -> bool {
     let Ok(der) = CertificateSigningRequestDer::from_pem_slice(pem.as_bytes()) else {
         return false;
     };
+    let Ok(request) = CertReq::from_der(&der) else { return false };
     // Go writes a PrintableString where the letters allow it.
-    [UTF8_STRING, PRINTABLE_STRING].into_iter().any(|tag| {
-        let wanted = attribute(COMMON_NAME, tag, user);
-        der.windows(wanted.len()).any(|part| part == wanted)
+    let is_text = |tag| matches!(tag, Tag::Utf8String | Tag::PrintableString);
+    request.info.subject.iter().any(|part| {
+        part.oid == COMMON_NAME_OID
+            && is_text(part.value.tag())
+            && part.value.value() == user.as_bytes()
     })
 }
 
@@ -178,17 +182,18 @@ fn to_pem(label: &str, der: &[u8]) -> String {
     pem + &format!("\n-----END {label}-----\n")
 }
 
-// DER, by hand: a library for it would be 50 to 300 KB, and rcgen cannot write two O's.
+// DER, by hand: rcgen cannot write two O's, and x509-cert makes a Name of parts with its feature hazmat alone.
 const INTEGER: u8 = 0x02;
 const BIT_STRING: u8 = 0x03;
 const OBJECT_IDENTIFIER: u8 = 0x06;
 const UTF8_STRING: u8 = 0x0c;
-const PRINTABLE_STRING: u8 = 0x13;
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
 /// `[0]`, constructed.
 const ATTRIBUTES: u8 = 0xa0;
 
+/// Of the user in a subject.
+const COMMON_NAME_OID: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 const COMMON_NAME: &[u8] = &[0x55, 4, 3];
 const ORGANIZATION: &[u8] = &[0x55, 4, 10];
 const EC_PUBLIC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1];
@@ -220,11 +225,8 @@ fn public_key(point: &[u8]) -> Vec<u8> {
 
 /// One part of a name, which is a set of one attribute.
 fn part(kind: &[u8], text: &str) -> Vec<u8> {
-    wrap(SET, &attribute(kind, UTF8_STRING, text))
-}
-
-fn attribute(kind: &[u8], tag: u8, text: &str) -> Vec<u8> {
-    wrap(SEQUENCE, &[wrap(OBJECT_IDENTIFIER, kind), wrap(tag, text.as_bytes())].concat())
+    let attribute = [wrap(OBJECT_IDENTIFIER, kind), wrap(UTF8_STRING, text.as_bytes())];
+    wrap(SET, &wrap(SEQUENCE, &attribute.concat()))
 }
 
 /// A bit string of whole bytes.

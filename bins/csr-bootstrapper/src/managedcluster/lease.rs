@@ -17,7 +17,7 @@ use shared::{
 use super::conditions::accepted;
 use crate::{
     agent::{Agent, SLICE},
-    state::{HubSession, State},
+    state::{HubSession, SharedState},
 };
 
 /// The hub's name for it (ocm `pkg/registration/hub/lease/controller.go`).
@@ -69,7 +69,7 @@ impl ManagedClusterLease {
         let mut generation = session.client.generation();
         loop {
             let seen = agent.stop.wakes();
-            let wanted = agent.read(State::managed_cluster).as_ref().and_then(period_of);
+            let wanted = agent.read(SharedState::managed_cluster).as_ref().and_then(period_of);
             // Read first: what ends the session also takes the ManagedCluster away.
             if session.stop.raised() {
                 return;

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     agent::{Agent, SLICE},
-    state::{HubSession, State},
+    state::{HubSession, SharedState},
 };
 
 /// After a conflict the watch gets this long to bring what was written in between.
@@ -36,7 +36,7 @@ pub(crate) fn run(agent: &Agent) {
         let mut status_loop = StatusLoop::new(agent, &session);
         loop {
             let seen = agent.stop.wakes();
-            let cluster = agent.read(State::managed_cluster);
+            let cluster = agent.read(SharedState::managed_cluster);
             // Read first: what ends the session also takes the ManagedCluster away.
             if session.stop.raised() {
                 break;
