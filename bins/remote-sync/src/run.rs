@@ -27,7 +27,7 @@ const FAREWELL: Duration = Stop::GRACE_PERIOD;
 pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
     let controller = Arc::new(clusters::build(settings.clone(), flags, stop)?);
     let limit = match settings.operation {
-        Operation::Run => return keep(&controller, flags),
+        Operation::Run => return run_until_stopped(&controller, flags),
         Operation::Once(limit) => limit,
         Operation::Cleanup => Duration::ZERO,
     };
@@ -35,11 +35,11 @@ pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End
     registry::start(&controller)?;
     let result = once::finish(&controller, limit);
     stop.raise();
-    say_farewell(&controller);
+    wait_for_writes(&controller);
     result.map(|()| End::Done)
 }
 
-fn keep(controller: &Arc<Controller>, flags: &Flags) -> Result<End> {
+fn run_until_stopped(controller: &Arc<Controller>, flags: &Flags) -> Result<End> {
     let leadership = match &controller.context.settings.election {
         Some(Election { namespace, name, timing }) => {
             Leadership::campaign((namespace, name), *timing, flags, &controller.stop)?
@@ -50,7 +50,7 @@ fn keep(controller: &Arc<Controller>, flags: &Flags) -> Result<End> {
     // Also after an error: a leader lets go of its Lease.
     controller.stop.raise();
     let raised = Instant::now();
-    say_farewell(controller);
+    wait_for_writes(controller);
     leadership.wait_for_release(raised);
     result.map(|()| End::Stopped)
 }
@@ -70,7 +70,7 @@ fn lead(controller: &Arc<Controller>, leadership: &Arc<Leadership>, flags: &Flag
 }
 
 /// Writes that have begun may end.
-fn say_farewell(controller: &Controller) {
+fn wait_for_writes(controller: &Controller) {
     let deadline = Instant::now() + FAREWELL;
     let remotes = controller.remotes();
     while let Some(busy) = remotes.iter().find(|remote| remote.queue.is_running())

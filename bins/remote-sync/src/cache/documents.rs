@@ -34,7 +34,7 @@ impl Documents {
     }
 
     /// Keeps a document, while there is room.
-    pub(super) fn keep(&self, key: &str, version: u64, object: &Value) {
+    pub(super) fn insert(&self, key: &str, version: u64, object: &Value) {
         if self.used.load(Relaxed) >= ROOM {
             return;
         }

@@ -189,17 +189,17 @@ impl<T: Clone + PartialEq> Store<T> {
     /// Takes in an object as read, listed, watched or answered to a write, whichever comes first. Our own
     /// writes come twice, as answer and as event: the second is no news.
     pub(crate) fn put(&self, key: &str, cached: Cached<T>) -> PutResult {
-        self.take(key, Seen::Whole(cached))
+        self.apply(key, Seen::Whole(cached))
     }
 
     /// The same for an object that costs too much memory to be looked at: it is there, and no more is known
     /// of it.
     pub(crate) fn put_too_large(&self, key: &str, uid: Uid, version: u64) -> PutResult {
         self.documents.remove(key);
-        self.take(key, Seen::TooLarge { uid, version })
+        self.apply(key, Seen::TooLarge { uid, version })
     }
 
-    fn take(&self, key: &str, seen: Seen<T>) -> PutResult {
+    fn apply(&self, key: &str, seen: Seen<T>) -> PutResult {
         let mut objects = self.objects();
         let (uid, version) = (seen.uid(), seen.version());
         if objects.gone.iter().any(|(of, last)| *of == uid && version <= *last) {
@@ -304,7 +304,7 @@ impl<T: Clone + PartialEq> Store<T> {
     pub(crate) fn keep_document(&self, key: &str, cached: &Cached<T>, object: &Value) {
         self.documents.remove(key);
         if !cached.large {
-            self.documents.keep(key, cached.version, object);
+            self.documents.insert(key, cached.version, object);
         }
     }
 

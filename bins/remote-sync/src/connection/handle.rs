@@ -117,7 +117,7 @@ impl Connection {
     /// Uses these credentials from now on; why there are none is kept for the next try to connect, and
     /// changes nothing for those in use.
     pub(crate) fn offer(&self, access: Result<ClusterConfig>) {
-        if self.state().take(access, self.name()) {
+        if self.state().set_offer(access, self.name()) {
             self.stop.wake();
         }
     }
@@ -212,7 +212,7 @@ impl ConnectionState {
     }
 
     /// Takes note of an offer; whether that is worth a look.
-    fn take(&mut self, access: Result<ClusterConfig>, name: &str) -> bool {
+    fn set_offer(&mut self, access: Result<ClusterConfig>, name: &str) -> bool {
         match (access, &mut self.offer) {
             (Ok(new), CredentialOffer::Usable(old, trouble)) if **old == new => {
                 *trouble = None;

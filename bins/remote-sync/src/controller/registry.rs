@@ -51,22 +51,22 @@ fn follow(controller: &Arc<Controller>, registry: &Registry) {
     };
     let mut watcher = Watcher::default();
     let mut members =
-        Members { controller, remotes: BTreeMap::new(), listed: Vec::new(), full: false };
+        RegistryMembers { controller, remotes: BTreeMap::new(), listed: Vec::new(), full: false };
     in_own_sessions(controller, |session| {
         // A cluster that was away may have been restored.
         watcher.relist();
         watcher.run(&session.client, &selection, &session.stop, &mut |event| {
-            members.take(event);
+            members.handle_event(event);
             ControlFlow::Continue(())
         });
     });
 }
 
 /// The remotes of the registry.
-struct Members<'a> {
+struct RegistryMembers<'a> {
     controller: &'a Arc<Controller>,
     /// Those that are there, and some that were, by name.
-    remotes: BTreeMap<String, Member>,
+    remotes: BTreeMap<String, RegistryMember>,
     /// Those of the list that has begun.
     listed: Vec<String>,
     /// There was no room for one since then.
@@ -74,7 +74,7 @@ struct Members<'a> {
 }
 
 #[derive(Default)]
-struct Member {
+struct RegistryMember {
     /// What its Secret says, while there is one.
     offer: Option<Result<ClusterConfig>>,
     /// It is followed, and not only left out for another one.
@@ -83,8 +83,8 @@ struct Member {
     uid: Option<String>,
 }
 
-impl Members<'_> {
-    fn take(&mut self, event: Event<'_>) {
+impl RegistryMembers<'_> {
+    fn handle_event(&mut self, event: Event<'_>) {
         match event {
             Event::Init { .. } => {
                 self.listed.clear();
@@ -106,16 +106,16 @@ impl Members<'_> {
                 for name in gone.cloned().collect::<Vec<_>>() {
                     self.remove(&name);
                 }
-                self.tell(None);
+                self.report_trouble(None);
                 self.controller.all_known.store(true, Relaxed);
             }
-            Event::Watching => self.tell(None),
-            Event::Failed(error) => self.tell(Some(error.to_string())),
+            Event::Watching => self.report_trouble(None),
+            Event::Failed(error) => self.report_trouble(Some(error.to_string())),
         }
     }
 
     /// Says why not all remotes of the registry are followed, if so.
-    fn tell(&self, failure: Option<String>) {
+    fn report_trouble(&self, failure: Option<String>) {
         let left_out = self.remotes.iter().filter(|(_, m)| m.offer.is_some() && !m.added);
         let left_out = left_out.map(|(name, _)| format!("remote {name} is left out"));
         let full = format!("there are more than {MOST_REMOTES} remotes, the others are left out");
@@ -134,13 +134,13 @@ impl Members<'_> {
             if !std::mem::replace(&mut self.full, true) {
                 log::warn!("remote {name} is left out: there are {MOST_REMOTES} already");
             }
-            self.tell(None);
+            self.report_trouble(None);
             return None;
         }
         self.make_room(&name);
         self.remotes.entry(name.clone()).or_default().offer = Some(offer(&secret));
         self.offer(&name);
-        self.tell(None);
+        self.report_trouble(None);
         Some(name)
     }
 
@@ -202,7 +202,7 @@ impl Members<'_> {
                 self.offer(&name);
             }
         }
-        self.tell(None);
+        self.report_trouble(None);
     }
 }
 

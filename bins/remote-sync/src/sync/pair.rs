@@ -161,12 +161,12 @@ impl PairContext<'_> {
 
     /// The source's document: kept from the event that told of it, or read.
     pub(crate) fn source_document(&self, source: &Cached<SourceObject>) -> Result<Value> {
-        self.source_side().body(source, &self.remote.stop)
+        self.source_side().document(source, &self.remote.stop)
     }
 
     /// The same of the target.
     pub(crate) fn target_document(&self, target: &Cached<TargetObject>) -> Result<Value> {
-        self.target_side().body(target, &self.remote.stop)
+        self.target_side().document(target, &self.remote.stop)
     }
 
     /// Takes in what a server says of the source.
@@ -282,7 +282,7 @@ struct PairObject<'a, R> {
 }
 
 impl<R: Clone + PartialEq> PairObject<'_, R> {
-    fn body(&self, known: &Cached<R>, stop: &Stop) -> Result<Value> {
+    fn document(&self, known: &Cached<R>, stop: &Stop) -> Result<Value> {
         if let Some(body) = self.store.take_document(self.key, known.version) {
             return Ok(body);
         }

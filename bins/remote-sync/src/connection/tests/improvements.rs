@@ -219,7 +219,7 @@ fn the_own_clusters_credentials_are_its_clients_matter() {
 /// A server that accepts and is silent costs a probe its time-out, and readers nothing.
 #[test]
 fn a_black_hole_is_bounded_and_nobody_waits_for_it() {
-    let timing = ProbeTiming { timeout: Duration::from_millis(200), ..quick() };
+    let timing = ProbeTiming { timeout: Duration::from_millis(500), ..quick() };
     let mut bench = Bench::connected(timing);
     bench.server.faults().set_state(State::Hang);
     let started = Instant::now();
@@ -227,13 +227,13 @@ fn a_black_hole_is_bounded_and_nobody_waits_for_it() {
         bench.probe();
     }
     assert!(is_down(&bench.connection));
-    assert!(started.elapsed() < 3 * SECOND, "{:?}", started.elapsed());
+    assert!(started.elapsed() < 5 * SECOND, "{:?}", started.elapsed());
 
     let hole = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = format!("https://{}", hole.local_addr().unwrap());
     let access = ClusterConfig { server, ..bench.access() };
     let timing = ProbeTiming { timeout: SECOND, ..quick() };
-    let stop = Stop::default();
+    let (stop, started) = (Stop::default(), Instant::now());
     let connection =
         start(settings("hole", timing), CredentialSource::Offered, nobody(), &stop).unwrap();
     connection.offer(Ok(access));
