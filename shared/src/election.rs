@@ -229,14 +229,14 @@ pub fn run(
             Ok(_) => {
                 let failures = backoff.succeeded();
                 if failures > 0 {
-                    log::info!("the election ({target}) goes on after {failures} failures");
+                    log::info!("leader election ({target}) recovered after {failures} failures");
                 }
             }
             Err(error) => {
                 let told = backoff.failed(&error, Instant::now(), 0.0);
                 wait = wait.max(told.wait);
                 if told.tell {
-                    log::warn!("the election is held up: {error}");
+                    log::warn!("leader election is failing: {error}");
                 } else {
                     log::debug!("{error}");
                 }

@@ -76,7 +76,7 @@ pub fn common(metrics_port: &'static str) -> [Flag; 9] {
             "kubeconfig",
             FlagKind::String,
             "",
-            "Kubeconfig of the cluster this runs on; without it KUBECONFIG, the pod's service account, then ~/.kube/config.",
+            "Kubeconfig of the local cluster; without it KUBECONFIG, the pod's service account, then ~/.kube/config.",
         ),
         flag("logging-format", FlagKind::String, "text", "Log lines as text or json."),
         flag("master", FlagKind::String, "", "URL of the API server, instead of the kubeconfig's."),
@@ -84,19 +84,19 @@ pub fn common(metrics_port: &'static str) -> [Flag; 9] {
             "metrics-host",
             FlagKind::String,
             "0.0.0.0",
-            "Address to serve /healthz, /readyz and /metrics on; 0.0.0.0 and :: are all addresses, IPv4 and IPv6.",
+            "Address for /healthz, /readyz and /metrics; 0.0.0.0 and :: both mean all addresses, IPv4 and IPv6.",
         ),
         flag(
             "metrics-port",
             FlagKind::Port,
             metrics_port,
-            "Port to serve them on; 0 turns them off.",
+            "Port for these endpoints; 0 disables them.",
         ),
         flag(
             "namespace",
             FlagKind::String,
             "",
-            "The program's own namespace; without it POD_NAMESPACE, then the service account's.",
+            "The program's namespace; without it POD_NAMESPACE, then the service account's.",
         ),
         flag("v", FlagKind::Int, "0", "Log level: 0 for changes, 2 for each attempt."),
         flag("version", FlagKind::Bool, "false", "Print the version and exit."),
@@ -108,7 +108,7 @@ pub const FILES_ANYWHERE: Flag = Flag {
     name: "kubeconfig-files-anywhere",
     kind: FlagKind::Bool,
     default: "false",
-    help: "Let kubeconfigs of other clusters name files outside their own directory.",
+    help: "Let kubeconfigs of other clusters refer to files outside their own directory.",
 };
 
 /// Reads a command line against `table`.

@@ -154,10 +154,10 @@ impl Leadership {
             let until = match self.state() {
                 state if !state.leads(now) => {
                     let why = match state {
-                        LeaderState::Follows => "another replica leads",
-                        _ => "the lead could not be renewed in time",
+                        LeaderState::Follows => "another replica is the leader",
+                        _ => "the Lease could not be renewed in time",
                     };
-                    return Err(Error::LeadLost(format!("the lead is lost: {why}")));
+                    return Err(Error::LeadLost(format!("lost leader election: {why}")));
                 }
                 LeaderState::Leads { until: Some(until) } => until.min(now + Stop::SLICE),
                 _ => now + Stop::SLICE,
@@ -204,14 +204,14 @@ fn log_change(
 ) {
     match (before, after, on_loss) {
         (LeaderState::Leads { .. }, LeaderState::Leads { .. }, _) => return,
-        (_, LeaderState::Leads { .. }, _) => log::info!("leads the replicas ({target})"),
+        (_, LeaderState::Leads { .. }, _) => log::info!("became the leader ({target})"),
         // The error that the program exits with says it.
         (LeaderState::Leads { .. }, _, OnLoss::Exit) => return,
         (LeaderState::Leads { .. }, _, OnLoss::Pause(log)) => log(target),
         _ => {}
     }
     if after == LeaderState::Follows && before != LeaderState::Follows {
-        log::info!("stands by: {holder} leads ({target})");
+        log::info!("standing by: {holder} is the leader ({target})");
     }
 }
 
@@ -240,7 +240,10 @@ mod tests {
         let leadership = leading(now + Duration::from_millis(50));
         assert!(leadership.leads() && leadership.wait_until_leading());
         let lost = leadership.wait_until_lost().unwrap_err();
-        assert_eq!(lost.to_string(), "the lead is lost: the lead could not be renewed in time");
+        assert_eq!(
+            lost.to_string(),
+            "lost leader election: the Lease could not be renewed in time"
+        );
         assert!(now.elapsed() >= Duration::from_millis(50) && !leadership.leads());
     }
 
@@ -252,7 +255,7 @@ mod tests {
         *lock(&leadership.state) = LeaderState::Follows;
         leadership.stop.wake();
         let lost = thread.join().unwrap().unwrap_err();
-        assert_eq!(lost.to_string(), "the lead is lost: another replica leads");
+        assert_eq!(lost.to_string(), "lost leader election: another replica is the leader");
         assert!(leadership.follows());
     }
 

@@ -85,7 +85,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Busy => "other large answers are being read",
-            Self::Slow => "it comes too slowly",
+            Self::Slow => "it arrives too slowly",
             Self::Endless => "more than 4 MiB",
         })
     }

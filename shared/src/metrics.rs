@@ -65,17 +65,17 @@ const REQUESTS: Family = Family::counter(
 );
 const DURATION: Family = Family::histogram(
     "rest_client_request_duration_seconds",
-    "Request latency in seconds, to the head of the answer. Broken down by method and host.",
+    "Request latency in seconds, up to the response headers. Broken down by verb and host.",
 );
 const SKEW: Family = Family::gauge(
     "sidecar_clock_skew_seconds",
-    "How far the clock of the server is ahead of ours, by its last answer.",
+    "Seconds by which the server's clock is ahead of ours, from its last response.",
 );
 
 /// Of the job of a program.
 pub const LAST_SUCCESS: Family = Family::gauge(
     "sidecar_last_success_timestamp_seconds",
-    "When the program last did its job, in seconds since the epoch.",
+    "Time of the program's last success, in seconds since the epoch.",
 );
 /// See [`LAST_SUCCESS`].
 pub const FAILURES: Family =
@@ -96,7 +96,7 @@ pub const CERTIFICATE_ERRORS: Family = Family::counter(
 /// Of the client certificate in use.
 pub const CERTIFICATE_EXPIRES: Family = Family::gauge(
     "sidecar_certificate_expiration_timestamp_seconds",
-    "When the client certificate for the hub expires, in seconds since the epoch.",
+    "Expiry of the client certificate for the hub, in seconds since the epoch.",
 );
 
 impl Metrics {

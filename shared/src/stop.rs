@@ -82,7 +82,7 @@ impl Stop {
         children.iter().filter_map(Weak::upgrade).for_each(|child| Self(child).raise());
     }
 
-    /// Whether the process is asked to end.
+    /// Whether the process is shutting down.
     pub fn raised(&self) -> bool {
         self.lock().stopped
     }
@@ -98,7 +98,7 @@ impl Stop {
         state.stopped
     }
 
-    /// Waits until the process is asked to end.
+    /// Waits until the process is shutting down.
     pub fn wait_until_raised(&self) {
         let state = self.lock();
         drop(self.0.changed.wait_while(state, |state| !state.stopped));

@@ -250,7 +250,7 @@ impl Watcher {
         let failures = self.backoff.succeeded();
         if failures > 0 {
             let (target, whose) = (source.selection.target, source.client.whose());
-            log::info!("{target} on {whose} can be read again after {failures} failures");
+            log::info!("{target} on {whose} is readable again after {failures} failures");
         }
     }
 
@@ -263,7 +263,7 @@ impl Watcher {
         });
         let retry = self.backoff.failed(error, Instant::now(), fastrand::f64());
         if retry.tell {
-            log::warn!("{error}; what was known of it stays");
+            log::warn!("{error}; keeping its last known state");
         } else {
             log::debug!("{error}; again in {:?}", retry.wait);
         }

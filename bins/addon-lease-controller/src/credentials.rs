@@ -128,7 +128,7 @@ impl HubClient {
                 }
                 None if self.drop_client() => {
                     log::warn!(
-                        "Secret {namespace}/{name} was deleted: renewing stops until it is back"
+                        "Secret {namespace}/{name} was deleted, renewals stop until it is back"
                     );
                 }
                 None if !was_absent => log::info!("waiting for Secret {namespace}/{name}"),
@@ -168,7 +168,7 @@ impl HubClient {
         });
         self.count_read(applied.is_ok());
         if applied.is_ok() && first {
-            log::info!("the hub's credentials are there");
+            log::info!("loaded the hub credentials");
         }
         applied
     }
@@ -188,8 +188,8 @@ impl HubClient {
 
     fn log_unusable(&self, error: &Error) {
         match self.client() {
-            Some(_) => log::warn!("the hub's credentials in use stay: {error}"),
-            None => log::warn!("the hub's credentials cannot be used yet: {error}"),
+            Some(_) => log::warn!("keeping the current hub credentials: {error}"),
+            None => log::warn!("invalid hub credentials: {error}"),
         }
     }
 }

@@ -50,7 +50,7 @@ pub(crate) fn follow(
             match state {
                 PodReadiness::Ready => log::info!("pod {namespace}/{name} is ready"),
                 PodReadiness::NotReady(reason) => {
-                    log::info!("pod {namespace}/{name}: {reason}; the Lease is left to age");
+                    log::info!("pod {namespace}/{name}: {reason}; the Lease goes stale");
                 }
             }
         }

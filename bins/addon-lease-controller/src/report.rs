@@ -92,7 +92,7 @@ impl Reporter {
             (PodReadiness::NotReady(reason), _) => {
                 format!("the pod: {reason}{}", unseen(&self.0.pod_error))
             }
-            _ if !self.0.leadership.leads() => "no replica is known to lead".to_owned(),
+            _ if !self.0.leadership.leads() => "no replica is known to be the leader".to_owned(),
             (_, None) => format!("there are no credentials{}", unseen(&self.0.secret_error)),
             (_, Some(_)) => format!("{} failures in a row", renewer.status().failures),
         }

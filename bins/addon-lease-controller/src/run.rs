@@ -44,7 +44,7 @@ fn start(app: &Arc<App>) -> Result<()> {
     if let Some(namespace) = &settings.election {
         let lease = (&**namespace, &*settings.election_name());
         let on_loss = OnLoss::Pause(|target| {
-            log::warn!("leads the replicas no longer ({target}): renewing stops");
+            log::warn!("lost leader election ({target}), renewals stop");
         });
         app.leadership.start(lease, on_loss)?;
     }

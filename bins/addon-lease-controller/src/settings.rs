@@ -48,25 +48,25 @@ pub(crate) fn table() -> Vec<Flag> {
             "container-name",
             FlagKind::String,
             "",
-            "Name of this container in its pod: the readiness of all the others counts instead of the pod's Ready condition (default: CONTAINER_NAME, if the pod has such a container).",
+            "Name of this container in its pod: instead of the pod's Ready condition, the readiness of all other containers counts (default: CONTAINER_NAME, if the pod has such a container).",
         ),
         flag(
             "hub-kubeconfig",
             FlagKind::String,
             "",
-            "File with the hub's kubeconfig, instead of the Secret; read again when it changes.",
+            "File with the hub kubeconfig, instead of the Secret; re-read when it changes.",
         ),
         flag(
             "hub-kubeconfig-secret",
             FlagKind::String,
             "",
-            "Secret with the hub's kubeconfig, in WATCH_NAMESPACE or else the own namespace.",
+            "Secret with the hub kubeconfig, in WATCH_NAMESPACE or else the program's namespace.",
         ),
         flag(
             "leader-election",
             FlagKind::Bool,
             "false",
-            "Renew only while leading the replicas that share -lease-name.",
+            "Renew only as the leader of the replicas that share -lease-name.",
         ),
         flag(
             "lease-duration",
@@ -74,26 +74,31 @@ pub(crate) fn table() -> Vec<Flag> {
             "60",
             "Seconds between renewals, and leaseDurationSeconds of the Lease.",
         ),
-        flag("lease-name", FlagKind::String, "", "Name of the Lease: the add-on's. Required."),
+        flag(
+            "lease-name",
+            FlagKind::String,
+            "",
+            "Name of the Lease, which is the add-on's. Required.",
+        ),
         flag(
             "lease-namespace",
             FlagKind::String,
             "",
-            "Namespace of the Lease on the hub: the cluster's name. Required for the hub.",
+            "Namespace of the Lease on the hub, which is the cluster's name. Required for the hub.",
         ),
         flag(
             "lease-target",
             FlagKind::String,
             "",
-            "Where to keep the Lease: hub, managed or both (default: hub if a hub kubeconfig is named, else managed).",
+            "Cluster of the Lease: hub, managed or both (default: hub if a hub kubeconfig is given, else managed).",
         ),
         flag(
             "managed-lease-namespace",
             FlagKind::String,
             "",
-            "Namespace of the Lease on the managed cluster (default: POD_NAMESPACE, else the own namespace).",
+            "Namespace of the Lease on the managed cluster (default: POD_NAMESPACE, else the program's namespace).",
         ),
-        flag("startup-delay", FlagKind::Int, "10", "Seconds to wait before the first look."),
+        flag("startup-delay", FlagKind::Int, "10", "Seconds to wait before the first check."),
         FILES_ANYWHERE,
     ];
     table.extend(common("8384"));
@@ -190,14 +195,14 @@ impl HubTarget {
     }
 }
 
-const NO_NAMESPACE: &str = "the own namespace is not known: set -namespace or POD_NAMESPACE";
+const NO_NAMESPACE: &str = "the program's namespace is not known: set -namespace or POD_NAMESPACE";
 
 fn valid_own(namespace: String) -> Result<String, String> {
     if valid_name(&namespace) {
         return Ok(namespace);
     }
     Err(format!(
-        "the own namespace {namespace:?} (-namespace, POD_NAMESPACE) is not a valid object name"
+        "the namespace {namespace:?} (-namespace, POD_NAMESPACE) is not a valid object name"
     ))
 }
 

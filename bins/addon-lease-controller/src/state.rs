@@ -51,7 +51,7 @@ impl App {
             None => Leadership::without_election(stop),
         };
         let pod = match settings.pod {
-            Some(_) => PodReadiness::NotReady("it was not seen yet".into()),
+            Some(_) => PodReadiness::NotReady("it has not been seen yet".into()),
             None => PodReadiness::Ready,
         };
         let hub = settings.hub.as_ref();

@@ -17,18 +17,18 @@ use crate::{
 };
 
 const POSTED: Family =
-    Family::counter("sidecar_csr_posted_total", "CertificateSigningRequests that were posted.");
+    Family::counter("sidecar_csr_posted_total", "CertificateSigningRequests posted.");
 const ENDED: Family = Family::counter(
     "sidecar_csr_ended_total",
-    "CertificateSigningRequests that came to an end, by the reason of the Event.",
+    "CertificateSigningRequests that ended, by the Event's reason.",
 );
 const PENDING: Family = Family::gauge(
     "sidecar_csr_pending_since_timestamp_seconds",
-    "Since when a CertificateSigningRequest waits for approval or signature, in seconds since the epoch; absent while none does.",
+    "Time since which a CertificateSigningRequest has been pending, in seconds since the epoch; absent while none is.",
 );
 const SAVED: Family = Family::gauge(
     "sidecar_certificate_saved_timestamp_seconds",
-    "When this process last put a certificate into the Secret, in seconds since the epoch.",
+    "Time at which this process last saved a certificate, in seconds since the epoch.",
 );
 
 /// The report of this process.

@@ -119,7 +119,7 @@ impl Settings {
     pub(crate) fn log_dropped(&self) {
         for key in &self.dropped_annotations {
             log::warn!(
-                "-cluster-annotations: {key} is dropped, it does not begin with {ANNOTATIONS}"
+                "-cluster-annotations: {key} is dropped, it does not start with {ANNOTATIONS}"
             );
         }
     }

@@ -68,15 +68,14 @@ fn follow_secret(agent: &Agent, name: &str) {
 
 /// Uses `bootstrap` from now on, and says what is new of it.
 fn adopt(agent: &Agent, bootstrap: Result<BootstrapKubeconfig>) {
-    let complaint =
-        |error: &Error| format!("no bootstrap kubeconfig to use or to compare with: {error}");
+    let complaint = |error: &Error| format!("no valid bootstrap kubeconfig: {error}");
     let error = bootstrap.as_ref().err().map(complaint);
     let bootstrap = bootstrap.ok();
     let (before, changed) =
         agent.read(|state| (state.no_bootstrap.clone(), state.bootstrap != bootstrap));
     match (&before, &error) {
         (before, Some(error)) if before.as_ref() != Some(error) => log::warn!("{error}"),
-        (Some(_), None) => log::info!("there is a bootstrap kubeconfig again"),
+        (Some(_), None) => log::info!("the bootstrap kubeconfig is available again"),
         _ => {}
     }
     if changed || before != error {

@@ -139,7 +139,7 @@ impl Default for CertificateStatus {
     fn default() -> Self {
         Self {
             beat: None,
-            trouble: Some("nothing was looked at yet".into()),
+            trouble: Some("nothing has been checked yet".into()),
             detail: None,
             posted: 0,
             ended: BTreeMap::new(),

@@ -49,7 +49,7 @@ pub(crate) enum DumpOutcome {
     Absent,
     /// The Secret has nothing for files, for this reason: only a change of it helps.
     Waiting(String),
-    /// The Secret could not be read; what was known of it stays.
+    /// The Secret could not be read; keeping its last known state.
     Unread(Error),
     /// The files could not be written.
     Unwritten(Error),
@@ -80,7 +80,7 @@ impl Dumper {
             beat: None,
             succeeded: None,
             failures: 0,
-            reason: Some("it was not read yet".into()),
+            reason: Some("it has not been read yet".into()),
             reads: (0, 0),
             expires: None,
         };

@@ -26,7 +26,7 @@ impl Report for Reporter {
     fn ready(&self) -> Result<(), String> {
         let reason = self.0.status().reason.clone();
         match reason {
-            Some(reason) => Err(format!("the files are not those of {}: {reason}", self.0)),
+            Some(reason) => Err(format!("the files do not match {}: {reason}", self.0)),
             None => Ok(()),
         }
     }

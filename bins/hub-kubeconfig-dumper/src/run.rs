@@ -144,7 +144,7 @@ fn log_outcome(
             if failures > 0 {
                 log::info!("the files can be written again after {failures} failures");
             }
-            log::debug!("the files are what {dumper} says");
+            log::debug!("the files match {dumper}");
             RESYNC
         }
         DumpOutcome::Absent => unusable(dumper, ABSENT, is_new),
@@ -156,7 +156,7 @@ fn log_outcome(
 
 fn unusable(dumper: &Dumper, reason: &str, is_new: bool) -> Duration {
     if is_new {
-        log::warn!("{dumper} cannot be used, its files stay as they are: {reason}");
+        log::warn!("{dumper} is invalid, keeping the current files: {reason}");
     }
     RESYNC
 }

@@ -33,43 +33,38 @@ pub(crate) fn table() -> Vec<Flag> {
             "dir-mode",
             FlagKind::String,
             "",
-            "Permissions of the directory, octal (default: those that it has, 0700 for one that is made).",
+            "Permissions of the directory, octal (default: unchanged, 0700 for a new one).",
         ),
         flag(
             "file-mode",
             FlagKind::String,
             "",
-            "Permissions of the files, octal (default: those of the file before, 0600 for a new one).",
+            "Permissions of the files, octal (default: those of the previous file, 0600 for a new one).",
         ),
         flag(
             "flattened-kubeconfig",
             FlagKind::String,
             "",
-            "File in the directory for a kubeconfig with certificate, key and CA inline; kubeconfig puts it in the place of the Secret's own (default: none).",
+            "File in the directory for a kubeconfig with certificate, key and CA inline; \"kubeconfig\" replaces the Secret's own (default: none).",
         ),
         flag(
             "hub-kubeconfig-dir",
             FlagKind::String,
             "/spoke/hub-kubeconfig",
-            "Directory for the files: one for each key of the Secret.",
+            "Directory for the files, one per key of the Secret.",
         ),
         flag(
             "hub-kubeconfig-secret",
             FlagKind::String,
             "hub-kubeconfig-secret",
-            "Secret with the hub's kubeconfig, in the own namespace.",
+            "Secret with the hub kubeconfig, in the program's namespace.",
         ),
-        flag(
-            "once",
-            FlagKind::Bool,
-            "false",
-            "Write the files and exit, as an init container does.",
-        ),
+        flag("once", FlagKind::Bool, "false", "Write the files and exit, for an init container."),
         flag(
             "wait-timeout",
             FlagKind::Seconds,
             "0",
-            "With -once: how long to wait for a Secret that can be used; 0 looks once.",
+            "With -once: how long to wait for a valid Secret; 0 checks once.",
         ),
     ];
     // Each program has a port of its own: they may share a pod.
@@ -88,8 +83,8 @@ impl Settings {
     }
 
     fn check(flags: &Flags, namespace: Option<String>) -> Result<Self, String> {
-        let namespace =
-            namespace.ok_or("the own namespace is not known: set -namespace or POD_NAMESPACE")?;
+        let namespace = namespace
+            .ok_or("the program's namespace is not known: set -namespace or POD_NAMESPACE")?;
         let secret = flags.required("hub-kubeconfig-secret")?;
         for (what, name) in [("-hub-kubeconfig-secret", &secret), ("the namespace", &namespace)] {
             if !valid_name(name) {

@@ -56,7 +56,7 @@ fn left(controller: &Controller) -> Option<Left> {
     let own = controller.own.cluster().connection.health();
     if own.failures > 0 {
         let error = own.error.unwrap_or_default();
-        return Some(Left::Failed(format!("the own cluster: {error}")));
+        return Some(Left::Failed(format!("the local cluster: {error}")));
     }
     if !controller.all_known.load(Relaxed) {
         return Some(match controller.registry_trouble() {

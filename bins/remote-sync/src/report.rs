@@ -23,16 +23,16 @@ use crate::{
 };
 
 const PAIRS: Family =
-    Family::gauge("remote_sync_pairs", "Pairs of a source and its target, by how they stand.");
+    Family::gauge("remote_sync_pairs", "Pairs of a source and its target, by state.");
 const RESOURCE_READY: Family =
-    Family::gauge("remote_sync_resource_ready", "Whether the pairs of the kind can be worked on.");
+    Family::gauge("remote_sync_resource_ready", "1 while pairs of the kind can be reconciled.");
 const QUEUE_DEPTH: Family =
-    Family::gauge("remote_sync_queue_depth", "Pairs in the queue, by how they stand there.");
+    Family::gauge("remote_sync_queue_depth", "Pairs in the workqueue, by state.");
 const DELETIONS_HELD: Family = Family::gauge(
     "remote_sync_deletions_held",
     "Targets without a source that are not deleted yet.",
 );
-const WATCHES: Family = Family::counter("remote_sync_watches_total", "Watches that began.");
+const WATCHES: Family = Family::counter("remote_sync_watches_total", "Watches started.");
 
 /// Pairs that `/debug/state` shows of a remote: enough to see what is wrong, and bounded.
 const MOST_PAIRS: usize = 1000;
@@ -68,14 +68,14 @@ impl Report for Reporter {
             return Ok(());
         }
         if !self.leadership.leads() {
-            return Err("it is not known who leads the replicas".into());
+            return Err("the leader is not known yet".into());
         }
         let own = &self.controller.own.cluster().connection;
         if own.is_connected() {
             return Ok(());
         }
         let error = own.health().error.unwrap_or_else(|| "not yet tried".into());
-        Err(format!("the own cluster is not connected: {error}"))
+        Err(format!("the local cluster is not connected: {error}"))
     }
 
     fn remarks(&self) -> String {

@@ -16,7 +16,7 @@ use crate::{
     settings::{Election, Operation, Settings},
 };
 
-/// What is under way gets this long when the process is asked to end.
+/// What is under way gets this long when the process is shutting down.
 const FAREWELL: Duration = Stop::GRACE_PERIOD;
 
 /// Does the work until `stop` is raised, or until it is done.

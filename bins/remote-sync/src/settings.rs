@@ -59,7 +59,7 @@ pub(crate) struct Settings {
     pub(crate) max_objects: usize,
     /// For each remote.
     pub(crate) workers: usize,
-    /// Requests to a cluster in a second; 0 is without limit.
+    /// Requests per second to a cluster; 0 means unlimited.
     pub(crate) qps: u32,
     pub(crate) burst: u32,
     /// For one request.
@@ -113,7 +113,7 @@ pub(crate) enum OrphanPolicy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConnectionSettings {
     pub(crate) timing: ProbeTiming,
-    /// What a probe asks for.
+    /// Path that probes request.
     pub(crate) path: String,
 }
 
@@ -143,7 +143,7 @@ impl Settings {
     fn check(flags: &Flags, namespace: Option<String>) -> Result<Self, String> {
         if let Some(namespace) = namespace.as_ref().filter(|namespace| !valid_label(namespace)) {
             return Err(format!(
-                "the own namespace {namespace:?} (-namespace, POD_NAMESPACE) is not a valid name"
+                "the namespace {namespace:?} (-namespace, POD_NAMESPACE) is not a valid name"
             ));
         }
         let (operation, dry_run) = (values::operation(flags)?, flags.switch("dry-run"));
@@ -219,7 +219,7 @@ impl Settings {
     fn check_remotes(&self) -> Result<(), String> {
         if self.remotes.is_empty() && self.registry.is_none() {
             return Err(
-                "there is no remote: name one by -remote-kubeconfig, -remote-kubeconfig-secret or -remote-selector"
+                "no remote is configured: set -remote-kubeconfig, -remote-kubeconfig-secret or -remote-selector"
                     .into(),
             );
         }
@@ -241,23 +241,23 @@ impl Settings {
             let (name, namespace) = (end(resource_suffix), end(namespace_suffix));
             if !valid_name(&format!("x{name}")) {
                 return Err(format!(
-                    "-remote-resource-suffix {resource_suffix:?} is not the end of an object's name (the only placeholder is {CLUSTER})"
+                    "-remote-resource-suffix {resource_suffix:?} is not a suffix of an object name (the only placeholder is {CLUSTER})"
                 ));
             }
             if !valid_label(&format!("x{namespace}")) {
                 return Err(format!(
-                    "-local-namespace-suffix {namespace_suffix:?} is not the end of a namespace's name (the only placeholder is {CLUSTER})"
+                    "-local-namespace-suffix {namespace_suffix:?} is not a suffix of a namespace name (the only placeholder is {CLUSTER})"
                 ));
             }
             if !valid_label(&format!("{prefix}x{namespace}")) {
                 return Err(format!(
-                    "-namespace-prefix {prefix:?} is not the beginning of a namespace's name, or too long with the suffix"
+                    "-namespace-prefix {prefix:?} is not a prefix of a namespace name, or too long with the suffix"
                 ));
             }
         }
         match self.source_namespaces.iter().find(|namespace| !namespace.starts_with(&**prefix)) {
             Some(namespace) => Err(format!(
-                "-source-namespace {namespace} does not begin with -namespace-prefix {prefix}"
+                "-source-namespace {namespace} does not start with -namespace-prefix {prefix}"
             )),
             None => Ok(()),
         }
@@ -274,13 +274,13 @@ impl Settings {
         };
         if self.many() && !suffix.contains(CLUSTER) {
             return Err(format!(
-                "{flag} must hold {CLUSTER} where there may be several remotes, or an object would belong to all of them"
+                "{flag} must contain {CLUSTER} if there may be several remotes, or an object would belong to all of them"
             ));
         }
         for (index, name) in self.names().enumerate() {
             if let Some(other) = self.clash(name, self.names().take(index)) {
                 return Err(format!(
-                    "the remotes {other} and {name} overlap by {flag} {suffix:?}: an object may belong to both"
+                    "the remotes {other} and {name} overlap in {flag} {suffix:?}: an object could belong to both"
                 ));
             }
         }

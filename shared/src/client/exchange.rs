@@ -193,7 +193,7 @@ impl Client {
         if let Err(e) = result {
             state.next_reload = Instant::now() + FILES_AGAIN.min(self.inner.timeouts.files);
             if !was_unusable {
-                log::warn!("{}'s credentials in use stay: {e}", self.whose());
+                log::warn!("keeping the current credentials of {}: {e}", self.whose());
             }
         }
     }

@@ -146,10 +146,10 @@ fn warn(whose: &str, config: &ClusterConfig) {
     static WARNED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let danger = match config.trust {
         _ if config.server.starts_with("http:") => {
-            "by plain HTTP: whoever is in between can read and change everything"
+            "over plain HTTP: anyone in between can read and change everything"
         }
         Trust::Anything => {
-            "without verification (insecure-skip-tls-verify): whoever is in between can take its place"
+            "without verification (insecure-skip-tls-verify): anyone in between can impersonate it"
         }
         Trust::Bundle(_) | Trust::System => return,
     };

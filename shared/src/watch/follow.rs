@@ -58,7 +58,7 @@ pub fn follow(
                 let error = client.too_large(&ApiRequest::get(*target));
                 last_error.set(Some(&error));
                 if !std::mem::replace(&mut too_large, true) {
-                    log::warn!("{error}; what was known of it stays");
+                    log::warn!("{error}; keeping its last known state");
                 }
                 return ControlFlow::Continue(());
             }

@@ -110,10 +110,7 @@ fn f29_what_makes_no_sense_is_refused_in_a_sentence() {
         ),
         ("-lease-name a -lease-target all", "-lease-target is hub, managed or both"),
         ("-lease-name ../secrets/x", "-lease-name \"../secrets/x\" is not a valid object name"),
-        (
-            "-lease-name a -namespace B",
-            "the own namespace \"B\" (-namespace, POD_NAMESPACE) is not",
-        ),
+        ("-lease-name a -namespace B", "the namespace \"B\" (-namespace, POD_NAMESPACE) is not"),
         ("-lease-name a -lease-duration 0", "-lease-duration is a number"),
         ("-lease-name a -startup-delay -1", "-startup-delay is a number"),
     ] {

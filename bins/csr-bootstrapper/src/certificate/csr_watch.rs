@@ -90,7 +90,7 @@ impl CsrWatcher {
         requester: Requester,
         access: Option<ClusterConfig>,
     ) -> Result<Client> {
-        let missing = || Error::BadConfig("there is no identity to ask the hub with".into());
+        let missing = || Error::BadConfig("there is no identity to use at the hub".into());
         if requester == Requester::Agent {
             self.drop_client(agent);
             return agent.session().map(|session| session.client.clone()).ok_or_else(missing);

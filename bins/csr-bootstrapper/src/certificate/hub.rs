@@ -204,7 +204,7 @@ impl<'a> HubRequester<'a> {
             CachedObject::Absent => {
                 let message = format!("CSR {name} is gone from the hub without an answer");
                 let rest = machine.gone(requester, Instant::now(), fastrand::f64());
-                let message = format!("{message}; it is posted again in {} s", rest.as_secs());
+                let message = format!("{message}; posting it again in {} s", rest.as_secs());
                 self.agent.report(|status| status.count_end("CSRGone"));
                 self.agent.record_event("CSRGone", true, &message);
                 self.agent.report(|status| status.detail = Some(message));

@@ -198,7 +198,7 @@ impl<'a> CertificateManager<'a> {
         let Err(error) = result else {
             let failures = self.errors.succeeded();
             if failures > 0 {
-                log::info!("the credential is looked after again after {failures} failures");
+                log::info!("managing the certificate succeeds again after {failures} failures");
             }
             return;
         };

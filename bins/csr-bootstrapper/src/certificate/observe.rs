@@ -237,7 +237,9 @@ fn sentence(need: &Need, requester: Option<Requester>) -> Option<String> {
     let Need::Certificate(why) = need else { return None };
     Some(match requester {
         Some(_) => why.sentence.clone(),
-        None => format!("{}, and there is no bootstrap kubeconfig to ask with", why.sentence),
+        None => {
+            format!("{}, and there is no bootstrap kubeconfig to request one with", why.sentence)
+        }
     })
 }
 

@@ -131,7 +131,7 @@ impl<'a> Performer<'a> {
         };
         self.attempts.session = true;
         if let Err(error) = result {
-            log::warn!("the hub's credentials in use stay: {error}");
+            log::warn!("keeping the current hub credentials: {error}");
         }
     }
 
@@ -219,7 +219,7 @@ impl<'a> Performer<'a> {
         store::save(self.agent, &values, &fallback)?;
         machine.repaired(Instant::now());
         let what = self.agent.secret_name();
-        let message = format!("what is beside the certificate in {what} was put right");
+        let message = format!("repaired the other keys of {what}");
         self.agent.record_event("SecretSave", false, &message);
         Ok(())
     }
@@ -245,7 +245,7 @@ impl<'a> Performer<'a> {
         self.hub.close();
         let failed = format!("Failed to rotated client certificate {sentence}");
         self.agent.set_rotated(Rotated::Failed(failed));
-        let message = format!("{sentence}; another one is asked for in {} s", rest.as_secs());
+        let message = format!("{sentence}; requesting another one in {} s", rest.as_secs());
         self.agent.report(|status| status.count_end(failure.reason()));
         self.agent.record_event(failure.reason(), true, &message);
         self.agent.report(|status| status.detail = Some(message));

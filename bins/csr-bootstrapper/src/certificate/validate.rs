@@ -104,7 +104,7 @@ pub(crate) fn objection(
         let later = chain.iter().any(|certificate| certificate.common_name == user);
         let name = quoted(&leaf.common_name);
         return Some(match later {
-            true => "is not the first of its chain".into(),
+            true => "is not the first in its chain".into(),
             false => format!("is for user {name:?}, not {user:?}"),
         });
     }

@@ -96,7 +96,7 @@ impl Probes {
         let before = std::mem::replace(&mut self.health, health);
         match (&before, &self.health) {
             (ApiServerHealth::Failing(_), ApiServerHealth::Ok) => {
-                log::info!("the spoke's API server is well again")
+                log::info!("the spoke's API server is healthy again")
             }
             (before, ApiServerHealth::Failing(message)) if *before != self.health => {
                 log::warn!("{message}")

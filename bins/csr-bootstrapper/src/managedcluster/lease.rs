@@ -165,7 +165,7 @@ fn announce(agent: &Agent, lease: &Target<'_>, change: &LeaseChange) {
         LeaseChange::Started => log::debug!("the hub accepts the cluster"),
         LeaseChange::Stopped => {
             let message =
-                format!("{} is left to age: the hub does not accept the cluster", what(lease));
+                format!("{} goes stale: the hub does not accept the cluster", what(lease));
             // Upstream's spelling is what people look for.
             agent.record_event("ManagedClusterLeaseUpdateStoped", true, &message);
         }

@@ -110,7 +110,7 @@ pub(crate) fn follow(agent: &Agent) {
         watch::follow(&session.client, &target, &session.stop, trouble, &mut |cluster| {
             let misses = cluster.is_none();
             if misses && !missed {
-                log::warn!("the hub has no ManagedCluster {name}: it is not told anything");
+                log::warn!("the hub has no ManagedCluster {name}: nothing is reported to it");
             }
             missed = misses;
             agent.update(|state| state.set_managed_cluster(&session, cluster));

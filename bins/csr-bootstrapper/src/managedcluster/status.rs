@@ -158,7 +158,9 @@ impl<'a> StatusLoop<'a> {
         let differ = clocks_differ(cluster);
         match (std::mem::replace(&mut self.differed, differ), differ) {
             (false, true) => {
-                log::warn!("the hub finds that the clocks differ: it is not told how the spoke is")
+                log::warn!(
+                    "the hub finds that the clocks differ: the spoke's health is not reported"
+                )
             }
             (true, false) => log::info!("the hub finds that the clocks agree again"),
             _ => {}

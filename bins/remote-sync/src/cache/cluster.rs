@@ -34,7 +34,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// A cluster that requests go to.
 pub(crate) struct ClusterClient {
     pub(crate) connection: Arc<Connection>,
-    /// Watches that began.
+    /// Watches started.
     pub(crate) watches: AtomicU64,
     throttle: RateLimiter,
 }
@@ -74,7 +74,7 @@ impl ClusterClient {
         let session = self.connection.session()?;
         match &session.identity {
             ClusterIdentity::Changed { now, .. } => Err(Error::Unreachable(format!(
-                "cluster {} is another one than before: its kube-system has the uid {now}, see -accept-identity",
+                "cluster {} was replaced: the uid of its kube-system is {now}, see -accept-identity",
                 self.name()
             ))),
             _ => Ok(session),
@@ -96,7 +96,7 @@ impl ClusterClient {
         request: impl FnOnce(&Client) -> Result<T>,
     ) -> Result<T> {
         if !self.throttle.wait(stop) {
-            return Err(Error::Unreachable("the process is asked to end".into()));
+            return Err(Error::Unreachable("the process is shutting down".into()));
         }
         let result = request(&self.session()?.client);
         if let Err(error) = &result {

@@ -118,7 +118,7 @@ impl<W: Watched> Reflector<'_, W> {
     fn fail(&self, error: &Error, backoff: &mut Backoff, stop: &Stop) {
         let retry = backoff.failed(error, Instant::now(), fastrand::f64());
         if retry.tell {
-            log::warn!("{error}; it is waited for");
+            log::warn!("{error}; waiting for it");
         }
         self.store.set_trouble(Some(error.to_string()));
         self.watched.handle(&Change::State);
@@ -259,7 +259,7 @@ impl<W: Watched> Reflector<'_, W> {
                 if !W::IN_PAIRS {
                     let cluster = self.cluster.name();
                     log::warn!(
-                        "{key} on cluster {cluster} needs too much memory, it is left alone"
+                        "{key} on cluster {cluster} needs too much memory, leaving it alone"
                     );
                 }
                 self.watched.handle(&Change::TooLarge { key: &key });

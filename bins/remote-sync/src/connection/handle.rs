@@ -179,7 +179,7 @@ impl Connection {
         let mistaken = match identity::read(&session.client)? {
             Ok(now) if now == *uid => return Ok(true),
             Ok(now) => format!("another cluster answered, with the uid {now} of kube-system"),
-            Err(why) => format!("it does not say any more which cluster it is: {why}"),
+            Err(why) => format!("its identity can no longer be read: {why}"),
         };
         self.state().mistaken = Some(mistaken);
         self.stop.wake();
@@ -225,7 +225,7 @@ impl ConnectionState {
             }
             (Err(error), CredentialOffer::Usable(_, trouble)) => {
                 if trouble.as_ref() != Some(&error) {
-                    log::warn!("the credentials of cluster {name} in use stay: {error}");
+                    log::warn!("keeping the current credentials of cluster {name}: {error}");
                 }
                 *trouble = Some(error);
                 false

@@ -10,15 +10,14 @@ use super::{
 };
 
 const CONNECTED: Family =
-    Family::gauge("remote_sync_cluster_connected", "Whether there is a connection to the cluster.");
+    Family::gauge("remote_sync_cluster_connected", "1 while the cluster is connected.");
 const IDENTITY_CHANGED: Family = Family::gauge(
     "remote_sync_cluster_identity_changed",
-    "Whether another cluster answers than before.",
+    "1 while a different cluster answers than before.",
 );
 const HEALTHY: Family =
-    Family::gauge("remote_sync_cluster_healthy", "Whether the last probe succeeded.");
-const PROBES: Family =
-    Family::counter("remote_sync_cluster_probes_total", "Probes by their result.");
+    Family::gauge("remote_sync_cluster_healthy", "1 if the last probe succeeded.");
+const PROBES: Family = Family::counter("remote_sync_cluster_probes_total", "Probes, by result.");
 
 /// How a connection stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

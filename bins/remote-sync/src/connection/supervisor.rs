@@ -138,7 +138,7 @@ impl Supervisor {
             Ok(access) => {
                 if let Err(error) = link.swap(access) {
                     let name = self.connection.name();
-                    log::warn!("the credentials of cluster {name} in use stay: {error}");
+                    log::warn!("keeping the current credentials of cluster {name}: {error}");
                 }
                 None
             }
@@ -231,10 +231,10 @@ impl Supervisor {
         match &identity {
             ClusterIdentity::Known(uid) => log::debug!("cluster {name} is {uid}"),
             ClusterIdentity::Unknown(why) => {
-                log::warn!("it is not known which cluster {name} is: {why}")
+                log::warn!("the identity of cluster {name} is unknown: {why}")
             }
             ClusterIdentity::Changed { was, now } => log::error!(
-                "cluster {name} is another one than before: kube-system had the uid {was} and has {now}"
+                "cluster {name} was replaced: the uid of kube-system was {was} and is {now}"
             ),
         }
         let mut state = connection.state();

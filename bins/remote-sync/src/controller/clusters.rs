@@ -100,7 +100,7 @@ fn connect(
     let (named, to) = (name.to_owned(), [own.clone(), controller.clone()]);
     let notify = move |event| {
         if let ConnectionEvent::NoSuccessFor(time) = event {
-            log::warn!("cluster {named} gave no sign of life for {} s", time.as_secs());
+            log::warn!("cluster {named} has not responded for {} s", time.as_secs());
         }
         to.iter().for_each(Stop::wake);
     };

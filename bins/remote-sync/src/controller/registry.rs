@@ -117,8 +117,8 @@ impl RegistryMembers<'_> {
     /// Says why not all remotes of the registry are followed, if so.
     fn report_trouble(&self, failure: Option<String>) {
         let left_out = self.remotes.iter().filter(|(_, m)| m.offer.is_some() && !m.added);
-        let left_out = left_out.map(|(name, _)| format!("remote {name} is left out"));
-        let full = format!("there are more than {MOST_REMOTES} remotes, the others are left out");
+        let left_out = left_out.map(|(name, _)| format!("remote {name} is skipped"));
+        let full = format!("there are more than {MOST_REMOTES} remotes, the others are skipped");
         let full = Some(full).filter(|_| self.full);
         let troubles: Vec<_> = failure.into_iter().chain(full).chain(left_out).collect();
         self.controller
@@ -132,7 +132,7 @@ impl RegistryMembers<'_> {
             && self.remotes.values().filter(|member| member.offer.is_some()).count() >= MOST_REMOTES
         {
             if !std::mem::replace(&mut self.full, true) {
-                log::warn!("remote {name} is left out: there are {MOST_REMOTES} already");
+                log::warn!("remote {name} is skipped: there are {MOST_REMOTES} already");
             }
             self.report_trouble(None);
             return None;
@@ -164,7 +164,7 @@ impl RegistryMembers<'_> {
                 let known = name.strip_suffix(SECRET_SUFFIX);
                 let known = known.filter(|name| self.remotes.contains_key(*name));
                 if known.is_none() {
-                    log::warn!("Secret {name} needs too much memory, it is left out");
+                    log::warn!("Secret {name} needs too much memory, skipping it");
                 }
                 known.map(str::to_owned)
             }
@@ -176,13 +176,13 @@ impl RegistryMembers<'_> {
         let Some(access) = &member.offer else { return };
         if !member.added {
             if let Some(why) = refusal(self.controller, name) {
-                return log::warn!("remote {name} is left out: {why}");
+                return log::warn!("remote {name} is skipped: {why}");
             }
             if let Err(error) = add_remote(self.controller, name, None, member.uid.clone()) {
                 return log::warn!("{error}");
             }
             member.added = true;
-            log::info!("remote {name} is new");
+            log::info!("remote {name} was added");
         }
         if let Some(remote) = self.controller.remotes().iter().find(|remote| remote.name == name) {
             self.controller.remote_cluster(remote).connection.offer(access.clone());
@@ -195,7 +195,7 @@ impl RegistryMembers<'_> {
         member.offer = None;
         if std::mem::take(&mut member.added) {
             member.uid = self.controller.remove(name).or_else(|| member.uid.take());
-            log::info!("remote {name} is gone, its objects stay as they are");
+            log::info!("remote {name} was removed, its objects stay");
         }
         for name in self.remotes.keys().cloned().collect::<Vec<_>>() {
             if self.remotes.get(&name).is_some_and(|member| !member.added) {
@@ -224,10 +224,10 @@ fn refusal(controller: &Controller, name: &str) -> Option<String> {
     let remotes = controller.remotes();
     let others = remotes.iter().map(|remote| &*remote.name);
     if name == OWN || !valid_label(name) {
-        return Some("that is no name for a remote".into());
+        return Some("which is not a valid remote name".into());
     }
     if others.clone().any(|other| other == name) {
-        return Some("there is one of that name by another flag".into());
+        return Some("another flag has one of that name".into());
     }
     let other = controller.context.settings.clash(name, others)?;
     Some(format!("an object may belong to {other} too"))

@@ -120,12 +120,12 @@ impl NameMapping {
         for (side, (namespace, name)) in [("source", &source), ("target", &target)] {
             if !namespace.is_empty() && !valid_label(namespace) {
                 return Err(format!(
-                    "the {side}'s namespace would be {namespace:?}, which is no name for one"
+                    "the {side}'s namespace would be {namespace:?}, which is not a valid namespace name"
                 ));
             }
             if !valid_name(name) {
                 return Err(format!(
-                    "the {side} would be {name:?}, which is no name for an object"
+                    "the {side} would be {name:?}, which is not a valid object name"
                 ));
             }
         }

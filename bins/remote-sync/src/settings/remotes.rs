@@ -53,17 +53,17 @@ pub(super) fn remotes(flags: &Flags) -> Result<Vec<Remote>, String> {
         let name = &remote.name;
         if !valid_label(name) {
             return Err(format!(
-                "the remote {name:?} has a name that is not a DNS label: give it one by NAME= before its kubeconfig"
+                "the remote {name:?} has a name that is not a DNS label: set one with NAME= before its kubeconfig"
             ));
         }
         if name == OWN {
             return Err(format!(
-                "a remote cannot have the name {OWN}: give it another by NAME= before its kubeconfig"
+                "a remote cannot be named {OWN}: set another name with NAME= before its kubeconfig"
             ));
         }
         if remotes[..index].iter().any(|other| other.name == *name) {
             return Err(format!(
-                "two remotes have the name {name}: give one of them another by NAME= before its kubeconfig"
+                "two remotes are named {name}: rename one with NAME= before its kubeconfig"
             ));
         }
     }

@@ -12,9 +12,9 @@ use shared::{
 /// One sentence: it selects everything, or is none.
 pub(super) fn selector(flags: &Flags, name: &str) -> Result<Option<String>, String> {
     match flags.text(name).trim() {
-        "" if flags.is_given(name) => Err(format!(
-            "-{name} is empty, which would select everything: leave it out or name a label"
-        )),
+        "" if flags.is_given(name) => {
+            Err(format!("-{name} is empty, which would select everything: omit it or name a label"))
+        }
         "" => Ok(None),
         text if requirements(text).all(valid) => Ok(Some(text.to_owned())),
         text => Err(format!("-{name} {text:?} is not a label selector")),

@@ -103,14 +103,14 @@ fn a_remote_has_the_name_of_its_kubeconfig_or_another() {
     assert_eq!(remotes[3].source, secret("south-kubeconfig", None));
     assert_eq!(remotes[4].source, secret("hub", Some("config")));
     refused(&[
-        ("-resource pods", "there is no remote: name one by -remote-kubeconfig"),
+        ("-resource pods", "no remote is configured: set -remote-kubeconfig"),
         ("-resource pods -remote-kubeconfig a=", "-remote-kubeconfig is [NAME=]FILE, not \"a=\""),
         ("-resource pods -remote-kubeconfig /A", "the remote \"A\" has a name that is not a DNS"),
         ("-resource pods -remote-kubeconfig /a.b.yaml", "the remote \"a.b\" has a name"),
         ("-resource pods -remote-kubeconfig /", "the remote \"\" has a name"),
         (
             "-resource pods -remote-kubeconfig /a/x -remote-kubeconfig-secret n/x",
-            "two remotes have the name x",
+            "two remotes are named x",
         ),
     ]);
     for bad in ["x", "n/", "/x", "n/x:", "n/x:a/b", "N/x", "a=n", "n/x/y"] {
@@ -160,13 +160,13 @@ fn resources_are_named_and_named_once() {
 #[test]
 fn a_suffix_is_the_end_of_a_name() {
     refused_with(&[
-        ("-remote-resource-suffix -", "-remote-resource-suffix \"-\" is not the end of"),
-        ("-remote-resource-suffix -EU", "-remote-resource-suffix \"-EU\" is not the end of"),
-        ("-remote-resource-suffix -{name}", "-remote-resource-suffix \"-{name}\" is not the end"),
+        ("-remote-resource-suffix -", "-remote-resource-suffix \"-\" is not a suffix of"),
+        ("-remote-resource-suffix -EU", "-remote-resource-suffix \"-EU\" is not a suffix of"),
+        ("-remote-resource-suffix -{name}", "-remote-resource-suffix \"-{name}\" is not a suffix"),
         ("-remote-resource-suffix -{cluster}-", "-remote-resource-suffix \"-{cluster}-\" is"),
-        ("-local-namespace-suffix .a", "-local-namespace-suffix \".a\" is not the end of a name"),
-        ("-local-namespace-suffix -{x}", "-local-namespace-suffix \"-{x}\" is not the end"),
-        ("-namespace-prefix -a", "-namespace-prefix \"-a\" is not the beginning of a name"),
+        ("-local-namespace-suffix .a", "-local-namespace-suffix \".a\" is not a suffix of a name"),
+        ("-local-namespace-suffix -{x}", "-local-namespace-suffix \"-{x}\" is not a suffix"),
+        ("-namespace-prefix -a", "-namespace-prefix \"-a\" is not a prefix of a name"),
         ("-namespace-prefix {cluster}-", "-namespace-prefix \"{cluster}-\" is not"),
     ]);
     let settings = with("-remote-resource-suffix .{cluster} -namespace-prefix my-").unwrap();
@@ -182,7 +182,7 @@ fn in_push_every_source_has_one_target() {
     };
     assert!(push("", "/east").is_ok(), "one remote needs no suffix");
     assert!(push("-{cluster}", "/east,/west").is_ok());
-    let sentence = "-remote-resource-suffix must hold {cluster} where there may be several remotes";
+    let sentence = "-remote-resource-suffix must hold {cluster} if there may be several remotes";
     for refusal in [
         push("-x", "/east,/west").unwrap_err(),
         push("-x", "/east -remote-selector a").unwrap_err(),
@@ -191,7 +191,7 @@ fn in_push_every_source_has_one_target() {
     }
     let refusal = push("-{cluster}", "/west,/east,/us-east").unwrap_err();
     assert!(
-        refusal.starts_with("the remotes east and us-east overlap by -remote-res"),
+        refusal.starts_with("the remotes east and us-east overlap in -remote-res"),
         "{refusal}"
     );
     assert!(push(".{cluster}", "/east,/us-east").is_ok(), "a name holds no dot");
@@ -209,7 +209,7 @@ fn in_pull_marks_keep_targets_apart_where_there_are_marks() {
     let overlapping = format!("{compat} -local-namespace-suffix -{{cluster}}");
     refused(&[
         (&compat, "-local-namespace-suffix must hold {cluster}"),
-        (&overlapping, "the remotes east and us-east overlap by -local-namespace-suffix"),
+        (&overlapping, "the remotes east and us-east overlap in -local-namespace-suffix"),
     ]);
     assert!(with("-mode compat").is_ok());
     let apart = "-mode compat -remote-kubeconfig /b -local-namespace-suffix -{cluster}";
@@ -270,7 +270,7 @@ fn a_leader_is_elected_where_replicas_run() {
         panic!()
     };
     let refusal = Settings::check(&flags, None).unwrap_err();
-    assert!(refusal.starts_with("-leader-election needs the own namespace"), "{refusal}");
+    assert!(refusal.starts_with("-leader-election needs a namespace"), "{refusal}");
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
         ("-source-namespace a.b", "-source-namespace \"a.b\" is not the name of a namespace"),
         (
             "-namespace-prefix my- -source-namespace my-a,other",
-            "-source-namespace other does not begin with -namespace-prefix my-",
+            "-source-namespace other does not start with -namespace-prefix my-",
         ),
         ("-concurrent-reconciles 0", "-concurrent-reconciles is a number from 1 to 256, not 0"),
         ("-qps -1", "-qps is a number from 0"),

@@ -205,7 +205,7 @@ pub(super) fn election(
     if !wanted || operation != Operation::Run {
         return Ok(None);
     }
-    let namespace = namespace
-        .ok_or("-leader-election needs the own namespace: set -namespace or POD_NAMESPACE")?;
+    let namespace =
+        namespace.ok_or("-leader-election needs a namespace: set -namespace or POD_NAMESPACE")?;
     Ok(Some(Election { namespace: namespace.to_owned(), name: name.to_owned(), timing }))
 }

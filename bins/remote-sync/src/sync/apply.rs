@@ -226,7 +226,7 @@ impl PairContext<'_> {
         if let Some(copy) = copied.filter(|copy| copy.generation > generation) {
             self.context.metrics.regressed(&self.remote.name);
             let before = copy.generation;
-            log::warn!("{self}: the source is of generation {generation}, and was of {before}");
+            log::warn!("{self}: the source went back to generation {generation}, it was {before}");
         }
     }
 

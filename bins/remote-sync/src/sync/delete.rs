@@ -51,7 +51,7 @@ impl PairContext<'_> {
         let released = self.ask_source(|client| client.patch(&place, Patch::Json, &patch));
         let released = released.map_err(stale)?;
         attempt.unselected = self.context.reader.source(&released);
-        log::info!("{self}: finalizer removed, the source is not followed any more");
+        log::info!("{self}: finalizer removed, the source is no longer selected");
         Ok(())
     }
 

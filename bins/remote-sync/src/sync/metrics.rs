@@ -10,23 +10,21 @@ use shared::{
 
 const WRITES: Family = Family::counter(
     "remote_sync_writes_total",
-    "Writes to either side, by what they do; also those that failed.",
+    "Writes to either side, by operation, including failed ones.",
 );
-const FAILURES: Family = Family::counter(
-    "remote_sync_failures_total",
-    "Passes over a pair that failed, by what the failure asks for.",
-);
+const FAILURES: Family =
+    Family::counter("remote_sync_failures_total", "Failed passes over a pair, by reason.");
 const REGRESSIONS: Family = Family::counter(
     "remote_sync_generation_regressed_total",
-    "Sources that were older than what was copied of them, as after a restore.",
+    "Sources that were older than what had been copied of them, as after a restore.",
 );
 const SPEC_LAG: Family = Family::histogram(
     "remote_sync_spec_lag_seconds",
-    "From the event of a source to the write that tells it that its spec was copied.",
+    "Time from a source's event to the write that records its copied spec.",
 );
 const STATUS_LAG: Family = Family::histogram(
     "remote_sync_status_lag_seconds",
-    "From the event of a target to the write of its status to the source.",
+    "Time from a target's event to the write of its status to the source.",
 );
 /// In seconds: from a pass in one data centre to one that waited for its turn.
 const LAGS: [f64; 8] = [0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0];

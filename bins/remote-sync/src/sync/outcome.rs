@@ -86,7 +86,7 @@ pub(crate) fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
     };
     let state = if class == RetryClass::Refused { PairState::Degraded } else { PairState::Failing };
     match class {
-        RetryClass::Stale => log::debug!("{pair}: {error}; it is read again"),
+        RetryClass::Stale => log::debug!("{pair}: {error}; reading it again"),
         _ => {
             let condition = PairCondition::new(state, &error.to_string());
             report(pair, &pair.observe(), Some(condition), class == RetryClass::Refused);
@@ -135,7 +135,7 @@ fn report(
         return;
     }
     let Some(condition) = condition else {
-        log::info!("{pair}: in step again");
+        log::info!("{pair}: in sync again");
         return;
     };
     if !people {

@@ -98,7 +98,7 @@ impl Reconciler<'_> {
                 return result;
             }
         }
-        let message = "it does not come to rest: somebody else changes it all the time".to_owned();
+        let message = "it keeps changing: somebody else writes it all the time".to_owned();
         let error = Error::Unavailable { message, retry_after: None, of_object: true };
         failed(&self.pair, &error)
     }

@@ -126,19 +126,19 @@ impl RemoteSync {
         };
         if kinds.source.namespaced != kinds.target.namespaced {
             let kind = &kinds.source.resource.kind;
-            return Some(format!("{kind} is in namespaces on one side and not on the other"));
+            return Some(format!("{kind} is namespaced on one side only"));
         }
         let versions = [&kinds.source, &kinds.target].map(|kind| &kind.resource.version);
         if versions[0] != versions[1] {
             return Some(format!(
-                "the source is of version {} and the target of {}",
+                "the source has version {} and the target {}",
                 versions[0], versions[1]
             ));
         }
         if self.needs_namespace && !kinds.source.namespaced {
             let kind = &kinds.source.resource.kind;
             return Some(format!(
-                "{kind} is in no namespace, so several remotes would share its objects"
+                "{kind} is cluster-scoped, so several remotes would share its objects"
             ));
         }
         let complete = source.is_complete(from)

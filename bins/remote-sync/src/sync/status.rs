@@ -64,7 +64,7 @@ impl PairStatus {
     pub(crate) fn condition(self) -> Option<PairCondition> {
         let (state, reason) = match self {
             Self::InSync | Self::Nothing | Self::Again => return None,
-            Self::Paused => (PairState::Paused, "an annotation stops it"),
+            Self::Paused => (PairState::Paused, "paused by an annotation"),
             Self::Waiting(wait) => (PairState::Waiting, wait.sentence()),
             Self::Held(hold) => (PairState::Held, hold.sentence()),
             Self::Conflict(conflict) => (PairState::Conflict, conflict.sentence()),
@@ -81,7 +81,7 @@ impl PairStatus {
 impl Wait {
     fn sentence(self) -> &'static str {
         match self {
-            Self::NamespaceContents => "it is not known yet what else is in the target's namespace",
+            Self::NamespaceContents => "what else is in the target's namespace is not known yet",
             Self::TargetTerminating => "the target is being deleted",
             Self::NamespaceTerminating => "the target's namespace is being deleted",
         }
@@ -93,13 +93,13 @@ impl Hold {
         match self {
             Self::PausedDeletion => "it is being deleted but paused",
             Self::Unselected => {
-                "the source is not among those that are followed any more, the target is kept while it is there"
+                "the source is no longer selected, the target is kept while it exists"
             }
             Self::GracePeriod(_) => "the source is gone, the target stays for the grace period",
             Self::OrphanKept => "the source is gone, the target is kept",
-            Self::TooManyOrphans => "too many sources are gone at once, all targets are kept",
+            Self::TooManyOrphans => "too many sources disappeared at once, all targets are kept",
             Self::DeletionStuck => {
-                "the target or its namespace has been being deleted for more than 10 minutes, see the finalizers there"
+                "the target or its namespace has been terminating for more than 10 minutes, check its finalizers"
             }
         }
     }

@@ -205,7 +205,7 @@ fn a_certificate_that_is_over_is_over_where_the_hub_s_clock_is_right() {
     }
     let (spoke, data) = on_a_hub("clock-right", 0, BEHIND.1);
     let mut sidecar = spoke.start(&[]);
-    sidecar.wait_for("no bootstrap kubeconfig to ask with");
+    sidecar.wait_for("no bootstrap kubeconfig to request one with");
     let why = sidecar.wait_for_code("/readyz", 503);
     assert!(why.contains("expired at"), "{why}");
     throughout(2000, "it is not ready", || sidecar.ask("/readyz").0 == 503);

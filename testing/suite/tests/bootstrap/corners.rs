@@ -105,7 +105,7 @@ fn a_denied_renewal_does_not_hold_up_the_bootstrap_identity() {
         (spoke.credential().expect("the Secret"), spoke.wait_for_certificate().not_after);
     let renewal = spoke.hub.next_csr(&spoke.cluster);
     spoke.hub.deny_csr(&renewal);
-    sidecar.wait_for("was denied: Suite: by a person; another one is asked for in 3");
+    sidecar.wait_for("was denied: Suite: by a person; requesting another one in 3");
     sign(&spoke, 300, 3600);
     wait_for_another(&spoke, &before);
     let late = std::time::SystemTime::now().duration_since(end).expect("after the end");

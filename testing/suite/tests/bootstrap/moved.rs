@@ -210,16 +210,16 @@ fn a_move_that_is_taken_back_before_anybody_answered_changes_nothing() {
 fn a_bootstrap_kubeconfig_that_goes_and_comes_changes_nothing() {
     let (spoke, mut sidecar) = joined("moved-nothing");
     spoke.delete_secret(&spoke.bootstrap);
-    sidecar.wait_for("no bootstrap kubeconfig to use or to compare with");
+    sidecar.wait_for("no valid bootstrap kubeconfig");
     stays_as_it_is(&spoke, &mut sidecar);
     spoke.put_bootstrap(&spoke.bootstrap_kubeconfig());
-    sidecar.wait_for("there is a bootstrap kubeconfig again");
+    sidecar.wait_for("the bootstrap kubeconfig is available again");
     spoke.put_bootstrap("{ half a fi");
-    sidecar.wait_for_times("no bootstrap kubeconfig to use or to compare with", 2);
+    sidecar.wait_for_times("no valid bootstrap kubeconfig", 2);
     stays_as_it_is(&spoke, &mut sidecar);
     // A token is nothing that tells hubs apart.
     spoke.put_bootstrap(&bootstrap_unknown(&spoke));
-    sidecar.wait_for_times("there is a bootstrap kubeconfig again", 2);
+    sidecar.wait_for_times("the bootstrap kubeconfig is available again", 2);
     stays_as_it_is(&spoke, &mut sidecar);
     assert_eq!(roles(&spoke), ["bootstrap"], "one request in all");
 }

@@ -117,7 +117,7 @@ fn the_secret_is_deleted_and_there_is_no_bootstrap_kubeconfig_any_more() {
     let (spoke, mut sidecar) = joined("deleted-alone");
     let before = spoke.credential().expect("the Secret");
     spoke.delete_secret(&spoke.bootstrap);
-    sidecar.wait_for("no bootstrap kubeconfig to use or to compare with");
+    sidecar.wait_for("no valid bootstrap kubeconfig");
     spoke.delete_secret(&spoke.secret);
     let now = renewed_alone(&spoke, &mut sidecar, &before);
     assert_eq!(now["kubeconfig"], before["kubeconfig"], "it remembers the hub");

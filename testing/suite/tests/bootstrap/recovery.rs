@@ -33,7 +33,7 @@ fn o_recovery_25_the_bootstrap_kubeconfig_is_junk_and_put_right() {
     let spoke = Spoke::new("recover-junk");
     spoke.put_bootstrap("this: is\nno: kubeconfig\n");
     let mut sidecar = spoke.start(&[]);
-    sidecar.wait_for("no bootstrap kubeconfig to use");
+    sidecar.wait_for("no valid bootstrap kubeconfig");
     eventually("it says why", || {
         sidecar.ask("/readyz").1.contains("there is no bootstrap kubeconfig").then_some(())
     });
@@ -54,9 +54,9 @@ fn the_bootstrap_file_comes_later_and_in_halves() {
     let mut sidecar = spoke.start_as(|command| {
         command.arg("-bootstrap-kubeconfig").arg(&file);
     });
-    sidecar.wait_for("no bootstrap kubeconfig to use");
+    sidecar.wait_for("no valid bootstrap kubeconfig");
     std::fs::write(&file, &whole[..whole.len() / 2]).expect("the file is written");
-    sidecar.wait_for_times("no bootstrap kubeconfig to use", 2);
+    sidecar.wait_for_times("no valid bootstrap kubeconfig", 2);
     waits(&spoke, &mut sidecar, "there is no bootstrap kubeconfig");
     spoke.write_bootstrap(&whole);
     settled(&spoke, &sidecar);
@@ -116,7 +116,8 @@ fn the_bootstrap_kubeconfig_is_deleted_while_a_request_waits() {
     spoke.delete_secret(&spoke.bootstrap);
     eventually("it says what is missing", || {
         let (code, why) = sidecar.ask("/readyz");
-        (code == 503 && why.contains("there is no bootstrap kubeconfig to ask with")).then_some(())
+        (code == 503 && why.contains("there is no bootstrap kubeconfig to request one with"))
+            .then_some(())
     });
     spoke.hub.approve_csr(&request);
     spoke.hub.accept(&spoke.cluster);

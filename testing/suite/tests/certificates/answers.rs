@@ -19,7 +19,7 @@ fn f40_a_denied_request_is_told_and_followed_by_no_other() {
     let name = spoke.hub.next_csr(&spoke.cluster);
     spoke.hub.deny_csr(&name);
     let message = said(&spoke, "CSRDenied");
-    let words = format!("CSR {name} was denied: Suite: by a person; another one is asked for in 3");
+    let words = format!("CSR {name} was denied: Suite: by a person; requesting another one in 3");
     assert!(message.starts_with(&words), "{message}");
     nothing_more(&spoke, 3000);
     assert_eq!((spoke.credential(), spoke.count_events("CSRDenied")), (None, 1));

@@ -39,7 +39,7 @@ fn f47_without_a_bootstrap_kubeconfig_it_waits_for_one() {
     let spoke = expired("stranded");
     spoke.delete_secret(&spoke.bootstrap);
     let mut sidecar = spoke.start(&[]);
-    sidecar.wait_for("and there is no bootstrap kubeconfig to ask with");
+    sidecar.wait_for("and there is no bootstrap kubeconfig to request one with");
     throughout(1000, "it asks for nothing", || names(&spoke).is_empty());
     let (code, body) = sidecar.ask("/readyz");
     assert!(code == 503 && body.contains("no bootstrap kubeconfig"), "{code} {body}");

@@ -82,7 +82,7 @@ fn f45_not_valid_yet() {
 
 #[test]
 fn f45_a_chain_in_the_wrong_order() {
-    refuses("order", "that is not the first of its chain", |spoke, request| {
+    refuses("order", "that is not the first in its chain", |spoke, request| {
         let leaf = forge::certificate(request, &subject(spoke, -300, DAY));
         spoke.hub.cluster.ca.clone() + &leaf
     });

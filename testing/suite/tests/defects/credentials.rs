@@ -17,7 +17,7 @@ fn a01_a_recreated_secret_resumes() {
     let sidecar = scene.start(&[]);
     scene.wait_for_renewals(1);
     scene.delete_secret();
-    sidecar.wait_for("renewing stops until it is back");
+    sidecar.wait_for("renewals stop until it is back");
     let stopped = scene.lease();
     throughout(1500, "the Lease ages", || scene.lease() == stopped);
     scene.put_secret(&scene.new_credentials());
@@ -74,7 +74,7 @@ fn a05_credentials_that_fail_leave_nothing_behind() {
         broken.insert("tls.crt".into(), format!("broken {round}").into_bytes());
         scene.put_secret(&broken);
     }
-    sidecar.wait_for("the hub's credentials in use stay");
+    sidecar.wait_for("keeping the current hub credentials");
     scene.put_secret(&good);
     sidecar.wait_for("credentials were rotated");
     scene.wait_for_renewals(1);
@@ -201,7 +201,7 @@ fn a30_a_pod_that_is_not_ready_costs_no_request() {
     scene.delete_secret();
     let sidecar = scene.start(&[]);
     sidecar.wait_for("waiting for Secret");
-    sidecar.wait_for("the Lease is left to age");
+    sidecar.wait_for("the Lease goes stale");
     // The watches themselves.
     pause(300);
     let before = requests(&scene);

@@ -108,13 +108,13 @@ fn a11_a_hung_server_blocks_nothing() {
 fn a18_renewing_ends_with_leadership() {
     let scene = Scene::new("a18");
     let sidecar = scene.start(&["-leader-election"]);
-    sidecar.wait_for("leads the replicas");
+    sidecar.wait_for("became the leader");
     scene.wait_for_renewals(1);
     let name = format!("{ADDON}-addon-lease.agent.stolostron.io");
     let thief = json!({"spec": {"holderIdentity": "thief", "leaseDurationSeconds": 3600}});
     scene.managed.merge(&LEASES.object(&scene.namespace, &name), &thief);
-    sidecar.wait_for("renewing stops");
-    sidecar.wait_for("stands by: thief leads");
+    sidecar.wait_for("renewals stop");
+    sidecar.wait_for("standing by: thief is the leader");
     // A renewal that had begun may still end.
     pause(200);
     let last = scene.lease();
@@ -131,7 +131,7 @@ fn a20_only_the_own_pod_is_read_and_one_that_ends_does_not_count() {
     let sidecar = scene.start(&[]);
     scene.wait_for_renewals(1);
     scene.delete_pod();
-    sidecar.wait_for("it is being deleted; the Lease is left to age");
+    sidecar.wait_for("it is being deleted; the Lease goes stale");
     if let Some(server) = &scene.managed.embedded {
         let pods = server
             .requests()

@@ -102,7 +102,7 @@ fn f7_a_huge_list_or_event_of_the_managed_cluster_is_not_kept() {
     managed.add(Rule::new(huge).verb("watch").resource("pods").times(1));
     let sidecar = scene.start(&[]);
     sidecar.wait_for("is renewed every");
-    sidecar.wait_for("can be read again");
+    sidecar.wait_for("is readable again");
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn f15_odd_lists_and_events_of_the_managed_cluster_change_nothing() {
     scene.put_secret(&scene.new_credentials());
     sidecar.wait_for("were rotated");
     wait_for_renewal(&scene);
-    assert_eq!(sidecar.count("left to age"), 0, "{}", sidecar.log());
+    assert_eq!(sidecar.count("goes stale"), 0, "{}", sidecar.log());
 }
 
 #[test]

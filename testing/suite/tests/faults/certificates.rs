@@ -134,7 +134,7 @@ fn f18_a_bundle_without_a_certificate_is_refused_and_the_old_one_stays() {
         ["\n", "not PEM", cut, &good.replace("MII", "AAA")].into_iter().enumerate()
     {
         scene.put_secret(&secret(&kubeconfig(&address, bundle, &user)));
-        sidecar.wait_for_times("in use stay", round + 1);
+        sidecar.wait_for_times("keeping the current", round + 1);
         assert_eq!(sidecar.count("certificate-authority that holds no certificate"), round + 1);
     }
     wait_for_renewal(&scene);

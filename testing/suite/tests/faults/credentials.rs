@@ -31,7 +31,7 @@ fn f20_half_of_a_rotated_pair_leaves_the_old_pair_in_use() {
     let new = scene.new_credentials();
     old.insert("tls.crt".into(), new["tls.crt"].clone());
     scene.put_secret(&old);
-    sidecar.wait_for("in use stay");
+    sidecar.wait_for("keeping the current");
     sidecar.wait_for("do not belong together");
     wait_for_renewal(&scene);
     scene.put_secret(&new);

@@ -80,7 +80,7 @@ fn f19_every_broken_kubeconfig_is_named_and_the_process_goes_on() {
     let good = scene.new_credentials();
     scene.put_secret(&data("{"));
     let mut sidecar = scene.start(&[]);
-    sidecar.wait_for("cannot be used yet");
+    sidecar.wait_for("invalid hub credentials");
     for (data, part) in cases(&scene) {
         let before = sidecar.count(part);
         scene.put_secret(&data);
@@ -98,7 +98,7 @@ fn f19_a_broken_kubeconfig_leaves_the_one_in_use_alone() {
     let cases = cases(&scene);
     for (round, (data, _)) in cases.iter().enumerate() {
         scene.put_secret(data);
-        sidecar.wait_for_times("in use stay", round + 1);
+        sidecar.wait_for_times("keeping the current", round + 1);
     }
     wait_for_renewal(&scene);
     assert_eq!((failures(&sidecar), sidecar.count(LOST)), (0.0, 0), "{}", sidecar.log());
@@ -127,7 +127,12 @@ fn f19_what_is_merely_unusual_is_taken() {
         sidecar.wait_for_times("were rotated", round + 1);
     }
     wait_for_renewal(&scene);
-    assert_eq!((failures(&sidecar), sidecar.count("in use stay")), (0.0, 0), "{}", sidecar.log());
+    assert_eq!(
+        (failures(&sidecar), sidecar.count("keeping the current")),
+        (0.0, 0),
+        "{}",
+        sidecar.log()
+    );
 }
 
 #[test]

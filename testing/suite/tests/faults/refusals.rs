@@ -137,7 +137,7 @@ fn f12_a_403_on_the_managed_cluster_changes_nothing_that_is_known() {
     sidecar.wait_for("watch pods");
     wait_for_renewal(&scene);
     wait_for_renewal(&scene);
-    assert_eq!(sidecar.count("left to age"), 0, "{}", sidecar.log());
+    assert_eq!(sidecar.count("goes stale"), 0, "{}", sidecar.log());
 }
 
 #[test]

@@ -17,7 +17,7 @@ fn ends_at_once(sidecar: &mut Sidecar) {
     let (code, time) = sidecar.terminate();
     assert_eq!(code, Some(0), "{}", sidecar.log());
     assert!(time < Duration::from_secs(1), "{time:?}\n{}", sidecar.log());
-    assert_eq!(sidecar.count("stopped as asked"), 1, "{}", sidecar.log());
+    assert_eq!(sidecar.count("received a signal, shutting down"), 1, "{}", sidecar.log());
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn f25_connecting_to_a_black_hole() {
     faults(&scene).set_state(State::Partition);
     // Half of it, and no more than 5 s, is the time to connect.
     let mut sidecar = scene.start(&["-lease-duration", "60"]);
-    sidecar.wait_for("credentials are there");
+    sidecar.wait_for("loaded the hub credentials");
     pause(200);
     assert_eq!(sidecar.count(LOST), 0, "it is still connecting");
     ends_at_once(&mut sidecar);
@@ -91,7 +91,7 @@ fn f25_with_the_managed_cluster_silent() {
 fn f25_leading_and_the_leadership_is_let_go() {
     let scene = Scene::new("leading");
     let mut sidecar = scene.start(&["-leader-election"]);
-    sidecar.wait_for("leads the replicas");
+    sidecar.wait_for("became the leader");
     sidecar.wait_for("is renewed every");
     ends_at_once(&mut sidecar);
     let name = format!("{ADDON}-addon-lease.agent.stolostron.io");
@@ -105,7 +105,7 @@ fn f25_leading_and_the_leadership_is_let_go() {
 fn f25_leading_while_nobody_takes_the_leadership_back() {
     let scene = Scene::new("stuck-leader");
     let mut sidecar = scene.start(&["-leader-election"]);
-    sidecar.wait_for("leads the replicas");
+    sidecar.wait_for("became the leader");
     scene.managed_relay.set(Way::Silent);
     ends_at_once(&mut sidecar);
 }

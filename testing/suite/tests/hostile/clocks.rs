@@ -14,7 +14,7 @@ fn alone(name: &str) -> (Agent, suite::sidecar::Sidecar) {
     let subject = Agent::new(name);
     let agent = subject.joined(&[]);
     subject.spoke.delete_secret(BOOTSTRAP);
-    agent.wait_for("no bootstrap kubeconfig to use");
+    agent.wait_for("no valid bootstrap kubeconfig");
     (subject, agent)
 }
 

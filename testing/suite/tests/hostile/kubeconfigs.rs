@@ -51,7 +51,7 @@ fn a_hub_kubeconfig_of_any_shape_leaves_the_one_in_use_alone() {
     let subject = Lease::new("kubeconfig-lease");
     let sidecar = subject.start();
     subject.renews(&sidecar);
-    survives(&sidecar, "the hub's credentials in use stay", |text| {
+    survives(&sidecar, "keeping the current hub credentials", |text| {
         subject.scene.put_secret(&data(text));
     });
     subject.renews(&sidecar);
@@ -63,7 +63,7 @@ fn the_same_for_the_registration_agents_own_secret_and_its_bootstrap() {
     let subject = Agent::new("kubeconfig-agent");
     let agent = subject.joined(&[]);
     let good = subject.spoke.bootstrap_kubeconfig();
-    survives(&agent, "no bootstrap kubeconfig to use", |text| {
+    survives(&agent, "no valid bootstrap kubeconfig", |text| {
         subject.spoke.put_bootstrap(text);
         pause(300);
         subject.spoke.put_bootstrap(&good);
@@ -114,7 +114,7 @@ fn the_same_for_a_remotes() {
     let subject = Remote::new("kubeconfig-remote");
     let sidecar = subject.start();
     subject.copies(&sidecar, "before");
-    survives(&sidecar, "the credentials of cluster hub in use stay", |text| {
+    survives(&sidecar, "keeping the current credentials of cluster hub", |text| {
         subject.put_kubeconfig(text);
         pause(300);
         // Another sentence than the one before.

@@ -37,7 +37,7 @@ fn a_cluster_that_is_denied_falls_silent_until_it_is_accepted_again() {
     spoke.hub.set_lease_duration(&spoke.cluster, 1);
     beats_again(&agent, 2);
     spoke.hub.deny(&spoke.cluster);
-    agent.wait_for("is left to age: the hub does not accept the cluster");
+    agent.wait_for("goes stale: the hub does not accept the cluster");
     let (metric, lease) = (beats(&agent), spoke.hub.heartbeat(&spoke.cluster));
     throughout(2500, "no heartbeat", || beats(&agent) == metric);
     assert_eq!(spoke.hub.heartbeat(&spoke.cluster), lease);

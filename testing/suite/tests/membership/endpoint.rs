@@ -16,13 +16,13 @@ fn ready_is_a_credential_that_can_be_used() {
         eventually(&format!("/readyz says why, nobody to ask: {nobody}"), || {
             let (code, body) = agent.ask("/readyz");
             let named = body.starts_with(&format!("Secret {}/{} ", spoke.namespace, spoke.secret));
-            let asks = !body.contains("there is no bootstrap kubeconfig to ask with");
+            let asks = !body.contains("there is no bootstrap kubeconfig to request one with");
             (code == 503 && named && asks != nobody).then_some(())
         });
     };
     why(true);
     spoke.put_bootstrap("nonsense");
-    agent.wait_for_times("no bootstrap kubeconfig to use or to compare with", 2);
+    agent.wait_for_times("no valid bootstrap kubeconfig", 2);
     why(true);
     spoke.put_bootstrap(&spoke.bootstrap_kubeconfig());
     why(false);

@@ -112,7 +112,7 @@ fn spoils_and_troubles(spoke: &Spoke, agent: &Sidecar) {
     let kubeconfig = json!({"users": [{"name": "x", "user": {"token": ["hunter2"], "password": "hunter2",
         "client-key-data": String::from_utf8_lossy(&old["tls.key"])}}]});
     spoke.put_bootstrap(&kubeconfig.to_string());
-    agent.wait_for("no bootstrap kubeconfig to use or to compare with");
+    agent.wait_for("no valid bootstrap kubeconfig");
     let mut spoilt = old.clone();
     spoilt.insert("kubeconfig".into(), kubeconfig.to_string().into_bytes());
     let key = String::from_utf8_lossy(&old["tls.key"]).replace("KEY-----\n", "KEY-----\nhunter2");

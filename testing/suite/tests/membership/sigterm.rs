@@ -12,7 +12,7 @@ fn ends_at_once(agent: &mut Sidecar) {
     let (code, time) = agent.terminate();
     assert_eq!(code, Some(0), "{}", agent.log());
     assert!(time < Duration::from_secs(1), "{time:?}\n{}", agent.log());
-    assert_eq!(agent.count("stopped as asked"), 1, "{}", agent.log());
+    assert_eq!(agent.count("received a signal, shutting down"), 1, "{}", agent.log());
 }
 
 #[test]
@@ -114,6 +114,6 @@ fn when_another_replica_leads_and_when_it_leads_itself() {
     let next = spoke.start(&[&elect[..], &["-leader-election-retry-period", "1s"]].concat());
     next.wait_for_code("/readyz", 200);
     ends_at_once(&mut leader);
-    next.wait_for("leads the replicas");
+    next.wait_for("became the leader");
     beats_again(&next, 1);
 }

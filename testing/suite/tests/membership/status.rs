@@ -40,7 +40,7 @@ fn nothing_is_written_while_the_hub_finds_that_the_clocks_differ() {
     let (spoke, agent) = joined("clock", &[]);
     spoke.hub.wait_for_condition(&spoke.cluster, SYNCED, "True");
     set_condition(&spoke, SYNCED, "False");
-    agent.wait_for("the clocks differ: it is not told how the spoke is");
+    agent.wait_for("the clocks differ: the spoke's health is not reported");
     // Something to write: the hub lost its mind about the version, and sight of the cluster.
     let before = count(&spoke, "patch managedclusters/status");
     let clusters = suite::ocm::clusters();

@@ -120,7 +120,7 @@ fn signals_end_it_at_once_also_during_the_delay() {
         sidecar.signal(signal);
         assert_eq!(sidecar.wait().code(), Some(0), "{}", sidecar.log());
         assert!(start.elapsed() < Duration::from_secs(1));
-        assert_eq!(sidecar.count("stopped as asked"), 1);
+        assert_eq!(sidecar.count("received a signal, shutting down"), 1);
     }
     assert!(scene.lease().is_none());
 }
@@ -197,7 +197,7 @@ fn the_argv_of_the_shipped_manifest_runs_unchanged() {
     assert_eq!(lease["spec"]["leaseDurationSeconds"], 5);
     assert!(sidecar.ask("/metrics").1.contains("sidecar_lease_renewals_total"));
     scene.set_ready(false);
-    sidecar.wait_for("the Lease is left to age");
+    sidecar.wait_for("the Lease goes stale");
     scene.ages(5500);
     assert_eq!(sidecar.terminate().0, Some(0));
 }

@@ -21,7 +21,7 @@ fn row_1_a_missing_pod_is_waited_for() {
     let scene = Scene::new("row1");
     scene.delete_pod();
     let sidecar = scene.start(&[]);
-    sidecar.wait_for("it does not exist; the Lease is left to age");
+    sidecar.wait_for("it does not exist; the Lease goes stale");
     scene.ages(1200);
     assert!(scene.lease().is_none());
     scene.create_pod(POD);
@@ -34,7 +34,7 @@ fn row_2_a_pod_that_is_not_ready_is_waited_for() {
     let scene = Scene::new("row2");
     scene.set_ready(false);
     let sidecar = scene.start(&[]);
-    sidecar.wait_for("it is not Ready; the Lease is left to age");
+    sidecar.wait_for("it is not Ready; the Lease goes stale");
     scene.ages(1200);
     assert!(scene.lease().is_none());
     scene.set_ready(true);
@@ -61,7 +61,7 @@ fn row_4_a_deleted_secret_stops_and_a_recreated_one_resumes() {
     scene.wait_for_renewals(1);
     for round in 1..=2 {
         scene.delete_secret();
-        sidecar.wait_for_times("was deleted: renewing stops until it is back", round);
+        sidecar.wait_for_times("was deleted, renewals stop until it is back", round);
         scene.ages(1200);
         scene.put_secret(&scene.new_credentials());
         scene.wait_for_renewals(1);
@@ -75,7 +75,7 @@ fn row_6_a_secret_that_cannot_be_used_is_waited_out() {
     broken.insert("kubeconfig".into(), b"junk: [".to_vec());
     scene.put_secret(&broken);
     let sidecar = scene.start(&[]);
-    sidecar.wait_for("the hub's credentials cannot be used yet");
+    sidecar.wait_for("invalid hub credentials");
     scene.ages(1200);
     scene.put_secret(&scene.new_credentials());
     within(2, "the Lease is there at once", || scene.lease().is_some());
@@ -128,7 +128,7 @@ fn row_10_a_secret_that_is_being_deleted_stops() {
     let sidecar = scene.start(&[]);
     scene.wait_for_renewals(1);
     scene.delete_secret();
-    sidecar.wait_for("was deleted: renewing stops until it is back");
+    sidecar.wait_for("was deleted, renewals stop until it is back");
     assert!(scene.managed.get(&secret(&scene)).is_some(), "its finalizer holds it");
     scene.ages(1500);
     scene.managed.merge(&secret(&scene), &finalizers(json!(null)));
@@ -148,7 +148,7 @@ fn row_11_the_old_credential_stays_while_the_new_one_cannot_be_used() {
     let (_, key) = certificate(&scene.hub, "another", "nobody");
     pair_of_two.insert("tls.key".into(), key.into_bytes());
     scene.put_secret(&pair_of_two);
-    sidecar.wait_for("the hub's credentials in use stay");
+    sidecar.wait_for("keeping the current hub credentials");
     scene.hub_relay.set(Way::Open);
     scene.wait_for_renewals(2);
     assert_eq!(scene.pod_uid(), pod);

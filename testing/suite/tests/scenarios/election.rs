@@ -15,7 +15,7 @@ use suite::{
 use crate::support::{renewals, renews, within};
 
 const ELECTION: &str = "my-addon-addon-lease.agent.stolostron.io";
-const LEADS: &str = "leads the replicas (";
+const LEADS: &str = "became the leader (";
 
 /// One replica with its own way to the managed cluster.
 struct Replica {
@@ -37,7 +37,7 @@ fn two(scene: &Scene) -> (Replica, Replica) {
     let first = replica(scene, "first");
     first.sidecar.wait_for(LEADS);
     let second = replica(scene, "second");
-    second.sidecar.wait_for("stands by: ");
+    second.sidecar.wait_for("standing by: ");
     (first, second)
 }
 
@@ -98,7 +98,7 @@ fn a_leader_without_its_cluster_stops_before_another_one_starts() {
     let cut = Instant::now();
     first.relay.set(Way::Closed);
     // It led until 10 s after its last success, at most 10 s from here.
-    within(14, "it no longer leads", || first.sidecar.count("leads the replicas no longer") == 1);
+    within(14, "it no longer leads", || first.sidecar.count("lost leader election") == 1);
     let last = renewals(&first.sidecar, "hub");
     assert!(last <= cut.elapsed().as_secs_f64().min(10.0) + 3.0, "{last}");
     assert_eq!(renewals(&second.sidecar, "hub"), 0.0);
@@ -106,7 +106,7 @@ fn a_leader_without_its_cluster_stops_before_another_one_starts() {
     renews(&second.sidecar, "hub", 2);
     assert_eq!(renewals(&first.sidecar, "hub"), last);
     first.relay.set(Way::Open);
-    first.sidecar.wait_for("stands by: ");
+    first.sidecar.wait_for("standing by: ");
     assert_eq!(renewals(&first.sidecar, "hub"), last);
 }
 
@@ -128,7 +128,7 @@ fn a_leader_of_an_ill_pod_renews_nothing() {
     scene.set_ready(false);
     let replica = replica(&scene, "only");
     replica.sidecar.wait_for(LEADS);
-    replica.sidecar.wait_for("the Lease is left to age");
+    replica.sidecar.wait_for("the Lease goes stale");
     scene.ages(1500);
     assert!(scene.lease().is_none());
     scene.set_ready(true);

@@ -43,7 +43,7 @@ fn an_ill_pod_is_the_reason_that_readyz_gives() {
     let scene = Scene::new("illpod");
     scene.set_ready(false);
     let sidecar = scene.start(&[]);
-    sidecar.wait_for("the Lease is left to age");
+    sidecar.wait_for("the Lease goes stale");
     let (code, body) = sidecar.ask("/readyz");
     assert_eq!(code, 503);
     assert!(body.contains("the pod: it is not Ready"), "{body}");

@@ -84,7 +84,7 @@ fn the_pod_s_environment_is_used() {
         command.env("POD_NAME", POD).env("POD_NAMESPACE", &scene.namespace);
     });
     let Some(sidecar) = sidecar else { return };
-    sidecar.wait_for("it is not Ready; the Lease is left to age");
+    sidecar.wait_for("it is not Ready; the Lease goes stale");
     scene.set_ready(true);
     renews(&sidecar, "hub", 1);
     renews(&sidecar, "managed", 1);

@@ -15,7 +15,7 @@ fn the_lease_is_created_with_a_renew_time_and_renewed() {
     let (code, time) = sidecar.terminate();
     assert_eq!(code, Some(0), "{}", sidecar.log());
     assert!(time < Duration::from_secs(1), "{time:?}");
-    assert_eq!(sidecar.count("stopped as asked"), 1);
+    assert_eq!(sidecar.count("received a signal, shutting down"), 1);
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn a_pod_that_is_not_ready_lets_the_lease_age() {
     let sidecar = scene.start(&[]);
     scene.wait_for_renewals(1);
     scene.set_ready(false);
-    sidecar.wait_for("the Lease is left to age");
+    sidecar.wait_for("the Lease goes stale");
     let before = scene.lease();
     throughout(2500, "the Lease ages", || scene.lease() == before);
     scene.set_ready(true);

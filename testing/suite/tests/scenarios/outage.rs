@@ -68,7 +68,7 @@ fn what_changed_while_the_managed_cluster_was_away_is_noticed() {
     // What is not known to have changed stays.
     renews(&sidecar, "hub", 2);
     scene.managed_relay.set(Way::Open);
-    sidecar.wait_for("it is not Ready; the Lease is left to age");
+    sidecar.wait_for("it is not Ready; the Lease goes stale");
     sidecar.wait_for("the hub's credentials were rotated");
     scene.ages(1200);
 }
@@ -109,6 +109,6 @@ fn idle_watches_that_are_cut_are_no_news() {
         scene.managed_relay.cut();
     }
     scene.set_ready(false);
-    sidecar.wait_for("the Lease is left to age");
-    assert_eq!(sidecar.count("what was known of it stays"), 0, "{}", sidecar.log());
+    sidecar.wait_for("the Lease goes stale");
+    assert_eq!(sidecar.count("keeping its last known state"), 0, "{}", sidecar.log());
 }

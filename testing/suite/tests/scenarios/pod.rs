@@ -17,7 +17,7 @@ fn a_pod_that_comes_back_under_its_name_resumes() {
     let sidecar = scene.start(&[]);
     scene.wait_for_renewals(1);
     scene.delete_pod();
-    sidecar.wait_for("it does not exist; the Lease is left to age");
+    sidecar.wait_for("it does not exist; the Lease goes stale");
     scene.ages(1200);
     scene.create_pod(POD);
     sidecar.wait_for("it has no Ready condition yet");
@@ -35,7 +35,7 @@ fn a_pod_that_is_being_deleted_counts_as_ill() {
     let sidecar = scene.start(&[]);
     scene.wait_for_renewals(1);
     scene.delete_pod();
-    sidecar.wait_for("it is being deleted; the Lease is left to age");
+    sidecar.wait_for("it is being deleted; the Lease goes stale");
     scene.ages(1500);
     scene.managed.merge(&pod, &finalizers(json!(null)));
 }
@@ -48,7 +48,7 @@ fn another_pod_is_nothing_to_us() {
     scene.wait_for_renewals(1);
     scene.managed.delete(&PODS.object(&scene.namespace, "my-addon-1"));
     renews(&sidecar, "hub", 2);
-    assert_eq!(sidecar.count("left to age"), 0, "{}", sidecar.log());
+    assert_eq!(sidecar.count("goes stale"), 0, "{}", sidecar.log());
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn with_container_name_the_other_containers_count() {
     let sidecar = scene.start(&["-container-name", "lease"]);
     sidecar.wait_for_code("/readyz", 200);
     scene.set_pod_status(&status(false, true));
-    sidecar.wait_for("container app is not ready; the Lease is left to age");
+    sidecar.wait_for("container app is not ready; the Lease goes stale");
     scene.ages(1200);
     scene.set_pod_status(&status(true, false));
     scene.wait_for_renewals(1);
@@ -114,7 +114,7 @@ fn with_container_name_native_sidecars_count_too() {
     };
     scene.set_pod_status(&status(false));
     let sidecar = scene.start(&["-container-name=lease"]);
-    sidecar.wait_for("container mesh is not ready; the Lease is left to age");
+    sidecar.wait_for("container mesh is not ready; the Lease goes stale");
     assert!(scene.lease().is_none());
     scene.set_pod_status(&status(true));
     scene.wait_for_renewals(1);
@@ -125,7 +125,7 @@ fn f_health_check_false_sends_nothing() {
     let scene = Scene::new("fhealth");
     scene.set_ready(false);
     let sidecar = scene.start_managed(&[]);
-    sidecar.wait_for("the Lease is left to age");
+    sidecar.wait_for("the Lease goes stale");
     suite::pause(1200);
     assert!(scene.managed_lease().is_none());
     assert_eq!(renewals(&sidecar, "managed"), 0.0);

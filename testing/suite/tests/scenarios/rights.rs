@@ -88,7 +88,7 @@ fn row_5_the_right_to_read_the_secret() {
     assert!(scene.lease().is_none());
     revoked.grant();
     renews(&sidecar, "hub", 1);
-    sidecar.wait_for("can be read again after");
+    sidecar.wait_for("is readable again after");
 }
 
 #[test]
@@ -124,13 +124,13 @@ fn the_rights_of_the_election() {
     let revoked = revoke(&scene.managed, &scene.namespace, "create", "leases");
     // A right that is missing is told whatever the level of the log.
     let sidecar = scene.start(&["-leader-election", "-v=0"]);
-    sidecar.wait_for("the election is held up: create leases");
+    sidecar.wait_for("leader election is failing: create leases");
     pause(1500);
     assert!(scene.lease().is_none(), "nobody leads");
-    assert_eq!(sidecar.count("the election is held up"), 1, "{}", sidecar.log());
-    assert!(sidecar.ask("/readyz").1.contains("no replica is known to lead"));
+    assert_eq!(sidecar.count("leader election is failing"), 1, "{}", sidecar.log());
+    assert!(sidecar.ask("/readyz").1.contains("no replica is known to be the leader"));
     revoked.grant();
-    sidecar.wait_for("goes on after");
-    sidecar.wait_for("leads the replicas (");
+    sidecar.wait_for("recovered after");
+    sidecar.wait_for("became the leader (");
     renews(&sidecar, "hub", 1);
 }

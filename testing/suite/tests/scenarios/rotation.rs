@@ -121,7 +121,7 @@ fn the_file_may_come_later() {
     let scene = Scene::new("filelater");
     let file = scene.directory.path().join("hub.kubeconfig");
     let sidecar = start_with_file(&scene, &file);
-    sidecar.wait_for("the hub's credentials cannot be used yet");
+    sidecar.wait_for("invalid hub credentials");
     hub_files(&scene);
     within(5, "the Lease is there", || scene.lease().is_some());
 }

@@ -52,7 +52,7 @@ fn no_byte_of_a_credential_is_logged() {
     sidecar.terminate();
     let log = sidecar.log();
     assert!(
-        log.lines().count() > 8 && log.contains("rotated") && log.contains("in use stay"),
+        log.lines().count() > 8 && log.contains("rotated") && log.contains("keeping the current"),
         "{log}"
     );
     let managed = std::fs::read(scene.directory.path().join("managed.kubeconfig")).expect("a file");

@@ -19,7 +19,7 @@ fn broken_content_keeps_what_worked() {
         let mut data = scene.new_credentials();
         data.insert("kubeconfig".into(), junk.to_vec());
         scene.put_secret(&data);
-        sidecar.wait_for_times("the hub's credentials in use stay", round + 1);
+        sidecar.wait_for_times("keeping the current hub credentials", round + 1);
     }
     renews(&sidecar, "hub", 2);
     scene.put_secret(&scene.new_credentials());
@@ -73,7 +73,7 @@ fn a_secret_of_that_name_elsewhere_is_nothing_to_us() {
     scene.managed.delete(&target);
     renews(&sidecar, "hub", 2);
     assert_eq!(sidecar.count("was deleted"), 0);
-    assert_eq!(sidecar.count("in use stay"), 0);
+    assert_eq!(sidecar.count("keeping the current"), 0);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn credentials_come_and_go_without_a_new_process() {
         scene.delete_secret();
         sidecar.wait_for_times("was deleted", round);
     }
-    assert_eq!(sidecar.count("the hub's credentials are there"), 3);
+    assert_eq!(sidecar.count("loaded the hub credentials"), 3);
     assert!(sidecar.alive());
 }
 

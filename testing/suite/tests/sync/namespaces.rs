@@ -116,7 +116,7 @@ fn an_owned_namespace_stays_while_it_is_not_known_what_else_is_in_it() {
     }
     source.delete();
     let sidecar = stage.start(&[]);
-    sidecar.wait_for("it is not known yet what else is in the target's namespace");
+    sidecar.wait_for("what else is in the target's namespace is not known yet");
     pause(2000);
     assert!(!stage.target_namespace().is_terminating());
     assert!(copy.get().is_some());

@@ -162,7 +162,7 @@ fn f45_an_issued_certificate_is_checked() {
         ),
         ("wrong OU", with(&|paper| paper.units.push(text("unit"))), "has organizational units"),
         ("another key", good.certificate(&another), "is for another key"),
-        ("leaf not first", authority.clone() + &pem, "is not the first of its chain"),
+        ("leaf not first", authority.clone() + &pem, "is not the first in its chain"),
     ] {
         let CsrStatus::Wrong(what) = answered(&pem, &request, &csr) else { panic!("{case}") };
         assert!(what.starts_with("was answered with ") && what.contains(refusal), "{case}: {what}");

@@ -80,19 +80,19 @@ fn a17_names_that_no_object_can_have_are_refused_in_a_sentence() {
     let longest = "n".repeat(250);
     assert_eq!(check(&"a".repeat(60), &longest), Ok(()));
     for (namespace, name, sentence) in [
-        ("a", "", "the source would be \"-rs\", which is no name for an object"),
+        ("a", "", "the source would be \"-rs\", which is not a valid object name"),
         ("a", "A", "the source would be \"A-rs\""),
         ("a", &*format!("{longest}n"), "the source would be \"nnn"),
         (&*"a".repeat(61), "test", "the target's namespace would be \"aaa"),
-        ("A", "test", "the source's namespace would be \"A\", which is no name for one"),
+        ("A", "test", "the source's namespace would be \"A\", which is not a valid namespace name"),
     ] {
         let refusal = check(namespace, name).unwrap_err();
         assert!(refusal.starts_with(sentence), "{refusal}");
     }
     let refusal = names("rs", "", "").check("a", "x-").unwrap_err();
-    assert_eq!(refusal, "the target would be \"x-\", which is no name for an object");
+    assert_eq!(refusal, "the target would be \"x-\", which is not a valid object name");
     let refusal = names("rs", "", "").check("a", "").unwrap_err();
-    assert_eq!(refusal, "the target would be \"\", which is no name for an object");
+    assert_eq!(refusal, "the target would be \"\", which is not a valid object name");
 }
 
 #[test]

@@ -71,14 +71,14 @@ fn restart(stage: &Stage, pairs: usize) -> Restart {
 
 fn head() -> Vec<String> {
     row([
-        "pairs in step",
+        "pairs in sync",
         "RSS MiB",
         "anonymous",
         "peak",
         "bytes each",
         "threads",
         "restart: ready s",
-        "in step s",
+        "in sync s",
         "requests",
         "writes",
         "Go RSS MB",

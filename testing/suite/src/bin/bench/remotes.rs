@@ -49,7 +49,7 @@ pub(crate) fn measure() -> bool {
         "remotes",
         "spec lag P50 ms",
         "P99",
-        "all in step s",
+        "all in sync s",
         "threads",
         "RSS MiB",
         "at rest: threads",

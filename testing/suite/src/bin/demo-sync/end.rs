@@ -34,7 +34,7 @@ pub fn table(seen: &Seen) {
     let [new, spec, status, secret, deletion] = WRITES;
     let writes = format!("{new}, {spec}, {status}, {secret}, {deletion}");
     row("writes: new, spec, status, Secret, deletion", &writes, "the same");
-    row("requests when all is in step, beside probes", &seen.idle.to_string(), "0");
+    row("requests when all is in sync, besides probes", &seen.idle.to_string(), "0");
     row("writes of a restart", &seen.restart.to_string(), "0");
     let lost = format!("{} of 1,001", seen.lost);
     row("deleted when started with an empty hub", &lost, "all");

@@ -247,7 +247,7 @@ impl<'a> Play<'a> {
         let begin = self.restart();
         self.wait_until_open();
         assert_eq!(self.written(begin), 0, "writes");
-        "in step, nothing written".into()
+        "in sync, nothing written".into()
     }
 
     // --- the end ---

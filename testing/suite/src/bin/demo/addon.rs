@@ -88,7 +88,7 @@ impl<'a> Addon<'a> {
     pub fn unready(&self) -> String {
         let begin = Instant::now();
         self.stage.scene.set_ready(false);
-        self.sidecar.wait_for("the Lease is left to age");
+        self.sidecar.wait_for("the Lease goes stale");
         let noticed = begin.elapsed();
         pause(5500);
         let requests = self.requests_since(begin + noticed).len();
@@ -96,7 +96,7 @@ impl<'a> Addon<'a> {
         let (age, begin) = (self.age(), Instant::now());
         self.stage.scene.set_ready(true);
         let time = self.next_renewal(begin).at - begin;
-        format!("Lease left to age: {age:.1} s; ready: renewed {}", after(time))
+        format!("Lease goes stale: {age:.1} s; ready: renewed {}", after(time))
     }
 
     pub fn deleted(&self) -> String {
