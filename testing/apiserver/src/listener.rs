@@ -113,9 +113,11 @@ impl Listener {
         self.close();
         let socket = bound(self.address)?;
         socket.listen(0)?;
-        // A backlog of 0 takes one connection; further ones show that it takes no more.
-        let connect = || TcpStream::connect_timeout(&self.address, Duration::from_millis(20)).ok();
-        let fillers = std::iter::from_fn(connect).take(8).collect();
+        // A backlog of 0 takes one connection, sooner or later; further ones show that it takes no more.
+        let connect =
+            |limit| TcpStream::connect_timeout(&self.address, Duration::from_millis(limit));
+        let mut fillers = Vec::from_iter(connect(2000).ok());
+        fillers.extend(std::iter::from_fn(|| connect(100).ok()).take(8));
         *crate::lock(&self.mode) = Mode::Full { _socket: socket, _fillers: fillers };
         Ok(())
     }

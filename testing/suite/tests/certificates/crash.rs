@@ -1,11 +1,11 @@
 //! F42 and more: kill -9 at every write to either cluster, of a join and of a rotation. Whatever was
 //! written, the next start goes on with it: one request, and never a key without its certificate.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use dev_apiserver::SignerOptions;
 use suite::{
-    eventually,
+    PATIENCE, Stopwatch, eventually,
     identity::Data,
     kill::{Moment, hold},
     ocm::{Bootstrap, Hub},
@@ -77,13 +77,14 @@ fn killed_at(work: Work, on_hub: bool, verb: &str, nth: u32, moment: Moment) -> 
         faults(cluster).clear();
         let again = spoke.start(&[]);
         let what = format!("{moment:?} {verb} {nth}, on the hub: {on_hub}");
-        let end = Instant::now() + Duration::from_secs(15);
+        let watch = Stopwatch::start();
         // A stored request that comes late may stay: it is the next one's.
         let late = matches!(moment, Moment::Late);
         let served = || late || spoke.pending().is_none();
         while !(is_new(&spoke, old.as_ref()) && served()) {
             let log = || format!("{}\n--\n{}", sidecar.log(), again.log());
-            assert!(Instant::now() < end, "the next start does the rest: {what}\n{}", log());
+            let waits = watch.is_within(Duration::from_secs(PATIENCE));
+            assert!(waits, "the next start does the rest: {what}\n{}", log());
             pause(20);
         }
         if late {

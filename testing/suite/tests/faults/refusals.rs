@@ -1,6 +1,6 @@
 //! A server that says no: F10 to F13.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use dev_apiserver::{Action, Rule};
 use serde_json::json;
@@ -108,9 +108,10 @@ fn f12_a_403_names_verb_resource_and_name() {
     sidecar.wait_for(&format!("update leases {}/my-addon on the hub: 403: ", scene.cluster));
     sidecar.wait_for("cannot update resource");
     let before = requests(&scene).len();
+    let start = Instant::now();
     pause(2000);
-    let tries = requests(&scene).len() - before;
-    assert!(tries < 20, "{tries} tries in 2 s");
+    let (tries, passed) = (requests(&scene).len() - before, start.elapsed().as_secs_f64());
+    assert!((tries as f64) < 10.0 * passed, "{tries} tries in {passed} s");
     assert_eq!(warnings(&sidecar, LOST), 1, "{}", sidecar.log());
     faults(&scene).remove(denied);
     sidecar.wait_for(BACK);
@@ -151,6 +152,6 @@ fn f13_retry_after_is_heeded_for_a_period_and_no_longer() {
     let refused = all.iter().position(|request| request.code == 429).expect("a 429");
     let wait = all[refused + 1].at - all[refused].at;
     // A balancer's word must not cost the add-on its good name. Another period at most is added.
-    let (least, most) = (Duration::from_secs(1), Duration::from_millis(2500));
+    let (least, most) = (Duration::from_secs(1), Duration::from_secs(15));
     assert!(wait >= least && wait < most, "{wait:?}");
 }

@@ -1,14 +1,12 @@
 //! The heartbeat: OCM's own integration test (`managedcluster_lease_test.go:35-175`) and what is better
 //! here than there.
 
-use std::time::Duration;
-
 use dev_apiserver::Rule;
-use suite::{eventually, ocm::HEARTBEAT, pause, relay::Way, spoke::Spoke, throughout};
+use suite::{eventually, ocm::HEARTBEAT, pause, relay::Way, spoke::Spoke, throughout, within};
 
 use crate::tools::{
     AVAILABLE, SYNCED, beating, beats, beats_again, code, count, faults, joined, only_embedded,
-    renewed, renews, sent, within, words,
+    renewed, renews, sent, words,
 };
 
 // --- managedcluster_lease_test.go ---
@@ -188,8 +186,8 @@ fn it_goes_on_after_a_restart_and_asks_for_no_other_certificate() {
         }
         let before = renewed(&spoke);
         agent = spoke.start(&["-cluster-healthcheck-period", "60s"]);
-        let took = within(5, "the heartbeat goes on", || renewed(&spoke) != before);
-        assert!(took < Duration::from_secs(4), "{took:?}");
+        // Not after the minute of a heartbeat that begins anew.
+        within(4, "the heartbeat goes on", || renewed(&spoke) != before);
     }
     assert!(spoke.credential().expect("the Secret")["tls.crt"] == serial, "the same certificate");
     assert_eq!(spoke.hub.csrs_of(&spoke.cluster).len(), 1);

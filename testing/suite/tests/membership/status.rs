@@ -10,12 +10,12 @@ use suite::{
     ocm::{Bootstrap, Hub},
     pause,
     spoke::Spoke,
-    throughout,
+    throughout, within,
 };
 
 use crate::tools::{
     SYNCED, beating, beats_again, cluster, count, faults, joined, only_embedded, sent, warnings,
-    within, words,
+    words,
 };
 
 #[test]

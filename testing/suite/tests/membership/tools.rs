@@ -1,10 +1,10 @@
 //! What these scenarios have in common: a cluster that has joined, and what it sends.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use dev_apiserver::{Action, Faults, Request};
 use serde_json::Value;
-use suite::{eventually, pause, real, sidecar::Sidecar, spoke::Spoke};
+use suite::{PATIENCE, Stopwatch, eventually, pause, real, sidecar::Sidecar, spoke::Spoke};
 
 pub(crate) const ACCEPTED: &str = "HubAcceptedManagedCluster";
 pub(crate) const JOINED: &str = "ManagedClusterJoined";
@@ -24,9 +24,10 @@ pub(crate) fn joined(name: &str, more: &[&str]) -> (Spoke, Sidecar) {
 #[track_caller]
 pub(crate) fn joins(spoke: &Spoke, more: &[&str]) -> Sidecar {
     let agent = spoke.start(more);
-    let start = Instant::now();
+    let watch = Stopwatch::start();
     while spoke.hub.condition(&spoke.cluster, AVAILABLE).is_none_or(|it| it.0 != "True") {
-        assert!(start.elapsed() < Duration::from_secs(15), "does not join:\n{}", agent.log());
+        let waits = watch.is_within(Duration::from_secs(PATIENCE));
+        assert!(waits, "does not join:\n{}", agent.log());
         pause(20);
     }
     agent
@@ -46,17 +47,6 @@ pub(crate) fn only_embedded(why: &str) -> bool {
         println!("skipped: {why}");
     }
     !real()
-}
-
-/// As `suite::eventually`, with a limit of its own; returns how long it took.
-#[track_caller]
-pub(crate) fn within(seconds: u64, what: &str, mut probe: impl FnMut() -> bool) -> Duration {
-    let start = Instant::now();
-    while !probe() {
-        assert!(start.elapsed() < Duration::from_secs(seconds), "in vain for {seconds} s: {what}");
-        pause(20);
-    }
-    start.elapsed()
 }
 
 // --- what it does ---

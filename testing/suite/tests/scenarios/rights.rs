@@ -2,9 +2,9 @@
 //! are there. The only scenarios in which the audit expects a 403.
 
 use serde_json::json;
-use suite::{pause, scene::Scene};
+use suite::{pause, scene::Scene, within};
 
-use crate::support::{renewals, renews, revoke, within};
+use crate::support::{renewals, renews, revoke};
 
 fn warnings(sidecar: &suite::sidecar::Sidecar, part: &str) -> usize {
     sidecar.log().lines().filter(|line| line.starts_with('W') && line.contains(part)).count()

@@ -4,9 +4,9 @@ use std::{fs, time::Duration};
 
 use dev_apiserver::{Action, Rule};
 use serde_json::json;
-use suite::{eventually, identity::certificate, pause, real, scene::Scene};
+use suite::{eventually, identity::certificate, pause, real, scene::Scene, within};
 
-use crate::support::{Rhythm, failures, renews, within};
+use crate::support::{Rhythm, failures, renews};
 
 const PERIODS_3: Duration = Duration::from_secs(3);
 

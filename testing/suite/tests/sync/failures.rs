@@ -8,6 +8,7 @@ use suite::{
     cluster::Cluster,
     eventually, pause,
     sync::{Kind, SETTINGS, Setting, Stage, WIDGETS, words},
+    within,
 };
 
 use crate::support::{code, faults, immutable, is_in_step, of_program, one, only_embedded};
@@ -268,11 +269,7 @@ fn a29_pages_of_which_one_is_gone() {
     let count = || {
         stage.own.cluster.server().list("sync.example.com/v1", "plainsettings", &namespace).len()
     };
-    let deadline = std::time::Instant::now() + Duration::from_secs(60);
-    while count() < 1200 {
-        assert!(std::time::Instant::now() < deadline, "{} of 1200", count());
-        pause(100);
-    }
+    within(60, "all 1200", || count() >= 1200);
     assert_eq!(faults(remote).hits(rule), 1);
     for number in [0, 499, 500, 501, 1199] {
         let copy = stage.target(&SETTINGS, &format!("w{number}"));

@@ -1,7 +1,5 @@
 //! The process: its election, its end, its endpoint.
 
-use std::time::Duration;
-
 use dev_apiserver::{Action, State};
 use shared::resource::LEASES;
 use suite::{
@@ -53,8 +51,7 @@ fn one_of_two_replicas_works_and_the_other_takes_over() {
     assert_eq!(written, ["local patch widgets one", "hub patch widgets one-remote-rs"]);
     assert_eq!(holder(&stage).as_ref(), Some(&leader));
 
-    let (code, time) = first.terminate();
-    assert!(code == Some(0) && time < Duration::from_secs(1), "{code:?} {time:?}");
+    first.ends_at_once();
     source.set_number(3);
     target.wait_for_number(3);
     is_in_step(&source, &target);
@@ -99,17 +96,10 @@ fn who_loses_the_lead_stops_writing() {
 
 // --- SIGTERM ---
 
-#[track_caller]
-fn ends_at_once(sidecar: &mut Sidecar) {
-    let (code, time) = sidecar.terminate();
-    assert_eq!(code, Some(0), "{}", sidecar.log());
-    assert!(time < Duration::from_secs(1), "{time:?}\n{}", sidecar.log());
-}
-
 #[test]
 fn sigterm_when_all_is_well() {
     let (_stage, mut sidecar, ..) = one("term", &WIDGETS, &[]);
-    ends_at_once(&mut sidecar);
+    sidecar.ends_at_once();
 }
 
 #[test]
@@ -122,7 +112,7 @@ fn sigterm_while_a_server_is_away_from_the_start() {
             let mut sidecar = stage.start_served(&[]);
             sidecar.wait_for_code("/healthz", 200);
             pause(700);
-            ends_at_once(&mut sidecar);
+            sidecar.ends_at_once();
         }
     }
 }
@@ -135,12 +125,12 @@ fn sigterm_while_a_server_became_a_black_hole() {
         side.relay.set(Way::Silent);
         source.set_number(2);
         pause(400);
-        ends_at_once(&mut sidecar);
+        sidecar.ends_at_once();
         let (stage, mut sidecar, ..) = one("term-later", &WIDGETS, &[]);
         let side = if own { &stage.own } else { stage.remote() };
         side.relay.set(Way::Silent);
         pause(4000);
-        ends_at_once(&mut sidecar);
+        sidecar.ends_at_once();
     }
 }
 
@@ -154,7 +144,7 @@ fn sigterm_while_a_server_hangs_in_each_of_its_ways() {
         faults(stage.remote()).set_state(state);
         stage.source(&WIDGETS, "one");
         pause(1200);
-        ends_at_once(&mut sidecar);
+        sidecar.ends_at_once();
         faults(stage.remote()).heal();
     }
 }
@@ -171,7 +161,7 @@ fn sigterm_in_the_middle_of_a_write() {
         stage.source(&WIDGETS, "one").create_number(1);
         let mut sidecar = stage.start(&[]);
         eventually("the answer stalls", || (faults(side).hits(rule) > 0).then_some(()));
-        ends_at_once(&mut sidecar);
+        sidecar.ends_at_once();
     }
 }
 
@@ -187,7 +177,7 @@ fn sigterm_while_lists_and_watches_stall() {
         stage.source(&WIDGETS, "one").create_number(1);
         let mut sidecar = stage.start(&[]);
         pause(1200);
-        ends_at_once(&mut sidecar);
+        sidecar.ends_at_once();
     }
 }
 

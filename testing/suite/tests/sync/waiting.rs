@@ -1,15 +1,14 @@
 //! What is not there yet is waited for, and seen to be waited for: a kind, a remote, its kubeconfig.
 
-use std::time::{Duration, Instant};
-
 use dev_apiserver::Action;
 use serde_json::json;
 use suite::{
-    eventually,
+    Stopwatch, eventually,
     identity::kubeconfig,
     relay::Way,
     sidecar::Sidecar,
     sync::{BUDGETS, Kind, Setting, Stage, WIDGETS, definitions, ensure, words},
+    within,
 };
 
 use crate::support::{faults, is_in_step, of_program, only_embedded};
@@ -56,12 +55,10 @@ fn a_kind_that_is_not_served_yet_is_waited_for() {
         }
         let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
         source.create_number(1);
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while target.get().is_none() {
-            let late = Instant::now() > deadline;
-            assert!(!late && sidecar.alive(), "{}", sidecar.log());
-            suite::pause(100);
-        }
+        within(60, "the copy is there", || {
+            assert!(sidecar.alive(), "{}", sidecar.log());
+            target.get()
+        });
         is_in_step(&source, &target);
     }
 }
@@ -195,12 +192,12 @@ fn is_of_no_use_to_wait(stage: &Stage, flags: &[&str]) {
     let own = faults(&stage.own);
     let rule = own.add(of_program(&stage.own, Action::Forbid).resource("secrets"));
     for task in ["-once", "-cleanup"] {
-        let begun = Instant::now();
+        let watch = Stopwatch::start();
         let mut sidecar = stage.start_as(|command| {
             command.args(flags).arg(task);
         });
         assert_eq!(sidecar.wait().code(), Some(1), "{task}: {}", sidecar.log());
-        assert!(begun.elapsed() < Duration::from_secs(5), "{task}: {:?}", begun.elapsed());
+        watch.assert_within(5, task);
         assert!(sidecar.log().contains("secrets is forbidden"), "{task}: {}", sidecar.log());
     }
     own.remove(rule);
