@@ -1,4 +1,4 @@
-//! How long a process takes to end when it was told to, less what it waited for a processor.
+//! The time that a process takes to end, on a busy machine as on a quiet one.
 
 use std::{
     collections::HashMap,
@@ -9,24 +9,25 @@ use std::{
 
 use crate::{PATIENCE, pause};
 
-/// Waits for the end of a process that was just told to end; how long that takes it.
+/// Waits for the end of a process that was just told to end; how long it was seen to go on, less what it waited
+/// for a processor.
 #[track_caller]
 pub fn ending(child: &mut Child) -> (ExitStatus, Duration) {
     let start = Instant::now();
-    let mut waits = Waits::of(child.id());
+    let (mut waits, mut time) = (Waits::of(child.id()), Duration::ZERO);
     loop {
+        let passed = start.elapsed();
         waits.add_up();
-        let (passed, waited) = (start.elapsed(), waits.sum());
         if let Some(status) = child.try_wait().expect("its state") {
-            return (status, passed.saturating_sub(waited));
+            return (status, time);
         }
-        let limit = Duration::from_secs(PATIENCE);
-        assert!(passed < limit + waited, "in vain for {passed:?}: the process ends");
+        time = passed.saturating_sub(waits.sum());
+        assert!(time < Duration::from_secs(PATIENCE), "in vain for {passed:?}: the process ends");
         pause(5);
     }
 }
 
-/// How long the threads of a process and its children, and the one that looks on, wait for a processor.
+/// How long the threads of a process and its children wait for a processor.
 struct Waits {
     process: u32,
     /// By the thread's directory: at the beginning, and now.
@@ -42,7 +43,6 @@ impl Waits {
     }
 
     fn add_up(&mut self) {
-        self.add("/proc/thread-self".to_owned());
         self.add_process(self.process);
     }
 
