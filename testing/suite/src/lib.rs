@@ -11,6 +11,7 @@ pub mod identity;
 pub mod kill;
 pub mod manifest;
 pub mod measure;
+pub mod needs;
 pub mod ocm;
 pub mod proxy;
 pub mod relay;

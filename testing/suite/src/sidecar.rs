@@ -65,12 +65,6 @@ pub fn bare(program: &Path) -> Command {
     command
 }
 
-/// Whether a command works here: not every user may make namespaces, or mount in them.
-pub fn works(words: &[&str]) -> bool {
-    let output = Command::new(words[0]).args(&words[1..]).output();
-    output.is_ok_and(|output| output.status.success())
-}
-
 /// `words`, then the program of `command` with its arguments, in its environment.
 pub fn behind(words: &[&str], command: &Command) -> Command {
     let mut other = Command::new(words[0]);

@@ -8,12 +8,13 @@ use suite::{
     PATIENCE, Stopwatch, eventually,
     identity::Data,
     kill::{Moment, hold},
+    needs::{Need, needs},
     ocm::{Bootstrap, Hub},
     pause,
     spoke::Spoke,
 };
 
-use crate::tools::{csr, due, faults, joined_by, names, no_key_alone, skipped, uid, works};
+use crate::tools::{csr, due, faults, joined_by, names, no_key_alone, uid, works};
 
 /// What is under way.
 #[derive(Clone, Copy, Debug)]
@@ -112,7 +113,7 @@ fn at_every_write(work: Work, on_hub: bool, moment: Moment) -> usize {
 
 #[test]
 fn f42_a_write_of_a_join_that_comes_after_the_kill() {
-    if !skipped("faults are asked for") {
+    if needs(Need::Embedded, "faults are asked for") {
         assert!(at_every_write(Work::Join, false, Moment::Late) >= 6);
         assert!(at_every_write(Work::Join, true, Moment::Late) >= 3);
     }
@@ -120,7 +121,7 @@ fn f42_a_write_of_a_join_that_comes_after_the_kill() {
 
 #[test]
 fn f42_a_kill_before_every_write_of_a_join() {
-    if !skipped("faults are asked for") {
+    if needs(Need::Embedded, "faults are asked for") {
         assert!(at_every_write(Work::Join, false, Moment::Before) >= 6);
         assert!(at_every_write(Work::Join, true, Moment::Before) >= 3);
     }
@@ -128,7 +129,7 @@ fn f42_a_kill_before_every_write_of_a_join() {
 
 #[test]
 fn f42_a_kill_after_every_write_of_a_join() {
-    if !skipped("faults are asked for") {
+    if needs(Need::Embedded, "faults are asked for") {
         assert!(at_every_write(Work::Join, false, Moment::After) >= 6);
         assert!(at_every_write(Work::Join, true, Moment::After) >= 3);
     }
@@ -136,7 +137,7 @@ fn f42_a_kill_after_every_write_of_a_join() {
 
 #[test]
 fn f42_a_write_of_a_rotation_that_comes_after_the_kill() {
-    if !skipped("faults are asked for") {
+    if needs(Need::Embedded, "faults are asked for") {
         assert!(at_every_write(Work::Rotation, false, Moment::Late) >= 5);
         assert!(at_every_write(Work::Rotation, true, Moment::Late) >= 2);
     }
@@ -144,7 +145,7 @@ fn f42_a_write_of_a_rotation_that_comes_after_the_kill() {
 
 #[test]
 fn f42_a_kill_before_every_write_of_a_rotation() {
-    if !skipped("faults are asked for") {
+    if needs(Need::Embedded, "faults are asked for") {
         assert!(at_every_write(Work::Rotation, false, Moment::Before) >= 5);
         assert!(at_every_write(Work::Rotation, true, Moment::Before) >= 2);
     }
@@ -152,7 +153,7 @@ fn f42_a_kill_before_every_write_of_a_rotation() {
 
 #[test]
 fn f42_a_kill_after_every_write_of_a_rotation() {
-    if !skipped("faults are asked for") {
+    if needs(Need::Embedded, "faults are asked for") {
         assert!(at_every_write(Work::Rotation, false, Moment::After) >= 5);
         assert!(at_every_write(Work::Rotation, true, Moment::After) >= 2);
     }
@@ -188,7 +189,7 @@ fn f42_ten_kills_while_a_request_waits_leave_one() {
 
 #[test]
 fn f42_ten_kills_while_a_renewal_waits_leave_one() {
-    if skipped("it approves renewals at once") {
+    if !needs(Need::Embedded, "it approves renewals at once") {
         return;
     }
     let (spoke, old) = due("ten-renewals");

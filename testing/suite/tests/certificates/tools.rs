@@ -14,7 +14,6 @@ use suite::{
     eventually,
     identity::{Data, hub_secret},
     ocm::{self, CLUSTER_LABEL, PREFIX, clusters, global},
-    real,
     sidecar::Sidecar,
     spoke::{AGENT, Spoke},
     throughout,
@@ -26,14 +25,6 @@ use crate::forge::Subject;
 
 pub(crate) const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 pub(crate) const ROTATED: &str = "ClusterCertificateRotated";
-
-/// Whether this is the real control plane, where the fault cannot be made; says so.
-pub(crate) fn skipped(why: &str) -> bool {
-    if real() {
-        eprintln!("skipped on the real control plane: {why}");
-    }
-    real()
-}
 
 // --- stages ---
 

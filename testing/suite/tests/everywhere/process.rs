@@ -10,9 +10,11 @@ use dev_apiserver::Action;
 use suite::{
     Stopwatch,
     clock::Clock,
-    eventually, pause,
+    eventually,
+    needs::{Need, needs},
+    pause,
     relay::Way,
-    sidecar::{Sidecar, behind, usage_error, works},
+    sidecar::{Sidecar, behind, usage_error},
     within,
 };
 
@@ -74,8 +76,10 @@ fn f25_sigterm_in_the_middle_of_an_answer() {
 
 #[test]
 fn f26_as_process_1_of_a_container() {
-    if !works(&["unshare", "-pf", "true"]) {
-        println!("skipped: this user may not make a process namespace");
+    if !needs(
+        Need::Command(&["unshare", "-pf", "true"]),
+        "this user may not make a process namespace",
+    ) {
         return;
     }
     each("one", |stage| {
@@ -133,8 +137,10 @@ const READ_ONLY: &str = r#"
 
 #[test]
 fn f28_a_read_only_file_system_without_tmp() {
-    if !works(&["unshare", "-m", "mount", "-o", "remount,bind,ro", "/"]) {
-        println!("skipped: this user may not mount anything in a namespace of its own");
+    if !needs(
+        Need::Command(&["unshare", "-m", "mount", "-o", "remount,bind,ro", "/"]),
+        "this user may not mount anything in a namespace of its own",
+    ) {
         return;
     }
     each("read-only", |stage| {

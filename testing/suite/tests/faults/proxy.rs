@@ -3,9 +3,10 @@
 use serde_json::json;
 use suite::{
     identity,
+    needs::{Need, needs},
     proxy::Proxy,
     scene::{ADDON, Scene},
-    sidecar::{Sidecar, bare, behind, free_port, program, works},
+    sidecar::{Sidecar, bare, behind, free_port, program},
 };
 
 use crate::tools::{BACK, LOST, wait_for_renewal, warnings};
@@ -66,8 +67,10 @@ const AS_A_POD: &str = r#"
 
 #[test]
 fn f22_in_a_cluster_the_proxy_is_used_as_client_go_does() {
-    if !works(&["unshare", "-m", "mount", "-t", "tmpfs", "none", "/run"]) {
-        println!("skipped: this user may not mount anything in a namespace of its own");
+    if !needs(
+        Need::Command(&["unshare", "-m", "mount", "-t", "tmpfs", "none", "/run"]),
+        "this user may not mount anything in a namespace of its own",
+    ) {
         return;
     }
     let scene = Scene::new("pod");

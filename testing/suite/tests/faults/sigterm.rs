@@ -4,10 +4,12 @@ use std::{fs, process::Command};
 
 use dev_apiserver::{Action, Rule, State};
 use suite::{
-    eventually, pause,
+    eventually,
+    needs::{Need, needs},
+    pause,
     relay::Way,
     scene::{ADDON, Scene},
-    sidecar::{Sidecar, behind, free_port, works},
+    sidecar::{Sidecar, behind, free_port},
 };
 
 use crate::tools::{LOST, faults, rule, running};
@@ -118,8 +120,10 @@ fn child_of(pid: u32) -> u32 {
 
 #[test]
 fn f26_as_process_1_of_a_container() {
-    if !works(&["unshare", "-pf", "true"]) {
-        println!("skipped: this user may not make a process namespace");
+    if !needs(
+        Need::Command(&["unshare", "-pf", "true"]),
+        "this user may not make a process namespace",
+    ) {
         return;
     }
     let scene = Scene::new("one");

@@ -7,7 +7,13 @@ use std::{
     time::Duration,
 };
 
-use suite::{PATIENCE, Stopwatch, pause, sidecar::Sidecar, within};
+use suite::{
+    PATIENCE, Stopwatch,
+    needs::{Need, needs},
+    pause,
+    sidecar::Sidecar,
+    within,
+};
 
 use crate::subjects::{Agent, Dumper, Lease, Remote};
 
@@ -98,8 +104,7 @@ fn one_family_is_enough() {
         unshare.stdin(Stdio::null());
         let mut sidecar = Sidecar::spawn(unshare, 0);
         pause(300);
-        if !sidecar.alive() {
-            println!("skipped: no network namespace can be made here\n{}", sidecar.log());
+        if !needs(Need::Found(sidecar.alive()), "no network namespace can be made here") {
             return;
         }
         let ask = format!(

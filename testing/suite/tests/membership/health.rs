@@ -9,14 +9,16 @@ use dev_apiserver::{Action, Rule};
 use suite::{
     Stopwatch,
     cluster::Cluster,
-    eventually, pause, real,
+    eventually,
+    needs::{Need, needs},
+    pause, real,
     relay::{Relay, Way},
     sidecar::Sidecar,
     spoke::Spoke,
     throughout, within,
 };
 
-use crate::tools::{AVAILABLE, cluster, code, joined, only_embedded};
+use crate::tools::{AVAILABLE, cluster, code, joined};
 
 fn available(spoke: &Spoke) -> (String, String, String) {
     spoke.hub.condition(&spoke.cluster, AVAILABLE).expect("the condition")
@@ -75,7 +77,7 @@ fn ill() -> Action {
 
 #[test]
 fn a_server_without_livez_is_asked_for_healthz() {
-    if !only_embedded("the real server has /livez") {
+    if !needs(Need::Embedded, "the real server has /livez") {
         return;
     }
     for refused in [404, 403] {

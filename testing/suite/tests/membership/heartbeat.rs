@@ -2,11 +2,19 @@
 //! here than there.
 
 use dev_apiserver::Rule;
-use suite::{eventually, ocm::HEARTBEAT, pause, relay::Way, spoke::Spoke, throughout, within};
+use suite::{
+    eventually,
+    needs::{Need, needs},
+    ocm::HEARTBEAT,
+    pause,
+    relay::Way,
+    spoke::Spoke,
+    throughout, within,
+};
 
 use crate::tools::{
-    AVAILABLE, SYNCED, beating, beats, beats_again, code, count, faults, joined, only_embedded,
-    renewed, renews, sent, words,
+    AVAILABLE, SYNCED, beating, beats, beats_again, code, count, faults, joined, renewed, renews,
+    sent, words,
 };
 
 // --- managedcluster_lease_test.go ---
@@ -92,7 +100,7 @@ fn the_first_heartbeat_waits_for_no_period() {
 
 #[test]
 fn the_first_heartbeat_waits_for_no_period_though_the_lease_comes_late() {
-    if !only_embedded("the real hub makes the Lease when it likes") {
+    if !needs(Need::Embedded, "the real hub makes the Lease when it likes") {
         return;
     }
     let spoke = Spoke::auto("late");
@@ -125,7 +133,7 @@ fn a_deleted_lease_is_the_hubs_to_make_and_is_renewed_again() {
 
 #[test]
 fn a_lease_that_stays_away_is_looked_for_and_not_made() {
-    if !only_embedded("the real hub makes the Lease at once") {
+    if !needs(Need::Embedded, "the real hub makes the Lease at once") {
         return;
     }
     let (spoke, agent) = beating("away", &[]);
@@ -141,7 +149,7 @@ fn a_lease_that_stays_away_is_looked_for_and_not_made() {
 
 #[test]
 fn one_request_renews_and_only_the_time_changes() {
-    if !only_embedded("the bodies of requests are in the embedded server's log") {
+    if !needs(Need::Embedded, "the bodies of requests are in the embedded server's log") {
         return;
     }
     let (spoke, agent) = beating("one-put", &[]);

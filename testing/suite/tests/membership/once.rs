@@ -2,6 +2,7 @@
 
 use suite::{
     Stopwatch, eventually,
+    needs::{Need, needs},
     ocm::HEARTBEAT,
     pause,
     relay::Way,
@@ -10,7 +11,7 @@ use suite::{
     throughout,
 };
 
-use crate::tools::{JOINED, joins, only_embedded};
+use crate::tools::{JOINED, joins};
 
 /// Starts it with `-once`; its endpoint would be on its port.
 fn once(spoke: &Spoke, more: &[&str]) -> Sidecar {
@@ -54,7 +55,7 @@ fn it_ends_with_0_when_the_credential_is_there() {
 
 #[test]
 fn without_an_endpoint_and_without_a_heartbeat() {
-    if !only_embedded("the embedded hub's log shows it") {
+    if !needs(Need::Embedded, "the embedded hub's log shows it") {
         return;
     }
     let spoke = Spoke::new("bare-once");

@@ -1,9 +1,16 @@
 //! SIGTERM in every state: exit code 0 in less than a second.
 
 use dev_apiserver::{Action, Rule};
-use suite::{eventually, pause, relay::Way, sidecar::Sidecar, spoke::Spoke};
+use suite::{
+    eventually,
+    needs::{Need, needs},
+    pause,
+    relay::Way,
+    sidecar::Sidecar,
+    spoke::Spoke,
+};
 
-use crate::tools::{beating, beats_again, faults, joined, only_embedded};
+use crate::tools::{beating, beats_again, faults, joined};
 
 #[track_caller]
 fn ends_at_once(agent: &mut Sidecar) {
@@ -45,7 +52,7 @@ fn with_a_hub_that_is_a_black_hole_when_it_joins() {
 
 #[test]
 fn while_the_request_is_being_posted() {
-    if !only_embedded("the real hub cannot be made to stall") {
+    if !needs(Need::Embedded, "the real hub cannot be made to stall") {
         return;
     }
     let spoke = Spoke::auto("posting");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dev_apiserver::{Action, Faults, Request};
 use serde_json::Value;
-use suite::{PATIENCE, Stopwatch, eventually, pause, real, sidecar::Sidecar, spoke::Spoke};
+use suite::{PATIENCE, Stopwatch, eventually, pause, sidecar::Sidecar, spoke::Spoke};
 
 pub(crate) const ACCEPTED: &str = "HubAcceptedManagedCluster";
 pub(crate) const JOINED: &str = "ManagedClusterJoined";
@@ -39,14 +39,6 @@ pub(crate) fn beating(name: &str, more: &[&str]) -> (Spoke, Sidecar) {
     spoke.hub.set_lease_duration(&spoke.cluster, 1);
     agent.wait_for("is now renewed every 1 s");
     (spoke, agent)
-}
-
-/// Only the embedded server can be asked for this; on the other the test says that it was skipped.
-pub(crate) fn only_embedded(why: &str) -> bool {
-    if real() {
-        println!("skipped: {why}");
-    }
-    !real()
 }
 
 // --- what it does ---

@@ -7,12 +7,13 @@ use serde_json::json;
 use suite::{
     PATIENCE, Stopwatch, eventually,
     kill::{Moment, hold},
+    needs::{Need, needs},
     pause,
     sync::{FINALIZER, HASH, OWNER, Place, Setting, Stage, WIDGETS, words},
 };
 
 use crate::{
-    support::{faults, is_in_step, only_embedded},
+    support::{faults, is_in_step},
     upstream::HASHES,
 };
 
@@ -146,7 +147,7 @@ fn killed_at(work: Work, compat: bool, on_hub: bool, verb: &str, nth: u32, momen
 }
 
 fn at_every_write(work: Work, compat: bool, least: usize) {
-    if only_embedded("writes can be held") {
+    if !needs(Need::Embedded, "writes can be held") {
         return;
     }
     for moment in [Moment::Before, Moment::After, Moment::Late] {

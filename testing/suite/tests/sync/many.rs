@@ -14,12 +14,13 @@ use suite::{
     Stopwatch,
     cluster::Cluster,
     measure::median,
+    needs::{Need, needs},
     pause,
     relay::Way,
     sync::{BUDGETS, Kind, REGIONS, SETTINGS, Setting, Stage, WIDGETS},
 };
 
-use crate::support::{is_in_step, only_embedded};
+use crate::support::is_in_step;
 
 static KINDS: [&Kind; 3] = [&WIDGETS, &BUDGETS, &SETTINGS];
 const REMOTES: [&str; 3] = ["well", "flapping", "hole"];
@@ -63,7 +64,7 @@ fn lags(stage: &Stage, rounds: std::ops::Range<u64>) -> Vec<f64> {
 
 #[test]
 fn sick_remotes_slow_no_healthy_one() {
-    if only_embedded("there are four servers") {
+    if !needs(Need::Embedded, "there are four servers") {
         return;
     }
     let stage = stage();
@@ -116,7 +117,7 @@ fn follows(stage: &Stage, remote: usize, kind: &'static Kind) {
 /// Outside of namespaces nothing but the name tells remotes apart.
 #[test]
 fn of_two_remotes_with_the_same_name_the_first_one_has_the_copy() {
-    if only_embedded("there are three servers") {
+    if !needs(Need::Embedded, "there are three servers") {
         return;
     }
     let remotes = ["a", "b"].map(|name| (name, Cluster::embedded(name))).into();

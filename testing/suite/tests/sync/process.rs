@@ -3,14 +3,16 @@
 use dev_apiserver::{Action, State};
 use shared::resource::LEASES;
 use suite::{
-    eventually, pause,
+    eventually,
+    needs::{Need, needs},
+    pause,
     relay::Way,
     sidecar::{Sidecar, free_port},
     sync::{Setting, Stage, WIDGETS, words},
     throughout,
 };
 
-use crate::support::{faults, is_in_step, of_program, one, only_embedded};
+use crate::support::{faults, is_in_step, of_program, one};
 
 // --- election ---
 
@@ -136,7 +138,7 @@ fn sigterm_while_a_server_became_a_black_hole() {
 
 #[test]
 fn sigterm_while_a_server_hangs_in_each_of_its_ways() {
-    if only_embedded("a server can hang") {
+    if !needs(Need::Embedded, "a server can hang") {
         return;
     }
     for state in [State::Hang, State::Partition, State::Refuse, State::GarbageHandshake] {
@@ -151,7 +153,7 @@ fn sigterm_while_a_server_hangs_in_each_of_its_ways() {
 
 #[test]
 fn sigterm_in_the_middle_of_a_write() {
-    if only_embedded("a write can be held") {
+    if !needs(Need::Embedded, "a write can be held") {
         return;
     }
     for (own, verb) in [(false, "patch"), (true, "create")] {
@@ -167,7 +169,7 @@ fn sigterm_in_the_middle_of_a_write() {
 
 #[test]
 fn sigterm_while_lists_and_watches_stall() {
-    if only_embedded("an answer can stall") {
+    if !needs(Need::Embedded, "an answer can stall") {
         return;
     }
     for verb in ["list", "watch", "get"] {
@@ -221,7 +223,7 @@ fn it_is_ready_while_a_hub_is_away_and_not_while_its_own_cluster_is() {
 /// Own echoes and those of others that change nothing cost nothing.
 #[test]
 fn idle_it_asks_for_nothing() {
-    if only_embedded("the log has all requests") {
+    if !needs(Need::Embedded, "the log has all requests") {
         return;
     }
     let (stage, _sidecar, _, target) = one("idle", &WIDGETS, &["-probe-interval", "60s"]);

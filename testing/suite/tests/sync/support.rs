@@ -3,18 +3,10 @@
 use dev_apiserver::{Action, Faults, Rule};
 use serde_json::{Map, Value, json};
 use suite::{
-    eventually, real,
+    eventually,
     sidecar::Sidecar,
     sync::{BUDGETS, Kind, LOCAL_GENERATION, Place, REMOTE_GENERATION, Setting, Side, Stage},
 };
-
-/// Whether a test has to be left out, as it needs `what` of the embedded server.
-pub(crate) fn only_embedded(what: &str) -> bool {
-    if real() {
-        println!("skipped: {what} only on the embedded server");
-    }
-    real()
-}
 
 pub(crate) fn faults(side: &Side) -> &Faults {
     side.cluster.server().faults()

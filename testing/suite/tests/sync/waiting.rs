@@ -5,13 +5,14 @@ use serde_json::json;
 use suite::{
     Stopwatch, eventually,
     identity::kubeconfig,
+    needs::{Need, needs},
     relay::Way,
     sidecar::Sidecar,
     sync::{BUDGETS, Kind, Setting, Stage, WIDGETS, definitions, ensure, words},
     within,
 };
 
-use crate::support::{faults, is_in_step, of_program, only_embedded};
+use crate::support::{faults, is_in_step, of_program};
 
 /// Takes the kind away from one of the servers.
 fn take_away(stage: &Stage, own: bool, kind: &'static Kind) {
@@ -36,7 +37,7 @@ fn ready(sidecar: &Sidecar, kind: &Kind) -> Option<f64> {
 
 #[test]
 fn a_kind_that_is_not_served_yet_is_waited_for() {
-    if only_embedded("a kind can be taken away") {
+    if !needs(Need::Embedded, "a kind can be taken away") {
         return;
     }
     for own in [true, false] {
@@ -139,7 +140,7 @@ fn a_remote_that_is_away_is_waited_for_and_its_own_cluster_too() {
 /// The Secret of a remote's kubeconfig that the program may not read.
 #[test]
 fn a_kubeconfig_that_may_not_be_read_is_waited_for() {
-    if only_embedded("one resource can be forbidden") {
+    if !needs(Need::Embedded, "one resource can be forbidden") {
         return;
     }
     let stage = Stage::pull("forbidden", Setting::safe(&[&WIDGETS]));
@@ -162,7 +163,7 @@ fn a_kubeconfig_that_may_not_be_read_is_waited_for() {
 /// No remote is known where their list may not be read.
 #[test]
 fn a_registry_that_may_not_be_read_is_waited_for() {
-    if only_embedded("one resource can be forbidden") {
+    if !needs(Need::Embedded, "one resource can be forbidden") {
         return;
     }
     let stage = Stage::pull("no-registry", Setting::safe(&[&WIDGETS]));
