@@ -7,6 +7,8 @@ pub mod cluster;
 pub mod dice;
 pub mod dumper;
 pub mod ending;
+pub mod faults;
+pub mod files;
 pub mod identity;
 pub mod kill;
 pub mod manifest;

@@ -166,10 +166,10 @@ impl Sidecar {
         self.lines.lock().expect("lock").iter().filter(|line| line.contains(part)).count()
     }
 
-    /// The same of warnings alone: a retry may be told again where all is told.
+    /// The same of warnings and errors alone: a retry may be told again where all is told.
     pub fn warnings(&self, part: &str) -> usize {
         let lines = self.lines.lock().expect("lock");
-        lines.iter().filter(|line| line.starts_with('W') && line.contains(part)).count()
+        lines.iter().filter(|line| line.starts_with(['W', 'E']) && line.contains(part)).count()
     }
 
     /// Waits for a line that holds `part`.
@@ -252,6 +252,13 @@ impl Sidecar {
     #[track_caller]
     pub fn ends_at_once(&mut self) {
         self.ends_at_once_by(|process| process.signal("TERM"));
+    }
+
+    /// The same, and it says so.
+    #[track_caller]
+    pub fn stops_as_asked(&mut self) {
+        self.ends_at_once();
+        assert_eq!(self.count("stopped as asked"), 1, "{}", self.log());
     }
 
     #[track_caller]

@@ -7,6 +7,7 @@ use dev_apiserver::{Action, Rule};
 use serde_json::Value;
 use suite::{
     eventually,
+    faults::code,
     needs::{Need, needs},
     ocm::{self, Bootstrap, global, requests},
     pause,
@@ -15,10 +16,6 @@ use suite::{
 };
 
 use crate::support::{account, due, let_in, roles, settled, sign, wait_for_another, within};
-
-fn code(code: u16) -> Action {
-    Action::Answer { code, body: None, retry_after: None }
-}
 
 fn names(spoke: &Spoke) -> Vec<Value> {
     spoke.hub.csrs_of(&spoke.cluster).iter().map(|csr| csr["metadata"]["name"].clone()).collect()

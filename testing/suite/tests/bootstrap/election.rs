@@ -24,8 +24,7 @@ fn replica(spoke: &Spoke) -> Sidecar {
 }
 
 fn holder(spoke: &Spoke) -> Option<String> {
-    let lease = spoke.managed.get(&LEASES.object(&spoke.namespace, LOCK))?;
-    lease["spec"]["holderIdentity"].as_str().map(str::to_owned)
+    spoke.managed.leader(&spoke.namespace, LOCK)
 }
 
 #[test]

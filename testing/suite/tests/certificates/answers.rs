@@ -3,6 +3,7 @@
 use dev_apiserver::{Rule, signing_request};
 use serde_json::json;
 use suite::{
+    faults::code,
     identity::Data,
     needs::{Need, needs},
     spoke::Spoke,
@@ -11,8 +12,8 @@ use suite::{
 use crate::{
     forge,
     tools::{
-        code, csr, delete, due, ended, fail, faults, groups, issue, joined_by, names, nothing_more,
-        pem, post, rotated, said, signed, subject, uid, within,
+        csr, delete, due, ended, fail, faults, groups, issue, joined_by, names, nothing_more, pem,
+        post, rotated, said, signed, subject, uid, within,
     },
 };
 

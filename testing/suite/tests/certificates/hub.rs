@@ -7,14 +7,14 @@ use dev_apiserver::Rule;
 use serde_json::json;
 use suite::{
     eventually,
+    faults::code,
     needs::{Need, needs},
     pause,
     spoke::Spoke,
 };
 
 use crate::tools::{
-    code, csr, delete, due, faults, joined_by, names, nothing_more, post_some, rotated, said, uid,
-    within,
+    csr, delete, due, faults, joined_by, names, nothing_more, post_some, rotated, said, uid, within,
 };
 
 const HALTED: &str = "Stop creating csr since there are too many csr created already on hub";

@@ -5,12 +5,13 @@ use serde_json::json;
 use shared::resource::SECRETS;
 use suite::{
     eventually,
+    faults::code,
     needs::{Need, needs},
     pause,
     spoke::Spoke,
 };
 
-use crate::tools::{code, due, faults, joined_by, name, names, no_key_alone, rotated, said, saves};
+use crate::tools::{due, faults, joined_by, name, names, no_key_alone, rotated, said, saves};
 
 /// The write of an issued certificate is refused with `with` for a while, on the way in.
 fn refused(with: u16) {

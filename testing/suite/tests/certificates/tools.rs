@@ -6,7 +6,7 @@ use std::{
 };
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use dev_apiserver::{Action, Faults, Request, signing_request};
+use dev_apiserver::{Faults, Request, signing_request};
 use serde_json::{Value, json};
 use shared::{error::Error, resource::Target};
 use suite::{
@@ -81,10 +81,6 @@ pub(crate) fn subject(spoke: &Spoke, from: i64, until: i64) -> Subject {
 
 pub(crate) fn faults(cluster: &Arc<Cluster>) -> &Faults {
     cluster.server().faults()
-}
-
-pub(crate) fn code(code: u16) -> Action {
-    Action::Answer { code, body: None, retry_after: None }
 }
 
 // --- requests ---

@@ -3,16 +3,12 @@
 use std::time::Duration;
 
 use dev_apiserver::Action;
-use suite::{eventually, pause, within};
+use suite::{eventually, faults::code, pause, within};
 
 use crate::{
     stage::RECOVERY,
     strike::{answered, answered_once, strike},
 };
-
-fn code(code: u16) -> Action {
-    Action::Answer { code, body: None, retry_after: None }
-}
 
 #[test]
 fn f10_a_401_is_no_more_than_a_failure() {

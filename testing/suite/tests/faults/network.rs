@@ -5,7 +5,7 @@ use std::time::Instant;
 use dev_apiserver::{Action, State};
 use suite::{eventually, relay::Way, within};
 
-use crate::tools::{BACK, LOST, failures, faults, requests, rule, running, warnings};
+use crate::tools::{BACK, LOST, failures, faults, requests, rule, running};
 use crate::tools::{stored_time, wait_for_renewal};
 
 #[test]
@@ -22,7 +22,7 @@ fn f1_an_outage_is_one_line_at_its_start_and_one_at_its_end() {
     // The longest wait is a period.
     within(3, "it is renewed again", || sidecar.count(BACK) == 1);
     wait_for_renewal(&scene);
-    assert_eq!((warnings(&sidecar, LOST), sidecar.count(BACK)), (1, 1), "{}", sidecar.log());
+    assert_eq!((sidecar.warnings(LOST), sidecar.count(BACK)), (1, 1), "{}", sidecar.log());
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn f2_a_black_hole_is_told_once() {
     sidecar.wait_for_times("no answer in time", 4);
     faults(&scene).heal();
     sidecar.wait_for(BACK);
-    assert_eq!(warnings(&sidecar, LOST), 1, "{}", sidecar.log());
+    assert_eq!(sidecar.warnings(LOST), 1, "{}", sidecar.log());
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn f3_a_server_that_never_speaks_tls_is_given_up_in_time() {
     eventually("it goes on trying", || (failures(&sidecar) >= before + 2.0).then_some(()));
     scene.hub_relay.set(Way::Open);
     sidecar.wait_for(BACK);
-    assert_eq!(warnings(&sidecar, LOST), 1, "{}", sidecar.log());
+    assert_eq!(sidecar.warnings(LOST), 1, "{}", sidecar.log());
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn f4_garbage_instead_of_tls_is_unreachable() {
     faults(&scene).heal();
     sidecar.wait_for(BACK);
     // Were it another kind of failure, it would have been told aloud.
-    assert_eq!(warnings(&sidecar, LOST), 1, "{}", sidecar.log());
+    assert_eq!(sidecar.warnings(LOST), 1, "{}", sidecar.log());
 }
 
 #[test]

@@ -10,12 +10,14 @@ use std::{
 use suite::{
     Stopwatch,
     ending::ending,
-    eventually, pause,
+    eventually,
+    faults::code,
+    pause,
     scene::Scene,
     sidecar::{Sidecar, behind, free_port},
 };
 
-use crate::tools::{code, faults, requests, rule, stored, wait_for_renewal};
+use crate::tools::{faults, requests, rule, stored, wait_for_renewal};
 
 #[test]
 fn f27_a_closed_stderr_and_stdout_change_nothing() {

@@ -9,7 +9,7 @@ use suite::{
     sidecar::{Sidecar, bare, behind, free_port, program},
 };
 
-use crate::tools::{BACK, LOST, wait_for_renewal, warnings};
+use crate::tools::{BACK, LOST, wait_for_renewal};
 
 /// Puts a Secret whose kubeconfig names the hub as `server`, verified by another name.
 fn put_hub_at(scene: &Scene, server: &str) {
@@ -101,7 +101,7 @@ fn f23_a_name_is_looked_up_and_one_that_is_unknown_is_a_sentence() {
     sidecar.wait_for("is renewed every");
     put_hub_at(&scene, "nonexisting.invalid:6443");
     sidecar.wait_for("failed to lookup address");
-    assert_eq!(warnings(&sidecar, LOST), 1, "{}", sidecar.log());
+    assert_eq!(sidecar.warnings(LOST), 1, "{}", sidecar.log());
     put_hub_at(&scene, &format!("localhost:{port}"));
     sidecar.wait_for(BACK);
 }

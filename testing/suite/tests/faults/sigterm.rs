@@ -14,17 +14,11 @@ use suite::{
 
 use crate::tools::{LOST, faults, rule, running};
 
-#[track_caller]
-fn ends_at_once(sidecar: &mut Sidecar) {
-    sidecar.ends_at_once();
-    assert_eq!(sidecar.count("stopped as asked"), 1, "{}", sidecar.log());
-}
-
 #[test]
 fn f25_idle() {
     let (_scene, mut sidecar) = running("idle");
     pause(200);
-    ends_at_once(&mut sidecar);
+    sidecar.stops_as_asked();
 }
 
 #[test]
@@ -32,7 +26,7 @@ fn f25_in_the_startup_delay() {
     let scene = Scene::new("delay");
     let mut sidecar = scene.start(&["-startup-delay", "3600"]);
     sidecar.wait_for("starts");
-    ends_at_once(&mut sidecar);
+    sidecar.stops_as_asked();
 }
 
 #[test]
@@ -45,7 +39,7 @@ fn f25_connecting_to_a_black_hole() {
     sidecar.wait_for("credentials are there");
     pause(200);
     assert_eq!(sidecar.count(LOST), 0, "it is still connecting");
-    ends_at_once(&mut sidecar);
+    sidecar.stops_as_asked();
 }
 
 #[test]
@@ -57,7 +51,7 @@ fn f25_in_the_middle_of_an_answer() {
     eventually("the answer stalls", || (faults(&scene).hits(stall) > 0).then_some(()));
     pause(100);
     assert_eq!(sidecar.count(LOST), 0, "it still waits");
-    ends_at_once(&mut sidecar);
+    sidecar.stops_as_asked();
 }
 
 #[test]
@@ -66,7 +60,7 @@ fn f25_in_a_back_off() {
     let busy = Action::Answer { code: 503, body: None, retry_after: Some("60".into()) };
     faults(&scene).add(rule(&scene, "update", busy));
     sidecar.wait_for(LOST);
-    ends_at_once(&mut sidecar);
+    sidecar.stops_as_asked();
 }
 
 #[test]
@@ -75,7 +69,7 @@ fn f25_waiting_for_the_secret() {
     scene.delete_secret();
     let mut sidecar = scene.start(&[]);
     sidecar.wait_for("waiting for Secret");
-    ends_at_once(&mut sidecar);
+    sidecar.stops_as_asked();
 }
 
 #[test]
@@ -84,7 +78,7 @@ fn f25_with_the_managed_cluster_silent() {
     scene.managed_relay.set(Way::Silent);
     scene.managed_relay.cut();
     pause(300);
-    ends_at_once(&mut sidecar);
+    sidecar.stops_as_asked();
 }
 
 #[test]
@@ -93,7 +87,7 @@ fn f25_leading_and_the_leadership_is_let_go() {
     let mut sidecar = scene.start(&["-leader-election"]);
     sidecar.wait_for("leads the replicas");
     sidecar.wait_for("is renewed every");
-    ends_at_once(&mut sidecar);
+    sidecar.stops_as_asked();
     let name = format!("{ADDON}-addon-lease.agent.stolostron.io");
     let lease =
         scene.managed.server().get("coordination.k8s.io/v1", "leases", &scene.namespace, &name);
@@ -107,7 +101,7 @@ fn f25_leading_while_nobody_takes_the_leadership_back() {
     let mut sidecar = scene.start(&["-leader-election"]);
     sidecar.wait_for("leads the replicas");
     scene.managed_relay.set(Way::Silent);
-    ends_at_once(&mut sidecar);
+    sidecar.stops_as_asked();
 }
 
 /// The only child of a process.

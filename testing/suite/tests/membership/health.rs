@@ -10,6 +10,7 @@ use suite::{
     Stopwatch,
     cluster::Cluster,
     eventually,
+    faults::code,
     needs::{Need, needs},
     pause, real,
     relay::{Relay, Way},
@@ -18,7 +19,7 @@ use suite::{
     throughout, within,
 };
 
-use crate::tools::{AVAILABLE, cluster, code, joined};
+use crate::tools::{AVAILABLE, cluster, joined};
 
 fn available(spoke: &Spoke) -> (String, String, String) {
     spoke.hub.condition(&spoke.cluster, AVAILABLE).expect("the condition")

@@ -4,6 +4,7 @@
 use dev_apiserver::Rule;
 use suite::{
     eventually,
+    faults::code,
     needs::{Need, needs},
     ocm::HEARTBEAT,
     pause,
@@ -13,8 +14,8 @@ use suite::{
 };
 
 use crate::tools::{
-    AVAILABLE, SYNCED, beating, beats, beats_again, code, count, faults, joined, renewed, renews,
-    sent, words,
+    AVAILABLE, SYNCED, beating, beats, beats_again, count, faults, joined, renewed, renews, sent,
+    words,
 };
 
 // --- managedcluster_lease_test.go ---

@@ -14,9 +14,7 @@ use suite::{
     throughout, within,
 };
 
-use crate::tools::{
-    SYNCED, beating, beats_again, cluster, count, faults, joined, sent, warnings, words,
-};
+use crate::tools::{SYNCED, beating, beats_again, cluster, count, faults, joined, sent, words};
 
 #[test]
 fn the_version_of_kubernetes_is_told_and_corrected() {
@@ -49,7 +47,7 @@ fn nothing_is_written_while_the_hub_finds_that_the_clocks_differ() {
     throughout(3000, "nothing is written", || {
         count(&spoke, "patch managedclusters/status") == before
     });
-    assert_eq!(warnings(&agent, "the clocks differ"), 1, "{}", agent.log());
+    assert_eq!(agent.warnings("the clocks differ"), 1, "{}", agent.log());
     set_condition(&spoke, SYNCED, "True");
     eventually("it is written now", || {
         (count(&spoke, "patch managedclusters/status") > before).then_some(())

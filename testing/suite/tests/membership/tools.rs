@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dev_apiserver::{Action, Faults, Request};
+use dev_apiserver::{Faults, Request};
 use serde_json::Value;
 use suite::{PATIENCE, Stopwatch, eventually, pause, sidecar::Sidecar, spoke::Spoke};
 
@@ -69,21 +69,10 @@ pub(crate) fn renews(spoke: &Spoke) {
     });
 }
 
-/// A warning or an error with `part` in it, so many times.
-pub(crate) fn warnings(agent: &Sidecar, part: &str) -> usize {
-    let log = agent.log();
-    log.lines().filter(|line| line.starts_with(['W', 'E']) && line.contains(part)).count()
-}
-
 // --- on the embedded hub ---
 
 pub(crate) fn faults(spoke: &Spoke) -> &Faults {
     spoke.hub.cluster.server().faults()
-}
-
-/// An answer with this code and a Status.
-pub(crate) fn code(code: u16) -> Action {
-    Action::Answer { code, body: None, retry_after: None }
 }
 
 /// All that the agent sent to the hub as itself.

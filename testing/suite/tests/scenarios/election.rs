@@ -5,7 +5,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use shared::resource::LEASES;
 use suite::{
     relay::{Relay, Way},
     scene::Scene,
@@ -43,9 +42,7 @@ fn two(scene: &Scene) -> (Replica, Replica) {
 }
 
 fn holder(scene: &Scene) -> String {
-    let lease = scene.managed.get(&LEASES.object(&scene.namespace, ELECTION));
-    let holder = lease.and_then(|lease| Some(lease["spec"]["holderIdentity"].as_str()?.to_owned()));
-    holder.unwrap_or_default()
+    scene.managed.leader(&scene.namespace, ELECTION).unwrap_or_default()
 }
 
 #[test]

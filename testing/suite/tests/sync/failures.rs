@@ -7,13 +7,14 @@ use serde_json::json;
 use suite::{
     cluster::Cluster,
     eventually,
+    faults::code,
     needs::{Need, needs},
     pause,
     sync::{Kind, SETTINGS, Setting, Stage, WIDGETS, words},
     within,
 };
 
-use crate::support::{code, faults, immutable, is_in_step, of_program, one};
+use crate::support::{faults, immutable, is_in_step, of_program, one};
 
 // --- a21, f58, f59 ---
 

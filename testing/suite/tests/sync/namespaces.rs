@@ -4,12 +4,13 @@ use dev_apiserver::Action;
 use serde_json::json;
 use suite::{
     eventually,
+    faults::code,
     needs::{Need, needs},
     pause,
     sync::{OWNER, Place, SETTINGS, Setting, Stage, WIDGETS, words},
 };
 
-use crate::support::{code, faults, is_in_step, of_program};
+use crate::support::{faults, is_in_step, of_program};
 
 /// A widget in step, in a namespace that was made for it.
 fn in_own_namespace(name: &str, compat: bool) -> (Stage, suite::sidecar::Sidecar, Place, Place) {

@@ -28,8 +28,7 @@ fn replica(stage: &Stage) -> Sidecar {
 }
 
 fn holder(stage: &Stage) -> Option<String> {
-    let lease = stage.own.cluster.get(&LEASES.object(&stage.own.home, "remote-sync"))?;
-    lease["spec"]["holderIdentity"].as_str().filter(|holder| !holder.is_empty()).map(str::to_owned)
+    stage.own.cluster.leader(&stage.own.home, "remote-sync")
 }
 
 #[test]

@@ -5,6 +5,7 @@ use dev_apiserver::Action;
 use serde_json::{Value, json};
 use suite::{
     eventually,
+    faults::code,
     needs::{Need, needs},
     pause,
     sidecar::Sidecar,
@@ -12,7 +13,7 @@ use suite::{
 };
 
 use crate::{
-    support::{code, faults, is_in_step, of_program},
+    support::{faults, is_in_step, of_program},
     upstream::HASHES,
 };
 

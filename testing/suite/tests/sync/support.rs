@@ -12,11 +12,6 @@ pub(crate) fn faults(side: &Side) -> &Faults {
     side.cluster.server().faults()
 }
 
-/// An answer with this code and a Status.
-pub(crate) fn code(code: u16) -> Action {
-    Action::Answer { code, body: None, retry_after: None }
-}
-
 /// A refusal in the words of the API server's validation.
 pub(crate) fn immutable() -> Action {
     let body = json!({
