@@ -66,16 +66,24 @@ demo-sync: dist ## A hub's objects live on a cluster, through outages and an emp
 
 ##@ Test
 
+# What tests leave out where something is missing, a line each; in the end counted and listed.
+test e2e: export SKIPPED := $(CARGO_TARGET_DIR)/skipped
+SUMMARY = @echo "$$(cat $(SKIPPED) 2>/dev/null | wc -l) tests or parts of one were skipped"; \
+	cat $(SKIPPED) 2>/dev/null || true
+
 test: dist ## Unit tests, scenarios and faults on the embedded API server; needs no Go
 	@# The scenarios run the programs, so these come first; those among hostile peers what users get.
 	cargo build --locked --workspace
+	@rm -f $(SKIPPED)
 	cargo test --locked --workspace
+	$(SUMMARY)
 
 controlplane: ## Build the real control plane (Go; once, about 6 minutes)
 	testing/controlplane/build.sh
 
 e2e: controlplane ## The scenarios and the manifests on the real control plane
 	cargo build --locked --workspace
+	@rm -f $(SKIPPED)
 	cargo test --locked -p suite --no-run
 	@# One boot for all: the audits read what the others left in the servers' logs.
 	SUITE=real testing/controlplane/run.sh sh -ec \
@@ -86,6 +94,7 @@ e2e: controlplane ## The scenarios and the manifests on the real control plane
 	SUITE=real CLUSTER_SIGNING_DURATION=2m testing/controlplane/run.sh \
 		cargo test --locked -p suite --test certificates rotation_by_the_real_hub
 	testing/controlplane/run.sh testing/manifests.sh
+	$(SUMMARY)
 
 lint: ## Format, clippy, documentation, dependencies, names
 	cargo fmt --all --check

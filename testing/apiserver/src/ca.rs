@@ -1,13 +1,16 @@
 //! The certificate authority: signs the server's own certificate, client certificates for tests,
 //! and approved signing requests.
 
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use ring::rand::SystemRandom;
-use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING as P256, EcdsaKeyPair, KeyPair};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use ring::{
+    rand::SystemRandom,
+    signature::{ECDSA_P256_SHA256_ASN1_SIGNING as P256, EcdsaKeyPair, KeyPair},
+};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
 use crate::der::{self, COMMON_NAME, Certificate, ORGANIZATION, Purpose};

@@ -1,57 +1,31 @@
 //! One connection: handshake, requests one after the other, answers with or without a fault.
 
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
-use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant, SystemTime};
+use std::{
+    io::{self, Read, Write},
+    net::TcpStream,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::{Duration, Instant, SystemTime},
+};
 
-use rustls::pki_types::CertificateDer;
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::{ServerConfig, ServerConnection, StreamOwned, pki_types::CertificateDer};
 use serde_json::Value;
 
-use crate::cluster::{Call, Cluster, Reply};
-use crate::effects::{null_spec, replacement};
-use crate::gate::State;
-use crate::http::{Answer, Incoming, Reader};
-use crate::identity::User;
-use crate::requests::Request;
-use crate::rules::Action;
-use crate::target::{self, Query, Target};
-use crate::watch::{Next, Watch};
+use crate::{
+    cluster::Cluster,
+    effects::{null_spec, replacement},
+    gate::State,
+    http::{Answer, Incoming, Reader},
+    requests::Request,
+    router::{self, Call, Reply},
+    rules::Action,
+    stream::Stream,
+    target::{self, Query, Target},
+    user::User,
+    watch::{Next, Watch},
+};
 
 /// How often a quiet watch looks whether its client is still there.
 const LOOK: Duration = Duration::from_millis(200);
-
-enum Stream {
-    Plain(TcpStream),
-    Tls(Box<StreamOwned<ServerConnection, TcpStream>>),
-}
-
-impl Read for Stream {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Plain(stream) => stream.read(buffer),
-            Self::Tls(stream) => stream.read(buffer),
-        }
-    }
-}
-
-impl Write for Stream {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Plain(stream) => stream.write(bytes),
-            Self::Tls(stream) => stream.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Plain(stream) => stream.flush(),
-            Self::Tls(stream) => stream.flush(),
-        }
-    }
-}
 
 /// Serves a connection to its end. `tls` is None for plain HTTP.
 pub(crate) fn serve(
@@ -160,9 +134,9 @@ impl Connection {
             }
             Some(action) => match replacement(action, &call.target, &user) {
                 Some(answer) => Reply::Answer(answer),
-                None => self.cluster.handle(&call, request),
+                None => router::handle(&self.cluster, &call, request),
             },
-            None => self.cluster.handle(&call, request),
+            None => router::handle(&self.cluster, &call, request),
         };
         match action {
             Some(Action::ApplyThenDrop) => return Ok(false),

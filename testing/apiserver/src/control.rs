@@ -1,22 +1,28 @@
 //! The control interface: faults, requests and credentials over plain HTTP on the loopback, for
 //! those who run the binary. README.md shows it in use.
 
-use std::io::{self, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, SystemTime};
+use std::{
+    io::{self, Write},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, SystemTime},
+};
 
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use crate::gate::State;
-use crate::http::{Answer, Incoming, Reader};
-use crate::status::Status;
-use crate::target::split;
-use crate::{Handle, User};
+use crate::{
+    gate::State,
+    handle::Handle,
+    http::{Answer, Incoming, Reader},
+    status::Status,
+    target::split,
+    user::User,
+};
 
 /// The listening interface; dropping it frees its port.
 pub(crate) struct Control {

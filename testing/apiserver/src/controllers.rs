@@ -1,17 +1,24 @@
 //! What the controllers of a real cluster do behind the API: sign, empty terminating namespaces,
 //! collect garbage, remove the objects of a deleted CustomResourceDefinition.
 
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        mpsc::{Receiver, RecvTimeoutError},
+    },
+    time::Duration,
+};
 
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, DEFINITIONS};
-use crate::delete::{self, FOREGROUND, ORPHAN};
-use crate::metadata::{finalizers, text};
-use crate::signer;
-use crate::store::{Change, Event, Key, Outcome, owners};
+use crate::{
+    cluster::{Cluster, DEFINITIONS},
+    delete::{self, DeleteOptions, FOREGROUND, ORPHAN},
+    lock::lock,
+    metadata::{finalizers, text},
+    signer,
+    store::{Change, Event, Key, Outcome, owners},
+};
 
 const REQUESTS: &str = "certificatesigningrequests.certificates.k8s.io";
 
@@ -45,7 +52,7 @@ fn react(cluster: &Cluster, event: &Event) {
 }
 
 /// Removes an object as a controller would; that it is gone already is fine.
-fn remove(cluster: &Cluster, key: &Key, options: &delete::Options) {
+fn remove(cluster: &Cluster, key: &Key, options: &DeleteOptions) {
     if let Some(resource) = cluster.registry.stored_as(&key.resource) {
         let _ = delete::delete(cluster, &resource, key, options);
     }
@@ -67,7 +74,7 @@ pub(crate) fn alter(cluster: &Cluster, key: &Key, change: impl FnOnce(&mut Value
 }
 
 fn sign(cluster: &Cluster, key: &Key) {
-    let options = crate::lock(&cluster.signer).clone();
+    let options = lock(&cluster.signer).clone();
     alter(cluster, key, |object| {
         let next = signer::advance(object, &cluster.ca, &options);
         next.map(|next| *object = next).is_some()
@@ -92,7 +99,7 @@ fn empty(cluster: &Cluster, name: &str) {
         return;
     }
     for (key, _) in cluster.store.snapshot("", name).objects {
-        remove(cluster, &key, &delete::Options::default());
+        remove(cluster, &key, &DeleteOptions::default());
     }
     if cluster.store.snapshot("", name).objects.is_empty() {
         let key =
@@ -114,7 +121,7 @@ fn exists(cluster: &Cluster, owner: &Value, namespace: &str) -> bool {
 fn dependents_of_deleted(cluster: &Cluster, deleted: &Value) {
     let uid = text(deleted, "/metadata/uid");
     for (key, object) in cluster.store.owned_by(uid) {
-        leave(cluster, &key, &object, uid, &delete::Options::default());
+        leave(cluster, &key, &object, uid, &DeleteOptions::default());
     }
     // An owner that is being deleted in the foreground may have waited for this dependent.
     for owner in owners(deleted) {
@@ -125,7 +132,7 @@ fn dependents_of_deleted(cluster: &Cluster, deleted: &Value) {
 }
 
 /// The dependent of an owner that goes: it stays where another one is left, without naming this one.
-fn leave(cluster: &Cluster, key: &Key, object: &Value, uid: &str, options: &delete::Options) {
+fn leave(cluster: &Cluster, key: &Key, object: &Value, uid: &str, options: &DeleteOptions) {
     let mut others = owners(object).filter(|owner| owner["uid"] != uid);
     if others.any(|owner| exists(cluster, owner, &key.namespace)) {
         disown(cluster, key, uid);
@@ -157,7 +164,7 @@ fn check_owners(cluster: &Cluster, event: &Event) {
     let namespace = &event.key.namespace;
     let mut all = owners(&event.object).peekable();
     if all.peek().is_some() && !all.any(|owner| exists(cluster, owner, namespace)) {
-        remove(cluster, &event.key, &delete::Options::default());
+        remove(cluster, &event.key, &DeleteOptions::default());
     }
 }
 
@@ -184,7 +191,7 @@ fn work_off_policies(cluster: &Cluster, key: &Key) {
             // What has dependents of its own goes after them, as somebody waits for it.
             let own = cluster.store.owned_by(text(&dependent, "/metadata/uid"));
             let policy = if own.is_empty() { "" } else { "Foreground" };
-            leave(cluster, &key, &dependent, uid, &delete::Options::of_policy(policy));
+            leave(cluster, &key, &dependent, uid, &DeleteOptions::of_policy(policy));
         }
         FOREGROUND
     } else {

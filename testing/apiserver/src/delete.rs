@@ -2,13 +2,16 @@
 
 use serde_json::{Value, json};
 
-use crate::cluster::Cluster;
-use crate::http::{Answer, Incoming};
-use crate::metadata::{finalizers, text};
-use crate::resources::Resource;
-use crate::status::Status;
-use crate::store::{Key, Outcome};
-use crate::target::{Query, Target};
+use crate::{
+    cluster::Cluster,
+    http::{Answer, Incoming},
+    metadata::{finalizers, text},
+    resources::Resource,
+    status::Status,
+    store::{Key, Outcome},
+    target::{Query, Target},
+    time::now,
+};
 
 /// The finalizers that stand for the propagation policies; the garbage collector works them off.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
@@ -16,14 +19,14 @@ pub(crate) const ORPHAN: &str = "orphan";
 
 /// What a DELETE asks for.
 #[derive(Debug, Default)]
-pub(crate) struct Options {
+pub(crate) struct DeleteOptions {
     uid: String,
     version: String,
     policy: String,
     dry_run: bool,
 }
 
-impl Options {
+impl DeleteOptions {
     pub(crate) fn of_policy(policy: &str) -> Self {
         Self { policy: policy.into(), ..Self::default() }
     }
@@ -68,7 +71,7 @@ pub(crate) fn delete(
     cluster: &Cluster,
     resource: &Resource,
     key: &Key,
-    options: &Options,
+    options: &DeleteOptions,
 ) -> Result<(Value, bool), Status> {
     let mut gone = false;
     let object = cluster.transact(key, |current| {
@@ -86,7 +89,7 @@ pub(crate) fn delete(
     Ok((object, gone))
 }
 
-fn step(resource: &Resource, current: &Value, options: &Options) -> Outcome {
+fn step(resource: &Resource, current: &Value, options: &DeleteOptions) -> Outcome {
     let mut next = current.clone();
     let mut pending = finalizers(current);
     match options.policy.as_str() {
@@ -102,7 +105,7 @@ fn step(resource: &Resource, current: &Value, options: &Options) -> Outcome {
         return Outcome::Answer(next);
     }
     let metadata = &mut next["metadata"];
-    metadata["deletionTimestamp"] = crate::now().into();
+    metadata["deletionTimestamp"] = now().into();
     metadata["deletionGracePeriodSeconds"] = 0.into();
     if !pending.is_empty() {
         metadata["finalizers"] = json!(pending);
@@ -122,7 +125,7 @@ pub(crate) fn answer(
     cluster: &Cluster,
     resource: &Resource,
     target: &Target,
-    options: &Options,
+    options: &DeleteOptions,
 ) -> Result<Answer, Status> {
     let key = cluster.key(resource, &target.namespace, &target.name);
     let (object, gone) = delete(cluster, resource, &key, options)?;

@@ -2,8 +2,10 @@
 //! since a certificate that keeps the subject of its request byte for byte (several O's included)
 //! is easiest put together from raw parts.
 
-use std::net::IpAddr;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    net::IpAddr,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;

@@ -2,10 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::http::Answer;
-use crate::identity::User;
-use crate::resources::{Registry, Resource};
-use crate::status::Status;
+use crate::{
+    http::Answer,
+    resources::{Registry, Resource},
+    status::Status,
+    user::User,
+};
 
 /// What the default cluster roles let everybody read, even without credentials.
 pub(crate) fn is_public(path: &str) -> bool {

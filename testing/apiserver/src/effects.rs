@@ -2,11 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::http::Answer;
-use crate::identity::User;
-use crate::rules::Action;
-use crate::status::Status;
-use crate::target::Target;
+use crate::{http::Answer, rules::Action, status::Status, target::Target, user::User};
 
 /// The answer of faults that answer instead of the server.
 pub(crate) fn replacement(action: &Action, target: &Target, user: &User) -> Option<Answer> {

@@ -1,12 +1,19 @@
 //! Faults on request: the installed rules, and the switch for the state of the whole server.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicI64, AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
-use crate::gate::{Gate, State};
-use crate::rules::{Action, Asked, Rule};
-use crate::target::Target;
+use crate::{
+    gate::{Gate, State},
+    lock::lock,
+    rules::{Action, Asked, Rule},
+    target::Target,
+};
 
 struct Installed {
     id: u64,
@@ -46,10 +53,10 @@ type Hook = Box<dyn Fn(State) + Send + Sync>;
 
 /// The faults of one server. Cheap to clone; clones share everything.
 #[derive(Clone, Default)]
-pub struct Faults(Arc<Inner>);
+pub struct Faults(Arc<Settings>);
 
 #[derive(Default)]
-struct Inner {
+struct Settings {
     rules: Mutex<Rules>,
     gate: Gate,
     hook: Mutex<Option<Hook>>,
@@ -61,7 +68,7 @@ struct Inner {
 impl Faults {
     /// Adds a rule. Rules are tried in the order of their arrival; the first that strikes wins.
     pub fn add(&self, rule: Rule) -> u64 {
-        let mut rules = crate::lock(&self.0.rules);
+        let mut rules = lock(&self.0.rules);
         rules.last += 1;
         let id = rules.last;
         // Spread the seed, and never 0: xorshift would stay there.
@@ -78,24 +85,24 @@ impl Faults {
 
     /// Takes a rule away.
     pub fn remove(&self, id: u64) {
-        crate::lock(&self.0.rules).installed.retain(|installed| installed.id != id);
+        lock(&self.0.rules).installed.retain(|installed| installed.id != id);
     }
 
     /// How often a rule has struck.
     pub fn hits(&self, id: u64) -> u32 {
-        let rules = crate::lock(&self.0.rules);
+        let rules = lock(&self.0.rules);
         rules.installed.iter().find(|installed| installed.id == id).map_or(0, |one| one.hits)
     }
 
     /// Takes all rules away; the state of the server stays.
     pub fn clear(&self) {
-        crate::lock(&self.0.rules).installed.clear();
+        lock(&self.0.rules).installed.clear();
     }
 
     /// Sets the state of the whole server; returns when it is in force.
     pub fn set_state(&self, state: State) {
         self.0.gate.set(state);
-        if let Some(hook) = crate::lock(&self.0.hook).as_ref() {
+        if let Some(hook) = lock(&self.0.hook).as_ref() {
             hook(state);
         }
     }
@@ -136,7 +143,7 @@ impl Faults {
     }
 
     pub(crate) fn on_state(&self, hook: Option<Hook>) {
-        *crate::lock(&self.0.hook) = hook;
+        *lock(&self.0.hook) = hook;
     }
 
     /// How long to wait, and what happens then.
@@ -149,7 +156,7 @@ impl Faults {
         let resource = if target.resource.is_empty() { path } else { &target.resource };
         let asked = Asked { verb: target.verb, resource, target, user };
         let mut delay = Duration::ZERO;
-        for installed in &mut crate::lock(&self.0.rules).installed {
+        for installed in &mut lock(&self.0.rules).installed {
             if !installed.rule.matches(&asked) || !installed.strikes() {
                 continue;
             }
@@ -164,7 +171,7 @@ impl Faults {
     /// Whether a request would be forbidden, without counting it.
     pub(crate) fn forbids(&self, verb: &str, target: &Target, user: &str) -> bool {
         let asked = Asked { verb, resource: &target.resource, target, user };
-        let rules = crate::lock(&self.0.rules);
+        let rules = lock(&self.0.rules);
         let mut rules = rules.installed.iter().map(|installed| &installed.rule);
         rules.any(|rule| rule.action == Action::Forbid && rule.matches(&asked))
     }

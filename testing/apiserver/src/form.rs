@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::http::Incoming;
-use crate::status::Status;
+use crate::{http::Incoming, status::Status};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {

@@ -1,9 +1,13 @@
 //! The state of the whole server, and the place where connections wait while it hangs.
 
-use std::sync::{Condvar, Mutex};
-use std::time::{Duration, Instant};
+use std::{
+    sync::{Condvar, Mutex},
+    time::{Duration, Instant},
+};
 
 use serde::{Deserialize, Serialize};
+
+use crate::lock::lock;
 
 /// How the server as a whole behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -35,29 +39,29 @@ pub(crate) struct Gate {
 
 impl Gate {
     pub(crate) fn set(&self, state: State) {
-        crate::lock(&self.now).0 = state;
+        lock(&self.now).0 = state;
         self.changed.notify_all();
     }
 
     /// Lets everybody through who waits, to their end.
     pub(crate) fn stop(&self) {
-        crate::lock(&self.now).1 = true;
+        lock(&self.now).1 = true;
         self.changed.notify_all();
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
-        crate::lock(&self.now).1
+        lock(&self.now).1
     }
 
     pub(crate) fn state(&self) -> State {
-        crate::lock(&self.now).0
+        lock(&self.now).0
     }
 
     /// Waits until the server is neither hanging nor cut off. None where the connection must end.
     pub(crate) fn pass(&self) -> Option<State> {
         let silent =
             |now: &mut (State, bool)| !now.1 && matches!(now.0, State::Hang | State::Partition);
-        let now = self.changed.wait_while(crate::lock(&self.now), silent);
+        let now = self.changed.wait_while(lock(&self.now), silent);
         let (state, stopped) = *now.unwrap_or_else(|error| error.into_inner());
         (!stopped && state != State::Refuse).then_some(state)
     }
@@ -65,7 +69,7 @@ impl Gate {
     /// Sleeps unless the server stops meanwhile.
     pub(crate) fn sleep(&self, duration: Duration) {
         let until = Instant::now() + duration;
-        let mut now = crate::lock(&self.now);
+        let mut now = lock(&self.now);
         while !now.1 && Instant::now() < until {
             let rest = until.saturating_duration_since(Instant::now());
             let woken = self.changed.wait_timeout(now, rest);

@@ -1,13 +1,14 @@
 //! HTTP/1.1 on a blocking stream. Written by hand because faults need every byte under control:
 //! answers cut short, garbage, lengths that lie.
 
-use std::io::{self, Read, Write};
-use std::time::SystemTime;
+use std::{
+    io::{self, Read, Write},
+    time::SystemTime,
+};
 
 use serde_json::Value;
 
-use crate::ca::random;
-use crate::status::Status;
+use crate::{ca::random, status::Status};
 
 const HEAD_LIMIT: usize = 64 * 1024;
 /// The limit of the real server for a request body.

@@ -1,49 +1,27 @@
 //! Who is asking: client certificates, bearer tokens and impersonation.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::{Duration, SystemTime},
+};
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use rustls::RootCertStore;
-use rustls::pki_types::{CertificateDer, UnixTime};
-use rustls::server::WebPkiClientVerifier;
-use rustls::server::danger::ClientCertVerifier;
-use serde::Serialize;
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use rustls::{
+    RootCertStore,
+    pki_types::{CertificateDer, UnixTime},
+    server::{WebPkiClientVerifier, danger::ClientCertVerifier},
+};
 use serde_json::json;
 
-use crate::ca::{Ca, random};
-use crate::http::Incoming;
-use crate::status::Status;
-use crate::subjects;
-
-/// A name and its groups.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct User {
-    /// Name, for example `system:serviceaccount:a:b`.
-    pub name: String,
-    /// Groups, `system:authenticated` included.
-    pub groups: Vec<String>,
-}
-
-impl User {
-    pub(crate) fn new<T: Into<String>>(name: &str, groups: impl IntoIterator<Item = T>) -> Self {
-        let mut groups: Vec<String> = groups.into_iter().map(Into::into).collect();
-        if !groups.iter().any(|group| group == "system:authenticated") {
-            groups.push("system:authenticated".into());
-        }
-        Self { name: name.into(), groups }
-    }
-
-    pub(crate) fn anonymous() -> Self {
-        Self { name: "system:anonymous".into(), groups: vec!["system:unauthenticated".into()] }
-    }
-
-    pub(crate) fn is_master(&self) -> bool {
-        self.groups.iter().any(|group| group == "system:masters")
-    }
-}
+use crate::{
+    ca::{Ca, random},
+    http::Incoming,
+    lock::lock,
+    status::Status,
+    subjects,
+    user::User,
+};
 
 struct Token {
     user: User,
@@ -75,12 +53,12 @@ impl Identities {
         let header = part(json!({"alg": "none", "typ": "JWT"}));
         let claims = part(json!({"sub": user.name, "exp": seconds.as_secs()}));
         let token = format!("{header}.{claims}.{}", URL_SAFE_NO_PAD.encode(random::<24>()));
-        crate::lock(&self.tokens).insert(token.clone(), Token { user, expires });
+        lock(&self.tokens).insert(token.clone(), Token { user, expires });
         token
     }
 
     pub(crate) fn revoke(&self, token: &str) {
-        crate::lock(&self.tokens).remove(token);
+        lock(&self.tokens).remove(token);
     }
 
     /// None stands for no credentials at all. Bad credentials fail even where none would do, as
@@ -105,7 +83,7 @@ impl Identities {
     }
 
     fn by_token(&self, token: &str) -> Option<User> {
-        let tokens = crate::lock(&self.tokens);
+        let tokens = lock(&self.tokens);
         let found = tokens.get(token).filter(|token| token.expires > SystemTime::now())?;
         Some(found.user.clone())
     }

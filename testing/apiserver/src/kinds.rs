@@ -1,14 +1,16 @@
 //! What single kinds need beyond the generic rules: defaults on creation, decoding that fails,
 //! validation. Only what clients of this workspace can run into.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-use crate::identity::User;
-use crate::resources::Resource;
-use crate::signer;
-use crate::status::{Cause, Status};
+use crate::{
+    resources::Resource,
+    signer,
+    status::{Cause, Status},
+    time::now,
+    user::User,
+};
 
 const SECRET_LIMIT: usize = 1024 * 1024;
 
@@ -44,7 +46,7 @@ fn established(spec: &Value) -> Value {
     let condition = |kind: &str, reason: &str, message: &str| {
         json!({
             "type": kind, "status": "True", "reason": reason, "message": message,
-            "lastTransitionTime": crate::now(),
+            "lastTransitionTime": now(),
         })
     };
     let stored = spec["versions"].as_array().into_iter().flatten();

@@ -1,19 +1,18 @@
 //! The port: listening, refusing, or with a full backlog; and the connections that came through it.
 
-use std::collections::HashMap;
-use std::io;
-use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::{
+    collections::HashMap,
+    io,
+    net::{Shutdown, SocketAddr, TcpStream},
+    sync::{Arc, Mutex, atomic::Ordering::Relaxed},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
 
 use rustls::ServerConfig;
 use socket2::{Domain, Socket, Type};
 
-use crate::cluster::Cluster;
-use crate::connection;
-use crate::gate::State;
+use crate::{cluster::Cluster, connection, gate::State, lock::lock};
 
 /// Plenty for TLS and JSON; a fleet of clients means as many threads.
 const STACK: usize = 1024 * 1024;
@@ -72,21 +71,21 @@ impl Listener {
                 Ok(())
             }
             State::Partition => self.fill(),
-            _ if matches!(*crate::lock(&self.mode), Mode::Open(..)) => Ok(()),
+            _ if matches!(*lock(&self.mode), Mode::Open(..)) => Ok(()),
             _ => self.open(),
         }
     }
 
     /// Cuts all connections.
     pub(crate) fn cut(&self) {
-        for stream in crate::lock(&self.connections).values() {
+        for stream in lock(&self.connections).values() {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
 
     /// Nobody listens any more; connections stay.
     pub(crate) fn close(&self) {
-        let mode = std::mem::replace(&mut *crate::lock(&self.mode), Mode::Closed);
+        let mode = std::mem::replace(&mut *lock(&self.mode), Mode::Closed);
         if let Mode::Open(socket, thread) = mode {
             // Wakes the thread out of its accept.
             let _ = socket.shutdown(Shutdown::Both);
@@ -105,7 +104,7 @@ impl Listener {
             socket: socket.try_clone()?,
         };
         let thread = thread::Builder::new().name("accept".into()).spawn(|| acceptor.run())?;
-        *crate::lock(&self.mode) = Mode::Open(socket, thread);
+        *lock(&self.mode) = Mode::Open(socket, thread);
         Ok(())
     }
 
@@ -113,10 +112,12 @@ impl Listener {
         self.close();
         let socket = bound(self.address)?;
         socket.listen(0)?;
-        // A backlog of 0 takes one connection; further ones show that it takes no more.
-        let connect = || TcpStream::connect_timeout(&self.address, Duration::from_millis(20)).ok();
-        let fillers = std::iter::from_fn(connect).take(8).collect();
-        *crate::lock(&self.mode) = Mode::Full { _socket: socket, _fillers: fillers };
+        // A backlog of 0 takes one connection, sooner or later; further ones show that it takes no more.
+        let connect =
+            |limit| TcpStream::connect_timeout(&self.address, Duration::from_millis(limit));
+        let mut fillers = Vec::from_iter(connect(2000).ok());
+        fillers.extend(std::iter::from_fn(|| connect(100).ok()).take(8));
+        *lock(&self.mode) = Mode::Full { _socket: socket, _fillers: fillers };
         Ok(())
     }
 }
@@ -141,7 +142,7 @@ impl Acceptor {
             let tcp = TcpStream::from(socket);
             let id = self.cluster.log.connections.fetch_add(1, Relaxed) + 1;
             let Ok(handle) = tcp.try_clone() else { continue };
-            crate::lock(&self.connections).insert(id, handle);
+            lock(&self.connections).insert(id, handle);
             let (cluster, tls) = (self.cluster.clone(), self.tls.clone());
             let registered = Registered { connections: self.connections.clone(), id };
             let serve = move || {
@@ -162,7 +163,7 @@ struct Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        if let Some(stream) = crate::lock(&self.connections).remove(&self.id) {
+        if let Some(stream) = lock(&self.connections).remove(&self.id) {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }

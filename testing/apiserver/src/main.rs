@@ -1,14 +1,13 @@
 //! `dev-apiserver`: the in-memory API server as a process of its own, to look around with kubectl.
 
-use std::error::Error;
-use std::fs;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{error::Error, fs, path::PathBuf, time::Duration};
 
 use dev_apiserver::{Options, Server};
 use lexopt::prelude::{Long, Short, ValueExt};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+use signal_hook::{
+    consts::{SIGINT, SIGTERM},
+    iterator::Signals,
+};
 
 const HELP: &str = "\
 In-memory Kubernetes API server for tests and demos

@@ -3,8 +3,7 @@
 
 use serde_json::Value;
 
-use crate::ca::random;
-use crate::resources::Resource;
+use crate::{ca::random, resources::Resource, time::now};
 
 /// The string at a pointer, or nothing.
 pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
@@ -31,7 +30,7 @@ pub(crate) fn stamp(resource: &Resource, object: &mut Value) {
     let uid = format!("{low}-{high}-4{a:03x}-8{b:03x}-{}", hex(&rest));
     let metadata = &mut object["metadata"];
     metadata["uid"] = uid.into();
-    metadata["creationTimestamp"] = crate::now().into();
+    metadata["creationTimestamp"] = now().into();
     if let Value::Object(fields) = metadata {
         for unwanted in ["managedFields", "deletionTimestamp", "selfLink", "generation"] {
             fields.remove(unwanted);

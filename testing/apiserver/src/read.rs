@@ -1,18 +1,19 @@
 //! GET of one object and LIST with pages and selectors.
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
-use crate::cluster::Cluster;
-use crate::form::Form;
-use crate::http::Answer;
-use crate::kinds;
-use crate::resources::Resource;
-use crate::selectors::Selector;
-use crate::status::{Cause, Status};
-use crate::store::Key;
-use crate::target::{Query, Target};
+use crate::{
+    cluster::Cluster,
+    form::Form,
+    http::Answer,
+    kinds,
+    resources::Resource,
+    selectors::Selector,
+    status::{Cause, Status},
+    store::Key,
+    target::{Query, Target},
+};
 
 pub(crate) fn get(
     cluster: &Cluster,

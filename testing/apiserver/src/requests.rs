@@ -1,10 +1,16 @@
 //! The log of all requests, for tests that count or look at what a client sent.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Instant, SystemTime};
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::{Instant, SystemTime},
+};
 
 use serde::Serialize;
+
+use crate::lock::lock;
 
 /// How much of a request body is kept.
 const BODY_KEPT: usize = 64 * 1024;
@@ -103,13 +109,13 @@ impl Log {
     pub(crate) fn begin(&self, mut request: Request) -> u64 {
         request.id = self.next.fetch_add(1, Relaxed) + 1;
         let id = request.id;
-        crate::lock(&self.entries).push(request);
+        lock(&self.entries).push(request);
         id
     }
 
     /// Changes an entry unless it has been cleared away.
     pub(crate) fn amend(&self, id: u64, change: impl FnOnce(&mut Request)) {
-        let mut entries = crate::lock(&self.entries);
+        let mut entries = lock(&self.entries);
         // Ids are nearly sorted: two connections may swap neighbours, so look from the end.
         if let Some(entry) = entries.iter_mut().rev().find(|entry| entry.id == id) {
             change(entry);
@@ -117,15 +123,15 @@ impl Log {
     }
 
     pub(crate) fn all(&self) -> Vec<Request> {
-        crate::lock(&self.entries).clone()
+        lock(&self.entries).clone()
     }
 
     pub(crate) fn clear(&self) {
-        crate::lock(&self.entries).clear();
+        lock(&self.entries).clear();
     }
 
     pub(crate) fn take_until(&self, end: Instant) -> Vec<Request> {
-        crate::lock(&self.entries).extract_if(.., |request| request.at <= end).collect()
+        lock(&self.entries).extract_if(.., |request| request.at <= end).collect()
     }
 
     pub(crate) fn counters(&self) -> Counters {

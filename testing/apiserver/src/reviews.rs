@@ -5,13 +5,15 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
-use crate::cluster::Cluster;
-use crate::http::{Answer, Incoming};
-use crate::identity::User;
-use crate::metadata::text;
-use crate::status::{Cause, Status};
-use crate::store::Key;
-use crate::target::Target;
+use crate::{
+    cluster::Cluster,
+    http::{Answer, Incoming},
+    metadata::text,
+    status::{Cause, Status},
+    store::Key,
+    target::Target,
+    user::User,
+};
 
 /// Answers where the request is one of these; None for all others.
 pub(crate) fn answer(

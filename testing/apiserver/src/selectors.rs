@@ -2,8 +2,7 @@
 
 use serde_json::Value;
 
-use crate::resources::Resource;
-use crate::status::Status;
+use crate::{resources::Resource, status::Status};
 
 /// What a list or watch asks for.
 #[derive(Debug, Clone, Default, PartialEq)]

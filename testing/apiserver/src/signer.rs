@@ -3,17 +3,21 @@
 
 use std::time::{Duration, SystemTime};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine, engine::general_purpose::STANDARD};
 use ring::signature::{ECDSA_P256_SHA256_ASN1, RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
 use rustls::pki_types::{CertificateSigningRequestDer, pem::PemObject};
 use serde_json::{Value, json};
-use x509_cert::der::{Decode, Encode};
-use x509_cert::request::{CertReq, ExtensionReq};
+use x509_cert::{
+    der::{Decode, Encode},
+    request::{CertReq, ExtensionReq},
+};
 
-use crate::ca::{Ca, Subject, pem};
-use crate::der::Purpose;
-use crate::status::Cause;
+use crate::{
+    ca::{Ca, Subject, pem},
+    der::Purpose,
+    status::Cause,
+    time::now,
+};
 
 pub(crate) const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 const USAGES: [&str; 3] = ["digital signature", "key encipherment", "client auth"];
@@ -142,7 +146,7 @@ pub(crate) fn advance(object: &Value, ca: &Ca, options: &SignerOptions) -> Optio
 
 /// Adds a condition, as `kubectl certificate approve` does.
 pub(crate) fn add(object: &mut Value, kind: &str, reason: &str, message: &str) {
-    let now = crate::now();
+    let now = now();
     let condition = json!({
         "type": kind, "status": "True", "reason": reason, "message": message,
         "lastUpdateTime": now, "lastTransitionTime": now,

@@ -1,10 +1,16 @@
 //! The objects, the one counter of versions, and the history that watches are served from.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        mpsc::{Receiver, Sender, channel},
+    },
+};
 
 use serde_json::Value;
+
+use crate::lock::lock;
 
 /// Where an object is kept. `resource` is the qualified plural.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,7 +62,7 @@ pub struct Backup {
 }
 
 #[derive(Default)]
-struct Inner {
+struct Content {
     objects: BTreeMap<Key, Arc<Value>>,
     /// Where the object of a uid is, and which objects name a uid as an owner.
     uids: HashMap<String, Key>,
@@ -86,11 +92,11 @@ fn wants(resource: &str, namespace: &str, key: &Key) -> bool {
 }
 
 #[derive(Default)]
-pub(crate) struct Store(Mutex<Inner>);
+pub(crate) struct Store(Mutex<Content>);
 
 impl Store {
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        crate::lock(&self.0)
+    fn inner(&self) -> MutexGuard<'_, Content> {
+        lock(&self.0)
     }
 
     pub(crate) fn version(&self) -> u64 {
@@ -157,7 +163,7 @@ impl Store {
         let mut inner = self.inner();
         let watchers = std::mem::take(&mut inner.watchers);
         let version = backup.version;
-        *inner = Inner { version, compacted: version, watchers, ..Inner::default() };
+        *inner = Content { version, compacted: version, watchers, ..Content::default() };
         for (key, object) in &backup.objects {
             inner.insert(key, object.clone());
         }
@@ -214,7 +220,7 @@ impl Store {
     }
 }
 
-impl Inner {
+impl Content {
     fn snapshot(&self, resource: &str, namespace: &str) -> Snapshot {
         let first =
             Key { resource: resource.into(), namespace: namespace.into(), name: String::new() };
@@ -299,47 +305,4 @@ fn uid(part: &Value) -> &str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn key(name: &str) -> Key {
-        Key { resource: "secrets".into(), namespace: "a".into(), name: name.into() }
-    }
-
-    fn put(store: &Store, name: &str) -> Value {
-        let object = json!({"metadata": {"name": name}});
-        let done: Result<Value, ()> = store.transact(&key(name), |_| Ok(Outcome::Put(object)));
-        done.expect("a put succeeds")
-    }
-
-    #[test]
-    fn versions_grow_by_one_over_all_objects() {
-        let store = Store::default();
-        assert_eq!(put(&store, "x")["metadata"]["resourceVersion"], "1");
-        assert_eq!(put(&store, "y")["metadata"]["resourceVersion"], "2");
-        assert_eq!(store.snapshot("secrets", "").objects.len(), 2);
-        assert_eq!(store.snapshot("secret", "").objects.len(), 0);
-        assert_eq!(store.snapshot("secrets", "b").objects.len(), 0);
-    }
-
-    #[test]
-    fn a_watch_sees_what_it_missed_and_what_follows() {
-        let store = Store::default();
-        put(&store, "x");
-        put(&store, "x");
-        let events = store.watch("secrets", "a", 1).expect("history is there");
-        put(&store, "y");
-        let seen: Vec<_> = events.try_iter().map(|e| (e.version, e.change)).collect();
-        assert_eq!(seen, [(2, Change::Modified), (3, Change::Added)]);
-    }
-
-    #[test]
-    fn compaction_makes_all_known_versions_too_old() {
-        let store = Store::default();
-        put(&store, "x");
-        store.compact();
-        assert!(store.watch("secrets", "", 1).is_none());
-        assert!(store.watch("secrets", "", store.version()).is_some());
-    }
-}
+mod tests;

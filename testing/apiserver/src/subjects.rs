@@ -3,12 +3,9 @@
 use std::time::SystemTime;
 
 use rustls::pki_types::{CertificateDer, CertificateSigningRequestDer, pem::PemObject};
-use x509_cert::Certificate;
-use x509_cert::der::Decode;
-use x509_cert::name::Name;
-use x509_cert::request::CertReq;
+use x509_cert::{Certificate, der::Decode, name::Name, request::CertReq};
 
-use crate::identity::User;
+use crate::user::User;
 
 /// The subject of a certificate or a signing request.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,22 +1,27 @@
 //! One watch: what it begins with, which changes it shows and as what, bookmarks, and its end.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        mpsc::{Receiver, RecvTimeoutError},
+    },
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 
-use crate::ca::random;
-use crate::cluster::Cluster;
-use crate::form::Form;
-use crate::kinds;
-use crate::read;
-use crate::resources::Resource;
-use crate::selectors::Selector;
-use crate::status::{Cause, Status};
-use crate::store::{Change, Event};
-use crate::target::{Query, Target};
+use crate::{
+    ca::random,
+    cluster::Cluster,
+    form::Form,
+    kinds, read,
+    resources::Resource,
+    selectors::Selector,
+    status::{Cause, Status},
+    store::{Change, Event},
+    target::{Query, Target},
+};
 
 /// What comes next on a watch.
 pub(crate) enum Next {

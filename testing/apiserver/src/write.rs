@@ -2,19 +2,19 @@
 
 use serde_json::{Value, json};
 
-use crate::cluster::Cluster;
-use crate::http::{Answer, Incoming};
-use crate::identity::User;
-use crate::kinds;
-use crate::metadata::{
-    arrange, count_generation, finalizers, generate_name, keep_metadata, stamp, text,
+use crate::{
+    cluster::Cluster,
+    http::{Answer, Incoming},
+    kinds,
+    metadata::{arrange, count_generation, finalizers, generate_name, keep_metadata, stamp, text},
+    patch,
+    resources::Resource,
+    signer,
+    status::{Cause, Status},
+    store::{Key, Outcome},
+    target::Target,
+    user::User,
 };
-use crate::patch;
-use crate::resources::Resource;
-use crate::signer;
-use crate::status::{Cause, Status};
-use crate::store::{Key, Outcome};
-use crate::target::Target;
 
 const PATCHES: &str = "application/json-patch+json, application/merge-patch+json";
 

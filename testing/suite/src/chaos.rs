@@ -262,11 +262,10 @@ fn tell_of(scene: &Scene, index: usize, report: &mut String) {
         let _ = writeln!(report, "  {line}");
     }
     for (what, place) in [("source", &pair.source), ("target", &pair.target)] {
-        let _ = writeln!(report, "  {what}: {}", scene::peek(place).unwrap_or_default());
+        let _ = writeln!(report, "  {what}: {}", place.stored().unwrap_or_default());
     }
     if let Some(namespace) = scene::namespace_of(&pair.target) {
-        let _ =
-            writeln!(report, "  its namespace: {}", scene::peek(&namespace).unwrap_or_default());
+        let _ = writeln!(report, "  its namespace: {}", namespace.stored().unwrap_or_default());
     }
     let (resource, namespace) = (&pair.source.kind.resource, &pair.source.namespace);
     let namespace = namespace.as_ref().map(|it| format!("{it}/")).unwrap_or_default();

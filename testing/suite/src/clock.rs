@@ -11,6 +11,8 @@ use std::{
 
 use tempfile::TempDir;
 
+use crate::needs::{Need, needs};
+
 /// Ahead of the true time by the number in the file, in seconds.
 const SHIM: &str = r#"
 #define _GNU_SOURCE
@@ -44,11 +46,11 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// One that is right as yet. None, and a word about it, where the program of `command` is static.
+    /// One that is right as yet. None where the program of `command` is static: the test is left out.
     pub fn of(command: &Command) -> Option<Self> {
         let program = fs::read(command.get_program()).expect("the program");
-        if !program.windows(8).any(|bytes| bytes == b"ld-linux") {
-            println!("skipped: a static program asks no library for the time");
+        let is_dynamic = program.windows(8).any(|bytes| bytes == b"ld-linux");
+        if !needs(Need::Found(is_dynamic), "a static program asks no library for the time") {
             return None;
         }
         let clock = Self { directory: TempDir::new().expect("a directory") };

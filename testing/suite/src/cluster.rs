@@ -1,21 +1,26 @@
 //! One API server, embedded or real, as its administrator sees it.
 
 use std::{
+    collections::BTreeMap,
     fs,
     path::PathBuf,
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::{Options, Server};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use shared::{
     client::{Client, Patch, Preconditions, Propagation, Reload, Timeouts},
     error::Error,
     kubeconfig::{self, Reach},
-    resource::{Resource, Target},
+    resource::{LEASES, Resource, SECRETS, Target},
 };
 use tempfile::TempDir;
+
+/// The data of a Secret.
+pub type Data = BTreeMap<String, Vec<u8>>;
 
 /// A server and the means to change anything on it.
 pub struct Cluster {
@@ -110,6 +115,33 @@ impl Cluster {
             Ok(()) | Err(Error::NotFound(_)) => {}
             Err(error) => panic!("{error}"),
         }
+    }
+
+    /// Makes a Secret of this data, or replaces that of the one that is there.
+    pub fn put_secret(&self, namespace: &str, name: &str, data: &Data) {
+        let encode =
+            |(key, value): (&String, &Vec<u8>)| (key.clone(), json!(BASE64_STANDARD.encode(value)));
+        let data: Map<String, Value> = data.iter().map(encode).collect();
+        let target = SECRETS.object(namespace, name);
+        while let Some(mut secret) = self.get(&target) {
+            secret["data"] = Value::Object(data.clone());
+            match self.client.replace(&target, &secret) {
+                // A program wrote in between.
+                Err(Error::Conflict(_)) => {}
+                result => return drop(result.expect("the Secret is replaced")),
+            }
+        }
+        let metadata = json!({"name": name, "namespace": namespace});
+        let secret =
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data});
+        self.create(&target.siblings(), &secret);
+    }
+
+    /// Who leads by this Lease, if anybody does.
+    pub fn leader(&self, namespace: &str, lease: &str) -> Option<String> {
+        let lease = self.get(&LEASES.object(namespace, lease))?;
+        let holder = lease["spec"]["holderIdentity"].as_str()?;
+        (!holder.is_empty()).then(|| holder.to_owned())
     }
 
     /// Creates a namespace of a name that is new on this server.

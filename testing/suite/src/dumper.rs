@@ -9,9 +9,8 @@ use std::{
     sync::Arc,
 };
 
-use base64::{Engine, prelude::BASE64_STANDARD};
 use rcgen::{CertificateParams, KeyPair};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use shared::resource::SECRETS;
 use tempfile::TempDir;
 
@@ -66,19 +65,7 @@ impl Stage {
     }
 
     pub fn put_secret(&self, data: &Data) {
-        let encode =
-            |(key, value): (&String, &Vec<u8>)| (key.clone(), json!(BASE64_STANDARD.encode(value)));
-        let data: Map<String, Value> = data.iter().map(encode).collect();
-        let target = SECRETS.object(&self.namespace, SECRET);
-        if let Some(mut secret) = self.cluster.get(&target) {
-            secret["data"] = Value::Object(data);
-            self.cluster.client.replace(&target, &secret).expect("the Secret is replaced");
-            return;
-        }
-        let metadata = json!({"name": SECRET, "namespace": self.namespace});
-        let secret =
-            json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data});
-        self.cluster.create(&target, &secret);
+        self.cluster.put_secret(&self.namespace, SECRET, data);
     }
 
     pub fn delete_secret(&self) {

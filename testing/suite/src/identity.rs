@@ -1,19 +1,15 @@
 //! Credentials on either server: tokens of service accounts, and client certificates by CSR.
 
-use std::collections::BTreeMap;
-
 use base64::{Engine, prelude::BASE64_STANDARD};
 use rcgen::{CertificateParams, DnType, KeyPair};
 use serde_json::{Value, json};
 use shared::resource::Target;
 
+pub use crate::cluster::Data;
 use crate::{
     cluster::{Cluster, resource},
     eventually,
 };
-
-/// The data of a Secret.
-pub type Data = BTreeMap<String, Vec<u8>>;
 
 /// A token of a service account, by TokenRequest.
 pub fn token(cluster: &Cluster, namespace: &str, account: &str) -> String {

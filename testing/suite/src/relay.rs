@@ -62,9 +62,12 @@ fn fill(address: SocketAddr) -> io::Result<Full> {
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     socket.listen(0)?;
-    // A backlog of 0 takes one connection; further ones show that it takes no more.
-    let connect = || TcpStream::connect_timeout(&address, Duration::from_millis(20)).ok();
-    Ok((socket, std::iter::from_fn(connect).take(8).collect()))
+    // A backlog of 0 takes one connection; on a busy machine that lasts, too.
+    let mut fillers = vec![TcpStream::connect_timeout(&address, Duration::from_secs(2))?];
+    // Further ones show that it takes no more.
+    let more = || TcpStream::connect_timeout(&address, Duration::from_millis(100)).ok();
+    fillers.extend(std::iter::from_fn(more).take(8));
+    Ok((socket, fillers))
 }
 
 /// The address of the loopback that is of one family with `target`.

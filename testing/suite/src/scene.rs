@@ -8,7 +8,6 @@ use std::{
     sync::Arc,
 };
 
-use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 use shared::{
     resource::{LEASES, PODS, SECRETS, Target},
@@ -18,7 +17,7 @@ use tempfile::TempDir;
 
 use crate::{
     cluster::{Cluster, resource},
-    eventually,
+    eventually, files,
     identity::{self, Data, hub_secret},
     pause, real,
     relay::Relay,
@@ -108,20 +107,7 @@ impl Scene {
     }
 
     pub fn put_secret(&self, data: &Data) {
-        let data: serde_json::Map<String, Value> = data
-            .iter()
-            .map(|(key, value)| (key.clone(), json!(BASE64_STANDARD.encode(value))))
-            .collect();
-        let target = SECRETS.object(&self.namespace, SECRET);
-        if let Some(mut secret) = self.managed.get(&target) {
-            secret["data"] = Value::Object(data);
-            self.managed.client.replace(&target, &secret).expect("the Secret is replaced");
-            return;
-        }
-        let metadata = json!({"name": SECRET, "namespace": self.namespace});
-        let secret =
-            json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data});
-        self.managed.create(&target, &secret);
+        self.managed.put_secret(&self.namespace, SECRET, data);
     }
 
     pub fn delete_secret(&self) {
@@ -251,12 +237,7 @@ impl Scene {
 
     /// Writes a file of the scene's.
     pub fn write(&self, name: &str, content: &str) -> PathBuf {
-        let path = self.directory.path().join(name);
-        let new = path.with_extension("new");
-        fs::write(&new, content)
-            .and_then(|()| fs::rename(&new, &path))
-            .expect("the file is written");
-        path
+        files::write(self.directory.path(), name, content)
     }
 
     /// Takes a right on the hub away; what it returns gives it back.

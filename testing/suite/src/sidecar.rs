@@ -11,16 +11,17 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicU16, Ordering::SeqCst},
     },
-    thread,
-    time::{Duration, Instant},
+    thread::{self, JoinHandle},
+    time::Duration,
 };
 
-use crate::eventually;
+use crate::{PATIENCE, Stopwatch, ending::ending, eventually, pause};
 
 /// The running process; dropping it kills it, and fails the test if it ever panicked.
 pub struct Sidecar {
     child: Child,
     lines: Arc<Mutex<Vec<String>>>,
+    reader: JoinHandle<()>,
     pub port: u16,
 }
 
@@ -62,12 +63,6 @@ pub fn bare(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("PATH", "/usr/bin:/bin").stdin(Stdio::null()).stdout(Stdio::null());
     command
-}
-
-/// Whether a command works here: not every user may make namespaces, or mount in them.
-pub fn works(words: &[&str]) -> bool {
-    let output = Command::new(words[0]).args(&words[1..]).output();
-    output.is_ok_and(|output| output.status.success())
 }
 
 /// `words`, then the program of `command` with its arguments, in its environment.
@@ -146,7 +141,7 @@ impl Sidecar {
         let stderr = BufReader::new(child.stderr.take().expect("its stderr"));
         let lines = Arc::new(Mutex::new(Vec::new()));
         let sink = lines.clone();
-        thread::spawn(move || {
+        let reader = thread::spawn(move || {
             for line in stderr.lines().map_while(Result::ok) {
                 if env::var_os("SHOW_LOG").is_some() {
                     eprintln!("    {line}");
@@ -154,7 +149,7 @@ impl Sidecar {
                 sink.lock().expect("lock").push(line);
             }
         });
-        Self { child, lines, port }
+        Self { child, lines, reader, port }
     }
 
     pub fn pid(&self) -> u32 {
@@ -171,10 +166,10 @@ impl Sidecar {
         self.lines.lock().expect("lock").iter().filter(|line| line.contains(part)).count()
     }
 
-    /// The same of warnings alone: a retry may be told again where all is told.
+    /// The same of warnings and errors alone: a retry may be told again where all is told.
     pub fn warnings(&self, part: &str) -> usize {
         let lines = self.lines.lock().expect("lock");
-        lines.iter().filter(|line| line.starts_with('W') && line.contains(part)).count()
+        lines.iter().filter(|line| line.starts_with(['W', 'E']) && line.contains(part)).count()
     }
 
     /// Waits for a line that holds `part`.
@@ -185,10 +180,11 @@ impl Sidecar {
 
     #[track_caller]
     pub fn wait_for_times(&self, part: &str, times: usize) {
-        let deadline = Instant::now() + Duration::from_secs(15);
+        let watch = Stopwatch::start();
         while self.count(part) < times {
-            assert!(Instant::now() < deadline, "no {part:?} ({times}) in\n{}", self.log());
-            thread::sleep(Duration::from_millis(10));
+            let waits = watch.is_within(Duration::from_secs(PATIENCE));
+            assert!(waits, "no {part:?} ({times}) in\n{}", self.log());
+            pause(10);
         }
     }
 
@@ -197,7 +193,7 @@ impl Sidecar {
         let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else {
             return (0, String::new());
         };
-        let _ = stream.set_read_timeout(Some(Duration::from_secs(3)));
+        let _ = stream.set_read_timeout(Some(Duration::from_secs(10)));
         let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n");
         let mut answer = String::new();
         if stream.write_all(request.as_bytes()).is_err()
@@ -215,10 +211,11 @@ impl Sidecar {
     #[track_caller]
     pub fn wait_for_code(&self, path: &str, code: u16) -> String {
         let mut last = (0, String::new());
-        let deadline = Instant::now() + Duration::from_secs(15);
+        let watch = Stopwatch::start();
         while last.0 != code {
-            assert!(Instant::now() < deadline, "{path} is {last:?}, not {code}\n{}", self.log());
-            thread::sleep(Duration::from_millis(20));
+            let waits = watch.is_within(Duration::from_secs(PATIENCE));
+            assert!(waits, "{path} is {last:?}, not {code}\n{}", self.log());
+            pause(20);
             last = self.ask(path);
         }
         last.1
@@ -239,10 +236,36 @@ impl Sidecar {
     /// Sends SIGTERM and waits; the exit code and how long it took.
     #[track_caller]
     pub fn terminate(&mut self) -> (Option<i32>, Duration) {
-        let start = Instant::now();
-        self.signal("TERM");
-        let status = self.wait();
-        (status.code(), start.elapsed())
+        self.ending(|process| process.signal("TERM"))
+    }
+
+    /// The same after whatever `tell` does to the running process.
+    #[track_caller]
+    pub fn ending(&mut self, tell: impl FnOnce(&Self)) -> (Option<i32>, Duration) {
+        tell(self);
+        let (status, time) = ending(&mut self.child);
+        self.read_to_the_end();
+        (status.code(), time)
+    }
+
+    /// SIGTERM ends it with exit code 0, in less than a second.
+    #[track_caller]
+    pub fn ends_at_once(&mut self) {
+        self.ends_at_once_by(|process| process.signal("TERM"));
+    }
+
+    /// The same, and it says so.
+    #[track_caller]
+    pub fn stops_as_asked(&mut self) {
+        self.ends_at_once();
+        assert_eq!(self.count("received a signal, shutting down"), 1, "{}", self.log());
+    }
+
+    #[track_caller]
+    pub fn ends_at_once_by(&mut self, tell: impl FnOnce(&Self)) {
+        let (code, time) = self.ending(tell);
+        assert_eq!(code, Some(0), "{}", self.log());
+        assert!(time < Duration::from_secs(1), "{time:?}\n{}", self.log());
     }
 
     /// Waits for the end of the process.
@@ -250,9 +273,16 @@ impl Sidecar {
     pub fn wait(&mut self) -> ExitStatus {
         let child = &mut self.child;
         let status = eventually("the process ends", || child.try_wait().expect("its state"));
-        // The reader of its log may be a moment behind.
-        thread::sleep(Duration::from_millis(30));
+        self.read_to_the_end();
         status
+    }
+
+    /// The reader of the log may be behind the process, but not if a child of that has the pipe, too.
+    fn read_to_the_end(&self) {
+        let watch = Stopwatch::start();
+        while !self.reader.is_finished() && watch.is_within(Duration::from_secs(1)) {
+            pause(5);
+        }
     }
 
     /// Ends the process as a crash would.

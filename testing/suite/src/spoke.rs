@@ -13,10 +13,9 @@ use std::{
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::Issued;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use shared::{
     client::{Client, Reload, Timeouts},
-    error::Error,
     kubeconfig::{self, Reach},
     resource::SECRETS,
 };
@@ -24,7 +23,7 @@ use tempfile::TempDir;
 
 use crate::{
     cluster::{Cluster, resource},
-    eventually,
+    eventually, files,
     identity::{self, Data},
     ocm::{AUTO, Bootstrap, Hub, PREFIX},
     real,
@@ -121,22 +120,7 @@ impl Spoke {
     // --- Secrets ---
 
     pub fn put_secret(&self, name: &str, data: &Data) {
-        let encode =
-            |(key, value): (&String, &Vec<u8>)| (key.clone(), json!(BASE64_STANDARD.encode(value)));
-        let data: Map<String, Value> = data.iter().map(encode).collect();
-        let target = SECRETS.object(&self.namespace, name);
-        while let Some(mut secret) = self.managed.get(&target) {
-            secret["data"] = Value::Object(data.clone());
-            match self.managed.client.replace(&target, &secret) {
-                // The agent wrote in between.
-                Err(Error::Conflict(_)) => {}
-                result => return drop(result.expect("the Secret is replaced")),
-            }
-        }
-        let metadata = json!({"name": name, "namespace": self.namespace});
-        let secret =
-            json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data});
-        self.managed.create(&target.siblings(), &secret);
+        self.managed.put_secret(&self.namespace, name, data);
     }
 
     /// The data of a Secret, decoded; None where there is no such Secret.
@@ -211,12 +195,7 @@ impl Spoke {
 
     /// Writes a file of the stage's.
     pub fn write(&self, name: &str, content: &str) -> PathBuf {
-        let path = self.directory.path().join(name);
-        let new = path.with_extension("new");
-        fs::write(&new, content)
-            .and_then(|()| fs::rename(&new, &path))
-            .expect("the file is written");
-        path
+        files::write(self.directory.path(), name, content)
     }
 
     /// The kubeconfig of the agent's service account for the managed cluster, in a file.

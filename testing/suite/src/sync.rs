@@ -11,7 +11,7 @@ mod program;
 mod rights;
 mod writes;
 
-use std::{fs, path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::{Action, Rule};
@@ -28,7 +28,7 @@ pub use self::{
     program::{FAST, Setting},
     writes::{Wrote, words},
 };
-use crate::{cluster::Cluster, identity, real, relay::Relay};
+use crate::{cluster::Cluster, files, identity, real, relay::Relay};
 
 /// What the annotations and the finalizer begin with.
 pub const PREFIX: &str = "cloud.teleport.dev";
@@ -219,12 +219,7 @@ impl Stage {
 
     /// Writes a file of the scene's, in one step.
     pub fn write(&self, name: &str, content: &str) -> PathBuf {
-        let path = self.directory.path().join(name);
-        let new = path.with_extension("new");
-        fs::write(&new, content)
-            .and_then(|()| fs::rename(&new, &path))
-            .expect("the file is written");
-        path
+        files::write(self.directory.path(), name, content)
     }
 
     /// Puts a kubeconfig into a Secret of the own cluster, as Cluster API does.

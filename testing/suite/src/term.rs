@@ -8,7 +8,7 @@ use std::{
     panic,
     process::{self, Command},
     thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 /// Whether colours make sense (<https://no-color.org>).
@@ -80,5 +80,24 @@ fn end_children() {
         for child in children.split_whitespace() {
             let _ = Command::new("kill").arg(child).status();
         }
+    }
+}
+
+/// How much later something was.
+pub fn after(time: Duration) -> String {
+    if time < Duration::from_secs(1) {
+        format!("{} later", milliseconds(time))
+    } else {
+        format!("{:.2} s later", time.as_secs_f64())
+    }
+}
+
+/// A short time, to 0.1 ms.
+pub fn milliseconds(time: Duration) -> String {
+    let milliseconds = time.as_secs_f64() * 1000.0;
+    if milliseconds < 10.0 {
+        format!("{milliseconds:.1} ms")
+    } else {
+        format!("{milliseconds:.0} ms")
     }
 }

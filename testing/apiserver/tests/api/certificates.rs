@@ -2,8 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine, engine::general_purpose::STANDARD};
 use dev_apiserver::{Bearer, Ca, Issued, Options, Server, SignerOptions, signing_request};
 use serde_json::{Value, json};
 

@@ -1,13 +1,13 @@
 //! A client for the tests, on ureq.
 
-use std::io::BufRead;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{io::BufRead, sync::Arc, time::Duration};
 
 use dev_apiserver::{Options, Server};
 use serde_json::{Value, json};
-use ureq::Agent;
-use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
+use ureq::{
+    Agent,
+    tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig},
+};
 
 pub(crate) struct Client {
     agent: Agent,

@@ -1,7 +1,9 @@
 //! Faults of single requests.
 
-use std::net::Ipv6Addr;
-use std::time::{Duration, Instant};
+use std::{
+    net::Ipv6Addr,
+    time::{Duration, Instant},
+};
 
 use dev_apiserver::{Action, Options, Rule, Server};
 use serde_json::{Value, json};

@@ -1,8 +1,10 @@
 //! States of the whole server, and the control interface.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::time::Duration;
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    time::Duration,
+};
 
 use dev_apiserver::{Options, Server, State};
 use serde_json::{Value, json};

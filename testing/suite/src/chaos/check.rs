@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{
     model::{Copy, Map, Pair, Wanted},
-    scene::{SECRET, Scene, namespace_of, peek},
+    scene::{SECRET, Scene, namespace_of},
 };
 use crate::sync::{
     FINALIZER, HASH, LOCAL_GENERATION, OWNER, PREFIX, REMOTE_GENERATION, SOURCE, secrets,
@@ -54,7 +54,7 @@ impl Found {
     }
 
     fn living(&mut self, pair: &Pair, wanted: &Wanted, compat: bool) {
-        let (source, target) = (peek(&pair.source), peek(&pair.target));
+        let (source, target) = (pair.source.stored(), pair.target.stored());
         let (Some(source), Some(target)) = (&source, &target) else {
             let there = (source.is_some(), target.is_some());
             return self.same("source and target are there", there, (true, true));
@@ -90,8 +90,8 @@ impl Found {
     }
 
     fn gone(&mut self, pair: &Pair, compat: bool) {
-        self.unless(peek(&pair.source).is_none(), || "the source is still there".into());
-        let target = peek(&pair.target);
+        self.unless(pair.source.stored().is_none(), || "the source is still there".into());
+        let target = pair.target.stored();
         if let Some(target) = &target {
             let marked = compat || annotation(target, SOURCE).is_some();
             self.unless(!marked, || "the target is still there".into());
@@ -108,9 +108,9 @@ impl Found {
 
     /// The Secret that this target controls.
     fn secret(&mut self, scene: &Scene, pair: &Pair) {
-        let target = peek(&pair.target).filter(|_| pair.target.namespace.is_some());
+        let target = pair.target.stored().filter(|_| pair.target.namespace.is_some());
         let Some(target) = target else { return };
-        let Some(secret) = peek(&pair.target.sibling(secrets(), SECRET)) else { return };
+        let Some(secret) = pair.target.sibling(secrets(), SECRET).stored() else { return };
         let owner = &secret["metadata"]["ownerReferences"][0];
         if owner["uid"] != target["metadata"]["uid"] {
             return;
@@ -124,14 +124,15 @@ impl Found {
         if pair.wanted.is_none() {
             return;
         }
-        let up = peek(&pair.source.sibling(secrets(), &format!("{SECRET}-rs"))).unwrap_or_default();
+        let up =
+            pair.source.sibling(secrets(), &format!("{SECRET}-rs")).stored().unwrap_or_default();
         let hash = annotation(&secret, HASH);
         self.unless(hash.is_some(), || "the Secret is not marked as uploaded".into());
         // Upstream does not upload what another source got before.
         if !scene.stage.setting.compat || annotation(&up, HASH) == hash {
             self.same("the source's Secret", data(&up), value);
             self.same("the Secrets' hash", annotation(&up, HASH), hash);
-            let source = peek(&pair.source).unwrap_or_default();
+            let source = pair.source.stored().unwrap_or_default();
             let of = up["metadata"]["ownerReferences"][0]["uid"].as_str().map(str::to_owned);
             self.same("the Secret's owner", of.as_deref(), Some(uid(&source)));
         }
@@ -172,7 +173,7 @@ fn left_namespaces(scene: &Scene) -> Vec<Difference> {
     let pairs = scene.pairs.iter().enumerate().filter(|(_, pair)| alone(pair));
     pairs
         .filter_map(|(index, pair)| {
-            let namespace = peek(&namespace_of(&pair.target)?)?;
+            let namespace = namespace_of(&pair.target)?.stored()?;
             let of = annotation(&namespace, OWNER).is_some_and(|owner| owner == pair.target.name);
             let to_go = match scene.stage.setting.compat {
                 // No mark says for which source: what one that was taken by force left may stay.
@@ -181,7 +182,7 @@ fn left_namespaces(scene: &Scene) -> Vec<Difference> {
                     of && pair.left_by.as_deref() == annotation(&namespace, OWNER_REF).as_deref()
                 }
             };
-            (to_go && pair.wanted.is_none() && peek(&pair.target).is_none())
+            (to_go && pair.wanted.is_none() && pair.target.stored().is_none())
                 .then(|| (Some(index), "the target's namespace is still there".into()))
         })
         .collect()

@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{operations::End, scene::peek};
+use super::operations::End;
 use crate::sync::Place;
 
 /// What was decided on the newest news may still be on its way for so long.
@@ -164,7 +164,7 @@ impl Pair {
         let (source, target) = (&self.source, &self.target);
         for pause in self.pauses.iter_mut().filter(|pause| pause.is_on()) {
             let now = Instant::now();
-            let found = peek(if pause.end == End::Source { source } else { target });
+            let found = (if pause.end == End::Source { source } else { target }).stored();
             match found.is_some_and(|found| found["metadata"]["uid"] == pause.uid.as_str()) {
                 true => pause.seen = now,
                 false => pause.gone = true,

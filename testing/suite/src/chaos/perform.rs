@@ -13,7 +13,7 @@ use shared::{
 use super::{
     model::{Map, Pair, Wanted},
     operations::{End, Note, Operation},
-    scene::{MOST, SECRET, Scene, namespace_of, peek, whole},
+    scene::{MOST, SECRET, Scene, namespace_of, whole},
 };
 use crate::sync::{PAUSED, Place, SOURCE, secrets};
 
@@ -129,7 +129,7 @@ fn fixed(value: u64) -> Value {
 
 /// Creates it, and its namespace with the Secret if they are not there.
 fn create(scene: &mut Scene, index: usize, source: &Place, number: u64) -> Option<Value> {
-    if let Some(namespace) = namespace_of(source).filter(|namespace| peek(namespace).is_none()) {
+    if let Some(namespace) = namespace_of(source).filter(|namespace| namespace.stored().is_none()) {
         namespace.create(&json!({}));
         make_secret(source);
     }
@@ -155,7 +155,7 @@ fn wish(
 }
 
 fn delete_source(scene: &mut Scene, index: usize, source: &Place) -> Option<Value> {
-    let (at, before) = (Instant::now(), peek(source)?);
+    let (at, before) = (Instant::now(), source.stored()?);
     delete(source)?;
     scene.pairs[index].end(at, &text(&before["metadata"]["uid"]));
     Some(before)
@@ -171,7 +171,7 @@ fn strip(scene: &mut Scene, index: usize, source: &Place) -> Option<Value> {
 
 /// It is not there any more, and was not seen being deleted.
 fn lose(pair: &mut Pair) -> Option<Value> {
-    let (at, before) = (Instant::now(), peek(&pair.source)?);
+    let (at, before) = (Instant::now(), pair.source.stored()?);
     pair.wanted.as_ref()?;
     pair.source.delete_by_force();
     pair.lose(at);
@@ -194,7 +194,7 @@ fn make_target(scene: &mut Scene, index: usize, target: &Place, number: u64) -> 
     if scene.stage.setting.compat {
         return None;
     }
-    if let Some(namespace) = namespace_of(target).filter(|namespace| peek(namespace).is_none()) {
+    if let Some(namespace) = namespace_of(target).filter(|namespace| namespace.stored().is_none()) {
         let object = whole(&namespace, json!({}));
         let all = namespace.target().siblings();
         let made = answer(namespace.cluster.client.create(&all, &object))?;
@@ -204,14 +204,14 @@ fn make_target(scene: &mut Scene, index: usize, target: &Place, number: u64) -> 
     let object = whole(target, target.kind.content(number));
     let created = answer(target.cluster.client.create(&target.target().siblings(), &object))?;
     let pair = &mut scene.pairs[index];
-    let alone = peek(&pair.source).is_none() && !pair.was_forced();
+    let alone = pair.source.stored().is_none() && !pair.was_forced();
     let copy = pair.copy(&created);
     (copy.made, copy.number) = (alone.then_some(at), number);
     Some(created)
 }
 
 fn delete_target(scene: &mut Scene, index: usize, target: &Place) -> Option<Value> {
-    let before = peek(target)?;
+    let before = target.stored()?;
     delete(target)?;
     scene.pairs[index].copy(&before).deleted = true;
     Some(before)
@@ -219,7 +219,7 @@ fn delete_target(scene: &mut Scene, index: usize, target: &Place) -> Option<Valu
 
 /// A Secret that the target controls; `anew` it knows nothing of an upload.
 fn put_secret(scene: &mut Scene, target: &Place, value: u64, anew: bool) -> Option<Value> {
-    let owner = peek(target).filter(|_| target.kind.status && target.namespace.is_some())?;
+    let owner = target.stored().filter(|_| target.kind.status && target.namespace.is_some())?;
     let place = target.sibling(secrets(), SECRET);
     let data = json!({"data": BASE64_STANDARD.encode(value.to_string())});
     let resource = &target.kind.resource;
@@ -230,7 +230,7 @@ fn put_secret(scene: &mut Scene, target: &Place, value: u64, anew: bool) -> Opti
     let metadata = json!({"ownerReferences": references});
     let object = whole(&place, json!({"metadata": metadata, "type": "Opaque", "data": data}));
     let client = &place.cluster.client;
-    let written = match peek(&place) {
+    let written = match place.stored() {
         None => client.create(&place.target().siblings(), &object),
         Some(_) if anew => client.replace(&place.target(), &object),
         Some(_) => client.patch(&place.target(), Patch::Merge, &json!({"data": data})),
@@ -246,7 +246,7 @@ fn set_pause(scene: &mut Scene, index: usize, end: End, on: bool) -> Option<Valu
     let pair = &mut scene.pairs[index];
     let at = Instant::now();
     let place = if end == End::Source { &pair.source } else { &pair.target };
-    if !on && peek(place)?["metadata"]["annotations"].get(PAUSED).is_none() {
+    if !on && place.stored()?["metadata"]["annotations"].get(PAUSED).is_none() {
         return None;
     }
     let patch = json!({"metadata": {"annotations": {PAUSED: on.then_some("true")}}});
@@ -261,7 +261,7 @@ fn set_pause(scene: &mut Scene, index: usize, end: End, on: bool) -> Option<Valu
 /// Adds somebody's finalizer, or takes it away.
 fn hold(place: &Place, on: bool) -> Option<Value> {
     loop {
-        let mut object = peek(place)?;
+        let mut object = place.stored()?;
         let all = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
         let mut next: Vec<_> = all.iter().filter(|one| **one != HOLD).cloned().collect();
         if on {
@@ -285,7 +285,7 @@ fn delete_namespace(scene: &mut Scene, index: usize, end: End) -> Option<Value> 
         End::Target => namespace_of(&scene.pairs[index].target)?,
     };
     let at = Instant::now();
-    let uid = |pair: &Pair| peek(&pair.source).map(|source| text(&source["metadata"]["uid"]));
+    let uid = |pair: &Pair| pair.source.stored().map(|source| text(&source["metadata"]["uid"]));
     let uids: Vec<_> = scene.pairs.iter().map(|pair| uid(pair).unwrap_or_default()).collect();
     delete(&place)?;
     let remote = scene.pairs[index].remote;
@@ -332,9 +332,9 @@ pub fn let_go(scene: &mut Scene) {
 fn put_back(scene: &mut Scene) {
     for remote in 0..scene.stage.remotes.len() {
         let is_orphan = |pair: &Pair| {
-            let target = peek(&pair.target).unwrap_or_default();
+            let target = pair.target.stored().unwrap_or_default();
             let marked = target["metadata"]["annotations"][SOURCE].is_string();
-            pair.remote == remote && peek(&pair.source).is_none() && marked
+            pair.remote == remote && pair.source.stored().is_none() && marked
         };
         let all = 0..scene.pairs.len();
         let orphans: Vec<_> = all.filter(|index| is_orphan(&scene.pairs[*index])).collect();

@@ -337,13 +337,6 @@ pub fn namespace_of(place: &Place) -> Option<Place> {
     Some(Place::new(&place.cluster, namespaces(), "", name))
 }
 
-/// A server's object without a request.
-pub fn peek(place: &Place) -> Option<Value> {
-    let resource = &place.kind.resource;
-    let namespace = place.namespace.as_deref().unwrap_or_default();
-    place.cluster.server().get(&resource.api_version(), &resource.plural, namespace, &place.name)
-}
-
 /// The fields that make an object of this kind.
 pub fn whole(place: &Place, mut object: Value) -> Value {
     object["apiVersion"] = json!(place.kind.resource.api_version());

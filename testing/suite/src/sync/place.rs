@@ -43,6 +43,13 @@ impl Place {
 
     // --- reading ---
 
+    /// What the embedded server has, without a request.
+    pub fn stored(&self) -> Option<Value> {
+        let resource = &self.kind.resource;
+        let namespace = self.namespace.as_deref().unwrap_or_default();
+        self.cluster.server().get(&resource.api_version(), &resource.plural, namespace, &self.name)
+    }
+
     pub fn get(&self) -> Option<Value> {
         self.cluster.get(&self.target())
     }

@@ -18,13 +18,14 @@ use rustls::{
 use serde_json::json;
 use suite::{
     identity::{Data, hub_secret},
+    needs::{Need, needs},
     ocm::{Hub, PREFIX, clusters, global},
     sidecar::Sidecar,
     spoke::{AGENT, Spoke},
     throughout,
 };
 
-use crate::support::{gives_signs, only_embedded, roles};
+use crate::support::{gives_signs, roles};
 
 // --- a hub that takes the certificate ---
 
@@ -169,7 +170,7 @@ const BEHIND: (i64, [i64; 2]) = (-600, [-700, -60]);
 const AHEAD: (i64, [i64; 2]) = (600, [590, 24 * 3600]);
 
 fn is_good_by_the_hub_s_clock(name: &str, (offset, between): (i64, [i64; 2])) {
-    if only_embedded("the clock can be shifted") {
+    if !needs(Need::Embedded, "the clock can be shifted") {
         return;
     }
     let (spoke, data) = on_a_hub(name, offset, between);
@@ -200,7 +201,7 @@ fn a_certificate_of_the_future_is_good_by_the_clock_of_a_hub_ahead() {
 /// One that is over by any clock is used for nothing, whatever it was tried with.
 #[test]
 fn a_certificate_that_is_over_is_over_where_the_hub_s_clock_is_right() {
-    if only_embedded("the clock can be shifted") {
+    if !needs(Need::Embedded, "the clock can be shifted") {
         return;
     }
     let (spoke, data) = on_a_hub("clock-right", 0, BEHIND.1);

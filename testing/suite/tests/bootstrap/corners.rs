@@ -7,19 +7,15 @@ use dev_apiserver::{Action, Rule};
 use serde_json::Value;
 use suite::{
     eventually,
+    faults::code,
+    needs::{Need, needs},
     ocm::{self, Bootstrap, global, requests},
     pause,
     sidecar::Sidecar,
     spoke::Spoke,
 };
 
-use crate::support::{
-    account, due, let_in, only_embedded, roles, settled, sign, wait_for_another, within,
-};
-
-fn code(code: u16) -> Action {
-    Action::Answer { code, body: None, retry_after: None }
-}
+use crate::support::{account, due, let_in, roles, settled, sign, wait_for_another, within};
 
 fn names(spoke: &Spoke) -> Vec<Value> {
     spoke.hub.csrs_of(&spoke.cluster).iter().map(|csr| csr["metadata"]["name"].clone()).collect()
@@ -29,7 +25,7 @@ fn names(spoke: &Spoke) -> Vec<Value> {
 
 /// The write of the certificate fails with `with` until its request is gone from the hub.
 fn outlives_its_request(name: &str, with: u16) {
-    if only_embedded("faults can be asked for") {
+    if !needs(Need::Embedded, "faults can be asked for") {
         return;
     }
     let spoke = Spoke::new(name);
@@ -67,7 +63,7 @@ fn a_certificate_that_is_refused_as_invalid_outlives_its_request() {
 
 #[test]
 fn a_secret_that_is_deleted_while_a_rotation_is_saved_comes_back_whole() {
-    if only_embedded("a write can be held up") {
+    if !needs(Need::Embedded, "a write can be held up") {
         return;
     }
     let spoke = due("corner-put");
@@ -93,7 +89,7 @@ fn a_secret_that_is_deleted_while_a_rotation_is_saved_comes_back_whole() {
 /// The rest of a denied renewal is that of the agent, and not of the bootstrap identity.
 #[test]
 fn a_denied_renewal_does_not_hold_up_the_bootstrap_identity() {
-    if only_embedded("the signer's lifetime can be set") {
+    if !needs(Need::Embedded, "the signer's lifetime can be set") {
         return;
     }
     let spoke = Spoke::auto("corner-denied");
@@ -121,7 +117,7 @@ fn a_denied_renewal_does_not_hold_up_the_bootstrap_identity() {
 /// Where neither list nor watch is allowed, the request is looked up every 15 s.
 #[test]
 fn a_bootstrap_identity_that_may_only_get_its_request_joins() {
-    if only_embedded("rights can be taken away at once") {
+    if !needs(Need::Embedded, "rights can be taken away at once") {
         return;
     }
     let spoke = Spoke::new("corner-get");
@@ -165,7 +161,7 @@ fn readyz_names_the_request_that_waits_and_how_it_ended() {
 
 #[test]
 fn readyz_names_the_hub_s_refusal() {
-    if only_embedded("rights can be taken away at once") {
+    if !needs(Need::Embedded, "rights can be taken away at once") {
         return;
     }
     let spoke = Spoke::new("corner-refused");
@@ -201,7 +197,7 @@ fn once_ends_with_the_name_of_the_request_that_waits_or_how_it_ended() {
 
 #[test]
 fn once_ends_with_the_hub_s_refusal() {
-    if only_embedded("rights can be taken away at once") {
+    if !needs(Need::Embedded, "rights can be taken away at once") {
         return;
     }
     let spoke = Spoke::new("corner-once-refused");

@@ -1,6 +1,6 @@
 //! Of several replicas one works, unless they are told not to elect.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 use shared::{resource::LEASES, time::micro_time};
@@ -24,8 +24,7 @@ fn replica(spoke: &Spoke) -> Sidecar {
 }
 
 fn holder(spoke: &Spoke) -> Option<String> {
-    let lease = spoke.managed.get(&LEASES.object(&spoke.namespace, LOCK))?;
-    lease["spec"]["holderIdentity"].as_str().map(str::to_owned)
+    spoke.managed.leader(&spoke.namespace, LOCK)
 }
 
 #[test]
@@ -41,8 +40,7 @@ fn a_second_replica_stands_by_and_takes_over_without_another_request() {
     assert_eq!(second.metric(MASTER), Some(0.0));
     assert_eq!(second.metric("sidecar_csr_posted_total"), Some(0.0));
 
-    let (code, time) = first.terminate();
-    assert!(code == Some(0) && time < Duration::from_secs(1), "{code:?} {time:?}");
+    first.ends_at_once();
     second.wait_for(LEADS);
     second.wait_for("the hub is used as");
     settled(&spoke, &second);
@@ -87,11 +85,10 @@ fn the_lead_is_lost_with_the_own_cluster_in_time_whatever_a_request_does() {
         let spoke = Spoke::auto("elect-cut");
         let mut sidecar = replica(&spoke);
         settled(&spoke, &sidecar);
-        let cut = Instant::now();
-        spoke.managed_relay.set(way);
-        assert_eq!(sidecar.wait().code(), Some(1), "{}", sidecar.log());
+        let (code, time) = sidecar.ending(|_| spoke.managed_relay.set(way));
+        assert_eq!(code, Some(1), "{}", sidecar.log());
         // Others may lead 4 s after the last renewal; its deadline are 3 s.
-        assert!(cut.elapsed() < Duration::from_secs(4), "{way:?}: {:?}", cut.elapsed());
+        assert!(time < Duration::from_secs(4), "{way:?}: {time:?}");
         let sentence = "lost leader election: the Lease could not be renewed in time";
         assert!(sidecar.log().ends_with(sentence), "{}", sidecar.log());
     }

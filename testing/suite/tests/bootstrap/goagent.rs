@@ -2,20 +2,15 @@
 
 use suite::{
     eventually,
+    needs::{Need, needs},
     ocm::{self, Bootstrap},
-    real,
     spoke::Spoke,
 };
 
 const AVAILABLE: &str = "ManagedClusterConditionAvailable";
 
-/// The Go agent is there only beside the real control plane.
-fn missing() -> bool {
-    if !real() {
-        println!("skipped: the Go agent is only there with SUITE=real");
-    }
-    !real()
-}
+/// Why the others leave these out.
+const GO: &str = "the Go agent is there";
 
 /// Waits until the cluster counts as joined and available.
 #[track_caller]
@@ -30,7 +25,7 @@ fn joins(spoke: &Spoke) {
 
 #[test]
 fn go_joins_when_a_person_approves_and_accepts() {
-    if missing() {
+    if !needs(Need::Real, GO) {
         return;
     }
     let spoke = Spoke::for_go("go-manual", Bootstrap::Manual);
@@ -58,7 +53,7 @@ fn go_joins_when_a_person_approves_and_accepts() {
 
 #[test]
 fn go_joins_by_itself_where_the_hub_trusts_it() {
-    if missing() {
+    if !needs(Need::Real, GO) {
         return;
     }
     let spoke = Spoke::for_go("go-auto", Bootstrap::Auto);
@@ -70,7 +65,7 @@ fn go_joins_by_itself_where_the_hub_trusts_it() {
 
 #[test]
 fn go_is_lost_without_its_heartbeat_and_comes_back() {
-    if missing() {
+    if !needs(Need::Real, GO) {
         return;
     }
     let spoke = Spoke::for_go("go-heartbeat", Bootstrap::Auto);

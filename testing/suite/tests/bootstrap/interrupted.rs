@@ -5,13 +5,13 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::{Action, Faults, Rule};
 use serde_json::json;
 use suite::{
-    eventually, ocm,
+    eventually,
+    needs::{Need, needs},
+    ocm,
     spoke::{PENDING, Spoke},
 };
 
-use crate::support::{
-    is_seen, joined, let_in, only_embedded, roles, settled, stays_as_it_is, wait_for_another,
-};
+use crate::support::{is_seen, joined, let_in, roles, settled, stays_as_it_is, wait_for_another};
 
 fn hub_faults(spoke: &Spoke) -> &Faults {
     spoke.hub.cluster.server().faults()
@@ -23,7 +23,7 @@ fn busy() -> Action {
 
 #[test]
 fn the_answer_to_the_request_is_lost() {
-    if only_embedded("answers can be lost") {
+    if !needs(Need::Embedded, "answers can be lost") {
         return;
     }
     let spoke = Spoke::new("cut-post");
@@ -37,7 +37,7 @@ fn the_answer_to_the_request_is_lost() {
 
 #[test]
 fn the_answer_to_the_secrets_write_is_lost() {
-    if only_embedded("answers can be lost") {
+    if !needs(Need::Embedded, "answers can be lost") {
         return;
     }
     let spoke = Spoke::new("cut-save");
@@ -57,7 +57,7 @@ fn the_answer_to_the_secrets_write_is_lost() {
 /// What was issued is not thrown away: it is saved as soon as that is possible.
 #[test]
 fn the_secret_cannot_be_written_for_a_while() {
-    if only_embedded("writes can be refused") {
+    if !needs(Need::Embedded, "writes can be refused") {
         return;
     }
     let spoke = Spoke::new("cut-refused");
@@ -146,7 +146,7 @@ fn two_at_once_make_one_request_and_share_its_certificate() {
 /// Hubs exist whose bootstrap identity may only ask for certificates.
 #[test]
 fn the_bootstrap_identity_may_not_introduce_the_cluster() {
-    if only_embedded("rights can be taken away") {
+    if !needs(Need::Embedded, "rights can be taken away") {
         return;
     }
     let spoke = Spoke::new("cut-introduce");

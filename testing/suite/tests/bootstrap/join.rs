@@ -4,11 +4,13 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::Request;
 use shared::resource::SECRETS;
 use suite::{
-    eventually, ocm,
+    eventually,
+    needs::{Need, needs},
+    ocm,
     spoke::{AGENT, Spoke},
 };
 
-use crate::support::{let_in, only_embedded, roles, settled};
+use crate::support::{let_in, roles, settled};
 
 const KEYS: [&str; 5] = ["agent-name", "cluster-name", "kubeconfig", "tls.crt", "tls.key"];
 
@@ -119,7 +121,7 @@ users:
 
 #[test]
 fn the_secret_is_written_once_and_whole() {
-    if only_embedded("requests are logged") {
+    if !needs(Need::Embedded, "requests are logged") {
         return;
     }
     let spoke = Spoke::new("join-once");

@@ -7,6 +7,7 @@ use serde_json::json;
 use suite::{
     cluster::Cluster,
     eventually,
+    needs::{Need, needs},
     ocm::{Bootstrap, Hub},
     relay::{Relay, Way},
     spoke::Spoke,
@@ -14,7 +15,7 @@ use suite::{
 
 use crate::support::{
     bootstrap_named, bootstrap_unknown, bootstrap_with, is_seen, joined, kubeconfig, let_in,
-    only_embedded, renewed_alone, roles, settled, stays_as_it_is,
+    renewed_alone, roles, settled, stays_as_it_is,
 };
 
 #[test]
@@ -106,7 +107,7 @@ fn what_else_the_connection_needs_takes_no_certificate() {
 /// Another server of the same authority, which knows neither cluster nor agent.
 #[test]
 fn o_rebootstrap_503_another_hub() {
-    if only_embedded("there is a second hub") {
+    if !needs(Need::Embedded, "there is a second hub") {
         return;
     }
     let (mut spoke, mut sidecar) = joined("moved-hub");
@@ -143,7 +144,7 @@ fn o_rebootstrap_503_another_hub() {
 
 #[test]
 fn another_hub_while_a_request_waits_at_the_first() {
-    if only_embedded("there is a second hub") {
+    if !needs(Need::Embedded, "there is a second hub") {
         return;
     }
     let mut spoke = Spoke::new("moved-waiting");
@@ -162,7 +163,7 @@ fn another_hub_while_a_request_waits_at_the_first() {
 
 #[test]
 fn the_hub_was_set_up_anew_with_its_old_authority() {
-    if only_embedded("there is a second hub") {
+    if !needs(Need::Embedded, "there is a second hub") {
         return;
     }
     let ca = Ca::new("shared");

@@ -10,6 +10,7 @@ use dev_apiserver::{Action, Rule};
 use suite::{
     eventually,
     identity::Data,
+    needs::{Need, needs},
     ocm::{Bootstrap, Hub},
     pause,
     relay::{Relay, Way},
@@ -19,8 +20,7 @@ use suite::{
 };
 
 use crate::support::{
-    account, due, gives_signs, joined, kubeconfig, only_embedded, renewed_alone, roles, settled,
-    sign, within,
+    account, due, gives_signs, joined, kubeconfig, renewed_alone, roles, settled, sign, within,
 };
 
 /// A cluster whose hub moved to one that knows nothing of it, where its request waits for a person.
@@ -69,7 +69,7 @@ impl Waiting {
 
 #[test]
 fn a_request_at_the_new_hub_is_found_again_after_a_restart() {
-    if only_embedded("there is a second hub") {
+    if !needs(Need::Embedded, "there is a second hub") {
         return;
     }
     let mut waiting = waiting_elsewhere("moving-restart");
@@ -82,7 +82,7 @@ fn a_request_at_the_new_hub_is_found_again_after_a_restart() {
 
 #[test]
 fn a_request_at_the_new_hub_is_found_again_with_another_token() {
-    if only_embedded("there is a second hub") {
+    if !needs(Need::Embedded, "there is a second hub") {
         return;
     }
     let waiting = waiting_elsewhere("moving-token");
@@ -102,7 +102,7 @@ fn revoke(hub: &Hub, kubeconfig: &str) {
 
 #[test]
 fn a_renewal_that_waits_at_the_old_hub_does_not_hold_up_the_move() {
-    if only_embedded("there is a second hub") {
+    if !needs(Need::Embedded, "there is a second hub") {
         return;
     }
     let spoke = due("moving-renewal");
@@ -130,7 +130,7 @@ fn end_the_wait(spoke: &Spoke, address: &str) {
 
 /// A move while the own cluster refuses this verb on Secrets, longer than the hub is given to know the agent.
 fn moved_while_refused(name: &str, verb: &str) {
-    if only_embedded("rights can be taken away at once") {
+    if !needs(Need::Embedded, "rights can be taken away at once") {
         return;
     }
     let (spoke, mut sidecar) = joined(name);
@@ -165,7 +165,7 @@ fn a_certificate_that_cannot_be_saved_is_no_word_of_the_new_hub() {
 
 /// The certificate of the old hub comes due after half of `seconds`.
 fn renewed_at_the_old_hub(name: &str, way: Way, seconds: u64) {
-    if only_embedded("the signer's lifetime can be set") {
+    if !needs(Need::Embedded, "the signer's lifetime can be set") {
         return;
     }
     let spoke = Spoke::auto(name);

@@ -6,6 +6,7 @@ use dev_apiserver::{Ca, SignerOptions};
 use suite::{
     eventually,
     identity::{Data, hub_secret},
+    needs::{Need, needs},
     ocm::PREFIX,
     relay::Way,
     sidecar::Sidecar,
@@ -14,7 +15,7 @@ use suite::{
 };
 
 use crate::support::{
-    bootstrap_unknown, joined, kubeconfig, let_in, only_embedded, roles, settled, wait_for_another,
+    bootstrap_unknown, joined, kubeconfig, let_in, roles, settled, wait_for_another,
 };
 
 /// The program waits, lives, and says what for; nothing was asked.
@@ -88,7 +89,7 @@ fn the_hub_cannot_be_reached_at_the_start() {
 
 #[test]
 fn the_bootstrap_token_ends_while_a_request_waits() {
-    if only_embedded("a token can be revoked") {
+    if !needs(Need::Embedded, "a token can be revoked") {
         return;
     }
     let spoke = Spoke::new("recover-revoked");
@@ -200,7 +201,7 @@ fn the_certificate_expired_while_the_program_was_away() {
 /// The rest after such a certificate is half a minute, unless something changes.
 #[test]
 fn o_recovery_120_the_issued_certificate_has_expired_already() {
-    if only_embedded("the signer's lifetime can be set") {
+    if !needs(Need::Embedded, "the signer's lifetime can be set") {
         return;
     }
     let spoke = Spoke::new("recover-issued");

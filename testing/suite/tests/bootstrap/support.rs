@@ -13,7 +13,6 @@ use suite::{
     eventually,
     identity::{self, Data},
     ocm::Hub,
-    real,
     sidecar::{Sidecar, free_port},
     spoke::Spoke,
     throughout,
@@ -24,14 +23,6 @@ pub(crate) use suite::within;
 pub(crate) const ACCEPTED: &str = "HubAcceptedManagedCluster";
 pub(crate) const AVAILABLE: &str = "ManagedClusterConditionAvailable";
 pub(crate) const JOINED: &str = "ManagedClusterJoined";
-
-/// Whether a test has to be left out, as it needs `what` of the embedded server.
-pub(crate) fn only_embedded(what: &str) -> bool {
-    if real() {
-        println!("skipped: {what} only on the embedded server");
-    }
-    real()
-}
 
 // --- joining ---
 

@@ -1,13 +1,17 @@
 //! From OCM's own agent to the program and back, on one credential; only beside the real control plane.
 
-use suite::{eventually, ocm::Bootstrap, real, spoke::Spoke};
+use suite::{
+    eventually,
+    needs::{Need, needs},
+    ocm::Bootstrap,
+    spoke::Spoke,
+};
 
 use crate::support::{is_seen, roles, settled, stays_as_it_is, version};
 
 /// A stage for each of them, for one cluster on the hub and by one way.
 fn stages(name: &str) -> Option<(Spoke, Spoke)> {
-    if !real() {
-        println!("skipped: the Go agent is only there with SUITE=real");
+    if !needs(Need::Real, "the Go agent is there") {
         return None;
     }
     let go = Spoke::for_go(&format!("go-{name}"), Bootstrap::Auto);

@@ -2,13 +2,18 @@
 
 use dev_apiserver::{Rule, signing_request};
 use serde_json::json;
-use suite::{identity::Data, spoke::Spoke};
+use suite::{
+    faults::code,
+    identity::Data,
+    needs::{Need, needs},
+    spoke::Spoke,
+};
 
 use crate::{
     forge,
     tools::{
-        code, csr, delete, due, ended, fail, faults, groups, issue, joined_by, names, nothing_more,
-        pem, post, rotated, said, signed, skipped, subject, uid, within,
+        csr, delete, due, ended, fail, faults, groups, issue, joined_by, names, nothing_more, pem,
+        post, rotated, said, signed, subject, uid, within,
     },
 };
 
@@ -91,7 +96,7 @@ fn keeps(spoke: &Spoke, old: &Data) {
 
 #[test]
 fn f40_a_denied_renewal_leaves_the_old_certificate() {
-    if skipped("it approves renewals at once") {
+    if !needs(Need::Embedded, "it approves renewals at once") {
         return;
     }
     let deny = |spoke: &Spoke, name: &str| spoke.hub.deny_csr(name);
@@ -100,7 +105,7 @@ fn f40_a_denied_renewal_leaves_the_old_certificate() {
 
 #[test]
 fn f40_a_renewal_that_fails_leaves_the_old_certificate() {
-    if skipped("it approves renewals at once") {
+    if !needs(Need::Embedded, "it approves renewals at once") {
         return;
     }
     comes_to_nothing("fail-renewal", "CSRFailed", fail, "was approved but not signed");
@@ -108,7 +113,7 @@ fn f40_a_renewal_that_fails_leaves_the_old_certificate() {
 
 #[test]
 fn f45_a_renewal_with_a_wrong_certificate_leaves_the_old_one() {
-    if skipped("it approves renewals at once") {
+    if !needs(Need::Embedded, "it approves renewals at once") {
         return;
     }
     let wrong = |spoke: &Spoke, name: &str| {
@@ -172,7 +177,7 @@ fn f43_a_name_that_is_taken_by_another_key_is_left_alone() {
 
 #[test]
 fn f44_a_request_that_was_replaced_is_given_up() {
-    if skipped("the agent would be faster than whoever replaces it") {
+    if !needs(Need::Embedded, "the agent would be faster than whoever replaces it") {
         return;
     }
     let spoke = Spoke::new("replaced");

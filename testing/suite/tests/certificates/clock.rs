@@ -1,13 +1,21 @@
 //! Certificates and clocks that do not fit: F47 and F49. The hub's is off by its Date header and its
 //! certificates, the program's own by a shim.
 
-use suite::{clock::Clock, eventually, pause, sidecar::Sidecar, spoke::Spoke, throughout};
+use suite::{
+    clock::Clock,
+    eventually,
+    needs::{Need, needs},
+    pause,
+    sidecar::Sidecar,
+    spoke::Spoke,
+    throughout,
+};
 
 use crate::{
     forge,
     tools::{
         credential, csr, due_with, ended, faults, issue, joined_by, names, nothing_more, pem, said,
-        skipped, subject, within,
+        subject, within,
     },
 };
 
@@ -52,7 +60,7 @@ fn f47_without_a_bootstrap_kubeconfig_it_waits_for_one() {
 /// Up to 25 s. ocm spokeagent_rebootstrap_test.go:528. Who asks now is another one: the request of before is not his.
 #[test]
 fn f47_a_certificate_that_expires_while_its_renewal_waits() {
-    if skipped("a certificate that is due has to be made") {
+    if !needs(Need::Embedded, "a certificate that is due has to be made") {
         return;
     }
     let (spoke, old) = due_with("expires", 5);
@@ -88,7 +96,7 @@ fn on_a_hub(name: &str, offset: i64, from: i64, until: i64) -> (Spoke, Sidecar) 
 
 #[test]
 fn f49_a_hub_that_is_ten_minutes_ahead_gives_certificates_of_the_future() {
-    if skipped("its clock is right") {
+    if !needs(Need::Embedded, "its clock is right") {
         return;
     }
     let (spoke, sidecar) = on_a_hub("ahead", 600, 590, 3600 * 24);
@@ -99,7 +107,7 @@ fn f49_a_hub_that_is_ten_minutes_ahead_gives_certificates_of_the_future() {
 
 #[test]
 fn f49_a_hub_that_is_ten_minutes_behind_gives_certificates_that_look_expired() {
-    if skipped("its clock is right") {
+    if !needs(Need::Embedded, "its clock is right") {
         return;
     }
     let (spoke, sidecar) = on_a_hub("behind", -600, -3600, -60);
@@ -112,7 +120,7 @@ fn f49_a_hub_that_is_ten_minutes_behind_gives_certificates_that_look_expired() {
 
 #[test]
 fn f49_without_a_hub_that_is_off_the_same_are_refused() {
-    if skipped("one place is enough") {
+    if !needs(Need::Embedded, "one place is enough") {
         return;
     }
     for (from, until) in [(590, 3600 * 24), (-3600, -60)] {
@@ -170,7 +178,7 @@ fn f49_an_own_clock_that_is_off_does_not_judge_the_hubs_certificates() {
 /// tells. Until then the session may pause.
 #[test]
 fn f49_an_own_clock_that_jumps_ends_no_session_for_good() {
-    if skipped("a certificate of some hours has to be made") {
+    if !needs(Need::Embedded, "a certificate of some hours has to be made") {
         return;
     }
     let (spoke, _) = due_with("jumps", 4 * 3600);

@@ -1,19 +1,20 @@
 //! F42 and more: kill -9 at every write to either cluster, of a join and of a rotation. Whatever was
 //! written, the next start goes on with it: one request, and never a key without its certificate.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use dev_apiserver::SignerOptions;
 use suite::{
-    eventually,
+    PATIENCE, Stopwatch, eventually,
     identity::Data,
     kill::{Moment, hold},
+    needs::{Need, needs},
     ocm::{Bootstrap, Hub},
     pause,
     spoke::Spoke,
 };
 
-use crate::tools::{csr, due, faults, joined_by, names, no_key_alone, skipped, uid, works};
+use crate::tools::{csr, due, faults, joined_by, names, no_key_alone, uid, works};
 
 /// What is under way.
 #[derive(Clone, Copy, Debug)]
@@ -77,13 +78,14 @@ fn killed_at(work: Work, on_hub: bool, verb: &str, nth: u32, moment: Moment) -> 
         faults(cluster).clear();
         let again = spoke.start(&[]);
         let what = format!("{moment:?} {verb} {nth}, on the hub: {on_hub}");
-        let end = Instant::now() + Duration::from_secs(15);
+        let watch = Stopwatch::start();
         // A stored request that comes late may stay: it is the next one's.
         let late = matches!(moment, Moment::Late);
         let served = || late || spoke.pending().is_none();
         while !(is_new(&spoke, old.as_ref()) && served()) {
             let log = || format!("{}\n--\n{}", sidecar.log(), again.log());
-            assert!(Instant::now() < end, "the next start does the rest: {what}\n{}", log());
+            let waits = watch.is_within(Duration::from_secs(PATIENCE));
+            assert!(waits, "the next start does the rest: {what}\n{}", log());
             pause(20);
         }
         if late {
@@ -111,7 +113,7 @@ fn at_every_write(work: Work, on_hub: bool, moment: Moment) -> usize {
 
 #[test]
 fn f42_a_write_of_a_join_that_comes_after_the_kill() {
-    if !skipped("faults are asked for") {
+    if needs(Need::Embedded, "faults are asked for") {
         assert!(at_every_write(Work::Join, false, Moment::Late) >= 6);
         assert!(at_every_write(Work::Join, true, Moment::Late) >= 3);
     }
@@ -119,7 +121,7 @@ fn f42_a_write_of_a_join_that_comes_after_the_kill() {
 
 #[test]
 fn f42_a_kill_before_every_write_of_a_join() {
-    if !skipped("faults are asked for") {
+    if needs(Need::Embedded, "faults are asked for") {
         assert!(at_every_write(Work::Join, false, Moment::Before) >= 6);
         assert!(at_every_write(Work::Join, true, Moment::Before) >= 3);
     }
@@ -127,7 +129,7 @@ fn f42_a_kill_before_every_write_of_a_join() {
 
 #[test]
 fn f42_a_kill_after_every_write_of_a_join() {
-    if !skipped("faults are asked for") {
+    if needs(Need::Embedded, "faults are asked for") {
         assert!(at_every_write(Work::Join, false, Moment::After) >= 6);
         assert!(at_every_write(Work::Join, true, Moment::After) >= 3);
     }
@@ -135,7 +137,7 @@ fn f42_a_kill_after_every_write_of_a_join() {
 
 #[test]
 fn f42_a_write_of_a_rotation_that_comes_after_the_kill() {
-    if !skipped("faults are asked for") {
+    if needs(Need::Embedded, "faults are asked for") {
         assert!(at_every_write(Work::Rotation, false, Moment::Late) >= 5);
         assert!(at_every_write(Work::Rotation, true, Moment::Late) >= 2);
     }
@@ -143,7 +145,7 @@ fn f42_a_write_of_a_rotation_that_comes_after_the_kill() {
 
 #[test]
 fn f42_a_kill_before_every_write_of_a_rotation() {
-    if !skipped("faults are asked for") {
+    if needs(Need::Embedded, "faults are asked for") {
         assert!(at_every_write(Work::Rotation, false, Moment::Before) >= 5);
         assert!(at_every_write(Work::Rotation, true, Moment::Before) >= 2);
     }
@@ -151,7 +153,7 @@ fn f42_a_kill_before_every_write_of_a_rotation() {
 
 #[test]
 fn f42_a_kill_after_every_write_of_a_rotation() {
-    if !skipped("faults are asked for") {
+    if needs(Need::Embedded, "faults are asked for") {
         assert!(at_every_write(Work::Rotation, false, Moment::After) >= 5);
         assert!(at_every_write(Work::Rotation, true, Moment::After) >= 2);
     }
@@ -187,7 +189,7 @@ fn f42_ten_kills_while_a_request_waits_leave_one() {
 
 #[test]
 fn f42_ten_kills_while_a_renewal_waits_leave_one() {
-    if skipped("it approves renewals at once") {
+    if !needs(Need::Embedded, "it approves renewals at once") {
         return;
     }
     let (spoke, old) = due("ten-renewals");

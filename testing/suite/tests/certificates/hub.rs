@@ -5,11 +5,16 @@ use std::time::Instant;
 
 use dev_apiserver::Rule;
 use serde_json::json;
-use suite::{eventually, pause, spoke::Spoke};
+use suite::{
+    eventually,
+    faults::code,
+    needs::{Need, needs},
+    pause,
+    spoke::Spoke,
+};
 
 use crate::tools::{
-    code, csr, delete, due, faults, joined_by, names, nothing_more, post_some, rotated, said,
-    skipped, uid, within,
+    csr, delete, due, faults, joined_by, names, nothing_more, post_some, rotated, said, uid, within,
 };
 
 const HALTED: &str = "Stop creating csr since there are too many csr created already on hub";
@@ -52,7 +57,7 @@ fn b7_ten_open_requests_of_our_own_halt_it() {
 /// What a name may be is up to the hub, and the command is there to be pasted.
 #[test]
 fn a_command_has_no_name_in_it_that_a_shell_would_read() {
-    if skipped("it gives no such names") {
+    if !needs(Need::Embedded, "it gives no such names") {
         return;
     }
     let spoke = Spoke::new("paste");
@@ -74,7 +79,7 @@ fn a_command_has_no_name_in_it_that_a_shell_would_read() {
 /// About a minute: that is how often a halted agent looks.
 #[test]
 fn b7_a_halted_rotation_goes_on_when_there_is_room() {
-    if skipped("it approves renewals at once") {
+    if !needs(Need::Embedded, "it approves renewals at once") {
         return;
     }
     let (spoke, old) = due("room");
@@ -105,7 +110,7 @@ fn hide(spoke: &Spoke, with: u16) {
 
 #[test]
 fn b2_a_request_that_cannot_be_seen_is_not_taken_for_absent() {
-    if skipped("faults are asked for") {
+    if !needs(Need::Embedded, "faults are asked for") {
         return;
     }
     for with in [403, 500, 503, 429] {
@@ -136,7 +141,7 @@ fn b2_a_request_that_cannot_be_seen_is_not_taken_for_absent() {
 
 #[test]
 fn b2_an_answer_that_was_lost_does_not_make_a_second_request() {
-    if skipped("faults are asked for") {
+    if !needs(Need::Embedded, "faults are asked for") {
         return;
     }
     let spoke = Spoke::new("lost-answer");
@@ -150,7 +155,7 @@ fn b2_an_answer_that_was_lost_does_not_make_a_second_request() {
 
 #[test]
 fn b2_a_post_that_is_refused_is_tried_with_the_same_key() {
-    if skipped("faults are asked for") {
+    if !needs(Need::Embedded, "faults are asked for") {
         return;
     }
     for with in [403, 429, 500, 503] {

@@ -5,9 +5,15 @@ use std::time::Duration;
 
 use dev_apiserver::SignerOptions;
 use serde_json::Value;
-use suite::{eventually, ocm, pause, real, sidecar::Sidecar, spoke::Spoke};
+use suite::{
+    eventually,
+    needs::{Need, needs},
+    ocm, pause, real,
+    sidecar::Sidecar,
+    spoke::Spoke,
+};
 
-use crate::tools::{name, names, no_key_alone, rotated, said, saves, skipped, within, works};
+use crate::tools::{name, names, no_key_alone, rotated, said, saves, within, works};
 
 const ACCEPTED: &str = "HubAcceptedManagedCluster";
 
@@ -76,7 +82,7 @@ fn nobody_noticed(sidecar: &mut Sidecar, first: f64) {
 /// F46 too: an hour is asked for, and 20 s are given. 35 s.
 #[test]
 fn o_rotation_17_certificates_of_20_seconds_go_on_and_on() {
-    if skipped("it signs for longer") {
+    if !needs(Need::Embedded, "it signs for longer") {
         return;
     }
     let flags = ["-client-cert-expiration-seconds", "3600"];
@@ -108,7 +114,7 @@ fn o_rotation_17_certificates_of_20_seconds_go_on_and_on() {
 /// is born due. It is used for half of what is left all the same. 30 s.
 #[test]
 fn rotation_of_certificates_that_are_born_due_has_a_pace() {
-    if skipped("it signs for longer") {
+    if !needs(Need::Embedded, "it signs for longer") {
         return;
     }
     let (spoke, mut sidecar) = joined("born-due", 300, 20, &[]);
@@ -126,7 +132,7 @@ fn rotation_of_certificates_that_are_born_due_has_a_pace() {
 /// After a restart a certificate that was born due is rotated at once, and then has its pace again.
 #[test]
 fn rotation_after_a_restart_is_no_loop() {
-    if skipped("it signs for longer") {
+    if !needs(Need::Embedded, "it signs for longer") {
         return;
     }
     let (spoke, first) = joined("born-restart", 300, 20, &[]);
@@ -140,7 +146,7 @@ fn rotation_after_a_restart_is_no_loop() {
 
 #[test]
 fn rotation_at_the_start_is_told_and_saved_in_one_write() {
-    if skipped("a certificate that is due has to be made") {
+    if !needs(Need::Embedded, "a certificate that is due has to be made") {
         return;
     }
     let (spoke, old) = crate::tools::due("at-start");
@@ -178,8 +184,8 @@ fn rotation_brings_a_deleted_secret_back() {
 /// About 70 s.
 #[test]
 fn rotation_by_the_real_hub() {
-    if !real() || std::env::var("CLUSTER_SIGNING_DURATION").as_deref() != Ok("2m") {
-        eprintln!("skipped: only with SUITE=real and CLUSTER_SIGNING_DURATION=2m");
+    let is_brief = std::env::var("CLUSTER_SIGNING_DURATION").as_deref() == Ok("2m");
+    if !needs(Need::Found(real() && is_brief), "only with CLUSTER_SIGNING_DURATION=2m") {
         return;
     }
     let spoke = Spoke::auto("real-rotation");

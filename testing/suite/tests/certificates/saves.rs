@@ -3,11 +3,15 @@
 use dev_apiserver::Rule;
 use serde_json::json;
 use shared::resource::SECRETS;
-use suite::{eventually, pause, spoke::Spoke};
-
-use crate::tools::{
-    code, due, faults, joined_by, name, names, no_key_alone, rotated, said, saves, skipped,
+use suite::{
+    eventually,
+    faults::code,
+    needs::{Need, needs},
+    pause,
+    spoke::Spoke,
 };
+
+use crate::tools::{due, faults, joined_by, name, names, no_key_alone, rotated, said, saves};
 
 /// The write of an issued certificate is refused with `with` for a while, on the way in.
 fn refused(with: u16) {
@@ -32,21 +36,21 @@ fn refused(with: u16) {
 
 #[test]
 fn f48_a_conflict_at_the_write() {
-    if !skipped("faults are asked for") {
+    if needs(Need::Embedded, "faults are asked for") {
         refused(409);
     }
 }
 
 #[test]
 fn f48_no_right_to_write() {
-    if !skipped("faults are asked for") {
+    if needs(Need::Embedded, "faults are asked for") {
         refused(403);
     }
 }
 
 #[test]
 fn f48_too_large_to_write() {
-    if !skipped("faults are asked for") {
+    if needs(Need::Embedded, "faults are asked for") {
         refused(422);
         refused(413);
     }
@@ -55,7 +59,7 @@ fn f48_too_large_to_write() {
 /// A rotation while the Secret's writes fail: once the fault is gone, the same certificate is saved.
 #[test]
 fn f48_a_renewed_certificate_is_saved_at_last() {
-    if skipped("faults are asked for") {
+    if !needs(Need::Embedded, "faults are asked for") {
         return;
     }
     for with in [409, 403, 422] {
@@ -80,7 +84,7 @@ fn f48_a_renewed_certificate_is_saved_at_last() {
 /// b5: the Go agent never gets over this one.
 #[test]
 fn b5_another_writer_of_the_secret_is_read_and_merged() {
-    if skipped("it approves renewals at once") {
+    if !needs(Need::Embedded, "it approves renewals at once") {
         return;
     }
     let (spoke, _) = due("writer");
@@ -111,7 +115,7 @@ fn b5_another_writer_of_the_secret_is_read_and_merged() {
 
 #[test]
 fn f48_a_lost_answer_to_the_write_is_no_second_request() {
-    if skipped("faults are asked for") {
+    if !needs(Need::Embedded, "faults are asked for") {
         return;
     }
     let spoke = Spoke::new("lost-save");

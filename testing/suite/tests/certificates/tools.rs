@@ -6,7 +6,7 @@ use std::{
 };
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use dev_apiserver::{Action, Faults, Request, signing_request};
+use dev_apiserver::{Faults, Request, signing_request};
 use serde_json::{Value, json};
 use shared::{error::Error, resource::Target};
 use suite::{
@@ -14,7 +14,6 @@ use suite::{
     eventually,
     identity::{Data, hub_secret},
     ocm::{self, CLUSTER_LABEL, PREFIX, clusters, global},
-    real,
     sidecar::Sidecar,
     spoke::{AGENT, Spoke},
     throughout,
@@ -26,14 +25,6 @@ use crate::forge::Subject;
 
 pub(crate) const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 pub(crate) const ROTATED: &str = "ClusterCertificateRotated";
-
-/// Whether this is the real control plane, where the fault cannot be made; says so.
-pub(crate) fn skipped(why: &str) -> bool {
-    if real() {
-        eprintln!("skipped on the real control plane: {why}");
-    }
-    real()
-}
 
 // --- stages ---
 
@@ -90,10 +81,6 @@ pub(crate) fn subject(spoke: &Spoke, from: i64, until: i64) -> Subject {
 
 pub(crate) fn faults(cluster: &Arc<Cluster>) -> &Faults {
     cluster.server().faults()
-}
-
-pub(crate) fn code(code: u16) -> Action {
-    Action::Answer { code, body: None, retry_after: None }
 }
 
 // --- requests ---

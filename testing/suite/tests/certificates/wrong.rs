@@ -1,10 +1,14 @@
 //! F45: what a signer may give that is not the certificate that was asked for, and what only looks odd.
 
-use suite::{sidecar::Sidecar, spoke::Spoke};
+use suite::{
+    needs::{Need, needs},
+    sidecar::Sidecar,
+    spoke::Spoke,
+};
 
 use crate::{
     forge::{self, Subject},
-    tools::{csr, ended, issue, joined_by, nothing_more, pem, said, signed, skipped, subject},
+    tools::{csr, ended, issue, joined_by, nothing_more, pem, said, signed, subject},
 };
 
 const DAY: i64 = 24 * 3600;
@@ -100,7 +104,7 @@ fn f45_a_chain_with_an_expired_authority() {
 /// b1: this is where the Go agent crashes.
 #[test]
 fn b1_what_is_no_certificate() {
-    if skipped("its validation refuses it") {
+    if !needs(Need::Embedded, "its validation refuses it") {
         return;
     }
     let block =
@@ -117,7 +121,7 @@ fn b1_what_is_no_certificate() {
 
 #[test]
 fn b1_what_is_not_even_base64() {
-    if skipped("its validation refuses it") {
+    if !needs(Need::Embedded, "its validation refuses it") {
         return;
     }
     let (spoke, mut sidecar, name, _) = asking("not-text");
@@ -160,7 +164,7 @@ fn f45_lines_as_windows_writes_them_are_no_harm() {
 
 #[test]
 fn f45_other_blocks_around_a_certificate_are_no_harm() {
-    if skipped("its validation refuses them") {
+    if !needs(Need::Embedded, "its validation refuses them") {
         return;
     }
     let block = "-----BEGIN JUNK-----\nAAAA\n-----END JUNK-----\n";

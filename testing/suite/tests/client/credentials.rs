@@ -6,7 +6,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use shared::{
@@ -148,21 +148,31 @@ fn a_running_watch_comes_back_with_the_new_identity() {
     watcher.join().unwrap();
 }
 
+/// So often a client looks at its files.
+const LOOK: Duration = Duration::from_millis(200);
+
 #[test]
 fn files_are_looked_at_again_before_a_request_when_it_is_time() {
     let (server, access) = server();
     let (old, new) = (server.token("old", &[]), server.token("new", &[]));
     let fresh = with_token(access.clone(), &new);
     let load = Box::new(move || Ok(fresh.clone()));
-    let timing = Timeouts { files: Duration::from_millis(200), ..timing() };
+    let timing = Timeouts { files: LOOK, ..timing() };
+    let made = Instant::now();
     let client =
         Client::new("the hub", with_token(access, &old), Reload::FromFiles(load), timing).unwrap();
-    let _ = client.get(&lease("x"));
-    assert_eq!(server.requests().last().unwrap().user, "old");
+    let user = || {
+        let _ = client.get(&lease("x"));
+        server.requests().last().unwrap().user.clone()
+    };
+    let first = user();
+    // On a busy machine it may be time already.
+    assert!(first == "old" || made.elapsed() > LOOK, "{first}");
     suite::pause(250);
-    let _ = client.get(&lease("x"));
-    assert_eq!(server.requests().last().unwrap().user, "new", "without a 401");
-    assert_eq!(client.reloads(), (1, 0));
+    assert_eq!(user(), "new", "without a 401");
+    let again = made.elapsed().as_millis() / LOOK.as_millis();
+    let (reloads, failures) = client.reloads();
+    assert!((1..=again).contains(&u128::from(reloads)) && failures == 0, "{reloads} {failures}");
 }
 
 /// Whatever two threads swap at once, the last request speaks as what the client says it is.

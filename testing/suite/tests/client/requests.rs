@@ -5,7 +5,7 @@ use std::time::Duration;
 use dev_apiserver::{Action, Rule};
 use serde_json::{Value, json};
 use shared::{
-    client::{Patch, Preconditions, Propagation},
+    client::{Client, Patch, Preconditions, Propagation, Reload, Timeouts},
     error::Error,
     resource::{LEASES, Resource, Target},
 };
@@ -121,7 +121,9 @@ fn a_redirect_is_not_followed() {
 fn what_is_not_the_object_asked_for_is_not_taken_for_it() {
     for action in [Action::NotJson, Action::WrongKind, Action::HugeBody { bytes: 100 << 20 }] {
         let (server, access) = server();
-        let client = client(access);
+        // A busy machine needs long for 100 MiB.
+        let timing = Timeouts::with_request(Duration::from_secs(60));
+        let client = Client::new("the hub", access, Reload::Never, timing).unwrap();
         client.create(&lease("x"), &body("x")).unwrap();
         server.faults().add(Rule::new(action.clone()));
         let error = client.get(&lease("x")).unwrap_err();

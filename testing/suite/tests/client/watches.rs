@@ -219,11 +219,15 @@ fn bookmarks_move_the_place_to_resume_from() {
     follower.wait_for("=");
     // Changes of other objects are no events here; only a bookmark tells of them.
     admin.create(&lease("other"), &body("other")).unwrap();
-    suite::pause(300);
-    server.restart();
-    eventually("the second watch", || (verbs(&server, "watch") == 2).then_some(()));
-    let versions: Vec<_> = watches(&server).iter().map(|query| version(query)).collect();
-    assert!(versions[0] < versions[1], "{versions:?}");
+    let versions = || watches(&server).iter().map(|query| version(query)).collect::<Vec<_>>();
+    // On a busy machine the first ones may not have come yet.
+    let is_moved = (2..8).any(|watches| {
+        suite::pause(300);
+        server.restart();
+        eventually("the next watch", || verbs(&server, "watch") == watches);
+        versions().last() > versions().first()
+    });
+    assert!(is_moved, "{:?}", versions());
 }
 
 /// Blanks are no sign of life either.

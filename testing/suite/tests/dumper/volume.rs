@@ -6,13 +6,13 @@ use std::{fs, path::PathBuf};
 use suite::{
     dumper::{Stage, set},
     identity::Data,
-    sidecar::{Sidecar, bare, free_port, program, works},
+    needs::{Need, needs},
+    sidecar::{Sidecar, bare, free_port, program},
 };
 
 /// Starts the dumper behind `mount`, a shell command in which `$DIR` is the directory.
 fn start_on(stage: &Stage, mount: &str) -> Option<(Sidecar, PathBuf)> {
-    if !works(&["unshare", "-rm", "true"]) {
-        eprintln!("no mount namespaces for this user");
+    if !needs(Need::Command(&["unshare", "-rm", "true"]), "no mount namespaces for this user") {
         return None;
     }
     fs::create_dir_all(stage.path()).expect("the directory");

@@ -14,10 +14,11 @@ use std::{
 
 use serde_json::json;
 use suite::{
+    needs::{Need, needs},
     pause,
     proxy::Proxy,
     relay::{Relay, Way},
-    sidecar::{behind, works},
+    sidecar::behind,
     within,
 };
 
@@ -176,9 +177,11 @@ fn named(
     first: &Answer,
     test: impl Fn(&dyn Stage, &Names, suite::sidecar::Sidecar) + Sync,
 ) {
-    let possible = works(&["unshare", "-m", "mount", "--bind", "/etc/hosts", "/etc/resolv.conf"]);
-    if !possible || Names::start(Answer::Nothing).is_none() {
-        println!("skipped: this user may neither mount a resolv.conf nor serve port 53");
+    let mount = ["unshare", "-m", "mount", "--bind", "/etc/hosts", "/etc/resolv.conf"];
+    let serves = Names::start(Answer::Nothing).is_some();
+    if !needs(Need::Command(&mount), "this user may not mount a resolv.conf")
+        || !needs(Need::Found(serves), "this user may not serve port 53")
+    {
         return;
     }
     each(name, |stage| {
@@ -248,7 +251,8 @@ fn f23_a_name_with_twenty_addresses_of_which_the_last_one_answers() {
 
 #[test]
 fn f23_a_name_with_an_address_of_ipv6_alone() {
-    if fs::read_to_string("/proc/net/if_inet6").is_ok_and(|text| text.contains(" lo\n")) {
+    let has_it = fs::read_to_string("/proc/net/if_inet6").is_ok_and(|all| all.contains(" lo\n"));
+    if needs(Need::Found(has_it), "there is no IPv6 here") {
         named("six", &Answer::Records(vec![HERE], vec![]), |stage, names, mut process| {
             stage.settle(&process);
             let own = stage.own();
@@ -261,7 +265,5 @@ fn f23_a_name_with_an_address_of_ipv6_alone() {
             assert!(six.traffic().connections > 0);
             ends(&mut process);
         });
-    } else {
-        println!("skipped: there is no IPv6 here");
     }
 }

@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     fs,
+    ops::Range,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
@@ -56,22 +57,63 @@ fn socket(line: &str) -> Option<Socket> {
     })
 }
 
+/// A socket in a state, as it was looked for now and then: how long it was there is between two times.
+struct Sight {
+    /// When it was not there yet.
+    before: Instant,
+    first: Instant,
+    last: Instant,
+    gone: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Stay {
+    least: Duration,
+    most: Duration,
+}
+
 /// Of the sockets that lead to a server, how long each is in `state` during this time.
-fn watched(relay: &Relay, state: &str, time: Duration) -> Vec<Duration> {
+fn watched(relay: &Relay, state: &str, time: Duration) -> Vec<Stay> {
     let remote = format!("0100007F:{:04X}", relay.address.port());
-    let (start, mut seen) = (Instant::now(), HashMap::new());
+    let (start, mut before) = (Instant::now(), Instant::now());
+    let mut seen: HashMap<String, Sight> = HashMap::new();
     while start.elapsed() < time {
-        let (at, all) = sockets();
-        for socket in all.iter().filter(|it| it.remote == remote && it.state == state) {
-            seen.entry(socket.local.clone()).or_insert((at, at)).1 = at;
-        }
         pause(100);
+        let (at, all) = sockets();
+        if at <= before {
+            continue;
+        }
+        let ours = all.iter().filter(|it| it.remote == remote && it.state == state);
+        let there: Vec<_> = ours.map(|it| &it.local).collect();
+        for local in &there {
+            let sight = Sight { before, first: at, last: at, gone: None };
+            seen.entry((*local).clone()).or_insert(sight).last = at;
+        }
+        for (_, sight) in seen.iter_mut().filter(|(local, _)| !there.contains(local)) {
+            sight.gone.get_or_insert(at);
+        }
+        before = at;
     }
-    seen.values().map(|(first, last)| *last - *first).collect()
+    let stay = |it: &Sight| Stay {
+        least: it.last - it.first,
+        most: it.gone.unwrap_or_else(Instant::now) - it.before,
+    };
+    seen.values().map(stay).collect()
 }
 
 const ESTABLISHED: &str = "01";
 const SYN_SENT: &str = "02";
+
+/// Checks that the longest try lasts as long as that.
+#[track_caller]
+fn lasts(stays: &[Stay], seconds: Range<f64>) {
+    let longest = |of: fn(&Stay) -> Duration| stays.iter().map(of).max().expect("it connects");
+    let (least, most) = (longest(|it| it.least), longest(|it| it.most));
+    assert!(least.as_secs_f64() < seconds.end && most.as_secs_f64() > seconds.start, "{stays:?}");
+}
+
+/// 5 s, where one of 3 s, 6 s or 10 s would be another: a busy machine may end it late.
+const CONNECTING: Range<f64> = 4.0..5.9;
 
 #[test]
 fn f2_a_black_hole_is_given_up_after_5_s() {
@@ -79,14 +121,12 @@ fn f2_a_black_hole_is_given_up_after_5_s() {
         let relay = subject.peer().relay;
         relay.set(Way::Closed);
         relay.set(Way::Hole);
-        let times = watched(relay, SYN_SENT, Duration::from_secs(16));
+        let stays = watched(relay, SYN_SENT, Duration::from_secs(16));
         relay.set(Way::Open);
-        let longest = times.iter().max().expect("it tries to connect");
-        assert!(*longest < Duration::from_millis(5500), "{times:?}");
-        assert!(times.len() >= 2, "it goes on trying: {times:?}");
+        assert!(stays.len() >= 2, "it goes on trying: {stays:?}");
         // What has a second for all has less for this.
-        let least = if subject.renews_each_second() { 0 } else { 4 };
-        assert!(*longest > Duration::from_secs(least), "{times:?}");
+        let least = if subject.renews_each_second() { 0.0 } else { CONNECTING.start };
+        lasts(&stays, least..CONNECTING.end);
     });
 }
 
@@ -95,10 +135,7 @@ fn f2_a_lease_of_a_usual_period_has_5_s_too() {
     let scene = Scene::new("hole-minute");
     scene.hub_relay.set(Way::Hole);
     let _sidecar = scene.start(&["-lease-duration", "60"]);
-    let times = watched(&scene.hub_relay, SYN_SENT, Duration::from_secs(12));
-    let longest = times.iter().max().expect("it tries to connect");
-    let (least, most) = (Duration::from_secs(4), Duration::from_millis(5500));
-    assert!(*longest > least && *longest < most, "{times:?}");
+    lasts(&watched(&scene.hub_relay, SYN_SENT, Duration::from_secs(12)), CONNECTING);
 }
 
 #[test]
@@ -107,11 +144,10 @@ fn f3_a_server_that_never_speaks_tls_is_given_up_in_10_s() {
         let relay = subject.peer().relay;
         relay.set(Way::Silent);
         relay.cut();
-        let times = watched(relay, ESTABLISHED, Duration::from_secs(16));
+        let stays = watched(relay, ESTABLISHED, Duration::from_secs(16));
         relay.set(Way::Open);
-        let longest = times.iter().max().expect("it connects");
-        assert!(*longest < Duration::from_millis(10_500), "{times:?}");
-        assert!(times.len() >= 2, "it goes on trying: {times:?}");
+        assert!(stays.len() >= 2, "it goes on trying: {stays:?}");
+        lasts(&stays, 0.0..11.5);
     });
 }
 

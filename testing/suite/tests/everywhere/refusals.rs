@@ -1,18 +1,14 @@
 //! A server that says no: F10 to F13.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use dev_apiserver::Action;
-use suite::{eventually, pause, within};
+use suite::{eventually, faults::code, pause, within};
 
 use crate::{
     stage::RECOVERY,
     strike::{answered, answered_once, strike},
 };
-
-fn code(code: u16) -> Action {
-    Action::Answer { code, body: None, retry_after: None }
-}
 
 #[test]
 fn f10_a_401_is_no_more_than_a_failure() {
@@ -43,8 +39,8 @@ fn f13_a_429_with_retry_after_is_heeded() {
         let busy = Action::Answer { code: 429, body: None, retry_after: Some("3".into()) };
         let peer = subject.peer();
         let rule = peer.add(busy);
+        let old = peer.cluster.server().counters().connections;
         peer.relay.cut();
-        let cut = Instant::now();
         within(RECOVERY, "it asks", || (peer.faults().hits(rule) > 0).then_some(()));
         pause(500);
         peer.faults().remove(rule);
@@ -58,15 +54,13 @@ fn f13_a_429_with_retry_after_is_heeded() {
         };
         let all: Vec<_> = asked().into_iter().filter(lasting).collect();
         // An answer that went with its connection was none, and is asked for again at once.
-        let soon = Duration::from_millis(200);
         let is_lost = |it: &dev_apiserver::Request| {
             let again = |other: &dev_apiserver::Request| {
                 (&other.verb, &other.resource) == (&it.verb, &it.resource)
                     && other.connection != it.connection
                     && other.at > it.at
-                    && other.at < it.at + soon
             };
-            it.at < cut + soon && all.iter().any(again)
+            it.connection <= old && all.iter().any(again)
         };
         for refused in all.iter().filter(|it| !is_lost(it)) {
             let next = eventually("it asks again", || {
@@ -79,7 +73,7 @@ fn f13_a_429_with_retry_after_is_heeded() {
             let wait = next.at - refused.at;
             // A renewal waits for its period at most, a probe not at all.
             let least = if ["list", "watch"].contains(&&*next.verb) { 2950 } else { 0 };
-            let (least, most) = (Duration::from_millis(least), Duration::from_secs(9));
+            let (least, most) = (Duration::from_millis(least), Duration::from_secs(20));
             assert!(wait >= least && wait < most, "{} {}: {wait:?}", next.verb, next.resource);
         }
     });

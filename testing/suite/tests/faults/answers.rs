@@ -12,9 +12,7 @@ use suite::{
     sidecar::{Sidecar, free_port, shipped},
 };
 
-use crate::tools::{
-    BACK, LOST, faults, requests, rule, running, sent, stored, wait_for_renewal, warnings,
-};
+use crate::tools::{BACK, LOST, faults, requests, rule, running, sent, stored, wait_for_renewal};
 
 #[test]
 fn f6_a_broken_answer_costs_its_connection_and_one_wait() {
@@ -118,7 +116,7 @@ fn f14_an_html_page_of_a_balancer_is_not_shown() {
         assert_eq!(sidecar.count(&format!(": {code} without a Kubernetes Status")), 1);
     }
     assert_eq!(sidecar.count("<html"), 0, "{}", sidecar.log());
-    assert_eq!(warnings(&sidecar, LOST), 1, "{}", sidecar.log());
+    assert_eq!(sidecar.warnings(LOST), 1, "{}", sidecar.log());
 }
 
 #[test]

@@ -13,7 +13,7 @@ use suite::{
     scene::Scene,
 };
 
-use crate::tools::{BACK, LOST, running, wait_for_renewal, warnings};
+use crate::tools::{BACK, LOST, running, wait_for_renewal};
 
 fn secret(kubeconfig: &Value) -> Data {
     [("kubeconfig".to_owned(), kubeconfig.to_string().into_bytes())].into()
@@ -51,7 +51,7 @@ fn f17_a_server_that_is_not_the_right_one_is_refused_in_precise_words() {
         assert_eq!(rogue.requests(), 0, "{words}: no credential was sent");
         assert!(rogue.connections() > 0);
     }
-    assert_eq!(warnings(&sidecar, LOST), 1, "{}", sidecar.log());
+    assert_eq!(sidecar.warnings(LOST), 1, "{}", sidecar.log());
     scene.put_secret(&scene.new_credentials());
     sidecar.wait_for(BACK);
 }

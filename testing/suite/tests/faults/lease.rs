@@ -7,14 +7,16 @@ use serde_json::{Value, json};
 use shared::time::parse_micro_time;
 use suite::{
     cluster::resource,
-    eventually, pause,
+    eventually,
+    faults::code,
+    pause,
     scene::{ADDON, Scene},
     throughout, within,
 };
 
 use crate::tools::{
-    BACK, LOST, code, failures, faults, requests, rule, running, sent, stored, stored_time,
-    wait_for_renewal, warnings,
+    BACK, LOST, failures, faults, requests, rule, running, sent, stored, stored_time,
+    wait_for_renewal,
 };
 
 #[test]
@@ -55,7 +57,7 @@ fn f32_a_storm_of_conflicts_is_met_with_three_tries_a_tick() {
     let tries = failures(&sidecar);
     let puts = requests(&scene).iter().filter(|request| request.verb == "update").count() as f64;
     assert!(puts <= 3.0 * (tries + 1.0) && puts < 30.0, "{puts} PUTs in {tries} tries");
-    assert_eq!(warnings(&sidecar, LOST), 1, "{}", sidecar.log());
+    assert_eq!(sidecar.warnings(LOST), 1, "{}", sidecar.log());
     faults(&scene).remove(storm);
     sidecar.wait_for(BACK);
 }

@@ -1,11 +1,11 @@
 //! The way to the hub is away: F1 to F5, F8, F9.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use dev_apiserver::{Action, State};
-use suite::{eventually, pause, relay::Way};
+use suite::{eventually, relay::Way, within};
 
-use crate::tools::{BACK, LOST, failures, faults, requests, rule, running, warnings};
+use crate::tools::{BACK, LOST, failures, faults, requests, rule, running};
 use crate::tools::{stored_time, wait_for_renewal};
 
 #[test]
@@ -13,17 +13,16 @@ fn f1_an_outage_is_one_line_at_its_start_and_one_at_its_end() {
     let (scene, sidecar) = running("refused");
     scene.hub_relay.set(Way::Closed);
     sidecar.wait_for("Connection refused");
-    // Full jitter up to the period of 1 s: half of it on average.
-    pause(3000);
-    let failed = failures(&sidecar);
-    assert!((3.0..40.0).contains(&failed), "{failed} tries in 3 s");
+    // Full jitter up to the period of 1 s: half of it on average. Waits that double take 2 minutes for as many.
+    let (before, start) = (failures(&sidecar), Instant::now());
+    within(30, "it goes on trying", || failures(&sidecar) >= before + 9.0);
+    let (failed, passed) = (failures(&sidecar) - before, start.elapsed().as_secs_f64());
+    assert!(failed < 12.0 * passed.max(3.0), "{failed} tries in {passed} s");
     scene.hub_relay.set(Way::Open);
-    let back = Instant::now();
-    sidecar.wait_for(BACK);
     // The longest wait is a period.
-    assert!(back.elapsed() < Duration::from_millis(2500), "{:?}", back.elapsed());
+    within(3, "it is renewed again", || sidecar.count(BACK) == 1);
     wait_for_renewal(&scene);
-    assert_eq!((warnings(&sidecar, LOST), sidecar.count(BACK)), (1, 1), "{}", sidecar.log());
+    assert_eq!((sidecar.warnings(LOST), sidecar.count(BACK)), (1, 1), "{}", sidecar.log());
 }
 
 #[test]
@@ -35,9 +34,8 @@ fn f2_a_black_hole_ends_in_time() {
     // The connection that is there falls silent, and new ones get no answer to their SYN.
     faults(&scene).set_state(State::Partition);
     sidecar.wait_for("no answer in time");
-    let (before, start) = (failures(&sidecar), Instant::now());
-    eventually("it goes on trying", || (failures(&sidecar) >= before + 3.0).then_some(()));
-    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+    let before = failures(&sidecar);
+    within(8, "it goes on trying", || failures(&sidecar) >= before + 3.0);
     assert!(sidecar.descriptors() < 20, "{}", sidecar.descriptors());
     faults(&scene).heal();
     sidecar.wait_for(BACK);
@@ -53,7 +51,7 @@ fn f2_a_black_hole_is_told_once() {
     sidecar.wait_for_times("no answer in time", 4);
     faults(&scene).heal();
     sidecar.wait_for(BACK);
-    assert_eq!(warnings(&sidecar, LOST), 1, "{}", sidecar.log());
+    assert_eq!(sidecar.warnings(LOST), 1, "{}", sidecar.log());
 }
 
 #[test]
@@ -67,7 +65,7 @@ fn f3_a_server_that_never_speaks_tls_is_given_up_in_time() {
     eventually("it goes on trying", || (failures(&sidecar) >= before + 2.0).then_some(()));
     scene.hub_relay.set(Way::Open);
     sidecar.wait_for(BACK);
-    assert_eq!(warnings(&sidecar, LOST), 1, "{}", sidecar.log());
+    assert_eq!(sidecar.warnings(LOST), 1, "{}", sidecar.log());
 }
 
 #[test]
@@ -85,7 +83,7 @@ fn f4_garbage_instead_of_tls_is_unreachable() {
     faults(&scene).heal();
     sidecar.wait_for(BACK);
     // Were it another kind of failure, it would have been told aloud.
-    assert_eq!(warnings(&sidecar, LOST), 1, "{}", sidecar.log());
+    assert_eq!(sidecar.warnings(LOST), 1, "{}", sidecar.log());
 }
 
 #[test]
@@ -94,11 +92,9 @@ fn f5_an_answer_that_stalls_or_is_late_is_given_up_in_time() {
     for (round, action) in
         [Action::Stall, Action::Delay { milliseconds: 3000 }].into_iter().enumerate()
     {
-        let start = Instant::now();
         faults(&scene).add(rule(&scene, "update", action).times(1));
-        sidecar.wait_for_times(BACK, round + 1);
         // A tick, a time-out of 1 s and a wait of at most 1 s.
-        assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+        within(4, "it is renewed again", || sidecar.count(BACK) > round);
     }
     assert!(sidecar.count("no answer in time") >= 2, "{}", sidecar.log());
 }

@@ -3,12 +3,13 @@
 use serde_json::json;
 use suite::{
     identity,
+    needs::{Need, needs},
     proxy::Proxy,
     scene::{ADDON, Scene},
-    sidecar::{Sidecar, bare, behind, free_port, program, works},
+    sidecar::{Sidecar, bare, behind, free_port, program},
 };
 
-use crate::tools::{BACK, LOST, wait_for_renewal, warnings};
+use crate::tools::{BACK, LOST, wait_for_renewal};
 
 /// Puts a Secret whose kubeconfig names the hub as `server`, verified by another name.
 fn put_hub_at(scene: &Scene, server: &str) {
@@ -66,8 +67,10 @@ const AS_A_POD: &str = r#"
 
 #[test]
 fn f22_in_a_cluster_the_proxy_is_used_as_client_go_does() {
-    if !works(&["unshare", "-m", "mount", "-t", "tmpfs", "none", "/run"]) {
-        println!("skipped: this user may not mount anything in a namespace of its own");
+    if !needs(
+        Need::Command(&["unshare", "-m", "mount", "-t", "tmpfs", "none", "/run"]),
+        "this user may not mount anything in a namespace of its own",
+    ) {
         return;
     }
     let scene = Scene::new("pod");
@@ -98,7 +101,7 @@ fn f23_a_name_is_looked_up_and_one_that_is_unknown_is_a_sentence() {
     sidecar.wait_for("is renewed every");
     put_hub_at(&scene, "nonexisting.invalid:6443");
     sidecar.wait_for("failed to lookup address");
-    assert_eq!(warnings(&sidecar, LOST), 1, "{}", sidecar.log());
+    assert_eq!(sidecar.warnings(LOST), 1, "{}", sidecar.log());
     put_hub_at(&scene, &format!("localhost:{port}"));
     sidecar.wait_for(BACK);
 }

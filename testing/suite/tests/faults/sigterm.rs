@@ -1,30 +1,24 @@
 //! SIGTERM in every state: F25 and F26. Exit code 0 in less than a second.
 
-use std::{fs, process::Command, time::Duration};
+use std::{fs, process::Command};
 
 use dev_apiserver::{Action, Rule, State};
 use suite::{
-    eventually, pause,
+    eventually,
+    needs::{Need, needs},
+    pause,
     relay::Way,
     scene::{ADDON, Scene},
-    sidecar::{Sidecar, behind, free_port, works},
+    sidecar::{Sidecar, behind, free_port},
 };
 
 use crate::tools::{LOST, faults, rule, running};
-
-#[track_caller]
-fn ends_at_once(sidecar: &mut Sidecar) {
-    let (code, time) = sidecar.terminate();
-    assert_eq!(code, Some(0), "{}", sidecar.log());
-    assert!(time < Duration::from_secs(1), "{time:?}\n{}", sidecar.log());
-    assert_eq!(sidecar.count("received a signal, shutting down"), 1, "{}", sidecar.log());
-}
 
 #[test]
 fn f25_idle() {
     let (_scene, mut sidecar) = running("idle");
     pause(200);
-    ends_at_once(&mut sidecar);
+    sidecar.stops_as_asked();
 }
 
 #[test]
@@ -32,7 +26,7 @@ fn f25_in_the_startup_delay() {
     let scene = Scene::new("delay");
     let mut sidecar = scene.start(&["-startup-delay", "3600"]);
     sidecar.wait_for("starts");
-    ends_at_once(&mut sidecar);
+    sidecar.stops_as_asked();
 }
 
 #[test]
@@ -45,7 +39,7 @@ fn f25_connecting_to_a_black_hole() {
     sidecar.wait_for("loaded the hub credentials");
     pause(200);
     assert_eq!(sidecar.count(LOST), 0, "it is still connecting");
-    ends_at_once(&mut sidecar);
+    sidecar.stops_as_asked();
 }
 
 #[test]
@@ -57,7 +51,7 @@ fn f25_in_the_middle_of_an_answer() {
     eventually("the answer stalls", || (faults(&scene).hits(stall) > 0).then_some(()));
     pause(100);
     assert_eq!(sidecar.count(LOST), 0, "it still waits");
-    ends_at_once(&mut sidecar);
+    sidecar.stops_as_asked();
 }
 
 #[test]
@@ -66,7 +60,7 @@ fn f25_in_a_back_off() {
     let busy = Action::Answer { code: 503, body: None, retry_after: Some("60".into()) };
     faults(&scene).add(rule(&scene, "update", busy));
     sidecar.wait_for(LOST);
-    ends_at_once(&mut sidecar);
+    sidecar.stops_as_asked();
 }
 
 #[test]
@@ -75,7 +69,7 @@ fn f25_waiting_for_the_secret() {
     scene.delete_secret();
     let mut sidecar = scene.start(&[]);
     sidecar.wait_for("waiting for Secret");
-    ends_at_once(&mut sidecar);
+    sidecar.stops_as_asked();
 }
 
 #[test]
@@ -84,7 +78,7 @@ fn f25_with_the_managed_cluster_silent() {
     scene.managed_relay.set(Way::Silent);
     scene.managed_relay.cut();
     pause(300);
-    ends_at_once(&mut sidecar);
+    sidecar.stops_as_asked();
 }
 
 #[test]
@@ -93,7 +87,7 @@ fn f25_leading_and_the_leadership_is_let_go() {
     let mut sidecar = scene.start(&["-leader-election"]);
     sidecar.wait_for("became the leader");
     sidecar.wait_for("is renewed every");
-    ends_at_once(&mut sidecar);
+    sidecar.stops_as_asked();
     let name = format!("{ADDON}-addon-lease.agent.stolostron.io");
     let lease =
         scene.managed.server().get("coordination.k8s.io/v1", "leases", &scene.namespace, &name);
@@ -107,7 +101,7 @@ fn f25_leading_while_nobody_takes_the_leadership_back() {
     let mut sidecar = scene.start(&["-leader-election"]);
     sidecar.wait_for("became the leader");
     scene.managed_relay.set(Way::Silent);
-    ends_at_once(&mut sidecar);
+    sidecar.stops_as_asked();
 }
 
 /// The only child of a process.
@@ -120,8 +114,10 @@ fn child_of(pid: u32) -> u32 {
 
 #[test]
 fn f26_as_process_1_of_a_container() {
-    if !works(&["unshare", "-pf", "true"]) {
-        println!("skipped: this user may not make a process namespace");
+    if !needs(
+        Need::Command(&["unshare", "-pf", "true"]),
+        "this user may not make a process namespace",
+    ) {
         return;
     }
     let scene = Scene::new("one");
@@ -131,9 +127,9 @@ fn f26_as_process_1_of_a_container() {
     let mut sidecar = Sidecar::spawn(command, port);
     sidecar.wait_for("is renewed every");
     assert!(sidecar.log().contains("       1 logging.rs"), "it is process 1: {}", sidecar.log());
-    let start = std::time::Instant::now();
     let child = child_of(sidecar.pid()).to_string();
-    assert!(Command::new("kill").args(["-TERM", &child]).status().is_ok_and(|s| s.success()));
-    assert_eq!(sidecar.wait().code(), Some(0), "{}", sidecar.log());
-    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    sidecar.ends_at_once_by(|_| {
+        let killed = Command::new("kill").args(["-TERM", &child]).status();
+        assert!(killed.is_ok_and(|status| status.success()));
+    });
 }

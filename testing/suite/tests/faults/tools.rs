@@ -29,10 +29,6 @@ pub(crate) fn rule(scene: &Scene, verb: &str, action: Action) -> Rule {
     Rule::new(action).verb(verb).resource("leases").user(&scene.hub_user())
 }
 
-pub(crate) fn code(code: u16) -> Action {
-    Action::Answer { code, body: None, retry_after: None }
-}
-
 /// The sidecar's requests on the hub so far, as "verb code".
 pub(crate) fn sent(scene: &Scene) -> Vec<String> {
     requests(scene).iter().map(|request| format!("{} {}", request.verb, request.code)).collect()
@@ -59,12 +55,6 @@ pub(crate) fn wait_for_renewal(scene: &Scene) {
     eventually("the Lease is renewed", || {
         stored_time(scene).filter(|now| before.as_ref() != Some(now))
     });
-}
-
-/// Lines of level warning or error that hold `part`.
-pub(crate) fn warnings(sidecar: &Sidecar, part: &str) -> usize {
-    let log = sidecar.log();
-    log.lines().filter(|line| line.starts_with(['W', 'E']) && line.contains(part)).count()
 }
 
 /// Renewals of the Lease on the hub that failed so far.

@@ -4,10 +4,16 @@ use std::{
     io::{Read, Write},
     net::{IpAddr, TcpStream},
     process::Stdio,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use suite::{pause, sidecar::Sidecar, within};
+use suite::{
+    PATIENCE, Stopwatch,
+    needs::{Need, needs},
+    pause,
+    sidecar::Sidecar,
+    within,
+};
 
 use crate::subjects::{Agent, Dumper, Lease, Remote};
 
@@ -98,15 +104,14 @@ fn one_family_is_enough() {
         unshare.stdin(Stdio::null());
         let mut sidecar = Sidecar::spawn(unshare, 0);
         pause(300);
-        if !sidecar.alive() {
-            println!("skipped: no network namespace can be made here\n{}", sidecar.log());
+        if !needs(Need::Found(sidecar.alive()), "no network namespace can be made here") {
             return;
         }
         let ask = format!(
             "exec 3<>/dev/tcp/{host}/8384; printf 'GET /healthz HTTP/1.1\\r\\n\\r\\n' >&3; cat <&3"
         );
         let pid = sidecar.pid().to_string();
-        let start = Instant::now();
+        let watch = Stopwatch::start();
         loop {
             let output = std::process::Command::new("nsenter")
                 .args(["-t", &pid, "-U", "-n", "--preserve-credentials", "bash", "-c", &ask])
@@ -116,7 +121,8 @@ fn one_family_is_enough() {
             if text.starts_with("HTTP/1.1 200") {
                 break;
             }
-            assert!(start.elapsed() < Duration::from_secs(15), "{host}: {text}\n{}", sidecar.log());
+            let waits = watch.is_within(Duration::from_secs(PATIENCE));
+            assert!(waits, "{host}: {text}\n{}", sidecar.log());
             pause(200);
         }
     }

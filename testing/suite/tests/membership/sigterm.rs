@@ -1,19 +1,15 @@
 //! SIGTERM in every state: exit code 0 in less than a second.
 
-use std::time::Duration;
-
 use dev_apiserver::{Action, Rule};
-use suite::{eventually, pause, relay::Way, sidecar::Sidecar, spoke::Spoke};
+use suite::{
+    eventually,
+    needs::{Need, needs},
+    pause,
+    relay::Way,
+    spoke::Spoke,
+};
 
-use crate::tools::{beating, beats_again, faults, joined, only_embedded};
-
-#[track_caller]
-fn ends_at_once(agent: &mut Sidecar) {
-    let (code, time) = agent.terminate();
-    assert_eq!(code, Some(0), "{}", agent.log());
-    assert!(time < Duration::from_secs(1), "{time:?}\n{}", agent.log());
-    assert_eq!(agent.count("received a signal, shutting down"), 1, "{}", agent.log());
-}
+use crate::tools::{beating, beats_again, faults, joined};
 
 #[test]
 fn waiting_for_the_own_api_server() {
@@ -23,7 +19,7 @@ fn waiting_for_the_own_api_server() {
         let mut agent = spoke.start(&[]);
         agent.wait_for_code("/healthz", 200);
         pause(300);
-        ends_at_once(&mut agent);
+        agent.stops_as_asked();
     }
 }
 
@@ -34,7 +30,7 @@ fn waiting_for_a_bootstrap_kubeconfig() {
     let mut agent = spoke.start(&[]);
     agent.wait_for("there is no Secret");
     pause(200);
-    ends_at_once(&mut agent);
+    agent.stops_as_asked();
 }
 
 #[test]
@@ -44,12 +40,12 @@ fn with_a_hub_that_is_a_black_hole_when_it_joins() {
     let mut agent = spoke.start(&[]);
     agent.wait_for(&format!("Secret {}/", spoke.namespace));
     pause(500);
-    ends_at_once(&mut agent);
+    agent.stops_as_asked();
 }
 
 #[test]
 fn while_the_request_is_being_posted() {
-    if !only_embedded("the real hub cannot be made to stall") {
+    if !needs(Need::Embedded, "the real hub cannot be made to stall") {
         return;
     }
     let spoke = Spoke::auto("posting");
@@ -58,7 +54,7 @@ fn while_the_request_is_being_posted() {
     let mut agent = spoke.start(&[]);
     eventually("the answer stalls", || (faults(&spoke).hits(stall) > 0).then_some(()));
     pause(100);
-    ends_at_once(&mut agent);
+    agent.stops_as_asked();
 }
 
 #[test]
@@ -67,7 +63,7 @@ fn while_the_request_is_pending() {
     let mut agent = spoke.start(&[]);
     let request = spoke.hub.next_csr(&spoke.cluster);
     pause(300);
-    ends_at_once(&mut agent);
+    agent.stops_as_asked();
     let stored = spoke.pending().expect("the request is stored");
     assert_eq!(stored["csr-name"], request.as_bytes(), "for the next start");
 }
@@ -76,7 +72,7 @@ fn while_the_request_is_pending() {
 fn when_it_has_joined() {
     let (_spoke, mut agent) = beating("idle", &[]);
     beats_again(&agent, 1);
-    ends_at_once(&mut agent);
+    agent.stops_as_asked();
 }
 
 #[test]
@@ -85,7 +81,7 @@ fn in_the_middle_of_a_heartbeat() {
     beats_again(&agent, 1);
     spoke.hub_relay.set(Way::Silent);
     pause(1500);
-    ends_at_once(&mut agent);
+    agent.stops_as_asked();
 }
 
 #[test]
@@ -94,7 +90,7 @@ fn when_both_servers_have_fallen_silent() {
     spoke.hub_relay.set(Way::Silent);
     spoke.managed_relay.set(Way::Silent);
     pause(1500);
-    ends_at_once(&mut agent);
+    agent.stops_as_asked();
 }
 
 const LEADS: &str = "leader_election_master_status{name=\"registration-agent-lock\"}";
@@ -108,12 +104,12 @@ fn when_another_replica_leads_and_when_it_leads_itself() {
     let mut standby = spoke.start(&elect);
     standby.wait_for_code("/readyz", 200);
     assert_eq!(standby.metric(LEADS), Some(0.0));
-    ends_at_once(&mut standby);
+    standby.stops_as_asked();
 
     // The leader lets go: the next one leads within a moment, where the Lease lasts for 137 s.
     let next = spoke.start(&[&elect[..], &["-leader-election-retry-period", "1s"]].concat());
     next.wait_for_code("/readyz", 200);
-    ends_at_once(&mut leader);
+    leader.stops_as_asked();
     next.wait_for("became the leader");
     beats_again(&next, 1);
 }

@@ -7,16 +7,14 @@ use serde_json::json;
 use suite::{
     cluster::Cluster,
     eventually,
+    needs::{Need, needs},
     ocm::{Bootstrap, Hub},
     pause,
     spoke::Spoke,
-    throughout,
+    throughout, within,
 };
 
-use crate::tools::{
-    SYNCED, beating, beats_again, cluster, count, faults, joined, only_embedded, sent, warnings,
-    within, words,
-};
+use crate::tools::{SYNCED, beating, beats_again, cluster, count, faults, joined, sent, words};
 
 #[test]
 fn the_version_of_kubernetes_is_told_and_corrected() {
@@ -34,7 +32,7 @@ fn the_version_of_kubernetes_is_told_and_corrected() {
 
 #[test]
 fn nothing_is_written_while_the_hub_finds_that_the_clocks_differ() {
-    if !only_embedded("the real hub looks at the clock itself, and this one is right") {
+    if !needs(Need::Embedded, "the real hub looks at the clock itself, and this one is right") {
         return;
     }
     let (spoke, agent) = joined("clock", &[]);
@@ -49,7 +47,7 @@ fn nothing_is_written_while_the_hub_finds_that_the_clocks_differ() {
     throughout(3000, "nothing is written", || {
         count(&spoke, "patch managedclusters/status") == before
     });
-    assert_eq!(warnings(&agent, "the clocks differ"), 1, "{}", agent.log());
+    assert_eq!(agent.warnings("the clocks differ"), 1, "{}", agent.log());
     set_condition(&spoke, SYNCED, "True");
     eventually("it is written now", || {
         (count(&spoke, "patch managedclusters/status") > before).then_some(())
@@ -75,7 +73,7 @@ fn set_condition(spoke: &Spoke, kind: &str, to: &str) {
 
 #[test]
 fn in_the_steady_state_nothing_but_the_heartbeat_is_sent() {
-    if !only_embedded("on the real hub the audit looks at this") {
+    if !needs(Need::Embedded, "on the real hub the audit looks at this") {
         return;
     }
     let (spoke, agent) = beating("steady", &[]);
@@ -102,7 +100,7 @@ fn short_lived(name: &str, seconds: u64) -> Spoke {
 
 #[test]
 fn with_a_credential_that_has_expired_the_hub_is_asked_seldom_until_there_is_another() {
-    if !only_embedded("the real signer's shortest certificate lasts ten minutes") {
+    if !needs(Need::Embedded, "the real signer's shortest certificate lasts ten minutes") {
         return;
     }
     let spoke = short_lived("expired", 8);

@@ -1,10 +1,10 @@
 //! What these scenarios have in common: a cluster that has joined, and what it sends.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use dev_apiserver::{Action, Faults, Request};
+use dev_apiserver::{Faults, Request};
 use serde_json::Value;
-use suite::{eventually, pause, real, sidecar::Sidecar, spoke::Spoke};
+use suite::{PATIENCE, Stopwatch, eventually, pause, sidecar::Sidecar, spoke::Spoke};
 
 pub(crate) const ACCEPTED: &str = "HubAcceptedManagedCluster";
 pub(crate) const JOINED: &str = "ManagedClusterJoined";
@@ -24,9 +24,10 @@ pub(crate) fn joined(name: &str, more: &[&str]) -> (Spoke, Sidecar) {
 #[track_caller]
 pub(crate) fn joins(spoke: &Spoke, more: &[&str]) -> Sidecar {
     let agent = spoke.start(more);
-    let start = Instant::now();
+    let watch = Stopwatch::start();
     while spoke.hub.condition(&spoke.cluster, AVAILABLE).is_none_or(|it| it.0 != "True") {
-        assert!(start.elapsed() < Duration::from_secs(15), "does not join:\n{}", agent.log());
+        let waits = watch.is_within(Duration::from_secs(PATIENCE));
+        assert!(waits, "does not join:\n{}", agent.log());
         pause(20);
     }
     agent
@@ -38,25 +39,6 @@ pub(crate) fn beating(name: &str, more: &[&str]) -> (Spoke, Sidecar) {
     spoke.hub.set_lease_duration(&spoke.cluster, 1);
     agent.wait_for("is now renewed every 1 s");
     (spoke, agent)
-}
-
-/// Only the embedded server can be asked for this; on the other the test says that it was skipped.
-pub(crate) fn only_embedded(why: &str) -> bool {
-    if real() {
-        println!("skipped: {why}");
-    }
-    !real()
-}
-
-/// As `suite::eventually`, with a limit of its own; returns how long it took.
-#[track_caller]
-pub(crate) fn within(seconds: u64, what: &str, mut probe: impl FnMut() -> bool) -> Duration {
-    let start = Instant::now();
-    while !probe() {
-        assert!(start.elapsed() < Duration::from_secs(seconds), "in vain for {seconds} s: {what}");
-        pause(20);
-    }
-    start.elapsed()
 }
 
 // --- what it does ---
@@ -87,21 +69,10 @@ pub(crate) fn renews(spoke: &Spoke) {
     });
 }
 
-/// A warning or an error with `part` in it, so many times.
-pub(crate) fn warnings(agent: &Sidecar, part: &str) -> usize {
-    let log = agent.log();
-    log.lines().filter(|line| line.starts_with(['W', 'E']) && line.contains(part)).count()
-}
-
 // --- on the embedded hub ---
 
 pub(crate) fn faults(spoke: &Spoke) -> &Faults {
     spoke.hub.cluster.server().faults()
-}
-
-/// An answer with this code and a Status.
-pub(crate) fn code(code: u16) -> Action {
-    Action::Answer { code, body: None, retry_after: None }
 }
 
 /// All that the agent sent to the hub as itself.

@@ -12,9 +12,10 @@ use suite::{
     pause,
     relay::Way,
     scene::{POD, Scene},
+    within,
 };
 
-use crate::support::{renewals, renews, secret, within};
+use crate::support::{renewals, renews, secret};
 
 #[test]
 fn row_1_a_missing_pod_is_waited_for() {

@@ -1,8 +1,13 @@
 //! /healthz, /readyz and /metrics of the running program.
 
-use suite::{pause, relay::Way, scene::Scene, sidecar::families};
+use suite::{pause, relay::Way, scene::Scene, sidecar::families, within};
 
-use crate::support::{failures, renewals, renews, within};
+use crate::support::{failures, renewals, renews};
+
+/// Seconds since 1970.
+fn now() -> f64 {
+    std::time::SystemTime::UNIX_EPOCH.elapsed().expect("after 1970").as_secs_f64()
+}
 
 #[test]
 fn ready_is_a_renewal_within_three_periods() {
@@ -15,9 +20,11 @@ fn ready_is_a_renewal_within_three_periods() {
     sidecar.wait_for_code("/readyz", 200);
     scene.hub_relay.set(Way::Closed);
     sidecar.wait_for("is not renewed");
-    assert_eq!(sidecar.ask("/readyz").0, 200, "not yet three periods");
-    let took = within(6, "three periods are over", || sidecar.ask("/readyz").0 == 503);
-    assert!(took.as_millis() > 200, "{took:?}");
+    let last = sidecar.metric("sidecar_last_success_timestamp_seconds{target=\"hub\"}");
+    let age = || now() - last.expect("it was renewed");
+    assert!(sidecar.ask("/readyz").0 == 200 || age() > 3.0, "{} s are no three periods", age());
+    within(6, "three periods are over", || sidecar.ask("/readyz").0 == 503);
+    assert!(age() > 2.99, "{} s are no three periods", age());
     assert!(sidecar.ask("/readyz").1.contains("failures in a row"));
     assert_eq!(sidecar.ask("/healthz"), (200, "ok\n".to_owned()), "whatever the hub does");
     scene.hub_relay.set(Way::Open);
@@ -55,13 +62,13 @@ fn metrics_count_what_happened() {
     let sidecar = scene.start(&["-lease-target=both"]);
     renews(&sidecar, "hub", 3);
     renews(&sidecar, "managed", 1);
-    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("after 1970").as_secs_f64();
+    let now = now();
     let value = |sample: &str| sidecar.metric(sample).unwrap_or_else(|| panic!("no {sample}"));
     for target in ["hub", "managed"] {
         let of = |name: &str| value(&format!("{name}{{target=\"{target}\"}}"));
-        assert!((now - of("sidecar_last_success_timestamp_seconds")).abs() < 3.0);
+        assert!((now - of("sidecar_last_success_timestamp_seconds")).abs() < 15.0);
         assert_eq!(of("sidecar_consecutive_failures"), 0.0);
-        assert!((0.8..2.0).contains(&of("sidecar_lease_renewal_interval_seconds")));
+        assert!((0.8..5.0).contains(&of("sidecar_lease_renewal_interval_seconds")));
         assert_eq!(of("certwatcher_read_certificate_errors_total"), 0.0);
         assert_eq!(failures(&sidecar, target), 0.0);
     }

@@ -7,7 +7,8 @@ use std::{
 };
 
 use suite::{
-    identity, real,
+    identity,
+    needs::{Need, needs},
     scene::{ADDON, POD, SECRET, Scene},
     sidecar::{Sidecar, bare, free_port, program},
 };
@@ -50,10 +51,11 @@ fn account(scene: &Scene) -> std::path::PathBuf {
 }
 
 fn start(scene: &Scene, change: impl FnOnce(&mut Command)) -> Option<Sidecar> {
-    let Some(mut command) = unshare(&account(scene)) else {
-        println!("skipped: unshare may not make a mount namespace here");
+    let command = unshare(&account(scene));
+    if !needs(Need::Found(command.is_some()), "unshare may not make a mount namespace here") {
         return None;
-    };
+    }
+    let mut command = command?;
     let port = free_port();
     let address = scene.managed_relay.address;
     command
@@ -92,8 +94,7 @@ fn the_pod_s_environment_is_used() {
 
 #[test]
 fn a_token_that_kubelet_replaces_is_read_again() {
-    if real() {
-        println!("skipped: a token cannot be revoked at will on the real server");
+    if !needs(Need::Embedded, "a token cannot be revoked at will") {
         return;
     }
     let scene = Scene::new("inclustertoken");

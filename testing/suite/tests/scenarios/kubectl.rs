@@ -8,7 +8,8 @@ use std::{
 };
 
 use suite::{
-    pause, real,
+    needs::{Need, needs},
+    pause,
     scene::{ADDON, Scene},
     sidecar::{Sidecar, bare, program},
 };
@@ -73,8 +74,7 @@ fn ours(file: &Path, namespace: &str) -> (Fate, String) {
 
 #[test]
 fn kubeconfigs_are_read_as_kubectl_reads_them() {
-    if !real() {
-        println!("skipped: kubectl is there with the real control plane only");
+    if !needs(Need::Real, "kubectl is there") {
         return;
     }
     // Whoever is not the service account gets a 403.

@@ -10,9 +10,10 @@ use serde_json::json;
 use suite::{
     eventually, pause,
     scene::{Scene, renew_time},
+    within,
 };
 
-use crate::support::{Rhythm, failures, renews, within};
+use crate::support::{Rhythm, failures, renews};
 
 #[test]
 fn a_deleted_lease_comes_back() {

@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 use shared::resource::PODS;
 use suite::scene::{POD, Scene};
 
-use crate::support::{renewals, renews, within};
+use suite::within;
+
+use crate::support::{renewals, renews};
 
 fn statuses(app: bool, lease: bool) -> Value {
     let one = |name: &str, ready: bool| json!({"name": name, "ready": ready, "image": "example.com/none:1", "imageID": "", "restartCount": 0});

@@ -2,13 +2,9 @@
 //! are there. The only scenarios in which the audit expects a 403.
 
 use serde_json::json;
-use suite::{pause, scene::Scene};
+use suite::{pause, scene::Scene, within};
 
-use crate::support::{renewals, renews, revoke, within};
-
-fn warnings(sidecar: &suite::sidecar::Sidecar, part: &str) -> usize {
-    sidecar.log().lines().filter(|line| line.starts_with('W') && line.contains(part)).count()
-}
+use crate::support::{renewals, renews, revoke};
 
 #[test]
 fn the_right_to_update_the_lease() {
@@ -23,7 +19,7 @@ fn the_right_to_update_the_lease() {
     sidecar.wait_for(&line);
     sidecar.wait_for("cannot update resource \"leases\" in API group \"coordination.k8s.io\"");
     scene.ages(2500);
-    assert_eq!(warnings(&sidecar, "is not renewed"), 1, "{}", sidecar.log());
+    assert_eq!(sidecar.warnings("is not renewed"), 1, "{}", sidecar.log());
     let before = renewals(&sidecar, "hub");
     revoked.grant();
     within(5, "it is renewed again", || renewals(&sidecar, "hub") > before);
@@ -38,7 +34,7 @@ fn the_right_to_create_the_lease() {
     sidecar.wait_for("is not renewed: create leases");
     pause(1500);
     assert!(scene.lease().is_none());
-    assert_eq!(warnings(&sidecar, "403"), 1, "{}", sidecar.log());
+    assert_eq!(sidecar.warnings("403"), 1, "{}", sidecar.log());
     revoked.grant();
     within(5, "the Lease is there", || scene.lease().is_some());
 }
@@ -84,7 +80,7 @@ fn row_5_the_right_to_read_the_secret() {
     let sidecar = scene.start(&[]);
     sidecar.wait_for("list secrets");
     pause(1500);
-    assert_eq!(warnings(&sidecar, "403"), 1, "{}", sidecar.log());
+    assert_eq!(sidecar.warnings("403"), 1, "{}", sidecar.log());
     assert!(scene.lease().is_none());
     revoked.grant();
     renews(&sidecar, "hub", 1);
@@ -99,7 +95,7 @@ fn the_right_to_watch_the_secret() {
     sidecar.wait_for("watch secrets");
     // What the list said is good.
     renews(&sidecar, "hub", 2);
-    assert_eq!(warnings(&sidecar, "403"), 1, "{}", sidecar.log());
+    assert_eq!(sidecar.warnings("403"), 1, "{}", sidecar.log());
     revoked.grant();
     scene.put_secret(&scene.new_credentials());
     sidecar.wait_for("the hub's credentials were rotated");
@@ -112,7 +108,7 @@ fn the_right_to_read_the_pod() {
     let sidecar = scene.start(&[]);
     sidecar.wait_for("list pods");
     pause(1500);
-    assert_eq!(warnings(&sidecar, "403"), 1, "{}", sidecar.log());
+    assert_eq!(sidecar.warnings("403"), 1, "{}", sidecar.log());
     assert!(scene.lease().is_none(), "what is not known is not called healthy");
     revoked.grant();
     renews(&sidecar, "hub", 1);

@@ -4,9 +4,16 @@ use std::{fs, time::Duration};
 
 use dev_apiserver::{Action, Rule};
 use serde_json::json;
-use suite::{eventually, identity::certificate, pause, real, scene::Scene};
+use suite::{
+    eventually,
+    identity::certificate,
+    needs::{Need, needs},
+    pause,
+    scene::Scene,
+    within,
+};
 
-use crate::support::{Rhythm, failures, renews, within};
+use crate::support::{Rhythm, failures, renews};
 
 const PERIODS_3: Duration = Duration::from_secs(3);
 
@@ -51,8 +58,7 @@ fn tokens_and_certificates_may_take_turns() {
 
 #[test]
 fn a_token_that_ends_is_replaced_without_a_failure() {
-    if real() {
-        println!("skipped: a token cannot be revoked at will on the real server");
+    if !needs(Need::Embedded, "a token cannot be revoked at will") {
         return;
     }
     let scene = Scene::new("ends");
@@ -73,8 +79,7 @@ fn a_token_that_ends_is_replaced_without_a_failure() {
 
 #[test]
 fn the_own_token_is_read_again_when_it_is_refused() {
-    if real() {
-        println!("skipped: a token cannot be revoked at will on the real server");
+    if !needs(Need::Embedded, "a token cannot be revoked at will") {
         return;
     }
     let scene = Scene::new("owntoken");
@@ -128,8 +133,7 @@ fn the_file_may_come_later() {
 
 #[test]
 fn the_file_is_read_again_when_it_is_refused() {
-    if real() {
-        println!("skipped: a token cannot be revoked at will on the real server");
+    if !needs(Need::Embedded, "a token cannot be revoked at will") {
         return;
     }
     let scene = Scene::new("fileagain");
@@ -150,8 +154,7 @@ fn the_file_is_read_again_when_it_is_refused() {
 
 #[test]
 fn half_of_a_new_pair_is_not_taken() {
-    if real() {
-        println!("skipped: a 401 cannot be had at will on the real server");
+    if !needs(Need::Embedded, "a 401 cannot be had at will") {
         return;
     }
     let scene = Scene::new("half");

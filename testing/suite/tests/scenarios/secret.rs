@@ -6,9 +6,10 @@ use suite::{
     identity::certificate,
     real,
     scene::{SECRET, Scene, manifests},
+    within,
 };
 
-use crate::support::{Rhythm, failures, renews, secret, within};
+use crate::support::{Rhythm, failures, renews, secret};
 
 #[test]
 fn broken_content_keeps_what_worked() {

@@ -6,7 +6,7 @@ use std::{
         atomic::{AtomicBool, Ordering::SeqCst},
     },
     thread::{self, JoinHandle},
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, SystemTime},
 };
 
 use serde_json::Value;
@@ -15,22 +15,13 @@ use shared::{
     time::parse_micro_time,
 };
 use suite::{
+    Stopwatch,
     cluster::{Cluster, resource},
     pause, real,
     scene::{ADDON, SECRET, Scene, renew_time},
     sidecar::Sidecar,
+    within,
 };
-
-/// As `suite::eventually`, with its own limit; returns how long it took.
-#[track_caller]
-pub fn within(seconds: u64, what: &str, mut probe: impl FnMut() -> bool) -> Duration {
-    let start = Instant::now();
-    while !probe() {
-        assert!(start.elapsed() < Duration::from_secs(seconds), "in vain for {seconds} s: {what}");
-        pause(20);
-    }
-    start.elapsed()
-}
 
 /// How often this process renewed the Lease on `target`, "hub" or "managed".
 pub fn renewals(sidecar: &Sidecar, target: &str) -> f64 {
@@ -62,7 +53,7 @@ pub fn secret(scene: &Scene) -> Target<'_> {
 /// Watches how regularly the Lease on the hub is renewed, from beside.
 pub struct Rhythm {
     end: Arc<AtomicBool>,
-    sampler: JoinHandle<Vec<SystemTime>>,
+    sampler: JoinHandle<Vec<(SystemTime, Duration)>>,
 }
 
 impl Rhythm {
@@ -78,26 +69,31 @@ impl Rhythm {
         let end = Arc::new(AtomicBool::new(false));
         let ended = end.clone();
         let sampler = thread::spawn(move || {
-            let mut times = Vec::new();
+            let mut times: Vec<(SystemTime, Duration)> = Vec::new();
+            let watch = Stopwatch::start();
             while !ended.load(SeqCst) {
                 let lease = cluster.get(&LEASES.object(&namespace, ADDON));
                 let time = renew_time(lease.as_ref()).and_then(|time| parse_micro_time(&time));
-                if let Some(time) = time.filter(|time| times.last() != Some(time)) {
-                    times.push(time);
+                let is_new = |time: &SystemTime| times.last().is_none_or(|last| last.0 != *time);
+                if let Some(time) = time.filter(is_new) {
+                    times.push((time, watch.waited()));
                 }
                 pause(100);
             }
+            times.push((SystemTime::now(), watch.waited()));
             times
         });
         Self { end, sampler }
     }
 
-    /// The longest time without a renewal, until now.
+    /// The longest time without a renewal, until now, less what a busy machine may add to it.
     pub fn longest_gap(self) -> Duration {
         self.end.store(true, SeqCst);
-        let mut times = self.sampler.join().expect("the samples");
-        times.push(SystemTime::now());
-        let gaps = times.windows(2).map(|pair| pair[1].duration_since(pair[0]).unwrap_or_default());
+        let times = self.sampler.join().expect("the samples");
+        let gaps = times.windows(2).map(|pair| {
+            let gap = pair[1].0.duration_since(pair[0].0).unwrap_or_default();
+            gap.saturating_sub(pair[1].1 - pair[0].1)
+        });
         gaps.max().unwrap_or_default()
     }
 }

@@ -7,9 +7,10 @@ use suite::{
     pause, real,
     relay::Way,
     scene::{ADDON, Scene},
+    within,
 };
 
-use crate::support::{Rhythm, failures, renews, within};
+use crate::support::{Rhythm, failures, renews};
 
 #[test]
 fn f_reconcile_first_creates_and_then_updates() {

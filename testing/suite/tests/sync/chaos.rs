@@ -3,13 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use suite::chaos::Run;
-
-use crate::support::only_embedded;
+use suite::{
+    chaos::Run,
+    needs::{Need, needs},
+};
 
 #[track_caller]
 fn as_the_model_has_it(seed: u64, compat: bool) {
-    if only_embedded("servers are disturbed") {
+    if !needs(Need::Embedded, "servers are disturbed") {
         return;
     }
     let run = Run { seed, operations: 600, compat, pairs: BTreeSet::new() };

@@ -4,7 +4,9 @@ use dev_apiserver::{Action, Resource};
 use serde_json::{Value, json};
 use shared::resource::Resource as Served;
 use suite::{
-    eventually, pause, real,
+    eventually,
+    needs::{Need, needs},
+    pause, real,
     sync::{
         BUDGETS, FINALIZER, LOCAL_GENERATION, Place, REMOTE_GENERATION, Setting, Stage, WIDGETS,
         words,
@@ -12,7 +14,7 @@ use suite::{
 };
 
 use crate::support::{
-    annotations, faults, in_step, is_in_step, labels, of_program, one, one_budget, only_embedded,
+    annotations, faults, in_step, is_in_step, labels, of_program, one, one_budget,
 };
 
 const OTHER: &str = "example.com/other";
@@ -232,7 +234,7 @@ fn defaulting(stage: &Stage) {
 
 #[test]
 fn a28_a_server_that_changes_each_write_gets_one_per_generation() {
-    if only_embedded("there is a server that adds to what is written") {
+    if !needs(Need::Embedded, "there is a server that adds to what is written") {
         return;
     }
     for compat in [true, false] {

@@ -1,18 +1,19 @@
 //! A22: kill -9 at every single write. Whatever was written, the next start brings it to the same end.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::json;
 use suite::{
-    eventually,
+    PATIENCE, Stopwatch, eventually,
     kill::{Moment, hold},
+    needs::{Need, needs},
     pause,
     sync::{FINALIZER, HASH, OWNER, Place, Setting, Stage, WIDGETS, words},
 };
 
 use crate::{
-    support::{faults, is_in_step, only_embedded},
+    support::{faults, is_in_step},
     upstream::HASHES,
 };
 
@@ -129,10 +130,11 @@ fn killed_at(work: Work, compat: bool, on_hub: bool, verb: &str, nth: u32, momen
         sidecar.kill();
         faults(side).clear();
         let again = scene.stage.start(&[]);
-        let end = Instant::now() + Duration::from_secs(15);
+        let watch = Stopwatch::start();
         while !scene.is_done() {
             let log = || format!("{}\n--\n{}", sidecar.log(), again.log());
-            assert!(Instant::now() < end, "the next start does the rest: {what}\n{}", log());
+            let waits = watch.is_within(Duration::from_secs(PATIENCE));
+            assert!(waits, "the next start does the rest: {what}\n{}", log());
             pause(20);
         }
         if matches!(moment, Moment::Late) {
@@ -145,7 +147,7 @@ fn killed_at(work: Work, compat: bool, on_hub: bool, verb: &str, nth: u32, momen
 }
 
 fn at_every_write(work: Work, compat: bool, least: usize) {
-    if only_embedded("writes can be held") {
+    if !needs(Need::Embedded, "writes can be held") {
         return;
     }
     for moment in [Moment::Before, Moment::After, Moment::Late] {

@@ -4,11 +4,13 @@ use dev_apiserver::Action;
 use serde_json::Value;
 use shared::error::Error;
 use suite::{
-    eventually, pause,
+    eventually,
+    needs::{Need, needs},
+    pause,
     sync::{BUDGETS, Setting, Stage, WIDGETS, words},
 };
 
-use crate::support::{faults, is_in_step, of_program, one, one_budget, only_embedded};
+use crate::support::{faults, is_in_step, of_program, one, one_budget};
 
 const OTHER: &str = "example.com/other";
 
@@ -78,7 +80,7 @@ fn a_copy_that_is_gone_already_frees_its_source() {
 /// The finalizer goes only when the copy is really gone, not when a cache has not seen it.
 #[test]
 fn the_source_is_not_freed_while_its_copy_cannot_be_asked_for() {
-    if only_embedded("a read can be refused") {
+    if !needs(Need::Embedded, "a read can be refused") {
         return;
     }
     let (stage, _sidecar, source, target) = one("not-asked", &WIDGETS, &[]);
@@ -151,7 +153,7 @@ fn a24_an_old_copy_that_still_goes_is_not_the_new_ones() {
 /// The DELETE is for what was seen, so that what came in between survives.
 #[test]
 fn a_copy_that_is_another_one_by_now_is_not_deleted_for_the_old_one() {
-    if only_embedded("a write can be held") {
+    if !needs(Need::Embedded, "a write can be held") {
         return;
     }
     let (stage, _sidecar, source, target) = one("other-uid", &WIDGETS, &[]);

@@ -3,12 +3,14 @@
 use dev_apiserver::Action;
 use serde_json::json;
 use suite::{
-    eventually, pause,
+    eventually,
+    needs::{Need, needs},
+    pause,
     relay::Way,
     sync::{OWNER, Place, SOURCE, Setting, Stage, WIDGETS, words},
 };
 
-use crate::support::{OTHERS, faults, is_in_step, of_program, one, only_embedded};
+use crate::support::{OTHERS, faults, is_in_step, of_program, one};
 
 /// Checks that nothing is written or gone, and that the copy follows again once `heal` was called.
 #[track_caller]
@@ -45,7 +47,7 @@ fn a15_a_hub_that_is_away_at_the_start_deletes_nothing() {
 /// What a balancer says that knows no server, and a server that is still starting.
 #[test]
 fn a15_answers_of_another_server_delete_nothing() {
-    if only_embedded("all answers can be wrong") {
+    if !needs(Need::Embedded, "all answers can be wrong") {
         return;
     }
     let page =
@@ -87,7 +89,7 @@ fn outlives_start(stage: &Stage, source: &Place, target: &Place, heal: impl FnOn
 
 #[test]
 fn a15_a_kind_that_is_no_longer_served_deletes_nothing() {
-    if only_embedded("a kind can go without its objects being deleted one by one") {
+    if !needs(Need::Embedded, "a kind can go without its objects being deleted one by one") {
         return;
     }
     let (stage, _sidecar, source, target) = one("a15-kind", &WIDGETS, &[]);

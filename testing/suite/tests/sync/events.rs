@@ -3,11 +3,13 @@
 use serde_json::Value;
 use suite::{
     cluster::resource,
-    eventually, pause,
+    eventually,
+    needs::{Need, needs},
+    pause,
     sync::{OWNER, PAUSED, Place, SOURCE, Setting, Stage, WIDGETS},
 };
 
-use crate::support::{OTHERS, faults, immutable, in_step, of_program, one, only_embedded};
+use crate::support::{OTHERS, faults, immutable, in_step, of_program, one};
 
 /// The Events about this object.
 pub(crate) fn events(place: &Place) -> Vec<Value> {
@@ -34,7 +36,7 @@ fn is_told_once(place: &Place, reason: &str, part: &str) {
 
 #[test]
 fn a_refused_object_is_told_of_once() {
-    if only_embedded("a write can be refused") {
+    if !needs(Need::Embedded, "a write can be refused") {
         return;
     }
     let (stage, _sidecar, source, _) = one("event-refused", &WIDGETS, &[]);

@@ -6,17 +6,21 @@ use dev_apiserver::{Action, Options};
 use serde_json::json;
 use suite::{
     cluster::Cluster,
-    eventually, pause,
+    eventually,
+    faults::code,
+    needs::{Need, needs},
+    pause,
     sync::{Kind, SETTINGS, Setting, Stage, WIDGETS, words},
+    within,
 };
 
-use crate::support::{code, faults, immutable, is_in_step, of_program, one, only_embedded};
+use crate::support::{faults, immutable, is_in_step, of_program, one};
 
 // --- a21, f58, f59 ---
 
 #[test]
 fn a21_a_conflict_is_tried_again_at_once() {
-    if only_embedded("a write can be refused") {
+    if !needs(Need::Embedded, "a write can be refused") {
         return;
     }
     for compat in [true, false] {
@@ -41,7 +45,7 @@ fn a21_a_conflict_is_tried_again_at_once() {
 /// Someone changes the copy while it is being written.
 #[test]
 fn a21_a_real_conflict_is_won_in_the_end() {
-    if only_embedded("a write can be held") {
+    if !needs(Need::Embedded, "a write can be held") {
         return;
     }
     let (stage, _sidecar, source, target) = one("a21-race", &WIDGETS, &[]);
@@ -58,7 +62,7 @@ fn a21_a_real_conflict_is_won_in_the_end() {
 
 #[test]
 fn a21_f59_what_may_not_be_changed_is_neither_tried_for_ever_nor_made_anew() {
-    if only_embedded("a write can be refused") {
+    if !needs(Need::Embedded, "a write can be refused") {
         return;
     }
     let (stage, sidecar, source, target) = one("a21-never", &WIDGETS, &[]);
@@ -82,7 +86,7 @@ fn a21_f59_what_may_not_be_changed_is_neither_tried_for_ever_nor_made_anew() {
 
 #[test]
 fn f58_one_refused_object_holds_up_no_other() {
-    if only_embedded("a write can be refused") {
+    if !needs(Need::Embedded, "a write can be refused") {
         return;
     }
     let stage = Stage::pull("f58", Setting::safe(&[&WIDGETS]));
@@ -111,7 +115,7 @@ fn f58_one_refused_object_holds_up_no_other() {
 /// A webhook that fails may ask for an hour; it speaks of its object alone.
 #[test]
 fn f58_an_object_that_is_to_wait_for_an_hour_holds_up_no_other() {
-    if only_embedded("a write can be refused") {
+    if !needs(Need::Embedded, "a write can be refused") {
         return;
     }
     let (stage, sidecar, source, target) = one("f58-hour", &WIDGETS, &[]);
@@ -140,7 +144,7 @@ fn f58_an_object_that_is_to_wait_for_an_hour_holds_up_no_other() {
 /// A server that is busy for a moment is not asked in a hot loop, and all comes right.
 #[test]
 fn a_busy_server_is_waited_for() {
-    if only_embedded("a write can be refused") {
+    if !needs(Need::Embedded, "a write can be refused") {
         return;
     }
     for answer in [
@@ -171,7 +175,7 @@ fn a_busy_server_is_waited_for() {
 
 #[test]
 fn f55_a_watch_whose_version_is_too_old_begins_anew() {
-    if only_embedded("its history can be dropped") {
+    if !needs(Need::Embedded, "its history can be dropped") {
         return;
     }
     let (stage, _sidecar, source, target) = one("f55", &WIDGETS, &[]);
@@ -199,7 +203,7 @@ fn f55_a_watch_whose_version_is_too_old_begins_anew() {
 
 #[test]
 fn f55_watches_that_are_cut_or_say_nothing_of_use() {
-    if only_embedded("a watch can break") {
+    if !needs(Need::Embedded, "a watch can break") {
         return;
     }
     let (stage, _sidecar, source, target) = one("f55-cut", &WIDGETS, &[]);
@@ -242,7 +246,7 @@ fn fill(stage: &Stage, kind: &Kind, count: u64) {
 
 #[test]
 fn a29_pages_of_which_one_is_gone() {
-    if only_embedded("a page can be refused") {
+    if !needs(Need::Embedded, "a page can be refused") {
         return;
     }
     let hub = Cluster::embedded("hub");
@@ -268,11 +272,7 @@ fn a29_pages_of_which_one_is_gone() {
     let count = || {
         stage.own.cluster.server().list("sync.example.com/v1", "plainsettings", &namespace).len()
     };
-    let deadline = std::time::Instant::now() + Duration::from_secs(60);
-    while count() < 1200 {
-        assert!(std::time::Instant::now() < deadline, "{} of 1200", count());
-        pause(100);
-    }
+    within(60, "all 1200", || count() >= 1200);
     assert_eq!(faults(remote).hits(rule), 1);
     for number in [0, 499, 500, 501, 1199] {
         let copy = stage.target(&SETTINGS, &format!("w{number}"));

@@ -5,13 +5,15 @@ use dev_apiserver::{Action, Options, Rule};
 use serde_json::json;
 use suite::{
     cluster::Cluster,
-    eventually, identity, pause, real,
+    eventually, identity,
+    needs::{Need, needs},
+    pause, real,
     relay::Way,
     sidecar::Sidecar,
     sync::{Place, Setting, Side, Stage, WIDGETS, words},
 };
 
-use crate::support::{faults, is_in_step, one, only_embedded};
+use crate::support::{faults, is_in_step, one};
 
 #[test]
 fn a16_a_kubeconfig_that_leads_to_another_cluster_writes_and_deletes_nothing() {
@@ -69,7 +71,7 @@ fn impostor(stage: &Stage) -> Side {
 
 #[test]
 fn a16_another_cluster_behind_the_same_address_writes_and_deletes_nothing() {
-    if only_embedded("two servers have one authority") {
+    if !needs(Need::Embedded, "two servers have one authority") {
         return;
     }
     let stage = Stage::pull("a16-url", Setting::safe(&[&WIDGETS]));
@@ -167,7 +169,7 @@ fn restore(source: &Place) {
 /// Who may not see kube-system gives no proof of who the hub is.
 #[test]
 fn without_an_identity_no_orphan_is_deleted() {
-    if only_embedded("a read can be refused") {
+    if !needs(Need::Embedded, "a read can be refused") {
         return;
     }
     let (stage, mut sidecar, source, target) = one("no-identity", &WIDGETS, &[]);

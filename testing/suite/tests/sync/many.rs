@@ -11,14 +11,16 @@ use std::{
 };
 
 use suite::{
+    Stopwatch,
     cluster::Cluster,
     measure::median,
+    needs::{Need, needs},
     pause,
     relay::Way,
     sync::{BUDGETS, Kind, REGIONS, SETTINGS, Setting, Stage, WIDGETS},
 };
 
-use crate::support::{is_in_step, only_embedded};
+use crate::support::is_in_step;
 
 static KINDS: [&Kind; 3] = [&WIDGETS, &BUDGETS, &SETTINGS];
 const REMOTES: [&str; 3] = ["well", "flapping", "hole"];
@@ -44,10 +46,10 @@ fn lags(stage: &Stage, rounds: std::ops::Range<u64>) -> Vec<f64> {
         for kind in KINDS {
             let source = stage.source_in(0, kind, &stage.namespace, "one");
             let target = stage.target_in(0, kind, &stage.namespace, "one");
-            let start = Instant::now();
+            let (start, watch) = (Instant::now(), Stopwatch::start());
             source.set_number(number);
             while target.number() != Some(number) {
-                assert!(start.elapsed() < Duration::from_secs(10), "{}", target.target());
+                assert!(watch.is_within(Duration::from_secs(10)), "{}", target.target());
                 thread::sleep(Duration::from_millis(1));
             }
             lags.push(start.elapsed().as_secs_f64() * 1e3);
@@ -62,7 +64,7 @@ fn lags(stage: &Stage, rounds: std::ops::Range<u64>) -> Vec<f64> {
 
 #[test]
 fn sick_remotes_slow_no_healthy_one() {
-    if only_embedded("there are four servers") {
+    if !needs(Need::Embedded, "there are four servers") {
         return;
     }
     let stage = stage();
@@ -115,7 +117,7 @@ fn follows(stage: &Stage, remote: usize, kind: &'static Kind) {
 /// Outside of namespaces nothing but the name tells remotes apart.
 #[test]
 fn of_two_remotes_with_the_same_name_the_first_one_has_the_copy() {
-    if only_embedded("there are three servers") {
+    if !needs(Need::Embedded, "there are three servers") {
         return;
     }
     let remotes = ["a", "b"].map(|name| (name, Cluster::embedded(name))).into();

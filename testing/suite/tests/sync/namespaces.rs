@@ -3,11 +3,14 @@
 use dev_apiserver::Action;
 use serde_json::json;
 use suite::{
-    eventually, pause,
+    eventually,
+    faults::code,
+    needs::{Need, needs},
+    pause,
     sync::{OWNER, Place, SETTINGS, Setting, Stage, WIDGETS, words},
 };
 
-use crate::support::{code, faults, is_in_step, of_program, only_embedded};
+use crate::support::{faults, is_in_step, of_program};
 
 /// A widget in step, in a namespace that was made for it.
 fn in_own_namespace(name: &str, compat: bool) -> (Stage, suite::sidecar::Sidecar, Place, Place) {
@@ -98,7 +101,7 @@ fn an_owner_of_another_kind_does_not_take_the_namespace_down() {
 /// An empty table is no proof: right after a start the other kind may not have been listed yet.
 #[test]
 fn an_owned_namespace_stays_while_it_is_not_known_what_else_is_in_it() {
-    if only_embedded("a list can be refused") {
+    if !needs(Need::Embedded, "a list can be refused") {
         return;
     }
     let stage = Stage::pull("unlisted", Setting::safe(&[&WIDGETS, &SETTINGS]));
@@ -146,7 +149,7 @@ fn a_namespace_that_is_going_is_waited_for() {
 /// Someone else makes the namespace between our look and our write.
 #[test]
 fn a_namespace_that_is_there_already_is_no_failure() {
-    if only_embedded("a write can be held") {
+    if !needs(Need::Embedded, "a write can be held") {
         return;
     }
     let stage = Stage::pull("made-meanwhile", Setting::safe(&[&WIDGETS]));

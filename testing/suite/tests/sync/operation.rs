@@ -4,13 +4,15 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 use suite::{
-    eventually, pause,
+    eventually,
+    needs::{Need, needs},
+    pause,
     relay::Way,
     sidecar::{bare, program},
     sync::{BUDGETS, FINALIZER, Setting, Stage, WIDGETS, words},
 };
 
-use crate::support::{is_in_step, one, only_embedded};
+use crate::support::{is_in_step, one};
 
 // --- dry run ---
 
@@ -83,7 +85,7 @@ fn once_ends_with_1_when_something_is_left_to_do() {
 
 #[test]
 fn once_and_cleanup_end_with_1_when_something_is_too_large_to_be_looked_at() {
-    if only_embedded("what is that large is put there directly") {
+    if !needs(Need::Embedded, "what is that large is put there directly") {
         return;
     }
     let stage = Stage::pull("once-large", Setting::safe(&[&WIDGETS]));
@@ -207,7 +209,7 @@ fn the_rights_are_printed_without_asking_anybody() {
 /// What is not granted is not asked for, by all that one pair needs in its life.
 #[test]
 fn nothing_is_asked_for_that_is_not_printed() {
-    if only_embedded("the log has all requests") {
+    if !needs(Need::Embedded, "the log has all requests") {
         return;
     }
     let stage = Stage::pull("rights", Setting::safe(&[&WIDGETS]).secrets(&["token"]));

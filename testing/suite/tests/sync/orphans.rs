@@ -2,14 +2,16 @@
 
 use serde_json::json;
 use suite::{
-    eventually, pause,
+    eventually,
+    needs::{Need, needs},
+    pause,
     relay::Way,
     sidecar::Sidecar,
     sync::{Place, Setting, Stage, WIDGETS, words},
     throughout,
 };
 
-use crate::support::{is_in_step, one, one_budget, only_embedded};
+use crate::support::{is_in_step, one, one_budget};
 
 /// A person is never quick enough: what lost its finalizer is claimed again.
 const UNSEEN: &str = "an object that is claimed can go unseen";
@@ -41,7 +43,7 @@ fn there(pairs: &[(Place, Place)]) -> usize {
 
 #[test]
 fn an_orphan_goes_after_its_grace() {
-    if only_embedded(UNSEEN) {
+    if !needs(Need::Embedded, UNSEEN) {
         return;
     }
     let (stage, _sidecar, source, target) = one("grace", &WIDGETS, &["-orphan-grace", "3s"]);
@@ -55,7 +57,7 @@ fn an_orphan_goes_after_its_grace() {
 
 #[test]
 fn an_orphan_whose_source_comes_back_in_time_stays() {
-    if only_embedded(UNSEEN) {
+    if !needs(Need::Embedded, UNSEEN) {
         return;
     }
     let (stage, _sidecar, source, target) = one("back", &WIDGETS, &["-orphan-grace", "3s"]);
@@ -74,7 +76,7 @@ fn an_orphan_whose_source_comes_back_in_time_stays() {
 /// What its cluster lost may come back with it: the time in which nobody could see it does not count.
 #[test]
 fn an_orphans_grace_begins_anew_after_an_outage() {
-    if only_embedded(UNSEEN) {
+    if !needs(Need::Embedded, UNSEEN) {
         return;
     }
     let (stage, sidecar, source, target) = one("outage", &WIDGETS, &["-orphan-grace", "4s"]);
@@ -98,7 +100,7 @@ fn an_orphans_grace_begins_anew_after_an_outage() {
 
 #[test]
 fn compat_deletes_orphans_at_once() {
-    if only_embedded(UNSEEN) {
+    if !needs(Need::Embedded, UNSEEN) {
         return;
     }
     let (stage, _sidecar, source, target) = one_budget("at-once", true);
@@ -111,7 +113,7 @@ fn compat_deletes_orphans_at_once() {
 
 #[test]
 fn orphans_can_be_kept() {
-    if only_embedded(UNSEEN) {
+    if !needs(Need::Embedded, UNSEEN) {
         return;
     }
     let (stage, _sidecar, source, target) = one("keep", &WIDGETS, &["-orphan-policy", "keep"]);
@@ -133,7 +135,7 @@ fn orphans_can_be_kept() {
 
 #[test]
 fn of_too_many_orphans_at_once_none_is_deleted() {
-    if only_embedded(UNSEEN) {
+    if !needs(Need::Embedded, UNSEEN) {
         return;
     }
     let (stage, sidecar, pairs) = many("breaker", 11, &["-orphan-grace", "500ms"]);
@@ -150,7 +152,7 @@ fn of_too_many_orphans_at_once_none_is_deleted() {
 
 #[test]
 fn a_few_orphans_at_once_are_deleted() {
-    if only_embedded(UNSEEN) {
+    if !needs(Need::Embedded, UNSEEN) {
         return;
     }
     let (_stage, _sidecar, pairs) = many("few", 3, &["-orphan-grace", "500ms"]);

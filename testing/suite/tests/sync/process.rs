@@ -1,18 +1,18 @@
 //! The process: its election, its end, its endpoint.
 
-use std::time::Duration;
-
 use dev_apiserver::{Action, State};
 use shared::resource::LEASES;
 use suite::{
-    eventually, pause,
+    eventually,
+    needs::{Need, needs},
+    pause,
     relay::Way,
     sidecar::{Sidecar, free_port},
     sync::{Setting, Stage, WIDGETS, words},
     throughout,
 };
 
-use crate::support::{faults, is_in_step, of_program, one, only_embedded};
+use crate::support::{faults, is_in_step, of_program, one};
 
 // --- election ---
 
@@ -28,8 +28,7 @@ fn replica(stage: &Stage) -> Sidecar {
 }
 
 fn holder(stage: &Stage) -> Option<String> {
-    let lease = stage.own.cluster.get(&LEASES.object(&stage.own.home, "remote-sync"))?;
-    lease["spec"]["holderIdentity"].as_str().filter(|holder| !holder.is_empty()).map(str::to_owned)
+    stage.own.cluster.leader(&stage.own.home, "remote-sync")
 }
 
 #[test]
@@ -53,8 +52,7 @@ fn one_of_two_replicas_works_and_the_other_takes_over() {
     assert_eq!(written, ["local patch widgets one", "hub patch widgets one-remote-rs"]);
     assert_eq!(holder(&stage).as_ref(), Some(&leader));
 
-    let (code, time) = first.terminate();
-    assert!(code == Some(0) && time < Duration::from_secs(1), "{code:?} {time:?}");
+    first.ends_at_once();
     source.set_number(3);
     target.wait_for_number(3);
     is_in_step(&source, &target);
@@ -99,17 +97,10 @@ fn who_loses_the_lead_stops_writing() {
 
 // --- SIGTERM ---
 
-#[track_caller]
-fn ends_at_once(sidecar: &mut Sidecar) {
-    let (code, time) = sidecar.terminate();
-    assert_eq!(code, Some(0), "{}", sidecar.log());
-    assert!(time < Duration::from_secs(1), "{time:?}\n{}", sidecar.log());
-}
-
 #[test]
 fn sigterm_when_all_is_well() {
     let (_stage, mut sidecar, ..) = one("term", &WIDGETS, &[]);
-    ends_at_once(&mut sidecar);
+    sidecar.ends_at_once();
 }
 
 #[test]
@@ -122,7 +113,7 @@ fn sigterm_while_a_server_is_away_from_the_start() {
             let mut sidecar = stage.start_served(&[]);
             sidecar.wait_for_code("/healthz", 200);
             pause(700);
-            ends_at_once(&mut sidecar);
+            sidecar.ends_at_once();
         }
     }
 }
@@ -135,18 +126,18 @@ fn sigterm_while_a_server_became_a_black_hole() {
         side.relay.set(Way::Silent);
         source.set_number(2);
         pause(400);
-        ends_at_once(&mut sidecar);
+        sidecar.ends_at_once();
         let (stage, mut sidecar, ..) = one("term-later", &WIDGETS, &[]);
         let side = if own { &stage.own } else { stage.remote() };
         side.relay.set(Way::Silent);
         pause(4000);
-        ends_at_once(&mut sidecar);
+        sidecar.ends_at_once();
     }
 }
 
 #[test]
 fn sigterm_while_a_server_hangs_in_each_of_its_ways() {
-    if only_embedded("a server can hang") {
+    if !needs(Need::Embedded, "a server can hang") {
         return;
     }
     for state in [State::Hang, State::Partition, State::Refuse, State::GarbageHandshake] {
@@ -154,14 +145,14 @@ fn sigterm_while_a_server_hangs_in_each_of_its_ways() {
         faults(stage.remote()).set_state(state);
         stage.source(&WIDGETS, "one");
         pause(1200);
-        ends_at_once(&mut sidecar);
+        sidecar.ends_at_once();
         faults(stage.remote()).heal();
     }
 }
 
 #[test]
 fn sigterm_in_the_middle_of_a_write() {
-    if only_embedded("a write can be held") {
+    if !needs(Need::Embedded, "a write can be held") {
         return;
     }
     for (own, verb) in [(false, "patch"), (true, "create")] {
@@ -171,13 +162,13 @@ fn sigterm_in_the_middle_of_a_write() {
         stage.source(&WIDGETS, "one").create_number(1);
         let mut sidecar = stage.start(&[]);
         eventually("the answer stalls", || (faults(side).hits(rule) > 0).then_some(()));
-        ends_at_once(&mut sidecar);
+        sidecar.ends_at_once();
     }
 }
 
 #[test]
 fn sigterm_while_lists_and_watches_stall() {
-    if only_embedded("an answer can stall") {
+    if !needs(Need::Embedded, "an answer can stall") {
         return;
     }
     for verb in ["list", "watch", "get"] {
@@ -187,7 +178,7 @@ fn sigterm_while_lists_and_watches_stall() {
         stage.source(&WIDGETS, "one").create_number(1);
         let mut sidecar = stage.start(&[]);
         pause(1200);
-        ends_at_once(&mut sidecar);
+        sidecar.ends_at_once();
     }
 }
 
@@ -231,7 +222,7 @@ fn it_is_ready_while_a_hub_is_away_and_not_while_its_own_cluster_is() {
 /// Own echoes and those of others that change nothing cost nothing.
 #[test]
 fn idle_it_asks_for_nothing() {
-    if only_embedded("the log has all requests") {
+    if !needs(Need::Embedded, "the log has all requests") {
         return;
     }
     let (stage, _sidecar, _, target) = one("idle", &WIDGETS, &["-probe-interval", "60s"]);

@@ -4,12 +4,14 @@ use std::process::Command;
 
 use suite::{
     cluster::Cluster,
-    eventually, pause,
+    eventually,
+    needs::{Need, needs},
+    pause,
     sidecar::Sidecar,
     sync::{Place, Setting, Stage, WIDGETS, words},
 };
 
-use crate::support::{is_in_step, only_embedded};
+use crate::support::is_in_step;
 
 /// Two remotes, neither of which the program knows of; both have a widget.
 fn stage(name: &str) -> (Stage, Vec<(Place, Place)>) {
@@ -45,7 +47,7 @@ fn put(stage: &Stage, remote: usize) {
 
 #[test]
 fn remotes_come_and_go_and_come_back() {
-    if only_embedded("there are three servers") {
+    if !needs(Need::Embedded, "there are three servers") {
         return;
     }
     let (stage, pairs) = stage("registry");
@@ -80,7 +82,7 @@ fn pauses(stage: &Stage, (source, target): &(Place, Place), before: usize) {
 
 #[test]
 fn a_remote_that_went_with_its_objects_deletes_nothing() {
-    if only_embedded("there are three servers") {
+    if !needs(Need::Embedded, "there are three servers") {
         return;
     }
     let (stage, pairs) = stage("registry-lost");
@@ -99,7 +101,7 @@ fn a_remote_that_went_with_its_objects_deletes_nothing() {
 
 #[test]
 fn a_bad_kubeconfig_harms_no_other_remote() {
-    if only_embedded("there are three servers") {
+    if !needs(Need::Embedded, "there are three servers") {
         return;
     }
     let (stage, pairs) = stage("registry-bad");
@@ -116,7 +118,7 @@ fn a_bad_kubeconfig_harms_no_other_remote() {
 /// A remote that a flag names is not the registry's to change.
 #[test]
 fn of_two_remotes_of_one_name_that_of_the_flag_stays() {
-    if only_embedded("there are three servers") {
+    if !needs(Need::Embedded, "there are three servers") {
         return;
     }
     let (stage, pairs) = stage("registry-same");

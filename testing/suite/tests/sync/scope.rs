@@ -2,11 +2,12 @@
 
 use serde_json::json;
 use suite::{
+    needs::{Need, needs},
     pause,
     sync::{FINALIZER, Place, Setting, Stage, WIDGETS},
 };
 
-use crate::support::{is_in_step, only_embedded};
+use crate::support::is_in_step;
 
 fn labelled(place: &Place, number: u64, label: &str) {
     let mut object = WIDGETS.content(number);
@@ -94,7 +95,7 @@ fn only_the_given_namespaces_are_looked_at() {
 /// Two instances with a finalizer each divide the objects of one hub.
 #[test]
 fn two_instances_divide_the_work_by_selector_and_finalizer() {
-    if only_embedded("one scene has one account") {
+    if !needs(Need::Embedded, "one scene has one account") {
         return;
     }
     let stage = Stage::pull("divided", Setting::safe(&[&WIDGETS]));

@@ -4,13 +4,16 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::Action;
 use serde_json::{Value, json};
 use suite::{
-    eventually, pause,
+    eventually,
+    faults::code,
+    needs::{Need, needs},
+    pause,
     sidecar::Sidecar,
     sync::{HASH, Place, Setting, Stage, WIDGETS, words},
 };
 
 use crate::{
-    support::{code, faults, is_in_step, of_program, only_embedded},
+    support::{faults, is_in_step, of_program},
     upstream::HASHES,
 };
 
@@ -63,7 +66,7 @@ fn a03_a_changed_secret_goes_up_by_itself() {
 
 #[test]
 fn a04_a_secret_that_cannot_go_up_holds_up_nothing_else() {
-    if only_embedded("a write can be refused") {
+    if !needs(Need::Embedded, "a write can be refused") {
         return;
     }
     for (compat, refusal) in [(true, 403), (false, 404), (false, 403)] {
@@ -123,7 +126,7 @@ fn a05_a_secret_of_another_object_of_that_name_stays() {
 /// Upstream uploads nothing new while the hash on its own side is the same.
 #[test]
 fn a_secret_of_a_new_remote_object_goes_up_again_in_safe_mode() {
-    if only_embedded("an object that is claimed can go unseen") {
+    if !needs(Need::Embedded, "an object that is claimed can go unseen") {
         return;
     }
     let (stage, _sidecar, source, target) = stage("again", false);
@@ -147,7 +150,7 @@ fn a_secret_of_a_new_remote_object_goes_up_again_in_safe_mode() {
 /// PUT is done and its hash is not noted: it is done again, and nothing more.
 #[test]
 fn a_secret_whose_note_failed_goes_up_once_more() {
-    if only_embedded("a write can be refused") {
+    if !needs(Need::Embedded, "a write can be refused") {
         return;
     }
     let (stage, _sidecar, _, target) = stage("note", false);
@@ -165,7 +168,7 @@ fn a_secret_whose_note_failed_goes_up_once_more() {
 
 #[test]
 fn nothing_goes_up_while_the_status_does_not() {
-    if only_embedded("a write can be refused") {
+    if !needs(Need::Embedded, "a write can be refused") {
         return;
     }
     let (stage, _sidecar, source, target) = stage("order", false);

@@ -3,26 +3,13 @@
 use dev_apiserver::{Action, Faults, Rule};
 use serde_json::{Map, Value, json};
 use suite::{
-    eventually, real,
+    eventually,
     sidecar::Sidecar,
     sync::{BUDGETS, Kind, LOCAL_GENERATION, Place, REMOTE_GENERATION, Setting, Side, Stage},
 };
 
-/// Whether a test has to be left out, as it needs `what` of the embedded server.
-pub(crate) fn only_embedded(what: &str) -> bool {
-    if real() {
-        println!("skipped: {what} only on the embedded server");
-    }
-    real()
-}
-
 pub(crate) fn faults(side: &Side) -> &Faults {
     side.cluster.server().faults()
-}
-
-/// An answer with this code and a Status.
-pub(crate) fn code(code: u16) -> Action {
-    Action::Answer { code, body: None, retry_after: None }
 }
 
 /// A refusal in the words of the API server's validation.

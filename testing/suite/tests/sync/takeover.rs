@@ -5,6 +5,7 @@ use suite::{
     eventually, pause, real,
     sidecar::Sidecar,
     sync::{BUDGETS, Place, Setting, Stage, WIDGETS, words},
+    within,
 };
 
 use crate::{support::is_in_step, upstream::HASHES};
@@ -179,11 +180,7 @@ fn a23_ten_thousand_pairs_in_step_cost_no_write() {
 fn has_looked_at_all(stage: &Stage, sidecar: &Sidecar) -> u64 {
     let (source, target) = (stage.source(&WIDGETS, "last"), stage.target(&WIDGETS, "last"));
     source.create_number(1);
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while target.get().is_none() {
-        assert!(std::time::Instant::now() < deadline, "{}", sidecar.log());
-        pause(100);
-    }
+    within(60, "the copy is there", || target.get());
     is_in_step(&source, &target);
     eventually("it is content", || (sidecar.ask("/readyz").0 == 200).then_some(()));
     stage.settled();

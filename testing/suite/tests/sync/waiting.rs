@@ -1,18 +1,18 @@
 //! What is not there yet is waited for, and seen to be waited for: a kind, a remote, its kubeconfig.
 
-use std::time::{Duration, Instant};
-
 use dev_apiserver::Action;
 use serde_json::json;
 use suite::{
-    eventually,
+    Stopwatch, eventually,
     identity::kubeconfig,
+    needs::{Need, needs},
     relay::Way,
     sidecar::Sidecar,
     sync::{BUDGETS, Kind, Setting, Stage, WIDGETS, definitions, ensure, words},
+    within,
 };
 
-use crate::support::{faults, is_in_step, of_program, only_embedded};
+use crate::support::{faults, is_in_step, of_program};
 
 /// Takes the kind away from one of the servers.
 fn take_away(stage: &Stage, own: bool, kind: &'static Kind) {
@@ -37,7 +37,7 @@ fn ready(sidecar: &Sidecar, kind: &Kind) -> Option<f64> {
 
 #[test]
 fn a_kind_that_is_not_served_yet_is_waited_for() {
-    if only_embedded("a kind can be taken away") {
+    if !needs(Need::Embedded, "a kind can be taken away") {
         return;
     }
     for own in [true, false] {
@@ -56,12 +56,10 @@ fn a_kind_that_is_not_served_yet_is_waited_for() {
         }
         let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
         source.create_number(1);
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while target.get().is_none() {
-            let late = Instant::now() > deadline;
-            assert!(!late && sidecar.alive(), "{}", sidecar.log());
-            suite::pause(100);
-        }
+        within(60, "the copy is there", || {
+            assert!(sidecar.alive(), "{}", sidecar.log());
+            target.get()
+        });
         is_in_step(&source, &target);
     }
 }
@@ -142,7 +140,7 @@ fn a_remote_that_is_away_is_waited_for_and_its_own_cluster_too() {
 /// The Secret of a remote's kubeconfig that the program may not read.
 #[test]
 fn a_kubeconfig_that_may_not_be_read_is_waited_for() {
-    if only_embedded("one resource can be forbidden") {
+    if !needs(Need::Embedded, "one resource can be forbidden") {
         return;
     }
     let stage = Stage::pull("forbidden", Setting::safe(&[&WIDGETS]));
@@ -165,7 +163,7 @@ fn a_kubeconfig_that_may_not_be_read_is_waited_for() {
 /// No remote is known where their list may not be read.
 #[test]
 fn a_registry_that_may_not_be_read_is_waited_for() {
-    if only_embedded("one resource can be forbidden") {
+    if !needs(Need::Embedded, "one resource can be forbidden") {
         return;
     }
     let stage = Stage::pull("no-registry", Setting::safe(&[&WIDGETS]));
@@ -195,12 +193,12 @@ fn is_of_no_use_to_wait(stage: &Stage, flags: &[&str]) {
     let own = faults(&stage.own);
     let rule = own.add(of_program(&stage.own, Action::Forbid).resource("secrets"));
     for task in ["-once", "-cleanup"] {
-        let begun = Instant::now();
+        let watch = Stopwatch::start();
         let mut sidecar = stage.start_as(|command| {
             command.args(flags).arg(task);
         });
         assert_eq!(sidecar.wait().code(), Some(1), "{task}: {}", sidecar.log());
-        assert!(begun.elapsed() < Duration::from_secs(5), "{task}: {:?}", begun.elapsed());
+        watch.assert_within(5, task);
         assert!(sidecar.log().contains("secrets is forbidden"), "{task}: {}", sidecar.log());
     }
     own.remove(rule);

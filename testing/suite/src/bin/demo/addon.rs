@@ -10,11 +10,10 @@ use suite::{
     relay::Way,
     scene::renew_time,
     sidecar::Sidecar,
-    term::Timeline,
+    term::{Timeline, after},
 };
 
 use crate::{
-    after,
     agent::Agent,
     stage::{CLUSTER, PERIOD, Stage},
 };
@@ -41,16 +40,10 @@ impl<'a> Addon<'a> {
 
     // --- what is waited for ---
 
-    pub fn renewals(&self) -> Vec<Request> {
-        let mut requests = measure::requests(&self.stage.scene);
-        requests.retain(measure::is_renewal);
-        requests
-    }
-
     /// The first renewal that the hub has seen since.
     fn next_renewal(&self, since: Instant) -> Request {
         eventually("the Lease is renewed", || {
-            self.renewals().into_iter().find(|request| request.at >= since)
+            self.stage.renewals().into_iter().find(|request| request.at >= since)
         })
     }
 
@@ -61,7 +54,7 @@ impl<'a> Addon<'a> {
     }
 
     fn age(&self) -> f64 {
-        self.renewals().last().map_or(0.0, |last| last.at.elapsed().as_secs_f64())
+        self.stage.renewals().last().map_or(0.0, |last| last.at.elapsed().as_secs_f64())
     }
 
     // --- the steps ---
@@ -104,7 +97,7 @@ impl<'a> Addon<'a> {
         self.stage.scene.hub.delete(&self.stage.scene.hub_lease());
         let created = eventually("the Lease is created again", || {
             let created = |request: &Request| request.at >= begin && request.verb == "create";
-            self.renewals().into_iter().find(created)
+            self.stage.renewals().into_iter().find(created)
         });
         let time = created.at - begin;
         assert!(time < PERIOD.mul_f64(1.25), "created only {}", after(time));

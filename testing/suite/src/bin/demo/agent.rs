@@ -4,11 +4,15 @@ use std::time::{Duration, Instant};
 
 use dev_apiserver::{Issued, Request};
 use serde_json::Value;
-use suite::{eventually, identity::Data, measure, ocm, pause, sidecar::Sidecar, term::Timeline};
+use suite::{
+    eventually,
+    identity::Data,
+    measure, ocm, pause,
+    sidecar::Sidecar,
+    term::{Timeline, after},
+};
 
 use crate::{
-    addon::Addon,
-    after,
     files::Reader,
     stage::{CLUSTER, LIFETIME, PERIOD, Stage},
 };
@@ -191,24 +195,24 @@ impl<'a> Agent<'a> {
         format!("renewed after {age:.1} of {life} s; the hub approved")
     }
 
-    pub fn goes_on(&mut self, addon: &mut Addon) -> String {
+    pub fn goes_on(&mut self, addon: &mut Sidecar) -> String {
         let (begin, before) = self.first.as_ref().expect("the first certificate");
         let now = self.stage.spoke.credential().expect("the Secret");
         let write = self.stage.saved().into_iter().find(|request| request.at > *begin);
         let at = write.expect("the second certificate was saved").at;
-        let lease = switch(at, || addon.renewals());
+        let lease = switch(at, || self.stage.renewals());
         let heartbeat = switch(at, || self.heartbeats());
         let sets: Vec<_> = self.files.wait_for(2).into_iter().map(|(_, set)| set).collect();
         assert!(sets == [before.clone(), now.clone()], "other sets of files than the two Secrets");
         let end = seconds(&now);
-        for sidecar in [&self.bootstrapper, &self.dumper, &addon.sidecar] {
+        for sidecar in [&self.bootstrapper, &self.dumper, &*addon] {
             let metric = "sidecar_certificate_expiration_timestamp_seconds";
             let used = || {
                 sidecar.metric(metric).or(sidecar.metric(&format!("{metric}{{target=\"hub\"}}")))
             };
             eventually("the new certificate is in use", || (used() == Some(end)).then_some(()));
         }
-        for sidecar in [&mut self.bootstrapper, &mut self.dumper, &mut addon.sidecar] {
+        for sidecar in [&mut self.bootstrapper, &mut self.dumper, addon] {
             assert!(sidecar.alive(), "a process ended: {}", sidecar.log());
         }
         let longest = lease.max(heartbeat).as_secs_f64();

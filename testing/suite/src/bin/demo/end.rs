@@ -10,13 +10,12 @@ use suite::{
     cluster::Cluster,
     measure::{self, Memory, grouped},
     sidecar::{Sidecar, program},
-    term::bold,
+    term::{bold, milliseconds},
 };
 
 use crate::{
     addon::Addon,
     agent::Agent,
-    milliseconds,
     stage::{ADDON_NAMESPACE, AGENT_NAMESPACE, CLUSTER, Stage},
 };
 

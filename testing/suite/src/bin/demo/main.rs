@@ -7,7 +7,7 @@ mod end;
 mod files;
 mod stage;
 
-use std::{env, time::Duration};
+use std::env;
 
 use suite::term::{self, Timeline, bold};
 
@@ -64,24 +64,7 @@ fn play(timeline: &Timeline, agent: &mut Agent, addon: &mut Addon) {
     timeline.step("The add-on's pod becomes unready", || addon.unready());
     timeline.step("Somebody deletes the Lease", || addon.deleted());
     timeline.step("The certificate grows old", || agent.renewed());
-    timeline.step("Everybody goes on with the new one", || agent.goes_on(addon));
+    timeline.step("Everybody goes on with the new one", || agent.goes_on(&mut addon.sidecar));
     timeline.step("The hub is gone: connections refused", || addon.hub_away(agent));
     timeline.step("The hub is back", || addon.hub_back(agent));
-}
-
-fn after(time: Duration) -> String {
-    if time < Duration::from_secs(1) {
-        format!("{} later", milliseconds(time))
-    } else {
-        format!("{:.2} s later", time.as_secs_f64())
-    }
-}
-
-fn milliseconds(time: Duration) -> String {
-    let milliseconds = time.as_secs_f64() * 1000.0;
-    if milliseconds < 10.0 {
-        format!("{milliseconds:.1} ms")
-    } else {
-        format!("{milliseconds:.0} ms")
-    }
 }

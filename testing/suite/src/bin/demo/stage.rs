@@ -5,6 +5,7 @@ use std::{path::PathBuf, process::Command, time::Duration};
 use dev_apiserver::{Options, Request, SignerOptions};
 use suite::{
     cluster::Cluster,
+    measure,
     ocm::{Bootstrap, Hub},
     relay::Relay,
     scene::{POD, Scene, manifests},
@@ -112,6 +113,13 @@ impl Stage {
     }
 
     // --- what the servers have seen ---
+
+    /// Renewals of the add-on's Lease.
+    pub fn renewals(&self) -> Vec<Request> {
+        let mut requests = measure::requests(&self.scene);
+        requests.retain(measure::is_renewal);
+        requests
+    }
 
     /// Requests of csr-bootstrapper to the hub.
     pub fn asked(&self) -> Vec<Request> {

@@ -1,0 +1,138 @@
+//! The way of a request through the server: who, what, then the right module.
+
+use std::sync::Arc;
+
+use crate::{
+    cluster::Cluster,
+    delete::{self, DeleteOptions},
+    discovery,
+    form::Form,
+    http::{Answer, Incoming},
+    read,
+    resources::Resource,
+    reviews,
+    status::Status,
+    target::{Query, Target},
+    user::User,
+    watch::Watch,
+    write::Write,
+};
+
+/// A request with what was found out about it.
+pub(crate) struct Call {
+    pub(crate) path: String,
+    pub(crate) query: Query,
+    pub(crate) target: Target,
+    /// None stands for no credentials.
+    pub(crate) user: Result<Option<User>, Status>,
+}
+
+pub(crate) enum Reply {
+    Answer(Answer),
+    Watch(Box<Watch>),
+}
+
+/// The answer to a request that no fault strikes.
+pub(crate) fn handle(cluster: &Cluster, call: &Call, request: &Incoming) -> Reply {
+    route(cluster, call, request).unwrap_or_else(|status| Reply::Answer(Answer::status(&status)))
+}
+
+fn route(cluster: &Cluster, call: &Call, request: &Incoming) -> Result<Reply, Status> {
+    let target = &call.target;
+    let user = match call.user.clone()? {
+        Some(user) => user,
+        None if discovery::is_public(&call.path) => User::anonymous(),
+        None => return Err(Status::unauthorized()),
+    };
+    if request.too_large {
+        return Err(Status::too_large());
+    }
+    if !accepts_json(request) {
+        return Err(Status::not_acceptable());
+    }
+    if target.resource.is_empty() {
+        return discovery::answer(&cluster.registry, &call.path, &user).map(Reply::Answer);
+    }
+    if let Some(answer) = reviews::answer(cluster, target, request, &user)? {
+        return Ok(Reply::Answer(answer));
+    }
+    let found = cluster.registry.find(&target.group, &target.version, &target.resource);
+    match found.filter(|resource| fits(resource, target)) {
+        Some(resource) => serve(cluster, call, &resource, request, &user),
+        None if discovery::serves(&cluster.registry, &target.group, &target.version) => {
+            Err(Status::no_such_resource())
+        }
+        None => Ok(Reply::Answer(Answer::text(404, "404 page not found\n"))),
+    }
+}
+
+fn serve(
+    cluster: &Cluster,
+    call: &Call,
+    resource: &Arc<Resource>,
+    request: &Incoming,
+    user: &User,
+) -> Result<Reply, Status> {
+    let target = &call.target;
+    let has_subresource = match target.subresource.as_str() {
+        "" => true,
+        "status" => resource.status,
+        "approval" => resource.is("certificatesigningrequests"),
+        _ => false,
+    };
+    let dry_run = call.query.text("dryRun").is_some();
+    let write = Write { cluster, resource, target, user, dry_run };
+    let form = || Form::new(request, target.verb == "list");
+    let answer = match (target.verb, target.name.is_empty()) {
+        _ if !has_subresource => no_subresource(cluster, resource, target),
+        ("get", _) => read::get(cluster, resource, target, &call.query, form()?),
+        ("list", _) => read::list(cluster, resource, target, &call.query, form()?),
+        ("watch", _) => {
+            let watch = Watch::new(cluster, resource.clone(), target, &call.query, form()?)?;
+            return Ok(Reply::Watch(Box::new(watch)));
+        }
+        ("create", true) => write.create(request),
+        ("update", false) => write.update(request),
+        ("patch", false) => write.patch(request),
+        ("delete", _) if target.subresource.is_empty() => {
+            let options = DeleteOptions::new(request, &call.query)?;
+            delete::answer(cluster, resource, target, &options)
+        }
+        _ => Err(Status::method_not_allowed()),
+    };
+    answer.map(Reply::Answer)
+}
+
+/// Measured: empty details where the object exists; a missing object is named as usual.
+fn no_subresource(
+    cluster: &Cluster,
+    resource: &Resource,
+    target: &Target,
+) -> Result<Answer, Status> {
+    let key = cluster.key(resource, &target.namespace, &target.name);
+    match cluster.store.get(&key) {
+        Some(_) => Err(Status::no_such_resource()),
+        None => Err(Status::not_found(resource, &target.name)),
+    }
+}
+
+/// Namespaced objects have their path below a namespace, others have not.
+fn fits(resource: &Resource, target: &Target) -> bool {
+    let is_namespace = resource.is("namespaces");
+    match (resource.namespaced, target.namespace.is_empty()) {
+        (true, true) => target.name.is_empty() && target.verb != "create",
+        (false, false) => is_namespace,
+        _ => true,
+    }
+}
+
+fn accepts_json(request: &Incoming) -> bool {
+    let accepted: Vec<&str> =
+        request.headers("accept").flat_map(|value| value.split(',')).collect();
+    accepted.is_empty()
+        || accepted.iter().any(|media| {
+            let media = media.split(';').next().unwrap_or_default().trim();
+            matches!(media, "*/*" | "application/*" | "application/json")
+                || media.starts_with("text/")
+        })
+}

@@ -1,0 +1,253 @@
+//! The server as its process has it: start, faults, requests, end.
+
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    sync::{Arc, Mutex},
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    ca::Ca,
+    cluster::Cluster,
+    control::Control,
+    controllers,
+    faults::Faults,
+    handle::Handle,
+    identity::Identities,
+    listener::Listener,
+    lock::lock,
+    requests::{Counters, Request},
+    resources::{Registry, Resource},
+    signer::SignerOptions,
+    store::Backup,
+    tls,
+    user::User,
+};
+
+/// How to start a server.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Address to listen on.
+    pub ip: IpAddr,
+    /// Port there; 0 takes any free one.
+    pub port: u16,
+    /// Port of the control interface (plain HTTP on 127.0.0.1; 0 takes any); None leaves it out.
+    pub control_port: Option<u16>,
+    /// An authority to reuse, as if the server had moved; None makes a new one.
+    pub ca: Option<Ca>,
+    /// Whether to speak TLS; without it, only bearer tokens identify a client.
+    pub tls: bool,
+    /// How approved signing requests are signed.
+    pub signer: SignerOptions,
+    /// How often a watch that allows bookmarks gets one; the real server takes a minute.
+    pub bookmarks: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            ip: Ipv4Addr::LOCALHOST.into(),
+            port: 0,
+            control_port: None,
+            ca: None,
+            tls: true,
+            signer: SignerOptions::default(),
+            bookmarks: Duration::from_secs(60),
+        }
+    }
+}
+
+/// A running server; dropping it stops it and frees the port.
+pub struct Server {
+    pub(crate) cluster: Arc<Cluster>,
+    listener: Arc<Listener>,
+    control: Option<Control>,
+    controllers: Option<JoinHandle<()>>,
+    tls: bool,
+}
+
+impl Server {
+    /// Starts a server with the usual four namespaces.
+    pub fn start(options: Options) -> io::Result<Self> {
+        let ca = options.ca.unwrap_or_else(|| Ca::new("kubernetes"));
+        let config = options.tls.then(|| tls::config(&ca)).transpose()?;
+        let cluster = Arc::new(Cluster {
+            store: Default::default(),
+            registry: Registry::new(),
+            identities: Identities::new(&ca),
+            ca,
+            faults: Faults::default(),
+            log: Default::default(),
+            signer: Mutex::new(options.signer),
+            bookmarks: options.bookmarks,
+        });
+        let (_, events) = cluster.store.snapshot_and_watch("", "");
+        let worker = cluster.clone();
+        let controllers = thread::Builder::new()
+            .name("controllers".into())
+            .spawn(move || controllers::run(&worker, &events))?;
+        let listener = Listener::new(cluster.clone(), config, (options.ip, options.port).into())?;
+        hook(&cluster.faults, &listener);
+        let mut server = Self {
+            cluster,
+            listener,
+            control: None,
+            controllers: Some(controllers),
+            tls: options.tls,
+        };
+        for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
+            server.handle().create_namespace(name);
+        }
+        if let Some(port) = options.control_port {
+            server.control = Some(Control::start(server.handle(), port)?);
+        }
+        Ok(server)
+    }
+
+    /// Base URL, for example `https://127.0.0.1:6443`.
+    pub fn url(&self) -> String {
+        self.handle().url()
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.listener.address()
+    }
+
+    /// Where the control interface listens.
+    pub fn control_address(&self) -> Option<SocketAddr> {
+        self.control.as_ref().map(Control::address)
+    }
+
+    /// The authority of the server's and its clients' certificates.
+    pub fn ca(&self) -> &Ca {
+        &self.cluster.ca
+    }
+
+    /// A client certificate: PEM certificate and PKCS#8 key.
+    pub fn client_certificate(
+        &self,
+        user: &str,
+        groups: &[&str],
+        valid_for: Duration,
+    ) -> (String, String) {
+        self.ca().client_certificate(user, groups, valid_for)
+    }
+
+    /// A bearer token that is good until it is revoked.
+    pub fn token(&self, user: &str, groups: &[&str]) -> String {
+        let century = Duration::from_secs(100 * 365 * 24 * 3600);
+        let user = User::new(user, groups.iter().copied());
+        self.cluster.identities.issue(user, century)
+    }
+
+    /// Makes a token worthless.
+    pub fn revoke(&self, token: &str) {
+        self.cluster.identities.revoke(token);
+    }
+
+    /// A kubeconfig with everything inline for `admin` in `system:masters`.
+    pub fn kubeconfig(&self) -> String {
+        self.handle().kubeconfig()
+    }
+
+    /// The faults of this server.
+    pub fn faults(&self) -> &Faults {
+        &self.cluster.faults
+    }
+
+    /// Replaces the options of the signer for requests that it hasn't signed yet.
+    pub fn set_signer(&self, options: SignerOptions) {
+        *lock(&self.cluster.signer) = options;
+    }
+
+    /// All requests since the start or the last `clear_requests`.
+    pub fn requests(&self) -> Vec<Request> {
+        self.cluster.log.all()
+    }
+
+    /// The requests among them that were meant to change something, in their order.
+    pub fn writes(&self) -> Vec<Request> {
+        let mut requests = self.requests();
+        requests.retain(|request| !matches!(&*request.verb, "get" | "list" | "watch"));
+        requests
+    }
+
+    /// Forgets the requests so far; the counters go on.
+    pub fn clear_requests(&self) {
+        self.cluster.log.clear();
+    }
+
+    /// Takes the requests until then out of the log: those that came later may have no answer yet.
+    pub fn take_requests(&self, end: Instant) -> Vec<Request> {
+        self.cluster.log.take_until(end)
+    }
+
+    /// Connections and handshakes since the start.
+    pub fn counters(&self) -> Counters {
+        self.cluster.log.counters()
+    }
+
+    /// Cuts all connections, as a restart does, and forgets nothing.
+    pub fn restart(&self) {
+        self.listener.cut();
+    }
+
+    /// Drops the history, so that every version known to clients is too old for a watch.
+    pub fn compact(&self) {
+        self.cluster.store.compact();
+    }
+
+    /// From now on lists of any version (`resourceVersion=0`) are as they would be now: those of a server
+    /// whose watch cache lags behind.
+    pub fn freeze_cache(&self) {
+        self.faults().freeze_cache(self.cluster.store.version());
+    }
+
+    /// The objects as they are now.
+    pub fn backup(&self) -> Backup {
+        self.cluster.store.backup()
+    }
+
+    /// Goes back to a backup, versions included, and cuts all connections. Which resources are served
+    /// stays as it is.
+    pub fn restore(&self, backup: &Backup) {
+        self.cluster.store.restore(backup);
+        self.restart();
+    }
+
+    /// Serves another resource, without a CustomResourceDefinition.
+    pub fn register(&self, resource: Resource) {
+        self.cluster.registry.add(resource);
+    }
+
+    pub(crate) fn handle(&self) -> Handle {
+        let (cluster, address) = (self.cluster.clone(), self.listener.address());
+        Handle { cluster, address, tls: self.tls }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.control = None;
+        self.cluster.faults.on_state(None);
+        self.cluster.faults.gate().stop();
+        self.listener.close();
+        self.listener.cut();
+        if let Some(controllers) = self.controllers.take() {
+            let _ = controllers.join();
+        }
+    }
+}
+
+/// Lets changes of the state reach the port, without keeping the listener alive.
+fn hook(faults: &Faults, listener: &Arc<Listener>) {
+    let listener = Arc::downgrade(listener);
+    faults.on_state(Some(Box::new(move |state| {
+        if let Some(listener) = listener.upgrade() {
+            listener.apply(state).expect("the port is reserved for this server");
+        }
+    })));
+}

@@ -1,0 +1,30 @@
+//! Who a request comes from, once that is known.
+
+use serde::Serialize;
+
+/// A name and its groups.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct User {
+    /// Name, for example `system:serviceaccount:a:b`.
+    pub name: String,
+    /// Groups, `system:authenticated` included.
+    pub groups: Vec<String>,
+}
+
+impl User {
+    pub(crate) fn new<T: Into<String>>(name: &str, groups: impl IntoIterator<Item = T>) -> Self {
+        let mut groups: Vec<String> = groups.into_iter().map(Into::into).collect();
+        if !groups.iter().any(|group| group == "system:authenticated") {
+            groups.push("system:authenticated".into());
+        }
+        Self { name: name.into(), groups }
+    }
+
+    pub(crate) fn anonymous() -> Self {
+        Self { name: "system:anonymous".into(), groups: vec!["system:unauthenticated".into()] }
+    }
+
+    pub(crate) fn is_master(&self) -> bool {
+        self.groups.iter().any(|group| group == "system:masters")
+    }
+}

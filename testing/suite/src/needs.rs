@@ -1,0 +1,48 @@
+//! What a test needs and not every place has. Where it is missing, the test says so and is left out.
+
+use std::{env, fs::OpenOptions, io::Write, process::Command, thread};
+
+use crate::real;
+
+/// What is needed.
+#[derive(Clone, Copy, Debug)]
+pub enum Need<'a> {
+    /// The embedded API server, which does what it is told.
+    Embedded,
+    /// The real control plane.
+    Real,
+    /// That a command works here: not every user may make namespaces, or mount in them.
+    Command(&'a [&'a str]),
+    /// Something else, which was looked for.
+    Found(bool),
+}
+
+/// Whether it is there, so that the test goes on; else says that the test is left out, and `why`.
+#[must_use]
+pub fn needs(need: Need<'_>, why: &str) -> bool {
+    let (is_there, place) = match need {
+        Need::Embedded => (!real(), "needs the embedded server: "),
+        Need::Real => (real(), "needs the real control plane: "),
+        Need::Command(words) => (works(words), ""),
+        Need::Found(found) => (found, ""),
+    };
+    if !is_there {
+        let test = thread::current().name().unwrap_or_default().to_owned();
+        say(&format!("skipped: {test}: {place}{why}\n"));
+    }
+    is_there
+}
+
+/// To whoever looks at the test, and into the file `SKIPPED`, whose lines `make` counts in the end.
+fn say(line: &str) {
+    print!("{line}");
+    if let Some(path) = env::var_os("SKIPPED") {
+        let file = OpenOptions::new().create(true).append(true).open(path);
+        file.and_then(|mut file| file.write_all(line.as_bytes())).expect("the file SKIPPED");
+    }
+}
+
+fn works(words: &[&str]) -> bool {
+    let output = Command::new(words[0]).args(&words[1..]).output();
+    output.is_ok_and(|output| output.status.success())
+}
