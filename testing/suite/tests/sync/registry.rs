@@ -131,12 +131,12 @@ fn of_two_remotes_of_one_name_that_of_the_flag_stays() {
     is_in_step(source, target);
     // It leads to another cluster, so that it would be seen if it were used.
     stage.put_kubeconfig("c1", &stage.remotes[1].kubeconfig());
-    eventually("skipping it", || (sidecar.warnings("c1 is is skipped") > 0).then_some(()));
-    assert!(sidecar.ask("/readyz").1.contains("c1 is is skipped"), "{:?}", sidecar.ask("/readyz"));
+    eventually("it is left out", || (sidecar.warnings("c1 is skipped") > 0).then_some(()));
+    assert!(sidecar.ask("/readyz").1.contains("c1 is skipped"), "{:?}", sidecar.ask("/readyz"));
     source.set_number(5);
     target.wait_for_number(5);
     stage.delete_kubeconfig("c1");
-    eventually("nothing is is skipped", || {
+    eventually("nothing is left out", || {
         (!sidecar.ask("/readyz").1.contains("is skipped")).then_some(())
     });
     source.set_number(6);
