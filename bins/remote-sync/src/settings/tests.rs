@@ -182,7 +182,7 @@ fn in_push_every_source_has_one_target() {
     };
     assert!(push("", "/east").is_ok(), "one remote needs no suffix");
     assert!(push("-{cluster}", "/east,/west").is_ok());
-    let sentence = "-remote-resource-suffix must hold {cluster} if there may be several remotes";
+    let sentence = "-remote-resource-suffix must contain {cluster} if there may be several remotes";
     for refusal in [
         push("-x", "/east,/west").unwrap_err(),
         push("-x", "/east -remote-selector a").unwrap_err(),
@@ -208,7 +208,7 @@ fn in_pull_marks_keep_targets_apart_where_there_are_marks() {
     let compat = format!("{two} -mode compat");
     let overlapping = format!("{compat} -local-namespace-suffix -{{cluster}}");
     refused(&[
-        (&compat, "-local-namespace-suffix must hold {cluster}"),
+        (&compat, "-local-namespace-suffix must contain {cluster}"),
         (&overlapping, "the remotes east and us-east overlap in -local-namespace-suffix"),
     ]);
     assert!(with("-mode compat").is_ok());
@@ -313,7 +313,7 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
         ("-connection-retry 48h", "-connection-retry is a time above zero, up to 24h"),
         ("-timeout 0s", "-timeout is a time above zero"),
         ("-probe-path version", "-probe-path is a path on the server, not \"version\""),
-        ("-namespace A", "the own namespace \"A\" (-namespace, POD_NAMESPACE) is not a valid name"),
+        ("-namespace A", "the namespace \"A\" (-namespace, POD_NAMESPACE) is not a valid name"),
     ]);
     assert_eq!(with("-resync 0").unwrap().resync, None);
     assert_eq!(with("-local-secret-name a,a,b").unwrap().secrets, ["a", "b"]);
