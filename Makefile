@@ -67,14 +67,14 @@ demo-sync: dist ## A hub's objects live on a cluster, through outages and an emp
 ##@ Test
 
 # What tests leave out where something is missing, a line each; in the end counted and listed.
-test e2e: export SKIPPED := $(CARGO_TARGET_DIR)/skipped
-SUMMARY = @echo "$$(cat $(SKIPPED) 2>/dev/null | wc -l) tests or parts of one were skipped"; \
-	cat $(SKIPPED) 2>/dev/null || true
+test e2e: export SKIPPED := $(abspath $(CARGO_TARGET_DIR))/skipped
+SUMMARY = @echo "$$(cat "$(SKIPPED)" 2>/dev/null | wc -l) tests or parts of one were skipped"; \
+	cat "$(SKIPPED)" 2>/dev/null || true
 
 test: dist ## Unit tests, scenarios and faults on the embedded API server; needs no Go
 	@# The scenarios run the programs, so these come first; those among hostile peers what users get.
 	cargo build --locked --workspace
-	@rm -f $(SKIPPED)
+	@rm -f "$(SKIPPED)"
 	cargo test --locked --workspace
 	$(SUMMARY)
 
@@ -83,7 +83,7 @@ controlplane: ## Build the real control plane (Go; once, about 6 minutes)
 
 e2e: controlplane ## The scenarios and the manifests on the real control plane
 	cargo build --locked --workspace
-	@rm -f $(SKIPPED)
+	@rm -f "$(SKIPPED)"
 	cargo test --locked -p suite --no-run
 	@# One boot for all: the audits read what the others left in the servers' logs.
 	SUITE=real testing/controlplane/run.sh sh -ec \

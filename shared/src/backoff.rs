@@ -29,7 +29,7 @@ pub struct Retry {
     /// Wait this long.
     pub wait: Duration,
     /// The first of its kind, or a reminder: log it.
-    pub tell: bool,
+    pub should_log: bool,
 }
 
 impl Backoff {
@@ -65,13 +65,13 @@ impl Backoff {
         self.failures = self.failures.saturating_add(1);
         let kind = discriminant(error);
         self.logged.retain(|(_, at)| now < *at + REMIND);
-        let tell = self.logged.iter().all(|(logged, _)| *logged != kind);
-        if tell {
+        let should_log = self.logged.iter().all(|(logged, _)| *logged != kind);
+        if should_log {
             self.logged.push((kind, now));
         }
         let pause = error.retry_after().unwrap_or_default().min(self.pause);
         let wait = pause + ceiling.mul_f64(random);
-        Retry { wait, tell }
+        Retry { wait, should_log }
     }
 
     /// Back to normal; returns how many failures there were.
@@ -132,15 +132,15 @@ mod tests {
     fn f11_a_lasting_failure_is_told_once_in_ten_minutes() {
         let mut backoff = Backoff::new(Duration::from_secs(60));
         let start = Instant::now();
-        let mut tell = |error: &Error, seconds| {
-            backoff.failed(error, start + Duration::from_secs(seconds), 0.5).tell
+        let mut should_log = |error: &Error, seconds| {
+            backoff.failed(error, start + Duration::from_secs(seconds), 0.5).should_log
         };
         let refused = Error::Unauthorized("no".into());
-        assert!(tell(&refused, 0));
-        assert!(!tell(&refused, 1) && !tell(&refused, 599));
-        assert!(tell(&refused, 600) && !tell(&refused, 601));
-        assert!(tell(&unreachable(), 602), "another kind of failure is news");
-        assert!(!tell(&refused, 603), "but not the one before once more");
+        assert!(should_log(&refused, 0));
+        assert!(!should_log(&refused, 1) && !should_log(&refused, 599));
+        assert!(should_log(&refused, 600) && !should_log(&refused, 601));
+        assert!(should_log(&unreachable(), 602), "another kind of failure is news");
+        assert!(!should_log(&refused, 603), "but not the one before once more");
     }
 
     #[test]

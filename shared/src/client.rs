@@ -348,7 +348,7 @@ impl Client {
     }
 
     /// The credentials in use.
-    pub fn access(&self) -> ClusterConfig {
+    pub fn config(&self) -> ClusterConfig {
         self.state().transport.config().clone()
     }
 

@@ -233,9 +233,9 @@ pub fn run(
                 }
             }
             Err(error) => {
-                let told = backoff.failed(&error, Instant::now(), 0.0);
-                wait = wait.max(told.wait);
-                if told.tell {
+                let retry = backoff.failed(&error, Instant::now(), 0.0);
+                wait = wait.max(retry.wait);
+                if retry.should_log {
                     log::warn!("leader election is failing: {error}");
                 } else {
                     log::debug!("{error}");

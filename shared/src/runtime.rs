@@ -61,7 +61,7 @@ pub fn main<Settings>(
     };
     let result = stop.and_then(|stop| run(&settings, &flags, &stop));
     match &result {
-        Ok(End::Stopped) => log::info!("received a signal, shutting down"),
+        Ok(End::Stopped) => log::info!("stopped by a signal"),
         Ok(End::Done) => log::info!("done"),
         Err(error) => log::error!("{error}"),
     }

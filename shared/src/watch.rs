@@ -125,11 +125,11 @@ impl Watcher {
         stop: &Stop,
         on: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>,
     ) {
-        let source = ListWatch { client, selection, stop };
+        let list_watch = ListWatch { client, selection, stop };
         while !stop.raised() {
             let went = match &self.state {
-                State::At(version) => self.watch(&source, &version.clone(), on),
-                State::Newest | State::Since(_) => self.list(&source, on),
+                State::At(version) => self.watch(&list_watch, &version.clone(), on),
+                State::Newest | State::Since(_) => self.list(&list_watch, on),
             };
             match went {
                 Ok(ControlFlow::Continue(())) => {}
@@ -148,30 +148,30 @@ impl Watcher {
         }
     }
 
-    fn list(&mut self, source: &ListWatch<'_>, on: &mut On<'_>) -> Result<ControlFlow<()>> {
-        let query = self.state.first_page(source.selection.page);
-        let ControlFlow::Continue(version) = source.list(query, self.rewound, on)? else {
+    fn list(&mut self, list_watch: &ListWatch<'_>, on: &mut On<'_>) -> Result<ControlFlow<()>> {
+        let query = self.state.first_page(list_watch.selection.page);
+        let ControlFlow::Continue(version) = list_watch.list(query, self.rewound, on)? else {
             return Ok(ControlFlow::Break(()));
         };
         (self.state, self.rewound) = (State::At(version), false);
         if self.unopened < TRIES_TO_WATCH && !self.refused {
-            self.succeeded(source);
+            self.succeeded(list_watch);
         }
         Ok(on(Event::InitDone))
     }
 
     fn watch(
         &mut self,
-        source: &ListWatch<'_>,
+        list_watch: &ListWatch<'_>,
         version: &str,
         on: &mut On<'_>,
     ) -> Result<ControlFlow<()>> {
-        let asked = source.client.watch_time().as_secs();
+        let asked = list_watch.client.watch_time().as_secs();
         let (started, seconds) = (Instant::now(), fastrand::u64(asked..2 * asked));
-        let request = source.selection.watch(version, seconds);
-        let budget = Budget::for_peer(request.budget(source.client.largest()));
+        let request = list_watch.selection.watch(version, seconds);
+        let budget = Budget::for_peer(request.budget(list_watch.client.largest()));
         let longest = Duration::from_secs(seconds) + OVERTIME;
-        let opened = Events::open(source.client, &request, &budget, longest);
+        let opened = Events::open(list_watch.client, &request, &budget, longest);
         let mut stream = opened.inspect_err(|_| self.unopened = self.unopened.saturating_add(1))?;
         if on(Event::Watching).is_break() {
             return Ok(ControlFlow::Break(()));
@@ -190,20 +190,20 @@ impl Watcher {
                 Err(error) => return Err(self.refuse(error)),
             };
             if kind != EventType::Bookmark {
-                source.is_asked_for(&document).map_err(|error| self.refuse(error))?;
+                list_watch.is_asked_for(&document).map_err(|error| self.refuse(error))?;
             }
             events += 1;
             (self.unopened, self.refused) = (0, false);
-            self.succeeded(source);
+            self.succeeded(list_watch);
             if let Some(version) = usable(document.version()) {
                 self.state = State::At(version.to_owned());
             }
-            let step = match kind {
+            let event = match kind {
                 EventType::Bookmark => continue,
                 EventType::Deleted => Event::Delete(document),
                 EventType::Changed => Event::Apply(document),
             };
-            if on(step).is_break() {
+            if on(event).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         };
@@ -221,7 +221,7 @@ impl Watcher {
             self.state = State::Since(version.to_owned());
         }
         if lasted < TOO_SHORT {
-            source.stop.wait(TOO_SHORT);
+            list_watch.stop.wait(TOO_SHORT);
         }
         Ok(ControlFlow::Continue(()))
     }
@@ -246,10 +246,10 @@ impl Watcher {
         }
     }
 
-    fn succeeded(&mut self, source: &ListWatch<'_>) {
+    fn succeeded(&mut self, list_watch: &ListWatch<'_>) {
         let failures = self.backoff.succeeded();
         if failures > 0 {
-            let (target, whose) = (source.selection.target, source.client.whose());
+            let (target, whose) = (list_watch.selection.target, list_watch.client.whose());
             log::info!("{target} on {whose} is readable again after {failures} failures");
         }
     }
@@ -262,7 +262,7 @@ impl Watcher {
             false => LONGEST_WAIT,
         });
         let retry = self.backoff.failed(error, Instant::now(), fastrand::f64());
-        if retry.tell {
+        if retry.should_log {
             log::warn!("{error}; keeping its last known state");
         } else {
             log::debug!("{error}; again in {:?}", retry.wait);
@@ -320,30 +320,30 @@ mod tests {
             (Error::Forbidden(sentence()), State::At("7".into()), false),
             (Error::Unreachable(sentence()), State::At("7".into()), false),
         ] {
-            let mut stream = at("7");
-            stream.move_on(&error);
-            assert_eq!((&stream.state, stream.rewound), (&state, rewound), "{error:?}");
+            let mut watcher = at("7");
+            watcher.move_on(&error);
+            assert_eq!((&watcher.state, watcher.rewound), (&state, rewound), "{error:?}");
         }
     }
 
     #[test]
     fn a_list_stands_in_for_a_watch_that_cannot_be_opened() {
-        let mut stream = at("7");
-        stream.unopened = TRIES_TO_WATCH;
-        stream.move_on(&Error::Forbidden("no".into()));
-        assert_eq!(stream.state, State::Since("7".into()));
+        let mut watcher = at("7");
+        watcher.unopened = TRIES_TO_WATCH;
+        watcher.move_on(&Error::Forbidden("no".into()));
+        assert_eq!(watcher.state, State::Since("7".into()));
         // Its own failures do not change that.
-        stream.move_on(&Error::Unreachable("gone".into()));
-        assert_eq!(stream.state, State::Since("7".into()));
+        watcher.move_on(&Error::Unreachable("gone".into()));
+        assert_eq!(watcher.state, State::Since("7".into()));
     }
 
     #[test]
     fn lists_that_stand_in_keep_a_pace_by_what_they_cost() {
-        let mut stream = at("7");
-        stream.unopened = TRIES_TO_WATCH;
+        let mut watcher = at("7");
+        watcher.unopened = TRIES_TO_WATCH;
         let forbidden = Error::Forbidden("no".into());
         let mut longest = |expensive| {
-            (0..200).map(|_| stream.failed(&forbidden, expensive)).max().unwrap_or_default()
+            (0..200).map(|_| watcher.failed(&forbidden, expensive)).max().unwrap_or_default()
         };
         let (one, all) = (longest(false), longest(true));
         assert!(one <= LONGEST_WAIT && one > LONGEST_WAIT / 2, "{one:?}");

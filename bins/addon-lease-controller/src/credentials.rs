@@ -96,7 +96,7 @@ impl HubClient {
             let reload = Reload::FromFiles(Box::new(move || kubeconfig::from_file(&file, reach)));
             let Err(error) = self.apply(kubeconfig::from_file(path, reach), reload) else { break };
             let retry = backoff.failed(&error, Instant::now(), fastrand::f64());
-            if retry.tell {
+            if retry.should_log {
                 self.log_unusable(&error);
             }
             if stop.wait(retry.wait) {
@@ -189,7 +189,7 @@ impl HubClient {
     fn log_unusable(&self, error: &Error) {
         match self.client() {
             Some(_) => log::warn!("keeping the current hub credentials: {error}"),
-            None => log::warn!("invalid hub credentials: {error}"),
+            None => log::warn!("no valid hub credentials yet: {error}"),
         }
     }
 }

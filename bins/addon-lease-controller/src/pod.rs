@@ -15,7 +15,7 @@ use shared::{
 pub(crate) enum PodReadiness {
     /// Leases are renewed.
     Ready,
-    /// Leases are left to age; with the reason.
+    /// Leases are going stale; with the reason.
     NotReady(String),
 }
 

@@ -69,9 +69,9 @@ impl Agent {
             Some(file) => {
                 let (file, reach) = (file.clone(), Reach::of(flags));
                 let load = move || kubeconfig::from_file(&file, reach);
-                let (access, reload) = (load()?, Reload::FromFiles(Box::new(load)));
-                let timing = Timeouts::with_request(REQUEST_TIME);
-                Some(Client::new("the spoke", access, reload, timing)?)
+                let (config, reload) = (load()?, Reload::FromFiles(Box::new(load)));
+                let timeouts = Timeouts::with_request(REQUEST_TIME);
+                Some(Client::new("the spoke", config, reload, timeouts)?)
             }
         };
         Ok(Self {

@@ -9,7 +9,7 @@ use shared::{
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct BootstrapKubeconfig {
     pub(crate) hub: Hub,
-    pub(crate) access: ClusterConfig,
+    pub(crate) config: ClusterConfig,
 }
 
 impl BootstrapKubeconfig {
@@ -19,7 +19,7 @@ impl BootstrapKubeconfig {
             identity: Some(identity.clone()),
             auth: Auth::None,
             impersonate: Vec::new(),
-            ..self.access.clone()
+            ..self.config.clone()
         }
     }
 }

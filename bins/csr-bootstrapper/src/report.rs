@@ -66,12 +66,12 @@ impl Report for Reporter {
         if agent.settings.election.is_some() {
             metrics.add(LEADER, &[("name", LOCK)], u8::from(self.leadership.leads()));
         }
-        let progress = agent.read(|state| state.status.clone());
-        metrics.add(POSTED, &[], progress.posted);
-        for (reason, count) in &progress.ended {
+        let status = agent.read(|state| state.status.clone());
+        metrics.add(POSTED, &[], status.posted);
+        for (reason, count) in &status.ended {
             metrics.add(ENDED, &[("reason", reason)], count);
         }
-        for (family, time) in [(PENDING, progress.pending), (SAVED, progress.saved)] {
+        for (family, time) in [(PENDING, status.pending), (SAVED, status.saved)] {
             if let Some(time) = time {
                 metrics.add(family, &[], timestamp(time));
             }

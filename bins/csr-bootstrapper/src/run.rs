@@ -131,7 +131,7 @@ fn prepare(agent: &Agent) -> Option<CertificateManager<'_>> {
             Err(error) => {
                 agent.report(|status| status.detail = Some(error.to_string()));
                 let retry = backoff.failed(&error, Instant::now(), fastrand::f64());
-                if retry.tell {
+                if retry.should_log {
                     log::warn!("{error}");
                 }
                 if rest(agent, retry.wait) {

@@ -41,7 +41,7 @@ pub(crate) struct Settings {
     pub(crate) healthcheck_period: Duration,
     /// How to elect a leader, if one is elected.
     pub(crate) election: Option<election::ElectionTiming>,
-    /// How long to try, if the credential is fetched once and not kept; zero is a single look.
+    /// How long to try, if the credential is fetched once and not kept; zero is a single check.
     pub(crate) once: Option<Duration>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Settings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BootstrapSource {
     File(PathBuf),
-    /// Key `kubeconfig` of a Secret of this name in the own namespace.
+    /// Key `kubeconfig` of a Secret of this name in the program's namespace.
     Secret(String),
 }
 

@@ -23,8 +23,8 @@ const READ_FILE_EVERY: Duration = Duration::from_secs(2);
 pub(crate) fn follow_credential(agent: &Agent) {
     let Settings { namespace, hub_secret, .. } = &agent.settings;
     let target = SECRETS.object(namespace, hub_secret);
-    let trouble = &agent.errors.credential;
-    watch::follow(&agent.management, &target, &agent.stop, trouble, &mut |secret| {
+    let last_error = &agent.errors.credential;
+    watch::follow(&agent.management, &target, &agent.stop, last_error, &mut |secret| {
         agent.update(|state| state.credential = secret.into());
         ControlFlow::Continue(())
     });
@@ -49,14 +49,14 @@ fn follow_file(agent: &Agent, path: &Path) {
 }
 
 fn of_file(path: &Path, reach: Reach) -> Result<BootstrapKubeconfig> {
-    kubeconfig::hub_from_file(path, reach).map(|(hub, access)| BootstrapKubeconfig { hub, access })
+    kubeconfig::hub_from_file(path, reach).map(|(hub, config)| BootstrapKubeconfig { hub, config })
 }
 
 fn follow_secret(agent: &Agent, name: &str) {
     let namespace = &agent.settings.namespace;
     let target = SECRETS.object(namespace, name);
-    let trouble = &agent.errors.bootstrap;
-    watch::follow(&agent.management, &target, &agent.stop, trouble, &mut |secret| {
+    let last_error = &agent.errors.bootstrap;
+    watch::follow(&agent.management, &target, &agent.stop, last_error, &mut |secret| {
         let bootstrap = match secret {
             Some(secret) => of_secret(&secret),
             None => Err(Error::NotFound(format!("there is no Secret {namespace}/{name}"))),
@@ -90,7 +90,7 @@ fn of_secret(secret: &Value) -> Result<BootstrapKubeconfig> {
     let name = secret["metadata"]["name"].as_str().unwrap_or_default();
     let data = secret::data(secret)?;
     Ok(BootstrapKubeconfig {
-        access: kubeconfig::from_secret(name, &data)?,
+        config: kubeconfig::from_secret(name, &data)?,
         hub: Hub::of_secret(name, &data)?,
     })
 }

@@ -34,7 +34,7 @@ pub(crate) struct Dumper {
     pub(crate) client: Client,
     pub(crate) stop: Stop,
     /// Why the Secret may have changed unseen.
-    pub(crate) trouble: LastError,
+    pub(crate) last_error: LastError,
     pub(crate) started: SystemTime,
     publisher: Publisher,
     status: Mutex<DumpStatus>,
@@ -49,7 +49,7 @@ pub(crate) enum DumpOutcome {
     Absent,
     /// The Secret has nothing for files, for this reason: only a change of it helps.
     Waiting(String),
-    /// The Secret could not be read; keeping its last known state.
+    /// The Secret could not be read; its last known state is kept.
     Unread(Error),
     /// The files could not be written.
     Unwritten(Error),
@@ -89,7 +89,7 @@ impl Dumper {
             publisher: Publisher { path: settings.directory.clone(), modes: settings.modes },
             settings: settings.clone(),
             stop: stop.clone(),
-            trouble: LastError::default(),
+            last_error: LastError::default(),
             started: SystemTime::now(),
             status: Mutex::new(status),
         })

@@ -32,7 +32,7 @@ impl Report for Reporter {
     }
 
     fn remarks(&self) -> String {
-        self.0.trouble.get().map_or(String::new(), |trouble| trouble + "\n")
+        self.0.last_error.get().map_or(String::new(), |last_error| last_error + "\n")
     }
 
     fn metrics(&self) -> String {

@@ -82,8 +82,8 @@ fn start(dumper: &Arc<Dumper>) -> Result<Receiver<Result<()>>> {
 
 /// Tells the loop of every version that the watch sees.
 fn follow(dumper: &Dumper, latest: &LatestVersion) {
-    let Dumper { client, stop, trouble, .. } = dumper;
-    watch::follow(client, &dumper.target(), stop, trouble, &mut |secret| {
+    let Dumper { client, stop, last_error, .. } = dumper;
+    watch::follow(client, &dumper.target(), stop, last_error, &mut |secret| {
         *lock(latest) = Some(secret.as_ref().and_then(version));
         dumper.stop.wake();
         ControlFlow::Continue(())
@@ -132,7 +132,7 @@ fn log_outcome(
     }
     let failed = |backoff: &mut Backoff, error: &Error| {
         let retry = backoff.failed(error, now, fastrand::f64());
-        match retry.tell {
+        match retry.should_log {
             true => log::warn!("{error}"),
             false => log::debug!("{error}; again in {:?}", retry.wait),
         }
@@ -156,7 +156,7 @@ fn log_outcome(
 
 fn unusable(dumper: &Dumper, reason: &str, is_new: bool) -> Duration {
     if is_new {
-        log::warn!("{dumper} is invalid, keeping the current files: {reason}");
+        log::warn!("{dumper} cannot be used, keeping the files as they are: {reason}");
     }
     RESYNC
 }

@@ -68,7 +68,7 @@ impl Report for Reporter {
             return Ok(());
         }
         if !self.leadership.leads() {
-            return Err("the leader is not known yet".into());
+            return Err("no replica is known to be the leader".into());
         }
         let own = &self.controller.own.cluster().connection;
         if own.is_connected() {

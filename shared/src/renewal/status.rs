@@ -76,7 +76,7 @@ pub fn log_outcome(lease: &dyn Display, outcome: &RenewalOutcome, answer: &Resul
         RenewalOutcome::Renewed { failures } => {
             log::info!("{lease} is renewed again after {failures} failures");
         }
-        RenewalOutcome::Failed(retry) if retry.tell => {
+        RenewalOutcome::Failed(retry) if retry.should_log => {
             log::warn!("{lease} is not renewed: {reason}")
         }
         RenewalOutcome::Failed(retry) => {

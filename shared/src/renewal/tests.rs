@@ -289,7 +289,7 @@ fn f11_a_refusal_that_lasts_is_told_every_ten_minutes() {
         bench.pass(bench.waits().unwrap_or_default());
         let refused = Error::Unauthorized("401".into());
         let RenewalOutcome::Failed(retry) = bench.step(|_| Err(refused)).1 else { panic!() };
-        told += u32::from(retry.tell);
+        told += u32::from(retry.should_log);
         tries += 1;
     }
     assert!((11..=13).contains(&told), "{told} lines in two hours");

@@ -81,12 +81,16 @@ pub fn list(
     stop: &Stop,
     each: &mut dyn FnMut(Document) -> ControlFlow<()>,
 ) -> Result<()> {
-    let source = ListWatch { client, selection, stop };
+    let list_watch = ListWatch { client, selection, stop };
     let ended =
-        source.list(State::Newest.first_page(selection.page), false, &mut |step| match step {
-            Event::InitApply(document) => each(document),
-            _ => ControlFlow::Continue(()),
-        });
+        list_watch.list(
+            State::Newest.first_page(selection.page),
+            false,
+            &mut |event| match event {
+                Event::InitApply(document) => each(document),
+                _ => ControlFlow::Continue(()),
+            },
+        );
     ended.map(drop)
 }
 

@@ -258,7 +258,7 @@ impl Sidecar {
     #[track_caller]
     pub fn stops_as_asked(&mut self) {
         self.ends_at_once();
-        assert_eq!(self.count("received a signal, shutting down"), 1, "{}", self.log());
+        assert_eq!(self.count("stopped by a signal"), 1, "{}", self.log());
     }
 
     #[track_caller]

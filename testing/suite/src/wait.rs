@@ -5,9 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Seconds until something that has to happen at last counts as missing. Less than the minute after which
-/// much happens anyway: the usual period of a Lease, and the longest back-off of a watch.
-pub const PATIENCE: u64 = 45;
+/// Seconds until something that has to happen at last counts as missing, on a [`Stopwatch`]. No more than the
+/// slices in which the programs check everything anyway: a change that wakes nobody is to be noticed.
+pub const PATIENCE: u64 = 15;
 
 /// The time since its start that a program could use: while others wait for a processor, it runs at a fourth
 /// of its pace. On a quiet machine that is the time as it is.

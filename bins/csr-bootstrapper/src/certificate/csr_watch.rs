@@ -83,22 +83,22 @@ impl WatchedCsr {
 }
 
 impl CsrWatcher {
-    /// The client of `requester`; for one who is not the agent itself it is made with `access`.
+    /// The client of `requester`; for one who is not the agent itself it is made with `config`.
     pub(crate) fn client(
         &mut self,
         agent: &Agent,
         requester: Requester,
-        access: Option<ClusterConfig>,
+        config: Option<ClusterConfig>,
     ) -> Result<Client> {
         let missing = || Error::BadConfig("there is no identity to use at the hub".into());
         if requester == Requester::Agent {
             self.drop_client(agent);
             return agent.session().map(|session| session.client.clone()).ok_or_else(missing);
         }
-        let access = access.ok_or_else(missing)?;
-        // With another access it may be another hub: nothing that was seen with the last one counts.
+        let config = config.ok_or_else(missing)?;
+        // With another config it may be another hub: nothing that was seen with the last one counts.
         let same =
-            |(of, client): &&(Requester, Client)| *of == requester && client.access() == access;
+            |(of, client): &&(Requester, Client)| *of == requester && client.config() == config;
         if let Some((_, client)) = self.client.as_ref().filter(same) {
             return Ok(client.clone());
         }
@@ -107,9 +107,9 @@ impl CsrWatcher {
             Requester::Bootstrap => "the hub (as the bootstrap identity)",
             _ => "the hub (at its new address)",
         };
-        let timing = Timeouts::with_request(REQUEST_TIME);
+        let timeouts = Timeouts::with_request(REQUEST_TIME);
         let requests = agent.requests.requester.clone();
-        let client = Client::counting(whose, access, Reload::Never, timing, requests)?;
+        let client = Client::counting(whose, config, Reload::Never, timeouts, requests)?;
         let client = client.limited_to(HUB_OBJECT);
         self.client = Some((requester, client.clone()));
         agent.update(|state| state.requester = Some(client.clone()));
@@ -136,9 +136,9 @@ impl CsrWatcher {
         };
         let (name, client) = (watch.name.clone(), client.clone());
         let (stop, parent, seen) = (watch.stop.clone(), agent.stop.clone(), watch.seen.clone());
-        let trouble = agent.errors.csr.clone();
+        let last_error = agent.errors.csr.clone();
         let follow = move || {
-            watch::follow(&client, &CSRS.cluster_object(&name), &stop, &trouble, &mut |csr| {
+            watch::follow(&client, &CSRS.cluster_object(&name), &stop, &last_error, &mut |csr| {
                 let mut seen = lock(&seen);
                 *seen = (csr.into(), seen.1 + 1);
                 drop(seen);
@@ -164,7 +164,7 @@ impl CsrWatcher {
             None if now < watch.since + WATCH_BEGINS => None,
             _ => Some(CachedObject::Unknown),
         };
-        let (name, config) = (watch.name.clone(), watch.client.access());
+        let (name, config) = (watch.name.clone(), watch.client.config());
         Some(WatchedCsr { name, requester: watch.requester, config, seen })
     }
 

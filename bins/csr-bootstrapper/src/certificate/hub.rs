@@ -54,7 +54,7 @@ impl<'a> HubRequester<'a> {
         let (Some(requester), Some(request)) = (observed.requester, machine.request()) else {
             return WatchAttempt::Awaited;
         };
-        // A client that cannot be made is told by the next action.
+        // A client that cannot be made is reported by the next action.
         let config = observed.config(requester);
         let Ok(client) = self.csr_watcher.client(self.agent, requester, config) else {
             return WatchAttempt::NoClient;

@@ -27,7 +27,7 @@ const LONGEST_REST: Duration = Duration::from_secs(3600);
 const PACE: Duration = Duration::from_secs(5);
 /// A write of the Secret that did not last, and the next one; twice as long each time.
 const PACE_OF_REPEATS: Duration = Duration::from_secs(1);
-/// As upstream, the ManagedCluster is looked after every one to two hours while bootstrapping
+/// As upstream, the ManagedCluster is checked every one to two hours while bootstrapping
 /// (ocm `pkg/registration/spoke/registration/creating_controller.go:46`).
 const INTRODUCE_AGAIN: Duration = Duration::from_secs(3600);
 

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     agent::{Agent, SLICE},
+    bootstrap::BootstrapKubeconfig,
     identity::AgentNames,
     state::Rotated,
 };
@@ -106,10 +107,10 @@ impl<'a> CertificateManager<'a> {
         let secret_name = self.agent.secret_name();
         self.performer.begin_turn();
         self.agent.beat();
-        self.see_bootstrap();
+        let bootstrap = self.see_bootstrap();
         loop {
             let now = Instant::now();
-            let observed = observe(&self.inputs(&secret_name, now));
+            let observed = observe(&self.inputs(&secret_name, bootstrap.clone(), now));
             // Before the session is the credential's nothing else counts.
             if observed.session == SessionChange::Nothing {
                 self.machine.saw(&observed, now);
@@ -124,28 +125,33 @@ impl<'a> CertificateManager<'a> {
     }
 
     /// Another bootstrap kubeconfig ends rests, and one for another hub also what was found out about the last.
-    fn see_bootstrap(&mut self) {
-        let (hub, version) = self.agent.read(|state| {
-            let hub = state.bootstrap.as_ref().map(|bootstrap| bootstrap.hub.clone());
-            (hub, state.bootstrap_version)
-        });
+    /// It stays the same for the whole turn.
+    fn see_bootstrap(&mut self) -> Option<BootstrapKubeconfig> {
+        let (bootstrap, version) =
+            self.agent.read(|state| (state.bootstrap.clone(), state.bootstrap_version));
+        let hub = bootstrap.as_ref().map(|bootstrap| bootstrap.hub.clone());
         if self.bootstrap_seen.0 != version {
             self.machine.bootstrap_replaced(self.bootstrap_seen.1 != hub);
             self.bootstrap_seen = (version, hub);
         }
+        bootstrap
     }
 
-    fn inputs<'b>(&'b self, secret_name: &'b str, now: Instant) -> Inputs<'b> {
+    fn inputs<'b>(
+        &'b self,
+        secret_name: &'b str,
+        bootstrap: Option<BootstrapKubeconfig>,
+        now: Instant,
+    ) -> Inputs<'b> {
         let (agent, machine, performer) = (self.agent, &self.machine, &self.performer);
-        let (credential, bootstrap, session) = agent
-            .read(|state| (state.credential.clone(), state.bootstrap.clone(), state.session()));
+        let (credential, session) = agent.read(|state| (state.credential.clone(), state.session()));
         Inputs {
             secret_name,
             names: &self.names,
             credential,
             bootstrap,
             session: session.map(|session| SessionInputs {
-                config: session.client.access(),
+                config: session.client.config(),
                 expires: session.client.certificate_expiry(),
                 refused: session.client.refused(),
             }),
@@ -198,7 +204,7 @@ impl<'a> CertificateManager<'a> {
         let Err(error) = result else {
             let failures = self.errors.succeeded();
             if failures > 0 {
-                log::info!("managing the certificate succeeds again after {failures} failures");
+                log::info!("the certificate is managed again after {failures} failures");
             }
             return;
         };
@@ -209,7 +215,7 @@ impl<'a> CertificateManager<'a> {
         let wait = patience.map_or(retry.wait, |left| retry.wait.min(left));
         self.machine.failed(now, wait, requester.filter(|_| action.is_on_the_hub()));
         self.agent.report(|status| status.detail = Some(error.to_string()));
-        if retry.tell {
+        if retry.should_log {
             log::warn!("{error}");
             if matches!(action, CertificateAction::CountPending | CertificateAction::CreateCsr) {
                 self.agent.set_rotated(Rotated::Failed(format!("Failed to create CSR {error}")));

@@ -124,7 +124,7 @@ impl ObservedCredential {
         let bootstrap = self.bootstrap.as_ref()?;
         match requester {
             Requester::Agent => None,
-            Requester::Bootstrap => Some(bootstrap.access.clone()),
+            Requester::Bootstrap => Some(bootstrap.config.clone()),
             Requester::AgentAtNewHub => {
                 Some(bootstrap.as_agent(&self.validation.usable()?.identity))
             }
@@ -273,6 +273,7 @@ fn session_change(inputs: &Inputs<'_>, validation: &Validation, data: &Data) -> 
         (Some((config, hub)), None) if !inputs.attempts.session => SessionChange::Open(config, hub),
         (None, Some(session))
             if bootstrap.is_some()
+                && !inputs.attempts.session
                 && session.expires.is_none_or(|end| inputs.clocks.are_past(end)) =>
         {
             SessionChange::Close
@@ -287,7 +288,7 @@ fn config(
     bootstrap: Option<&BootstrapKubeconfig>,
 ) -> Option<ClusterConfig> {
     let other = || bootstrap.map(|bootstrap| bootstrap.as_agent(&usable.identity));
-    usable.access.clone().or_else(other)
+    usable.config.clone().or_else(other)
 }
 
 /// The CSR of the stored request: the one with the certificate if that is kept, else as the watch shows it.

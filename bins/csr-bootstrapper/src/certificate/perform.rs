@@ -121,7 +121,8 @@ impl<'a> Performer<'a> {
             // What is asked of the old hub is watched with a client that is about to be closed.
             SessionChange::Close => {
                 self.hub.close();
-                return self.session.close(self.agent);
+                self.session.close(self.agent);
+                Ok(())
             }
             SessionChange::Open(config, hub) => {
                 self.hub.close();
@@ -219,7 +220,7 @@ impl<'a> Performer<'a> {
         store::save(self.agent, &values, &fallback)?;
         machine.repaired(Instant::now());
         let what = self.agent.secret_name();
-        let message = format!("repaired the other keys of {what}");
+        let message = format!("repaired the kubeconfig and the names in {what}");
         self.agent.record_event("SecretSave", false, &message);
         Ok(())
     }

@@ -48,7 +48,7 @@ pub(crate) struct UsableCredential {
     /// The hub that the kubeconfig leads to.
     pub(crate) hub: Hub,
     /// `None` when the certificate is good and the kubeconfig beside it is not; a new one can be written.
-    pub(crate) access: Option<ClusterConfig>,
+    pub(crate) config: Option<ClusterConfig>,
     /// The kubeconfig or one of the names beside it has to be written anew.
     pub(crate) stale: bool,
 }
@@ -153,8 +153,8 @@ fn hub(
     (identity, chain): Good,
 ) -> Result<Validation, Refusal> {
     let hub = Hub::of_secret(what, data).map_err(|error| (OTHER_DATA, about(what, &error)))?;
-    let access = match access(what, data, &identity) {
-        Ok(access) => Some(access),
+    let config = match config(what, data, &identity) {
+        Ok(config) => Some(config),
         Err(_) if bootstrap.is_some_and(|hub| can_replace(hub, data, &identity)) => None,
         Err(reason) => return Err((OTHER_DATA, reason)),
     };
@@ -164,9 +164,9 @@ fn hub(
     let reached =
         bootstrap.is_none_or(|to| hub.server_name == to.server_name && hub.insecure == to.insecure);
     let known = said(CLUSTER_NAME, &names.cluster) && said(AGENT_NAME, &names.agent);
-    let stale = access.is_none() || !reached || !known;
+    let stale = config.is_none() || !reached || !known;
     let moved = bootstrap.and_then(|bootstrap| hub.differs_from(bootstrap));
-    let usable = UsableCredential { identity, chain, hub, access, stale };
+    let usable = UsableCredential { identity, chain, hub, config, stale };
     Ok(match moved {
         Some(what) => Validation::Moved(usable, what),
         None => Validation::Usable(usable),
@@ -174,12 +174,12 @@ fn hub(
 }
 
 /// What the kubeconfig gives, if that is a connection as the user of the certificate.
-fn access(what: &str, data: &Data, identity: &KeyPair) -> Result<ClusterConfig, String> {
-    let access = kubeconfig::from_secret(what, data).map_err(|error| about(what, &error))?;
+fn config(what: &str, data: &Data, identity: &KeyPair) -> Result<ClusterConfig, String> {
+    let config = kubeconfig::from_secret(what, data).map_err(|error| about(what, &error))?;
     // Without TLS no certificate is shown.
-    let shown = access.identity.as_ref() == Some(identity) || !access.server.starts_with("https:");
-    match shown && access.auth == Auth::None && access.impersonate.is_empty() {
-        true => Ok(access),
+    let shown = config.identity.as_ref() == Some(identity) || !config.server.starts_with("https:");
+    match shown && config.auth == Auth::None && config.impersonate.is_empty() {
+        true => Ok(config),
         false => Err("has a kubeconfig whose user is not that of tls.crt".into()),
     }
 }
@@ -188,7 +188,7 @@ fn access(what: &str, data: &Data, identity: &KeyPair) -> Result<ClusterConfig, 
 fn can_replace(hub: &Hub, data: &Data, identity: &KeyPair) -> bool {
     let mut data = data.clone();
     data.insert("kubeconfig".into(), hub.kubeconfig().into_bytes().into());
-    access("", &data, identity).is_ok()
+    config("", &data, identity).is_ok()
 }
 
 /// What an error about the kubeconfig in `what` says after that name.

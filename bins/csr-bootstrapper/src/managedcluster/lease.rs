@@ -113,7 +113,9 @@ impl ManagedClusterLease {
                 agent.record_event("ManagedClusterLeaseUpdateStarted", false, &message);
             }
             // The hub makes it a moment after it accepts the cluster.
-            (RenewalOutcome::Failed(retry), Err(Error::NotFound(_))) if first && retry.tell => {
+            (RenewalOutcome::Failed(retry), Err(Error::NotFound(_)))
+                if first && retry.should_log =>
+            {
                 log::info!("waiting for {}", what(lease));
             }
             _ => renewal::log_outcome(&what(lease), &outcome, &answer),

@@ -54,7 +54,7 @@ pub(crate) fn wanted_by(agent: &Agent, existing: &Value) -> Option<Value> {
     let urls = &agent.settings.external_urls;
     let bundle = match urls.is_empty() {
         true => None,
-        false => match agent.spoke().access().trust {
+        false => match agent.spoke().config().trust {
             Trust::Bundle(pem) => Some(pem),
             Trust::System | Trust::Anything => None,
         },
@@ -106,8 +106,8 @@ pub(crate) fn follow(agent: &Agent) {
             continue;
         };
         let target = MANAGED_CLUSTERS.cluster_object(&names.cluster);
-        let (name, mut missed, trouble) = (&names.cluster, false, &agent.errors.cluster);
-        watch::follow(&session.client, &target, &session.stop, trouble, &mut |cluster| {
+        let (name, mut missed, last_error) = (&names.cluster, false, &agent.errors.cluster);
+        watch::follow(&session.client, &target, &session.stop, last_error, &mut |cluster| {
             let misses = cluster.is_none();
             if misses && !missed {
                 log::warn!("the hub has no ManagedCluster {name}: nothing is reported to it");

@@ -309,7 +309,7 @@ impl WritePace {
     fn failed(&mut self, error: &Error, now: Instant) -> bool {
         let retry = self.backoff.failed(error, now, fastrand::f64());
         self.not_before = now + retry.wait;
-        retry.tell
+        retry.should_log
     }
 }
 

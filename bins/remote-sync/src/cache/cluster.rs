@@ -96,7 +96,9 @@ impl ClusterClient {
         request: impl FnOnce(&Client) -> Result<T>,
     ) -> Result<T> {
         if !self.throttle.wait(stop) {
-            return Err(Error::Unreachable("the process is shutting down".into()));
+            return Err(Error::Unreachable(
+                "the remote was removed, or the process is shutting down".into(),
+            ));
         }
         let result = request(&self.session()?.client);
         if let Err(error) = &result {
@@ -117,7 +119,7 @@ impl SourceSide {
         settings: &Settings,
         used: &Arc<AtomicUsize>,
     ) -> Arc<Self> {
-        // One stream for each namespace, or one for all.
+        // One reflector for each namespace, or one for all.
         let scopes = settings.source_namespaces.len().max(1);
         let stores = settings.resources.iter();
         let stores =

@@ -117,7 +117,7 @@ impl<W: Watched> Reflector<'_, W> {
 
     fn fail(&self, error: &Error, backoff: &mut Backoff, stop: &Stop) {
         let retry = backoff.failed(error, Instant::now(), fastrand::f64());
-        if retry.tell {
+        if retry.should_log {
             log::warn!("{error}; waiting for it");
         }
         self.store.set_trouble(Some(error.to_string()));
@@ -301,7 +301,7 @@ impl<W: Watched> Reflector<'_, W> {
     }
 }
 
-/// How a run of a stream ended.
+/// How a run of a watcher ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Run {
     Ended,

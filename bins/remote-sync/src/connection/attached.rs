@@ -6,27 +6,27 @@ use shared::{client::Client, config::ClusterConfig, error::Result};
 pub(super) struct Attached {
     pub(super) client: Client,
     /// What was asked for last.
-    pub(super) access: ClusterConfig,
+    pub(super) config: ClusterConfig,
     /// The way to the same cluster from inside, where that was found.
     pub(super) inside: Option<ClusterConfig>,
 }
 
 impl Attached {
     /// Uses other credentials on the way that was found.
-    pub(super) fn swap(&mut self, access: ClusterConfig) -> Result<()> {
-        self.access = access.clone();
-        let access = match &self.inside {
+    pub(super) fn swap(&mut self, config: ClusterConfig) -> Result<()> {
+        self.config = config.clone();
+        let config = match &self.inside {
             // The way is another one, the credentials stay those of the kubeconfig.
             Some(inside) => ClusterConfig {
                 server: inside.server.clone(),
                 trust: inside.trust.clone(),
                 server_name: None,
                 proxy: None,
-                ..access
+                ..config
             },
-            None => access,
+            None => config,
         };
-        self.client.swap(access).map(drop)
+        self.client.swap(config).map(drop)
     }
 }
 

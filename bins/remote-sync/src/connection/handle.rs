@@ -116,8 +116,8 @@ impl Connection {
 
     /// Uses these credentials from now on; why there are none is kept for the next try to connect, and
     /// changes nothing for those in use.
-    pub(crate) fn offer(&self, access: Result<ClusterConfig>) {
-        if self.state().set_offer(access, self.name()) {
+    pub(crate) fn offer(&self, config: Result<ClusterConfig>) {
+        if self.state().set_offer(config, self.name()) {
             self.stop.wake();
         }
     }
@@ -195,7 +195,7 @@ impl Connection {
     pub(super) fn offered(&self) -> Option<Result<ClusterConfig>> {
         match &self.state().offer {
             CredentialOffer::Awaited => None,
-            CredentialOffer::Usable(access, _) => Some(Ok((**access).clone())),
+            CredentialOffer::Usable(config, _) => Some(Ok((**config).clone())),
             CredentialOffer::Refused(error) => Some(Err(error.clone())),
         }
     }
@@ -212,8 +212,8 @@ impl ConnectionState {
     }
 
     /// Takes note of an offer; whether that is worth a look.
-    fn set_offer(&mut self, access: Result<ClusterConfig>, name: &str) -> bool {
-        match (access, &mut self.offer) {
+    fn set_offer(&mut self, config: Result<ClusterConfig>, name: &str) -> bool {
+        match (config, &mut self.offer) {
             (Ok(new), CredentialOffer::Usable(old, trouble)) if **old == new => {
                 *trouble = None;
                 false

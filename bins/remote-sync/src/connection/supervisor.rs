@@ -23,7 +23,7 @@ use super::{
 /// The longest sleep in one piece: whoever asks whether this thread lives hears of it this often.
 const SLICE: Duration = shared::stop::Stop::SLICE;
 
-/// Does what the machine says is due; everything that takes time happens here, without a lock.
+/// Does what the schedule says is due; everything that takes time happens here, without a lock.
 pub(super) struct Supervisor {
     connection: Arc<Connection>,
     source: CredentialSource,
@@ -117,26 +117,26 @@ impl Supervisor {
     /// connected anew, as it may be another cluster.
     fn check_credentials(&mut self) -> Option<ConnectionEvent> {
         let link = self.link.as_mut()?;
-        let access = match &self.source {
-            CredentialSource::Own(_) => Ok(link.client.access()),
+        let config = match &self.source {
+            CredentialSource::Own(_) => Ok(link.client.config()),
             CredentialSource::Offered => self.connection.offered()?,
         };
-        match access {
+        match config {
             Err(error) => {
                 let retry = self.connection.settings.timing.retry;
                 self.disconnect(retry, &error.to_string())
             }
-            Ok(access) if access == link.access => None,
-            Ok(access) if !same_server(&link.access, &access) => {
+            Ok(config) if config == link.config => None,
+            Ok(config) if !same_server(&link.config, &config) => {
                 self.disconnect(Duration::ZERO, "it has another server or authority")
             }
-            Ok(access) if matches!(self.source, CredentialSource::Own(_)) => {
+            Ok(config) if matches!(self.source, CredentialSource::Own(_)) => {
                 // Its client uses them already.
-                link.access = access;
+                link.config = config;
                 None
             }
-            Ok(access) => {
-                if let Err(error) = link.swap(access) {
+            Ok(config) => {
+                if let Err(error) = link.swap(config) {
                     let name = self.connection.name();
                     log::warn!("keeping the current credentials of cluster {name}: {error}");
                 }
@@ -149,7 +149,7 @@ impl Supervisor {
         let client = match &self.source {
             CredentialSource::Own(make) => make(self.connection.requests.clone()),
             CredentialSource::Offered => {
-                self.connection.offered()?.and_then(|access| self.client(access))
+                self.connection.offered()?.and_then(|config| self.client(config))
             }
         };
         let started = self.now;
@@ -164,7 +164,7 @@ impl Supervisor {
         }
     }
 
-    fn client(&self, access: ClusterConfig) -> Result<Client> {
+    fn client(&self, config: ClusterConfig) -> Result<Client> {
         let settings = &self.connection.settings;
         let timing = client::Timeouts::with_request(settings.request);
         let reload = match settings.reload.clone() {
@@ -172,13 +172,13 @@ impl Supervisor {
             None => Reload::Never,
         };
         let whose = format!("cluster {}", settings.name);
-        Client::counting(&whose, access, reload, timing, self.connection.requests.clone())
+        Client::counting(&whose, config, reload, timing, self.connection.requests.clone())
     }
 
     /// Finds out who answers on `client`, and the best way there.
     fn link(&mut self, client: Client) -> Result<(Attached, ClusterIdentity)> {
-        let access = client.access();
-        let mut link = Attached { client, access, inside: None };
+        let config = client.config();
+        let mut link = Attached { client, config, inside: None };
         self.reach(&link.client)?;
         let said = identity::read(&link.client)?;
         let settings = &self.connection.settings;
@@ -188,7 +188,7 @@ impl Supervisor {
             && let Ok(inside) = (pod.in_cluster)()
         {
             link.inside = Some(inside);
-            link.swap(link.access.clone())?;
+            link.swap(link.config.clone())?;
             self.reach(&link.client)?;
         }
         let identity = identity::compare(said, &mut self.remembered, &settings.accepted);
@@ -258,7 +258,7 @@ impl Supervisor {
         );
         state.health.failed(error);
         drop(state);
-        if self.told.failed(error, self.now, 0.0).tell {
+        if self.told.failed(error, self.now, 0.0).should_log {
             log::warn!("no connection to cluster {name}: {error}");
         } else {
             log::debug!("no connection to cluster {name}: {error}");
@@ -286,7 +286,7 @@ impl Supervisor {
             }
             return None;
         };
-        let tell = self.told.failed(&error, self.now, 0.0).tell;
+        let tell = self.told.failed(&error, self.now, 0.0).should_log;
         if verdict.unauthorized || verdict.too_many {
             return self.report_disconnected(&error.to_string());
         }
@@ -302,7 +302,7 @@ impl Supervisor {
         self.report_disconnected(reason)
     }
 
-    /// The machine says that there is no connection any more.
+    /// The schedule says that there is no connection any more.
     fn report_disconnected(&mut self, reason: &str) -> Option<ConnectionEvent> {
         self.end()?;
         self.connection.state().health.disconnected(self.now, reason);

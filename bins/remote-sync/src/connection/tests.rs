@@ -56,14 +56,14 @@ impl Bench {
     /// One that is connected.
     fn connected(timing: ProbeTiming) -> Self {
         let mut bench = Self::new(timing);
-        bench.connection.offer(Ok(bench.access()));
+        bench.connection.offer(Ok(bench.config()));
         bench.supervisor.run_once();
         assert!(bench.connection.is_connected(), "{:?}", bench.connection.health());
         bench
     }
 
-    fn access(&self) -> ClusterConfig {
-        access(&self.server, "remote-sync")
+    fn config(&self) -> ClusterConfig {
+        config(&self.server, "remote-sync")
     }
 
     /// Until the probe is due, and through it.
@@ -127,7 +127,7 @@ fn listener() -> (Listener, Arc<Mutex<Vec<ConnectionEvent>>>) {
     (Listener { silences: Vec::new(), notify }, told)
 }
 
-fn access(server: &Server, user: &str) -> ClusterConfig {
+fn config(server: &Server, user: &str) -> ClusterConfig {
     ClusterConfig {
         server: server.url(),
         trust: Trust::Bundle(server.ca().certificate_pem.clone().into_bytes()),

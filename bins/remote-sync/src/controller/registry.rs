@@ -173,7 +173,7 @@ impl RegistryMembers<'_> {
 
     fn offer(&mut self, name: &str) {
         let Some(member) = self.remotes.get_mut(name) else { return };
-        let Some(access) = &member.offer else { return };
+        let Some(config) = &member.offer else { return };
         if !member.added {
             if let Some(why) = refusal(self.controller, name) {
                 return log::warn!("remote {name} is skipped: {why}");
@@ -185,7 +185,7 @@ impl RegistryMembers<'_> {
             log::info!("remote {name} was added");
         }
         if let Some(remote) = self.controller.remotes().iter().find(|remote| remote.name == name) {
-            self.controller.remote_cluster(remote).connection.offer(access.clone());
+            self.controller.remote_cluster(remote).connection.offer(config.clone());
         }
     }
 
@@ -224,10 +224,10 @@ fn refusal(controller: &Controller, name: &str) -> Option<String> {
     let remotes = controller.remotes();
     let others = remotes.iter().map(|remote| &*remote.name);
     if name == OWN || !valid_label(name) {
-        return Some("which is not a valid remote name".into());
+        return Some("its name is not valid for a remote".into());
     }
     if others.clone().any(|other| other == name) {
-        return Some("another flag has one of that name".into());
+        return Some("another flag names a remote so".into());
     }
     let other = controller.context.settings.clash(name, others)?;
     Some(format!("an object may belong to {other} too"))

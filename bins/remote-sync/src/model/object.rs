@@ -1,4 +1,4 @@
-//! Objects as they are cached: some hundred bytes instead of the thousands that it has as a document.
+//! Objects as they are cached: some hundred bytes instead of the thousands that they have as documents.
 
 use serde_json::Value;
 use shared::json;
@@ -21,7 +21,7 @@ pub(crate) struct Cached<R> {
     /// The resourceVersion, a number that grows with every write on one server (Kubernetes API concepts,
     /// "Resource versions").
     pub(crate) version: u64,
-    /// Its document costs more than `SMALL` (permits): its pass needs a permit.
+    /// Its document costs more than `SMALL`: its pass needs a permit.
     pub(crate) large: bool,
     pub(crate) value: R,
 }

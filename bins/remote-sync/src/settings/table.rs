@@ -61,7 +61,7 @@ fn objects() -> Vec<Flag> {
             "mode",
             FlagKind::String,
             "safe",
-            "safe, or compat: exactly sync-controller's writes, without annotations on the target.",
+            "safe, or compat: exactly sync-controller's writes, without this program's own annotations on targets.",
         ),
         flag(
             "namespace-prefix",

@@ -46,7 +46,7 @@ pub(crate) struct PairContext<'a> {
     most: usize,
 }
 
-/// `widgets.example.com hub1:ns/x-us`
+/// `widgets.example.com ns/x-us (hub1)`
 impl fmt::Display for PairContext<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Resource { plural, group, .. } = &self.kinds.source.resource;

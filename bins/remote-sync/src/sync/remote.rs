@@ -190,6 +190,7 @@ impl RemoteSync {
         // Only of interest where it may be deleted.
         let ends = source.as_ref().is_none_or(|source| source.value.state.terminating);
         let owned = ends && found.as_ref().is_some_and(|found| found.value.owner.is_some());
+        let unlisted = self.memory().get(pair).is_some_and(|memory| memory.unlisted);
         Observed {
             source,
             target: target.get(&key::of(&target_namespace, &target_name)),
@@ -203,7 +204,7 @@ impl RemoteSync {
                 .map(|(secrets, secret)| secrets.get(&key::of(&target_namespace, secret)))
                 .collect(),
             settled: self.settled(pair),
-            unlisted: self.memory().get(pair).is_some_and(|memory| memory.unlisted),
+            unlisted,
             place: reader.place(&source_namespace, &source_name, &reader.finalizer),
             name: target_name,
             source_cluster: self.source.cluster.uid(),
@@ -299,12 +300,12 @@ impl RemoteSync {
     /// How the pairs of a kind stand that are not in step: how many in which state, and of how many of them
     /// there is a source.
     pub(crate) fn count_states(&self, kind: usize) -> (BTreeMap<&'static str, usize>, usize) {
-        let memory = self.memory();
-        let (mut states, mut sources) = (BTreeMap::new(), 0);
-        for (pair, condition) in memory.conditions().filter(|(pair, _)| pair.kind == kind) {
+        let (mut states, mut pairs) = (BTreeMap::new(), Vec::new());
+        for (pair, condition) in self.memory().conditions().filter(|(pair, _)| pair.kind == kind) {
             *states.entry(condition.state.as_str()).or_default() += 1;
-            sources += usize::from(self.has_source(pair));
+            pairs.push(pair.clone());
         }
+        let sources = pairs.iter().filter(|pair| self.has_source(pair)).count();
         (states, sources)
     }
 

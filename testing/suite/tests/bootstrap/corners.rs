@@ -155,7 +155,10 @@ fn readyz_names_the_request_that_waits_and_how_it_ended() {
     pause(1000);
     says(&sidecar, &[&approve]);
     spoke.hub.deny_csr(&request);
-    says(&sidecar, &[&format!("CSR {request} was denied: Suite: by a person"), "requesting another one in 3"]);
+    says(
+        &sidecar,
+        &[&format!("CSR {request} was denied: Suite: by a person"), "requesting another one in 3"],
+    );
     assert!(!sidecar.ask("/readyz").1.contains(&approve));
 }
 

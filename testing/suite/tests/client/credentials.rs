@@ -96,7 +96,7 @@ fn credentials_that_cannot_be_loaded_leave_the_old_ones_in_use() {
     let client = Client::new("the hub", old.clone(), Reload::FromFiles(load), timing()).unwrap();
     server.revoke(&token);
     assert!(matches!(client.get(&lease("x")), Err(Error::Unauthorized(_))));
-    assert_eq!(client.access(), old);
+    assert_eq!(client.config(), old);
 }
 
 #[test]
@@ -187,6 +187,6 @@ fn swaps_at_once_leave_one_identity() {
         }
     });
     let _ = client.get(&lease("x"));
-    let user = if client.access() == left { "left" } else { "right" };
+    let user = if client.config() == left { "left" } else { "right" };
     assert_eq!(server.requests().last().unwrap().user, user);
 }

@@ -80,7 +80,7 @@ fn f19_every_broken_kubeconfig_is_named_and_the_process_goes_on() {
     let good = scene.new_credentials();
     scene.put_secret(&data("{"));
     let mut sidecar = scene.start(&[]);
-    sidecar.wait_for("invalid hub credentials");
+    sidecar.wait_for("no valid hub credentials yet");
     for (data, part) in cases(&scene) {
         let before = sidecar.count(part);
         scene.put_secret(&data);

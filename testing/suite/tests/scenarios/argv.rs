@@ -117,7 +117,7 @@ fn signals_end_it_at_once_also_during_the_delay() {
         sidecar.wait_for_code("/healthz", 200);
         assert_eq!(sidecar.ask("/readyz").0, 503);
         sidecar.ends_at_once_by(|sidecar| sidecar.signal(signal));
-        assert_eq!(sidecar.count("received a signal, shutting down"), 1);
+        assert_eq!(sidecar.count("stopped by a signal"), 1);
     }
     assert!(scene.lease().is_none());
 }

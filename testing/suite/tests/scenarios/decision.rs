@@ -76,7 +76,7 @@ fn row_6_a_secret_that_cannot_be_used_is_waited_out() {
     broken.insert("kubeconfig".into(), b"junk: [".to_vec());
     scene.put_secret(&broken);
     let sidecar = scene.start(&[]);
-    sidecar.wait_for("invalid hub credentials");
+    sidecar.wait_for("no valid hub credentials yet");
     scene.ages(1200);
     scene.put_secret(&scene.new_credentials());
     within(2, "the Lease is there at once", || scene.lease().is_some());

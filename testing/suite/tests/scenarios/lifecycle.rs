@@ -11,7 +11,7 @@ fn the_lease_is_created_with_a_renew_time_and_renewed() {
     assert_eq!(lease["spec"]["leaseDurationSeconds"], 1);
     scene.wait_for_renewals(2);
     sidecar.ends_at_once();
-    assert_eq!(sidecar.count("received a signal, shutting down"), 1);
+    assert_eq!(sidecar.count("stopped by a signal"), 1);
 }
 
 #[test]

@@ -126,7 +126,7 @@ fn the_file_may_come_later() {
     let scene = Scene::new("filelater");
     let file = scene.directory.path().join("hub.kubeconfig");
     let sidecar = start_with_file(&scene, &file);
-    sidecar.wait_for("invalid hub credentials");
+    sidecar.wait_for("no valid hub credentials yet");
     hub_files(&scene);
     within(5, "the Lease is there", || scene.lease().is_some());
 }

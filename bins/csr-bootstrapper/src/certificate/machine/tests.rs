@@ -62,9 +62,14 @@ impl Clusters {
         machine.next_for_request(&self.need(), Some(Requester::Bootstrap), &csr, key, now)
     }
 
-    /// Takes `step`; a process that is killed `before_answer` has written, and never learns it.
-    fn take(&mut self, machine: &mut CsrMachine, step: &CertificateAction, before_answer: bool) {
-        match step {
+    /// Performs `action`; a process that is killed `before_answer` has written, and never learns it.
+    fn perform(
+        &mut self,
+        machine: &mut CsrMachine,
+        action: &CertificateAction,
+        before_answer: bool,
+    ) {
+        match action {
             CertificateAction::CountPending if !before_answer => machine.counted(),
             CertificateAction::StoreRequest => {
                 let request = CertificateRequest::new(&names()).unwrap();
@@ -101,19 +106,19 @@ impl Clusters {
     fn settle(&mut self, machine: &mut CsrMachine) -> Vec<&'static str> {
         let mut taken = Vec::new();
         loop {
-            let step = self.next(machine, Instant::now());
-            if let CertificateAction::Wait(_) = step {
+            let action = self.next(machine, Instant::now());
+            if let CertificateAction::Wait(_) = action {
                 return taken;
             }
-            taken.push(name(&step));
+            taken.push(name(&action));
             assert!(taken.len() < 20, "{taken:?}");
-            self.take(machine, &step, false);
+            self.perform(machine, &action, false);
         }
     }
 }
 
-fn name(step: &CertificateAction) -> &'static str {
-    match step {
+fn name(action: &CertificateAction) -> &'static str {
+    match action {
         CertificateAction::Wait(_) => "wait",
         CertificateAction::CountPending => "count",
         CertificateAction::StoreRequest => "store",
@@ -145,20 +150,20 @@ fn a_cluster_joins_with_one_request() {
 
 #[test]
 fn f42_killed_before_or_after_any_write_there_is_one_csr() {
-    for (dies_at, step) in WHOLE.iter().enumerate() {
+    for (dies_at, action) in WHOLE.iter().enumerate() {
         for written in [false, true] {
             let mut clusters = Clusters::default();
             let mut machine = clusters.start();
             for _ in 0..dies_at {
-                let step = clusters.next(&machine, Instant::now());
-                clusters.take(&mut machine, &step, false);
+                let action = clusters.next(&machine, Instant::now());
+                clusters.perform(&mut machine, &action, false);
             }
             if written {
-                let step = clusters.next(&machine, Instant::now());
-                clusters.take(&mut machine, &step, true);
+                let action = clusters.next(&machine, Instant::now());
+                clusters.perform(&mut machine, &action, true);
             }
             clusters.settle(&mut clusters.start());
-            assert_eq!(clusters.posted.len(), 1, "killed at {step}, {written}");
+            assert_eq!(clusters.posted.len(), 1, "killed at {action}, {written}");
             assert!(clusters.credential.is_some() && clusters.stored.is_none());
         }
     }
@@ -169,16 +174,17 @@ fn f42_ten_restarts_while_pending_keep_the_request() {
     let mut clusters = Clusters::default();
     let mut first = clusters.start();
     for _ in 0..4 {
-        let step = clusters.next(&first, Instant::now());
-        clusters.take(&mut first, &step, false);
+        let action = clusters.next(&first, Instant::now());
+        clusters.perform(&mut first, &action, false);
     }
     for _ in 0..10 {
         let mut machine = clusters.start();
         machine.introduced(Instant::now(), 0.0);
         let (need, now) = (some_need(), Instant::now());
         let pending = ObservedCsr::Present(CsrStatus::Pending);
-        let step = machine.next_for_request(&need, Some(Requester::Bootstrap), &pending, None, now);
-        assert_eq!(name(&step), "wait");
+        let action =
+            machine.next_for_request(&need, Some(Requester::Bootstrap), &pending, None, now);
+        assert_eq!(name(&action), "wait");
     }
     assert_eq!(clusters.posted.len(), 1);
 }
@@ -304,14 +310,14 @@ fn a_rotation_asks_without_introducing_the_cluster_again() {
     let mut machine = CsrMachine::default();
     machine.counted();
     machine.stored(Some(CertificateRequest::new(&names()).unwrap()));
-    let step = machine.next_for_request(
+    let action = machine.next_for_request(
         &some_need(),
         Some(Requester::Agent),
         &ObservedCsr::Absent,
         None,
         Instant::now(),
     );
-    assert_eq!(step, CertificateAction::CreateCsr);
+    assert_eq!(action, CertificateAction::CreateCsr);
 }
 
 #[test]
@@ -330,9 +336,9 @@ fn the_key_of_a_certificate_in_use_asks_for_no_second_one() {
 
 #[test]
 fn without_anybody_to_ask_it_waits() {
-    let step =
+    let action =
         pending().next_for_request(&some_need(), None, &ObservedCsr::Unknown, None, Instant::now());
-    assert_eq!(name(&step), "wait");
+    assert_eq!(name(&action), "wait");
 }
 
 #[test]
@@ -368,24 +374,24 @@ fn certificates_that_do_not_last_come_more_and_more_seldom() {
     let mut waits = Vec::new();
     for _ in 0..15 {
         succeeded(&mut machine, false, now);
-        let step =
+        let action =
             machine.next_for_request(&some_need(), BOOTSTRAP, &ObservedCsr::Awaited, None, now);
-        let CertificateAction::Wait(until) = step else { panic!("{step:?}") };
+        let CertificateAction::Wait(until) = action else { panic!("{action:?}") };
         waits.push((until - now).as_secs());
         now = until;
-        let step =
+        let action =
             machine.next_for_request(&some_need(), BOOTSTRAP, &ObservedCsr::Awaited, None, now);
-        assert_eq!(step, CertificateAction::CountPending);
+        assert_eq!(action, CertificateAction::CountPending);
     }
     assert_eq!(waits[..5], [2, 4, 8, 16, 32]);
     assert_eq!(waits[14], 3600);
     // One that lasted until it was due is another matter, but for the shortest of all.
     let due = Need::Certificate(NeedReason { event: "x", sentence: "x".into(), regular: true });
-    let step = machine.next_for_request(&due, BOOTSTRAP, &ObservedCsr::Awaited, None, now + PACE);
-    assert_eq!(step, CertificateAction::CountPending);
+    let action = machine.next_for_request(&due, BOOTSTRAP, &ObservedCsr::Awaited, None, now + PACE);
+    assert_eq!(action, CertificateAction::CountPending);
     succeeded(&mut machine, true, now);
-    let step = machine.next_for_request(&due, BOOTSTRAP, &ObservedCsr::Awaited, None, now);
-    assert_eq!(step, CertificateAction::Wait(now + PACE));
+    let action = machine.next_for_request(&due, BOOTSTRAP, &ObservedCsr::Awaited, None, now);
+    assert_eq!(action, CertificateAction::Wait(now + PACE));
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn good(stale: bool) -> UsableCredential {
         server_name: None,
         insecure: false,
     };
-    UsableCredential { identity, chain: Vec::new(), hub, access: None, stale }
+    UsableCredential { identity, chain: Vec::new(), hub, config: None, stale }
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn hub() -> Hub {
 }
 
 fn bootstrap() -> BootstrapKubeconfig {
-    let access = ClusterConfig {
+    let config = ClusterConfig {
         server: hub().server,
         trust: Trust::System,
         server_name: None,
@@ -40,7 +40,7 @@ fn bootstrap() -> BootstrapKubeconfig {
         proxy: None,
         namespace: None,
     };
-    BootstrapKubeconfig { hub: hub(), access }
+    BootstrapKubeconfig { hub: hub(), config }
 }
 
 /// A Secret with a certificate for `request`.
@@ -171,7 +171,7 @@ fn a_watch_counts_for_the_requester_and_the_hub_that_it_was_begun_with() {
         let empty = Inputs { bootstrap: Some(bootstrap()), ..inputs(&names) };
         observe(&Inputs { request: Some(&request), watched: Some(watched), ..empty }).csr
     };
-    let config = bootstrap().access;
+    let config = bootstrap().config;
     let other = ClusterConfig { server: "https://other.example".into(), ..config.clone() };
     let (name, by) = (&*request.name, Requester::Bootstrap);
     assert_eq!(watched(by, name, config.clone()), ObservedCsr::Absent);
@@ -193,7 +193,7 @@ fn a_csr_that_waits_is_announced_at_once_and_again_after_a_quarter_of_an_hour() 
         watched: Some(WatchedCsr {
             name: request.name.clone(),
             requester: Requester::Bootstrap,
-            config: bootstrap().access,
+            config: bootstrap().config,
             seen: Some(CachedObject::Object(csr)),
         }),
         ..inputs(&names)

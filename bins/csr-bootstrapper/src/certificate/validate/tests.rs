@@ -90,10 +90,10 @@ fn validated(data: &Data, bootstrap: Option<&Hub>) -> Validation {
 /// A verdict in a word, to compare.
 fn word(validation: &Validation) -> String {
     match validation {
-        Validation::Usable(UsableCredential { stale: false, access: Some(_), .. }) => {
+        Validation::Usable(UsableCredential { stale: false, config: Some(_), .. }) => {
             "usable".into()
         }
-        Validation::Usable(UsableCredential { access: Some(_), .. }) => "stale".into(),
+        Validation::Usable(UsableCredential { config: Some(_), .. }) => "stale".into(),
         Validation::Usable(_) => "certificate only".into(),
         Validation::Moved(_, what) => format!("moved: {what}"),
         Validation::Unusable(UnusableCredential { event, .. }) => (*event).to_owned(),
@@ -164,10 +164,10 @@ fn a_secret_of_the_go_agent_is_taken_over_as_it_is() {
     for bootstrap in [None, Some(&fixture.bootstrap())] {
         let validation = validated(&fixture.data, bootstrap);
         let Validation::Usable(usable) = validation else { panic!("{validation:?}") };
-        let access = usable.access.unwrap();
+        let config = usable.config.unwrap();
         assert!(!usable.stale);
-        assert_eq!(access.server, "https://127.0.0.1:32927");
-        assert_eq!(access.identity, Some(usable.identity));
+        assert_eq!(config.server, "https://127.0.0.1:32927");
+        assert_eq!(config.identity, Some(usable.identity));
         assert_eq!(usable.chain[0].common_name, names().user());
     }
 }

@@ -22,7 +22,7 @@ fn test_connect_before_and_without_a_secret() {
 fn test_connect_invalid_context_path() {
     let mut bench = Bench::new(ProbeTiming::default());
     let server = format!("{}/invalid-context-path", bench.server.url());
-    bench.connection.offer(Ok(ClusterConfig { server, ..bench.access() }));
+    bench.connection.offer(Ok(ClusterConfig { server, ..bench.config() }));
     bench.supervisor.run_once();
     assert!(is_down(&bench.connection));
     let error = bench.connection.health().error;
@@ -34,7 +34,7 @@ fn test_connect_invalid_context_path() {
 #[test]
 fn test_connect_valid_then_again_then_disconnect() {
     let mut bench = Bench::new(quick());
-    bench.connection.offer(Ok(bench.access()));
+    bench.connection.offer(Ok(bench.config()));
     bench.supervisor.run_once();
     let session = bench.connection.session().unwrap();
     let health = bench.connection.health();
@@ -134,7 +134,7 @@ fn test_health_check_not_connected() {
 fn test_watch() {
     let mut bench = Bench::new(quick());
     assert!(bench.connection.session().is_err(), "not connected");
-    bench.connection.offer(Ok(bench.access()));
+    bench.connection.offer(Ok(bench.config()));
     bench.supervisor.run_once();
     let first = bench.connection.session().unwrap();
     assert_eq!(bench.connection.session().unwrap().number, first.number);

@@ -24,7 +24,7 @@ fn test_cluster_cache_concurrency() {
     let stop = Stop::default();
     let timing = ProbeTiming { retry: RETRY, interval: INTERVAL, timeout: SECOND, failures: 5 };
     let events = Arc::new(AtomicUsize::new(0));
-    let good = access(&server, "remote-sync");
+    let good = config(&server, "remote-sync");
     let connections: Vec<Arc<Connection>> = (0..CLUSTERS)
         .map(|i| {
             let settings = settings(&format!("cluster-{i}"), timing);

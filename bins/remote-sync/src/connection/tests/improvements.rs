@@ -15,7 +15,7 @@ fn a_server_that_forbids_the_path_is_reachable() {
     assert_eq!(bench.connection.health().failures, 0);
     let mut bench = Bench::new(quick());
     bench.answer(403);
-    bench.connection.offer(Ok(bench.access()));
+    bench.connection.offer(Ok(bench.config()));
     bench.supervisor.run_once();
     assert!(bench.connection.is_connected(), "{:?}", bench.connection.health());
 }
@@ -24,10 +24,10 @@ fn a_server_that_forbids_the_path_is_reachable() {
 fn a_new_token_is_used_without_a_new_connection() {
     let mut bench = Bench::connected(quick());
     let session = bench.connection.session().unwrap();
-    let (old, new) = (session.client.access(), access(&bench.server, "rotated"));
+    let (old, new) = (session.client.config(), config(&bench.server, "rotated"));
     bench.connection.offer(Ok(new.clone()));
     bench.supervisor.run_once();
-    assert_eq!(session.client.access(), new);
+    assert_eq!(session.client.config(), new);
     let Auth::Token(old) = &old.auth else { panic!("no token") };
     bench.server.revoke(old);
     bench.probe();
@@ -45,8 +45,8 @@ fn a_new_client_certificate_is_used_without_a_new_connection() {
         bench.server.client_certificate("me", &["system:masters"], 3600 * SECOND);
     let (certificate, key) = (certificate.into_bytes(), key.into_bytes().into());
     let identity = shared::config::KeyPair { certificate, key };
-    let access = ClusterConfig { auth: Auth::None, identity: Some(identity), ..bench.access() };
-    bench.connection.offer(Ok(access));
+    let config = ClusterConfig { auth: Auth::None, identity: Some(identity), ..bench.config() };
+    bench.connection.offer(Ok(config));
     bench.supervisor.run_once();
     bench.probe();
     assert_eq!(bench.connection.health().failures, 0);
@@ -59,7 +59,7 @@ fn another_server_is_connected_anew_and_its_identity_compared() {
     let session = bench.connection.session().unwrap();
     let ClusterIdentity::Known(was) = &session.identity else { panic!("{:?}", session.identity) };
     let other = Server::start(Options::default()).unwrap();
-    bench.connection.offer(Ok(access(&other, "me")));
+    bench.connection.offer(Ok(config(&other, "me")));
     bench.supervisor.run_once();
     assert!(session.stop.raised() && is_down(&bench.connection));
     assert_eq!(bench.told(), [ConnectionEvent::Connected, ConnectionEvent::Disconnected]);
@@ -74,7 +74,7 @@ fn another_server_is_connected_anew_and_its_identity_compared() {
     assert!(bench.metrics().contains("remote_sync_cluster_identity_changed{remote=\"hub\"} 1\n"));
     assert!(bench.metrics().contains("remote_sync_cluster_connected{remote=\"hub\"} 1\n"));
     // Back to where it was.
-    bench.connection.offer(Ok(bench.access()));
+    bench.connection.offer(Ok(bench.config()));
     bench.supervisor.run_once();
     bench.supervisor.run_once();
     assert_eq!(bench.connection.identity(), session.identity);
@@ -85,7 +85,7 @@ fn an_identity_that_is_accepted_is_the_clusters_own() {
     let other = Server::start(Options::default()).unwrap();
     let uid = {
         let mut bench = Bench::new(quick());
-        bench.connection.offer(Ok(access(&other, "me")));
+        bench.connection.offer(Ok(config(&other, "me")));
         bench.supervisor.run_once();
         match bench.connection.identity() {
             ClusterIdentity::Known(uid) => uid,
@@ -93,8 +93,8 @@ fn an_identity_that_is_accepted_is_the_clusters_own() {
         }
     };
     let mut bench = Bench::with(quick(), |settings| settings.accepted.push(uid.clone()));
-    for access in [bench.access(), access(&other, "me")] {
-        bench.connection.offer(Ok(access));
+    for config in [bench.config(), config(&other, "me")] {
+        bench.connection.offer(Ok(config));
         bench.supervisor.run_once();
         bench.supervisor.run_once();
     }
@@ -105,7 +105,7 @@ fn an_identity_that_is_accepted_is_the_clusters_own() {
 fn an_identity_that_may_not_be_read_is_unknown_and_a_failing_server_is_not_connected() {
     let mut bench = Bench::new(quick());
     let denied = bench.server.faults().deny("get", "namespaces", "");
-    bench.connection.offer(Ok(bench.access()));
+    bench.connection.offer(Ok(bench.config()));
     bench.supervisor.run_once();
     let identity = bench.connection.session().unwrap().identity;
     assert!(
@@ -117,7 +117,7 @@ fn an_identity_that_may_not_be_read_is_unknown_and_a_failing_server_is_not_conne
     bench.server.faults().remove(denied);
     let broken = Action::Answer { code: 503, body: None, retry_after: None };
     bench.server.faults().add(Rule::new(broken).resource("namespaces"));
-    bench.connection.offer(Ok(bench.access()));
+    bench.connection.offer(Ok(bench.config()));
     bench.supervisor.run_once();
     assert!(is_down(&bench.connection));
 }
@@ -139,7 +139,7 @@ fn a_secret_that_comes_back_is_connected_at_once() {
     bench.connection.withdraw("it was deleted");
     assert_eq!(bench.supervisor.run_once(), 30 * SECOND);
     assert_eq!(bench.connection.health().error.as_deref(), Some("it was deleted"));
-    bench.connection.offer(Ok(bench.access()));
+    bench.connection.offer(Ok(bench.config()));
     bench.supervisor.run_once();
     assert!(bench.connection.is_connected(), "{:?}", bench.connection.health());
 }
@@ -147,14 +147,14 @@ fn a_secret_that_comes_back_is_connected_at_once() {
 #[test]
 fn a_refused_token_is_replaced_at_once() {
     let mut bench = Bench::connected(quick());
-    let Auth::Token(token) = bench.connection.client().unwrap().access().auth else {
+    let Auth::Token(token) = bench.connection.client().unwrap().config().auth else {
         panic!("no token")
     };
     bench.server.revoke(&token);
     assert_eq!(bench.probe(), Duration::from_millis(1));
     thread::sleep(Duration::from_millis(2));
     assert_eq!(bench.supervisor.run_once(), 30 * SECOND, "refused again");
-    bench.connection.offer(Ok(bench.access()));
+    bench.connection.offer(Ok(bench.config()));
     bench.supervisor.run_once();
     assert!(bench.connection.is_connected(), "{:?}", bench.connection.health());
     assert_eq!(
@@ -182,7 +182,7 @@ fn answers_to_others_postpone_the_probe() {
 fn the_own_clusters_credentials_are_its_clients_matter() {
     let (server, other) =
         (Server::start(Options::default()).unwrap(), Server::start(Options::default()).unwrap());
-    let file = Arc::new(Mutex::new(access(&server, "first")));
+    let file = Arc::new(Mutex::new(config(&server, "first")));
     let make = {
         let file = file.clone();
         move |requests| {
@@ -205,11 +205,11 @@ fn the_own_clusters_credentials_are_its_clients_matter() {
     run_once(1);
     let Auth::Token(token) = &lock(&file).auth.clone() else { panic!("no token") };
     server.revoke(token);
-    *lock(&file) = access(&server, "second");
+    *lock(&file) = config(&server, "second");
     run_once(1);
     assert_eq!((connection.health().failures, connection.is_connected()), (0, true));
-    *lock(&file) = access(&other, "third");
-    connection.client().unwrap().swap(access(&other, "third")).unwrap();
+    *lock(&file) = config(&other, "third");
+    connection.client().unwrap().swap(config(&other, "third")).unwrap();
     run_once(1);
     assert!(is_down(&connection));
     run_once(2);
@@ -231,12 +231,12 @@ fn a_black_hole_is_bounded_and_nobody_waits_for_it() {
 
     let hole = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = format!("https://{}", hole.local_addr().unwrap());
-    let access = ClusterConfig { server, ..bench.access() };
+    let config = ClusterConfig { server, ..bench.config() };
     let timing = ProbeTiming { timeout: SECOND, ..quick() };
     let (stop, started) = (Stop::default(), Instant::now());
     let connection =
         start(settings("hole", timing), CredentialSource::Offered, nobody(), &stop).unwrap();
-    connection.offer(Ok(access));
+    connection.offer(Ok(config));
     while started.elapsed() < 4 * SECOND && connection.health().error.is_none() {
         let asked = Instant::now();
         assert!(is_down(&connection));
@@ -254,7 +254,7 @@ fn the_supervisor_ends_within_a_second_of_being_asked_to() {
     let (listener, told) = listener();
     let settings = settings("hub", ProbeTiming::default());
     let connection = start(settings, CredentialSource::Offered, listener, &stop).unwrap();
-    connection.offer(Ok(access(&server, "me")));
+    connection.offer(Ok(config(&server, "me")));
     let started = Instant::now();
     while !connection.is_connected() {
         assert!(started.elapsed() < 5 * SECOND);

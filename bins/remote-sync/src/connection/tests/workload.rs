@@ -26,7 +26,7 @@ fn home() -> (Bench, String, ClusterConfig) {
     let created = client.create(&PODS.object("default", "me"), &body).unwrap();
     let uid = created["metadata"]["uid"].as_str().unwrap().to_owned();
     let server = bench.server.url().replace("127.0.0.1", "localhost");
-    let inside = ClusterConfig { server, auth: Auth::None, ..bench.access() };
+    let inside = ClusterConfig { server, auth: Auth::None, ..bench.config() };
     (bench, uid, inside)
 }
 
@@ -37,7 +37,7 @@ fn connect(bench: &Bench, pod: Option<Arc<OwnPod>>) -> (Arc<Connection>, Supervi
     let notifier = Notifier::new(nobody(), Instant::now());
     let mut supervisor =
         Supervisor::new(connection.clone(), CredentialSource::Offered, notifier, || 0.5);
-    connection.offer(Ok(bench.access()));
+    connection.offer(Ok(bench.config()));
     supervisor.run_once();
     (connection, supervisor)
 }
@@ -71,17 +71,17 @@ fn the_credentials_stay_those_of_the_kubeconfig_and_are_rotated_on_the_way_insid
     let (bench, uid, inside) = home();
     let (connection, mut supervisor) = connect(&bench, Some(pod("default", "me", &uid, inside)));
     let session = connection.session().unwrap();
-    let token = |access: &ClusterConfig| match &access.auth {
+    let token = |config: &ClusterConfig| match &config.auth {
         Auth::Token(token) => token.clone(),
         _ => panic!("no token"),
     };
-    let other = bench.access();
-    assert_ne!(token(&session.client.access()), token(&other));
+    let other = bench.config();
+    assert_ne!(token(&session.client.config()), token(&other));
     connection.offer(Ok(other.clone()));
     supervisor.run_once();
-    let access = session.client.access();
-    assert!(access.server.contains("localhost"), "{access:?}");
-    assert_eq!(token(&access), token(&other));
+    let config = session.client.config();
+    assert!(config.server.contains("localhost"), "{config:?}");
+    assert_eq!(token(&config), token(&other));
     assert_eq!(connection.session().unwrap().number, 1);
 }
 
