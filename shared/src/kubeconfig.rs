@@ -17,6 +17,7 @@ use rustls::{
     RootCertStore,
     pki_types::{CertificateDer, pem::PemObject},
 };
+use serde_json::Value;
 use ureq::http::Uri;
 use zeroize::Zeroizing;
 
@@ -30,7 +31,7 @@ pub use self::{
 use crate::{
     config::{Auth, ClusterConfig, Trust},
     error::{Error, Result},
-    secret::Data,
+    secret::{self, Data},
 };
 
 /// The environment of the process; tests bring their own.
@@ -118,6 +119,14 @@ pub fn hub_from_file(path: &Path, reach: Reach) -> Result<(Hub, ClusterConfig)> 
 /// `BadConfig` if a key is missing or cannot be used.
 pub fn from_secret(name: &str, data: &Data) -> Result<ClusterConfig> {
     only(Kubeconfig::of_secret(name, data)?, None)
+}
+
+/// As [`from_secret`], of a Secret as the server sends it.
+///
+/// # Errors
+/// `BadConfig` if a key is missing or cannot be used.
+pub fn from_secret_object(secret: &Value) -> Result<ClusterConfig> {
+    from_secret(&secret::name(secret), &secret::data(secret)?)
 }
 
 /// Checks the key `kubeconfig` of the Secret `name` for those who only hand it on: it parses, it names a

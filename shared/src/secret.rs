@@ -1,4 +1,4 @@
-//! The content of a Secret: its keys, decoded, and the kubeconfig among them.
+//! The content of a Secret: its keys, decoded.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::Value;
 use zeroize::Zeroizing;
 
-use crate::{
-    config::ClusterConfig,
-    error::{Error, Result},
-    kubeconfig,
-};
+use crate::error::{Error, Result};
 
 /// Keys and values; these are overwritten when they are no longer used.
 pub type Data = BTreeMap<String, Zeroizing<Vec<u8>>>;
@@ -30,15 +26,8 @@ pub fn data(secret: &Value) -> Result<Data> {
     Ok(data)
 }
 
-/// The kubeconfig in `secret`, with its other keys as the files that it names.
-///
-/// # Errors
-/// `BadConfig` says what of it cannot be used.
-pub fn cluster_config(secret: &Value) -> Result<ClusterConfig> {
-    kubeconfig::from_secret(&name(secret), &data(secret)?)
-}
-
-fn name(secret: &Value) -> String {
+/// `namespace/name`, for a sentence.
+pub(crate) fn name(secret: &Value) -> String {
     let metadata = &secret["metadata"];
     let part = |key: &str| metadata[key].as_str().unwrap_or_default();
     format!("{}/{}", part("namespace"), part("name"))

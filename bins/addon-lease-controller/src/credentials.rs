@@ -18,7 +18,6 @@ use shared::{
     kubeconfig::{self, Reach},
     lock::lock,
     resource::SECRETS,
-    secret,
     stop::Stop,
     watch::{self, LastError},
 };
@@ -143,7 +142,7 @@ impl HubClient {
     fn apply_secret(&self, secret: Value, reload: Reload, reported: &mut Value) {
         // A list brings the same Secret again: that is no news.
         let version = secret["metadata"]["resourceVersion"].clone();
-        let config = secret::cluster_config(&secret);
+        let config = kubeconfig::from_secret_object(&secret);
         // A large one leaves its room to what is made of it.
         drop(secret);
         if let Err(error) = self.apply(config, reload)
@@ -197,6 +196,7 @@ impl HubClient {
 /// The server may refuse a token before the watch says that there is another one.
 fn reload_from_secret(managed: &Client, namespace: &str, name: &str) -> Reload {
     let (client, namespace, name) = (managed.clone(), namespace.to_owned(), name.to_owned());
-    let read = move || secret::cluster_config(&client.get(&SECRETS.object(&namespace, &name))?);
+    let read =
+        move || kubeconfig::from_secret_object(&client.get(&SECRETS.object(&namespace, &name))?);
     Reload::WhenRefused(Box::new(read))
 }
