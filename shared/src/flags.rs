@@ -67,9 +67,18 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// Names that are less alike than this are no slip of the fingers.
 const ALIKE: f64 = 0.8;
 
+/// A row of a table.
+pub const fn flag(
+    name: &'static str,
+    kind: FlagKind,
+    default: &'static str,
+    help: &'static str,
+) -> Flag {
+    Flag { name, kind, default, help }
+}
+
 /// The flags that every program has; `metrics_port` is the program's own default.
 pub fn common(metrics_port: &'static str) -> [Flag; 9] {
-    let flag = |name, kind, default, help| Flag { name, kind, default, help };
     [
         flag("help", FlagKind::Bool, "false", "Print this help and exit."),
         flag(
@@ -104,12 +113,12 @@ pub fn common(metrics_port: &'static str) -> [Flag; 9] {
 }
 
 /// The flag of the programs that read kubeconfigs of the hub or of remotes from files.
-pub const FILES_ANYWHERE: Flag = Flag {
-    name: "kubeconfig-files-anywhere",
-    kind: FlagKind::Bool,
-    default: "false",
-    help: "Let kubeconfigs of other clusters refer to files outside their own directory.",
-};
+pub const FILES_ANYWHERE: Flag = flag(
+    "kubeconfig-files-anywhere",
+    FlagKind::Bool,
+    "false",
+    "Let kubeconfigs of other clusters refer to files outside their own directory.",
+);
 
 /// Reads a command line against `table`.
 ///

@@ -168,7 +168,7 @@ impl Leadership {
         }
     }
 
-    /// Waits a moment for the Lease to be let go of, after `stop` was `raised`.
+    /// Waits briefly for the Lease to be released, after `stop` was `raised`.
     pub fn wait_for_release(&self, raised: Instant) {
         if let Some(ended) = lock(&self.ended).take() {
             let _ = ended.recv_timeout(Stop::GRACE_PERIOD.saturating_sub(raised.elapsed()));

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use shared::{
-    flags::{FILES_ANYWHERE, Flag, FlagKind, Flags, Invocation, common},
+    flags::{FILES_ANYWHERE, Flag, FlagKind, Flags, Invocation, common, flag},
     kubeconfig::{Env, Reach, own_namespace},
     resource::valid_name,
 };
@@ -42,7 +42,6 @@ pub(crate) enum HubCredentials {
 
 /// The flag table.
 pub(crate) fn table() -> Vec<Flag> {
-    let flag = |name, kind, default, help| Flag { name, kind, default, help };
     let mut table = vec![
         flag(
             "container-name",

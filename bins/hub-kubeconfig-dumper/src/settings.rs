@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use shared::{
-    flags::{Flag, FlagKind, Flags, Invocation, common},
+    flags::{Flag, FlagKind, Flags, Invocation, common, flag},
     kubeconfig::{Env, own_namespace},
     resource::valid_name,
 };
@@ -27,7 +27,6 @@ pub(crate) struct Settings {
 
 /// The flag table.
 pub(crate) fn table() -> Vec<Flag> {
-    let flag = |name, kind, default, help| Flag { name, kind, default, help };
     let mut table = vec![
         flag(
             "dir-mode",

@@ -2,7 +2,7 @@
 //! `pkg/registration/spoke/options.go`, `pkg/registration/register/factory/options.go`), its flags that
 //! have no meaning here, and what is added.
 
-use shared::flags::{FILES_ANYWHERE, Flag, FlagKind, common};
+use shared::flags::{FILES_ANYWHERE, Flag, FlagKind, common, flag};
 
 /// All flags.
 pub(crate) fn table() -> Vec<Flag> {
@@ -15,15 +15,6 @@ pub(crate) fn table() -> Vec<Flag> {
     // Each program has a port of its own: they may share a pod.
     table.extend(common("8385"));
     table
-}
-
-const fn flag(
-    name: &'static str,
-    kind: FlagKind,
-    default: &'static str,
-    help: &'static str,
-) -> Flag {
-    Flag { name, kind, default, help }
 }
 
 /// What the cluster and its agent are on the hub, and how they get there.

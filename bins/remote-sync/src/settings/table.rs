@@ -1,7 +1,7 @@
 //! The flag table: sync-controller's fields and clustercache's options by their names, with the values
 //! that these have there as defaults, and what is added.
 
-use shared::flags::{FILES_ANYWHERE, Flag, FlagKind, common};
+use shared::flags::{FILES_ANYWHERE, Flag, FlagKind, common, flag};
 
 /// All flags.
 pub(crate) fn table() -> Vec<Flag> {
@@ -13,15 +13,6 @@ pub(crate) fn table() -> Vec<Flag> {
     // Each program has a port of its own: they may share a pod.
     table.extend(common("8387"));
     table
-}
-
-const fn flag(
-    name: &'static str,
-    kind: FlagKind,
-    default: &'static str,
-    help: &'static str,
-) -> Flag {
-    Flag { name, kind, default, help }
 }
 
 /// Which objects, and how they are called on both sides.
