@@ -8,7 +8,10 @@ use std::{
 };
 
 use env_logger::{Builder, Target};
-use log::{Level, LevelFilter, Record};
+use log::{
+    Level, LevelFilter, Record,
+    kv::{self, Key, Value, VisitSource},
+};
 use serde_json::json;
 
 use crate::flags::Flags;
@@ -17,6 +20,27 @@ use crate::flags::Flags;
 const QUEUE: usize = 256;
 /// Longer lines are cut.
 const LONGEST_LINE: usize = 2000;
+/// The keys of log lines, for whoever filters them: each says the same thing in all programs. README has this
+/// table, and a test holds the sources to it.
+pub const KEYS: &[(&str, &str)] = &[
+    ("cluster", "name of the cluster, on the hub"),
+    ("remote", "name of the remote cluster, as metrics have it; `local` is the program's own"),
+    ("kind", "resource and group of the object, as kubectl takes them"),
+    ("namespace", "namespace of the object"),
+    ("name", "name of the object"),
+    ("target", "namespace and name of the copy"),
+    ("action", "what is done, or would be"),
+    ("state", "state of a pair, as metrics have it"),
+    ("reason", "what a state or a change comes from"),
+    ("error", "what went wrong"),
+    ("failures", "failed attempts in a row"),
+    ("retry_in", "seconds until the next attempt"),
+    ("took", "seconds that something took"),
+    ("path", "file or directory"),
+    ("version", "version of the program"),
+    ("flags", "flags that were given"),
+];
+
 /// The time that the end of the process waits for a slow reader.
 const LAST_LINES: Duration = Duration::from_millis(100);
 
@@ -46,7 +70,7 @@ pub fn start(program: &'static str, flags: &Flags) -> Result<Log, String> {
         .format(move |out, record| format(out, SystemTime::now(), record))
         .target(Target::Pipe(Box::new(Lines(sender))))
         .init();
-    log::info!("{program} {} starts: {}", env!("CARGO_PKG_VERSION"), flags.given());
+    log::info!(version = env!("CARGO_PKG_VERSION"), flags:% = flags.given(); "{program} starts");
     Ok(log)
 }
 
@@ -93,8 +117,8 @@ impl Write for Lines {
     }
 }
 
-/// `I1121 12:00:00.000000       1 run.rs:42] text` (klog's header; the process number is always 1
-/// in a container).
+/// `I1121 12:00:00.000000       1 run.rs:42] text key=value` (klog's header; the process number is always 1
+/// in a container). Values are quoted where a blank or a quote would make them two.
 fn klog(out: &mut dyn Write, now: SystemTime, record: &Record<'_>) -> io::Result<()> {
     let letter = match record.level() {
         Level::Error => 'E',
@@ -103,25 +127,67 @@ fn klog(out: &mut dyn Write, now: SystemTime, record: &Record<'_>) -> io::Result
     };
     let time = humantime::format_rfc3339_micros(now).to_string();
     let (date, clock) = (time[5..10].replace('-', ""), &time[11..26]);
-    writeln!(
+    write!(
         out,
         "{letter}{date} {clock} {:>7} {}] {}",
         std::process::id(),
         place(record),
         text(record)
-    )
+    )?;
+    for (key, value) in pairs(record) {
+        match value {
+            serde_json::Value::String(text) if needs_no_quotes(&text) => {
+                write!(out, " {key}={text}")
+            }
+            value => write!(out, " {key}={value}"),
+        }?;
+    }
+    writeln!(out)
 }
 
-/// The fields of Kubernetes' own JSON logs (component-base `logs/json`): `ts` is in milliseconds.
+fn needs_no_quotes(text: &str) -> bool {
+    !text.is_empty() && !text.contains([' ', '"', '=', '\\'])
+}
+
+/// The fields of Kubernetes' own JSON logs (component-base `logs/json`), where keys stand beside `msg`: `ts` is
+/// in milliseconds.
 fn json_line(out: &mut dyn Write, now: SystemTime, record: &Record<'_>) -> io::Result<()> {
     let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let line = json!({
+    let mut line = json!({
         "ts": since.as_micros() as f64 / 1000.0,
         "level": record.level().as_str().to_ascii_lowercase(),
         "caller": place(record),
         "msg": text(record),
     });
+    if let Some(line) = line.as_object_mut() {
+        line.extend(pairs(record));
+    }
     writeln!(out, "{line}")
+}
+
+/// The keys of a line with their values: numbers as they are, all else in one line of text.
+#[derive(Default)]
+struct Pairs(Vec<(String, serde_json::Value)>);
+
+impl<'kvs> VisitSource<'kvs> for Pairs {
+    fn visit_pair(&mut self, key: Key<'kvs>, value: Value<'kvs>) -> Result<(), kv::Error> {
+        let number = value.to_u64().map(Into::into).or_else(|| value.to_f64().map(Into::into));
+        let value = number.unwrap_or_else(|| printable(&value.to_string(), LONGEST_LINE).into());
+        self.0.push((key.to_string(), value));
+        Ok(())
+    }
+}
+
+fn pairs(record: &Record<'_>) -> Vec<(String, serde_json::Value)> {
+    let mut pairs = Pairs::default();
+    // It cannot fail: the visitor above never does.
+    let _ = record.key_values().visit(&mut pairs);
+    pairs.0
+}
+
+/// A time as log lines have it: in seconds, to the millisecond.
+pub fn seconds(time: Duration) -> f64 {
+    time.as_millis() as f64 / 1000.0
 }
 
 /// One line of at most `limit` characters that reads as it is written, whatever a server wrote.
@@ -159,20 +225,42 @@ mod tests {
 
     type Format = fn(&mut dyn Write, SystemTime, &Record<'_>) -> io::Result<()>;
 
-    fn line(format: Format) -> String {
+    fn line(format: Format, keys: &[(&str, kv::Value<'_>)]) -> String {
         let mut out = Vec::new();
         let now = SystemTime::UNIX_EPOCH + Duration::from_micros(1_000_000_000_123_456);
         let mut record = Record::builder();
         let record = record.level(Level::Warn).file(Some("src/run.rs")).line(Some(42));
+        let record = record.key_values(&keys);
         format(&mut out, now, &record.args(format_args!("gone \"x\"")).build()).unwrap();
         String::from_utf8(out).unwrap()
     }
 
     #[test]
     fn text_is_klogs() {
-        let text = line(klog);
+        let text = line(klog, &[]);
         assert!(text.starts_with("W0909 01:46:40.123456 "), "{text}");
         assert!(text.ends_with(" run.rs:42] gone \"x\"\n"), "{text}");
+    }
+
+    #[test]
+    fn keys_follow_the_text_in_their_order_and_are_quoted_where_one_would_be_two() {
+        let error = "refused \"x\"\nE1121 fake";
+        let keys = [
+            ("name", kv::Value::from("widget-1")),
+            ("error", kv::Value::from(error)),
+            ("retry_in", kv::Value::from(1.5)),
+            ("failures", kv::Value::from(3)),
+            ("reason", kv::Value::from("")),
+        ];
+        let text = line(klog, &keys);
+        let end =
+            r#" name=widget-1 error="refused \"x\" E1121 fake" retry_in=1.5 failures=3 reason="""#;
+        assert!(text.ends_with(&format!("{end}\n")), "{text}");
+        let value: serde_json::Value = serde_json::from_str(&line(json_line, &keys)).unwrap();
+        assert_eq!(value["name"], "widget-1");
+        assert_eq!(value["error"], "refused \"x\" E1121 fake");
+        assert_eq!(value["retry_in"], 1.5);
+        assert_eq!(value["failures"], 3);
     }
 
     #[test]
@@ -192,7 +280,7 @@ mod tests {
 
     #[test]
     fn json_is_one_object_a_line() {
-        let value: serde_json::Value = serde_json::from_str(&line(json_line)).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&line(json_line, &[])).unwrap();
         assert_eq!(value["msg"], "gone \"x\"");
         assert_eq!(value["level"], "warn");
         assert_eq!(value["ts"], 1_000_000_000_123.456);
