@@ -18,7 +18,7 @@ use x509_cert::{
 };
 
 /// The subject of a certificate and its validity.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Certificate {
     /// The user, as a Kubernetes API server reads it.
     pub common_name: String,

@@ -313,7 +313,7 @@ impl Client {
         if let Some(old) = old {
             old.shut_down();
         }
-        log::info!("{}'s credentials were rotated", self.whose());
+        log::info!(server = self.whose(); "credentials rotated");
         Ok(true)
     }
 

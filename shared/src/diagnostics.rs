@@ -74,10 +74,10 @@ pub fn serve(flags: &Flags, stop: &Stop, report: impl Report) -> Result<()> {
 
 fn listen(host: &str, port: u16, stop: &Stop, report: impl Report) -> Result<()> {
     let address = socket::Address::parse(host).ok_or_else(|| {
-        Error::BadConfig(format!("-metrics-host {host:?} is neither an IP address nor localhost"))
+        Error::bad_config(format!("-metrics-host {host:?} is neither an IP address nor localhost"))
     })?;
     let failed = |e| {
-        Error::BadConfig(format!("metrics address {} cannot be served: {e}", address.with(port)))
+        Error::bad_config(format!("metrics address {} cannot be served: {e}", address.with(port)))
     };
     let listener = socket::listen(&address, port).map_err(failed)?;
     let (stop, mut server) = (stop.clone(), Server { listener, connections: Vec::new(), report });

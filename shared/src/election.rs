@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use log::Level;
 use serde_json::{Value, json};
 
 use crate::{
@@ -15,7 +16,8 @@ use crate::{
     client::Client,
     error::{Error, Result},
     flags::Flags,
-    lease,
+    lease, log_object,
+    logging::seconds,
     resource::{Target, valid_name},
     stop::Stop,
     time::micro_time,
@@ -229,23 +231,27 @@ pub fn run(
             Ok(_) => {
                 let failures = backoff.succeeded();
                 if failures > 0 {
-                    log::info!("leader election ({target}) recovered after {failures} failures");
+                    log_object!(
+                        Level::Info, target, failures = failures;
+                        "leader election recovered"
+                    );
                 }
             }
             Err(error) => {
                 let retry = backoff.failed(&error, Instant::now(), 0.0);
                 wait = wait.max(retry.wait);
-                if retry.should_log {
-                    log::warn!("leader election is failing: {error}");
-                } else {
-                    log::debug!("{error}");
-                }
+                let level = if retry.should_log { Level::Warn } else { Level::Debug };
+                let retry_in = seconds(wait);
+                log_object!(
+                    level, target, error:% = error, retry_in = retry_in;
+                    "leader election is failing"
+                );
             }
         }
         stop.wait(wait);
     }
     if let Err(error) = release(client, target, &mut candidate) {
-        log::debug!("{error}");
+        log_object!(Level::Debug, target, error:% = error; "the Lease is not released");
     }
 }
 

@@ -87,7 +87,7 @@ pub fn load(flag: Option<&Path>, master: Option<&str>, env: &Env<'_>) -> Result<
         Some(config) => Ok(config),
         // client-go too tries the pod when files hold nothing (merged_client_builder.go:114-126).
         None => in_cluster(env).map_err(|why| {
-            Error::BadConfig(format!("no configuration: none in kubeconfig {paths:?}; {why}"))
+            Error::bad_config(format!("no configuration: none in kubeconfig {paths:?}; {why}"))
         }),
     }
 }
@@ -165,14 +165,14 @@ fn settled<T>(path: &Path, read: impl Fn() -> Result<T>) -> Result<T> {
             return content;
         }
     }
-    Err(Error::BadConfig(format!("{} is being replaced over and over", path.display())))
+    Err(Error::bad_config(format!("{} is being replaced over and over", path.display())))
 }
 
 /// More swaps than this during one reading are no rotation.
 const SWAPS: u32 = 5;
 
 fn existing(path: &Path, reach: Reach) -> Result<Kubeconfig<'static>> {
-    let missing = || Error::BadConfig(format!("kubeconfig {} does not exist", path.display()));
+    let missing = || Error::bad_config(format!("kubeconfig {} does not exist", path.display()));
     Kubeconfig::read(path, reach)?.ok_or_else(missing)
 }
 
@@ -243,7 +243,9 @@ fn server(cluster: &NamedEntry<'_>, master: Option<&str>) -> Result<String> {
     // The URL itself may hold a password.
     const BAD: &str = "is not an http or https URL of a host, without a user name";
     match (master, cluster.text("server")?) {
-        (Some(url), _) => server_url(url).ok_or_else(|| Error::BadConfig(format!("-master {BAD}"))),
+        (Some(url), _) => {
+            server_url(url).ok_or_else(|| Error::bad_config(format!("-master {BAD}")))
+        }
         (None, Some(url)) => {
             server_url(url).ok_or_else(|| cluster.fail(&format!("has a server that {BAD}")))
         }

@@ -9,12 +9,15 @@ use std::{
     time::Instant,
 };
 
+use log::Level;
+
 use crate::{
     client::Client,
     election::{self, Candidate, ElectionTiming},
     error::{Error, Result},
     flags::Flags,
     lock::lock,
+    log_object,
     resource::{LEASES, Target},
     runtime,
     stop::Stop,
@@ -204,14 +207,16 @@ fn log_change(
 ) {
     match (before, after, on_loss) {
         (LeaderState::Leads { .. }, LeaderState::Leads { .. }, _) => return,
-        (_, LeaderState::Leads { .. }, _) => log::info!("became the leader ({target})"),
+        (_, LeaderState::Leads { .. }, _) => {
+            log_object!(Level::Info, target; "became the leader");
+        }
         // The error that the program exits with says it.
         (LeaderState::Leads { .. }, _, OnLoss::Exit) => return,
         (LeaderState::Leads { .. }, _, OnLoss::Pause(log)) => log(target),
         _ => {}
     }
     if after == LeaderState::Follows && before != LeaderState::Follows {
-        log::info!("standing by: {holder} is the leader ({target})");
+        log_object!(Level::Info, target, leader = holder; "standing by");
     }
 }
 

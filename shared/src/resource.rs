@@ -69,6 +69,16 @@ impl Resource {
     }
 }
 
+/// `leases.coordination.k8s.io`, as kubectl takes it.
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.group {
+            "" => f.write_str(&self.plural),
+            group => write!(f, "{}.{group}", self.plural),
+        }
+    }
+}
+
 /// The object or collection that a request is about.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
@@ -181,6 +191,8 @@ mod tests {
         let status = Target { subresource: Some("status"), ..PODS.object("ns", "x") };
         assert_eq!(status.path(), "/api/v1/namespaces/ns/pods/x/status");
         assert_eq!(status.to_string(), "pods ns/x (status)");
+        assert_eq!(LEASES.to_string(), "leases.coordination.k8s.io");
+        assert_eq!(SECRETS.to_string(), "secrets");
     }
 
     #[test]

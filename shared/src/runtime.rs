@@ -4,6 +4,7 @@ use std::{
     env,
     io::{self, Write},
     process::ExitCode,
+    sync::Arc,
     thread,
 };
 
@@ -63,7 +64,7 @@ pub fn main<Settings>(
     match &result {
         Ok(End::Stopped) => log::info!("stopped by a signal"),
         Ok(End::Done) => log::info!("done"),
-        Err(error) => log::error!("{error}"),
+        Err(error) => log::error!(error:% = error; "exiting"),
     }
     log.finish();
     ExitCode::from(match result {
@@ -79,7 +80,20 @@ pub fn main<Settings>(
 /// `BadConfig` when the system gives none.
 pub fn spawn(name: &'static str, work: impl FnOnce() + Send + 'static) -> Result<()> {
     let thread = thread::Builder::new().name(name.into()).spawn(work);
-    thread.map(drop).map_err(|e| Error::BadConfig(format!("no thread for {name}: {e}")))
+    thread.map(drop).map_err(|e| Error::bad_config(format!("no thread for {name}: {e}")))
+}
+
+/// As [`spawn`], with the part of the program that its threads share.
+///
+/// # Errors
+/// `BadConfig` when the system gives none.
+pub fn spawn_with<T: Send + Sync + 'static>(
+    name: &'static str,
+    shared: &Arc<T>,
+    work: impl FnOnce(&T) + Send + 'static,
+) -> Result<()> {
+    let shared = shared.clone();
+    spawn(name, move || work(&shared))
 }
 
 /// Private keys are in memory: a crash must not write them to a disk, nor may other processes of this user

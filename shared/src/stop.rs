@@ -46,7 +46,7 @@ impl Stop {
     /// `BadConfig` when the system refuses the handlers.
     pub fn on_signals() -> Result<Self> {
         let stop = Self::default();
-        let refused = |e| Error::BadConfig(format!("signals cannot be handled: {e}"));
+        let refused = |e| Error::bad_config(format!("signals cannot be handled: {e}"));
         let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(refused)?;
         let raise = stop.clone();
         thread::Builder::new()

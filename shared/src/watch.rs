@@ -10,11 +10,15 @@ use std::{
     time::{Duration, Instant},
 };
 
+use log::Level;
+
 use crate::{
-    backoff::Backoff,
+    backoff::{Backoff, Retry},
     client::Client,
     error::{Error, Result},
     json::Document,
+    log_object,
+    logging::seconds,
     memory::Budget,
     stop::Stop,
 };
@@ -138,7 +142,7 @@ impl Watcher {
                 Err(_) if stop.raised() => return,
                 Err(error) => {
                     self.move_on(&error);
-                    let wait = self.failed(&error, selection.target.name.is_none());
+                    let wait = self.failed(&list_watch, &error);
                     if on(Event::Failed(&error)).is_break() {
                         return;
                     }
@@ -215,7 +219,8 @@ impl Watcher {
         // Streams end: by the server's clock, a balancer or a change of credentials. The next one goes
         // on from the same version. After one that brought not even a bookmark only a list can tell: a
         // server that was restored from a backup answers a version from its future with silence.
-        log::debug!("{ended}");
+        let (target, server) = (list_watch.selection.target, list_watch.client.whose());
+        log_object!(Level::Debug, target, server = server, error:% = ended; "watch ended");
         if events == 0 {
             (self.unopened, self.refused) = (0, false);
             self.state = State::Since(version.to_owned());
@@ -249,25 +254,35 @@ impl Watcher {
     fn succeeded(&mut self, list_watch: &ListWatch<'_>) {
         let failures = self.backoff.succeeded();
         if failures > 0 {
-            let (target, whose) = (list_watch.selection.target, list_watch.client.whose());
-            log::info!("{target} on {whose} is readable again after {failures} failures");
+            let (target, server) = (list_watch.selection.target, list_watch.client.whose());
+            log_object!(
+                Level::Info, target, server = server, failures = failures;
+                "readable again"
+            );
         }
     }
 
-    /// Records a failure; returns how long to wait. Of a collection each list is `expensive`.
-    fn failed(&mut self, error: &Error, expensive: bool) -> Duration {
+    /// Records a failure and logs it; returns how long to wait.
+    fn failed(&mut self, list_watch: &ListWatch<'_>, error: &Error) -> Duration {
+        let (target, server) = (list_watch.selection.target, list_watch.client.whose());
+        let retry = self.back_off(error, target.name.is_none());
+        let level = if retry.should_log { Level::Warn } else { Level::Debug };
+        let retry_in = seconds(retry.wait);
+        log_object!(
+            level, target, server = server, error:% = error, retry_in = retry_in;
+            "keeping the last known state"
+        );
+        retry.wait
+    }
+
+    /// Records a failure; of a collection each list is `expensive`.
+    fn back_off(&mut self, error: &Error, expensive: bool) -> Retry {
         let is_blind = self.unopened >= TRIES_TO_WATCH;
         self.backoff.set_cap(match is_blind && expensive {
             true => LONGEST_WAIT_FOR_ALL,
             false => LONGEST_WAIT,
         });
-        let retry = self.backoff.failed(error, Instant::now(), fastrand::f64());
-        if retry.should_log {
-            log::warn!("{error}; keeping its last known state");
-        } else {
-            log::debug!("{error}; again in {:?}", retry.wait);
-        }
-        retry.wait
+        self.backoff.failed(error, Instant::now(), fastrand::f64())
     }
 }
 
@@ -316,7 +331,7 @@ mod tests {
             (Error::Gone(sentence()), State::Newest, false),
             (Error::TooNew(sentence()), State::Newest, true),
             (Error::Invalid(sentence()), State::Newest, false),
-            (Error::BadConfig(sentence()), State::Newest, false),
+            (Error::bad_config(sentence()), State::Newest, false),
             (Error::Forbidden(sentence()), State::At("7".into()), false),
             (Error::Unreachable(sentence()), State::At("7".into()), false),
         ] {
@@ -343,7 +358,8 @@ mod tests {
         watcher.unopened = TRIES_TO_WATCH;
         let forbidden = Error::Forbidden("no".into());
         let mut longest = |expensive| {
-            (0..200).map(|_| watcher.failed(&forbidden, expensive)).max().unwrap_or_default()
+            let waits = (0..200).map(|_| watcher.back_off(&forbidden, expensive).wait);
+            waits.max().unwrap_or_default()
         };
         let (one, all) = (longest(false), longest(true));
         assert!(one <= LONGEST_WAIT && one > LONGEST_WAIT / 2, "{one:?}");

@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use log::Level;
 use serde_json::Value;
 use shared::{
     backoff::Backoff,
@@ -17,6 +18,7 @@ use shared::{
     error::{Error, Result},
     kubeconfig::{self, Reach},
     lock::lock,
+    log_object,
     resource::SECRETS,
     stop::Stop,
     watch::{self, LastError},
@@ -126,11 +128,12 @@ impl HubClient {
                     self.apply_secret(secret, reload, &mut reported);
                 }
                 None if self.drop_client() => {
-                    log::warn!(
-                        "Secret {namespace}/{name} was deleted, renewals stop until it is back"
+                    log_object!(
+                        Level::Warn, target;
+                        "the Secret was deleted: renewals stop until it is back"
                     );
                 }
-                None if !was_absent => log::info!("waiting for Secret {namespace}/{name}"),
+                None if !was_absent => log_object!(Level::Info, target; "waiting for the Secret"),
                 None => {}
             }
             stop.wake();
@@ -167,7 +170,7 @@ impl HubClient {
         });
         self.count_read(applied.is_ok());
         if applied.is_ok() && first {
-            log::info!("loaded the hub credentials");
+            log::info!(server = Self::NAME; "loaded the credentials");
         }
         applied
     }
@@ -187,8 +190,10 @@ impl HubClient {
 
     fn log_unusable(&self, error: &Error) {
         match self.client() {
-            Some(_) => log::warn!("keeping the current hub credentials: {error}"),
-            None => log::warn!("no valid hub credentials yet: {error}"),
+            Some(_) => {
+                log::warn!(server = Self::NAME, error:% = error; "keeping the current credentials")
+            }
+            None => log::warn!(server = Self::NAME, error:% = error; "no valid credentials yet"),
         }
     }
 }

@@ -6,9 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use log::Level;
 use shared::{
     client::Client,
     lock::lock,
+    log_object,
+    logging::seconds,
     renewal::{self, Action, Now, Renewal, RenewalOutcome, RenewalStatus},
     resource::LEASES,
     stop::Stop,
@@ -103,11 +106,16 @@ impl LeaseRenewer {
         let lease = LEASES.object(&self.namespace, &self.name);
         let first = renewal.renewed().is_none();
         let (outcome, answer) = renewal::attempt(renewal, &self.status, client, &lease, request);
+        let server = client.whose();
         match outcome {
             RenewalOutcome::Renewed { failures: 0 } if first => {
-                log::info!("{self} is renewed every {} s", self.period.as_secs());
+                let period = seconds(self.period);
+                log_object!(
+                    Level::Info, lease, server = server, period = period;
+                    "lease renewal started"
+                );
             }
-            _ => renewal::log_outcome(self, &outcome, &answer),
+            _ => renewal::log_outcome(server, &lease, &outcome, &answer),
         }
     }
 

@@ -2,10 +2,12 @@
 
 use std::ops::ControlFlow;
 
+use log::Level;
 use serde_json::Value;
 use shared::{
     client::Client,
-    resource::PODS,
+    log_object,
+    resource::{PODS, Target},
     stop::Stop,
     watch::{self, LastError},
 };
@@ -41,16 +43,19 @@ pub(crate) fn follow(
     watch::follow(client, &target, stop, last_error, &mut |pod| {
         let state = match pod {
             Some(pod) => {
-                own = own.filter(|own| is_meant(own, &pod));
+                own = own.filter(|own| is_meant(own, &pod, &target));
                 readiness(&pod, own.map(|own| &*own.name))
             }
             None => PodReadiness::NotReady("it does not exist".to_owned()),
         };
         if update(state.clone()) {
             match state {
-                PodReadiness::Ready => log::info!("pod {namespace}/{name} is ready"),
+                PodReadiness::Ready => log_object!(Level::Info, target; "the pod is ready"),
                 PodReadiness::NotReady(reason) => {
-                    log::info!("pod {namespace}/{name}: {reason}; the Lease goes stale");
+                    log_object!(
+                        Level::Info, target, reason = reason;
+                        "the pod is not ready: the Lease goes stale"
+                    );
                 }
             }
         }
@@ -59,11 +64,12 @@ pub(crate) fn follow(
 }
 
 /// Whether the environment means a container of the pod by CONTAINER_NAME: others use that name too.
-fn is_meant(own: &OwnContainer, pod: &Value) -> bool {
+fn is_meant(own: &OwnContainer, pod: &Value, target: &Target<'_>) -> bool {
     let meant = own.strict || has_container(pod, &own.name);
     if !meant {
         let name = &own.name;
-        log::warn!(
+        log_object!(
+            Level::Warn, target;
             "CONTAINER_NAME is ignored: the pod has no container {name}; its Ready condition counts"
         );
     }

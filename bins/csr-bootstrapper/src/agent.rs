@@ -2,9 +2,10 @@
 
 use std::{
     sync::{Arc, Mutex},
-    time::{Duration, Instant, SystemTime},
+    time::{Instant, SystemTime},
 };
 
+use log::Level;
 use serde_json::json;
 use shared::{
     client::{Client, Reload, Timeouts},
@@ -13,6 +14,8 @@ use shared::{
     flags::Flags,
     kubeconfig::{self, Reach},
     lock::lock,
+    log_object,
+    resource::{SECRETS, Target},
     stop::Stop,
     watch::LastError,
 };
@@ -24,10 +27,6 @@ use crate::{
     state::{CertificateStatus, HubRequests, HubSession, Rotated, SharedState},
 };
 
-/// A request to either cluster.
-pub(crate) const REQUEST_TIME: Duration = Duration::from_secs(10);
-/// The longest sleep in one piece: a machine that slept itself is noticed this late.
-pub(crate) const SLICE: Duration = Stop::SLICE;
 /// What an object of the hub may cost in memory, in bytes: a ManagedCluster or a CSR has a few KiB, and some
 /// copies of each are made.
 pub(crate) const HUB_OBJECT: usize = 512 << 10;
@@ -63,14 +62,14 @@ impl Agent {
     /// # Errors
     /// `BadConfig` when a kubeconfig of the own side cannot be used.
     pub(crate) fn new(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<Self> {
-        let management = Client::of_own_cluster(flags, REQUEST_TIME)?;
+        let management = Client::of_own_cluster(flags, Timeouts::REQUEST)?;
         let spoke = match &settings.spoke_kubeconfig {
             None => None,
             Some(file) => {
                 let (file, reach) = (file.clone(), Reach::of(flags));
                 let load = move || kubeconfig::from_file(&file, reach);
                 let (config, reload) = (load()?, Reload::FromFiles(Box::new(load)));
-                let timeouts = Timeouts::with_request(REQUEST_TIME);
+                let timeouts = Timeouts::default();
                 Some(Client::new("the spoke", config, reload, timeouts)?)
             }
         };
@@ -142,7 +141,7 @@ impl Agent {
             if let Some(session) = self.session().filter(|session| !session.stop.raised()) {
                 return Some(session);
             }
-            if self.stop.wait_for_change(seen, Instant::now() + SLICE) {
+            if self.stop.wait_for_change(seen, Instant::now() + Stop::SLICE) {
                 return None;
             }
         }
@@ -164,6 +163,11 @@ impl Agent {
         }
     }
 
+    /// The Secret with the hub's credential.
+    pub(crate) fn credential(&self) -> Target<'_> {
+        SECRETS.object(&self.settings.namespace, &self.settings.hub_secret)
+    }
+
     /// `Secret ns/name`, for sentences about the credential.
     pub(crate) fn secret_name(&self) -> String {
         format!("Secret {}/{}", self.settings.namespace, self.settings.hub_secret)
@@ -174,17 +178,15 @@ impl Agent {
         let LastErrors { credential, bootstrap, cluster, csr } = &self.errors;
         let watches = [credential, bootstrap, cluster, csr].into_iter().filter_map(LastError::get);
         let no_bootstrap = self.read(|state| state.no_bootstrap.clone());
+        let no_bootstrap = no_bootstrap.map(|why| format!("no valid bootstrap kubeconfig: {why}"));
         watches.chain(no_bootstrap).map(|remark| remark + "\n").collect()
     }
 
     /// Logs what happened and writes it as an Event on the Secret; that the Event cannot be written is no
     /// reason to stop for.
     pub(crate) fn record_event(&self, reason: &'static str, warning: bool, message: &str) {
-        if warning {
-            log::warn!("{message}");
-        } else {
-            log::info!("{message}");
-        }
+        let level = if warning { Level::Warn } else { Level::Info };
+        log_object!(level, self.credential(), reason = reason; "{message}");
         let event =
             CoreEvent { source: "csr-bootstrapper", reason, message: message.to_owned(), warning };
         let Settings { namespace, hub_secret, .. } = &self.settings;
@@ -194,7 +196,10 @@ impl Agent {
             secret["uid"] = seen["metadata"]["uid"].clone();
         }
         if let Err(error) = event.write(&self.management, namespace, &secret) {
-            log::debug!("{error}");
+            log_object!(
+                Level::Debug, self.credential(), reason = reason, error:% = error;
+                "the Event is not written"
+            );
         }
     }
 }

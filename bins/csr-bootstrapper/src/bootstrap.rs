@@ -6,7 +6,7 @@ use shared::{
 };
 
 /// A bootstrap kubeconfig that can be used.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct BootstrapKubeconfig {
     pub(crate) hub: Hub,
     pub(crate) config: ClusterConfig,

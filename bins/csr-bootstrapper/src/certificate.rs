@@ -3,7 +3,6 @@
 //! The loop in `manager.rs` gathers what is known, `observe.rs` says what that means, `machine.rs` decides, and
 //! `perform.rs` acts. Nothing but `manager.rs`, `perform.rs` and what they call reads a clock or does I/O.
 
-mod action;
 mod csr;
 mod csr_status;
 mod csr_watch;
@@ -13,6 +12,7 @@ mod machine;
 mod manager;
 mod need;
 mod observe;
+mod pacing;
 mod perform;
 mod readiness;
 mod session;

@@ -80,7 +80,7 @@ pub(crate) type RandomBytes = [u8; 26];
 pub(crate) fn random() -> Result<RandomBytes> {
     let mut bytes = RandomBytes::default();
     let filled = SystemRandom::new().fill(&mut bytes);
-    filled.map_err(|_| Error::BadConfig("the system has no random numbers".into()))?;
+    filled.map_err(|_| Error::bad_config("the system has no random numbers"))?;
     Ok(bytes)
 }
 

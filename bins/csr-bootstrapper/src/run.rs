@@ -9,20 +9,24 @@ use std::{
     time::{Duration, Instant},
 };
 
+use log::Level;
 use serde_json::Value;
 use shared::{
     backoff::Backoff,
+    client::Timeouts,
     diagnostics,
     error::{Error, Result},
     flags::Flags,
     leadership::Leadership,
+    log_object,
+    logging::seconds,
     runtime::{self, End},
     secret,
     stop::Stop,
 };
 
 use crate::{
-    agent::{Agent, REQUEST_TIME, SLICE},
+    agent::Agent,
     cached::CachedObject,
     certificate::{CertificateManager, OnceGoal, ready, store},
     identity::{self, AgentNames, NameSources, ResolvedNames},
@@ -33,7 +37,7 @@ use crate::{
 };
 
 /// A single check has time for a request to fail and another one to succeed.
-const LONGEST_CHECK: Duration = Duration::from_secs(2 * REQUEST_TIME.as_secs());
+const LONGEST_CHECK: Duration = Duration::from_secs(2 * Timeouts::REQUEST.as_secs());
 /// What is needed first is tried again after at most this.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
@@ -69,9 +73,9 @@ fn lead(agent: &Arc<Agent>, leadership: &Arc<Leadership>, flags: &Flags) -> Resu
         return Ok(());
     }
     keep_credential(agent, None)?;
-    spawn("cluster", agent, managedcluster::follow)?;
-    spawn("status", agent, managedcluster::run_status)?;
-    spawn("heartbeat", agent, move |agent| lease.run(agent))?;
+    runtime::spawn_with("cluster", agent, managedcluster::follow)?;
+    runtime::spawn_with("status", agent, managedcluster::run_status)?;
+    runtime::spawn_with("heartbeat", agent, move |agent| lease.run(agent))?;
     leadership.wait_until_lost()
 }
 
@@ -87,9 +91,9 @@ fn once(agent: &Arc<Agent>, limit: Duration) -> Result<End> {
     match (ended.try_recv(), stopped) {
         (Ok(true), _) => Ok(End::Done),
         (Err(_), true) => {
-            Err(Error::BadConfig(format!("stopped before there was a credential: {}", why())))
+            Err(Error::bad_config(format!("stopped before there was a credential: {}", why())))
         }
-        _ => Err(Error::BadConfig(match limit.as_secs() {
+        _ => Err(Error::bad_config(match limit.as_secs() {
             0 => format!("there is no credential: {}", why()),
             seconds => format!("no credential after {seconds} s: {}", why()),
         })),
@@ -99,10 +103,10 @@ fn once(agent: &Arc<Agent>, limit: Duration) -> Result<End> {
 /// Starts what keeps the credential; if it is fetched once, it says whether that is usable, and raises
 /// `stop`.
 fn keep_credential(agent: &Arc<Agent>, once: Option<OnceGoal>) -> Result<Receiver<bool>> {
-    spawn("secret", agent, sources::follow_credential)?;
-    spawn("bootstrap", agent, sources::follow_bootstrap)?;
+    runtime::spawn_with("secret", agent, sources::follow_credential)?;
+    runtime::spawn_with("bootstrap", agent, sources::follow_bootstrap)?;
     let (end, ended) = channel();
-    spawn("credential", agent, move |agent| {
+    runtime::spawn_with("credential", agent, move |agent| {
         if let Some(manager) = prepare(agent)
             && let Some(usable) = manager.run(once)
         {
@@ -121,7 +125,7 @@ fn prepare(agent: &Agent) -> Option<CertificateManager<'_>> {
         agent.beat();
         let seen = agent.stop.wakes();
         if let CachedObject::Unknown = agent.read(|state| state.credential.clone()) {
-            if agent.stop.wait_for_change(seen, Instant::now() + SLICE) {
+            if agent.stop.wait_for_change(seen, Instant::now() + Stop::SLICE) {
                 return None;
             }
             continue;
@@ -132,7 +136,11 @@ fn prepare(agent: &Agent) -> Option<CertificateManager<'_>> {
                 agent.report(|status| status.detail = Some(error.to_string()));
                 let retry = backoff.failed(&error, Instant::now(), fastrand::f64());
                 if retry.should_log {
-                    log::warn!("{error}");
+                    let retry_in = seconds(retry.wait);
+                    log_object!(
+                        Level::Warn, agent.credential(), error:% = error, retry_in = retry_in;
+                        "the agent's names and its stored request cannot be read"
+                    );
                 }
                 if rest(agent, retry.wait) {
                     return None;
@@ -148,7 +156,7 @@ fn rest(agent: &Agent, wait: Duration) -> bool {
     loop {
         agent.beat();
         let left = until.saturating_duration_since(Instant::now());
-        if agent.stop.wait(left.min(SLICE)) || left.is_zero() {
+        if agent.stop.wait(left.min(Stop::SLICE)) || left.is_zero() {
             return agent.stop.raised();
         }
     }
@@ -164,9 +172,11 @@ fn manager(agent: &Agent, stored: Option<Value>) -> Result<CertificateManager<'_
         agent.update(|state| state.credential = now.clone());
         resolved = resolve(agent, now, stored.as_ref())?;
     }
-    resolved.ignored.iter().for_each(|ignored| log::warn!("{ignored}"));
+    for ignored in &resolved.ignored {
+        log_object!(Level::Warn, agent.credential(), error = ignored; "a name is ignored");
+    }
     let AgentNames { cluster, agent: id } = &resolved.names;
-    log::info!("this is agent {id} of cluster {cluster}");
+    log::info!(cluster = cluster, agent = id; "the agent's names are known");
     agent.report(|status| status.detail = None);
     agent.update(|state| state.names = Some(resolved.names.clone()));
     Ok(CertificateManager::new(agent, resolved.names, stored))
@@ -191,13 +201,4 @@ fn resolve(
         pending: pending.as_ref(),
     };
     Ok(identity::resolve(&known, &identity::random()?))
-}
-
-fn spawn(
-    name: &'static str,
-    agent: &Arc<Agent>,
-    work: impl FnOnce(&Agent) + Send + 'static,
-) -> Result<()> {
-    let agent = agent.clone();
-    runtime::spawn(name, move || work(&agent))
 }

@@ -88,9 +88,9 @@ impl Settings {
             namespace: namespace.unwrap_or_else(|| NAMESPACE.to_owned()),
             bootstrap: match path("bootstrap-kubeconfig") {
                 Some(file) => BootstrapSource::File(file),
-                None => BootstrapSource::Secret(required(flags, "bootstrap-kubeconfig-secret")?),
+                None => BootstrapSource::Secret(flags.required("bootstrap-kubeconfig-secret")?),
             },
-            hub_secret: required(flags, "hub-kubeconfig-secret")?,
+            hub_secret: flags.required("hub-kubeconfig-secret")?,
             hub_directory: path("hub-kubeconfig-dir"),
             cluster_name: cluster_name(flags)?,
             agent_id: agent_id(flags)?,
@@ -146,10 +146,6 @@ impl Settings {
             _ => Ok(()),
         }
     }
-}
-
-fn required(flags: &Flags, name: &str) -> Result<String, String> {
-    flags.some(name).map(str::to_owned).ok_or_else(|| format!("-{name} is required"))
 }
 
 /// A flag for a name, without the white space around it.

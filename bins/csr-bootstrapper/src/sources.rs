@@ -68,13 +68,14 @@ fn follow_secret(agent: &Agent, name: &str) {
 
 /// Uses `bootstrap` from now on, and says what is new of it.
 fn adopt(agent: &Agent, bootstrap: Result<BootstrapKubeconfig>) {
-    let complaint = |error: &Error| format!("no valid bootstrap kubeconfig: {error}");
-    let error = bootstrap.as_ref().err().map(complaint);
+    let error = bootstrap.as_ref().err().map(ToString::to_string);
     let bootstrap = bootstrap.ok();
     let (before, changed) =
         agent.read(|state| (state.no_bootstrap.clone(), state.bootstrap != bootstrap));
     match (&before, &error) {
-        (before, Some(error)) if before.as_ref() != Some(error) => log::warn!("{error}"),
+        (before, Some(error)) if before.as_ref() != Some(error) => {
+            log::warn!(error = error; "no valid bootstrap kubeconfig");
+        }
         (Some(_), None) => log::info!("the bootstrap kubeconfig is available again"),
         _ => {}
     }

@@ -32,7 +32,7 @@ impl Content {
     /// `BadConfig` says why it would be no set of files that belong together.
     pub(crate) fn of(name: &str, secret: &Value, flattened: Option<&str>) -> Result<Self> {
         let mut files = secret::data(secret)?;
-        let fail = |what: &str| Error::BadConfig(format!("Secret {name} {what}"));
+        let fail = |what: &str| Error::bad_config(format!("Secret {name} {what}"));
         // The API server lets no other pass; a path is made of them.
         if let Some(key) = files.keys().find(|key| !valid_key(key)) {
             return Err(fail(&format!("has a key {key:?} that is no file name")));

@@ -64,7 +64,10 @@ fn current(directory: &Directory, room: &mut u64) -> io::Result<Option<Generatio
     Ok(name.map(|name| {
         let mut generation = Generation { name, ..Generation::default() };
         if let Err(error) = read(directory, &mut generation, room) {
-            log::debug!("generation {} is not as it was written: {error}", generation.name);
+            log::debug!(
+                path = generation.name, error:% = error;
+                "a generation is not as it was written"
+            );
         }
         generation
     }))

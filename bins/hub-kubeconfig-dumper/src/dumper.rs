@@ -3,15 +3,17 @@
 use std::{
     fmt,
     sync::{Mutex, MutexGuard},
-    time::{Duration, Instant, SystemTime},
+    time::{Instant, SystemTime},
 };
 
+use log::Level;
 use serde_json::Value;
 use shared::{
-    client::Client,
+    client::{Client, Timeouts},
     error::{Error, Result},
     flags::Flags,
     lock::lock,
+    log_object,
     resource::{SECRETS, Target},
     stop::Stop,
     watch::LastError,
@@ -25,8 +27,6 @@ use crate::{
 
 /// Why there is nothing for files without a Secret.
 pub(crate) const ABSENT: &str = "it does not exist";
-/// A request gets this long.
-const REQUEST: Duration = Duration::from_secs(10);
 
 /// The parts of the running program, for all threads.
 pub(crate) struct Dumper {
@@ -85,7 +85,7 @@ impl Dumper {
             expires: None,
         };
         Ok(Self {
-            client: Client::of_own_cluster(flags, REQUEST)?,
+            client: Client::of_own_cluster(flags, Timeouts::REQUEST)?,
             publisher: Publisher { path: settings.directory.clone(), modes: settings.modes },
             settings: settings.clone(),
             stop: stop.clone(),
@@ -125,7 +125,11 @@ impl Dumper {
             Ok(published) => {
                 if published == PublishOutcome::Changed {
                     let (count, path) = (content.files.len(), self.settings.directory.display());
-                    log::info!("{count} files of {self} are in {path}");
+                    let target = self.target();
+                    log_object!(
+                        Level::Info, target, path:% = path, files = count;
+                        "wrote the files"
+                    );
                 }
                 if !content.complete {
                     return DumpOutcome::Waiting("it has no kubeconfig".into());

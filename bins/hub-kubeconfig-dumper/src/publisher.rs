@@ -52,7 +52,7 @@ impl Publisher {
         stop: &Stop,
     ) -> Result<PublishOutcome> {
         let failed = |what: &str, error: &dyn std::fmt::Display| {
-            Error::BadConfig(format!("directory {} {what}: {error}", self.path.display()))
+            Error::bad_config(format!("directory {} {what}: {error}", self.path.display()))
         };
         let mode = self.modes.directory.unwrap_or(DIRECTORY_MODE);
         let directory = Directory::create(&self.path, mode)
@@ -81,12 +81,14 @@ impl Publisher {
                 Ok(false) => {}
                 Err(error) => {
                     let path = self.path.display();
-                    return Err(Error::BadConfig(format!("directory {path} has no lock: {error}")));
+                    return Err(Error::bad_config(format!(
+                        "directory {path} has no lock: {error}"
+                    )));
                 }
             }
         }
         let path = self.path.display();
-        Err(Error::BadConfig(format!("directory {path} is locked by another process")))
+        Err(Error::bad_config(format!("directory {path} is locked by another process")))
     }
 
     /// Does one step. Permissions and what is left of old times are no reason to fail: a volume's root may
@@ -150,7 +152,7 @@ fn tolerate(step: &PlanStep, result: io::Result<()>) {
         _ => "what is not needed any more stays",
     };
     if let Err(error) = result {
-        log::debug!("{what}: {error}");
+        log::debug!(error:% = error; "{what}");
     }
 }
 

@@ -10,12 +10,15 @@ use std::{
     time::{Duration, Instant},
 };
 
+use log::Level;
 use shared::{
     backoff::Backoff,
     diagnostics,
     error::{Error, Result},
     flags::Flags,
     lock::lock,
+    log_object,
+    logging::seconds,
     runtime::{self, End},
     stop::Stop,
     watch,
@@ -57,7 +60,7 @@ pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End
         (Ok(Err(error)), _) => Err(error),
         (Ok(Ok(())), Some(_)) => Ok(End::Done),
         (_, None) => Ok(End::Stopped),
-        (Err(_), Some(_)) => Err(Error::BadConfig(format!("{dumper}: stopped before an answer"))),
+        (Err(_), Some(_)) => Err(Error::bad_config(format!("{dumper}: stopped before an answer"))),
     }
 }
 
@@ -66,13 +69,12 @@ fn start(dumper: &Arc<Dumper>) -> Result<Receiver<Result<()>>> {
     let latest = LatestVersion::default();
     // Where there is no time to wait nothing is to be watched.
     if dumper.settings.once != Some(Duration::ZERO) {
-        let (dumper, latest) = (dumper.clone(), latest.clone());
-        runtime::spawn("watch", move || follow(&dumper, &latest))?;
+        let latest = latest.clone();
+        runtime::spawn_with("watch", dumper, move |dumper| follow(dumper, &latest))?;
     }
     let (end, ended) = channel();
-    let dumper = dumper.clone();
-    runtime::spawn("files", move || {
-        let result = keep(&dumper, &latest);
+    runtime::spawn_with("files", dumper, move |dumper| {
+        let result = keep(dumper, &latest);
         // Nobody listens any more after the grace period.
         let _ = end.send(result);
         dumper.stop.raise();
@@ -112,7 +114,9 @@ fn keep(dumper: &Dumper, latest: &LatestVersion) -> Result<()> {
         if rest(dumper, latest, (looked, read), wait.min(end)) {
             return match once {
                 None => Ok(()),
-                Some(_) => Err(Error::BadConfig(format!("{dumper}: stopped before it was usable"))),
+                Some(_) => {
+                    Err(Error::bad_config(format!("{dumper}: stopped before it was usable")))
+                }
             };
         }
     }
@@ -126,37 +130,43 @@ fn log_outcome(
     writing: &mut Backoff,
 ) -> Duration {
     let is_new = dumper.record(outcome);
-    let now = Instant::now();
+    let (now, target) = (Instant::now(), dumper.target());
     if !matches!(outcome, DumpOutcome::Unread(_)) {
         reading.succeeded();
     }
-    let failed = |backoff: &mut Backoff, error: &Error| {
+    let failed = |backoff: &mut Backoff, what: &str, error: &Error| {
         let retry = backoff.failed(error, now, fastrand::f64());
-        match retry.should_log {
-            true => log::warn!("{error}"),
-            false => log::debug!("{error}; again in {:?}", retry.wait),
-        }
+        let level = if retry.should_log { Level::Warn } else { Level::Debug };
+        let retry_in = seconds(retry.wait);
+        log_object!(level, target, error:% = error, retry_in = retry_in; "{what}");
         retry.wait
     };
     match outcome {
         DumpOutcome::Current => {
             let failures = writing.succeeded();
             if failures > 0 {
-                log::info!("the files can be written again after {failures} failures");
+                log_object!(
+                    Level::Info, target, failures = failures;
+                    "the files can be written again"
+                );
             }
-            log::debug!("the files match {dumper}");
+            log_object!(Level::Debug, target; "the files match the Secret");
             RESYNC
         }
         DumpOutcome::Absent => unusable(dumper, ABSENT, is_new),
         DumpOutcome::Waiting(reason) => unusable(dumper, reason, is_new),
-        DumpOutcome::Unread(error) => failed(reading, error),
-        DumpOutcome::Unwritten(error) => failed(writing, error),
+        DumpOutcome::Unread(error) => failed(reading, "the Secret cannot be read", error),
+        DumpOutcome::Unwritten(error) => failed(writing, "the files cannot be written", error),
     }
 }
 
 fn unusable(dumper: &Dumper, reason: &str, is_new: bool) -> Duration {
     if is_new {
-        log::warn!("{dumper} cannot be used, keeping the files as they are: {reason}");
+        let target = dumper.target();
+        log_object!(
+            Level::Warn, target, reason = reason;
+            "the Secret cannot be used: keeping the files"
+        );
     }
     RESYNC
 }
@@ -166,7 +176,7 @@ fn once_result(dumper: &Dumper, outcome: DumpOutcome) -> Result<()> {
     match outcome {
         DumpOutcome::Current => Ok(()),
         DumpOutcome::Absent => Err(Error::NotFound(format!("{dumper}: {ABSENT}"))),
-        DumpOutcome::Waiting(reason) => Err(Error::BadConfig(format!("{dumper}: {reason}"))),
+        DumpOutcome::Waiting(reason) => Err(Error::bad_config(format!("{dumper}: {reason}"))),
         DumpOutcome::Unread(error) | DumpOutcome::Unwritten(error) => Err(error),
     }
 }

@@ -160,7 +160,7 @@ impl Client {
             && let Reload::WhenRefused(load) | Reload::FromFiles(load) = &self.inner.reload
             && let Err(e) = self.load_credentials(load)
         {
-            log::debug!("{}'s credentials: {e}", self.whose());
+            log::debug!(server = self.whose(), error:% = e; "credentials cannot be reloaded");
         }
         self.state().generation != refused
     }
@@ -193,7 +193,7 @@ impl Client {
         if let Err(e) = result {
             state.next_reload = Instant::now() + FILES_AGAIN.min(self.inner.timeouts.files);
             if !was_unusable {
-                log::warn!("keeping the current credentials of {}: {e}", self.whose());
+                log::warn!(server = self.whose(), error:% = e; "keeping the current credentials");
             }
         }
     }
@@ -211,8 +211,7 @@ impl Client {
         if skew.abs() < SKEW_OVER {
             logged.store(false, Relaxed);
         } else if skew.abs() > SKEW_WORTH_LOGGING && !logged.swap(true, Relaxed) {
-            let direction = if skew > 0 { "ahead of" } else { "behind" };
-            log::warn!("the clock of {} is {} s {direction} ours", self.whose(), skew.abs());
+            log::warn!(server = self.whose(), skew = skew; "the server's clock differs from ours");
         }
     }
 

@@ -15,7 +15,16 @@ pub struct Timeouts {
     pub watch: Duration,
 }
 
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self::with_request(Self::REQUEST)
+    }
+}
+
 impl Timeouts {
+    /// The time for a request where no flag says another.
+    pub const REQUEST: Duration = Duration::from_secs(10);
+
     /// The usual times, with `request` for a request.
     ///
     /// Files: a minute less the leeway that client-go takes (`transport/token_source.go:72-79`).

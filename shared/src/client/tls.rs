@@ -48,7 +48,7 @@ impl TlsConnector {
     pub(crate) fn new(config: &ClusterConfig, proxied: bool) -> Result<Self> {
         let server_name = match &config.server_name {
             Some(name) => Some(ServerName::try_from(name.clone()).map_err(|_| {
-                Error::BadConfig(format!("tls-server-name {name:?} is not a host name"))
+                Error::bad_config(format!("tls-server-name {name:?} is not a host name"))
             })?),
             None => None,
         };
@@ -156,7 +156,7 @@ fn client_config(config: &ClusterConfig) -> Result<ClientConfig> {
     let provider = Arc::new(default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
-        .map_err(|e| Error::BadConfig(format!("TLS cannot be set up: {e}")))?;
+        .map_err(|e| Error::bad_config(format!("TLS cannot be set up: {e}")))?;
     let builder =
         builder.dangerous().with_custom_certificate_verifier(verifier(&config.trust, &provider)?);
     let Some(identity) = &config.identity else {
@@ -169,7 +169,7 @@ fn client_config(config: &ClusterConfig) -> Result<ClientConfig> {
 }
 
 fn key_pair(identity: &KeyPair, provider: &CryptoProvider) -> Result<CertifiedKey> {
-    let unusable = |what: &str| Error::BadConfig(format!("the client {what} cannot be used"));
+    let unusable = |what: &str| Error::bad_config(format!("the client {what} cannot be used"));
     let chain = CertificateDer::pem_slice_iter(&identity.certificate)
         .collect::<std::result::Result<_, _>>()
         .map_err(|_| unusable("certificate"))?;

@@ -121,7 +121,7 @@ impl Transport {
         let body = request.body.as_ref().map(|(_, body)| body.clone()).unwrap_or_default();
         builder
             .body(body)
-            .map_err(|_| Error::BadConfig(format!("{} has no valid path", request.target)))
+            .map_err(|_| Error::bad_config(format!("{} has no valid path", request.target)))
     }
 }
 
@@ -141,21 +141,19 @@ fn way(server: &Uri, proxy: Option<&ureq::Proxy>) -> String {
     }
 }
 
-/// Says what nobody should do without knowing.
+/// Logs a connection that nobody should use unknowingly.
 fn warn(whose: &str, config: &ClusterConfig) {
     static WARNED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let danger = match config.trust {
         _ if config.server.starts_with("http:") => {
-            "over plain HTTP: anyone in between can read and change everything"
+            "plain HTTP: anyone in between can read and change everything"
         }
-        Trust::Anything => {
-            "without verification (insecure-skip-tls-verify): anyone in between can impersonate it"
-        }
+        Trust::Anything => "insecure-skip-tls-verify: anyone in between can impersonate the server",
         Trust::Bundle(_) | Trust::System => return,
     };
     // Once, although each connection of a cluster is set up anew.
     if lock(&WARNED).insert(format!("{whose} {danger}")) {
-        log::warn!("{whose} is used {danger}");
+        log::warn!(server = whose; "{danger}");
     }
 }
 
@@ -170,14 +168,13 @@ fn headers(config: &ClusterConfig) -> Result<Vec<(HeaderName, HeaderValue)>> {
     };
     let authorization = authorization.map(Zeroizing::new);
     if let Some(authorization) = authorization {
-        let mut value = HeaderValue::from_str(&authorization).map_err(|_| {
-            Error::BadConfig("the token holds characters that no header can".into())
-        })?;
+        let mut value = HeaderValue::from_str(&authorization)
+            .map_err(|_| Error::bad_config("the token holds characters that no header can"))?;
         value.set_sensitive(true);
         headers.push((header::AUTHORIZATION, value));
     }
     for (name, value) in &config.impersonate {
-        let unusable = || Error::BadConfig(format!("impersonation header {name} cannot be sent"));
+        let unusable = || Error::bad_config(format!("impersonation header {name} cannot be sent"));
         let value = HeaderValue::from_str(value).map_err(|_| unusable())?;
         headers.push((name.parse().map_err(|_| unusable())?, value));
     }
@@ -196,5 +193,5 @@ fn user_agent() -> String {
 }
 
 fn bad_server(config: &ClusterConfig) -> Error {
-    Error::BadConfig(format!("server {:?} is not a URL with a host", config.server))
+    Error::bad_config(format!("server {:?} is not a URL with a host", config.server))
 }

@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
 use crate::{
-    error::{Error, Result},
+    error::{ConfigError, Error, Result},
     flags::Flags,
     json,
     secret::Data,
@@ -86,7 +86,9 @@ impl Kubeconfig<'static> {
         match read_limited(path) {
             Ok(bytes) => Self::parse(source, &bytes, Files::Directory(directory, reach)).map(Some),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Error::BadConfig(format!("{source} cannot be read: {error}"))),
+            Err(error) => {
+                Err(Error::bad_config(ConfigError::of(&source, format!("cannot be read: {error}"))))
+            }
         }
     }
 }
@@ -97,7 +99,9 @@ impl<'a> Kubeconfig<'a> {
         let source = format!("Secret {name}");
         match data.get("kubeconfig") {
             Some(bytes) => Self::parse(source, bytes, Files::Keys(data)),
-            None => Err(Error::BadConfig(format!("{source} has no key \"kubeconfig\""))),
+            None => {
+                Err(Error::bad_config(ConfigError::of(&source, "has no key \"kubeconfig\"".into())))
+            }
         }
     }
 
@@ -148,7 +152,7 @@ impl<'a> Kubeconfig<'a> {
     }
 
     pub(super) fn fail(&self, what: &str) -> Error {
-        Error::BadConfig(format!("{} {what}", self.source))
+        Error::bad_config(ConfigError::of(&self.source, what.to_owned()))
     }
 }
 
@@ -164,7 +168,8 @@ impl<'a> NamedEntry<'a> {
     /// A sentence about this entry.
     pub(super) fn fail(&self, what: &str) -> Error {
         let source = self.of.map_or("kubeconfig", |(document, _)| &document.source);
-        Error::BadConfig(format!("{source}: {} {:?} {what}", self.kind, self.name))
+        let entry = format!("{} {:?}", self.kind, self.name);
+        Error::bad_config(ConfigError::of_entry(source, &entry, what))
     }
 
     /// A field as it stands, unless it is null.

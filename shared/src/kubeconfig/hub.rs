@@ -10,7 +10,7 @@ use super::{Kubeconfig, current_context, find, nothing_in, proxy, server};
 use crate::{error::Result, secret::Data, yaml};
 
 /// The cluster of the current context.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Hub {
     /// Its name in the kubeconfig.
     pub name: String,

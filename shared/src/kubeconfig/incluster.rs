@@ -53,7 +53,10 @@ fn trust(env: &Env<'_>) -> Trust {
         static WARNED: Once = Once::new();
         // It is read again every minute.
         WARNED.call_once(|| {
-            log::warn!("{} holds no certificate: trusting the system's roots", path.display());
+            log::warn!(
+                path:% = path.display();
+                "no certificate in it: trusting the system's roots"
+            );
         });
         Trust::System
     })
@@ -70,5 +73,5 @@ pub(super) fn namespace(env: &Env<'_>) -> Option<String> {
 }
 
 fn fail(what: &str) -> Error {
-    Error::BadConfig(format!("no in-cluster configuration: {what}"))
+    Error::bad_config(format!("no in-cluster configuration: {what}"))
 }

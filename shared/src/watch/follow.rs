@@ -2,11 +2,12 @@
 
 use std::{ops::ControlFlow, sync::Mutex};
 
+use log::Level;
 use serde_json::Value;
 
 use crate::{
     client::Client, client::request::ApiRequest, error::Error, json::Document, lock::lock,
-    resource::Target, stop::Stop,
+    log_object, resource::Target, stop::Stop,
 };
 
 use super::{Event, Selection, Watcher};
@@ -58,7 +59,11 @@ pub fn follow(
                 let error = client.too_large(&ApiRequest::get(*target));
                 last_error.set(Some(&error));
                 if !std::mem::replace(&mut too_large, true) {
-                    log::warn!("{error}; keeping its last known state");
+                    let server = client.whose();
+                    log_object!(
+                        Level::Warn, target, server = server, error:% = error;
+                        "keeping the last known state"
+                    );
                 }
                 return ControlFlow::Continue(());
             }

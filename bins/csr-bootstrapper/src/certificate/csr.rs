@@ -159,7 +159,7 @@ pub(crate) fn asks_for(pem: &str, user: &str) -> bool {
 
 /// ring does not say more either.
 fn no_key<E>(_: E) -> Error {
-    Error::BadConfig("no new key can be made: the system gives no random numbers".into())
+    Error::bad_config("no new key can be made: the system gives no random numbers")
 }
 
 fn pair(pkcs8: &[u8]) -> Option<EcdsaKeyPair> {

@@ -1,7 +1,5 @@
 //! The meaning of a CSR on the hub, as it was read, for the request that was posted. No I/O, no clock.
 
-use std::hash::{Hash, Hasher};
-
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::Value;
 use shared::{
@@ -71,7 +69,7 @@ impl CsrStatus {
 }
 
 /// The CSR on the hub, as far as it is known.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ObservedCsr {
     /// About to be seen, or of no matter.
     Awaited,
@@ -86,17 +84,10 @@ pub(crate) enum ObservedCsr {
 }
 
 /// The CSR with a certificate, and the hub that signed it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct IssuedCsr {
     pub(crate) hub: Hub,
     pub(crate) csr: Value,
-}
-
-impl Hash for IssuedCsr {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.hub.server.hash(state);
-        self.csr["metadata"]["uid"].as_str().hash(state);
-    }
 }
 
 /// An end of a request that is not a certificate.

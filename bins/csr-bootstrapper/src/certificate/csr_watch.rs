@@ -24,7 +24,7 @@ use super::{
     need::Requester,
 };
 use crate::{
-    agent::{Agent, HUB_OBJECT, REQUEST_TIME},
+    agent::{Agent, HUB_OBJECT},
     cached::CachedObject,
     identity::AgentNames,
 };
@@ -90,7 +90,7 @@ impl CsrWatcher {
         requester: Requester,
         config: Option<ClusterConfig>,
     ) -> Result<Client> {
-        let missing = || Error::BadConfig("there is no identity to use at the hub".into());
+        let missing = || Error::bad_config("there is no identity to use at the hub");
         if requester == Requester::Agent {
             self.drop_client(agent);
             return agent.session().map(|session| session.client.clone()).ok_or_else(missing);
@@ -107,7 +107,7 @@ impl CsrWatcher {
             Requester::Bootstrap => "the hub (as the bootstrap identity)",
             _ => "the hub (at its new address)",
         };
-        let timeouts = Timeouts::with_request(REQUEST_TIME);
+        let timeouts = Timeouts::default();
         let requests = agent.requests.requester.clone();
         let client = Client::counting(whose, config, Reload::Never, timeouts, requests)?;
         let client = client.limited_to(HUB_OBJECT);

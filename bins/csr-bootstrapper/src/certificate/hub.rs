@@ -2,23 +2,28 @@
 
 use std::time::{Duration, Instant};
 
+use log::Level;
 use shared::{
     client::Client,
     error::{Error, Result},
+    log_object,
     resource::valid_name,
 };
 
 use super::{
-    action::CertificateAction,
     csr::CSRS,
     csr_status::MOST_PENDING,
     csr_watch::CsrWatcher,
-    machine::CsrMachine,
+    machine::{CertificateAction, CsrMachine},
     need::Requester,
     observe::{ObservedCredential, WatchAttempt},
 };
 use crate::{
-    agent::Agent, cached::CachedObject, identity::AgentNames, managedcluster, state::Rotated,
+    agent::Agent,
+    cached::CachedObject,
+    identity::AgentNames,
+    managedcluster::{self, MANAGED_CLUSTERS},
+    state::Rotated,
 };
 
 /// A hub with too many requests is looked at again after this.
@@ -61,7 +66,10 @@ impl<'a> HubRequester<'a> {
         };
         match self.csr_watcher.watch(self.agent, requester, &client, &request.name) {
             Ok(()) => machine.watched(),
-            Err(error) => log::debug!("{error}"),
+            Err(error) => {
+                let target = CSRS.cluster_object(&request.name);
+                log_object!(Level::Debug, target, error:% = error; "the CSR is not watched");
+            }
         }
         WatchAttempt::Awaited
     }
@@ -88,7 +96,7 @@ impl<'a> HubRequester<'a> {
         };
         let refused = matches!(&result, Err(Error::Unauthorized(_) | Error::Forbidden(_)));
         if let (Requester::AgentAtNewHub, true, Err(error)) = (requester, refused, &result) {
-            log::debug!("the hub at the new address does not know this agent: {error}");
+            log::debug!(error:% = error; "the hub at the new address does not know this agent");
         }
         machine.answered(requester, &result, Instant::now());
         result
@@ -103,7 +111,10 @@ impl<'a> HubRequester<'a> {
         let pending = match CsrWatcher::pending(client, &self.names, &self.agent.stop) {
             // Who may not look may still ask, unless it is the new hub that does not know the agent.
             Err(error @ Error::Forbidden(_)) if requester != Requester::AgentAtNewHub => {
-                log::info!("{error}");
+                log::info!(
+                    cluster = self.names.cluster, error:% = error;
+                    "pending CSRs are not counted"
+                );
                 Vec::new()
             }
             pending => pending?,
@@ -139,7 +150,11 @@ impl<'a> HubRequester<'a> {
             // The request can still be asked.
             Err(error @ (Error::Unauthorized(_) | Error::Forbidden(_))) => {
                 if machine.not_introduced(Instant::now()) {
-                    log::warn!("{error}");
+                    let target = MANAGED_CLUSTERS.cluster_object(&self.names.cluster);
+                    log_object!(
+                        Level::Warn, target, error:% = error;
+                        "the ManagedCluster is not created"
+                    );
                 }
                 return Ok(());
             }

@@ -7,26 +7,13 @@ use serde_json::Value;
 use shared::error::Result;
 
 use super::{
-    action::CertificateAction,
     csr::CertificateRequest,
     csr_status::{CsrFailure, CsrStatus, IssuedCsr, ObservedCsr},
     need::{HubMove, Need, Requester},
     observe::{ObservedCredential, SessionChange},
+    pacing::{LONGEST_REST, Pacing, REST_REFUSED, REST_SHORT, rest_after},
 };
 
-/// After Denied or Failed: a human or a policy said no, which time alone seldom changes.
-const REST_REFUSED: Duration = Duration::from_secs(300);
-/// After a certificate that cannot be used, or a request that somebody replaced.
-const REST_WRONG: Duration = Duration::from_secs(30);
-/// After a request that was made with another identity than the one that asks now, or that somebody
-/// deleted.
-const REST_SHORT: Duration = Duration::from_secs(2);
-/// No rest is longer.
-const LONGEST_REST: Duration = Duration::from_secs(3600);
-/// A certificate that was used until it was due, however short it is, and the next one.
-const PACE: Duration = Duration::from_secs(5);
-/// A write of the Secret that did not last, and the next one; twice as long each time.
-const PACE_OF_REPEATS: Duration = Duration::from_secs(1);
 /// As upstream, the ManagedCluster is checked every one to two hours while bootstrapping
 /// (ocm `pkg/registration/spoke/registration/creating_controller.go:46`).
 const INTRODUCE_AGAIN: Duration = Duration::from_secs(3600);
@@ -34,6 +21,78 @@ const INTRODUCE_AGAIN: Duration = Duration::from_secs(3600);
 /// A CSR that nobody answers is announced once more after this (kubelet gives up by then:
 /// client-go `util/certificate/certificate_manager.go:48-50`).
 const LONG_PENDING: Duration = Duration::from_secs(900);
+
+/// The next thing to do for the certificate.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum CertificateAction {
+    /// Nothing before this instant, or before something changes.
+    Wait(Instant),
+    /// Use the hub with the credential in the Secret.
+    OpenSession,
+    /// The same, where another one is in use.
+    SwapSession,
+    /// Stop using the hub: the certificate has expired.
+    CloseSession,
+    /// Say that the hub is used.
+    AnnounceSession,
+    /// Say why a certificate is needed.
+    AnnounceNeed,
+    /// Close what is open on the hub for a certificate.
+    CloseRequester,
+    /// Watch the CSR on the hub.
+    WatchCsr,
+    /// Say for whom the CSR waits, and aloud when that takes long.
+    AnnouncePending { overdue: bool },
+    /// Count the requests that wait on the hub already.
+    CountPending,
+    /// Make a key and a request, and store them.
+    StoreRequest,
+    /// Make the ManagedCluster, if there is none.
+    CreateManagedCluster,
+    /// Read the CSR on the hub.
+    GetCsr,
+    /// Post the request.
+    CreateCsr,
+    /// The CSR that was there is not any more: make sure, and post the same again.
+    ConfirmGone,
+    /// Put this certificate into the Secret.
+    SaveCertificate(Vec<u8>),
+    /// Put right what is beside the certificate.
+    RepairSecret,
+    /// Remove the stored request: it has served, or never will.
+    DeleteRequest,
+    /// The request came to this end: say so, and rest.
+    AbandonCsr(CsrFailure),
+}
+
+impl CertificateAction {
+    /// Whether it is the hub that has to answer.
+    pub(crate) fn is_on_the_hub(&self) -> bool {
+        matches!(
+            self,
+            Self::CountPending
+                | Self::CreateManagedCluster
+                | Self::GetCsr
+                | Self::CreateCsr
+                | Self::ConfirmGone
+        )
+    }
+
+    /// Whether it only prepares the next one, which follows in the same turn.
+    pub(crate) fn is_preparation(&self) -> bool {
+        matches!(
+            self,
+            Self::OpenSession
+                | Self::SwapSession
+                | Self::CloseSession
+                | Self::AnnounceSession
+                | Self::AnnounceNeed
+                | Self::CloseRequester
+                | Self::WatchCsr
+                | Self::AnnouncePending { .. }
+        )
+    }
+}
 
 /// The state of getting a certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -55,17 +114,9 @@ pub(crate) struct CsrMachine {
     /// The requests on the hub were counted, there is room for one more.
     counted: bool,
     introduce_at: Option<Instant>,
-    /// Ends in a row.
-    ends: u32,
-    /// Until then nothing is asked as this identity.
-    rest: Option<(Instant, Option<Requester>)>,
-    /// What rests is over: the next request needs a key of its own.
+    /// The request ended without a certificate: the next one needs a key of its own.
     ended: bool,
-    /// After a failure nothing is asked as this identity until then; as nobody: nothing is done at all.
-    failed: Option<(Instant, Option<Requester>)>,
-    saved: Option<Instant>,
-    /// Writes of the Secret in a row that did not last.
-    repeats: u32,
+    pacing: Pacing,
 }
 
 /// A CSR that waits for approval or signature.
@@ -123,11 +174,14 @@ impl CsrMachine {
     ) -> CertificateAction {
         let later = CertificateAction::Wait(now + LONGEST_REST);
         let served = |request: &CertificateRequest| credential_key == Some(request.key.as_bytes());
-        if let Some(wait) = self.failing(None, now) {
-            return wait;
+        if let Some(until) = self.pacing.failing(None, now) {
+            return CertificateAction::Wait(until);
         }
         match need {
-            Need::Repair => self.paced(false, now).unwrap_or(CertificateAction::RepairSecret),
+            Need::Repair => match self.pacing.next_write(false, now) {
+                Some(until) => CertificateAction::Wait(until),
+                None => CertificateAction::RepairSecret,
+            },
             Need::Nothing(_) if self.request.as_ref().is_some_and(served) => {
                 CertificateAction::DeleteRequest
             }
@@ -139,47 +193,26 @@ impl CsrMachine {
                     self.ask(requester, csr, now)
                 }
                 (Some(requester), _) => {
-                    let wait = self.resting(requester, now);
-                    wait.or_else(|| self.paced(why.regular, now))
-                        .unwrap_or_else(|| self.new_request())
+                    let resting = self.pacing.resting(requester, now);
+                    match resting.or_else(|| self.pacing.next_write(why.regular, now)) {
+                        Some(until) => CertificateAction::Wait(until),
+                        None if self.counted => CertificateAction::StoreRequest,
+                        None => CertificateAction::CountPending,
+                    }
                 }
             },
         }
     }
 
-    /// A wait, if a failure as this identity was too short a time ago.
-    fn failing(&self, requester: Option<Requester>, now: Instant) -> Option<CertificateAction> {
-        let (until, of) = self.failed?;
-        (now < until && of == requester).then_some(CertificateAction::Wait(until))
-    }
-
-    /// A wait, if this identity rests or has just failed.
-    fn resting(&self, requester: Requester, now: Instant) -> Option<CertificateAction> {
-        let resting = self.rest.filter(|(until, of)| now < *until && *of == Some(requester));
-        let resting = resting.map(|(until, _)| CertificateAction::Wait(until));
-        resting.or_else(|| self.failing(Some(requester), now))
-    }
-
-    fn new_request(&self) -> CertificateAction {
-        if self.counted { CertificateAction::StoreRequest } else { CertificateAction::CountPending }
-    }
-
-    /// A wait, if the Secret was written too short a time ago to write it again.
-    fn paced(&self, regular: bool, now: Instant) -> Option<CertificateAction> {
-        let repeats = PACE_OF_REPEATS.saturating_mul(1 << self.repeats.min(12)).min(LONGEST_REST);
-        let pace = if regular && self.repeats == 0 { PACE } else { repeats };
-        let until = self.saved? + pace;
-        (now < until).then_some(CertificateAction::Wait(until))
-    }
-
     fn ask(&self, requester: Requester, csr: &ObservedCsr, now: Instant) -> CertificateAction {
         if let ObservedCsr::Present(CsrStatus::Issued(pem)) = csr {
-            return self
-                .paced(false, now)
-                .unwrap_or_else(|| CertificateAction::SaveCertificate(pem.clone()));
+            return match self.pacing.next_write(false, now) {
+                Some(until) => CertificateAction::Wait(until),
+                None => CertificateAction::SaveCertificate(pem.clone()),
+            };
         }
-        if let Some(wait) = self.resting(requester, now) {
-            return wait;
+        if let Some(until) = self.pacing.resting(requester, now) {
+            return CertificateAction::Wait(until);
         }
         let introduce = self.introduce_at.is_none_or(|at| now >= at);
         if requester == Requester::Bootstrap && introduce {
@@ -311,39 +344,23 @@ impl CsrMachine {
         random: f64,
     ) -> Duration {
         (self.ended, self.issued) = (true, None);
-        self.rest_after_end(rest_after(end), requester, now, random)
+        self.pacing.ended(rest_after(end), requester, now, random)
     }
 
     /// The CSR is gone from the hub without an answer; returns how long the request rests.
     pub(crate) fn gone(&mut self, requester: Requester, now: Instant, random: f64) -> Duration {
         self.uid = None;
-        self.rest_after_end(REST_SHORT, Some(requester), now, random)
-    }
-
-    /// Twice as long after each end in a row.
-    fn rest_after_end(
-        &mut self,
-        shortest: Duration,
-        requester: Option<Requester>,
-        now: Instant,
-        random: f64,
-    ) -> Duration {
-        let rest = shortest.saturating_mul(1 << self.ends.min(8)).min(LONGEST_REST);
-        // A fleet that was denied together does not come back together.
-        let rest = rest + rest.mul_f64(random / 4.0);
-        self.ends = self.ends.saturating_add(1);
-        self.rest = Some((now + rest, requester));
-        rest
+        self.pacing.ended(REST_SHORT, Some(requester), now, random)
     }
 
     /// The hub has too many requests: `requester` asks for nothing for `time`.
     pub(crate) fn halted(&mut self, requester: Requester, now: Instant, time: Duration) {
-        self.rest = Some((now + time, Some(requester)));
+        self.pacing.halted(requester, now + time);
     }
 
     /// An action of `requester` on the hub failed, or another one: nothing of its kind is done for `time`.
     pub(crate) fn failed(&mut self, now: Instant, time: Duration, requester: Option<Requester>) {
-        self.failed = Some((now + time, requester));
+        self.pacing.failed(requester, now + time);
     }
 
     /// The certificate in `pem` was saved, to be used until then at least; `regular` if the one before was
@@ -351,15 +368,12 @@ impl CsrMachine {
     pub(crate) fn saved(&mut self, pem: &[u8], used_until: Instant, regular: bool, now: Instant) {
         self.obtained = Some((pem.to_vec(), used_until));
         self.hub_move = HubMove::default();
-        (self.ends, self.rest) = (0, None);
-        self.repeats = if regular { 0 } else { self.repeats.saturating_add(1) };
-        self.saved = Some(now);
+        self.pacing.saved(regular, now);
     }
 
-    /// What is beside the certificate was put right.
+    /// The rest of the Secret was repaired.
     pub(crate) fn repaired(&mut self, now: Instant) {
-        self.repeats = self.repeats.saturating_add(1);
-        self.saved = Some(now);
+        self.pacing.repaired(now);
     }
 
     /// There is another bootstrap kubeconfig than when a rest or a wait began, for `another_hub` or not.
@@ -367,17 +381,8 @@ impl CsrMachine {
         if another_hub {
             self.hub_move = HubMove::default();
         }
-        (self.rest, self.failed, self.introduce_at) = (None, None, None);
-        (self.ends, self.repeats) = (0, 0);
-    }
-}
-
-/// The shortest rest before the next key.
-fn rest_after(failure: &CsrFailure) -> Duration {
-    match failure {
-        CsrFailure::Denied(_) | CsrFailure::Failed(_) => REST_REFUSED,
-        CsrFailure::Rejected(_) | CsrFailure::Replaced => REST_WRONG,
-        CsrFailure::Foreign => REST_SHORT,
+        self.introduce_at = None;
+        self.pacing.restart();
     }
 }
 

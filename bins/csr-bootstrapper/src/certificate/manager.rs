@@ -2,24 +2,22 @@
 
 use std::time::{Duration, Instant};
 
+use log::Level;
 use serde_json::Value;
-use shared::{backoff::Backoff, error::Result, kubeconfig::Hub, secret};
+use shared::{
+    backoff::Backoff, error::Result, kubeconfig::Hub, log_object, logging::seconds, secret,
+    stop::Stop,
+};
 
 use super::{
-    action::CertificateAction,
     csr::CertificateRequest,
-    machine::CsrMachine,
+    machine::{CertificateAction, CsrMachine},
     need::{Need, Requester},
     observe::{Inputs, ObservedCredential, SessionChange, SessionInputs, observe},
     perform::Performer,
     readiness::ready,
 };
-use crate::{
-    agent::{Agent, SLICE},
-    bootstrap::BootstrapKubeconfig,
-    identity::AgentNames,
-    state::Rotated,
-};
+use crate::{agent::Agent, bootstrap::BootstrapKubeconfig, identity::AgentNames, state::Rotated};
 
 /// How often it is looked at where somebody waits for the end of it.
 const LOOK_ONCE: Duration = Duration::from_secs(1);
@@ -88,7 +86,7 @@ impl<'a> CertificateManager<'a> {
             }
             let stopped = if let CertificateAction::Wait(until) = action {
                 // Nothing wakes this loop when the files of -hub-kubeconfig-dir change.
-                let slice = if once.is_some() { LOOK_ONCE } else { SLICE };
+                let slice = if once.is_some() { LOOK_ONCE } else { Stop::SLICE };
                 let until = until.min(Instant::now() + slice);
                 let until = observed.again.map_or(until, |again| until.min(again + MOMENT));
                 self.agent.stop.wait_for_change(seen, until)
@@ -204,7 +202,9 @@ impl<'a> CertificateManager<'a> {
         let Err(error) = result else {
             let failures = self.errors.succeeded();
             if failures > 0 {
-                log::info!("the certificate is managed again after {failures} failures");
+                log_object!(Level::Info, self.agent.credential(), failures = failures;
+                    "the certificate is managed again"
+                );
             }
             return;
         };
@@ -215,13 +215,16 @@ impl<'a> CertificateManager<'a> {
         let wait = patience.map_or(retry.wait, |left| retry.wait.min(left));
         self.machine.failed(now, wait, requester.filter(|_| action.is_on_the_hub()));
         self.agent.report(|status| status.detail = Some(error.to_string()));
-        if retry.should_log {
-            log::warn!("{error}");
-            if matches!(action, CertificateAction::CountPending | CertificateAction::CreateCsr) {
-                self.agent.set_rotated(Rotated::Failed(format!("Failed to create CSR {error}")));
-            }
-        } else {
-            log::debug!("{error}; again in {wait:?}");
+        let creates =
+            matches!(action, CertificateAction::CountPending | CertificateAction::CreateCsr);
+        if retry.should_log && creates {
+            self.agent.set_rotated(Rotated::Failed(format!("Failed to create CSR {error}")));
         }
+        let level = if retry.should_log { Level::Warn } else { Level::Debug };
+        let retry_in = seconds(wait);
+        log_object!(
+            level, self.agent.credential(), error:% = error, retry_in = retry_in;
+            "managing the certificate failed"
+        );
     }
 }

@@ -1,7 +1,10 @@
 //! One observation of all that is known: what the credential is worth, what it needs, who can ask for it, and
 //! how far the request is. No I/O, no clock, no side effect.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::{
+    hash::{Hash, Hasher},
+    time::{Duration, Instant, SystemTime},
+};
 
 use serde_json::Value;
 use shared::{
@@ -108,7 +111,7 @@ pub(crate) struct ObservedCredential {
 }
 
 /// What the session needs to be the credential's.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) enum SessionChange {
     Nothing,
     Open(ClusterConfig, Hub),
@@ -116,6 +119,18 @@ pub(crate) enum SessionChange {
     Close,
     /// That it is used with this certificate.
     Announce(Vec<u8>),
+}
+
+/// All fields, so that a model checker tells states apart by it.
+impl Hash for ObservedCredential {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { bootstrap, validation, data, need, requester, requester_hub, .. } = self;
+        (bootstrap, validation, need, requester, requester_hub).hash(state);
+        let Self { requester_open, sentence, usable, session, csr, csr_object, .. } = self;
+        (requester_open, sentence, usable, session, csr, csr_object).hash(state);
+        (&self.pending, &self.again).hash(state);
+        data.iter().for_each(|(key, value)| (key, &**value).hash(state));
+    }
 }
 
 impl ObservedCredential {
@@ -191,8 +206,7 @@ fn validated(inputs: &Inputs<'_>) -> (Data, Validation) {
     match secret::data(secret) {
         Ok(data) => {
             let hub = inputs.bootstrap.as_ref().map(|bootstrap| &bootstrap.hub);
-            let (what, names) = (inputs.secret_name, inputs.names);
-            let validation = validate::validate(what, &data, hub, names, inputs.clocks);
+            let validation = validate::validate(&data, hub, inputs.names, inputs.clocks);
             (data, validation)
         }
         Err(error) => unusable(format!("cannot be read: {error}"), "CertificateValidationFailed"),
@@ -249,7 +263,7 @@ fn sentence(need: &Need, requester: Option<Requester>) -> Option<String> {
 fn session_change(inputs: &Inputs<'_>, validation: &Validation, data: &Data) -> SessionChange {
     let (bootstrap, session) = (inputs.bootstrap.as_ref(), inputs.session.as_ref());
     let timeless = match bootstrap.is_none() && session.is_none() {
-        true => validate::validate_timeless(inputs.secret_name, data, inputs.names),
+        true => validate::validate_timeless(data, inputs.names),
         false => None,
     };
     let usable = validation.usable().or_else(|| timeless.as_ref()?.usable());

@@ -2,20 +2,20 @@
 
 use std::time::{Instant, SystemTime};
 
+use log::Level;
 use serde_json::Value;
 use shared::{
     error::{Error, Result},
-    secret,
+    log_object, secret,
 };
 
 use super::{
-    action::CertificateAction,
     csr::CertificateRequest,
     csr_status::CsrFailure,
     csr_watch::CsrWatcher,
     deadline,
     hub::HubRequester,
-    machine::CsrMachine,
+    machine::{CertificateAction, CsrMachine},
     need::{Need, Requester},
     observe::{Attempts, ObservedCredential, SessionChange},
     session::SessionControl,
@@ -132,7 +132,10 @@ impl<'a> Performer<'a> {
         };
         self.attempts.session = true;
         if let Err(error) = result {
-            log::warn!("keeping the current hub credentials: {error}");
+            log_object!(
+                Level::Warn, self.agent.credential(), error:% = error;
+                "keeping the current credentials"
+            );
         }
     }
 
@@ -157,7 +160,7 @@ impl<'a> Performer<'a> {
         if overdue {
             self.agent.record_event("CSRPending", true, sentence);
         } else {
-            log::info!("{sentence}");
+            log_object!(Level::Info, self.agent.credential(), reason = "CSRPending"; "{sentence}");
             self.agent.report(|status| status.pending = Some(SystemTime::now()));
         }
     }

@@ -24,7 +24,7 @@ fn files(agent: &Agent) -> Result<(), String> {
     let what = directory.display().to_string();
     let bootstrap =
         agent.read(|state| state.bootstrap.as_ref().map(|bootstrap| bootstrap.hub.clone()));
-    match validate(&what, &in_directory(directory), bootstrap.as_ref(), &names, agent.clocks()) {
+    match validate(&in_directory(directory), bootstrap.as_ref(), &names, agent.clocks()) {
         Validation::Usable(_) => Ok(()),
         Validation::Moved(_, word) => Err(format!("{what} is of another hub: the {word} differs")),
         Validation::Unusable(unusable) => Err(format!("{what} {}", unusable.reason)),

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
+use log::Level;
 use shared::{
     client::{Client, Reload, Timeouts},
     config::ClusterConfig,
     error::Result,
     kubeconfig::Hub,
+    log_object,
 };
 
 use super::deadline;
 use crate::{
-    agent::{Agent, HUB_OBJECT, REQUEST_TIME},
+    agent::{Agent, HUB_OBJECT},
     identity::AgentNames,
     state::{HubSession, Rotated},
 };
@@ -38,7 +40,7 @@ impl SessionControl {
     /// # Errors
     /// `BadConfig` if no client can be made; a session before this one goes on.
     pub(crate) fn open(&mut self, agent: &Agent, config: &ClusterConfig, hub: &Hub) -> Result<()> {
-        let timeouts = Timeouts::with_request(REQUEST_TIME);
+        let timeouts = Timeouts::default();
         let requests = agent.requests.session.clone();
         let client =
             Client::counting("the hub", config.clone(), Reload::Never, timeouts, requests)?;
@@ -65,7 +67,10 @@ impl SessionControl {
 
     /// Ends the session, whose certificate has expired.
     pub(crate) fn close(&self, agent: &Agent) {
-        log::warn!("the certificate for the hub has expired");
+        log_object!(
+            Level::Warn, agent.credential(), reason = "expired";
+            "the certificate for the hub has expired"
+        );
         agent.set_session(None);
     }
 

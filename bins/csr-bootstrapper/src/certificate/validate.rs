@@ -22,7 +22,7 @@ use crate::{
 pub(crate) const TOLERANCE: Duration = Duration::from_secs(300);
 
 /// What the credential is good for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Validation {
     Usable(UsableCredential),
     /// Good, but got at another hub than the bootstrap kubeconfig's now; the word says what differs.
@@ -41,7 +41,7 @@ impl Validation {
 }
 
 /// A certificate of ours with its key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct UsableCredential {
     pub(crate) identity: KeyPair,
     pub(crate) chain: Vec<Certificate>,
@@ -54,7 +54,7 @@ pub(crate) struct UsableCredential {
 }
 
 /// Why there is nothing to use.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct UnusableCredential {
     /// What is wrong, to go on after the name of what was validated.
     pub(crate) reason: String,
@@ -62,33 +62,34 @@ pub(crate) struct UnusableCredential {
     pub(crate) event: &'static str,
 }
 
+/// Of the kubeconfig's errors, of which only the predicate is used.
+const SUBJECT: &str = "";
 const UNREADABLE: &str = "CertificateValidationFailed";
 const NOT_VALID: &str = "NoValidCertificateFound";
 /// Spelled as the Go agent spells it.
 const OTHER_DATA: &str = "AdditonalSecretDataChanged";
 
-/// Validates `data`, which other sentences call `what`, for the agent `names`. The hub of the `bootstrap`
-/// kubeconfig is compared, where there is one. The rules are those of ocm
-/// `pkg/registration/register/common.go:86-145`, and that key and certificate belong together.
+/// Validates `data` for the agent `names`, and compares the hub with that of the `bootstrap` kubeconfig, if there
+/// is one. The rules are those of ocm `pkg/registration/register/common.go:86-145`, and that key and certificate
+/// belong together.
 pub(crate) fn validate(
-    what: &str,
     data: &Data,
     bootstrap: Option<&Hub>,
     names: &AgentNames,
     clocks: Clocks,
 ) -> Validation {
     let certificate = certificate(data, names, clocks);
-    let validation = certificate.and_then(|good| hub(what, data, bootstrap, names, good));
+    let validation = certificate.and_then(|good| hub(data, bootstrap, names, good));
     validation.unwrap_or_else(|(event, reason)| {
         Validation::Unusable(UnusableCredential { reason, event })
     })
 }
 
 /// As [`validate`], as if the time were that of the certificate: what is left speaks against it at any time.
-pub(crate) fn validate_timeless(what: &str, data: &Data, names: &AgentNames) -> Option<Validation> {
+pub(crate) fn validate_timeless(data: &Data, names: &AgentNames) -> Option<Validation> {
     let chain = certificate::chain(data.get("tls.crt")?).ok()?;
     let begin = chain.iter().map(|certificate| certificate.not_before).max()?;
-    Some(validate(what, data, None, names, Clocks::new(begin, Instant::now(), None)))
+    Some(validate(data, None, names, Clocks::new(begin, Instant::now(), None)))
 }
 
 /// What speaks against a certificate, to go on after "a certificate that ".
@@ -146,14 +147,13 @@ fn certificate(data: &Data, names: &AgentNames, clocks: Clocks) -> Result<Good, 
 
 /// The rest, beside a certificate that is good.
 fn hub(
-    what: &str,
     data: &Data,
     bootstrap: Option<&Hub>,
     names: &AgentNames,
     (identity, chain): Good,
 ) -> Result<Validation, Refusal> {
-    let hub = Hub::of_secret(what, data).map_err(|error| (OTHER_DATA, about(what, &error)))?;
-    let config = match config(what, data, &identity) {
+    let hub = Hub::of_secret(SUBJECT, data).map_err(|error| (OTHER_DATA, about(&error)))?;
+    let config = match config(data, &identity) {
         Ok(config) => Some(config),
         Err(_) if bootstrap.is_some_and(|hub| can_replace(hub, data, &identity)) => None,
         Err(reason) => return Err((OTHER_DATA, reason)),
@@ -174,8 +174,8 @@ fn hub(
 }
 
 /// What the kubeconfig gives, if that is a connection as the user of the certificate.
-fn config(what: &str, data: &Data, identity: &KeyPair) -> Result<ClusterConfig, String> {
-    let config = kubeconfig::from_secret(what, data).map_err(|error| about(what, &error))?;
+fn config(data: &Data, identity: &KeyPair) -> Result<ClusterConfig, String> {
+    let config = kubeconfig::from_secret(SUBJECT, data).map_err(|error| about(&error))?;
     // Without TLS no certificate is shown.
     let shown = config.identity.as_ref() == Some(identity) || !config.server.starts_with("https:");
     match shown && config.auth == Auth::None && config.impersonate.is_empty() {
@@ -188,16 +188,14 @@ fn config(what: &str, data: &Data, identity: &KeyPair) -> Result<ClusterConfig, 
 fn can_replace(hub: &Hub, data: &Data, identity: &KeyPair) -> bool {
     let mut data = data.clone();
     data.insert("kubeconfig".into(), hub.kubeconfig().into_bytes().into());
-    config("", &data, identity).is_ok()
+    config(&data, identity).is_ok()
 }
 
-/// What an error about the kubeconfig in `what` says after that name.
-fn about(what: &str, error: &Error) -> String {
-    let message = error.message();
-    let rest = message.strip_prefix(&format!("Secret {what}")).unwrap_or(message);
-    match rest.strip_prefix(": ") {
-        Some(entry) => format!("has a kubeconfig whose {entry}"),
-        None => rest.trim_start().to_owned(),
+/// The predicate of an error about a kubeconfig.
+fn about(error: &Error) -> String {
+    match error {
+        Error::BadConfig(error) => error.problem().to_owned(),
+        error => format!("cannot be used: {error}"),
     }
 }
 

@@ -66,8 +66,13 @@ impl Probes {
         self.version_asked = Some(now);
         match spoke.text("/version") {
             Ok((200, text)) => self.version = git_version(&text).or_else(|| self.version.take()),
-            Ok((code, _)) => log::debug!("{} says {code} to /version", spoke.whose()),
-            Err(error) => log::debug!("{error}"),
+            Ok((code, _)) => {
+                let error = format!("the answer has status code {code}");
+                log::debug!(server = spoke.whose(), error = error; "the version cannot be read");
+            }
+            Err(error) => {
+                log::debug!(server = spoke.whose(), error:% = error; "the version cannot be read");
+            }
         }
     }
 
@@ -83,7 +88,7 @@ impl Probes {
         let since = *self.failing_since.get_or_insert(now);
         let message =
             format!("The kube-apiserver is not ok, status code: {code}, {}", quoted(text));
-        log::debug!("{message}");
+        log::debug!(error = message; "a probe of the spoke's API server failed");
         match &self.health {
             // Only the wording may differ: no reason to write it anew each time.
             ApiServerHealth::Failing(_) if same => {}
@@ -99,7 +104,7 @@ impl Probes {
                 log::info!("the spoke's API server is healthy again")
             }
             (before, ApiServerHealth::Failing(message)) if *before != self.health => {
-                log::warn!("{message}")
+                log::warn!(error = message; "the spoke's API server is not healthy")
             }
             _ => {}
         }

@@ -6,17 +6,21 @@ use std::{
     time::{Duration, Instant},
 };
 
+use log::Level;
 use serde_json::Value;
 use shared::{
     error::Error,
     lock::lock,
+    log_object,
+    logging::seconds,
     renewal::{self, Action, Now, Renewal, RenewalOutcome, RenewalStatus},
     resource::{LEASES, Target},
+    stop::Stop,
 };
 
 use super::conditions::accepted;
 use crate::{
-    agent::{Agent, SLICE},
+    agent::Agent,
     state::{HubSession, SharedState},
 };
 
@@ -57,7 +61,7 @@ impl ManagedClusterLease {
                     self.run_session(agent, &session, &LEASES.object(&names.cluster, LEASE))
                 }
                 // A session begins when the names are known.
-                None => drop(session.stop.wait(SLICE)),
+                None => drop(session.stop.wait(Stop::SLICE)),
             }
             lock(&self.status).beat = None;
         }
@@ -78,7 +82,7 @@ impl ManagedClusterLease {
             lock(&self.status).beat = Some(now.instant);
             announce(agent, lease, &apply(&mut renewal, &mut period, wanted, now.instant));
             let Some(renewal) = &mut renewal else {
-                agent.stop.wait_for_change(seen, now.instant + SLICE);
+                agent.stop.wait_for_change(seen, now.instant + Stop::SLICE);
                 continue;
             };
             let current = session.client.generation();
@@ -87,7 +91,7 @@ impl ManagedClusterLease {
             }
             match renewal.next(true, now) {
                 Action::Wait(until) => {
-                    agent.stop.wait_for_change(seen, until.min(now.instant + SLICE));
+                    agent.stop.wait_for_change(seen, until.min(now.instant + Stop::SLICE));
                 }
                 action => self.renew(agent, session, lease, renewal, (&action, now)),
             }
@@ -103,7 +107,7 @@ impl ManagedClusterLease {
         renewal: &mut Renewal,
         request: (&Action, Now),
     ) {
-        let first = renewal.renewed().is_none();
+        let (first, server) = (renewal.renewed().is_none(), session.client.whose());
         let (outcome, answer) =
             renewal::attempt(renewal, &self.status, &session.client, lease, request);
         match (&outcome, &answer) {
@@ -116,9 +120,12 @@ impl ManagedClusterLease {
             (RenewalOutcome::Failed(retry), Err(Error::NotFound(_)))
                 if first && retry.should_log =>
             {
-                log::info!("waiting for {}", what(lease));
+                log_object!(
+                    Level::Info, lease, server = server;
+                    "waiting for the hub to create the Lease"
+                );
             }
-            _ => renewal::log_outcome(&what(lease), &outcome, &answer),
+            _ => renewal::log_outcome(server, lease, &outcome, &answer),
         }
     }
 }
@@ -164,7 +171,7 @@ fn announce(agent: &Agent, lease: &Target<'_>, change: &LeaseChange) {
     match change {
         LeaseChange::Same => {}
         // Told when it succeeds.
-        LeaseChange::Started => log::debug!("the hub accepts the cluster"),
+        LeaseChange::Started => log_object!(Level::Debug, lease; "the hub accepts the cluster"),
         LeaseChange::Stopped => {
             let message =
                 format!("{} goes stale: the hub does not accept the cluster", what(lease));
@@ -172,7 +179,8 @@ fn announce(agent: &Agent, lease: &Target<'_>, change: &LeaseChange) {
             agent.record_event("ManagedClusterLeaseUpdateStoped", true, &message);
         }
         LeaseChange::Other(period) => {
-            log::info!("{} is now renewed every {} s", what(lease), period.as_secs());
+            let period = seconds(*period);
+            log_object!(Level::Info, lease, period = period; "the Lease has another period");
         }
     }
 }

@@ -3,19 +3,19 @@
 use std::ops::ControlFlow;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
+use log::Level;
 use serde_json::{Value, json};
 use shared::{
     client::Client,
     config::Trust,
     error::{Error, Result},
+    log_object,
     resource::Resource,
+    stop::Stop,
     watch,
 };
 
-use crate::{
-    agent::{Agent, SLICE},
-    identity::AgentNames,
-};
+use crate::{agent::Agent, identity::AgentNames};
 
 /// `cluster.open-cluster-management.io/v1` ManagedCluster.
 pub(crate) static MANAGED_CLUSTERS: Resource =
@@ -102,15 +102,18 @@ pub(crate) fn follow(agent: &Agent) {
     while let Some(session) = agent.next_session() {
         let Some(names) = agent.read(|state| state.names.clone()) else {
             // A session begins when the names are known.
-            session.stop.wait(SLICE);
+            session.stop.wait(Stop::SLICE);
             continue;
         };
         let target = MANAGED_CLUSTERS.cluster_object(&names.cluster);
-        let (name, mut missed, last_error) = (&names.cluster, false, &agent.errors.cluster);
+        let (mut missed, last_error) = (false, &agent.errors.cluster);
         watch::follow(&session.client, &target, &session.stop, last_error, &mut |cluster| {
             let misses = cluster.is_none();
             if misses && !missed {
-                log::warn!("the hub has no ManagedCluster {name}: nothing is reported to it");
+                log_object!(
+                    Level::Warn, target;
+                    "the hub has no such ManagedCluster: nothing is reported to it"
+                );
             }
             missed = misses;
             agent.update(|state| state.set_managed_cluster(&session, cluster));

@@ -3,11 +3,15 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
+use log::Level;
 use serde_json::Value;
 use shared::{
     backoff::Backoff,
     client::Patch,
     error::{Error, Result},
+    log_object,
+    resource::Target,
+    stop::Stop,
 };
 
 use super::{
@@ -16,7 +20,7 @@ use super::{
     spec::{self, MANAGED_CLUSTERS},
 };
 use crate::{
-    agent::{Agent, SLICE},
+    agent::Agent,
     state::{HubSession, SharedState},
 };
 
@@ -41,7 +45,7 @@ pub(crate) fn run(agent: &Agent) {
             if session.stop.raised() {
                 break;
             }
-            let soon = Instant::now() + SLICE;
+            let soon = Instant::now() + Stop::SLICE;
             let until = cluster.map_or(soon, |cluster| status_loop.reconcile(cluster));
             agent.stop.wait_for_change(seen, until.min(soon));
         }
@@ -132,14 +136,14 @@ impl<'a> StatusLoop<'a> {
             Latest::Elsewhere(until) if now < *until => return Err(*until),
             Latest::Elsewhere(_) => {}
         }
-        let name = watched["metadata"]["name"].as_str().unwrap_or_default();
-        match self.session.client.get(&MANAGED_CLUSTERS.cluster_object(name)) {
+        let target = target_of(&watched);
+        match self.session.client.get(&target) {
             Ok(cluster) => {
                 self.latest = Latest::Answered(cluster.clone());
                 Ok(cluster)
             }
             Err(error) => {
-                self.failed(Part::Status, &error);
+                self.failed(&target, Part::Status, &error);
                 self.latest = Latest::Elsewhere(self.status.not_before);
                 Err(self.status.not_before)
             }
@@ -155,14 +159,15 @@ impl<'a> StatusLoop<'a> {
             (self.reported, self.status, self.spec) =
                 (false, WritePace::new(now), WritePace::new(now));
         }
-        let differ = clocks_differ(cluster);
+        let (differ, target) = (clocks_differ(cluster), target_of(cluster));
         match (std::mem::replace(&mut self.differed, differ), differ) {
-            (false, true) => {
-                log::warn!(
-                    "the hub finds that the clocks differ: the spoke's health is not reported"
-                )
+            (false, true) => log_object!(
+                Level::Warn, target;
+                "the hub finds that the clocks differ: the spoke's health is not reported"
+            ),
+            (true, false) => {
+                log_object!(Level::Info, target; "the hub finds that the clocks agree again");
             }
-            (true, false) => log::info!("the hub finds that the clocks agree again"),
             _ => {}
         }
     }
@@ -171,7 +176,7 @@ impl<'a> StatusLoop<'a> {
     fn probe(&mut self, cluster: &Value) -> Instant {
         let (period, now) = (self.agent.settings.healthcheck_period, Instant::now());
         if !self.accepted {
-            return now + SLICE;
+            return now + Stop::SLICE;
         }
         // The hub lost sight of this cluster for a while.
         let urgent = has(cluster, AVAILABLE, "Unknown");
@@ -199,8 +204,7 @@ impl<'a> StatusLoop<'a> {
     }
 
     fn write(&mut self, before: &Value, write: &Write) {
-        let name = before["metadata"]["name"].as_str().unwrap_or_default();
-        let (client, target) = (&self.session.client, MANAGED_CLUSTERS.cluster_object(name));
+        let (client, target) = (&self.session.client, target_of(before));
         let answer: Result<Value> = match write {
             Write::Status(patch) => client.patch(&target.status(), Patch::Merge, patch),
             Write::Spec(cluster) => client.replace(&target, cluster),
@@ -208,40 +212,44 @@ impl<'a> StatusLoop<'a> {
         match answer {
             Ok(after) => {
                 self.reported |= write.part() == Part::Status;
-                self.wrote(write.part());
+                self.wrote(&target, write.part());
                 if has(&after, JOINED, "True") && !has(before, JOINED, "True") {
-                    log::info!("{name} has joined the hub");
+                    log_object!(Level::Info, target; "the cluster has joined the hub");
                 }
                 self.latest = Latest::Answered(after);
             }
-            Err(error) => self.failed(write.part(), &error),
+            Err(error) => self.failed(&target, write.part(), &error),
         }
     }
 
-    fn wrote(&mut self, part: Part) {
+    fn wrote(&mut self, target: &Target<'_>, part: Part) {
         let failures = self.pace(part).wrote(Instant::now());
-        let what = part.name();
-        match failures {
-            0 => log::debug!("{what} written to the hub"),
-            _ => log::info!("{what} written to the hub, after {failures} failures"),
-        }
+        let level = if failures == 0 { Level::Debug } else { Level::Info };
+        log_object!(level, target, failures = failures; "{} was written", part.name());
     }
 
-    fn failed(&mut self, part: Part, error: &Error) {
+    fn failed(&mut self, target: &Target<'_>, part: Part, error: &Error) {
         let (now, accepted, what) = (Instant::now(), self.accepted, part.name());
         match error {
             Error::Conflict(_) => {
                 self.latest = Latest::Elsewhere(now + ECHO);
-                log::debug!("{error}");
+                log_object!(
+                    Level::Debug, target, error:% = error;
+                    "reading the ManagedCluster again"
+                );
             }
             Error::Forbidden(_) if !accepted => {
                 self.pace(part).not_before = now + NO_RIGHT_YET;
-                log::debug!("{what} cannot be written before the hub accepts the cluster: {error}");
+                log_object!(
+                    Level::Debug, target, error:% = error;
+                    "{what} cannot be written before the hub accepts the cluster"
+                );
             }
-            _ if self.pace(part).failed(error, now) => {
-                log::warn!("{what} cannot be written to the hub: {error}");
+            _ => {
+                let should_log = self.pace(part).failed(error, now);
+                let level = if should_log { Level::Warn } else { Level::Debug };
+                log_object!(level, target, error:% = error; "{what} cannot be written");
             }
-            _ => log::debug!("{what} cannot be written to the hub: {error}"),
         }
     }
 
@@ -260,6 +268,10 @@ impl Write {
             Self::Spec(_) => Part::Spec,
         }
     }
+}
+
+fn target_of(cluster: &Value) -> Target<'_> {
+    MANAGED_CLUSTERS.cluster_object(cluster["metadata"]["name"].as_str().unwrap_or_default())
 }
 
 /// Which part of the ManagedCluster; each is written at its own pace.

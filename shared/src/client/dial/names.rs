@@ -131,7 +131,7 @@ impl Name {
         };
         match failure {
             Some(error) if self.addresses.is_empty() => return Err(error),
-            Some(error) => log::debug!("{error}: the last known addresses are tried"),
+            Some(error) => log::debug!(error:% = error; "trying the last known addresses"),
             None => {}
         }
         Ok(self.addresses.iter().map(|address| (*address, port).into()).collect())

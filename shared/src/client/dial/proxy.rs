@@ -28,7 +28,7 @@ pub(crate) fn proxy(
     // The URL may hold a password: it stays out of the message.
     ureq::Proxy::new(&url)
         .map(Some)
-        .map_err(|_| Error::BadConfig(format!("the proxy URL for {server} cannot be used")))
+        .map_err(|_| Error::bad_config(format!("the proxy URL for {server} cannot be used")))
 }
 
 /// golang.org/x/net/http/httpproxy: by the scheme of the server, lower case as fallback, never for

@@ -58,7 +58,7 @@ impl Bundle {
             .map(|der| Trusted { authority: certificate::authority(&der), der: der.into_owned() })
             .collect();
         if all.is_empty() {
-            return Err(Error::BadConfig(format!("{whose} holds no usable certificate")));
+            return Err(Error::bad_config(format!("{whose} holds no usable certificate")));
         }
         Ok(Self(all))
     }
@@ -157,7 +157,7 @@ fn system_roots() -> Result<Bundle> {
     let named = std::env::var("SSL_CERT_FILE").ok().filter(|file| !file.is_empty());
     if let Some(file) = named {
         let pem = fs::read(&file)
-            .map_err(|e| Error::BadConfig(format!("SSL_CERT_FILE {file} cannot be read: {e}")))?;
+            .map_err(|e| Error::bad_config(format!("SSL_CERT_FILE {file} cannot be read: {e}")))?;
         return Bundle::read(&pem, &format!("SSL_CERT_FILE {file}"));
     }
     for file in SYSTEM_ROOTS {
@@ -165,9 +165,8 @@ fn system_roots() -> Result<Bundle> {
             return Bundle::read(&pem, file);
         }
     }
-    Err(Error::BadConfig(
+    Err(Error::bad_config(
         "the kubeconfig names no certificate authority, and this image has no system roots: \
-         put certificate-authority-data into the kubeconfig or mount a bundle and set SSL_CERT_FILE"
-            .into(),
+         put certificate-authority-data into the kubeconfig or mount a bundle and set SSL_CERT_FILE",
     ))
 }

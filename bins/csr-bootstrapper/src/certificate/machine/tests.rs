@@ -1,7 +1,10 @@
 use zeroize::Zeroizing;
 
 use super::*;
-use crate::{certificate::need::NeedReason, identity::AgentNames};
+use crate::{
+    certificate::{need::NeedReason, pacing::PACE},
+    identity::AgentNames,
+};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const BOOTSTRAP: Option<Requester> = Some(Requester::Bootstrap);

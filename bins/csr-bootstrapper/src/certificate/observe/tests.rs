@@ -7,10 +7,9 @@ use shared::config::{Auth, Trust};
 use super::*;
 use crate::{
     certificate::{
-        action::CertificateAction,
         authority::{CertificateTemplate, HOUR, names, now},
         csr_status::CsrStatus,
-        machine::CsrMachine,
+        machine::{CertificateAction, CsrMachine},
     },
     clocks::tests::at,
 };

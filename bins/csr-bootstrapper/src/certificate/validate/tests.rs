@@ -84,7 +84,7 @@ impl Fixture {
 }
 
 fn validated(data: &Data, bootstrap: Option<&Hub>) -> Validation {
-    validate("Secret ns/hub", data, bootstrap, &names(), at(now()))
+    validate(data, bootstrap, &names(), at(now()))
 }
 
 /// A verdict in a word, to compare.
@@ -310,7 +310,7 @@ fn reasons_go_on_after_the_name_and_hold_no_key() {
             "has a kubeconfig whose user \"default-auth\" has a client-key \"x.key\" that cannot be read: the Secret has no such key",
         ),
     ] {
-        let validation = validate("/hub", &data, None, &names(), at(now()));
+        let validation = validate(&data, None, &names(), at(now()));
         let Validation::Unusable(UnusableCredential { reason, .. }) = &validation else {
             panic!("{validation:?}")
         };

@@ -60,7 +60,7 @@ fn f45_a_certificate_that_is_not_ours_or_not_now_is_unusable() {
 #[test]
 fn the_last_second_is_good_and_the_next_is_not() {
     let fixture = Fixture::new();
-    let validated = |time| validate("x", &fixture.data, None, &names(), at(time));
+    let validated = |time| validate(&fixture.data, None, &names(), at(time));
     assert_eq!(word(&validated(now() + HOUR)), "usable");
     assert_eq!(word(&validated(now() + HOUR + Duration::from_secs(1))), NOT_VALID);
 }
