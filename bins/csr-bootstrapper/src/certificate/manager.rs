@@ -100,26 +100,34 @@ impl<'a> CertificateManager<'a> {
         }
     }
 
-    /// Observes and decides, until what comes next is more than a preparation.
+    /// Observes and decides, and performs preparations until another action is next.
     fn decide(&mut self) -> (ObservedCredential, CertificateAction) {
-        let secret_name = self.agent.secret_name();
         self.performer.begin_turn();
         self.agent.beat();
         let bootstrap = self.see_bootstrap();
         loop {
-            let now = Instant::now();
-            let observed = observe(&self.inputs(&secret_name, bootstrap.clone(), now));
-            // Before the session is the credential's nothing else counts.
-            if observed.session == SessionChange::Nothing {
-                self.machine.saw(&observed, now);
-                self.report(&observed);
-            }
-            let action = self.machine.next(&observed, now);
+            let (observed, action) = self.next_action(bootstrap.clone());
             if !action.is_preparation() {
                 return (observed, action);
             }
             self.performer.prepare(&mut self.machine, &action, &observed);
         }
+    }
+
+    /// Observes once and decides.
+    fn next_action(
+        &mut self,
+        bootstrap: Option<BootstrapKubeconfig>,
+    ) -> (ObservedCredential, CertificateAction) {
+        let (secret_name, now) = (self.agent.secret_name(), Instant::now());
+        let observed = observe(&self.inputs(&secret_name, bootstrap, now));
+        // Before the session is the credential's nothing else counts.
+        if observed.session == SessionChange::Nothing {
+            self.machine.saw(&observed, now);
+            self.report(&observed);
+        }
+        let action = self.machine.next(&observed, now);
+        (observed, action)
     }
 
     /// Another bootstrap kubeconfig ends rests, and one for another hub also what was found out about the last.
@@ -228,3 +236,6 @@ impl<'a> CertificateManager<'a> {
         );
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -98,7 +98,7 @@ pub(crate) fn go_key(request: &CertificateRequest) -> String {
     to_pem("EC PRIVATE KEY", &wrap(SEQUENCE, &parts.concat()))
 }
 
-fn pkcs8(request: &CertificateRequest) -> Vec<u8> {
+pub(super) fn pkcs8(request: &CertificateRequest) -> Vec<u8> {
     let key = PrivatePkcs8KeyDer::from_pem_slice(request.key.as_bytes()).unwrap();
     key.secret_pkcs8_der().to_vec()
 }
