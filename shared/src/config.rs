@@ -1,5 +1,5 @@
-//! The configuration of a client for one API server, read from a kubeconfig or from the pod, and checked: after
-//! this nothing is "perhaps there". Secrets are overwritten when they are no longer used.
+//! Connection of a client to one API server, read from a kubeconfig or from the pod, and checked: nothing
+//! in it is "perhaps there". Secrets are overwritten when they are no longer used.
 
 use std::{
     fmt,

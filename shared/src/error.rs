@@ -1,5 +1,5 @@
-//! The one error type: its variants are what a caller does differently, its text is one sentence
-//! that names the object, and never holds a credential.
+//! Error type of all crates: its variants are what a caller does differently; its text is one sentence that
+//! names the object, and never holds a credential.
 
 use std::{fmt, time::Duration};
 
@@ -32,9 +32,9 @@ pub enum Error {
     Unavailable {
         /// The sentence.
         message: String,
-        /// As the server asked for, if it did.
+        /// As the server requested, if it did.
         retry_after: Option<Duration>,
-        /// It is this one object that has to wait: others may be asked for.
+        /// Only this object has to wait: others may be requested.
         of_object: bool,
     },
     /// The object costs more memory than it may, and is not read: leave it alone, go on with others.

@@ -214,7 +214,7 @@ impl<'kvs> VisitSource<'kvs> for Pairs {
     }
 }
 
-/// Whether there is a value.
+/// Set unless the value is null.
 struct Presence(bool);
 
 impl<'v> VisitValue<'v> for Presence {
@@ -245,7 +245,7 @@ pub fn printable(text: &str, limit: usize) -> String {
     text.chars().take(limit).map(|c| if c.is_control() || is_hidden(c) { ' ' } else { c }).collect()
 }
 
-/// Whether a character ends a line, turns the order of others round or is not seen at all (Unicode 16,
+/// Returns whether a character ends a line, turns the order of others round or is not seen at all (Unicode 16,
 /// general categories Cf, Zl and Zp, in the planes that text uses).
 fn is_hidden(c: char) -> bool {
     matches!(c,

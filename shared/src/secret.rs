@@ -1,4 +1,4 @@
-//! The content of a Secret: its keys, decoded.
+//! Content of a Secret: its keys with their decoded values.
 
 use std::collections::BTreeMap;
 

@@ -19,7 +19,7 @@ use shared::{
 
 use crate::credentials::HubClient;
 
-/// One Lease, the way to it and the status of its renewal.
+/// One Lease, its cluster and the status of its renewal.
 pub(crate) struct LeaseRenewer {
     pub(crate) cluster: LeaseCluster,
     pub(crate) period: Duration,
@@ -28,14 +28,14 @@ pub(crate) struct LeaseRenewer {
     status: Mutex<RenewalStatus>,
 }
 
-/// The cluster that has a Lease.
+/// The cluster that holds a Lease.
 pub(crate) enum LeaseCluster {
     Hub(Arc<HubClient>),
     Managed(Client),
 }
 
 impl LeaseCluster {
-    /// In a sentence.
+    /// The server's name in messages.
     fn name(&self) -> &'static str {
         match self {
             Self::Hub(_) => HubClient::NAME,
@@ -51,7 +51,7 @@ impl LeaseCluster {
         }
     }
 
-    /// How often credentials were read so far: with success, and in vain.
+    /// The number of times that credentials were read: with success, and in vain.
     pub(crate) fn reads(&self) -> (u64, u64) {
         match self {
             Self::Hub(hub) => hub.reads(),
@@ -95,7 +95,7 @@ impl LeaseRenewer {
                     }
                 }
                 (action, Some(client)) => self.renew(&mut renewal, &client, (&action, now)),
-                // Nothing but waiting is allowed without a client.
+                // Without a client only waiting is allowed.
                 (_, None) => {}
             }
         }

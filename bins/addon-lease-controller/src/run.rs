@@ -1,4 +1,4 @@
-//! The threads: one per Lease, one per watch, one for the election. All end with the process.
+//! Threads of the program: one per Lease, one per watch, one for the election. All end with the process.
 
 use std::{sync::Arc, time::Instant};
 
@@ -15,10 +15,10 @@ use shared::{
 
 use crate::{pod, report::Reporter, settings::Settings, state::App};
 
-/// Does the work until `stop` is raised.
+/// Works until `stop` is raised.
 ///
 /// # Errors
-/// What is refused at the start: a kubeconfig that cannot be used, a port that cannot be served.
+/// Refusals at the start: a kubeconfig that cannot be used, a port that cannot be served.
 pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
     let app = Arc::new(App::new(settings, flags, stop)?);
     diagnostics::serve(flags, stop, Reporter(app.clone()))?;

@@ -1,7 +1,7 @@
-//! The certificate for the hub, from the need of one to the Secret that it is saved in.
+//! Certificate for the hub: from the need for one to the Secret that holds it.
 //!
-//! The loop in `manager.rs` gathers what is known, `observe.rs` says what that means, `machine.rs` decides, and
-//! `perform.rs` acts. Nothing but `manager.rs`, `perform.rs` and what they call reads a clock or does I/O.
+//! The loop in `manager.rs` gathers the inputs, `observe.rs` interprets them, `machine.rs` decides, and
+//! `perform.rs` acts. Only `manager.rs`, `perform.rs` and the modules they call read a clock or do I/O.
 
 mod csr;
 mod csr_status;

@@ -1,5 +1,5 @@
-//! The threads: one that keeps the credential, one for each thing that is followed, and those that tell the
-//! hub that the cluster lives. Only the leader of the replicas works.
+//! Threads of the program: one for the credential, one for each watch, and those that report to the hub.
+//! Only the leader of the replicas works.
 
 use std::{
     sync::{
@@ -36,16 +36,16 @@ use crate::{
     sources,
 };
 
-/// A single check has time for a request to fail and another one to succeed.
+/// A single check has time for one request to fail and another to succeed.
 const LONGEST_CHECK: Duration = Duration::from_secs(2 * Timeouts::REQUEST.as_secs());
-/// What is needed first is tried again after at most this.
+/// The longest wait between two attempts at the start.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
-/// Does the work until `stop` is raised, or with `-once` until the credential is there.
+/// Works until `stop` is raised, or with `-once` until the credential is there.
 ///
 /// # Errors
-/// What is refused at the start: a kubeconfig that cannot be used, a port that cannot be served. The loss of
-/// the lead. With `-once` why there is no credential.
+/// Refusals at the start (a kubeconfig that cannot be used, a port that cannot be served), the loss of the
+/// lead, and with `-once` the reason why there is no credential.
 pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
     settings.log_dropped();
     let agent = Arc::new(Agent::new(settings, flags, stop)?);
@@ -57,13 +57,13 @@ pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End
         None => Leadership::without_election(stop),
     };
     let result = lead(&agent, &leadership, flags);
-    // Also after an error: a leader lets go of its Lease.
+    // After an error too: a leader releases its Lease.
     stop.raise();
     leadership.wait_for_release(Instant::now());
     result.map(|()| End::Stopped)
 }
 
-/// Works as soon as this replica leads, until it is asked to end.
+/// Works as soon as this replica leads, until the end of the process.
 fn lead(agent: &Arc<Agent>, leadership: &Arc<Leadership>, flags: &Flags) -> Result<()> {
     let lease = Arc::new(ManagedClusterLease::new());
     let report =
@@ -79,7 +79,7 @@ fn lead(agent: &Arc<Agent>, leadership: &Arc<Leadership>, flags: &Flags) -> Resu
     leadership.wait_until_lost()
 }
 
-/// Gets a credential and no more, within `limit`.
+/// Obtains a credential and exits, within `limit`.
 fn once(agent: &Arc<Agent>, limit: Duration) -> Result<End> {
     let (tries, time) = match limit {
         Duration::ZERO => (OnceGoal::Check, LONGEST_CHECK),
@@ -100,8 +100,8 @@ fn once(agent: &Arc<Agent>, limit: Duration) -> Result<End> {
     }
 }
 
-/// Starts what keeps the credential; if it is fetched once, it says whether that is usable, and raises
-/// `stop`.
+/// Starts the credential's threads; with `once` the receiver gets whether the credential is usable, and
+/// `stop` is raised.
 fn keep_credential(agent: &Arc<Agent>, once: Option<OnceGoal>) -> Result<Receiver<bool>> {
     runtime::spawn_with("secret", agent, sources::follow_credential)?;
     runtime::spawn_with("bootstrap", agent, sources::follow_bootstrap)?;
@@ -110,7 +110,7 @@ fn keep_credential(agent: &Arc<Agent>, once: Option<OnceGoal>) -> Result<Receive
         if let Some(manager) = prepare(agent)
             && let Some(usable) = manager.run(once)
         {
-            // Nobody listens any more after the deadline.
+            // After the deadline nobody listens.
             let _ = end.send(usable);
             agent.stop.raise();
         }
@@ -118,7 +118,7 @@ fn keep_credential(agent: &Arc<Agent>, once: Option<OnceGoal>) -> Result<Receive
     Ok(ended)
 }
 
-/// Finds out who this agent is and what an earlier process left; `None` when asked to end.
+/// Resolves the agent's names and reads the stored request; `None` at the end of the process.
 fn prepare(agent: &Agent) -> Option<CertificateManager<'_>> {
     let mut backoff = Backoff::new(LONGEST_WAIT);
     loop {
@@ -150,7 +150,7 @@ fn prepare(agent: &Agent) -> Option<CertificateManager<'_>> {
     }
 }
 
-/// Waits in pieces: the loop lives, however long a server asks it to stay away.
+/// Waits in pieces, so that the loop counts as alive however long a server asks it to stay away.
 fn rest(agent: &Agent, wait: Duration) -> bool {
     let until = Instant::now() + wait;
     loop {
@@ -162,8 +162,8 @@ fn rest(agent: &Agent, wait: Duration) -> bool {
     }
 }
 
-/// A name is made only when the server itself, at this moment, has none to show: with another one the
-/// cluster would be another one for the hub.
+/// Generates a name only if the server itself has none right now: with another name this would be another
+/// cluster for the hub.
 fn manager(agent: &Agent, stored: Option<Value>) -> Result<CertificateManager<'_>> {
     let mut resolved =
         resolve(agent, agent.read(|state| state.credential.clone()), stored.as_ref())?;

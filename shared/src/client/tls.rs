@@ -1,7 +1,7 @@
-//! The TLS side of a connection: roots, client certificate, name to verify.
+//! TLS side of a connection: roots, client certificate, name to verify.
 //!
-//! ureq's own rustls link panics on a certificate that does not match its key, ignores roots that
-//! it cannot read and takes the name from the URL only (ureq src/tls/rustls.rs), so this is ours.
+//! ureq's own rustls link panics on a certificate that does not match its key, ignores roots that it cannot
+//! read and takes the name from the URL only (ureq src/tls/rustls.rs), hence this one.
 
 mod trust;
 
@@ -30,7 +30,7 @@ use crate::{
     error::{Error, Result},
 };
 
-/// A server that does not speak TLS, or not to us.
+/// The time limit for a server that does not speak TLS, or not to us.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 
 /// The link of the connector chain that turns a TCP connection into TLS.
@@ -90,7 +90,7 @@ impl<In: Transport> Connector<In> for TlsConnector {
         }
         let mut tls = ClientConnection::new(self.config.clone(), self.name(details)?)?;
         let mut socket = TransportAdapter::new(transport.boxed(), details.current_time.clone());
-        // Of its own: what the name or the address took is not taken from it.
+        // Its own limit, apart from that of name and address.
         let mut timeout = left_of(details);
         timeout.after = timeout.after.min(HANDSHAKE.into());
         socket.set_timeout(timeout);

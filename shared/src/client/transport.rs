@@ -1,4 +1,4 @@
-//! The transport of one identity: the HTTP agent with its connections, and the headers.
+//! Transport of one identity: the HTTP agent with its connections, and the headers.
 
 use std::{collections::BTreeSet, env, sync::Mutex, time::Duration};
 
@@ -51,11 +51,11 @@ impl Transport {
         let agent_config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
-            // Always set: left alone, ureq reads the environment by rules that are not Go's.
+            // Set in any case: by default ureq reads the environment by rules that are not Go's.
             .proxy(proxy)
             .user_agent(user_agent())
             .accept_encoding("identity")
-            // 128 KiB each by default; these hold 120 KiB less memory a connection.
+            // 128 KiB each by default; these need 120 KiB less memory per connection.
             .input_buffer_size(16 << 10)
             .output_buffer_size(4 << 10)
             // Less than the buffer: a full one would look like the end of the connection.
@@ -81,12 +81,12 @@ impl Transport {
         self.server.authority().map(ToString::to_string).unwrap_or_default()
     }
 
-    /// The server's host and port, and those of the proxy if there is one: for errors of the network.
+    /// The server's host and port, and the proxy's if there is one, for network errors.
     pub(crate) fn way(&self) -> &str {
         &self.way
     }
 
-    /// Whether `other` differs in nothing but headers, so that connections may be kept.
+    /// Returns whether `other` differs only in headers, so that connections can be kept.
     pub(crate) fn same_connection(&self, other: &ClusterConfig) -> bool {
         let ClusterConfig { server, trust, server_name, identity, proxy, .. } = &self.config;
         *server == other.server

@@ -1,4 +1,4 @@
-//! A watch of a single object, of which all is kept.
+//! Watch of a single object, which is kept whole.
 
 use std::{ops::ControlFlow, sync::Mutex};
 
@@ -27,9 +27,9 @@ impl LastError {
     }
 }
 
-/// Follows the object `target`. Calls `on` with it as it is now, or with `None` if there is none, until it
-/// breaks or `stop` is raised. Failures are logged once, shown in `last_error` and tried again; neither a
-/// failure nor an object that is too large to be read is ever reported as an absence.
+/// Follows the object `target`. Calls `on` with its present state, or with `None` if there is none, until
+/// it breaks or `stop` is raised. Failures are logged once, shown in `last_error` and tried again; neither
+/// a failure nor an object that is too large is ever reported as an absence.
 pub fn follow(
     client: &Client,
     target: &Target<'_>,

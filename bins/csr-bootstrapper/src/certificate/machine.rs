@@ -1,5 +1,5 @@
-//! The state machine of one certificate: what was observed and what has happened so far say what to do next.
-//! No I/O, no clock.
+//! State machine of one certificate: an observation and the history so far give the next action. No I/O, no
+//! clock.
 
 use std::time::{Duration, Instant};
 
@@ -18,14 +18,14 @@ use super::{
 /// (ocm `pkg/registration/spoke/registration/creating_controller.go:46`).
 const INTRODUCE_AGAIN: Duration = Duration::from_secs(3600);
 
-/// A CSR that nobody answers is announced once more after this (kubelet gives up by then:
-/// client-go `util/certificate/certificate_manager.go:48-50`).
+/// A pending CSR is announced once more after this (kubelet gives up by then: client-go
+/// `util/certificate/certificate_manager.go:48-50`).
 const LONG_PENDING: Duration = Duration::from_secs(900);
 
-/// The next thing to do for the certificate.
+/// The next action for the certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum CertificateAction {
-    /// Nothing before this instant, or before something changes.
+    /// Wait until this instant, or until something changes.
     Wait(Instant),
     /// Use the hub with the credential in the Secret.
     OpenSession,
@@ -33,40 +33,40 @@ pub(crate) enum CertificateAction {
     SwapSession,
     /// Stop using the hub: the certificate has expired.
     CloseSession,
-    /// Say that the hub is used.
+    /// Announce the session.
     AnnounceSession,
-    /// Say why a certificate is needed.
+    /// Announce why a certificate is needed.
     AnnounceNeed,
-    /// Close what is open on the hub for a certificate.
+    /// Close the requester's client and watch.
     CloseRequester,
     /// Watch the CSR on the hub.
     WatchCsr,
-    /// Say for whom the CSR waits, and aloud when that takes long.
+    /// Announce the approval that the CSR waits for; `overdue` writes an Event.
     AnnouncePending { overdue: bool },
-    /// Count the requests that wait on the hub already.
+    /// Count the pending requests on the hub.
     CountPending,
-    /// Make a key and a request, and store them.
+    /// Create a key and a request, and store them.
     StoreRequest,
-    /// Make the ManagedCluster, if there is none.
+    /// Create the ManagedCluster, if there is none.
     CreateManagedCluster,
     /// Read the CSR on the hub.
     GetCsr,
     /// Post the request.
     CreateCsr,
-    /// The CSR that was there is not any more: make sure, and post the same again.
+    /// Confirm that the CSR is gone, and post the same again.
     ConfirmGone,
-    /// Put this certificate into the Secret.
+    /// Save this certificate in the Secret.
     SaveCertificate(Vec<u8>),
-    /// Put right what is beside the certificate.
+    /// Repair the rest of the Secret, beside the certificate.
     RepairSecret,
-    /// Remove the stored request: it has served, or never will.
+    /// Delete the stored request: it has served, or never will.
     DeleteRequest,
-    /// The request came to this end: say so, and rest.
+    /// Announce the request's failure, and rest.
     AbandonCsr(CsrFailure),
 }
 
 impl CertificateAction {
-    /// Whether it is the hub that has to answer.
+    /// Returns whether the hub has to answer.
     pub(crate) fn is_on_the_hub(&self) -> bool {
         matches!(
             self,
@@ -78,7 +78,7 @@ impl CertificateAction {
         )
     }
 
-    /// Whether it only prepares the next one, which follows in the same turn.
+    /// Returns whether it only prepares the next action, which follows in the same turn.
     pub(crate) fn is_preparation(&self) -> bool {
         matches!(
             self,
@@ -94,24 +94,24 @@ impl CertificateAction {
     }
 }
 
-/// The state of getting a certificate.
+/// The history of a certificate so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct CsrMachine {
-    /// The request that is stored, if one is.
+    /// The stored request, if there is one.
     request: Option<CertificateRequest>,
-    /// uid of the CSR that was posted for it by this process.
+    /// uid of its CSR, if this process posted it.
     uid: Option<String>,
-    /// The CSR with the certificate: a hub sweeps it away after an hour, saved or not.
+    /// The CSR with the certificate: a hub removes it after an hour, saved or not.
     issued: Option<IssuedCsr>,
-    /// Why a certificate is needed, as it was announced last.
+    /// The need that was announced last.
     announced: Option<String>,
-    /// While the CSR waits for the hub's people.
+    /// Set while the CSR is pending on the hub.
     waiting: Option<Waiting>,
-    /// What two hubs have answered, while the credential moves from one to the other.
+    /// The answers of two hubs, while the credential moves from one to the other.
     hub_move: HubMove,
-    /// The certificate that this process got last, and until when it is used at least.
+    /// The last certificate of this process, and the end of its least use.
     obtained: Option<(Vec<u8>, Instant)>,
-    /// The requests on the hub were counted, there is room for one more.
+    /// The requests on the hub were counted, and there is room for one more.
     counted: bool,
     introduce_at: Option<Instant>,
     /// The request ended without a certificate: the next one needs a key of its own.
@@ -124,17 +124,17 @@ pub(crate) struct CsrMachine {
 struct Waiting {
     since: Instant,
     announced: bool,
-    /// It was announced that this takes long.
+    /// The long wait was announced.
     overdue: bool,
 }
 
 impl CsrMachine {
-    /// With the request that an earlier process has stored.
+    /// Starts with the request that an earlier process stored.
     pub(crate) fn new(request: Option<CertificateRequest>) -> Self {
         Self { request, ..Self::default() }
     }
 
-    /// What to do now. The session comes first, then what is to be said, then the request.
+    /// The next action: first for the session, then announcements, then for the request.
     pub(crate) fn next(&self, observed: &ObservedCredential, now: Instant) -> CertificateAction {
         match observed.session {
             SessionChange::Open(..) => return CertificateAction::OpenSession,
@@ -163,7 +163,7 @@ impl CsrMachine {
         self.next_for_request(&observed.need, observed.requester, &observed.csr, key, now)
     }
 
-    /// What to do for the request. `credential_key` is the key in the Secret.
+    /// The next action for the request. `credential_key` is the key in the Secret.
     fn next_for_request(
         &self,
         need: &Need,
@@ -188,7 +188,7 @@ impl CsrMachine {
             Need::Nothing(time) => CertificateAction::Wait(now + *time),
             Need::Certificate(why) => match (requester, &self.request) {
                 (None, _) => later,
-                // The key of a certificate that is in use already asks for no other one.
+                // A key in use gets no other certificate.
                 (Some(requester), Some(request)) if !self.ended && !served(request) => {
                     self.ask(requester, csr, now)
                 }
@@ -232,17 +232,17 @@ impl CsrMachine {
         }
     }
 
-    /// The stored request, if one is.
+    /// The stored request, if there is one.
     pub(crate) fn request(&self) -> Option<&CertificateRequest> {
         self.request.as_ref()
     }
 
-    /// The stored request, unless it came to an end that is no certificate.
+    /// The stored request, unless it ended without a certificate.
     pub(crate) fn open_request(&self) -> Option<&CertificateRequest> {
         self.request.as_ref().filter(|_| !self.ended)
     }
 
-    /// uid of the CSR that was posted for it by this process.
+    /// uid of its CSR, if this process posted it.
     pub(crate) fn uid(&self) -> Option<&str> {
         self.uid.as_deref()
     }
@@ -263,7 +263,7 @@ impl CsrMachine {
         self.obtained.as_ref()
     }
 
-    /// This was observed.
+    /// Records an observation.
     pub(crate) fn saw(&mut self, observed: &ObservedCredential, now: Instant) {
         self.hub_move.asks(observed.requester_of_move(), now);
         let (ObservedCsr::Present(status), Some(csr)) = (&observed.csr, &observed.csr_object)
@@ -280,62 +280,62 @@ impl CsrMachine {
         }
     }
 
-    /// It was announced why a certificate is needed.
+    /// Records the announcement of a need.
     pub(crate) fn need_announced(&mut self, sentence: Option<String>) {
         self.announced = sentence;
     }
 
-    /// It was announced for whom the CSR waits.
+    /// Records the announcement of a pending CSR.
     pub(crate) fn pending_announced(&mut self, overdue: bool) {
         if let Some(waiting) = &mut self.waiting {
             (waiting.announced, waiting.overdue) = (true, overdue);
         }
     }
 
-    /// Nothing is open on the hub for a certificate any more.
+    /// Records that the requester's client and watch are closed.
     pub(crate) fn closed(&mut self) {
         (self.issued, self.waiting) = (None, None);
     }
 
-    /// The CSR is watched anew: what was posted on one hub says nothing of another.
+    /// Records a new watch of the CSR: a uid of one hub means nothing on another.
     pub(crate) fn watched(&mut self) {
         self.uid = None;
     }
 
-    /// The CSR was posted.
+    /// Records the posted CSR.
     pub(crate) fn posted(&mut self, csr: &Value) {
         self.uid = csr["metadata"]["uid"].as_str().map(str::to_owned);
     }
 
-    /// The hub answered a request of `requester`.
+    /// Records the hub's answer to a request of `requester`.
     pub(crate) fn answered<T>(&mut self, requester: Requester, result: &Result<T>, now: Instant) {
         self.hub_move.answered(requester, result, now);
     }
 
-    /// There is room on the hub for one more request.
+    /// Records that the hub has room for one more request.
     pub(crate) fn counted(&mut self) {
         self.counted = true;
     }
 
-    /// `request` is stored.
+    /// Records the stored request.
     pub(crate) fn stored(&mut self, request: Option<CertificateRequest>) {
         self.request = request;
         (self.uid, self.issued) = (None, None);
         (self.counted, self.ended) = (false, false);
     }
 
-    /// The hub knows the cluster; `random` is uniform in [0, 1).
+    /// Records that the hub knows the cluster; `random` is uniform in [0, 1).
     pub(crate) fn introduced(&mut self, now: Instant, random: f64) {
         self.introduce_at = Some(now + INTRODUCE_AGAIN + INTRODUCE_AGAIN.mul_f64(random));
     }
 
-    /// The identity may not introduce the cluster: somebody else may, or may give it the right. Returns
-    /// whether that is news.
+    /// Records that the identity may not introduce the cluster: somebody else may, or may grant the right.
+    /// Returns whether that is news.
     pub(crate) fn not_introduced(&mut self, now: Instant) -> bool {
         self.introduce_at.replace(now + REST_REFUSED).is_none()
     }
 
-    /// The request of `requester` came to `end`; returns how long it rests. `random` is uniform in [0, 1).
+    /// Records the `end` of a request of `requester`; returns its rest. `random` is uniform in [0, 1).
     pub(crate) fn ended(
         &mut self,
         end: &CsrFailure,
@@ -347,36 +347,36 @@ impl CsrMachine {
         self.pacing.ended(rest_after(end), requester, now, random)
     }
 
-    /// The CSR is gone from the hub without an answer; returns how long the request rests.
+    /// Records that the CSR is gone from the hub without an answer; returns the request's rest.
     pub(crate) fn gone(&mut self, requester: Requester, now: Instant, random: f64) -> Duration {
         self.uid = None;
         self.pacing.ended(REST_SHORT, Some(requester), now, random)
     }
 
-    /// The hub has too many requests: `requester` asks for nothing for `time`.
+    /// Records that the hub has too many requests: `requester` rests for `time`.
     pub(crate) fn halted(&mut self, requester: Requester, now: Instant, time: Duration) {
         self.pacing.halted(requester, now + time);
     }
 
-    /// An action of `requester` on the hub failed, or another one: nothing of its kind is done for `time`.
+    /// Records a failure: `requester`, or without one everything, waits for `time`.
     pub(crate) fn failed(&mut self, now: Instant, time: Duration, requester: Option<Requester>) {
         self.pacing.failed(requester, now + time);
     }
 
-    /// The certificate in `pem` was saved, to be used until then at least; `regular` if the one before was
-    /// due.
+    /// Records that the certificate in `pem` was saved, with the end of its least use; `regular` if the one
+    /// before was due.
     pub(crate) fn saved(&mut self, pem: &[u8], used_until: Instant, regular: bool, now: Instant) {
         self.obtained = Some((pem.to_vec(), used_until));
         self.hub_move = HubMove::default();
         self.pacing.saved(regular, now);
     }
 
-    /// The rest of the Secret was repaired.
+    /// Records that the rest of the Secret was repaired.
     pub(crate) fn repaired(&mut self, now: Instant) {
         self.pacing.repaired(now);
     }
 
-    /// There is another bootstrap kubeconfig than when a rest or a wait began, for `another_hub` or not.
+    /// Records another bootstrap kubeconfig than the one of the last rests and waits.
     pub(crate) fn bootstrap_replaced(&mut self, another_hub: bool) {
         if another_hub {
             self.hub_move = HubMove::default();

@@ -1,4 +1,4 @@
-//! The validity of the hub's credential, as a Secret or a directory holds it. No I/O, no clock.
+//! Validation of the hub's credential in a Secret or a directory. No I/O, no clock.
 
 use std::time::{Duration, Instant};
 
@@ -17,21 +17,21 @@ use crate::{
     identity::{AGENT_NAME, AgentNames, CLUSTER_NAME},
 };
 
-/// A certificate of the future is good this early: the clock of the hub is another one, and a naive look
-/// at notBefore throws away fresh certificates (kubernetes/kubernetes#97680).
+/// A certificate is valid this much before its notBefore: the hub has another clock, and a naive check of
+/// notBefore rejects fresh certificates (kubernetes/kubernetes#97680).
 pub(crate) const TOLERANCE: Duration = Duration::from_secs(300);
 
-/// What the credential is good for.
+/// The result of a validation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Validation {
     Usable(UsableCredential),
-    /// Good, but got at another hub than the bootstrap kubeconfig's now; the word says what differs.
+    /// Valid, but of another hub than the bootstrap kubeconfig's; the word names the difference.
     Moved(UsableCredential, &'static str),
     Unusable(UnusableCredential),
 }
 
 impl Validation {
-    /// What of it can be used.
+    /// The credential, unless it is unusable.
     pub(crate) fn usable(&self) -> Option<&UsableCredential> {
         match self {
             Self::Usable(usable) | Self::Moved(usable, _) => Some(usable),
@@ -40,29 +40,29 @@ impl Validation {
     }
 }
 
-/// A certificate of ours with its key.
+/// A valid certificate of this agent, with its key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct UsableCredential {
     pub(crate) identity: KeyPair,
     pub(crate) chain: Vec<Certificate>,
-    /// The hub that the kubeconfig leads to.
+    /// The kubeconfig's hub.
     pub(crate) hub: Hub,
-    /// `None` when the certificate is good and the kubeconfig beside it is not; a new one can be written.
+    /// `None` when the certificate is valid and the kubeconfig beside it is not; a new one can be written.
     pub(crate) config: Option<ClusterConfig>,
-    /// The kubeconfig or one of the names beside it has to be written anew.
+    /// The kubeconfig or one of the names beside it needs a repair.
     pub(crate) stale: bool,
 }
 
-/// Why there is nothing to use.
+/// The reason why there is no valid credential.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct UnusableCredential {
-    /// What is wrong, to go on after the name of what was validated.
+    /// The problem, as the predicate of a sentence about the Secret or the directory.
     pub(crate) reason: String,
     /// The Go agent's reason for an Event (ocm `pkg/registration/register/csr/csr.go:484-530`).
     pub(crate) event: &'static str,
 }
 
-/// Of the kubeconfig's errors, of which only the predicate is used.
+/// Subject of the kubeconfig's errors, of which only the predicate is used.
 const SUBJECT: &str = "";
 const UNREADABLE: &str = "CertificateValidationFailed";
 const NOT_VALID: &str = "NoValidCertificateFound";
@@ -85,14 +85,14 @@ pub(crate) fn validate(
     })
 }
 
-/// As [`validate`], as if the time were that of the certificate: what is left speaks against it at any time.
+/// As [`validate`] at the certificate's own time: the remaining problems hold at any time.
 pub(crate) fn validate_timeless(data: &Data, names: &AgentNames) -> Option<Validation> {
     let chain = certificate::chain(data.get("tls.crt")?).ok()?;
     let begin = chain.iter().map(|certificate| certificate.not_before).max()?;
     Some(validate(data, None, names, Clocks::new(begin, Instant::now(), None)))
 }
 
-/// What speaks against a certificate, to go on after "a certificate that ".
+/// The objection to a certificate, as the predicate of a sentence about it.
 pub(crate) fn objection(
     chain: &[Certificate],
     names: &AgentNames,
@@ -123,10 +123,10 @@ pub(crate) fn objection(
     early.then(|| format!("is not valid before {}", seconds_time(leaf.not_before)))
 }
 
-/// The reason for an Event, and that for people.
+/// The Event's reason, and the problem.
 type Refusal = (&'static str, String);
 
-/// A certificate of ours that is good now, with its key.
+/// A valid certificate of this agent, with its key and its chain.
 type Good = (KeyPair, Vec<Certificate>);
 
 fn certificate(data: &Data, names: &AgentNames, clocks: Clocks) -> Result<Good, Refusal> {
@@ -145,7 +145,7 @@ fn certificate(data: &Data, names: &AgentNames, clocks: Clocks) -> Result<Good, 
     Ok((KeyPair { certificate: certificate.to_vec(), key }, chain))
 }
 
-/// The rest, beside a certificate that is good.
+/// Validates the rest, beside a valid certificate.
 fn hub(
     data: &Data,
     bootstrap: Option<&Hub>,
@@ -173,10 +173,10 @@ fn hub(
     })
 }
 
-/// What the kubeconfig gives, if that is a connection as the user of the certificate.
+/// The kubeconfig's connection, if it authenticates as the user of the certificate.
 fn config(data: &Data, identity: &KeyPair) -> Result<ClusterConfig, String> {
     let config = kubeconfig::from_secret(SUBJECT, data).map_err(|error| about(&error))?;
-    // Without TLS no certificate is shown.
+    // Without TLS the certificate is not used.
     let shown = config.identity.as_ref() == Some(identity) || !config.server.starts_with("https:");
     match shown && config.auth == Auth::None && config.impersonate.is_empty() {
         true => Ok(config),
@@ -184,7 +184,7 @@ fn config(data: &Data, identity: &KeyPair) -> Result<ClusterConfig, String> {
     }
 }
 
-/// Whether a kubeconfig for `hub` would do: one that would not is not written over and over.
+/// Returns whether a kubeconfig for `hub` would be valid: an invalid one is not written over and over.
 fn can_replace(hub: &Hub, data: &Data, identity: &KeyPair) -> bool {
     let mut data = data.clone();
     data.insert("kubeconfig".into(), hub.kubeconfig().into_bytes().into());

@@ -1,5 +1,5 @@
-//! The loop that probes the spoke and reports to the hub: the ManagedCluster's status, and the client configs
-//! of its spec. In the steady state nothing is written.
+//! Loop that probes the spoke and reports to the hub: the ManagedCluster's status, and the client configs
+//! in its spec. In the steady state nothing is written.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -24,24 +24,24 @@ use crate::{
     state::{HubSession, SharedState},
 };
 
-/// After a conflict the watch gets this long to bring what was written in between.
+/// After a conflict the watch has this long to bring the write in between.
 const ECHO: Duration = Duration::from_secs(1);
-/// Between two writes at least, and twice as long after each that did not settle the matter: whoever
-/// disagrees with this agent shall not make it write as fast as it can.
+/// The shortest time between two writes; it doubles after each write that did not settle the matter, so
+/// that another writer's disagreement causes no loop.
 const GAP: Duration = Duration::from_secs(1);
-/// The longest wait between two tries, and between two writes.
+/// The longest wait between two attempts, and between two writes.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// Before the hub accepts the cluster it may grant nothing, and acceptance is seen when it comes.
+/// A hub may grant nothing before it accepts the cluster, and the watch brings the acceptance.
 const NO_RIGHT_YET: Duration = Duration::from_secs(600);
 
-/// Probes the spoke and reports to the hub, until the end.
+/// Probes the spoke and reports to the hub, until the end of the process.
 pub(crate) fn run(agent: &Agent) {
     while let Some(session) = agent.next_session() {
         let mut status_loop = StatusLoop::new(agent, &session);
         loop {
             let seen = agent.stop.wakes();
             let cluster = agent.read(SharedState::managed_cluster);
-            // Read first: what ends the session also takes the ManagedCluster away.
+            // In this order: the end of the session also removes the ManagedCluster.
             if session.stop.raised() {
                 break;
             }
@@ -52,37 +52,37 @@ pub(crate) fn run(agent: &Agent) {
     }
 }
 
-/// What is known in one session.
+/// The state of one session.
 struct StatusLoop<'a> {
     agent: &'a Agent,
     session: &'a HubSession,
     probes: Probes,
-    /// The last probe was reported: if the hub says otherwise since, the next probe decides.
+    /// The last probe was reported: if the hub has another opinion since, the next probe decides.
     reported: bool,
     accepted: bool,
     differed: bool,
-    /// resourceVersion of what the watch showed last.
+    /// resourceVersion of the watch's last event.
     watched_version: Value,
     latest: Latest,
     status: WritePace,
     spec: WritePace,
 }
 
-/// The ManagedCluster to write on.
+/// The ManagedCluster that the next write is based on.
 enum Latest {
-    /// As the watch showed it last.
+    /// The watch's last event.
     Watched,
-    /// As an answer showed it after that.
+    /// The answer to a later request.
     Answered(Value),
-    /// There is something newer than the watch showed; until then it may bring that.
+    /// Newer than the watch's last event; until then the watch may bring it.
     Elsewhere(Instant),
 }
 
-/// What to write.
+/// A write.
 enum Write {
-    /// As a patch.
+    /// A patch of the status.
     Status(Value),
-    /// As a whole.
+    /// A replacement of the whole.
     Spec(Value),
 }
 
@@ -103,7 +103,7 @@ impl<'a> StatusLoop<'a> {
         }
     }
 
-    /// Does what is due, at most one write; returns when to come again if nothing changes.
+    /// Performs what is due, with at most one write; returns when to come again if nothing changes.
     fn reconcile(&mut self, watched: Value) -> Instant {
         let cluster = match self.latest(watched) {
             Ok(cluster) => cluster,
@@ -123,7 +123,7 @@ impl<'a> StatusLoop<'a> {
         until
     }
 
-    /// The ManagedCluster by all that is known, or when to come again for it.
+    /// The newest known ManagedCluster, or when to come again for it.
     fn latest(&mut self, watched: Value) -> std::result::Result<Value, Instant> {
         let version = &watched["metadata"]["resourceVersion"];
         if self.watched_version != *version {
@@ -150,11 +150,11 @@ impl<'a> StatusLoop<'a> {
         }
     }
 
-    /// Takes note of what the hub says of the cluster.
+    /// Records the hub's view of the cluster.
     fn record_hub_view(&mut self, cluster: &Value) {
         let accepted = accepted(cluster);
         if std::mem::replace(&mut self.accepted, accepted) != accepted {
-            // Other rights: no reason to wait out what the old ones brought.
+            // Other rights: waits of the old ones end.
             let now = Instant::now();
             (self.reported, self.status, self.spec) =
                 (false, WritePace::new(now), WritePace::new(now));
@@ -172,13 +172,13 @@ impl<'a> StatusLoop<'a> {
         }
     }
 
-    /// Probes the spoke if that is due and anybody cares; returns when it is next.
+    /// Probes the spoke if that is due and the hub accepts the cluster; returns the time of the next probe.
     fn probe(&mut self, cluster: &Value) -> Instant {
         let (period, now) = (self.agent.settings.healthcheck_period, Instant::now());
         if !self.accepted {
             return now + Stop::SLICE;
         }
-        // The hub lost sight of this cluster for a while.
+        // The hub has missed this cluster for a while.
         let urgent = has(cluster, AVAILABLE, "Unknown");
         if self.probes.due(period, urgent, now) <= now {
             self.probes.probe(self.agent.spoke(), period);
@@ -196,7 +196,7 @@ impl<'a> StatusLoop<'a> {
         patch.map(Write::Status)
     }
 
-    /// Before it is accepted, this agent has no right to change the spec.
+    /// The change of the spec; this agent has the right to it once it is accepted.
     fn spec_of(&mut self, cluster: &Value) -> Option<Write> {
         let wanted = spec::wanted_by(self.agent, cluster).filter(|_| self.accepted);
         self.spec.needed(wanted.is_some(), Instant::now());
@@ -274,7 +274,7 @@ fn target_of(cluster: &Value) -> Target<'_> {
     MANAGED_CLUSTERS.cluster_object(cluster["metadata"]["name"].as_str().unwrap_or_default())
 }
 
-/// Which part of the ManagedCluster; each is written at its own pace.
+/// The part of the ManagedCluster; each is written at its own pace.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Status,
@@ -282,7 +282,7 @@ enum Part {
 }
 
 impl Part {
-    /// In a sentence.
+    /// The part's name in a sentence.
     fn name(self) -> &'static str {
         match self {
             Self::Status => "the ManagedCluster's status",
@@ -291,7 +291,7 @@ impl Part {
     }
 }
 
-/// When to write next.
+/// The pace of one part's writes.
 struct WritePace {
     not_before: Instant,
     gap: Duration,
@@ -303,21 +303,21 @@ impl WritePace {
         Self { not_before: now, gap: GAP, backoff: Backoff::new(LONGEST_WAIT) }
     }
 
-    /// Takes note of whether there is anything to write; once there is not, matters are settled.
+    /// Records whether a write is needed; once it is not, the matter is settled.
     fn needed(&mut self, needed: bool, now: Instant) {
         if !needed && now >= self.not_before {
             self.gap = GAP;
         }
     }
 
-    /// A write arrived; returns how many failed before.
+    /// Records a write that arrived; returns the failures before it.
     fn wrote(&mut self, now: Instant) -> u32 {
         self.not_before = now + self.gap;
         self.gap = (self.gap * 2).min(LONGEST_WAIT);
         self.backoff.succeeded()
     }
 
-    /// A write failed; `true` if that is worth a line.
+    /// Records a failed write; returns whether to log it.
     fn failed(&mut self, error: &Error, now: Instant) -> bool {
         let retry = self.backoff.failed(error, now, fastrand::f64());
         self.not_before = now + retry.wait;

@@ -7,7 +7,7 @@ use shared::{certificate, kubeconfig::check_pair, resource::valid_name, secret};
 
 use super::{authority::*, *};
 
-/// What openssl prints about `input`; `None` where there is no openssl.
+/// The output of openssl for `input`; `None` without openssl.
 fn openssl(arguments: &[&str], input: &str) -> Option<String> {
     let mut command = Command::new("openssl");
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -153,7 +153,7 @@ fn a_request_for_other_names_is_none() {
         AgentNames { agent: "agent10".into(), ..names() },
     ] {
         assert!(CertificateRequest::of_secret(&kept(&request, &names()), &other).is_none());
-        // The Secret says the other names, the request does not.
+        // The Secret has the other names, the request does not.
         assert!(CertificateRequest::of_secret(&kept(&request, &other), &other).is_none());
     }
 }
@@ -193,7 +193,7 @@ fn the_key_is_in_no_debug_output() {
     assert_eq!(format!("{request:?}"), format!("CertificateRequest({})", request.name));
 }
 
-/// extensionRequest (RFC 2985, section 5.4.2) with a subjectAltName, as people's own tools add one.
+/// extensionRequest (RFC 2985, section 5.4.2) with a subjectAltName, as other tools add one.
 fn with_names_of_hosts(request: &CertificateRequest, names: &AgentNames) -> String {
     let host = wrap(SEQUENCE, &wrap(0x82, b"cluster1.example"));
     let extension = [wrap(OBJECT_IDENTIFIER, &[0x55, 0x1d, 0x11]), wrap(0x04, &host)].concat();

@@ -17,7 +17,7 @@ use crate::{
     settings::{Settings, table},
 };
 
-/// Nobody listens there.
+/// Nobody listens here.
 const NOWHERE: &str = "https://127.0.0.1:1";
 
 fn agent(case: usize) -> Agent {
@@ -109,7 +109,7 @@ fn cases() -> Vec<(CachedObject, Option<BootstrapKubeconfig>, Option<Value>)> {
     cases
 }
 
-/// The preparations of a turn; the action after them is left out.
+/// The preparations of a turn, without the action after them.
 fn prepared(manager: &mut CertificateManager<'_>) -> Vec<CertificateAction> {
     let mut taken = Vec::new();
     manager.performer.begin_turn();
@@ -136,7 +136,7 @@ fn a_turn_ends_after_a_few_preparations_though_no_cluster_answers() {
         let mut manager = CertificateManager::new(&agent, names(), stored);
         prepared(&mut manager);
         assert_eq!(prepared(&mut manager), [], "the next turn has nothing to prepare: {case}");
-        // A credential that goes is one more reason for preparations, and for a few only.
+        // A deleted credential is a reason for a few more preparations.
         agent.update(|state| state.credential = CachedObject::Absent);
         prepared(&mut manager);
         let (_, action) = manager.decide();

@@ -1,4 +1,4 @@
-//! What is expected of `tls.crt` and `tls.key`.
+//! Requirements for `tls.crt` and `tls.key`.
 
 use super::*;
 
@@ -70,7 +70,7 @@ fn half_written_certificates_and_keys_are_unusable() {
     let fixture = Fixture::new();
     for key in ["tls.crt", "tls.key"] {
         let whole = &fixture.data[key];
-        // The end of the PEM is the last thing that is missed.
+        // The end of the PEM is the last part to be missed.
         for length in 0..whole.len() - 2 {
             let validation = validated(&fixture.set(key, &whole[..length]), None);
             assert!(
