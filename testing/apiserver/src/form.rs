@@ -23,7 +23,7 @@ impl Form {
         }
     }
 
-    pub(crate) fn show(self, object: Value) -> Value {
+    pub(crate) fn render(self, object: Value) -> Value {
         match self {
             Self::Whole => object,
             Self::Metadata => json!({

@@ -27,7 +27,7 @@ pub(crate) fn get(
     let object =
         cluster.store.get(&key).ok_or_else(|| Status::not_found(resource, &target.name))?;
     let object = kinds::present(resource, &target.version, (*object).clone());
-    Ok(Answer::json(200, &form.show(object)))
+    Ok(Answer::json(200, &form.render(object)))
 }
 
 pub(crate) fn list(
@@ -87,7 +87,7 @@ pub(crate) fn list(
 
 /// Items of built-in kinds omit kind and apiVersion; those of custom resources keep them.
 fn item(resource: &Resource, target: &Target, object: &Value, form: Form) -> Value {
-    let mut item = form.show(kinds::present(resource, &target.version, object.clone()));
+    let mut item = form.render(kinds::present(resource, &target.version, object.clone()));
     let is_bare = resource.builtin && form == Form::Whole;
     if let (true, Value::Object(fields)) = (is_bare, &mut item) {
         fields.remove("kind");

@@ -130,7 +130,7 @@ impl Watch {
         };
         let due = self.bookmark.map_or(self.ends, |at| at.min(self.ends));
         match events.recv_timeout(patience.min(due.saturating_duration_since(now))) {
-            Ok(event) => self.show(&event).map_or(Next::Quiet, |event| line(&event)),
+            Ok(event) => self.report(&event).map_or(Next::Quiet, |event| line(&event)),
             Err(RecvTimeoutError::Disconnected) => Next::End,
             Err(RecvTimeoutError::Timeout) => self.due_bookmark(),
         }
@@ -148,7 +148,7 @@ impl Watch {
 
     /// A change as this watch reports it: an object that leaves the selection is deleted, one that
     /// enters it is added.
-    fn show(&mut self, event: &Event) -> Option<Value> {
+    fn report(&mut self, event: &Event) -> Option<Value> {
         if event.version <= self.version {
             return None;
         }
@@ -168,7 +168,7 @@ impl Watch {
     }
 
     fn event(&self, kind: &str, object: Value) -> Value {
-        let object = self.form.show(kinds::present(&self.resource, &self.api_version, object));
+        let object = self.form.render(kinds::present(&self.resource, &self.api_version, object));
         json!({"type": kind, "object": object})
     }
 
@@ -181,7 +181,7 @@ impl Watch {
         if ends_initial {
             object["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
-        json!({"type": "BOOKMARK", "object": self.form.show(object)})
+        json!({"type": "BOOKMARK", "object": self.form.render(object)})
     }
 }
 

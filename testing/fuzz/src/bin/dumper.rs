@@ -193,7 +193,7 @@ fn apply_steps(found: &Found, steps: &[PlanStep], wanted: &Files) -> Found {
     }
     assert!(done.current.as_ref().is_some_and(|current| current.files == *wanted));
     assert!(wanted.keys().all(|name| entries.contains(name)), "not every file is linked");
-    // Only the links of the files are left of ours.
+    // Of our entries, only the links of the files are left.
     let links = entries.iter().filter(|name| wanted.contains_key(*name));
     done.entries = links.map(|name| (name.clone(), PathEntry::Ours)).collect();
     generations.sort();

@@ -52,7 +52,7 @@ fn run(data: &[u8]) {
     let selection = Selection { page: 500, ..Selection::all(WIDGETS.everywhere()) };
     let compared = body.filter(|body| body.len() <= COMPARED);
     let mut items = Vec::new();
-    // The page itself; a text of an object that is not whole yet, with room to grow; the object.
+    // The page itself; the partial text of an object, with room to grow; the object.
     let limit = length + 2 * length.min(OBJECT) + memory_bound(USUAL_OBJECT, length) + OVERHEAD;
     let ended = bounded(length, limit, || {
         watch::list(client, &selection, &Stop::default(), &mut |item| {
