@@ -34,7 +34,7 @@ dist: ## Static programs only; ARCH=x86_64 or aarch64
 		readelf -ldW dist/$$name | awk '/INTERP|NEEDED/ { dynamic = 1 } /LOAD/ { elf = 1 } \
 			END { exit dynamic || !elf }' || { echo "dist/$$name is not static" >&2; exit 1; }; \
 	done
-	@# The name that the Go sidecar's manifest runs.
+	@# The Go sidecar's manifest runs the program by this name.
 	@ln -s addon-lease-controller dist/klusterlet-addon-lease-controller
 	@cd dist && wc -c $(BINS)
 
@@ -116,7 +116,7 @@ soak: dist ## 100,000 renewals with 5 % random faults, in one process and in man
 chaos: dist ## 10,000 random operations on remote-sync, checked against a model; SEED, OPERATIONS, SECONDS, MODE
 	$(MEASURE) --bin chaos
 
-# The seeds are part of `make test`. TARGET is also a variable above; on the command line it names a fuzz target.
+# The seeds are part of `make test`. TARGET is a variable above, too; on the command line it names a fuzz target.
 fuzz: ## Fuzz each parser of untrusted bytes for SECONDS=600; TARGET=pem picks one, INPUT=file replays; SEED
 	testing/fuzz/run.sh $(or $(SECONDS),600) \
 		$(if $(findstring command,$(origin TARGET)),$(TARGET) $(abspath $(INPUT)))
