@@ -3,16 +3,15 @@
 //! gain (`-- --test-threads=8`).
 
 mod audit;
-mod defects;
 mod election;
 mod endpoint;
 mod faults;
 mod flags;
 mod in_cluster;
 mod lease;
-mod lifecycle;
 mod network;
 mod pod;
+mod process;
 mod reconcile;
 mod rights;
 mod rotation;
@@ -20,4 +19,3 @@ mod secrecy;
 mod secret;
 mod support;
 mod target;
-mod upstream;

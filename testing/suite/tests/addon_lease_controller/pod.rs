@@ -2,9 +2,11 @@
 
 use serde_json::{Value, json};
 use shared::resource::PODS;
-use suite::scene::{POD, Scene};
-
-use suite::within;
+use suite::{
+    pause,
+    scene::{POD, Scene},
+    throughout, within,
+};
 
 use crate::support::{renewals, renews};
 
@@ -26,20 +28,6 @@ fn a_pod_that_comes_back_under_its_name_resumes() {
     scene.ages(500);
     scene.set_ready(true);
     scene.wait_for_renewals(1);
-}
-
-#[test]
-fn a_pod_that_is_being_deleted_counts_as_ill() {
-    let scene = Scene::new("poddel");
-    let pod = PODS.object(&scene.namespace, POD);
-    let finalizers = |list: Value| json!({"metadata": {"finalizers": list}});
-    scene.managed.merge(&pod, &finalizers(json!(["example.com/hold"])));
-    let sidecar = scene.start(&[]);
-    scene.wait_for_renewals(1);
-    scene.delete_pod();
-    sidecar.wait_for("it is being deleted; the Lease goes stale");
-    scene.ages(1500);
-    scene.managed.merge(&pod, &finalizers(json!(null)));
 }
 
 #[test]
@@ -123,7 +111,7 @@ fn with_container_name_native_sidecars_count_too() {
 }
 
 #[test]
-fn f_health_check_false_sends_nothing() {
+fn framework_health_check_false_sends_nothing() {
     let scene = Scene::new("fhealth");
     scene.set_ready(false);
     let sidecar = scene.start_managed(&[]);
@@ -133,4 +121,80 @@ fn f_health_check_false_sends_nothing() {
     assert_eq!(renewals(&sidecar, "managed"), 0.0);
     scene.set_ready(true);
     within(2, "the Lease is there", || scene.managed_lease().is_some());
+}
+
+#[test]
+fn kalc20_only_the_own_pod_is_read_and_one_that_ends_does_not_count() {
+    let scene = Scene::new("a20");
+    let hold = json!({"metadata": {"finalizers": ["example.com/hold"]}});
+    let target = PODS.object(&scene.namespace, POD);
+    scene.managed.merge(&target, &hold);
+    let sidecar = scene.start(&[]);
+    scene.wait_for_renewals(1);
+    scene.delete_pod();
+    sidecar.wait_for("it is being deleted; the Lease goes stale");
+    scene.ages(1500);
+    if let Some(server) = &scene.managed.embedded {
+        let pods = server
+            .requests()
+            .into_iter()
+            .filter(|request| request.resource == "pods" && request.user != "admin");
+        assert!(
+            pods.into_iter()
+                .all(|request| request.query.contains("fieldSelector=metadata.name%3D"))
+        );
+    }
+    scene.managed.merge(&target, &json!({"metadata": {"finalizers": null}}));
+}
+
+#[test]
+fn kalc30_a_pod_that_is_not_ready_costs_no_request() {
+    let scene = Scene::new("a30");
+    scene.set_ready(false);
+    scene.delete_secret();
+    let sidecar = scene.start(&[]);
+    sidecar.wait_for("waiting for Secret");
+    sidecar.wait_for("the Lease goes stale");
+    // The watches themselves.
+    pause(300);
+    let before = asked(&scene);
+    throughout(1500, "nothing is asked", || asked(&scene) == before);
+}
+
+#[test]
+fn kalc_d337_a_pod_that_is_not_ready_lets_the_lease_age() {
+    let scene = Scene::new("ready");
+    let sidecar = scene.start(&[]);
+    scene.wait_for_renewals(1);
+    scene.set_ready(false);
+    sidecar.wait_for("the Lease goes stale");
+    let before = scene.lease();
+    throughout(2500, "the Lease ages", || scene.lease() == before);
+    scene.set_ready(true);
+    scene.wait_for_renewals(1);
+}
+
+#[test]
+fn kalc27_kalc_d521_without_pod_name_no_pod_is_asked_for() {
+    let scene = Scene::new("d521");
+    scene.delete_pod();
+    let sidecar = scene.start_as(|command| {
+        let namespace = &scene.namespace;
+        command
+            .env_remove("POD_NAME")
+            .env_remove("POD_NAMESPACE")
+            .env("WATCH_NAMESPACE", namespace);
+    });
+    scene.wait_for_renewals(1);
+    scene.put_secret(&scene.new_credentials());
+    sidecar.wait_for("credentials were rotated");
+    scene.wait_for_renewals(1);
+    assert!(!sidecar.log().contains(POD), "{}", sidecar.log());
+}
+
+/// How many requests the sidecar sent so far, where they are recorded.
+fn asked(scene: &Scene) -> Option<usize> {
+    let servers = [scene.hub.embedded.as_ref()?, scene.managed.embedded.as_ref()?];
+    let all = servers.iter().flat_map(|server| server.requests());
+    Some(all.filter(|request| request.user != "admin").count())
 }

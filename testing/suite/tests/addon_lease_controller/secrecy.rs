@@ -7,7 +7,7 @@ use suite::{
     identity::Data,
     relay::Way,
     scene::Scene,
-    sidecar::{bare, program},
+    sidecar::{Sidecar, bare, program},
 };
 
 use crate::support::renews;
@@ -78,4 +78,21 @@ fn the_start_line_and_refusals_hide_passwords() {
     assert_eq!(output.status.code(), Some(1), "{log}");
     assert!(log.contains("-master=https://***@127.0.0.1:1/"), "{log}");
     assert!(!log.contains("hunter2"), "{log}");
+}
+
+#[test]
+fn kalc28_no_key_of_the_secret_becomes_a_file() {
+    let scene = Scene::new("a28");
+    let mut data = scene.new_credentials();
+    data.insert("a..b".into(), b"x".to_vec());
+    data.insert(".hidden".into(), b"y".to_vec());
+    scene.put_secret(&data);
+    let place = scene.directory.path().join("tmp");
+    std::fs::create_dir(&place).expect("a directory");
+    let port = suite::sidecar::free_port();
+    let mut command = scene.command(port);
+    command.env("TMPDIR", &place).env("HOME", &place).current_dir(&place);
+    let _sidecar = Sidecar::spawn(command, port);
+    scene.wait_for_renewals(2);
+    assert_eq!(std::fs::read_dir(&place).expect("the directory").count(), 0);
 }

@@ -9,6 +9,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use dev_apiserver::{Action, Faults, Request, Rule};
 use serde_json::Value;
 use shared::{
     resource::{LEASES, SECRETS, Target},
@@ -17,7 +18,7 @@ use shared::{
 use suite::{
     Stopwatch,
     cluster::{Cluster, resource},
-    pause, real,
+    eventually, pause, real,
     scene::{ADDON, SECRET, Scene, renew_time},
     sidecar::Sidecar,
     within,
@@ -151,4 +152,55 @@ impl Revoked<'_> {
         role["rules"] = self.rules;
         self.cluster.client.replace(&target, &role).expect("the Role is replaced");
     }
+}
+
+// --- what servers are made to do, and what they saw ---
+
+/// What the sidecar says while the hub cannot be had, and when it can again.
+pub(crate) const LOST: &str = "is not renewed: ";
+pub(crate) const BACK: &str = "is renewed again after";
+
+/// A scene and a sidecar that has renewed its Lease.
+pub(crate) fn running(name: &str) -> (Scene, Sidecar) {
+    let scene = Scene::new(name);
+    let sidecar = scene.start(&[]);
+    sidecar.wait_for("is renewed every");
+    (scene, sidecar)
+}
+
+pub(crate) fn faults(scene: &Scene) -> &Faults {
+    scene.hub.server().faults()
+}
+
+/// A fault for requests of the sidecar to the hub.
+pub(crate) fn rule(scene: &Scene, verb: &str, action: Action) -> Rule {
+    Rule::new(action).verb(verb).resource("leases").user(&scene.hub_user())
+}
+
+/// The sidecar's requests on the hub so far, as "verb code".
+pub(crate) fn sent(scene: &Scene) -> Vec<String> {
+    requests(scene).iter().map(|request| format!("{} {}", request.verb, request.code)).collect()
+}
+
+pub(crate) fn requests(scene: &Scene) -> Vec<Request> {
+    let all = scene.hub.server().requests();
+    all.into_iter().filter(|request| request.user == scene.hub_user()).collect()
+}
+
+/// The Lease on the hub as it is stored, also while nobody can ask for it.
+pub(crate) fn stored(scene: &Scene) -> Option<Value> {
+    scene.hub.server().get("coordination.k8s.io/v1", "leases", &scene.cluster, ADDON)
+}
+
+pub(crate) fn stored_time(scene: &Scene) -> Option<String> {
+    renew_time(stored(scene).as_ref())
+}
+
+/// Waits for a renewal that is newer than now, seen in the store.
+#[track_caller]
+pub(crate) fn wait_for_renewal(scene: &Scene) {
+    let before = stored_time(scene);
+    eventually("the Lease is renewed", || {
+        stored_time(scene).filter(|now| before.as_ref() != Some(now))
+    });
 }

@@ -19,13 +19,13 @@ use crate::support::{
 
 const OTHER: &str = "example.com/other";
 
-// --- a6: finalizers of others ---
+// --- gap06: finalizers of others ---
 
 #[test]
-fn a06_a_finalizer_that_another_adds_meanwhile_stays() {
+fn gap06_a_finalizer_that_another_adds_meanwhile_stays() {
     for compat in [true, false] {
         let setting = Setting { compat, ..Setting::safe(&[&WIDGETS]) };
-        let stage = Stage::pull("a06", setting);
+        let stage = Stage::pull("gap06", setting);
         let source = stage.source(&WIDGETS, "one");
         source.create_number(1);
         // Where it can be arranged, the other one comes between its read and its write.
@@ -57,10 +57,10 @@ fn hold_patches(stage: &Stage) -> Option<u64> {
 }
 
 #[test]
-fn a06_a_finalizer_that_another_removes_meanwhile_stays_away() {
+fn gap06_a_finalizer_that_another_removes_meanwhile_stays_away() {
     for compat in [true, false] {
         let setting = Setting { compat, ..Setting::safe(&[&WIDGETS]) };
-        let (stage, _sidecar) = in_step("a06-gone", setting, &[]);
+        let (stage, _sidecar) = in_step("gap06-gone", setting, &[]);
         let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
         source.set_finalizers(&[FINALIZER, OTHER]);
         stage.settled();
@@ -81,12 +81,12 @@ fn a06_a_finalizer_that_another_removes_meanwhile_stays_away() {
     }
 }
 
-// --- a9 to a14: edits on either side ---
+// --- gap09 to gap14: edits on either side ---
 
 #[test]
-fn a09_a_copy_that_a_user_deletes_is_there_again() {
+fn gap09_a_copy_that_a_user_deletes_is_there_again() {
     for compat in [true, false] {
-        let (stage, _sidecar, source, target) = one_budget("a09", compat);
+        let (stage, _sidecar, source, target) = one_budget("gap09", compat);
         source.set_number(2);
         is_in_step(&source, &target);
         assert_eq!(source.annotation(LOCAL_GENERATION).as_deref(), Some("2"));
@@ -101,9 +101,9 @@ fn a09_a_copy_that_a_user_deletes_is_there_again() {
 }
 
 #[test]
-fn a10_a_copy_that_cannot_go_yet_still_tells_its_status() {
+fn gap10_a_copy_that_cannot_go_yet_still_tells_its_status() {
     for compat in [true, false] {
-        let (stage, _sidecar, source, target) = one_budget("a10", compat);
+        let (stage, _sidecar, source, target) = one_budget("gap10", compat);
         target.set_finalizers(&[OTHER]);
         let uid = target.uid();
         target.delete();
@@ -121,9 +121,9 @@ fn a10_a_copy_that_cannot_go_yet_still_tells_its_status() {
 }
 
 #[test]
-fn a11_of_quick_changes_the_last_one_counts() {
+fn gap11_of_quick_changes_the_last_one_counts() {
     for compat in [true, false] {
-        let (_stage, _sidecar, source, target) = one_budget("a11", compat);
+        let (_stage, _sidecar, source, target) = one_budget("gap11", compat);
         for number in 2..8 {
             source.set_number(number);
         }
@@ -134,9 +134,9 @@ fn a11_of_quick_changes_the_last_one_counts() {
 }
 
 #[test]
-fn a12_an_edit_of_the_copys_spec_is_undone() {
+fn gap12_an_edit_of_the_copys_spec_is_undone() {
     for compat in [true, false] {
-        let (stage, _sidecar, source, target) = one_budget("a12", compat);
+        let (stage, _sidecar, source, target) = one_budget("gap12", compat);
         target.set_number(9);
         target.wait_for_number(1);
         is_in_step(&source, &target);
@@ -145,9 +145,9 @@ fn a12_an_edit_of_the_copys_spec_is_undone() {
 }
 
 #[test]
-fn a13_an_edit_of_the_sources_status_is_undone() {
+fn gap13_an_edit_of_the_sources_status_is_undone() {
     for compat in [true, false] {
-        let (stage, _sidecar, source, target) = one_budget("a13", compat);
+        let (stage, _sidecar, source, target) = one_budget("gap13", compat);
         target.set_health(3);
         source.wait_for_health(3);
         source.set_health(9);
@@ -158,10 +158,10 @@ fn a13_an_edit_of_the_sources_status_is_undone() {
 }
 
 #[test]
-fn a14_a_copy_without_a_status_takes_the_sources_away() {
+fn gap14_a_copy_without_a_status_takes_the_sources_away() {
     for compat in [true, false] {
         let setting = Setting { compat, ..Setting::safe(&[&WIDGETS]) };
-        let stage = Stage::pull("a14", setting);
+        let stage = Stage::pull("gap14", setting);
         let source = stage.source(&WIDGETS, "one");
         source.create(&json!({"spec": {"size": 1}, "status": {"ready": 1}}));
         let _sidecar = stage.start(&[]);
@@ -206,12 +206,12 @@ fn what_kubectl_applied_last_is_not_copied_in_safe_mode() {
     assert_eq!(copy["metadata"]["annotations"].get(APPLIED), None);
 }
 
-// --- a27, a28: what a value is ---
+// --- gap27, gap28: what a value is ---
 
 #[test]
-fn a27_nothing_and_something_empty_are_not_the_same() {
+fn gap27_nothing_and_something_empty_are_not_the_same() {
     for (index, empty) in [json!({}), json!([]), Value::Null].into_iter().enumerate() {
-        let stage = Stage::pull("a27", Setting::safe(&[&WIDGETS]));
+        let stage = Stage::pull("gap27", Setting::safe(&[&WIDGETS]));
         let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
         source.create(&json!({"spec": {"size": 1, "more": {"here": empty}}}));
         let _sidecar = stage.start(&[]);
@@ -233,12 +233,12 @@ fn defaulting(stage: &Stage) {
 }
 
 #[test]
-fn a28_a_server_that_changes_each_write_gets_one_per_generation() {
+fn gap28_a_server_that_changes_each_write_gets_one_per_generation() {
     if !needs(Need::Embedded, "there is a server that adds to what is written") {
         return;
     }
     for compat in [true, false] {
-        let stage = Stage::pull("a28", Setting { compat, ..Setting::safe(&[&WIDGETS]) });
+        let stage = Stage::pull("gap28", Setting { compat, ..Setting::safe(&[&WIDGETS]) });
         defaulting(&stage);
         let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
         source.create_number(1);

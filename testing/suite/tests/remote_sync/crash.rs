@@ -36,7 +36,7 @@ struct Scene {
 impl Scene {
     fn new(work: Work, compat: bool) -> Self {
         let setting = Setting { compat, ..Setting::safe(&[&WIDGETS]) };
-        let stage = Stage::pull("a22", setting.secrets(&["token"]));
+        let stage = Stage::pull("gap22", setting.secrets(&["token"]));
         let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
         source.create(&json!({"spec": {"size": 1}, "status": {"ready": 9}}));
         stage.source_secret("token").create(&json!({"type": "Opaque"}));
@@ -169,38 +169,38 @@ fn at_every_write(work: Work, compat: bool, least: usize) {
 }
 
 #[test]
-fn a22_a_kill_at_every_write_of_a_creation() {
+fn gap22_a_kill_at_every_write_of_a_creation() {
     at_every_write(Work::Create, false, 5);
 }
 
 #[test]
-fn a22_a_kill_at_every_write_of_a_creation_compat() {
+fn gap22_a_kill_at_every_write_of_a_creation_compat() {
     at_every_write(Work::Create, true, 5);
 }
 
 #[test]
-fn a22_a_kill_at_every_write_of_an_update() {
+fn gap22_a_kill_at_every_write_of_an_update() {
     at_every_write(Work::Update, false, 5);
 }
 
 #[test]
-fn a22_a_kill_at_every_write_of_an_update_compat() {
+fn gap22_a_kill_at_every_write_of_an_update_compat() {
     at_every_write(Work::Update, true, 5);
 }
 
 #[test]
-fn a22_a_kill_at_every_write_of_a_deletion() {
+fn gap22_a_kill_at_every_write_of_a_deletion() {
     at_every_write(Work::Delete, false, 2);
 }
 
 #[test]
-fn a22_a_kill_at_every_write_of_a_deletion_compat() {
+fn gap22_a_kill_at_every_write_of_a_deletion_compat() {
     at_every_write(Work::Delete, true, 2);
 }
 
 /// The same with a clock instead of a fault, on either kind of server: a kill a little later each time.
 #[test]
-fn a22_kills_at_any_time_leave_what_one_run_would() {
+fn gap22_kills_at_any_time_leave_what_one_run_would() {
     for (work, compat) in [
         (Work::Create, false),
         (Work::Update, false),

@@ -45,8 +45,8 @@ fn start_with(stage: &Stage, flag: &str, value: &str) -> Sidecar {
 }
 
 #[test]
-fn a18_a_file_with_another_token() {
-    let stage = Stage::pull("a18-file", Setting::safe(&[&WIDGETS]));
+fn gap18_a_file_with_another_token() {
+    let stage = Stage::pull("gap18-file", Setting::safe(&[&WIDGETS]));
     let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
     source.create_number(1);
     let first = stage.remote().kubeconfig();
@@ -61,8 +61,8 @@ fn a18_a_file_with_another_token() {
 }
 
 #[test]
-fn a18_a_secret_with_another_token() {
-    let stage = Stage::pull("a18-secret", Setting::safe(&[&WIDGETS]));
+fn gap18_a_secret_with_another_token() {
+    let stage = Stage::pull("gap18-secret", Setting::safe(&[&WIDGETS]));
     let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
     source.create_number(1);
     let first = stage.remote().kubeconfig();
@@ -79,11 +79,11 @@ fn a18_a_secret_with_another_token() {
 
 /// The token is worthless before there is another one: an outage, and nothing more.
 #[test]
-fn a18_a_new_token_after_a_while_without_one() {
+fn gap18_a_new_token_after_a_while_without_one() {
     if !needs(Need::Embedded, "a token can be revoked") {
         return;
     }
-    let stage = Stage::pull("a18-late", Setting::safe(&[&WIDGETS]));
+    let stage = Stage::pull("gap18-late", Setting::safe(&[&WIDGETS]));
     let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
     source.create_number(1);
     let first = stage.remote().kubeconfig();

@@ -119,10 +119,10 @@ fn a_source_that_is_deleted_and_made_again() {
 }
 
 #[test]
-fn a24_an_old_copy_that_still_goes_is_not_the_new_ones() {
+fn gap24_an_old_copy_that_still_goes_is_not_the_new_ones() {
     for compat in [true, false] {
         let setting = Setting { compat, ..Setting::safe(&[&BUDGETS]) };
-        let stage = Stage::pull("a24", setting);
+        let stage = Stage::pull("gap24", setting);
         stage.create_target_namespace(&serde_json::json!({}));
         let (source, target) = (stage.source(&BUDGETS, "one"), stage.target(&BUDGETS, "one"));
         source.create_number(1);

@@ -27,17 +27,17 @@ fn outlives(stage: &Stage, source: &Place, target: &Place, heal: impl FnOnce()) 
 }
 
 #[test]
-fn a15_a_hub_that_is_away_deletes_nothing() {
+fn gap15_a_hub_that_is_away_deletes_nothing() {
     for way in [Way::Closed, Way::Silent] {
-        let (stage, _sidecar, source, target) = one("a15-away", &WIDGETS, &[]);
+        let (stage, _sidecar, source, target) = one("gap15-away", &WIDGETS, &[]);
         stage.remote().relay.set(way);
         outlives(&stage, &source, &target, || stage.remote().relay.set(Way::Open));
     }
 }
 
 #[test]
-fn a15_a_hub_that_is_away_at_the_start_deletes_nothing() {
-    let (stage, mut sidecar, source, target) = one("a15-start", &WIDGETS, &[]);
+fn gap15_a_hub_that_is_away_at_the_start_deletes_nothing() {
+    let (stage, mut sidecar, source, target) = one("gap15-start", &WIDGETS, &[]);
     sidecar.kill();
     stage.remote().relay.set(Way::Closed);
     let _sidecar = stage.start(&[]);
@@ -46,7 +46,7 @@ fn a15_a_hub_that_is_away_at_the_start_deletes_nothing() {
 
 /// What a balancer says that knows no server, and a server that is still starting.
 #[test]
-fn a15_answers_of_another_server_delete_nothing() {
+fn gap15_answers_of_another_server_delete_nothing() {
     if !needs(Need::Embedded, "all answers can be wrong") {
         return;
     }
@@ -63,7 +63,7 @@ fn a15_answers_of_another_server_delete_nothing() {
         Action::WrongKind,
         Action::Forbid,
     ] {
-        let (stage, mut sidecar, source, target) = one("a15-wrong", &WIDGETS, &[]);
+        let (stage, mut sidecar, source, target) = one("gap15-wrong", &WIDGETS, &[]);
         let hub = faults(stage.remote());
         hub.add(of_program(stage.remote(), action.clone()));
         stage.remote().relay.cut();
@@ -88,11 +88,11 @@ fn outlives_start(stage: &Stage, source: &Place, target: &Place, heal: impl FnOn
 }
 
 #[test]
-fn a15_a_kind_that_is_no_longer_served_deletes_nothing() {
+fn gap15_a_kind_that_is_no_longer_served_deletes_nothing() {
     if !needs(Need::Embedded, "a kind can go without its objects being deleted one by one") {
         return;
     }
-    let (stage, _sidecar, source, target) = one("a15-kind", &WIDGETS, &[]);
+    let (stage, _sidecar, source, target) = one("gap15-kind", &WIDGETS, &[]);
     let definition = source.sibling(suite::sync::definitions(), "widgets.sync.example.com");
     let uid = target.uid();
     definition.delete_by_force();
@@ -105,8 +105,8 @@ fn a15_a_kind_that_is_no_longer_served_deletes_nothing() {
 }
 
 #[test]
-fn a15_a_hub_that_gives_no_rights_deletes_nothing() {
-    let (stage, _sidecar, source, target) = one("a15-rights", &WIDGETS, &[]);
+fn gap15_a_hub_that_gives_no_rights_deletes_nothing() {
+    let (stage, _sidecar, source, target) = one("gap15-rights", &WIDGETS, &[]);
     let give_back = stage.take_rights(stage.remote());
     // Watches that run go on; new ones are refused.
     stage.remote().relay.cut();
@@ -125,11 +125,11 @@ fn f56_a_list_that_is_forbidden_is_not_an_empty_one() {
     outlives_start(&stage, &source, &target, give_back);
 }
 
-// --- a26, f57: what was never ours ---
+// --- gap26, f57: what was never ours ---
 
 #[test]
-fn a26_an_object_that_was_never_copied_stays() {
-    let (stage, _sidecar, source, target) = one("a26", &WIDGETS, &[]);
+fn gap26_an_object_that_was_never_copied_stays() {
+    let (stage, _sidecar, source, target) = one("gap26", &WIDGETS, &[]);
     let stranger = target.sibling(&WIDGETS, "stranger");
     stranger.create_number(9);
     let before = stage.settled();

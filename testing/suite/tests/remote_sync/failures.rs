@@ -16,15 +16,15 @@ use suite::{
 
 use crate::support::{faults, immutable, is_in_step, of_program, one};
 
-// --- a21, f58, f59 ---
+// --- gap21, f58, f59 ---
 
 #[test]
-fn a21_a_conflict_is_tried_again_at_once() {
+fn gap21_a_conflict_is_tried_again_at_once() {
     if !needs(Need::Embedded, "a write can be refused") {
         return;
     }
     for compat in [true, false] {
-        let stage = Stage::pull("a21", Setting { compat, ..Setting::safe(&[&WIDGETS]) });
+        let stage = Stage::pull("gap21", Setting { compat, ..Setting::safe(&[&WIDGETS]) });
         let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
         source.create_number(1);
         let _sidecar = stage.start(&[]);
@@ -44,11 +44,11 @@ fn a21_a_conflict_is_tried_again_at_once() {
 
 /// Someone changes the copy while it is being written.
 #[test]
-fn a21_a_real_conflict_is_won_in_the_end() {
+fn gap21_a_real_conflict_is_won_in_the_end() {
     if !needs(Need::Embedded, "a write can be held") {
         return;
     }
-    let (stage, _sidecar, source, target) = one("a21-race", &WIDGETS, &[]);
+    let (stage, _sidecar, source, target) = one("gap21-race", &WIDGETS, &[]);
     let own = faults(&stage.own);
     let delay = of_program(&stage.own, Action::Delay { milliseconds: 500 });
     let rule = own.add(delay.verb("patch").resource("widgets").times(1));
@@ -61,11 +61,11 @@ fn a21_a_real_conflict_is_won_in_the_end() {
 }
 
 #[test]
-fn a21_f59_what_may_not_be_changed_is_neither_tried_for_ever_nor_made_anew() {
+fn gap21_f59_what_may_not_be_changed_is_neither_tried_for_ever_nor_made_anew() {
     if !needs(Need::Embedded, "a write can be refused") {
         return;
     }
-    let (stage, sidecar, source, target) = one("a21-never", &WIDGETS, &[]);
+    let (stage, sidecar, source, target) = one("gap21-never", &WIDGETS, &[]);
     let (uid, own) = (target.uid(), faults(&stage.own));
     let rule = own.add(of_program(&stage.own, immutable()).verb("patch").resource("widgets"));
     source.set_number(2);
@@ -171,7 +171,7 @@ fn a_busy_server_is_waited_for() {
     }
 }
 
-// --- f55, a29: lists and watches ---
+// --- f55, gap29: lists and watches ---
 
 #[test]
 fn f55_a_watch_whose_version_is_too_old_begins_anew() {
@@ -245,14 +245,14 @@ fn fill(stage: &Stage, kind: &Kind, count: u64) {
 }
 
 #[test]
-fn a29_pages_of_which_one_is_gone() {
+fn gap29_pages_of_which_one_is_gone() {
     if !needs(Need::Embedded, "a page can be refused") {
         return;
     }
     let hub = Cluster::embedded("hub");
     let options = Options { bookmarks: Duration::from_secs(1), ..Options::default() };
     let own = Cluster::embedded_with("managed", options);
-    let stage = Stage::between(own, vec![("hub", hub)], "a29", Setting::safe(&[&SETTINGS]));
+    let stage = Stage::between(own, vec![("hub", hub)], "gap29", Setting::safe(&[&SETTINGS]));
     fill(&stage, &SETTINGS, 1200);
     let remote = stage.remote();
     // The first page passes, the second is too old by now.

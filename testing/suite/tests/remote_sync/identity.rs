@@ -16,8 +16,8 @@ use suite::{
 use crate::support::{faults, is_in_step, one};
 
 #[test]
-fn a16_a_kubeconfig_that_leads_to_another_cluster_writes_and_deletes_nothing() {
-    let (stage, sidecar, source, target) = one("a16-file", &WIDGETS, &[]);
+fn gap16_a_kubeconfig_that_leads_to_another_cluster_writes_and_deletes_nothing() {
+    let (stage, sidecar, source, target) = one("gap16-file", &WIDGETS, &[]);
     let (uid, before) = (target.uid(), stage.settled());
     // The one other cluster that there is on either kind of stage, with all rights on it.
     let other = std::fs::read_to_string(&stage.own.cluster.kubeconfig).expect("the file");
@@ -70,11 +70,11 @@ fn impostor(stage: &Stage) -> Side {
 }
 
 #[test]
-fn a16_another_cluster_behind_the_same_address_writes_and_deletes_nothing() {
+fn gap16_another_cluster_behind_the_same_address_writes_and_deletes_nothing() {
     if !needs(Need::Embedded, "two servers have one authority") {
         return;
     }
-    let stage = Stage::pull("a16-url", Setting::safe(&[&WIDGETS]));
+    let stage = Stage::pull("gap16-url", Setting::safe(&[&WIDGETS]));
     let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
     source.create_number(1);
     let mut sidecar = start_by_certificate(&stage, &[]);
@@ -112,8 +112,8 @@ fn accepted(stage: &Stage, other: &Side, target: &Place) {
 }
 
 #[test]
-fn a16_a_hub_from_an_older_backup_deletes_nothing_before_the_grace() {
-    let stage = Stage::pull("a16-backup", Setting::safe(&[&WIDGETS]));
+fn gap16_a_hub_from_an_older_backup_deletes_nothing_before_the_grace() {
+    let stage = Stage::pull("gap16-backup", Setting::safe(&[&WIDGETS]));
     stage.create_target_namespace(&json!({}));
     let pairs =
         ["old", "lost"].map(|name| (stage.source(&WIDGETS, name), stage.target(&WIDGETS, name)));

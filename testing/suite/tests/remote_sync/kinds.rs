@@ -71,23 +71,23 @@ fn a_kind_of_a_definition() {
 }
 
 #[test]
-fn a19_a_kind_without_a_status_and_without_a_spec() {
+fn gap19_a_kind_without_a_status_and_without_a_spec() {
     life("life-setting", &SETTINGS);
 }
 
 #[test]
-fn a19_a_built_in_kind_without_a_status() {
+fn gap19_a_built_in_kind_without_a_status() {
     life("life-config", &CONFIGS);
 }
 
 #[test]
-fn a20_a_kind_outside_of_namespaces() {
+fn gap20_a_kind_outside_of_namespaces() {
     life("life-region", &REGIONS);
 }
 
 /// Someone writes a `status` where it is no thing of its own.
 #[test]
-fn a19_a_field_called_status_does_not_hinder_the_copy() {
+fn gap19_a_field_called_status_does_not_hinder_the_copy() {
     let stage = Stage::pull("status-field", Setting::safe(&[&SETTINGS]));
     let (source, target) = (stage.source(&SETTINGS, "one"), stage.target(&SETTINGS, "one"));
     source.create_number(1);

@@ -24,9 +24,9 @@ fn in_own_namespace(name: &str, compat: bool) -> (Stage, suite::sidecar::Sidecar
 }
 
 #[test]
-fn a01_an_owned_namespace_goes_as_a_whole() {
+fn gap01_an_owned_namespace_goes_as_a_whole() {
     for compat in [true, false] {
-        let (stage, _sidecar, source, target) = in_own_namespace("a01", compat);
+        let (stage, _sidecar, source, target) = in_own_namespace("gap01", compat);
         let namespace = stage.target_namespace();
         assert_eq!(namespace.annotation(OWNER).as_deref(), Some("test"));
         // Something keeps it from going at once.
@@ -45,9 +45,9 @@ fn a01_an_owned_namespace_goes_as_a_whole() {
 }
 
 #[test]
-fn a02_a_namespace_of_another_owner_stays() {
+fn gap02_a_namespace_of_another_owner_stays() {
     for compat in [true, false] {
-        let stage = Stage::pull("a02", Setting { compat, ..Setting::safe(&[&WIDGETS]) });
+        let stage = Stage::pull("gap02", Setting { compat, ..Setting::safe(&[&WIDGETS]) });
         stage.create_target_namespace(&json!({OWNER: "another"}));
         let (source, target) = (stage.source(&WIDGETS, "test"), stage.target(&WIDGETS, "test"));
         source.create_number(1);
@@ -166,11 +166,11 @@ fn a_namespace_that_is_there_already_is_no_failure() {
 }
 
 #[test]
-fn a17_names_that_cannot_be_mapped_are_left_alone() {
+fn gap17_names_that_cannot_be_mapped_are_left_alone() {
     for compat in [true, false] {
         // Without a dash, so that an object can be called just that.
         let setting = Setting { compat, suffix: "rs".into(), ..Setting::safe(&[&WIDGETS]) };
-        let stage = Stage::pull("a17", setting);
+        let stage = Stage::pull("gap17", setting);
         let good = stage.source(&WIDGETS, "good");
         for name in ["rs", "another-suffix"] {
             good.sibling(&WIDGETS, name).create_number(1);

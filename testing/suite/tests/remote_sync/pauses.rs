@@ -5,9 +5,9 @@ use suite::sync::{BUDGETS, PAUSED, Setting, Stage, WIDGETS, words};
 use crate::support::{in_step, is_in_step, one_budget};
 
 #[test]
-fn a07_only_the_word_true_pauses() {
+fn gap07_only_the_word_true_pauses() {
     for compat in [true, false] {
-        let stage = Stage::pull("a07", Setting { compat, ..Setting::safe(&[&BUDGETS]) });
+        let stage = Stage::pull("gap07", Setting { compat, ..Setting::safe(&[&BUDGETS]) });
         let names = ["upper", "number", "empty"];
         for (name, value) in names.into_iter().zip(["True", "1", ""]) {
             let source = stage.source(&BUDGETS, name);
@@ -22,9 +22,9 @@ fn a07_only_the_word_true_pauses() {
 }
 
 #[test]
-fn a08_what_is_paused_and_deleted_waits() {
+fn gap08_what_is_paused_and_deleted_waits() {
     for compat in [true, false] {
-        let (stage, _sidecar, source, target) = one_budget("a08", compat);
+        let (stage, _sidecar, source, target) = one_budget("gap08", compat);
         source.annotate(PAUSED, Some("true"));
         stage.settled();
         source.delete();

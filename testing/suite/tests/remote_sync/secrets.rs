@@ -46,9 +46,9 @@ const PUT: &str = "hub update secrets token-remote-rs";
 const NOTE: &str = "local patch secrets token";
 
 #[test]
-fn a03_a_changed_secret_goes_up_by_itself() {
+fn gap03_a_changed_secret_goes_up_by_itself() {
     for compat in [true, false] {
-        let (stage, _sidecar, _, target) = stage("a03", compat);
+        let (stage, _sidecar, _, target) = stage("gap03", compat);
         let before = stage.settled();
         stage.create_target_secret("token", "data1", Some(&target));
         let uploaded = wait_for_value(&stage.source_secret("token"), "data1");
@@ -65,12 +65,12 @@ fn a03_a_changed_secret_goes_up_by_itself() {
 }
 
 #[test]
-fn a04_a_secret_that_cannot_go_up_holds_up_nothing_else() {
+fn gap04_a_secret_that_cannot_go_up_holds_up_nothing_else() {
     if !needs(Need::Embedded, "a write can be refused") {
         return;
     }
     for (compat, refusal) in [(true, 403), (false, 404), (false, 403)] {
-        let (stage, sidecar, source, target) = stage("a04", compat);
+        let (stage, sidecar, source, target) = stage("gap04", compat);
         let hub = faults(stage.remote());
         let refused = of_program(stage.remote(), code(refusal)).verb("update").resource("secrets");
         let rule = hub.add(refused.name("token-remote-rs"));
@@ -90,9 +90,9 @@ fn a04_a_secret_that_cannot_go_up_holds_up_nothing_else() {
 }
 
 #[test]
-fn a05_a_secret_of_another_object_of_that_name_stays() {
+fn gap05_a_secret_of_another_object_of_that_name_stays() {
     for compat in [true, false] {
-        let (stage, _sidecar, source, target) = stage("a05", compat);
+        let (stage, _sidecar, source, target) = stage("gap05", compat);
         let uid = target.uid();
         let stranger = json!([{
             "apiVersion": "sync.example.com/v1", "kind": "Widget", "name": "one",

@@ -68,9 +68,9 @@ fn others(stage: &Stage, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn a25_what_sync_controller_wrote_costs_no_write() {
+fn gap25_what_sync_controller_wrote_costs_no_write() {
     for compat in [true, false] {
-        let (stage, source, target) = left_behind("a25", compat);
+        let (stage, source, target) = left_behind("gap25", compat);
         let before: [Value; 2] = [source.read(), target.read()];
         let mut sidecar = stage.start(&[]);
         has_looked(&stage, "new-one");
@@ -85,9 +85,9 @@ fn a25_what_sync_controller_wrote_costs_no_write() {
 }
 
 #[test]
-fn a25_what_was_taken_over_lives_on() {
+fn gap25_what_was_taken_over_lives_on() {
     for compat in [true, false] {
-        let (stage, source, target) = left_behind("a25-life", compat);
+        let (stage, source, target) = left_behind("gap25-life", compat);
         let _sidecar = stage.start(&[]);
         source.set_number(5);
         target.wait_for_number(5);
@@ -103,9 +103,9 @@ fn a25_what_was_taken_over_lives_on() {
 
 /// Its deletion is finished, too: finalizer and generations say that the copy is its work.
 #[test]
-fn a25_a_deletion_that_sync_controller_began_is_finished() {
+fn gap25_a_deletion_that_sync_controller_began_is_finished() {
     for compat in [true, false] {
-        let (stage, source, target) = left_behind("a25-delete", compat);
+        let (stage, source, target) = left_behind("gap25-delete", compat);
         source.delete();
         let _sidecar = stage.start(&[]);
         source.wait_until_gone();
@@ -116,8 +116,8 @@ fn a25_a_deletion_that_sync_controller_began_is_finished() {
 
 /// Without its source there is no proof that the object was a copy.
 #[test]
-fn a25_a_copy_of_sync_controllers_without_a_source_stays_in_safe_mode() {
-    let (stage, source, target) = left_behind("a25-orphan", false);
+fn gap25_a_copy_of_sync_controllers_without_a_source_stays_in_safe_mode() {
+    let (stage, source, target) = left_behind("gap25-orphan", false);
     source.delete_by_force();
     let _sidecar = stage.start(&[]);
     pause(3000);
@@ -125,7 +125,7 @@ fn a25_a_copy_of_sync_controllers_without_a_source_stays_in_safe_mode() {
     assert_eq!(words(&stage.writes()), [""; 0]);
 }
 
-// --- a23 ---
+// --- gap23 ---
 
 /// Pairs in step, as sync-controller leaves them.
 fn fill(stage: &Stage, count: u64) {
@@ -162,9 +162,9 @@ fn put(place: &Place, object: &Value) {
 }
 
 #[test]
-fn a23_ten_thousand_pairs_in_step_cost_no_write() {
+fn gap23_ten_thousand_pairs_in_step_cost_no_write() {
     for compat in [true, false] {
-        let stage = Stage::pull("a23", Setting { compat, ..Setting::safe(&[&WIDGETS]) });
+        let stage = Stage::pull("gap23", Setting { compat, ..Setting::safe(&[&WIDGETS]) });
         // On real servers each takes two requests.
         let count = if real() { 300 } else { 10_000 };
         fill(&stage, count);
@@ -172,7 +172,7 @@ fn a23_ten_thousand_pairs_in_step_cost_no_write() {
         let last = has_looked_at_all(&stage, &sidecar);
         let written = others(&stage, "last");
         assert_eq!(written, [""; 0], "compat: {compat}");
-        println!("a23, compat: {compat}: {count} pairs, {} KiB", last);
+        println!("gap23, compat: {compat}: {count} pairs, {} KiB", last);
     }
 }
 

@@ -246,7 +246,7 @@ fn t5_no_local_namespace_safe() {
 
 // --- T6, T7: there is no remote object ---
 
-/// In safe mode this is a26, as nobody ever claimed the remote object.
+/// In safe mode this is gap26, as nobody ever claimed the remote object.
 #[track_caller]
 fn without_remote(name: &str, compat: bool, owned: bool) {
     let case = Case::new(name, compat);

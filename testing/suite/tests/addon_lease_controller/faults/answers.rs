@@ -12,9 +12,7 @@ use suite::{
     sidecar::{Sidecar, free_port, shipped},
 };
 
-use crate::faults::support::{
-    BACK, LOST, faults, requests, rule, running, sent, stored, wait_for_renewal,
-};
+use crate::support::{BACK, LOST, faults, requests, rule, running, sent, stored, wait_for_renewal};
 
 #[test]
 fn f6_a_broken_answer_costs_its_connection_and_one_wait() {

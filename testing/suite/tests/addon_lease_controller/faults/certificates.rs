@@ -13,7 +13,7 @@ use suite::{
     scene::Scene,
 };
 
-use crate::faults::support::{BACK, LOST, running, wait_for_renewal};
+use crate::support::{BACK, LOST, running, wait_for_renewal};
 
 fn secret(kubeconfig: &Value) -> Data {
     [("kubeconfig".to_owned(), kubeconfig.to_string().into_bytes())].into()

@@ -9,7 +9,7 @@ use suite::{
     sidecar::{Sidecar, bare, behind, free_port, program},
 };
 
-use crate::faults::support::{BACK, LOST, wait_for_renewal};
+use crate::support::{BACK, LOST, wait_for_renewal};
 
 /// Puts a Secret whose kubeconfig names the hub as `server`, verified by another name.
 fn put_hub_at(scene: &Scene, server: &str) {

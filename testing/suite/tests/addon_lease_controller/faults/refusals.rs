@@ -1,15 +1,14 @@
 //! A server that says no: F10 to F13.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use dev_apiserver::{Action, Rule};
 use serde_json::json;
 use suite::{
-    Stopwatch, eventually, faults::code, identity::hub_secret, pause, scene::Scene,
-    sidecar::Sidecar,
+    Stopwatch, eventually, faults::code, identity::hub_secret, scene::Scene, sidecar::Sidecar,
 };
 
-use crate::faults::support::{
+use crate::support::{
     BACK, LOST, failures, faults, requests, rule, running, sent, wait_for_renewal,
 };
 
@@ -33,7 +32,7 @@ fn f10_a_rotated_token_is_used_in_the_same_tick() {
     server.revoke(&old);
     wait_for_renewal(&scene);
     wait_for_renewal(&scene);
-    assert_eq!((failures(&sidecar), sidecar.count(LOST)), (0.0, 0), "{}", sidecar.log());
+    assert_eq!((failures(&sidecar, "hub"), sidecar.count(LOST)), (0.0, 0), "{}", sidecar.log());
     let unknown = server.requests().iter().filter(|request| request.code == 401).count();
     assert_eq!(unknown, 1);
 }
@@ -53,7 +52,7 @@ fn f10_a_rotated_certificate_is_used_in_the_same_tick() {
     eventually("the certificate ends", || (refused() > 0).then_some(()));
     wait_for_renewal(&scene);
     assert_eq!(refused(), 1);
-    assert_eq!((failures(&sidecar), sidecar.count(LOST)), (0.0, 0), "{}", sidecar.log());
+    assert_eq!((failures(&sidecar, "hub"), sidecar.count(LOST)), (0.0, 0), "{}", sidecar.log());
 }
 
 #[test]
@@ -69,7 +68,7 @@ fn f10_a_rotated_token_file_is_used_in_the_same_tick() {
     server.revoke(&old);
     wait_for_renewal(&scene);
     wait_for_renewal(&scene);
-    assert_eq!((failures(&sidecar), sidecar.count(LOST)), (0.0, 0), "{}", sidecar.log());
+    assert_eq!((failures(&sidecar, "hub"), sidecar.count(LOST)), (0.0, 0), "{}", sidecar.log());
     assert_eq!(server.requests().iter().filter(|request| request.code == 401).count(), 1);
 }
 
@@ -102,22 +101,6 @@ fn f11_a_401_that_lasts_is_told_once_and_makes_it_not_ready() {
     faults(&scene).remove(refuse);
     sidecar.wait_for(BACK);
     sidecar.wait_for_code("/readyz", 200);
-}
-
-#[test]
-fn f12_a_403_names_verb_resource_and_name() {
-    let (scene, sidecar) = running("forbidden");
-    let denied = faults(&scene).deny("update", "leases", &scene.cluster);
-    sidecar.wait_for(&format!("update leases {}/my-addon on the hub: 403: ", scene.cluster));
-    sidecar.wait_for("cannot update resource");
-    let before = requests(&scene).len();
-    let start = Instant::now();
-    pause(2000);
-    let (tries, passed) = (requests(&scene).len() - before, start.elapsed().as_secs_f64());
-    assert!((tries as f64) < 10.0 * passed, "{tries} tries in {passed} s");
-    assert_eq!(sidecar.warnings(LOST), 1, "{}", sidecar.log());
-    faults(&scene).remove(denied);
-    sidecar.wait_for(BACK);
 }
 
 #[test]

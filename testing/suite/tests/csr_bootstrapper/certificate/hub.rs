@@ -1,5 +1,5 @@
 //! What else is on the hub: requests of others and too many of our own, and a hub that only answers with
-//! errors (b2, b7).
+//! errors (ocm02, ocm07).
 
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ const HALTED: &str = "Stop creating csr since there are too many csr created alr
 const CSRS: &str = "certificatesigningrequests";
 
 #[test]
-fn b7_finished_requests_and_those_of_other_agents_do_not_count() {
+fn ocm07_finished_requests_and_those_of_other_agents_do_not_count() {
     let spoke = Spoke::new("crowd");
     for (index, name) in post_some(&spoke, 12, &spoke.user()).iter().enumerate() {
         match index % 2 {
@@ -41,7 +41,7 @@ fn b7_finished_requests_and_those_of_other_agents_do_not_count() {
 }
 
 #[test]
-fn b7_ten_open_requests_of_our_own_halt_it() {
+fn ocm07_ten_open_requests_of_our_own_halt_it() {
     let spoke = Spoke::new("halted");
     let open = post_some(&spoke, 10, &spoke.user());
     let sidecar = spoke.start(&[]);
@@ -78,7 +78,7 @@ fn a_command_has_no_name_in_it_that_a_shell_would_read() {
 
 /// About a minute: that is how often a halted agent looks.
 #[test]
-fn b7_a_halted_rotation_goes_on_when_there_is_room() {
+fn ocm07_a_halted_rotation_goes_on_when_there_is_room() {
     if !needs(Need::Embedded, "it approves renewals at once") {
         return;
     }
@@ -109,7 +109,7 @@ fn hide(spoke: &Spoke, with: u16) {
 }
 
 #[test]
-fn b2_a_request_that_cannot_be_seen_is_not_taken_for_absent() {
+fn ocm02_a_request_that_cannot_be_seen_is_not_taken_for_absent() {
     if !needs(Need::Embedded, "faults are asked for") {
         return;
     }
@@ -140,7 +140,7 @@ fn b2_a_request_that_cannot_be_seen_is_not_taken_for_absent() {
 }
 
 #[test]
-fn b2_an_answer_that_was_lost_does_not_make_a_second_request() {
+fn ocm02_an_answer_that_was_lost_does_not_make_a_second_request() {
     if !needs(Need::Embedded, "faults are asked for") {
         return;
     }
@@ -154,7 +154,7 @@ fn b2_an_answer_that_was_lost_does_not_make_a_second_request() {
 }
 
 #[test]
-fn b2_a_post_that_is_refused_is_tried_with_the_same_key() {
+fn ocm02_a_post_that_is_refused_is_tried_with_the_same_key() {
     if !needs(Need::Embedded, "faults are asked for") {
         return;
     }

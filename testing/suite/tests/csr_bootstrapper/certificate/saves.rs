@@ -83,9 +83,9 @@ fn f48_a_renewed_certificate_is_saved_at_last() {
     }
 }
 
-/// b5: the Go agent never gets over this one.
+/// ocm05: the Go agent never gets over this one.
 #[test]
-fn b5_another_writer_of_the_secret_is_read_and_merged() {
+fn ocm05_another_writer_of_the_secret_is_read_and_merged() {
     if !needs(Need::Embedded, "it approves renewals at once") {
         return;
     }
