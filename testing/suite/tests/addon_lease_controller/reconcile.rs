@@ -131,15 +131,14 @@ fn kalc_row_9_a_secret_that_only_looks_new_changes_nothing() {
 #[test]
 fn kalc_row_10_a_secret_that_is_being_deleted_stops() {
     let scene = Scene::new("row10");
-    let finalizers = |list: serde_json::Value| json!({"metadata": {"finalizers": list}});
-    scene.managed.merge(&secret(&scene), &finalizers(json!(["example.com/hold"])));
+    scene.managed.hold(&secret(&scene));
     let sidecar = scene.start(&[]);
     scene.wait_for_renewals(1);
     scene.delete_secret();
     sidecar.wait_for("was deleted, renewals stop until it is back");
     assert!(scene.managed.get(&secret(&scene)).is_some(), "its finalizer holds it");
     scene.ages(1500);
-    scene.managed.merge(&secret(&scene), &finalizers(json!(null)));
+    scene.managed.release(&secret(&scene));
     within(5, "it is gone", || scene.managed.get(&secret(&scene)).is_none());
     scene.put_secret(&scene.new_credentials());
     scene.wait_for_renewals(1);

@@ -5,19 +5,22 @@ use std::time::Instant;
 
 use serde_json::json;
 use suite::{
-    pause,
+    rights::revoke,
     scene::{Scene, manifests},
-    within,
+    stays, within,
 };
 
-use crate::support::{failures, renewals, renews, revoke};
+use crate::support::{failures, renewals, renews};
+
+/// Its name on both clusters.
+const ROLE: &str = "my-addon-addon-lease-controller";
 
 #[test]
 fn f12_the_right_to_update_the_lease() {
     let scene = Scene::new("revoked-update");
     let sidecar = scene.start(&[]);
     scene.wait_for_renewals(1);
-    let revoked = revoke(&scene.hub, &scene.cluster, "update", "leases");
+    let revoked = revoke(&scene.hub, &scene.cluster, ROLE, "update", "leases");
     let line = format!(
         "on the hub is not renewed: update leases {}/my-addon on the hub: 403",
         scene.cluster
@@ -38,11 +41,10 @@ fn f12_the_right_to_update_the_lease() {
 #[test]
 fn kalc25_the_right_to_create_the_lease() {
     let scene = Scene::new("revoked-create");
-    let revoked = revoke(&scene.hub, &scene.cluster, "create", "leases");
+    let revoked = revoke(&scene.hub, &scene.cluster, ROLE, "create", "leases");
     let sidecar = scene.start(&[]);
     sidecar.wait_for("is not renewed: create leases");
-    pause(1500);
-    assert!(scene.lease().is_none());
+    stays("there is no Lease", || scene.lease().is_none());
     assert_eq!(sidecar.warnings("403"), 1, "{}", sidecar.log());
     revoked.grant();
     within(5, "the Lease is there", || scene.lease().is_some());
@@ -53,7 +55,7 @@ fn the_right_to_create_is_missed_when_the_lease_is_deleted() {
     let scene = Scene::new("revoked-recreate");
     let sidecar = scene.start(&[]);
     scene.wait_for_renewals(1);
-    let revoked = revoke(&scene.hub, &scene.cluster, "create", "leases");
+    let revoked = revoke(&scene.hub, &scene.cluster, ROLE, "create", "leases");
     scene.hub.delete(&scene.hub_lease());
     sidecar.wait_for("is not renewed: create leases");
     assert!(scene.lease().is_none());
@@ -67,7 +69,7 @@ fn a_lease_that_may_not_be_created_is_seen_when_somebody_else_creates_it() {
     let sidecar = scene.start(&[]);
     scene.wait_for_renewals(1);
     let before = scene.lease().expect("the Lease");
-    let _revoked = revoke(&scene.hub, &scene.cluster, "create", "leases");
+    let _revoked = revoke(&scene.hub, &scene.cluster, ROLE, "create", "leases");
     scene.hub.delete(&scene.hub_lease());
     sidecar.wait_for("is not renewed: create leases");
     let metadata = json!({"name": before["metadata"]["name"], "namespace": scene.cluster});
@@ -85,12 +87,11 @@ fn a_lease_that_may_not_be_created_is_seen_when_somebody_else_creates_it() {
 #[test]
 fn kalc_row_5_the_right_to_read_the_secret() {
     let scene = Scene::new("revoked-secret");
-    let revoked = revoke(&scene.managed, &scene.namespace, "list", "secrets");
+    let revoked = revoke(&scene.managed, &scene.namespace, ROLE, "list", "secrets");
     let sidecar = scene.start(&[]);
     sidecar.wait_for("list secrets");
-    pause(1500);
+    stays("there is no Lease", || scene.lease().is_none());
     assert_eq!(sidecar.warnings("403"), 1, "{}", sidecar.log());
-    assert!(scene.lease().is_none());
     revoked.grant();
     renews(&sidecar, "hub", 1);
     sidecar.wait_for("is readable again after");
@@ -99,7 +100,7 @@ fn kalc_row_5_the_right_to_read_the_secret() {
 #[test]
 fn the_right_to_watch_the_secret() {
     let scene = Scene::new("revoked-watch");
-    let revoked = revoke(&scene.managed, &scene.namespace, "watch", "secrets");
+    let revoked = revoke(&scene.managed, &scene.namespace, ROLE, "watch", "secrets");
     let sidecar = scene.start(&[]);
     sidecar.wait_for("watch secrets");
     // What the list said is good.
@@ -113,12 +114,11 @@ fn the_right_to_watch_the_secret() {
 #[test]
 fn the_right_to_read_the_pod() {
     let scene = Scene::new("revoked-pod");
-    let revoked = revoke(&scene.managed, &scene.namespace, "list", "pods");
+    let revoked = revoke(&scene.managed, &scene.namespace, ROLE, "list", "pods");
     let sidecar = scene.start(&[]);
     sidecar.wait_for("list pods");
-    pause(1500);
+    stays("what is not known is not called healthy", || scene.lease().is_none());
     assert_eq!(sidecar.warnings("403"), 1, "{}", sidecar.log());
-    assert!(scene.lease().is_none(), "what is not known is not called healthy");
     revoked.grant();
     renews(&sidecar, "hub", 1);
 }
@@ -126,12 +126,11 @@ fn the_right_to_read_the_pod() {
 #[test]
 fn the_rights_of_the_election() {
     let scene = Scene::new("revoked-election");
-    let revoked = revoke(&scene.managed, &scene.namespace, "create", "leases");
+    let revoked = revoke(&scene.managed, &scene.namespace, ROLE, "create", "leases");
     // A right that is missing is told whatever the level of the log.
     let sidecar = scene.start(&["-leader-election", "-v=0"]);
     sidecar.wait_for("leader election is failing: create leases");
-    pause(1500);
-    assert!(scene.lease().is_none(), "nobody leads");
+    stays("nobody leads", || scene.lease().is_none());
     assert_eq!(sidecar.count("leader election is failing"), 1, "{}", sidecar.log());
     assert!(sidecar.ask("/readyz").1.contains("no replica is known to be the leader"));
     revoked.grant();

@@ -13,7 +13,7 @@ use suite::{
     within,
 };
 
-use crate::support::{Rhythm, failures, renews};
+use crate::support::{Rhythm, failures, renews, start_with_file};
 
 const PERIODS_3: Duration = Duration::from_secs(3);
 
@@ -85,13 +85,6 @@ fn hub_files(scene: &Scene) -> std::path::PathBuf {
     }
     let user = json!({"client-certificate": "tls.crt", "client-key": "tls.key"});
     scene.write("hub.kubeconfig", &scene.hub_kubeconfig(&user))
-}
-
-fn start_with_file(scene: &Scene, file: &std::path::Path) -> suite::sidecar::Sidecar {
-    scene.start_as(|command| {
-        let file = file.to_str().expect("UTF-8");
-        command.args(["-hub-kubeconfig-secret=", "-hub-kubeconfig", file]);
-    })
 }
 
 #[test]

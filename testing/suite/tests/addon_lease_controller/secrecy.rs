@@ -7,7 +7,7 @@ use suite::{
     identity::Data,
     relay::Way,
     scene::Scene,
-    sidecar::{Sidecar, bare, program},
+    sidecar::{bare, program},
 };
 
 use crate::support::renews;
@@ -89,10 +89,9 @@ fn kalc28_no_key_of_the_secret_becomes_a_file() {
     scene.put_secret(&data);
     let place = scene.directory.path().join("tmp");
     std::fs::create_dir(&place).expect("a directory");
-    let port = suite::sidecar::free_port();
-    let mut command = scene.command(port);
-    command.env("TMPDIR", &place).env("HOME", &place).current_dir(&place);
-    let _sidecar = Sidecar::spawn(command, port);
+    let _sidecar = scene.start_as(|command| {
+        command.env("TMPDIR", &place).env("HOME", &place).current_dir(&place);
+    });
     scene.wait_for_renewals(2);
     assert_eq!(std::fs::read_dir(&place).expect("the directory").count(), 0);
 }

@@ -5,10 +5,9 @@ use shared::resource::SECRETS;
 use suite::{
     cluster::Cluster,
     identity::Data,
-    pause, real,
+    real,
     scene::{SECRET, Scene, manifests},
-    sidecar::Sidecar,
-    throughout, within,
+    stays, throughout, within,
 };
 
 use crate::support::{Rhythm, failures, renews, secret};
@@ -69,10 +68,9 @@ fn kalc13_a_secret_of_the_same_name_elsewhere_is_nothing_to_us() {
     let mut secret =
         scene.managed.get(&SECRETS.object(&scene.namespace, SECRET)).expect("a Secret");
     secret["metadata"] = serde_json::json!({"name": SECRET, "namespace": other});
-    let port = suite::sidecar::free_port();
-    let mut command = scene.command(port);
-    command.env("WATCH_NAMESPACE", "");
-    let sidecar = Sidecar::spawn(command, port);
+    let sidecar = scene.start_as(|command| {
+        command.env("WATCH_NAMESPACE", "");
+    });
     scene.wait_for_renewals(1);
     scene.managed.create(&twin, &secret);
     scene.managed.delete(&twin);
@@ -84,15 +82,13 @@ fn kalc13_a_secret_of_the_same_name_elsewhere_is_nothing_to_us() {
 fn kalc15_a_secret_that_is_being_deleted_starts_nothing() {
     let scene = Scene::new("a15");
     let target = SECRETS.object(&scene.namespace, SECRET);
-    let finalizers =
-        |list: serde_json::Value| serde_json::json!({"metadata": {"finalizers": list}});
-    scene.managed.merge(&target, &finalizers(serde_json::json!(["example.com/hold"])));
+    scene.managed.hold(&target);
     scene.delete_secret();
     let mut sidecar = scene.start(&[]);
     sidecar.wait_for("waiting for Secret");
     throughout(1500, "there is no Lease", || scene.lease().is_none());
     assert!(sidecar.alive());
-    scene.managed.merge(&target, &finalizers(serde_json::json!(null)));
+    scene.managed.release(&target);
     within(5, "it is gone", || scene.managed.get(&target).is_none());
     scene.put_secret(&scene.new_credentials());
     scene.wait_for_renewals(1);
@@ -152,8 +148,7 @@ fn kalc_d707_a_hub_whose_certificate_is_not_trusted_is_not_used() {
     let sidecar = scene.start(&[]);
     sidecar.wait_for("is not renewed");
     assert!(sidecar.log().contains("certificate"), "{}", sidecar.log());
-    pause(500);
-    assert!(scene.lease().is_none());
+    stays("there is no Lease", || scene.lease().is_none());
     scene.put_secret(&scene.new_credentials());
     scene.wait_for_renewals(1);
 }

@@ -1,6 +1,7 @@
 //! What several scenarios need.
 
 use std::{
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::SeqCst},
@@ -9,7 +10,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use dev_apiserver::{Action, Faults, Request, Rule};
+use dev_apiserver::{Action, Request, Rule};
 use serde_json::Value;
 use shared::{
     resource::{LEASES, SECRETS, Target},
@@ -17,8 +18,8 @@ use shared::{
 };
 use suite::{
     Stopwatch,
-    cluster::{Cluster, resource},
-    eventually, pause, real,
+    cluster::Cluster,
+    eventually, pause,
     scene::{ADDON, SECRET, Scene, renew_time},
     sidecar::Sidecar,
     within,
@@ -99,61 +100,6 @@ impl Rhythm {
     }
 }
 
-/// A right that the sidecar does not have for a while.
-pub struct Revoked<'a> {
-    cluster: &'a Cluster,
-    namespace: &'a str,
-    rule: u64,
-    rules: Value,
-}
-
-const ROLE: &str = "my-addon-addon-lease-controller";
-
-/// Takes a right away: on the embedded server by a fault, on the real one from the Role. Only in
-/// namespaces that begin with `revoked-`, where the audit expects a 403.
-pub fn revoke<'a>(
-    cluster: &'a Cluster,
-    namespace: &'a str,
-    verb: &str,
-    plural: &str,
-) -> Revoked<'a> {
-    assert!(namespace.starts_with("revoked-"));
-    if !real() {
-        let rule = cluster.server().faults().deny(verb, plural, namespace);
-        return Revoked { cluster, namespace, rule, rules: Value::Null };
-    }
-    let roles = resource("rbac.authorization.k8s.io", "roles", "Role");
-    let mut role = cluster.get(&roles.object(namespace, ROLE)).expect("the Role");
-    let rules = role["rules"].clone();
-    for rule in role["rules"].as_array_mut().expect("rules") {
-        let named = rule["resources"].as_array().is_some_and(|all| all.contains(&plural.into()));
-        if let Some(verbs) = rule["verbs"].as_array_mut().filter(|_| named) {
-            verbs.retain(|one| one != verb);
-        }
-    }
-    let all = role["rules"].as_array_mut().expect("rules");
-    all.retain(|rule| rule["verbs"].as_array().is_some_and(|verbs| !verbs.is_empty()));
-    cluster.client.replace(&roles.object(namespace, ROLE), &role).expect("the Role is replaced");
-    // The authorizer follows its own watch.
-    pause(500);
-    Revoked { cluster, namespace, rule: 0, rules }
-}
-
-impl Revoked<'_> {
-    /// Gives it back.
-    pub fn grant(self) {
-        if !real() {
-            self.cluster.server().faults().remove(self.rule);
-            return;
-        }
-        let roles = resource("rbac.authorization.k8s.io", "roles", "Role");
-        let target = roles.object(self.namespace, ROLE);
-        let mut role = self.cluster.get(&target).expect("the Role");
-        role["rules"] = self.rules;
-        self.cluster.client.replace(&target, &role).expect("the Role is replaced");
-    }
-}
-
 // --- what servers are made to do, and what they saw ---
 
 /// What the sidecar says while the hub cannot be had, and when it can again.
@@ -168,10 +114,6 @@ pub(crate) fn running(name: &str) -> (Scene, Sidecar) {
     (scene, sidecar)
 }
 
-pub(crate) fn faults(scene: &Scene) -> &Faults {
-    scene.hub.server().faults()
-}
-
 /// A fault for requests of the sidecar to the hub.
 pub(crate) fn rule(scene: &Scene, verb: &str, action: Action) -> Rule {
     Rule::new(action).verb(verb).resource("leases").user(&scene.hub_user())
@@ -183,8 +125,7 @@ pub(crate) fn sent(scene: &Scene) -> Vec<String> {
 }
 
 pub(crate) fn requests(scene: &Scene) -> Vec<Request> {
-    let all = scene.hub.server().requests();
-    all.into_iter().filter(|request| request.user == scene.hub_user()).collect()
+    scene.hub.requests_of(&scene.hub_user())
 }
 
 /// The Lease on the hub as it is stored, also while nobody can ask for it.
@@ -203,4 +144,12 @@ pub(crate) fn wait_for_renewal(scene: &Scene) {
     eventually("the Lease is renewed", || {
         stored_time(scene).filter(|now| before.as_ref() != Some(now))
     });
+}
+
+/// Starts the sidecar with a file in the place of the Secret.
+pub fn start_with_file(scene: &Scene, file: &Path) -> Sidecar {
+    scene.start_as(|command| {
+        // Of a repeated flag the last counts, and an empty one is none.
+        command.args(["-hub-kubeconfig-secret=", "-hub-kubeconfig"]).arg(file);
+    })
 }

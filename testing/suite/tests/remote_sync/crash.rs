@@ -12,10 +12,7 @@ use suite::{
     sync::{FINALIZER, HASH, OWNER, Place, Setting, Stage, WIDGETS, words},
 };
 
-use crate::{
-    support::{faults, is_in_step},
-    upstream::HASHES,
-};
+use crate::{support::is_in_step, upstream::HASHES};
 
 /// What is under way.
 #[derive(Clone, Copy, Debug)]
@@ -113,12 +110,12 @@ impl Scene {
 fn killed_at(work: Work, compat: bool, on_hub: bool, verb: &str, nth: u32, moment: Moment) -> bool {
     let scene = Scene::new(work, compat);
     let side = if on_hub { scene.stage.remote() } else { &scene.stage.own };
-    let rule = hold(faults(side), Some(&side.user()), verb, nth, moment);
+    let rule = hold(side.cluster.faults(), Some(&side.user()), verb, nth, moment);
     let mut sidecar = scene.stage.start(&[]);
     let held = eventually("it is held or done", || {
         // In this order: the write that is held may be the one that makes it done.
         let done = scene.is_done();
-        let held = faults(side).hits(rule) > 0;
+        let held = side.cluster.faults().hits(rule) > 0;
         (held || done).then_some(held)
     });
     let what = format!("{work:?}, compat: {compat}, {moment:?} {verb} {nth}, on the hub: {on_hub}");
@@ -128,7 +125,7 @@ fn killed_at(work: Work, compat: bool, on_hub: bool, verb: &str, nth: u32, momen
             pause(10);
         }
         sidecar.kill();
-        faults(side).clear();
+        side.cluster.faults().clear();
         let again = scene.stage.start(&[]);
         let watch = Stopwatch::start();
         while !scene.is_done() {

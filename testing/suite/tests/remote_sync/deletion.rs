@@ -6,11 +6,11 @@ use shared::error::Error;
 use suite::{
     eventually,
     needs::{Need, needs},
-    pause,
+    stays,
     sync::{BUDGETS, Setting, Stage, WIDGETS, words},
 };
 
-use crate::support::{faults, is_in_step, of_program, one, one_budget};
+use crate::support::{is_in_step, of_program, one, one_budget};
 
 const OTHER: &str = "example.com/other";
 
@@ -85,13 +85,12 @@ fn the_source_is_not_freed_while_its_copy_cannot_be_asked_for() {
     }
     let (stage, _sidecar, source, target) = one("not-asked", &WIDGETS, &[]);
     let busy = Action::Answer { code: 503, body: None, retry_after: None };
-    let own = faults(&stage.own);
+    let own = stage.own.cluster.faults();
     stage.disown_namespace();
     let rule = own.add(of_program(&stage.own, busy).verb("get").resource("widgets"));
     source.delete();
     target.wait_until_gone();
-    pause(1000);
-    assert!(source.is_claimed());
+    stays("the source waits", || source.is_claimed());
     own.remove(rule);
     source.wait_until_gone();
 }
@@ -142,8 +141,7 @@ fn gap24_an_old_copy_that_still_goes_is_not_the_new_ones() {
         let new = target.wait("a new one", |object| object["metadata"]["uid"] != old);
         is_in_step(&source, &target);
         stage.settled();
-        pause(2000);
-        assert_eq!(target.uid(), new["metadata"]["uid"], "compat: {compat}");
+        stays("the new one is there", || target.uid() == new["metadata"]["uid"]);
         let writes = stage.writes();
         let deletions = words(&writes).iter().filter(|it| it.contains(" delete ")).count();
         assert_eq!(deletions, 1, "{:?}", words(&writes));
@@ -158,7 +156,7 @@ fn a_copy_that_is_another_one_by_now_is_not_deleted_for_the_old_one() {
     }
     let (stage, _sidecar, source, target) = one("other-uid", &WIDGETS, &[]);
     stage.disown_namespace();
-    let own = faults(&stage.own);
+    let own = stage.own.cluster.faults();
     let delay = Action::Delay { milliseconds: 600 };
     let rule = own.add(of_program(&stage.own, delay).verb("delete").times(1));
     source.delete();
@@ -177,8 +175,7 @@ fn a_copy_that_is_another_one_by_now_is_not_deleted_for_the_old_one() {
     assert_eq!(first.code, 409, "its uid is another one by now");
     // It was made by hand since the old one went, so the source has no copy left.
     source.wait_until_gone();
-    pause(1000);
-    assert_eq!((target.number(), target.is_terminating()), (Some(7), false));
+    stays("it is there", || (target.number(), target.is_terminating()) == (Some(7), false));
     let writes = stage.writes();
     let deletions = words(&writes).iter().filter(|it| it.contains(" delete ")).count();
     assert_eq!(deletions, 1, "{:?}", words(&writes));

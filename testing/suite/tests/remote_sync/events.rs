@@ -5,11 +5,11 @@ use suite::{
     cluster::resource,
     eventually,
     needs::{Need, needs},
-    pause,
+    stays,
     sync::{OWNER, PAUSED, Place, SOURCE, Setting, Stage, WIDGETS},
 };
 
-use crate::support::{OTHERS, faults, immutable, in_step, of_program, one};
+use crate::support::{OTHERS, immutable, in_step, of_program, one};
 
 /// The Events about this object.
 pub(crate) fn events(place: &Place) -> Vec<Value> {
@@ -30,8 +30,7 @@ fn is_told_once(place: &Place, reason: &str, part: &str) {
     assert!(message.contains(part), "{message}");
     assert_eq!(found["type"], "Warning");
     assert_eq!(found["involvedObject"]["uid"], place.uid());
-    pause(1500);
-    assert_eq!(events(place).len(), 1, "{:?}", events(place));
+    stays("it is told once", || events(place).len() == 1);
 }
 
 #[test]
@@ -40,7 +39,11 @@ fn a_refused_object_is_told_of_once() {
         return;
     }
     let (stage, _sidecar, source, _) = one("event-refused", &WIDGETS, &[]);
-    faults(&stage.own).add(of_program(&stage.own, immutable()).verb("patch").resource("widgets"));
+    stage
+        .own
+        .cluster
+        .faults()
+        .add(of_program(&stage.own, immutable()).verb("patch").resource("widgets"));
     source.set_number(2);
     is_told_once(&source, "SyncFailed", "immutable");
 }

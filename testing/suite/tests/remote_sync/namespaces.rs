@@ -10,7 +10,7 @@ use suite::{
     sync::{OWNER, Place, SETTINGS, Setting, Stage, WIDGETS, words},
 };
 
-use crate::support::{faults, is_in_step, of_program};
+use crate::support::{is_in_step, of_program};
 
 /// A widget in step, in a namespace that was made for it.
 fn in_own_namespace(name: &str, compat: bool) -> (Stage, suite::sidecar::Sidecar, Place, Place) {
@@ -115,7 +115,7 @@ fn an_owned_namespace_stays_while_it_is_not_known_what_else_is_in_it() {
     drop(sidecar);
     let plural = &SETTINGS.resource.plural;
     for side in stage.sides() {
-        faults(side).add(of_program(side, code(503)).verb("list").resource(plural));
+        side.cluster.faults().add(of_program(side, code(503)).verb("list").resource(plural));
     }
     source.delete();
     let sidecar = stage.start(&[]);
@@ -123,7 +123,7 @@ fn an_owned_namespace_stays_while_it_is_not_known_what_else_is_in_it() {
     pause(2000);
     assert!(!stage.target_namespace().is_terminating());
     assert!(copy.get().is_some());
-    stage.sides().for_each(|side| faults(side).heal());
+    stage.sides().for_each(|side| side.cluster.faults().heal());
     target.wait_until_gone();
     source.wait_until_gone();
     assert!(!stage.target_namespace().is_terminating());
@@ -154,11 +154,11 @@ fn a_namespace_that_is_there_already_is_no_failure() {
     }
     let stage = Stage::pull("made-meanwhile", Setting::safe(&[&WIDGETS]));
     let delay = of_program(&stage.own, Action::Delay { milliseconds: 500 });
-    let rule = faults(&stage.own).add(delay.verb("create").resource("namespaces").times(1));
+    let rule = stage.own.cluster.faults().add(delay.verb("create").resource("namespaces").times(1));
     let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
     source.create_number(1);
     let _sidecar = stage.start(&[]);
-    let own = faults(&stage.own);
+    let own = stage.own.cluster.faults();
     eventually("it makes the namespace", || (own.hits(rule) > 0).then_some(()));
     stage.create_target_namespace(&json!({}));
     is_in_step(&source, &target);

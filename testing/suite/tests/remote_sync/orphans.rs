@@ -7,6 +7,7 @@ use suite::{
     pause,
     relay::Way,
     sidecar::Sidecar,
+    stays,
     sync::{Place, Setting, Stage, WIDGETS, words},
     throughout,
 };
@@ -67,8 +68,7 @@ fn an_orphan_whose_source_comes_back_in_time_stays() {
     source.create_number(4);
     target.wait_for_number(4);
     is_in_step(&source, &target);
-    pause(3500);
-    assert_eq!(target.uid(), uid);
+    throughout(3500, "the copy is there", || target.uid() == uid);
     let writes = stage.writes();
     assert!(!words(&writes).iter().any(|it| it.contains("delete")), "{:?}", words(&writes));
 }
@@ -122,9 +122,8 @@ fn orphans_can_be_kept() {
     target.wait("a note", |it| {
         it["metadata"]["annotations"]["cloud.teleport.dev/orphaned"].is_string()
     });
-    pause(2000);
+    stays("the copy is there", || target.number() == Some(1));
     stage.wrote_only_after(before, &["local patch widgets one"]);
-    assert_eq!(target.number(), Some(1));
     // It is adopted again when there is a source again, and the note goes.
     source.create_number(3);
     target.wait_for_number(3);
@@ -142,8 +141,7 @@ fn of_too_many_orphans_at_once_none_is_deleted() {
     for (source, _) in &pairs {
         source.delete_by_force();
     }
-    pause(4000);
-    assert_eq!(there(&pairs), 11, "{}", sidecar.log());
+    throughout(4000, "all copies are there", || there(&pairs) == 11);
     let writes = stage.writes();
     assert!(!words(&writes).iter().any(|it| it.contains("delete")), "{:?}", words(&writes));
     assert!(sidecar.warnings("too many sources") >= 11, "it says so: {}", sidecar.log());

@@ -86,7 +86,6 @@ fn a_pause_of_a_copy_holds_it_when_its_source_is_gone() {
         target.annotate(PAUSED, Some("true"));
         stage.settled();
         source.delete_by_force();
-        suite::pause(1500);
         stage.stays_quiet();
         assert!(target.get().is_some());
     }

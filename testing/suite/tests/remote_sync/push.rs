@@ -6,9 +6,9 @@ use suite::{
     cluster::Cluster,
     eventually,
     needs::{Need, needs},
-    pause,
     relay::Way,
     sidecar::Sidecar,
+    stays,
     sync::{OWNER, Place, Setting, Stage, WIDGETS, namespaces, words},
 };
 
@@ -131,8 +131,7 @@ fn a_target_that_is_away_keeps_what_it_has_and_slows_nobody() {
         }
         is_in_step(east, east_copy);
         west.delete();
-        pause(1500);
-        assert!(west.is_claimed() && west_copy.get().is_some(), "it waits for its target");
+        stays("it waits for its target", || west.is_claimed() && west_copy.get().is_some());
         stage.remotes[1].relay.set(Way::Open);
         west.wait_until_gone();
         assert!(west_copy.get().is_none());

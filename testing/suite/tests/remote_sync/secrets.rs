@@ -7,13 +7,13 @@ use suite::{
     eventually,
     faults::code,
     needs::{Need, needs},
-    pause,
     sidecar::Sidecar,
+    stays,
     sync::{HASH, Place, Setting, Stage, WIDGETS, words},
 };
 
 use crate::{
-    support::{faults, is_in_step, of_program},
+    support::{is_in_step, of_program},
     upstream::HASHES,
 };
 
@@ -71,7 +71,7 @@ fn gap04_a_secret_that_cannot_go_up_holds_up_nothing_else() {
     }
     for (compat, refusal) in [(true, 403), (false, 404), (false, 403)] {
         let (stage, sidecar, source, target) = stage("gap04", compat);
-        let hub = faults(stage.remote());
+        let hub = stage.remote().cluster.faults();
         let refused = of_program(stage.remote(), code(refusal)).verb("update").resource("secrets");
         let rule = hub.add(refused.name("token-remote-rs"));
         stage.create_target_secret("token", "data1", Some(&target));
@@ -155,7 +155,7 @@ fn a_secret_whose_note_failed_goes_up_once_more() {
     }
     let (stage, _sidecar, _, target) = stage("note", false);
     let busy = of_program(&stage.own, code(503)).verb("patch").resource("secrets").times(1);
-    faults(&stage.own).add(busy);
+    stage.own.cluster.faults().add(busy);
     let before = stage.settled();
     stage.create_target_secret("token", "data1", Some(&target));
     stage.target_secret("token").wait_for_annotation(HASH, HASHES[0]);
@@ -174,15 +174,16 @@ fn nothing_goes_up_while_the_status_does_not() {
     let (stage, _sidecar, source, target) = stage("order", false);
     let busy = Action::Answer { code: 503, body: None, retry_after: None };
     let status = of_program(stage.remote(), busy).verb("patch").subresource("status");
-    let rule = faults(stage.remote()).add(status);
+    let rule = stage.remote().cluster.faults().add(status);
     target.set_health(3);
-    let hub = faults(stage.remote());
+    let hub = stage.remote().cluster.faults();
     eventually("the status is refused", || (hub.hits(rule) > 0).then_some(()));
     stage.create_target_secret("token", "data1", Some(&target));
     source.set_number(2);
-    pause(1500);
-    assert_eq!((value(&stage.source_secret("token").read()), target.number()), (None, Some(1)));
-    faults(stage.remote()).remove(rule);
+    stays("nothing is copied", || {
+        (value(&stage.source_secret("token").read()), target.number()) == (None, Some(1))
+    });
+    stage.remote().cluster.faults().remove(rule);
     wait_for_value(&stage.source_secret("token"), "data1");
     source.wait_for_health(3);
     target.wait_for_number(2);

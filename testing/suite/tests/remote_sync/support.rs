@@ -1,16 +1,12 @@
 //! What the scenarios have in common.
 
-use dev_apiserver::{Action, Faults, Rule};
+use dev_apiserver::{Action, Rule};
 use serde_json::{Map, Value, json};
 use suite::{
     eventually,
     sidecar::Sidecar,
     sync::{BUDGETS, Kind, LOCAL_GENERATION, Place, REMOTE_GENERATION, Setting, Side, Stage},
 };
-
-pub(crate) fn faults(side: &Side) -> &Faults {
-    side.cluster.server().faults()
-}
 
 /// A refusal in the words of the API server's validation.
 pub(crate) fn immutable() -> Action {

@@ -8,11 +8,12 @@ use suite::{
     needs::{Need, needs},
     relay::Way,
     sidecar::Sidecar,
+    stays,
     sync::{BUDGETS, Kind, Setting, Stage, WIDGETS, definitions, ensure, words},
     within,
 };
 
-use crate::support::{faults, is_in_step, of_program};
+use crate::support::{is_in_step, of_program};
 
 /// Takes the kind away from one of the servers.
 fn take_away(stage: &Stage, own: bool, kind: &'static Kind) {
@@ -130,8 +131,7 @@ fn a_remote_that_is_away_is_waited_for_and_its_own_cluster_too() {
         let side = if own { &stage.own } else { stage.remote() };
         side.relay.set(Way::Closed);
         let mut sidecar = stage.start_served(&[]);
-        suite::pause(2000);
-        assert!(sidecar.alive(), "{}", sidecar.log());
+        stays("it waits", || sidecar.alive());
         side.relay.set(Way::Open);
         is_in_step(&source, &target);
     }
@@ -149,7 +149,7 @@ fn a_kubeconfig_that_may_not_be_read_is_waited_for() {
     stage.put_kubeconfig("hub", &stage.remote().kubeconfig());
     let flags = ["-remote-kubeconfig-secret", &format!("hub={}/hub-kubeconfig", stage.own.home)];
     is_of_no_use_to_wait(&stage, &flags);
-    let own = faults(&stage.own);
+    let own = stage.own.cluster.faults();
     let rule = own.add(of_program(&stage.own, Action::Forbid).resource("secrets"));
     let sidecar = stage.start_as(|command| {
         command.args(flags);
@@ -172,7 +172,7 @@ fn a_registry_that_may_not_be_read_is_waited_for() {
     stage.put_kubeconfig("hub", &stage.remote().kubeconfig());
     let flags = ["-remote-selector", "cluster.x-k8s.io/cluster-name"];
     is_of_no_use_to_wait(&stage, &flags);
-    let own = faults(&stage.own);
+    let own = stage.own.cluster.faults();
     let rule = own.add(of_program(&stage.own, Action::Forbid).resource("secrets"));
     let sidecar = stage.start_as(|command| {
         command.args(flags);
@@ -190,7 +190,7 @@ fn a_registry_that_may_not_be_read_is_waited_for() {
 /// A run that is to end does so at once where no Secret of the own cluster may be read.
 #[track_caller]
 fn is_of_no_use_to_wait(stage: &Stage, flags: &[&str]) {
-    let own = faults(&stage.own);
+    let own = stage.own.cluster.faults();
     let rule = own.add(of_program(&stage.own, Action::Forbid).resource("secrets"));
     for task in ["-once", "-cleanup"] {
         let watch = Stopwatch::start();

@@ -17,10 +17,7 @@ use shared::{
 };
 use suite::{identity, scene::Scene};
 
-use crate::{
-    faults::refusals::start_with_file,
-    support::{LOST, failures, wait_for_renewal},
-};
+use crate::support::{LOST, failures, start_with_file, wait_for_renewal};
 
 /// A directory as kubelet mounts a Secret: links to `..data`, which is a link to the present version.
 struct Mount {
@@ -61,7 +58,8 @@ fn f21_files_that_are_swapped_as_a_set_are_taken_as_a_set() {
     let old = server.token(&scene.hub_user(), &[]);
     mount.publish(&[("kubeconfig", &kubeconfig), ("token", &old)]);
     let path = mount.root.join("kubeconfig");
-    let sidecar = start_with_file(&scene, path.to_str().expect("a path"));
+    let sidecar = start_with_file(&scene, &path);
+    sidecar.wait_for("is renewed every");
     for _ in 0..2 {
         let token = server.token(&scene.hub_user(), &[]);
         mount.publish(&[("kubeconfig", &kubeconfig), ("token", &token)]);

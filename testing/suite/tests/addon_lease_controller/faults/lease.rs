@@ -15,8 +15,7 @@ use suite::{
 };
 
 use crate::support::{
-    BACK, LOST, failures, faults, requests, rule, running, sent, stored, stored_time,
-    wait_for_renewal,
+    BACK, LOST, failures, requests, rule, running, sent, stored, stored_time, wait_for_renewal,
 };
 
 #[test]
@@ -39,7 +38,7 @@ fn f32_a_storm_of_conflicts_is_met_with_three_tries_a_tick() {
     first.wait_for("is renewed every");
     drop(first);
     // The next process finds the Lease and renews it at once.
-    let storm = faults(&scene).add(rule(&scene, "update", code(409)));
+    let storm = scene.hub.faults().add(rule(&scene, "update", code(409)));
     scene.hub.server().clear_requests();
     let sidecar = scene.start(&["-lease-duration", "30"]);
     sidecar.wait_for(LOST);
@@ -48,7 +47,7 @@ fn f32_a_storm_of_conflicts_is_met_with_three_tries_a_tick() {
     let puts = requests(&scene).iter().filter(|request| request.verb == "update").count() as f64;
     assert!(puts <= 3.0 * (tries + 1.0) && puts < 30.0, "{puts} PUTs in {tries} tries");
     assert_eq!(sidecar.warnings(LOST), 1, "{}", sidecar.log());
-    faults(&scene).remove(storm);
+    scene.hub.faults().remove(storm);
     sidecar.wait_for(BACK);
 }
 
@@ -57,7 +56,7 @@ fn f33_a_renewal_whose_answer_was_lost_is_not_done_twice() {
     let (scene, sidecar) = running("lost-answer");
     wait_for_renewal(&scene);
     scene.hub.server().clear_requests();
-    faults(&scene).add(rule(&scene, "update", Action::ApplyThenDrop).times(1));
+    scene.hub.faults().add(rule(&scene, "update", Action::ApplyThenDrop).times(1));
     wait_for_renewal(&scene);
     let version = stored(&scene).expect("a Lease")["metadata"]["resourceVersion"].clone();
     // The period has not passed: nothing but the repetition, which changes nothing, and a look.
@@ -75,7 +74,7 @@ fn f33_a_renewal_whose_answer_was_lost_is_not_done_twice() {
 #[test]
 fn f33_a_creation_whose_answer_was_lost_is_found() {
     let scene = Scene::new("lost-creation");
-    faults(&scene).add(rule(&scene, "create", Action::ApplyThenDrop).times(1));
+    scene.hub.faults().add(rule(&scene, "create", Action::ApplyThenDrop).times(1));
     let sidecar = scene.start(&[]);
     eventually("the Lease is there", || stored(&scene));
     sidecar.wait_for(BACK);

@@ -4,7 +4,7 @@ use dev_apiserver::{Action, State};
 use suite::{relay::Way, within};
 
 use crate::support::{
-    BACK, LOST, failures, faults, requests, rule, running, stored_time, wait_for_renewal,
+    BACK, LOST, failures, requests, rule, running, stored_time, wait_for_renewal,
 };
 
 #[test]
@@ -14,12 +14,12 @@ fn f2_a_black_hole_ends_in_time() {
     sidecar.wait_for("were rotated");
     wait_for_renewal(&scene);
     // The connection that is there falls silent, and new ones get no answer to their SYN.
-    faults(&scene).set_state(State::Partition);
+    scene.hub.faults().set_state(State::Partition);
     sidecar.wait_for("no answer in time");
     let before = failures(&sidecar, "hub");
     within(8, "it goes on trying", || failures(&sidecar, "hub") >= before + 3.0);
     assert!(sidecar.descriptors() < 20, "{}", sidecar.descriptors());
-    faults(&scene).heal();
+    scene.hub.faults().heal();
     sidecar.wait_for(BACK);
     assert_eq!(sidecar.warnings(LOST), 1, "{}", sidecar.log());
 }
@@ -32,11 +32,11 @@ fn f4_garbage_instead_of_tls_is_unreachable() {
     let states =
         [(State::GarbageHandshake, "corrupt message"), (State::Alert, "received fatal alert")];
     for (state, words) in states {
-        faults(&scene).set_state(state);
+        scene.hub.faults().set_state(state);
         scene.hub_relay.set(Way::Open);
         sidecar.wait_for(words);
     }
-    faults(&scene).heal();
+    scene.hub.faults().heal();
     sidecar.wait_for(BACK);
     // Were it another kind of failure, it would have been told aloud.
     assert_eq!(sidecar.warnings(LOST), 1, "{}", sidecar.log());
@@ -48,7 +48,7 @@ fn f5_an_answer_that_stalls_or_is_late_is_given_up_in_time() {
     for (round, action) in
         [Action::Stall, Action::Delay { milliseconds: 3000 }].into_iter().enumerate()
     {
-        faults(&scene).add(rule(&scene, "update", action).times(1));
+        scene.hub.faults().add(rule(&scene, "update", action).times(1));
         // A tick, a time-out of 1 s and a wait of at most 1 s.
         within(4, "it is renewed again", || sidecar.count(BACK) > round);
     }
@@ -58,7 +58,7 @@ fn f5_an_answer_that_stalls_or_is_late_is_given_up_in_time() {
 #[test]
 fn f8_connections_that_the_server_closes_between_ticks_cost_no_tick() {
     let (scene, sidecar) = running("closing");
-    faults(&scene).set_state(State::CloseAfterAnswer);
+    scene.hub.faults().set_state(State::CloseAfterAnswer);
     let handshakes = scene.hub.server().counters().handshakes;
     let before = requests(&scene).len();
     for _ in 0..3 {

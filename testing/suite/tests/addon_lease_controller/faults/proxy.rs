@@ -6,7 +6,7 @@ use suite::{
     needs::{Need, needs},
     proxy::Proxy,
     scene::{ADDON, Scene},
-    sidecar::{Sidecar, bare, behind, free_port, program},
+    sidecar::{Sidecar, bare, behind, program},
 };
 
 use crate::support::{BACK, LOST, wait_for_renewal};
@@ -20,10 +20,9 @@ fn put_hub_at(scene: &Scene, server: &str) {
 }
 
 fn start(scene: &Scene, env: &[(&str, &str)]) -> Sidecar {
-    let port = free_port();
-    let mut command = scene.command(port);
-    command.envs(env.iter().copied());
-    Sidecar::spawn(command, port)
+    scene.start_as(|command| {
+        command.envs(env.iter().copied());
+    })
 }
 
 #[test]

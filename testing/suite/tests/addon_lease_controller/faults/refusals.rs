@@ -9,13 +9,13 @@ use suite::{
 };
 
 use crate::support::{
-    BACK, LOST, failures, faults, requests, rule, running, sent, wait_for_renewal,
+    BACK, LOST, failures, requests, rule, running, sent, start_with_file, wait_for_renewal,
 };
 
 /// A sidecar that hears of a change of its Secret by asking only: its watch is silent.
 fn deaf(scene: &Scene) -> Sidecar {
     let silent = Rule::new(Action::WatchSilent).verb("watch").resource("secrets");
-    scene.managed.server().faults().add(silent);
+    scene.managed.faults().add(silent);
     let sidecar = scene.start(&[]);
     sidecar.wait_for("is renewed every");
     sidecar
@@ -63,7 +63,8 @@ fn f10_a_rotated_token_file_is_used_in_the_same_tick() {
     scene.write("token", &old);
     let kubeconfig =
         scene.write("hub.kubeconfig", &scene.hub_kubeconfig(&json!({"tokenFile": "token"})));
-    let sidecar = start_with_file(&scene, kubeconfig.to_str().expect("a path"));
+    let sidecar = start_with_file(&scene, &kubeconfig);
+    sidecar.wait_for("is renewed every");
     scene.write("token", &server.token(&scene.hub_user(), &[]));
     server.revoke(&old);
     wait_for_renewal(&scene);
@@ -72,17 +73,10 @@ fn f10_a_rotated_token_file_is_used_in_the_same_tick() {
     assert_eq!(server.requests().iter().filter(|request| request.code == 401).count(), 1);
 }
 
-pub(crate) fn start_with_file(scene: &Scene, path: &str) -> Sidecar {
-    // Of a repeated flag the last counts, and an empty one is none.
-    let sidecar = scene.start(&["-hub-kubeconfig-secret", "", "-hub-kubeconfig", path]);
-    sidecar.wait_for("is renewed every");
-    sidecar
-}
-
 #[test]
 fn f10_a_401_with_nothing_new_in_the_secret_is_a_failure_like_others() {
     let (scene, sidecar) = running("once");
-    faults(&scene).add(rule(&scene, "update", code(401)).times(1));
+    scene.hub.faults().add(rule(&scene, "update", code(401)).times(1));
     sidecar.wait_for("is renewed again after 1 failures");
     assert_eq!(sidecar.warnings(LOST), 1);
     assert_eq!(sent(&scene).iter().filter(|line| *line == "update 401").count(), 1);
@@ -92,13 +86,13 @@ fn f10_a_401_with_nothing_new_in_the_secret_is_a_failure_like_others() {
 fn f11_a_401_that_lasts_is_told_once_and_makes_it_not_ready() {
     let (scene, sidecar) = running("forever");
     sidecar.wait_for_code("/readyz", 200);
-    let refuse = faults(&scene).add(rule(&scene, "update", code(401)));
+    let refuse = scene.hub.faults().add(rule(&scene, "update", code(401)));
     sidecar.wait_for_code("/readyz", 503);
     assert_eq!(sidecar.ask("/healthz").0, 200);
     assert_eq!(sidecar.warnings(LOST), 1, "{}", sidecar.log());
     let log = sidecar.log();
     assert!(log.contains("update leases") && log.contains(": 401: "), "{log}");
-    faults(&scene).remove(refuse);
+    scene.hub.faults().remove(refuse);
     sidecar.wait_for(BACK);
     sidecar.wait_for_code("/readyz", 200);
 }
@@ -106,7 +100,7 @@ fn f11_a_401_that_lasts_is_told_once_and_makes_it_not_ready() {
 #[test]
 fn f12_a_403_on_the_managed_cluster_changes_nothing_that_is_known() {
     let scene = Scene::new("blind");
-    let managed = scene.managed.server().faults();
+    let managed = scene.managed.faults();
     let denied =
         ["list", "watch", "get"].map(|verb| managed.deny(verb, "secrets", &scene.namespace));
     let sidecar = scene.start(&[]);
@@ -132,8 +126,8 @@ fn f13_retry_after_is_heeded_for_a_period_and_no_longer() {
     let (scene, sidecar) = running("busy");
     let watch = Stopwatch::start();
     let busy = Action::Answer { code: 429, body: None, retry_after: Some("3600".into()) };
-    let busy = faults(&scene).add(rule(&scene, "update", busy).times(1));
-    eventually("it is told to wait", || (faults(&scene).hits(busy) == 1).then_some(()));
+    let busy = scene.hub.faults().add(rule(&scene, "update", busy).times(1));
+    eventually("it is told to wait", || (scene.hub.faults().hits(busy) == 1).then_some(()));
     sidecar.wait_for(BACK);
     let all = requests(&scene);
     let refused = all.iter().position(|request| request.code == 429).expect("a 429");

@@ -3,13 +3,13 @@
 use dev_apiserver::{Action, State};
 use suite::{pause, relay::Way, scene::Scene};
 
-use crate::support::{LOST, faults, rule, running};
+use crate::support::{LOST, rule, running};
 
 #[test]
 fn f25_connecting_to_a_black_hole() {
     let scene = Scene::new("connecting");
     scene.put_secret(&scene.credentials_for(&scene.hub, &scene.hub.address));
-    faults(&scene).set_state(State::Partition);
+    scene.hub.faults().set_state(State::Partition);
     // Half of it, and no more than 5 s, is the time to connect.
     let mut sidecar = scene.start(&["-lease-duration", "60"]);
     sidecar.wait_for("loaded the hub credentials");
@@ -22,7 +22,7 @@ fn f25_connecting_to_a_black_hole() {
 fn f25_in_a_back_off() {
     let (scene, mut sidecar) = running("back-off");
     let busy = Action::Answer { code: 503, body: None, retry_after: Some("60".into()) };
-    faults(&scene).add(rule(&scene, "update", busy));
+    scene.hub.faults().add(rule(&scene, "update", busy));
     sidecar.wait_for(LOST);
     sidecar.stops_as_asked();
 }

@@ -7,13 +7,14 @@ use suite::{
     identity::Data,
     needs::{Need, needs},
     spoke::Spoke,
+    within,
 };
 
 use crate::certificate::{
     forge,
     support::{
-        csr, delete, due, ended, fail, faults, groups, issue, joined_by, names, nothing_more, pem,
-        post, rotated, said, signed, subject, uid, within,
+        csr, delete, due, ended, fail, groups, issue, joined_by, names, nothing_more, pem, post,
+        rotated, said, signed, subject, uid,
     },
 };
 
@@ -203,11 +204,11 @@ fn blind(spoke: &Spoke, act: impl FnOnce()) {
     let hub = &spoke.hub.cluster;
     for verb in ["list", "watch", "get", "create"] {
         let rule = Rule::new(code(503)).verb(verb).resource("certificatesigningrequests");
-        faults(hub).add(rule.user(&spoke.how.user()));
+        hub.faults().add(rule.user(&spoke.how.user()));
     }
     hub.server().restart();
     act();
-    faults(hub).clear();
+    hub.faults().clear();
 }
 
 #[test]

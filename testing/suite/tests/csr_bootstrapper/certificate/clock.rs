@@ -8,14 +8,13 @@ use suite::{
     pause,
     sidecar::Sidecar,
     spoke::Spoke,
-    throughout,
+    throughout, within,
 };
 
 use crate::certificate::{
     forge,
     support::{
-        credential, csr, due_with, ended, faults, issue, joined_by, names, nothing_more, pem, said,
-        subject, within,
+        credential, csr, due_with, ended, issue, joined_by, names, nothing_more, pem, said, subject,
     },
 };
 
@@ -86,7 +85,7 @@ fn f47_a_certificate_that_expires_while_its_renewal_waits() {
 /// A hub whose clock is off by `offset` issues a certificate for these seconds, by the true clock.
 fn on_a_hub(name: &str, offset: i64, from: i64, until: i64) -> (Spoke, Sidecar) {
     let spoke = Spoke::new(name);
-    faults(&spoke.hub.cluster).set_date_offset(offset);
+    spoke.hub.cluster.faults().set_date_offset(offset);
     let sidecar = spoke.start(&[]);
     let name = spoke.hub.next_csr(&spoke.cluster);
     let request = pem(&csr(&spoke, &name).expect("the request"));

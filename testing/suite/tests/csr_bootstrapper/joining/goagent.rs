@@ -3,11 +3,9 @@
 use suite::{
     eventually,
     needs::{Need, needs},
-    ocm::{self, Bootstrap},
+    ocm::{self, AVAILABLE, Bootstrap},
     spoke::Spoke,
 };
-
-const AVAILABLE: &str = "ManagedClusterConditionAvailable";
 
 /// Why the others leave these out.
 const GO: &str = "the Go agent is there";

@@ -15,15 +15,11 @@ use shared::{
 use suite::{
     eventually,
     identity::hub_secret,
-    ocm::{self, CLUSTER_LABEL, HEARTBEAT, PREFIX, clusters, global},
+    ocm::{self, ACCEPTED, AVAILABLE, CLUSTER_LABEL, HEARTBEAT, PREFIX, SYNCED, clusters, global},
     pause, real,
     spoke::{SECRET, Spoke},
     throughout,
 };
-
-const ACCEPTED: &str = "HubAcceptedManagedCluster";
-const AVAILABLE: &str = "ManagedClusterConditionAvailable";
-const SYNCED: &str = "ManagedClusterConditionClockSynced";
 
 // --- the agent by hand ---
 

@@ -178,7 +178,7 @@ fn the_hub_was_set_up_anew_with_its_old_authority() {
     spoke.put_bootstrap(&new.bootstrap_kubeconfig(&new.cluster.address, Bootstrap::Auto));
     sidecar.wait_for("the hub at the new address does not know this agent");
     eventually("the cluster is there", || new.managed_cluster(&spoke.cluster));
-    new.cluster.server().faults().heal();
+    new.cluster.faults().heal();
     spoke.hub = new;
     settled(&spoke, &sidecar);
     assert_eq!(roles(&spoke), ["bootstrap"]);
@@ -186,7 +186,7 @@ fn the_hub_was_set_up_anew_with_its_old_authority() {
 }
 
 fn refuse(hub: &Hub, user: &str) {
-    hub.cluster.server().faults().add(Rule::new(Action::Forbid).user(user));
+    hub.cluster.faults().add(Rule::new(Action::Forbid).user(user));
 }
 
 #[test]

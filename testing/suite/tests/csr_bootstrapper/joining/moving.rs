@@ -9,18 +9,18 @@ use std::{
 use dev_apiserver::{Action, Rule};
 use suite::{
     eventually,
-    identity::Data,
+    identity::{Data, token_in},
     needs::{Need, needs},
     ocm::{Bootstrap, Hub},
     pause,
     relay::{Relay, Way},
     sidecar::Sidecar,
     spoke::Spoke,
-    throughout,
+    throughout, within,
 };
 
 use crate::joining::support::{
-    account, due, gives_signs, joined, kubeconfig, renewed_alone, roles, settled, sign, within,
+    account, due, gives_signs, joined, kubeconfig, renewed_alone, roles, settled, sign,
 };
 
 /// A cluster whose hub moved to one that knows nothing of it, where its request waits for a person.
@@ -96,8 +96,7 @@ fn a_request_at_the_new_hub_is_found_again_with_another_token() {
 }
 
 fn revoke(hub: &Hub, kubeconfig: &str) {
-    let config = serde_json::from_str::<serde_json::Value>(kubeconfig).expect("JSON");
-    hub.cluster.server().revoke(config["users"][0]["user"]["token"].as_str().expect("a token"));
+    hub.cluster.server().revoke(&token_in(kubeconfig));
 }
 
 #[test]
@@ -136,7 +135,7 @@ fn moved_while_refused(name: &str, verb: &str) {
     let (spoke, mut sidecar) = joined(name);
     let before = spoke.credential().expect("the Secret");
     let rule = Rule::new(Action::Forbid).verb(verb).resource("secrets").user(&account(&spoke));
-    let faults = spoke.managed.server().faults();
+    let faults = spoke.managed.faults();
     let rule = faults.add(rule);
     let relay = Relay::to(&spoke.hub.cluster.address);
     let address = relay.address.to_string();

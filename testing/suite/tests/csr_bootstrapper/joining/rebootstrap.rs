@@ -166,7 +166,7 @@ fn some_401_are_no_reason_for_anything() {
         return;
     }
     let (spoke, mut sidecar) = joined("blip");
-    let faults = spoke.hub.cluster.server().faults();
+    let faults = spoke.hub.cluster.faults();
     let rule = faults.add(Rule::new(unauthorized()).user(&spoke.user()).times(3));
     spoke.hub.set_lease_duration(&spoke.cluster, 1);
     spoke.hub_relay.cut();
@@ -184,7 +184,7 @@ fn a_refused_certificate_is_replaced_by_way_of_the_bootstrap_identity() {
     let (spoke, sidecar) = joined("refused");
     spoke.hub.set_lease_duration(&spoke.cluster, 1);
     let (before, written) = (spoke.credential().expect("the Secret"), version(&spoke));
-    let faults = spoke.hub.cluster.server().faults();
+    let faults = spoke.hub.cluster.faults();
     let rule = faults.add(Rule::new(unauthorized()).user(&spoke.user()));
     spoke.hub_relay.cut();
     let (start, watch) = (Instant::now(), Stopwatch::start());

@@ -12,17 +12,11 @@ use shared::resource::SECRETS;
 use suite::{
     eventually,
     identity::{self, Data},
-    ocm::Hub,
+    ocm::{ACCEPTED, AVAILABLE, Hub, JOINED},
     sidecar::{Sidecar, free_port},
     spoke::Spoke,
     throughout,
 };
-
-pub(crate) use suite::within;
-
-pub(crate) const ACCEPTED: &str = "HubAcceptedManagedCluster";
-pub(crate) const AVAILABLE: &str = "ManagedClusterConditionAvailable";
-pub(crate) const JOINED: &str = "ManagedClusterJoined";
 
 // --- joining ---
 
@@ -86,11 +80,8 @@ pub(crate) fn sign(spoke: &Spoke, backdate: u64, lifetime: u64) {
 /// Waits for two signs of life.
 #[track_caller]
 pub(crate) fn gives_signs(spoke: &Spoke) {
-    let renewed =
-        || spoke.hub.heartbeat(&spoke.cluster)?["spec"]["renewTime"].as_str().map(str::to_owned);
     for _ in 0..2 {
-        let before = renewed();
-        eventually("there is a sign of life", || (renewed() != before).then_some(()));
+        crate::support::renews(spoke);
     }
 }
 

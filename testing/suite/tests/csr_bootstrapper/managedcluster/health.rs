@@ -12,14 +12,15 @@ use suite::{
     eventually,
     faults::code,
     needs::{Need, needs},
-    pause, real,
+    ocm::AVAILABLE,
+    real,
     relay::{Relay, Way},
     sidecar::Sidecar,
     spoke::Spoke,
-    throughout, within,
+    stays, throughout, within,
 };
 
-use crate::support::{AVAILABLE, cluster, joined};
+use crate::support::{cluster, joined};
 
 fn available(spoke: &Spoke) -> (String, String, String) {
     spoke.hub.condition(&spoke.cluster, AVAILABLE).expect("the condition")
@@ -83,7 +84,7 @@ fn a_server_without_livez_is_asked_for_healthz() {
     }
     for refused in [404, 403] {
         let spoke = Spoke::auto("old");
-        spoke.managed.server().faults().add(Rule::new(code(refused)).resource("/livez"));
+        spoke.managed.faults().add(Rule::new(code(refused)).resource("/livez"));
         let _agent = crate::support::joins(&spoke, &[]);
     }
 }
@@ -102,8 +103,7 @@ fn the_health_of_another_cluster_counts_where_it_is_named() {
     looks_there_and_only_there(&agent, &spoke, &way);
     // What is not looked at may be away.
     spoke.managed_relay.set(Way::Closed);
-    pause(2500);
-    assert_eq!(available(&spoke).0, "True");
+    stays("it is available", || available(&spoke).0 == "True");
     let log = agent.log();
     assert!(!log.contains("The kube-apiserver is not ok"), "{log}");
     way.set(Way::Closed);
