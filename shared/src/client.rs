@@ -205,22 +205,6 @@ impl Client {
         self.object(&ApiRequest::get(*target))
     }
 
-    /// Reads a collection, or the page of it that `query` (`limit=…&continue=…`) selects; of a target with
-    /// a name, the list with just this object, or nothing.
-    ///
-    /// # Errors
-    /// As the server says; `Gone` when the resourceVersion or page is too old.
-    pub fn list(&self, target: &Target<'_>, query: &str) -> Result<Value> {
-        let request = ApiRequest::list(*target, query);
-        let list = self.json(&request)?;
-        // Anything else must not be taken for an empty list, which would mean that all is gone.
-        let is_list = list["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
-        if is_list && (list["items"].is_array() || list["items"].is_null()) {
-            return Ok(list);
-        }
-        Err(self.odd(&request, "not a list"))
-    }
-
     /// Creates an object; never repeated, as a first attempt that was cut off may have done it.
     ///
     /// # Errors

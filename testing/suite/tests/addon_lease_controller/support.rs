@@ -103,14 +103,14 @@ impl Rhythm {
 // --- what servers are made to do, and what they saw ---
 
 /// What the sidecar says while the hub cannot be had, and when it can again.
-pub(crate) const LOST: &str = "is not renewed: ";
-pub(crate) const BACK: &str = "is renewed again after";
+pub(crate) const LOST: &str = "lease renewal failed";
+pub(crate) const BACK: &str = "lease is renewed again";
 
 /// A scene and a sidecar that has renewed its Lease.
 pub(crate) fn running(name: &str) -> (Scene, Sidecar) {
     let scene = Scene::new(name);
     let sidecar = scene.start(&[]);
-    sidecar.wait_for("is renewed every");
+    sidecar.wait_for("lease renewal started");
     (scene, sidecar)
 }
 
