@@ -57,7 +57,7 @@ pub(crate) enum CertificateAction {
     ConfirmGone,
     /// Save this certificate in the Secret.
     SaveCertificate(Vec<u8>),
-    /// Repair the rest of the Secret, beside the certificate.
+    /// Repair the rest of the Secret, next to the certificate.
     RepairSecret,
     /// Delete the stored request: it has served, or never will.
     DeleteRequest,
@@ -178,10 +178,10 @@ impl CsrMachine {
             return CertificateAction::Wait(until);
         }
         match need {
-            Need::Repair => match self.pacing.next_write(false, now) {
-                Some(until) => CertificateAction::Wait(until),
-                None => CertificateAction::RepairSecret,
-            },
+            Need::Repair => {
+                let paced = self.pacing.next_write(false, now);
+                paced.map_or(CertificateAction::RepairSecret, CertificateAction::Wait)
+            }
             Need::Nothing(_) if self.request.as_ref().is_some_and(served) => {
                 CertificateAction::DeleteRequest
             }
@@ -206,10 +206,8 @@ impl CsrMachine {
 
     fn ask(&self, requester: Requester, csr: &ObservedCsr, now: Instant) -> CertificateAction {
         if let ObservedCsr::Present(CsrStatus::Issued(pem)) = csr {
-            return match self.pacing.next_write(false, now) {
-                Some(until) => CertificateAction::Wait(until),
-                None => CertificateAction::SaveCertificate(pem.clone()),
-            };
+            let save = || CertificateAction::SaveCertificate(pem.clone());
+            return self.pacing.next_write(false, now).map_or_else(save, CertificateAction::Wait);
         }
         if let Some(until) = self.pacing.resting(requester, now) {
             return CertificateAction::Wait(until);
@@ -272,9 +270,8 @@ impl CsrMachine {
         };
         let begun = Waiting { since: now, announced: false, overdue: false };
         self.waiting = observed.pending.as_ref().map(|_| self.waiting.unwrap_or(begun));
-        if self.uid.is_none() {
-            self.uid = csr["metadata"]["uid"].as_str().map(str::to_owned);
-        }
+        let uid = csr["metadata"]["uid"].as_str();
+        self.uid = self.uid.take().or(uid.map(str::to_owned));
         if let (CsrStatus::Issued(_), Some(hub)) = (status, &observed.requester_hub) {
             self.issued = Some(IssuedCsr { hub: hub.clone(), csr: csr.clone() });
         }

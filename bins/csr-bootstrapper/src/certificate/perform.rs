@@ -200,7 +200,7 @@ impl<'a> Performer<'a> {
     ) -> Result<()> {
         let Some(request) = machine.request() else { return Ok(()) };
         let (mut values, fallback) =
-            store::beside(&self.names, observed.requester_hub.as_ref(), &observed.validation);
+            store::other_values(&self.names, observed.requester_hub.as_ref(), &observed.validation);
         values.insert("tls.crt", pem.to_vec().into());
         values.insert("tls.key", request.key.as_bytes().to_vec().into());
         let name = request.name.clone();
@@ -219,7 +219,7 @@ impl<'a> Performer<'a> {
 
     fn repair(&self, machine: &mut CsrMachine, observed: &ObservedCredential) -> Result<()> {
         let (values, fallback) =
-            store::beside(&self.names, observed.requester_hub.as_ref(), &observed.validation);
+            store::other_values(&self.names, observed.requester_hub.as_ref(), &observed.validation);
         store::save(self.agent, &values, &fallback)?;
         machine.repaired(Instant::now());
         let what = self.agent.secret_name();

@@ -108,7 +108,7 @@ pub(crate) fn save(agent: &Agent, values: &SecretValues, fallback: &SecretValues
 
 /// The values to save with certificate and key, and those to save only where they are missing. A kubeconfig
 /// that leads to the right hub stays as it is.
-pub(crate) fn beside(
+pub(crate) fn other_values(
     names: &AgentNames,
     hub: Option<&Hub>,
     validation: &Validation,

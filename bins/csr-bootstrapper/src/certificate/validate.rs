@@ -47,9 +47,9 @@ pub(crate) struct UsableCredential {
     pub(crate) chain: Vec<Certificate>,
     /// The kubeconfig's hub.
     pub(crate) hub: Hub,
-    /// `None` when the certificate is valid and the kubeconfig beside it is not; a new one can be written.
+    /// `None` when the certificate is valid and the kubeconfig next to it is not; a new one can be written.
     pub(crate) config: Option<ClusterConfig>,
-    /// The kubeconfig or one of the names beside it needs a repair.
+    /// The kubeconfig or one of the names next to it needs a repair.
     pub(crate) stale: bool,
 }
 
@@ -145,7 +145,7 @@ fn certificate(data: &Data, names: &AgentNames, clocks: Clocks) -> Result<Good, 
     Ok((KeyPair { certificate: certificate.to_vec(), key }, chain))
 }
 
-/// Validates the rest, beside a valid certificate.
+/// Validates the rest, next to a valid certificate.
 fn hub(
     data: &Data,
     bootstrap: Option<&Hub>,
