@@ -116,7 +116,8 @@ fn metrics_tell_how_requests_ended() {
     let spoke = Spoke::new("ended");
     let agent = spoke.start(&[]);
     let request = spoke.hub.next_csr(&spoke.cluster);
-    assert_eq!(agent.metric("sidecar_csr_posted_total"), Some(1.0));
+    let posted = || agent.metric("sidecar_csr_posted_total") == Some(1.0);
+    eventually("the request is counted", || posted().then_some(()));
     spoke.hub.deny_csr(&request);
     eventually("the end is counted", || {
         (agent.metric("sidecar_csr_ended_total{reason=\"CSRDenied\"}") == Some(1.0)).then_some(())
