@@ -1,4 +1,4 @@
-//! What a store believes.
+//! Which versions a store keeps, and when it is complete.
 
 use std::sync::atomic::Ordering::Relaxed;
 
