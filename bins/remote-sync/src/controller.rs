@@ -26,7 +26,7 @@ use crate::{
     sync::{context::SyncContext, remote::RemoteSync},
 };
 
-/// How soon a change that wakes nobody is noticed.
+/// The longest time until a change that wakes nobody is noticed.
 const CHECK_AGAIN: Duration = Duration::from_secs(5);
 
 /// Shared by all threads of the program.
@@ -39,7 +39,7 @@ pub(crate) struct Controller {
     pub(crate) used: Arc<AtomicUsize>,
     /// Whether the registry was listed; without one all remotes are known at startup.
     pub(crate) all_known: AtomicBool,
-    /// Why some remotes of the registry are not followed.
+    /// The reason why some remotes of the registry are not followed.
     registry_trouble: Mutex<Option<String>>,
     remotes: Mutex<Arc<Vec<Arc<RemoteSync>>>>,
     /// The last iteration of the loop that opens and closes workqueues.

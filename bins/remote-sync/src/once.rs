@@ -69,7 +69,7 @@ fn remaining(controller: &Controller) -> Option<Remaining> {
     closed.or_else(|| remotes.iter().find_map(|remote| pairs(remote)))
 }
 
-/// What prevents a whole kind from being reconciled.
+/// The obstacle that prevents a whole kind from being reconciled.
 fn obstacle(controller: &Controller, remote: &RemoteSync) -> Option<Remaining> {
     let health = controller.remote_cluster(remote).connection.health();
     let unreachable = health.failures > 0 || health.error.is_some();

@@ -121,7 +121,7 @@ impl Report for Reporter {
 }
 
 impl Reporter {
-    /// What prevents each kind of each remote from being reconciled, or its changes from being noticed.
+    /// By kind and remote, the reason why pairs cannot be reconciled, or why changes may go unnoticed.
     fn obstacles(&self) -> Vec<(String, Option<String>)> {
         let mut obstacles = Vec::new();
         for remote in self.controller.remotes().iter() {

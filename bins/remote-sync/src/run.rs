@@ -16,7 +16,7 @@ use crate::{
     settings::{Election, Operation, Settings},
 };
 
-/// How long writes under way may take at shutdown.
+/// Time that writes under way may take at shutdown.
 const GRACE_PERIOD: Duration = Stop::GRACE_PERIOD;
 
 /// Runs until `stop` is raised, or until a task is done.

@@ -54,7 +54,7 @@ pub(crate) struct Settings {
     pub(crate) orphans: OrphanSettings,
     pub(crate) remotes: Vec<Remote>,
     pub(crate) registry: Option<Registry>,
-    /// Which files a remote's kubeconfig file may refer to.
+    /// Files that a remote's kubeconfig file may refer to.
     pub(crate) reach: Reach,
     /// Accepted uids of kube-system, for the remote of this name or for all.
     pub(crate) identities: Vec<(Option<String>, String)>,
@@ -112,7 +112,7 @@ pub(crate) enum OrphanPolicy {
     Keep,
 }
 
-/// When a cluster counts as connected.
+/// Probing of connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConnectionSettings {
     pub(crate) timing: ProbeTiming,

@@ -37,7 +37,7 @@ use crate::{
 pub(crate) const PAGE: u32 = 500;
 /// The longest wait before a kind that a cluster does not serve (yet) is looked up again.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// The same for a kind that discovery lists but the server does not serve.
+/// The wait before a kind is looked up again that discovery lists but the server does not serve.
 const FIND_AGAIN: Duration = Duration::from_secs(1);
 /// Roughly the wait before a kind with too many objects is listed again.
 const LIST_AGAIN: Duration = Duration::from_secs(300);

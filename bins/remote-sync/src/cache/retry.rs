@@ -11,7 +11,7 @@ use crate::model::mode::Mode;
 const FIRST: Duration = Duration::from_millis(5);
 const LONGEST_COMPAT: Duration = Duration::from_secs(1000);
 const LONGEST: Duration = Duration::from_secs(300);
-/// The same for what only a person can fix.
+/// Shortest and longest backoff for failures that only a person can fix.
 const FIRST_REFUSED: Duration = Duration::from_secs(30);
 const LONGEST_REFUSED: Duration = Duration::from_secs(3600);
 
@@ -60,7 +60,7 @@ pub(crate) fn classify(error: &Error) -> RetryClass {
     }
 }
 
-/// How long a pair has to wait because the server says so for its object alone.
+/// The wait that the server requested for one object alone.
 pub(crate) fn requested_delay(error: &Error) -> Duration {
     match error {
         Error::Unavailable { retry_after: Some(pause), of_object: true, .. } => {

@@ -29,7 +29,7 @@ pub(crate) struct Store<T> {
     objects: Mutex<Objects<T>>,
     documents: Documents,
     kind: Mutex<Option<Arc<ApiResource>>>,
-    /// Why it cannot be listed or watched at present.
+    /// The reason why it cannot be listed or watched at present.
     trouble: Mutex<Option<String>>,
     /// The most objects that it holds.
     most: usize,
@@ -195,7 +195,7 @@ impl<T: Clone + PartialEq> Store<T> {
         self.apply(key, Seen::Whole(cached))
     }
 
-    /// The same for an object that exists but costs too much memory to be read.
+    /// Puts an object that exists but costs too much memory to be read.
     pub(crate) fn put_too_large(&self, key: &str, uid: Uid, version: u64) -> PutResult {
         self.documents.remove(key);
         self.apply(key, Seen::TooLarge { uid, version })

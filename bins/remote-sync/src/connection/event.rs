@@ -48,7 +48,7 @@ impl Notifier {
         }
     }
 
-    /// How long until the next such period is over.
+    /// The time until the next such period is over.
     pub(super) fn next(&self, success: Option<Instant>, now: Instant) -> Option<Duration> {
         let success = success.unwrap_or(self.started);
         let silences = self.listener.silences.iter();

@@ -22,7 +22,7 @@ use super::{
 pub(crate) struct ConnectionConfig {
     /// The cluster's name in messages and labels.
     pub(crate) name: String,
-    /// When to connect and probe.
+    /// Intervals of attempts to connect and of probes.
     pub(crate) timing: ProbeTiming,
     /// Timeout of requests other than probes.
     pub(crate) request: Duration,
@@ -77,7 +77,7 @@ pub(super) struct ConnectionState {
     pub(super) session: Option<ClusterSession>,
     pub(super) offer: CredentialOffer,
     pub(super) identity: ClusterIdentity,
-    /// Why the session may be with another cluster than at its start.
+    /// Set if the session may be with another cluster than at its start, with the reason.
     pub(super) mistaken: Option<String>,
     pub(super) health: HealthRecord,
     /// The last iteration of the supervising thread.

@@ -37,7 +37,7 @@ pub(crate) enum Phase {
 pub(crate) struct Health {
     /// Its phase.
     pub(crate) phase: Phase,
-    /// When it was connected or disconnected.
+    /// The time at which it was connected or disconnected.
     pub(crate) since: Instant,
     /// Number of sessions so far.
     pub(crate) connections: u64,

@@ -66,7 +66,7 @@ pub(super) struct ProbeSchedule {
     last_connect_failure: Option<Instant>,
     last_probe: Option<Instant>,
     last_success: Option<Instant>,
-    /// When a worker last got no response.
+    /// The last time that a worker got no response.
     doubted: Option<Instant>,
     failures: u32,
 }
@@ -201,7 +201,7 @@ impl ProbeSchedule {
     }
 }
 
-/// What is left of `interval` since `last`; `None` if it is over or never started.
+/// The rest of `interval` since `last`; `None` if it is over or never started.
 pub(super) fn remaining(
     now: Instant,
     last: Option<Instant>,

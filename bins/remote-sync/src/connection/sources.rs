@@ -13,8 +13,8 @@ use shared::{
 
 use super::handle::Connection;
 
-/// How often files are read. Always completely: a token or certificate next to the kubeconfig may be rotated,
-/// which the kubeconfig's own time does not show; it takes less than a millisecond.
+/// Interval at which files are read, always completely: a token or certificate next to the kubeconfig may be
+/// rotated, which the kubeconfig's own time does not show. It takes less than a millisecond.
 const READ_AGAIN: Duration = Duration::from_secs(5);
 
 /// Offers the content of files to their connections until `stop` is raised. A missing or invalid file changes

@@ -31,7 +31,7 @@ use crate::{
     sync::{context::SyncContext, remote::RemoteSync},
 };
 
-/// How long a cluster may be silent before that is logged: Cluster API's grace periods
+/// Periods without a response that are logged: Cluster API's grace periods
 /// (cluster-api `core/main.go`, remote-connection-grace-period, remote-conditions-grace-period).
 const SILENCES: [Duration; 2] = [Duration::from_secs(50), Duration::from_secs(300)];
 /// The longest uninterrupted wait.

@@ -19,8 +19,8 @@ use crate::{
     sync::{reconcile, remote::RemoteSync},
 };
 
-/// How often a remote's reflector checks whether the local cluster's kind was found. A poll, as two things end
-/// this wait: the other cluster's store and the end of the session, and no `Stop` is woken by both.
+/// Interval at which a remote's reflector checks whether the local cluster's kind was found. A poll, as either
+/// the other cluster's store or the end of the session ends this wait, and no `Stop` is woken by both.
 const POLL: Duration = Duration::from_millis(100);
 
 /// A cluster that is watched: a remote's, or the local one for all remotes.

@@ -223,7 +223,7 @@ fn offer(secret: &Document) -> Result<ClusterConfig> {
     }
 }
 
-/// Why a remote of this name cannot be added.
+/// The reason why a remote of this name cannot be added, if there is one.
 fn refusal(controller: &Controller, name: &str) -> Option<String> {
     let remotes = controller.remotes();
     let others = remotes.iter().map(|remote| &*remote.name);

@@ -97,7 +97,7 @@ impl fmt::Display for Uid {
     }
 }
 
-/// Which object a target is the copy of, and which instance copied it: each instance handles only its own.
+/// The object that a target is a copy of, and the instance that copied it: each handles only its own.
 /// `<cluster>/<namespace>/<name>/<uid>/<generation>/<finalizer>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin<'a> {

@@ -1,6 +1,6 @@
 //! Sync modes, and how their rules differ.
 
-/// How pairs are kept in sync.
+/// The rules by which pairs are kept in sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Mode {
     /// Exactly as sync-controller does.

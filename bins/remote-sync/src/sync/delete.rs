@@ -43,7 +43,7 @@ impl PairContext<'_> {
         Ok(())
     }
 
-    /// The same for a source that is no longer selected; it stays out of the stores.
+    /// Removes the finalizer of a source that is no longer selected, which stays out of the stores.
     pub(crate) fn remove_finalizer_of_unselected(&self, attempt: &mut Attempt) -> Result<()> {
         let Some(source) = attempt.unselected.take() else { return Ok(()) };
         let Finalizers::Ours(index) = source.value.finalizers else { return Ok(()) };

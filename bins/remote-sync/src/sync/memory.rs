@@ -26,7 +26,7 @@ pub(crate) struct PairMemory {
     pub(super) unlisted: bool,
     /// Since when it has waited for a deletion to finish.
     pub(super) waiting_since: Option<Instant>,
-    /// Why it is not in sync.
+    /// Set while it is not in sync.
     condition: Option<PairCondition>,
 }
 

@@ -52,7 +52,7 @@ impl SettledDiff {
         self.metadata = differing(source.metadata, target.metadata);
     }
 
-    /// The same for the status after it was written to the source.
+    /// Records what still differs after the status was written to the source.
     pub(crate) fn after_upload(&mut self, source: &ObjectState, target: &ObjectState) {
         self.status = differing(source.status, target.status);
     }

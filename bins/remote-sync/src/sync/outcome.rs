@@ -24,11 +24,11 @@ use crate::{
 
 /// A deletion that takes longer is probably blocked by a finalizer, which a person should know.
 const LONGEST_DELETION: Duration = Duration::from_secs(600);
-/// How soon a held pair is reconciled again, in case an event was missed.
+/// The wait before a held pair is reconciled again, in case an event was missed.
 const CHECK_HELD: Duration = Duration::from_secs(300);
 
-/// How soon a waiting pair is reconciled again, without a request: where pairs share a namespace, another pair
-/// may have found what the event would have brought.
+/// The wait before a waiting pair is reconciled again, without a request: where pairs share a namespace,
+/// another pair may have found what the event would have brought.
 const CHECK_WAITING: Duration = Duration::from_secs(5);
 
 /// The attempt succeeded: there is nothing more to do for now.
@@ -61,7 +61,7 @@ pub(crate) fn finished(
     requeue(status, pair.context.settings.orphans.grace)
 }
 
-/// When a pair with this status is reconciled again; `grace` is that of orphans.
+/// The next attempt for a pair with this status; `grace` is that of orphans.
 fn requeue(status: PairStatus, grace: Duration) -> ReconcileResult {
     match status {
         PairStatus::Again => ReconcileResult::RequeueAfter(Duration::ZERO),

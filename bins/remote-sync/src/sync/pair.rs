@@ -43,7 +43,7 @@ pub(crate) struct PairContext<'a> {
     pub(crate) target: (String, String),
     pub(crate) source_key: ObjectKey,
     pub(crate) target_key: ObjectKey,
-    /// When the pair was enqueued.
+    /// The time at which the pair was enqueued.
     pub(crate) since: Instant,
     /// Memory that each of its objects may cost.
     most: usize,
@@ -114,7 +114,7 @@ impl<'a> PairContext<'a> {
         source.is_some_and(|source| source.large) || target.is_some_and(|target| target.large)
     }
 
-    /// Which of its objects costs too much memory to be read.
+    /// The object that costs too much memory to be read, if one does.
     pub(crate) fn too_large(&self) -> Option<&'static str> {
         if self.source_side().store.is_too_large(&self.source_key) {
             return Some("the source");

@@ -27,7 +27,7 @@ use crate::{
     },
 };
 
-/// How long the deletion of a namespace waits for the lists that show what else is in it; then it stays.
+/// The longest wait for the lists that show what else is in a namespace to be deleted; then it stays.
 const LONGEST_UNLISTED: Duration = Duration::from_secs(60);
 
 /// Everything between the local cluster and one remote.
@@ -100,7 +100,7 @@ impl RemoteSync {
         now.is_some() && mem::replace(&mut *lock(&self.enqueued_for), now) != now
     }
 
-    /// Why pairs of this kind cannot be reconciled at present.
+    /// The reason why pairs of this kind cannot be reconciled at present, if there is one.
     pub(crate) fn obstacle(&self, kind: KindIndex) -> Option<String> {
         let (from, to) = match self.clusters().map(session) {
             [Ok(from), Ok(to)] => (from, to),
@@ -138,7 +138,7 @@ impl RemoteSync {
         (!complete).then(|| trouble().unwrap_or_else(|| LISTING.into()))
     }
 
-    /// Why changes of this kind may go unnoticed at present, for example after a right was revoked.
+    /// The reason why changes of this kind may go unnoticed at present, for example a revoked right.
     pub(crate) fn trouble(&self, kind: KindIndex) -> Option<String> {
         let (source, target) = (&self.source.stores[kind], &self.target.stores[kind]);
         let secrets = || self.target.secrets.iter().find_map(|secrets| secrets.trouble());

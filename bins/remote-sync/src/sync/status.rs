@@ -26,7 +26,7 @@ pub(crate) enum PairStatus {
     Conflict(Conflict),
 }
 
-/// What a pair waits for.
+/// The event that a pair waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Wait {
     /// The lists that say what else is in the target's namespace.
@@ -35,7 +35,7 @@ pub(crate) enum Wait {
     NamespaceTerminating,
 }
 
-/// Why a pair is held for a person.
+/// The reason why a pair is held for a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Hold {
     PausedDeletion,
@@ -51,7 +51,7 @@ pub(crate) enum Hold {
     DeletionStuck,
 }
 
-/// Whose copy the target is instead.
+/// The reason why the target cannot be the source's copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Conflict {
     OtherSource,
@@ -144,7 +144,7 @@ impl PairState {
     }
 }
 
-/// Why a pair is not in sync.
+/// The state of a pair that is not in sync, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PairCondition {
     pub(crate) state: PairState,

@@ -18,7 +18,7 @@ use crate::model::{
     mode::Mode,
 };
 
-/// How long an idle worker stays.
+/// The time that an idle worker stays.
 const IDLE: Duration = Duration::from_secs(20);
 
 /// The queue with the number of its workers.

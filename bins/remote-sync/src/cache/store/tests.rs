@@ -1,4 +1,4 @@
-//! Which versions a store keeps, and when it is complete.
+//! Versions that a store keeps, and its completeness.
 
 use std::sync::atomic::Ordering::Relaxed;
 

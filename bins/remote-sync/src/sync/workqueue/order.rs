@@ -51,7 +51,7 @@ pub(crate) enum ReconcileResult {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct WorkItem {
     pub(crate) pair: Pair,
-    /// When it was enqueued.
+    /// The time at which it was enqueued.
     pub(crate) since: Instant,
     /// Its objects may be large: only one such pair of each remote is processed at a time.
     pub(crate) large: bool,
@@ -150,7 +150,7 @@ impl QueueOrder {
         Some(item)
     }
 
-    /// When the first delayed pair is due.
+    /// The time at which the first delayed pair is due.
     pub(super) fn next_delayed(&self) -> Option<Instant> {
         self.delayed.first().map(|(at, _)| *at)
     }
