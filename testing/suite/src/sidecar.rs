@@ -302,6 +302,14 @@ impl Sidecar {
         line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
     }
 
+    /// Its command line and its environment.
+    pub fn command_line(&self) -> String {
+        let read = |what: &str| fs::read(format!("/proc/{}/{what}", self.pid())).expect("of /proc");
+        ["cmdline", "environ"]
+            .map(|what| String::from_utf8_lossy(&read(what)).into_owned())
+            .join(" ")
+    }
+
     /// The CPU time that it has taken, to 10 ms: a tick wherever Linux runs containers.
     pub fn cpu_time(&self) -> Duration {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap_or_default();

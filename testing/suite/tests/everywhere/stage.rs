@@ -72,7 +72,7 @@ pub(crate) trait Stage: Send + Sync {
 
 impl Peer<'_> {
     pub(crate) fn faults(&self) -> &Faults {
-        self.cluster.server().faults()
+        self.cluster.faults()
     }
 
     /// A fault for all that the program asks this server.

@@ -57,11 +57,11 @@ fn the_date_of_a_new_hub_does_not_judge_the_old_one() {
     let subject = Agent::new("clock-new");
     let agent = subject.joined(&[]);
     let new = Hub::on(suite::cluster::Cluster::embedded("new"));
-    new.cluster.server().faults().set_date_offset(YEARS);
+    new.cluster.faults().set_date_offset(YEARS);
     let kubeconfig = new.bootstrap_kubeconfig(&new.cluster.address, subject.spoke.how);
     let unknown = Action::Answer { code: 401, body: None, retry_after: None };
     new.cluster.server().clear_requests();
-    new.cluster.server().faults().add(Rule::new(unknown));
+    new.cluster.faults().add(Rule::new(unknown));
     subject.spoke.put_bootstrap(&kubeconfig);
     within(40, "the new hub is asked", || {
         (!new.cluster.server().requests().is_empty()).then_some(())

@@ -1,0 +1,120 @@
+//! /healthz, /readyz and /metrics of the running program.
+
+use suite::{Stopwatch, relay::Way, scene::Scene, sidecar::families, stays, within};
+
+use crate::support::{failures, renewals, renews};
+
+/// Seconds since 1970.
+fn now() -> f64 {
+    std::time::SystemTime::UNIX_EPOCH.elapsed().expect("after 1970").as_secs_f64()
+}
+
+#[test]
+fn ready_is_a_renewal_within_three_periods() {
+    let scene = Scene::new("ready");
+    scene.delete_secret();
+    let sidecar = scene.start(&[]);
+    let body = sidecar.wait_for_code("/readyz", 503);
+    assert!(body.contains("is not renewed: "), "{body}");
+    scene.put_secret(&scene.new_credentials());
+    sidecar.wait_for_code("/readyz", 200);
+    scene.hub_relay.set(Way::Closed);
+    sidecar.wait_for("is not renewed");
+    let last = sidecar.metric("sidecar_last_success_timestamp_seconds{target=\"hub\"}");
+    let age = || now() - last.expect("it was renewed");
+    assert!(sidecar.ask("/readyz").0 == 200 || age() > 3.0, "{} s are no three periods", age());
+    within(6, "three periods are over", || sidecar.ask("/readyz").0 == 503);
+    assert!(age() > 2.99, "{} s are no three periods", age());
+    assert!(sidecar.ask("/readyz").1.contains("failures in a row"));
+    assert_eq!(sidecar.ask("/healthz"), (200, "ok\n".to_owned()), "whatever the hub does");
+    scene.hub_relay.set(Way::Open);
+    sidecar.wait_for_code("/readyz", 200);
+}
+
+#[test]
+fn healthy_is_independent_of_servers() {
+    let scene = Scene::new("healthy");
+    for way in [Way::Closed, Way::Silent] {
+        scene.hub_relay.set(way);
+        scene.managed_relay.set(way);
+        let sidecar = scene.start(&["-lease-target=both", "-leader-election"]);
+        sidecar.wait_for_code("/healthz", 200);
+        stays("healthy and not ready", || {
+            (sidecar.ask("/healthz").0, sidecar.ask("/readyz").0) == (200, 503)
+        });
+    }
+}
+
+#[test]
+fn an_ill_pod_is_the_reason_that_readyz_gives() {
+    let scene = Scene::new("illpod");
+    scene.set_ready(false);
+    let sidecar = scene.start(&[]);
+    sidecar.wait_for("the Lease goes stale");
+    let (code, body) = sidecar.ask("/readyz");
+    assert_eq!(code, 503);
+    assert!(body.contains("the pod: it is not Ready"), "{body}");
+}
+
+#[test]
+fn kalc22_metrics_count_what_happened() {
+    let (scene, watch) = (Scene::new("metrics"), Stopwatch::start());
+    let sidecar = scene.start(&["-lease-target=both"]);
+    renews(&sidecar, "hub", 3);
+    renews(&sidecar, "managed", 1);
+    let now = now();
+    let value = |sample: &str| sidecar.metric(sample).unwrap_or_else(|| panic!("no {sample}"));
+    for target in ["hub", "managed"] {
+        let of = |name: &str| value(&format!("{name}{{target=\"{target}\"}}"));
+        let recent = 3.0 + watch.waited().as_secs_f64();
+        assert!((now - of("sidecar_last_success_timestamp_seconds")).abs() < recent);
+        assert_eq!(of("sidecar_consecutive_failures"), 0.0);
+        assert!((0.8..5.0).contains(&of("sidecar_lease_renewal_interval_seconds")));
+        assert_eq!(of("certwatcher_read_certificate_errors_total"), 0.0);
+        assert_eq!(failures(&sidecar, target), 0.0);
+    }
+    assert_eq!(value("certwatcher_read_certificate_total{target=\"hub\"}"), 1.0);
+    assert!(value("sidecar_certificate_expiration_timestamp_seconds{target=\"hub\"}") > now);
+    assert!((now - value("process_start_time_seconds")).abs() < 60.0);
+    assert!(value("process_resident_memory_bytes") > 100_000.0);
+    let host = scene.hub_relay.address;
+    assert!(
+        value(&format!("sidecar_clock_skew_seconds{{host=\"{host}\",target=\"hub\"}}")).abs() < 3.0
+    );
+    let puts = format!(
+        "rest_client_requests_total{{code=\"200\",host=\"{host}\",method=\"PUT\",target=\"hub\"}}"
+    );
+    assert!(value(&puts) >= 2.0);
+    assert!(
+        sidecar.ask("/metrics").1.contains("sidecar_build_info{name=\"addon-lease-controller\",")
+    );
+}
+
+#[test]
+fn metrics_count_failures() {
+    let scene = Scene::new("metricsfail");
+    let sidecar = scene.start(&[]);
+    renews(&sidecar, "hub", 1);
+    scene.hub_relay.set(Way::Closed);
+    let consecutive = || sidecar.metric("sidecar_consecutive_failures{target=\"hub\"}");
+    within(5, "failures in a row", || consecutive() >= Some(2.0));
+    assert!(failures(&sidecar, "hub") >= 2.0);
+    let lost = format!(
+        "rest_client_requests_total{{code=\"<error>\",host=\"{}\",method=\"PUT\",target=\"hub\"}}",
+        scene.hub_relay.address
+    );
+    assert!(sidecar.metric(&lost) >= Some(2.0), "{}", sidecar.ask("/metrics").1);
+    let before = renewals(&sidecar, "hub");
+    scene.hub_relay.set(Way::Open);
+    within(4, "renewed again", || renewals(&sidecar, "hub") > before);
+    assert_eq!(consecutive(), Some(0.0));
+}
+
+#[test]
+fn a_family_of_metrics_stands_together_under_one_type() {
+    let scene = Scene::new("families");
+    let sidecar = scene.start(&["-lease-target=both", "-leader-election"]);
+    renews(&sidecar, "hub", 1);
+    let metrics = sidecar.ask("/metrics").1;
+    assert!(families(&metrics).len() >= 10, "{metrics}");
+}

@@ -1,0 +1,220 @@
+//! F29: command lines that cannot be meant: exit code 2, a sentence, and the flags. What else is refused
+//! at the start is exit code 1 and a sentence.
+
+use std::{
+    fs,
+    net::TcpListener,
+    path::Path,
+    process::{Output, Stdio},
+};
+
+use serde_json::json;
+use suite::{
+    identity::kubeconfig,
+    scene::{ADDON, Scene},
+    sidecar::{Sidecar, bare, program, usage_error},
+    within,
+};
+
+fn run(arguments: &[&str]) -> Output {
+    let mut command = bare(&program("addon-lease-controller"));
+    command.args(arguments).env("POD_NAMESPACE", "ns").env("KUBECONFIG", "/nonexisting/kubeconfig");
+    command.stdout(Stdio::piped()).output().expect("the program runs")
+}
+
+const A_DURATION: &str = "-lease-duration is a number of seconds from 1 to 2147483647";
+
+/// What it takes besides a kubeconfig.
+const COMPLETE: [&str; 8] = [
+    "-lease-name",
+    "my-addon",
+    "-lease-namespace",
+    "cluster1",
+    "-hub-kubeconfig-secret",
+    "hub",
+    "-metrics-port",
+    "0",
+];
+
+#[test]
+fn kalc12_kalc19_f29_flags_that_cannot_be_used_are_exit_code_2_with_a_sentence() {
+    for (more, part) in [
+        (&["-unknown"][..], "flag provided but not defined: -unknown"),
+        (&["-lease-name"], "flag needs an argument: -lease-name"),
+        (&["-lease-duration"], "flag needs an argument: -lease-duration"),
+        (&["-leader-election", "true"], "unexpected argument \"true\""),
+        (&["-lease-duration", ""], "-lease-duration"),
+        (&["-lease-duration", "1m"], "invalid value \"1m\" for flag -lease-duration"),
+        (&["-lease-duration", "0"], A_DURATION),
+        (&["-lease-duration", "-60"], A_DURATION),
+        (&["-lease-duration", "2147483648"], A_DURATION),
+        (&["-lease-duration", "99999999999999999999"], "-lease-duration"),
+        (&["-startup-delay=-1"], "-startup-delay is a number"),
+        (&["-leader-election=perhaps"], "-leader-election"),
+        (&["-lease-name", ""], "-lease-name is required"),
+        (&["-lease-name", "Not_A_Name"], "is not a valid object name"),
+        (&["-lease-namespace", ""], "-lease-namespace is required"),
+        (&["-lease-namespace", "../x"], "-lease-namespace"),
+        (&["-lease-target", "moon"], "-lease-target is hub, managed or both"),
+        (&["-lease-target=hub", "-hub-kubeconfig-secret="], "is required for a Lease on the hub"),
+        (&["-hub-kubeconfig", "f"], "exclude each other"),
+        (&["-logging-format", "xml"], "-logging-format is text or json"),
+        (&["-metrics-port", "http"], "invalid value \"http\" for flag -metrics-port"),
+        (&["-metrics-port", "70000"], "-metrics-port"),
+        (&["-metrics-port", "-1"], "-metrics-port"),
+        (&["-v", "much"], "-v"),
+    ] {
+        let output = run(&[&COMPLETE, more].concat());
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{more:?}: {text}");
+        let sentence = usage_error("addon-lease-controller", &text);
+        assert!(sentence.contains(part), "{more:?}: {sentence}");
+    }
+}
+
+#[test]
+fn f29_of_a_repeated_flag_the_last_counts() {
+    for (twice, code) in [(["0", "5"], 1), (["5", "0"], 2), (["x", "5"], 2)] {
+        let [first, last] = twice;
+        let more = ["-lease-duration", first, "-lease-duration", last];
+        let output = run(&[&COMPLETE[..], &more].concat());
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{twice:?}: {text}");
+        if code == 1 {
+            // Nothing is wrong with the flags: the kubeconfig is what is missing.
+            assert!(text.contains("-lease-duration=5"), "{text}");
+            assert!(!text.contains("-lease-duration=0"), "{text}");
+            assert!(text.contains("no configuration"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn f29_help_and_version_are_exit_code_0_whatever_else_is_said() {
+    let name = "addon-lease-controller ";
+    for (flag, part) in [
+        ("-help", "-lease-name"),
+        ("--help", "-lease-name"),
+        ("-h", "-lease-name"),
+        ("-version", name),
+        ("--version", name),
+        ("-version=true", name),
+    ] {
+        for other in [&[][..], &["-lease-duration", "0"], &["-lease-target", "moon"]] {
+            let output = run(&[&[flag][..], other].concat());
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert_eq!(output.status.code(), Some(0), "{flag} {other:?}: {text}");
+            assert!(text.contains(part), "{flag} {other:?}: {text}");
+        }
+    }
+}
+
+#[test]
+fn help_knows_the_flags_of_the_go_sidecar() {
+    let output = run(&["-help"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    for flag in [
+        "metrics-host",
+        "metrics-port",
+        "lease-name",
+        "lease-namespace",
+        "hub-kubeconfig-secret",
+        "lease-duration",
+        "startup-delay",
+        "leader-election",
+        "kubeconfig",
+        "master",
+    ] {
+        assert!(text.contains(&format!("  -{flag}")), "{flag}: {text}");
+    }
+}
+
+#[test]
+fn f29_what_is_refused_at_the_start_is_exit_code_1_with_a_sentence() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = taken.local_addr().expect("its address").port().to_string();
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = |name: &str, scheme: &str, user| {
+        // Without TLS no authority is needed, and none is looked for on this machine.
+        let text = kubeconfig("127.0.0.1:1", "", &user).to_string().replace("https", scheme);
+        let path = directory.path().join(name);
+        fs::write(&path, text).expect("written");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let good = file("good", "http", json!({"token": "t"}));
+    let runs = file("runs", "https", json!({"exec": {"command": "aws", "apiVersion": "v1"}}));
+    let address = format!("metrics address 127.0.0.1:{port} cannot be served");
+    for (more, part) in [
+        (&[][..], "no configuration"),
+        (&["-kubeconfig", "/nonexisting"], "kubeconfig /nonexisting does not exist"),
+        (&["-kubeconfig", "/"], "cannot be read"),
+        (&["-kubeconfig", "/dev/null"], "has no configuration"),
+        (&["-kubeconfig", "/proc/version"], "kubeconfig /proc/version"),
+        (&["-kubeconfig", &runs], "\"aws\" (exec)"),
+        (&["-kubeconfig", &good, "-metrics-port", &port, "-metrics-host", "127.0.0.1"], &address),
+        (
+            &["-kubeconfig", &good, "-metrics-port", "1", "-metrics-host", "no.invalid"],
+            "no.invalid",
+        ),
+        (
+            &["-kubeconfig", &good, "-metrics-port", "8384", "-metrics-host", "192.0.2.1"],
+            "192.0.2.1:8384 cannot be served",
+        ),
+    ] {
+        let output = run(&[&COMPLETE, more].concat());
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{more:?}: {text}");
+        let refusal = text.lines().last().unwrap_or_default();
+        assert!(refusal.starts_with('E') && refusal.contains(part), "{more:?}: {text}");
+        assert!(!text.contains("panicked"), "{text}");
+    }
+}
+
+#[test]
+fn kalc24_an_argument_with_blanks_arrives_whole() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("hub config");
+    let mut command = bare(&program("addon-lease-controller"));
+    command.args([
+        "-lease-name",
+        "x",
+        "-lease-namespace",
+        "y",
+        "-metrics-port",
+        "0",
+        "-startup-delay",
+        "0",
+    ]);
+    command.arg("-hub-kubeconfig").arg(&path);
+    let sidecar = Sidecar::spawn(command, 0);
+    sidecar.wait_for(&format!("kubeconfig {} does not exist", path.display()));
+    // The image starts the program itself: there is no shell in between.
+    let dockerfile = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Dockerfile");
+    let dockerfile = std::fs::read_to_string(dockerfile).expect("the Dockerfile");
+    let entry =
+        dockerfile.lines().find(|line| line.starts_with("ENTRYPOINT")).expect("an ENTRYPOINT");
+    assert!(entry.contains('['), "{entry}");
+}
+
+#[test]
+fn the_files_of_kubeconfig_are_merged_and_master_wins() {
+    let scene = Scene::new("merged");
+    let whole = std::fs::read_to_string(scene.managed_kubeconfig()).expect("the file");
+    let mut first: serde_json::Value = serde_json::from_str(&whole).expect("JSON");
+    let mut second = first.clone();
+    first["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:9".into();
+    for field in ["users", "contexts", "current-context"] {
+        first.as_object_mut().expect("an object").remove(field);
+    }
+    second.as_object_mut().expect("an object").remove("clusters");
+    let files = [("first", first), ("second", second)]
+        .map(|(name, content)| scene.write(name, &content.to_string()).display().to_string());
+    let mut command = bare(&program("addon-lease-controller"));
+    command
+        .env("KUBECONFIG", files.join(":"))
+        .arg(format!("-master=https://{}", scene.managed_relay.address))
+        .args(["-lease-name", ADDON, "-managed-lease-namespace", &scene.namespace])
+        .args(["-lease-duration=1", "-startup-delay=0", "-metrics-port=0"]);
+    let _sidecar = Sidecar::spawn(command, 0);
+    within(5, "the Lease is there", || scene.managed_lease().is_some());
+}

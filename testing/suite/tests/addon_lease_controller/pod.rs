@@ -1,0 +1,198 @@
+//! The life of the pod whose health the Lease stands for.
+
+use serde_json::{Value, json};
+use shared::resource::PODS;
+use suite::{
+    pause,
+    scene::{POD, Scene},
+    stays, throughout, within,
+};
+
+use crate::support::{renewals, renews};
+
+fn statuses(app: bool, lease: bool) -> Value {
+    let one = |name: &str, ready: bool| json!({"name": name, "ready": ready, "image": "example.com/none:1", "imageID": "", "restartCount": 0});
+    json!([one("app", app), one("lease", lease)])
+}
+
+#[test]
+fn a_pod_that_comes_back_under_its_name_resumes() {
+    let scene = Scene::new("podback");
+    let sidecar = scene.start(&[]);
+    scene.wait_for_renewals(1);
+    scene.delete_pod();
+    sidecar.wait_for("it does not exist; the Lease goes stale");
+    scene.ages(1200);
+    scene.create_pod(POD);
+    sidecar.wait_for("it has no Ready condition yet");
+    scene.ages(500);
+    scene.set_ready(true);
+    scene.wait_for_renewals(1);
+}
+
+#[test]
+fn another_pod_is_nothing_to_us() {
+    let scene = Scene::new("otherpod");
+    scene.create_pod("my-addon-1");
+    let sidecar = scene.start(&[]);
+    scene.wait_for_renewals(1);
+    scene.managed.delete(&PODS.object(&scene.namespace, "my-addon-1"));
+    renews(&sidecar, "hub", 2);
+    assert_eq!(sidecar.count("goes stale"), 0, "{}", sidecar.log());
+}
+
+#[test]
+fn with_container_name_the_other_containers_count() {
+    let scene = Scene::new("container");
+    // As long as the own probe fails, the pod is not Ready: that must not matter.
+    let status = |app, lease| json!({"conditions": [{"type": "Ready", "status": "False"}], "containerStatuses": statuses(app, lease)});
+    scene.set_pod_status(&status(true, false));
+    let sidecar = scene.start(&["-container-name", "lease"]);
+    sidecar.wait_for_code("/readyz", 200);
+    scene.set_pod_status(&status(false, true));
+    sidecar.wait_for("container app is not ready; the Lease goes stale");
+    scene.ages(1200);
+    scene.set_pod_status(&status(true, false));
+    scene.wait_for_renewals(1);
+}
+
+#[test]
+fn container_name_may_come_from_the_environment() {
+    let scene = Scene::new("containerenv");
+    scene.set_pod_status(&json!({"containerStatuses": statuses(true, false)}));
+    let sidecar = scene.start_as(|command| {
+        command.env("CONTAINER_NAME", "lease");
+    });
+    renews(&sidecar, "hub", 1);
+}
+
+/// Many things set that variable; the flag is only set by who means it.
+#[test]
+fn a_container_name_of_the_environment_that_is_none_is_warned_of_and_ignored() {
+    let scene = Scene::new("containerother");
+    scene.set_pod_status(&json!({"conditions": [{"type": "Ready", "status": "True"}],
+        "containerStatuses": statuses(true, true)}));
+    let sidecar = scene.start_as(|command| {
+        command.env("CONTAINER_NAME", "elsewhere");
+    });
+    renews(&sidecar, "hub", 1);
+    assert_eq!(sidecar.warnings("the pod has no container elsewhere"), 1, "{}", sidecar.log());
+    let strict = scene.start(&["-container-name", "elsewhere"]);
+    strict.wait_for_code("/readyz", 503);
+}
+
+#[test]
+fn with_container_name_native_sidecars_count_too() {
+    let scene = Scene::new("native");
+    scene.delete_pod();
+    let container = |name: &str| json!({"name": name, "image": "example.com/none:1"});
+    let mut mesh = container("mesh");
+    mesh["restartPolicy"] = json!("Always");
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": POD, "namespace": scene.namespace},
+        "spec": {
+            "serviceAccountName": "my-addon",
+            "initContainers": [container("setup"), mesh],
+            "containers": [container("app"), container("lease")],
+        },
+    });
+    scene.managed.create(&PODS.collection(&scene.namespace), &pod);
+    let status = |mesh: bool| {
+        let one = |name: &str, ready: bool| json!({"name": name, "ready": ready, "image": "x", "imageID": "", "restartCount": 0});
+        json!({"containerStatuses": statuses(true, false),
+            "initContainerStatuses": [one("setup", false), one("mesh", mesh)]})
+    };
+    scene.set_pod_status(&status(false));
+    let sidecar = scene.start(&["-container-name=lease"]);
+    sidecar.wait_for("container mesh is not ready; the Lease goes stale");
+    assert!(scene.lease().is_none());
+    scene.set_pod_status(&status(true));
+    scene.wait_for_renewals(1);
+}
+
+#[test]
+fn framework_health_check_false_sends_nothing() {
+    let scene = Scene::new("fhealth");
+    scene.set_ready(false);
+    let sidecar = scene.start_managed(&[]);
+    sidecar.wait_for("the Lease goes stale");
+    stays("there is no Lease", || scene.managed_lease().is_none());
+    assert_eq!(renewals(&sidecar, "managed"), 0.0);
+    scene.set_ready(true);
+    within(2, "the Lease is there", || scene.managed_lease().is_some());
+}
+
+#[test]
+fn kalc20_only_the_own_pod_is_read_and_one_that_ends_does_not_count() {
+    let scene = Scene::new("a20");
+    let target = PODS.object(&scene.namespace, POD);
+    scene.managed.hold(&target);
+    let sidecar = scene.start(&[]);
+    scene.wait_for_renewals(1);
+    scene.delete_pod();
+    sidecar.wait_for("it is being deleted; the Lease goes stale");
+    scene.ages(1500);
+    if let Some(server) = &scene.managed.embedded {
+        let pods = server
+            .requests()
+            .into_iter()
+            .filter(|request| request.resource == "pods" && request.user != "admin");
+        assert!(
+            pods.into_iter()
+                .all(|request| request.query.contains("fieldSelector=metadata.name%3D"))
+        );
+    }
+    scene.managed.release(&target);
+}
+
+#[test]
+fn kalc30_a_pod_that_is_not_ready_costs_no_request() {
+    let scene = Scene::new("a30");
+    scene.set_ready(false);
+    scene.delete_secret();
+    let sidecar = scene.start(&[]);
+    sidecar.wait_for("waiting for Secret");
+    sidecar.wait_for("the Lease goes stale");
+    // The watches themselves.
+    pause(300);
+    let before = asked(&scene);
+    throughout(1500, "nothing is asked", || asked(&scene) == before);
+}
+
+#[test]
+fn kalc_d337_a_pod_that_is_not_ready_lets_the_lease_age() {
+    let scene = Scene::new("ready");
+    let sidecar = scene.start(&[]);
+    scene.wait_for_renewals(1);
+    scene.set_ready(false);
+    sidecar.wait_for("the Lease goes stale");
+    let before = scene.lease();
+    throughout(2500, "the Lease ages", || scene.lease() == before);
+    scene.set_ready(true);
+    scene.wait_for_renewals(1);
+}
+
+#[test]
+fn kalc27_kalc_d521_without_pod_name_no_pod_is_asked_for() {
+    let scene = Scene::new("d521");
+    scene.delete_pod();
+    let sidecar = scene.start_as(|command| {
+        let namespace = &scene.namespace;
+        command
+            .env_remove("POD_NAME")
+            .env_remove("POD_NAMESPACE")
+            .env("WATCH_NAMESPACE", namespace);
+    });
+    scene.wait_for_renewals(1);
+    scene.put_secret(&scene.new_credentials());
+    sidecar.wait_for("credentials were rotated");
+    scene.wait_for_renewals(1);
+    assert!(!sidecar.log().contains(POD), "{}", sidecar.log());
+}
+
+/// How many requests the sidecar sent so far, where they are recorded.
+fn asked(scene: &Scene) -> Option<usize> {
+    let servers = [scene.hub.embedded.as_ref()?, scene.managed.embedded.as_ref()?];
+    let all = servers.iter().flat_map(|server| server.requests());
+    Some(all.filter(|request| request.user != "admin").count())
+}

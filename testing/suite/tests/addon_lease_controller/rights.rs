@@ -1,0 +1,152 @@
+//! Rights that are missing for a while: one line that names verb and resource, and work as soon as they
+//! are there. The only scenarios in which the audit expects a 403.
+
+use std::time::Instant;
+
+use serde_json::json;
+use suite::{
+    rights::revoke,
+    scene::{Scene, manifests},
+    stays, within,
+};
+
+use crate::support::{failures, renewals, renews};
+
+/// Its name on both clusters.
+const ROLE: &str = "my-addon-addon-lease-controller";
+
+#[test]
+fn f12_the_right_to_update_the_lease() {
+    let scene = Scene::new("revoked-update");
+    let sidecar = scene.start(&[]);
+    scene.wait_for_renewals(1);
+    let revoked = revoke(&scene.hub, &scene.cluster, ROLE, "update", "leases");
+    let line = format!(
+        "on the hub is not renewed: update leases {}/my-addon on the hub: 403",
+        scene.cluster
+    );
+    sidecar.wait_for(&line);
+    sidecar.wait_for("cannot update resource \"leases\" in API group \"coordination.k8s.io\"");
+    let (tries, start) = (failures(&sidecar, "hub"), Instant::now());
+    scene.ages(2500);
+    let (tries, passed) = (failures(&sidecar, "hub") - tries, start.elapsed().as_secs_f64());
+    assert!(tries < 10.0 * passed, "{tries} tries in {passed} s");
+    assert_eq!(sidecar.warnings("is not renewed"), 1, "{}", sidecar.log());
+    let before = renewals(&sidecar, "hub");
+    revoked.grant();
+    within(5, "it is renewed again", || renewals(&sidecar, "hub") > before);
+    sidecar.wait_for("is renewed again after");
+}
+
+#[test]
+fn kalc25_the_right_to_create_the_lease() {
+    let scene = Scene::new("revoked-create");
+    let revoked = revoke(&scene.hub, &scene.cluster, ROLE, "create", "leases");
+    let sidecar = scene.start(&[]);
+    sidecar.wait_for("is not renewed: create leases");
+    stays("there is no Lease", || scene.lease().is_none());
+    assert_eq!(sidecar.warnings("403"), 1, "{}", sidecar.log());
+    revoked.grant();
+    within(5, "the Lease is there", || scene.lease().is_some());
+}
+
+#[test]
+fn the_right_to_create_is_missed_when_the_lease_is_deleted() {
+    let scene = Scene::new("revoked-recreate");
+    let sidecar = scene.start(&[]);
+    scene.wait_for_renewals(1);
+    let revoked = revoke(&scene.hub, &scene.cluster, ROLE, "create", "leases");
+    scene.hub.delete(&scene.hub_lease());
+    sidecar.wait_for("is not renewed: create leases");
+    assert!(scene.lease().is_none());
+    revoked.grant();
+    within(5, "the Lease is there", || scene.lease().is_some());
+}
+
+#[test]
+fn a_lease_that_may_not_be_created_is_seen_when_somebody_else_creates_it() {
+    let scene = Scene::new("revoked-return");
+    let sidecar = scene.start(&[]);
+    scene.wait_for_renewals(1);
+    let before = scene.lease().expect("the Lease");
+    let _revoked = revoke(&scene.hub, &scene.cluster, ROLE, "create", "leases");
+    scene.hub.delete(&scene.hub_lease());
+    sidecar.wait_for("is not renewed: create leases");
+    let metadata = json!({"name": before["metadata"]["name"], "namespace": scene.cluster});
+    let lease = json!({"apiVersion": before["apiVersion"], "kind": "Lease", "metadata": metadata});
+    match &scene.hub.embedded {
+        // There, nobody may.
+        Some(server) => drop(server.put(lease)),
+        None => drop(scene.hub.create(&scene.hub_lease().siblings(), &lease)),
+    }
+    within(10, "it is renewed", || {
+        scene.lease().is_some_and(|lease| lease["spec"]["renewTime"].is_string())
+    });
+}
+
+#[test]
+fn kalc_row_5_the_right_to_read_the_secret() {
+    let scene = Scene::new("revoked-secret");
+    let revoked = revoke(&scene.managed, &scene.namespace, ROLE, "list", "secrets");
+    let sidecar = scene.start(&[]);
+    sidecar.wait_for("list secrets");
+    stays("there is no Lease", || scene.lease().is_none());
+    assert_eq!(sidecar.warnings("403"), 1, "{}", sidecar.log());
+    revoked.grant();
+    renews(&sidecar, "hub", 1);
+    sidecar.wait_for("is readable again after");
+}
+
+#[test]
+fn the_right_to_watch_the_secret() {
+    let scene = Scene::new("revoked-watch");
+    let revoked = revoke(&scene.managed, &scene.namespace, ROLE, "watch", "secrets");
+    let sidecar = scene.start(&[]);
+    sidecar.wait_for("watch secrets");
+    // What the list said is good.
+    renews(&sidecar, "hub", 2);
+    assert_eq!(sidecar.warnings("403"), 1, "{}", sidecar.log());
+    revoked.grant();
+    scene.put_secret(&scene.new_credentials());
+    sidecar.wait_for("the hub's credentials were rotated");
+}
+
+#[test]
+fn the_right_to_read_the_pod() {
+    let scene = Scene::new("revoked-pod");
+    let revoked = revoke(&scene.managed, &scene.namespace, ROLE, "list", "pods");
+    let sidecar = scene.start(&[]);
+    sidecar.wait_for("list pods");
+    stays("what is not known is not called healthy", || scene.lease().is_none());
+    assert_eq!(sidecar.warnings("403"), 1, "{}", sidecar.log());
+    revoked.grant();
+    renews(&sidecar, "hub", 1);
+}
+
+#[test]
+fn the_rights_of_the_election() {
+    let scene = Scene::new("revoked-election");
+    let revoked = revoke(&scene.managed, &scene.namespace, ROLE, "create", "leases");
+    // A right that is missing is told whatever the level of the log.
+    let sidecar = scene.start(&["-leader-election", "-v=0"]);
+    sidecar.wait_for("leader election is failing: create leases");
+    stays("nobody leads", || scene.lease().is_none());
+    assert_eq!(sidecar.count("leader election is failing"), 1, "{}", sidecar.log());
+    assert!(sidecar.ask("/readyz").1.contains("no replica is known to be the leader"));
+    revoked.grant();
+    sidecar.wait_for("recovered after");
+    sidecar.wait_for("became the leader (");
+    renews(&sidecar, "hub", 1);
+}
+
+#[test]
+fn kalc21_the_manifests_grant_nothing_wide() {
+    let all: Vec<_> = manifests("managed").into_iter().chain(manifests("hub")).collect();
+    assert!(all.len() >= 4, "{all:?}");
+    for object in all {
+        let kind = object["kind"].as_str().unwrap_or_default();
+        assert!(!kind.starts_with("Cluster"), "{object}");
+        assert!(!object["rules"].to_string().contains('*'), "{object}");
+        assert_ne!(object["roleRef"]["kind"], "ClusterRole", "{object}");
+    }
+}

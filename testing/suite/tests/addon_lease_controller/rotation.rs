@@ -1,0 +1,163 @@
+//! Credentials change while the Lease is kept: same process, same pod, no period lost.
+
+use std::{fs, time::Duration};
+
+use dev_apiserver::{Action, Rule};
+use serde_json::json;
+use suite::{
+    eventually,
+    identity::certificate,
+    needs::{Need, needs},
+    pause,
+    scene::Scene,
+    within,
+};
+
+use crate::support::{Rhythm, failures, renews, start_with_file};
+
+const PERIODS_3: Duration = Duration::from_secs(3);
+
+#[test]
+fn kalc02_kalc03_twenty_certificates_cost_no_period() {
+    let scene = Scene::new("rotation");
+    let (pod, mut sidecar) = (scene.pod_uid(), scene.start(&[]));
+    scene.wait_for_renewals(1);
+    let rhythm = Rhythm::of(&scene);
+    for round in 1..=20 {
+        scene.put_secret(&scene.new_credentials());
+        sidecar.wait_for_times("the hub's credentials were rotated", round);
+        pause(250);
+    }
+    renews(&sidecar, "hub", 1);
+    let gap = rhythm.longest_gap();
+    assert!(gap < PERIODS_3, "{gap:?}");
+    assert_eq!(failures(&sidecar, "hub"), 0.0, "{}", sidecar.log());
+    // A line for each that was loaded, and no complaint.
+    assert_eq!((sidecar.count("credentials"), sidecar.warnings("")), (21, 0), "{}", sidecar.log());
+    assert!(sidecar.alive());
+    assert_eq!(scene.pod_uid(), pod);
+    let expires = "sidecar_certificate_expiration_timestamp_seconds{target=\"hub\"}";
+    assert!(sidecar.metric(expires).is_some_and(|time| time > 1e9));
+}
+
+#[test]
+fn kalc_d195_tokens_and_certificates_may_take_turns() {
+    let scene = Scene::new("turns");
+    scene.create_hub_account();
+    let sidecar = scene.start(&[]);
+    scene.wait_for_renewals(1);
+    for round in 0..3 {
+        let data = match round % 2 {
+            0 => scene.token_secret(&scene.hub_token()),
+            _ => scene.new_credentials(),
+        };
+        scene.put_secret(&data);
+        sidecar.wait_for_times("the hub's credentials were rotated", round + 1);
+        renews(&sidecar, "hub", 1);
+    }
+    assert_eq!(failures(&sidecar, "hub"), 0.0, "{}", sidecar.log());
+}
+
+#[test]
+fn the_own_token_is_read_again_when_it_is_refused() {
+    if !needs(Need::Embedded, "a token cannot be revoked at will") {
+        return;
+    }
+    let scene = Scene::new("owntoken");
+    let sidecar = scene.start_managed(&[]);
+    renews(&sidecar, "managed", 1);
+    let file = scene.directory.path().join("managed.kubeconfig");
+    let old: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(&file).expect("the file")).expect("JSON");
+    scene.managed_kubeconfig();
+    let old = old["users"][0]["user"]["token"].as_str().expect("a token").to_owned();
+    scene.managed.server().revoke(&old);
+    renews(&sidecar, "managed", 2);
+    assert_eq!(failures(&sidecar, "managed"), 0.0, "{}", sidecar.log());
+}
+
+/// A kubeconfig for the hub as a file with its certificate and key beside it.
+fn hub_files(scene: &Scene) -> std::path::PathBuf {
+    let data = scene.new_credentials();
+    for name in ["tls.crt", "tls.key"] {
+        let text = String::from_utf8(data[name].clone()).expect("PEM");
+        scene.write(name, &text);
+    }
+    let user = json!({"client-certificate": "tls.crt", "client-key": "tls.key"});
+    scene.write("hub.kubeconfig", &scene.hub_kubeconfig(&user))
+}
+
+#[test]
+fn the_file_may_come_later() {
+    let scene = Scene::new("filelater");
+    let file = scene.directory.path().join("hub.kubeconfig");
+    let sidecar = start_with_file(&scene, &file);
+    sidecar.wait_for("no valid hub credentials yet");
+    hub_files(&scene);
+    within(5, "the Lease is there", || scene.lease().is_some());
+}
+
+#[test]
+fn half_of_a_new_pair_is_not_taken() {
+    if !needs(Need::Embedded, "a 401 cannot be had at will") {
+        return;
+    }
+    let scene = Scene::new("half");
+    let server = scene.hub.server();
+    let sidecar = start_with_file(&scene, &hub_files(&scene));
+    renews(&sidecar, "hub", 1);
+    let refuse_once = || {
+        let action = Action::Answer { code: 401, body: None, retry_after: None };
+        server.faults().add(Rule::new(action).verb("update").resource("leases").times(1))
+    };
+    let (certificate, key) = certificate(&scene.hub, "new", "new");
+    scene.write("tls.crt", &certificate);
+    let rule = refuse_once();
+    within(5, "a renewal is refused", || server.faults().hits(rule) == 1);
+    // The old pair, in memory, goes on.
+    renews(&sidecar, "hub", 2);
+    scene.write("tls.key", &key);
+    refuse_once();
+    let user = || {
+        let requests = server.requests();
+        requests.iter().rfind(|one| one.verb == "update").map(|one| one.user.clone())
+    };
+    eventually("the new pair is used", || user().filter(|user| user == "new"));
+    renews(&sidecar, "hub", 1);
+}
+
+#[test]
+fn a_hub_file_alone_needs_no_managed_cluster() {
+    let scene = Scene::new("filealone");
+    let file = hub_files(&scene);
+    let mut command = suite::sidecar::bare(&suite::sidecar::program("addon-lease-controller"));
+    command
+        .args(["-lease-name=my-addon", "-lease-namespace", &scene.cluster, "-lease-duration=1"])
+        .args(["-startup-delay=0", "-metrics-port=0", "-hub-kubeconfig"])
+        .arg(file);
+    let mut sidecar = suite::sidecar::Sidecar::spawn(command, 0);
+    scene.wait_for_renewals(2);
+    assert_eq!(sidecar.terminate().0, Some(0), "{}", sidecar.log());
+}
+
+#[test]
+fn kalc05_credentials_that_fail_leave_nothing_behind() {
+    let scene = Scene::new("a05");
+    let sidecar = scene.start(&[]);
+    scene.wait_for_renewals(1);
+    let entries =
+        |of: &str| fs::read_dir(format!("/proc/{}/{of}", sidecar.pid())).map_or(0, Iterator::count);
+    let open = || (entries("task"), entries("fd"));
+    let before = open();
+    let good = scene.new_credentials();
+    for round in 0..20 {
+        let mut broken = good.clone();
+        broken.insert("tls.crt".into(), format!("broken {round}").into_bytes());
+        scene.put_secret(&broken);
+    }
+    sidecar.wait_for("keeping the current hub credentials");
+    scene.put_secret(&good);
+    sidecar.wait_for("credentials were rotated");
+    scene.wait_for_renewals(1);
+    eventually("as many threads and descriptors as before", || (open() <= before).then_some(()));
+}

@@ -1,0 +1,136 @@
+//! What the audit logs of a whole run on the real control plane say of csr-bootstrapper's rights: each is
+//! used and none is missing, and on the hub it does nothing but what it has to.
+//!
+//! `SUITE=real testing/controlplane/run.sh sh -c 'cargo test -p suite --test csr_bootstrapper; cargo test
+//! -p suite --test csr_bootstrapper -- --ignored'`
+
+use std::{collections::BTreeSet, time::Instant};
+
+use serde_json::Value;
+use suite::{
+    audit::{
+        self, assert_none_is_missing, assert_used, granted, is_in_group, is_of_account, text, user,
+        words,
+    },
+    ocm::{HEARTBEAT, PREFIX, SYNCED},
+    pause,
+    spoke::rights,
+};
+
+use crate::support::beats_again;
+
+/// The program's requests on "hub" or "managed" of which `is_ours` is true. The Go agent's are no business of ours;
+/// nor those of tests that play an agent by hand.
+fn requests(cluster: &str, is_ours: impl Fn(&Value) -> bool) -> Vec<Value> {
+    let is_program = |event: &Value| text(event, "/userAgent").starts_with("csr-bootstrapper/");
+    audit::requests(cluster, |event| is_program(event) && is_ours(event))
+}
+
+fn on_managed() -> Vec<Value> {
+    let account = rights()[0]["metadata"]["name"].as_str().expect("a name").to_owned();
+    requests("managed", |event| is_of_account(event, &account))
+}
+
+/// With a certificate, or with a bootstrap identity.
+fn on_hub(certificate: bool) -> Vec<Value> {
+    requests("hub", |event| match certificate {
+        true => is_in_group(event, &format!("{PREFIX}managed-clusters")),
+        false => user(event).starts_with("system:serviceaccount:open-cluster-management:"),
+    })
+}
+
+#[test]
+#[ignore = "reads what the scenarios left on the real control plane: run it after them"]
+fn audit_every_granted_right_is_used() {
+    assert_used(&granted(&rights()), &on_managed());
+}
+
+#[test]
+#[ignore = "reads what the scenarios left on the real control plane: run it after them"]
+fn audit_no_right_is_missing_but_where_it_was_taken_away() {
+    assert_none_is_missing(&on_managed());
+}
+
+#[test]
+#[ignore = "reads what the scenarios left on the real control plane: run it after them"]
+fn audit_outside_of_its_namespace_it_only_looks_at_the_servers_health() {
+    for event in on_managed() {
+        if text(&event, "/objectRef/resource").is_empty() {
+            let uri = text(&event, "/requestURI");
+            assert!(["/livez", "/healthz", "/version"].contains(&uri), "{uri}");
+            continue;
+        }
+        let namespace = user(&event).split(':').nth(2).unwrap_or_default();
+        assert_eq!(text(&event, "/objectRef/namespace"), namespace, "{event}");
+    }
+}
+
+#[test]
+#[ignore = "reads what the scenarios left on the real control plane: run it after them"]
+fn audit_on_the_hub_it_does_what_it_has_to_and_deletes_nothing() {
+    let requests = "certificatesigningrequests";
+    let asking = ["create", "get", "list", "watch"].map(|verb| format!("{verb} {requests}"));
+    let cluster = |verbs: &[&str]| -> Vec<String> {
+        verbs.iter().map(|verb| format!("{verb} managedclusters")).collect()
+    };
+    let more = ["patch managedclusters/status", "get leases", "update leases"];
+    for (certificate, own) in [
+        (false, cluster(&["get", "create"])),
+        // A hub at a new address is introduced to by the agent itself.
+        (true, cluster(&["get", "create", "list", "watch", "update"])),
+    ] {
+        let mut allowed: BTreeSet<String> = asking.iter().cloned().chain(own).collect();
+        if certificate {
+            allowed.extend(more.map(str::to_owned));
+        }
+        let used: BTreeSet<String> = on_hub(certificate).iter().map(words).collect();
+        println!("{used:#?}");
+        let others: Vec<_> = used.difference(&allowed).collect();
+        assert!(others.is_empty(), "certificate {certificate}: {others:?}");
+    }
+}
+
+#[test]
+#[ignore = "reads what the scenarios left on the real control plane: run it after them"]
+fn audit_on_the_hub_it_asks_for_nobody_elses_objects() {
+    for event in on_hub(true).into_iter().chain(on_hub(false)) {
+        let (verb, uri) = (text(&event, "/verb"), text(&event, "/requestURI"));
+        let resource = text(&event, "/objectRef/resource");
+        let name = text(&event, "/objectRef/name");
+        if ["list", "watch"].contains(&verb) {
+            let selector = match resource {
+                "certificatesigningrequests" => {
+                    uri.contains("labelSelector=open-cluster-management.io%2Fcluster-name%3D")
+                        || uri.contains("fieldSelector=metadata.name%3D")
+                }
+                _ => uri.contains("fieldSelector=metadata.name%3D"),
+            };
+            assert!(selector, "{verb} {uri}");
+        }
+        if resource == "leases" {
+            assert_eq!(name, HEARTBEAT, "{verb} {uri}");
+        }
+    }
+}
+
+/// No test of the past but of now: this one runs an agent.
+#[test]
+#[ignore = "needs the real control plane's audit log"]
+fn audit_in_the_steady_state_nothing_but_the_heartbeat_is_sent() {
+    let (spoke, agent) = crate::support::beating("audited", &[]);
+    spoke.hub.wait_for_condition(&spoke.cluster, SYNCED, "True");
+    pause(3000);
+    let ours = || {
+        let agent = spoke.user();
+        requests("hub", |event| user(event) == agent).iter().map(words).collect::<Vec<_>>()
+    };
+    // A line may come a moment after the answer.
+    let (before, begun) = (ours().len(), Instant::now());
+    beats_again(&agent, 10);
+    pause(500);
+    let after = ours().split_off(before);
+    // One each second, however slow this machine is.
+    let most = begun.elapsed().as_secs() + 2;
+    assert!(after.len() >= 9 && after.len() as u64 <= most, "{most}: {after:?}");
+    assert!(after.iter().all(|words| words == "update leases"), "{after:?}");
+}

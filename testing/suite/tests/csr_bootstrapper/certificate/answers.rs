@@ -1,0 +1,227 @@
+//! What becomes of a request: F40 to F44, on the way in and during a rotation.
+
+use dev_apiserver::{Rule, signing_request};
+use serde_json::json;
+use suite::{
+    faults::code,
+    identity::Data,
+    needs::{Need, needs},
+    spoke::Spoke,
+    within,
+};
+
+use crate::certificate::{
+    forge,
+    support::{
+        csr, delete, due, ended, fail, groups, issue, joined_by, names, nothing_more, pem, post,
+        rotated, said, signed, subject, uid,
+    },
+};
+
+#[test]
+fn f40_a_denied_request_is_told_and_followed_by_no_other() {
+    let spoke = Spoke::new("denied");
+    let sidecar = spoke.start(&[]);
+    let name = spoke.hub.next_csr(&spoke.cluster);
+    spoke.hub.deny_csr(&name);
+    let message = said(&spoke, "CSRDenied");
+    let words = format!("CSR {name} was denied: Suite: by a person; requesting another one in 3");
+    assert!(message.starts_with(&words), "{message}");
+    nothing_more(&spoke, 3000);
+    assert_eq!((spoke.credential(), spoke.count_events("CSRDenied")), (None, 1));
+    assert_eq!((sidecar.ask("/readyz").0, sidecar.ask("/healthz").0), (503, 200));
+    assert_eq!(ended(&sidecar, "CSRDenied"), 1.0);
+}
+
+#[test]
+fn f40_a_request_that_was_not_signed_is_told_and_followed_by_no_other() {
+    let spoke = Spoke::new("failed");
+    let sidecar = spoke.start(&[]);
+    let name = spoke.hub.next_csr(&spoke.cluster);
+    fail(&spoke, &name);
+    let message = said(&spoke, "CSRFailed");
+    let words = "was approved but not signed: SignerValidationFailure: no luck";
+    assert!(message.contains(&format!("CSR {name} {words}")), "{message}");
+    nothing_more(&spoke, 3000);
+    assert_eq!((spoke.credential(), ended(&sidecar, "CSRFailed")), (None, 1.0));
+}
+
+#[test]
+fn f40_another_bootstrap_kubeconfig_ends_the_rest() {
+    let spoke = Spoke::new("rest");
+    let _sidecar = spoke.start(&[]);
+    let first = spoke.hub.next_csr(&spoke.cluster);
+    spoke.hub.deny_csr(&first);
+    said(&spoke, "CSRDenied");
+    spoke.put_bootstrap(&spoke.bootstrap_kubeconfig());
+    let second = spoke.hub.approve_next(&spoke.cluster);
+    assert_ne!(first, second, "a key that was denied is not shown again");
+    joined_by(&spoke, &second);
+}
+
+#[test]
+fn f40_a_restart_does_not_ask_again_for_what_was_denied() {
+    let spoke = Spoke::new("denied-restart");
+    let first = spoke.start(&[]);
+    let name = spoke.hub.next_csr(&spoke.cluster);
+    spoke.hub.deny_csr(&name);
+    said(&spoke, "CSRDenied");
+    drop(first);
+    let second = spoke.start(&[]);
+    second.wait_for("was denied");
+    nothing_more(&spoke, 1500);
+}
+
+/// A rotation that comes to nothing: Event, condition, no other request, and the old certificate in use.
+fn comes_to_nothing(name: &str, event: &str, answer: impl Fn(&Spoke, &str), words: &str) {
+    let (spoke, old) = due(name);
+    let sidecar = spoke.start(&[]);
+    assert!(said(&spoke, "CertificateRotationStarted").contains("is due for rotation"));
+    let name = spoke.hub.next_csr(&spoke.cluster);
+    assert_eq!(csr(&spoke, &name).expect("it")["spec"]["username"], spoke.user());
+    answer(&spoke, &name);
+    assert!(said(&spoke, event).contains(&format!("CSR {name} {words}")), "{}", sidecar.log());
+    let (reason, message) = rotated(&spoke, "False");
+    assert_eq!(reason, "ClientCertificateUpdateFailed");
+    let expected = format!("Failed to rotated client certificate CSR {name} {words}");
+    assert!(message.starts_with(&expected), "{message}");
+    keeps(&spoke, &old);
+    assert_eq!(sidecar.ask("/readyz").0, 200, "the old one is good still");
+}
+
+#[track_caller]
+fn keeps(spoke: &Spoke, old: &Data) {
+    nothing_more(spoke, 2000);
+    assert_eq!(spoke.credential().as_ref(), Some(old));
+}
+
+#[test]
+fn f40_a_denied_renewal_leaves_the_old_certificate() {
+    if !needs(Need::Embedded, "it approves renewals at once") {
+        return;
+    }
+    let deny = |spoke: &Spoke, name: &str| spoke.hub.deny_csr(name);
+    comes_to_nothing("deny-renewal", "CSRDenied", deny, "was denied: Suite: by a person");
+}
+
+#[test]
+fn f40_a_renewal_that_fails_leaves_the_old_certificate() {
+    if !needs(Need::Embedded, "it approves renewals at once") {
+        return;
+    }
+    comes_to_nothing("fail-renewal", "CSRFailed", fail, "was approved but not signed");
+}
+
+#[test]
+fn f45_a_renewal_with_a_wrong_certificate_leaves_the_old_one() {
+    if !needs(Need::Embedded, "it approves renewals at once") {
+        return;
+    }
+    let wrong = |spoke: &Spoke, name: &str| {
+        let request = pem(&csr(spoke, name).expect("it"));
+        let mut subject = subject(spoke, -60, 3600);
+        subject.user += "2";
+        issue(spoke, name, forge::certificate(&request, &subject));
+    };
+    let words = "was answered with a certificate that is for user";
+    comes_to_nothing("wrong-renewal", "CertificateRejected", wrong, words);
+}
+
+#[test]
+fn f41_a_request_that_vanished_is_posted_again_under_its_name() {
+    let spoke = Spoke::new("vanished");
+    let _sidecar = spoke.start(&[]);
+    let name = spoke.hub.next_csr(&spoke.cluster);
+    for _ in 0..2 {
+        let before = uid(&csr(&spoke, &name).expect("the request"));
+        delete(&spoke, &name);
+        within(30, "it is back", || csr(&spoke, &name).filter(|csr| uid(csr) != before));
+    }
+    nothing_more(&spoke, 1000);
+    assert_eq!(names(&spoke), [name.as_str()]);
+    spoke.hub.approve_csr(&name);
+    joined_by(&spoke, &name);
+}
+
+#[test]
+fn f41_a_request_that_vanished_while_nobody_ran_is_posted_again() {
+    let spoke = Spoke::new("collected");
+    let first = spoke.start(&[]);
+    let name = spoke.hub.next_csr(&spoke.cluster);
+    drop(first);
+    delete(&spoke, &name);
+    let _second = spoke.start(&[]);
+    assert_eq!(spoke.hub.approve_next(&spoke.cluster), name);
+    joined_by(&spoke, &name);
+}
+
+#[test]
+fn f43_a_name_that_is_taken_by_another_key_is_left_alone() {
+    let spoke = Spoke::new("taken");
+    let first = spoke.start(&[]);
+    let name = spoke.hub.next_csr(&spoke.cluster);
+    drop(first);
+    delete(&spoke, &name);
+    let groups = groups(&spoke);
+    let (request, _) = signing_request(&spoke.user(), &groups.each_ref().map(String::as_str));
+    post(&spoke, json!({"name": name}), request.as_bytes());
+    spoke.hub.approve_csr(&name);
+
+    let sidecar = spoke.start(&[]);
+    assert!(said(&spoke, "CSRForeign").contains(&name));
+    let other = spoke.hub.approve_next(&spoke.cluster);
+    assert_ne!(other, name);
+    joined_by(&spoke, &other);
+    assert_eq!(ended(&sidecar, "CSRForeign"), 1.0);
+    assert_eq!(names(&spoke).len(), 2);
+}
+
+#[test]
+fn f44_a_request_that_was_replaced_is_given_up() {
+    if !needs(Need::Embedded, "the agent would be faster than whoever replaces it") {
+        return;
+    }
+    let spoke = Spoke::new("replaced");
+    let sidecar = spoke.start(&[]);
+    let name = spoke.hub.next_csr(&spoke.cluster);
+    let mut object = csr(&spoke, &name).expect("the request");
+    let before = uid(&object);
+    blind(&spoke, || {
+        let server = spoke.hub.cluster.server();
+        server.delete("certificates.k8s.io/v1", "certificatesigningrequests", "", &name);
+        object["metadata"] = json!({"name": name, "labels": object["metadata"]["labels"]});
+        assert_ne!(uid(&server.put(object)), before);
+    });
+    let message = said(&spoke, "CSRReplaced");
+    assert!(message.contains("was replaced by another object of its name"), "{message}");
+    spoke.hub.approve_csr(&name);
+    nothing_more(&spoke, 2000);
+    assert_eq!((spoke.credential(), ended(&sidecar, "CSRReplaced")), (None, 1.0));
+}
+
+/// Does something while the agent can neither see nor post requests.
+fn blind(spoke: &Spoke, act: impl FnOnce()) {
+    let hub = &spoke.hub.cluster;
+    for verb in ["list", "watch", "get", "create"] {
+        let rule = Rule::new(code(503)).verb(verb).resource("certificatesigningrequests");
+        hub.faults().add(rule.user(&spoke.how.user()));
+    }
+    hub.server().restart();
+    act();
+    hub.faults().clear();
+}
+
+#[test]
+fn f46_a_longer_life_than_was_asked_for_is_taken() {
+    let spoke = Spoke::new("longer");
+    let sidecar = spoke.start(&["-client-cert-expiration-seconds", "3600"]);
+    let name = spoke.hub.next_csr(&spoke.cluster);
+    // Without the wish, the signer gives as much as it has.
+    let long = signed(&spoke, &csr(&spoke, &name).expect("the request"));
+    issue(&spoke, &name, &long);
+    joined_by(&spoke, &name);
+    let until = spoke.wait_for_certificate().not_after;
+    let end = until.duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs_f64();
+    assert_eq!(sidecar.metric("sidecar_certificate_expiration_timestamp_seconds"), Some(end));
+    nothing_more(&spoke, 1000);
+}

@@ -1,0 +1,215 @@
+//! F42 and more: kill -9 at every write to either cluster, of a join and of a rotation. Whatever was
+//! written, the next start goes on with it: one request, and never a key without its certificate.
+
+use std::time::Duration;
+
+use dev_apiserver::SignerOptions;
+use suite::{
+    PATIENCE, Stopwatch, eventually,
+    identity::Data,
+    kill::{Moment, hold},
+    needs::{Need, needs},
+    ocm::{Bootstrap, Hub},
+    pause,
+    spoke::Spoke,
+};
+
+use crate::certificate::support::{csr, due, joined_by, names, no_key_alone, uid, works};
+
+/// What is under way.
+#[derive(Clone, Copy, Debug)]
+enum Work {
+    Join,
+    Rotation,
+}
+
+impl Work {
+    fn stage(self) -> (Spoke, Option<Data>) {
+        match self {
+            Self::Join => (Spoke::joining(Hub::new(), "kill-join", Bootstrap::Auto), None),
+            Self::Rotation => {
+                let (spoke, old) = due("kill-rotation");
+                let options = SignerOptions { auto_approve: true, ..SignerOptions::default() };
+                spoke.hub.cluster.server().set_signer(options);
+                (spoke, Some(old))
+            }
+        }
+    }
+}
+
+/// There is another certificate.
+fn is_new(spoke: &Spoke, old: Option<&Data>) -> bool {
+    let data = spoke.credential();
+    data.as_ref().is_some_and(|data| data.contains_key("tls.crt")) && data.as_ref() != old
+}
+
+/// What has served is gone, and the hub was told, too.
+fn is_done(spoke: &Spoke, old: Option<&Data>) -> bool {
+    let condition = match old {
+        None => "ManagedClusterConditionAvailable",
+        Some(_) => "ClusterCertificateRotated",
+    };
+    let told = || spoke.hub.condition(&spoke.cluster, condition);
+    let gone = || spoke.pending().is_none();
+    is_new(spoke, old) && gone() && told().is_some_and(|(status, ..)| status == "True")
+}
+
+/// Kills at the nth write of `verb`; false where the work was done before it came to that.
+fn killed_at(work: Work, on_hub: bool, verb: &str, nth: u32, moment: Moment) -> bool {
+    let (spoke, old) = work.stage();
+    let cluster = if on_hub { &spoke.hub.cluster } else { &spoke.managed };
+    // On the hub nobody else writes by HTTP meanwhile.
+    let account = format!("system:serviceaccount:{}:csr-bootstrapper", spoke.namespace);
+    let user = (!on_hub).then_some(account.as_str());
+    let rule = hold(cluster.faults(), user, verb, nth, moment);
+    let mut sidecar = spoke.start(&[]);
+    let held = eventually("it is held or done", || {
+        // In this order: the write that is held may be the one that makes it done.
+        let done = is_done(&spoke, old.as_ref());
+        let held = cluster.faults().hits(rule) > 0;
+        (held || done).then_some(held)
+    });
+    if held {
+        if matches!(moment, Moment::After) {
+            // What was sent takes a moment to be done.
+            pause(10);
+        }
+        sidecar.kill();
+        cluster.faults().clear();
+        let again = spoke.start(&[]);
+        let what = format!("{moment:?} {verb} {nth}, on the hub: {on_hub}");
+        let watch = Stopwatch::start();
+        // A stored request that comes late may stay: it is the next one's.
+        let late = matches!(moment, Moment::Late);
+        let served = || late || spoke.pending().is_none();
+        while !(is_new(&spoke, old.as_ref()) && served()) {
+            let log = || format!("{}\n--\n{}", sidecar.log(), again.log());
+            let waits = watch.is_within(Duration::from_secs(PATIENCE));
+            assert!(waits, "the next start does the rest: {what}\n{}", log());
+            pause(20);
+        }
+        if late {
+            pause(200);
+            assert!(is_new(&spoke, old.as_ref()), "{what}\n{}", again.log());
+        }
+        works(&spoke);
+    }
+    let requests = names(&spoke);
+    assert_eq!(requests.len(), 1, "{moment:?} {verb} {nth}, on the hub: {on_hub}");
+    no_key_alone(&spoke);
+    held
+}
+
+fn at_every_write(work: Work, on_hub: bool, moment: Moment) -> usize {
+    let mut killed = 0;
+    for verb in ["create", "update", "patch", "delete"] {
+        let killed_here =
+            (1..).take_while(|nth| killed_at(work, on_hub, verb, *nth, moment)).count();
+        println!("{work:?}, {moment:?}: killed at {killed_here} {verb}s, on the hub: {on_hub}");
+        killed += killed_here;
+    }
+    killed
+}
+
+#[test]
+fn f42_a_write_of_a_join_that_comes_after_the_kill() {
+    if needs(Need::Embedded, "faults are asked for") {
+        assert!(at_every_write(Work::Join, false, Moment::Late) >= 6);
+        assert!(at_every_write(Work::Join, true, Moment::Late) >= 3);
+    }
+}
+
+#[test]
+fn f42_a_kill_before_every_write_of_a_join() {
+    if needs(Need::Embedded, "faults are asked for") {
+        assert!(at_every_write(Work::Join, false, Moment::Before) >= 6);
+        assert!(at_every_write(Work::Join, true, Moment::Before) >= 3);
+    }
+}
+
+#[test]
+fn f42_a_kill_after_every_write_of_a_join() {
+    if needs(Need::Embedded, "faults are asked for") {
+        assert!(at_every_write(Work::Join, false, Moment::After) >= 6);
+        assert!(at_every_write(Work::Join, true, Moment::After) >= 3);
+    }
+}
+
+#[test]
+fn f42_a_write_of_a_rotation_that_comes_after_the_kill() {
+    if needs(Need::Embedded, "faults are asked for") {
+        assert!(at_every_write(Work::Rotation, false, Moment::Late) >= 5);
+        assert!(at_every_write(Work::Rotation, true, Moment::Late) >= 2);
+    }
+}
+
+#[test]
+fn f42_a_kill_before_every_write_of_a_rotation() {
+    if needs(Need::Embedded, "faults are asked for") {
+        assert!(at_every_write(Work::Rotation, false, Moment::Before) >= 5);
+        assert!(at_every_write(Work::Rotation, true, Moment::Before) >= 2);
+    }
+}
+
+#[test]
+fn f42_a_kill_after_every_write_of_a_rotation() {
+    if needs(Need::Embedded, "faults are asked for") {
+        assert!(at_every_write(Work::Rotation, false, Moment::After) >= 5);
+        assert!(at_every_write(Work::Rotation, true, Moment::After) >= 2);
+    }
+}
+
+/// Kills ten times while a request waits; the same one is there all the time. Its name.
+fn ten_kills(spoke: &Spoke) -> String {
+    let mut known = None;
+    for round in 0..10 {
+        let mut sidecar = spoke.start(&[]);
+        let name = spoke.hub.next_csr(&spoke.cluster);
+        sidecar.wait_for("this is agent");
+        pause(round * 15);
+        sidecar.kill();
+        let found = (uid(&csr(spoke, &name).expect("the request")), name);
+        assert_eq!(*known.get_or_insert(found.clone()), found);
+        assert_eq!(names(spoke).len(), 1);
+    }
+    known.expect("a request").1
+}
+
+#[test]
+fn f42_ten_kills_while_a_request_waits_leave_one() {
+    let spoke = Spoke::new("ten-kills");
+    let name = ten_kills(&spoke);
+    assert_eq!(spoke.credential(), None);
+    let key = spoke.pending().expect("the stored request")["tls.key"].clone();
+    let _sidecar = spoke.start(&[]);
+    spoke.hub.approve_csr(&name);
+    joined_by(&spoke, &name);
+    assert_eq!(spoke.credential().expect("the Secret")["tls.key"], key);
+}
+
+#[test]
+fn f42_ten_kills_while_a_renewal_waits_leave_one() {
+    if !needs(Need::Embedded, "it approves renewals at once") {
+        return;
+    }
+    let (spoke, old) = due("ten-renewals");
+    let name = ten_kills(&spoke);
+    assert_eq!(spoke.credential().as_ref(), Some(&old));
+    spoke.hub.approve_csr(&name);
+    let _sidecar = spoke.start(&[]);
+    joined_by(&spoke, &name);
+    no_key_alone(&spoke);
+}
+
+/// Approved and signed while nobody ran.
+#[test]
+fn f42_what_was_issued_meanwhile_is_fetched() {
+    let spoke = Spoke::new("meanwhile");
+    let first = spoke.start(&[]);
+    let name = spoke.hub.next_csr(&spoke.cluster);
+    drop(first);
+    spoke.hub.approve_csr(&name);
+    let _second = spoke.start(&[]);
+    joined_by(&spoke, &name);
+    assert_eq!(names(&spoke), [name]);
+}

@@ -1,0 +1,104 @@
+//! The Secret with the request that waits: deleted or spoiled by others, or shared by two processes.
+
+use suite::{
+    eventually,
+    identity::Data,
+    needs::{Need, needs},
+    spoke::{PENDING, Spoke},
+};
+
+use crate::certificate::support::{due, joined_by, names, no_key_alone, nothing_more};
+
+#[test]
+fn f42_a_stored_request_that_was_deleted_is_not_missed() {
+    let spoke = Spoke::new("stored-deleted");
+    let _sidecar = spoke.start(&[]);
+    let name = spoke.hub.next_csr(&spoke.cluster);
+    let key = eventually("the key is stored", || spoke.pending())["tls.key"].clone();
+    spoke.delete_secret(PENDING);
+    nothing_more(&spoke, 500);
+    spoke.hub.approve_csr(&name);
+    joined_by(&spoke, &name);
+    assert_eq!(spoke.credential().expect("the Secret")["tls.key"], key);
+}
+
+/// What is stored is spoiled while nobody runs: the next start makes another key, and asks with that.
+fn spoiled(what: &str, spoil: impl FnOnce(&mut Data)) {
+    let spoke = Spoke::new(what);
+    let first = spoke.start(&[]);
+    let before = spoke.hub.next_csr(&spoke.cluster);
+    drop(first);
+    let mut data = spoke.pending().expect("the stored request");
+    spoil(&mut data);
+    spoke.put_secret(PENDING, &data);
+    let sidecar = spoke.start(&[]);
+    let after = eventually("it asks with another key", || {
+        names(&spoke).into_iter().find(|name| *name != before)
+    });
+    spoke.hub.approve_csr(&after);
+    joined_by(&spoke, &after);
+    assert_eq!(names(&spoke).len(), 2, "{}", sidecar.log());
+}
+
+#[test]
+fn f42_a_stored_request_that_is_empty() {
+    spoiled("stored-empty", Data::clear);
+}
+
+#[test]
+fn f42_a_stored_request_without_its_key() {
+    spoiled("stored-keyless", |data| drop(data.remove("tls.key")));
+}
+
+#[test]
+fn f42_a_stored_request_with_half_a_key() {
+    spoiled("stored-half", |data| data.get_mut("tls.key").expect("a key").truncate(80));
+}
+
+#[test]
+fn f42_a_stored_request_for_another_cluster() {
+    spoiled("stored-other", |data| {
+        data.insert("cluster-name".into(), b"other".to_vec());
+    });
+}
+
+#[test]
+fn f42_a_stored_request_under_another_name() {
+    spoiled("stored-renamed", |data| {
+        data.insert("csr-name".into(), b"somebody-else".to_vec());
+    });
+}
+
+/// Without an election, as while a Deployment is rolled out.
+#[test]
+fn f43_two_processes_share_one_request() {
+    let spoke = Spoke::new("two");
+    let one = spoke.start(&[]);
+    let two = spoke.start(&[]);
+    let name = spoke.hub.next_csr(&spoke.cluster);
+    nothing_more(&spoke, 1000);
+    assert_eq!(names(&spoke), [name.as_str()], "{}\n--\n{}", one.log(), two.log());
+    spoke.hub.approve_csr(&name);
+    joined_by(&spoke, &name);
+    for sidecar in [&one, &two] {
+        sidecar.wait_for_code("/readyz", 200);
+    }
+    assert_eq!(names(&spoke), [name], "{}\n--\n{}", one.log(), two.log());
+}
+
+#[test]
+fn f43_two_processes_share_one_renewal() {
+    if !needs(Need::Embedded, "it approves renewals at once") {
+        return;
+    }
+    let (spoke, _) = due("two-renewals");
+    let one = spoke.start(&[]);
+    let two = spoke.start(&[]);
+    let name = spoke.hub.next_csr(&spoke.cluster);
+    nothing_more(&spoke, 1000);
+    spoke.hub.approve_csr(&name);
+    joined_by(&spoke, &name);
+    nothing_more(&spoke, 1500);
+    assert_eq!(names(&spoke), [name], "{}\n--\n{}", one.log(), two.log());
+    no_key_alone(&spoke);
+}

@@ -1,0 +1,194 @@
+//! From nothing but a bootstrap kubeconfig to a cluster that the hub calls available.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use dev_apiserver::Request;
+use shared::resource::SECRETS;
+use suite::{
+    eventually,
+    needs::{Need, needs},
+    ocm,
+    spoke::{AGENT, Spoke},
+};
+
+use crate::joining::support::{let_in, roles, settled};
+
+const KEYS: [&str; 5] = ["agent-name", "cluster-name", "kubeconfig", "tls.crt", "tls.key"];
+
+#[test]
+fn o_joining_38_once_a_person_approves_and_accepts() {
+    let spoke = Spoke::new("join");
+    let sidecar = spoke.start(&[]);
+    let csr = spoke.hub.approve_next(&spoke.cluster);
+    assert!(csr.starts_with(&format!("{}-", spoke.cluster)), "{csr}");
+    spoke.hub.accept(&spoke.cluster);
+    settled(&spoke, &sidecar);
+    assert_eq!(roles(&spoke), ["bootstrap"]);
+    for reason in ["CSRCreated", "ClientCertificateCreated", "HubClientConfigReady"] {
+        assert_eq!(spoke.count_events(reason), 1, "{reason}");
+    }
+    let secret = spoke.managed.client.get(&SECRETS.object(&spoke.namespace, &spoke.secret));
+    let uid = &secret.unwrap()["metadata"]["uid"];
+    let events = spoke.events();
+    let of_the_secret =
+        |reason| events.iter().any(|e| e["reason"] == reason && e["involvedObject"]["uid"] == *uid);
+    assert!(uid.is_string() && of_the_secret("HubClientConfigReady"), "{events:?}");
+}
+
+#[test]
+fn joins_when_it_is_accepted_long_before_it_is_approved() {
+    let spoke = Spoke::new("join-order");
+    let sidecar = spoke.start(&[]);
+    let csr = spoke.hub.next_csr(&spoke.cluster);
+    spoke.hub.accept(&spoke.cluster);
+    spoke.hub.wait_for_condition(&spoke.cluster, "HubAcceptedManagedCluster", "True");
+    assert!(spoke.credential().is_none(), "nothing is saved while the request waits");
+    let (code, why) = sidecar.ask("/readyz");
+    assert!(code == 503 && why.contains(&spoke.secret), "{code} {why}");
+    spoke.hub.approve_csr(&csr);
+    settled(&spoke, &sidecar);
+}
+
+#[test]
+fn o_autoapproval_26_joins_alone_where_the_hub_trusts_it() {
+    let spoke = Spoke::auto("join");
+    let sidecar = spoke.start(&[]);
+    settled(&spoke, &sidecar);
+    let requests = spoke.hub.csrs_of(&spoke.cluster);
+    assert_eq!(requests.len(), 1, "{requests:?}");
+    assert_eq!(ocm::reasons(&requests[0]), ["AutoApprovedByHubCSRApprovingController"]);
+}
+
+#[test]
+fn joins_with_the_bootstrap_kubeconfig_in_a_file() {
+    let spoke = Spoke::auto("join-file");
+    spoke.delete_secret(&spoke.bootstrap);
+    let sidecar = spoke.start_with_file(&[]);
+    settled(&spoke, &sidecar);
+    assert_eq!(roles(&spoke), ["bootstrap"]);
+}
+
+/// ocm `pkg/registration/register/common.go:37-64` and `secret_controller.go:176-184`.
+#[test]
+fn the_secret_is_upstreams() {
+    let spoke = Spoke::auto("join-secret");
+    let sidecar = spoke.start(&[]);
+    settled(&spoke, &sidecar);
+    let data = spoke.credential().expect("the Secret");
+    assert_eq!(data.keys().collect::<Vec<_>>(), KEYS);
+    let text = |key: &str| String::from_utf8(data[key].clone()).expect("UTF-8");
+    assert_eq!((text("cluster-name"), text("agent-name")), (spoke.cluster.clone(), AGENT.into()));
+    assert_eq!(text("kubeconfig"), expected_kubeconfig(&spoke));
+    let requests = spoke.hub.csrs_of(&spoke.cluster);
+    assert_eq!(Some(text("tls.crt")), ocm::certificate(&requests[0]), "as the hub gave it");
+    // PKCS #8 where the Go agent writes SEC 1; Go, OpenSSL and rustls read either.
+    assert!(text("tls.key").starts_with("-----BEGIN PRIVATE KEY-----\n"), "the key");
+
+    let secret = spoke.managed.get(&SECRETS.object(&spoke.namespace, &spoke.secret));
+    let secret = secret.expect("the Secret");
+    assert_eq!(secret["type"], "Opaque");
+    for absent in ["labels", "annotations", "ownerReferences", "finalizers"] {
+        assert!(secret["metadata"][absent].is_null(), "{absent}");
+    }
+}
+
+fn expected_kubeconfig(spoke: &Spoke) -> String {
+    format!(
+        "\
+apiVersion: v1
+clusters:
+- cluster:
+    certificate-authority-data: {}
+    server: https://{}
+  name: default
+contexts:
+- context:
+    cluster: default
+    namespace: configuration
+    user: default-auth
+  name: default-context
+current-context: default-context
+kind: Config
+users:
+- name: default-auth
+  user:
+    client-certificate: tls.crt
+    client-key: tls.key
+",
+        BASE64_STANDARD.encode(&spoke.hub.cluster.ca),
+        spoke.hub_relay.address,
+    )
+}
+
+#[test]
+fn the_secret_is_written_once_and_whole() {
+    if !needs(Need::Embedded, "requests are logged") {
+        return;
+    }
+    let spoke = Spoke::new("join-once");
+    let sidecar = spoke.start(&[]);
+    let_in(&spoke);
+    settled(&spoke, &sidecar);
+    let written = writes(&spoke, &spoke.secret);
+    assert_eq!(verbs(&written), ["create"]);
+    let data = written[0].json()["data"].as_object().cloned().expect("data");
+    assert_eq!(data.keys().collect::<Vec<_>>(), KEYS);
+    // The key was safe before the hub heard of it.
+    let pending = writes(&spoke, suite::spoke::PENDING);
+    assert_eq!(verbs(&pending), ["create", "delete"]);
+    let posted = spoke.hub.cluster.server().requests();
+    let posted = posted.iter().filter(|request| request.verb == "create");
+    let posted: Vec<_> =
+        posted.filter(|request| request.resource == "certificatesigningrequests").collect();
+    assert_eq!(posted.len(), 1, "one request");
+    assert!(posted[0].time > pending[0].time, "stored first, then posted");
+}
+
+fn verbs(requests: &[Request]) -> Vec<&str> {
+    requests.iter().map(|request| request.verb.as_str()).collect()
+}
+
+/// What was written to a Secret by anybody.
+fn writes(spoke: &Spoke, name: &str) -> Vec<Request> {
+    let mut all = spoke.managed.server().requests();
+    all.retain(|request| {
+        request.resource == "secrets"
+            && ["create", "update", "patch", "delete"].contains(&request.verb.as_str())
+            && (request.name == name || request.json()["metadata"]["name"] == name)
+    });
+    all
+}
+
+#[test]
+fn a_certificate_is_asked_for_again_when_the_first_request_is_denied() {
+    let spoke = Spoke::new("join-denied");
+    let sidecar = spoke.start(&[]);
+    let first = spoke.hub.next_csr(&spoke.cluster);
+    spoke.hub.deny_csr(&first);
+    sidecar.wait_for("was denied: Suite: by a person");
+    assert!(spoke.credential().is_none(), "there is no certificate");
+    // A rest of five minutes; a new bootstrap kubeconfig is a reason to ask at once, with a new key.
+    let key = spoke.pending().expect("the stored request")["tls.key"].clone();
+    spoke.put_bootstrap(&spoke.bootstrap_kubeconfig());
+    let second = spoke.hub.next_csr(&spoke.cluster);
+    assert_ne!(first, second);
+    assert_ne!(spoke.pending().expect("the stored request")["tls.key"], key);
+    spoke.hub.approve_csr(&second);
+    spoke.hub.accept(&spoke.cluster);
+    settled(&spoke, &sidecar);
+}
+
+#[test]
+fn a_request_that_was_swept_away_is_posted_again_with_the_same_key() {
+    let spoke = Spoke::new("join-swept");
+    let sidecar = spoke.start(&[]);
+    let first = spoke.hub.next_csr(&spoke.cluster);
+    let key = spoke.pending().expect("the stored request")["tls.key"].clone();
+    let requests = ocm::requests();
+    spoke.hub.cluster.delete(&ocm::global(&requests, &first));
+    eventually("it is posted again", || {
+        (spoke.hub.csrs_of(&spoke.cluster).len() == 1).then_some(())
+    });
+    let_in(&spoke);
+    settled(&spoke, &sidecar);
+    assert_eq!(spoke.credential().expect("the Secret")["tls.key"], key);
+}

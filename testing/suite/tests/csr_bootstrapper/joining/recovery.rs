@@ -1,0 +1,259 @@
+//! It starts with something that is of no use, and works once that is put right; the process goes on.
+
+use std::time::{Duration, SystemTime};
+
+use dev_apiserver::{Ca, SignerOptions};
+use suite::{
+    eventually,
+    identity::{Data, hub_secret},
+    needs::{Need, needs},
+    ocm::PREFIX,
+    relay::Way,
+    sidecar::Sidecar,
+    spoke::{AGENT, Spoke},
+    throughout,
+};
+
+use crate::joining::support::{
+    bootstrap_unknown, joined, kubeconfig, let_in, roles, settled, wait_for_another,
+};
+
+/// The program waits, lives, and says what for; nothing was asked.
+#[track_caller]
+fn waits(spoke: &Spoke, sidecar: &mut Sidecar, why: &str) {
+    let (code, answer) = sidecar.ask("/readyz");
+    assert!(code == 503 && answer.contains(why), "{code} {answer}");
+    throughout(500, "it waits", || {
+        sidecar.alive() && sidecar.ask("/healthz").0 == 200 && sidecar.ask("/readyz").0 == 503
+    });
+    assert!(spoke.hub.csrs_of(&spoke.cluster).is_empty(), "nothing was asked");
+}
+
+#[test]
+fn o_recovery_25_the_bootstrap_kubeconfig_is_junk_and_put_right() {
+    let spoke = Spoke::new("recover-junk");
+    spoke.put_bootstrap("this: is\nno: kubeconfig\n");
+    let mut sidecar = spoke.start(&[]);
+    sidecar.wait_for("no valid bootstrap kubeconfig");
+    eventually("it says why", || {
+        sidecar.ask("/readyz").1.contains("there is no bootstrap kubeconfig").then_some(())
+    });
+    waits(&spoke, &mut sidecar, "there is no bootstrap kubeconfig");
+    let whole = spoke.bootstrap_kubeconfig();
+    spoke.put_bootstrap(&whole[..whole.len() / 2]);
+    waits(&spoke, &mut sidecar, "there is no bootstrap kubeconfig");
+    spoke.put_bootstrap(&whole);
+    let_in(&spoke);
+    settled(&spoke, &sidecar);
+}
+
+#[test]
+fn the_bootstrap_file_comes_later_and_in_halves() {
+    let spoke = Spoke::auto("recover-file");
+    let whole = spoke.bootstrap_kubeconfig();
+    let file = spoke.directory.path().join("bootstrap.kubeconfig");
+    let mut sidecar = spoke.start_as(|command| {
+        command.arg("-bootstrap-kubeconfig").arg(&file);
+    });
+    sidecar.wait_for("no valid bootstrap kubeconfig");
+    std::fs::write(&file, &whole[..whole.len() / 2]).expect("the file is written");
+    sidecar.wait_for_times("no valid bootstrap kubeconfig", 2);
+    waits(&spoke, &mut sidecar, "there is no bootstrap kubeconfig");
+    spoke.write_bootstrap(&whole);
+    settled(&spoke, &sidecar);
+}
+
+#[test]
+fn o_rebootstrap_476_joins_once_the_bootstrap_token_is_good() {
+    let spoke = Spoke::new("recover-token");
+    spoke.put_bootstrap(&bootstrap_unknown(&spoke));
+    let mut sidecar = spoke.start(&[]);
+    sidecar.wait_for("Unauthorized");
+    waits(&spoke, &mut sidecar, &spoke.secret);
+    spoke.put_bootstrap(&spoke.bootstrap_kubeconfig());
+    let_in(&spoke);
+    settled(&spoke, &sidecar);
+}
+
+#[test]
+fn the_hub_cannot_be_reached_at_the_start() {
+    let spoke = Spoke::new("recover-hub");
+    spoke.hub_relay.set(Way::Closed);
+    let mut sidecar = spoke.start(&[]);
+    sidecar.wait_for("efused");
+    waits(&spoke, &mut sidecar, &spoke.secret);
+    spoke.hub_relay.set(Way::Open);
+    let_in(&spoke);
+    settled(&spoke, &sidecar);
+}
+
+#[test]
+fn the_bootstrap_token_ends_while_a_request_waits() {
+    if !needs(Need::Embedded, "a token can be revoked") {
+        return;
+    }
+    let spoke = Spoke::new("recover-revoked");
+    let first = spoke.bootstrap_kubeconfig();
+    spoke.put_bootstrap(&first);
+    let sidecar = spoke.start(&[]);
+    let request = spoke.hub.next_csr(&spoke.cluster);
+    let token = serde_json::from_str::<serde_json::Value>(&first).expect("JSON");
+    let token = token["users"][0]["user"]["token"].as_str().expect("a token").to_owned();
+    spoke.hub.cluster.server().revoke(&token);
+    spoke.hub_relay.cut();
+    sidecar.wait_for("Unauthorized");
+    spoke.hub.approve_csr(&request);
+    spoke.hub.accept(&spoke.cluster);
+    spoke.put_bootstrap(&spoke.bootstrap_kubeconfig());
+    settled(&spoke, &sidecar);
+    assert_eq!(roles(&spoke), ["bootstrap"], "the request from before");
+}
+
+#[test]
+fn the_bootstrap_kubeconfig_is_deleted_while_a_request_waits() {
+    let spoke = Spoke::new("recover-deleted");
+    let sidecar = spoke.start(&[]);
+    let request = spoke.hub.next_csr(&spoke.cluster);
+    spoke.delete_secret(&spoke.bootstrap);
+    eventually("it says what is missing", || {
+        let (code, why) = sidecar.ask("/readyz");
+        (code == 503 && why.contains("there is no bootstrap kubeconfig to request one with"))
+            .then_some(())
+    });
+    spoke.hub.approve_csr(&request);
+    spoke.hub.accept(&spoke.cluster);
+    spoke.put_bootstrap(&spoke.bootstrap_kubeconfig());
+    settled(&spoke, &sidecar);
+    assert_eq!(roles(&spoke), ["bootstrap"], "the request from before");
+}
+
+// --- the credential ---
+
+/// Puts what `change` makes of a good credential into the Secret while the program is away.
+fn after_a_crash(name: &str, change: impl FnOnce(&Spoke, &mut Data)) -> (Spoke, Sidecar, Data) {
+    let (spoke, mut sidecar) = joined(name);
+    sidecar.kill();
+    let mut data = spoke.credential().expect("the Secret");
+    change(&spoke, &mut data);
+    spoke.put_secret(&spoke.secret, &data);
+    let sidecar = spoke.start(&[]);
+    (spoke, sidecar, data)
+}
+
+/// A second request by the bootstrap identity brings another certificate.
+#[track_caller]
+fn asks_once_more(spoke: &Spoke, sidecar: &Sidecar, before: &Data) -> Data {
+    spoke.hub.approve_next(&spoke.cluster);
+    let now = wait_for_another(spoke, before);
+    settled(spoke, sidecar);
+    assert_eq!(roles(spoke), ["bootstrap", "bootstrap"]);
+    assert!(kubeconfig(&now).starts_with("apiVersion: v1\n"), "{}", kubeconfig(&now));
+    now
+}
+
+#[test]
+fn the_certificate_in_the_secret_is_junk() {
+    let (spoke, sidecar, before) = after_a_crash("recover-crt", |_, data| {
+        data.insert("tls.crt".into(), b"-----BEGIN CERTIFICATE-----\nAAAA\n".to_vec());
+    });
+    asks_once_more(&spoke, &sidecar, &before);
+}
+
+#[test]
+fn the_key_in_the_secret_is_of_another_certificate() {
+    let (spoke, sidecar, before) = after_a_crash("recover-key", |spoke, data| {
+        let (_, key) = Ca::new("x").client_certificate(&spoke.user(), &[], Duration::from_secs(60));
+        data.insert("tls.key".into(), key.into_bytes());
+    });
+    asks_once_more(&spoke, &sidecar, &before);
+}
+
+/// Where upstream ends with an error (ocm `register/common.go:129-136`), a second request.
+#[test]
+fn the_kubeconfig_in_the_secret_is_half_written() {
+    let (spoke, sidecar, before) = after_a_crash("recover-half", |_, data| {
+        let half = data["kubeconfig"].len() / 2;
+        data.get_mut("kubeconfig").expect("the kubeconfig").truncate(half);
+    });
+    asks_once_more(&spoke, &sidecar, &before);
+}
+
+/// A certificate of the agent's that was good until a minute ago; nobody looks at who signed it.
+fn expired(spoke: &Spoke) -> (String, String) {
+    let groups = [format!("{PREFIX}{}", spoke.cluster), format!("{PREFIX}managed-clusters")];
+    let groups: Vec<_> = groups.iter().map(String::as_str).collect();
+    let now = SystemTime::now();
+    let (begin, end) = (now - Duration::from_secs(3600), now - Duration::from_secs(60));
+    Ca::new("x").client_certificate_between(&spoke.user(), &groups, begin, end)
+}
+
+#[test]
+fn the_certificate_expired_while_the_program_was_away() {
+    let (spoke, sidecar, before) = after_a_crash("recover-expired", |spoke, data| {
+        let (certificate, key) = expired(spoke);
+        data.insert("tls.crt".into(), certificate.into_bytes());
+        data.insert("tls.key".into(), key.into_bytes());
+    });
+    sidecar.wait_for("has a certificate that expired at ");
+    asks_once_more(&spoke, &sidecar, &before);
+}
+
+/// The rest after such a certificate is half a minute, unless something changes.
+#[test]
+fn o_recovery_120_the_issued_certificate_has_expired_already() {
+    if !needs(Need::Embedded, "the signer's lifetime can be set") {
+        return;
+    }
+    let spoke = Spoke::new("recover-issued");
+    let signer = spoke.hub.cluster.server();
+    let minute = Duration::from_secs(60);
+    signer.set_signer(SignerOptions {
+        lifetime: Duration::ZERO,
+        backdate: minute,
+        ..Default::default()
+    });
+    let mut sidecar = spoke.start(&[]);
+    let_in(&spoke);
+    sidecar.wait_for("was answered with a certificate that expired at ");
+    assert!(spoke.credential().is_none() && sidecar.alive(), "{}", sidecar.log());
+    assert_eq!(sidecar.ask("/healthz").0, 200);
+    signer.set_signer(SignerOptions::default());
+    spoke.put_bootstrap(&spoke.bootstrap_kubeconfig());
+    spoke.hub.approve_next(&spoke.cluster);
+    settled(&spoke, &sidecar);
+    assert_eq!(roles(&spoke), ["bootstrap", "bootstrap"]);
+}
+
+// --- upstream's four ways to start (ocm `pkg/registration/spoke/spokeagent.go:101-111`) ---
+// 1, a valid bootstrap kubeconfig and no credential, is join.rs; 2, both valid, is restart.rs.
+
+#[test]
+fn start_3_the_credential_is_good_and_the_bootstrap_kubeconfig_is_not() {
+    let (spoke, mut sidecar) = joined("start-3");
+    sidecar.terminate();
+    let before = spoke.credential();
+    for bad in [bootstrap_unknown(&spoke), "junk".to_owned(), String::new()] {
+        spoke.put_bootstrap(&bad);
+        let sidecar = spoke.start(&[]);
+        sidecar.wait_for_code("/readyz", 200);
+        settled(&spoke, &sidecar);
+        assert_eq!((spoke.credential(), roles(&spoke)), (before.clone(), vec!["bootstrap"]));
+    }
+}
+
+#[test]
+fn start_4_neither_is_good_until_the_bootstrap_kubeconfig_is() {
+    let spoke = Spoke::new("start-4");
+    let address = spoke.hub_relay.address.to_string();
+    let mut data = hub_secret(&address, &spoke.hub.cluster.ca, &expired(&spoke));
+    data.insert("agent-name".into(), AGENT.into());
+    spoke.put_secret(&spoke.secret, &data);
+    spoke.put_bootstrap(&bootstrap_unknown(&spoke));
+    let mut sidecar = spoke.start(&[]);
+    sidecar.wait_for("Unauthorized");
+    waits(&spoke, &mut sidecar, "expired at");
+    assert_eq!(spoke.credential(), Some(data), "nothing is written");
+    spoke.put_bootstrap(&spoke.bootstrap_kubeconfig());
+    let_in(&spoke);
+    settled(&spoke, &sidecar);
+}

@@ -1,0 +1,90 @@
+//! The process ends and starts again: what it has stays, what is different is noticed.
+
+use suite::{
+    eventually,
+    ocm::{AUTO, Bootstrap, Hub},
+    spoke::Spoke,
+};
+
+use crate::joining::support::{
+    bootstrap_named, joined, kubeconfig, renewed_alone, roles, settled, stays_as_it_is, version,
+};
+
+#[test]
+fn o_restart_26_names_and_credential_stay() {
+    let (spoke, mut sidecar) = joined("restart");
+    let before = (version(&spoke), spoke.credential());
+    let (code, _) = sidecar.terminate();
+    assert_eq!(code, Some(0), "{}", sidecar.log());
+    for _ in 0..2 {
+        let mut sidecar = spoke.start(&[]);
+        sidecar.wait_for_code("/readyz", 200);
+        settled(&spoke, &sidecar);
+        assert_eq!((version(&spoke), spoke.credential()), before);
+        sidecar.kill();
+    }
+    let mut sidecar = spoke.start(&[]);
+    sidecar.wait_for_code("/readyz", 200);
+    stays_as_it_is(&spoke, &mut sidecar);
+    assert_eq!((version(&spoke), spoke.credential()), before);
+    assert_eq!(roles(&spoke), ["bootstrap"], "the one request from before");
+}
+
+#[test]
+fn o_restart_162_another_cluster_name_joins_anew() {
+    let mut spoke = Spoke::joining(Hub::new(), "restart-name", Bootstrap::Auto);
+    let mut sidecar = spoke.start(&[]);
+    settled(&spoke, &sidecar);
+    sidecar.terminate();
+    let first = std::mem::take(&mut spoke.cluster);
+    spoke.cluster = format!("{AUTO}other-{}", spoke.namespace);
+    let old = spoke.credential().expect("the Secret");
+
+    let sidecar = spoke.start(&[]);
+    sidecar.wait_for(&format!("has a certificate that is for user {:?}", user(&first)));
+    eventually("there is another certificate", || {
+        let new = spoke.certificate()?;
+        (new.bearer.common_name == spoke.user()).then_some(())
+    });
+    settled(&spoke, &sidecar);
+    let new = spoke.credential().expect("the Secret");
+    assert_eq!(new["cluster-name"], spoke.cluster.as_bytes());
+    assert_ne!(new["tls.key"], old["tls.key"]);
+    assert_eq!(roles(&spoke), ["bootstrap"], "under the new name");
+    assert!(spoke.hub.managed_cluster(&first).is_some(), "the old one is left to the hub's people");
+}
+
+fn user(cluster: &str) -> String {
+    format!("{}{cluster}:{}", suite::ocm::PREFIX, suite::spoke::AGENT)
+}
+
+#[test]
+fn o_restart_286_another_cluster_name_in_the_bootstrap_kubeconfig() {
+    let (spoke, mut sidecar) = joined("restart-context");
+    sidecar.terminate();
+    let before = spoke.credential().expect("the Secret");
+    spoke.put_bootstrap(&bootstrap_named(&spoke, "rebuilt"));
+    let mut sidecar = spoke.start(&[]);
+    let now = renewed_alone(&spoke, &mut sidecar, &before);
+    let text = kubeconfig(&now);
+    assert!(
+        text.contains("\n  name: rebuilt\n") && text.contains("\n    cluster: rebuilt\n"),
+        "{text}"
+    );
+    sidecar.wait_for("the cluster name differs");
+}
+
+#[test]
+fn a_request_under_way_is_gone_on_with() {
+    let spoke = Spoke::new("restart-pending");
+    let mut sidecar = spoke.start(&[]);
+    let request = spoke.hub.next_csr(&spoke.cluster);
+    let pending = spoke.pending().expect("the stored request");
+    sidecar.kill();
+    spoke.hub.approve_csr(&request);
+    spoke.hub.accept(&spoke.cluster);
+    let sidecar = spoke.start(&[]);
+    settled(&spoke, &sidecar);
+    assert_eq!(roles(&spoke), ["bootstrap"], "the one that was approved meanwhile");
+    assert_eq!(spoke.credential().expect("the Secret")["tls.key"], pending["tls.key"]);
+}

@@ -1,0 +1,214 @@
+//! What the scenarios have in common: a cluster that has joined, who asked for its certificates, and what
+//! was written into its Secret.
+
+use std::{
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use dev_apiserver::SignerOptions;
+use serde_json::{Value, json};
+use shared::resource::SECRETS;
+use suite::{
+    eventually,
+    identity::{self, Data},
+    ocm::{ACCEPTED, AVAILABLE, Hub, JOINED},
+    sidecar::{Sidecar, free_port},
+    spoke::Spoke,
+    throughout,
+};
+
+// --- joining ---
+
+/// A cluster that a person let in, and the program that keeps its credential.
+#[track_caller]
+pub(crate) fn joined(name: &str) -> (Spoke, Sidecar) {
+    let spoke = Spoke::new(name);
+    let sidecar = spoke.start(&[]);
+    let_in(&spoke);
+    settled(&spoke, &sidecar);
+    (spoke, sidecar)
+}
+
+/// Does what a person has to, once.
+#[track_caller]
+pub(crate) fn let_in(spoke: &Spoke) {
+    spoke.hub.approve_next(&spoke.cluster);
+    spoke.hub.accept(&spoke.cluster);
+}
+
+/// Waits until there is a credential, the hub sees the cluster, and nothing is left to do.
+#[track_caller]
+pub(crate) fn settled(spoke: &Spoke, sidecar: &Sidecar) {
+    spoke.wait_for_certificate();
+    is_seen(&spoke.hub, &spoke.cluster);
+    eventually("the stored request is removed", || spoke.pending().is_none().then_some(()));
+    sidecar.wait_for_code("/readyz", 200);
+}
+
+/// Waits until the hub calls the cluster accepted, joined and available.
+#[track_caller]
+pub(crate) fn is_seen(hub: &Hub, cluster: &str) {
+    for kind in [ACCEPTED, JOINED, AVAILABLE] {
+        hub.wait_for_condition(cluster, kind, "True");
+    }
+}
+
+/// A cluster that has joined, away from its program and denied by the hub: its certificate is due at the
+/// next start, and nobody renews it.
+#[track_caller]
+pub(crate) fn due(name: &str) -> Spoke {
+    let spoke = Spoke::auto(name);
+    sign(&spoke, 3600, 60);
+    let mut sidecar = spoke.start(&[]);
+    settled(&spoke, &sidecar);
+    sidecar.kill();
+    spoke.hub.deny(&spoke.cluster);
+    sign(&spoke, 300, 3600);
+    spoke
+}
+
+/// Of an embedded hub: from now on certificates that began so many seconds ago and end in so many.
+pub(crate) fn sign(spoke: &Spoke, backdate: u64, lifetime: u64) {
+    spoke.hub.cluster.server().set_signer(SignerOptions {
+        lifetime: Duration::from_secs(lifetime),
+        backdate: Duration::from_secs(backdate),
+        auto_approve: false,
+    });
+}
+
+/// Waits for two signs of life.
+#[track_caller]
+pub(crate) fn gives_signs(spoke: &Spoke) {
+    for _ in 0..2 {
+        crate::support::renews(spoke);
+    }
+}
+
+/// The program's user on its own cluster.
+pub(crate) fn account(spoke: &Spoke) -> String {
+    format!("system:serviceaccount:{}:csr-bootstrapper", spoke.namespace)
+}
+
+// --- requests ---
+
+/// Who asked for the cluster's certificates, sorted.
+pub(crate) fn askers(spoke: &Spoke) -> Vec<String> {
+    let user = |request: &Value| request["spec"]["username"].as_str().map(str::to_owned);
+    let mut users: Vec<_> = spoke.hub.csrs_of(&spoke.cluster).iter().filter_map(user).collect();
+    users.sort();
+    users
+}
+
+/// The same by roles: the agent's own certificate, or the bootstrap identity.
+pub(crate) fn roles(spoke: &Spoke) -> Vec<&'static str> {
+    let name = |user: &String| match *user == spoke.user() {
+        true => "agent",
+        false if *user == spoke.how.user() => "bootstrap",
+        false => "another",
+    };
+    let mut roles: Vec<_> = askers(spoke).iter().map(name).collect();
+    roles.sort_unstable();
+    roles
+}
+
+/// Waits until the Secret holds another certificate than `before`.
+#[track_caller]
+pub(crate) fn wait_for_another(spoke: &Spoke, before: &Data) -> Data {
+    eventually("the Secret holds another certificate", || {
+        let now = spoke.credential()?;
+        let other = now.get("tls.crt")? != before.get("tls.crt")?;
+        other.then_some(now)
+    })
+}
+
+/// The same, and that it was a renewal: asked for by the agent itself, with no person in between.
+#[track_caller]
+pub(crate) fn renewed_alone(spoke: &Spoke, sidecar: &mut Sidecar, before: &Data) -> Data {
+    let now = wait_for_another(spoke, before);
+    assert_eq!(roles(spoke), ["agent", "bootstrap"], "{}", sidecar.log());
+    settled(spoke, sidecar);
+    assert!(sidecar.alive(), "{}", sidecar.log());
+    now
+}
+
+// --- the Secret ---
+
+/// The version of the credential's Secret: another one after each write.
+pub(crate) fn version(spoke: &Spoke) -> String {
+    let secret = spoke.managed.get(&SECRETS.object(&spoke.namespace, &spoke.secret));
+    let version = secret.map(|secret| secret["metadata"]["resourceVersion"].clone());
+    version.unwrap_or_default().as_str().unwrap_or_default().to_owned()
+}
+
+/// Checks that for a second and a half nothing is written, nothing asked, and the program is content.
+#[track_caller]
+pub(crate) fn stays_as_it_is(spoke: &Spoke, sidecar: &mut Sidecar) {
+    let before = (version(spoke), askers(spoke));
+    throughout(1500, "Secret and requests stay as they are", || {
+        (version(spoke), askers(spoke)) == before
+    });
+    assert!(spoke.pending().is_none(), "no request is stored");
+    assert_eq!(sidecar.ask("/readyz").0, 200, "{:?}", sidecar.ask("/readyz"));
+    assert!(sidecar.alive(), "{}", sidecar.log());
+}
+
+// --- bootstrap kubeconfigs ---
+
+/// A new bootstrap kubeconfig with `change` made to the cluster in it.
+pub(crate) fn bootstrap_with(spoke: &Spoke, change: impl FnOnce(&mut Value)) -> String {
+    let mut config: Value = serde_json::from_str(&spoke.bootstrap_kubeconfig()).expect("JSON");
+    change(&mut config["clusters"][0]["cluster"]);
+    config.to_string()
+}
+
+/// The same under another name of the cluster in it.
+pub(crate) fn bootstrap_named(spoke: &Spoke, name: &str) -> String {
+    let mut config: Value = serde_json::from_str(&spoke.bootstrap_kubeconfig()).expect("JSON");
+    config["clusters"][0]["name"] = json!(name);
+    config["contexts"][0]["context"]["cluster"] = json!(name);
+    config.to_string()
+}
+
+/// A bootstrap kubeconfig whose token nobody knows.
+pub(crate) fn bootstrap_unknown(spoke: &Spoke) -> String {
+    let address = spoke.hub_relay.address.to_string();
+    let user = json!({"token": "nobody-knows-it"});
+    identity::kubeconfig(&address, &spoke.hub.cluster.ca, &user).to_string()
+}
+
+/// What the Secret's kubeconfig says, in one string.
+pub(crate) fn kubeconfig(data: &Data) -> String {
+    String::from_utf8(data["kubeconfig"].clone()).expect("UTF-8")
+}
+
+// --- the program ---
+
+/// Starts the program with the bootstrap Secret, `more` flags, and without those in `left_out`.
+pub(crate) fn start_without(spoke: &Spoke, left_out: &[&str], more: &[&str]) -> Sidecar {
+    let port = free_port();
+    let command = without(&spoke.command(port), left_out);
+    let mut command = command;
+    command.args(["-bootstrap-kubeconfig-secret", &spoke.bootstrap]).args(more);
+    Sidecar::spawn(command, port)
+}
+
+/// `command` without some switches, or flags with their values.
+fn without(command: &Command, left_out: &[&str]) -> Command {
+    let mut other = Command::new(command.get_program());
+    let mut words = command.get_args().peekable();
+    while let Some(word) = words.next() {
+        let named = left_out.iter().any(|flag| word == *flag);
+        match named {
+            false => {
+                other.arg(word);
+            }
+            true => {
+                words.next_if(|value| !value.to_string_lossy().starts_with('-'));
+            }
+        }
+    }
+    other.env_clear().stdin(Stdio::null()).stdout(Stdio::null());
+    other.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    other
+}

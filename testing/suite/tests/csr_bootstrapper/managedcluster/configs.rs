@@ -1,0 +1,128 @@
+//! What the ManagedCluster says of the cluster's API server, and its annotations.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::{Value, json};
+use suite::{eventually, real, spoke::Spoke, throughout};
+
+use crate::support::{arrived, cluster, joins};
+
+const URL: &str = "https://spoke.example.com:6443";
+const FLAG: &str = "-spoke-external-server-urls";
+const PREFIX: &str = "agent.open-cluster-management.io";
+
+fn configs(spoke: &Spoke) -> Value {
+    cluster(spoke)["spec"]["managedClusterClientConfigs"].clone()
+}
+
+fn bundle(pem: &str) -> String {
+    BASE64_STANDARD.encode(pem)
+}
+
+fn set_configs(spoke: &Spoke, configs: &Value) {
+    spoke.hub.change(&spoke.cluster, &json!({"spec": {"managedClusterClientConfigs": configs}}));
+}
+
+#[track_caller]
+fn wait_for_configs(spoke: &Spoke, wanted: &Value) {
+    eventually("the client configs are as they should be", || {
+        (configs(spoke) == *wanted).then_some(())
+    });
+}
+
+#[test]
+fn external_urls_are_told_with_the_authority_and_put_right() {
+    let spoke = Spoke::auto("urls");
+    let _agent = joins(&spoke, &[FLAG, URL]);
+    let ours = json!({"url": URL, "caBundle": bundle(&spoke.managed.ca)});
+    assert_eq!(configs(&spoke), json!([ours]), "from the creation on");
+
+    // 8.B-25: the number of entries is the same, the authority is another.
+    set_configs(&spoke, &json!([{"url": URL, "caBundle": bundle(&spoke.hub.cluster.ca)}]));
+    wait_for_configs(&spoke, &json!([ours]));
+
+    let theirs = json!({"url": "https://other.example.com", "caBundle": bundle("theirs")});
+    set_configs(&spoke, &json!([theirs]));
+    wait_for_configs(&spoke, &json!([theirs, ours]));
+    throughout(2000, "and then there is peace", || configs(&spoke) == json!([theirs, ours]));
+    if !real() {
+        let writes = arrived(&spoke, "update managedclusters");
+        throughout(1500, "nothing is written", || {
+            arrived(&spoke, "update managedclusters") == writes
+        });
+        assert_eq!(writes, 2);
+    }
+}
+
+#[test]
+fn external_urls_are_told_where_somebody_else_made_the_cluster() {
+    let spoke = Spoke::auto("made");
+    let clusters = suite::ocm::clusters();
+    let theirs = json!({"url": "https://other.example.com", "caBundle": bundle("theirs")});
+    let body = json!({
+        "apiVersion": clusters.api_version(), "kind": clusters.kind,
+        "metadata": {"name": spoke.cluster, "labels": {"theirs": "1"}},
+        "spec": {"hubAcceptsClient": true, "managedClusterClientConfigs": [theirs]},
+    });
+    let target = suite::ocm::global(&clusters, &spoke.cluster);
+    spoke.hub.cluster.create(&target.siblings(), &body);
+    let _agent = joins(&spoke, &[FLAG, URL]);
+    let ours = json!({"url": URL, "caBundle": bundle(&spoke.managed.ca)});
+    wait_for_configs(&spoke, &json!([theirs, ours]));
+    let cluster = cluster(&spoke);
+    assert_eq!(cluster["metadata"]["labels"]["theirs"], "1");
+    assert_eq!(cluster["spec"]["hubAcceptsClient"], true);
+}
+
+#[test]
+fn without_urls_the_spec_is_left_alone() {
+    let spoke = Spoke::auto("nourls");
+    let _agent = joins(&spoke, &[]);
+    assert_eq!(configs(&spoke), Value::Null);
+    let theirs = json!([{"url": "https://other.example.com"}]);
+    set_configs(&spoke, &theirs);
+    throughout(1500, "it stays", || configs(&spoke) == theirs);
+    if !real() {
+        assert_eq!(arrived(&spoke, "update managedclusters"), 0);
+    }
+}
+
+#[test]
+fn clusterannotations_21_only_those_of_the_agents_prefix_are_told() {
+    let spoke = Spoke::auto("annotations");
+    let (a, b) = (format!("{PREFIX}/foo"), format!("{PREFIX}/bar"));
+    let given = format!("{a}=bar,{b}=foo=x,foo=bar,example.com/c=d");
+    let agent = joins(&spoke, &["-cluster-annotations", &given]);
+    let seen = || cluster(&spoke)["metadata"]["annotations"].clone();
+    assert_eq!((&seen()[&a], &seen()[&b]), (&json!("bar"), &json!("foo=x")), "at the creation");
+    for dropped in ["foo", "example.com/c"] {
+        assert!(seen()[dropped].is_null(), "{}", seen());
+        assert_eq!(agent.count(&format!("{dropped} is dropped")), 1, "{}", agent.log());
+    }
+    // They are given once, as upstream gives them: what an administrator makes of them stays.
+    let patch = json!({"metadata": {"annotations": {&a: "other", "theirs": "1", &b: null}}});
+    spoke.hub.change(&spoke.cluster, &patch);
+    throughout(1500, "it stays", || seen()[&a] == "other" && seen()[&b].is_null());
+    drop(agent);
+    let agent = spoke.start(&["-cluster-annotations", &given]);
+    agent.wait_for_code("/readyz", 200);
+    throughout(1500, "it stays", || seen()[&a] == "other" && seen()[&b].is_null());
+    assert_eq!(seen()["theirs"], "1");
+    assert!(seen()["open-cluster-management.io/automatically-accepted-on"].is_string());
+}
+
+#[test]
+fn another_authority_of_the_spoke_arrives_on_the_hub() {
+    let spoke = Spoke::auto("rotatedca");
+    let text = std::fs::read_to_string(spoke.managed_kubeconfig()).expect("the kubeconfig");
+    let file = spoke.write("spoke.kubeconfig", &text);
+    let more = ["-spoke-kubeconfig", file.to_str().expect("a path"), FLAG, URL];
+    let agent = joins(&spoke, &more);
+    let ours = |pem: &str| json!([{"url": URL, "caBundle": bundle(pem)}]);
+    assert_eq!(configs(&spoke), ours(&spoke.managed.ca));
+    drop(agent);
+    // Old and new together, as one does it.
+    let both = format!("{}{}", spoke.managed.ca, spoke.hub.cluster.ca);
+    spoke.write("spoke.kubeconfig", &text.replace(&bundle(&spoke.managed.ca), &bundle(&both)));
+    let _agent = spoke.start(&more);
+    wait_for_configs(&spoke, &ours(&both));
+}

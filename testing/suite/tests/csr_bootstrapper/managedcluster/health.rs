@@ -1,0 +1,134 @@
+//! The health of the cluster's API server as the hub is told it.
+
+use std::{
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use dev_apiserver::{Action, Rule};
+use suite::{
+    Stopwatch,
+    cluster::Cluster,
+    eventually,
+    faults::code,
+    needs::{Need, needs},
+    ocm::AVAILABLE,
+    real,
+    relay::{Relay, Way},
+    sidecar::Sidecar,
+    spoke::Spoke,
+    stays, throughout, within,
+};
+
+use crate::support::{cluster, joined};
+
+fn available(spoke: &Spoke) -> (String, String, String) {
+    spoke.hub.condition(&spoke.cluster, AVAILABLE).expect("the condition")
+}
+
+/// Waits for the end of the 20 s that a failure has to last.
+#[track_caller]
+fn becomes_false(spoke: &Spoke, (since, watch): (Instant, Stopwatch)) -> String {
+    eventually("the failure is told", || available(spoke).0 == "False");
+    assert!(since.elapsed().as_secs() >= 19, "{:?}", since.elapsed());
+    assert!(watch.is_within(Duration::from_secs(28)), "{:?}", watch.elapsed());
+    let (_, reason, message) = available(spoke);
+    assert_eq!(reason, "ManagedClusterKubeAPIServerUnavailable");
+    message
+}
+
+#[test]
+fn slow_an_api_server_that_is_ill_or_down_is_told_after_20_s_and_when_it_is_well() {
+    let (spoke, agent) = joined("down", &[]);
+    let since = (Instant::now(), Stopwatch::start());
+    match &spoke.managed.embedded {
+        Some(server) => {
+            server.faults().add(Rule::new(ill()).resource("/livez"));
+        }
+        None => spoke.managed_relay.set(Way::Closed),
+    }
+    // Less than 20 s may be a restart.
+    throughout(15_000, "it counts as available", || available(&spoke).0 == "True");
+    let mut message = becomes_false(&spoke, since);
+    if let Some(server) = &spoke.managed.embedded {
+        assert_eq!(
+            message,
+            "The kube-apiserver is not ok, status code: 500, [-]etcd failed: reason withheld"
+        );
+        // In this order it is never well in between.
+        spoke.managed_relay.set(Way::Closed);
+        server.faults().clear();
+        within(10, "another failure is told", || available(&spoke).2 != message);
+        message = available(&spoke).2;
+    }
+    assert!(message.starts_with("The kube-apiserver is not ok, status code: 0, "), "{message}");
+    assert_eq!(agent.ask("/healthz").0, 200, "that is no fault of this process");
+    assert_eq!(agent.ask("/readyz").0, 200);
+    let version = cluster(&spoke)["status"]["version"]["kubernetes"].clone();
+    assert!(version.is_string(), "the version is not taken back");
+    spoke.managed_relay.set(Way::Open);
+    within(10, "it is told", || available(&spoke).0 == "True");
+    assert_eq!(available(&spoke).1, "ManagedClusterAvailable");
+}
+
+/// What a server with a failing check says.
+fn ill() -> Action {
+    let body = Some("[-]etcd failed: reason withheld\n".to_owned());
+    Action::Answer { code: 500, body, retry_after: None }
+}
+
+#[test]
+fn a_server_without_livez_is_asked_for_healthz() {
+    if !needs(Need::Embedded, "the real server has /livez") {
+        return;
+    }
+    for refused in [404, 403] {
+        let spoke = Spoke::auto("old");
+        spoke.managed.faults().add(Rule::new(code(refused)).resource("/livez"));
+        let _agent = crate::support::joins(&spoke, &[]);
+    }
+}
+
+#[test]
+fn the_health_of_another_cluster_counts_where_it_is_named() {
+    let other = if real() { Cluster::real("hub") } else { Cluster::embedded("spoke") };
+    let way = Relay::to(&other.address);
+    let spoke = Spoke::auto("hosted");
+    let file = kubeconfig(&spoke, &other, &way);
+    let agent = spoke.start_as(|command: &mut Command| {
+        command.args(["-bootstrap-kubeconfig-secret", &spoke.bootstrap]);
+        command.arg("-spoke-kubeconfig").arg(&file);
+    });
+    spoke.hub.wait_for_condition(&spoke.cluster, AVAILABLE, "True");
+    looks_there_and_only_there(&agent, &spoke, &way);
+    // What is not looked at may be away.
+    spoke.managed_relay.set(Way::Closed);
+    stays("it is available", || available(&spoke).0 == "True");
+    let log = agent.log();
+    assert!(!log.contains("The kube-apiserver is not ok"), "{log}");
+    way.set(Way::Closed);
+    agent.wait_for("The kube-apiserver is not ok, status code: 0, ");
+}
+
+/// By the metrics: /livez and /version go to the other cluster, Secrets and Events do not.
+#[track_caller]
+fn looks_there_and_only_there(agent: &Sidecar, spoke: &Spoke, way: &Relay) {
+    let sample = |host: String, target: &str| {
+        format!(
+            "rest_client_requests_total{{code=\"200\",host=\"{host}\",method=\"GET\",target=\"{target}\"}}"
+        )
+    };
+    let there = sample(way.address.to_string(), "spoke");
+    within(5, "it looks at the other cluster", || agent.metric(&there) >= Some(3.0));
+    let here = sample(spoke.managed_relay.address.to_string(), "management");
+    let before = agent.metric(&here);
+    within(5, "and again", || agent.metric(&there) >= Some(5.0));
+    assert_eq!(agent.metric(&here), before, "nothing is asked of its own cluster");
+}
+
+/// The administrator's way to the other cluster: who looks at its health needs no rights there.
+fn kubeconfig(spoke: &Spoke, other: &Cluster, way: &Relay) -> std::path::PathBuf {
+    let text = std::fs::read_to_string(&other.kubeconfig).expect("the kubeconfig");
+    let text = text.replace(&other.address, &way.address.to_string());
+    spoke.write("spoke.kubeconfig", &text)
+}

@@ -1,0 +1,134 @@
+//! `-once`: as an init container that waits for the credential.
+
+use suite::{
+    Stopwatch, eventually,
+    needs::{Need, needs},
+    ocm::{HEARTBEAT, JOINED},
+    pause,
+    relay::Way,
+    sidecar::{Sidecar, free_port},
+    spoke::Spoke,
+    throughout,
+};
+
+use crate::support::joins;
+
+/// Starts it with `-once`; its endpoint would be on its port.
+fn once(spoke: &Spoke, more: &[&str]) -> Sidecar {
+    let mut command = spoke.command(free_port());
+    command.args(["-bootstrap-kubeconfig-secret", &spoke.bootstrap, "-once"]).args(more);
+    Sidecar::spawn(command, 0)
+}
+
+/// Runs it to its end: the exit code, and the log's last line.
+#[track_caller]
+fn ends(spoke: &Spoke, more: &[&str], code: i32) -> String {
+    let mut agent = once(spoke, more);
+    assert_eq!(agent.wait().code(), Some(code), "{}", agent.log());
+    // At -v=2 a watch that is being ended may still tell of its retry.
+    let log = agent.log();
+    let mut lines = log.lines().rev().skip_while(|line| line.contains("; again in "));
+    lines.next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn it_ends_with_0_when_the_credential_is_there() {
+    let spoke = Spoke::auto("once");
+    ends(&spoke, &["-wait-timeout", "60"], 0);
+    let certificate = spoke.wait_for_certificate();
+    let keys: Vec<_> = spoke.credential().expect("the Secret").into_keys().collect();
+    assert_eq!(keys, ["agent-name", "cluster-name", "kubeconfig", "tls.crt", "tls.key"]);
+    eventually("the cluster is accepted", || {
+        spoke.hub.condition(&spoke.cluster, "HubAcceptedManagedCluster")
+    });
+    throughout(1500, "it gave no sign of life", || {
+        spoke.hub.condition(&spoke.cluster, JOINED).is_none()
+    });
+
+    // Again at once, and nobody is asked for anything.
+    let watch = Stopwatch::start();
+    ends(&spoke, &[], 0);
+    watch.assert_within(5, "there is nothing to do");
+    assert_eq!(spoke.hub.csrs_of(&spoke.cluster).len(), 1);
+    assert_eq!(spoke.certificate().expect("a certificate").not_after, certificate.not_after);
+}
+
+#[test]
+fn without_an_endpoint_and_without_a_heartbeat() {
+    if !needs(Need::Embedded, "the embedded hub's log shows it") {
+        return;
+    }
+    let spoke = Spoke::new("bare-once");
+    let port = free_port();
+    let mut command = spoke.command(port);
+    command.args(["-bootstrap-kubeconfig-secret", &spoke.bootstrap, "-once"]);
+    let mut agent = Sidecar::spawn(command, port);
+    let request = spoke.hub.next_csr(&spoke.cluster);
+    assert_eq!(agent.ask("/healthz").0, 0, "nobody listens there");
+    spoke.hub.accept(&spoke.cluster);
+    spoke.hub.approve_csr(&request);
+    assert_eq!(agent.wait().code(), Some(0), "{}", agent.log());
+    let mut sent = crate::support::sent(&spoke);
+    sent.retain(|request| request.name == HEARTBEAT || !request.subresource.is_empty());
+    assert!(sent.is_empty(), "{sent:?}");
+}
+
+#[test]
+fn a_request_that_nobody_approves_in_time_is_for_the_next_start() {
+    let spoke = Spoke::new("late-once");
+    let last = ends(&spoke, &["-wait-timeout", "2"], 1);
+    let why = format!("no credential after 2 s: Secret {}/{}", spoke.namespace, spoke.secret);
+    assert!(last.contains(&why), "{last}");
+    let request = spoke.hub.next_csr(&spoke.cluster);
+    let pending = spoke.pending().expect("the request is stored");
+    assert_eq!(pending["csr-name"], request.as_bytes());
+    assert!(spoke.credential().is_none_or(|data| !data.contains_key("tls.crt")));
+
+    // Approved meanwhile: the next start takes what was asked for.
+    spoke.hub.approve_csr(&request);
+    ends(&spoke, &["-wait-timeout", "60"], 0);
+    spoke.wait_for_certificate();
+    assert!(spoke.credential().expect("the Secret")["tls.key"] == pending["tls.key"]);
+    assert_eq!(spoke.hub.csrs_of(&spoke.cluster).len(), 1);
+    // Whoever goes on removes it.
+    let _agent = spoke.start(&[]);
+    eventually("the stored request is removed", || spoke.pending().is_none().then_some(()));
+}
+
+#[test]
+fn the_last_line_says_why_there_is_none() {
+    let spoke = Spoke::auto("why-once");
+    spoke.delete_secret(&spoke.bootstrap);
+    let last = ends(&spoke, &["-wait-timeout", "1"], 1);
+    assert!(last.contains("no bootstrap kubeconfig"), "{last}");
+    spoke.put_bootstrap(&spoke.bootstrap_kubeconfig());
+    spoke.hub_relay.set(Way::Closed);
+    let last = ends(&spoke, &["-wait-timeout", "1"], 1);
+    assert!(last.contains("no credential after 1 s"), "{last}");
+    spoke.hub_relay.set(Way::Open);
+    spoke.managed_relay.set(Way::Closed);
+    let last = ends(&spoke, &["-wait-timeout", "1"], 1);
+    assert!(last.contains("no credential after 1 s"), "{last}");
+}
+
+#[test]
+fn stopped_before_it_is_no_success() {
+    let spoke = Spoke::new("stopped-once");
+    let mut agent = once(&spoke, &["-wait-timeout", "3600"]);
+    spoke.hub.next_csr(&spoke.cluster);
+    pause(200);
+    let (code, time) = agent.terminate();
+    assert_eq!(code, Some(1), "{}", agent.log());
+    assert!(time.as_millis() < 1000, "{time:?}");
+    let log = agent.log();
+    let last = log.lines().last().unwrap_or_default();
+    assert!(last.contains("stopped before there was a credential: Secret "), "{last}");
+}
+
+#[test]
+fn no_election_is_waited_for() {
+    let spoke = Spoke::auto("lead-once");
+    // Somebody leads.
+    let _agent = joins(&spoke, &["-disable-leader-election=false"]);
+    ends(&spoke, &["-disable-leader-election=false", "-wait-timeout", "10"], 0);
+}

@@ -1,0 +1,115 @@
+//! SIGTERM in every state: exit code 0 in less than a second.
+
+use dev_apiserver::{Action, Rule};
+use suite::{
+    eventually,
+    needs::{Need, needs},
+    pause,
+    relay::Way,
+    spoke::Spoke,
+};
+
+use crate::support::{beating, beats_again, joined};
+
+#[test]
+fn waiting_for_the_own_api_server() {
+    for way in [Way::Closed, Way::Silent] {
+        let spoke = Spoke::auto("own-away");
+        spoke.managed_relay.set(way);
+        let mut agent = spoke.start(&[]);
+        agent.wait_for_code("/healthz", 200);
+        pause(300);
+        agent.stops_as_asked();
+    }
+}
+
+#[test]
+fn waiting_for_a_bootstrap_kubeconfig() {
+    let spoke = Spoke::auto("no-bootstrap");
+    spoke.delete_secret(&spoke.bootstrap);
+    let mut agent = spoke.start(&[]);
+    agent.wait_for("there is no Secret");
+    pause(200);
+    agent.stops_as_asked();
+}
+
+#[test]
+fn with_a_hub_that_is_a_black_hole_when_it_joins() {
+    let spoke = Spoke::auto("black-hole");
+    spoke.hub_relay.set(Way::Silent);
+    let mut agent = spoke.start(&[]);
+    agent.wait_for(&format!("Secret {}/", spoke.namespace));
+    pause(500);
+    agent.stops_as_asked();
+}
+
+#[test]
+fn while_the_request_is_being_posted() {
+    if !needs(Need::Embedded, "the real hub cannot be made to stall") {
+        return;
+    }
+    let spoke = Spoke::auto("posting");
+    let stall = Rule::new(Action::Stall).verb("create").resource("certificatesigningrequests");
+    let stall = spoke.hub.cluster.faults().add(stall);
+    let mut agent = spoke.start(&[]);
+    eventually("the answer stalls", || (spoke.hub.cluster.faults().hits(stall) > 0).then_some(()));
+    pause(100);
+    agent.stops_as_asked();
+}
+
+#[test]
+fn while_the_request_is_pending() {
+    let spoke = Spoke::new("pending");
+    let mut agent = spoke.start(&[]);
+    let request = spoke.hub.next_csr(&spoke.cluster);
+    pause(300);
+    agent.stops_as_asked();
+    let stored = spoke.pending().expect("the request is stored");
+    assert_eq!(stored["csr-name"], request.as_bytes(), "for the next start");
+}
+
+#[test]
+fn when_it_has_joined() {
+    let (_spoke, mut agent) = beating("idle", &[]);
+    beats_again(&agent, 1);
+    agent.stops_as_asked();
+}
+
+#[test]
+fn in_the_middle_of_a_heartbeat() {
+    let (spoke, mut agent) = beating("beating", &[]);
+    beats_again(&agent, 1);
+    spoke.hub_relay.set(Way::Silent);
+    pause(1500);
+    agent.stops_as_asked();
+}
+
+#[test]
+fn when_both_servers_have_fallen_silent() {
+    let (spoke, mut agent) = joined("silent-both", &[]);
+    spoke.hub_relay.set(Way::Silent);
+    spoke.managed_relay.set(Way::Silent);
+    pause(1500);
+    agent.stops_as_asked();
+}
+
+const LEADS: &str = "leader_election_master_status{name=\"registration-agent-lock\"}";
+
+#[test]
+fn when_another_replica_leads_and_when_it_leads_itself() {
+    let spoke = Spoke::auto("standby");
+    let elect = ["-disable-leader-election=false"];
+    let mut leader = crate::support::joins(&spoke, &elect);
+    assert_eq!(leader.metric(LEADS), Some(1.0));
+    let mut standby = spoke.start(&elect);
+    standby.wait_for_code("/readyz", 200);
+    assert_eq!(standby.metric(LEADS), Some(0.0));
+    standby.stops_as_asked();
+
+    // The leader lets go: the next one leads within a moment, where the Lease lasts for 137 s.
+    let next = spoke.start(&[&elect[..], &["-leader-election-retry-period", "1s"]].concat());
+    next.wait_for_code("/readyz", 200);
+    leader.stops_as_asked();
+    next.wait_for("became the leader");
+    beats_again(&next, 1);
+}

@@ -1,0 +1,99 @@
+//! What these scenarios have in common: a cluster that has joined, and what it sends.
+
+use std::time::Duration;
+
+use dev_apiserver::Request;
+use serde_json::Value;
+use suite::{
+    PATIENCE, Stopwatch, eventually, ocm::AVAILABLE, pause, sidecar::Sidecar, spoke::Spoke,
+};
+
+// --- a cluster that has joined ---
+
+/// A cluster that the hub accepted and finds available, and its agent.
+pub(crate) fn joined(name: &str, more: &[&str]) -> (Spoke, Sidecar) {
+    let spoke = Spoke::auto(name);
+    let agent = joins(&spoke, more);
+    (spoke, agent)
+}
+
+/// The same on a stage that is there.
+#[track_caller]
+pub(crate) fn joins(spoke: &Spoke, more: &[&str]) -> Sidecar {
+    let agent = spoke.start(more);
+    let watch = Stopwatch::start();
+    while spoke.hub.condition(&spoke.cluster, AVAILABLE).is_none_or(|it| it.0 != "True") {
+        let waits = watch.is_within(Duration::from_secs(PATIENCE));
+        assert!(waits, "does not join:\n{}", agent.log());
+        pause(20);
+    }
+    agent
+}
+
+/// The same with a heartbeat each second.
+pub(crate) fn beating(name: &str, more: &[&str]) -> (Spoke, Sidecar) {
+    let (spoke, agent) = joined(name, more);
+    spoke.hub.set_lease_duration(&spoke.cluster, 1);
+    agent.wait_for("is now renewed every 1 s");
+    (spoke, agent)
+}
+
+// --- what it does ---
+
+/// How many heartbeats this process got through.
+pub(crate) fn beats(agent: &Sidecar) -> f64 {
+    agent.metric("sidecar_lease_renewals_total{result=\"success\"}").unwrap_or_default()
+}
+
+/// Waits for `times` more of them.
+#[track_caller]
+pub(crate) fn beats_again(agent: &Sidecar, times: u32) {
+    let goal = beats(agent) + f64::from(times);
+    eventually("the heartbeat goes on", || (beats(agent) >= goal).then_some(()));
+}
+
+/// The heartbeat's time on the hub.
+pub(crate) fn renewed(spoke: &Spoke) -> Option<String> {
+    Some(spoke.hub.heartbeat(&spoke.cluster)?["spec"]["renewTime"].as_str()?.to_owned())
+}
+
+/// Waits until the heartbeat on the hub has another time than it has now.
+#[track_caller]
+pub(crate) fn renews(spoke: &Spoke) {
+    let before = renewed(spoke);
+    eventually("the Lease on the hub is renewed", || {
+        renewed(spoke).filter(|time| Some(time) != before.as_ref())
+    });
+}
+
+// --- on the embedded hub ---
+
+/// All that the agent sent to the hub as itself.
+pub(crate) fn sent(spoke: &Spoke) -> Vec<Request> {
+    spoke.hub.cluster.requests_of(&spoke.user())
+}
+
+/// `update leases`, `patch managedclusters/status` and so on.
+pub(crate) fn words(request: &Request) -> String {
+    let Request { verb, resource, subresource, .. } = request;
+    match subresource.as_str() {
+        "" => format!("{verb} {resource}"),
+        _ => format!("{verb} {resource}/{subresource}"),
+    }
+}
+
+/// How many of its requests were this.
+pub(crate) fn count(spoke: &Spoke, what: &str) -> usize {
+    sent(spoke).iter().filter(|request| words(request) == what).count()
+}
+
+/// How many of them were answered well.
+pub(crate) fn arrived(spoke: &Spoke, what: &str) -> usize {
+    let good = |request: &&Request| words(request) == what && (200..300).contains(&request.code);
+    sent(spoke).iter().filter(good).count()
+}
+
+/// The ManagedCluster, which is there.
+pub(crate) fn cluster(spoke: &Spoke) -> Value {
+    spoke.hub.managed_cluster(&spoke.cluster).expect("the ManagedCluster")
+}

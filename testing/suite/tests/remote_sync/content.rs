@@ -1,0 +1,283 @@
+//! What is copied, and what others do to it meanwhile.
+
+use dev_apiserver::{Action, Resource};
+use serde_json::{Value, json};
+use shared::resource::Resource as Served;
+use suite::{
+    eventually,
+    needs::{Need, needs},
+    real,
+    sync::{
+        BUDGETS, FINALIZER, LOCAL_GENERATION, Place, REMOTE_GENERATION, Setting, Stage, WIDGETS,
+        words,
+    },
+};
+
+use crate::support::{annotations, in_step, is_in_step, labels, of_program, one, one_budget};
+
+const OTHER: &str = "example.com/other";
+
+// --- gap06: finalizers of others ---
+
+#[test]
+fn gap06_a_finalizer_that_another_adds_meanwhile_stays() {
+    for compat in [true, false] {
+        let setting = Setting { compat, ..Setting::safe(&[&WIDGETS]) };
+        let stage = Stage::pull("gap06", setting);
+        let source = stage.source(&WIDGETS, "one");
+        source.create_number(1);
+        // Where it can be arranged, the other one comes between its read and its write.
+        let held = hold_patches(&stage);
+        let _sidecar = stage.start(&[]);
+        if let Some(rule) = held {
+            let hub = stage.remote().cluster.faults();
+            eventually("the claim is under way", || (hub.hits(rule) > 0).then_some(()));
+        }
+        source.alter(|object| {
+            let list = &mut object["metadata"]["finalizers"];
+            match list.as_array_mut() {
+                Some(list) => list.push(json!(OTHER)),
+                None => *list = json!([OTHER]),
+            }
+        });
+        is_in_step(&source, &stage.target(&WIDGETS, "one"));
+        let mut finalizers = source.finalizers();
+        finalizers.sort();
+        assert_eq!(finalizers, [FINALIZER, OTHER], "compat: {compat}");
+    }
+}
+
+/// The next patch of the program's on the hub takes half a second.
+fn hold_patches(stage: &Stage) -> Option<u64> {
+    let delay = Action::Delay { milliseconds: 500 };
+    let rule = of_program(stage.remote(), delay).verb("patch").times(1);
+    (!real()).then(|| stage.remote().cluster.faults().add(rule))
+}
+
+#[test]
+fn gap06_a_finalizer_that_another_removes_meanwhile_stays_away() {
+    for compat in [true, false] {
+        let setting = Setting { compat, ..Setting::safe(&[&WIDGETS]) };
+        let (stage, _sidecar) = in_step("gap06-gone", setting, &[]);
+        let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+        source.set_finalizers(&[FINALIZER, OTHER]);
+        stage.settled();
+        let held = hold_patches(&stage);
+        source.delete();
+        if let Some(rule) = held {
+            let hub = stage.remote().cluster.faults();
+            eventually("the removal is under way", || (hub.hits(rule) > 0).then_some(()));
+        } else {
+            target.wait_until_gone();
+        }
+        source.alter(|object| {
+            let list = object["metadata"]["finalizers"].as_array_mut();
+            list.expect("finalizers").retain(|one| one != OTHER);
+        });
+        source.wait_until_gone();
+        assert!(target.get().is_none());
+    }
+}
+
+// --- gap09 to gap14: edits on either side ---
+
+#[test]
+fn gap09_a_copy_that_a_user_deletes_is_there_again() {
+    for compat in [true, false] {
+        let (stage, _sidecar, source, target) = one_budget("gap09", compat);
+        source.set_number(2);
+        is_in_step(&source, &target);
+        assert_eq!(source.annotation(LOCAL_GENERATION).as_deref(), Some("2"));
+        let uid = target.uid();
+        target.delete();
+        target.wait("a new one", |object| object["metadata"]["uid"] != uid);
+        is_in_step(&source, &target);
+        assert_eq!(source.annotation(LOCAL_GENERATION).as_deref(), Some("1"));
+        assert_eq!(target.number(), Some(2));
+        stage.stays_quiet();
+    }
+}
+
+#[test]
+fn gap10_a_copy_that_cannot_go_yet_still_tells_its_status() {
+    for compat in [true, false] {
+        let (stage, _sidecar, source, target) = one_budget("gap10", compat);
+        target.set_finalizers(&[OTHER]);
+        let uid = target.uid();
+        target.delete();
+        assert!(target.is_terminating());
+        source.set_number(2);
+        target.set_health(5);
+        source.wait_for_health(5);
+        stage.settled();
+        assert_eq!(target.number(), Some(1), "no spec for what goes");
+        target.set_finalizers(&[]);
+        target.wait("a new one", |object| object["metadata"]["uid"] != uid);
+        target.wait_for_number(2);
+        is_in_step(&source, &target);
+    }
+}
+
+#[test]
+fn gap11_of_quick_changes_the_last_one_counts() {
+    for compat in [true, false] {
+        let (_stage, _sidecar, source, target) = one_budget("gap11", compat);
+        for number in 2..8 {
+            source.set_number(number);
+        }
+        target.wait_for_number(7);
+        is_in_step(&source, &target);
+        assert_eq!(source.annotation(REMOTE_GENERATION), source.generation());
+    }
+}
+
+#[test]
+fn gap12_an_edit_of_the_copys_spec_is_undone() {
+    for compat in [true, false] {
+        let (stage, _sidecar, source, target) = one_budget("gap12", compat);
+        target.set_number(9);
+        target.wait_for_number(1);
+        is_in_step(&source, &target);
+        stage.stays_quiet();
+    }
+}
+
+#[test]
+fn gap13_an_edit_of_the_sources_status_is_undone() {
+    for compat in [true, false] {
+        let (stage, _sidecar, source, target) = one_budget("gap13", compat);
+        target.set_health(3);
+        source.wait_for_health(3);
+        source.set_health(9);
+        source.wait_for_health(3);
+        assert_eq!(target.healthy(), Some(3));
+        stage.stays_quiet();
+    }
+}
+
+#[test]
+fn gap14_a_copy_without_a_status_takes_the_sources_away() {
+    for compat in [true, false] {
+        let setting = Setting { compat, ..Setting::safe(&[&WIDGETS]) };
+        let stage = Stage::pull("gap14", setting);
+        let source = stage.source(&WIDGETS, "one");
+        source.create(&json!({"spec": {"size": 1}, "status": {"ready": 1}}));
+        let _sidecar = stage.start(&[]);
+        is_in_step(&source, &stage.target(&WIDGETS, "one"));
+        let empty = |status: &Value| status.as_object().is_none_or(|status| status.is_empty());
+        source.wait("no status", |object| empty(&object["status"]));
+        let before = stage.settled();
+        // An empty status and none at all are the same.
+        stage.target(&WIDGETS, "one").set_status(&json!({"status": {}}));
+        stage.writes_no_more_than(before);
+    }
+}
+
+// --- labels and annotations ---
+
+#[test]
+fn labels_and_annotations_of_others_stay_in_safe_mode_only() {
+    for compat in [true, false] {
+        let (_stage, _sidecar, source, target) = one_budget("labels", compat);
+        target.merge(&json!({"metadata": {"labels": {"mine": "1"}}}));
+        source.merge(&json!({"metadata": {
+            "labels": {"a": "1", "b": "2"}, "annotations": {"note": "x"},
+        }}));
+        target.wait("labels", |object| object["metadata"]["labels"]["b"] == "2");
+        source.merge(&json!({"metadata": {"labels": {"b": null}, "annotations": {"note": null}}}));
+        let label = |object: &Value, key: &str| object["metadata"]["labels"].get(key).cloned();
+        let copy = target.wait("one label less", |object| label(object, "b").is_none());
+        let expected = if compat { json!({"a": "1"}) } else { json!({"a": "1", "mine": "1"}) };
+        assert_eq!(labels(&copy), expected);
+        assert_eq!(annotations(&copy), json!({}));
+    }
+}
+
+/// `kubectl apply` on the copy would take it for its own.
+#[test]
+fn what_kubectl_applied_last_is_not_copied_in_safe_mode() {
+    const APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+    let (_stage, _sidecar, source, target) = one("applied", &WIDGETS, &[]);
+    source.merge(&json!({"metadata": {"annotations": {APPLIED: "{}", "note": "x"}}}));
+    let copy = target.wait_for_annotation("note", "x");
+    assert_eq!(copy["metadata"]["annotations"].get(APPLIED), None);
+}
+
+// --- gap27, gap28: what a value is ---
+
+#[test]
+fn gap27_nothing_and_something_empty_are_not_the_same() {
+    for (index, empty) in [json!({}), json!([]), Value::Null].into_iter().enumerate() {
+        let stage = Stage::pull("gap27", Setting::safe(&[&WIDGETS]));
+        let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+        source.create(&json!({"spec": {"size": 1, "more": {"here": empty}}}));
+        let _sidecar = stage.start(&[]);
+        is_in_step(&source, &target);
+        assert_eq!(target.read()["spec"]["more"], json!({"here": empty}), "{index}");
+        source.alter(|object| object["spec"]["more"] = json!({}));
+        target.wait("the change", |object| object["spec"]["more"] == json!({}));
+        source.alter(|object| object["spec"]["more"] = json!({"here": empty}));
+        target.wait("the change", |object| object["spec"]["more"].get("here") == Some(&empty));
+    }
+}
+
+/// The target's server adds something to whatever is written.
+fn defaulting(stage: &Stage) {
+    let Served { group, version, plural, kind } = &WIDGETS.resource;
+    let mut resource = Resource::custom(group, version, plural, kind, true);
+    resource.defaults = vec![("/spec/added".into(), json!("by the server"))];
+    stage.own.cluster.server().register(resource);
+}
+
+#[test]
+fn gap28_a_server_that_changes_each_write_gets_one_per_generation() {
+    if !needs(Need::Embedded, "there is a server that adds to what is written") {
+        return;
+    }
+    for compat in [true, false] {
+        let stage = Stage::pull("gap28", Setting { compat, ..Setting::safe(&[&WIDGETS]) });
+        defaulting(&stage);
+        let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+        source.create_number(1);
+        let mut sidecar = stage.start(&[]);
+        is_in_step(&source, &target);
+        assert_eq!(target.read()["spec"]["added"], "by the server");
+        stage.stays_quiet();
+        let before = stage.settled();
+        source.set_number(2);
+        is_in_step(&source, &target);
+        let verb = if compat { "update" } else { "patch" };
+        let update = format!("local {verb} widgets one");
+        stage.wrote_only_after(before, &[&update, "hub patch widgets one-remote-rs"]);
+        sidecar.kill();
+        restarted(&stage, &target, compat);
+    }
+}
+
+/// In safe mode the source's annotations prove that nothing is to be done; upstream's do not tell one copy
+/// from another, so that one write is in order.
+fn restarted(stage: &Stage, target: &Place, compat: bool) {
+    let before = stage.settled();
+    let _sidecar = stage.start(&[]);
+    stage.source(&WIDGETS, "other").create_number(1);
+    stage.target(&WIDGETS, "other").wait_for_number(1);
+    stage.settled();
+    let writes = stage.writes();
+    let again = words(&writes[before..]).iter().filter(|words| words.ends_with(" one")).count();
+    assert!(again <= usize::from(compat), "{:?}", words(&writes[before..]));
+    assert_eq!(target.number(), Some(2));
+}
+
+/// What the two sides spell differently is the same to the source's own server.
+#[test]
+fn budgets_are_copied_whole() {
+    let (_stage, _sidecar, source, target) = one_budget("whole", false);
+    let spec = json!({
+        "minAvailable": "50%", "selector": {"matchLabels": {"app": "web"}},
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+    });
+    source.alter(|object| object["spec"] = spec.clone());
+    target.wait("the same spec", |object| object["spec"] == spec);
+    is_in_step(&source, &target);
+    assert_eq!(BUDGETS.flag(), "poddisruptionbudgets.policy");
+}

@@ -1,0 +1,70 @@
+//! What people are told of on the object itself, by Events of the source's cluster.
+
+use serde_json::Value;
+use suite::{
+    cluster::resource,
+    eventually,
+    needs::{Need, needs},
+    stays,
+    sync::{OWNER, PAUSED, Place, SOURCE, Setting, Stage, WIDGETS},
+};
+
+use crate::support::{OTHERS, immutable, in_step, of_program, one};
+
+/// The Events about this object.
+pub(crate) fn events(place: &Place) -> Vec<Value> {
+    let events = resource("", "events", "Event");
+    let namespace = place.namespace.clone().expect("a namespace");
+    let list = place.cluster.client.list(&events.collection(&namespace), "").expect("a list");
+    let all = list["items"].as_array().cloned().unwrap_or_default();
+    all.into_iter().filter(|event| event["involvedObject"]["name"] == place.name.as_str()).collect()
+}
+
+/// Waits for an Event of this reason, and checks that it stays the only one.
+#[track_caller]
+fn is_told_once(place: &Place, reason: &str, part: &str) {
+    let found = eventually(&format!("an Event {reason}"), || {
+        events(place).into_iter().find(|event| event["reason"] == reason)
+    });
+    let message = found["message"].as_str().unwrap_or_default();
+    assert!(message.contains(part), "{message}");
+    assert_eq!(found["type"], "Warning");
+    assert_eq!(found["involvedObject"]["uid"], place.uid());
+    stays("it is told once", || events(place).len() == 1);
+}
+
+#[test]
+fn a_refused_object_is_told_of_once() {
+    if !needs(Need::Embedded, "a write can be refused") {
+        return;
+    }
+    let (stage, _sidecar, source, _) = one("event-refused", &WIDGETS, &[]);
+    stage
+        .own
+        .cluster
+        .faults()
+        .add(of_program(&stage.own, immutable()).verb("patch").resource("widgets"));
+    source.set_number(2);
+    is_told_once(&source, "SyncFailed", "immutable");
+}
+
+#[test]
+fn a_conflict_is_told_of_once() {
+    let stage = Stage::pull("event-conflict", Setting::safe(&[&WIDGETS]));
+    stage.create_target_namespace(&serde_json::json!({OWNER: "another"}));
+    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    target.create(&serde_json::json!({"metadata": {"annotations": {SOURCE: OTHERS}}}));
+    source.create_number(1);
+    let _sidecar = stage.start(&[]);
+    is_told_once(&source, "SyncHeld", "the copy of another object");
+}
+
+#[test]
+fn a_deletion_that_is_held_by_a_pause_is_told_of() {
+    let (stage, _sidecar) = in_step("event-pause", Setting::safe(&[&WIDGETS]), &[]);
+    let source = stage.source(&WIDGETS, "one");
+    source.annotate(PAUSED, Some("true"));
+    stage.settled();
+    source.delete();
+    is_told_once(&source, "SyncHeld", "paused");
+}

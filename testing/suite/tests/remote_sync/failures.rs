@@ -1,0 +1,280 @@
+//! Writes that are refused and watches that break.
+
+use std::time::Duration;
+
+use dev_apiserver::{Action, Options};
+use serde_json::json;
+use suite::{
+    cluster::Cluster,
+    eventually,
+    faults::code,
+    needs::{Need, needs},
+    pause, stays,
+    sync::{Kind, SETTINGS, Setting, Stage, WIDGETS, words},
+    within,
+};
+
+use crate::support::{immutable, is_in_step, of_program, one};
+
+// --- gap21, f58, f59 ---
+
+#[test]
+fn gap21_a_conflict_is_tried_again_at_once() {
+    if !needs(Need::Embedded, "a write can be refused") {
+        return;
+    }
+    for compat in [true, false] {
+        let stage = Stage::pull("gap21", Setting { compat, ..Setting::safe(&[&WIDGETS]) });
+        let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+        source.create_number(1);
+        let _sidecar = stage.start(&[]);
+        is_in_step(&source, &target);
+        let verb = if compat { "update" } else { "patch" };
+        let rule = of_program(&stage.own, code(409)).verb(verb).resource("widgets").times(1);
+        let rule = stage.own.cluster.faults().add(rule);
+        let before = stage.settled();
+        source.set_number(2);
+        target.wait_for_number(2);
+        is_in_step(&source, &target);
+        assert_eq!(stage.own.cluster.faults().hits(rule), 1);
+        let update = format!("local {verb} widgets one");
+        stage.wrote_only_after(before, &[&update, &update, "hub patch widgets one-remote-rs"]);
+    }
+}
+
+/// Someone changes the copy while it is being written.
+#[test]
+fn gap21_a_real_conflict_is_won_in_the_end() {
+    if !needs(Need::Embedded, "a write can be held") {
+        return;
+    }
+    let (stage, _sidecar, source, target) = one("gap21-race", &WIDGETS, &[]);
+    let own = stage.own.cluster.faults();
+    let delay = of_program(&stage.own, Action::Delay { milliseconds: 500 });
+    let rule = own.add(delay.verb("patch").resource("widgets").times(1));
+    source.set_number(2);
+    eventually("it is being written", || (own.hits(rule) > 0).then_some(()));
+    target.merge(&json!({"metadata": {"labels": {"mine": "1"}}}));
+    target.wait_for_number(2);
+    is_in_step(&source, &target);
+    assert_eq!(target.read()["metadata"]["labels"]["mine"], "1");
+}
+
+#[test]
+fn gap21_f59_what_may_not_be_changed_is_neither_tried_for_ever_nor_made_anew() {
+    if !needs(Need::Embedded, "a write can be refused") {
+        return;
+    }
+    let (stage, sidecar, source, target) = one("gap21-never", &WIDGETS, &[]);
+    let (uid, own) = (target.uid(), stage.own.cluster.faults());
+    let rule = own.add(of_program(&stage.own, immutable()).verb("patch").resource("widgets"));
+    source.set_number(2);
+    eventually("it is refused", || (own.hits(rule) > 0).then_some(()));
+    stays("it is not tried for ever", || own.hits(rule) <= 3);
+    assert_eq!((target.uid(), target.number()), (uid.clone(), Some(1)));
+    assert!(sidecar.log().contains("immutable"), "{}", sidecar.log());
+    let writes = stage.writes();
+    assert!(!words(&writes).iter().any(|it| it.contains("delete")), "{:?}", words(&writes));
+    // Another change is another try.
+    own.remove(rule);
+    source.set_number(3);
+    target.wait_for_number(3);
+    is_in_step(&source, &target);
+    assert_eq!(target.uid(), uid);
+}
+
+#[test]
+fn f58_one_refused_object_holds_up_no_other() {
+    if !needs(Need::Embedded, "a write can be refused") {
+        return;
+    }
+    let stage = Stage::pull("f58", Setting::safe(&[&WIDGETS]));
+    stage.create_target_namespace(&json!({}));
+    let pairs: Vec<_> = (0..100)
+        .map(|index| format!("w{index}"))
+        .map(|name| (stage.source(&WIDGETS, &name), stage.target(&WIDGETS, &name)))
+        .collect();
+    // A creation has no name in its path, so this one is refused its claim.
+    let refused = of_program(stage.remote(), immutable()).verb("patch").name("w13-remote-rs");
+    let rule = stage.remote().cluster.faults().add(refused);
+    for (source, _) in &pairs {
+        source.create_number(1);
+    }
+    let _sidecar = stage.start(&["-qps", "0"]);
+    for (index, (source, target)) in pairs.iter().enumerate() {
+        if index != 13 {
+            is_in_step(source, target);
+        }
+    }
+    pause(1000);
+    assert!(stage.remote().cluster.faults().hits(rule) <= 4, "it backs off");
+    assert!(pairs[13].1.get().is_none());
+}
+
+/// A webhook that fails may ask for an hour; it speaks of its object alone.
+#[test]
+fn f58_an_object_that_is_to_wait_for_an_hour_holds_up_no_other() {
+    if !needs(Need::Embedded, "a write can be refused") {
+        return;
+    }
+    let (stage, sidecar, source, target) = one("f58-hour", &WIDGETS, &[]);
+    let status = json!({"kind": "Status", "code": 500, "reason": "InternalError",
+        "message": "admission webhook \"x\" denied the request: later"});
+    let later = Action::Answer {
+        code: 500,
+        body: Some(status.to_string()),
+        retry_after: Some("3600".into()),
+    };
+    let own = stage.own.cluster.faults();
+    let rule = own.add(of_program(&stage.own, later).verb("patch").name(&target.name));
+    source.set_number(2);
+    eventually("it is refused", || (own.hits(rule) > 0).then_some(()));
+    for index in 0..3 {
+        let name = format!("other-{index}");
+        let (source, target) = (stage.source(&WIDGETS, &name), stage.target(&WIDGETS, &name));
+        source.create_number(1);
+        is_in_step(&source, &target);
+    }
+    assert!(own.hits(rule) <= 2, "{} tries", own.hits(rule));
+    assert_eq!(target.number(), Some(1));
+    assert!(sidecar.count("later") > 0, "{}", sidecar.log());
+}
+
+/// A server that is busy for a moment is not asked in a hot loop, and all comes right.
+#[test]
+fn a_busy_server_is_waited_for() {
+    if !needs(Need::Embedded, "a write can be refused") {
+        return;
+    }
+    for answer in [
+        code(503),
+        Action::Answer { code: 429, body: None, retry_after: Some("1".into()) },
+        Action::Drop,
+        Action::ApplyThenDrop,
+        Action::Truncate,
+        Action::NotJson,
+    ] {
+        let stage = Stage::pull("busy", Setting::safe(&[&WIDGETS]));
+        let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+        source.create_number(1);
+        for side in stage.sides() {
+            for verb in ["patch", "create"] {
+                side.cluster.faults().add(of_program(side, answer.clone()).verb(verb).times(2));
+            }
+        }
+        let _sidecar = stage.start(&[]);
+        is_in_step(&source, &target);
+        stage.settled();
+        assert!(stage.writes().len() < 25, "{answer:?}: {:?}", words(&stage.writes()));
+        assert_eq!(target.number(), Some(1));
+    }
+}
+
+// --- f55, gap29: lists and watches ---
+
+#[test]
+fn f55_a_watch_whose_version_is_too_old_begins_anew() {
+    if !needs(Need::Embedded, "its history can be dropped") {
+        return;
+    }
+    let (stage, _sidecar, source, target) = one("f55", &WIDGETS, &[]);
+    let uid = target.uid();
+    for round in 2..5 {
+        for side in stage.sides() {
+            side.cluster.server().compact();
+            side.relay.cut();
+        }
+        source.set_number(round);
+        target.wait_for_number(round);
+        is_in_step(&source, &target);
+    }
+    // What went while nobody watched is missed by none.
+    stage.remote().relay.set(suite::relay::Way::Closed);
+    let gone = stage.source(&WIDGETS, "another");
+    gone.create_number(1);
+    source.delete();
+    stage.remote().cluster.server().compact();
+    stage.remote().relay.set(suite::relay::Way::Open);
+    source.wait_until_gone();
+    stage.target(&WIDGETS, "another").wait_for_number(1);
+    assert_ne!(stage.target(&WIDGETS, "another").uid(), uid);
+}
+
+#[test]
+fn f55_watches_that_are_cut_or_say_nothing_of_use() {
+    if !needs(Need::Embedded, "a watch can break") {
+        return;
+    }
+    let (stage, _sidecar, source, target) = one("f55-cut", &WIDGETS, &[]);
+    for (round, action) in [
+        Action::WatchCut { events: 0 },
+        Action::WatchCut { events: 1 },
+        Action::NotJson,
+        Action::Garbage,
+        code(410),
+        code(500),
+        Action::Answer { code: 429, body: None, retry_after: Some("1".into()) },
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for side in stage.sides() {
+            side.cluster.faults().add(of_program(side, action.clone()).verb("watch").times(2));
+            side.relay.cut();
+        }
+        let number = round as u64 + 2;
+        source.set_number(number);
+        target.wait_for_number(number);
+        target.set_health(number);
+        source.wait_for_health(number);
+    }
+}
+
+/// So many objects on each side of a hub, written without a request.
+fn fill(stage: &Stage, kind: &Kind, count: u64) {
+    let server = stage.remote().cluster.server();
+    for number in 0..count {
+        let mut object = kind.content(number);
+        object["apiVersion"] = json!(kind.resource.api_version());
+        object["kind"] = json!(kind.resource.kind);
+        let name = format!("w{number}-remote-rs");
+        object["metadata"] = json!({"name": name, "namespace": stage.namespace});
+        server.put(object);
+    }
+}
+
+#[test]
+fn gap29_pages_of_which_one_is_gone() {
+    if !needs(Need::Embedded, "a page can be refused") {
+        return;
+    }
+    let hub = Cluster::embedded("hub");
+    let options = Options { bookmarks: Duration::from_secs(1), ..Options::default() };
+    let own = Cluster::embedded_with("managed", options);
+    let stage = Stage::between(own, vec![("hub", hub)], "gap29", Setting::safe(&[&SETTINGS]));
+    fill(&stage, &SETTINGS, 1200);
+    let remote = stage.remote();
+    // The first page passes, the second is too old by now.
+    remote.cluster.faults().add(
+        of_program(remote, Action::HugeHeaders { bytes: 1 })
+            .verb("list")
+            .resource("plainsettings")
+            .times(1),
+    );
+    let expired = r#"{"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "The provided continue parameter is too old", "reason": "Expired", "code": 410}"#;
+    let gone = Action::Answer { code: 410, body: Some(expired.into()), retry_after: None };
+    let rule = of_program(remote, gone).verb("list").resource("plainsettings").times(1);
+    let rule = remote.cluster.faults().add(rule);
+    let _sidecar = stage.start(&["-qps", "0"]);
+    let namespace = format!("{}-local-ns", stage.namespace);
+    let count = || {
+        stage.own.cluster.server().list("sync.example.com/v1", "plainsettings", &namespace).len()
+    };
+    within(60, "all 1200", || count() >= 1200);
+    assert_eq!(remote.cluster.faults().hits(rule), 1);
+    for number in [0, 499, 500, 501, 1199] {
+        let copy = stage.target(&SETTINGS, &format!("w{number}"));
+        assert_eq!(copy.number(), Some(number));
+    }
+}

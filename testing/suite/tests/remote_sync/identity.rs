@@ -1,0 +1,181 @@
+//! A16: the hub is another cluster than before, or what it was some time ago.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use dev_apiserver::{Action, Options, Rule};
+use serde_json::json;
+use suite::{
+    cluster::Cluster,
+    eventually, identity,
+    needs::{Need, needs},
+    real,
+    relay::Way,
+    sidecar::Sidecar,
+    stays,
+    sync::{Place, Setting, Side, Stage, WIDGETS},
+};
+
+use crate::support::{is_in_step, one};
+
+#[test]
+fn gap16_a_kubeconfig_that_leads_to_another_cluster_writes_and_deletes_nothing() {
+    let (stage, sidecar, source, target) = one("gap16-file", &WIDGETS, &[]);
+    let (uid, before) = (target.uid(), stage.settled());
+    // The one other cluster that there is on either kind of stage, with all rights on it.
+    let other = std::fs::read_to_string(&stage.own.cluster.kubeconfig).expect("the file");
+    stage.write("hub.kubeconfig", &other);
+    is_another(&sidecar);
+    source.set_number(2);
+    stage.writes_no_more_than(before);
+    assert_eq!((target.uid(), target.number()), (uid.clone(), Some(1)));
+    stage.write("hub.kubeconfig", &stage.remote().kubeconfig());
+    target.wait_for_number(2);
+    is_in_step(&source, &target);
+    assert_eq!(target.uid(), uid);
+}
+
+/// Waits until the program says that the hub is another cluster than before.
+#[track_caller]
+fn is_another(sidecar: &Sidecar) {
+    let changed = "remote_sync_cluster_identity_changed{remote=\"hub\"}";
+    eventually("it is another cluster", || (sidecar.metric(changed)? > 0.0).then_some(()));
+    assert!(sidecar.ask("/readyz").1.contains("hub"), "{:?}", sidecar.ask("/readyz"));
+}
+
+/// The stage of a hub that is known by certificate, which another server of its authority takes too.
+fn by_certificate(stage: &Stage) -> String {
+    let server = stage.remote().cluster.server();
+    let hour = std::time::Duration::from_secs(3600);
+    let (certificate, key) = server.client_certificate(&stage.remote().user(), &[], hour);
+    let user = json!({
+        "client-certificate-data": BASE64_STANDARD.encode(certificate),
+        "client-key-data": BASE64_STANDARD.encode(key),
+    });
+    let address = stage.remote().relay.address.to_string();
+    identity::kubeconfig(&address, &stage.remote().cluster.ca, &user).to_string()
+}
+
+fn start_by_certificate(stage: &Stage, more: &[&str]) -> Sidecar {
+    let file = stage.write("hub.kubeconfig", &by_certificate(stage));
+    stage.start_as(|command| {
+        command.args(["-remote-kubeconfig", &format!("hub={}", file.display())]).args(more);
+    })
+}
+
+/// A server of the same authority, with nothing on it.
+fn impostor(stage: &Stage) -> Side {
+    let ca = stage.remote().cluster.server().ca().clone();
+    let other = Cluster::embedded_with("other", Options { ca: Some(ca), ..Options::default() });
+    Side::new("other", other)
+}
+
+#[test]
+fn gap16_another_cluster_behind_the_same_address_writes_and_deletes_nothing() {
+    if !needs(Need::Embedded, "two servers have one authority") {
+        return;
+    }
+    let stage = Stage::pull("gap16-url", Setting::safe(&[&WIDGETS]));
+    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    source.create_number(1);
+    let mut sidecar = start_by_certificate(&stage, &[]);
+    is_in_step(&source, &target);
+    let (uid, before) = (target.uid(), stage.settled());
+    let other = impostor(&stage);
+    stage.remote().relay.redirect(&other.cluster.address);
+    is_another(&sidecar);
+    stage.writes_no_more_than(before);
+    // Nor does a start that sees only this one.
+    sidecar.kill();
+    let sidecar = start_by_certificate(&stage, &[]);
+    stays("the copy is there", || target.uid() == uid);
+    drop(sidecar);
+    accepted(&stage, &other, &target);
+}
+
+/// Someone says that the other cluster is the right one: it may own the copy, and is not empty by mistake.
+fn accepted(stage: &Stage, other: &Side, target: &Place) {
+    let kube_system =
+        Place::new(&other.cluster, suite::sync::namespaces(), "", "kube-system").uid();
+    let identity = format!("hub={}", kube_system.as_str().expect("a uid"));
+    other.cluster.create_namespace(&stage.namespace);
+    let source = Place::new(&other.cluster, &WIDGETS, &stage.namespace, "new-remote-rs");
+    source.create_number(5);
+    let _sidecar = start_by_certificate(stage, &["-accept-identity", &identity]);
+    stage.target(&WIDGETS, "new").wait_for_number(5);
+    stays("the copy of another cluster's object is no orphan of this one's", || {
+        target.get().is_some()
+    });
+}
+
+#[test]
+fn gap16_a_hub_from_an_older_backup_deletes_nothing_before_the_grace() {
+    let stage = Stage::pull("gap16-backup", Setting::safe(&[&WIDGETS]));
+    stage.create_target_namespace(&json!({}));
+    let pairs =
+        ["old", "lost"].map(|name| (stage.source(&WIDGETS, name), stage.target(&WIDGETS, name)));
+    for (source, _) in &pairs {
+        source.create_number(1);
+    }
+    let mut sidecar = stage.start_served(&["-orphan-grace", "4s"]);
+    for (source, target) in &pairs {
+        is_in_step(source, target);
+        source.set_number(2);
+        is_in_step(source, target);
+    }
+    let [(old, old_copy), (lost, lost_copy)] = &pairs;
+    stage.remote().relay.set(Way::Closed);
+    lost.delete_by_force();
+    restore(old);
+    stage.remote().relay.set(Way::Open);
+    old_copy.wait_for_number(1);
+    suite::throughout(1500, "what was lost is still there", || lost_copy.get().is_some());
+    assert!(sidecar.alive());
+    if !real() {
+        let regressed = || sidecar.ask("/metrics").1.contains("regressed");
+        eventually("the older generation is told of", || regressed().then_some(()));
+    }
+    is_in_step(old, old_copy);
+}
+
+/// As it was in the first generation; on a real server only the content can be.
+fn restore(source: &Place) {
+    if real() {
+        source.set_number(1);
+        return;
+    }
+    let server = source.cluster.server();
+    let namespace = source.namespace.clone().expect("a namespace");
+    let alter = |change: &dyn Fn(&mut serde_json::Value)| {
+        server.alter("sync.example.com/v1", "widgets", &namespace, &source.name, |object| {
+            change(object);
+            true
+        });
+    };
+    alter(&|object| object["spec"]["size"] = json!(1));
+    alter(&|object| {
+        object["metadata"]["generation"] = json!(1);
+        for key in [suite::sync::REMOTE_GENERATION, suite::sync::LOCAL_GENERATION] {
+            object["metadata"]["annotations"][key] = json!("1");
+        }
+    });
+    // A backup has no history in which to see how it came about.
+    server.compact();
+}
+
+/// Who may not see kube-system gives no proof of who the hub is.
+#[test]
+fn without_an_identity_no_orphan_is_deleted() {
+    if !needs(Need::Embedded, "a read can be refused") {
+        return;
+    }
+    let (stage, mut sidecar, source, target) = one("no-identity", &WIDGETS, &[]);
+    sidecar.kill();
+    let hidden = Rule::new(Action::Forbid).verb("get").resource("namespaces").name("kube-system");
+    let hub = stage.remote().cluster.faults();
+    let rule = hub.add(hidden);
+    let _sidecar = stage.start(&[]);
+    source.set_number(2);
+    target.wait_for_number(2);
+    source.delete_by_force();
+    stays("the copy is there", || target.get().is_some());
+    hub.remove(rule);
+}

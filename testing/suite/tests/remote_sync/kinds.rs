@@ -1,0 +1,102 @@
+//! The life of an object of each sort of kind, with its writes.
+
+use suite::{
+    eventually,
+    sync::{BUDGETS, CONFIGS, Kind, Place, REGIONS, SETTINGS, Setting, Stage, WIDGETS},
+};
+
+use crate::support::{is_in_step, label, labels};
+
+/// Creates, changes, labels and deletes one object; checks that each of it costs just the writes it has to.
+fn life(name: &str, kind: &'static Kind) {
+    let stage = Stage::pull(name, Setting::safe(&[kind]));
+    if kind.namespaced {
+        stage.create_target_namespace(&serde_json::json!({}));
+    }
+    // Outside of namespaces the real servers are shared: a name that nobody else has.
+    let short = stage.namespace.clone();
+    let (source, target) = (stage.source(kind, &short), stage.target(kind, &short));
+    source.create_number(1);
+    let _sidecar = stage.start(&[]);
+    is_in_step(&source, &target);
+    let plural = &kind.resource.plural;
+    let (remote, local) = (&source.name, &target.name);
+    let on_hub = format!("hub patch {plural} {remote}");
+    let create = format!("local create {plural} {local}");
+    let patch = format!("local patch {plural} {local}");
+    stage.wrote_only(&[&on_hub, &create, &on_hub]);
+
+    let before = stage.settled();
+    source.set_number(2);
+    target.wait_for_number(2);
+    is_in_step(&source, &target);
+    let mut writes = vec![patch.as_str()];
+    // Kinds without generations stay at 0.
+    let counts = source.generation().is_some();
+    writes.extend(counts.then_some(on_hub.as_str()));
+    stage.wrote_only_after(before, &writes);
+
+    let before = stage.settled();
+    source.merge(&label("x"));
+    target.wait("the label", |object| labels(object)["note"] == "x");
+    stage.wrote_only_after(before, &[&patch]);
+
+    if kind.status {
+        health(&stage, &source, &target);
+    }
+
+    let before = stage.settled();
+    source.delete();
+    eventually("both are gone", || (source.get().or(target.get()).is_none()).then_some(()));
+    let delete = format!("local delete {plural} {local}");
+    stage.wrote_only_after(before, &[&delete, &on_hub]);
+}
+
+fn health(stage: &Stage, source: &Place, target: &Place) {
+    let before = stage.settled();
+    target.set_health(4);
+    source.wait_for_health(4);
+    let status = format!("hub patch {}/status {}", source.kind.resource.plural, source.name);
+    stage.wrote_only_after(before, &[&status]);
+}
+
+#[test]
+fn a_built_in_kind() {
+    life("life-budget", &BUDGETS);
+}
+
+#[test]
+fn a_kind_of_a_definition() {
+    life("life-widget", &WIDGETS);
+}
+
+#[test]
+fn gap19_a_kind_without_a_status_and_without_a_spec() {
+    life("life-setting", &SETTINGS);
+}
+
+#[test]
+fn gap19_a_built_in_kind_without_a_status() {
+    life("life-config", &CONFIGS);
+}
+
+#[test]
+fn gap20_a_kind_outside_of_namespaces() {
+    life("life-region", &REGIONS);
+}
+
+/// Someone writes a `status` where it is no thing of its own.
+#[test]
+fn gap19_a_field_called_status_does_not_hinder_the_copy() {
+    let stage = Stage::pull("status-field", Setting::safe(&[&SETTINGS]));
+    let (source, target) = (stage.source(&SETTINGS, "one"), stage.target(&SETTINGS, "one"));
+    source.create_number(1);
+    let _sidecar = stage.start(&[]);
+    is_in_step(&source, &target);
+    target.merge(&serde_json::json!({"status": {"ready": 1}}));
+    stage.settled();
+    source.set_number(2);
+    target.wait_for_number(2);
+    is_in_step(&source, &target);
+    stage.stays_quiet();
+}

@@ -1,0 +1,199 @@
+//! Namespaces of copies: whose they are, and when they go.
+
+use dev_apiserver::Action;
+use serde_json::json;
+use suite::{
+    eventually,
+    faults::code,
+    needs::{Need, needs},
+    pause,
+    sync::{OWNER, Place, SETTINGS, Setting, Stage, WIDGETS, words},
+};
+
+use crate::support::{is_in_step, of_program};
+
+/// A widget in step, in a namespace that was made for it.
+fn in_own_namespace(name: &str, compat: bool) -> (Stage, suite::sidecar::Sidecar, Place, Place) {
+    let stage = Stage::pull(name, Setting { compat, ..Setting::safe(&[&WIDGETS]) });
+    let (source, target) = (stage.source(&WIDGETS, "test"), stage.target(&WIDGETS, "test"));
+    source.create_number(1);
+    let sidecar = stage.start(&[]);
+    is_in_step(&source, &target);
+    stage.settled();
+    (stage, sidecar, source, target)
+}
+
+#[test]
+fn gap01_an_owned_namespace_goes_as_a_whole() {
+    for compat in [true, false] {
+        let (stage, _sidecar, source, target) = in_own_namespace("gap01", compat);
+        let namespace = stage.target_namespace();
+        assert_eq!(namespace.annotation(OWNER).as_deref(), Some("test"));
+        // Something keeps it from going at once.
+        let keeper = target.sibling(&suite::sync::CONFIGS, "keeper");
+        keeper.create(&json!({"metadata": {"finalizers": ["example.com/other"]}}));
+        let before = stage.settled();
+        source.delete();
+        let delete = format!("local delete namespaces {}", namespace.name);
+        stage.wrote_only_after(before, &[&delete]);
+        assert!(namespace.is_terminating() && source.is_claimed(), "compat: {compat}");
+        keeper.set_finalizers(&[]);
+        namespace.wait_until_gone();
+        source.wait_until_gone();
+        stage.wrote_only_after(before, &[&delete, "hub patch widgets test-remote-rs"]);
+    }
+}
+
+#[test]
+fn gap02_a_namespace_of_another_owner_stays() {
+    for compat in [true, false] {
+        let stage = Stage::pull("gap02", Setting { compat, ..Setting::safe(&[&WIDGETS]) });
+        stage.create_target_namespace(&json!({OWNER: "another"}));
+        let (source, target) = (stage.source(&WIDGETS, "test"), stage.target(&WIDGETS, "test"));
+        source.create_number(1);
+        let another = stage.source(&WIDGETS, "another");
+        another.create_number(1);
+        let _sidecar = stage.start(&[]);
+        is_in_step(&source, &target);
+        is_in_step(&another, &stage.target(&WIDGETS, "another"));
+        let before = stage.settled();
+        source.delete();
+        source.wait_until_gone();
+        let delete = "local delete widgets test";
+        stage.wrote_only_after(before, &[delete, "hub patch widgets test-remote-rs"]);
+        assert!(target.get().is_none());
+        assert!(!stage.target_namespace().is_terminating());
+    }
+}
+
+/// Upstream takes all others in it down with the first.
+#[test]
+fn an_owned_namespace_with_a_second_object_stays_in_safe_mode() {
+    let (stage, _sidecar, source, target) = in_own_namespace("two-in-one", false);
+    let (second, copy) = (stage.source(&WIDGETS, "second"), stage.target(&WIDGETS, "second"));
+    second.create_number(2);
+    is_in_step(&second, &copy);
+    let uid = copy.uid();
+    source.delete();
+    source.wait_until_gone();
+    assert!(target.get().is_none());
+    assert_eq!(copy.uid(), uid);
+    assert!(!stage.target_namespace().is_terminating());
+}
+
+/// The owner is known by kind and uid, too: a bare name says little.
+#[test]
+fn an_owner_of_another_kind_does_not_take_the_namespace_down() {
+    let stage = Stage::pull("two-kinds", Setting::safe(&[&WIDGETS, &SETTINGS]));
+    let (source, target) = (stage.source(&WIDGETS, "test"), stage.target(&WIDGETS, "test"));
+    source.create_number(1);
+    let _sidecar = stage.start(&[]);
+    is_in_step(&source, &target);
+    let namesake = stage.source(&SETTINGS, "test");
+    namesake.create_number(1);
+    is_in_step(&namesake, &stage.target(&SETTINGS, "test"));
+    namesake.delete();
+    namesake.wait_until_gone();
+    assert!(!stage.target_namespace().is_terminating());
+    assert!(target.get().is_some() && source.get().is_some());
+}
+
+/// An empty table is no proof: right after a start the other kind may not have been listed yet.
+#[test]
+fn an_owned_namespace_stays_while_it_is_not_known_what_else_is_in_it() {
+    if !needs(Need::Embedded, "a list can be refused") {
+        return;
+    }
+    let stage = Stage::pull("unlisted", Setting::safe(&[&WIDGETS, &SETTINGS]));
+    let (source, target) = (stage.source(&WIDGETS, "owner"), stage.target(&WIDGETS, "owner"));
+    source.create_number(1);
+    let sidecar = stage.start(&[]);
+    is_in_step(&source, &target);
+    let (other, copy) = (stage.source(&SETTINGS, "other"), stage.target(&SETTINGS, "other"));
+    other.create_number(1);
+    is_in_step(&other, &copy);
+    drop(sidecar);
+    let plural = &SETTINGS.resource.plural;
+    for side in stage.sides() {
+        side.cluster.faults().add(of_program(side, code(503)).verb("list").resource(plural));
+    }
+    source.delete();
+    let sidecar = stage.start(&[]);
+    sidecar.wait_for("what else is in the target's namespace is not known yet");
+    pause(2000);
+    assert!(!stage.target_namespace().is_terminating());
+    assert!(copy.get().is_some());
+    stage.sides().for_each(|side| side.cluster.faults().heal());
+    target.wait_until_gone();
+    source.wait_until_gone();
+    assert!(!stage.target_namespace().is_terminating());
+    assert!(copy.get().is_some());
+}
+
+#[test]
+fn a_namespace_that_is_going_is_waited_for() {
+    let (stage, _sidecar, source, target) = in_own_namespace("going", false);
+    let namespace = stage.target_namespace();
+    let keeper = target.sibling(&suite::sync::CONFIGS, "keeper");
+    keeper.create(&json!({"metadata": {"finalizers": ["example.com/other"]}}));
+    namespace.delete();
+    target.wait_until_gone();
+    pause(1500);
+    let tries = stage.writes().iter().filter(|one| one.words.starts_with("local create")).count();
+    assert!(tries < 6, "no hot loop: {:?}", words(&stage.writes()));
+    keeper.set_finalizers(&[]);
+    is_in_step(&source, &target);
+    assert_eq!(namespace.annotation(OWNER).as_deref(), Some("test"));
+}
+
+/// Someone else makes the namespace between our look and our write.
+#[test]
+fn a_namespace_that_is_there_already_is_no_failure() {
+    if !needs(Need::Embedded, "a write can be held") {
+        return;
+    }
+    let stage = Stage::pull("made-meanwhile", Setting::safe(&[&WIDGETS]));
+    let delay = of_program(&stage.own, Action::Delay { milliseconds: 500 });
+    let rule = stage.own.cluster.faults().add(delay.verb("create").resource("namespaces").times(1));
+    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    source.create_number(1);
+    let _sidecar = stage.start(&[]);
+    let own = stage.own.cluster.faults();
+    eventually("it makes the namespace", || (own.hits(rule) > 0).then_some(()));
+    stage.create_target_namespace(&json!({}));
+    is_in_step(&source, &target);
+    assert_eq!(stage.target_namespace().annotation(OWNER), None);
+}
+
+#[test]
+fn gap17_names_that_cannot_be_mapped_are_left_alone() {
+    for compat in [true, false] {
+        // Without a dash, so that an object can be called just that.
+        let setting = Setting { compat, suffix: "rs".into(), ..Setting::safe(&[&WIDGETS]) };
+        let stage = Stage::pull("gap17", setting);
+        let good = stage.source(&WIDGETS, "good");
+        for name in ["rs", "another-suffix"] {
+            good.sibling(&WIDGETS, name).create_number(1);
+        }
+        // As long as a namespace may be; its copy's would be longer.
+        let long = format!("{}-{}", stage.namespace, "x".repeat(62 - stage.namespace.len()));
+        stage.remote().cluster.create_namespace(&long);
+        stage.source_in(0, &WIDGETS, &long, "one").create_number(1);
+        let elsewhere = stage.remote().cluster.new_namespace("elsewhere");
+        stage.source_in(0, &WIDGETS, &elsewhere, "one").create_number(1);
+        good.create_number(1);
+        let sidecar = stage.start_served(&[]);
+        is_in_step(&good, &stage.target(&WIDGETS, "good"));
+        pause(1000);
+        // One has no name, one no namespace; the two others are not ours to count.
+        let pairs = |state: &str| {
+            let labels = "remote=\"hub\",resource=\"widgets.sync.example.com\"";
+            sidecar.metric(&format!("remote_sync_pairs{{{labels},state=\"{state}\"}}"))
+        };
+        assert_eq!((pairs("degraded"), pairs("insync")), (Some(2.0), Some(1.0)));
+        assert_eq!(sidecar.warnings("degraded"), 2, "{}", sidecar.log());
+        let namespace = format!("local create namespaces {}-local-ns", stage.namespace);
+        let (remote, local) = ("hub patch widgets goodrs", "local create widgets good");
+        stage.wrote_only(&[remote, &namespace, local, remote]);
+    }
+}

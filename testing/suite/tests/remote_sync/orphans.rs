@@ -1,0 +1,187 @@
+//! Copies whose source is not there: proof, grace, breaker, and the other policies.
+
+use serde_json::json;
+use suite::{
+    eventually,
+    needs::{Need, needs},
+    pause,
+    relay::Way,
+    sidecar::Sidecar,
+    stays,
+    sync::{Place, Setting, Stage, WIDGETS, words},
+    throughout,
+};
+
+use crate::support::{is_in_step, one, one_budget};
+
+/// A person is never quick enough: what lost its finalizer is claimed again.
+const UNSEEN: &str = "an object that is claimed can go unseen";
+
+/// So many widgets in step.
+fn many(name: &str, count: usize, more: &[&str]) -> (Stage, Sidecar, Vec<(Place, Place)>) {
+    let stage = Stage::pull(name, Setting::safe(&[&WIDGETS]));
+    stage.create_target_namespace(&json!({}));
+    let pairs: Vec<_> = (0..count)
+        .map(|index| {
+            let name = format!("w{index}");
+            (stage.source(&WIDGETS, &name), stage.target(&WIDGETS, &name))
+        })
+        .collect();
+    for (source, _) in &pairs {
+        source.create_number(1);
+    }
+    let sidecar = stage.start_served(more);
+    for (source, target) in &pairs {
+        is_in_step(source, target);
+    }
+    stage.settled();
+    (stage, sidecar, pairs)
+}
+
+fn there(pairs: &[(Place, Place)]) -> usize {
+    pairs.iter().filter(|(_, target)| target.get().is_some()).count()
+}
+
+#[test]
+fn an_orphan_goes_after_its_grace() {
+    if !needs(Need::Embedded, UNSEEN) {
+        return;
+    }
+    let (stage, _sidecar, source, target) = one("grace", &WIDGETS, &["-orphan-grace", "3s"]);
+    stage.disown_namespace();
+    let before = stage.settled();
+    source.delete_by_force();
+    throughout(2000, "it is there for its grace", || target.get().is_some());
+    target.wait_until_gone();
+    stage.wrote_only_after(before, &["local delete widgets one"]);
+}
+
+#[test]
+fn an_orphan_whose_source_comes_back_in_time_stays() {
+    if !needs(Need::Embedded, UNSEEN) {
+        return;
+    }
+    let (stage, _sidecar, source, target) = one("back", &WIDGETS, &["-orphan-grace", "3s"]);
+    let uid = target.uid();
+    source.delete_by_force();
+    pause(1000);
+    source.create_number(4);
+    target.wait_for_number(4);
+    is_in_step(&source, &target);
+    throughout(3500, "the copy is there", || target.uid() == uid);
+    let writes = stage.writes();
+    assert!(!words(&writes).iter().any(|it| it.contains("delete")), "{:?}", words(&writes));
+}
+
+/// What its cluster lost may come back with it: the time in which nobody could see it does not count.
+#[test]
+fn an_orphans_grace_begins_anew_after_an_outage() {
+    if !needs(Need::Embedded, UNSEEN) {
+        return;
+    }
+    let (stage, sidecar, source, target) = one("outage", &WIDGETS, &["-orphan-grace", "4s"]);
+    let is_connected = |wanted: f64| {
+        let sample = "remote_sync_cluster_connected{remote=\"hub\"}";
+        eventually("the hub comes or goes", || (sidecar.metric(sample)? == wanted).then_some(()));
+    };
+    source.delete_by_force();
+    eventually("its grace begins", || {
+        (sidecar.metric("remote_sync_deletions_held{remote=\"hub\"}")? == 1.0).then_some(())
+    });
+    stage.remote().relay.set(Way::Closed);
+    is_connected(0.0);
+    // It would have been over long ago.
+    pause(5000);
+    stage.remote().relay.set(Way::Open);
+    is_connected(1.0);
+    throughout(3000, "it is there for its grace", || target.get().is_some());
+    target.wait_until_gone();
+}
+
+#[test]
+fn compat_deletes_orphans_at_once() {
+    if !needs(Need::Embedded, UNSEEN) {
+        return;
+    }
+    let (stage, _sidecar, source, target) = one_budget("at-once", true);
+    stage.disown_namespace();
+    let before = stage.settled();
+    source.delete_by_force();
+    target.wait_until_gone();
+    stage.wrote_only_after(before, &["local delete poddisruptionbudgets one"]);
+}
+
+#[test]
+fn orphans_can_be_kept() {
+    if !needs(Need::Embedded, UNSEEN) {
+        return;
+    }
+    let (stage, _sidecar, source, target) = one("keep", &WIDGETS, &["-orphan-policy", "keep"]);
+    let before = stage.settled();
+    source.delete_by_force();
+    target.wait("a note", |it| {
+        it["metadata"]["annotations"]["cloud.teleport.dev/orphaned"].is_string()
+    });
+    stays("the copy is there", || target.number() == Some(1));
+    stage.wrote_only_after(before, &["local patch widgets one"]);
+    // It is adopted again when there is a source again, and the note goes.
+    source.create_number(3);
+    target.wait_for_number(3);
+    target.wait("no note", |it| {
+        it["metadata"]["annotations"].get("cloud.teleport.dev/orphaned").is_none()
+    });
+}
+
+#[test]
+fn of_too_many_orphans_at_once_none_is_deleted() {
+    if !needs(Need::Embedded, UNSEEN) {
+        return;
+    }
+    let (stage, sidecar, pairs) = many("breaker", 11, &["-orphan-grace", "500ms"]);
+    for (source, _) in &pairs {
+        source.delete_by_force();
+    }
+    throughout(4000, "all copies are there", || there(&pairs) == 11);
+    let writes = stage.writes();
+    assert!(!words(&writes).iter().any(|it| it.contains("delete")), "{:?}", words(&writes));
+    assert!(sidecar.warnings("too many sources") >= 11, "it says so: {}", sidecar.log());
+    assert_eq!(sidecar.metric("remote_sync_deletions_held{remote=\"hub\"}"), Some(11.0));
+}
+
+#[test]
+fn a_few_orphans_at_once_are_deleted() {
+    if !needs(Need::Embedded, UNSEEN) {
+        return;
+    }
+    let (_stage, _sidecar, pairs) = many("few", 3, &["-orphan-grace", "500ms"]);
+    for (source, _) in &pairs {
+        source.delete_by_force();
+    }
+    for (_, target) in &pairs {
+        target.wait_until_gone();
+    }
+}
+
+/// What is deleted as it should be is no orphan, and no breaker counts it.
+#[test]
+fn many_deletions_on_purpose_are_just_done() {
+    let (_stage, _sidecar, pairs) = many("on-purpose", 15, &["-max-deletions", "2/10m"]);
+    for (source, _) in &pairs {
+        source.delete();
+    }
+    for (source, target) in &pairs {
+        source.wait_until_gone();
+        assert!(target.get().is_none());
+    }
+}
+
+/// The proof holds over a restart: what is needed for it is kept with the copy.
+#[test]
+fn an_orphan_is_known_after_a_restart() {
+    let (stage, mut sidecar, source, target) = one("restart", &WIDGETS, &[]);
+    sidecar.kill();
+    source.delete_by_force();
+    let _sidecar = stage.start(&["-orphan-grace", "2s"]);
+    throughout(1200, "it is there for its grace", || target.get().is_some());
+    target.wait_until_gone();
+}

@@ -1,0 +1,241 @@
+//! The process: its election, its end, its endpoint.
+
+use dev_apiserver::{Action, State};
+use shared::resource::LEASES;
+use suite::{
+    eventually,
+    needs::{Need, needs},
+    pause,
+    relay::Way,
+    sidecar::{Sidecar, free_port},
+    stays,
+    sync::{Setting, Stage, WIDGETS, words},
+    throughout,
+};
+
+use crate::support::{is_in_step, of_program, one};
+
+// --- election ---
+
+const FAST: [&str; 4] = [
+    "-leader-election",
+    "-leader-election-lease-duration=4s",
+    "-leader-election-renew-deadline=3s",
+    "-leader-election-retry-period=1s",
+];
+
+fn replica(stage: &Stage) -> Sidecar {
+    stage.start_served(&FAST)
+}
+
+fn holder(stage: &Stage) -> Option<String> {
+    stage.own.cluster.leader(&stage.own.home, "remote-sync")
+}
+
+#[test]
+fn one_of_two_replicas_works_and_the_other_takes_over() {
+    let stage = Stage::pull("elect", Setting::safe(&[&WIDGETS]));
+    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    source.create_number(1);
+    let mut first = replica(&stage);
+    is_in_step(&source, &target);
+    let leader = eventually("there is a leader", || holder(&stage));
+    let mut second = replica(&stage);
+    // A standby is well.
+    second.wait_for_code("/readyz", 200);
+    let before = stage.settled();
+    source.set_number(2);
+    target.wait_for_number(2);
+    is_in_step(&source, &target);
+    stage.settled();
+    let writes = stage.writes();
+    let written = words(&writes[before..]);
+    assert_eq!(written, ["local patch widgets one", "hub patch widgets one-remote-rs"]);
+    assert_eq!(holder(&stage).as_ref(), Some(&leader));
+
+    first.ends_at_once();
+    source.set_number(3);
+    target.wait_for_number(3);
+    is_in_step(&source, &target);
+    assert_ne!(holder(&stage), Some(leader));
+    assert!(second.alive());
+}
+
+#[test]
+fn the_lead_of_a_crashed_replica_is_taken_over() {
+    let stage = Stage::pull("elect-crash", Setting::safe(&[&WIDGETS]));
+    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    source.create_number(1);
+    let mut first = replica(&stage);
+    is_in_step(&source, &target);
+    let _second = replica(&stage);
+    first.kill();
+    source.set_number(2);
+    eventually("the other one works", || (target.number() == Some(2)).then_some(()));
+    is_in_step(&source, &target);
+}
+
+#[test]
+fn who_loses_the_lead_stops_writing() {
+    let stage = Stage::pull("elect-lost", Setting::safe(&[&WIDGETS]));
+    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    source.create_number(1);
+    let _sidecar = replica(&stage);
+    is_in_step(&source, &target);
+    stage.settled();
+    let another = serde_json::json!({"spec": {
+        "holderIdentity": "another", "leaseDurationSeconds": 3600,
+        "renewTime": shared::time::micro_time(std::time::SystemTime::now()),
+    }});
+    stage.own.cluster.merge(&LEASES.object(&stage.own.home, "remote-sync"), &another);
+    pause(4500);
+    let before = stage.settled();
+    source.set_number(2);
+    stage.writes_no_more_than(before);
+    assert_eq!(target.number(), Some(1));
+}
+
+// --- SIGTERM ---
+
+#[test]
+fn sigterm_when_all_is_well() {
+    let (_stage, mut sidecar, ..) = one("term", &WIDGETS, &[]);
+    sidecar.ends_at_once();
+}
+
+#[test]
+fn sigterm_while_a_server_is_away_from_the_start() {
+    for way in [Way::Closed, Way::Silent] {
+        for own in [true, false] {
+            let stage = Stage::pull("term-start", Setting::safe(&[&WIDGETS]));
+            let side = if own { &stage.own } else { stage.remote() };
+            side.relay.set(way);
+            let mut sidecar = stage.start_served(&[]);
+            sidecar.wait_for_code("/healthz", 200);
+            pause(700);
+            sidecar.ends_at_once();
+        }
+    }
+}
+
+#[test]
+fn sigterm_while_a_server_became_a_black_hole() {
+    for own in [true, false] {
+        let (stage, mut sidecar, source, _) = one("term-hole", &WIDGETS, &["-timeout", "30s"]);
+        let side = if own { &stage.own } else { stage.remote() };
+        side.relay.set(Way::Silent);
+        source.set_number(2);
+        pause(400);
+        sidecar.ends_at_once();
+        let (stage, mut sidecar, ..) = one("term-later", &WIDGETS, &[]);
+        let side = if own { &stage.own } else { stage.remote() };
+        side.relay.set(Way::Silent);
+        pause(4000);
+        sidecar.ends_at_once();
+    }
+}
+
+#[test]
+fn sigterm_while_a_server_hangs_in_each_of_its_ways() {
+    if !needs(Need::Embedded, "a server can hang") {
+        return;
+    }
+    for state in [State::Hang, State::Partition, State::Refuse, State::GarbageHandshake] {
+        let (stage, mut sidecar, ..) = one("term-state", &WIDGETS, &[]);
+        stage.remote().cluster.faults().set_state(state);
+        stage.source(&WIDGETS, "one");
+        pause(1200);
+        sidecar.ends_at_once();
+        stage.remote().cluster.faults().heal();
+    }
+}
+
+#[test]
+fn sigterm_in_the_middle_of_a_write() {
+    if !needs(Need::Embedded, "a write can be held") {
+        return;
+    }
+    for (own, verb) in [(false, "patch"), (true, "create")] {
+        let stage = Stage::pull("term-write", Setting::safe(&[&WIDGETS]));
+        let side = if own { &stage.own } else { stage.remote() };
+        let rule = side.cluster.faults().add(of_program(side, Action::Stall).verb(verb));
+        stage.source(&WIDGETS, "one").create_number(1);
+        let mut sidecar = stage.start(&[]);
+        eventually("the answer stalls", || (side.cluster.faults().hits(rule) > 0).then_some(()));
+        sidecar.ends_at_once();
+    }
+}
+
+#[test]
+fn sigterm_while_lists_and_watches_stall() {
+    if !needs(Need::Embedded, "an answer can stall") {
+        return;
+    }
+    for verb in ["list", "watch", "get"] {
+        let stage = Stage::pull("term-list", Setting::safe(&[&WIDGETS]));
+        let side = stage.remote();
+        side.cluster.faults().add(of_program(side, Action::Stall).verb(verb));
+        stage.source(&WIDGETS, "one").create_number(1);
+        let mut sidecar = stage.start(&[]);
+        pause(1200);
+        sidecar.ends_at_once();
+    }
+}
+
+// --- the endpoint ---
+
+#[test]
+fn the_endpoint_tells_the_state() {
+    let (stage, sidecar, ..) = one("endpoint", &WIDGETS, &[]);
+    assert_eq!(sidecar.wait_for_code("/healthz", 200).trim(), "ok");
+    sidecar.wait_for_code("/readyz", 200);
+    let metrics = sidecar.ask("/metrics").1;
+    for name in ["remote_sync_cluster_connected", "remote_sync_pairs", "remote_sync_writes_total"] {
+        assert!(metrics.contains(name), "{name} in {metrics}");
+    }
+    let (code, state) = sidecar.ask("/debug/state");
+    assert_eq!(code, 200);
+    let state: serde_json::Value = serde_json::from_str(&state).expect("JSON");
+    let text = state.to_string();
+    assert!(text.contains("hub") && text.contains("widgets"), "{text}");
+    drop(stage);
+}
+
+/// A hub that is away is no reason to restart the process.
+#[test]
+fn it_is_ready_while_a_hub_is_away_and_not_while_its_own_cluster_is() {
+    let (stage, mut sidecar, ..) = one("ready", &WIDGETS, &[]);
+    sidecar.wait_for_code("/readyz", 200);
+    stage.remote().relay.set(Way::Closed);
+    sidecar.wait_for("hub");
+    throughout(3000, "it is ready", || sidecar.ask("/readyz").0 == 200);
+    assert!(sidecar.ask("/readyz").1.contains("hub"), "{:?}", sidecar.ask("/readyz"));
+    stage.remote().relay.set(Way::Open);
+    stage.own.relay.set(Way::Closed);
+    sidecar.wait_for_code("/readyz", 503);
+    stage.own.relay.set(Way::Open);
+    sidecar.wait_for_code("/readyz", 200);
+    assert!(sidecar.alive());
+    let _ = free_port();
+}
+
+/// Own echoes and those of others that change nothing cost nothing.
+#[test]
+fn idle_it_asks_for_nothing() {
+    if !needs(Need::Embedded, "the log has all requests") {
+        return;
+    }
+    let (stage, _sidecar, _, target) = one("idle", &WIDGETS, &["-probe-interval", "60s"]);
+    stage.settled();
+    let count = || -> usize {
+        let all = stage.sides().map(|side| {
+            let user = side.user();
+            side.cluster.server().requests().iter().filter(|it| it.user == user).count()
+        });
+        all.sum()
+    };
+    let before = count();
+    target.annotate("mine", Some("1"));
+    target.annotate("mine", Some("2"));
+    stays("it is not looked at", || count() == before);
+}

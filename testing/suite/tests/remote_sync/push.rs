@@ -1,0 +1,157 @@
+//! The own cluster is the source, its remotes are the targets.
+
+use serde_json::json;
+use suite::{
+    Stopwatch,
+    cluster::Cluster,
+    eventually,
+    needs::{Need, needs},
+    relay::Way,
+    sidecar::Sidecar,
+    stays,
+    sync::{OWNER, Place, Setting, Stage, WIDGETS, namespaces, words},
+};
+
+use crate::support::is_in_step;
+
+const BOTH: [&str; 2] = ["east", "west"];
+
+/// Two remotes with a widget each.
+fn stage(name: &str) -> (Stage, Vec<(Place, Place)>) {
+    let own = Cluster::embedded("management");
+    let remotes = BOTH.map(|name| (name, Cluster::embedded(name))).into();
+    let setting = Setting { namespace_suffix: String::new(), ..Setting::push(&[&WIDGETS]) };
+    let stage = Stage::between(own, remotes, name, setting.secrets(&["token"]));
+    let pairs = (0..2)
+        .map(|remote| {
+            let namespace = &stage.namespace;
+            let source = stage.source_in(remote, &WIDGETS, namespace, "one");
+            source.create_number(remote as u64 + 1);
+            (source, stage.target_in(remote, &WIDGETS, namespace, "one"))
+        })
+        .collect();
+    (stage, pairs)
+}
+
+fn in_step(name: &str) -> (Stage, Vec<(Place, Place)>, Sidecar) {
+    let (stage, pairs) = stage(name);
+    let sidecar = stage.start_served(&[]);
+    for (source, target) in &pairs {
+        is_in_step(source, target);
+    }
+    stage.settled();
+    (stage, pairs, sidecar)
+}
+
+#[test]
+fn each_object_has_one_target_and_one_owner_of_its_status() {
+    if !needs(Need::Embedded, "there are three servers") {
+        return;
+    }
+    let (stage, pairs, _sidecar) = in_step("push");
+    let [(east, east_copy), (west, west_copy)] = pairs.as_slice() else { panic!("two pairs") };
+    assert_eq!((east.name.as_str(), west.name.as_str()), ("one-east", "one-west"));
+    assert_eq!((east_copy.number(), west_copy.number()), (Some(1), Some(2)));
+    east_copy.set_health(5);
+    west_copy.set_health(6);
+    east.wait_for_health(5);
+    west.wait_for_health(6);
+    east.set_number(7);
+    east_copy.wait_for_number(7);
+    is_in_step(east, east_copy);
+    assert_eq!(west_copy.number(), Some(2));
+    let before = stage.settled();
+    east.delete();
+    east.wait_until_gone();
+    assert!(east_copy.get().is_none() && west_copy.get().is_some());
+    let writes = stage.writes();
+    let touched = words(&writes[before..]).iter().any(|words| words.starts_with("west"));
+    assert!(!touched, "{:?}", words(&writes[before..]));
+}
+
+/// The sources of other remotes, which all share one namespace, say nothing of this one's targets.
+#[test]
+fn an_owned_namespace_goes_with_the_last_object_of_its_remote() {
+    if !needs(Need::Embedded, "there are three servers") {
+        return;
+    }
+    let (stage, pairs, _sidecar) = in_step("push-namespace");
+    let [(east, _), (west, west_copy)] = pairs.as_slice() else { panic!("two pairs") };
+    let namespace = |remote: usize| {
+        Place::new(&stage.remotes[remote].cluster, namespaces(), "", &stage.namespace)
+    };
+    let second = stage.source_in(0, &WIDGETS, &stage.namespace, "two");
+    second.create_number(3);
+    is_in_step(&second, &stage.target_in(0, &WIDGETS, &stage.namespace, "two"));
+    assert_eq!(namespace(0).annotation(OWNER).as_deref(), Some("one"));
+    second.delete();
+    second.wait_until_gone();
+    let uid = west_copy.uid();
+    east.delete();
+    namespace(0).wait_until_gone();
+    east.wait_until_gone();
+    assert!(!namespace(1).is_terminating() && west.is_claimed());
+    assert_eq!(west_copy.uid(), uid);
+}
+
+#[test]
+fn secrets_go_up_to_the_own_cluster() {
+    if !needs(Need::Embedded, "there are three servers") {
+        return;
+    }
+    let (stage, pairs, _sidecar) = in_step("push-secret");
+    let (_, copy) = &pairs[1];
+    let uploaded = stage.source_in(1, suite::sync::secrets(), &stage.namespace, "token");
+    assert_eq!(uploaded.name, "token-west");
+    uploaded.create(&json!({"type": "Opaque"}));
+    let owner = json!([{
+        "apiVersion": "sync.example.com/v1", "kind": "Widget", "name": "one", "uid": copy.uid(),
+        "controller": true,
+    }]);
+    let secret = stage.target_in(1, suite::sync::secrets(), &stage.namespace, "token");
+    secret.create(&json!({"metadata": {"ownerReferences": owner}, "data": {"k": "djE="}}));
+    uploaded.wait("the data", |object| object["data"]["k"] == "djE=");
+}
+
+#[test]
+fn a_target_that_is_away_keeps_what_it_has_and_slows_nobody() {
+    if !needs(Need::Embedded, "there are three servers") {
+        return;
+    }
+    for way in [Way::Closed, Way::Silent] {
+        let (stage, pairs, _sidecar) = in_step("push-away");
+        let [(east, east_copy), (west, west_copy)] = pairs.as_slice() else { panic!("two pairs") };
+        stage.remotes[1].relay.set(way);
+        for number in 3..6 {
+            west.set_number(number);
+            east.set_number(number);
+            let watch = Stopwatch::start();
+            east_copy.wait_for_number(number);
+            watch.assert_within(3, "the other target's copy");
+        }
+        is_in_step(east, east_copy);
+        west.delete();
+        stays("it waits for its target", || west.is_claimed() && west_copy.get().is_some());
+        stage.remotes[1].relay.set(Way::Open);
+        west.wait_until_gone();
+        assert!(west_copy.get().is_none());
+    }
+}
+
+#[test]
+fn one_remote_needs_no_placeholder() {
+    if !needs(Need::Embedded, "its own cluster has no other sources") {
+        return;
+    }
+    let own = Cluster::embedded("management");
+    let remotes = vec![("east", Cluster::embedded("east"))];
+    let setting = Setting::push(&[&WIDGETS]).same_names();
+    let stage = Stage::between(own, remotes, "push-one", setting);
+    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    source.create_number(1);
+    let _sidecar = stage.start(&[]);
+    is_in_step(&source, &target);
+    target.set_health(3);
+    source.wait_for_health(3);
+    eventually("it is claimed", || source.is_claimed().then_some(()));
+}

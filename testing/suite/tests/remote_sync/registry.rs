@@ -1,0 +1,145 @@
+//! Remotes that come and go at run time, as Secrets of Cluster API.
+
+use std::process::Command;
+
+use suite::{
+    cluster::Cluster,
+    eventually,
+    needs::{Need, needs},
+    pause,
+    sidecar::Sidecar,
+    stays,
+    sync::{Place, Setting, Stage, WIDGETS, words},
+};
+
+use crate::support::is_in_step;
+
+/// Two remotes, neither of which the program knows of; both have a widget.
+fn stage(name: &str) -> (Stage, Vec<(Place, Place)>) {
+    let own = Cluster::embedded("management");
+    let remotes = ["c1", "c2"].map(|name| (name, Cluster::embedded(name))).into();
+    let setting = Setting {
+        namespace_suffix: "-{cluster}".into(),
+        suffix: String::new(),
+        ..Setting::safe(&[&WIDGETS])
+    };
+    let stage = Stage::between(own, remotes, name, setting);
+    let namespace = stage.namespace.clone();
+    stage.remotes[1].cluster.create_namespace(&namespace);
+    let pairs = (0..2)
+        .map(|remote| {
+            let source = stage.source_in(remote, &WIDGETS, &namespace, "one");
+            source.create_number(remote as u64 + 1);
+            (source, stage.target_in(remote, &WIDGETS, &namespace, "one"))
+        })
+        .collect();
+    (stage, pairs)
+}
+
+fn start(stage: &Stage) -> Sidecar {
+    stage.start_as(|command: &mut Command| {
+        command.args(["-remote-selector", "cluster.x-k8s.io/cluster-name"]);
+    })
+}
+
+fn put(stage: &Stage, remote: usize) {
+    stage.put_kubeconfig(&stage.remotes[remote].name, &stage.remotes[remote].kubeconfig());
+}
+
+#[test]
+fn remotes_come_and_go_and_come_back() {
+    if !needs(Need::Embedded, "there are three servers") {
+        return;
+    }
+    let (stage, pairs) = stage("registry");
+    let sidecar = start(&stage);
+    sidecar.wait_for_code("/readyz", 200);
+    put(&stage, 0);
+    is_in_step(&pairs[0].0, &pairs[0].1);
+    assert!(pairs[1].1.get().is_none());
+    put(&stage, 1);
+    is_in_step(&pairs[1].0, &pairs[1].1);
+    let (uid, before) = (pairs[0].1.uid(), stage.settled());
+    stage.delete_kubeconfig("c1");
+    pauses(&stage, &pairs[0], before);
+    assert_eq!(pairs[0].1.uid(), uid, "nothing is deleted with a remote");
+    // The others are served on.
+    pairs[1].0.set_number(9);
+    pairs[1].1.wait_for_number(9);
+    put(&stage, 0);
+    pairs[0].1.wait_for_number(7);
+    is_in_step(&pairs[0].0, &pairs[0].1);
+    assert_eq!(pairs[0].1.uid(), uid);
+}
+
+/// What happens on a remote that is not there is not heard of, not even a deletion.
+fn pauses(stage: &Stage, (source, target): &(Place, Place), before: usize) {
+    pause(1000);
+    source.set_number(7);
+    stage.writes_no_more_than(before);
+    assert_ne!(target.number(), Some(7));
+}
+
+#[test]
+fn a_remote_that_went_with_its_objects_deletes_nothing() {
+    if !needs(Need::Embedded, "there are three servers") {
+        return;
+    }
+    let (stage, pairs) = stage("registry-lost");
+    let _sidecar = start(&stage);
+    put(&stage, 0);
+    put(&stage, 1);
+    for (source, target) in &pairs {
+        is_in_step(source, target);
+    }
+    stage.delete_kubeconfig("c1");
+    pause(500);
+    pairs[0].0.delete_by_force();
+    stays("the copy is there", || pairs[0].1.get().is_some());
+}
+
+#[test]
+fn a_bad_kubeconfig_harms_no_other_remote() {
+    if !needs(Need::Embedded, "there are three servers") {
+        return;
+    }
+    let (stage, pairs) = stage("registry-bad");
+    stage.put_kubeconfig("c1", "this is no kubeconfig");
+    put(&stage, 1);
+    let sidecar = start(&stage);
+    is_in_step(&pairs[1].0, &pairs[1].1);
+    eventually("the bad one is told of", || sidecar.log().contains("c1").then_some(()));
+    assert!(!sidecar.log().contains("this is no kubeconfig"), "what is in it stays there");
+    put(&stage, 0);
+    is_in_step(&pairs[0].0, &pairs[0].1);
+}
+
+/// A remote that a flag names is not the registry's to change.
+#[test]
+fn of_two_remotes_of_one_name_that_of_the_flag_stays() {
+    if !needs(Need::Embedded, "there are three servers") {
+        return;
+    }
+    let (stage, pairs) = stage("registry-same");
+    let (source, target) = &pairs[0];
+    let file = stage.write("flag.kubeconfig", &stage.remotes[0].kubeconfig());
+    let sidecar = stage.start_as(|command| {
+        command.args(["-remote-kubeconfig", &format!("c1={}", file.display())]);
+        command.args(["-remote-selector", "cluster.x-k8s.io/cluster-name"]);
+    });
+    is_in_step(source, target);
+    // It leads to another cluster, so that it would be seen if it were used.
+    stage.put_kubeconfig("c1", &stage.remotes[1].kubeconfig());
+    eventually("it is left out", || (sidecar.warnings("c1 is skipped") > 0).then_some(()));
+    assert!(sidecar.ask("/readyz").1.contains("c1 is skipped"), "{:?}", sidecar.ask("/readyz"));
+    source.set_number(5);
+    target.wait_for_number(5);
+    stage.delete_kubeconfig("c1");
+    eventually("nothing is left out", || {
+        (!sidecar.ask("/readyz").1.contains("is skipped")).then_some(())
+    });
+    source.set_number(6);
+    target.wait_for_number(6);
+    is_in_step(source, target);
+    assert!(!words(&stage.writes()).iter().any(|words| words.starts_with("c2")));
+}

@@ -1,0 +1,114 @@
+//! What the scenarios have in common.
+
+use dev_apiserver::{Action, Rule};
+use serde_json::{Map, Value, json};
+use suite::{
+    eventually,
+    sidecar::Sidecar,
+    sync::{BUDGETS, Kind, LOCAL_GENERATION, Place, REMOTE_GENERATION, Setting, Side, Stage},
+};
+
+/// A refusal in the words of the API server's validation.
+pub(crate) fn immutable() -> Action {
+    let body = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 422,
+        "message": "Widget.sync.example.com \"one\" is invalid: spec.size: Invalid value: field is immutable",
+        "reason": "Invalid",
+        "details": {"name": "one", "group": "sync.example.com", "kind": "Widget", "causes": [{
+            "reason": "FieldValueInvalid", "message": "Invalid value: field is immutable", "field": "spec.size",
+        }]},
+    });
+    Action::Answer { code: 422, body: Some(body.to_string()), retry_after: None }
+}
+
+/// A fault for the program's requests only.
+pub(crate) fn of_program(side: &Side, action: Action) -> Rule {
+    Rule::new(action).user(&side.user())
+}
+
+// --- pairs ---
+
+/// A source and its copy of this kind, in step, and the program that keeps them so.
+#[track_caller]
+pub(crate) fn in_step(name: &str, setting: Setting, more: &[&str]) -> (Stage, Sidecar) {
+    let stage = Stage::pull(name, setting);
+    for kind in &stage.setting.kinds {
+        stage.source(kind, "one").create_number(1);
+    }
+    let sidecar = stage.start_served(more);
+    for kind in &stage.setting.kinds {
+        is_in_step(&stage.source(kind, "one"), &stage.target(kind, "one"));
+    }
+    stage.settled();
+    (stage, sidecar)
+}
+
+/// Waits until the copy has the source's content and the source says so.
+#[track_caller]
+pub(crate) fn is_in_step(source: &Place, target: &Place) {
+    let what = format!("{} is in step", source.target());
+    eventually(&what, || {
+        let (from, to) = (source.get()?, target.get()?);
+        let same = source.kind.number(&from) == target.kind.number(&to);
+        (same && published(&from, &to)).then_some(())
+    });
+}
+
+/// Whether the source's annotations say that its generation is the one that was copied.
+fn published(source: &Value, target: &Value) -> bool {
+    let says = |key: &str, object: &Value| {
+        let generation = object["metadata"]["generation"].as_u64().unwrap_or(0);
+        let said = source["metadata"]["annotations"][key].as_str();
+        // Kinds without generations have nothing to say.
+        generation == 0 || said == Some(&generation.to_string())
+    };
+    says(REMOTE_GENERATION, source) && says(LOCAL_GENERATION, target)
+}
+
+/// One budget in step, in this mode.
+#[track_caller]
+pub(crate) fn one_budget(name: &str, compat: bool) -> (Stage, Sidecar, Place, Place) {
+    let setting = Setting { compat, ..Setting::safe(&[&BUDGETS]) };
+    let (stage, sidecar) = in_step(name, setting, &[]);
+    let (source, target) = (stage.source(&BUDGETS, "one"), stage.target(&BUDGETS, "one"));
+    (stage, sidecar, source, target)
+}
+
+/// One object of this kind in step, in safe mode.
+#[track_caller]
+pub(crate) fn one(
+    name: &str,
+    kind: &'static Kind,
+    more: &[&str],
+) -> (Stage, Sidecar, Place, Place) {
+    let (stage, sidecar) = in_step(name, Setting::safe(&[kind]), more);
+    let (source, target) = (stage.source(kind, "one"), stage.target(kind, "one"));
+    (stage, sidecar, source, target)
+}
+
+// --- objects ---
+
+/// As a target says it of whose copy it is: of an object on a cluster that there is none of here.
+pub(crate) const OTHERS: &str = "0d6ff0b4-3b39-4b5b-9f5c-000000000000/there/one/\
+                                 0d6ff0b4-3b39-4b5b-9f5c-000000000001/4/cloud.teleport.dev/sync-local";
+
+/// The labels or annotations of an object, but for those that safe mode adds for itself.
+pub(crate) fn map(object: &Value, what: &str) -> Value {
+    let own = ["/source", "/managed-keys", "/sync-local-uid", "/last-uploaded-to"];
+    let all = object["metadata"][what].as_object().cloned().unwrap_or_default();
+    let kept = all.into_iter().filter(|(key, _)| !own.iter().any(|end| key.ends_with(end)));
+    Value::Object(kept.collect::<Map<_, _>>())
+}
+
+pub(crate) fn labels(object: &Value) -> Value {
+    map(object, "labels")
+}
+
+pub(crate) fn annotations(object: &Value) -> Value {
+    map(object, "annotations")
+}
+
+/// A patch that gives a label and changes nothing that is copied anywhere but itself.
+pub(crate) fn label(value: &str) -> Value {
+    json!({"metadata": {"labels": {"note": value}}})
+}
