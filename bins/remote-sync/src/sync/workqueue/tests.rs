@@ -1,10 +1,10 @@
-//! Pairs in turn.
+//! Order, delays, parking and workers.
 
 use super::*;
 use crate::cache::retry::RetryClass;
 
 fn pair(name: &str) -> Pair {
-    Pair { kind: 0, key: name.into() }
+    Pair { kind: KindIndex::FIRST, key: name.into() }
 }
 
 fn item(name: &str) -> WorkItem {
@@ -20,8 +20,8 @@ fn taken(queue: &Workqueue) -> Option<Pair> {
 }
 
 fn queue() -> Workqueue {
-    let queue = Workqueue::new(2, 2, Mode::Safe);
-    queue.open(0, true);
+    let queue = Workqueue::new(&PerKind::from(vec![(), ()]), 2, Mode::Safe);
+    queue.open(KindIndex::FIRST, true);
     queue
 }
 
@@ -51,17 +51,17 @@ fn events_come_before_what_a_list_brought() {
 #[test]
 fn what_cannot_be_worked_on_is_parked_and_comes_back_at_once() {
     let queue = queue();
-    let closed = Pair { kind: 1, key: "x".into() };
+    let closed = Pair { kind: KindIndex::SECOND, key: "x".into() };
     queue.add(closed.clone(), true);
     queue.add(pair("a"), true);
     assert_eq!(taken(&queue), Some(pair("a")));
     assert_eq!(queue.depth().parked, 1);
     queue.add(closed.clone(), true);
     queue.done(&item("a"), failed(RetryClass::Refused));
-    queue.open(1, true);
+    queue.open(KindIndex::SECOND, true);
     assert_eq!(taken(&queue), Some(closed));
-    queue.open(0, false);
-    queue.open(0, true);
+    queue.open(KindIndex::FIRST, false);
+    queue.open(KindIndex::FIRST, true);
     assert_eq!(taken(&queue), Some(pair("a")), "its failure was of before");
 }
 
@@ -91,8 +91,8 @@ fn a_pair_that_fails_at_each_event_takes_the_room_of_one() {
         queue.done(&item("a"), failed(RetryClass::Refused));
     }
     assert_eq!(queue.state().order.delayed().len(), 1);
-    queue.open(0, false);
-    queue.open(0, true);
+    queue.open(KindIndex::FIRST, false);
+    queue.open(KindIndex::FIRST, true);
     assert!(queue.state().order.delayed().is_empty());
     assert_eq!(taken(&queue), Some(pair("a")));
 }
