@@ -154,3 +154,27 @@ fn a_server_may_ask_for_more_time_for_one_object() {
     let (at, _) = queue.state().order.delayed().first().cloned().unwrap();
     assert!(at > Instant::now() + Duration::from_secs(50));
 }
+
+/// The controller opens queues again and again.
+#[test]
+fn a_kind_that_is_open_already_cuts_no_delay_short() {
+    let queue = queue();
+    queue.add(pair("a"), true);
+    assert_eq!(taken(&queue), Some(pair("a")));
+    queue.done(&item("a"), ReconcileResult::RequeueAfter(Duration::from_secs(3600)));
+    queue.open(KindIndex::FIRST, true);
+    assert_eq!(queue.depth().queued, 0, "it waits");
+    queue.open(KindIndex::FIRST, false);
+    queue.open(KindIndex::FIRST, true);
+    assert_eq!(queue.depth().queued, 1, "its cluster is back");
+}
+
+#[test]
+fn a_delay_without_end_is_a_day() {
+    let (now, work) = (Instant::now(), item("a"));
+    let mut order = QueueOrder::new(vec![true].into(), Mode::Safe);
+    order.add(pair("a"), true, now);
+    assert_eq!(order.get(now).map(|item| item.pair), Some(pair("a")));
+    order.done(&work, ReconcileResult::RequeueAfter(Duration::MAX), now);
+    assert_eq!(order.next_delayed(), Some(now + Duration::from_secs(86_400)));
+}
