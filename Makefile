@@ -1,13 +1,13 @@
-# The only entry point, for people and for CI; `make` explains itself.
+# The only entry point, for people and for CI; `make` lists the targets.
 
-# The programs of this repository.
+# The programs in this repository.
 BINS := addon-lease-controller csr-bootstrapper hub-kubeconfig-dumper remote-sync
-# For which machine `dist/` is built: x86_64 or aarch64.
+# The architecture that `dist/` is built for: x86_64 or aarch64.
 ARCH ?= $(shell uname -m)
 IMAGE ?= spoke-sidecars:dev
 
 TARGET := $(ARCH)-unknown-linux-musl
-# One place for all of cargo's output, whatever else configures it: `dist` has to find the programs.
+# One directory for all of cargo's output, whatever else configures it: `dist` must find the programs.
 export CARGO_TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 PLATFORM := $(if $(filter $(ARCH),$(shell uname -m)),,--platform linux/$(ARCH))
 RELEASE := $(CARGO_TARGET_DIR)/$(TARGET)/release
@@ -22,9 +22,9 @@ help: ## Show this help
 
 ##@ Build
 
-build: dist image ## Static programs into dist/, then an image of them
+build: dist image ## Static programs in dist/, and an image of them
 
-dist: ## Static programs only, for ARCH=x86_64 or aarch64
+dist: ## Static programs only; ARCH=x86_64 or aarch64
 	@test -d "$$(rustc --print target-libdir --target $(TARGET))" || rustup target add $(TARGET) || \
 		{ echo "Rust's standard library for $(TARGET) is missing, and rustup cannot add it." >&2; exit 1; }
 	cargo build --release --locked --target $(TARGET) $(addprefix -p ,$(BINS))
@@ -34,12 +34,12 @@ dist: ## Static programs only, for ARCH=x86_64 or aarch64
 		readelf -ldW dist/$$name | awk '/INTERP|NEEDED/ { dynamic = 1 } /LOAD/ { elf = 1 } \
 			END { exit dynamic || !elf }' || { echo "dist/$$name is not static" >&2; exit 1; }; \
 	done
-	@# The name that the Go sidecar's manifest runs.
+	@# The Go sidecar's manifest runs the program by this name.
 	@ln -s addon-lease-controller dist/klusterlet-addon-lease-controller
 	@cd dist && wc -c $(BINS)
 
-# The tools keep no time of their own in the image, so the same programs give the same image.
-image: dist ## The image, by docker, podman or buildah, whichever is there
+# The tools put no timestamps into the image, so the same programs give the same image.
+image: dist ## The image, with docker, podman or buildah, whichever is installed
 	@if docker info >/dev/null 2>&1; then \
 		set -- env DOCKER_BUILDKIT=1 docker build; \
 	elif command -v podman >/dev/null; then \
@@ -48,31 +48,32 @@ image: dist ## The image, by docker, podman or buildah, whichever is there
 		set -- buildah $$(buildah info >/dev/null 2>&1 || echo --storage-driver vfs) bud \
 			--isolation chroot --timestamp 0; \
 	else \
-		echo "No image: there is no docker daemon, no podman and no buildah here."; exit 0; \
+		echo "No image built: found no docker daemon, podman or buildah."; exit 0; \
 	fi; \
 	set -x; "$$@" $(PLATFORM) --build-context bin=dist -t $(IMAGE) .
 
-# These run what users get, not the debug build; two of them with the same libc and optimisation.
+# These run the released programs, not the debug build; MEASURE builds its tools with the same libc and
+# optimisation.
 demo demo-sync budget bench soak chaos: export BIN_DIR := $(CURDIR)/dist
 MEASURE := cargo run --locked -q --release --target $(TARGET) -p suite
 
 ##@ Try
 
-demo: dist ## A cluster joins and its add-on stays available, on one screen; KEEP=1 leaves it running
+demo: dist ## Watch a cluster join a hub and its add-on stay available; KEEP=1 leaves it running
 	cargo run --locked -q -p suite --bin demo
 
-demo-sync: dist ## A hub's objects live on a cluster, through outages and an empty hub; KEEP=1 too
+demo-sync: dist ## Watch a hub's objects survive outages and an empty hub; KEEP=1 leaves it running
 	cargo run --locked -q -p suite --bin demo-sync
 
 ##@ Test
 
-# What tests leave out where something is missing, a line each; in the end counted and listed.
+# Tests or parts of tests that were skipped, one per line; counted and listed at the end.
 test e2e: export SKIPPED := $(abspath $(CARGO_TARGET_DIR))/skipped
 SUMMARY = @echo "$$(cat "$(SKIPPED)" 2>/dev/null | wc -l) tests or parts of one were skipped"; \
 	cat "$(SKIPPED)" 2>/dev/null || true
 
 test: dist ## Unit tests, scenarios and faults on the embedded API server; needs no Go
-	@# The scenarios run the programs, so these come first; those among hostile peers what users get.
+	@# Programs first: the scenarios run the debug build, those with hostile peers run dist/.
 	cargo build --locked --workspace
 	@rm -f "$(SKIPPED)"
 	cargo test --locked --workspace
@@ -81,49 +82,49 @@ test: dist ## Unit tests, scenarios and faults on the embedded API server; needs
 controlplane: ## Build the real control plane (Go; once, about 6 minutes)
 	testing/controlplane/build.sh
 
-# What a real control plane can be asked for; `faults` are of the embedded one.
+# Everything that a real control plane can be asked for; modules called `faults` need the embedded one.
 E2E := $(addprefix --test ,$(subst -,_,$(BINS)) kubernetes)
 
-e2e: controlplane ## The scenarios and the manifests on the real control plane
+e2e: controlplane ## Scenarios and manifests on the real control plane
 	cargo build --locked --workspace
 	@rm -f "$(SKIPPED)"
 	cargo test --locked -p suite --no-run
-	@# One boot for all: the audits read what the others left in the servers' logs.
+	@# One boot for all: the audits read the logs that the other tests left on the servers.
 	SUITE=real testing/controlplane/run.sh sh -ec \
 		'cargo test --locked -p suite $(E2E) -- --skip faults:: --skip rotation_by_the_real_hub; \
 		cargo test --locked -p suite $(E2E) -- --ignored'
-	@# Certificates for two minutes, so that the hub renews one while we wait.
+	@# Certificates are valid for two minutes, so that one is renewed during the test.
 	SUITE=real CLUSTER_SIGNING_DURATION=2m testing/controlplane/run.sh \
 		cargo test --locked -p suite --test csr_bootstrapper rotation_by_the_real_hub
 	testing/controlplane/run.sh testing/manifests.sh
 	$(SUMMARY)
 
-lint: ## Format, clippy, documentation, dependencies, names
+lint: ## Check format, clippy, documentation, dependencies and type names
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps -p shared
 	testing/dependencies.sh $(BINS)
 	testing/names.sh
 
-budget: dist ## Size, memory, requests, bytes and system calls, against their limits
+budget: dist ## Check size, memory, requests, bytes and system calls against their limits
 	$(MEASURE) --bin budget
 
-bench: dist ## remote-sync: lag, throughput, memory, restart, a hundred remotes; as a table
+bench: dist ## Measure remote-sync: lag, throughput, memory, restart, a hundred remotes
 	$(MEASURE) --bin bench
 
-soak: dist ## 100,000 renewals with 5 % random faults, by one process and by many; SEED, RENEWALS, PART
+soak: dist ## 100,000 renewals with 5 % random faults, in one process and in many; SEED, RENEWALS, PART
 	$(MEASURE) --bin soak
 
-chaos: dist ## 10,000 random operations around remote-sync against a model; SEED, OPERATIONS, SECONDS, MODE
+chaos: dist ## 10,000 random operations on remote-sync, checked against a model; SEED, OPERATIONS, SECONDS, MODE
 	$(MEASURE) --bin chaos
 
-# Their seeds are part of `make test`. TARGET is also ours; only one from the command line is a fuzz target.
-fuzz: ## What reads bytes of others, each for SECONDS=600; TARGET=pem is one of it, INPUT=file again; SEED
+# The seeds are part of `make test`. TARGET is a variable above, too; on the command line it names a fuzz target.
+fuzz: ## Fuzz each parser of untrusted bytes for SECONDS=600; TARGET=pem picks one, INPUT=file replays; SEED
 	testing/fuzz/run.sh $(or $(SECONDS),600) \
 		$(if $(findstring command,$(origin TARGET)),$(TARGET) $(abspath $(INPUT)))
 
 ##@ Other
 
-clean: ## Remove what was built here (the control plane stays in its cache)
+clean: ## Remove everything built here (the control plane stays cached)
 	cargo clean
 	rm -rf dist

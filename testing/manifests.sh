@@ -1,6 +1,6 @@
 #!/bin/sh
-# Applies manifests/ to the real API servers, in a namespace that enforces the restricted Pod Security
-# Standard; run by testing/controlplane/run.sh.
+# Applies manifests/ to the real API servers, in namespaces that enforce the restricted Pod Security Standard.
+# Run by testing/controlplane/run.sh.
 set -eu
 cd "$(dirname "$0")/../manifests"
 
@@ -10,14 +10,14 @@ on() {
     kubectl --kubeconfig "$E2E_DIR/$cluster/admin.kubeconfig" --warnings-as-errors "$@"
 }
 
-# A namespace with the restricted standard.
+# Creates a namespace that enforces the restricted standard.
 restricted() {
     on managed create namespace "$1"
     on managed label namespace "$1" pod-security.kubernetes.io/enforce=restricted \
         pod-security.kubernetes.io/warn=restricted
 }
 
-# No controller makes pods here, so this does; the restricted standard is enforced on pods only.
+# Creates a pod of the Deployment: no controller does so here, and the restricted standard only applies to pods.
 pod_of() {
     spec=$(on managed -n "$1" get deployment "$2" -o 'jsonpath={.spec.template.spec}')
     echo "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"$2-0\"},\"spec\":$spec}" |
@@ -33,7 +33,7 @@ pod_of my-addon my-addon
 restricted open-cluster-management-agent
 on managed apply -k hub-kubeconfig-dumper
 pod_of open-cluster-management-agent my-agent
-# The same with the init container in the sidecar's place.
+# The same with the init container instead of the sidecar.
 on managed -n open-cluster-management-agent delete deployment my-agent
 on managed -n open-cluster-management-agent delete pod my-agent-0 --now
 copy=$(mktemp -d)
@@ -44,10 +44,10 @@ sed -i 's/path: sidecar.yaml/path: initcontainer.yaml/' "$copy/dumper/kustomizat
 on managed apply -k "$copy/dumper"
 pod_of open-cluster-management-agent my-agent
 
-# In the same namespace, as beside OCM's own agents.
+# In the same namespace, as next to OCM's own agents.
 on managed apply -k csr-bootstrapper
 pod_of open-cluster-management-agent csr-bootstrapper
-# The same with the dumper and an agent in its pod.
+# The same with the dumper and an agent in the pod.
 on managed -n open-cluster-management-agent delete deployment csr-bootstrapper
 on managed -n open-cluster-management-agent delete pod csr-bootstrapper-0 --now
 cp csr-bootstrapper/* "$copy/agent"
@@ -55,7 +55,7 @@ sed -i 's/^# \(patches:\|  - path: agent.yaml\)/\1/' "$copy/agent/kustomization.
 on managed apply -k "$copy/agent"
 pod_of open-cluster-management-agent csr-bootstrapper
 
-# Beside them, with the hub's side.
+# Next to them, with the hub's side.
 on managed apply -k remote-sync
 on hub apply -k remote-sync/hub
 pod_of open-cluster-management-agent remote-sync

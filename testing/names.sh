@@ -1,6 +1,6 @@
 #!/bin/sh
-# A public type name means one thing in what ships. Each program has Settings of its own, which its flags
-# become, and a Reporter, which its endpoint asks.
+# Checks that each public type name in the shipped crates has one meaning. Two names are exempt: each program has
+# its own Settings, made from its flags, and its own Reporter, for its endpoint.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -11,6 +11,6 @@ find bins/*/src shared/src -name '*.rs' ! -name 'tests.rs' ! -path '*/tests/*' -
         if (name != "Settings" && name != "Reporter") print name, FILENAME
     }' {} + | sort | awk '
     { seen++ }
-    $1 == name { print "names: " name " is in " file " and in " $2; bad = 1 }
+    $1 == name { print "names: " name " is in both " file " and " $2; bad = 1 }
     { name = $1; file = $2 }
     END { exit bad || !seen }' >&2

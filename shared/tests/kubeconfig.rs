@@ -1,7 +1,7 @@
-//! The kubeconfig rules, one property a test. "As kubectl" was measured with client-go v0.34.3
+//! Tests of the kubeconfig rules, one property each. "As kubectl" means: measured with client-go v0.34.3
 //! (`clientcmd.BuildConfigFromFlags`, then `rest.TransportFor`) on the same texts.
 
-// The helpers below are test code too, which clippy does not see.
+// Clippy does not recognise the helpers below as test code.
 #![allow(clippy::unwrap_used)]
 
 use std::{
@@ -46,7 +46,7 @@ fn with_user(fields: &str) -> String {
     config("{server: 'https://h:6443'}", &format!("{{{fields}}}"))
 }
 
-/// Loads from a Secret that has every fixture as a key.
+/// Loads a kubeconfig from a Secret that also holds every fixture.
 fn secret(text: impl AsRef<[u8]>) -> Result<ClusterConfig> {
     let mut data: Data = [
         ("ca.crt", CA),
@@ -76,9 +76,9 @@ fn accepted(text: impl AsRef<[u8]>) -> ClusterConfig {
     secret(text).unwrap()
 }
 
-/// The sentence; always `BadConfig` and about its source.
+/// Returns the error message; asserts that it is `BadConfig` and names its source.
 #[track_caller]
-fn refused(text: impl AsRef<[u8]>) -> String {
+fn rejected(text: impl AsRef<[u8]>) -> String {
     match secret(text) {
         Err(Error::BadConfig(sentence)) => {
             assert!(sentence.starts_with("Secret agent/hub"), "{sentence}");
@@ -89,8 +89,8 @@ fn refused(text: impl AsRef<[u8]>) -> String {
 }
 
 #[track_caller]
-fn refused_with(text: impl AsRef<[u8]>, part: &str) {
-    let sentence = refused(text);
+fn rejected_with(text: impl AsRef<[u8]>, part: &str) {
+    let sentence = rejected(text);
     assert!(sentence.contains(part), "{sentence:?} has no {part:?}");
 }
 
@@ -106,12 +106,12 @@ fn basic(name: &str, password: &str) -> Auth {
     Auth::Basic(name.to_owned(), password.to_owned().into())
 }
 
-/// Reads a kubeconfig that may name any file.
+/// Reads a kubeconfig that may refer to any file.
 fn from_file(path: &Path) -> Result<ClusterConfig> {
     kubeconfig::from_file(path, Reach::Anywhere)
 }
 
-/// A directory of its own, gone with the test.
+/// A private directory, removed at the end of the test.
 struct Dir(PathBuf);
 
 impl Dir {
@@ -135,7 +135,7 @@ impl Drop for Dir {
     }
 }
 
-/// `load` with these variables, and `account` as the service account's directory.
+/// Calls `load` with these environment variables, and `account` as the service account's directory.
 fn load_with(
     flag: Option<&Path>,
     master: Option<&str>,
@@ -192,23 +192,23 @@ fn unknown_fields_and_numeric_keys_are_ignored() {
 }
 
 #[test]
-fn absent_kind_and_version_are_fine_and_others_are_not() {
+fn kind_and_version_may_be_absent_but_not_wrong() {
     let plain = on_server("https://h");
     accepted(plain.replace("apiVersion: v1\nkind: Config\n", ""));
     accepted(plain.replace("kind: Config\n", ""));
-    refused_with(plain.replace("kind: Config", "kind: Pod"), "its kind is not Config");
-    refused_with(plain.replace("apiVersion: v1", "apiVersion: v2"), "its apiVersion is not v1");
+    rejected_with(plain.replace("kind: Config", "kind: Pod"), "its kind is not Config");
+    rejected_with(plain.replace("apiVersion: v1", "apiVersion: v2"), "its apiVersion is not v1");
 }
 
 #[test]
-fn a_text_without_configuration_says_so() {
+fn an_empty_configuration_is_reported() {
     for text in ["", "\n \n", "# nothing\n", "null", "{}", "kind: Config", "users: null"] {
-        refused_with(text, "has no configuration");
+        rejected_with(text, "has no configuration");
     }
 }
 
 #[test]
-fn what_is_no_kubeconfig_is_refused() {
+fn text_that_is_not_a_kubeconfig_is_rejected() {
     let deep = "[".repeat(10_000);
     for (text, part) in [
         ("- a\n", "not a map"),
@@ -225,13 +225,13 @@ fn what_is_no_kubeconfig_is_refused() {
         ("users: [{name: a, user: text}]", "has a user that is not"),
         ("current-context: 3", "current-context that is not text"),
     ] {
-        refused_with(text, part);
+        rejected_with(text, part);
     }
-    refused_with(b"\xff\xfea\0", "UTF-8");
+    rejected_with(b"\xff\xfea\0", "UTF-8");
 }
 
 #[test]
-fn aliases_work_but_cannot_blow_up() {
+fn aliases_work_within_the_memory_budget() {
     let text = format!("x: &a 'https://a'\n{}", config("{server: *a}", "{}"));
     assert_eq!(accepted(text).server, "https://a");
 
@@ -243,20 +243,20 @@ fn aliases_work_but_cannot_blow_up() {
     let quadratic = format!("a: &a {}\nb: [{}]\n", "x".repeat(400_000), "*a,".repeat(100_000));
     for text in [format!("a0: &a0 lol\n{laughs}"), quadratic] {
         let start = Instant::now();
-        refused_with(text, "needs more than 3072 KiB of memory");
+        rejected_with(text, "needs more than 3072 KiB of memory");
         assert!(start.elapsed().as_millis() < 500);
     }
 }
 
 #[test]
-fn a_merge_key_is_refused_because_it_would_lose_fields() {
-    refused_with(format!("x: &a {{as: joe}}\n{}", with_user("<<: *a")), "merge key");
+fn merge_keys_are_rejected_because_they_would_lose_fields() {
+    rejected_with(format!("x: &a {{as: joe}}\n{}", with_user("<<: *a")), "merge key");
 }
 
 // ---- contexts, entries, merging
 
 #[test]
-fn a_name_twice_is_refused_even_if_unused() {
+fn duplicate_names_are_rejected_even_if_unused() {
     for list in
         ["users: [{name: z}, {name: z}]", "clusters: [{}, {}]", "contexts: [{name: z}, {name: z}]"]
     {
@@ -266,33 +266,33 @@ fn a_name_twice_is_refused_even_if_unused() {
             &format!("{}, ", list.trim_end_matches(']')),
             1,
         );
-        refused_with(text, &format!("has two {kind} named"));
+        rejected_with(text, &format!("has two {kind} named"));
     }
 }
 
 #[test]
-fn only_what_the_context_uses_is_checked() {
+fn only_entries_of_the_current_context_are_checked() {
     let unused = "users: [{name: z, user: {exec: {command: aws}, token: 1, client-key: nowhere}}, ";
     let access = accepted(with_user("token: t").replacen("users: [", unused, 1));
     assert_eq!(access.auth, token("t"));
 }
 
 #[test]
-fn an_unknown_context_is_an_error_and_a_missing_user_is_nobody() {
+fn an_unknown_context_is_an_error_but_a_missing_user_is_anonymous() {
     let text = with_user("token: t");
-    refused_with(
+    rejected_with(
         text.replace("current-context: c", "current-context: zz"),
         "has no context \"zz\"",
     );
     assert_eq!(accepted(text.replace("user: u,", "user: zz,")).auth, Auth::None);
     assert_eq!(accepted(text.replace("user: {token: t}", "user: null")).auth, Auth::None);
-    refused_with(text.replace("cluster: k,", "cluster: zz,"), "has no configuration");
-    refused_with(text.replace("current-context: c\n", ""), "has no configuration");
-    refused_with(config("{tls-server-name: x}", "{}"), "cluster \"k\" has no server");
+    rejected_with(text.replace("cluster: k,", "cluster: zz,"), "has no configuration");
+    rejected_with(text.replace("current-context: c\n", ""), "has no configuration");
+    rejected_with(config("{tls-server-name: x}", "{}"), "cluster \"k\" has no server");
 }
 
 #[test]
-fn first_file_wins_whole_entry() {
+fn the_first_file_wins_for_each_entry() {
     let dir = Dir::new("first");
     let one = dir.write("one/config", "users: [{name: u, user: {tokenFile: token}}]\n");
     dir.write("one/token", "from-one");
@@ -301,7 +301,7 @@ fn first_file_wins_whole_entry() {
     let missing = dir.0.join("missing");
     let load = |paths: &[&Path]| load_with(None, None, &[("KUBECONFIG", listed(paths))], &dir.0);
 
-    // Nothing of the second user `u` is left, and its file is found beside its own kubeconfig.
+    // The second user `u` is ignored entirely, and the token file is found next to the first kubeconfig.
     let access = load(&[Path::new(""), &missing, &one, &two, &one]).unwrap();
     assert_eq!(access.auth, token("from-one"));
     assert_eq!(load(&[&two, &one]).unwrap().auth, basic("a", "b"));
@@ -346,7 +346,7 @@ fn the_server_is_normalised_as_client_go_does() {
         "https://a:pass@h",
         "://",
     ] {
-        refused_with(on_server(given), "is not an http or https URL");
+        rejected_with(on_server(given), "is not an http or https URL");
     }
 }
 
@@ -402,7 +402,7 @@ fn trust_is_the_bundle_or_the_system_or_anything() {
         ("certificate-authority: 1", "certificate-authority is not text"),
         ("certificate-authority-data: 1234", "certificate-authority-data is not text"),
     ] {
-        refused_with(with_cluster(fields), part);
+        rejected_with(with_cluster(fields), part);
     }
 }
 
@@ -412,7 +412,7 @@ fn base64_is_read_as_in_go() {
     let (head, tail) = ca.split_at(40);
     let text = |value: &str| with_cluster(&format!("certificate-authority-data: {value}"));
     accepted(text(&format!("\"{head}\\r\\n{tail}\\n\"")));
-    // Bits beyond the last byte.
+    // Non-zero bits after the last byte are ignored.
     let loose =
         base64(&format!("{CA}{}", &"\n\n\n"[..(4 - CA.len() % 3) % 3])).replace("Cg==", "Ch==");
     assert!(loose.ends_with("Ch=="));
@@ -423,12 +423,12 @@ fn base64_is_read_as_in_go() {
         "'@@@'".into(),
         "-_-_".into(),
     ] {
-        refused_with(text(&bad), "certificate-authority-data is not base64");
+        rejected_with(text(&bad), "certificate-authority-data is not base64");
     }
 }
 
 #[test]
-fn proxy_and_server_name_are_taken_over() {
+fn proxy_and_server_name_are_used() {
     for (given, expected) in [
         ("http://p:3128", "http://p:3128"),
         ("https://us%20er:p%40ss@p/", "https://us%20er:p%40ss@p/"),
@@ -438,7 +438,7 @@ fn proxy_and_server_name_are_taken_over() {
         assert_eq!(access.proxy.as_deref(), Some(expected));
     }
     for given in ["p:3128", "socks5h://p", "ftp://p", "http://", "/p"] {
-        refused_with(with_cluster(&format!("proxy-url: '{given}'")), "proxy-url that is not");
+        rejected_with(with_cluster(&format!("proxy-url: '{given}'")), "proxy-url that is not");
     }
     let access = accepted(with_cluster("tls-server-name: api.example"));
     assert_eq!((access.server_name.as_deref(), access.proxy), (Some("api.example"), None));
@@ -476,12 +476,12 @@ fn token_and_password() {
         ("token: {a: b}", "token is not text"),
         ("username: [a]", "username is not text"),
     ] {
-        refused_with(with_user(user), part);
+        rejected_with(with_user(user), part);
     }
 }
 
 #[test]
-fn certificate_and_key_belong_together() {
+fn certificate_and_key_must_match() {
     let pair = |certificate: &str, key: &str| {
         with_user(&format!("client-certificate: {certificate}, client-key: {key}"))
     };
@@ -513,14 +513,14 @@ fn certificate_and_key_belong_together() {
         ("tls.crt, client-certificate-data: AAAA", "tls.key", "both client-certificate and"),
         ("tls.crt", "tls.key, client-key-data: AAAA", "both client-key and"),
     ] {
-        let sentence = refused(pair(certificate, key));
+        let sentence = rejected(pair(certificate, key));
         assert!(sentence.contains("user \"u\" has ") && sentence.contains(part), "{sentence}");
     }
     let der =
         format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", base64("no DER"));
     let text =
         with_user(&format!("client-certificate-data: {}, client-key: tls.key", base64(&der)));
-    refused_with(text, "client-certificate that cannot be read");
+    rejected_with(text, "client-certificate that cannot be read");
 }
 
 #[test]
@@ -549,30 +549,33 @@ fn impersonation_becomes_headers() {
         ("as: j, as-groups: [1]", "as-groups is not a list of texts"),
         ("as: j, as-user-extra: {a: b}", "as-user-extra is not a map of lists"),
     ] {
-        refused_with(with_user(user), part);
+        rejected_with(with_user(user), part);
     }
 }
 
 #[test]
-fn programs_are_refused_where_they_would_run() {
+fn exec_plugins_are_rejected_where_they_would_run() {
     let exec =
         "exec: {command: aws, args: [eks, secret-marker], env: [{name: A, value: secret-marker}]}";
-    let sentence = refused(with_user(exec));
+    let sentence = rejected(with_user(exec));
     assert!(sentence.contains("user \"u\" gets credentials from \"aws\" (exec)"), "{sentence}");
     assert!(!sentence.contains("secret-marker"));
-    refused_with(with_user("exec: {}"), "(exec), which is not supported");
-    refused_with(with_user("exec: text"), "(exec), which is not supported");
+    rejected_with(with_user("exec: {}"), "(exec), which is not supported");
+    rejected_with(with_user("exec: text"), "(exec), which is not supported");
     for other in ["token: t", "username: a", "client-certificate: tls.crt, client-key: tls.key"] {
         accepted(with_user(&format!("{other}, {exec}")));
     }
     accepted(with_user("exec: null"));
-    refused_with(with_user("token: t, auth-provider: {name: gcp}"), "from \"gcp\" (auth-provider)");
+    rejected_with(
+        with_user("token: t, auth-provider: {name: gcp}"),
+        "from \"gcp\" (auth-provider)",
+    );
 }
 
 // ---- files and Secrets
 
 #[test]
-fn relative_paths_start_at_the_kubeconfig() {
+fn relative_paths_resolve_against_the_kubeconfig() {
     let dir = Dir::new("relative");
     dir.write("pki/ca.crt", CA);
     dir.write("pki/tls.crt", CERT);
@@ -592,7 +595,7 @@ fn relative_paths_start_at_the_kubeconfig() {
 }
 
 #[test]
-fn m3_the_kubeconfig_of_somebody_else_reads_nothing_but_what_is_beside_it() {
+fn m3_a_foreign_kubeconfig_reads_only_files_next_to_it() {
     let dir = Dir::new("beside");
     let elsewhere = dir.write("elsewhere/token", "the pod's own\n");
     let read = |user: &str, cluster: &str| {
@@ -620,14 +623,14 @@ fn m3_the_kubeconfig_of_somebody_else_reads_nothing_but_what_is_beside_it() {
         let why = "it is not in the directory of the kubeconfig, see -kubeconfig-files-anywhere";
         assert!(error.message().ends_with(why), "{user} {cluster}: {error}");
     }
-    // That of the pod's own cluster is no secret; here it is merely not there.
+    // The CA of the pod's own cluster is no secret; it just does not exist here.
     let error = read("", &format!("certificate-authority: {service_account}/ca.crt")).unwrap_err();
     assert!(error.message().contains("No such file"), "{error}");
     let in_secret = format!("certificate-authority: {service_account}/ca.crt");
     assert_eq!(
         accepted(with_cluster(&in_secret)).trust,
         Trust::Bundle(CA.into()),
-        "a key is a key"
+        "a Secret's keys go by the file name alone"
     );
 }
 
@@ -661,17 +664,17 @@ fn files_that_cannot_be_read_are_named() {
 }
 
 #[test]
-fn a_secret_is_complete_in_itself() {
+fn a_secret_reads_no_files() {
     let dir = Dir::new("secret");
     let on_disk = dir.write("only-on-disk", "t");
-    refused_with(with_user(&format!("tokenFile: {on_disk:?}")), "the Secret has no such key");
+    rejected_with(with_user(&format!("tokenFile: {on_disk:?}")), "the Secret has no such key");
     let error = from_secret(SECRET, &Data::new()).unwrap_err();
     assert_eq!(error, Error::BadConfig("Secret agent/hub has no key \"kubeconfig\"".into()));
     let big = Data::from([("kubeconfig".to_owned(), vec![b' '; (1 << 20) + 1].into())]);
     assert!(from_secret(SECRET, &big).is_err());
 }
 
-/// As Open Cluster Management's registration agent writes it.
+/// The kubeconfig as Open Cluster Management's registration agent writes it.
 #[test]
 fn the_hub_kubeconfig_of_ocm_is_read() {
     let text = format!(
@@ -689,7 +692,7 @@ fn the_hub_kubeconfig_of_ocm_is_read() {
     assert!(access.identity.is_some());
 }
 
-// ---- look-up order
+// ---- lookup order
 
 #[test]
 fn flag_then_variable_then_pod_then_home() {
@@ -709,7 +712,7 @@ fn flag_then_variable_then_pod_then_home() {
     assert_eq!(server(Some(Path::new("")), &all).unwrap(), "https://listed");
     assert_eq!(server(None, &all[1..]).unwrap(), "https://10.0.0.1:443");
     assert_eq!(server(None, &all[3..]).unwrap(), "https://home");
-    // A variable without files behind it: the pod, not the home directory.
+    // KUBECONFIG names no existing file: the pod wins, not the home directory.
     let nothing = [("KUBECONFIG", OsString::from("/nowhere::")), host, port, home];
     assert_eq!(server(None, &nothing).unwrap(), "https://10.0.0.1:443");
     let error = server(None, &[("KUBECONFIG", "/nowhere".into())]).unwrap_err();
@@ -718,13 +721,13 @@ fn flag_then_variable_then_pod_then_home() {
         "{error}"
     );
     assert!(matches!(server(None, &[]), Err(Error::BadConfig(_))));
-    // What the flag names has to be there.
+    // The file that the flag names must exist.
     let error = server(Some(Path::new("/nowhere")), &all).unwrap_err();
     assert_eq!(error.message(), "kubeconfig /nowhere does not exist");
 }
 
 #[test]
-fn master_replaces_the_server_of_files_only() {
+fn master_overrides_the_server_of_files_only() {
     let dir = Dir::new("master");
     let account = account(&dir);
     let path =
@@ -745,7 +748,7 @@ fn master_replaces_the_server_of_files_only() {
 }
 
 #[test]
-fn in_cluster_is_the_service_account() {
+fn in_cluster_uses_the_service_account() {
     let dir = Dir::new("pod");
     let account = account(&dir);
     let load = |variables: &[(&str, OsString)]| {
@@ -779,7 +782,7 @@ fn in_cluster_is_the_service_account() {
     assert!(load(&pod("a b", "443")).is_err());
     assert!(load(&pod("10.0.0.1", "tcp://1")).is_err());
 
-    // A bad CA and no namespace are no obstacle; a bad token is.
+    // A bad CA or a missing namespace is accepted; a bad token is not.
     fs::write(account.join("ca.crt"), "junk").unwrap();
     fs::remove_file(account.join("namespace")).unwrap();
     let access = load(&pod("10.0.0.1", "443")).unwrap();
@@ -792,9 +795,9 @@ fn in_cluster_is_the_service_account() {
 
 // ---- nothing leaks, nothing panics
 
-/// The marker stands where a credential can stand, also where the shape is wrong.
+/// The marker stands in every place where a credential can be, even in values of the wrong type.
 #[test]
-fn no_credential_in_sentences_or_debug() {
+fn no_credential_in_errors_or_debug() {
     const MARK: &str = "s3cr3tMARKER";
     let dir = Dir::new("leak");
     let mut texts: Vec<String> = [
@@ -847,7 +850,7 @@ fn no_credential_in_sentences_or_debug() {
 }
 
 #[test]
-fn no_bytes_make_it_panic() {
+fn random_bytes_cause_no_panic() {
     let seed = format!("{}{}", with_cluster(&format!("certificate-authority-data: {}", base64(CA))),
         "users: [{name: u, user: {token: t, as: j, as-groups: [a], client-certificate: tls.crt, client-key: tls.key}}]\n")
         .replacen("users: [{name: u, user: {}}]\n", "", 1);
@@ -893,12 +896,17 @@ fn no_bytes_make_it_panic() {
 }
 
 // ---- fixtures
-// Made once, valid for 100 years, with OpenSSL 3:
-// `openssl ecparam -name prime256v1 -genkey -noout -out ca.key`,
-// `openssl req -x509 -key ca.key -subj /CN=test-ca -days 36500 -out ca.crt`; `tls.key`, `other.key`
-// and, with `secp521r1`, `p521.key` like `ca.key`; `openssl req -new -key tls.key -subj /O=system:masters/CN=admin` and
-// `openssl x509 -req -CA ca.crt -CAkey ca.key -days 36500 -extfile ext`, v1 without `-extfile`;
-// `openssl pkcs8 -topk8 -nocrypt`, `openssl pkcs8 -topk8`, `openssl ec -aes128` for the other keys.
+
+// Generated once, valid for 100 years, with OpenSSL 3. The CA:
+//   openssl ecparam -name prime256v1 -genkey -noout -out ca.key
+//   openssl req -x509 -key ca.key -subj /CN=test-ca -days 36500 -out ca.crt
+// `tls.key`, `other.key` and, with `secp521r1`, `p521.key`: like `ca.key`. The certificates, v1 without `-extfile`:
+//   openssl req -new -key tls.key -subj /O=system:masters/CN=admin
+//   openssl x509 -req -CA ca.crt -CAkey ca.key -days 36500 -extfile ext
+// The other forms of the key:
+//   openssl pkcs8 -topk8 -nocrypt
+//   openssl pkcs8 -topk8
+//   openssl ec -aes128
 
 const CA: &str = "\
 -----BEGIN CERTIFICATE-----\n\

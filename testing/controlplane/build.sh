@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # Builds the programs of the control plane into a cache outside the clone, once
-# for each go.mod and go.sum, and prints the directory they are in.
+# for each version of go.mod and go.sum, and prints their directory.
 set -euo pipefail
 
 say() { echo "controlplane: $*" >&2; }
 
 if ! command -v go >/dev/null; then
-    say "Go is missing: install it (https://go.dev/dl/) to build the control plane for the end-to-end tests."
+    say "Go is missing; the end-to-end tests need it to build the control plane: https://go.dev/dl/"
     exit 1
 fi
-# Static programs need no C compiler, neither to be built nor on the machine that runs them.
+# Static programs need no C compiler to build and no C library to run.
 export CGO_ENABLED=0
 
 given=${KUBEBUILDER_ASSETS:-}
@@ -43,19 +43,19 @@ if [ ! -d "$dir" ]; then
     done
 
     if [ -n "$names" ]; then
-        say "building $names from Go modules: about 6 minutes on two cores, once"
+        say "building $names from Go modules (about 6 minutes on two cores, once)"
         version=$(awk '$1 == "k8s.io/kubernetes" { print $2 }' go.mod) # v1.MINOR.PATCH
         minor=${version#v1.}
         stamp=k8s.io/component-base/version
-        # Without the stamp the programs would claim to be v0.0.0-master.
+        # Without the stamp, the programs would report v0.0.0-master.
         go build -trimpath -o "$new/" -ldflags "-s -w -X $stamp.gitVersion=$version \
             -X $stamp.gitMajor=1 -X $stamp.gitMinor=${minor%%.*}" "${missing[@]}"
-        # Go names a program after its package, here go.etcd.io/etcd/server.
+        # Go names a program after its package, which is go.etcd.io/etcd/server for etcd.
         [ ! -e "$new/server" ] || mv "$new/server" "$new/etcd"
     fi
 
-    # The CRDs of an Open Cluster Management hub. Where an API version has a
-    # successor, the successor's file comes later and has both versions.
+    # The CRDs of an Open Cluster Management hub. If an API has a newer version,
+    # the newer file comes later and contains both.
     mkdir "$new/crds"
     go mod download open-cluster-management.io/api
     api=$(go list -m -f '{{.Dir}}' open-cluster-management.io/api)
@@ -63,11 +63,11 @@ if [ ! -d "$dir" ]; then
         install -m 644 "$crd" "$new/crds/"
     done
 
-    # Only a complete directory gets the name; a concurrent build may have been faster.
+    # Rename only a complete directory; a concurrent build may have finished first.
     mv -T "$new" "$dir" 2>/dev/null || [ -d "$dir" ]
 fi
 
-# Part of this repository and small: Go knows when it is out of date (with a
-# commit's hash in it, that would be after each commit).
+# boot is small, and Go knows when it is out of date. With a commit hash in it,
+# that would be after every commit.
 go build -trimpath -buildvcs=false -o "$dir/boot" ./boot
 echo "$dir"

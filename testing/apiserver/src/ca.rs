@@ -1,5 +1,5 @@
 //! The certificate authority: signs the server's own certificate, client certificates for tests,
-//! and approved signing requests.
+//! and approved CSRs.
 
 use std::{
     sync::Arc,
@@ -20,7 +20,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// A certificate authority; clones share the key.
 #[derive(Clone)]
 pub struct Ca {
-    /// The certificate of the authority.
+    /// The CA certificate.
     pub certificate_pem: String,
     certificate: CertificateDer<'static>,
     subject: Vec<u8>,
@@ -34,7 +34,7 @@ impl std::fmt::Debug for Ca {
 }
 
 impl Ca {
-    /// A new authority, valid for ten years.
+    /// A new CA, valid for ten years.
     pub fn new(common_name: &str) -> Self {
         let (key, _) = generate();
         let subject = der::name(&[(COMMON_NAME, common_name)]);
@@ -58,14 +58,15 @@ impl Ca {
         Self { certificate_pem, certificate: CertificateDer::from(certificate), ..blank }
     }
 
-    /// A server certificate for these DNS names and IPv4 addresses: PEM certificate and PKCS#8 key.
+    /// Issues a server certificate for these DNS names and IP addresses; returns the PEM
+    /// certificate and PKCS#8 key.
     pub fn server_certificate(&self, names: &[&str]) -> (String, String) {
         let (certificate, key) = self.server(names);
         (pem("CERTIFICATE", &certificate), pem("PRIVATE KEY", key.secret_pkcs8_der()))
     }
 
-    /// A client certificate (CN = user, O = groups) that is valid from a minute ago: PEM
-    /// certificate and PKCS#8 key.
+    /// Issues a client certificate (CN = user, O = groups) that has been valid for a minute;
+    /// returns the PEM certificate and PKCS#8 key.
     pub fn client_certificate(
         &self,
         user: &str,
@@ -81,7 +82,7 @@ impl Ca {
         )
     }
 
-    /// A client certificate with a chosen validity, for example one that has expired.
+    /// Issues a client certificate with a given validity, for example an expired one.
     pub fn client_certificate_between(
         &self,
         user: &str,
@@ -135,18 +136,19 @@ impl Ca {
     }
 }
 
-/// What a certificate is issued for; everything in DER.
+/// The contents of a certificate to issue; names and keys in DER.
 pub(crate) struct Subject<'a> {
     pub(crate) name: &'a [u8],
     pub(crate) public_key: &'a [u8],
-    /// The whole extension, or nothing.
+    /// The complete extension, or empty.
     pub(crate) alternative_names: &'a [u8],
     pub(crate) purpose: Purpose,
     pub(crate) not_before: SystemTime,
     pub(crate) not_after: SystemTime,
 }
 
-/// A PEM request (CN = user, O = groups) signed with a new P-256 key, and that key as PKCS#8.
+/// Creates a PEM CSR (CN = user, O = groups) signed with a new P-256 key; returns it and the PKCS#8
+/// key.
 pub fn signing_request(user: &str, groups: &[&str]) -> (String, String) {
     let (pair, key) = generate();
     let public_key = der::public_key(pair.public_key().as_ref());

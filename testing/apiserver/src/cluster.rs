@@ -1,4 +1,4 @@
-//! The state of the server: everything that outlives a connection.
+//! The server state that outlives connections.
 
 use std::{
     sync::{Arc, Mutex},
@@ -19,7 +19,7 @@ use crate::{
 
 pub(crate) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
-/// Everything that outlives a connection.
+/// The server state that connections share.
 pub(crate) struct Cluster {
     pub(crate) store: Store,
     pub(crate) registry: Registry,
@@ -32,8 +32,8 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// The key of an object; cluster-scoped resources have no namespace even where the path of a
-    /// Namespace seems to give one.
+    /// The key of an object; cluster-scoped resources have no namespace, although the path of a
+    /// Namespace seems to contain one.
     pub(crate) fn key(&self, resource: &Resource, namespace: &str, name: &str) -> Key {
         let namespace = if resource.namespaced { namespace } else { "" };
         Key { resource: resource.storage(), namespace: namespace.into(), name: name.into() }
@@ -44,7 +44,7 @@ impl Cluster {
         self.store.get(&Key { resource, namespace: String::new(), name: name.into() })
     }
 
-    /// Changes the store and keeps the registry in step with the CustomResourceDefinitions.
+    /// Changes the store and keeps the registry in sync with the CustomResourceDefinitions.
     pub(crate) fn transact<E>(
         &self,
         key: &Key,

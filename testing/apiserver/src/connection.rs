@@ -1,4 +1,4 @@
-//! One connection: handshake, requests one after the other, answers with or without a fault.
+//! One connection: the handshake, then one request at a time, answered with or without a fault.
 
 use std::{
     io::{self, Read, Write},
@@ -24,8 +24,8 @@ use crate::{
     watch::{Next, Watch},
 };
 
-/// How often a quiet watch looks whether its client is still there.
-const LOOK: Duration = Duration::from_millis(200);
+/// Interval at which a quiet watch checks that its client is still connected.
+const CLIENT_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Serves a connection to its end. `tls` is None for plain HTTP.
 pub(crate) fn serve(
@@ -34,7 +34,7 @@ pub(crate) fn serve(
     tcp: TcpStream,
     id: u64,
 ) {
-    // Errors are the normal end of a connection here: the client left, or a fault cut it.
+    // An error is a normal end of a connection here: the client left, or a fault cut it.
     let _ = open(cluster, tls, tcp, id).map(|connection| connection.map(Connection::run));
 }
 
@@ -53,7 +53,7 @@ fn open(
             return Ok(None);
         }
         Some(State::Alert) => {
-            // Take the hello first: unread data would turn the close into a reset.
+            // Read the ClientHello first: unread data would turn the close into a reset.
             let _ = tcp.read(&mut [0; 4096]);
             tcp.write_all(&[0x15, 3, 3, 0, 2, 2, 40])?;
             return Ok(None);
@@ -97,7 +97,7 @@ impl Connection {
                 Ok(None) => return,
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                     let answer = Answer::text(400, "400 Bad Request");
-                    let _ = self.stream.write_all(&whole(&answer, SystemTime::now()));
+                    let _ = self.stream.write_all(&serialize(&answer, SystemTime::now()));
                     return;
                 }
                 Err(_) => return,
@@ -105,7 +105,7 @@ impl Connection {
         }
     }
 
-    /// One request and its answer; false where the connection has to end.
+    /// Handles one request; returns false if the connection must end.
     fn exchange(&mut self, request: &Incoming) -> io::Result<bool> {
         if self.cluster.faults.gate().pass().is_none() {
             return Ok(false);
@@ -145,7 +145,7 @@ impl Connection {
             }
             _ => {}
         }
-        // A server that began to hang meanwhile doesn't get its answer out any more.
+        // If the server started to hang meanwhile, the answer must wait.
         let Some(state) = self.cluster.faults.gate().pass() else { return Ok(false) };
         let keep = match reply {
             Reply::Answer(answer) => self.answer(entry, answer, action)?,
@@ -205,9 +205,9 @@ impl Connection {
             }
             Some(Action::Stall) => (head, true),
             Some(Action::HugeBody { bytes }) => return self.huge_body(entry, &answer, bytes),
-            _ => (whole(&answer, date), true),
+            _ => (serialize(&answer, date), true),
         };
-        // Logged first: who has the answer finds the code in the log.
+        // Logged before sending: a client that has the answer finds its code in the log.
         self.cluster.log.amend(entry, |request| {
             request.code = answer.code;
             request.sent = bytes.len() as u64;
@@ -272,7 +272,7 @@ impl Connection {
         done
     }
 
-    /// Writes events until the watch ends, the client leaves, or the limit cuts a line in two.
+    /// Writes events until the watch ends, the client leaves, or the limit cuts a line in half.
     fn events(
         &mut self,
         mut watch: Watch,
@@ -281,7 +281,7 @@ impl Connection {
     ) -> io::Result<bool> {
         let mut left = limit;
         loop {
-            let next = watch.next(LOOK);
+            let next = watch.next(CLIENT_CHECK_INTERVAL);
             if self.cluster.faults.gate().pass().is_none() {
                 return Ok(false);
             }
@@ -314,12 +314,12 @@ impl Connection {
 
     fn wait_for_client(&mut self) {
         while self.cluster.faults.gate().pass().is_some() && !self.client_is_gone() {
-            self.cluster.faults.gate().sleep(LOOK);
+            self.cluster.faults.gate().sleep(CLIENT_CHECK_INTERVAL);
         }
     }
 
-    /// While an answer is under way a client has nothing to say but farewell: an end of the stream
-    /// or a TLS close_notify. Either shows as something to read.
+    /// While it waits for an answer, a client sends nothing but the end of the stream or a TLS
+    /// close_notify. Either makes the socket readable.
     fn client_is_gone(&self) -> bool {
         let _ = self.raw.set_nonblocking(true);
         let peeked = self.raw.peek(&mut [0]);
@@ -328,6 +328,6 @@ impl Connection {
     }
 }
 
-fn whole(answer: &Answer, date: SystemTime) -> Vec<u8> {
+fn serialize(answer: &Answer, date: SystemTime) -> Vec<u8> {
     [answer.head(date, Some(answer.body.len())), answer.body.clone()].concat()
 }

@@ -1,5 +1,5 @@
-//! The control interface: faults, requests and credentials over plain HTTP on the loopback, for
-//! those who run the binary. README.md shows it in use.
+//! The control interface of the binary: faults, requests and credentials over plain HTTP on the
+//! loopback. README.md shows it in use.
 
 use std::{
     io::{self, Write},
@@ -24,7 +24,7 @@ use crate::{
     user::User,
 };
 
-/// The listening interface; dropping it frees its port.
+/// The listening control interface; dropping it frees its port.
 pub(crate) struct Control {
     address: SocketAddr,
     stopped: Arc<AtomicBool>,
@@ -38,7 +38,7 @@ impl Control {
         let stopped = Arc::new(AtomicBool::new(false));
         let stop = stopped.clone();
         let accept = move || {
-            // One at a time: those who steer a test are few and patient.
+            // One connection at a time: control clients are few and patient.
             for stream in listener.incoming().flatten() {
                 if stop.load(Relaxed) {
                     return;
@@ -58,7 +58,7 @@ impl Control {
 impl Drop for Control {
     fn drop(&mut self) {
         self.stopped.store(true, Relaxed);
-        // Wakes the thread out of its accept.
+        // Wakes the thread from its accept.
         let _ = TcpStream::connect(self.address);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -69,7 +69,7 @@ impl Drop for Control {
 fn serve(handle: &Handle, mut stream: TcpStream) -> io::Result<()> {
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     let Some(request) = Reader::default().next(&mut stream)? else { return Ok(()) };
-    let mut answer = match act(handle, &request) {
+    let mut answer = match dispatch(handle, &request) {
         Ok(value) => Answer::json(200, &value),
         Err(status) => Answer::status(&status),
     };
@@ -116,7 +116,7 @@ struct OldToken {
     token: String,
 }
 
-fn act(handle: &Handle, request: &Incoming) -> Result<Value, Status> {
+fn dispatch(handle: &Handle, request: &Incoming) -> Result<Value, Status> {
     let (path, _) = split(&request.raw);
     let cluster = &handle.cluster;
     match (request.method.as_str(), path.as_str()) {

@@ -1,5 +1,5 @@
-//! What the controllers of a real cluster do behind the API: sign, empty terminating namespaces,
-//! collect garbage, remove the objects of a deleted CustomResourceDefinition.
+//! The controllers of a real cluster: they sign CSRs, empty terminating namespaces, collect
+//! garbage, and remove the objects of a deleted CustomResourceDefinition.
 
 use std::{
     sync::{
@@ -22,7 +22,7 @@ use crate::{
 
 const REQUESTS: &str = "certificatesigningrequests.certificates.k8s.io";
 
-/// Works until the server stops; `events` are all changes of all objects.
+/// Runs until the server stops; `events` are all changes of all objects.
 pub(crate) fn run(cluster: &Cluster, events: &Receiver<Arc<Event>>) {
     loop {
         match events.recv_timeout(Duration::from_millis(100)) {
@@ -38,28 +38,28 @@ fn react(cluster: &Cluster, event: &Event) {
     let is_gone = event.change == Change::Deleted;
     match event.key.resource.as_str() {
         REQUESTS if !is_gone => sign(cluster, &event.key),
-        DEFINITIONS if is_gone => purge(cluster, &event.object),
-        "namespaces" if !is_gone => empty(cluster, &event.key.name),
+        DEFINITIONS if is_gone => remove_custom_objects(cluster, &event.object),
+        "namespaces" if !is_gone => empty_namespace(cluster, &event.key.name),
         _ => {}
     }
     if is_gone {
-        dependents_of_deleted(cluster, &event.object);
-        empty(cluster, &event.key.namespace);
+        process_dependents(cluster, &event.object);
+        empty_namespace(cluster, &event.key.namespace);
     } else {
         check_owners(cluster, event);
-        work_off_policies(cluster, &event.key);
+        process_deletion_policy(cluster, &event.key);
     }
 }
 
-/// Removes an object as a controller would; that it is gone already is fine.
+/// Removes an object as a controller would; it may already be gone.
 fn remove(cluster: &Cluster, key: &Key, options: &DeleteOptions) {
     if let Some(resource) = cluster.registry.stored_as(&key.resource) {
         let _ = delete::delete(cluster, &resource, key, options);
     }
 }
 
-/// Changes an object unless it is gone; `change` says whether there is something to change. Whether
-/// it was changed.
+/// Changes an object unless it is gone; `change` returns whether it changed anything. Returns
+/// whether the object was changed.
 pub(crate) fn alter(cluster: &Cluster, key: &Key, change: impl FnOnce(&mut Value) -> bool) -> bool {
     let altered = cluster.transact(key, |current| {
         let mut next = current.ok_or(())?.clone();
@@ -81,17 +81,17 @@ fn sign(cluster: &Cluster, key: &Key) {
     });
 }
 
-fn purge(cluster: &Cluster, definition: &Value) {
+fn remove_custom_objects(cluster: &Cluster, definition: &Value) {
     let (plural, group) = (text(definition, "/spec/names/plural"), text(definition, "/spec/group"));
     for (key, _) in cluster.store.snapshot(&format!("{plural}.{group}"), "").objects {
-        // The resource is no longer registered, so there is no deletion by the rules.
+        // The resource is no longer registered, so the rules of deletion do not apply.
         let _ =
             cluster.transact::<()>(&key, |current| Ok(Outcome::Remove(current.ok_or(())?.clone())));
     }
 }
 
-/// Takes a step in the termination of a namespace.
-fn empty(cluster: &Cluster, name: &str) {
+/// Takes one step in the termination of a namespace.
+fn empty_namespace(cluster: &Cluster, name: &str) {
     let terminating = cluster
         .namespace(name)
         .is_some_and(|namespace| !namespace["metadata"]["deletionTimestamp"].is_null());
@@ -118,30 +118,37 @@ fn exists(cluster: &Cluster, owner: &Value, namespace: &str) -> bool {
     found.is_some_and(|key| key.namespace.is_empty() || key.namespace == namespace)
 }
 
-fn dependents_of_deleted(cluster: &Cluster, deleted: &Value) {
+fn process_dependents(cluster: &Cluster, deleted: &Value) {
     let uid = text(deleted, "/metadata/uid");
     for (key, object) in cluster.store.owned_by(uid) {
-        leave(cluster, &key, &object, uid, &DeleteOptions::default());
+        release_or_remove(cluster, &key, &object, uid, &DeleteOptions::default());
     }
-    // An owner that is being deleted in the foreground may have waited for this dependent.
+    // An owner in foreground deletion may have waited for this dependent.
     for owner in owners(deleted) {
         if let Some(key) = cluster.store.of_uid(text(owner, "/uid")) {
-            work_off_policies(cluster, &key);
+            process_deletion_policy(cluster, &key);
         }
     }
 }
 
-/// The dependent of an owner that goes: it stays where another one is left, without naming this one.
-fn leave(cluster: &Cluster, key: &Key, object: &Value, uid: &str, options: &DeleteOptions) {
+/// Handles a dependent of an owner that goes: removes the reference if another owner is left,
+/// otherwise the dependent.
+fn release_or_remove(
+    cluster: &Cluster,
+    key: &Key,
+    object: &Value,
+    uid: &str,
+    options: &DeleteOptions,
+) {
     let mut others = owners(object).filter(|owner| owner["uid"] != uid);
     if others.any(|owner| exists(cluster, owner, &key.namespace)) {
-        disown(cluster, key, uid);
+        remove_owner(cluster, key, uid);
     } else {
         remove(cluster, key, options);
     }
 }
 
-fn disown(cluster: &Cluster, key: &Key, uid: &str) {
+fn remove_owner(cluster: &Cluster, key: &Key, uid: &str) {
     alter(cluster, key, |object| {
         let Some(list) = object["metadata"]["ownerReferences"].as_array_mut() else { return false };
         let before = list.len();
@@ -155,7 +162,8 @@ fn disown(cluster: &Cluster, key: &Key, uid: &str) {
     });
 }
 
-/// The real garbage collector also takes objects whose owners never existed.
+/// Removes an object none of whose owners exist: like the real garbage collector, even if they
+/// never did.
 fn check_owners(cluster: &Cluster, event: &Event) {
     let references = |object: &Value| object["metadata"]["ownerReferences"].clone();
     if event.before.as_ref().is_some_and(|b| references(b) == references(&event.object)) {
@@ -168,9 +176,9 @@ fn check_owners(cluster: &Cluster, event: &Event) {
     }
 }
 
-/// Foreground and Orphan deletion: the finalizer goes once the dependents are dealt with. In the
-/// foreground those that don't block are left until the owner is gone.
-fn work_off_policies(cluster: &Cluster, key: &Key) {
+/// Processes Foreground and Orphan deletion: removes the finalizer once all dependents are
+/// processed. In foreground deletion, dependents that do not block stay until the owner is gone.
+fn process_deletion_policy(cluster: &Cluster, key: &Key) {
     let Some(object) = cluster.store.get(key) else { return };
     if object["metadata"]["deletionTimestamp"].is_null() {
         return;
@@ -184,14 +192,14 @@ fn work_off_policies(cluster: &Cluster, key: &Key) {
     };
     let dependents = || cluster.store.owned_by(uid).into_iter().filter(blocks);
     let done = if waits_for(ORPHAN) {
-        dependents().for_each(|(dependent, _)| disown(cluster, &dependent, uid));
+        dependents().for_each(|(dependent, _)| remove_owner(cluster, &dependent, uid));
         ORPHAN
     } else if waits_for(FOREGROUND) {
         for (key, dependent) in dependents() {
-            // What has dependents of its own goes after them, as somebody waits for it.
+            // A dependent with its own dependents goes after them, since an owner waits for it.
             let own = cluster.store.owned_by(text(&dependent, "/metadata/uid"));
             let policy = if own.is_empty() { "" } else { "Foreground" };
-            leave(cluster, &key, &dependent, uid, &DeleteOptions::of_policy(policy));
+            release_or_remove(cluster, &key, &dependent, uid, &DeleteOptions::of_policy(policy));
         }
         FOREGROUND
     } else {

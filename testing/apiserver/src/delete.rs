@@ -13,11 +13,11 @@ use crate::{
     time::now,
 };
 
-/// The finalizers that stand for the propagation policies; the garbage collector works them off.
+/// The finalizers that represent the propagation policies; the garbage collector processes them.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 pub(crate) const ORPHAN: &str = "orphan";
 
-/// What a DELETE asks for.
+/// The options of a DELETE.
 #[derive(Debug, Default)]
 pub(crate) struct DeleteOptions {
     uid: String,
@@ -49,7 +49,7 @@ impl DeleteOptions {
     fn check(&self, resource: &Resource, key: &Key, current: &Value) -> Result<(), Status> {
         let (uid, version) =
             (text(current, "/metadata/uid"), text(current, "/metadata/resourceVersion"));
-        let refuse = |what: &str, asked: &str, own: &str, end: &str| {
+        let reject = |what: &str, asked: &str, own: &str, end: &str| {
             let why = format!(
                 "the {what} in the precondition ({asked}) does not match the {what} in record \
                  ({own}). The object might have been {end}"
@@ -57,16 +57,16 @@ impl DeleteOptions {
             Err(Status::precondition(resource, &key.name, &why))
         };
         if !self.uid.is_empty() && self.uid != uid {
-            return refuse("UID", &self.uid, uid, "deleted and then recreated");
+            return reject("UID", &self.uid, uid, "deleted and then recreated");
         }
         if !self.version.is_empty() && self.version != version {
-            return refuse("ResourceVersion", &self.version, version, "modified");
+            return reject("ResourceVersion", &self.version, version, "modified");
         }
         Ok(())
     }
 }
 
-/// Deletes an object, or begins to. Answers with its last state and whether it is gone.
+/// Deletes an object, or marks it for deletion. Returns its last state and whether it is gone.
 pub(crate) fn delete(
     cluster: &Cluster,
     resource: &Resource,
@@ -77,7 +77,7 @@ pub(crate) fn delete(
     let object = cluster.transact(key, |current| {
         let current = current.ok_or_else(|| Status::not_found(resource, &key.name))?;
         options.check(resource, key, current)?;
-        let outcome = step(resource, current, options);
+        let outcome = deletion_outcome(resource, current, options);
         gone = matches!(outcome, Outcome::Remove(_));
         Ok(match outcome {
             Outcome::Put(object) | Outcome::Remove(object) if options.dry_run => {
@@ -89,7 +89,7 @@ pub(crate) fn delete(
     Ok((object, gone))
 }
 
-fn step(resource: &Resource, current: &Value, options: &DeleteOptions) -> Outcome {
+fn deletion_outcome(resource: &Resource, current: &Value, options: &DeleteOptions) -> Outcome {
     let mut next = current.clone();
     let mut pending = finalizers(current);
     match options.policy.as_str() {
@@ -119,8 +119,8 @@ fn step(resource: &Resource, current: &Value, options: &DeleteOptions) -> Outcom
     Outcome::Put(next)
 }
 
-/// The answer to a DELETE over HTTP: a success Status, or the object where it is still there and
-/// for the kinds whose storage always returns it.
+/// Answers a DELETE over HTTP: with the object if it still exists or if the storage of its kind
+/// always returns it, otherwise with a success Status.
 pub(crate) fn answer(
     cluster: &Cluster,
     resource: &Resource,

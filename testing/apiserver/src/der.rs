@@ -1,6 +1,6 @@
-//! Just enough DER writing for certificates. Reading is left to x509-cert; writing is done here
-//! since a certificate that keeps the subject of its request byte for byte (several O's included)
-//! is easiest put together from raw parts.
+//! A minimal DER encoder for certificates. x509-cert does the parsing; the encoding is done here
+//! because a certificate that keeps its request's subject byte for byte (several O's included) is
+//! easiest to build from raw parts.
 
 use std::{
     net::IpAddr,
@@ -22,7 +22,7 @@ const EXTENDED_KEY_USAGE: &[u8] = &[0x55, 0x1d, 37];
 /// `id-kp` 1 (server) and 2 (client).
 const PURPOSE: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3];
 
-/// What a certificate is for.
+/// The purpose of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Authority,
@@ -30,7 +30,7 @@ pub(crate) enum Purpose {
     Client,
 }
 
-/// One value with its tag and length.
+/// Encodes one value with its tag and length.
 pub(crate) fn wrap(tag: u8, content: &[u8]) -> Vec<u8> {
     let length = content.len();
     let mut out = vec![tag];
@@ -71,7 +71,7 @@ fn ecdsa() -> Vec<u8> {
     sequence(&[&oid(ECDSA_SHA256)])
 }
 
-/// UTCTime up to 2049, as RFC 5280 wants it; nothing here lives longer.
+/// UTCTime, which RFC 5280 requires up to 2049; nothing here lives longer.
 fn time(at: SystemTime) -> Vec<u8> {
     let seconds = at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let whole = UNIX_EPOCH + Duration::from_secs(seconds);
@@ -80,7 +80,7 @@ fn time(at: SystemTime) -> Vec<u8> {
     wrap(0x17, format!("{digits}Z").as_bytes())
 }
 
-/// SAN extension for IPv4 addresses (dotted) and DNS names.
+/// SAN extension for IP addresses and DNS names.
 pub(crate) fn alternative_names(names: &[&str]) -> Vec<u8> {
     let one = |name: &&str| match name.parse::<IpAddr>() {
         Ok(IpAddr::V4(address)) => wrap(0x87, &address.octets()),
@@ -120,7 +120,7 @@ fn extended_usage(id: u8) -> Vec<u8> {
     extension(EXTENDED_KEY_USAGE, false, &sequence(&[&purpose]))
 }
 
-/// Everything a certificate says, in DER.
+/// The fields of a certificate, names and keys in DER.
 pub(crate) struct Certificate<'a> {
     pub(crate) serial: [u8; 8],
     pub(crate) issuer: &'a [u8],
@@ -156,7 +156,7 @@ pub(crate) fn request(subject: &[u8], public_key: &[u8]) -> Vec<u8> {
     sequence(&[&wrap(2, &[0]), subject, public_key, &wrap(0xa0, &[])])
 }
 
-/// The signed whole.
+/// Joins the signed part, the algorithm and the signature.
 pub(crate) fn signed(to_be_signed: &[u8], signature: &[u8]) -> Vec<u8> {
     sequence(&[to_be_signed, &ecdsa(), &bit_string(signature)])
 }

@@ -1,4 +1,4 @@
-//! The paths that are not about objects: discovery documents, version and health.
+//! The paths outside the object API: discovery documents, version and health.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,8 @@ use crate::{
     user::User,
 };
 
-/// What the default cluster roles let everybody read, even without credentials.
+/// Returns true for paths that the default cluster roles open to everyone, even without
+/// credentials.
 pub(crate) fn is_public(path: &str) -> bool {
     matches!(path, "/healthz" | "/livez" | "/readyz" | "/version" | "/version/")
 }
@@ -37,7 +38,7 @@ pub(crate) fn answer(registry: &Registry, path: &str, user: &User) -> Result<Ans
     ))
 }
 
-/// Whether anything of this group and version is served.
+/// Returns true if any resource of this group and version is served.
 pub(crate) fn serves(registry: &Registry, group: &str, version: &str) -> bool {
     resources(registry, group, version).is_some()
 }
@@ -78,7 +79,7 @@ fn groups(registry: &Registry) -> Value {
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-/// Alone it says its kind, in the list it does not.
+/// One APIGroup; unlike an entry of the list, it carries its kind.
 fn single_group(registry: &Registry, name: &str) -> Option<Value> {
     let groups = groups(registry);
     let mut group = groups["groups"].as_array()?.iter().find(|one| one["name"] == name)?.clone();

@@ -1,10 +1,10 @@
-//! What faults answer instead of the server, or make of its answer.
+//! The effects of faults: answers in place of the server's, and changes to the server's own.
 
 use serde_json::{Value, json};
 
 use crate::{http::Answer, rules::Action, status::Status, target::Target, user::User};
 
-/// The answer of faults that answer instead of the server.
+/// The answer of a fault that replaces the server's.
 pub(crate) fn replacement(action: &Action, target: &Target, user: &User) -> Option<Answer> {
     Some(match action {
         Action::Answer { code, body, retry_after } => {
@@ -13,7 +13,7 @@ pub(crate) fn replacement(action: &Action, target: &Target, user: &User) -> Opti
             answer.headers.extend(retry_after.map(|value| ("Retry-After".into(), value)));
             answer
         }
-        // Nobody is authorized before being recognised: that is a 401.
+        // Authentication comes before authorization: an unknown user gets a 401.
         Action::Forbid if user.name.is_empty() => return None,
         Action::Forbid => Answer::status(&forbidden(target, user)),
         Action::NotJson => injected(200, Some("<html><body>Sign in to the network</body></html>")),
@@ -42,7 +42,7 @@ fn injected(code: u16, body: Option<&str>) -> Answer {
     answer
 }
 
-/// The sentence of the RBAC authorizer.
+/// A 403 in the RBAC authorizer's words.
 fn forbidden(target: &Target, user: &User) -> Status {
     let (name, verb) = (&user.name, target.verb);
     let resource = match target.subresource.as_str() {
@@ -60,7 +60,7 @@ fn forbidden(target: &Target, user: &User) -> Status {
     Status::forbidden(&target.group, &target.resource, &target.name, &why)
 }
 
-/// The body with its `spec` set to null.
+/// Sets the `spec` of the body to null.
 pub(crate) fn null_spec(answer: &mut Answer) {
     if let Ok(mut object) = serde_json::from_slice::<Value>(&answer.body)
         && object.is_object()

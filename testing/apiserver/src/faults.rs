@@ -1,4 +1,4 @@
-//! Faults on request: the installed rules, and the switch for the state of the whole server.
+//! Faults on request: the installed rules, and the state of the whole server.
 
 use std::{
     sync::{
@@ -11,7 +11,7 @@ use std::{
 use crate::{
     gate::{Gate, State},
     lock::lock,
-    rules::{Action, Asked, Rule},
+    rules::{Action, Attributes, Rule},
     target::Target,
 };
 
@@ -23,13 +23,13 @@ struct Installed {
 }
 
 impl Installed {
-    /// Whether the rule strikes this time; counts it if so.
+    /// Decides whether the rule applies this time, and counts it if so.
     fn strikes(&mut self) -> bool {
         if self.rule.times.is_some_and(|times| self.hits >= times) {
             return false;
         }
         if let Some(probability) = self.rule.probability {
-            // xorshift64: small, repeatable, good enough to roll dice.
+            // xorshift64: small, repeatable, and random enough here.
             self.random ^= self.random << 13;
             self.random ^= self.random >> 7;
             self.random ^= self.random << 17;
@@ -61,45 +61,45 @@ struct Settings {
     gate: Gate,
     hook: Mutex<Option<Hook>>,
     date_offset: AtomicI64,
-    /// The version at which the watch cache stands still; 0 for one that does not.
+    /// The version at which the watch cache is frozen; 0 if it is not.
     cache: AtomicU64,
 }
 
 impl Faults {
-    /// Adds a rule. Rules are tried in the order of their arrival; the first that strikes wins.
+    /// Adds a rule and returns its id. Rules are tried in order; the first that applies wins.
     pub fn add(&self, rule: Rule) -> u64 {
         let mut rules = lock(&self.0.rules);
         rules.last += 1;
         let id = rules.last;
-        // Spread the seed, and never 0: xorshift would stay there.
+        // Spreads the seed and avoids 0, where xorshift would stay.
         let random = rule.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         rules.installed.push(Installed { id, rule, hits: 0, random });
         id
     }
 
-    /// Forbids a verb on a resource (empty namespace: everywhere).
+    /// Forbids a verb on a resource (an empty namespace means all namespaces).
     pub fn deny(&self, verb: &str, resource: &str, namespace: &str) -> u64 {
         let rule = Rule::new(Action::Forbid).verb(verb).resource(resource);
         self.add(if namespace.is_empty() { rule } else { rule.namespace(namespace) })
     }
 
-    /// Takes a rule away.
+    /// Removes a rule.
     pub fn remove(&self, id: u64) {
         lock(&self.0.rules).installed.retain(|installed| installed.id != id);
     }
 
-    /// How often a rule has struck.
+    /// Number of requests a rule has applied to.
     pub fn hits(&self, id: u64) -> u32 {
         let rules = lock(&self.0.rules);
         rules.installed.iter().find(|installed| installed.id == id).map_or(0, |one| one.hits)
     }
 
-    /// Takes all rules away; the state of the server stays.
+    /// Removes all rules; the state of the server stays.
     pub fn clear(&self) {
         lock(&self.0.rules).installed.clear();
     }
 
-    /// Sets the state of the whole server; returns when it is in force.
+    /// Sets the state of the whole server; returns once it is in effect.
     pub fn set_state(&self, state: State) {
         self.0.gate.set(state);
         if let Some(hook) = lock(&self.0.hook).as_ref() {
@@ -112,12 +112,12 @@ impl Faults {
         self.0.gate.state()
     }
 
-    /// Shifts the `Date` header by so many seconds.
+    /// Shifts the `Date` header by this many seconds.
     pub fn set_date_offset(&self, seconds: i64) {
         self.0.date_offset.store(seconds, Relaxed);
     }
 
-    /// Back to normal: no rules, no shift, up.
+    /// Returns to normal: no rules, no date shift, state up, live watch cache.
     pub fn heal(&self) {
         self.clear();
         self.set_date_offset(0);
@@ -129,7 +129,7 @@ impl Faults {
         self.0.cache.store(version, Relaxed);
     }
 
-    /// The version at which the watch cache stands still, if it does.
+    /// The version at which the watch cache is frozen, if it is.
     pub(crate) fn frozen_cache(&self) -> Option<u64> {
         Some(self.0.cache.load(Relaxed)).filter(|version| *version > 0)
     }
@@ -146,7 +146,7 @@ impl Faults {
         *lock(&self.0.hook) = hook;
     }
 
-    /// How long to wait, and what happens then.
+    /// The delay and the action for a request.
     pub(crate) fn strike(
         &self,
         path: &str,
@@ -154,10 +154,10 @@ impl Faults {
         user: &str,
     ) -> (Duration, Option<Action>) {
         let resource = if target.resource.is_empty() { path } else { &target.resource };
-        let asked = Asked { verb: target.verb, resource, target, user };
+        let attributes = Attributes { verb: target.verb, resource, target, user };
         let mut delay = Duration::ZERO;
         for installed in &mut lock(&self.0.rules).installed {
-            if !installed.rule.matches(&asked) || !installed.strikes() {
+            if !installed.rule.matches(&attributes) || !installed.strikes() {
                 continue;
             }
             match &installed.rule.action {
@@ -168,11 +168,11 @@ impl Faults {
         (delay, None)
     }
 
-    /// Whether a request would be forbidden, without counting it.
+    /// Returns true if a rule would forbid the request; counts nothing.
     pub(crate) fn forbids(&self, verb: &str, target: &Target, user: &str) -> bool {
-        let asked = Asked { verb, resource: &target.resource, target, user };
+        let attributes = Attributes { verb, resource: &target.resource, target, user };
         let rules = lock(&self.0.rules);
         let mut rules = rules.installed.iter().map(|installed| &installed.rule);
-        rules.any(|rule| rule.action == Action::Forbid && rule.matches(&asked))
+        rules.any(|rule| rule.action == Action::Forbid && rule.matches(&attributes))
     }
 }

@@ -1,4 +1,4 @@
-//! In which form an answer shows its objects: whole, or nothing but their metadata.
+//! The form of objects in an answer: complete, or metadata only.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// What `Accept` asks for. Other forms, such as tables, are not offered.
+    /// The form that `Accept` requests. Other forms, such as tables, are not supported.
     pub(crate) fn new(request: &Incoming, is_list: bool) -> Result<Self, Status> {
         let mut asked = request.headers("accept").flat_map(|value| value.split(';'));
         let asked = asked.find_map(|part| part.trim().strip_prefix("as=PartialObjectMetadata"));
@@ -23,7 +23,7 @@ impl Form {
         }
     }
 
-    pub(crate) fn show(self, object: Value) -> Value {
+    pub(crate) fn render(self, object: Value) -> Value {
         match self {
             Self::Whole => object,
             Self::Metadata => json!({

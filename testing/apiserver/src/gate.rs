@@ -1,4 +1,4 @@
-//! The state of the whole server, and the place where connections wait while it hangs.
+//! The state of the whole server, and the gate where connections wait while it hangs.
 
 use std::{
     sync::{Condvar, Mutex},
@@ -9,28 +9,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::lock::lock;
 
-/// How the server as a whole behaves.
+/// The behaviour of the server as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum State {
-    /// Normally.
+    /// The server works normally.
     #[default]
     Up,
-    /// Nobody listens, connections are cut.
+    /// Nothing listens, and existing connections are cut.
     Refuse,
-    /// Connections are accepted, but neither TLS nor HTTP says a word any more.
+    /// Connections are accepted, but neither TLS nor HTTP sends another byte.
     Hang,
-    /// New connections time out (the backlog is full), existing ones are silent.
+    /// New connections time out (the backlog is full), and existing ones are silent.
     Partition,
-    /// Each connection is closed after one answer, without announcing it.
+    /// Each connection is closed after one answer, unannounced.
     CloseAfterAnswer,
-    /// Bytes that are no TLS instead of a handshake.
+    /// The handshake is answered with bytes that are not TLS.
     GarbageHandshake,
-    /// A fatal TLS alert instead of a handshake.
+    /// The handshake is answered with a fatal TLS alert.
     Alert,
 }
 
-/// Where connections wait while the server hangs.
+/// The gate where connections wait while the server hangs.
 #[derive(Default)]
 pub(crate) struct Gate {
     now: Mutex<(State, bool)>,
@@ -43,7 +43,7 @@ impl Gate {
         self.changed.notify_all();
     }
 
-    /// Lets everybody through who waits, to their end.
+    /// Releases all waiting connections so that they end.
     pub(crate) fn stop(&self) {
         lock(&self.now).1 = true;
         self.changed.notify_all();
@@ -57,7 +57,8 @@ impl Gate {
         lock(&self.now).0
     }
 
-    /// Waits until the server is neither hanging nor cut off. None where the connection must end.
+    /// Waits until the server neither hangs nor is partitioned. Returns None if the connection must
+    /// end.
     pub(crate) fn pass(&self) -> Option<State> {
         let silent =
             |now: &mut (State, bool)| !now.1 && matches!(now.0, State::Hang | State::Partition);
@@ -66,7 +67,7 @@ impl Gate {
         (!stopped && state != State::Refuse).then_some(state)
     }
 
-    /// Sleeps unless the server stops meanwhile.
+    /// Sleeps, or returns early if the server stops.
     pub(crate) fn sleep(&self, duration: Duration) {
         let until = Instant::now() + duration;
         let mut now = lock(&self.now);

@@ -1,4 +1,4 @@
-//! What those have in common who steer a server, in its process or by the control interface.
+//! The operations shared by the in-process server and the control interface.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
     user::User,
 };
 
-/// What the control interface shares with the server.
+/// A handle on the server, shared with the control interface.
 #[derive(Clone)]
 pub(crate) struct Handle {
     pub(crate) cluster: Arc<Cluster>,
@@ -78,12 +78,12 @@ impl Handle {
         }
         let key = self.cluster.key(&resource, namespace, &name);
         let stored = self.cluster.transact(&key, |current| {
-            Ok::<_, Status>(Outcome::Put(place(&resource, current, object)))
+            Ok::<_, Status>(Outcome::Put(with_server_metadata(&resource, current, object)))
         })?;
         Ok(kinds::present(&resource, &version, stored))
     }
 
-    /// Adds a condition to a signing request, as `kubectl certificate` does.
+    /// Adds a condition to a CSR, as `kubectl certificate` does.
     pub(crate) fn decide(&self, name: &str, condition: &str) -> bool {
         let key = Key {
             resource: "certificatesigningrequests.certificates.k8s.io".into(),
@@ -92,16 +92,16 @@ impl Handle {
         };
         let decided = self.cluster.transact(&key, |current| {
             let mut next = current.ok_or(())?.clone();
-            if signer::has(&next, condition) {
+            if signer::has_condition(&next, condition) {
                 return Ok::<_, ()>(Outcome::Answer(next));
             }
-            signer::add(&mut next, condition, "ByTest", "decided by the test");
+            signer::add_condition(&mut next, condition, "ByTest", "decided by the test");
             Ok(Outcome::Put(next))
         });
         decided.is_ok()
     }
 
-    /// Creates a namespace; does nothing where it exists.
+    /// Creates a namespace unless it exists.
     pub(crate) fn create_namespace(&self, name: &str) {
         if self.cluster.namespace(name).is_none() {
             let namespace =
@@ -111,8 +111,8 @@ impl Handle {
     }
 }
 
-/// The object with the metadata that the server sets; a given status survives.
-fn place(resource: &Resource, current: Option<&Value>, mut object: Value) -> Value {
+/// Returns the object with the metadata that the server sets; keeps a given status.
+fn with_server_metadata(resource: &Resource, current: Option<&Value>, mut object: Value) -> Value {
     match current {
         Some(current) => {
             keep_metadata(current, &mut object);

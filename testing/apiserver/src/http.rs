@@ -1,5 +1,5 @@
-//! HTTP/1.1 on a blocking stream. Written by hand because faults need every byte under control:
-//! answers cut short, garbage, lengths that lie.
+//! HTTP/1.1 on a blocking stream. Hand-written because faults need control over every byte:
+//! truncated answers, garbage, false lengths.
 
 use std::{
     io::{self, Read, Write},
@@ -11,10 +11,10 @@ use serde_json::Value;
 use crate::{ca::random, status::Status};
 
 const HEAD_LIMIT: usize = 64 * 1024;
-/// The limit of the real server for a request body.
+/// The real server's limit for a request body.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
-/// A request as it came in.
+/// A request as received.
 #[derive(Debug, Default)]
 pub(crate) struct Incoming {
     pub(crate) method: String,
@@ -35,7 +35,7 @@ impl Incoming {
         self.headers.iter().filter(wanted).map(|(_, value)| value.as_str())
     }
 
-    /// Whether the body claims to be JSON, or claims nothing.
+    /// Returns true if the Content-Type is JSON or missing.
     pub(crate) fn is_json(&self) -> bool {
         self.header("content-type").is_none_or(|media| media.contains("json"))
     }
@@ -49,14 +49,14 @@ impl Incoming {
     }
 }
 
-/// Reads requests off a stream; keeps what was read beyond the current one.
+/// Reads requests from a stream; buffers bytes that belong to the next one.
 #[derive(Default)]
 pub(crate) struct Reader {
     buffer: Vec<u8>,
 }
 
 impl Reader {
-    /// The next request; None where the client closed before it began one.
+    /// The next request; None if the client closed the connection before sending one.
     pub(crate) fn next<S: Read + Write>(&mut self, stream: &mut S) -> io::Result<Option<Incoming>> {
         let (mut request, head) = loop {
             if let Some(parsed) = parse_head(&self.buffer)? {
@@ -92,7 +92,7 @@ impl Reader {
     fn sized(&mut self, stream: &mut impl Read, request: &Incoming) -> io::Result<Vec<u8>> {
         let length = request.header("content-length").unwrap_or("0").trim();
         let length = length.parse().map_err(|_| malformed("bad Content-Length"))?;
-        self.take(stream, length)
+        self.read_exact(stream, length)
     }
 
     fn chunks(&mut self, stream: &mut impl Read) -> io::Result<Vec<u8>> {
@@ -105,12 +105,12 @@ impl Reader {
                 while !self.line(stream)?.is_empty() {}
                 return Ok(body);
             }
-            body.extend(self.take(stream, size)?);
+            body.extend(self.read_exact(stream, size)?);
             self.line(stream)?;
         }
     }
 
-    fn take(&mut self, stream: &mut impl Read, length: usize) -> io::Result<Vec<u8>> {
+    fn read_exact(&mut self, stream: &mut impl Read, length: usize) -> io::Result<Vec<u8>> {
         if length > 16 * BODY_LIMIT {
             return Err(malformed("the body is too large"));
         }
@@ -139,7 +139,7 @@ fn malformed(why: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-/// The request without its body and the length of its head, once the head is complete.
+/// Returns the request without its body, and the length of its head, once the head is complete.
 fn parse_head(buffer: &[u8]) -> io::Result<Option<(Incoming, usize)>> {
     let mut headers = [httparse::EMPTY_HEADER; 96];
     let mut request = httparse::Request::new(&mut headers);
@@ -160,7 +160,7 @@ fn parse_head(buffer: &[u8]) -> io::Result<Option<(Incoming, usize)>> {
     Ok(Some((incoming, head)))
 }
 
-/// A whole answer.
+/// A complete answer.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
@@ -190,7 +190,7 @@ impl Answer {
         answer
     }
 
-    /// Status line and headers. `length` is what the head claims; None announces chunks.
+    /// Status line and headers. `length` becomes the Content-Length; None announces chunks.
     pub(crate) fn head(&self, date: SystemTime, length: Option<usize>) -> Vec<u8> {
         let id = random::<16>().map(|byte| format!("{byte:02x}")).concat();
         let framing = match length {

@@ -1,4 +1,4 @@
-//! Who is asking: client certificates, bearer tokens and impersonation.
+//! Authentication: client certificates, bearer tokens and impersonation.
 
 use std::{
     collections::HashMap,
@@ -28,7 +28,7 @@ struct Token {
     expires: SystemTime,
 }
 
-/// All credentials that the server takes.
+/// All credentials that the server accepts.
 pub(crate) struct Identities {
     verifier: Arc<dyn ClientCertVerifier>,
     tokens: Mutex<HashMap<String, Token>>,
@@ -45,7 +45,7 @@ impl Identities {
         Self { verifier, tokens: Mutex::default() }
     }
 
-    /// A token in the form of a JWT, since clients look into it for the expiry.
+    /// Issues a token in the form of a JWT, since clients read the expiry from it.
     pub(crate) fn issue(&self, user: User, valid_for: Duration) -> String {
         let expires = SystemTime::now() + valid_for;
         let seconds = expires.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -61,8 +61,8 @@ impl Identities {
         lock(&self.tokens).remove(token);
     }
 
-    /// None stands for no credentials at all. Bad credentials fail even where none would do, as
-    /// the real server has it.
+    /// Returns None if there are no credentials. Invalid credentials fail even where none are
+    /// needed, as on the real server.
     pub(crate) fn authenticate(
         &self,
         certificates: &[CertificateDer<'static>],
@@ -88,15 +88,16 @@ impl Identities {
         Some(found.user.clone())
     }
 
-    /// Verified at each request, not at the handshake: so a certificate that expires while its
-    /// connection lives gets 401 from then on.
+    /// Verifies the certificate at each request, not at the handshake, so that one that expires on
+    /// an open connection gets 401 from then on.
     fn by_certificate(
         &self,
         certificates: &[CertificateDer<'static>],
     ) -> Result<Option<User>, Status> {
         let Some((own, others)) = certificates.split_first() else { return Ok(None) };
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        // Rounded up: the verifier counts whole seconds, and Go refuses from the very instant on.
+        // Rounded up: the verifier counts whole seconds, whereas Go rejects a certificate from the
+        // exact instant of its expiry.
         let now =
             UnixTime::since_unix_epoch(Duration::from_secs(now.as_millis().div_ceil(1000) as u64));
         self.verifier.verify_client_cert(own, others, now).map_err(|_| Status::unauthorized())?;

@@ -1,5 +1,5 @@
-//! What single kinds need beyond the generic rules: defaults on creation, decoding that fails,
-//! validation. Only what clients of this workspace can run into.
+//! Rules of single kinds beyond the generic ones: defaults on creation, decoding errors,
+//! validation. Limited to those that clients in this workspace can meet.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use crate::{
 
 const SECRET_LIMIT: usize = 1024 * 1024;
 
-/// Sets what the server itself fills in when an object is created.
+/// Sets the fields that the server fills in when an object is created.
 pub(crate) fn prepare(resource: &Resource, object: &mut Value, user: &User) {
     let name = object["metadata"]["name"].clone();
     match resource.plural.as_str() {
@@ -41,7 +41,7 @@ pub(crate) fn prepare(resource: &Resource, object: &mut Value, user: &User) {
     }
 }
 
-/// The status that the real server's controllers set some milliseconds later.
+/// The status that the real server's controllers set a few milliseconds later.
 fn established(spec: &Value) -> Value {
     let condition = |kind: &str, reason: &str, message: &str| {
         json!({
@@ -61,11 +61,11 @@ fn established(spec: &Value) -> Value {
     })
 }
 
-/// What decoding into the typed object does: refuses (400) and fills in write-only fields.
+/// Does what decoding into the typed object does: rejects with 400 and converts write-only fields.
 pub(crate) fn decode(resource: &Resource, object: &mut Value) -> Result<(), Status> {
     check_shape(resource, object)?;
     resource.fill_in(object);
-    let refuse = |why: String| {
+    let reject = |why: String| {
         let (kind, version) = (&resource.kind, &resource.versions[0]);
         Err(Status::bad_request(format!(
             "{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"
@@ -75,23 +75,23 @@ pub(crate) fn decode(resource: &Resource, object: &mut Value) -> Result<(), Stat
         _ if !resource.builtin => return Ok(()),
         "leases" => &["/spec/renewTime", "/spec/acquireTime"],
         "events" => &["/eventTime"],
-        "secrets" => return decode_secret(object).or_else(refuse),
+        "secrets" => return decode_secret(object).or_else(reject),
         _ => &[],
     };
     for path in micro_times {
         match object.pointer(path) {
             None | Some(Value::Null) => {}
             Some(Value::String(text)) if is_micro_time(text) => {}
-            Some(Value::String(text)) => return refuse(unparsable_time(text)),
-            Some(_) => return refuse(format!("{path}: not a string")),
+            Some(Value::String(text)) => return reject(unparsable_time(text)),
+            Some(_) => return reject(format!("{path}: not a string")),
         }
     }
     Ok(())
 }
 
-/// Refuses objects whose skeleton isn't the usual one; later code relies on it.
+/// Rejects objects of unexpected shape; later code relies on it.
 fn check_shape(resource: &Resource, object: &Value) -> Result<(), Status> {
-    let refuse = |path: &str| {
+    let reject = |path: &str| {
         let kind = &resource.kind;
         Err(Status::bad_request(format!(
             "json: cannot unmarshal into Go struct field {kind}.{path}"
@@ -100,19 +100,19 @@ fn check_shape(resource: &Resource, object: &Value) -> Result<(), Status> {
     let is_map =
         |value: Option<&Value>| value.is_none_or(|value| value.is_object() || value.is_null());
     if !object["metadata"].is_object() {
-        return refuse("metadata");
+        return reject("metadata");
     }
     for key in ["labels", "annotations"] {
         let map = object["metadata"].get(key);
         let strings = map.and_then(Value::as_object).into_iter().flatten();
         if !is_map(map) || strings.into_iter().any(|(_, value)| !value.is_string()) {
-            return refuse(&format!("metadata.{key} of type map[string]string"));
+            return reject(&format!("metadata.{key} of type map[string]string"));
         }
     }
     let own: &[&str] =
         if resource.builtin { &["spec", "status", "data", "stringData"] } else { &[] };
     match own.iter().find(|key| !is_map(object.get(**key))) {
-        Some(key) => refuse(key),
+        Some(key) => reject(key),
         None => Ok(()),
     }
 }
@@ -143,7 +143,7 @@ fn decode_secret(object: &mut Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Go's layout `2006-01-02T15:04:05.000000Z07:00`: six digits, no more and no fewer.
+/// Checks Go's layout `2006-01-02T15:04:05.000000Z07:00`: exactly six fractional digits.
 fn is_micro_time(text: &str) -> bool {
     let fits = |text: &str, shape: &str| {
         text.len() == shape.len()
@@ -162,7 +162,7 @@ fn unparsable_time(text: &str) -> String {
     format!("parsing time \"{text}\" as \"{layout}\": cannot parse \"{rest}\" as \".000000\"")
 }
 
-/// Refuses (422) what the real server's validation refuses.
+/// Rejects with 422 what the real server's validation rejects.
 pub(crate) fn validate(
     resource: &Resource,
     object: &Value,
@@ -190,7 +190,7 @@ fn check_name(resource: &Resource, object: &Value, causes: &mut Vec<Cause>) {
         causes.push(Cause::required(field, "name or generateName is required"));
         return;
     };
-    // RBAC names are path segments: `system:node` is one.
+    // RBAC names are path segments, such as `system:node`.
     if resource.group == "rbac.authorization.k8s.io" {
         return;
     }
@@ -260,13 +260,13 @@ fn check_secret(object: &Value, before: Option<&Value>, causes: &mut Vec<Cause>)
     }
 }
 
-/// Decoded length of base64.
+/// Decoded length of a base64 text.
 fn size(text: &str) -> usize {
     text.trim_end_matches('=').len() * 3 / 4
 }
 
-/// Events are kept in the form of the core group; the rules of events.k8s.io hold for what came
-/// in through that group.
+/// Validates an Event. Events are stored in the core group's form; the rules of events.k8s.io apply
+/// to those written through that group.
 fn check_event(resource: &Resource, object: &Value, causes: &mut Vec<Cause>) {
     let involved = object["involvedObject"]["namespace"].as_str().unwrap_or_default();
     let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
@@ -301,7 +301,7 @@ fn check_event(resource: &Resource, object: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// The fields that the two event groups name differently: core, events.k8s.io.
+/// The fields that the two event groups name differently: (core, events.k8s.io).
 const EVENT_NAMES: [(&str, &str); 7] = [
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -312,14 +312,14 @@ const EVENT_NAMES: [(&str, &str); 7] = [
     ("count", "deprecatedCount"),
 ];
 
-/// From the form of the request's group and version to the one that is kept.
+/// Converts from the request's group and version to the stored form.
 pub(crate) fn to_stored(resource: &Resource, object: &mut Value) {
     if resource.group == "events.k8s.io" {
         rename(object, EVENT_NAMES.map(|(core, own)| (own, core)));
     }
 }
 
-/// From the form that is kept to the one of the request's group and version.
+/// Converts from the stored form to the request's group and version.
 pub(crate) fn present(resource: &Resource, version: &str, mut object: Value) -> Value {
     object["apiVersion"] = resource.api_version(version).into();
     object["kind"] = resource.kind.clone().into();

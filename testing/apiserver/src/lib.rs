@@ -1,5 +1,6 @@
-//! In-memory Kubernetes API server for tests and demos: the real one's answers over real TLS, and
-//! faults on request. Synchronous to use; it runs on threads of its own until it is dropped.
+//! An in-memory Kubernetes API server for tests and demos: the real server's responses over real
+//! TLS, and faults on request. The API is synchronous; the server runs on its own threads until it
+//! is dropped.
 //!
 //! ```no_run
 //! let server = dev_apiserver::Server::start(dev_apiserver::Options::default())?;

@@ -1,4 +1,5 @@
-//! The port: listening, refusing, or with a full backlog; and the connections that came through it.
+//! The port, in one of three modes (listening, refusing, backlog full), and the connections
+//! accepted on it.
 
 use std::{
     collections::HashMap,
@@ -14,14 +15,14 @@ use socket2::{Domain, Socket, Type};
 
 use crate::{cluster::Cluster, connection, gate::State, lock::lock};
 
-/// Plenty for TLS and JSON; a fleet of clients means as many threads.
+/// Plenty for TLS and JSON; each client of a fleet costs a thread.
 const STACK: usize = 1024 * 1024;
 
 pub(crate) struct Listener {
     cluster: Arc<Cluster>,
     tls: Option<Arc<ServerConfig>>,
     address: SocketAddr,
-    /// Bound but never listening: keeps the port ours while nobody listens.
+    /// Bound but never listening: keeps the port reserved while nothing listens.
     _reserved: Socket,
     mode: Mutex<Mode>,
     connections: Arc<Mutex<HashMap<u64, TcpStream>>>,
@@ -30,7 +31,7 @@ pub(crate) struct Listener {
 enum Mode {
     Closed,
     Open(Socket, JoinHandle<()>),
-    /// A listener whose backlog is taken up, so that the kernel drops each further SYN.
+    /// A listener whose backlog is full, so that the kernel drops each further SYN.
     Full {
         _socket: Socket,
         _fillers: Vec<TcpStream>,
@@ -62,7 +63,7 @@ impl Listener {
         self.address
     }
 
-    /// Brings the port into the state.
+    /// Applies the state to the port.
     pub(crate) fn apply(&self, state: State) -> io::Result<()> {
         match state {
             State::Refuse => {
@@ -83,11 +84,11 @@ impl Listener {
         }
     }
 
-    /// Nobody listens any more; connections stay.
+    /// Stops listening; open connections stay.
     pub(crate) fn close(&self) {
         let mode = std::mem::replace(&mut *lock(&self.mode), Mode::Closed);
         if let Mode::Open(socket, thread) = mode {
-            // Wakes the thread out of its accept.
+            // Wakes the thread from its accept.
             let _ = socket.shutdown(Shutdown::Both);
             let _ = thread.join();
         }
@@ -112,7 +113,8 @@ impl Listener {
         self.close();
         let socket = bound(self.address)?;
         socket.listen(0)?;
-        // A backlog of 0 takes one connection, sooner or later; further ones show that it takes no more.
+        // A backlog of 0 accepts one connection, eventually; the next attempts prove that it is
+        // full.
         let connect =
             |limit| TcpStream::connect_timeout(&self.address, Duration::from_millis(limit));
         let mut fillers = Vec::from_iter(connect(2000).ok());
@@ -149,13 +151,13 @@ impl Acceptor {
                 let _registered = registered;
                 connection::serve(cluster, tls, tcp, id);
             };
-            // Where no thread can be had, the connection is dropped with its closure.
+            // If the thread cannot be spawned, the connection is dropped with the closure.
             let _ = thread::Builder::new().stack_size(STACK).spawn(serve);
         }
     }
 }
 
-/// Takes the connection off the list and closes it, even where its thread panics.
+/// Deregisters and closes the connection on drop, even if its thread panics.
 struct Registered {
     connections: Arc<Mutex<HashMap<u64, TcpStream>>>,
     id: u64,

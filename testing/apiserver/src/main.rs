@@ -1,4 +1,4 @@
-//! `dev-apiserver`: the in-memory API server as a process of its own, to look around with kubectl.
+//! `dev-apiserver`: the in-memory API server as a standalone process, to explore with kubectl.
 
 use std::{error::Error, fs, path::PathBuf, time::Duration};
 
@@ -16,12 +16,12 @@ Usage: dev-apiserver [OPTIONS]
 
       --port N                 Port on 127.0.0.1 (default: any free one)
       --control-port N         Also serve the control interface, on this port
-      --write-kubeconfig FILE  Write the admin kubeconfig there instead of printing it
+      --write-kubeconfig FILE  Write the admin kubeconfig to FILE instead of printing it
       --plain                  Plain HTTP instead of TLS
-      --auto-approve           Approve all signing requests for API server clients
-      --lifetime SECONDS       Longest validity of signed certificates (default: a year)
-      --backdate SECONDS       How far signed certificates begin in the past (default: 300)
-  -h, --help                   Show this
+      --auto-approve           Approve every CSR for kubernetes.io/kube-apiserver-client
+      --lifetime SECONDS       Longest validity of signed certificates (default: one year)
+      --backdate SECONDS       Start signed certificates this far in the past (default: 300)
+  -h, --help                   Show this help
 ";
 
 struct Arguments {
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         print!("{HELP}");
         return Ok(());
     }
-    // Before the server starts, so that no signal is missed.
+    // Registered before the server starts, so that no signal is missed.
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let server = Server::start(arguments.options)?;
     match arguments.kubeconfig {

@@ -1,16 +1,16 @@
-//! The parts of an object that the server itself looks after: names, uids, generations, what a
-//! subresource may change.
+//! Server-managed parts of an object: names, uids, generations, and the fields that a subresource
+//! may change.
 
 use serde_json::Value;
 
 use crate::{ca::random, resources::Resource, time::now};
 
-/// The string at a pointer, or nothing.
+/// The string at a pointer, or the empty string.
 pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Five characters out of those that the real server uses: no vowels, nothing that looks alike.
+/// Appends five characters from the real server's alphabet: no vowels, no look-alikes.
 pub(crate) fn generate_name(object: &mut Value) {
     const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let prefix = text(object, "/metadata/generateName");
@@ -41,8 +41,8 @@ pub(crate) fn stamp(resource: &Resource, object: &mut Value) {
     }
 }
 
-/// What of the new state this subresource may change; the rest stays as it is.
-pub(crate) fn arrange(
+/// Takes from the new state only what this subresource may change.
+pub(crate) fn restrict_to_subresource(
     resource: &Resource,
     subresource: &str,
     current: &Value,
@@ -76,7 +76,7 @@ fn set(object: &mut Value, key: &str, value: Option<&Value>) {
     };
 }
 
-/// Takes over the metadata that clients cannot change.
+/// Restores the metadata that clients cannot change.
 pub(crate) fn keep_metadata(current: &Value, next: &mut Value) {
     next["apiVersion"] = current["apiVersion"].clone();
     for key in [
@@ -95,7 +95,8 @@ pub(crate) fn keep_metadata(current: &Value, next: &mut Value) {
     set(&mut next["metadata"], "managedFields", None);
 }
 
-/// Everything but metadata counts, and but status where that is a thing of its own.
+/// Increments the generation on any change outside metadata, and outside status if that is a
+/// subresource.
 pub(crate) fn count_generation(resource: &Resource, current: &Value, next: &mut Value) {
     let content = |object: &Value| {
         let mut content = object.clone();

@@ -1,4 +1,4 @@
-//! Direct access to the objects, for setting a scene and looking at the outcome without HTTP.
+//! Direct access to the objects, to set up a test and check its outcome without HTTP.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use crate::{
 };
 
 impl Server {
-    /// Creates or replaces an object, status included, without validation. Its resource comes
-    /// from `apiVersion` and `kind` and must be served; `metadata.resourceVersion` is ignored.
+    /// Creates or replaces an object, status included, without validation. `apiVersion` and `kind`
+    /// must name a served resource; `metadata.resourceVersion` is ignored.
     pub fn put(&self, object: Value) -> Value {
         self.handle().put(object).expect("the object is of a served kind and has a name")
     }
 
-    /// An object as the store has it. `api_version` is for example `coordination.k8s.io/v1`.
+    /// An object as stored. `api_version` is, for example, `coordination.k8s.io/v1`.
     pub fn get(
         &self,
         api_version: &str,
@@ -34,7 +34,7 @@ impl Server {
         Some(kinds::present(&resource, &version, (*object).clone()))
     }
 
-    /// The objects of a resource; an empty namespace stands for all.
+    /// The objects of a resource; an empty namespace means all namespaces.
     pub fn list(&self, api_version: &str, plural: &str, namespace: &str) -> Vec<Value> {
         let (resource, version) = self.resource(api_version, plural);
         let objects = self.cluster.store.snapshot(&resource.storage(), namespace).objects;
@@ -42,9 +42,9 @@ impl Server {
         objects.iter().map(|(_, object)| present(object)).collect()
     }
 
-    /// Changes an object in one step, status included and without validation, as a controller of
-    /// this cluster would; `change` says whether there is something to change. False where there
-    /// was not, or no such object.
+    /// Changes an object atomically, status included and without validation, as a controller of
+    /// this cluster would; `change` returns whether it changed anything. Returns false if it did
+    /// not, or if the object does not exist.
     pub fn alter(
         &self,
         api_version: &str,
@@ -63,24 +63,24 @@ impl Server {
         })
     }
 
-    /// Deletes an object by the rules (finalizers, owners); false where it isn't there.
+    /// Deletes an object by the rules (finalizers, owners); false if it does not exist.
     pub fn delete(&self, api_version: &str, plural: &str, namespace: &str, name: &str) -> bool {
         let (resource, _) = self.resource(api_version, plural);
         let key = self.cluster.key(&resource, namespace, name);
         delete::delete(&self.cluster, &resource, &key, &DeleteOptions::default()).is_ok()
     }
 
-    /// Creates a namespace; does nothing where it exists.
+    /// Creates a namespace unless it exists.
     pub fn create_namespace(&self, name: &str) {
         self.handle().create_namespace(name);
     }
 
-    /// Approves a signing request; false where it isn't there.
+    /// Approves a CSR; false if it does not exist.
     pub fn approve_csr(&self, name: &str) -> bool {
         self.handle().decide(name, "Approved")
     }
 
-    /// Denies a signing request; false where it isn't there.
+    /// Denies a CSR; false if it does not exist.
     pub fn deny_csr(&self, name: &str) -> bool {
         self.handle().decide(name, "Denied")
     }

@@ -2,19 +2,19 @@
 
 use serde_json::Value;
 
-/// A patch that doesn't fit the document.
+/// The reason why a patch cannot be applied.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Failure {
-    /// The patch itself cannot be read.
+    /// The patch itself cannot be parsed.
     Malformed(String),
-    /// A path isn't there, or a test failed.
+    /// A path does not exist, or a test failed.
     Unfit,
 }
 
 use Failure::{Malformed, Unfit};
 
-/// Merge patch: null removes, objects merge, everything else replaces. Directives of a strategic
-/// merge patch (`$patch`, `$setElementOrder/…`) are dropped.
+/// Applies a merge patch: null removes, objects merge, everything else replaces. Directives of a
+/// strategic merge patch (`$patch`, `$setElementOrder/…`) are dropped.
 pub(crate) fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(changes) = patch else {
         *target = patch.clone();
@@ -41,13 +41,13 @@ pub(crate) fn apply(target: &mut Value, patch: &Value) -> Result<(), Failure> {
     })?;
     let mut work = target.clone();
     for operation in operations {
-        step(&mut work, operation)?;
+        apply_operation(&mut work, operation)?;
     }
     *target = work;
     Ok(())
 }
 
-fn step(document: &mut Value, operation: &Value) -> Result<(), Failure> {
+fn apply_operation(document: &mut Value, operation: &Value) -> Result<(), Failure> {
     let path = pointer(operation, "path")?;
     let value = || operation.get("value").cloned().ok_or(Unfit);
     match operation["op"].as_str() {
@@ -66,7 +66,7 @@ fn step(document: &mut Value, operation: &Value) -> Result<(), Failure> {
             add(document, &path, copied)
         }
         Some("test") => {
-            // A missing field equals null, as in the library of the real server.
+            // A missing field equals null, as in the library that the real server uses.
             let expected = operation.get("value").cloned().unwrap_or(Value::Null);
             let found = find(document, &path).map(|found| found.clone()).unwrap_or(Value::Null);
             if found == expected { Ok(()) } else { Err(Unfit) }

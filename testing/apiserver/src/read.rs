@@ -1,4 +1,4 @@
-//! GET of one object and LIST with pages and selectors.
+//! GET of one object, and LIST with pages and selectors.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ pub(crate) fn get(
     let object =
         cluster.store.get(&key).ok_or_else(|| Status::not_found(resource, &target.name))?;
     let object = kinds::present(resource, &target.version, (*object).clone());
-    Ok(Answer::json(200, &form.show(object)))
+    Ok(Answer::json(200, &form.render(object)))
 }
 
 pub(crate) fn list(
@@ -70,7 +70,7 @@ pub(crate) fn list(
     let mut metadata = json!({"resourceVersion": version.to_string()});
     if let (Some(limit), Some((key, _))) = (limit, shown.last()) {
         metadata["continue"] = Page { version, after: place(key) }.write().into();
-        // With a selector the real server doesn't know how many are left.
+        // With a selector, the real server does not know how many items remain.
         if selector == Selector::default() {
             metadata["remainingItemCount"] = (wanted.len() - limit).into();
         }
@@ -85,9 +85,9 @@ pub(crate) fn list(
     ))
 }
 
-/// Items of built-in kinds go without kind and apiVersion, those of custom resources with.
+/// Items of built-in kinds omit kind and apiVersion; those of custom resources keep them.
 fn item(resource: &Resource, target: &Target, object: &Value, form: Form) -> Value {
-    let mut item = form.show(kinds::present(resource, &target.version, object.clone()));
+    let mut item = form.render(kinds::present(resource, &target.version, object.clone()));
     let is_bare = resource.builtin && form == Form::Whole;
     if let (true, Value::Object(fields)) = (is_bare, &mut item) {
         fields.remove("kind");
@@ -107,7 +107,8 @@ fn limit(query: &Query) -> Result<Option<usize>, Status> {
     Ok(Some(limit).filter(|limit| *limit > 0))
 }
 
-/// What the real server refuses (apimachinery `pkg/apis/meta/internalversion/validation`).
+/// Rejects the same list options as the real server (apimachinery
+/// `pkg/apis/meta/internalversion/validation`).
 fn check_list(query: &Query) -> Result<(), Status> {
     let (matching, version) = (query.text("resourceVersionMatch"), query.text("resourceVersion"));
     let next = query.text("continue");
@@ -128,8 +129,8 @@ fn check_list(query: &Query) -> Result<(), Status> {
     Err(Status::invalid_kind("meta.k8s.io", "ListOptions", "", &[cause]))
 }
 
-/// The one version that a list has to be of: also where a limit comes with a version and no match,
-/// as in old times (apiserver `pkg/storage/etcd3/store.go`, GetList).
+/// The exact version that a list must be of, if any. A limit with a version and no match also means
+/// exact, for backward compatibility (apiserver `pkg/storage/etcd3/store.go`, GetList).
 fn exactly(query: &Query) -> Result<Option<u64>, Status> {
     let is_exact = match query.text("resourceVersionMatch") {
         None => limit(query)?.is_some(),
@@ -138,20 +139,20 @@ fn exactly(query: &Query) -> Result<Option<u64>, Status> {
     Ok(version(query)?.filter(|version| is_exact && *version > 0))
 }
 
-/// A version from the future gets a Timeout (the real server waits three seconds for it first).
+/// Rejects a future version with a Timeout (the real server first waits three seconds for it).
 fn check_version(cluster: &Cluster, query: &Query) -> Result<(), Status> {
     let Some(asked) = version(query)? else { return Ok(()) };
     let current = cluster.store.version();
     if asked > current { Err(Status::version_too_large(asked, current)) } else { Ok(()) }
 }
 
-/// `resourceVersion` as a number; None where it is absent or empty.
+/// `resourceVersion` as a number; None if it is absent or empty.
 pub(crate) fn version(query: &Query) -> Result<Option<u64>, Status> {
     let Some(text) = query.text("resourceVersion") else { return Ok(None) };
-    let refuse = |_| {
+    let reject = |_| {
         Status::bad_request(format!("resourceVersion: Invalid value: {text:?}: invalid number"))
     };
-    text.parse().map(Some).map_err(refuse)
+    text.parse().map(Some).map_err(reject)
 }
 
 /// A continue token.
@@ -167,11 +168,11 @@ impl Page {
     }
 
     fn read(token: &str) -> Result<Self, Status> {
-        let refuse = || Status::bad_request("continue key is not valid");
-        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| refuse())?;
-        let token: Value = serde_json::from_slice(&bytes).map_err(|_| refuse())?;
+        let reject = || Status::bad_request("continue key is not valid");
+        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| reject())?;
+        let token: Value = serde_json::from_slice(&bytes).map_err(|_| reject())?;
         let page = token["rv"].as_u64().zip(token["start"].as_str());
-        let (version, after) = page.ok_or_else(refuse)?;
+        let (version, after) = page.ok_or_else(reject)?;
         Ok(Self { version, after: after.into() })
     }
 }

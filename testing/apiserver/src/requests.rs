@@ -1,4 +1,4 @@
-//! The log of all requests, for tests that count or look at what a client sent.
+//! The log of all requests, for tests that count or inspect them.
 
 use std::{
     sync::{
@@ -12,24 +12,24 @@ use serde::Serialize;
 
 use crate::lock::lock;
 
-/// How much of a request body is kept.
+/// Bytes kept of each request body.
 const BODY_KEPT: usize = 64 * 1024;
 
-/// One request.
+/// One logged request.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Request {
-    /// Grows by one with each request.
+    /// Sequence number of the request.
     pub id: u64,
-    /// When its head and body had arrived.
+    /// Time at which its head and body had arrived.
     #[serde(skip)]
     pub at: Instant,
-    /// The same by the wall clock.
+    /// The same, by the wall clock.
     #[serde(serialize_with = "rfc3339")]
     pub time: SystemTime,
-    /// Which connection carried it, counted from 1.
+    /// Number of the connection that carried it, counted from 1.
     pub connection: u64,
-    /// The effective user (after impersonation); empty where nobody was recognised.
+    /// The effective user (after impersonation); empty if nobody was authenticated.
     pub user: String,
     /// HTTP method.
     pub method: String,
@@ -43,11 +43,11 @@ pub struct Request {
     pub group: String,
     /// Plural resource; empty for paths such as `/version`.
     pub resource: String,
-    /// Subresource or empty.
+    /// Subresource, or empty.
     pub subresource: String,
-    /// Namespace or empty.
+    /// Namespace, or empty.
     pub namespace: String,
-    /// Name of the object or empty.
+    /// Name of the object, or empty.
     pub name: String,
     /// `User-Agent` header.
     pub user_agent: String,
@@ -55,16 +55,16 @@ pub struct Request {
     pub accept: String,
     /// `Content-Type` header.
     pub content_type: String,
-    /// The body, up to 64 KiB of it.
+    /// The first 64 KiB of the body.
     #[serde(serialize_with = "text")]
     pub body: Vec<u8>,
-    /// Status code that was sent; 0 where none was (yet).
+    /// Status code sent; 0 if none has been sent (yet).
     pub code: u16,
-    /// Whether a fault struck it.
+    /// True if a fault was injected.
     pub struck: bool,
     /// Length of the request body.
     pub received: u64,
-    /// Bytes of the answer, head included; of a watch once it has ended.
+    /// Bytes of the answer, head included; for a watch, set when it ends.
     pub sent: u64,
 }
 
@@ -74,7 +74,7 @@ impl Request {
         self.body = body[..body.len().min(BODY_KEPT)].to_vec();
     }
 
-    /// The body as JSON; null where it is none.
+    /// The body as JSON; null if it is not JSON.
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
@@ -88,7 +88,7 @@ fn text<S: serde::Serializer>(body: &[u8], out: S) -> Result<S::Ok, S::Error> {
     out.serialize_str(&String::from_utf8_lossy(body))
 }
 
-/// How many connections and handshakes there were.
+/// Numbers of connections and handshakes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
     /// Accepted TCP connections.
@@ -113,10 +113,10 @@ impl Log {
         id
     }
 
-    /// Changes an entry unless it has been cleared away.
+    /// Changes an entry, unless it has been cleared.
     pub(crate) fn amend(&self, id: u64, change: impl FnOnce(&mut Request)) {
         let mut entries = lock(&self.entries);
-        // Ids are nearly sorted: two connections may swap neighbours, so look from the end.
+        // Ids are nearly sorted (two connections may swap neighbours), so search from the end.
         if let Some(entry) = entries.iter_mut().rev().find(|entry| entry.id == id) {
             change(entry);
         }

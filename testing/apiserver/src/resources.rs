@@ -1,11 +1,11 @@
-//! Which resources there are: the built-in ones, and those that a CustomResourceDefinition adds
-//! while the server runs.
+//! The registry of resources: the built-in ones, and those that CustomResourceDefinitions add while
+//! the server runs.
 
 use std::sync::{Arc, RwLock};
 
 use serde_json::Value;
 
-/// A kind of object and how the server treats it.
+/// A resource and its rules.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resource {
     /// API group, empty for the core group.
@@ -16,20 +16,20 @@ pub struct Resource {
     pub plural: String,
     /// Kind, as in the objects.
     pub kind: String,
-    /// Whether objects live in namespaces.
+    /// True if objects live in namespaces.
     pub namespaced: bool,
-    /// Whether there is a `/status` subresource.
+    /// True if there is a `/status` subresource.
     pub status: bool,
-    /// Whether `metadata.generation` counts changes of the spec.
+    /// True if `metadata.generation` counts changes of the spec.
     pub generation: bool,
-    /// Whether a PUT of an object that isn't there creates it.
+    /// True if a PUT creates an object that does not exist.
     pub create_on_update: bool,
-    /// Whether a PUT may leave out `metadata.resourceVersion`.
+    /// True if a PUT may omit `metadata.resourceVersion`.
     pub unconditional_update: bool,
-    /// Values of fields that a write leaves out, by JSON pointer, as a CustomResourceDefinition's
-    /// schema gives them. As there, a field without its parent stays absent.
+    /// Defaults of omitted fields, by JSON pointer, as in a CustomResourceDefinition's schema. As
+    /// there, a field whose parent is absent stays absent.
     pub defaults: Vec<(String, Value)>,
-    /// Whether it comes with the server and not from a CustomResourceDefinition.
+    /// True if it is built in and does not come from a CustomResourceDefinition.
     pub builtin: bool,
 }
 
@@ -51,7 +51,7 @@ impl Resource {
         }
     }
 
-    /// Reads what a CustomResourceDefinition declares; None where it lacks something essential.
+    /// The resource that a CustomResourceDefinition declares; None if it lacks something essential.
     pub(crate) fn from_definition(definition: &Value) -> Option<Self> {
         let spec = &definition["spec"];
         let served = spec["versions"].as_array()?.iter().filter(|v| v["served"] != false);
@@ -71,7 +71,7 @@ impl Resource {
         })
     }
 
-    /// Fills in what `object` leaves out.
+    /// Fills in the defaults of fields that `object` omits.
     pub(crate) fn fill_in(&self, object: &mut Value) {
         for (pointer, value) in &self.defaults {
             let Some((parent, field)) = pointer.rsplit_once('/') else { continue };
@@ -86,7 +86,7 @@ impl Resource {
         qualified(&self.plural, &self.group)
     }
 
-    /// Events of both groups are the same objects.
+    /// The resource under which objects are stored; Events of both groups share one.
     pub(crate) fn storage(&self) -> String {
         match (self.group.as_str(), self.plural.as_str()) {
             ("events.k8s.io", "events") => "events".into(),
@@ -146,7 +146,7 @@ impl Registry {
             .find(|r| r.group == group && r.kind == kind && r.versions.iter().any(|v| v == version))
     }
 
-    /// The resource under whose name objects are kept, for example `leases.coordination.k8s.io`.
+    /// The resource of a storage name, for example `leases.coordination.k8s.io`.
     pub(crate) fn stored_as(&self, storage: &str) -> Option<Arc<Resource>> {
         self.all().into_iter().find(|r| r.storage() == storage)
     }

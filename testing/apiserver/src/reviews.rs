@@ -1,4 +1,4 @@
-//! The resources that are questions and never kept: access reviews, "who am I", and tokens for
+//! The resources that are never stored: access reviews, `SelfSubjectReview`, and token requests for
 //! service accounts.
 
 use std::time::{Duration, SystemTime};
@@ -15,7 +15,7 @@ use crate::{
     user::User,
 };
 
-/// Answers where the request is one of these; None for all others.
+/// Answers a request for one of these; None for all others.
 pub(crate) fn answer(
     cluster: &Cluster,
     target: &Target,
@@ -51,7 +51,7 @@ fn body(request: &Incoming) -> Result<Value, Status> {
     if body.is_object() { Ok(body) } else { Err(Status::bad_request("the body is not an object")) }
 }
 
-/// Everything is allowed but what a fault rule forbids.
+/// Allows everything except what a fault rule forbids.
 fn access(cluster: &Cluster, request: &Incoming, user: &User) -> Result<Value, Status> {
     let mut review = body(request)?;
     let asked =

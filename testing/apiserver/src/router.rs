@@ -1,4 +1,5 @@
-//! The way of a request through the server: who, what, then the right module.
+//! The request router: checks user, size and media type, then dispatches to the module that
+//! answers.
 
 use std::sync::Arc;
 
@@ -18,12 +19,12 @@ use crate::{
     write::Write,
 };
 
-/// A request with what was found out about it.
+/// A request with its parsed target and its authenticated user.
 pub(crate) struct Call {
     pub(crate) path: String,
     pub(crate) query: Query,
     pub(crate) target: Target,
-    /// None stands for no credentials.
+    /// `Ok(None)` means no credentials.
     pub(crate) user: Result<Option<User>, Status>,
 }
 
@@ -32,7 +33,7 @@ pub(crate) enum Reply {
     Watch(Box<Watch>),
 }
 
-/// The answer to a request that no fault strikes.
+/// Answers a request that no fault replaces.
 pub(crate) fn handle(cluster: &Cluster, call: &Call, request: &Incoming) -> Reply {
     route(cluster, call, request).unwrap_or_else(|status| Reply::Answer(Answer::status(&status)))
 }
@@ -103,7 +104,7 @@ fn serve(
     answer.map(Reply::Answer)
 }
 
-/// Measured: empty details where the object exists; a missing object is named as usual.
+/// Measured: the details are empty if the object exists; a missing object is named as usual.
 fn no_subresource(
     cluster: &Cluster,
     resource: &Resource,
@@ -116,7 +117,7 @@ fn no_subresource(
     }
 }
 
-/// Namespaced objects have their path below a namespace, others have not.
+/// The path of a namespaced object is below a namespace; that of any other object is not.
 fn fits(resource: &Resource, target: &Target) -> bool {
     let is_namespace = resource.is("namespaces");
     match (resource.namespaced, target.namespace.is_empty()) {

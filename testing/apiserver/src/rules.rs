@@ -1,103 +1,103 @@
-//! Rules for faults of single requests: which requests, how often, and what happens to them.
+//! Fault rules for single requests: a matcher, a probability and count, and an action.
 
 use serde::{Deserialize, Serialize};
 
 use crate::target::Target;
 
-/// What happens to a request that a rule matches.
+/// The action on a request that a rule matches.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Action {
-    /// Answer with this code instead of doing anything.
+    /// Answer with this code and apply nothing.
     Answer {
         /// Status code.
         code: u16,
-        /// The body instead of a Status; sent as HTML where it begins with `<`, else as JSON.
+        /// The body, in place of a Status; sent as HTML if it begins with `<`, otherwise as JSON.
         #[serde(default)]
         body: Option<String>,
-        /// `Retry-After` header, word for word.
+        /// `Retry-After` header, verbatim.
         #[serde(default)]
         retry_after: Option<String>,
     },
-    /// 403 in the words of the real server.
+    /// Answer 403 in the real server's words.
     Forbid,
-    /// Wait, then go on (to the next matching rule, or normally).
+    /// Wait, then continue (with the next matching rule, or normally).
     Delay {
-        /// How long.
+        /// Length of the delay.
         milliseconds: u64,
     },
     /// Cut the connection; nothing is applied.
     Drop,
     /// Apply the request, then cut the connection instead of answering.
     ApplyThenDrop,
-    /// Apply the request, and answer so much later.
+    /// Apply the request, then delay the answer.
     ApplyThenDelay {
-        /// How much.
+        /// Length of the delay.
         milliseconds: u64,
     },
-    /// Apply, then send half of the body that the head announces.
+    /// Apply the request, then send half of the announced body.
     Truncate,
-    /// Bytes that are no HTTP; nothing is applied.
+    /// Answer with bytes that are not HTTP; nothing is applied.
     Garbage,
-    /// Apply, and add a header of this many bytes to the answer.
+    /// Apply the request and add a header of this many bytes to the answer.
     HugeHeaders {
         /// Length of the header's value.
         bytes: usize,
     },
-    /// A body of this many bytes that is no end of whitespace before any JSON.
+    /// Answer with a body of this many bytes, all whitespace and no JSON.
     HugeBody {
         /// Length of the body.
         bytes: u64,
     },
-    /// Apply, send the head of the answer, and then nothing any more.
+    /// Apply the request, send the head of the answer, and then nothing more.
     Stall,
-    /// 200 with HTML.
+    /// Answer 200 with HTML.
     NotJson,
-    /// 200 with JSON of another kind.
+    /// Answer 200 with an object of another kind.
     WrongKind,
-    /// Apply, and answer with an object whose `spec` is null.
+    /// Apply the request and answer with an object whose `spec` is null.
     NullSpec,
-    /// 307 to another URL.
+    /// Answer with a 307 redirect to another URL.
     Redirect {
         /// Value of the `Location` header.
         location: String,
     },
-    /// A watch that is accepted and never says a word.
+    /// Accept the watch and never send an event.
     WatchSilent,
-    /// A watch that says these bytes before its events.
+    /// Send these bytes before the events of the watch.
     WatchSays {
-        /// Whatever a server may send.
+        /// Any bytes.
         bytes: String,
     },
-    /// A watch that says a blank after each of so many milliseconds, and nothing else.
+    /// Send a blank line at this interval and nothing else.
     WatchBlanks {
-        /// Between two.
+        /// Interval between blank lines.
         milliseconds: u64,
     },
-    /// A watch that ends after so many milliseconds, without an event.
+    /// End the watch after this time, without an event.
     WatchEnds {
-        /// Until then.
+        /// Time until the end.
         milliseconds: u64,
     },
-    /// A watch that is cut in the middle of the line after `events` whole ones.
+    /// Cut the watch in the middle of the line that follows `events` complete ones.
     WatchCut {
-        /// How many events pass.
+        /// Number of complete events.
         #[serde(default)]
         events: u32,
     },
 }
 
-/// A fault, the requests it is for, and how often. Fields that are None match everything.
+/// A fault, the requests it applies to, and how often. Fields that are None match everything.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Rule {
     /// RBAC verb.
     #[serde(default)]
     pub verb: Option<String>,
-    /// Plural resource; for other paths the path itself, for example `/readyz`.
+    /// Plural resource; for other paths, the path itself, for example `/readyz`.
     #[serde(default)]
     pub resource: Option<String>,
-    /// Subresource; Some("") for the object itself.
+    /// Subresource; `Some("")` means the object itself.
     #[serde(default)]
     pub subresource: Option<String>,
     /// Namespace.
@@ -109,21 +109,21 @@ pub struct Rule {
     /// Effective user.
     #[serde(default)]
     pub user: Option<String>,
-    /// How many requests it is for; None until it is cleared.
+    /// Number of requests it applies to; None means until it is cleared.
     #[serde(default)]
     pub times: Option<u32>,
-    /// How likely it strikes, 0 to 1.
+    /// Probability that it applies, 0 to 1.
     #[serde(default)]
     pub probability: Option<f64>,
-    /// Seed of that likelihood, so that runs repeat.
+    /// Seed of the random numbers, so that runs repeat.
     #[serde(default)]
     pub seed: u64,
-    /// What happens.
+    /// The action.
     pub action: Action,
 }
 
 impl Rule {
-    /// A rule for every request, until it is cleared.
+    /// A rule for every request until it is cleared.
     pub fn new(action: Action) -> Self {
         Self {
             verb: None,
@@ -139,61 +139,61 @@ impl Rule {
         }
     }
 
-    /// Only for this verb.
+    /// Restricts the rule to this verb.
     pub fn verb(self, verb: &str) -> Self {
         Self { verb: Some(verb.into()), ..self }
     }
 
-    /// Only for this plural resource, or this path.
+    /// Restricts the rule to this plural resource, or this path.
     pub fn resource(self, resource: &str) -> Self {
         Self { resource: Some(resource.into()), ..self }
     }
 
-    /// Only for this subresource.
+    /// Restricts the rule to this subresource.
     pub fn subresource(self, subresource: &str) -> Self {
         Self { subresource: Some(subresource.into()), ..self }
     }
 
-    /// Only in this namespace.
+    /// Restricts the rule to this namespace.
     pub fn namespace(self, namespace: &str) -> Self {
         Self { namespace: Some(namespace.into()), ..self }
     }
 
-    /// Only for this object.
+    /// Restricts the rule to objects of this name.
     pub fn name(self, name: &str) -> Self {
         Self { name: Some(name.into()), ..self }
     }
 
-    /// Only for this user.
+    /// Restricts the rule to this user.
     pub fn user(self, user: &str) -> Self {
         Self { user: Some(user.into()), ..self }
     }
 
-    /// Only so many times.
+    /// Limits the number of requests it applies to.
     pub fn times(self, times: u32) -> Self {
         Self { times: Some(times), ..self }
     }
 
-    /// Only with this probability.
+    /// Applies the rule with this probability.
     pub fn probability(self, probability: f64, seed: u64) -> Self {
         Self { probability: Some(probability), seed, ..self }
     }
 
-    pub(crate) fn matches(&self, asked: &Asked<'_>) -> bool {
+    pub(crate) fn matches(&self, attributes: &Attributes<'_>) -> bool {
         let fits = |wanted: &Option<String>, found: &str| {
             wanted.as_ref().is_none_or(|wanted| wanted == found)
         };
-        fits(&self.verb, asked.verb)
-            && fits(&self.resource, asked.resource)
-            && fits(&self.subresource, &asked.target.subresource)
-            && fits(&self.namespace, &asked.target.namespace)
-            && fits(&self.name, &asked.target.name)
-            && fits(&self.user, asked.user)
+        fits(&self.verb, attributes.verb)
+            && fits(&self.resource, attributes.resource)
+            && fits(&self.subresource, &attributes.target.subresource)
+            && fits(&self.namespace, &attributes.target.namespace)
+            && fits(&self.name, &attributes.target.name)
+            && fits(&self.user, attributes.user)
     }
 }
 
-/// A request in the terms of a rule.
-pub(crate) struct Asked<'a> {
+/// The attributes of a request that a rule matches.
+pub(crate) struct Attributes<'a> {
     pub(crate) verb: &'a str,
     pub(crate) resource: &'a str,
     pub(crate) target: &'a Target,

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{resources::Resource, status::Status};
 
-/// What a list or watch asks for.
+/// The selection of a list or watch.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Selector {
     labels: Vec<Requirement>,
@@ -57,7 +57,7 @@ impl Requirement {
     }
 }
 
-/// Cuts at commas that are not within parentheses.
+/// Splits at commas outside parentheses.
 fn split_top(text: &str) -> Vec<&str> {
     let mut depth = 0;
     let cut = |c: char| {
@@ -95,7 +95,7 @@ fn unparsable(term: &str) -> Status {
     Status::bad_request(format!("unable to parse requirement: {term:?}"))
 }
 
-/// A field selector; fields that the real server doesn't index are refused as it does.
+/// A field selector; rejects fields that the real server does not support, in the same words.
 fn field(term: &str, resource: &Resource) -> Result<(String, bool, String), Status> {
     let (path, equal, value) = term
         .split_once("!=")

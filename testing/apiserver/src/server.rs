@@ -1,4 +1,4 @@
-//! The server as its process has it: start, faults, requests, end.
+//! The in-process server: starts, injects faults, reports requests, and stops on drop.
 
 use std::{
     io,
@@ -26,22 +26,22 @@ use crate::{
     user::User,
 };
 
-/// How to start a server.
+/// Options for starting a server.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Address to listen on.
     pub ip: IpAddr,
-    /// Port there; 0 takes any free one.
+    /// Port to listen on; 0 picks any free one.
     pub port: u16,
-    /// Port of the control interface (plain HTTP on 127.0.0.1; 0 takes any); None leaves it out.
+    /// Port of the control interface (plain HTTP on 127.0.0.1; 0 picks any); None disables it.
     pub control_port: Option<u16>,
-    /// An authority to reuse, as if the server had moved; None makes a new one.
+    /// A CA to reuse, as if the server had moved; None creates a new one.
     pub ca: Option<Ca>,
-    /// Whether to speak TLS; without it, only bearer tokens identify a client.
+    /// Serve TLS; without it, only bearer tokens identify a client.
     pub tls: bool,
-    /// How approved signing requests are signed.
+    /// Options for signing approved CSRs.
     pub signer: SignerOptions,
-    /// How often a watch that allows bookmarks gets one; the real server takes a minute.
+    /// Interval between bookmarks, for watches that allow them; one minute on the real server.
     pub bookmarks: Duration,
 }
 
@@ -59,7 +59,7 @@ impl Default for Options {
     }
 }
 
-/// A running server; dropping it stops it and frees the port.
+/// A running server; dropping it stops the server and frees the port.
 pub struct Server {
     pub(crate) cluster: Arc<Cluster>,
     listener: Arc<Listener>,
@@ -111,22 +111,22 @@ impl Server {
         self.handle().url()
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.listener.address()
     }
 
-    /// Where the control interface listens.
+    /// The address the control interface listens on.
     pub fn control_address(&self) -> Option<SocketAddr> {
         self.control.as_ref().map(Control::address)
     }
 
-    /// The authority of the server's and its clients' certificates.
+    /// The CA that signs the server's and the clients' certificates.
     pub fn ca(&self) -> &Ca {
         &self.cluster.ca
     }
 
-    /// A client certificate: PEM certificate and PKCS#8 key.
+    /// Issues a client certificate; returns the PEM certificate and PKCS#8 key.
     pub fn client_certificate(
         &self,
         user: &str,
@@ -136,19 +136,19 @@ impl Server {
         self.ca().client_certificate(user, groups, valid_for)
     }
 
-    /// A bearer token that is good until it is revoked.
+    /// Issues a bearer token that is valid until it is revoked.
     pub fn token(&self, user: &str, groups: &[&str]) -> String {
         let century = Duration::from_secs(100 * 365 * 24 * 3600);
         let user = User::new(user, groups.iter().copied());
         self.cluster.identities.issue(user, century)
     }
 
-    /// Makes a token worthless.
+    /// Revokes a token.
     pub fn revoke(&self, token: &str) {
         self.cluster.identities.revoke(token);
     }
 
-    /// A kubeconfig with everything inline for `admin` in `system:masters`.
+    /// A kubeconfig with inline credentials for `admin` in `system:masters`.
     pub fn kubeconfig(&self) -> String {
         self.handle().kubeconfig()
     }
@@ -158,7 +158,7 @@ impl Server {
         &self.cluster.faults
     }
 
-    /// Replaces the options of the signer for requests that it hasn't signed yet.
+    /// Replaces the signer's options for requests that it has not signed yet.
     pub fn set_signer(&self, options: SignerOptions) {
         *lock(&self.cluster.signer) = options;
     }
@@ -168,57 +168,57 @@ impl Server {
         self.cluster.log.all()
     }
 
-    /// The requests among them that were meant to change something, in their order.
+    /// The requests among them that were meant to change something, in order.
     pub fn writes(&self) -> Vec<Request> {
         let mut requests = self.requests();
         requests.retain(|request| !matches!(&*request.verb, "get" | "list" | "watch"));
         requests
     }
 
-    /// Forgets the requests so far; the counters go on.
+    /// Clears the request log; the counters keep their values.
     pub fn clear_requests(&self) {
         self.cluster.log.clear();
     }
 
-    /// Takes the requests until then out of the log: those that came later may have no answer yet.
+    /// Drains the log up to `end`; later requests may not have been answered yet.
     pub fn take_requests(&self, end: Instant) -> Vec<Request> {
         self.cluster.log.take_until(end)
     }
 
-    /// Connections and handshakes since the start.
+    /// Numbers of connections and handshakes since the start.
     pub fn counters(&self) -> Counters {
         self.cluster.log.counters()
     }
 
-    /// Cuts all connections, as a restart does, and forgets nothing.
+    /// Cuts all connections, as a restart does, and keeps all state.
     pub fn restart(&self) {
         self.listener.cut();
     }
 
-    /// Drops the history, so that every version known to clients is too old for a watch.
+    /// Drops the history, so that every version that clients know is too old for a watch.
     pub fn compact(&self) {
         self.cluster.store.compact();
     }
 
-    /// From now on lists of any version (`resourceVersion=0`) are as they would be now: those of a server
-    /// whose watch cache lags behind.
+    /// Freezes lists at `resourceVersion=0` in their present state, as on a server whose watch
+    /// cache lags behind.
     pub fn freeze_cache(&self) {
         self.faults().freeze_cache(self.cluster.store.version());
     }
 
-    /// The objects as they are now.
+    /// Takes a backup of all objects.
     pub fn backup(&self) -> Backup {
         self.cluster.store.backup()
     }
 
-    /// Goes back to a backup, versions included, and cuts all connections. Which resources are served
-    /// stays as it is.
+    /// Restores a backup, versions included, and cuts all connections. The served resources stay as
+    /// they are.
     pub fn restore(&self, backup: &Backup) {
         self.cluster.store.restore(backup);
         self.restart();
     }
 
-    /// Serves another resource, without a CustomResourceDefinition.
+    /// Registers another resource without a CustomResourceDefinition.
     pub fn register(&self, resource: Resource) {
         self.cluster.registry.add(resource);
     }
@@ -242,7 +242,7 @@ impl Drop for Server {
     }
 }
 
-/// Lets changes of the state reach the port, without keeping the listener alive.
+/// Forwards state changes to the port without keeping the listener alive.
 fn hook(faults: &Faults, listener: &Arc<Listener>) {
     let listener = Arc::downgrade(listener);
     faults.on_state(Some(Box::new(move |state| {

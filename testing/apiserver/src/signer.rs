@@ -1,4 +1,4 @@
-//! CertificateSigningRequests: what is accepted, approval, and the signer
+//! CertificateSigningRequests: validation, approval, and the signer
 //! `kubernetes.io/kube-apiserver-client`.
 
 use std::time::{Duration, SystemTime};
@@ -21,17 +21,17 @@ use crate::{
 
 pub(crate) const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 const USAGES: [&str; 3] = ["digital signature", "key encipherment", "client auth"];
-/// From this length on the real signer takes the backdating off the end of the certificate.
+/// From this lifetime on, the real signer shortens the certificate by the backdating.
 const LONG: Duration = Duration::from_secs(8 * 3600);
 
-/// How approved requests are signed.
+/// Options for signing approved requests.
 #[derive(Debug, Clone)]
 pub struct SignerOptions {
-    /// Longest validity, counted from the moment of signing.
+    /// Longest validity, counted from the time of signing.
     pub lifetime: Duration,
-    /// How far before that moment certificates begin; the real signer always takes five minutes.
+    /// Time by which notBefore precedes the signing; always five minutes with the real signer.
     pub backdate: Duration,
-    /// Approve every request for the API server client signer.
+    /// Approve every request for `kubernetes.io/kube-apiserver-client`.
     pub auto_approve: bool,
 }
 
@@ -45,7 +45,7 @@ impl Default for SignerOptions {
     }
 }
 
-/// Validation of the real server, for new requests and for changed conditions.
+/// Validates new requests and changed conditions as the real server does.
 pub(crate) fn check(object: &Value, before: Option<&Value>, causes: &mut Vec<Cause>) {
     let spec = &object["spec"];
     if before.is_none() {
@@ -66,26 +66,27 @@ pub(crate) fn check(object: &Value, before: Option<&Value>, causes: &mut Vec<Cau
             causes.push(Cause::invalid("spec.expirationSeconds", &seconds.to_string(), why));
         }
     }
-    let (approved, denied) = (has(object, "Approved"), has(object, "Denied"));
+    let (approved, denied) = (has_condition(object, "Approved"), has_condition(object, "Denied"));
     if approved && denied {
         let why = "Approved and Denied conditions are mutually exclusive";
         causes.push(Cause::invalid("status.conditions", "\"Denied\"", why));
     }
     for kind in ["Approved", "Denied", "Failed"] {
-        if before.is_some_and(|before| has(before, kind)) && !has(object, kind) {
+        if before.is_some_and(|before| has_condition(before, kind)) && !has_condition(object, kind)
+        {
             let why = format!("updates may not remove a condition of type \"{kind}\"");
             causes.push(Cause::forbidden("status.conditions", &why));
         }
     }
 }
 
-pub(crate) fn has(object: &Value, condition: &str) -> bool {
+pub(crate) fn has_condition(object: &Value, condition: &str) -> bool {
     let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
     conditions.into_iter().any(|c| c["type"] == condition)
 }
 
-/// Whether the subject claims `system:masters`, which the admission of this signer refuses.
-pub(crate) fn asks_for_masters(object: &Value) -> bool {
+/// Returns true if the subject claims `system:masters`, which admission rejects for this signer.
+pub(crate) fn claims_system_masters(object: &Value) -> bool {
     let is_master = |request: CertReq| {
         let mut parts = request.info.subject.iter();
         parts.any(|part| {
@@ -105,8 +106,8 @@ fn parse(spec: &Value) -> Result<CertReq, String> {
     Ok(request)
 }
 
-/// The proof that the requester has the key. P-256 and RSA are what clients here use; a request
-/// signed otherwise is refused.
+/// Verifies that the requester holds the key. Clients here use P-256 and RSA; a request signed
+/// otherwise is rejected.
 fn verify(request: &CertReq) -> Option<()> {
     let signed = request.info.to_der().ok()?;
     let key = request.info.public_key.subject_public_key.raw_bytes();
@@ -123,29 +124,29 @@ fn verify(request: &CertReq) -> Option<()> {
     verified.ok()
 }
 
-/// The object after the signer has seen it; None where there is nothing to do.
+/// The object after the signer has processed it; None if there is nothing to do.
 pub(crate) fn advance(object: &Value, ca: &Ca, options: &SignerOptions) -> Option<Value> {
     let is_done = !object["status"]["certificate"].is_null();
-    let is_closed = has(object, "Denied") || has(object, "Failed");
+    let is_closed = has_condition(object, "Denied") || has_condition(object, "Failed");
     if object["spec"]["signerName"] != SIGNER || is_done || is_closed {
         return None;
     }
     let mut next = object.clone();
-    if has(object, "Approved") {
+    if has_condition(object, "Approved") {
         match issue(&object["spec"], ca, options) {
             Ok(certificate) => next["status"]["certificate"] = certificate.into(),
-            Err(why) => add(&mut next, "Failed", "SignerValidationFailure", &why),
+            Err(why) => add_condition(&mut next, "Failed", "SignerValidationFailure", &why),
         }
         return Some(next);
     }
     options.auto_approve.then(|| {
-        add(&mut next, "Approved", "AutoApproved", "approved by the test server");
+        add_condition(&mut next, "Approved", "AutoApproved", "approved by the test server");
         next
     })
 }
 
 /// Adds a condition, as `kubectl certificate approve` does.
-pub(crate) fn add(object: &mut Value, kind: &str, reason: &str, message: &str) {
+pub(crate) fn add_condition(object: &mut Value, kind: &str, reason: &str, message: &str) {
     let now = now();
     let condition = json!({
         "type": kind, "status": "True", "reason": reason, "message": message,
@@ -157,7 +158,7 @@ pub(crate) fn add(object: &mut Value, kind: &str, reason: &str, message: &str) {
     }
 }
 
-/// Base64 of the PEM certificate for an approved request.
+/// Issues the certificate of an approved request, as base64 of PEM.
 fn issue(spec: &Value, ca: &Ca, options: &SignerOptions) -> Result<String, String> {
     let usages: Vec<&str> =
         spec["usages"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();

@@ -1,4 +1,4 @@
-//! Failures as the API server writes them: `Status` objects with reason, details and causes.
+//! Failures in the API server's format: `Status` objects with reason, details and causes.
 
 use serde_json::{Map, Value, json};
 
@@ -101,7 +101,7 @@ impl Status {
         Self::new(404, "NotFound", message).about("", "namespaces", name)
     }
 
-    /// The answer when the path has no object behind it: not a word about which object.
+    /// The answer to a path without a resource; it names no object.
     pub(crate) fn no_such_resource() -> Self {
         Self::new(404, "NotFound", "the server could not find the requested resource")
     }
@@ -126,7 +126,7 @@ impl Status {
         Self::conflict_of(&resource.group, &resource.plural, name, why)
     }
 
-    /// A precondition of a DELETE is refused in the name of the kind, not of the resource.
+    /// A failed precondition of a DELETE names the kind, not the resource.
     pub(crate) fn precondition(resource: &Resource, name: &str, why: &str) -> Self {
         Self::conflict_of(&resource.group, &resource.kind, name, why)
     }
@@ -190,7 +190,7 @@ impl Status {
         Self::new(422, "Invalid", message).about(group, kind, name).with("causes", causes)
     }
 
-    /// A patch that cannot be applied: the real server keeps the details empty.
+    /// A patch that cannot be applied; the real server leaves the details empty.
     pub(crate) fn unprocessable() -> Self {
         let message = "the server rejected our request due to an error in our request";
         Self::new(422, "Invalid", message)
@@ -208,7 +208,7 @@ impl Status {
         Self::new(504, "Timeout", message).with("causes", cause).with("retryAfterSeconds", 1.into())
     }
 
-    /// A failure with any code, with the reason the real server would give.
+    /// A failure with any code, and the reason that the real server gives for it.
     pub(crate) fn generic(code: u16) -> Self {
         let (reason, message) = match code {
             400 => ("BadRequest", "the server rejected our request for an unknown reason"),
@@ -237,7 +237,7 @@ impl Status {
         if !self.reason.is_empty() {
             status["reason"] = self.reason.into();
         }
-        // The real server leaves `details` out only where it knows nothing by construction.
+        // The real server omits `details` only for errors that never carry any.
         if !self.details.is_empty() || matches!(self.code, 403 | 404 | 405 | 422) {
             status["details"] = Value::Object(self.details.clone());
         }

@@ -1,4 +1,4 @@
-//! The objects, the one counter of versions, and the history that watches are served from.
+//! The object store: all objects, the version counter, and the history that serves watches.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::lock::lock;
 
-/// Where an object is kept. `resource` is the qualified plural.
+/// The key of an object. `resource` is the qualified plural.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     pub(crate) resource: String,
@@ -27,7 +27,7 @@ pub(crate) enum Change {
     Deleted,
 }
 
-/// One change. `object` of a deletion is the last state with the version of the deletion.
+/// One change. For a deletion, `object` is the last state with the version of the deletion.
 #[derive(Debug)]
 pub(crate) struct Event {
     pub(crate) version: u64,
@@ -37,11 +37,11 @@ pub(crate) struct Event {
     pub(crate) before: Option<Arc<Value>>,
 }
 
-/// What a transaction decides to do with its object.
+/// The outcome of a transaction for its object.
 pub(crate) enum Outcome {
     Put(Value),
     Remove(Value),
-    /// Nothing changes; the value is only the answer.
+    /// Changes nothing; the value is only the answer.
     Answer(Value),
 }
 
@@ -51,10 +51,10 @@ pub(crate) struct Snapshot {
     pub(crate) objects: Vec<(Key, Arc<Value>)>,
 }
 
-/// Enough for every test; the real server keeps five minutes.
+/// Events kept: enough for every test; the real server keeps five minutes.
 const HISTORY: usize = 100_000;
 
-/// The objects at one time, for [`Server::restore`](crate::Server::restore).
+/// A backup of all objects, for [`Server::restore`](crate::Server::restore).
 #[derive(Debug, Clone)]
 pub struct Backup {
     objects: BTreeMap<Key, Arc<Value>>,
@@ -64,11 +64,12 @@ pub struct Backup {
 #[derive(Default)]
 struct Content {
     objects: BTreeMap<Key, Arc<Value>>,
-    /// Where the object of a uid is, and which objects name a uid as an owner.
+    /// The key of the object with each uid; `owned` has the keys of the objects that name it as an
+    /// owner.
     uids: HashMap<String, Key>,
     owned: HashMap<String, BTreeSet<Key>>,
     version: u64,
-    /// Watches from before this version cannot be served.
+    /// Watches from an older version cannot be served.
     compacted: u64,
     history: VecDeque<Arc<Event>>,
     watchers: Vec<Watcher>,
@@ -111,12 +112,12 @@ impl Store {
         self.inner().objects.get(key).cloned()
     }
 
-    /// The objects of a resource (empty: of all), in one namespace (empty: in all).
+    /// The objects of a resource in a namespace; an empty string means all of them.
     pub(crate) fn snapshot(&self, resource: &str, namespace: &str) -> Snapshot {
         self.inner().snapshot(resource, namespace)
     }
 
-    /// The same as it was at `version`; None where the history doesn't reach back that far.
+    /// The same at `version`; None if the history does not reach back that far.
     pub(crate) fn snapshot_at(
         &self,
         resource: &str,
@@ -158,7 +159,7 @@ impl Store {
         Backup { objects: inner.objects.clone(), version: inner.version }
     }
 
-    /// Goes back, versions too; what a watch of before would say is lost.
+    /// Restores a backup, versions included; pending watch events are lost.
     pub(crate) fn restore(&self, backup: &Backup) {
         let mut inner = self.inner();
         let watchers = std::mem::take(&mut inner.watchers);
@@ -169,7 +170,7 @@ impl Store {
         }
     }
 
-    /// Changes one object atomically. Answers with the new state and whether it was created.
+    /// Changes one object atomically and returns its new state.
     pub(crate) fn transact<E>(
         &self,
         key: &Key,
@@ -187,8 +188,8 @@ impl Store {
         }
     }
 
-    /// All changes of a resource after `from`, for as long as the receiver lives. None where the
-    /// history doesn't reach back that far.
+    /// All changes of a resource after `from`, for as long as the receiver lives. None if the
+    /// history does not reach back that far.
     pub(crate) fn watch(
         &self,
         resource: &str,
@@ -199,7 +200,7 @@ impl Store {
         (from >= inner.compacted).then(|| inner.subscribe(resource, namespace, from))
     }
 
-    /// The present objects and all changes after them, without a gap between the two.
+    /// The present objects and all later changes, without a gap.
     pub(crate) fn snapshot_and_watch(
         &self,
         resource: &str,
@@ -211,7 +212,8 @@ impl Store {
         (snapshot, events)
     }
 
-    /// Forgets the history. Counts as a change, so that every version handed out is too old.
+    /// Drops the history. This counts as a change, so that every version handed out so far is too
+    /// old.
     pub(crate) fn compact(&self) {
         let mut inner = self.inner();
         inner.version += 1;
@@ -260,7 +262,7 @@ impl Content {
             self.insert(key, shared.clone());
         }
         let version = self.version;
-        self.tell(Arc::new(Event { version, change, key: key.clone(), object: shared, before }));
+        self.publish(Arc::new(Event { version, change, key: key.clone(), object: shared, before }));
         object
     }
 
@@ -282,11 +284,11 @@ impl Content {
         }
     }
 
-    fn tell(&mut self, event: Arc<Event>) {
-        let heard = |watcher: &Watcher| {
+    fn publish(&mut self, event: Arc<Event>) {
+        let delivered = |watcher: &Watcher| {
             !watcher.wants(&event.key) || watcher.events.send(event.clone()).is_ok()
         };
-        self.watchers.retain(heard);
+        self.watchers.retain(delivered);
         self.history.push_back(event);
         if self.history.len() > HISTORY
             && let Some(oldest) = self.history.pop_front()

@@ -1,4 +1,4 @@
-//! The bytes of a connection, with or without TLS.
+//! The byte stream of a connection, with or without TLS.
 
 use std::{
     io::{self, Read, Write},

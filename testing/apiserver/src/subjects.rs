@@ -1,4 +1,4 @@
-//! Who a certificate or a signing request is for, as the server reads it.
+//! Subjects of certificates and CSRs, as the server reads them.
 
 use std::time::SystemTime;
 
@@ -7,28 +7,28 @@ use x509_cert::{Certificate, der::Decode, name::Name, request::CertReq};
 
 use crate::user::User;
 
-/// The subject of a certificate or a signing request.
+/// The subject of a certificate or a CSR.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bearer {
     /// CN: the user.
     pub common_name: String,
-    /// O's, in their order: the groups.
+    /// O's, in order: the groups.
     pub organizations: Vec<String>,
 }
 
-/// What a client certificate says.
+/// The subject and validity of a client certificate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Issued {
-    /// Whose it is.
+    /// The subject.
     pub bearer: Bearer,
-    /// First moment of its validity.
+    /// Start of its validity.
     pub not_before: SystemTime,
-    /// Last moment of its validity.
+    /// End of its validity.
     pub not_after: SystemTime,
 }
 
 impl Bearer {
-    /// Reads a PEM signing request; None where there is none.
+    /// Parses a PEM CSR; None if it is not one.
     pub fn of_request(pem: &[u8]) -> Option<Self> {
         let der = CertificateSigningRequestDer::from_pem_slice(pem).ok()?;
         Self::named(&CertReq::from_der(&der).ok()?.info.subject)
@@ -45,7 +45,7 @@ impl Bearer {
 }
 
 impl Issued {
-    /// Reads the first certificate in `pem`; None where there is none.
+    /// Parses the first certificate in `pem`; None if there is none.
     pub fn of(pem: &[u8]) -> Option<Self> {
         let der = CertificateDer::from_pem_slice(pem).ok()?;
         let certificate = Certificate::from_der(&der).ok()?;
@@ -59,7 +59,7 @@ impl Issued {
     }
 }
 
-/// The user that a certificate makes its bearer.
+/// The user that a certificate identifies.
 pub(crate) fn user_of(certificate: &[u8]) -> Option<User> {
     let certificate = Certificate::from_der(certificate).ok()?;
     let bearer = Bearer::named(certificate.tbs_certificate().subject())?;

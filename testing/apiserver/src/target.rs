@@ -1,16 +1,16 @@
-//! What a request is about: method, path and query read the way the API server's authorizer reads
-//! them, before anyone has looked whether the resource exists.
+//! The target of a request: method, path and query, parsed as the API server's authorizer parses
+//! them, before the resource is looked up.
 
 use std::borrow::Cow;
 
-/// The parts of a resource request, or the bare path of any other.
+/// The parts of a resource request; for any other path, only the verb.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Target {
-    /// RBAC verb; for other paths the method in lower case.
+    /// RBAC verb; for other paths, the method in lower case.
     pub(crate) verb: &'static str,
     pub(crate) group: String,
     pub(crate) version: String,
-    /// Empty where the path is not one of a resource.
+    /// Empty if the path is not that of a resource.
     pub(crate) resource: String,
     pub(crate) subresource: String,
     pub(crate) namespace: String,
@@ -26,14 +26,14 @@ impl Target {
             _ => return Self { verb: plain_verb(method), ..Self::default() },
         };
         let mut target = Self { group: group.into(), version: version.into(), ..Self::default() };
-        target.place(rest);
+        target.parse_resource(rest);
         target.verb = resource_verb(method, !target.name.is_empty(), query);
         target
     }
 
-    fn place(&mut self, rest: &[&str]) {
+    fn parse_resource(&mut self, rest: &[&str]) {
         let own = match rest {
-            // `/namespaces/x` and its subresources are about the namespace itself.
+            // `/namespaces/x` and its subresources refer to the namespace itself.
             ["namespaces", name] | ["namespaces", name, "status" | "finalize"] => {
                 self.namespace = decode(name);
                 rest
@@ -74,7 +74,7 @@ fn resource_verb(method: &str, named: bool, query: &Query) -> &'static str {
     }
 }
 
-/// The decoded parameters of a query, in their order.
+/// The decoded parameters of a query, in order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Query(Vec<(String, String)>);
 
@@ -92,7 +92,7 @@ impl Query {
         self.0.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
     }
 
-    /// The value where it is there and not empty.
+    /// The value, if present and not empty.
     pub(crate) fn text(&self, key: &str) -> Option<&str> {
         self.get(key).filter(|value| !value.is_empty())
     }
@@ -102,7 +102,7 @@ impl Query {
     }
 }
 
-/// Percent-decoding; a broken escape stays as it is.
+/// Percent-decodes `text`; leaves a malformed escape as it is.
 fn decode(text: &str) -> String {
     if !text.contains('%') {
         return text.into();
@@ -122,7 +122,8 @@ fn decode(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Path and query of a request line's target; absolute URLs (as a proxy gets them) are cut down.
+/// Path and query of a request line's target; an absolute URL (as sent to a proxy) loses its scheme
+/// and host.
 pub(crate) fn split(raw: &str) -> (String, String) {
     let local: Cow<'_, str> = match raw.split_once("://") {
         Some((_, rest)) => rest.find('/').map_or("/", |slash| &rest[slash..]).into(),

@@ -1,8 +1,8 @@
-//! Times as objects hold them.
+//! Times in the format of Kubernetes objects.
 
 use std::time::SystemTime;
 
-/// The time in the form of Kubernetes' `Time`.
+/// The current time in the format of Kubernetes' `Time`.
 pub(crate) fn now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }

@@ -1,4 +1,5 @@
-//! The TLS side of the server: its certificate, and client certificates that anyone may show.
+//! The server's TLS configuration: its own certificate, and a verifier that accepts any client
+//! certificate.
 
 use std::{io, sync::Arc};
 
@@ -12,7 +13,7 @@ use rustls::{
 
 use crate::ca::Ca;
 
-/// Names that a client may know the server by.
+/// Names under which a client may reach the server.
 const NAMES: [&str; 5] =
     ["127.0.0.1", "::1", "localhost", "kubernetes.default.svc", "kubernetes.default"];
 
@@ -29,8 +30,8 @@ pub(crate) fn config(ca: &Ca) -> io::Result<Arc<ServerConfig>> {
     Ok(Arc::new(config))
 }
 
-/// Takes any certificate whose key the client has, or none, as the real server does at the
-/// handshake; whether it is worth anything is decided at each request.
+/// Accepts any certificate whose key the client holds, or none, as the real server does during the
+/// handshake; each request is authenticated on its own.
 #[derive(Debug)]
 struct Lenient(Arc<CryptoProvider>);
 

@@ -1,4 +1,4 @@
-//! Who a request comes from, once that is known.
+//! The authenticated user of a request.
 
 use serde::Serialize;
 

@@ -1,4 +1,5 @@
-//! One watch: what it begins with, which changes it shows and as what, bookmarks, and its end.
+//! One watch: its initial events, the changes it reports and their event types, bookmarks, and its
+//! end.
 
 use std::{
     collections::VecDeque,
@@ -23,9 +24,9 @@ use crate::{
     target::{Query, Target},
 };
 
-/// What comes next on a watch.
+/// The next item of a watch.
 pub(crate) enum Next {
-    /// One event, with its line feed.
+    /// One event, line feed included.
     Line(Vec<u8>),
     /// Nothing for now.
     Quiet,
@@ -37,10 +38,10 @@ pub(crate) struct Watch {
     api_version: String,
     form: Form,
     selector: Selector,
-    /// None where the watch consists of its first lines only (an error).
+    /// None if the watch consists of its first lines only (an error).
     events: Option<Receiver<Arc<Event>>>,
     first: VecDeque<Value>,
-    /// Changes up to this version are not shown; it is also what a bookmark says.
+    /// Changes up to this version are not reported; bookmarks carry it.
     version: u64,
     ends: Instant,
     bookmark: Option<Instant>,
@@ -105,20 +106,20 @@ impl Watch {
         };
         self.version = from;
         if from > cluster.store.version() {
-            // Measured: a watch from the future stays silent, without bookmarks too.
+            // Measured: a watch from a future version stays silent, without even bookmarks.
             self.bookmark = None;
         }
         self.events = cluster.store.watch(&storage, namespace, from);
         if self.events.is_none() {
             let oldest = cluster.store.compacted();
             let status = Status::expired(format!("too old resource version: {from} ({oldest})"));
-            // A 200 with an ERROR event, as the watch cache of the real server has it.
+            // A 200 with an ERROR event, as from the real server's watch cache.
             self.first.push_back(json!({"type": "ERROR", "object": status.json()}));
         }
         Ok(())
     }
 
-    /// The next event, waiting for it no longer than `patience`.
+    /// The next event; waits for it no longer than `patience`.
     pub(crate) fn next(&mut self, patience: Duration) -> Next {
         if let Some(event) = self.first.pop_front() {
             return line(&event);
@@ -129,14 +130,14 @@ impl Watch {
         };
         let due = self.bookmark.map_or(self.ends, |at| at.min(self.ends));
         match events.recv_timeout(patience.min(due.saturating_duration_since(now))) {
-            Ok(event) => self.show(&event).map_or(Next::Quiet, |event| line(&event)),
+            Ok(event) => self.report(&event).map_or(Next::Quiet, |event| line(&event)),
             Err(RecvTimeoutError::Disconnected) => Next::End,
-            Err(RecvTimeoutError::Timeout) => self.mark(),
+            Err(RecvTimeoutError::Timeout) => self.due_bookmark(),
         }
     }
 
-    /// A bookmark where one is due; the real server sends a last one shortly before the end.
-    fn mark(&mut self) -> Next {
+    /// A bookmark if one is due; the real server sends the last one shortly before the end.
+    fn due_bookmark(&mut self) -> Next {
         let now = Instant::now();
         let Some(at) = self.bookmark.filter(|at| now >= *at || now >= self.ends) else {
             return Next::Quiet;
@@ -145,8 +146,9 @@ impl Watch {
         line(&self.bookmark_event(false))
     }
 
-    /// A change as this watch sees it: leaving the selection is a deletion, entering an addition.
-    fn show(&mut self, event: &Event) -> Option<Value> {
+    /// A change as this watch reports it: an object that leaves the selection is deleted, one that
+    /// enters it is added.
+    fn report(&mut self, event: &Event) -> Option<Value> {
         if event.version <= self.version {
             return None;
         }
@@ -166,7 +168,7 @@ impl Watch {
     }
 
     fn event(&self, kind: &str, object: Value) -> Value {
-        let object = self.form.show(kinds::present(&self.resource, &self.api_version, object));
+        let object = self.form.render(kinds::present(&self.resource, &self.api_version, object));
         json!({"type": kind, "object": object})
     }
 
@@ -179,7 +181,7 @@ impl Watch {
         if ends_initial {
             object["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
-        json!({"type": "BOOKMARK", "object": self.form.show(object)})
+        json!({"type": "BOOKMARK", "object": self.form.render(object)})
     }
 }
 
@@ -189,7 +191,7 @@ fn line(event: &Value) -> Next {
     Next::Line(line)
 }
 
-/// `timeoutSeconds`, or half an hour to an hour as the real server draws it.
+/// `timeoutSeconds`, or a random time of 30 to 60 minutes, as on the real server.
 fn lifetime(query: &Query) -> Result<Duration, Status> {
     let seconds = match query.text("timeoutSeconds").filter(|text| *text != "0") {
         Some(text) => {
@@ -201,17 +203,17 @@ fn lifetime(query: &Query) -> Result<Duration, Status> {
 }
 
 fn check_initial_events(query: &Query) -> Result<(), Status> {
-    let refuse = |field: &str, why: &str| {
+    let reject = |field: &str, why: &str| {
         let cause = Cause::forbidden(field, why);
         Err(Status::invalid_kind("meta.k8s.io", "ListOptions", "", &[cause]))
     };
     let matching = query.text("resourceVersionMatch");
     match query.text("sendInitialEvents") {
-        None if matching.is_some() => refuse(
+        None if matching.is_some() => reject(
             "resourceVersionMatch",
             "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
         ),
-        Some(_) if matching != Some("NotOlderThan") => refuse(
+        Some(_) if matching != Some("NotOlderThan") => reject(
             "resourceVersionMatch",
             "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
         ),

@@ -1,4 +1,4 @@
-//! Create, update, patch and delete: the generic rules of the API server's storage layer.
+//! Create, update and patch, by the generic rules of the API server's storage layer.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,10 @@ use crate::{
     cluster::Cluster,
     http::{Answer, Incoming},
     kinds,
-    metadata::{arrange, count_generation, finalizers, generate_name, keep_metadata, stamp, text},
+    metadata::{
+        count_generation, finalizers, generate_name, keep_metadata, restrict_to_subresource, stamp,
+        text,
+    },
     patch,
     resources::Resource,
     signer,
@@ -18,7 +21,7 @@ use crate::{
 
 const PATCHES: &str = "application/json-patch+json, application/merge-patch+json";
 
-/// One write and what it is about.
+/// One write and its target.
 pub(crate) struct Write<'a> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) resource: &'a Resource,
@@ -36,7 +39,7 @@ impl Write<'_> {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(Status::internal(why));
         }
-        // A generated name that is taken is drawn again, as the real server does since 1.30.
+        // A generated name that is taken is generated again, as on the real server since 1.30.
         for _ in 0..8 {
             if given.is_empty() {
                 generate_name(&mut object);
@@ -51,7 +54,7 @@ impl Write<'_> {
     }
 
     fn insert(&self, object: Value) -> Result<Value, Status> {
-        let object = self.fresh(object)?;
+        let object = self.prepare_new(object)?;
         let key = self.key(text(&object, "/metadata/name"));
         self.cluster.transact(&key, |current| match current {
             Some(_) => Err(Status::already_exists(self.resource, &key.name)),
@@ -59,8 +62,8 @@ impl Write<'_> {
         })
     }
 
-    /// A new object with all that the server sets.
-    fn fresh(&self, mut object: Value) -> Result<Value, Status> {
+    /// Validates a new object and adds everything that the server sets.
+    fn prepare_new(&self, mut object: Value) -> Result<Value, Status> {
         if self.resource.status
             && let Some(fields) = object.as_object_mut()
         {
@@ -69,7 +72,8 @@ impl Write<'_> {
         kinds::decode(self.resource, &mut object)?;
         kinds::prepare(self.resource, &mut object, self.user);
         kinds::validate(self.resource, &object, None)?;
-        if self.resource.is("certificatesigningrequests") && signer::asks_for_masters(&object) {
+        if self.resource.is("certificatesigningrequests") && signer::claims_system_masters(&object)
+        {
             let name = text(&object, "/metadata/name");
             let why = "use of kubernetes.io/kube-apiserver-client signer with system:masters \
                        group is not allowed";
@@ -101,8 +105,8 @@ impl Write<'_> {
         Ok(Answer::json(if created { 201 } else { 200 }, &self.present(done)))
     }
 
-    /// PUT of an object that isn't there: creates it where the kind allows that, unless it has a
-    /// uid and so must have been there once.
+    /// Handles a PUT of an object that does not exist: creates it if the kind allows that, unless a
+    /// uid shows that it existed before.
     fn upsert(&self, object: Value) -> Result<Outcome, Status> {
         let name = &self.target.name;
         if !self.resource.create_on_update || !self.target.subresource.is_empty() {
@@ -121,7 +125,7 @@ impl Write<'_> {
                 ),
             ));
         }
-        self.fresh(object).map(|object| self.outcome(Outcome::Put(object)))
+        self.prepare_new(object).map(|object| self.outcome(Outcome::Put(object)))
     }
 
     fn checked_replace(&self, current: &Value, object: Value) -> Result<Outcome, Status> {
@@ -137,7 +141,7 @@ impl Write<'_> {
         if version.is_empty() && !resource.unconditional_update {
             let why = "must be specified for an update";
             let cause = Cause::invalid("metadata.resourceVersion", "0x0", why);
-            // In the name of the resource, unlike all other refusals of this code.
+            // This names the resource, unlike all other rejections with this code.
             return Err(Status::invalid_kind(&resource.group, &resource.plural, name, &[cause]));
         }
         self.check_version(current, version)?;
@@ -149,7 +153,7 @@ impl Write<'_> {
         let media = media.split(';').next().unwrap_or_default().trim();
         let is_list = media == "application/json-patch+json";
         let is_merge = media == "application/merge-patch+json";
-        // Strategic merge patches are treated as merge patches; custom resources take none.
+        // Strategic merge patches are treated as merge patches; custom resources accept none.
         let is_strategic = media == "application/strategic-merge-patch+json";
         if !(is_list || is_merge || is_strategic && self.resource.builtin) {
             let accepted = match self.resource.builtin {
@@ -204,10 +208,11 @@ impl Write<'_> {
         if stale { Err(Status::modified(self.resource, &self.target.name)) } else { Ok(()) }
     }
 
-    /// Puts the new state in the place of the current one, within what this subresource may change.
+    /// Replaces the current state by the new one, as far as this subresource may change it.
     fn replace(&self, current: &Value, mut object: Value) -> Result<Outcome, Status> {
         kinds::decode(self.resource, &mut object)?;
-        let mut next = arrange(self.resource, &self.target.subresource, current, object);
+        let mut next =
+            restrict_to_subresource(self.resource, &self.target.subresource, current, object);
         kinds::validate(self.resource, &next, Some(current))?;
         keep_metadata(current, &mut next);
         self.check_finalizers(current, &next)?;
@@ -246,7 +251,7 @@ impl Write<'_> {
         }
     }
 
-    /// The body as an object of this resource, in the form that is kept.
+    /// Parses the body as an object of this resource, in its stored form.
     fn read(&self, request: &Incoming) -> Result<Value, Status> {
         if !request.is_json() {
             return Err(Status::unsupported("application/json"));

@@ -20,8 +20,8 @@ import (
 	"time"
 )
 
-// One line for each request that was answered and for each watch that began:
-// who, what, on which object, with which result.
+// auditPolicy logs one line for each answered request and each started watch:
+// the user, the verb, the object and the result.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -33,13 +33,13 @@ rules:
 - level: Metadata
 `
 
-// Those whose work a test can see without nodes.
+// controllers are those that have an effect without nodes.
 const controllers = "namespace-controller,serviceaccount-controller,serviceaccount-token-controller," +
 	"root-ca-certificate-publisher-controller,clusterrole-aggregation-controller,garbage-collector-controller," +
 	"certificatesigningrequest-signing-controller,certificatesigningrequest-approving-controller," +
 	"certificatesigningrequest-cleaner-controller"
 
-// cluster is one control plane's directory, whose CA issues all its certificates.
+// cluster is the directory of one control plane, whose CA issues all its certificates.
 type cluster struct {
 	name, dir, port string
 	newKey          func() crypto.Signer
@@ -51,11 +51,11 @@ type cluster struct {
 func newRSAKey() crypto.Signer   { return must(rsa.GenerateKey(rand.Reader, 2048)) }
 func newECDSAKey() crypto.Signer { return must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)) }
 
-// newCluster writes all that the servers and the clients read.
+// newCluster writes every file that the servers and clients read.
 func newCluster(name, dir, port string, newKey func() crypto.Signer) *cluster {
 	c := &cluster{name: name, dir: dir, port: port, newKey: newKey, caKey: newKey()}
 	check(os.Mkdir(dir, 0o700))
-	c.write("server.url", c.url()) // No newline: usable as it is.
+	c.write("server.url", c.url()) // No newline, so that it can be used verbatim.
 	c.write("audit-policy.yaml", auditPolicy)
 	tokens := newKey()
 	c.write("sa.key", keyPEM(tokens))
@@ -95,7 +95,7 @@ func (c *cluster) apiserverFlags(etcd string) []string {
 	return []string{
 		"--etcd-servers=" + etcd, "--etcd-prefix=/" + c.name,
 		"--bind-address=127.0.0.1", "--secure-port=" + c.port,
-		// The endpoints of the Service "kubernetes" must not be on loopback: there are none.
+		// The endpoints of the Service "kubernetes" must not be on loopback, so there are none.
 		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
 		"--service-cluster-ip-range=10.96.0.0/16",
 		"--tls-cert-file=" + c.path("apiserver.crt"), "--tls-private-key-file=" + c.path("apiserver.key"),
@@ -122,7 +122,7 @@ func (c *cluster) controllerManagerFlags() []string {
 	}
 }
 
-// answers tells whether the administrator gets 200 for the path.
+// answers reports whether the administrator gets 200 for the path.
 func (c *cluster) answers(path string) bool {
 	response, err := c.admin.Get(c.url() + path)
 	if err != nil {
@@ -161,7 +161,7 @@ users:
 	return tls.Certificate{Certificate: [][]byte{certificate.Raw}, PrivateKey: key}
 }
 
-// sign issues the certificate; the CA's own, when there is none yet, signs itself.
+// sign issues a certificate; without a CA yet, the CA's own, self-signed.
 func (c *cluster) sign(key crypto.Signer, template *x509.Certificate) *x509.Certificate {
 	template.SerialNumber = must(rand.Int(rand.Reader, big.NewInt(1<<62)))
 	template.NotBefore = time.Now().Add(-time.Hour)

@@ -1,6 +1,7 @@
-// Boot runs a command beside two real control planes, "hub" and "managed":
-// kube-apiserver and kube-controller-manager each, on one etcd. Everything it
-// starts, and everything the command leaves behind, is gone when it returns.
+// Boot runs a command with two real control planes, "hub" and "managed". Each
+// has a kube-apiserver and a kube-controller-manager; they share one etcd.
+// Everything that boot starts, and everything that the command leaves behind, is
+// gone when boot exits.
 package main
 
 import (
@@ -31,7 +32,7 @@ func say(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "controlplane: "+format+"\n", args...)
 }
 
-// ending is why a run ends before the command does, with the exit code.
+// ending is the reason why a run ends before the command, with the exit code.
 type ending struct {
 	code int
 	why  string
@@ -39,7 +40,7 @@ type ending struct {
 
 func (e ending) Error() string { return e.why }
 
-// must ends the run on an error, by a panic so that run still cleans up.
+// must ends the run on an error. It panics, so that run still cleans up.
 func must[T any](value T, err error) T {
 	check(err)
 	return value
@@ -53,10 +54,10 @@ func check(err error) {
 	}
 }
 
-// run returns the exit code of the command, or of what ended the run before it.
+// run returns the exit code of the command, or of the ending that came first.
 func run(command []string) (code int) {
-	// Pdeathsig watches the thread that started a process, not this process:
-	// a thread of its own lives as long as this goroutine.
+	// Pdeathsig watches the thread that started a process, not the process:
+	// a locked thread lives as long as this goroutine.
 	runtime.LockOSThread()
 	adoptOrphans()
 	ctx, stop := context.WithCancelCause(context.Background())
@@ -93,7 +94,7 @@ func run(command []string) (code int) {
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
 	err := cmd.Run()
-	// A signal or a dead server explains more than the failure it led to.
+	// A signal or a dead server explains more than the failure that it caused.
 	check(context.Cause(ctx))
 	if cmd.ProcessState == nil {
 		check(err)
@@ -104,7 +105,7 @@ func run(command []string) (code int) {
 	return cmd.ProcessState.ExitCode()
 }
 
-// cleanUp kills first: what lives could write into the directory again.
+// cleanUp kills first: a live process could write to the directory again.
 func cleanUp(dir string) {
 	killDescendants()
 	if os.Getenv("KEEP") == "1" {
@@ -114,14 +115,14 @@ func cleanUp(dir string) {
 	}
 }
 
-// servers starts the programs in assets; the first one that ends calls stop.
+// servers starts the programs in assets; the first one that exits calls stop.
 type servers struct {
 	ctx    context.Context
 	stop   context.CancelCauseFunc
 	assets string
 }
 
-// boot returns when both control planes can take a pod.
+// boot returns when both control planes accept pods.
 func (s *servers) boot(dir string) {
 	ports := freePorts(4)
 	etcd, peers := "http://127.0.0.1:"+ports[0], "http://127.0.0.1:"+ports[1]
@@ -130,7 +131,7 @@ func (s *servers) boot(dir string) {
 		"--listen-client-urls="+etcd, "--advertise-client-urls="+etcd,
 		"--listen-peer-urls="+peers, "--initial-advertise-peer-urls="+peers,
 		"--initial-cluster=default="+peers)
-	// RSA is what kubeadm makes, ECDSA is what k3s makes: the tests meet both.
+	// kubeadm creates RSA keys, k3s ECDSA: the tests cover both.
 	clusters := []*cluster{
 		newCluster("hub", filepath.Join(dir, "hub"), ports[2], newRSAKey),
 		newCluster("managed", filepath.Join(dir, "managed"), ports[3], newECDSAKey),
@@ -140,7 +141,7 @@ func (s *servers) boot(dir string) {
 	}
 	for _, c := range clusters {
 		s.await("kube-apiserver", c, "/readyz")
-		// Not earlier: it gives up when it finds no API server for ten seconds.
+		// Not earlier: it exits if it finds no API server for ten seconds.
 		s.start("kube-controller-manager", c.dir, c.controllerManagerFlags()...)
 	}
 	for _, c := range clusters {
@@ -154,7 +155,7 @@ func (s *servers) start(name, dir string, args ...string) {
 	cmd := exec.Command(filepath.Join(s.assets, name), args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	// Setpgid: Ctrl-C is for the command, which may still need the servers.
-	// Pdeathsig: they end even when we get SIGKILL.
+	// Pdeathsig: they end even if boot gets SIGKILL.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	check(cmd.Start())
 	go func() {
@@ -163,7 +164,7 @@ func (s *servers) start(name, dir string, args ...string) {
 	}()
 }
 
-// await polls the path until it answers 200; a timeout is the named server's fault.
+// await polls the path until it returns 200; on a timeout it blames the named server.
 func (s *servers) await(name string, c *cluster, path string) {
 	const patience = 2 * time.Minute
 	for deadline := time.Now().Add(patience); !c.answers(path); time.Sleep(50 * time.Millisecond) {
@@ -174,7 +175,7 @@ func (s *servers) await(name string, c *cluster, path string) {
 	}
 }
 
-// withLog adds the end of a log: the file itself is about to be removed.
+// withLog appends the end of a log, because the file itself is about to be removed.
 func withLog(file, why string) error {
 	text, _ := os.ReadFile(file)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
@@ -182,7 +183,7 @@ func withLog(file, why string) error {
 	return ending{1, fmt.Sprintf("%s; the end of %s:\n%s", why, file, strings.Join(tail, "\n"))}
 }
 
-// freePorts holds all of them before it lets go, so that they differ.
+// freePorts holds all ports before it releases them, so that they differ.
 func freePorts(n int) (ports []string) {
 	for range n {
 		listener := must(net.Listen("tcp", "127.0.0.1:0"))
@@ -192,8 +193,8 @@ func freePorts(n int) (ports []string) {
 	return ports
 }
 
-// adoptOrphans makes this process the parent of every descendant whose own
-// parent ends, for killDescendants to find.
+// adoptOrphans makes this process the parent of every orphaned descendant, so
+// that killDescendants finds it.
 func adoptOrphans() {
 	const prSetChildSubreaper = 36 // Not in package syscall.
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0); errno != 0 {
@@ -201,7 +202,7 @@ func adoptOrphans() {
 	}
 }
 
-// killDescendants needs no grace: none of their data outlives this run.
+// killDescendants uses SIGKILL: none of their data outlives this run.
 func killDescendants() {
 	for {
 		var pids []string

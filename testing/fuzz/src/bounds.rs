@@ -1,5 +1,5 @@
-//! Memory and time of a piece of work, and what they may be. libFuzzer itself sees the process only, and that
-//! once a second.
+//! Bounds on the memory and time of a piece of work. libFuzzer itself only sees the whole process, once a
+//! second.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -9,7 +9,7 @@ use std::{
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Counts what is in use.
+/// Counts the bytes in use.
 struct Counting;
 
 static NOW: AtomicUsize = AtomicUsize::new(0);
@@ -39,7 +39,7 @@ unsafe impl GlobalAlloc for Counting {
         unsafe { System.dealloc(at, layout) }
     }
 
-    /// What is large enough to count is moved by its pages and never there twice.
+    /// A block large enough to matter is moved page by page and never exists twice.
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         NOW.fetch_sub(layout.size(), Relaxed);
         add(size);
@@ -47,37 +47,38 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// What a piece of work on an input of any length may take.
+/// Time allowed for a piece of work on an input of any length.
 const BASE: Duration = Duration::from_millis(100);
-/// The same for a byte: some four times what the slowest seed takes with AddressSanitizer; without it, and not
-/// optimised, none takes longer.
+/// Time allowed per byte: about four times that of the slowest seed under AddressSanitizer; an unoptimised
+/// build without it is no slower.
 const BYTE: Duration = Duration::from_micros(4);
 
-/// The bytes of memory that a text of so many bytes can take, of the budget that its parser has: `{a},` is a
-/// map, whose first node has room for eleven entries.
-pub fn charged(budget: usize, length: usize) -> usize {
+/// The memory that a text of this length can take, up to its parser's budget: `{a},` is a map, whose first
+/// node has room for eleven entries.
+pub fn memory_bound(budget: usize, length: usize) -> usize {
     budget.min(200 * length)
 }
 
-/// The same of a kubeconfig: an alias in YAML stands for more than its length.
-pub fn of_kubeconfig(text: &[u8]) -> usize {
+/// The same for a kubeconfig: an alias in YAML stands for more than its length.
+pub fn kubeconfig_bound(text: &[u8]) -> usize {
     const BUDGET: usize = 3 << 20;
-    if text.contains(&b'*') { BUDGET } else { charged(BUDGET, text.len()) }
+    if text.contains(&b'*') { BUDGET } else { memory_bound(BUDGET, text.len()) }
 }
 
-/// Runs `work` on `length` bytes. It must not use more than `memory` bytes at a time, nor take more than so
-/// many bytes ever may: in processor time of all threads, so that a busy machine is no failure.
+/// Runs `work` on `length` bytes. Asserts that it never uses more than `memory` bytes, and no more time than
+/// that many bytes allow. The time is the processor time of all threads, so that a busy machine causes no
+/// failure.
 pub fn bounded<T>(length: usize, memory: usize, work: impl FnOnce() -> T) -> T {
     let length = u32::try_from(length).unwrap_or(u32::MAX);
     let (most, begin) = (BASE + BYTE * length, time());
-    let result = in_memory(memory, work);
+    let result = within_memory(memory, work);
     let taken = time().saturating_sub(begin);
     assert!(taken <= most, "{taken:?}, more than {most:?} for {length} bytes");
     result
 }
 
-/// Runs `work`, which must not use more than `limit` bytes at a time.
-pub fn in_memory<T>(limit: usize, work: impl FnOnce() -> T) -> T {
+/// Runs `work` and asserts that it never uses more than `limit` bytes.
+pub fn within_memory<T>(limit: usize, work: impl FnOnce() -> T) -> T {
     let before = NOW.load(Relaxed);
     PEAK.store(before, Relaxed);
     let result = work();
@@ -86,7 +87,7 @@ pub fn in_memory<T>(limit: usize, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Processor time of this process so far.
+/// The processor time of this process so far.
 fn time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
 }

@@ -1,14 +1,14 @@
-//! How an input stands for what a target reads.
+//! The encoding of inputs: short bytes that expand into what a target reads.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 
-/// What no single object may have.
+/// More bytes than any single object may have.
 pub const HUGE: usize = 2 << 20;
 
-/// The bytes that `data` stands for, at most `longest`. The bytes F8, n, m stand for 16 m bytes more of the
-/// last n, and from F0 on for two to the power of m less E8, up to 2 MiB: bytes that no text has, and of
-/// which libFuzzer makes no long runs.
-pub fn expanded(data: &[u8], longest: usize) -> Vec<u8> {
+/// Expands `data` to at most `longest` bytes. The bytes F8, n, m repeat the last n bytes for 16 m more bytes;
+/// from m = F0 on, for 2^(m - E8) more, up to 2 MiB. No text contains F8, and libFuzzer makes no long runs on
+/// its own.
+pub fn expand(data: &[u8], longest: usize) -> Vec<u8> {
     let (mut text, mut rest) = (Vec::new(), data);
     loop {
         match rest {
@@ -33,13 +33,13 @@ pub fn expanded(data: &[u8], longest: usize) -> Vec<u8> {
     text
 }
 
-/// The parts of an input between NUL bytes; the last one takes the rest.
+/// The parts of an input between NUL bytes; the last part takes the rest.
 pub fn parts<const N: usize>(data: &[u8]) -> [Option<&[u8]>; N] {
     let mut parts = data.splitn(N, |byte| *byte == 0);
     std::array::from_fn(|_| parts.next())
 }
 
-/// DER as PEM: a mutation of base64 hardly ever is a mutation of what it stands for.
+/// Encodes DER as PEM: a mutation of base64 is hardly ever a useful mutation of the DER.
 pub fn pem(label: &str, der: &[u8]) -> Vec<u8> {
     let body = BASE64_STANDARD.encode(der);
     format!("-----BEGIN {label}-----\n{body}\n-----END {label}-----\n").into_bytes()

@@ -1,8 +1,8 @@
-//! What the targets have in common: memory and time as promises, inputs that are longer than they look, and
-//! what a sentence may hold.
+//! The targets' shared parts: bounds on memory and time, inputs that expand beyond their length, a server for
+//! the client under test, and a check of log lines.
 //!
-//! Each target is a program: of libFuzzer with `--cfg fuzzing`, as `make fuzz` builds it, and else one that
-//! runs the target on the files that it is given, as `make test` does with the seeds.
+//! Each target is a program. With `--cfg fuzzing`, as `make fuzz` builds it, it is a libFuzzer binary;
+//! otherwise it runs the target on the files it is given, as `make test` does with the seeds.
 
 mod bounds;
 mod input;
@@ -11,19 +11,19 @@ mod served;
 use std::{env, fs, panic, path::Path, process};
 
 pub use self::{
-    bounds::{bounded, charged, of_kubeconfig},
-    input::{HUGE, expanded, parts, pem},
-    served::{Request, answer, asked, bare, chunked},
+    bounds::{bounded, kubeconfig_bound, memory_bound},
+    input::{HUGE, expand, parts, pem},
+    served::{Request, answer, chunked, client_with, close_delimited},
 };
 
-/// A pair that belongs together, made for nothing else.
+/// A certificate that belongs to `KEY`; both serve only these tests.
 pub const CERTIFICATE: &[u8] = include_bytes!("../seeds/tls.crt");
-/// Its key.
+/// The key of `CERTIFICATE`.
 pub const KEY: &[u8] = include_bytes!("../seeds/tls.key");
-/// A request of csr-bootstrapper for the same key, as agent1 of cluster1.
+/// A CSR of csr-bootstrapper for the same key, as agent1 of cluster1.
 pub const REQUEST: &[u8] = include_bytes!("../seeds/tls.csr");
 
-/// Makes a program of a function of bytes.
+/// Turns a function of bytes into a program.
 #[macro_export]
 macro_rules! target {
     ($run:path) => {
@@ -36,8 +36,8 @@ macro_rules! target {
     };
 }
 
-/// Modules of a program at the root of a target, where they look for each other; what a target has no use for
-/// is the program's.
+/// Includes modules of a program at the root of a target, where they expect each other; they may contain code
+/// that the target does not use.
 #[macro_export]
 macro_rules! modules {
     ($($name:ident = $file:literal,)+) => {
@@ -47,12 +47,12 @@ macro_rules! modules {
     };
 }
 
-/// Runs a target on the files on the command line, and on those in the directories there.
+/// Runs a target on the files and on the contents of the directories that the command line names.
 pub fn replay(run: impl Fn(&[u8])) {
-    // Of whatever thread.
-    let told = panic::take_hook();
-    panic::set_hook(Box::new(move |what| {
-        told(what);
+    // A panic in any thread must end the process.
+    let default_hook = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        default_hook(info);
         process::abort();
     }));
     let mut count = 0;
@@ -65,7 +65,7 @@ pub fn replay(run: impl Fn(&[u8])) {
         }
         for file in files {
             let data = fs::read(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
-            // The last one is what a panic is about.
+            // The last line printed names the input of a panic.
             println!("{}", file.display());
             run(&data);
             count += 1;
@@ -74,8 +74,8 @@ pub fn replay(run: impl Fn(&[u8])) {
     println!("{count} inputs");
 }
 
-/// What goes into the log: one line, bounded.
-pub fn sentence(text: &str, longest: usize) {
+/// Asserts that a log message is one line of bounded length.
+pub fn assert_one_line(text: &str, longest: usize) {
     assert!(!text.contains(|c: char| c.is_control()), "not one line: {text:?}");
     assert!(text.len() <= longest, "{} bytes: {text:?}", text.len());
 }

@@ -1,4 +1,4 @@
-//! A server on this machine that answers as a run says, and a client for it.
+//! A local server whose answers each run chooses, and a client for it.
 
 use std::{
     io::{BufRead, BufReader, Read, Result, Write},
@@ -15,30 +15,32 @@ use shared::{
     lock::lock,
 };
 
-use crate::sentence;
+use crate::assert_one_line;
 
-/// What the client asks.
+/// A request from the client.
 pub struct Request {
     /// Method, path and query.
     pub line: String,
-    /// What it sends.
+    /// The body.
     pub body: Vec<u8>,
 }
 
 type Answer = Arc<dyn Fn(&Request) -> Vec<u8> + Send + Sync>;
 
-/// How the next requests are answered.
+/// The answers to the next requests.
 static ANSWER: Mutex<Option<Answer>> = Mutex::new(None);
 
-/// The client, whose requests are answered by `answer` from now on: whole answers, each the only one on its
-/// connection.
-pub fn asked(answer: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static) -> &'static Client {
+/// The client. From now on `answer` answers its requests, each with a complete answer on a connection of its
+/// own.
+pub fn client_with(
+    answer: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static,
+) -> &'static Client {
     static CLIENT: OnceLock<Client> = OnceLock::new();
     *lock(&ANSWER) = Some(Arc::new(answer));
     CLIENT.get_or_init(client)
 }
 
-/// An answer with a body of JSON.
+/// An answer with a JSON body.
 pub fn answer(status: &str, body: &[u8]) -> Vec<u8> {
     let length = body.len();
     let head = format!(
@@ -47,13 +49,13 @@ pub fn answer(status: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// The same whose body ends with the connection.
-pub fn bare(status: &str, body: &[u8]) -> Vec<u8> {
+/// The same, but the body ends with the connection.
+pub fn close_delimited(status: &str, body: &[u8]) -> Vec<u8> {
     let head = format!("HTTP/1.1 {status}\r\nContent-Type: application/json\r\n\r\n");
     [head.as_bytes(), body].concat()
 }
 
-/// The same whose body comes in pieces of this size.
+/// The same, but the body comes in chunks of this size.
 pub fn chunked(status: &str, body: &[u8], size: usize) -> Vec<u8> {
     let mut answer =
         format!("HTTP/1.1 {status}\r\nTransfer-Encoding: chunked\r\n\r\n").into_bytes();
@@ -67,13 +69,13 @@ pub fn chunked(status: &str, body: &[u8], size: usize) -> Vec<u8> {
 }
 
 fn client() -> Client {
-    let _ = log::set_logger(&Judge);
+    let _ = log::set_logger(&LogCheck);
     log::set_max_level(LevelFilter::Debug);
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("its number").port();
     thread::spawn(move || {
         for connection in listener.incoming().flatten() {
-            // The client may be gone, which is its right.
+            // The client may already have closed the connection.
             let _ = serve(connection);
         }
     });
@@ -91,9 +93,10 @@ fn client() -> Client {
     Client::new("the hub", access, Reload::Never, timing).expect("a client")
 }
 
-/// One request a connection.
+/// Serves one request per connection.
 fn serve(mut connection: TcpStream) -> Result<()> {
-    // A client that has what it needs may keep the connection and not read on; one on a busy machine reads late.
+    // A client that has what it needs may keep the connection open without reading; on a busy machine it
+    // reads late.
     connection.set_write_timeout(Some(Duration::from_secs(5)))?;
     let request = request(&connection)?;
     let answer = lock(&ANSWER).clone();
@@ -117,7 +120,7 @@ fn request(connection: &TcpStream) -> Result<Request> {
             length = value.trim().parse().unwrap_or(0);
         }
     }
-    // Whatever a peer said before, this is what one may say.
+    // Whatever the server sent before, a request line contains nothing else.
     let line = line.trim_end().to_owned();
     assert!(line.bytes().all(|b| b.is_ascii_graphic() || b == b' '), "{line:?}");
     assert_eq!(line.split(' ').count(), 3, "{line:?}");
@@ -126,17 +129,17 @@ fn request(connection: &TcpStream) -> Result<Request> {
     Ok(Request { line, body })
 }
 
-/// Every sentence about the server's answers ends in the log.
-struct Judge;
+/// Checks every log line, which is where each message about the server's answers ends up.
+struct LogCheck;
 
-impl Log for Judge {
+impl Log for LogCheck {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.target().starts_with("shared")
     }
 
     fn log(&self, record: &Record<'_>) {
         if self.enabled(record.metadata()) {
-            sentence(&record.args().to_string(), 3000);
+            assert_one_line(&record.args().to_string(), 3000);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Each target on its seeds: without libFuzzer, as that needs a C++ compiler.
+//! Each target on its seeds, without libFuzzer, which needs a C++ compiler.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ fn directory(of: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(of)
 }
 
-/// The names in a directory, without what `end` says.
+/// The names in a directory that end with `end`, without that ending.
 fn names(directory: &Path, end: &str) -> Vec<String> {
     let entries = fs::read_dir(directory).expect("a directory").flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -20,26 +20,26 @@ fn names(directory: &Path, end: &str) -> Vec<String> {
     names
 }
 
-/// What is wrong with a target, if it is.
-fn replayed(target: &str) -> Option<String> {
+/// Runs a target on its seeds; returns the failure, if any.
+fn replay(target: &str) -> Option<String> {
     let program = Path::new(env!("CARGO_BIN_EXE_pem")).with_file_name(target);
     let run = Command::new(program).arg(directory("seeds").join(target)).output();
     let run = run.expect("a target is a program");
-    // The last line is the input that failed.
-    let told =
+    // The last line of stdout names the input that failed.
+    let output =
         [String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr)].concat();
-    (!run.status.success()).then(|| format!("{target}: {}\n{told}", run.status))
+    (!run.status.success()).then(|| format!("{target}: {}\n{output}", run.status))
 }
 
 #[test]
-fn every_target_holds_on_its_seeds() {
+fn every_target_passes_on_its_seeds() {
     let targets = names(&directory("src/bin"), ".rs");
     assert!(targets.len() >= 13, "{targets:?}");
-    // Two at a time; what they measure is processor time.
+    // Two targets at a time; they measure processor time.
     let half = targets.len().div_ceil(2);
     let bad: Vec<_> = thread::scope(|scope| {
         let halves = targets.chunks(half).map(|half| {
-            scope.spawn(|| half.iter().filter_map(|name| replayed(name)).collect::<Vec<_>>())
+            scope.spawn(|| half.iter().filter_map(|name| replay(name)).collect::<Vec<_>>())
         });
         let halves: Vec<_> = halves.collect();
         halves.into_iter().flat_map(|half| half.join().expect("a half")).collect()
@@ -48,7 +48,7 @@ fn every_target_holds_on_its_seeds() {
 }
 
 #[test]
-fn seeds_are_small_and_those_of_a_target() {
+fn seeds_are_small_and_belong_to_a_target() {
     let targets = names(&directory("src/bin"), ".rs");
     let mut all = 0;
     for target in &targets {

@@ -100,6 +100,9 @@ mod tests {
         assert_eq!(orphans.check(&pair("a"), later(300)), OrphanVerdict::Delete);
         orphans.forget(&pair("a"));
         assert_eq!(orphans.check(&pair("a"), later(301)), grace(300), "it was back");
+        orphans.clear();
+        assert_eq!(orphans.waiting(), 0);
+        assert_eq!(orphans.check(&pair("a"), later(900)), grace(300), "the cluster was away");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Who may come in, and signing requests.
+//! Authentication, and certificate signing requests.
 
 use std::time::{Duration, SystemTime};
 
@@ -73,7 +73,7 @@ fn an_approved_request_is_signed_and_its_certificate_works_until_it_expires() {
 }
 
 #[test]
-fn bad_requests_are_refused() {
+fn bad_requests_are_rejected() {
     let (_server, client) = start();
     for (extra, field) in [
         (json!({"request": "bm90IFBFTQ=="}), "spec.request"),
@@ -151,7 +151,7 @@ fn service_account_tokens() {
 }
 
 #[test]
-fn a_hub_moves_with_its_authority() {
+fn a_second_server_can_reuse_the_ca() {
     let (first, client) = start();
     let options = Options { ca: Some(first.ca().clone()), ..Options::default() };
     let second = Server::start(options).expect("a server");

@@ -1,4 +1,4 @@
-//! A client for the tests, on ureq.
+//! The tests' HTTP client, based on ureq.
 
 use std::{io::BufRead, sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ pub(crate) struct Client {
     token: Option<String>,
 }
 
-/// Code and body; the body is null where it is no JSON.
+/// An answer; `json` is null if the body is not JSON.
 #[derive(Debug)]
 pub(crate) struct Got {
     pub(crate) code: u16,
@@ -127,14 +127,14 @@ impl Client {
         self.send("DELETE", path, "application/json", body)
     }
 
-    /// GET with an `Accept` header.
+    /// Sends a GET with an `Accept` header.
     pub(crate) fn get_as(&self, path: &str, accept: &str) -> Value {
         let request = self.agent.get(format!("{}{path}", self.url)).header("accept", accept);
         let text = request.call().and_then(|mut answer| answer.body_mut().read_to_string());
         serde_json::from_str(&text.expect("an answer")).expect("JSON")
     }
 
-    /// The events of a watch, as an iterator that ends with it.
+    /// The events of a watch; the iterator ends with the watch.
     pub(crate) fn watch(&self, path: &str) -> impl Iterator<Item = Value> + use<> {
         self.watch_as(path, "application/json")
     }
@@ -175,7 +175,7 @@ pub(crate) fn secret(name: &str) -> Value {
     })
 }
 
-/// Waits up to two seconds.
+/// Waits up to two seconds for the condition.
 pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     for _ in 0..400 {
         if condition() {
@@ -183,5 +183,5 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    panic!("never: {what}");
+    panic!("timed out: {what}");
 }

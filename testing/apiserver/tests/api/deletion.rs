@@ -1,4 +1,4 @@
-//! Deletion: preconditions, finalizers, namespaces, garbage.
+//! Deletion: preconditions, finalizers, namespaces, garbage collection.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ fn preconditions_and_the_success_status() {
 }
 
 #[test]
-fn finalizers_hold_an_object() {
+fn finalizers_block_deletion() {
     let (_server, client) = start();
     let mut held = secret("s");
     held["metadata"]["finalizers"] = json!(["example.com/hold"]);
@@ -63,7 +63,7 @@ fn owned(name: &str, owners: &[&Value]) -> Value {
 }
 
 #[test]
-fn dependents_follow_their_last_owner() {
+fn dependents_go_with_their_last_owner() {
     let (server, client) = start();
     let (first, second) = (server.put(secret("first")), server.put(secret("second")));
     server.put(owned("child", &[&first, &second]));
@@ -95,7 +95,7 @@ fn foreground_and_orphan() {
 }
 
 #[test]
-fn in_the_foreground_an_owner_waits_for_those_that_block() {
+fn foreground_deletion_waits_for_blocking_dependents() {
     let (server, client) = start();
     let owner = server.put(secret("owner"));
     let mut blocking = owned("blocking", &[&owner]);

@@ -47,7 +47,7 @@ fn answers_with_bodies_and_retry_after() {
 }
 
 #[test]
-fn denials_speak_like_the_authorizer() {
+fn forbid_answers_in_the_authorizers_words() {
     let (server, client) = start();
     server.faults().deny("update", "leases", "a");
     let denied = client.put(LEASE, lease());
@@ -69,7 +69,7 @@ fn denials_speak_like_the_authorizer() {
 }
 
 #[test]
-fn dropped_before_and_after() {
+fn drops_before_and_after_applying() {
     let (server, client) = start();
     let post = |name: &str| {
         let body = secret(name).to_string();
@@ -135,7 +135,7 @@ fn delays_and_stalls() {
 }
 
 #[test]
-fn an_answer_comes_late_to_what_is_done() {
+fn an_applied_request_is_answered_late() {
     let (server, client) = start();
     server.faults().add(Rule::new(Action::ApplyThenDelay { milliseconds: 400 }).times(1));
     std::thread::scope(|scope| {
@@ -167,7 +167,7 @@ fn watches_go_silent_or_break() {
 }
 
 #[test]
-fn a_watch_says_what_it_is_told_to() {
+fn a_watch_sends_injected_bytes_blanks_or_nothing() {
     let (server, client) = start();
     server.put(secret("s"));
     let path = format!("{SECRETS}?watch=true&timeoutSeconds=1");
@@ -178,7 +178,7 @@ fn a_watch_says_what_it_is_told_to() {
     server.faults().add(Rule::new(Action::WatchBlanks { milliseconds: 20 }).verb("watch").times(1));
     std::thread::scope(|scope| {
         let blank = scope.spawn(|| client.watch(&path).filter(|event| !event.is_null()).count());
-        // Longer than a watch that ends as it was asked to.
+        // Longer than the watch's timeoutSeconds.
         std::thread::sleep(Duration::from_millis(1300));
         assert!(!blank.is_finished());
         server.restart();
@@ -189,7 +189,7 @@ fn a_watch_says_what_it_is_told_to() {
 }
 
 #[test]
-fn a_cache_that_stands_still_answers_lists_of_any_version() {
+fn a_frozen_cache_answers_lists_at_version_zero() {
     let (server, client) = start();
     server.put(secret("old"));
     server.freeze_cache();
@@ -204,7 +204,7 @@ fn a_cache_that_stands_still_answers_lists_of_any_version() {
 }
 
 #[test]
-fn it_listens_on_the_other_family_too() {
+fn listens_on_ipv6_too() {
     let options = Options { ip: Ipv6Addr::LOCALHOST.into(), ..Options::default() };
     let server = Server::start(options).expect("a free port");
     assert!(server.address().is_ipv6());
@@ -224,7 +224,7 @@ fn probability_repeats_with_its_seed() {
 }
 
 #[test]
-fn the_log_tells_who_did_what() {
+fn the_log_records_user_verb_and_object() {
     let (server, client) = start();
     client.post(SECRETS, secret("s"));
     client.get("/api/v1/secrets?limit=5");
@@ -245,7 +245,7 @@ fn the_log_tells_who_did_what() {
 }
 
 #[test]
-fn the_log_tells_what_a_fault_struck_and_is_taken_up_to_a_time() {
+fn the_log_marks_faults_and_is_drained_up_to_a_time() {
     let (server, client) = start();
     server.faults().add(Rule::new(Action::Delay { milliseconds: 1 }).resource("secrets").times(1));
     client.get(SECRETS);
@@ -274,7 +274,7 @@ fn a_backup_is_restored_with_its_versions() {
     let since = format!("{SECRETS}?resourceVersionMatch=NotOlderThan&resourceVersion={later}");
     let future = client.get(&since);
     assert_eq!(future.json["details"]["causes"][0]["reason"], "ResourceVersionTooLarge");
-    // The controllers go on too.
+    // The controllers still run.
     client.delete("/api/v1/namespaces/a", Value::Null);
     eventually("the namespace goes", || server.get("v1", "namespaces", "", "a").is_none());
     let writes: Vec<_> = server.writes().into_iter().map(|write| write.verb).collect();
@@ -282,7 +282,7 @@ fn a_backup_is_restored_with_its_versions() {
 }
 
 #[test]
-fn the_date_can_be_off() {
+fn the_date_header_can_be_shifted() {
     let (server, client) = start();
     server.faults().set_date_offset(-7200);
     let date = client.get("/readyz").headers["date"].to_str().expect("text").to_string();

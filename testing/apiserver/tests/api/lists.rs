@@ -1,4 +1,4 @@
-//! Lists: pages of one version, what may be asked for together, and metadata alone.
+//! Lists: pages of one version, valid combinations of options, and metadata-only lists.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ fn names(list: &Value) -> Vec<String> {
 }
 
 #[test]
-fn all_pages_are_of_the_version_of_the_first() {
+fn all_pages_share_the_version_of_the_first() {
     let (server, client) = start();
     for name in ["a", "b", "c", "d"] {
         server.put(secret(name));
@@ -47,7 +47,7 @@ fn all_pages_are_of_the_version_of_the_first() {
 }
 
 #[test]
-fn what_contradicts_itself_is_refused() {
+fn contradictory_options_are_rejected() {
     let (server, client) = start();
     for name in ["a", "b"] {
         server.put(secret(name));
@@ -66,7 +66,7 @@ fn what_contradicts_itself_is_refused() {
 }
 
 #[test]
-fn metadata_alone_comes_without_the_rest() {
+fn metadata_only_requests_get_nothing_else() {
     let (server, client) = start();
     let stored = server.put(secret("s"));
     let path = format!("{SECRETS}/s");
@@ -80,7 +80,7 @@ fn metadata_alone_comes_without_the_rest() {
     );
     let watch = format!("{SECRETS}?watch=true&allowWatchBookmarks=true&timeoutSeconds=5");
     let mut events = client.watch_as(&watch, METADATA);
-    assert_eq!(events.next().expect("what is there")["object"], whole);
+    assert_eq!(events.next().expect("the existing object")["object"], whole);
     let bookmark = events.next().expect("a bookmark");
     assert_eq!(
         (&bookmark["type"], &bookmark["object"]["kind"]),

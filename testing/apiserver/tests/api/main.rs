@@ -1,4 +1,4 @@
-//! The server over real TLS: what the real one was measured to answer, and each fault.
+//! Tests of the server over real TLS: the responses measured on a real server, and each fault.
 
 mod certificates;
 mod client;

@@ -1,4 +1,4 @@
-//! Objects over HTTP, as measured on a real server.
+//! Objects over HTTP: responses as measured on a real server.
 
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ fn lease_put_needs_the_version_but_not_the_uid() {
 }
 
 #[test]
-fn lease_put_after_its_deletion() {
+fn lease_put_after_deletion() {
     let (_server, client) = start();
     let created = client.post(LEASES, lease()).json;
     assert_eq!(client.delete(LEASE, Value::Null).code, 200);
@@ -250,7 +250,7 @@ fn events_of_both_groups_are_the_same() {
 }
 
 #[test]
-fn paths_for_everybody() {
+fn non_resource_paths() {
     let (server, client) = start();
     for path in ["/readyz", "/livez", "/healthz", "/version", "/api", "/apis", "/api/v1"] {
         assert_eq!(client.get(path).code, 200, "{path}");
@@ -309,7 +309,7 @@ fn pairs<'a>(
     left.iter().flat_map(move |a| right.iter().map(move |b| (*a, *b)))
 }
 
-/// Nothing that a client sends may cost the server a thread: each request gets an answer.
+/// No request may kill a server thread: each one gets an answer.
 #[test]
 fn odd_bodies_get_answers() {
     let (_server, client) = start();

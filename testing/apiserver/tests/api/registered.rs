@@ -1,4 +1,4 @@
-//! Kinds that a test registers, and a test that plays their controller.
+//! Kinds registered by a test, and changes made as their controller would.
 
 use dev_apiserver::Resource;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::client::*;
 
 #[test]
-fn what_is_left_out_gets_its_default() {
+fn omitted_fields_get_their_defaults() {
     let (server, client) = start();
     server.register(Resource {
         defaults: vec![("/spec/size".into(), json!(60))],
@@ -29,7 +29,7 @@ fn what_is_left_out_gets_its_default() {
 }
 
 #[test]
-fn a_generation_counts_what_is_wanted_and_the_mark_of_a_deletion() {
+fn generation_counts_spec_changes_and_deletion() {
     let (server, client) = start();
     server.register(Resource::custom("g.io", "v1", "things", "Thing", false));
     server.register(Resource {

@@ -25,7 +25,7 @@ fn refuses_and_comes_back_on_the_same_port() {
 }
 
 #[test]
-fn hangs_and_wakes() {
+fn hangs_and_recovers() {
     let (server, client) = start();
     assert_eq!(client.get("/readyz").code, 200);
     server.faults().set_state(State::Hang);
@@ -40,7 +40,7 @@ fn hangs_and_wakes() {
 }
 
 #[test]
-fn a_partition_lets_nobody_connect() {
+fn a_partition_times_out_new_connections() {
     let (server, client) = start();
     server.faults().set_state(State::Partition);
     let patience = Duration::from_millis(150);
@@ -68,7 +68,7 @@ fn connections_close_after_each_answer() {
     server.faults().set_state(State::CloseAfterAnswer);
     let get = || client.try_send("GET", "/readyz", "", None).map(|got| got.code);
     assert_eq!(get().ok(), Some(200));
-    // The client may find out only by writing; either way the next connection is a new one.
+    // The client may only notice when it writes; either way it then opens a new connection.
     eventually("a second connection", || get().is_ok() && server.counters().connections > 1);
 }
 

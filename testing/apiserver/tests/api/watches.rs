@@ -1,4 +1,4 @@
-//! Watches: what they begin with, follow, and end with.
+//! Watches: their initial events, the changes they report, and their ends.
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ fn follows_from_a_version() {
 }
 
 #[test]
-fn begins_with_what_is_there() {
+fn begins_with_existing_objects() {
     let (server, client) = start();
     server.put(secret("s"));
     for version in ["", "&resourceVersion=0"] {
@@ -94,7 +94,7 @@ fn a_compacted_version_is_expired() {
 }
 
 #[test]
-fn the_future_is_silent() {
+fn a_watch_from_a_future_version_is_silent() {
     let (_server, client) = start();
     let begin = Instant::now();
     let path = format!(
@@ -105,7 +105,7 @@ fn the_future_is_silent() {
 }
 
 #[test]
-fn a_client_that_leaves_ends_its_watch() {
+fn a_disconnected_client_ends_its_watch() {
     let (server, client) = start();
     drop(client.watch(&format!("{SECRETS}?watch=true")));
     let ended = || server.requests().iter().any(|r| r.verb == "watch" && r.sent > 0);

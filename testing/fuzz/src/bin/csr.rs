@@ -1,9 +1,10 @@
-//! What csr-bootstrapper reads of a hub. `C` and DER: the certificate that answers its request; `P` and text:
-//! the same as PEM. `R` and DER: a request beside the right key; `K` and DER: a key beside the right request.
-//! Else the CertificateSigningRequest in JSON, where REQUEST stands for the right one.
+//! The CertificateSigningRequest and Secret of csr-bootstrapper. `C` and DER: the certificate that answers
+//! its request; `P` and text: the same as PEM. `R` and DER: a request next to the right key; `K` and DER: a
+//! key next to the right request. Otherwise the CertificateSigningRequest in JSON, where REQUEST stands for
+//! the right request.
 //!
-//! What is taken for issued is for our key and user and good now, and the only thing that is; a pending
-//! request that is taken up again is ours. Anything else is one line.
+//! A certificate accepted as issued is for our key and user, is valid now, and belongs to a request that is
+//! no longer pending. A pending request that is resumed is ours. Anything else is a one-line error.
 
 #![cfg(not(test))]
 #![cfg_attr(fuzzing, no_main)]
@@ -19,7 +20,7 @@ fuzz::modules! {
 use std::time::{Duration, Instant, SystemTime};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use fuzz::{HUGE, KEY, REQUEST, bounded, expanded, pem, sentence};
+use fuzz::{HUGE, KEY, REQUEST, assert_one_line, bounded, expand, pem};
 use serde_json::{Value, json};
 use shared::{certificate, client::USUAL_OBJECT, json, kubeconfig::check_pair, secret::Data};
 
@@ -31,7 +32,7 @@ use crate::{
     validate::{Validation, objection, validate, validate_timeless},
 };
 
-/// Of the right request: the cluster and the hash of its key.
+/// The name of the right request: the cluster and the hash of its key.
 const NAME: &str = "cluster1-93e4248d9528d4f5";
 /// Keys and signatures.
 const OVERHEAD: usize = 64 << 10;
@@ -40,17 +41,17 @@ fuzz::target!(run);
 
 fn run(data: &[u8]) {
     match data {
-        [b'C', der @ ..] => answered(&pem("CERTIFICATE", der)),
-        [b'P', text @ ..] => answered(&expanded(text, HUGE)),
-        [b'R', der @ ..] => pending(KEY, &pem("CERTIFICATE REQUEST", der)),
-        [b'K', der @ ..] => pending(&pem("PRIVATE KEY", der), REQUEST),
+        [b'C', der @ ..] => check_certificate(&pem("CERTIFICATE", der)),
+        [b'P', text @ ..] => check_certificate(&expand(text, HUGE)),
+        [b'R', der @ ..] => check_pending(KEY, &pem("CERTIFICATE REQUEST", der)),
+        [b'K', der @ ..] => check_pending(&pem("PRIVATE KEY", der), REQUEST),
         text => {
-            let text = expanded(text, HUGE);
+            let text = expand(text, HUGE);
             let text = String::from_utf8_lossy(&text);
             let text =
                 text.replace("\"REQUEST\"", &format!("\"{}\"", BASE64_STANDARD.encode(REQUEST)));
             if let Ok(csr) = json::parse(text.as_bytes(), USUAL_OBJECT) {
-                looked_at(&csr, text.len());
+                check_csr(&csr, text.len());
             }
         }
     }
@@ -60,12 +61,12 @@ fn names() -> AgentNames {
     AgentNames { cluster: "cluster1".to_owned(), agent: "agent1".to_owned() }
 }
 
-/// In 2027.
+/// A time in 2027.
 fn now() -> Clocks {
     Clocks::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000), Instant::now(), None)
 }
 
-/// The Secret of a request that is under way.
+/// The Secret of a pending request.
 fn secret(key: &[u8], csr: &[u8]) -> Data {
     let names = names();
     [
@@ -79,8 +80,8 @@ fn secret(key: &[u8], csr: &[u8]) -> Data {
     .into()
 }
 
-/// The hub's object with `certificate` as its answer.
-fn answered(certificate: &[u8]) {
+/// Checks the CertificateSigningRequest with `certificate` in its status.
+fn check_certificate(certificate: &[u8]) {
     let csr = json!({
         "metadata": {"name": NAME},
         "spec": {"request": BASE64_STANDARD.encode(REQUEST), "signerName": SIGNER,
@@ -88,8 +89,8 @@ fn answered(certificate: &[u8]) {
         "status": {"certificate": BASE64_STANDARD.encode(certificate),
             "conditions": [{"type": "Approved", "status": "True"}]},
     });
-    let meant = looked_at(&csr, certificate.len());
-    assert!(matches!(meant, CsrStatus::Issued(_) | CsrStatus::Wrong(_)) || certificate.is_empty());
+    let status = check_csr(&csr, certificate.len());
+    assert!(matches!(status, CsrStatus::Issued(_) | CsrStatus::Wrong(_)) || certificate.is_empty());
     let mut data = secret(KEY, REQUEST);
     data.insert("tls.crt".to_owned(), certificate.to_vec().into());
     let length = certificate.len();
@@ -98,44 +99,44 @@ fn answered(certificate: &[u8]) {
     });
     for validation in [Some(validations.0), validations.1].into_iter().flatten() {
         match validation {
-            // There is no kubeconfig.
+            // There is no kubeconfig, so nothing is usable.
             Validation::Usable(_) | Validation::Moved(..) => panic!("usable without a hub"),
-            Validation::Unusable(why) => sentence(&why.reason, 2000),
+            Validation::Unusable(why) => assert_one_line(&why.reason, 2000),
         }
     }
 }
 
-fn looked_at(csr: &Value, length: usize) -> CsrStatus {
+fn check_csr(csr: &Value, length: usize) -> CsrStatus {
     let names = names();
     let request =
-        CertificateRequest::of_secret(&secret(KEY, REQUEST), &names).expect("the right one");
-    // The request and the certificate, decoded and in their parts.
+        CertificateRequest::of_secret(&secret(KEY, REQUEST), &names).expect("the right request");
+    // The request and the certificate, decoded and parsed.
     let limit = 6 * length + OVERHEAD;
     let by = |agent| bounded(length, limit, || evaluate(csr, &request, None, agent, &names, now()));
-    let (meant, other) = (by(true), by(false));
+    let (status, other) = (by(true), by(false));
     let own = bounded(length, limit, || is_own_pending(csr, &names));
-    for meant in [&meant, &other] {
-        match meant {
+    for status in [&status, &other] {
+        match status {
             CsrStatus::Issued(pem) => {
-                assert!(!own, "what is issued is not pending");
+                assert!(!own, "an issued request is not pending");
                 let chain = certificate::chain(pem).expect("a chain");
                 assert_eq!(objection(&chain, &names, now()), None);
                 assert_eq!(check_pair(pem, KEY), Ok(()));
             }
             CsrStatus::Denied(why) | CsrStatus::Failed(why) | CsrStatus::Wrong(why) => {
-                sentence(why, 1000);
-                assert!(!own, "what is answered is not pending");
+                assert_one_line(why, 1000);
+                assert!(!own, "an answered request is not pending");
             }
             CsrStatus::Pending | CsrStatus::Approved | CsrStatus::Foreign | CsrStatus::Replaced => {
             }
         }
     }
     assert_eq!(evaluate(csr, &request, Some("\0"), true, &names, now()), CsrStatus::Replaced);
-    meant
+    status
 }
 
-/// A Secret with this key and this request.
-fn pending(key: &[u8], csr: &[u8]) {
+/// Checks the resumption of a request with this key and CSR.
+fn check_pending(key: &[u8], csr: &[u8]) {
     let (names, length) = (names(), key.len() + csr.len());
     let data = secret(key, csr);
     let limit = 6 * length + OVERHEAD;

@@ -1,9 +1,9 @@
-//! What hub-kubeconfig-dumper makes of a Secret and of a directory: `kubeconfig NUL tls.crt NUL tls.key NUL
-//! names`, where the names, a line each, are other keys and lie in the directory; or the Secret in JSON.
+//! A Secret and a directory of hub-kubeconfig-dumper: `kubeconfig NUL tls.crt NUL tls.key NUL names`, where
+//! the names, one per line, are other keys and entries of the directory; or the Secret in JSON.
 //!
-//! What becomes files are files, and the flattened one is a kubeconfig that means the same. Nothing is
-//! removed but generations that nobody reads and links of ours, each of the files is linked, and what is as
-//! it should be stays so. Anything else is one line without a key.
+//! Every key becomes a valid file name, and the flattened kubeconfig is equivalent to the original. The plan
+//! removes only generations that nobody reads and links of ours, links every file, and changes nothing when
+//! run again. Anything else is a one-line error without a key.
 
 #![cfg(not(test))]
 #![cfg_attr(fuzzing, no_main)]
@@ -20,7 +20,7 @@ use std::{
 };
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use fuzz::{CERTIFICATE, HUGE, KEY, bounded, expanded, of_kubeconfig, parts, sentence};
+use fuzz::{CERTIFICATE, HUGE, KEY, assert_one_line, bounded, expand, kubeconfig_bound, parts};
 use serde_json::{Map, Value, json};
 use shared::{client::USUAL_OBJECT, json, kubeconfig, secret::Data};
 
@@ -30,38 +30,38 @@ use crate::{
 };
 
 const FLAT: &str = "flat";
-/// Keys and certificates need it.
+/// Keys and certificates.
 const OVERHEAD: usize = 64 << 10;
 
 fuzz::target!(run);
 
 fn run(data: &[u8]) {
-    let text = expanded(data, HUGE);
+    let text = expand(data, HUGE);
     let (secret, names) = match &*text {
         [b'{', ..] => (json::parse(&text, USUAL_OBJECT).unwrap_or_default(), ""),
-        _ => of_parts(&text),
+        _ => secret_from_parts(&text),
     };
     let data = shared::secret::data(&secret).unwrap_or_default();
-    let cost = data.get("kubeconfig").map_or(0, |config| of_kubeconfig(config));
-    // The files; the kubeconfig, as it may cost; its text, with what it names in base64 and room to grow.
+    let cost = data.get("kubeconfig").map_or(0, |config| kubeconfig_bound(config));
+    // The files; the kubeconfig's budget; its text, with the files it names in base64 and room to grow.
     let limit = json::cost(&secret) + cost + 6 * text.len() + OVERHEAD;
-    // What costs memory takes time too.
+    // Work that costs memory also takes time.
     let length = text.len() + cost / 16;
     for flattened in [None, Some(FLAT)] {
         match bounded(length, limit, || Content::of("ns/x", &secret, flattened)) {
             Ok(content) => {
-                judged(&content, flattened);
-                planned(&content.files, names);
+                check_content(&content, flattened);
+                check_plan(&content.files, names);
             }
             Err(error) => {
-                sentence(error.message(), 2000);
-                without_key(error.message(), &data);
+                assert_one_line(error.message(), 2000);
+                assert_no_key(error.message(), &data);
             }
         }
     }
 }
 
-fn of_parts(text: &[u8]) -> (Value, &str) {
+fn secret_from_parts(text: &[u8]) -> (Value, &str) {
     let [config, certificate, key, names] = parts(text);
     let names = str::from_utf8(names.unwrap_or_default()).unwrap_or_default();
     let files = [
@@ -78,8 +78,9 @@ fn of_parts(text: &[u8]) -> (Value, &str) {
     (json!({"metadata": {"namespace": "ns", "name": "x"}, "data": data}), names)
 }
 
-/// Nothing of `tls.key` is quoted but what stands elsewhere too: libFuzzer copies, and makes a name of it.
-fn without_key(text: &str, data: &Data) {
+/// Asserts that a message quotes no line of `tls.key`, unless the line also occurs elsewhere: libFuzzer
+/// copies bytes and may use them as a name.
+fn assert_no_key(text: &str, data: &Data) {
     let key = data.get("tls.key").map_or(&[][..], |key| key);
     let others: Vec<_> = data
         .iter()
@@ -92,7 +93,7 @@ fn without_key(text: &str, data: &Data) {
     }
 }
 
-fn judged(content: &Content, flattened: Option<&str>) {
+fn check_content(content: &Content, flattened: Option<&str>) {
     let files = &content.files;
     assert!(files.keys().all(|name| valid_key(name) && !name.starts_with("..")));
     assert_eq!(content.complete, files.contains_key("kubeconfig"));
@@ -102,30 +103,32 @@ fn judged(content: &Content, flattened: Option<&str>) {
     let alone = Data::from([("kubeconfig".to_owned(), flat.clone())]);
     if let Ok(access) = kubeconfig::from_secret("ns/x", files) {
         let same = kubeconfig::from_secret("ns/x", &alone).expect("a kubeconfig");
-        assert!(same == access, "another kubeconfig");
+        assert!(same == access, "the flattened kubeconfig differs");
     }
 }
 
-/// What is done in an empty directory, in one with these names, and in the one that comes of it.
-fn planned(wanted: &Files, names: &str) {
+/// Checks the plan for an empty directory, for one with these names, and for the result of each.
+fn check_plan(wanted: &Files, names: &str) {
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
-    // A place in a map, with what belongs to it.
+    // 200 bytes for an entry of a map.
     let cost: usize = wanted.iter().map(|(name, content)| name.len() + content.len() + 200).sum();
-    for found in [Found::default(), with(names, wanted)] {
-        // The set that is there, what of it stays visible, and the new one, each once more where it is current.
+    for found in [Found::default(), directory_with(names, wanted)] {
+        // The current set, the part of it that stays visible, and the new set, each copied once more where it
+        // is current.
         let limit = 6 * (cost + names.len()) + OVERHEAD;
         let Ok(steps) = bounded(cost, limit, || plan(&found, wanted, Modes::default(), now)) else {
             assert!(found.entries.values().any(|entry| *entry == PathEntry::Directory));
             continue;
         };
-        let done = carried_out(&found, &steps, wanted);
-        let again = plan(&done, wanted, Modes::default(), now).expect("nothing is in the way");
-        assert!(again.is_empty(), "{again:?} after all was done");
+        let done = apply_steps(&found, &steps, wanted);
+        let again =
+            plan(&done, wanted, Modes::default(), now).expect("a directory without obstacles");
+        assert!(again.is_empty(), "{again:?} after the plan was carried out");
     }
 }
 
-/// A directory where these names are what they look like.
-fn with(names: &str, wanted: &Files) -> Found {
+/// A directory with these names, each as what it looks like.
+fn directory_with(names: &str, wanted: &Files) -> Found {
     let mut found = Found { mode: 0o755, ..Found::default() };
     for (index, name) in names.lines().enumerate() {
         if is_generation(name) {
@@ -145,7 +148,7 @@ fn with(names: &str, wanted: &Files) -> Found {
     }
     found.generations.sort();
     found.generations.dedup();
-    // The one in the middle: what comes after it was never switched to.
+    // The middle one: later generations were never switched to.
     let current = found.generations.get(found.generations.len() / 2).cloned();
     found.current = current.map(|name| Generation {
         name,
@@ -156,8 +159,8 @@ fn with(names: &str, wanted: &Files) -> Found {
     found
 }
 
-/// The directory after `steps`.
-fn carried_out(found: &Found, steps: &[PlanStep], wanted: &Files) -> Found {
+/// Returns the directory after `steps`.
+fn apply_steps(found: &Found, steps: &[PlanStep], wanted: &Files) -> Found {
     let mut written = BTreeMap::new();
     let mut done = Found { mode: found.mode, ..Found::default() };
     let mut generations = found.generations.clone();
@@ -190,7 +193,7 @@ fn carried_out(found: &Found, steps: &[PlanStep], wanted: &Files) -> Found {
     }
     assert!(done.current.as_ref().is_some_and(|current| current.files == *wanted));
     assert!(wanted.keys().all(|name| entries.contains(name)), "not every file is linked");
-    // Beside the files only what is none of ours.
+    // Of our entries, only the links of the files are left.
     let links = entries.iter().filter(|name| wanted.contains_key(*name));
     done.entries = links.map(|name| (name.clone(), PathEntry::Ours)).collect();
     generations.sort();

@@ -1,8 +1,7 @@
-//! What a client sends to a program's own endpoint, over a real connection; a line feed after FE begins
-//! another write.
+//! Bytes that a client sends to a program's own endpoint, over a real connection; FE separates two writes.
 //!
-//! It is answered as HTTP or not at all, with a body as long as it says; it costs the same whatever its length
-//! is; and who asks for /healthz afterwards is answered.
+//! The endpoint answers in HTTP or not at all, with a body of the announced length. The cost does not depend
+//! on the length of the request. The endpoint answers a request for /healthz afterwards.
 
 #![cfg_attr(fuzzing, no_main)]
 
@@ -13,22 +12,22 @@ use std::{
     time::Duration,
 };
 
-use fuzz::{HUGE, bounded, expanded};
+use fuzz::{HUGE, bounded, expand};
 use shared::{
     diagnostics::{self, Report},
     flags::{self, Invocation},
     stop::Stop,
 };
 
-/// The longest request, one that is read, and the answer; whatever is sent.
+/// Memory for the longest request that is read and for the answer, whatever is sent.
 const MEMORY: usize = 64 << 10;
 const METRICS: &str = "up 1\n";
 
 fuzz::target!(run);
 
-struct Told;
+struct FixedReport;
 
-impl Report for Told {
+impl Report for FixedReport {
     fn healthy(&self) -> Result<(), String> {
         Ok(())
     }
@@ -44,23 +43,23 @@ impl Report for Told {
 }
 
 fn run(data: &[u8]) {
-    let bytes = expanded(data, HUGE);
+    let bytes = expand(data, HUGE);
     let writes: Vec<_> = bytes.split(|byte| *byte == 0xfe).collect();
     let (answer, health) = bounded(bytes.len(), MEMORY, || {
-        (asked(&writes), asked(&[b"GET /healthz HTTP/1.1\r\n\r\n"]))
+        (exchange(&writes), exchange(&[b"GET /healthz HTTP/1.1\r\n\r\n"]))
     });
-    judged(&answer);
+    check_answer(&answer);
     assert!(health.starts_with(b"HTTP/1.1 200 OK\r\n") && health.ends_with(b"\r\n\r\nok\n"));
 }
 
-/// What comes back until the connection ends.
-fn asked(writes: &[&[u8]]) -> Vec<u8> {
+/// Sends the writes; returns everything received until the connection ends.
+fn exchange(writes: &[&[u8]]) -> Vec<u8> {
     static PORT: OnceLock<u16> = OnceLock::new();
-    let port = *PORT.get_or_init(served);
+    let port = *PORT.get_or_init(start_endpoint);
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("an endpoint");
     let patience = Some(Duration::from_secs(20));
     stream.set_read_timeout(patience).and_then(|()| stream.set_nodelay(true)).expect("a socket");
-    // Who has heard enough closes the connection.
+    // An endpoint that has read enough closes the connection.
     let sent = writes.iter().try_for_each(|bytes| stream.write_all(bytes));
     drop(sent.and_then(|()| stream.shutdown(Shutdown::Write)));
     let mut answer = Vec::with_capacity(4 << 10);
@@ -68,7 +67,7 @@ fn asked(writes: &[&[u8]]) -> Vec<u8> {
     answer
 }
 
-fn served() -> u16 {
+fn start_endpoint() -> u16 {
     let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
     let port = free.expect("a port").port();
     let arguments =
@@ -76,11 +75,11 @@ fn served() -> u16 {
     let Ok(Invocation::Run(flags)) = flags::parse("fuzz", &flags::common("0"), arguments) else {
         panic!("good flags");
     };
-    diagnostics::serve(&flags, &Stop::default(), Told).expect("an endpoint");
+    diagnostics::serve(&flags, &Stop::default(), FixedReport).expect("an endpoint");
     port
 }
 
-fn judged(answer: &[u8]) {
+fn check_answer(answer: &[u8]) {
     if answer.is_empty() {
         return;
     }
@@ -94,7 +93,7 @@ fn judged(answer: &[u8]) {
         Some("503") => &["not yet\n"],
         _ => panic!("{head}"),
     };
-    // The answer to a HEAD has none.
+    // The answer to a HEAD request has no body.
     assert!(body.is_empty() || expected.contains(&body), "{answer}");
     let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
     let length: usize = length.and_then(|length| length.parse().ok()).expect("a length");

@@ -1,14 +1,14 @@
-//! A whole answer to a GET, through a real connection: `L` for a Lease, `S` for a Secret, `V` for a text such as
-//! `/version`, and then head and body as they are; in place of the head `=` is a good one, and `%` and a byte
-//! one whose body comes in pieces of so many bytes.
+//! A complete answer to a GET, through a real connection: `L` for a Lease, `S` for a Secret, `V` for a text
+//! such as `/version`, then head and body verbatim. In place of the head, `=` stands for a valid one, and `%`
+//! and a byte for one whose body comes in chunks of that many bytes.
 //!
-//! An object that is told is the one that was asked for, and costs what it may; anything else is one line.
+//! A returned object is the requested one and stays within its budget. Anything else is a one-line error.
 
 #![cfg_attr(fuzzing, no_main)]
 
 use std::time::Duration;
 
-use fuzz::{asked, bare, bounded, charged, chunked, expanded, sentence};
+use fuzz::{assert_one_line, bounded, chunked, client_with, close_delimited, expand, memory_bound};
 use shared::{
     client::{Client, USUAL_OBJECT},
     error::Error,
@@ -16,10 +16,10 @@ use shared::{
     resource::{LEASES, SECRETS, Target},
 };
 
-/// All of an answer: more than an object may have.
+/// The longest answer: longer than an object may be.
 const LONGEST: usize = 5 << 20;
 const LEASE: usize = 128 << 10;
-/// What a text may have.
+/// The longest text.
 const TEXT: usize = 1 << 20;
 /// A connection, its request and its log lines.
 const OVERHEAD: usize = 128 << 10;
@@ -29,26 +29,25 @@ fuzz::target!(run);
 fn run(data: &[u8]) {
     let (what, rest) = data.split_first().unwrap_or((&b'L', &[]));
     let answer = match rest {
-        [b'=', body @ ..] => bare("200 OK", &expanded(body, LONGEST)),
-        [b'%', size, body @ ..] => chunked("200 OK", &expanded(body, LONGEST), (*size).into()),
-        whole => expanded(whole, LONGEST),
+        [b'=', body @ ..] => close_delimited("200 OK", &expand(body, LONGEST)),
+        [b'%', size, body @ ..] => chunked("200 OK", &expand(body, LONGEST), (*size).into()),
+        whole => expand(whole, LONGEST),
     };
     let length = answer.len();
-    let client = asked(move |_| answer.clone());
+    let client = client_with(move |_| answer.clone());
     match what {
-        b'S' => object(client, length, &SECRETS.object("ns", "x"), USUAL_OBJECT),
-        b'V' => text(client, length),
-        _ => object(client, length, &LEASES.object("ns", "x"), LEASE),
+        b'S' => check_object(client, length, &SECRETS.object("ns", "x"), USUAL_OBJECT),
+        b'V' => check_text(client, length),
+        _ => check_object(client, length, &LEASES.object("ns", "x"), LEASE),
     }
     if let Some(clock) = client.clock() {
         assert!(clock.since <= clock.last);
     }
 }
 
-fn object(client: &Client, length: usize, target: &Target<'_>, budget: usize) {
-    // The answer itself, which may be asked for once more; a text that is not whole yet, with room to grow; the
-    // object.
-    let limit = 4 * length + charged(budget, length) + OVERHEAD;
+fn check_object(client: &Client, length: usize, target: &Target<'_>, budget: usize) {
+    // The answer itself, perhaps requested twice; a partial text, with room to grow; the object.
+    let limit = 4 * length + memory_bound(budget, length) + OVERHEAD;
     match bounded(length, limit, || client.get(target)) {
         Ok(object) => {
             assert!(json::cost(&object) <= budget);
@@ -57,21 +56,21 @@ fn object(client: &Client, length: usize, target: &Target<'_>, budget: usize) {
             assert_eq!(metadata["namespace"], "ns");
             assert!(metadata.get("managedFields").is_none());
         }
-        Err(error) => told(&error),
+        Err(error) => check_error(&error),
     }
 }
 
-fn text(client: &Client, length: usize) {
+fn check_text(client: &Client, length: usize) {
     let limit = 2 * length + 4 * length.min(TEXT) + OVERHEAD;
     match bounded(length, limit, || client.text("/version")) {
-        // What is no UTF-8 takes three bytes for one.
+        // Each byte that is not UTF-8 becomes three.
         Ok((code, text)) => assert!((100..1000).contains(&code) && text.len() <= 3 * TEXT),
-        Err(error) => told(&error),
+        Err(error) => check_error(&error),
     }
 }
 
-fn told(error: &Error) {
-    sentence(error.message(), 2000);
+fn check_error(error: &Error) {
+    assert_one_line(error.message(), 2000);
     assert!(error.message().starts_with("get "), "{error}");
     assert!(error.retry_after().is_none_or(|wait| wait <= Duration::from_secs(600)));
 }

@@ -1,14 +1,14 @@
-//! `kubeconfig NUL tls.crt NUL tls.key`, of a Secret; a key that is not there is a good one.
+//! `kubeconfig NUL tls.crt NUL tls.key`: the values of a Secret; an omitted one is replaced by a valid one.
 //!
-//! An error is one line and quotes neither key nor token nor password. YAML means what the same as JSON means.
-//! What is accepted can be used, passes the check, and its hub can be written and read again. Of whatever shape
-//! it is, it costs what a kubeconfig may.
+//! An error is one line and quotes neither key nor token nor password. YAML and the same config as JSON give
+//! the same result. An accepted kubeconfig can be used, passes the check, and its hub survives a round trip.
+//! Whatever its shape, it stays within the memory budget of a kubeconfig.
 
 #![cfg_attr(fuzzing, no_main)]
 
 use std::time::Duration;
 
-use fuzz::{CERTIFICATE, HUGE, KEY, bounded, expanded, of_kubeconfig, parts, sentence};
+use fuzz::{CERTIFICATE, HUGE, KEY, assert_one_line, bounded, expand, kubeconfig_bound, parts};
 use serde_json::Value;
 use shared::{
     client::{Client, Reload, Timeouts},
@@ -18,17 +18,17 @@ use shared::{
     secret::Data,
 };
 
-/// What seeds have for a password or token.
+/// The password or token in the seeds.
 const SECRET: &str = "hunter2";
-/// What the Secret has beside the kubeconfig.
+/// A token in the Secret, outside the kubeconfig.
 const TOKEN: &str = "secret of its own";
-/// TLS, keys, and what YAML of some depth keeps of each level.
+/// TLS, keys, and the state that the YAML parser keeps for each level of nesting.
 const OVERHEAD: usize = 256 << 10;
 
 fuzz::target!(run);
 
 fn run(data: &[u8]) {
-    let text = expanded(data, HUGE);
+    let text = expand(data, HUGE);
     let [config, certificate, key] = parts(&text);
     let config = config.unwrap_or_default();
     let mut keys: Data = [
@@ -40,57 +40,60 @@ fn run(data: &[u8]) {
     ]
     .map(|(name, value)| (name.to_owned(), value.to_vec().into()))
     .into();
-    // What it may cost; a text that is not whole yet, with room to grow; what is taken of it and of the keys,
-    // decoded and in its parts.
-    let cost = of_kubeconfig(config);
+    // The budget; a partial text, with room to grow; the parts taken from it and from the keys, decoded and
+    // parsed.
+    let cost = kubeconfig_bound(config);
     let limit = cost + 6 * text.len() + OVERHEAD;
-    // What costs memory takes time too.
+    // Work that costs memory also takes time.
     let length = text.len() + cost / 16;
     let parsed = bounded(length, limit, || kubeconfig::parse(config));
     let access = bounded(length, limit, || kubeconfig::from_secret("ns/x", &keys));
     let checked = bounded(length, limit, || kubeconfig::check_secret("ns/x", &keys));
     for error in [access.as_ref().err(), checked.as_ref().err()].into_iter().flatten() {
-        told(error.message(), config, parsed.as_ref().ok());
+        check_error(error.message(), config, parsed.as_ref().ok());
     }
     match &parsed {
         Err(why) => {
-            sentence(why, 100);
+            assert_one_line(why, 100);
             assert!(access.is_err() && checked.is_err());
         }
-        // YAML and the same as JSON mean the same; a map, as nothing else is read as JSON.
+        // YAML and the same value as JSON give the same result; only a map is read as JSON.
         Ok(value) if value.is_object() => {
             keys.insert("kubeconfig".to_owned(), value.to_string().into_bytes().into());
-            assert!(same(&access, &kubeconfig::from_secret("ns/x", &keys)), "not the same as JSON");
+            assert!(
+                is_same(&access, &kubeconfig::from_secret("ns/x", &keys)),
+                "not the same as JSON"
+            );
             assert_eq!(checked, kubeconfig::check_secret("ns/x", &keys));
         }
         Ok(_) => assert!(access.is_err() && checked.is_err()),
     }
     if let Ok(access) = access {
-        carried_over(&access, &keys);
-        usable(access, checked);
+        check_hub_round_trip(&access, &keys);
+        check_usable(access, checked);
     }
 }
 
-/// A kubeconfig for the same hub leads to the same hub.
-fn carried_over(access: &ClusterConfig, keys: &Data) {
+/// Checks that a kubeconfig written for a hub leads to the same hub.
+fn check_hub_round_trip(access: &ClusterConfig, keys: &Data) {
     if !access.server.starts_with("https://") {
         return;
     }
-    // A cluster without a name serves a client, but nobody can ask for it.
+    // A cluster without a name works for a client, but not for a `Hub`.
     let hub = match Hub::of_secret("ns/x", keys) {
         Ok(hub) => hub,
-        Err(error) => return sentence(error.message(), 1000),
+        Err(error) => return assert_one_line(error.message(), 1000),
     };
     assert!(!hub.name.is_empty());
     let text = hub.kubeconfig().into_bytes();
     let copy = Data::from([("kubeconfig".to_owned(), text.into())]);
-    let copy = Hub::of_secret("ns/x", &copy).expect("our own can be read");
+    let copy = Hub::of_secret("ns/x", &copy).expect("a kubeconfig that we wrote");
     assert_eq!(hub.differs_from(&copy), None);
     assert_eq!((&hub.server_name, hub.insecure), (&copy.server_name, copy.insecure));
 }
 
-/// `ClusterConfig` shows no credentials, so `assert_eq!` does not serve.
-fn same(one: &Result<ClusterConfig>, other: &Result<ClusterConfig>) -> bool {
+/// Compares by hand: `assert_eq!` would not show the credentials that differ.
+fn is_same(one: &Result<ClusterConfig>, other: &Result<ClusterConfig>) -> bool {
     match (one, other) {
         (Ok(one), Ok(other)) => one == other,
         (Err(one), Err(other)) => one == other,
@@ -98,16 +101,16 @@ fn same(one: &Result<ClusterConfig>, other: &Result<ClusterConfig>) -> bool {
     }
 }
 
-/// An error is a sentence without credentials.
-fn told(text: &str, config: &[u8], parsed: Option<&Value>) {
-    sentence(text, 10 * config.len() + 1000);
+/// Checks that an error is one line without credentials.
+fn check_error(text: &str, config: &[u8], parsed: Option<&Value>) {
+    assert_one_line(text, 10 * config.len() + 1000);
     let config = String::from_utf8_lossy(config);
     let lines = KEY.split(|byte| *byte == b'\n').filter_map(|line| str::from_utf8(line).ok());
-    // libFuzzer guesses what it is compared with, and makes a name of it.
+    // libFuzzer guesses the strings it is compared with and may use one as a name.
     for other in lines.chain([TOKEN]).filter(|other| other.len() > 9 && !config.contains(other)) {
         assert!(!text.contains(other), "quotes another key: {text:?}");
     }
-    // Only if it stands in one place: elsewhere it may be a name.
+    // Only if it occurs once: other occurrences may be names.
     if config.matches(SECRET).count() == 1 && parsed.is_none_or(is_credential) {
         assert!(!text.contains(SECRET), "quotes a credential: {text:?}");
     }
@@ -124,19 +127,19 @@ fn is_credential(config: &Value) -> bool {
         || holds("clusters", "cluster", &["server", "proxy-url"])
 }
 
-/// What is accepted can be used, or is refused by another sentence.
-fn usable(access: ClusterConfig, checked: Result<()>) {
+/// Checks that an accepted kubeconfig gives a client, or is rejected with a proper message.
+fn check_usable(access: ClusterConfig, checked: Result<()>) {
     let secure = access.server.starts_with("https://");
     assert!(secure || access.server.starts_with("http://"), "{}", access.server);
     assert!(!access.server.contains(|c: char| c.is_control() || c.is_whitespace()));
     assert!(!secure || checked.is_ok(), "{checked:?}");
     assert!(!format!("{access:?}").contains("PRIVATE KEY"));
-    // The system's roots are files.
+    // The system's roots are files, which this target does not read.
     if secure && !matches!(access.trust, Trust::Bundle(_)) {
         return;
     }
     let timing = Timeouts::with_request(Duration::from_secs(1));
     if let Err(error) = Client::new("the hub", access, Reload::Never, timing) {
-        sentence(error.message(), 10_000);
+        assert_one_line(error.message(), 10_000);
     }
 }

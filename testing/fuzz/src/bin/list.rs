@@ -1,8 +1,8 @@
-//! A page of a list, through a real connection: `=` and then the body, or the whole answer with its head.
-//! What comes after it is another page without objects.
+//! A page of a list, through a real connection: `=` and then the body, or the whole answer with its head. If
+//! it has a continue token, the next page is empty.
 //!
-//! Objects are bounded one by one and a page is not. What is no list or not a whole one is a failure, of
-//! which nothing is told but the objects before it; else every object is told, and as it is.
+//! Each object has a bound, a page has none. An answer that is not a list, or not a complete one, is an error
+//! after the objects before the fault; otherwise every object is reported unchanged.
 
 #![cfg_attr(fuzzing, no_main)]
 
@@ -11,7 +11,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-use fuzz::{answer, asked, bare, bounded, charged, expanded, sentence};
+use fuzz::{answer, assert_one_line, bounded, client_with, close_delimited, expand, memory_bound};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use shared::{
@@ -23,11 +23,11 @@ use shared::{
 };
 
 const LAST: &[u8] = br#"{"kind":"WidgetList","metadata":{"resourceVersion":"7"},"items":[]}"#;
-/// A page has many objects.
+/// The longest page: it has many objects.
 const LONGEST: usize = 8 << 20;
-/// More bytes are no object.
+/// The longest object.
 const OBJECT: usize = 4 << 20;
-/// Of a page whose objects are kept to compare: all of them cost less than one may.
+/// The longest page whose objects are kept for comparison: together they cost less than one may.
 const COMPARED: usize = 8 << 10;
 /// A connection, its request and its log lines.
 const OVERHEAD: usize = 128 << 10;
@@ -39,21 +39,21 @@ fuzz::target!(run);
 fn run(data: &[u8]) {
     let (page, body) = match data {
         [b'=', rest @ ..] => {
-            let body = expanded(rest, LONGEST);
-            (bare("200 OK", &body), Some(body))
+            let body = expand(rest, LONGEST);
+            (close_delimited("200 OK", &body), Some(body))
         }
-        _ => (expanded(data, LONGEST), None),
+        _ => (expand(data, LONGEST), None),
     };
     let (length, requests) = (page.len(), AtomicUsize::new(0));
-    let client = asked(move |_| match requests.fetch_add(1, Relaxed) {
+    let client = client_with(move |_| match requests.fetch_add(1, Relaxed) {
         0 => page.clone(),
         _ => answer("200 OK", LAST),
     });
     let selection = Selection { page: 500, ..Selection::all(WIDGETS.everywhere()) };
     let compared = body.filter(|body| body.len() <= COMPARED);
     let mut items = Vec::new();
-    // The page itself; a text of an object that is not whole yet, with room to grow; the object.
-    let limit = length + 2 * length.min(OBJECT) + charged(USUAL_OBJECT, length) + OVERHEAD;
+    // The page itself; the partial text of an object, with room to grow; the object.
+    let limit = length + 2 * length.min(OBJECT) + memory_bound(USUAL_OBJECT, length) + OVERHEAD;
     let ended = bounded(length, limit, || {
         watch::list(client, &selection, &Stop::default(), &mut |item| {
             match &item {
@@ -71,20 +71,20 @@ fn run(data: &[u8]) {
         })
     });
     match (ended, compared) {
-        (Err(error), _) => sentence(error.message(), 2000),
-        (Ok(()), Some(body)) => same(&body, &items),
+        (Err(error), _) => assert_one_line(error.message(), 2000),
+        (Ok(()), Some(body)) => assert_same_items(&body, &items),
         (Ok(()), None) => {}
     }
 }
 
-/// What was told of a list is what a parser of all JSON finds in it.
-fn same(body: &[u8], items: &[Value]) {
+/// Checks that the reported objects are those that a complete JSON parser finds.
+fn assert_same_items(body: &[u8], items: &[Value]) {
     let whole = serde_json::from_slice::<IgnoredAny>(body).is_ok();
-    assert!(whole, "a list that is no JSON");
-    // What is passed over may be text that is none, or a number that nothing holds.
+    assert!(whole, "a list that is not JSON");
+    // A skipped value may be invalid text, or a number out of range.
     let Ok(list) = serde_json::from_slice::<Value>(body) else { return };
     assert!(list["kind"].as_str().is_some_and(|kind| kind.ends_with("List")), "{list}");
-    // Of a key that is there twice, perhaps in disguise, a parser of all keeps the last.
+    // The complete parser keeps the last of two equal keys, which escapes may disguise.
     if body.windows(5).filter(|part| part == b"items").count() == 1 && !body.contains(&b'\\') {
         let mut all = list["items"].as_array().cloned().unwrap_or_default();
         let metadata =

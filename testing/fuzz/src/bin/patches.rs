@@ -1,8 +1,8 @@
-//! `source NUL target`, both objects in JSON: what remote-sync writes of them.
+//! `source NUL target`, both objects in JSON: the patches that remote-sync writes for them.
 //!
-//! A target that was patched, replaced or made has the content, labels and annotations of its source, and
-//! needs no second patch; a source that was claimed, released or told says so. A patch fits the object that
-//! it was made for.
+//! A target that was patched, replaced or created has the content, labels and annotations of its source, and
+//! needs no second patch. A source shows that it was claimed, released or given a status. A patch applies to
+//! the object that it was made for.
 
 #![cfg(not(test))]
 #![cfg_attr(fuzzing, no_main)]
@@ -16,12 +16,12 @@ fuzz::modules! {
     secret = "../../../../bins/remote-sync/src/model/secret.rs",
 }
 
-/// Where the program has them.
+/// The modules at their paths in the program.
 mod model {
     pub(crate) use crate::{annotations, digest, mode, object, secret};
 }
 
-use fuzz::{HUGE, bounded, expanded, parts};
+use fuzz::{HUGE, bounded, expand, parts};
 use serde_json::{Map, Value};
 use shared::{client::USUAL_OBJECT, json, resource::Resource};
 
@@ -41,14 +41,14 @@ static WIDGETS: Resource = Resource::v1("example.com", "widgets", "Widget");
 
 fuzz::target!(run);
 
-/// An object as it is and as it is known.
+/// An object in full and as remote-sync caches it.
 struct Side<'a, R> {
     object: &'a Value,
     known: Cached<R>,
 }
 
 fn run(data: &[u8]) {
-    let text = expanded(data, HUGE);
+    let text = expand(data, HUGE);
     let objects = parts(&text).map(|text| json::parse(text.unwrap_or_default(), USUAL_OBJECT).ok());
     let [Some(source), Some(target)] = &objects else { return };
     for mode in [Mode::Compat, Mode::Safe] {
@@ -63,13 +63,13 @@ fn run(data: &[u8]) {
         };
         let source = Side { object: source, known };
         let target = Side { object: target, known: copy };
-        written(&reader, &source, &target, text.len());
-        told(&reader, &source, &target);
+        check_target(&reader, &source, &target, text.len());
+        check_source(&reader, &source, &target);
     }
 }
 
-/// What the target becomes.
-fn written(
+/// Checks the target after each kind of write.
+fn check_target(
     reader: &ObjectReader,
     source: &Side<'_, SourceObject>,
     target: &Side<'_, TargetObject>,
@@ -84,7 +84,7 @@ fn written(
         finalizer: FINALIZER,
     });
     let desired = Desired { reader, source: source.object, origin };
-    // Labels and annotations as they were, as they are and merged; the patch, with its paths and marks.
+    // Labels and annotations before, after and merged; the patch, with its paths and annotations.
     let limit =
         3 * (json::cost(source.object) + json::cost(target.object)) + 12 * length + OVERHEAD;
     let (known, body) = (&target.known, Some(target.object));
@@ -92,7 +92,7 @@ fn written(
     let marks = bounded(length, limit, || desired.patch(known, None, false));
     let made = bounded(length, limit, || desired.created(&WIDGETS.object("ns", "x")));
     let replaced = bounded(length, limit, || desired.replaced(target.object.clone()));
-    let metadata = are_keys(&source.object["metadata"]);
+    let metadata = are_valid_keys(&source.object["metadata"]);
     let same = |object: &Value| {
         let state = reader.target(object).expect("it is an object").value.state;
         assert_eq!(state.content, source.known.value.state.content, "{object}");
@@ -101,19 +101,23 @@ fn written(
         }
     };
     same(&replaced);
-    same(&identified(made, target.object));
+    same(&as_returned(made, target.object));
     if reader.mode == Mode::Safe {
         drop(marks.map(|marks| patched(target.object, &marks)));
         let patched = patch.map_or_else(|| target.object.clone(), |p| patched(target.object, &p));
         same(&patched);
         let known = reader.target(&patched).expect("it is an object");
         let again = desired.patch(&known, Some(&patched), false);
-        assert!(again.is_none() || !metadata, "{again:?} after all was written");
+        assert!(again.is_none() || !metadata, "{again:?} after everything was written");
     }
 }
 
-/// What the source is told.
-fn told(reader: &ObjectReader, source: &Side<'_, SourceObject>, target: &Side<'_, TargetObject>) {
+/// Checks the source after each kind of write.
+fn check_source(
+    reader: &ObjectReader,
+    source: &Side<'_, SourceObject>,
+    target: &Side<'_, TargetObject>,
+) {
     let known = &source.known;
     let claimed = match known.value.finalizers {
         Finalizers::Ours(_) => source.object.clone(),
@@ -132,7 +136,7 @@ fn told(reader: &ObjectReader, source: &Side<'_, SourceObject>, target: &Side<'_
     assert_eq!((published.remote, published.local), (Some(generations.0), Some(generations.1)));
     assert!(reader.mode == Mode::Compat || published.uid == Some(target.known.uid));
     let status = &target.object["status"];
-    // What is not there cannot be removed.
+    // A missing field cannot be removed.
     if !status.is_null() || source.object.get("status").is_some() {
         let with = patched(source.object, &patch::status(known, status));
         let with = reader.source(&with).expect("it is an object").value.state.status;
@@ -140,23 +144,23 @@ fn told(reader: &ObjectReader, source: &Side<'_, SourceObject>, target: &Side<'_
     }
 }
 
-/// Whether labels and annotations are what a server lets pass: no key has a comma or a bar.
-fn are_keys(metadata: &Value) -> bool {
+/// Returns true if a server would accept the labels and annotations: no key has a comma or a bar.
+fn are_valid_keys(metadata: &Value) -> bool {
     ["labels", "annotations"].iter().all(|field| match &metadata[*field] {
         Value::Object(map) => map.keys().all(|key| !key.is_empty() && !key.contains([',', '|'])),
         other => other.is_null(),
     })
 }
 
-/// As a server answers it.
-fn identified(mut made: Value, like: &Value) -> Value {
+/// The object as a server returns it.
+fn as_returned(mut made: Value, like: &Value) -> Value {
     for field in ["uid", "resourceVersion"] {
         made["metadata"][field] = like["metadata"][field].clone();
     }
     made
 }
 
-/// A JSON patch (RFC 6902), of the operations that are in use.
+/// Applies a JSON patch (RFC 6902), limited to the operations in use.
 fn patched(object: &Value, patch: &Value) -> Value {
     let mut object = object.clone();
     for operation in patch.as_array().expect("a list") {
@@ -183,7 +187,7 @@ fn patched(object: &Value, patch: &Value) -> Value {
     object
 }
 
-/// A merge patch (RFC 7386).
+/// Applies a merge patch (RFC 7386).
 fn merged(object: &Value, patch: &Value) -> Value {
     let Value::Object(changes) = patch else { return patch.clone() };
     let mut members = object.as_object().cloned().unwrap_or_else(Map::new);

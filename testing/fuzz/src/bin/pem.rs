@@ -1,11 +1,11 @@
-//! A certificate and a key. `C` before DER makes it the certificate beside a good key, `K` and a label's
-//! letter the key beside a good certificate; else `certificate NUL key` as PEM, or one text as both.
+//! A certificate and a key. `C` and DER: a certificate next to a valid key. `K`, a letter for the label, and
+//! DER: a key next to a valid certificate. Otherwise `certificate NUL key` as PEM, or one text for both.
 //!
 //! An error is one line. The chain and the expiry agree.
 
 #![cfg_attr(fuzzing, no_main)]
 
-use fuzz::{CERTIFICATE, HUGE, KEY, bounded, expanded, parts, pem, sentence};
+use fuzz::{CERTIFICATE, HUGE, KEY, assert_one_line, bounded, expand, parts, pem};
 use shared::{certificate, kubeconfig};
 
 fuzz::target!(run);
@@ -14,10 +14,10 @@ fn run(data: &[u8]) {
     match data {
         [b'C', der @ ..] => {
             let first = pem("CERTIFICATE", der);
-            pair(&first, KEY);
-            // As the first and as the last of a chain.
-            pair(&[&first, CERTIFICATE].concat(), KEY);
-            pair(&[CERTIFICATE, &first].concat(), KEY);
+            check(&first, KEY);
+            // The certificate is the first, then the last of a chain.
+            check(&[&first, CERTIFICATE].concat(), KEY);
+            check(&[CERTIFICATE, &first].concat(), KEY);
         }
         [b'K', label, der @ ..] => {
             let label = match label {
@@ -25,24 +25,24 @@ fn run(data: &[u8]) {
                 b'R' => "RSA PRIVATE KEY",
                 _ => "PRIVATE KEY",
             };
-            pair(CERTIFICATE, &pem(label, der));
+            check(CERTIFICATE, &pem(label, der));
         }
         text => {
-            let text = expanded(text, HUGE);
+            let text = expand(text, HUGE);
             let [certificate, key] = parts(&text);
             let certificate = certificate.unwrap_or_default();
-            pair(certificate, key.unwrap_or(certificate));
+            check(certificate, key.unwrap_or(certificate));
         }
     }
 }
 
-fn pair(certificate: &[u8], key: &[u8]) {
+fn check(certificate: &[u8], key: &[u8]) {
     let length = certificate.len() + key.len();
-    // A certificate in its parts, and an RSA key with what belongs to it.
+    // A parsed certificate, and an RSA key with its precomputed values.
     let limit = 6 * length + (32 << 10);
     let fits = bounded(length, limit, || kubeconfig::check_pair(certificate, key));
     if let Err(what) = fits {
-        sentence(what, 100);
+        assert_one_line(what, 100);
     }
     let (chain, end) = bounded(length, limit, || {
         (certificate::chain(certificate), certificate::expiry(certificate))
@@ -54,6 +54,6 @@ fn pair(certificate: &[u8], key: &[u8]) {
                 assert!(each.organizations.is_sorted() && each.units.is_sorted());
             }
         }
-        Err(what) => sentence(what, 100),
+        Err(what) => assert_one_line(what, 100),
     }
 }

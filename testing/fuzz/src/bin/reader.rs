@@ -1,7 +1,7 @@
-//! An object as remote-sync reads it, in JSON: as a source, a target, a namespace and a Secret, in both modes.
+//! A JSON object as remote-sync reads it: as a source, a target, a namespace and a Secret, in both modes.
 //!
-//! What is kept of it is what it says: finalizers are where they are said to be, annotations are read as they
-//! are written, a status or a mark of ours changes no content, and a Secret that was uploaded is so.
+//! The cached form matches the object: finalizers are at the cached places, annotations survive a round trip,
+//! neither a status nor an annotation of ours changes the content, and an uploaded Secret is recognised.
 
 #![cfg(not(test))]
 #![cfg_attr(fuzzing, no_main)]
@@ -14,12 +14,12 @@ fuzz::modules! {
     secret = "../../../../bins/remote-sync/src/model/secret.rs",
 }
 
-/// Where the program has them.
+/// The modules at their paths in the program.
 mod model {
     pub(crate) use crate::{annotations, digest, mode, secret};
 }
 
-use fuzz::{HUGE, bounded, expanded};
+use fuzz::{HUGE, bounded, expand};
 use serde_json::{Value, json};
 use shared::{client::USUAL_OBJECT, json};
 
@@ -31,13 +31,13 @@ use crate::{
 };
 
 const FINALIZER: &str = "cloud.teleport.dev/sync-local";
-/// Texts that are hashed, and log lines.
+/// Hashed texts, and log lines.
 const OVERHEAD: usize = 64 << 10;
 
 fuzz::target!(run);
 
 fn run(data: &[u8]) {
-    let text = expanded(data, HUGE);
+    let text = expand(data, HUGE);
     let Ok(object) = json::parse(&text, USUAL_OBJECT) else { return };
     for mode in [Mode::Compat, Mode::Safe] {
         let reader = ObjectReader {
@@ -46,60 +46,61 @@ fn run(data: &[u8]) {
             finalizer: FINALIZER.to_owned(),
             mode,
         };
-        read(&reader, &object, text.len());
+        check(&reader, &object, text.len());
     }
 }
 
-fn read(reader: &ObjectReader, object: &Value, length: usize) {
-    // The annotations of a Secret once more; its text, in which a letter becomes six, with room to grow.
+fn check(reader: &ObjectReader, object: &Value, length: usize) {
+    // A second copy of a Secret's annotations; its text, in which one letter may become six, with room to
+    // grow.
     let limit = json::cost(object) + 12 * length + OVERHEAD;
     let (source, target) =
         bounded(length, limit, || (reader.source(object), reader.target(object)));
     let (secret, namespace) =
         bounded(length, limit, || (reader.upload(object), reader.namespace(object)));
     if let (Some(source), Some(target)) = (&source, &target) {
-        identity(source, object);
+        check_identity(source, object);
         assert_eq!(source.value.state.content, target.value.state.content);
         assert_eq!(source.value.state.status, target.value.state.status);
         let list = &object["metadata"]["finalizers"];
         match source.value.finalizers {
             Finalizers::Ours(place) => assert_eq!(list[usize::from(place)], FINALIZER),
-            // A place that no u16 holds is that of others.
+            // An index beyond u16 counts as somebody else's finalizer.
             Finalizers::Others => assert!(list.as_array().is_some_and(|list| !list.is_empty())),
             Finalizers::None => assert!(list.as_array().is_none_or(Vec::is_empty)),
         }
-        marks(reader, object, target.value.copy_of.as_ref().map(|copy| copy.uid));
-        other_status(reader, object, &source.value.state);
+        check_annotations(reader, object, target.value.copy_of.as_ref().map(|copy| copy.uid));
+        check_content(reader, object, &source.value.state);
     } else {
         assert!(source.is_none() && target.is_none());
     }
     assert_eq!(secret.is_some(), namespace.is_some());
     if secret.is_some() {
-        uploaded(reader, object);
+        check_uploaded(reader, object);
     }
 }
 
-fn identity<R>(known: &Cached<R>, object: &Value) {
+fn check_identity<R>(known: &Cached<R>, object: &Value) {
     let metadata = &object["metadata"];
     let text = |field: &str| metadata[field].as_str().unwrap_or_default();
     assert!(text("uid").eq_ignore_ascii_case(&known.uid.to_string()));
     assert_eq!(text("resourceVersion").parse(), Ok(known.version));
 }
 
-/// What annotations say is written as it was read.
-fn marks(reader: &ObjectReader, object: &Value, copy_of: Option<Uid>) {
+/// Checks that annotations survive a round trip.
+fn check_annotations(reader: &ObjectReader, object: &Value, copy_of: Option<Uid>) {
     let annotation = |key: &str| object["metadata"]["annotations"][key].as_str();
     if let Some(origin) = annotation(&reader.keys.source).and_then(Origin::parse) {
         assert_eq!(Origin::parse(&origin.to_string()), Some(origin.clone()));
         assert!(copy_of.is_none_or(|uid| uid == origin.uid));
     }
     let managed = annotation(&reader.keys.managed_keys).map(ManagedKeys::parse).unwrap_or_default();
-    // A second bar is none of a key's letters, and stays where it is.
+    // A second bar is not part of a key, and stays where it is.
     assert_eq!(ManagedKeys::parse(&managed.to_string()), managed);
 }
 
-/// Neither a status nor an annotation of ours is content.
-fn other_status(reader: &ObjectReader, object: &Value, state: &ObjectState) {
+/// Checks that neither a status nor an annotation of ours is content.
+fn check_content(reader: &ObjectReader, object: &Value, state: &ObjectState) {
     let mut other = object.clone();
     other["status"] = json!("another");
     if reader.mode == Mode::Safe
@@ -112,7 +113,7 @@ fn other_status(reader: &ObjectReader, object: &Value, state: &ObjectState) {
     assert_eq!(read.status == state.status, object["status"] == "another");
 }
 
-fn uploaded(reader: &ObjectReader, object: &Value) {
+fn check_uploaded(reader: &ObjectReader, object: &Value) {
     let mut noted = object.clone();
     let annotations = &mut noted["metadata"]["annotations"];
     if !(annotations.is_object() || annotations.is_null()) {

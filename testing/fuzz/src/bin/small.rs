@@ -1,7 +1,7 @@
-//! Small texts that others write, each for all that reads such: times and durations, uids, kinds, selectors,
-//! names; and, in JSON, a Lease and a pod.
+//! Small texts from other programs, each given to every parser of such texts: times and durations, uids,
+//! kinds, selectors, names; and, in JSON, a Lease and a pod.
 //!
-//! What is accepted is written as it was read; a renewed Lease is younger than before.
+//! An accepted text survives a round trip. A renewed Lease is newer than before.
 
 #![cfg(not(test))]
 #![cfg_attr(fuzzing, no_main)]
@@ -15,7 +15,7 @@ fuzz::modules! {
 
 use std::time::{Duration, SystemTime};
 
-use fuzz::{HUGE, bounded, expanded};
+use fuzz::{HUGE, bounded, expand};
 use serde_json::Value;
 use shared::{
     client::USUAL_OBJECT,
@@ -38,23 +38,25 @@ const MINUTE: Duration = Duration::from_secs(60);
 fuzz::target!(run);
 
 fn run(data: &[u8]) {
-    let text = expanded(data, HUGE);
+    let text = expand(data, HUGE);
     let length = text.len();
     let Ok(text) = str::from_utf8(&text) else { return };
-    // What is accepted, some of it in parts; an error quotes it.
+    // The accepted text, partly in parts; an error quotes it.
     bounded(length, 40 * length + OVERHEAD, || {
-        texts(text);
-        of_flags(text);
+        check_texts(text);
+        check_flags(text);
     });
     if let Ok(object) = json::parse(text.as_bytes(), USUAL_OBJECT) {
-        bounded(length, 2 * json::cost(&object) + 16 * length + OVERHEAD, || objects(&object));
+        bounded(length, 2 * json::cost(&object) + 16 * length + OVERHEAD, || {
+            check_objects(&object)
+        });
     }
 }
 
-fn texts(text: &str) {
+fn check_texts(text: &str) {
     if let Some(time) = parse_micro_time(text) {
         let written = micro_time(time);
-        // Fractions of a microsecond are none of ours.
+        // Fractions of a microsecond are dropped.
         assert_eq!(parse_micro_time(&written).map(micro_time), Some(written));
     }
     if let Some(uid) = Uid::parse(text) {
@@ -70,8 +72,8 @@ fn texts(text: &str) {
     assert!(!valid_name(text) || !text.contains(['/', '?', ' ']));
 }
 
-fn of_flags(text: &str) {
-    if let Some(flags) = given(FlagKind::Duration, text) {
+fn check_flags(text: &str) {
+    if let Some(flags) = parse_flag(FlagKind::Duration, text) {
         let duration = flags.duration("x");
         assert!(
             flags.period("x").is_ok_and(|period| period == duration && !period.is_zero())
@@ -79,23 +81,23 @@ fn of_flags(text: &str) {
                 || duration > MINUTE
         );
     }
-    if let Some(flags) = given(FlagKind::Seconds, text) {
+    if let Some(flags) = parse_flag(FlagKind::Seconds, text) {
         drop(flags.period("x"));
     }
-    if let Some(flags) = given(FlagKind::String, text)
+    if let Some(flags) = parse_flag(FlagKind::String, text)
         && let Ok(Some(selected)) = selector(&flags, "x")
     {
         assert_eq!(selected, text.trim());
     }
 }
 
-/// The command line `-x=text`, if it is one.
-fn given(kind: FlagKind, text: &str) -> Option<Flags> {
+/// Parses the command line `-x=text`; None if it is rejected.
+fn parse_flag(kind: FlagKind, text: &str) -> Option<Flags> {
     let table =
         [&flags::common("0")[..], &[Flag { name: "x", kind, default: "", help: "" }]].concat();
     match flags::parse("fuzz", &table, [format!("-x={text}").into()]) {
         Ok(Invocation::Run(flags)) => Some(flags),
-        Ok(Invocation::Print(_)) => panic!("nobody asked for help"),
+        Ok(Invocation::Print(_)) => panic!("-help was not given"),
         Err(why) => {
             assert!(why.lines().count() <= 3, "{why}");
             None
@@ -103,14 +105,14 @@ fn given(kind: FlagKind, text: &str) -> Option<Flags> {
     }
 }
 
-fn objects(object: &Value) {
+fn check_objects(object: &Value) {
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
     if object.is_object() {
         for own in [true, false] {
             let before = renew_time(object).unwrap_or(SystemTime::UNIX_EPOCH);
             let renewed = renew_time(&lease::renewed(object, MINUTE, now, own)).expect("a time");
             assert!(renewed >= now && renewed <= now + MINUTE);
-            // A clock that was set back is believed.
+            // If a clock was set back, the current time wins.
             assert!(renewed > before || before >= now + MINUTE);
         }
     }

@@ -1,8 +1,8 @@
-//! `CODE RETRY-AFTER`, then on the next line the body of an answer that is not a success, through a real
-//! connection; the same body is then an event of a watch.
+//! `CODE RETRY-AFTER`, then on the next line the body of an unsuccessful answer, through a real connection;
+//! then the same body as an event of a watch.
 //!
-//! One bounded line; no wait over ten minutes; an absence only if the body names the object; and whatever the
-//! shape, no more memory than a Status may cost.
+//! An error is one bounded line, with no wait over ten minutes. It is `NotFound` only if the body names the
+//! object. Whatever the shape, it stays within the memory budget of a Status.
 
 #![cfg_attr(fuzzing, no_main)]
 
@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use fuzz::{answer, asked, bare, bounded, charged, expanded, sentence};
+use fuzz::{answer, assert_one_line, bounded, client_with, close_delimited, expand, memory_bound};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use shared::{
@@ -24,9 +24,9 @@ use shared::{
 
 const LIST: &[u8] = br#"{"kind":"LeaseList","metadata":{"resourceVersion":"7"},"items":[]}"#;
 const LONGEST: usize = 3 << 20;
-/// What of a body is read, and what a Status of it may cost.
+/// The bytes of a body that are read, and the memory budget of its Status.
 const STATUS: usize = 512 << 10;
-/// What a Lease may cost, and so the object of an event.
+/// The memory budget of a Lease, and so of the object of an event.
 const LEASE: usize = 128 << 10;
 /// A connection, its request and its log lines.
 const OVERHEAD: usize = 128 << 10;
@@ -36,28 +36,28 @@ fuzz::target!(run);
 fn run(data: &[u8]) {
     let mut lines = data.splitn(2, |byte| *byte == b'\n');
     let first = String::from_utf8_lossy(lines.next().unwrap_or_default());
-    let body = expanded(lines.next().unwrap_or_default(), LONGEST);
+    let body = expand(lines.next().unwrap_or_default(), LONGEST);
     let (code, after) = first.split_once(' ').map_or((&*first, None), |(c, a)| (c, Some(a)));
     let code = code.parse().ok().filter(|code| (300..=599).contains(code)).unwrap_or(500);
-    answered(code, after, &body);
-    watched(&body);
+    check_answer(code, after, &body);
+    check_watch_error(&body);
 }
 
-fn answered(code: u16, after: Option<&str>, body: &[u8]) {
-    // A line of a head is a line; what else it may be is the matter of `head`.
+fn check_answer(code: u16, after: Option<&str>, body: &[u8]) {
+    // Only a header that fits on one line; the target `head` covers the rest.
     let after = after.filter(|after| after.bytes().all(|byte| byte.is_ascii_graphic()));
     let header = after.map_or(String::new(), |after| format!("\r\nRetry-After: {after}"));
     let (status, length) = (format!("{code} X{header}"), body.len());
     let sent = answer(&status, body);
-    let client = asked(move |_| sent.clone());
-    // The answer; its body as far as it is read, with room to grow; a text of it; the Status.
-    let limit = length + 3 * length.min(STATUS) + charged(STATUS, length) + OVERHEAD;
+    let client = client_with(move |_| sent.clone());
+    // The answer; the part of its body that is read, with room to grow; a text of it; the Status.
+    let limit = length + 3 * length.min(STATUS) + memory_bound(STATUS, length) + OVERHEAD;
     let target = LEASES.object("ns", "x");
-    let error = bounded(length, limit, || client.get(&target)).expect_err("no success");
-    judged(&error);
+    let error = bounded(length, limit, || client.get(&target)).expect_err("an unsuccessful answer");
+    check_error(&error);
     let status: Value = serde_json::from_slice(body).unwrap_or_default();
     match &error {
-        // An absence makes others delete: it has to be said in so many words.
+        // NotFound makes callers delete objects: the server must have said so explicitly.
         Error::NotFound(_) => {
             assert_eq!((code, &status["kind"]), (404, &"Status".into()));
             let details = &status["details"];
@@ -70,42 +70,42 @@ fn answered(code: u16, after: Option<&str>, body: &[u8]) {
     }
 }
 
-/// The body as what went wrong with a watch.
-fn watched(body: &[u8]) {
+/// Checks the body as the error of a watch.
+fn check_watch_error(body: &[u8]) {
     let event = [br#"{"type":"ERROR","object":"#, body, b"}\n"].concat();
     let (length, requests) = (event.len(), AtomicUsize::new(0));
     let stop = Stop::default();
     let raised = stop.clone();
-    let client = asked(move |request| {
+    let client = client_with(move |request| {
         if !request.line.contains("watch=true") {
             return answer("200 OK", LIST);
         }
-        // What closes the event itself may go on with one that is no error.
+        // A body that closes the event itself may continue with one that is not an error.
         if requests.fetch_add(1, Relaxed) > 0 {
             raised.raise();
         }
-        bare("200 OK", &event)
+        close_delimited("200 OK", &event)
     });
-    let (mut failed, limit) = (false, 4 * length + charged(LEASE, length) + OVERHEAD);
+    let (mut failed, limit) = (false, 4 * length + memory_bound(LEASE, length) + OVERHEAD);
     bounded(length, limit, || {
         let selection = Selection::all(LEASES.object("ns", "x"));
         Watcher::default().run(client, &selection, &stop, &mut |step| match step {
             Event::Failed(error) => {
-                judged(error);
+                check_error(error);
                 failed = true;
                 ControlFlow::Break(())
             }
             _ => ControlFlow::Continue(()),
         });
     });
-    // A long one may take so long that it counts as the end of a watch.
+    // A long body may take so long that it counts as the end of a watch.
     let whole = body.len() <= LEASE && serde_json::from_slice::<IgnoredAny>(body).is_ok();
     assert!(failed || !whole, "an error was lost");
 }
 
-fn judged(error: &Error) {
-    // 500 characters of the server's own.
-    sentence(error.message(), 2000 + 100);
+fn check_error(error: &Error) {
+    // 500 characters are the server's own.
+    assert_one_line(error.message(), 2000 + 100);
     assert!(["get ", "watch "].iter().any(|verb| error.message().starts_with(verb)), "{error}");
     assert!(error.retry_after().is_none_or(|wait| wait <= Duration::from_secs(600)));
 }

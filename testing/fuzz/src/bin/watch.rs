@@ -1,13 +1,14 @@
-//! What a server answers to a watch, through a real connection: `=` and then the stream, or the whole
-//! answer with its head.
+//! A server's answer to a watch, through a real connection: `=` and then the stream, or the whole answer with
+//! its head.
 //!
-//! One list, then at most an event a line, all about the object asked for; a Lease costs what a Lease may.
+//! The watcher reports one list, then at most one event per line, all about the requested object. A Lease
+//! stays within its memory budget.
 
 #![cfg_attr(fuzzing, no_main)]
 
 use std::ops::ControlFlow;
 
-use fuzz::{answer, asked, bare, bounded, charged, expanded};
+use fuzz::{answer, bounded, client_with, close_delimited, expand, memory_bound};
 use shared::{
     resource::LEASES,
     stop::Stop,
@@ -15,9 +16,9 @@ use shared::{
 };
 
 const LIST: &[u8] = br#"{"kind":"LeaseList","metadata":{"resourceVersion":"7"},"items":[]}"#;
-/// All of an answer: more than one event may have.
+/// The longest answer: longer than one event may be.
 const LONGEST: usize = 5 << 20;
-/// What a Lease may cost.
+/// The memory budget of a Lease.
 const BUDGET: usize = 128 << 10;
 /// A connection, its request and its log lines.
 const OVERHEAD: usize = 128 << 10;
@@ -26,24 +27,24 @@ fuzz::target!(run);
 
 fn run(data: &[u8]) {
     let stream = match data {
-        [b'=', rest @ ..] => bare("200 OK", &expanded(rest, LONGEST)),
-        _ => expanded(data, LONGEST),
+        [b'=', rest @ ..] => close_delimited("200 OK", &expand(rest, LONGEST)),
+        _ => expand(data, LONGEST),
     };
     let (length, lines) = (stream.len(), stream.split(|byte| *byte == b'\n').count());
     let (stop, trouble) = (Stop::default(), LastError::default());
     let raised = stop.clone();
-    let client = asked(move |request| {
+    let client = client_with(move |request| {
         if !request.line.contains("watch=true") {
             return answer("200 OK", LIST);
         }
-        // The client reads a watch to its end before it looks.
+        // The client reads a watch to its end before it checks `stop`.
         raised.raise();
         stream.clone()
     });
     let (mut lists, mut events) = (0, 0);
-    // The answer itself; a text that is not whole yet, with room to grow; the object, which is no more than
-    // the shape of so many bytes can cost.
-    let limit = 3 * length + charged(BUDGET, length) + OVERHEAD;
+    // The answer itself; a partial text, with room to grow; the object, at most the cost of the worst shape
+    // of that length.
+    let limit = 3 * length + memory_bound(BUDGET, length) + OVERHEAD;
     bounded(length, limit, || {
         let target = LEASES.object("ns", "x");
         watch::follow(client, &target, &stop, &trouble, &mut |lease| {

@@ -59,6 +59,25 @@ fn orphan(policy: OrphanPolicy) -> World {
     world
 }
 
+/// They are a label of `remote_sync_writes_total`, which dashboards group by.
+#[test]
+fn the_words_of_writes_stay_as_they_are() {
+    let words = [
+        (SyncAction::AddFinalizer, "add the finalizer"),
+        (SyncAction::UploadStatus, "upload the status"),
+        (SyncAction::UploadSecret(0), "upload a Secret"),
+        (SyncAction::CreateNamespace, "create the namespace"),
+        (SyncAction::Create, "create the target"),
+        (ALL, "update the target"),
+        (SyncAction::RecordGenerations, "publish the generations"),
+        (SyncAction::AnnotateOrphan, "mark the orphan"),
+        (SyncAction::DeleteNamespace, "delete the namespace"),
+        (SyncAction::DeleteTarget, "delete the target"),
+        (SyncAction::RemoveFinalizer, "remove the finalizer"),
+    ];
+    assert!(words.iter().all(|(action, words)| action.writes() && action.words() == *words));
+}
+
 // --- sync-controller's own cases ---
 
 fn t1(mode: Mode) -> World {

@@ -110,3 +110,15 @@ fn an_orphan_of_an_unknown_or_another_cluster_stays() {
         );
     }
 }
+
+#[test]
+fn a_source_that_left_the_selection_loses_its_finalizer_and_its_target_is_held() {
+    let world = orphan(OrphanPolicy::Confirm);
+    let next = |source| {
+        let attempt = Attempt { unselected: Some(source), ..Attempt::default() };
+        next_action(&world.observed, &attempt, &world.rules)
+    };
+    assert_eq!(next(published(source(state(1, 1, 1)))), SyncAction::RemoveFinalizer);
+    let held = SyncAction::Done(PairStatus::Held(Hold::Unselected));
+    assert_eq!(next(source(state(1, 1, 1))), held);
+}
