@@ -1,4 +1,5 @@
-//! Data model: objects as they are cached, names, annotations and kinds. Pure, but for discovery, which asks a server.
+//! Data model: objects as they are cached, names, annotations and kinds. Pure, except for discovery, which asks a
+//! server.
 
 pub(crate) mod annotations;
 pub(crate) mod digest;

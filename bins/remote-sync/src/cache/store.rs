@@ -1,5 +1,5 @@
-//! Store of the objects of one kind on one cluster: reflectors fill it, workers read it, and an older version
-//! never replaces a newer one.
+//! Store of the objects of one kind on one cluster: reflectors fill it, workers read it, and between lists an
+//! older version never replaces a newer one.
 
 use std::{
     collections::{BTreeMap, VecDeque},

@@ -166,7 +166,8 @@ impl RegistryMembers<'_> {
                 let known = known.filter(|name| self.remotes.contains_key(*name));
                 if known.is_none() {
                     log::warn!(
-                        kind = "secrets", namespace = namespace.as_str(), name = name.as_str();
+                        remote = OWN, kind = "secrets",
+                        namespace = namespace.as_str(), name = name.as_str();
                         "the kubeconfig needs too much memory and is skipped"
                     );
                 }

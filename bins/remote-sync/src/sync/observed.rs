@@ -92,7 +92,7 @@ pub(crate) struct Attempt {
     pub(crate) finalizer_added: bool,
     /// Something was written.
     pub(crate) wrote: bool,
-    /// The target was written: upstream uploads nothing more in such a pass.
+    /// Writes for the target have started: upstream uploads nothing more in such a pass.
     pub(crate) spec_started: bool,
     /// Secrets whose upload was tried.
     pub(crate) secrets_tried: Vec<usize>,

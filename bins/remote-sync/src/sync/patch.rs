@@ -1,5 +1,5 @@
-//! Bodies of all writes: pure. In safe mode each carries uid and resourceVersion, so that it applies to exactly
-//! the object that was observed, or fails.
+//! Bodies of writes: pure. Patches carry uid and resourceVersion, so that they apply to exactly the object that
+//! was observed, or fail; in compat mode those of statuses and annotations do not.
 
 use serde_json::{Map, Value, json};
 use shared::resource::Target;
