@@ -1,4 +1,4 @@
-//! The clusters as they are known here: watched, kept, and asked.
+//! Cluster access: reflectors that keep stores up to date, and rate-limited requests.
 
 pub(crate) mod cluster;
 mod documents;

@@ -1,5 +1,5 @@
-//! The supervised connection of one cluster: connected, probed, dropped and restored by a thread of its
-//! own, as Cluster API's clustercache does it; whoever reads never waits for that.
+//! Supervised connection to one cluster: a thread connects, probes, disconnects and reconnects, as Cluster API's
+//! clustercache does; readers never wait for it.
 
 mod attached;
 mod event;
@@ -24,10 +24,10 @@ pub(crate) use self::{
     sources::{follow_files, offer_secret, secret_config},
 };
 
-/// Begins to supervise a cluster, until `stop` is raised; the listener does not hear of that.
+/// Starts the supervision of a cluster, until `stop` is raised; the listener is not notified of that.
 ///
 /// # Errors
-/// `BadConfig` when the system gives no thread.
+/// `BadConfig` if no thread can be started.
 pub(crate) fn start(
     config: ConnectionConfig,
     source: CredentialSource,

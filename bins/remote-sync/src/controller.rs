@@ -1,6 +1,7 @@
-//! All remotes together: which pair has to be looked at when something changed, and by whom.
+//! Controller: all remotes, with their watches, workqueues and workers.
 
 pub(crate) mod clusters;
+mod dependents;
 mod handlers;
 pub(crate) mod registry;
 mod watches;
@@ -13,46 +14,46 @@ use std::{
     time::{Duration, Instant},
 };
 
-use shared::{lock::lock, runtime, stop::Stop};
+use shared::{lock::lock, stop::Stop};
 
 use crate::{
     cache::cluster::{ClusterClient, SourceSide, TargetSide},
     connection::ClusterIdentity,
     model::{
         discovery::ApiResource,
-        key::{self, ObjectKey, Pair},
+        key::{self, KindIndex, ObjectKey},
     },
-    sync::{context::SyncContext, reconcile, remote::RemoteSync},
+    sync::{context::SyncContext, remote::RemoteSync},
 };
 
-/// A change that nobody told of is noticed after this.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// The longest time until a change that wakes nobody is noticed.
+const CHECK_AGAIN: Duration = Duration::from_secs(5);
 
-/// What all threads share.
+/// Shared by all threads of the program.
 pub(crate) struct Controller {
     pub(crate) context: Arc<SyncContext>,
-    /// Woken when a queue may have to be opened or closed.
+    /// Woken when a workqueue may have to be opened or closed.
     pub(crate) stop: Stop,
-    pub(crate) own: OwnCluster,
+    pub(crate) local: LocalCluster,
     /// Bytes of all kept documents.
     pub(crate) used: Arc<AtomicUsize>,
-    /// Whether the registry was listed; without one all remotes are known from the start.
+    /// Whether the registry was listed; without one all remotes are known at startup.
     pub(crate) all_known: AtomicBool,
-    /// Why not all remotes of the registry are followed, if so.
+    /// The reason why some remotes of the registry are not followed.
     registry_trouble: Mutex<Option<String>>,
     remotes: Mutex<Arc<Vec<Arc<RemoteSync>>>>,
-    /// When the loop that opens and closes queues last came by.
+    /// The last iteration of the loop that opens and closes workqueues.
     beat: Mutex<Option<Instant>>,
 }
 
-/// The side that the own cluster is on.
+/// The local cluster, on the side that it has in all pairs.
 #[derive(Clone)]
-pub(crate) enum OwnCluster {
+pub(crate) enum LocalCluster {
     Source(Arc<SourceSide>),
     Target(Arc<TargetSide>),
 }
 
-impl OwnCluster {
+impl LocalCluster {
     pub(crate) fn cluster(&self) -> &Arc<ClusterClient> {
         match self {
             Self::Source(side) => &side.cluster,
@@ -64,7 +65,7 @@ impl OwnCluster {
 impl Controller {
     pub(crate) fn new(
         context: Arc<SyncContext>,
-        own: OwnCluster,
+        local: LocalCluster,
         used: Arc<AtomicUsize>,
         stop: &Stop,
     ) -> Self {
@@ -72,7 +73,7 @@ impl Controller {
         Self {
             context,
             stop: stop.clone(),
-            own,
+            local,
             used,
             all_known,
             registry_trouble: Mutex::default(),
@@ -81,7 +82,7 @@ impl Controller {
         }
     }
 
-    /// All remotes as they are now.
+    /// The current remotes.
     pub(crate) fn remotes(&self) -> Arc<Vec<Arc<RemoteSync>>> {
         lock(&self.remotes).clone()
     }
@@ -98,7 +99,7 @@ impl Controller {
         *lock(&self.beat)
     }
 
-    /// Adds a remote; what is known of the own cluster already is enqueued for it.
+    /// Adds a remote, and enqueues its pairs with objects that are cached already.
     pub(crate) fn add(&self, remote: Arc<RemoteSync>) {
         let mut remotes = lock(&self.remotes);
         *remotes = remotes.iter().cloned().chain([remote.clone()]).collect::<Vec<_>>().into();
@@ -107,8 +108,8 @@ impl Controller {
         self.stop.wake();
     }
 
-    /// Removes a remote: its pairs are forgotten, their objects stay as they are. Returns which cluster
-    /// the remote was, where that is known.
+    /// Removes a remote and forgets its pairs, whose objects stay as they are. Returns the remote's uid, if it
+    /// is known.
     pub(crate) fn remove(&self, name: &str) -> Option<String> {
         let mut remotes = lock(&self.remotes);
         let remote = remotes.iter().find(|remote| remote.name == name).cloned()?;
@@ -124,28 +125,28 @@ impl Controller {
         }
     }
 
-    /// The cluster of a remote, on whichever side it is.
+    /// A remote's own cluster, on whichever side it is.
     pub(crate) fn remote_cluster<'a>(&self, remote: &'a RemoteSync) -> &'a ClusterClient {
-        match self.own {
-            OwnCluster::Target(_) => &remote.source.cluster,
-            OwnCluster::Source(_) => &remote.target.cluster,
+        match self.local {
+            LocalCluster::Target(_) => &remote.source.cluster,
+            LocalCluster::Source(_) => &remote.target.cluster,
         }
     }
 
-    /// A kind as the own cluster has it, once it was found there: it says the version for all.
-    pub(crate) fn own_kind(&self, kind: usize) -> Option<Arc<ApiResource>> {
-        match &self.own {
-            OwnCluster::Source(side) => side.stores[kind].kind(),
-            OwnCluster::Target(side) => side.stores[kind].kind(),
+    /// A kind as the local cluster serves it, once it was found: its version is used everywhere.
+    pub(crate) fn local_kind(&self, kind: KindIndex) -> Option<Arc<ApiResource>> {
+        match &self.local {
+            LocalCluster::Source(side) => side.stores[kind].kind(),
+            LocalCluster::Target(side) => side.stores[kind].kind(),
         }
     }
 
-    /// How many sources of a kind a remote has.
-    pub(crate) fn sources(&self, remote: &RemoteSync, kind: usize) -> usize {
+    /// The number of a remote's sources of a kind.
+    pub(crate) fn sources(&self, remote: &RemoteSync, kind: KindIndex) -> usize {
         let store = &remote.source.stores[kind];
-        match self.own {
-            OwnCluster::Target(_) => store.len(),
-            OwnCluster::Source(_) => {
+        match self.local {
+            LocalCluster::Target(_) => store.len(),
+            LocalCluster::Source(_) => {
                 let keys = store.keys();
                 let ours = |key: &ObjectKey| {
                     let (namespace, name) = key::split(key);
@@ -156,14 +157,14 @@ impl Controller {
         }
     }
 
-    /// Opens and closes the queues as connections and stores allow, until `stop` is raised.
+    /// Opens and closes workqueues as connections and stores allow, until `stop` is raised.
     pub(crate) fn supervise_queues(self: &Arc<Self>) {
         let mut resync = self.next_resync();
         loop {
             let seen = self.stop.wakes();
             *lock(&self.beat) = Some(Instant::now());
             for remote in self.remotes().iter() {
-                remote.update_gates();
+                remote.open_queue();
                 if remote.source_cluster_is_new() {
                     self.enqueue_all(remote);
                 }
@@ -173,7 +174,7 @@ impl Controller {
                 self.remotes().iter().for_each(|remote| self.enqueue_all(remote));
                 resync = self.next_resync();
             }
-            if self.stop.wait_for_change(seen, Instant::now() + LOOK_AGAIN) {
+            if self.stop.wait_for_change(seen, Instant::now() + CHECK_AGAIN) {
                 self.remotes().iter().for_each(|remote| remote.queue.close());
                 return;
             }
@@ -184,85 +185,5 @@ impl Controller {
     fn next_resync(&self) -> Option<Instant> {
         let resync = self.context.settings.resync?;
         Some(Instant::now() + resync.mul_f64(0.9 + 0.2 * fastrand::f64()))
-    }
-
-    /// Starts workers for what is in the queue.
-    pub(crate) fn start_workers(self: &Arc<Self>, remote: &Arc<RemoteSync>) {
-        while remote.queue.wants_worker() {
-            let (controller, of) = (self.clone(), remote.clone());
-            let work = move || {
-                reconcile::run_worker(&controller.context, &of, &|| controller.start_workers(&of))
-            };
-            if let Err(error) = runtime::spawn("worker", work) {
-                log::warn!("{error}");
-                remote.queue.lacks_worker();
-                return;
-            }
-        }
-    }
-
-    /// Enqueues all pairs of a remote, whatever changed.
-    pub(crate) fn enqueue_all(&self, remote: &RemoteSync) {
-        for kind in 0..self.context.settings.resources.len() {
-            for key in remote.source.stores[kind].keys() {
-                let (namespace, name) = key::split(&key);
-                self.enqueue(
-                    remote,
-                    kind,
-                    remote.names.canonical_of_source(namespace, name),
-                    false,
-                );
-            }
-            for key in remote.target.stores[kind].keys() {
-                self.enqueue_target(remote, kind, &key, false);
-            }
-        }
-    }
-
-    /// A target is looked at where there is a source, or where it may be this remote's orphan: with many
-    /// remotes most of them have nothing to do with it. Whether it is.
-    pub(crate) fn enqueue_target(
-        &self,
-        remote: &RemoteSync,
-        kind: usize,
-        key: &str,
-        urgent: bool,
-    ) -> bool {
-        let (namespace, name) = key::split(key);
-        let Some(canonical) = remote.names.canonical_of_target(namespace, name) else {
-            return false;
-        };
-        let (source_namespace, source_name) = remote.names.source(canonical.0, canonical.1);
-        let source = key::of(&source_namespace, &source_name);
-        let store = &remote.target.stores[kind];
-        let gone = !store.has(key);
-        let marked =
-            store.get(key).and_then(|target| target.value.copy_of).map(|copy| copy.cluster);
-        let meant = gone
-            || self.context.settings.mode.owns_by_name()
-            || marked.is_some() && marked == remote.source.cluster.uid()
-            || remote.source.stores[kind].has(&source);
-        self.enqueue(remote, kind, Some(canonical).filter(|_| meant), urgent);
-        meant
-    }
-
-    /// Puts a pair into its queue, if there is one.
-    pub(crate) fn enqueue(
-        &self,
-        remote: &RemoteSync,
-        kind: usize,
-        canonical: Option<(&str, &str)>,
-        urgent: bool,
-    ) {
-        let followed = &self.context.settings.source_namespaces;
-        let followed = |namespace: &str| {
-            namespace.is_empty()
-                || followed.is_empty()
-                || followed.iter().any(|followed| followed == namespace)
-        };
-        if let Some((namespace, name)) = canonical.filter(|(namespace, _)| followed(namespace)) {
-            let key = key::of(namespace, name).into();
-            remote.queue.add(Pair { kind, key }, urgent);
-        }
     }
 }

@@ -1,19 +1,19 @@
-//! Keeps resources of any kind in step between a cluster and many remotes: spec down, status and chosen
-//! Secrets up.
+//! Keeps objects of any kind in sync between a cluster and many remotes: spec down, status and chosen Secrets
+//! up.
 
-// The command line.
+// Flags and their checks.
 mod settings;
 
-// One run of the process.
+// A run of the process.
 mod run;
 
-// Watches, and the pairs that a change concerns.
+// Watches, and the pairs that a change affects.
 mod controller;
 
-// The work on one pair: observe, decide, apply.
+// One pair at a time: observe, decide, apply.
 mod sync;
 
-// Each cluster's objects as last seen, and requests to it.
+// Cached objects of a cluster, and requests to it.
 mod cache;
 
 // Supervised connections.
@@ -22,7 +22,7 @@ mod connection;
 // Objects, names and annotations.
 mod model;
 
-// The other tasks, and the endpoints.
+// Other tasks, and diagnostics.
 mod once;
 mod rbac;
 mod report;
@@ -40,11 +40,11 @@ fn main() -> ExitCode {
     runtime::main("remote-sync", &settings::table(), check, run::run)
 }
 
-/// What the flags ask for: the work, or the roles that it takes.
+/// Turns flags into settings, or prints RBAC roles.
 fn check(flags: &Flags) -> Result<Invocation<Settings>, String> {
     let settings = Settings::new(flags)?;
-    Ok(match flags.switch("print-rbac") {
-        true => Invocation::Print(rbac::print(&settings)),
-        false => Invocation::Run(settings),
-    })
+    if flags.switch("print-rbac") {
+        return Ok(Invocation::Print(rbac::print(&settings)));
+    }
+    Ok(Invocation::Run(settings))
 }

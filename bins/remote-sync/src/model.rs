@@ -1,4 +1,5 @@
-//! Objects, and what is read of them: pure.
+//! Data model: objects as they are cached, names, annotations and kinds. Pure, except for discovery, which asks a
+//! server.
 
 pub(crate) mod annotations;
 pub(crate) mod digest;

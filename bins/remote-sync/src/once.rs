@@ -1,4 +1,4 @@
-//! `-once` and `-cleanup`: when everything is done, and when it is of no use to wait for more.
+//! Completion of `-once` and `-cleanup`: when everything is done, and when waiting longer is of no use.
 
 use std::{
     sync::atomic::Ordering::Relaxed,
@@ -12,21 +12,22 @@ use crate::{
     sync::{remote::RemoteSync, status::PairState},
 };
 
-/// Between two looks.
+/// Interval between checks. A poll, as progress is made in queues, stores and connections, most of which wake
+/// nobody; a check costs microseconds.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Something that is not done.
-enum Left {
-    /// It is under way.
+/// Something that is not done yet.
+enum Remaining {
+    /// Under way.
     Pending(String),
-    /// It was tried in vain, and is tried again.
+    /// Failed, and being retried.
     Failed(String),
-    /// Somebody else has to do something first.
+    /// Something else has to happen first.
     Waiting(String),
 }
 
-/// Waits until everything is in step, but no longer than `limit`. Without a limit everything is tried once,
-/// and what waits for others gets as long as a request.
+/// Waits until everything is in sync, but no longer than `limit`. Without a limit everything is tried once, and
+/// whatever waits for something else gets the time of one request.
 ///
 /// # Errors
 /// `Unavailable` with the first thing that is not done.
@@ -34,34 +35,33 @@ pub(crate) fn finish(controller: &Controller, limit: Duration) -> Result<()> {
     let begun = Instant::now();
     loop {
         let stopped = controller.stop.wait(POLL);
-        let Some(left) = left(controller) else { return Ok(()) };
-        let over = match &left {
+        let Some(remaining) = remaining(controller) else { return Ok(()) };
+        let over = match &remaining {
             _ if !limit.is_zero() => begun.elapsed() >= limit,
-            Left::Pending(_) => false,
-            Left::Failed(_) => true,
-            Left::Waiting(_) => begun.elapsed() >= controller.context.settings.timeout,
+            Remaining::Pending(_) => false,
+            Remaining::Failed(_) => true,
+            Remaining::Waiting(_) => begun.elapsed() >= controller.context.settings.timeout,
         };
-        let (Left::Pending(what) | Left::Failed(what) | Left::Waiting(what)) = left;
-        let message = match stopped {
-            true => format!("stopped before everything was done: {what}"),
-            false => what,
-        };
+        let (Remaining::Pending(what) | Remaining::Failed(what) | Remaining::Waiting(what)) =
+            remaining;
+        let message =
+            if stopped { format!("stopped before everything was done: {what}") } else { what };
         if stopped || over {
             return Err(Error::Unavailable { message, retry_after: None, of_object: false });
         }
     }
 }
 
-fn left(controller: &Controller) -> Option<Left> {
-    let own = controller.own.cluster().connection.health();
-    if own.failures > 0 {
-        let error = own.error.unwrap_or_default();
-        return Some(Left::Failed(format!("the local cluster: {error}")));
+fn remaining(controller: &Controller) -> Option<Remaining> {
+    let local = controller.local.cluster().connection.health();
+    if local.failures > 0 {
+        let error = local.error.unwrap_or_default();
+        return Some(Remaining::Failed(format!("the local cluster: {error}")));
     }
     if !controller.all_known.load(Relaxed) {
         return Some(match controller.registry_trouble() {
-            Some(why) => Left::Failed(format!("the remotes are not known: {why}")),
-            None => Left::Pending("the remotes are not known".into()),
+            Some(why) => Remaining::Failed(format!("the remotes are not known: {why}")),
+            None => Remaining::Pending("the remotes are not known".into()),
         });
     }
     let remotes = controller.remotes();
@@ -69,24 +69,28 @@ fn left(controller: &Controller) -> Option<Left> {
     closed.or_else(|| remotes.iter().find_map(|remote| pairs(remote)))
 }
 
-/// What stands in the way of a whole kind.
-fn obstacle(controller: &Controller, remote: &RemoteSync) -> Option<Left> {
+/// The obstacle that prevents a whole kind from being reconciled.
+fn obstacle(controller: &Controller, remote: &RemoteSync) -> Option<Remaining> {
     let health = controller.remote_cluster(remote).connection.health();
-    let away = health.failures > 0 || health.error.is_some();
-    let mut kinds = controller.context.settings.resources.iter().enumerate();
+    let unreachable = health.failures > 0 || health.error.is_some();
+    let mut kinds = controller.context.settings.resources.iter();
     kinds.find_map(|(kind, wanted)| {
         let what = format!("{wanted} ({}): {}", remote.name, remote.obstacle(kind)?);
         let trouble = remote.source.stores[kind].trouble().is_some()
             || remote.target.stores[kind].trouble().is_some();
-        Some(if away || trouble { Left::Failed(what) } else { Left::Pending(what) })
+        Some(if unreachable || trouble {
+            Remaining::Failed(what)
+        } else {
+            Remaining::Pending(what)
+        })
     })
 }
 
-/// A pair that is not in step, and not held for people.
-fn pairs(remote: &RemoteSync) -> Option<Left> {
+/// A pair that is not in sync, and not held for a person.
+fn pairs(remote: &RemoteSync) -> Option<Remaining> {
     let depth = remote.queue.depth();
     if depth.queued + depth.parked + depth.running > 0 {
-        return Some(Left::Pending(format!("pairs of {} are in the queue", remote.name)));
+        return Some(Remaining::Pending(format!("pairs of {} are in the queue", remote.name)));
     }
     let first = |states: &[PairState]| {
         let found = remote.first_in(states);
@@ -96,9 +100,11 @@ fn pairs(remote: &RemoteSync) -> Option<Left> {
     };
     if depth.failing > 0 {
         let why = first(&[PairState::Degraded, PairState::Failing]);
-        return Some(Left::Failed(why.unwrap_or_else(|| format!("a pair of {}", remote.name))));
+        return Some(Remaining::Failed(
+            why.unwrap_or_else(|| format!("a pair of {}", remote.name)),
+        ));
     }
     first(&[PairState::TooLarge])
-        .map(Left::Failed)
-        .or_else(|| first(&[PairState::Waiting]).map(Left::Waiting))
+        .map(Remaining::Failed)
+        .or_else(|| first(&[PairState::Waiting]).map(Remaining::Waiting))
 }

@@ -1,5 +1,5 @@
-//! Diagnostics: `/healthz`, `/readyz`, `/metrics` and `/debug/state`. Names and
-//! reasons, never the content of an object.
+//! Diagnostics: `/healthz`, `/readyz`, `/metrics` and `/debug/state`. Names and reasons, never the content of an
+//! object.
 
 use std::{
     collections::BTreeMap,
@@ -34,7 +34,7 @@ const DELETIONS_HELD: Family = Family::gauge(
 );
 const WATCHES: Family = Family::counter("remote_sync_watches_total", "Watches started.");
 
-/// Pairs that `/debug/state` shows of a remote: enough to see what is wrong, and bounded.
+/// The most pairs of a remote in `/debug/state`: enough to see what is wrong.
 const MOST_PAIRS: usize = 1000;
 
 /// Reports the state of the controller.
@@ -48,11 +48,11 @@ impl Report for Reporter {
     fn healthy(&self) -> Result<(), String> {
         let remotes = self.controller.remotes();
         let remotes = remotes.iter().map(|remote| self.controller.remote_cluster(remote));
-        let mut clusters = [&**self.controller.own.cluster()].into_iter().chain(remotes);
+        let mut clusters = [&**self.controller.local.cluster()].into_iter().chain(remotes);
         if stuck(self.controller.beat(), LONGEST_BEAT) {
             return Err("the loop that opens and closes queues is stuck".into());
         }
-        // To connect takes some requests, one after the other.
+        // Connecting takes several requests, one after the other.
         let longest = LONGEST_BEAT + 6 * self.controller.context.settings.timeout;
         match clusters.find(|cluster| stuck(cluster.connection.beat(), longest)) {
             Some(cluster) => {
@@ -62,7 +62,7 @@ impl Report for Reporter {
         }
     }
 
-    /// A remote that is away, or a kind that is not served, is no reason to restart anything.
+    /// An unreachable remote, or a kind that is not served, is no reason to restart anything.
     fn ready(&self) -> Result<(), String> {
         if self.leadership.follows() {
             return Ok(());
@@ -70,11 +70,11 @@ impl Report for Reporter {
         if !self.leadership.leads() {
             return Err("no replica is known to be the leader".into());
         }
-        let own = &self.controller.own.cluster().connection;
-        if own.is_connected() {
+        let local = &self.controller.local.cluster().connection;
+        if local.is_connected() {
             return Ok(());
         }
-        let error = own.health().error.unwrap_or_else(|| "not yet tried".into());
+        let error = local.health().error.unwrap_or_else(|| "not yet tried".into());
         Err(format!("the local cluster is not connected: {error}"))
     }
 
@@ -94,7 +94,7 @@ impl Report for Reporter {
             let leads = u8::from(self.leadership.leads());
             metrics.add(LEADER, &[("name", &election.name)], leads);
         }
-        add_cluster(self.controller.own.cluster(), &mut metrics);
+        add_cluster(self.controller.local.cluster(), &mut metrics);
         for remote in self.controller.remotes().iter() {
             add_cluster(self.controller.remote_cluster(remote), &mut metrics);
             self.add_remote(remote, &mut metrics);
@@ -112,7 +112,7 @@ impl Report for Reporter {
             .collect();
         let state = json!({
             "leads": self.leadership.leads(),
-            "own": connection(self.controller.own.cluster()),
+            "own": connection(self.controller.local.cluster()),
             "registry": self.controller.registry_trouble(),
             "remotes": remotes,
         });
@@ -121,11 +121,11 @@ impl Report for Reporter {
 }
 
 impl Reporter {
-    /// What stands in the way of each kind on each remote, or may come in the way unseen.
+    /// By kind and remote, the reason why pairs cannot be reconciled, or why changes may go unnoticed.
     fn obstacles(&self) -> Vec<(String, Option<String>)> {
         let mut obstacles = Vec::new();
         for remote in self.controller.remotes().iter() {
-            for (kind, wanted) in self.controller.context.settings.resources.iter().enumerate() {
+            for (kind, wanted) in self.controller.context.settings.resources.iter() {
                 let why = remote.obstacle(kind).or_else(|| remote.trouble(kind));
                 obstacles.push((format!("{wanted} ({})", remote.name), why));
             }
@@ -135,13 +135,13 @@ impl Reporter {
 
     fn add_remote(&self, remote: &RemoteSync, metrics: &mut Metrics) {
         let label = ("remote", &*remote.name);
-        for (kind, wanted) in self.controller.context.settings.resources.iter().enumerate() {
+        for (kind, wanted) in self.controller.context.settings.resources.iter() {
             let resource = wanted.to_string();
             let resource = ("resource", &*resource);
-            let (mut states, apart) = remote.count_states(kind);
+            let (mut states, not_in_sync) = remote.count_states(kind);
             let sources = self.controller.sources(remote, kind);
-            let apart = apart + remote.queue.unseen(kind);
-            states.insert(PairState::InSync.as_str(), sources.saturating_sub(apart));
+            let not_in_sync = not_in_sync + remote.queue.unseen(kind);
+            states.insert(PairState::InSync.as_str(), sources.saturating_sub(not_in_sync));
             for (state, count) in states {
                 metrics.add(PAIRS, &[label, resource, ("state", state)], count);
             }
@@ -162,7 +162,7 @@ impl Reporter {
 
     fn state_of(&self, remote: &RemoteSync) -> Value {
         let resources = &self.controller.context.settings.resources;
-        let apart: Vec<_> = remote
+        let not_in_sync: Vec<_> = remote
             .conditions(MOST_PAIRS)
             .into_iter()
             .map(|(pair, condition)| {
@@ -172,7 +172,6 @@ impl Reporter {
             .collect();
         let kinds: BTreeMap<_, _> = resources
             .iter()
-            .enumerate()
             .map(|(kind, wanted)| {
                 let known = json!({"sources": remote.source.stores[kind].len(),
                     "targets": remote.target.stores[kind].len(),
@@ -186,7 +185,7 @@ impl Reporter {
             "resources": kinds,
             "queue": {"queued": depth.queued, "parked": depth.parked,
                 "running": depth.running, "failing": depth.failing},
-            "notInStep": apart,
+            "notInStep": not_in_sync,
         })
     }
 }

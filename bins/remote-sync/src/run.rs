@@ -1,4 +1,4 @@
-//! One run of the process, from its start to its end.
+//! Run of the process: startup, leadership and an orderly end.
 
 use std::{
     sync::Arc,
@@ -16,14 +16,13 @@ use crate::{
     settings::{Election, Operation, Settings},
 };
 
-/// What is under way gets this long when the process is shutting down.
-const FAREWELL: Duration = Stop::GRACE_PERIOD;
+/// Time that writes under way may take at shutdown.
+const GRACE_PERIOD: Duration = Stop::GRACE_PERIOD;
 
-/// Does the work until `stop` is raised, or until it is done.
+/// Runs until `stop` is raised, or until a task is done.
 ///
 /// # Errors
-/// What is refused at the start: a kubeconfig that cannot be used, a port that cannot be served. The loss of
-/// the lead. Of a task that ends, why it could not be done.
+/// At startup: an unusable kubeconfig, a port in use. Later: lost leadership. For a task: why it is not done.
 pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
     let controller = Arc::new(clusters::build(settings.clone(), flags, stop)?);
     let limit = match settings.operation {
@@ -47,7 +46,7 @@ fn run_until_stopped(controller: &Arc<Controller>, flags: &Flags) -> Result<End>
         None => Leadership::without_election(&controller.stop),
     };
     let result = lead(controller, &leadership, flags);
-    // Also after an error: a leader lets go of its Lease.
+    // Also after an error: a leader releases its Lease.
     controller.stop.raise();
     let raised = Instant::now();
     wait_for_writes(controller);
@@ -55,7 +54,7 @@ fn run_until_stopped(controller: &Arc<Controller>, flags: &Flags) -> Result<End>
     result.map(|()| End::Stopped)
 }
 
-/// Works as soon as this replica leads, until it is asked to end.
+/// Starts the controller once this replica is the leader, and waits for the end.
 fn lead(controller: &Arc<Controller>, leadership: &Arc<Leadership>, flags: &Flags) -> Result<()> {
     let started = SystemTime::now();
     let status =
@@ -69,9 +68,9 @@ fn lead(controller: &Arc<Controller>, leadership: &Arc<Leadership>, flags: &Flag
     leadership.wait_until_lost()
 }
 
-/// Writes that have begun may end.
+/// Lets writes under way finish.
 fn wait_for_writes(controller: &Controller) {
-    let deadline = Instant::now() + FAREWELL;
+    let deadline = Instant::now() + GRACE_PERIOD;
     let remotes = controller.remotes();
     while let Some(busy) = remotes.iter().find(|remote| remote.queue.is_running())
         && Instant::now() < deadline

@@ -1,4 +1,5 @@
-//! The command line, checked as a whole: what makes no sense is refused before anything is written.
+//! Settings from flags and environment, checked as a whole: invalid combinations are rejected before anything is
+//! written.
 
 mod remotes;
 mod selector;
@@ -20,15 +21,18 @@ pub(crate) use self::{
     remotes::{CLUSTER_LABEL, OWN, Registry, Remote, RemoteSource, SECRET_SUFFIX},
     table::table,
 };
-use crate::connection::ProbeTiming;
-use crate::model::{
-    annotations::AnnotationKeys,
-    discovery::ResourceArg,
-    mapping::{CLUSTER, MappingTemplate},
-    mode::Mode,
+use crate::{
+    connection::ProbeTiming,
+    model::{
+        annotations::AnnotationKeys,
+        discovery::ResourceArg,
+        key::PerKind,
+        mapping::{CLUSTER, MappingTemplate},
+        mode::Mode,
+    },
 };
 
-/// All that the process is told, complete and valid.
+/// All settings of the process, complete and valid.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) operation: Operation,
@@ -36,10 +40,10 @@ pub(crate) struct Settings {
     pub(crate) dry_run: bool,
     pub(crate) direction: Direction,
     pub(crate) mode: Mode,
-    pub(crate) resources: Vec<ResourceArg>,
-    /// For objects of the source; empty for all.
+    pub(crate) resources: PerKind<ResourceArg>,
+    /// Label selector of sources; empty for all.
     pub(crate) selector: String,
-    /// Of the source; empty for all.
+    /// Namespaces of sources; empty for all.
     pub(crate) source_namespaces: Vec<String>,
     pub(crate) mapping: MappingTemplate,
     /// The names of Secrets to upload.
@@ -50,66 +54,65 @@ pub(crate) struct Settings {
     pub(crate) orphans: OrphanSettings,
     pub(crate) remotes: Vec<Remote>,
     pub(crate) registry: Option<Registry>,
-    /// Which files the kubeconfig file of a remote may name.
+    /// Files that a remote's kubeconfig file may refer to.
     pub(crate) reach: Reach,
-    /// The uids of kube-system that a remote may have, of this name or whichever.
+    /// Accepted uids of kube-system, for the remote of this name or for all.
     pub(crate) identities: Vec<(Option<String>, String)>,
     pub(crate) connection: ConnectionSettings,
-    /// Of a kind on a cluster.
+    /// The most objects of a kind on a cluster.
     pub(crate) max_objects: usize,
-    /// For each remote.
+    /// The most workers of a remote.
     pub(crate) workers: usize,
     /// Requests per second to a cluster; 0 means unlimited.
     pub(crate) qps: u32,
     pub(crate) burst: u32,
-    /// For one request.
+    /// Timeout of a request.
     pub(crate) timeout: Duration,
-    /// Between two looks at everything, if there are any.
+    /// Interval between full re-checks, if any.
     pub(crate) resync: Option<Duration>,
-    /// If a leader is elected.
+    /// `None` without leader election.
     pub(crate) election: Option<Election>,
 }
 
-/// What the process is for.
+/// The task of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Run,
-    /// Until all is in step, but no longer than this.
+    /// Until everything is in sync, but no longer than this.
     Once(Duration),
     Cleanup,
 }
 
-/// Where specs come from.
+/// The side that the specs come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
-    /// From the remotes to the own cluster.
+    /// From the remotes to the local cluster.
     Pull,
-    /// From the own cluster to the remotes.
+    /// From the local cluster to the remotes.
     Push,
 }
 
-/// What becomes of a target without a source.
+/// Handling of targets without a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OrphanSettings {
     pub(crate) policy: OrphanPolicy,
     pub(crate) grace: Duration,
-    /// No more of them are deleted on a cluster …
+    /// The most of them that are deleted on a cluster within `within`.
     pub(crate) most: u32,
-    /// … in this time.
     pub(crate) within: Duration,
 }
 
-/// See [`OrphanSettings`].
+/// The policy for targets without a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum OrphanPolicy {
-    /// It is deleted when it is proven that there is none; safe mode alone, as the proof needs its marks.
+    /// Deleted once the source is confirmed to be gone; only in safe mode, whose annotations that needs.
     Confirm,
-    /// It is deleted at once; compatible mode alone.
+    /// Deleted at once; only in compat mode.
     Delete,
     Keep,
 }
 
-/// When a cluster is connected, and when not any more.
+/// Probing of connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConnectionSettings {
     pub(crate) timing: ProbeTiming,
@@ -117,7 +120,7 @@ pub(crate) struct ConnectionSettings {
     pub(crate) path: String,
 }
 
-/// On which Lease replicas elect their leader, and how.
+/// The Lease of the leader election, and its timing.
 #[derive(Clone, Debug)]
 pub(crate) struct Election {
     pub(crate) namespace: String,
@@ -126,7 +129,7 @@ pub(crate) struct Election {
 }
 
 impl Settings {
-    /// Checks flags and environment together.
+    /// Builds settings from flags and environment.
     ///
     /// # Errors
     /// One sentence that names the flag.
@@ -134,7 +137,7 @@ impl Settings {
         Self::check(flags, own_namespace(flags.some("namespace"), &Env::process()))
     }
 
-    /// The identities that this remote may have, whatever it had before.
+    /// The uids that are accepted for this remote.
     pub(crate) fn accepted<'a>(&'a self, remote: &'a str) -> impl Iterator<Item = &'a str> {
         let meant = move |name: &Option<String>| name.as_deref().is_none_or(|name| name == remote);
         self.identities.iter().filter(move |(name, _)| meant(name)).map(|(_, uid)| &**uid)
@@ -156,7 +159,7 @@ impl Settings {
             dry_run,
             direction: values::one_of(flags, "direction", &directions)?,
             mode,
-            resources: values::resources(flags)?,
+            resources: values::resources(flags)?.into(),
             selector: selector(flags, "selector")?.unwrap_or_default(),
             source_namespaces: values::source_namespaces(flags)?,
             mapping: values::mapping(flags),
@@ -178,7 +181,7 @@ impl Settings {
             resync: Some(flags.duration("resync")).filter(|resync| !resync.is_zero()),
             election: values::election(flags, operation, namespace.as_deref())?,
         };
-        // Roles can be printed before there is a remote.
+        // Roles can be printed without a remote.
         if !flags.switch("print-rbac") {
             settings.check_remotes()?;
         }
@@ -187,9 +190,8 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Which of the `others` a remote cannot be beside, as an object would be both's: in push the same
-    /// source would have two targets, each with a status; in pull two sources would have the same target,
-    /// which in safe mode its mark prevents.
+    /// The first of `others` that a remote overlaps with. In push a source would have two targets, each with a
+    /// status; in pull two sources would have the same target, which in safe mode its annotation prevents.
     pub(crate) fn clash<'a>(
         &self,
         remote: &str,
@@ -206,7 +208,7 @@ impl Settings {
         })
     }
 
-    /// Whether not all objects of the source are followed.
+    /// Whether sources are restricted by labels or namespaces.
     pub(crate) fn is_selective(&self) -> bool {
         !self.selector.is_empty() || !self.source_namespaces.is_empty()
     }
@@ -231,11 +233,11 @@ impl Settings {
         }
     }
 
-    /// Whether objects can have the names that the mapping gives them.
+    /// Checks that mapped names can be valid.
     fn check_names(&self) -> Result<(), String> {
         let MappingTemplate { resource_suffix, namespace_suffix, namespace_prefix: prefix } =
             &self.mapping;
-        // Of remotes that are not known yet, one of the shortest names.
+        // For remotes that are not known yet, a shortest possible name.
         for remote in self.names().chain(["x"]) {
             let end = |suffix: &str| suffix.replace(CLUSTER, remote);
             let (name, namespace) = (end(resource_suffix), end(namespace_suffix));
@@ -263,7 +265,7 @@ impl Settings {
         }
     }
 
-    /// Whether each object belongs to one remote.
+    /// Checks that each object belongs to one remote only.
     fn check_overlap(&self) -> Result<(), String> {
         let (flag, suffix) = match (self.direction, self.mode) {
             (Direction::Push, _) => ("-remote-resource-suffix", &self.mapping.resource_suffix),
@@ -287,7 +289,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Of the remotes that are known from the start.
+    /// The names of the remotes on the command line.
     fn names(&self) -> impl Iterator<Item = &str> {
         self.remotes.iter().map(|remote| &*remote.name)
     }

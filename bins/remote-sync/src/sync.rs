@@ -1,11 +1,11 @@
-//! The work on one pair: observed, decided, applied, until both sides agree.
+//! Synchronization of one pair at a time: observed, decided and applied, until both sides agree.
 
 pub(crate) mod apply;
 pub(crate) mod cleanup;
 pub(crate) mod context;
 pub(crate) mod decide;
 pub(crate) mod delete;
-mod memory;
+pub(crate) mod memory;
 pub(crate) mod metrics;
 pub(crate) mod observed;
 pub(crate) mod orphan;
@@ -14,6 +14,7 @@ pub(crate) mod pair;
 pub(crate) mod patch;
 pub(crate) mod permits;
 pub(crate) mod reconcile;
+mod refresh;
 pub(crate) mod remote;
 pub(crate) mod simulate;
 pub(crate) mod status;

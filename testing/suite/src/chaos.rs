@@ -267,13 +267,13 @@ fn tell_of(scene: &Scene, index: usize, report: &mut String) {
     if let Some(namespace) = scene::namespace_of(&pair.target) {
         let _ = writeln!(report, "  its namespace: {}", namespace.stored().unwrap_or_default());
     }
-    let (resource, namespace) = (&pair.source.kind.resource, &pair.source.namespace);
-    let namespace = namespace.as_ref().map(|it| format!("{it}/")).unwrap_or_default();
+    let namespace = pair.source.namespace.as_deref().unwrap_or("\"\"");
     let remote = &scene.stage.remotes[pair.remote].name;
-    let (plural, group, name) = (&resource.plural, &resource.group, &pair.source.name);
-    let job = format!("{plural}.{group} {namespace}{name} ({remote})");
+    let (kind, name) = (pair.source.kind.flag(), &pair.source.name);
+    let keys = format!(" remote={remote} kind={kind} namespace={namespace} name={name}");
     let log = scene.log();
-    let lines: Vec<_> = log.lines().filter(|line| line.contains(&job)).collect();
+    let is_of_pair = |line: &&str| line.ends_with(&keys) || line.contains(&format!("{keys} "));
+    let lines: Vec<_> = log.lines().filter(is_of_pair).collect();
     for line in &lines[lines.len().saturating_sub(LAST)..] {
         let _ = writeln!(report, "  | {line}");
     }

@@ -1,4 +1,5 @@
-//! One cluster as one side of the pairs: its connection, and what is known of its objects.
+//! A cluster as one side of all pairs: its stores, and requests to it, which are rate-limited and never wait
+//! for a connection.
 
 use std::{
     sync::{
@@ -23,53 +24,53 @@ use crate::{
     connection::{ClusterIdentity, ClusterSession, Connection},
     model::{
         annotations::Uid,
+        discovery::ApiResource,
+        key::{KindIndex, PerKind},
         object::{SourceObject, TargetNamespace, TargetObject, TargetSecret},
     },
     settings::Settings,
 };
 
-/// A cluster is asked again after this, however long it asks to be left alone: it may be a gateway's word.
+/// The longest Retry-After that is heeded for a whole cluster: the response may be a gateway's.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// A cluster that requests go to.
+/// The client of a cluster.
 pub(crate) struct ClusterClient {
     pub(crate) connection: Arc<Connection>,
     /// Watches started.
     pub(crate) watches: AtomicU64,
-    throttle: RateLimiter,
+    limiter: RateLimiter,
 }
 
-/// A cluster that owns specs.
+/// A cluster that has sources.
 pub(crate) struct SourceSide {
     pub(crate) cluster: Arc<ClusterClient>,
-    /// By the order of -resource.
-    pub(crate) stores: Vec<Store<SourceObject>>,
+    pub(crate) stores: PerKind<Store<SourceObject>>,
 }
 
-/// A cluster that owns statuses.
+/// A cluster that has targets.
 pub(crate) struct TargetSide {
     pub(crate) cluster: Arc<ClusterClient>,
-    /// By the order of -resource.
-    pub(crate) stores: Vec<Store<TargetObject>>,
+    pub(crate) stores: PerKind<Store<TargetObject>>,
     pub(crate) namespaces: Store<TargetNamespace>,
-    /// By the order of -local-secret-name.
+    /// In the order of `-local-secret-name`.
     pub(crate) secrets: Vec<Store<TargetSecret>>,
 }
 
 impl ClusterClient {
     pub(crate) fn new(connection: Arc<Connection>, settings: &Settings) -> Arc<Self> {
-        let throttle = RateLimiter::new(f64::from(settings.qps), settings.burst);
-        Arc::new(Self { connection, watches: AtomicU64::new(0), throttle })
+        let limiter = RateLimiter::new(f64::from(settings.qps), settings.burst);
+        Arc::new(Self { connection, watches: AtomicU64::new(0), limiter })
     }
 
     pub(crate) fn name(&self) -> &str {
         self.connection.name()
     }
 
-    /// The connection that there is, if it leads to the cluster that it should.
+    /// The current session, if it is with the expected cluster.
     ///
     /// # Errors
-    /// `Unreachable` at once when there is none.
+    /// `Unreachable`, without waiting, if there is none.
     pub(crate) fn session(&self) -> Result<ClusterSession> {
         let session = self.connection.session()?;
         match &session.identity {
@@ -81,7 +82,7 @@ impl ClusterClient {
         }
     }
 
-    /// Which cluster it is, where that is known.
+    /// The cluster's uid, if it is known.
     pub(crate) fn uid(&self) -> Option<Uid> {
         match self.connection.identity() {
             ClusterIdentity::Known(uid) => Uid::parse(&uid),
@@ -89,13 +90,14 @@ impl ClusterClient {
         }
     }
 
-    /// Sends a request in its turn. One that says that the cluster is busy or away is heeded by all.
+    /// Sends a request within the rate limit. A response that says that the cluster is busy or unreachable
+    /// slows down all requests.
     pub(crate) fn ask<T>(
         &self,
         stop: &Stop,
         request: impl FnOnce(&Client) -> Result<T>,
     ) -> Result<T> {
-        if !self.throttle.wait(stop) {
+        if !self.limiter.wait(stop) {
             return Err(Error::Unreachable(
                 "the remote was removed, or the process is shutting down".into(),
             ));
@@ -103,7 +105,7 @@ impl ClusterClient {
         let result = request(&self.session()?.client);
         if let Err(error) = &result {
             if let Error::Unavailable { retry_after: Some(pause), of_object: false, .. } = error {
-                self.throttle.pause((*pause).min(LONGEST_PAUSE));
+                self.limiter.pause((*pause).min(LONGEST_PAUSE));
             }
             if classify(error) == RetryClass::Down {
                 self.connection.doubt();
@@ -121,9 +123,8 @@ impl SourceSide {
     ) -> Arc<Self> {
         // One reflector for each namespace, or one for all.
         let scopes = settings.source_namespaces.len().max(1);
-        let stores = settings.resources.iter();
-        let stores =
-            stores.map(|_| Store::new(used.clone(), scopes, settings.max_objects)).collect();
+        let store = |_: &_| Store::new(used.clone(), scopes, settings.max_objects);
+        let stores = settings.resources.map(store);
         Arc::new(Self { cluster, stores })
     }
 }
@@ -137,15 +138,29 @@ impl TargetSide {
         let most = settings.max_objects;
         Arc::new(Self {
             cluster,
-            stores: settings.resources.iter().map(|_| Store::new(used.clone(), 1, most)).collect(),
+            stores: settings.resources.map(|_| Store::new(used.clone(), 1, most)),
             namespaces: Store::new(used.clone(), 1, most),
             secrets: settings.secrets.iter().map(|_| Store::new(used.clone(), 1, most)).collect(),
         })
     }
 
-    /// Whether namespaces and Secrets are known as a whole, as of this session.
+    /// Whether namespaces and Secrets were listed completely in this session.
     pub(crate) fn is_complete(&self, namespaced: bool, session: u64) -> bool {
         (!namespaced || self.namespaces.is_complete(session))
             && self.secrets.iter().all(|secrets| secrets.is_complete(session))
+    }
+}
+
+/// A pair's kind as both clusters serve it.
+#[derive(Clone)]
+pub(crate) struct ApiResources {
+    pub(crate) source: Arc<ApiResource>,
+    pub(crate) target: Arc<ApiResource>,
+}
+
+impl ApiResources {
+    /// The kind, once it was found on both sides.
+    pub(crate) fn of(source: &SourceSide, target: &TargetSide, kind: KindIndex) -> Option<Self> {
+        Some(Self { source: source.stores[kind].kind()?, target: target.stores[kind].kind()? })
     }
 }

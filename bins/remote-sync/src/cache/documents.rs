@@ -1,5 +1,5 @@
-//! Documents of objects that are probably not in step: kept for the workers in bounded memory, so that they
-//! need not be read again.
+//! Documents of objects that are probably not in sync, kept in bounded memory so that workers need not read
+//! them again.
 
 use std::{
     collections::BTreeMap,
@@ -14,10 +14,10 @@ use shared::{client::USUAL_OBJECT, json, lock::lock};
 
 use crate::model::key::ObjectKey;
 
-/// All documents that are kept at a time, in bytes: those of pairs that are not in step yet.
+/// Bytes that all kept documents may take together.
 pub(super) const ROOM: usize = 4 << 20;
 
-/// The version of an object, and its document.
+/// A document with the version of its object.
 type VersionedDocument = (u64, Box<[u8]>);
 
 /// The documents of one store.
@@ -33,7 +33,7 @@ impl Documents {
         Self { kept: Mutex::default(), used }
     }
 
-    /// Keeps a document, while there is room.
+    /// Keeps a document if there is room.
     pub(super) fn insert(&self, key: &str, version: u64, object: &Value) {
         if self.used.load(Relaxed) >= ROOM {
             return;
@@ -43,13 +43,13 @@ impl Documents {
             return;
         }
         self.used.fetch_add(document.len(), Relaxed);
-        // Another thread may have kept one meanwhile.
+        // Another thread may have kept one in the meantime.
         if let Some((_, old)) = lock(&self.kept).insert(key.into(), (version, document.into())) {
             self.used.fetch_sub(old.len(), Relaxed);
         }
     }
 
-    /// The document of this version, if it was kept; it is kept no longer.
+    /// Takes the document of this version out, if it was kept.
     pub(super) fn take(&self, key: &str, version: u64) -> Option<Value> {
         let (kept, document) = lock(&self.kept).remove(key)?;
         self.used.fetch_sub(document.len(), Relaxed);
@@ -63,7 +63,7 @@ impl Documents {
     }
 }
 
-/// The documents of a remote that went leave their room to the others.
+/// A removed remote's documents make room for others.
 impl Drop for Documents {
     fn drop(&mut self) {
         let bytes: usize = lock(&self.kept).values().map(|(_, document)| document.len()).sum();

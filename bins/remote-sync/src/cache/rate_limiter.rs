@@ -1,4 +1,4 @@
-//! Rate limiter: a token bucket, as client-go's, bounds the workers' requests to one cluster.
+//! Rate limiter for the workers' requests to one cluster: a token bucket, as in client-go.
 
 use std::{
     sync::Mutex,
@@ -7,36 +7,36 @@ use std::{
 
 use shared::{lock::lock, stop::Stop};
 
-/// Shared by all workers that write to one cluster; probes and watches bypass it.
+/// Shared by all workers of a cluster; lists, watches and probes bypass it.
 #[derive(Debug)]
 pub(crate) struct RateLimiter(Mutex<Bucket>);
 
 #[derive(Debug)]
 struct Bucket {
-    /// Requests a second; 0 for as many as there are.
+    /// Requests per second; 0 means unlimited.
     qps: f64,
     burst: f64,
     tokens: f64,
     filled: Instant,
-    /// The server asked for a pause until then.
+    /// The server asked for a pause until this time.
     closed: Option<Instant>,
 }
 
 impl RateLimiter {
-    /// `qps` requests a second after the first `burst`; without `qps` there is no bound.
+    /// `qps` requests per second after the first `burst`; unlimited if `qps` is 0.
     pub(crate) fn new(qps: f64, burst: u32) -> Self {
         let burst = f64::from(burst.max(1));
         let (tokens, filled) = (burst, Instant::now());
         Self(Mutex::new(Bucket { qps, burst, tokens, filled, closed: None }))
     }
 
-    /// Waits for its turn; `false` when asked to end.
+    /// Waits for a token; `false` if `stop` was raised.
     pub(crate) fn wait(&self, stop: &Stop) -> bool {
         let wait = lock(&self.0).take(Instant::now());
         wait.is_zero() || !stop.wait(wait)
     }
 
-    /// Nobody sends anything for so long (429 with Retry-After).
+    /// Blocks all requests for this time (429 with Retry-After).
     pub(crate) fn pause(&self, time: Duration) {
         let until = Instant::now() + time;
         let mut bucket = lock(&self.0);
@@ -45,7 +45,7 @@ impl RateLimiter {
 }
 
 impl Bucket {
-    /// Takes a token, also one that is not there yet; returns how long until it is.
+    /// Reserves a token and returns how long to wait for it.
     fn take(&mut self, now: Instant) -> Duration {
         let closed = self.closed.and_then(|until| until.checked_duration_since(now));
         let closed = closed.unwrap_or_default();

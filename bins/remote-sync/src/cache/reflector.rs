@@ -1,5 +1,5 @@
-//! Reflectors, as in client-go: a thread for each list of a cluster keeps a store up to date and has what is
-//! new, changed or gone handled.
+//! Reflector, as in client-go: a thread for each list of a cluster keeps a store up to date and passes every
+//! change to a handler.
 
 use std::{
     cell::Cell,
@@ -13,6 +13,7 @@ use shared::{
     backoff::Backoff,
     error::{Error, Result},
     json::{Document, Head},
+    logging::seconds,
     stop::Stop,
     watch::{Event, Selection, Watcher},
 };
@@ -32,32 +33,32 @@ use crate::{
     },
 };
 
-/// client-go's page (`tools/pager/pager.go`, defaultPageSize).
+/// client-go's page size (`tools/pager/pager.go`, defaultPageSize).
 pub(crate) const PAGE: u32 = 500;
-/// A kind that a cluster does not serve (yet) is asked for again after at most this.
+/// The longest wait before a kind that a cluster does not serve (yet) is looked up again.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// One that is in the discovery documents and all the same not served.
+/// The wait before a kind is looked up again that discovery lists but the server does not serve.
 const FIND_AGAIN: Duration = Duration::from_secs(1);
-/// A list that did not fit is read again after about this long.
-const FITS_AGAIN: Duration = Duration::from_secs(300);
+/// Roughly the wait before a kind with too many objects is listed again.
+const LIST_AGAIN: Duration = Duration::from_secs(300);
 /// The longest sleep in one piece.
 const SLICE: Duration = Duration::from_secs(60);
 
-/// Follows one list of a cluster into its store.
+/// Keeps a store in sync with one list of a cluster.
 pub(crate) struct Reflector<'a, W: Watched> {
     pub(crate) cluster: &'a ClusterClient,
     pub(crate) store: &'a Store<W::Object>,
     pub(crate) scope: ListScope<'a>,
-    /// Of one name only.
+    /// Only the object of this name.
     pub(crate) name: Option<&'a str>,
-    /// As it goes into a query.
+    /// Label selector.
     pub(crate) labels: &'a str,
     pub(crate) metadata_only: bool,
     pub(crate) watched: W,
 }
 
 impl<W: Watched> Reflector<'_, W> {
-    /// Follows until `stop` is raised, through all connections.
+    /// Follows the list until `stop` is raised, across all sessions.
     pub(crate) fn follow(&self, stop: &Stop) {
         let mut watcher = Watcher::default();
         let mut backoff = Backoff::new(LONGEST_WAIT);
@@ -69,8 +70,8 @@ impl<W: Watched> Reflector<'_, W> {
                 stop.wait_for_change(seen, Instant::now() + SLICE);
                 continue;
             };
-            // Another cluster is another world; and one that was away may come back from a backup, which
-            // only a list can tell.
+            // Nothing is carried over to another cluster; and one that was disconnected may have been
+            // restored from a backup, which only a list can show.
             if self.is_another(&mut identity, &session) {
                 watcher.reset();
                 self.store.set_kind(None);
@@ -83,14 +84,14 @@ impl<W: Watched> Reflector<'_, W> {
             match self.kind(&session) {
                 Ok(kind) => {
                     backoff.succeeded();
-                    // What is known of another version says nothing of this one.
+                    // A list of another version says nothing about this one.
                     if followed.replace(kind.clone()).is_some_and(|before| before != kind) {
                         self.store.invalidate_list(self.scope);
                         watcher.reset();
                     }
                     if self.run(&mut watcher, &session, &kind, &mut begun) == Run::Overflowed {
                         watcher.reset();
-                        session.stop.wait(FITS_AGAIN.mul_f64(0.5 + fastrand::f64() / 2.0));
+                        session.stop.wait(LIST_AGAIN.mul_f64(0.5 + fastrand::f64() / 2.0));
                     } else if self.store.kind().is_none() {
                         session.stop.wait(FIND_AGAIN);
                     }
@@ -100,7 +101,7 @@ impl<W: Watched> Reflector<'_, W> {
         }
     }
 
-    /// Whether it is not the cluster of the session before, as far as that is known.
+    /// Whether it is not the previous session's cluster, as far as both are known.
     fn is_another(&self, before: &mut Option<String>, session: &ClusterSession) -> bool {
         let ClusterIdentity::Known(now) = &session.identity else { return false };
         before.replace(now.clone()).is_some_and(|before| before != *now)
@@ -118,14 +119,19 @@ impl<W: Watched> Reflector<'_, W> {
     fn fail(&self, error: &Error, backoff: &mut Backoff, stop: &Stop) {
         let retry = backoff.failed(error, Instant::now(), fastrand::f64());
         if retry.should_log {
-            log::warn!("{error}; waiting for it");
+            log::warn!(
+                remote:% = self.cluster.name(), kind:% = self.watched.kind_name(),
+                error:% = error, retry_in = seconds(retry.wait);
+                "the kind is not available"
+            );
         }
         self.store.set_trouble(Some(error.to_string()));
         self.watched.handle(&Change::State);
         stop.wait(retry.wait);
     }
 
-    /// `begun` counts the lists and watches of the session.
+    /// Lists and watches until the session ends or the list has to start over; `begun` counts the lists and
+    /// watches of the session.
     fn run(
         &self,
         watcher: &mut Watcher,
@@ -146,8 +152,8 @@ impl<W: Watched> Reflector<'_, W> {
             page: PAGE,
         };
         let ended = Cell::new(Run::Ended);
-        // The session begins with asking who it is with; each list and watch of it that follows may be
-        // on another connection, and come from another server.
+        // A session starts by reading the cluster's identity; later lists and watches may use another
+        // connection and reach another server.
         watcher.run(&session.client, &selection, &session.stop, &mut |event| {
             if matches!(event, Event::Init { .. } | Event::Watching) {
                 *begun += 1;
@@ -161,29 +167,31 @@ impl<W: Watched> Reflector<'_, W> {
                     return ControlFlow::Break(());
                 }
             }
-            let taken = self.handle_event(event, session.number);
-            if let Err(Overflow) = taken {
+            let handled = self.handle_event(event, session.number);
+            if let Err(Overflow) = handled {
                 self.overflow(kind);
                 ended.set(Run::Overflowed);
             }
-            taken.unwrap_or(ControlFlow::Break(()))
+            handled.unwrap_or(ControlFlow::Break(()))
         });
         ended.get()
     }
 
-    /// There are more objects than there is room for. Nothing is decided by half of them: the whole kind is
-    /// held until they fit.
+    /// Holds the whole kind, as there are more objects than fit: half of them are no basis for a decision.
     fn overflow(&self, kind: &ApiResource) {
         let (plural, cluster) = (&kind.resource.plural, self.cluster.name());
         let most = self.store.most();
         let trouble =
             format!("there are more than {most} {plural} on cluster {cluster}, see -max-objects");
         if self.store.trouble().as_ref() != Some(&trouble) {
-            log::warn!("{trouble}; the kind is held");
+            log::warn!(
+                remote:% = cluster, kind:% = self.watched.kind_name(), error:% = trouble;
+                "too many objects, the kind is held"
+            );
         }
         self.store.set_trouble(Some(trouble));
-        // Those that are gone by the next list must not take the room of others. Whoever they are pairs of
-        // looks then.
+        // Objects that are gone by the next list must not take up room until then. Their pairs are
+        // reconciled after that list.
         let cleared = self.store.clear(self.scope);
         self.watched.handle(&Change::State);
         for key in cleared {
@@ -209,7 +217,7 @@ impl<W: Watched> Reflector<'_, W> {
                 for key in store.finish_list(self.scope, session) {
                     self.watched.handle(&Change::Gone { key: &key });
                 }
-                // Until a watch stands, what was told before may still hold.
+                // An earlier error may still hold until a watch is established.
                 self.watched.handle(&Change::State);
             }
             Event::Watching => {
@@ -219,7 +227,7 @@ impl<W: Watched> Reflector<'_, W> {
             Event::Failed(error) => {
                 self.store.set_trouble(Some(error.to_string()));
                 self.watched.handle(&Change::State);
-                // Perhaps it is served in another version now. What is known stays.
+                // Perhaps another version is served now. The objects stay.
                 if let Error::NotServed(_) = error {
                     self.store.set_kind(None);
                     return Ok(ControlFlow::Break(()));
@@ -234,16 +242,16 @@ impl<W: Watched> Reflector<'_, W> {
             Document::Whole(object) => object,
             Document::TooLarge(head) => return self.put_too_large(&head),
         };
-        let Some((key, known)) = self.value(&object) else { return Ok(()) };
+        let Some((key, cached)) = self.value(&object) else { return Ok(()) };
         let store = &self.store;
-        let keep = self.watched.keeps_document(&known.value, listed);
-        match store.put(&key, known.clone()) {
+        let keep = self.watched.keeps_document(&cached.value, listed);
+        match store.put(&key, cached.clone()) {
             PutResult::Unchanged => return Ok(()),
             PutResult::Full => return Err(Overflow),
             PutResult::Changed => {}
         }
         if keep {
-            store.keep_document(&key, &known, &object);
+            store.keep_document(&key, &cached, &object);
         }
         self.watched.handle(&Change::Put { key: &key, object: &object, listed });
         Ok(())
@@ -255,11 +263,12 @@ impl<W: Watched> Reflector<'_, W> {
             PutResult::Unchanged => Ok(()),
             PutResult::Full => Err(Overflow),
             PutResult::Changed => {
-                // Of a pair it is told by whoever works on it.
+                // The reconciler reports those of pairs.
                 if !W::IN_PAIRS {
-                    let cluster = self.cluster.name();
                     log::warn!(
-                        "{key} on cluster {cluster} needs too much memory, leaving it alone"
+                        remote:% = self.cluster.name(), kind:% = self.watched.kind_name(),
+                        namespace:% = head.namespace, name:% = head.name;
+                        "the object needs too much memory and is left alone"
                     );
                 }
                 self.watched.handle(&Change::TooLarge { key: &key });
@@ -271,7 +280,7 @@ impl<W: Watched> Reflector<'_, W> {
     fn deleted(&self, document: Document) {
         let last = match &document {
             Document::Whole(object) => {
-                self.value(object).map(|(key, known)| (key, known.uid, known.version))
+                self.value(object).map(|(key, cached)| (key, cached.uid, cached.version))
             }
             Document::TooLarge(head) => self.head(head),
         };
@@ -282,32 +291,32 @@ impl<W: Watched> Reflector<'_, W> {
         }
     }
 
-    /// The key and the value of an object that a pair can be about.
+    /// The key and the cached form of an object that can belong to a pair.
     fn value(&self, object: &Value) -> Option<(ObjectKey, Cached<W::Object>)> {
         let key = self.key(key::namespaced_name(object))?;
         Some((key, self.watched.read(object)?))
     }
 
-    /// The same for one of which no more is known.
+    /// Key, uid and version of one that is too large.
     fn head(&self, head: &Head) -> Option<(ObjectKey, Uid, u64)> {
         let key = self.key((&head.namespace, &head.name))?;
         Some((key, Uid::parse(&head.uid)?, head.version.parse().ok()?))
     }
 
-    /// What has no name is no object.
+    /// The key, if the object has a name and can belong to a pair.
     fn key(&self, (namespace, name): (&str, &str)) -> Option<ObjectKey> {
         let covered = !name.is_empty() && self.watched.covers(namespace, name);
         covered.then(|| key::of(namespace, name))
     }
 }
 
-/// How a run of a watcher ended.
+/// The way a run of the watcher ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Run {
     Ended,
     Overflowed,
 }
 
-/// There is no room for one more object.
+/// The store has no room for another object.
 #[derive(Clone, Copy)]
 struct Overflow;

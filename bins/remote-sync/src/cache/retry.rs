@@ -1,4 +1,4 @@
-//! Backoff after a failure: pure.
+//! Backoff after a failed reconcile, by the class of the error: pure.
 
 use std::time::Duration;
 
@@ -6,33 +6,33 @@ use shared::error::Error;
 
 use crate::model::mode::Mode;
 
-/// client-go's first wait after a failure, and its longest (`util/workqueue/default_rate_limiters.go:50`);
-/// a quarter of an hour is too long for people who wait.
+/// client-go's shortest and longest backoff (`util/workqueue/default_rate_limiters.go:50`); a quarter of an
+/// hour is too long for people who are waiting, so safe mode has a shorter maximum.
 const FIRST: Duration = Duration::from_millis(5);
 const LONGEST_COMPAT: Duration = Duration::from_secs(1000);
 const LONGEST: Duration = Duration::from_secs(300);
-/// The same for what only people can mend.
+/// Shortest and longest backoff for failures that only a person can fix.
 const FIRST_REFUSED: Duration = Duration::from_secs(30);
 const LONGEST_REFUSED: Duration = Duration::from_secs(3600);
 
-/// A pair is tried again after this, however long a server asks it to stay away.
+/// The longest Retry-After that is heeded for one pair.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// What a failure asks for.
+/// The reaction that a failure calls for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum RetryClass {
-    /// Somebody was faster: look again, once at once.
+    /// Somebody else was faster: read again, the first time without a wait.
     Stale,
-    /// It may work soon.
+    /// It may succeed soon.
     Transient,
-    /// The same again would be refused again.
+    /// The same request would be rejected again.
     Refused,
-    /// No answer: the whole connection is in doubt.
+    /// No response: the whole connection is in doubt.
     Down,
 }
 
 impl RetryClass {
-    /// For the label of a metric.
+    /// The value of the metrics' label `reason`.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Stale => "stale",
@@ -60,8 +60,7 @@ pub(crate) fn classify(error: &Error) -> RetryClass {
     }
 }
 
-/// How long this pair alone has to wait, if the server says so: its object is refused for now, and others of
-/// the cluster may go on.
+/// The wait that the server requested for one object alone.
 pub(crate) fn requested_delay(error: &Error) -> Duration {
     match error {
         Error::Unavailable { retry_after: Some(pause), of_object: true, .. } => {
@@ -71,7 +70,7 @@ pub(crate) fn requested_delay(error: &Error) -> Duration {
     }
 }
 
-/// How long to wait after the failure that follows `before` others.
+/// The wait after a failure that follows `before` others.
 pub(crate) fn backoff(class: RetryClass, before: u32, mode: Mode) -> Duration {
     let longest = if mode == Mode::Compat { LONGEST_COMPAT } else { LONGEST };
     let (first, longest, doublings) = match class {

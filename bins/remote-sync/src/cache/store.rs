@@ -1,4 +1,5 @@
-//! Store of the objects of one kind on one cluster: a reflector fills it, workers read it.
+//! Store of the objects of one kind on one cluster: reflectors fill it, workers read it, and between lists an
+//! older version never replaces a newer one.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -9,15 +10,17 @@ use std::{
 use serde_json::Value;
 use shared::lock::lock;
 
-use crate::cache::documents::Documents;
-use crate::model::{
-    annotations::Uid,
-    discovery::ApiResource,
-    key::{self, ObjectKey},
-    object::Cached,
+use crate::{
+    cache::documents::Documents,
+    model::{
+        annotations::Uid,
+        discovery::ApiResource,
+        key::{self, ObjectKey},
+        object::Cached,
+    },
 };
 
-/// So many may go while one answer is under way.
+/// Removed objects that are remembered: so many may go while one response is under way.
 const MOST_GONE: usize = 64;
 
 /// The objects of one kind on one cluster.
@@ -26,18 +29,18 @@ pub(crate) struct Store<T> {
     objects: Mutex<Objects<T>>,
     documents: Documents,
     kind: Mutex<Option<Arc<ApiResource>>>,
-    /// Why it cannot be followed at present.
+    /// The reason why it cannot be listed or watched at present.
     trouble: Mutex<Option<String>>,
-    /// Objects at most.
+    /// The most objects that it holds.
     most: usize,
 }
 
-/// What came of an object that was taken in.
+/// The result of putting an object into a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PutResult {
     /// It is new or changed.
     Changed,
-    /// It was known.
+    /// It was there already.
     Unchanged,
     /// There is no room for it.
     Full,
@@ -45,27 +48,27 @@ pub(crate) enum PutResult {
 
 #[derive(Debug)]
 struct Objects<T> {
-    /// Boxed: what is listed comes in order, which leaves the nodes of the tree half empty.
+    /// Boxed: lists are sorted, and sorted insertion leaves the tree's nodes half empty.
     map: BTreeMap<ObjectKey, Box<Entry<T>>>,
-    /// By scope: in which session of the cluster it was listed as a whole; 0 for never.
+    /// By scope: the session in which it was last listed completely; 0 for never.
     complete: Vec<u64>,
-    /// The objects that went last, and their versions at that: an answer that was under way then must not
-    /// bring them back. One that only left the selection may come back with a newer one.
+    /// The objects removed last, with their last versions: a response that was under way must not bring them
+    /// back. An object that only left the selection may return with a newer version.
     gone: VecDeque<(Uid, u64)>,
 }
 
 impl<T> Objects<T> {
-    /// The keys that begin with `prefix`.
+    /// The keys that start with `prefix`.
     fn keys_in<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a ObjectKey> {
         let here = self.map.range::<str, _>((Included(prefix), Unbounded)).map(|(key, _)| key);
         here.take_while(move |key| key.starts_with(prefix))
     }
 }
 
-/// What one reflector lists: everything, or one namespace.
+/// The part of a store that one reflector lists: everything, or one namespace.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ListScope<'a> {
-    /// Counts the reflectors of a store from 0.
+    /// Position among the reflectors of the store.
     pub(crate) index: usize,
     pub(crate) namespace: Option<&'a str>,
 }
@@ -79,15 +82,15 @@ impl ListScope<'_> {
 #[derive(Debug)]
 struct Entry<T> {
     seen: Seen<T>,
-    /// Seen since the last list began.
+    /// Seen since the last list started.
     confirmed: bool,
 }
 
-/// An object, as far as it was read.
+/// An object, as far as it could be read.
 #[derive(Clone, Debug, PartialEq)]
 enum Seen<T> {
     Whole(Cached<T>),
-    /// It is there, and costs too much memory to be looked at.
+    /// It exists but costs too much memory to be read.
     TooLarge {
         uid: Uid,
         version: u64,
@@ -111,8 +114,8 @@ impl<T> Seen<T> {
 }
 
 impl<T: PartialEq> Seen<T> {
-    /// Whether `other` is the same but for its version.
-    fn tells(&self, other: &Self) -> bool {
+    /// Whether `other` is equal apart from its version.
+    fn equals(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Whole(one), Self::Whole(other)) => {
                 (one.uid, one.large, &one.value) == (other.uid, other.large, &other.value)
@@ -123,8 +126,8 @@ impl<T: PartialEq> Seen<T> {
 }
 
 impl<T: Clone + PartialEq> Store<T> {
-    /// An empty store for at most so many objects, filled by so many reflectors; `used` counts the documents
-    /// of all stores.
+    /// An empty store for at most `most` objects, filled by one reflector for each of `scopes`; `used` counts
+    /// the bytes of all stores' documents.
     pub(crate) fn new(used: Arc<AtomicUsize>, scopes: usize, most: usize) -> Self {
         let objects =
             Objects { map: BTreeMap::new(), complete: vec![0; scopes], gone: VecDeque::new() };
@@ -137,33 +140,33 @@ impl<T: Clone + PartialEq> Store<T> {
         }
     }
 
-    /// What is known of a scope is of no use until it was listed again.
+    /// Marks a scope as incomplete until it is listed again.
     pub(crate) fn invalidate_list(&self, scope: ListScope<'_>) {
         self.objects().complete[scope.index] = 0;
     }
 
-    /// Forgets the objects of a scope, of which there are more than it has room for; returns their keys.
+    /// Removes the objects of a scope that does not fit, and returns their keys.
     pub(crate) fn clear(&self, scope: ListScope<'_>) -> Vec<ObjectKey> {
-        // As if a list had ended before its first object, in no session.
+        // Like an empty list, in no session.
         self.begin_list(scope, true);
         self.finish_list(scope, 0)
     }
 
-    /// A list begins. Until it is complete all objects stay; with `anew` they come from a server whose
-    /// versions may have gone back, so that nothing is known any more.
-    pub(crate) fn begin_list(&self, scope: ListScope<'_>, anew: bool) {
+    /// Starts a list; all objects stay until it is complete. `rewound` means that the server's versions may have
+    /// gone back, which makes the scope incomplete.
+    pub(crate) fn begin_list(&self, scope: ListScope<'_>, rewound: bool) {
         let mut objects = self.objects();
-        // A server that was restored may have them again.
+        // A restored server may have them again.
         objects.gone.clear();
         let listed = objects.map.iter_mut().filter(|(key, _)| scope.holds(key));
         listed.for_each(|(_, entry)| entry.confirmed = false);
-        if anew {
+        if rewound {
             objects.complete[scope.index] = 0;
         }
     }
 
-    /// The list of this session, counted from 1, is complete: what was not in it is gone. Returns the keys
-    /// of that.
+    /// Completes the list of this session, counted from 1: removes the objects that were not in it, and returns
+    /// their keys.
     pub(crate) fn finish_list(&self, scope: ListScope<'_>, session: u64) -> Vec<ObjectKey> {
         let mut objects = self.objects();
         objects.complete[scope.index] = session;
@@ -180,20 +183,19 @@ impl<T: Clone + PartialEq> Store<T> {
         gone
     }
 
-    /// Whether all objects of the kind are in it, as listed in this session: what was known before a
-    /// connection was lost may be of a cluster that has been restored since.
+    /// Whether all objects of the kind were listed in this session: the cluster may have been restored while it
+    /// was disconnected.
     pub(crate) fn is_complete(&self, session: u64) -> bool {
         self.objects().complete.iter().all(|complete| *complete == session)
     }
 
-    /// Takes in an object as read, listed, watched or answered to a write, whichever comes first. Our own
-    /// writes come twice, as answer and as event: the second is no news.
+    /// Puts an object that was read, listed, watched or returned by a write. Our own writes arrive twice, as
+    /// response and as event; the second is `Unchanged`.
     pub(crate) fn put(&self, key: &str, cached: Cached<T>) -> PutResult {
         self.apply(key, Seen::Whole(cached))
     }
 
-    /// The same for an object that costs too much memory to be looked at: it is there, and no more is known
-    /// of it.
+    /// Puts an object that exists but costs too much memory to be read.
     pub(crate) fn put_too_large(&self, key: &str, uid: Uid, version: u64) -> PutResult {
         self.documents.remove(key);
         self.apply(key, Seen::TooLarge { uid, version })
@@ -213,16 +215,17 @@ impl<T: Clone + PartialEq> Store<T> {
             objects.map.insert(key.into(), Box::new(Entry { seen, confirmed: true }));
             return PutResult::Changed;
         };
-        // A watch may lag behind an answer.
+        // A watch may lag behind a response.
         if entry.confirmed && version < entry.seen.version() {
             return PutResult::Unchanged;
         }
         entry.confirmed = true;
         let before = std::mem::replace(&mut entry.seen, seen);
-        if before.tells(&entry.seen) { PutResult::Unchanged } else { PutResult::Changed }
+        if before.equals(&entry.seen) { PutResult::Unchanged } else { PutResult::Changed }
     }
 
-    /// Takes in what must have become of an object that is there: news of it may be slower than others.
+    /// Replaces an object of this very version by what it must have become: its event may arrive later than
+    /// others.
     pub(crate) fn update(&self, key: &str, cached: Cached<T>) {
         if let Some(entry) = self.objects().map.get_mut(key)
             && (entry.seen.uid(), entry.seen.version()) == (cached.uid, cached.version)
@@ -231,8 +234,8 @@ impl<T: Clone + PartialEq> Store<T> {
         }
     }
 
-    /// Takes in that an object was deleted, or is selected no more, with its last version; `true` if that is
-    /// news.
+    /// Removes an object that was deleted, or is no longer selected, with its last version; `true` if it was
+    /// there.
     pub(crate) fn removed(&self, key: &str, uid: Uid, version: u64) -> bool {
         let mut objects = self.objects();
         if objects.gone.len() == MOST_GONE {
@@ -243,8 +246,7 @@ impl<T: Clone + PartialEq> Store<T> {
         self.remove(key, uid)
     }
 
-    /// Takes in that the object with this uid is not there, as somebody said who asked for it; `true` if
-    /// that is news.
+    /// Removes the object with this uid after a read did not find it; `true` if it was there.
     pub(crate) fn remove(&self, key: &str, uid: Uid) -> bool {
         let mut objects = self.objects();
         let is_this = objects.map.get(key).is_some_and(|entry| entry.seen.uid() == uid);
@@ -256,8 +258,7 @@ impl<T: Clone + PartialEq> Store<T> {
         is_this
     }
 
-    /// What is known of an object; nothing also of one that is too large, see
-    /// [`is_too_large`](Self::is_too_large).
+    /// The cached object; `None` also for one that [is too large](Self::is_too_large).
     pub(crate) fn get(&self, key: &str) -> Option<Cached<T>> {
         match &self.objects().map.get(key)?.seen {
             Seen::Whole(known) => Some(known.clone()),
@@ -265,7 +266,7 @@ impl<T: Clone + PartialEq> Store<T> {
         }
     }
 
-    /// Whether the object is there but costs too much memory to be looked at.
+    /// Whether the object exists but costs too much memory to be read.
     pub(crate) fn is_too_large(&self, key: &str) -> bool {
         let objects = self.objects();
         objects.map.get(key).is_some_and(|entry| matches!(entry.seen, Seen::TooLarge { .. }))
@@ -275,7 +276,7 @@ impl<T: Clone + PartialEq> Store<T> {
         self.objects().map.contains_key(key)
     }
 
-    /// Objects at most.
+    /// The most objects that it holds.
     pub(crate) fn most(&self) -> usize {
         self.most
     }
@@ -294,13 +295,12 @@ impl<T: Clone + PartialEq> Store<T> {
         self.objects().keys_in(&key::of(namespace, "")).cloned().collect()
     }
 
-    /// Whether `namespace` holds an object with a name that `counts`.
+    /// Whether `namespace` has an object whose name `counts`.
     pub(crate) fn has_others(&self, namespace: &str, counts: impl Fn(&str) -> bool) -> bool {
         self.objects().keys_in(&key::of(namespace, "")).any(|key| counts(key::split(key).1))
     }
 
-    /// Keeps the document of a pair that is probably not in step, while there is room; a large one is read
-    /// again by whoever has the turn for it.
+    /// Keeps an object's document if there is room; a large one is read again by the worker that has a permit.
     pub(crate) fn keep_document(&self, key: &str, cached: &Cached<T>, object: &Value) {
         self.documents.remove(key);
         if !cached.large {
@@ -308,7 +308,7 @@ impl<T: Clone + PartialEq> Store<T> {
         }
     }
 
-    /// The document of this version, if it was kept; it is kept no longer.
+    /// Takes the document of this version out, if it was kept.
     pub(crate) fn take_document(&self, key: &str, version: u64) -> Option<Value> {
         self.documents.take(key, version)
     }
@@ -317,7 +317,7 @@ impl<T: Clone + PartialEq> Store<T> {
         self.documents.remove(key);
     }
 
-    /// The kind as this cluster has it, once it was found there.
+    /// The kind as this cluster serves it, once it was found.
     pub(crate) fn kind(&self) -> Option<Arc<ApiResource>> {
         lock(&self.kind).clone()
     }

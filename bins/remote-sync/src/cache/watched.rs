@@ -1,4 +1,4 @@
-//! The list that a reflector follows, and the changes that it reports.
+//! The interface between a reflector and its handlers: the list that it follows, and the changes that it reports.
 
 use serde_json::Value;
 use shared::error::Result;
@@ -8,56 +8,58 @@ use crate::{
     model::{discovery::ApiResource, object::Cached},
 };
 
-/// One list that is followed: the objects in it, and who handles their changes.
+/// A list to follow: how its objects are read, and who handles their changes.
 pub(crate) trait Watched {
-    /// What is kept of an object.
+    /// The form in which objects are cached.
     type Object: Clone + PartialEq;
 
-    /// Its objects are those of pairs, and not beside them: whoever works on a pair says what is wrong.
+    /// Whether its objects are sources or targets: of these the reconciler reports what is wrong.
     const IN_PAIRS: bool;
 
-    /// Finds the kind on this cluster.
+    /// The kind in log lines.
+    fn kind_name(&self) -> String;
+
+    /// Finds the kind on the cluster.
     ///
     /// # Errors
-    /// `NotServed` if the cluster does not have it (yet); else as the server says.
+    /// `NotServed` if the cluster does not serve it (yet), otherwise the request's error.
     fn find_kind(&self, session: &ClusterSession) -> Result<ApiResource>;
 
-    /// Whether what was found is still the kind to follow: of one object there may be several versions.
+    /// Whether the kind that was found is still the one to follow: the version may have to change.
     fn accepts_kind(&self, _kind: &ApiResource) -> bool {
         true
     }
 
-    /// Whether a pair can be about an object of this namespace and name.
+    /// Whether an object of this namespace and name can belong to a pair.
     fn covers(&self, namespace: &str, name: &str) -> bool;
 
-    /// Reads an object; `None` for what is none.
+    /// Reads an object; `None` if it is not one.
     fn read(&self, object: &Value) -> Option<Cached<Self::Object>>;
 
-    /// Whether the document of what is new is kept for the workers; of what was `listed` most is in step
-    /// already.
+    /// Whether a new object's document is kept for the workers; most of what was `listed` is in sync already.
     fn keeps_document(&self, _object: &Self::Object, _listed: bool) -> bool {
         false
     }
 
-    /// Handles what is new, changed or gone.
+    /// Handles a change.
     fn handle(&self, change: &Change<'_>);
 }
 
-/// What happened.
+/// A change in a list.
 pub(crate) enum Change<'a> {
-    /// To this object, here with its document; `listed` by a list and not by a watch.
+    /// This object is new or changed; `listed` if a list returned it, not a watch.
     Put { key: &'a str, object: &'a Value, listed: bool },
-    /// This object is there, and cannot be looked at.
+    /// This object exists but costs too much memory to be read.
     TooLarge { key: &'a str },
     /// The object with this key is gone.
     Gone { key: &'a str },
-    /// The store is complete, or not any more, or it cannot be read.
+    /// Whether the store is complete, or whether it can be filled, has changed.
     State,
 }
 
 impl Change<'_> {
-    /// The key of the object that it is about, if it is about one, and whether it comes before what was
-    /// only listed.
+    /// The key of the object that changed, if one did, and whether its pair is reconciled before those whose
+    /// objects were merely listed.
     pub(crate) fn object(&self) -> Option<(&str, bool)> {
         match self {
             Self::Put { key, listed, .. } => Some((key, !listed)),

@@ -1,22 +1,22 @@
-//! The client of a connection, and the way that it takes to its cluster.
+//! Client of a session, and the route that it takes to its cluster.
 
 use shared::{client::Client, config::ClusterConfig, error::Result};
 
-/// What a connection is made of.
+/// A client with its configuration.
 pub(super) struct Attached {
     pub(super) client: Client,
-    /// What was asked for last.
+    /// The configuration that was offered last.
     pub(super) config: ClusterConfig,
-    /// The way to the same cluster from inside, where that was found.
+    /// The route to the same cluster from inside, if there is one.
     pub(super) inside: Option<ClusterConfig>,
 }
 
 impl Attached {
-    /// Uses other credentials on the way that was found.
+    /// Switches to other credentials on the same route.
     pub(super) fn swap(&mut self, config: ClusterConfig) -> Result<()> {
         self.config = config.clone();
         let config = match &self.inside {
-            // The way is another one, the credentials stay those of the kubeconfig.
+            // Only the route differs; the credentials are the kubeconfig's.
             Some(inside) => ClusterConfig {
                 server: inside.server.clone(),
                 trust: inside.trust.clone(),
@@ -30,7 +30,7 @@ impl Attached {
     }
 }
 
-/// Whether both lead to the same server, trusted alike.
+/// Whether both lead to the same server with the same trust.
 pub(super) fn same_server(one: &ClusterConfig, other: &ClusterConfig) -> bool {
     one.server == other.server
         && one.trust == other.trust

@@ -1,29 +1,28 @@
-//! Events of a connection, and when its listener hears of them.
+//! Events of a connection, and when its listener is notified.
 
 use std::time::{Duration, Instant};
 
-/// What happened to a connection.
+/// A change of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectionEvent {
-    /// There is a new session.
+    /// A session started.
     Connected,
-    /// The session is over.
+    /// The session ended.
     Disconnected,
-    /// The cluster gave no sign of life for longer than a listener wanted to wait: once per outage.
+    /// The cluster has not responded for one of the listener's periods; once per outage and period.
     NoSuccessFor(Duration),
 }
 
-/// Who hears of a connection. `notify` is called by the thread that supervises it, without a lock: it has to
-/// return at once.
+/// The listener of a connection. The supervising thread calls `notify` without a lock; it must not block.
 pub(crate) struct Listener {
-    /// After how long without a sign of life it wants to know. A healthy cluster is silent for the
-    /// interval of the probes.
+    /// Periods without a response after which it is notified. A healthy cluster may be silent for the interval
+    /// between probes.
     pub(crate) silences: Vec<Duration>,
-    /// Takes an event.
+    /// Handles an event.
     pub(crate) notify: Box<dyn Fn(ConnectionEvent) + Send>,
 }
 
-/// Remembers when the listener last heard something.
+/// Notifies the listener, and remembers when it last did.
 pub(super) struct Notifier {
     listener: Listener,
     last: Option<Instant>,
@@ -35,7 +34,7 @@ impl Notifier {
         Self { listener, last: None, started: now }
     }
 
-    /// Passes on what `happened`, or else that a silence is over.
+    /// Passes on what `happened`, or otherwise that a period without a response is over.
     pub(super) fn notify(
         &mut self,
         happened: Option<ConnectionEvent>,
@@ -49,28 +48,28 @@ impl Notifier {
         }
     }
 
-    /// How long until the listener has to hear of a silence.
+    /// The time until the next such period is over.
     pub(super) fn next(&self, success: Option<Instant>, now: Instant) -> Option<Duration> {
         let success = success.unwrap_or(self.started);
         let silences = self.listener.silences.iter();
         let left = silences.map(|silence| (success + *silence).saturating_duration_since(now));
-        // Over means longer than, so a little later.
+        // Over means strictly longer, so a little later.
         left.filter(|left| !left.is_zero()).min().map(|left| left + Duration::from_millis(1))
     }
 }
 
-/// What a listener is to hear that last heard something at `told`. All comparisons are strict, so
-/// a silence is told once (cluster-api v1.9.0 `controllers/clustercache/cluster_cache.go:624-651`).
+/// The event for a listener that was last notified at `notified`. All comparisons are strict, so that each
+/// period is reported once (cluster-api v1.9.0 `controllers/clustercache/cluster_cache.go:624-651`).
 pub(super) fn event(
     happened: Option<ConnectionEvent>,
-    told: Option<Instant>,
+    notified: Option<Instant>,
     success: Instant,
     silences: &[Duration],
     now: Instant,
 ) -> Option<ConnectionEvent> {
     let over = |silence: &&Duration| {
         let end = success + **silence;
-        told.is_none_or(|told| told < end) && end < now
+        notified.is_none_or(|notified| notified < end) && end < now
     };
     happened.or_else(|| silences.iter().find(over).copied().map(ConnectionEvent::NoSuccessFor))
 }

@@ -1,4 +1,4 @@
-//! The connection as its readers have it: they never wait for the thread that supervises it.
+//! Connection handle for readers, who never wait for the supervising thread.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard},
@@ -18,79 +18,79 @@ use super::{
     schedule::{ProbeSchedule, ProbeTiming},
 };
 
-/// What there is to know of a cluster before it is connected.
+/// Configuration of a connection.
 pub(crate) struct ConnectionConfig {
-    /// Its name in messages and labels.
+    /// The cluster's name in messages and labels.
     pub(crate) name: String,
-    /// When to connect and to probe.
+    /// Intervals of attempts to connect and of probes.
     pub(crate) timing: ProbeTiming,
-    /// A request other than a probe.
+    /// Timeout of requests other than probes.
     pub(crate) request: Duration,
-    /// What is asked for in a probe: every identity may read `/version`, but not `/`.
+    /// Path that probes request: every identity may read `/version`, but not `/`.
     pub(crate) probe_path: String,
-    /// The uid of kube-system that it had before, where that is known.
+    /// The uid of kube-system that the cluster had before, if known.
     pub(crate) remembered: Option<String>,
-    /// Identities of kube-system that may take the place of the one before.
+    /// Uids of kube-system that may replace it.
     pub(crate) accepted: Vec<String>,
-    /// Loads what is offered at once where a credential is refused; without it the next offer is awaited.
+    /// Reloads the credentials as soon as they are rejected; without it the next offer is awaited.
     pub(crate) reload: Option<ReloadCredentials>,
-    /// The pod of this program, if it is known.
+    /// The pod of this program, if known.
     pub(crate) pod: Option<Arc<OwnPod>>,
 }
 
-/// Gives the credentials as they are now.
+/// Loads the current credentials.
 pub(crate) type ReloadCredentials = Arc<dyn Fn() -> Result<ClusterConfig> + Send + Sync>;
 
-/// Where a connection gets its client.
+/// The source of a connection's client.
 pub(crate) enum CredentialSource {
-    /// The cluster that the program runs on: a client for it, which loads its credentials itself.
-    Own(Box<dyn Fn(RequestMetrics) -> Result<Client> + Send>),
-    /// Clients for what is passed to [`Connection::offer`].
+    /// The local cluster: a client that loads its credentials itself.
+    Local(Box<dyn Fn(RequestMetrics) -> Result<Client> + Send>),
+    /// Clients for the credentials passed to [`Connection::offer`].
     Offered,
 }
 
-/// A cluster with its connection; shared between the thread that supervises it and all who read.
+/// A cluster's connection, shared between the supervising thread and all readers.
 pub(crate) struct Connection {
     pub(super) settings: ConnectionConfig,
     pub(super) stop: Stop,
     pub(super) state: Mutex<ConnectionState>,
-    /// Of all clients so far.
+    /// The requests of all sessions.
     pub(super) requests: RequestMetrics,
 }
 
-/// One connection, from its beginning to its end.
+/// A session: one connection from its start to its end.
 #[derive(Clone)]
 pub(crate) struct ClusterSession {
-    /// Counts the connections of this cluster, from 1.
+    /// Counts the sessions of this cluster, from 1.
     pub(crate) number: u64,
-    /// Of no use after its end: what runs on it is cut off, and nothing can begin.
+    /// Closed at the end of the session: running requests are aborted and new ones fail.
     pub(crate) client: Client,
-    /// The cluster that was found.
+    /// The identity of the cluster that answered.
     pub(crate) identity: ClusterIdentity,
-    /// Raised at its end.
+    /// Raised at the end of the session.
     pub(crate) stop: Stop,
 }
 
-/// Never locked while something is waited for.
+/// The state of a connection; never locked while waiting.
 pub(super) struct ConnectionState {
     pub(super) schedule: ProbeSchedule,
     pub(super) session: Option<ClusterSession>,
     pub(super) offer: CredentialOffer,
     pub(super) identity: ClusterIdentity,
-    /// Why the session is perhaps not with whom it began.
+    /// Set if the session may be with another cluster than at its start, with the reason.
     pub(super) mistaken: Option<String>,
     pub(super) health: HealthRecord,
-    /// When the thread that supervises it last came by.
+    /// The last iteration of the supervising thread.
     pub(super) beat: Option<Instant>,
 }
 
-/// The credentials as they are now.
+/// The current credentials.
 pub(super) enum CredentialOffer {
-    /// Nobody said anything yet.
+    /// None were offered yet.
     Awaited,
-    /// What to use, and why a newer one can't be.
+    /// The credentials to use, and why newer ones are unusable.
     Usable(Box<ClusterConfig>, Option<Error>),
-    /// There are none.
+    /// There are none, for this reason.
     Refused(Error),
 }
 
@@ -114,24 +114,24 @@ impl Connection {
         &self.settings.name
     }
 
-    /// Uses these credentials from now on; why there are none is kept for the next try to connect, and
-    /// changes nothing for those in use.
+    /// Uses these credentials from now on. An error is kept for the next attempt to connect, and changes nothing
+    /// for credentials in use.
     pub(crate) fn offer(&self, config: Result<ClusterConfig>) {
         if self.state().set_offer(config, self.name()) {
             self.stop.wake();
         }
     }
 
-    /// There are no credentials any more, for a `reason`: the connection ends until there are.
+    /// Withdraws the credentials, which ends the connection until new ones are offered.
     pub(crate) fn withdraw(&self, reason: &str) {
         self.state().offer = CredentialOffer::Refused(Error::NotFound(reason.to_owned()));
         self.stop.wake();
     }
 
-    /// The connection that there is.
+    /// The current session.
     ///
     /// # Errors
-    /// `Unreachable` at once when there is none.
+    /// `Unreachable`, without waiting, if there is none.
     pub(crate) fn session(&self) -> Result<ClusterSession> {
         let session = self.state().session().cloned();
         session.ok_or_else(|| {
@@ -139,41 +139,42 @@ impl Connection {
         })
     }
 
-    /// The client of the connection that there is.
+    /// The client of the current session.
     ///
     /// # Errors
-    /// `Unreachable` at once when there is none.
+    /// `Unreachable`, without waiting, if there is none.
     pub(crate) fn client(&self) -> Result<Client> {
         self.session().map(|session| session.client)
     }
 
-    /// The requests of all connections so far.
+    /// The requests of all sessions so far.
     pub(crate) fn requests(&self) -> &RequestMetrics {
         &self.requests
     }
 
-    /// When the thread that supervises it last came by, once it runs.
+    /// The last iteration of the supervising thread, once it runs.
     pub(crate) fn beat(&self) -> Option<Instant> {
         self.state().beat
     }
 
-    /// Whether there is a connection.
+    /// Whether there is a session.
     pub(crate) fn is_connected(&self) -> bool {
         self.state().session().is_some()
     }
 
-    /// A request got no answer, or 401: the cluster is probed soon, however often this is said.
+    /// Reports a request without a response, or with 401: the cluster is probed soon, but not more often for more
+    /// reports.
     pub(crate) fn doubt(&self) {
         if self.state().schedule.doubt(Instant::now()) {
             self.stop.wake();
         }
     }
 
-    /// Whether the cluster of `session` is the one that answers now: to be asked after a lost connection,
-    /// before anything is believed. If it is not, the connection ends.
+    /// Whether the cluster that answers now is that of `session`, which a lost TCP connection may have changed. If
+    /// not, the session ends.
     ///
     /// # Errors
-    /// As the server says.
+    /// The request's.
     pub(crate) fn is_still_there(&self, session: &ClusterSession) -> Result<bool> {
         let ClusterIdentity::Known(uid) = &session.identity else { return Ok(true) };
         let mistaken = match identity::read(&session.client)? {
@@ -186,12 +187,12 @@ impl Connection {
         Ok(false)
     }
 
-    /// The cluster that was found by the last connection.
+    /// The identity of the cluster that answered last.
     pub(crate) fn identity(&self) -> ClusterIdentity {
         self.state().identity.clone()
     }
 
-    /// The credentials as they are now; `None` while they are awaited.
+    /// The current credentials; `None` while they are awaited.
     pub(super) fn offered(&self) -> Option<Result<ClusterConfig>> {
         match &self.state().offer {
             CredentialOffer::Awaited => None,
@@ -206,12 +207,12 @@ impl Connection {
 }
 
 impl ConnectionState {
-    /// The session, unless the end of all was asked for.
+    /// The session, unless `stop` was raised.
     pub(super) fn session(&self) -> Option<&ClusterSession> {
         self.session.as_ref().filter(|session| !session.stop.raised())
     }
 
-    /// Takes note of an offer; whether that is worth a look.
+    /// Records an offer; whether the supervisor has to act on it.
     fn set_offer(&mut self, config: Result<ClusterConfig>, name: &str) -> bool {
         match (config, &mut self.offer) {
             (Ok(new), CredentialOffer::Usable(old, trouble)) if **old == new => {
@@ -225,7 +226,7 @@ impl ConnectionState {
             }
             (Err(error), CredentialOffer::Usable(_, trouble)) => {
                 if trouble.as_ref() != Some(&error) {
-                    log::warn!("keeping the current credentials of cluster {name}: {error}");
+                    log::warn!(remote = name, error:% = error; "keeping the current credentials");
                 }
                 *trouble = Some(error);
                 false
@@ -238,12 +239,12 @@ impl ConnectionState {
     }
 }
 
-/// What only reports are interested in.
+/// The part of the state that is only reported.
 pub(super) struct HealthRecord {
     pub(super) since: Instant,
     pub(super) connections: u64,
     pub(super) error: Option<String>,
-    /// Probes that went well, and that did not.
+    /// Successful and failed probes.
     pub(super) probes: (u64, u64),
     pub(super) probe_was_good: Option<bool>,
 }
@@ -253,7 +254,7 @@ impl HealthRecord {
         Self { since: now, connections: 0, error: None, probes: (0, 0), probe_was_good: None }
     }
 
-    /// Returns the number of the connection.
+    /// Returns the number of the new session.
     pub(super) fn connected(&mut self, now: Instant) -> u64 {
         (self.since, self.error) = (now, None);
         self.connections += 1;
@@ -268,7 +269,7 @@ impl HealthRecord {
         self.error = Some(error.to_string());
     }
 
-    /// It was heard without being asked.
+    /// The cluster responded to something else than a probe.
     pub(super) fn recovered(&mut self) {
         (self.error, self.probe_was_good) = (None, Some(true));
     }

@@ -1,4 +1,4 @@
-//! Health of a connection, for people and metrics.
+//! Health of a connection, for diagnostics and metrics.
 
 use std::time::Instant;
 
@@ -19,44 +19,44 @@ const HEALTHY: Family =
     Family::gauge("remote_sync_cluster_healthy", "1 if the last probe succeeded.");
 const PROBES: Family = Family::counter("remote_sync_cluster_probes_total", "Probes, by result.");
 
-/// How a connection stands.
+/// Phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// For credentials to be offered.
+    /// No credentials were offered yet.
     Waiting,
-    /// As it should be.
+    /// To the expected cluster.
     Connected,
-    /// To another cluster than before: to be read, and not to be written.
+    /// To a different cluster than before, which is not written to.
     IdentityChanged,
-    /// Down.
+    /// There is no session.
     Disconnected,
 }
 
-/// One look at a connection.
+/// A snapshot of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Health {
-    /// How it stands.
+    /// Its phase.
     pub(crate) phase: Phase,
-    /// Since when it is connected, or not.
+    /// The time at which it was connected or disconnected.
     pub(crate) since: Instant,
-    /// How often it was connected.
+    /// Number of sessions so far.
     pub(crate) connections: u64,
-    /// Failed probes and tries to connect in a row.
+    /// Consecutive failed probes and attempts to connect.
     pub(crate) failures: u32,
-    /// What went wrong last; `None` once all is well.
+    /// The last error; `None` after a success.
     pub(crate) error: Option<String>,
-    /// The last sign of life.
+    /// The last response.
     pub(crate) last_success: Option<Instant>,
-    /// When the cluster was last asked how it is.
+    /// The last probe.
     pub(crate) last_probe: Option<Instant>,
-    /// When connecting last failed.
+    /// The last failed attempt to connect.
     pub(crate) last_connect_failure: Option<Instant>,
-    /// The cluster that was found.
+    /// The identity of the cluster that answered last.
     pub(crate) identity: ClusterIdentity,
 }
 
 impl Connection {
-    /// How the connection stands.
+    /// A snapshot.
     pub(crate) fn health(&self) -> Health {
         let state = self.state();
         let connected = state.session().is_some();
@@ -83,7 +83,7 @@ impl Connection {
         }
     }
 
-    /// Adds what is known of this connection.
+    /// Adds this connection's metrics.
     pub(crate) fn add_to(&self, metrics: &mut Metrics) {
         let state = self.state();
         let up = u8::from(state.session().is_some());

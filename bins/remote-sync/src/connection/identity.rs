@@ -1,4 +1,5 @@
-//! Identity of the cluster that answers: behind one address there can be another one tomorrow.
+//! Identity of a cluster: the uid of its Namespace kube-system, which shows when a different cluster answers at
+//! the same address.
 
 use shared::{
     client::{Client, Load},
@@ -6,19 +7,19 @@ use shared::{
     resource::{NAMESPACES, PODS},
 };
 
-/// What these objects may cost in memory, in bytes: the largest annotations have 256 KiB, which nobody puts on
-/// kube-system, and which every watch asks for.
+/// Memory that these objects may cost, in bytes. Annotations may have 256 KiB, but nobody puts that much on
+/// kube-system, which every watch reads.
 const NAMESPACE: usize = 128 << 10;
 const POD: usize = 512 << 10;
 
 /// The uid of a cluster's namespace kube-system, which lives as long as the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ClusterIdentity {
-    /// The cluster has this one, and had it before.
+    /// The cluster has this uid, and had no other one before.
     Known(String),
-    /// It could not be found out, and why.
+    /// It could not be read, for this reason.
     Unknown(String),
-    /// Another cluster answers than before, and nobody accepted that.
+    /// A different cluster answers than before, which was not accepted.
     Changed {
         /// The uid that was seen first, or accepted.
         was: String,
@@ -27,10 +28,10 @@ pub(crate) enum ClusterIdentity {
     },
 }
 
-/// What the cluster behind `client` says of itself: its uid, or why it does not tell.
+/// Reads a cluster's uid, or why it cannot be read.
 ///
 /// # Errors
-/// As the server says, but for a right that is missing, and a namespace that is not there or too large.
+/// The request's, unless a right is missing or the namespace is missing or too large.
 pub(super) fn read(client: &Client) -> Result<std::result::Result<String, String>> {
     match client.limited_to(NAMESPACE).get(&NAMESPACES.cluster_object("kube-system")) {
         Ok(namespace) => {
@@ -48,13 +49,13 @@ pub(super) fn read(client: &Client) -> Result<std::result::Result<String, String
     }
 }
 
-/// Compares what a cluster says with what is `remembered` of it; a uid in `accepted` is taken for its own.
+/// Compares a cluster's uid with the one that is `remembered`; one in `accepted` replaces it.
 pub(super) fn compare(
-    said: std::result::Result<String, String>,
+    uid: std::result::Result<String, String>,
     remembered: &mut Option<String>,
     accepted: &[String],
 ) -> ClusterIdentity {
-    let now = match said {
+    let now = match uid {
         Ok(now) => now,
         Err(why) => return ClusterIdentity::Unknown(why),
     };
@@ -66,8 +67,8 @@ pub(super) fn compare(
     }
 }
 
-/// The pod that this program runs in: a cluster that has it is the program's own, and is better reached
-/// from inside than through a balancer (cluster-api v1.9.0 `cluster_accessor_client.go:137-160`).
+/// The pod that this program runs in: a cluster that has it is the local one, and is better reached from inside
+/// than through a load balancer (cluster-api v1.9.0 `cluster_accessor_client.go:137-160`).
 pub(crate) struct OwnPod {
     /// POD_NAMESPACE.
     pub(crate) namespace: String,
@@ -75,7 +76,7 @@ pub(crate) struct OwnPod {
     pub(crate) name: String,
     /// POD_UID.
     pub(crate) uid: String,
-    /// How pods reach their cluster, of which server and trust are used.
+    /// The configuration that pods use; only its server and trust are needed.
     pub(crate) in_cluster: Load,
 }
 
@@ -87,8 +88,7 @@ impl OwnPod {
         Some(Self { namespace, name, uid, in_cluster })
     }
 
-    /// Whether the cluster behind `client` runs this pod. Where pods are not served or may not be read,
-    /// it is not known to.
+    /// Whether the cluster runs this pod; `false` if its pods are not served or may not be read.
     pub(super) fn is_on(&self, client: &Client) -> Result<bool> {
         match client.limited_to(POD).get(&PODS.object(&self.namespace, &self.name)) {
             Ok(pod) => Ok(pod["metadata"]["uid"] == *self.uid),

@@ -1,18 +1,18 @@
-//! Schedule of connects and probes, and the verdict that a connection is lost: pure.
+//! Schedule of connection attempts and probes, and the verdict that a connection is lost: pure.
 
 use std::time::{Duration, Instant};
 
-/// How often, how long and how many times; the defaults of the flags are those of Cluster API (v1.9.0
+/// Intervals, timeout and failure threshold; the flags' defaults are those of Cluster API (v1.9.0
 /// `controllers/clustercache/cluster_cache.go:655,701-705`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ProbeTiming {
-    /// Between two tries to connect, but for the jitter.
+    /// Between attempts to connect, apart from jitter.
     pub(crate) retry: Duration,
-    /// Between two probes, or between the last sign of life and a probe.
+    /// Between probes, or between the last response and a probe.
     pub(crate) interval: Duration,
-    /// What a probe may take.
+    /// Timeout of a probe.
     pub(crate) timeout: Duration,
-    /// This many failed probes in a row end a connection.
+    /// Consecutive failed probes that end a connection.
     pub(crate) failures: u32,
 }
 
@@ -23,13 +23,13 @@ impl Default for ProbeTiming {
     }
 }
 
-/// After a 401 the next try follows at once, with the credentials as they are then (there, :489).
+/// The wait after a 401: the next attempt follows at once with the current credentials (same file, :489).
 const AT_ONCE: Duration = Duration::from_millis(1);
-/// Retries are spread over this part of their interval to either side: a hub that comes back is not to
-/// be met by everybody in the same moment.
+/// Jitter of the retry interval, to either side: not every client may reconnect to a recovered hub at the same
+/// time.
 const SPREAD: f64 = 0.2;
 
-/// What is to be done now.
+/// The next thing to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Due {
     Connect,
@@ -37,36 +37,36 @@ pub(super) enum Due {
     Wait(Duration),
 }
 
-/// What a probe said.
+/// The outcome of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ProbeOutcome {
     Success,
     /// 401.
     Unauthorized,
-    /// Anything else, no answer among it.
+    /// Anything else, including no response.
     Failure,
 }
 
-/// What a probe means for the connection, which ends for either reason.
+/// Reasons why a probe ends the connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct ProbeVerdict {
     pub(super) too_many: bool,
     pub(super) unauthorized: bool,
 }
 
-/// What is known of one cluster's connection.
+/// The state of one connection's schedule.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ProbeSchedule {
     timing: ProbeTiming,
     connected: bool,
-    /// The next try; `None` is at once.
+    /// The next attempt; `None` means at once.
     connect_at: Option<Instant>,
-    /// A try failed for another reason than its credentials: other ones wait their turn too.
+    /// The last attempt failed for another reason than its credentials: new ones have to wait, too.
     limited: bool,
     last_connect_failure: Option<Instant>,
     last_probe: Option<Instant>,
     last_success: Option<Instant>,
-    /// When a worker last got no answer.
+    /// The last time that a worker got no response.
     doubted: Option<Instant>,
     failures: u32,
 }
@@ -92,7 +92,7 @@ impl ProbeSchedule {
             return wait.filter(|wait| !wait.is_zero()).map_or(Due::Connect, Due::Wait);
         }
         let wait = if self.in_doubt() {
-            // Many workers doubt at once: a failing cluster is probed twice as often, and not more.
+            // Many workers get no response at once: the cluster is probed twice as often, but not more.
             remaining(now, self.last_probe, self.timing.interval / 2)
         } else {
             remaining(now, self.last_probe.max(self.last_success), self.timing.interval)
@@ -116,7 +116,7 @@ impl ProbeSchedule {
         self.connect_at = Some(now + self.retry(random));
     }
 
-    /// Takes note of a probe, and ends the connection if the verdict says so.
+    /// Records a probe, and ends the connection if the verdict says so.
     pub(super) fn probed(
         &mut self,
         outcome: ProbeOutcome,
@@ -143,21 +143,21 @@ impl ProbeSchedule {
         ProbeVerdict { too_many, unauthorized }
     }
 
-    /// The connection ended; the next try is at `connect_at`.
+    /// Ends the connection; the next attempt is at `connect_at`.
     pub(super) fn disconnected(&mut self, connect_at: Instant) {
         self.connected = false;
         self.connect_at = Some(connect_at);
         self.limited = false;
     }
 
-    /// There are other credentials: after a refusal or a lost connection they are tried at once.
+    /// New credentials were offered: after a 401 or a lost connection they are tried at once.
     pub(super) fn offered(&mut self) {
         if !self.limited {
             self.connect_at = None;
         }
     }
 
-    /// The server said something at `at`, in an answer or a watch: as good as a probe.
+    /// The server responded at `at`, to a request or a watch: as good as a probe.
     pub(super) fn heard(&mut self, at: Instant) {
         if !self.connected {
             return;
@@ -168,7 +168,7 @@ impl ProbeSchedule {
         }
     }
 
-    /// A request got no answer. Whether that was not known already.
+    /// A request got no response. Returns whether that is news.
     pub(super) fn doubt(&mut self, at: Instant) -> bool {
         let news = self.connected && !self.in_doubt();
         self.doubted = Some(at);
@@ -191,7 +191,7 @@ impl ProbeSchedule {
         self.failures
     }
 
-    /// Nothing was heard since a worker got no answer.
+    /// There was no response since a worker got none.
     fn in_doubt(&self) -> bool {
         self.doubted > self.last_probe.max(self.last_success)
     }
@@ -201,7 +201,7 @@ impl ProbeSchedule {
     }
 }
 
-/// How much is left of `interval` since `last`; `None` when it is over or never began.
+/// The rest of `interval` since `last`; `None` if it is over or never started.
 pub(super) fn remaining(
     now: Instant,
     last: Option<Instant>,
@@ -222,7 +222,7 @@ impl ProbeSchedule {
         self.connected
     }
 
-    /// As if all that is known had happened earlier by `time`.
+    /// As if everything had happened earlier by `time`.
     pub(super) fn age(&mut self, time: Duration) {
         for at in [
             &mut self.connect_at,

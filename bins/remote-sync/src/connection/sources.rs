@@ -13,27 +13,27 @@ use shared::{
 
 use super::handle::Connection;
 
-/// A rotated token or certificate may be beside the kubeconfig, whose own time says nothing then; to read
-/// it all takes less than a millisecond.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// Interval at which files are read, always completely: a token or certificate next to the kubeconfig may be
+/// rotated, which the kubeconfig's own time does not show. It takes less than a millisecond.
+const READ_AGAIN: Duration = Duration::from_secs(5);
 
-/// Keeps what the files hold offered until the end. One that is missing or cannot be used changes nothing
-/// for a connection that has credentials.
+/// Offers the content of files to their connections until `stop` is raised. A missing or invalid file changes
+/// nothing for a connection that has credentials.
 pub(crate) fn follow_files(files: &[(PathBuf, Arc<Connection>)], reach: Reach, stop: &Stop) {
     loop {
         for (path, connection) in files {
             connection.offer(kubeconfig::from_file(path, reach));
         }
-        if stop.wait(LOOK_AGAIN) {
+        if stop.wait(READ_AGAIN) {
             return;
         }
     }
 }
 
-/// Cluster API's key (`util/secret/consts.go`), then Open Cluster Management's.
+/// The key of Cluster API (`util/secret/consts.go`), then that of Open Cluster Management.
 const KEYS: [&str; 2] = ["value", "kubeconfig"];
 
-/// Passes on what is known of the Secret `name` (namespace/name): `None` when there is none.
+/// Offers the content of the Secret `name` (namespace/name), or withdraws the offer if there is no Secret.
 pub(crate) fn offer_secret(
     connection: &Connection,
     name: &str,
@@ -46,11 +46,11 @@ pub(crate) fn offer_secret(
     }
 }
 
-/// The kubeconfig under `key`, or under the first of the usual keys that is there. Files that it names are
+/// The kubeconfig under `key`, or under the first of the usual keys that exists. Files that it refers to are
 /// other keys.
 ///
 /// # Errors
-/// `BadConfig` says what of it cannot be used.
+/// `BadConfig` says which part is unusable.
 pub(crate) fn secret_config(
     name: &str,
     secret: &Value,

@@ -1,15 +1,19 @@
-//! The thread that keeps one cluster connected.
+//! Supervisor: the thread that keeps one cluster connected, and the only one that waits for its responses to
+//! probes.
 
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use log::Level;
 use shared::{
     backoff::Backoff,
     client::{self, Client, Reload},
     config::ClusterConfig,
     error::{Error, Result},
+    logging::seconds,
+    stop::Stop,
 };
 
 use super::{
@@ -20,21 +24,19 @@ use super::{
     schedule::{Due, ProbeOutcome, soonest},
 };
 
-/// The longest sleep in one piece: whoever asks whether this thread lives hears of it this often.
-const SLICE: Duration = shared::stop::Stop::SLICE;
-
-/// Does what the schedule says is due; everything that takes time happens here, without a lock.
+/// Performs what the schedule says is due. Everything slow happens here, without a lock.
 pub(super) struct Supervisor {
     connection: Arc<Connection>,
     source: CredentialSource,
     notifier: Notifier,
     random: fn() -> f64,
-    /// While there is a connection.
-    link: Option<Attached>,
+    /// Present while there is a session.
+    attached: Option<Attached>,
     /// The uid of kube-system that was seen first, or accepted.
     remembered: Option<String>,
-    told: Backoff,
-    /// When the last thing happened.
+    /// Decides which failures are logged.
+    backoff: Backoff,
+    /// The time of the current iteration.
     now: Instant,
 }
 
@@ -45,17 +47,17 @@ impl Supervisor {
         notifier: Notifier,
         random: fn() -> f64,
     ) -> Self {
-        let told = Backoff::new(Duration::ZERO);
-        let (link, now) = (None, Instant::now());
+        let backoff = Backoff::new(Duration::ZERO);
+        let (attached, now) = (None, Instant::now());
         let remembered = connection.settings.remembered.clone();
-        Self { connection, source, notifier, random, link, remembered, told, now }
+        Self { connection, source, notifier, random, attached, remembered, backoff, now }
     }
 
     pub(super) fn run(mut self) {
         let stop = self.connection.stop.clone();
         loop {
             let seen = stop.wakes();
-            let wait = self.run_once().min(SLICE);
+            let wait = self.run_once().min(Stop::SLICE);
             if stop.wait_for_change(seen, self.now + wait) {
                 break;
             }
@@ -63,7 +65,7 @@ impl Supervisor {
         self.end();
     }
 
-    /// Does the one thing that is due; returns how long nothing will be.
+    /// Performs the one thing that is due; returns how long nothing will be.
     pub(super) fn run_once(&mut self) -> Duration {
         self.now = Instant::now();
         self.connection.state().beat = Some(self.now);
@@ -87,7 +89,7 @@ impl Supervisor {
         soonest(waits, self.connection.settings.timing.interval)
     }
 
-    /// Connects anew where another cluster seems to have answered: it has to say who it is.
+    /// Reconnects after another cluster seems to have answered, to read its identity.
     fn check_identity(&mut self) -> Option<ConnectionEvent> {
         let mistaken = self.connection.state().mistaken.take()?;
         self.disconnect(Duration::ZERO, &mistaken)
@@ -113,12 +115,12 @@ impl Supervisor {
         }
     }
 
-    /// Other credentials for the same server are used from the next request on; another server is
-    /// connected anew, as it may be another cluster.
+    /// New credentials for the same server are used from the next request on; another server needs a new
+    /// connection, as it may be another cluster.
     fn check_credentials(&mut self) -> Option<ConnectionEvent> {
-        let link = self.link.as_mut()?;
+        let attached = self.attached.as_mut()?;
         let config = match &self.source {
-            CredentialSource::Own(_) => Ok(link.client.config()),
+            CredentialSource::Local(_) => Ok(attached.client.config()),
             CredentialSource::Offered => self.connection.offered()?,
         };
         match config {
@@ -126,19 +128,19 @@ impl Supervisor {
                 let retry = self.connection.settings.timing.retry;
                 self.disconnect(retry, &error.to_string())
             }
-            Ok(config) if config == link.config => None,
-            Ok(config) if !same_server(&link.config, &config) => {
-                self.disconnect(Duration::ZERO, "it has another server or authority")
+            Ok(config) if config == attached.config => None,
+            Ok(config) if !same_server(&attached.config, &config) => {
+                self.disconnect(Duration::ZERO, "the kubeconfig has another server or CA")
             }
-            Ok(config) if matches!(self.source, CredentialSource::Own(_)) => {
-                // Its client uses them already.
-                link.config = config;
+            Ok(config) if matches!(self.source, CredentialSource::Local(_)) => {
+                // The client uses them already.
+                attached.config = config;
                 None
             }
             Ok(config) => {
-                if let Err(error) = link.swap(config) {
-                    let name = self.connection.name();
-                    log::warn!("keeping the current credentials of cluster {name}: {error}");
+                if let Err(error) = attached.swap(config) {
+                    let remote = self.connection.name();
+                    log::warn!(remote, error:% = error; "keeping the current credentials");
                 }
                 None
             }
@@ -147,16 +149,16 @@ impl Supervisor {
 
     fn connect(&mut self) -> Option<ConnectionEvent> {
         let client = match &self.source {
-            CredentialSource::Own(make) => make(self.connection.requests.clone()),
+            CredentialSource::Local(make) => make(self.connection.requests.clone()),
             CredentialSource::Offered => {
                 self.connection.offered()?.and_then(|config| self.client(config))
             }
         };
         let started = self.now;
-        let connected = client.and_then(|client| self.link(client));
+        let connected = client.and_then(|client| self.attach(client));
         self.now = Instant::now();
         match connected {
-            Ok((link, identity)) => self.connected(link, identity, self.now - started),
+            Ok((attached, identity)) => self.connected(attached, identity, self.now - started),
             Err(error) => {
                 self.connect_failed(&error);
                 None
@@ -175,28 +177,28 @@ impl Supervisor {
         Client::counting(&whose, config, reload, timing, self.connection.requests.clone())
     }
 
-    /// Finds out who answers on `client`, and the best way there.
-    fn link(&mut self, client: Client) -> Result<(Attached, ClusterIdentity)> {
+    /// Reads the identity of the cluster that answers, and finds the best route to it.
+    fn attach(&mut self, client: Client) -> Result<(Attached, ClusterIdentity)> {
         let config = client.config();
-        let mut link = Attached { client, config, inside: None };
-        self.reach(&link.client)?;
-        let said = identity::read(&link.client)?;
+        let mut attached = Attached { client, config, inside: None };
+        self.probe_path(&attached.client)?;
+        let uid = identity::read(&attached.client)?;
         let settings = &self.connection.settings;
         if let (CredentialSource::Offered, Some(pod)) = (&self.source, &settings.pod)
-            && pod.is_on(&link.client)?
-            // A pod without a service account has no way from inside, and needs none.
+            && pod.is_on(&attached.client)?
+            // A pod without a service account has no route from inside, and needs none.
             && let Ok(inside) = (pod.in_cluster)()
         {
-            link.inside = Some(inside);
-            link.swap(link.config.clone())?;
-            self.reach(&link.client)?;
+            attached.inside = Some(inside);
+            attached.swap(attached.config.clone())?;
+            self.probe_path(&attached.client)?;
         }
-        let identity = identity::compare(said, &mut self.remembered, &settings.accepted);
-        Ok((link, identity))
+        let identity = identity::compare(uid, &mut self.remembered, &settings.accepted);
+        Ok((attached, identity))
     }
 
-    /// Asks for the probe's path. 403 is an answer too: it takes rights to read some paths.
-    fn reach(&self, client: &Client) -> Result<()> {
+    /// Requests the probe's path. A 403 is a response too: some paths need rights.
+    fn probe_path(&self, client: &Client) -> Result<()> {
         let settings = &self.connection.settings;
         let path = &settings.probe_path;
         let what = |why: String| format!("cluster {} is not reachable: {why}", settings.name);
@@ -217,39 +219,27 @@ impl Supervisor {
 
     fn connected(
         &mut self,
-        link: Attached,
+        attached: Attached,
         identity: ClusterIdentity,
         time: Duration,
     ) -> Option<ConnectionEvent> {
         let connection = &self.connection;
-        let name = connection.name();
-        let failures = self.told.succeeded();
-        match failures {
-            0 => log::info!("connected to cluster {name} in {time:.0?}"),
-            _ => log::info!("connected to cluster {name} in {time:.0?}, after {failures} failures"),
-        }
-        match &identity {
-            ClusterIdentity::Known(uid) => log::debug!("cluster {name} is {uid}"),
-            ClusterIdentity::Unknown(why) => {
-                log::warn!("the identity of cluster {name} is unknown: {why}")
-            }
-            ClusterIdentity::Changed { was, now } => log::error!(
-                "cluster {name} was replaced: the uid of kube-system was {was} and is {now}"
-            ),
-        }
+        let (remote, failures) = (connection.name(), self.backoff.succeeded());
+        log::info!(remote, took = seconds(time), failures; "connected");
+        log_identity(remote, &identity);
         let mut state = connection.state();
         let number = state.health.connected(self.now);
-        let (client, stop) = (link.client.clone(), connection.stop.child());
+        let (client, stop) = (attached.client.clone(), connection.stop.child());
         state.identity = identity.clone();
         state.session = Some(ClusterSession { number, client, identity, stop });
         state.schedule.connected(self.now);
         drop(state);
-        self.link = Some(link);
+        self.attached = Some(attached);
         Some(ConnectionEvent::Connected)
     }
 
     fn connect_failed(&mut self, error: &Error) {
-        let name = self.connection.name();
+        let remote = self.connection.name();
         let mut state = self.connection.state();
         state.schedule.connect_failed(
             matches!(error, Error::Unauthorized(_)),
@@ -257,17 +247,16 @@ impl Supervisor {
             (self.random)(),
         );
         state.health.failed(error);
+        let failures = state.schedule.failures();
         drop(state);
-        if self.told.failed(error, self.now, 0.0).should_log {
-            log::warn!("no connection to cluster {name}: {error}");
-        } else {
-            log::debug!("no connection to cluster {name}: {error}");
-        }
+        let news = self.backoff.failed(error, self.now, 0.0).should_log;
+        let level = if news { Level::Warn } else { Level::Debug };
+        log::log!(level, remote, error:% = error, failures; "no connection");
     }
 
     fn probe(&mut self) -> Option<ConnectionEvent> {
-        let client = self.link.as_ref()?.client.clone();
-        let result = self.reach(&client);
+        let client = self.attached.as_ref()?.client.clone();
+        let result = self.probe_path(&client);
         self.now = Instant::now();
         let outcome = match &result {
             Ok(()) => ProbeOutcome::Success,
@@ -277,45 +266,61 @@ impl Supervisor {
         let mut state = self.connection.state();
         let verdict = state.schedule.probed(outcome, self.now, (self.random)());
         state.health.probed(&result);
+        let failures = state.schedule.failures();
         drop(state);
-        let name = self.connection.name();
+        let remote = self.connection.name();
         let Err(error) = result else {
-            let failures = self.told.succeeded();
+            let failures = self.backoff.succeeded();
             if failures > 0 {
-                log::info!("cluster {name} answers again after {failures} failures");
+                log::info!(remote, failures; "probes succeed again");
             }
             return None;
         };
-        let tell = self.told.failed(&error, self.now, 0.0).should_log;
+        let news = self.backoff.failed(&error, self.now, 0.0).should_log;
         if verdict.unauthorized || verdict.too_many {
             return self.report_disconnected(&error.to_string());
         }
-        if tell {
-            log::warn!("a probe failed: {error}");
+        if news {
+            log::warn!(remote, error:% = error, failures; "probe failed");
         }
         None
     }
 
-    /// Ends the connection and tries again after `retry`.
+    /// Ends the session and reconnects after `retry`.
     fn disconnect(&mut self, retry: Duration, reason: &str) -> Option<ConnectionEvent> {
         self.connection.state().schedule.disconnected(self.now + retry);
         self.report_disconnected(reason)
     }
 
-    /// The schedule says that there is no connection any more.
+    /// Ends the session, which the schedule has ended already.
     fn report_disconnected(&mut self, reason: &str) -> Option<ConnectionEvent> {
         self.end()?;
         self.connection.state().health.disconnected(self.now, reason);
-        log::warn!("disconnected from cluster {}: {reason}", self.connection.name());
+        log::warn!(remote = self.connection.name(), reason; "disconnected");
         Some(ConnectionEvent::Disconnected)
     }
 
-    /// Whoever reads sees the end first, and is then cut off.
+    /// Readers first see that the session is gone; then its requests are aborted.
     fn end(&mut self) -> Option<()> {
-        self.link = None;
+        self.attached = None;
         let session = self.connection.state().session.take()?;
         session.stop.raise();
         session.client.close();
         Some(())
+    }
+}
+
+fn log_identity(remote: &str, identity: &ClusterIdentity) {
+    match identity {
+        ClusterIdentity::Known(uid) => {
+            log::debug!(remote, reason = uid.as_str(); "the uid of kube-system is known");
+        }
+        ClusterIdentity::Unknown(why) => {
+            log::warn!(remote, error = why.as_str(); "the cluster's identity is unknown");
+        }
+        ClusterIdentity::Changed { was, now } => {
+            let reason = format!("the uid of kube-system was {was} and is {now}");
+            log::error!(remote, reason = reason.as_str(); "the cluster was replaced");
+        }
     }
 }

@@ -1,10 +1,10 @@
 //! The cases of clustercache's own tests (cluster-api `controllers/clustercache/*_test.go`), by their
-//! names, and what is better here. Not here, as there is nothing like it:
+//! names, and cases that it lacks. Left out, as there is no counterpart here:
 //! - TestReconcile's filter and TestBuildClusterAccessorConfigDefaultTransform,
-//!   TestConnectWithDefaultTransform: which clusters are connected is decided before, and a connection
+//!   TestConnectWithDefaultTransform: which clusters are connected is decided elsewhere, and a connection
 //!   has no cache whose objects could be transformed.
-//! - TestWatch's set of names: a watch is a thread that lives as long as its session; what it asks for
-//!   when there is none, once and again, is in `accessor`.
+//! - TestWatch's set of names: a watch is a thread that lives as long as its session; its requests for a
+//!   session are in `accessor`.
 
 mod accessor;
 mod concurrency;
@@ -28,7 +28,7 @@ use super::{handle::*, schedule::ProbeSchedule, *};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A server, its connection, and the supervisor in the hand of the test.
+/// A server, its connection, and the supervisor, which the test drives.
 struct Bench {
     server: Server,
     connection: Arc<Connection>,
@@ -53,7 +53,7 @@ impl Bench {
         Self { server, connection, supervisor, told }
     }
 
-    /// One that is connected.
+    /// A connected one.
     fn connected(timing: ProbeTiming) -> Self {
         let mut bench = Self::new(timing);
         bench.connection.offer(Ok(bench.config()));
@@ -66,7 +66,7 @@ impl Bench {
         config(&self.server, "remote-sync")
     }
 
-    /// Until the probe is due, and through it.
+    /// Waits until a probe is due, and performs it.
     fn probe(&mut self) -> Duration {
         std::thread::sleep(self.connection.settings.timing.interval);
         self.supervisor.run_once()
@@ -110,12 +110,12 @@ fn settings(name: &str, timing: ProbeTiming) -> ConnectionConfig {
     }
 }
 
-/// Probes that are due at once.
+/// A timing with probes that are due at once.
 fn quick() -> ProbeTiming {
     ProbeTiming { interval: Duration::from_millis(20), ..ProbeTiming::default() }
 }
 
-/// One that hears nothing.
+/// A listener that ignores everything.
 fn nobody() -> Listener {
     Listener { silences: Vec::new(), notify: Box::new(|_| {}) }
 }

@@ -1,4 +1,4 @@
-//! The clusters: their connections, and where their credentials come from.
+//! Clusters of the command line: connections, credentials, and the watches that start with them.
 
 use std::{
     ops::ControlFlow,
@@ -13,6 +13,7 @@ use shared::{
     flags::Flags,
     json::Document,
     kubeconfig::{self, Env},
+    logging::seconds,
     resource::SECRETS,
     runtime,
     stop::Stop,
@@ -25,46 +26,46 @@ use crate::{
         self, ClusterSession, Connection, ConnectionEvent, CredentialSource, Listener, OwnPod,
         ReloadCredentials,
     },
-    controller::{Controller, OwnCluster, watches},
+    controller::{Controller, LocalCluster, watches},
     settings::{Direction, OWN, Remote, RemoteSource, Settings},
     sync::{context::SyncContext, remote::RemoteSync},
 };
 
-/// When a silent cluster is worth a line in the log: Cluster API's grace periods
+/// Periods without a response that are logged: Cluster API's grace periods
 /// (cluster-api `core/main.go`, remote-connection-grace-period, remote-conditions-grace-period).
 const SILENCES: [Duration; 2] = [Duration::from_secs(50), Duration::from_secs(300)];
-/// The longest sleep in one piece.
+/// The longest uninterrupted wait.
 const SLICE: Duration = Duration::from_secs(60);
 
-/// Makes everything that there is to the own cluster; nothing is asked of it yet.
+/// Builds the controller with the local cluster, without sending a request.
 ///
 /// # Errors
-/// `BadConfig` when its kubeconfig cannot be used.
+/// `BadConfig` if its kubeconfig cannot be used.
 pub(crate) fn build(settings: Settings, flags: &Flags, stop: &Stop) -> Result<Controller> {
-    // At once, so that a kubeconfig that cannot be used ends the process.
+    // Checked first: with an unusable kubeconfig the process exits.
     Client::of_own_cluster(flags, settings.timeout)?;
     let (flags, timeout) = (flags.clone(), settings.timeout);
     let client = move |requests| Client::of_own_cluster_counting(&flags, timeout, requests);
-    let credentials = CredentialSource::Own(Box::new(client));
+    let credentials = CredentialSource::Local(Box::new(client));
     let connection = connect(&settings, OWN, credentials, (None, None), (stop, stop))?;
     let (cluster, used) =
         (ClusterClient::new(connection, &settings), Arc::<AtomicUsize>::default());
-    let own = match settings.direction {
-        Direction::Pull => OwnCluster::Target(TargetSide::new(cluster, &settings, &used)),
-        Direction::Push => OwnCluster::Source(SourceSide::new(cluster, &settings, &used)),
+    let local = match settings.direction {
+        Direction::Pull => LocalCluster::Target(TargetSide::new(cluster, &settings, &used)),
+        Direction::Push => LocalCluster::Source(SourceSide::new(cluster, &settings, &used)),
     };
-    Ok(Controller::new(Arc::new(SyncContext::new(settings)), own, used, stop))
+    Ok(Controller::new(Arc::new(SyncContext::new(settings)), local, used, stop))
 }
 
-/// Starts to follow the own cluster, and all remotes that are known.
+/// Starts the local cluster's watches, and all remotes of the command line.
 ///
 /// # Errors
-/// `BadConfig` when the system gives no thread.
+/// `BadConfig` if no thread can be started.
 pub(crate) fn start(controller: &Arc<Controller>) -> Result<()> {
     let settings = &controller.context.settings;
-    match &controller.own {
-        OwnCluster::Source(side) => watches::source(controller, side, None, &controller.stop)?,
-        OwnCluster::Target(side) => watches::target(controller, side, None, &controller.stop)?,
+    match &controller.local {
+        LocalCluster::Source(side) => watches::source(controller, side, None, &controller.stop)?,
+        LocalCluster::Target(side) => watches::target(controller, side, None, &controller.stop)?,
     }
     let mut files = Vec::new();
     for configured in &settings.remotes {
@@ -82,25 +83,26 @@ pub(crate) fn start(controller: &Arc<Controller>) -> Result<()> {
     if !files.is_empty() {
         follow_files(controller, files)?;
     }
-    let gates = controller.clone();
-    runtime::spawn("gates", move || gates.supervise_queues())
+    let supervisor = controller.clone();
+    runtime::spawn("queues", move || supervisor.supervise_queues())
 }
 
-/// A connection that wakes `own` and `controller` when it comes and goes.
+/// Starts a connection that wakes both stops, the cluster's and the controller's, when a session starts or
+/// ends.
 fn connect(
     settings: &Settings,
     name: &str,
     credentials: CredentialSource,
     (file, remembered): (Option<PathBuf>, Option<String>),
-    (own, controller): (&Stop, &Stop),
+    (cluster, controller): (&Stop, &Stop),
 ) -> Result<Arc<Connection>> {
     let (times, reach) = (&settings.connection, settings.reach);
     let in_cluster = || kubeconfig::in_cluster(&Env::process());
     let pod = OwnPod::of(|name| std::env::var(name).ok(), Box::new(in_cluster));
-    let (named, to) = (name.to_owned(), [own.clone(), controller.clone()]);
+    let (named, to) = (name.to_owned(), [cluster.clone(), controller.clone()]);
     let notify = move |event| {
         if let ConnectionEvent::NoSuccessFor(time) = event {
-            log::warn!("cluster {named} has not responded for {} s", time.as_secs());
+            log::warn!(remote = named.as_str(), took = seconds(time); "no response from the cluster");
         }
         to.iter().for_each(Stop::wake);
     };
@@ -117,13 +119,13 @@ fn connect(
         pod: pod.map(Arc::new),
     };
     let listener = Listener { silences: SILENCES.to_vec(), notify: Box::new(notify) };
-    connection::start(settings, credentials, listener, own)
+    connection::start(settings, credentials, listener, cluster)
 }
 
-/// Adds a remote and begins to follow it; `remembered` is the cluster that it was before.
+/// Adds a remote and starts its watches; `remembered` is the uid that it had before.
 ///
 /// # Errors
-/// `BadConfig` when the system gives no thread.
+/// `BadConfig` if no thread can be started.
 pub(crate) fn add_remote(
     controller: &Arc<Controller>,
     name: &str,
@@ -131,26 +133,34 @@ pub(crate) fn add_remote(
     remembered: Option<String>,
 ) -> Result<Arc<RemoteSync>> {
     let (settings, stop) = (&controller.context.settings, controller.stop.child());
-    let known = (file, remembered);
-    let connection =
-        connect(settings, name, CredentialSource::Offered, known, (&stop, &controller.stop))?;
+    let connection = connect(
+        settings,
+        name,
+        CredentialSource::Offered,
+        (file, remembered),
+        (&stop, &controller.stop),
+    )?;
     let cluster = ClusterClient::new(connection, settings);
-    let (source, target) = match &controller.own {
-        OwnCluster::Target(own) => {
-            (SourceSide::new(cluster, settings, &controller.used), own.clone())
+    let (source, target) = match &controller.local {
+        LocalCluster::Target(local) => {
+            (SourceSide::new(cluster, settings, &controller.used), local.clone())
         }
-        OwnCluster::Source(own) => {
-            (own.clone(), TargetSide::new(cluster, settings, &controller.used))
+        LocalCluster::Source(local) => {
+            (local.clone(), TargetSide::new(cluster, settings, &controller.used))
         }
     };
     let remote = Arc::new(RemoteSync::new(name, settings, source, target, stop.clone()));
     controller.add(remote.clone());
-    let followed = match &controller.own {
-        OwnCluster::Target(_) => watches::source(controller, &remote.source, Some(&remote), &stop),
-        OwnCluster::Source(_) => watches::target(controller, &remote.target, Some(&remote), &stop),
+    let followed = match &controller.local {
+        LocalCluster::Target(_) => {
+            watches::source(controller, &remote.source, Some(&remote), &stop)
+        }
+        LocalCluster::Source(_) => {
+            watches::target(controller, &remote.target, Some(&remote), &stop)
+        }
     };
     if followed.is_err() {
-        // Half of it would stand in the way of the next try.
+        // A half-started remote would block the next attempt.
         controller.remove(name);
     }
     followed.map(|()| remote)
@@ -161,7 +171,7 @@ fn follow_files(controller: &Controller, files: Vec<(PathBuf, Arc<Connection>)>)
     runtime::spawn("kubeconfigs", move || connection::follow_files(&files, reach, &stop))
 }
 
-/// Follows the Secret of one remote's kubeconfig, whatever becomes of the own cluster meanwhile.
+/// Follows the Secret of a remote's kubeconfig, across all sessions of the local cluster.
 fn follow_secret(
     controller: &Arc<Controller>,
     configured: &Remote,
@@ -185,7 +195,7 @@ fn follow_secret(
             None => connection::offer_secret(&connection, &place, None, None),
         };
         let (mut watcher, mut listed) = (Watcher::default(), None);
-        in_own_sessions(&controller, |session| {
+        in_local_sessions(&controller, |session| {
             let selection = Selection::all(target);
             watcher.run(&session.client, &selection, &session.stop, &mut |event| {
                 match event {
@@ -203,12 +213,12 @@ fn follow_secret(
     })
 }
 
-/// Does `work` in each session of the own cluster until the end.
-pub(crate) fn in_own_sessions(controller: &Controller, mut work: impl FnMut(&ClusterSession)) {
+/// Runs `work` in each session of the local cluster until `stop` is raised.
+pub(crate) fn in_local_sessions(controller: &Controller, mut work: impl FnMut(&ClusterSession)) {
     let stop = &controller.stop;
     while !stop.raised() {
         let seen = stop.wakes();
-        match controller.own.cluster().session() {
+        match controller.local.cluster().session() {
             Ok(session) => work(&session),
             Err(_) => drop(stop.wait_for_change(seen, Instant::now() + SLICE)),
         }

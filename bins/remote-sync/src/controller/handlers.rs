@@ -1,40 +1,34 @@
-//! Handlers, as client-go has them for its informers: which pairs have to be reconciled when an object
-//! changed.
+//! Event handlers, as client-go has them for its informers: a change of a source or a target enqueues the pairs
+//! that it affects.
 
 use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
-use shared::{
-    error::{Error, Result},
-    resource::{NAMESPACES, SECRETS},
-};
+use shared::error::{Error, Result};
 
 use crate::{
     cache::watched::{Change, Watched},
     connection::ClusterSession,
-    controller::{Controller, OwnCluster},
+    controller::{Controller, LocalCluster},
     model::{
         discovery::{self, ApiResource, ResourceArg},
-        key::{self, Pair},
+        key::{self, KindIndex, Pair},
         mapping::NameMapping,
-        mode::Mode,
-        object::{
-            Cached, ObjectReader, SourceObject, TargetNamespace, TargetObject, TargetSecret,
-            controller_of,
-        },
+        object::{Cached, ObjectReader, SourceObject, TargetObject},
     },
-    sync::remote::RemoteSync,
+    sync::{reconcile, remote::RemoteSync},
 };
 
-/// How long a thread sleeps that waits for another.
+/// Interval at which a remote's reflector checks whether the local cluster's kind was found. A poll, as either
+/// the other cluster's store or the end of the session ends this wait, and no `Stop` is woken by both.
 const POLL: Duration = Duration::from_millis(100);
 
-/// One cluster that is followed: a remote, or the own one for all remotes.
+/// A cluster that is watched: a remote's, or the local one for all remotes.
 #[derive(Clone)]
 pub(super) struct WatchedCluster {
-    controller: Arc<Controller>,
+    pub(super) controller: Arc<Controller>,
     remote: Option<Arc<RemoteSync>>,
-    names: NameMapping,
+    pub(super) names: NameMapping,
 }
 
 impl WatchedCluster {
@@ -44,39 +38,49 @@ impl WatchedCluster {
         Self { controller: controller.clone(), remote: remote.cloned(), names }
     }
 
-    /// The remotes that changes are for: of a remote itself, of the own cluster all.
-    fn remotes(&self) -> Arc<Vec<Arc<RemoteSync>>> {
+    /// The remotes whose pairs a change can affect: one for a remote's cluster, all for the local one.
+    pub(super) fn remotes(&self) -> Arc<Vec<Arc<RemoteSync>>> {
         let only = |remote: &Arc<RemoteSync>| Arc::new(vec![remote.clone()]);
         self.remote.as_ref().map_or_else(|| self.controller.remotes(), only)
     }
 
-    fn reader(&self) -> &ObjectReader {
+    pub(super) fn reader(&self) -> &ObjectReader {
         &self.controller.context.reader
     }
 
-    fn is_target(&self, namespace: &str, name: &str) -> bool {
+    pub(super) fn is_target(&self, namespace: &str, name: &str) -> bool {
         self.names.canonical_of_target(namespace, name).is_some()
     }
+}
 
-    /// Whether a kind is of the version that the own cluster has, as far as that is known.
-    fn accepts(&self, kind: usize, found: &ApiResource) -> bool {
-        let own = self.controller.own_kind(kind);
-        own.is_none_or(|own| own.resource.version == found.resource.version)
+/// A kind of `-resource` on a watched cluster.
+pub(super) struct WatchedKind {
+    pub(super) cluster: WatchedCluster,
+    pub(super) kind: KindIndex,
+}
+
+impl WatchedKind {
+    fn wanted(&self) -> &ResourceArg {
+        &self.cluster.controller.context.settings.resources[self.kind]
     }
 
-    /// The kind on a cluster. Of two clusters the own one says the version, for both.
-    fn find(&self, kind: usize, session: &ClusterSession) -> Result<ApiResource> {
-        let wanted = &self.controller.context.settings.resources[kind];
-        if self.remote.is_none() {
+    /// Whether a kind has the local cluster's version, as far as that is known.
+    fn accepts(&self, found: &ApiResource) -> bool {
+        let local = self.cluster.controller.local_kind(self.kind);
+        local.is_none_or(|local| local.resource.version == found.resource.version)
+    }
+
+    /// Finds the kind on the cluster; the local cluster decides the version for both sides.
+    fn find(&self, session: &ClusterSession) -> Result<ApiResource> {
+        let wanted = self.wanted();
+        if self.cluster.remote.is_none() {
             return discovery::resolve(&session.client, wanted);
         }
         loop {
-            if let Some(own) = self.controller.own_kind(kind) {
-                let version = Some(own.resource.version.to_string());
-                return discovery::resolve(
-                    &session.client,
-                    &ResourceArg { version, ..wanted.clone() },
-                );
+            if let Some(local) = self.cluster.controller.local_kind(self.kind) {
+                let version = Some(local.resource.version.to_string());
+                let wanted = ResourceArg { version, ..wanted.clone() };
+                return discovery::resolve(&session.client, &wanted);
             }
             if session.stop.wait(POLL) {
                 return Err(Error::Unreachable("the connection ended".into()));
@@ -85,83 +89,87 @@ impl WatchedCluster {
     }
 }
 
-/// The sources of a kind.
-pub(super) struct SourceWatch {
-    pub(super) of: WatchedCluster,
-    pub(super) kind: usize,
-}
+/// Watches the sources of a kind.
+pub(super) struct SourceWatch(pub(super) WatchedKind);
 
 impl Watched for SourceWatch {
     type Object = SourceObject;
     const IN_PAIRS: bool = true;
 
+    fn kind_name(&self) -> String {
+        self.0.wanted().to_string()
+    }
+
     fn find_kind(&self, session: &ClusterSession) -> Result<ApiResource> {
-        self.of.find(self.kind, session)
+        self.0.find(session)
     }
 
     fn accepts_kind(&self, kind: &ApiResource) -> bool {
-        self.of.accepts(self.kind, kind)
+        self.0.accepts(kind)
     }
 
     fn covers(&self, namespace: &str, name: &str) -> bool {
-        self.of.names.canonical_of_source(namespace, name).is_some()
+        self.0.cluster.names.canonical_of_source(namespace, name).is_some()
     }
 
     fn read(&self, object: &Value) -> Option<Cached<SourceObject>> {
-        self.of.reader().source(object)
+        self.0.cluster.reader().source(object)
     }
 
     fn keeps_document(&self, object: &SourceObject, listed: bool) -> bool {
-        !listed || !object.seems_done()
+        !listed || !object.seems_synced()
     }
 
     fn handle(&self, change: &Change<'_>) {
-        let (controller, remotes, kind) = (&self.of.controller, self.of.remotes(), self.kind);
+        let WatchedKind { cluster, kind } = &self.0;
+        let controller = &cluster.controller;
         let Some((key, urgent)) = change.object() else { return controller.stop.wake() };
         let (namespace, name) = key::split(key);
-        let mut meant = false;
-        for remote in remotes.iter() {
+        let mut in_a_pair = false;
+        for remote in cluster.remotes().iter() {
             let source = remote.names.canonical_of_source(namespace, name);
-            meant |= source.is_some();
+            in_a_pair |= source.is_some();
             if let (Change::Gone { .. }, Some((namespace, name))) = (change, source)
                 && controller.context.settings.is_selective()
             {
-                remote.set_unlisted(&Pair { kind, key: key::of(namespace, name).into() }, true);
+                let pair = Pair { kind: *kind, key: key::of(namespace, name).into() };
+                remote.set_unlisted(&pair, true);
             }
-            controller.enqueue(remote, kind, source, urgent);
+            controller.enqueue(remote, *kind, source, urgent);
             controller.start_workers(remote);
         }
-        // The room for documents is for those that somebody takes.
-        if let (false, OwnCluster::Source(side)) = (meant, &controller.own) {
-            side.stores[kind].drop_document(key);
+        // Room for documents is reserved for those that a worker will take.
+        if let (false, LocalCluster::Source(side)) = (in_a_pair, &controller.local) {
+            side.stores[*kind].drop_document(key);
         }
     }
 }
 
-/// The targets of a kind.
-pub(super) struct TargetWatch {
-    pub(super) of: WatchedCluster,
-    pub(super) kind: usize,
-}
+/// Watches the targets of a kind.
+pub(super) struct TargetWatch(pub(super) WatchedKind);
 
 impl Watched for TargetWatch {
     type Object = TargetObject;
     const IN_PAIRS: bool = true;
 
+    fn kind_name(&self) -> String {
+        self.0.wanted().to_string()
+    }
+
     fn find_kind(&self, session: &ClusterSession) -> Result<ApiResource> {
-        self.of.find(self.kind, session)
+        self.0.find(session)
     }
 
     fn accepts_kind(&self, kind: &ApiResource) -> bool {
-        self.of.accepts(self.kind, kind)
+        self.0.accepts(kind)
     }
 
     fn covers(&self, namespace: &str, name: &str) -> bool {
-        self.of.is_target(namespace, name)
+        self.0.cluster.is_target(namespace, name)
     }
 
     fn read(&self, object: &Value) -> Option<Cached<TargetObject>> {
-        self.of.reader().target(object)
+        self.0.cluster.reader().target(object)
     }
 
     fn keeps_document(&self, _object: &TargetObject, listed: bool) -> bool {
@@ -169,131 +177,98 @@ impl Watched for TargetWatch {
     }
 
     fn handle(&self, change: &Change<'_>) {
-        let (controller, remotes, kind) = (&self.of.controller, self.of.remotes(), self.kind);
+        let WatchedKind { cluster, kind } = &self.0;
+        let (controller, remotes) = (&cluster.controller, cluster.remotes());
         let Some((key, urgent)) = change.object() else { return controller.stop.wake() };
-        let mut meant = false;
+        let mut in_a_pair = false;
         for remote in remotes.iter() {
-            meant |= controller.enqueue_target(remote, kind, key, urgent);
+            in_a_pair |= controller.enqueue_target(remote, *kind, key, urgent);
             controller.start_workers(remote);
         }
-        let side = match &controller.own {
-            OwnCluster::Target(side) => Some(side),
-            OwnCluster::Source(_) => remotes.first().map(|remote| &remote.target),
+        let side = match &controller.local {
+            LocalCluster::Target(side) => Some(side),
+            LocalCluster::Source(_) => remotes.first().map(|remote| &remote.target),
         };
-        if let (false, Some(side)) = (meant, side) {
-            side.stores[kind].drop_document(key);
+        if let (false, Some(side)) = (in_a_pair, side) {
+            side.stores[*kind].drop_document(key);
         }
     }
 }
 
-/// The namespaces of the targets.
-pub(super) struct NamespaceWatch {
-    pub(super) of: WatchedCluster,
-}
-
-impl Watched for NamespaceWatch {
-    type Object = TargetNamespace;
-    const IN_PAIRS: bool = false;
-
-    fn find_kind(&self, _session: &ClusterSession) -> Result<ApiResource> {
-        Ok(ApiResource { resource: NAMESPACES.clone(), namespaced: false, status: true })
-    }
-
-    fn covers(&self, _namespace: &str, name: &str) -> bool {
-        self.of.names.covers(name)
-    }
-
-    fn read(&self, object: &Value) -> Option<Cached<TargetNamespace>> {
-        self.of.reader().namespace(object)
-    }
-
-    /// The owner of the namespace may have to go on, and whatever waits for it.
-    fn handle(&self, change: &Change<'_>) {
-        let (controller, remotes) = (&self.of.controller, self.of.remotes());
-        let Some((key, urgent)) = change.object() else { return controller.stop.wake() };
-        let (_, namespace) = key::split(key);
-        let owner = match change {
-            Change::Put { object, .. } => {
-                object["metadata"]["annotations"][&controller.context.settings.keys.owner].as_str()
+impl Controller {
+    /// Enqueues all pairs of a remote.
+    pub(super) fn enqueue_all(&self, remote: &RemoteSync) {
+        for kind in self.context.settings.resources.kinds() {
+            for key in remote.source.stores[kind].keys() {
+                let (namespace, name) = key::split(&key);
+                let source = remote.names.canonical_of_source(namespace, name);
+                self.enqueue(remote, kind, source, false);
             }
-            Change::TooLarge { .. } | Change::Gone { .. } | Change::State => None,
+            for key in remote.target.stores[kind].keys() {
+                self.enqueue_target(remote, kind, &key, false);
+            }
+        }
+    }
+
+    /// Enqueues a target's pair if the target has a source or may be this remote's orphan, and returns whether
+    /// it did: with many remotes most targets belong to another one.
+    fn enqueue_target(
+        &self,
+        remote: &RemoteSync,
+        kind: KindIndex,
+        key: &str,
+        urgent: bool,
+    ) -> bool {
+        let (namespace, name) = key::split(key);
+        let Some(canonical) = remote.names.canonical_of_target(namespace, name) else {
+            return false;
         };
-        let owner = owner.unwrap_or_default();
-        for remote in remotes.iter() {
-            // Upstream follows owned namespaces without the suffix, too; of many remotes each would.
-            let owned = match controller.context.settings.mode {
-                Mode::Compat => remote.names.canonical_of_namespace(namespace, owner),
-                Mode::Safe => remote.names.canonical_of_target(namespace, owner),
+        let (source_namespace, source_name) = remote.names.source(canonical.0, canonical.1);
+        let source = key::of(&source_namespace, &source_name);
+        let store = &remote.target.stores[kind];
+        let gone = !store.has(key);
+        let origin =
+            store.get(key).and_then(|target| target.value.copy_of).map(|copy| copy.cluster);
+        let belongs = gone
+            || self.context.settings.mode.owns_by_name()
+            || origin.is_some() && origin == remote.source.cluster.uid()
+            || remote.source.stores[kind].has(&source);
+        self.enqueue(remote, kind, Some(canonical).filter(|_| belongs), urgent);
+        belongs
+    }
+
+    /// Enqueues the pair of these canonical names, if its source's namespace is followed.
+    pub(super) fn enqueue(
+        &self,
+        remote: &RemoteSync,
+        kind: KindIndex,
+        canonical: Option<(&str, &str)>,
+        urgent: bool,
+    ) {
+        let followed = &self.context.settings.source_namespaces;
+        let follows = |namespace: &str| {
+            namespace.is_empty()
+                || followed.is_empty()
+                || followed.iter().any(|followed| followed == namespace)
+        };
+        if let Some((namespace, name)) = canonical.filter(|(namespace, _)| follows(namespace)) {
+            let key = key::of(namespace, name).into();
+            remote.queue.add(Pair { kind, key }, urgent);
+        }
+    }
+
+    /// Starts as many workers as the remote's workqueue needs.
+    pub(super) fn start_workers(self: &Arc<Self>, remote: &Arc<RemoteSync>) {
+        while remote.queue.wants_worker() {
+            let (controller, of) = (self.clone(), remote.clone());
+            let work = move || {
+                reconcile::run_worker(&controller.context, &of, &|| controller.start_workers(&of))
             };
-            let owned = owned.filter(|_| !owner.is_empty());
-            let inside = remote.names.canonical_of_target(namespace, "").map(|(inside, _)| inside);
-            for kind in 0..controller.context.settings.resources.len() {
-                controller.enqueue(remote, kind, owned, urgent);
-                for key in inside.map(|ns| remote.source.stores[kind].keys_in(ns)).iter().flatten()
-                {
-                    let (namespace, name) = key::split(key);
-                    let source = remote.names.canonical_of_source(namespace, name);
-                    controller.enqueue(remote, kind, source, urgent);
-                }
+            if let Err(error) = shared::runtime::spawn("worker", work) {
+                log::warn!(remote:% = remote.name, error:% = error; "no thread for a worker");
+                remote.queue.lacks_worker();
+                return;
             }
-            controller.start_workers(remote);
         }
     }
-}
-
-/// The targets' Secrets of one name.
-pub(super) struct SecretWatch {
-    pub(super) of: WatchedCluster,
-}
-
-impl Watched for SecretWatch {
-    type Object = TargetSecret;
-    const IN_PAIRS: bool = false;
-
-    fn find_kind(&self, _session: &ClusterSession) -> Result<ApiResource> {
-        Ok(ApiResource { resource: SECRETS.clone(), namespaced: true, status: false })
-    }
-
-    fn covers(&self, namespace: &str, name: &str) -> bool {
-        self.of.is_target(namespace, name)
-    }
-
-    fn read(&self, object: &Value) -> Option<Cached<TargetSecret>> {
-        self.of.reader().upload(object)
-    }
-
-    /// The object that controls the Secret is reconciled.
-    fn handle(&self, change: &Change<'_>) {
-        let (controller, remotes) = (&self.of.controller, self.of.remotes());
-        let (key, object) = match change {
-            Change::Put { key, object, .. } => (key, *object),
-            Change::TooLarge { .. } | Change::Gone { .. } => return,
-            Change::State => return controller.stop.wake(),
-        };
-        let Some(owner) = controller_of(object) else { return };
-        let (namespace, _) = key::split(key);
-        for remote in remotes.iter() {
-            let is_owner = |kind: &usize| {
-                let kind = remote.target.stores[*kind].kind();
-                kind.is_some_and(|kind| is_of(owner, &kind.resource.group, &kind.resource.kind))
-            };
-            for kind in (0..controller.context.settings.resources.len()).filter(is_owner) {
-                let name = owner["name"].as_str().unwrap_or_default();
-                controller.enqueue(
-                    remote,
-                    kind,
-                    remote.names.canonical_of_target(namespace, name),
-                    true,
-                );
-            }
-            controller.start_workers(remote);
-        }
-    }
-}
-
-/// Whether an ownerReference is about this kind, in whatever version.
-fn is_of(owner: &Value, group: &str, kind: &str) -> bool {
-    let version = owner["apiVersion"].as_str().unwrap_or_default();
-    let of = version.split_once('/').map_or("", |(group, _)| group);
-    of == group && owner["kind"] == *kind
 }

@@ -1,4 +1,4 @@
-//! Remotes that come and go with the Secrets of their kubeconfigs, as Cluster API has them.
+//! Registry: remotes that come and go with the Secrets of their kubeconfigs, as Cluster API creates them.
 
 use std::{
     collections::BTreeMap,
@@ -21,21 +21,21 @@ use crate::{
     connection,
     controller::{
         Controller,
-        clusters::{add_remote, in_own_sessions},
+        clusters::{add_remote, in_local_sessions},
     },
     model::key,
     settings::{CLUSTER_LABEL, OWN, Registry, SECRET_SUFFIX},
 };
 
-/// Remotes of the registry at most: each takes some threads.
+/// The most remotes of the registry: each takes some threads.
 const MOST_REMOTES: usize = 1000;
-/// With those that are gone, of which is known which cluster they were.
-const MOST_KNOWN: usize = 2 * MOST_REMOTES;
+/// The most members in memory, including removed ones whose uid is remembered.
+const MOST_REMEMBERED: usize = 2 * MOST_REMOTES;
 
 /// Adds and removes remotes as their Secrets come and go, if there is a registry.
 ///
 /// # Errors
-/// `BadConfig` when the system gives no thread.
+/// `BadConfig` if no thread can be started.
 pub(crate) fn start(controller: &Arc<Controller>) -> Result<()> {
     let Some(registry) = controller.context.settings.registry.clone() else { return Ok(()) };
     let controller = controller.clone();
@@ -52,8 +52,8 @@ fn follow(controller: &Arc<Controller>, registry: &Registry) {
     let mut watcher = Watcher::default();
     let mut members =
         RegistryMembers { controller, remotes: BTreeMap::new(), listed: Vec::new(), full: false };
-    in_own_sessions(controller, |session| {
-        // A cluster that was away may have been restored.
+    in_local_sessions(controller, |session| {
+        // A cluster that was disconnected may have been restored.
         watcher.relist();
         watcher.run(&session.client, &selection, &session.stop, &mut |event| {
             members.handle_event(event);
@@ -62,24 +62,24 @@ fn follow(controller: &Arc<Controller>, registry: &Registry) {
     });
 }
 
-/// The remotes of the registry.
+/// The members of the registry.
 struct RegistryMembers<'a> {
     controller: &'a Arc<Controller>,
-    /// Those that are there, and some that were, by name.
+    /// Current and some former members, by name.
     remotes: BTreeMap<String, RegistryMember>,
-    /// Those of the list that has begun.
+    /// The names in the current list.
     listed: Vec<String>,
-    /// There was no room for one since then.
+    /// Whether a member was skipped for lack of room since that list started.
     full: bool,
 }
 
 #[derive(Default)]
 struct RegistryMember {
-    /// What its Secret says, while there is one.
+    /// The content of its Secret, while that exists.
     offer: Option<Result<ClusterConfig>>,
-    /// It is followed, and not only left out for another one.
+    /// Whether it was added to the controller; otherwise it was skipped.
     added: bool,
-    /// The cluster that it was last.
+    /// The uid of the cluster that it last was.
     uid: Option<String>,
 }
 
@@ -114,7 +114,7 @@ impl RegistryMembers<'_> {
         }
     }
 
-    /// Says why not all remotes of the registry are followed, if so.
+    /// Reports why some remotes of the registry are not followed.
     fn report_trouble(&self, failure: Option<String>) {
         let left_out = self.remotes.iter().filter(|(_, m)| m.offer.is_some() && !m.added);
         let left_out = left_out.map(|(name, _)| format!("remote {name} is skipped"));
@@ -125,14 +125,15 @@ impl RegistryMembers<'_> {
             .set_registry_trouble(Some(troubles.join("; ")).filter(|text| !text.is_empty()));
     }
 
-    /// Takes in a Secret; returns the name of its remote.
+    /// Handles a Secret; returns the name of its remote.
     fn put(&mut self, secret: Document) -> Option<String> {
         let name = self.name_of(&secret)?;
         if self.remotes.get(&name).is_none_or(|member| member.offer.is_none())
             && self.remotes.values().filter(|member| member.offer.is_some()).count() >= MOST_REMOTES
         {
             if !std::mem::replace(&mut self.full, true) {
-                log::warn!("remote {name} is skipped: there are {MOST_REMOTES} already");
+                let reason = format!("there are {MOST_REMOTES} already");
+                log::warn!(remote = name.as_str(), reason = reason.as_str(); "remote skipped");
             }
             self.report_trouble(None);
             return None;
@@ -144,9 +145,9 @@ impl RegistryMembers<'_> {
         Some(name)
     }
 
-    /// Forgets one that is gone where a new one would be one too many to remember.
+    /// Forgets a former member if there is no room for a new one.
     fn make_room(&mut self, name: &str) {
-        if self.remotes.len() < MOST_KNOWN || self.remotes.contains_key(name) {
+        if self.remotes.len() < MOST_REMEMBERED || self.remotes.contains_key(name) {
             return;
         }
         let gone = self.remotes.iter().find(|(_, member)| member.offer.is_none());
@@ -155,16 +156,20 @@ impl RegistryMembers<'_> {
         }
     }
 
-    /// The cluster that the Secret is about, if it is the kubeconfig of one. Of one that is too large only
-    /// its name is known: it is of the remote that it was of.
+    /// The name of a Secret's cluster, if it holds a kubeconfig. Of a Secret that is too large only its own name
+    /// is known: it belongs to the member of that name.
     fn name_of(&self, secret: &Document) -> Option<String> {
         match secret {
             Document::Whole(secret) => name_of(secret),
-            Document::TooLarge(Head { name, .. }) => {
+            Document::TooLarge(Head { namespace, name, .. }) => {
                 let known = name.strip_suffix(SECRET_SUFFIX);
                 let known = known.filter(|name| self.remotes.contains_key(*name));
                 if known.is_none() {
-                    log::warn!("Secret {name} needs too much memory, skipping it");
+                    log::warn!(
+                        remote = OWN, kind = "secrets",
+                        namespace = namespace.as_str(), name = name.as_str();
+                        "the kubeconfig needs too much memory and is skipped"
+                    );
                 }
                 known.map(str::to_owned)
             }
@@ -176,26 +181,26 @@ impl RegistryMembers<'_> {
         let Some(config) = &member.offer else { return };
         if !member.added {
             if let Some(why) = refusal(self.controller, name) {
-                return log::warn!("remote {name} is skipped: {why}");
+                return log::warn!(remote = name, reason = why.as_str(); "remote skipped");
             }
             if let Err(error) = add_remote(self.controller, name, None, member.uid.clone()) {
-                return log::warn!("{error}");
+                return log::warn!(remote = name, error:% = error; "remote not added");
             }
             member.added = true;
-            log::info!("remote {name} was added");
+            log::info!(remote = name; "remote added");
         }
         if let Some(remote) = self.controller.remotes().iter().find(|remote| remote.name == name) {
             self.controller.remote_cluster(remote).connection.offer(config.clone());
         }
     }
 
-    /// Its objects stay; one that was left out for it has its turn.
+    /// Removes a remote, whose objects stay; one that was skipped because of it may be added now.
     fn remove(&mut self, name: &str) {
         let Some(member) = self.remotes.get_mut(name) else { return };
         member.offer = None;
         if std::mem::take(&mut member.added) {
             member.uid = self.controller.remove(name).or_else(|| member.uid.take());
-            log::info!("remote {name} was removed, its objects stay");
+            log::info!(remote = name; "remote removed, its objects stay");
         }
         for name in self.remotes.keys().cloned().collect::<Vec<_>>() {
             if self.remotes.get(&name).is_some_and(|member| !member.added) {
@@ -206,7 +211,7 @@ impl RegistryMembers<'_> {
     }
 }
 
-/// What a Secret says.
+/// The kubeconfig in a Secret.
 fn offer(secret: &Document) -> Result<ClusterConfig> {
     match secret {
         Document::Whole(secret) => {
@@ -219,7 +224,7 @@ fn offer(secret: &Document) -> Result<ClusterConfig> {
     }
 }
 
-/// Why a remote of this name cannot be added, if it cannot.
+/// The reason why a remote of this name cannot be added, if there is one.
 fn refusal(controller: &Controller, name: &str) -> Option<String> {
     let remotes = controller.remotes();
     let others = remotes.iter().map(|remote| &*remote.name);
@@ -233,7 +238,7 @@ fn refusal(controller: &Controller, name: &str) -> Option<String> {
     Some(format!("an object may belong to {other} too"))
 }
 
-/// The cluster that the Secret is about, if it is the kubeconfig of one.
+/// The name of a Secret's cluster, if it holds a kubeconfig.
 fn name_of(secret: &Value) -> Option<String> {
     let name = secret["metadata"]["labels"][CLUSTER_LABEL].as_str()?;
     (key::namespaced_name(secret).1.strip_suffix(SECRET_SUFFIX) == Some(name))

@@ -1,4 +1,4 @@
-//! The watches of a cluster: a thread with a reflector for each list.
+//! Watches of a cluster: one thread with a reflector for each list.
 
 use std::sync::Arc;
 
@@ -12,33 +12,34 @@ use crate::{
     },
     controller::{
         Controller,
-        handlers::{NamespaceWatch, SecretWatch, SourceWatch, TargetWatch, WatchedCluster},
+        dependents::{NamespaceWatch, SecretWatch},
+        handlers::{SourceWatch, TargetWatch, WatchedCluster, WatchedKind},
     },
     sync::remote::RemoteSync,
 };
 
 const ALL: ListScope<'static> = ListScope { index: 0, namespace: None };
 
-/// Follows a cluster that owns specs: of `remote`, or the own one for all.
+/// Watches a cluster with sources: that of `remote`, or the local one for all remotes.
 ///
 /// # Errors
-/// `BadConfig` when the system gives no thread.
+/// `BadConfig` if no thread can be started.
 pub(crate) fn source(
     controller: &Arc<Controller>,
     side: &Arc<SourceSide>,
     remote: Option<&Arc<RemoteSync>>,
     stop: &Stop,
 ) -> Result<()> {
-    let followed = WatchedCluster::new(controller, remote);
+    let watched = WatchedCluster::new(controller, remote);
     let settings = &controller.context.settings;
     let scopes: Vec<_> = match settings.source_namespaces.is_empty() {
         true => vec![None],
         false => settings.source_namespaces.iter().cloned().map(Some).collect(),
     };
-    for kind in 0..settings.resources.len() {
+    for kind in settings.resources.kinds() {
         for (index, namespace) in scopes.iter().cloned().enumerate() {
             let (context, side) = (controller.context.clone(), side.clone());
-            let watched = SourceWatch { of: followed.clone(), kind };
+            let watched = SourceWatch(WatchedKind { cluster: watched.clone(), kind });
             spawn(stop, move |stop| {
                 Reflector {
                     cluster: &side.cluster,
@@ -56,20 +57,20 @@ pub(crate) fn source(
     Ok(())
 }
 
-/// The same of a cluster that owns statuses, with its namespaces and Secrets.
+/// Watches a cluster with targets, and the Namespaces and Secrets there.
 ///
 /// # Errors
-/// `BadConfig` when the system gives no thread.
+/// `BadConfig` if no thread can be started.
 pub(crate) fn target(
     controller: &Arc<Controller>,
     side: &Arc<TargetSide>,
     remote: Option<&Arc<RemoteSync>>,
     stop: &Stop,
 ) -> Result<()> {
-    let followed = WatchedCluster::new(controller, remote);
-    for kind in 0..controller.context.settings.resources.len() {
+    let watched = WatchedCluster::new(controller, remote);
+    for kind in controller.context.settings.resources.kinds() {
         let side = side.clone();
-        let watched = TargetWatch { of: followed.clone(), kind };
+        let watched = TargetWatch(WatchedKind { cluster: watched.clone(), kind });
         spawn(stop, move |stop| {
             Reflector {
                 cluster: &side.cluster,
@@ -83,13 +84,13 @@ pub(crate) fn target(
             .follow(stop);
         })?;
     }
-    namespaces(&followed, side.clone(), stop)?;
+    namespaces(&watched, side.clone(), stop)?;
     let mut secrets = controller.context.settings.secrets.iter().enumerate();
-    secrets.try_for_each(|(index, name)| secret(&followed, side.clone(), (index, name), stop))
+    secrets.try_for_each(|(index, name)| secret(&watched, side.clone(), (index, name), stop))
 }
 
-fn namespaces(followed: &WatchedCluster, side: Arc<TargetSide>, stop: &Stop) -> Result<()> {
-    let watched = NamespaceWatch { of: followed.clone() };
+fn namespaces(cluster: &WatchedCluster, side: Arc<TargetSide>, stop: &Stop) -> Result<()> {
+    let watched = NamespaceWatch { cluster: cluster.clone() };
     spawn(stop, move |stop| {
         Reflector {
             cluster: &side.cluster,
@@ -104,14 +105,14 @@ fn namespaces(followed: &WatchedCluster, side: Arc<TargetSide>, stop: &Stop) -> 
     })
 }
 
-/// One name each, so that the right to these Secrets and no others is enough.
+/// Watches Secrets by name, so that no right to others is needed.
 fn secret(
-    followed: &WatchedCluster,
+    cluster: &WatchedCluster,
     side: Arc<TargetSide>,
     (index, name): (usize, &str),
     stop: &Stop,
 ) -> Result<()> {
-    let (watched, name) = (SecretWatch { of: followed.clone() }, name.to_owned());
+    let (watched, name) = (SecretWatch { cluster: cluster.clone() }, name.to_owned());
     spawn(stop, move |stop| {
         Reflector {
             cluster: &side.cluster,
@@ -126,7 +127,7 @@ fn secret(
     })
 }
 
-/// Starts a thread for one list.
+/// Starts the thread of one list.
 fn spawn(stop: &Stop, follow: impl FnOnce(&Stop) + Send + 'static) -> Result<()> {
     let stop = stop.clone();
     runtime::spawn("watch", move || follow(&stop))

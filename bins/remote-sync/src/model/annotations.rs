@@ -1,39 +1,39 @@
-//! The annotations that are written and read, all under one prefix: their keys, and what they say.
+//! Annotations of this program, all under one prefix: their keys and the formats of their values.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// The keys. sync-controller's own are those of its `controller/controller.go:76-89`.
+/// The keys; those of sync-controller are in its `controller/controller.go:76-89`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AnnotationKeys {
     prefix: String,
-    /// Of either object, by a human: `true` stops everything for it.
+    /// On either object, set by a person: `true` stops everything for the pair.
     pub(crate) paused: String,
-    /// Of a target's Namespace: the name of the object that it was created for.
+    /// On a target's Namespace: the name of the object that it was created for.
     pub(crate) owner: String,
-    /// There too, in safe mode: the uid of that object's source.
+    /// On the same, in safe mode: the uid of that object's source.
     pub(crate) owner_ref: String,
-    /// Of a Secret on both sides: the hash of what was uploaded.
+    /// On a Secret on either side: the hash of what was uploaded.
     pub(crate) hash: String,
-    /// Of a target's Secret, in safe mode: the uid of the source that it was uploaded for.
+    /// On a target's Secret, in safe mode: the uid of the source that it was uploaded for.
     pub(crate) uploaded_to: String,
-    /// Of a source: the generation of it that the target has.
+    /// On a source: which of its generations the target has.
     pub(crate) remote_generation: String,
-    /// Of a source: the target's own generation with that.
+    /// On a source: the target's generation with that content.
     pub(crate) local_generation: String,
-    /// Of a source, in safe mode: the target's uid.
+    /// On a source, in safe mode: the target's uid.
     pub(crate) local_uid: String,
-    /// Of a target, in safe mode: which object on which cluster it follows.
+    /// On a target, in safe mode: which object on which cluster it is a copy of.
     pub(crate) source: String,
-    /// There too: the keys of labels and annotations that came from the source.
+    /// On the same: the keys of the labels and annotations that came from the source.
     pub(crate) managed_keys: String,
-    /// There too: since when it has no source.
+    /// On a target: since when it has had no source.
     pub(crate) orphaned: String,
 }
 
 impl AnnotationKeys {
-    /// Those under `prefix`, which is without its slash.
+    /// The keys under `prefix`, which has no slash at its end.
     pub(crate) fn new(prefix: &str) -> Self {
         let key = |name: &str| format!("{prefix}/{name}");
         Self {
@@ -52,20 +52,20 @@ impl AnnotationKeys {
         }
     }
 
-    /// Whether it is one under the prefix, known or not.
-    pub(crate) fn ours(&self, key: &str) -> bool {
+    /// Whether a key is under the prefix, even if it is not one of these.
+    pub(crate) fn is_ours(&self, key: &str) -> bool {
         key.starts_with(&*self.prefix)
     }
 }
 
-/// The uid of an object, or of a cluster (that of its Namespace kube-system). Of bytes, as stores hold many
-/// and a number would be aligned.
+/// The uid of an object, or of a cluster (that of its Namespace kube-system). Bytes instead of a u128, which
+/// would be aligned: stores hold many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Uid([u8; 16]);
 
 impl Uid {
-    /// Reads a uid, which API servers write as a UUID (apimachinery `pkg/util/uuid/uuid.go`); `None` for what
-    /// would not be written again as it is.
+    /// Parses a uid, which API servers write as a UUID (apimachinery `pkg/util/uuid/uuid.go`); `None` for
+    /// anything that would be formatted differently.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
         let mut groups = text.split('-');
@@ -83,7 +83,7 @@ impl Uid {
             .map(|number| Self(number.to_be_bytes()))
     }
 
-    /// The uid in this annotation or field, if there is one.
+    /// The uid in an annotation or field, if it holds one.
     pub(crate) fn of(value: &Value) -> Option<Self> {
         value.as_str().and_then(Self::parse)
     }
@@ -97,26 +97,26 @@ impl fmt::Display for Uid {
     }
 }
 
-/// Which object a target is the copy of, and who made it: of several instances each cares for its own.
+/// The object that a target is a copy of, and the instance that copied it: each handles only its own.
 /// `<cluster>/<namespace>/<name>/<uid>/<generation>/<finalizer>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin<'a> {
     /// The uid of the source's cluster.
     pub(crate) cluster: Uid,
-    /// Empty for a kind that is in no namespace.
+    /// Empty for a cluster-scoped kind.
     pub(crate) namespace: &'a str,
     pub(crate) name: &'a str,
     pub(crate) uid: Uid,
-    /// The source's, when its content was written.
+    /// The source's generation when its content was written.
     pub(crate) generation: u64,
-    /// Of the instance that wrote it.
+    /// The finalizer of the instance that wrote it.
     pub(crate) finalizer: &'a str,
 }
 
 impl<'a> Origin<'a> {
-    /// Reads what [`Display`](fmt::Display) writes; `None` for anything else.
+    /// Parses what [`Display`](fmt::Display) formats; `None` for anything else.
     pub(crate) fn parse(text: &'a str) -> Option<Self> {
-        // A finalizer has a slash of its own.
+        // The finalizer contains a slash itself.
         let mut parts = text.splitn(6, '/');
         let mut part = || parts.next();
         let (cluster, namespace, name) = (Uid::parse(part()?)?, part()?, part()?);
@@ -132,8 +132,8 @@ impl fmt::Display for Origin<'_> {
     }
 }
 
-/// The keys of labels and annotations that the target has from its source: `label,label|annotation,…`;
-/// no key can hold a comma or a bar. In order, as they are looked up by halves.
+/// The keys of the labels and annotations that a target has from its source: `label,label|annotation,…`; no
+/// key can contain a comma or a bar. Sorted, for binary search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ManagedKeys<'a> {
     pub(crate) labels: Vec<&'a str>,
@@ -145,7 +145,7 @@ impl<'a> ManagedKeys<'a> {
         let (labels, annotations) = text.split_once('|').unwrap_or((text, ""));
         let keys = |text: &'a str| {
             let keys: Vec<_> = text.split(',').filter(|key| !key.is_empty()).collect();
-            // Nobody writes it otherwise but by hand, and then nothing is ours.
+            // Unsorted only if a person wrote it; then no key counts as copied.
             if keys.is_sorted() { keys } else { Vec::new() }
         };
         Self { labels: keys(labels), annotations: keys(annotations) }

@@ -1,8 +1,8 @@
-//! Content as 64 bits: equal content has equal digests, whatever the order of members and the spelling of
+//! Content digests of 64 bits: equal for equal content, whatever the order of members and the notation of
 //! numbers.
 //!
-//! Keyed anew in every process and never written anywhere, so nobody can craft two contents that collide;
-//! by accident two do once in 2^64 comparisons.
+//! The hash key is random in each process and digests are never written anywhere, so nobody can craft a
+//! collision; an accidental one takes 2^64 comparisons.
 
 use std::{
     collections::hash_map::RandomState,
@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::{Map, Value};
 
-/// Makes digests; those of two of these cannot be compared.
+/// Computes digests; those of two digesters cannot be compared.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Digester(RandomState);
 
@@ -26,7 +26,7 @@ impl Digester {
         self.0.hash_one(text)
     }
 
-    /// Of the members that `keep` wants.
+    /// The digest of the members that `keep` accepts.
     pub(crate) fn of_members(
         &self,
         members: Option<&Map<String, Value>>,
@@ -41,15 +41,15 @@ impl Digester {
     }
 }
 
-/// Each kind of value begins with a byte of its own, and what has a length with its length. Maps come in
-/// the order of their keys, as serde_json keeps them.
+/// Each kind of value starts with its own byte, and anything with a length with that length. Maps are in key
+/// order, as serde_json keeps them.
 fn write(value: &Value, hasher: &mut impl Hasher) {
     match value {
         Value::Null => hasher.write_u8(0),
         Value::Bool(value) => hasher.write_u8(1 + u8::from(*value)),
         Value::Number(number) => {
             hasher.write_u8(3);
-            // 1, 1.0 and 1e0 are one number; what no double can hold keeps its own digits.
+            // 1, 1.0 and 1e0 are the same number; a number that does not fit a double is hashed as it is written.
             match (number.as_i64(), number.as_u64(), number.as_f64()) {
                 (Some(whole), ..) => whole.hash(hasher),
                 (_, Some(whole), _) => whole.hash(hasher),
@@ -80,7 +80,7 @@ fn write(value: &Value, hasher: &mut impl Hasher) {
     }
 }
 
-/// A double that is a whole number, where doubles still count in ones.
+/// The integer that a double holds, within the range where every integer has a double.
 fn whole(real: f64) -> Option<i64> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     (real.fract() == 0.0 && real.abs() <= EXACT).then_some(real as i64)

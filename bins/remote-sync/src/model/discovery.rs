@@ -1,4 +1,4 @@
-//! Discovery: finds the kinds that `-resource` names in the discovery documents of a server.
+//! Discovery: resolves the kinds of `-resource` by a server's discovery documents.
 
 use std::fmt;
 
@@ -9,40 +9,40 @@ use shared::{
     resource::{Resource, valid_label, valid_name},
 };
 
-/// A kind as `-resource` names it.
+/// A kind as given by `-resource`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ResourceArg {
     /// Empty for the core group.
     pub(crate) group: String,
-    /// The server's preferred one, if none was named.
+    /// `None` means the server's preferred version.
     pub(crate) version: Option<String>,
     pub(crate) plural: String,
 }
 
-/// A kind as a server has it.
+/// A kind as a server serves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ApiResource {
     pub(crate) resource: Resource,
     pub(crate) namespaced: bool,
-    /// Whether it has the subresource `status`.
+    /// Whether it has a `status` subresource.
     pub(crate) status: bool,
 }
 
-/// All of the core group; there is no document that would say so.
+/// The only version of the core group, which has no discovery document that would list it.
 const CORE: &str = "v1";
 
 impl ResourceArg {
-    /// Reads `plural`, `plural.group`, `version/plural` or `group/version/plural`.
+    /// Parses `plural`, `plural.group`, `version/plural` or `group/version/plural`.
     ///
     /// # Errors
-    /// One sentence that names it.
+    /// One sentence that quotes the text.
     pub(crate) fn parse(text: &str) -> std::result::Result<Self, String> {
         let (group, version, plural) = match *text.split('/').collect::<Vec<_>>() {
             [name] => match name.split_once('.') {
                 Some((plural, group)) => (Some(group), None, plural),
                 None => (None, Some(CORE), name),
             },
-            // Anything else is a group that lacks a version.
+            // Two parts are only valid as v1/plural: a group needs its version.
             [CORE, plural] => (None, Some(CORE), plural),
             [group, version, plural] => (Some(group), Some(version), plural),
             _ => (None, None, ""),
@@ -58,7 +58,7 @@ impl ResourceArg {
         Ok(Self { group, version: version.map(str::to_owned), plural: plural.to_owned() })
     }
 
-    /// Whether both are the same objects, in whatever version.
+    /// Whether both name the same kind, in whatever version.
     pub(crate) fn same(&self, other: &Self) -> bool {
         (&self.group, &self.plural) == (&other.group, &other.plural)
     }
@@ -74,13 +74,13 @@ impl fmt::Display for ResourceArg {
     }
 }
 
-/// Versions of a group that are asked for a kind: Kubernetes' own groups have four at most.
+/// Versions of a group in which a kind is searched: Kubernetes' own groups have at most four.
 const MOST_VERSIONS: usize = 16;
 
-/// Asks a server for a kind.
+/// Finds a kind on a server.
 ///
 /// # Errors
-/// `NotServed` if the server does not have it (yet); else as the server says.
+/// `NotServed` if the server does not serve it (yet), otherwise the request's error.
 pub(crate) fn resolve(client: &Client, wanted: &ResourceArg) -> Result<ApiResource> {
     let versions = match &wanted.version {
         Some(version) => vec![version.clone()],
@@ -96,12 +96,12 @@ pub(crate) fn resolve(client: &Client, wanted: &ResourceArg) -> Result<ApiResour
     Err(not_served(client, wanted))
 }
 
-/// The document on the versions of a group.
+/// Path of the APIGroup document.
 fn group_path(wanted: &ResourceArg) -> String {
     format!("/apis/{}", wanted.group)
 }
 
-/// The document on the kinds of a version.
+/// Path of the APIResourceList document.
 fn version_path(wanted: &ResourceArg, version: &str) -> String {
     match &*wanted.group {
         "" => format!("/api/{version}"),
@@ -109,7 +109,7 @@ fn version_path(wanted: &ResourceArg, version: &str) -> String {
     }
 }
 
-/// The versions that an APIGroup names, the preferred one first: a kind may be in another alone.
+/// The versions that an APIGroup lists, the preferred one first: a kind may exist in another one only.
 fn versions(group: &Value) -> Vec<String> {
     let listed = group["versions"].as_array().into_iter().flatten();
     let mut versions: Vec<String> = Vec::new();
@@ -122,7 +122,7 @@ fn versions(group: &Value) -> Vec<String> {
     versions
 }
 
-/// The kind in an APIResourceList, if it is there and can be followed.
+/// The kind in an APIResourceList, if it is listed and can be watched.
 fn find(list: &Value, wanted: &ResourceArg, version: &str) -> Option<ApiResource> {
     let named = |name: &str| {
         let mut entries = list["resources"].as_array().into_iter().flatten();

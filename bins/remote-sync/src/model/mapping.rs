@@ -1,31 +1,31 @@
-//! Name mapping: the names of source and target follow from each other. Both sides are known by one canonical pair, the
-//! source's namespace and the target's name (sync-controller `controller/controller.go:135-150`):
+//! Name mapping between source and target, in both directions. A pair's canonical names are the source's
+//! namespace and the target's name (sync-controller `controller/controller.go:135-150`):
 //!
 //! | | namespace | name |
 //! |---|---|---|
 //! | source | namespace | name + resource suffix |
 //! | target | namespace + namespace suffix | name |
 //!
-//! An object in no namespace has the empty one, and the rules for namespaces do not touch it.
+//! Cluster-scoped objects have an empty namespace, to which the namespace rules do not apply.
 
 use shared::resource::{valid_label, valid_name};
 
-/// Stands for the name of the remote.
+/// Placeholder for the remote's name.
 pub(crate) const CLUSTER: &str = "{cluster}";
 
-/// The rules for all remotes, as the flags say them.
+/// The mapping rules as given by the flags, with placeholders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MappingTemplate {
-    /// Of the source's name; may hold [`CLUSTER`].
+    /// Of the source's name; may contain [`CLUSTER`].
     pub(crate) resource_suffix: String,
-    /// Of the target's namespace; may hold [`CLUSTER`].
+    /// Of the target's namespace; may contain [`CLUSTER`].
     pub(crate) namespace_suffix: String,
-    /// Of the namespace on both sides.
+    /// Of the namespaces on both sides.
     pub(crate) namespace_prefix: String,
 }
 
 impl MappingTemplate {
-    /// The rules for all remotes, as far as they have them in common.
+    /// The rules as far as all remotes have them in common.
     pub(crate) fn common(&self) -> NameMapping {
         let common = |suffix: &str| match suffix.contains(CLUSTER) {
             true => String::new(),
@@ -57,7 +57,7 @@ pub(crate) struct NameMapping {
 }
 
 impl NameMapping {
-    /// The canonical names of a source object, if it is one.
+    /// The canonical names of a source, if these can be the names of one.
     pub(crate) fn canonical_of_source<'a>(
         &self,
         namespace: &'a str,
@@ -67,8 +67,8 @@ impl NameMapping {
         self.covers(namespace).then_some((namespace, name))
     }
 
-    /// The canonical names of a target object, if it is one. Those of a target's Secret too: `name` is
-    /// then its controller's.
+    /// The canonical names of a target, if these can be the names of one. Also for a target's Secret, with
+    /// its controller's name.
     pub(crate) fn canonical_of_target<'a>(
         &self,
         namespace: &'a str,
@@ -81,8 +81,8 @@ impl NameMapping {
         self.covers(namespace).then_some((canonical, name))
     }
 
-    /// The canonical names of the object that a Namespace of the target was created for. As upstream it
-    /// may lack the suffix (`controller/controller.go:345-359`).
+    /// The canonical names of the object that a target's Namespace was created for. As upstream the
+    /// Namespace may lack the suffix (`controller/controller.go:345-359`).
     pub(crate) fn canonical_of_namespace<'a>(
         &self,
         namespace: &'a str,
@@ -92,7 +92,7 @@ impl NameMapping {
         (self.covers(namespace) && !owner.is_empty()).then_some((canonical, owner))
     }
 
-    /// Namespace and name of the source; also where a Secret of this name is uploaded to.
+    /// Namespace and name of the source; also of the Secret that one of this name is uploaded to.
     pub(crate) fn source(&self, namespace: &str, name: &str) -> (String, String) {
         (namespace.to_owned(), format!("{name}{}", self.resource_suffix))
     }
@@ -110,10 +110,10 @@ impl NameMapping {
         }
     }
 
-    /// Whether both sides can have such an object.
+    /// Checks that both names are valid.
     ///
     /// # Errors
-    /// One sentence that names the one that cannot be.
+    /// One sentence that quotes the invalid one.
     pub(crate) fn check(&self, namespace: &str, name: &str) -> Result<(), String> {
         let source = self.source(namespace, name);
         let target = self.target(namespace, name);
@@ -132,23 +132,23 @@ impl NameMapping {
         Ok(())
     }
 
-    /// Whether a source's name may belong to `other` as well.
+    /// Whether a source's name can match `other` as well.
     pub(crate) fn shares_sources(&self, other: &Self) -> bool {
         overlap(&self.resource_suffix, &other.resource_suffix)
     }
 
-    /// Whether a target's namespace may belong to `other` as well.
+    /// Whether a target's namespace can match `other` as well.
     pub(crate) fn shares_targets(&self, other: &Self) -> bool {
         overlap(&self.namespace_suffix, &other.namespace_suffix)
     }
 
-    /// Whether objects of this namespace, on whichever side, may be meant.
+    /// Whether this namespace, on either side, is within the prefix.
     pub(crate) fn covers(&self, namespace: &str) -> bool {
         namespace.is_empty() || namespace.starts_with(&*self.namespace_prefix)
     }
 }
 
-/// Whether a name can end with both.
+/// Whether a name can end with both suffixes.
 fn overlap(one: &str, other: &str) -> bool {
     one.ends_with(other) || other.ends_with(one)
 }

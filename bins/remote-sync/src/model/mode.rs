@@ -1,41 +1,42 @@
-//! The two ways to keep pairs in step.
+//! Sync modes, and how their rules differ.
 
-/// How it is written.
+/// The rules by which pairs are kept in sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Mode {
-    /// As sync-controller does.
+    /// Exactly as sync-controller does.
     Compat,
-    /// With marks on the target, and proof before a deletion.
+    /// With annotations that record whose copy a target is, and proof before a deletion.
     Safe,
 }
 
 impl Mode {
-    /// Whether annotations say which object is whose copy, by uids, and what of it came from there.
-    pub(crate) fn marks(self) -> bool {
+    /// Whether annotations record, by uids, whose copy an object is and what of it was copied.
+    pub(crate) fn records_origin(self) -> bool {
         self == Self::Safe
     }
 
-    /// Whether each write is for the very object and version that was looked at.
-    pub(crate) fn guards(self) -> bool {
+    /// Whether every write applies to exactly the object and version that was observed.
+    pub(crate) fn sets_preconditions(self) -> bool {
         self == Self::Safe
     }
 
-    /// Whether nothing is deleted, and no finalizer removed, before a read says that the other object is gone.
-    pub(crate) fn proves(self) -> bool {
+    /// Whether a live read has to confirm that the other object is gone before anything is deleted or the
+    /// finalizer removed.
+    pub(crate) fn confirms_absence(self) -> bool {
         self == Self::Safe
     }
 
-    /// Whether every target with the right name is ours.
+    /// Whether every object with the target's name is our copy.
     pub(crate) fn owns_by_name(self) -> bool {
         self == Self::Compat
     }
 
-    /// Whether a target is replaced as a whole, and not patched.
+    /// Whether targets are replaced (PUT) instead of patched.
     pub(crate) fn replaces(self) -> bool {
         self == Self::Compat
     }
 
-    /// Whether a pass ends with what it wrote, and the next one begins at once, as upstream's.
+    /// Whether a pass ends after its writes and the next one starts at once, as upstream's do.
     pub(crate) fn ends_after_writes(self) -> bool {
         self == Self::Compat
     }

@@ -1,4 +1,4 @@
-//! Objects as they are cached: some hundred bytes instead of the thousands that they have as documents.
+//! Cached objects: the few hundred bytes of a document that decisions depend on.
 
 use serde_json::Value;
 use shared::json;
@@ -10,50 +10,50 @@ use crate::model::{
     secret,
 };
 
-/// What the objects of a pass may cost in memory, in bytes, that needs no permit: a worker holds some copies
-/// of them at a time. In JSON that is some 15 to 50 KB.
+/// Memory that an object may cost, in bytes, without a permit being needed to reconcile its pair: a worker
+/// holds several copies at a time. As JSON that is about 15 to 50 KB.
 pub(crate) const SMALL: usize = 64 << 10;
 
-/// A cached object: what every one has, and the value of its kind.
+/// A cached object: what all objects have in common, and the value for its role.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cached<R> {
     pub(crate) uid: Uid,
-    /// The resourceVersion, a number that grows with every write on one server (Kubernetes API concepts,
+    /// The resourceVersion, a number that grows with every write to a server (Kubernetes API concepts,
     /// "Resource versions").
     pub(crate) version: u64,
-    /// Its document costs more than `SMALL`: its pass needs a permit.
+    /// Its document costs more than `SMALL`: reconciling the pair needs a permit.
     pub(crate) large: bool,
     pub(crate) value: R,
 }
 
-/// What the source and the target have in common.
+/// State that sources and targets have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ObjectState {
-    /// 0 for a kind that counts none.
+    /// 0 for a kind without generations.
     pub(crate) generation: u32,
-    /// Digest of what goes from source to target.
+    /// Digest of the fields that are copied from source to target.
     pub(crate) content: u64,
-    /// Digest of the labels and annotations that do.
+    /// Digest of the labels and annotations that are.
     pub(crate) metadata: u64,
-    /// Digest of the status; `null`, `{}` and none are one.
+    /// Digest of the status; `null`, `{}` and a missing one are equal.
     pub(crate) status: u64,
     pub(crate) terminating: bool,
     pub(crate) paused: bool,
 }
 
-/// An object that owns the spec.
+/// A source: the object that owns the content.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SourceObject {
     pub(crate) state: ObjectState,
     pub(crate) finalizers: Finalizers,
     pub(crate) generations: Generations,
-    /// The cluster that it is itself a copy from.
+    /// The cluster that it was itself copied from.
     pub(crate) copied_from: Option<Uid>,
 }
 
 impl SourceObject {
-    /// Whether its content was copied, as far as it says itself.
-    pub(crate) fn seems_done(&self) -> bool {
+    /// Whether its content has been copied, according to its own annotations.
+    pub(crate) fn seems_synced(&self) -> bool {
         let published = self.generations.remote.unwrap_or_default();
         matches!(self.finalizers, Finalizers::Ours(_)) && published == self.state.generation
     }
@@ -64,11 +64,11 @@ impl SourceObject {
 pub(crate) enum Finalizers {
     None,
     Others,
-    /// Ours is there, at this place of the list.
+    /// Ours is present, at this index of the list.
     Ours(u16),
 }
 
-/// What the annotations of a source say of its target.
+/// Annotations of a source about its target.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Generations {
     pub(crate) remote: Option<u32>,
@@ -76,17 +76,17 @@ pub(crate) struct Generations {
     pub(crate) uid: Option<Uid>,
 }
 
-/// An object that owns the status.
+/// A target: the copy, which owns the status.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TargetObject {
     pub(crate) state: ObjectState,
     pub(crate) copy_of: Option<CopyOf>,
     pub(crate) has_annotations: bool,
-    /// It says that it is only kept.
+    /// It is annotated as a kept orphan.
     pub(crate) orphaned: bool,
 }
 
-/// An [`Origin`] in little room.
+/// An [`Origin`] in compact form.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CopyOf {
     pub(crate) cluster: Uid,
@@ -96,30 +96,30 @@ pub(crate) struct CopyOf {
     pub(crate) generation: u32,
 }
 
-/// A Namespace on the target's side.
+/// A Namespace on the target's cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TargetNamespace {
     pub(crate) terminating: bool,
-    /// The name of the object that it was made for, if it was made here.
+    /// The name of the object that this program created it for, if it did.
     pub(crate) owner: Option<Box<str>>,
     pub(crate) owner_uid: Option<Uid>,
 }
 
-/// A Secret on the target's side that may have to be uploaded.
+/// A Secret on the target's cluster that may have to be uploaded.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TargetSecret {
     /// The uid of the object that controls it.
     pub(crate) controller: Option<Uid>,
-    /// It is not as it was uploaded last.
+    /// It differs from what was last uploaded.
     pub(crate) changed: bool,
-    /// The source that it was uploaded to.
+    /// The source that it was last uploaded for.
     pub(crate) to: Option<Uid>,
 }
 
 /// kubectl's (kubernetes `staging/src/k8s.io/api/core/v1/annotation_key_constants.go`).
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Reads documents; `None` for what is no object of a Kubernetes API server.
+/// Reads documents; `None` for anything that is not an object of a Kubernetes API server.
 #[derive(Clone, Debug)]
 pub(crate) struct ObjectReader {
     pub(crate) digester: Digester,
@@ -190,13 +190,13 @@ impl ObjectReader {
         cached(secret, value)
     }
 
-    /// Stands for a namespace, a name and an instance in [`CopyOf`].
+    /// Digest of a namespace, a name and an instance's finalizer, see [`CopyOf`].
     pub(crate) fn place(&self, namespace: &str, name: &str, finalizer: &str) -> u64 {
         self.digester.of_text(&format!("{namespace}/{name}/{finalizer}"))
     }
 
-    /// Whether the top-level field `key` goes from source to target: sync-controller knows no other than
-    /// the spec (`controller/controller.go:483`).
+    /// Whether the top-level field `key` is copied from source to target; sync-controller copies the spec
+    /// alone (`controller/controller.go:483`).
     pub(crate) fn is_content(&self, key: &str) -> bool {
         match self.mode {
             Mode::Compat => key == "spec",
@@ -204,12 +204,12 @@ impl ObjectReader {
         }
     }
 
-    /// Whether the annotation `key` of a source goes to its target.
-    pub(crate) fn annotation_travels(&self, key: &str) -> bool {
+    /// Whether the annotation `key` of a source is copied to its target.
+    pub(crate) fn copies_annotation(&self, key: &str) -> bool {
         match self.mode {
             Mode::Compat => key != self.keys.remote_generation && key != self.keys.local_generation,
-            // Nor does kubectl's memory of the last apply, which would be about another object.
-            Mode::Safe => !self.keys.ours(key) && key != LAST_APPLIED,
+            // kubectl's record of the last apply is about the source.
+            Mode::Safe => !self.keys.is_ours(key) && key != LAST_APPLIED,
         }
     }
 
@@ -230,21 +230,21 @@ impl ObjectReader {
         })
     }
 
-    /// The digest of labels and annotations; of a target that says which keys it has from its source,
-    /// those alone: the others are its own business.
+    /// The digest of labels and annotations; for a target with `managed-keys`, of those keys only: the others
+    /// are none of this program's business.
     fn metadata(&self, object: &Value, managed: Option<ManagedKeys<'_>>) -> u64 {
         let managed = managed.as_ref();
         let (labels, annotations) =
             (&object["metadata"]["labels"], &object["metadata"]["annotations"]);
-        let own_label =
+        let counts_label =
             |key: &str| managed.is_none_or(|managed| managed.labels.binary_search(&key).is_ok());
-        let own_annotation = |key: &str| {
-            self.annotation_travels(key)
+        let counts_annotation = |key: &str| {
+            self.copies_annotation(key)
                 && managed.is_none_or(|managed| managed.annotations.binary_search(&key).is_ok())
         };
-        let labels = self.digester.of_members(labels.as_object(), own_label);
-        // So that a label and an annotation of one name are not the same.
-        labels.rotate_left(1) ^ self.digester.of_members(annotations.as_object(), own_annotation)
+        let labels = self.digester.of_members(labels.as_object(), counts_label);
+        // A label and an annotation of the same name must differ.
+        labels.rotate_left(1) ^ self.digester.of_members(annotations.as_object(), counts_annotation)
     }
 
     fn finalizers(&self, object: &Value) -> Finalizers {

@@ -1,4 +1,4 @@
-//! The upload of a Secret: whether it is due, and what is written.
+//! Secret uploads: the hash that says whether one is due, and the body that is written.
 
 use ring::digest::{SHA256, digest};
 use serde_json::{Map, Value, json};
@@ -6,7 +6,7 @@ use shared::resource::Resource;
 
 use crate::model::annotations::AnnotationKeys;
 
-/// The source that an uploaded Secret belongs to, and is collected with.
+/// The source that controls an uploaded Secret, and that it is garbage-collected with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SecretOwner<'a> {
     pub(crate) resource: &'a Resource,
@@ -14,8 +14,8 @@ pub(crate) struct SecretOwner<'a> {
     pub(crate) uid: &'a str,
 }
 
-/// What sync-controller notes as uploaded (`controller/controller.go:580-592,640-648`): the SHA-256 of the
-/// Secret's content as Go writes it in JSON. Any other would upload each Secret again when taking over.
+/// The hash that sync-controller records (`controller/controller.go:580-592,640-648`): the SHA-256 of the
+/// Secret's content as Go encodes it in JSON. Any other hash would upload every Secret again on migration.
 pub(crate) fn hash(secret: &Value, keys: &AnnotationKeys) -> String {
     let metadata = &secret["metadata"];
     let content = format!(
@@ -32,8 +32,8 @@ pub(crate) fn hash(secret: &Value, keys: &AnnotationKeys) -> String {
         .collect()
 }
 
-/// What replaces the Secret `name` beside the source: without a resourceVersion, so that neither the right
-/// to read it nor a read is needed.
+/// The body that replaces the Secret `name` next to the source. It has no resourceVersion, so that the Secret
+/// need not be read, nor the right to read it be granted.
 pub(crate) fn body(
     secret: &Value,
     (namespace, name): (&str, &str),
@@ -69,19 +69,19 @@ pub(crate) fn body(
     body
 }
 
-/// Those that are content, not notes about an upload.
+/// The annotations that are content, not records of an upload.
 fn annotations(secret: &Value, keys: &AnnotationKeys) -> Map<String, Value> {
     let all = secret["metadata"]["annotations"].as_object().into_iter().flatten();
     let ours = |key: &str| key == keys.hash || key == keys.uploaded_to;
     all.filter(|(key, _)| !ours(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// An empty map is none in Go, whose API leaves it out.
+/// Empty maps count as missing: Go omits them.
 fn some(map: &Value) -> &Value {
     if map.as_object().is_some_and(Map::is_empty) { &Value::Null } else { map }
 }
 
-/// JSON as Go's `encoding/json` has it, which is fit for HTML too.
+/// JSON as Go's `encoding/json` writes it, with HTML characters escaped.
 fn go(json: String) -> String {
     let unfit = ['<', '>', '&', '\u{2028}', '\u{2029}'];
     if !json.contains(unfit) {
@@ -110,7 +110,7 @@ mod tests {
             "metadata": {"name": "x", "annotations": content[2], "labels": content[3]}})
     }
 
-    /// The first two are of sync-controller's `controller/controller_test.go:160,170`.
+    /// The first two are from sync-controller's `controller/controller_test.go:160,170`.
     #[test]
     fn the_hash_is_that_of_sync_controller() {
         for (content, expected) in [
@@ -151,7 +151,7 @@ mod tests {
         let expected = hash(&secret(&plain), &keys());
         assert_eq!(hash(&secret(&noted), &keys()), expected);
         assert_eq!(hash(&secret(&json!([{}, "", {}, {}])), &keys()).len(), 64);
-        // Any other of ours is content, as upstream.
+        // Any other annotation of ours is content, as upstream.
         let paused = json!([{"data": "ZGF0YTE="}, "Opaque", {"cloud.teleport.dev/paused": ""}, {}]);
         assert_ne!(hash(&secret(&paused), &keys()), expected);
     }

@@ -1,4 +1,4 @@
-//! Command lines and the rights that they need.
+//! RBAC of command lines.
 
 use shared::flags::{Invocation, parse};
 
@@ -15,9 +15,15 @@ fn printed(line: &str) -> String {
     print(&Settings::new(&flags).unwrap())
 }
 
-/// The rules of a text that have this line.
-fn rules<'a>(text: &'a str, line: &str) -> Vec<&'a str> {
-    text.split("  - ").filter(|rule| rule.lines().any(|l| l.trim() == line)).collect()
+/// The roles in a text.
+fn roles(text: &str) -> Vec<Value> {
+    text.split("---\n").map(|role| yaml::parse(role, 1 << 20).unwrap()).collect()
+}
+
+/// The rule of a role for these resources.
+fn rule_for(role: &Value, resource: &str) -> Value {
+    let rules = role["rules"].as_array().unwrap().iter();
+    rules.cloned().find(|rule| rule["resources"] == json!([resource])).unwrap()
 }
 
 const WHOLE: &str = "\
@@ -106,7 +112,7 @@ fn all_roles_are_one_text() {
     let line = "-resource widgets.example.com,configmaps,example.com/v1/gadgets -leader-election \
         -local-secret-name token,7 -remote-resource-suffix -{cluster} \
         -remote-kubeconfig /etc/east -remote-kubeconfig-secret hubs/west";
-    assert_eq!(printed(line), WHOLE);
+    assert_eq!(roles(&printed(line)), roles(WHOLE));
 }
 
 #[test]
@@ -120,45 +126,39 @@ fn without_secrets_and_election_there_is_less() {
 #[test]
 fn each_mode_has_its_own_writes() {
     let verbs = |line: &str| {
-        let text = printed(&format!("-resource configmaps {line}"));
-        let target = text.split_once("-target").unwrap().1.to_owned();
-        let rule = rules(&target, "resources: [configmaps]")[0].to_owned();
-        rule.lines().find_map(|l| l.trim().strip_prefix("verbs: ").map(str::to_owned)).unwrap()
+        let target = roles(&printed(&format!("-resource configmaps {line}"))).remove(1);
+        rule_for(&target, "configmaps")["verbs"].clone()
     };
-    assert_eq!(verbs("-orphan-policy keep"), "[get, list, watch, create, patch, delete]");
-    assert_eq!(verbs("-mode compat"), "[get, list, watch, create, update, delete]");
-    let keep = verbs("-mode compat -orphan-policy keep");
-    assert_eq!(keep, "[get, list, watch, create, update, patch, delete]");
+    let patch = json!(["get", "list", "watch", "create", "patch", "delete"]);
+    assert_eq!(verbs("-orphan-policy keep"), patch);
+    let update = json!(["get", "list", "watch", "create", "update", "delete"]);
+    assert_eq!(verbs("-mode compat"), update);
+    let both = json!(["get", "list", "watch", "create", "update", "patch", "delete"]);
+    assert_eq!(verbs("-mode compat -orphan-policy keep"), both);
 }
 
 #[test]
 fn uploaded_secrets_are_named_where_their_names_are_known() {
     let names = |line: &str| {
         let text = printed(&format!("-resource configmaps -local-secret-name token {line}"));
-        let source = text.split_once("---").unwrap().0.to_owned();
-        let rule = rules(&source, "resources: [secrets]")[0].to_owned();
-        rule.lines().find_map(|l| l.trim().strip_prefix("resourceNames: ").map(str::to_owned))
+        rule_for(&roles(&text)[0], "secrets")["resourceNames"].clone()
     };
-    assert_eq!(names("-remote-resource-suffix=-x").as_deref(), Some("[token-x]"));
-    assert_eq!(names("-remote-selector a").as_deref(), Some("[token]"));
-    assert_eq!(names("-remote-resource-suffix -{cluster}"), None);
+    assert_eq!(names("-remote-resource-suffix=-x"), json!(["token-x"]));
+    assert_eq!(names("-remote-selector a"), json!(["token"]));
+    assert_eq!(names("-remote-resource-suffix -{cluster}"), Value::Null);
     let registry = "-remote-selector a -remote-kubeconfig /b -remote-resource-suffix -{cluster}";
-    assert_eq!(names(registry), None);
+    assert_eq!(names(registry), Value::Null);
 }
 
 #[test]
 fn of_a_registry_all_secrets_are_read() {
     let line = "-resource configmaps -remote-selector a -remote-kubeconfig-secret own/x,hubs/y";
-    let text = printed(line);
-    let roles: Vec<_> = text.split("---\n").skip(2).collect();
-    assert_eq!(roles.len(), 2);
-    assert!(roles[0].contains("namespace: hubs\n") && roles[0].contains("resourceNames: [\"y\"]"));
-    assert!(roles[1].contains("namespace: own\n") && !roles[1].contains("resourceNames"));
-}
-
-/// Without comments.
-fn bare(manifest: &str) -> String {
-    manifest.lines().filter(|line| !line.starts_with('#')).map(|line| format!("{line}\n")).collect()
+    let roles = roles(&printed(line)).split_off(2);
+    let secrets = |role: &Value| {
+        (role["metadata"]["namespace"].clone(), rule_for(role, "secrets")["resourceNames"].clone())
+    };
+    let expected = [(json!("hubs"), json!(["y"])), (json!("own"), Value::Null)];
+    assert_eq!(roles.iter().map(secrets).collect::<Vec<_>>(), expected);
 }
 
 #[test]
@@ -166,10 +166,10 @@ fn the_manifests_grant_what_is_printed_for_their_flags() {
     let deployment = include_str!("../../../../manifests/remote-sync/deployment.yaml");
     let flags = deployment.lines().filter_map(|line| line.trim().strip_prefix("- -"));
     let line: String = flags.map(|flag| format!("-{flag} ")).collect();
-    let roles = [
+    let manifests = [
         include_str!("../../../../manifests/remote-sync/hub/clusterrole.yaml"),
         include_str!("../../../../manifests/remote-sync/clusterrole.yaml"),
         include_str!("../../../../manifests/remote-sync/role.yaml"),
     ];
-    assert_eq!(roles.map(bare).join("---\n"), printed(&line), "for {line}");
+    assert_eq!(roles(&manifests.join("---\n")), roles(&printed(&line)), "for {line}");
 }

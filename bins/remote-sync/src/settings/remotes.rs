@@ -1,4 +1,4 @@
-//! The remotes on the command line, and their registry.
+//! Remotes on the command line, and the registry.
 
 use std::path::{Path, PathBuf};
 
@@ -9,18 +9,18 @@ use shared::{
 
 use super::selector::selector;
 
-/// A cluster that is named on the command line.
+/// A remote on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Remote {
     pub(crate) name: String,
     pub(crate) source: RemoteSource,
 }
 
-/// Where a remote's kubeconfig is.
+/// The location of a remote's kubeconfig.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RemoteSource {
     File(PathBuf),
-    /// On the own cluster; without a key it is the usual one.
+    /// On the local cluster; without a key one of the usual ones is used.
     Secret {
         namespace: String,
         name: String,
@@ -28,22 +28,22 @@ pub(crate) enum RemoteSource {
     },
 }
 
-/// The cluster that the program runs on, in messages and labels; no remote can have the name.
+/// The local cluster in messages and labels; no remote can have this name.
 pub(crate) const OWN: &str = "own";
-/// Of a Secret with the kubeconfig of the cluster before it (Cluster API `util/kubeconfig/kubeconfig.go`).
+/// Suffix of a kubeconfig Secret, after the cluster's name (Cluster API `util/kubeconfig/kubeconfig.go`).
 pub(crate) const SECRET_SUFFIX: &str = "-kubeconfig";
 /// The label of such a Secret, with the cluster's name.
 pub(crate) const CLUSTER_LABEL: &str = "cluster.x-k8s.io/cluster-name";
 
-/// The Secrets whose clusters come and go at run time.
+/// The Secrets of remotes that come and go at run time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Registry {
     pub(crate) namespace: String,
-    /// A label selector that asks for [`CLUSTER_LABEL`] too.
+    /// A label selector that includes [`CLUSTER_LABEL`].
     pub(crate) selector: String,
 }
 
-/// All that are named.
+/// The remotes on the command line.
 pub(super) fn remotes(flags: &Flags) -> Result<Vec<Remote>, String> {
     let files = flags.list("remote-kubeconfig");
     let secrets = flags.list("remote-kubeconfig-secret");
@@ -70,7 +70,7 @@ pub(super) fn remotes(flags: &Flags) -> Result<Vec<Remote>, String> {
     Ok(remotes)
 }
 
-/// The registry, if one is to be followed.
+/// The registry, if there is one.
 pub(super) fn registry(flags: &Flags, own: Option<&str>) -> Result<Option<Registry>, String> {
     let given = flags.some("remote-selector-namespace");
     let Some(selector) = selector(flags, "remote-selector")? else {
@@ -122,7 +122,7 @@ fn secret(text: &str) -> Result<Remote, String> {
     Ok(Remote { name: name.to_owned(), source })
 }
 
-/// The name before the `=`, if there is one; a path may hold that too.
+/// The name before the `=`, if there is one; a path may contain that too.
 fn named(text: &str) -> (Option<&str>, &str) {
     match text.split_once('=') {
         Some((name, rest)) if !name.contains('/') => (Some(name), rest),
@@ -130,7 +130,7 @@ fn named(text: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// As the API server has it (apimachinery `util/validation/validation.go`, IsConfigMapKey).
+/// A valid key of a Secret's data (apimachinery `util/validation/validation.go`, IsConfigMapKey).
 fn valid_data_key(key: &str) -> bool {
     !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }

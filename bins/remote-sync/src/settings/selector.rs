@@ -1,15 +1,15 @@
-//! Label selectors as flags give them (apimachinery `pkg/labels/selector.go`, Parse): the server reads
-//! them again, but a refusal should come before anything is done.
+//! Label selectors of flags (apimachinery `pkg/labels/selector.go`, Parse). The server checks them too, but an
+//! invalid one should be rejected before anything is done.
 
 use shared::{
     flags::Flags,
     resource::{valid_key, valid_value},
 };
 
-/// The selector of a flag, if there is one.
+/// The selector of a flag, if it is set.
 ///
 /// # Errors
-/// One sentence: it selects everything, or is none.
+/// One sentence: it is empty, or not a selector.
 pub(super) fn selector(flags: &Flags, name: &str) -> Result<Option<String>, String> {
     match flags.text(name).trim() {
         "" if flags.is_given(name) => {
@@ -21,7 +21,7 @@ pub(super) fn selector(flags: &Flags, name: &str) -> Result<Option<String>, Stri
     }
 }
 
-/// What is between commas, but for those in brackets.
+/// The parts between commas, except for commas in parentheses.
 fn requirements(text: &str) -> impl Iterator<Item = &str> {
     let mut inside = false;
     text.split(move |c| {

@@ -1,5 +1,5 @@
-//! The flag table: sync-controller's fields and clustercache's options by their names, with the values
-//! that these have there as defaults, and what is added.
+//! Flag table: sync-controller's fields and clustercache's options, with their names and defaults, and what this
+//! program adds.
 
 use shared::flags::{FILES_ANYWHERE, Flag, FlagKind, common, flag};
 
@@ -10,12 +10,12 @@ pub(crate) fn table() -> Vec<Flag> {
     table.extend(deletion());
     table.extend(surroundings());
     table.push(FILES_ANYWHERE);
-    // Each program has a port of its own: they may share a pod.
+    // Each program has its own port: they may share a pod.
     table.extend(common("8387"));
     table
 }
 
-/// Which objects, and how they are called on both sides.
+/// Objects, and their names on both sides.
 fn objects() -> Vec<Flag> {
     vec![
         flag(
@@ -77,7 +77,7 @@ fn objects() -> Vec<Flag> {
     ]
 }
 
-/// Which clusters, and what a connection is.
+/// Clusters and connections.
 fn clusters() -> Vec<Flag> {
     vec![
         flag(
@@ -133,7 +133,7 @@ fn clusters() -> Vec<Flag> {
     ]
 }
 
-/// What may be deleted, and when.
+/// Deletion.
 fn deletion() -> Vec<Flag> {
     vec![
         flag(
@@ -163,7 +163,7 @@ fn deletion() -> Vec<Flag> {
     ]
 }
 
-/// How the program runs.
+/// The process and its tasks.
 fn surroundings() -> Vec<Flag> {
     vec![
         flag("burst", FlagKind::Int, "30", "Burst of requests to a cluster."),

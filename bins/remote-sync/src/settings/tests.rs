@@ -1,10 +1,10 @@
-//! Command lines and what becomes of them.
+//! Command lines and their settings.
 
 use shared::flags::{Invocation, parse};
 
 use super::*;
 
-/// The settings of a command line in a pod of the namespace `own`.
+/// The settings of a command line in a pod in namespace `own`.
 fn settings(line: &str) -> Result<Settings, String> {
     let arguments = line.split_whitespace().map(Into::into);
     let Invocation::Run(flags) = parse("x", &table(), arguments)? else { panic!("help") };
@@ -13,12 +13,12 @@ fn settings(line: &str) -> Result<Settings, String> {
 
 const ONE: &str = "-resource widgets.example.com -remote-kubeconfig /etc/hub";
 
-/// With what a complete command line has.
+/// A command line with everything that is required.
 fn with(line: &str) -> Result<Settings, String> {
     settings(&format!("{ONE} {line}"))
 }
 
-/// Sentences begin so.
+/// Checks the start of an error's sentence.
 fn refused(lines: &[(&str, &str)]) {
     for (line, sentence) in lines {
         let refusal = settings(line).map(|_| ()).expect_err(line);
@@ -38,7 +38,7 @@ fn defaults_are_those_of_sync_controller_and_clustercache() {
     let settings = with("").unwrap();
     assert_eq!((settings.operation, settings.dry_run), (Operation::Run, false));
     assert_eq!((settings.direction, settings.mode), (Direction::Pull, Mode::Safe));
-    assert_eq!(settings.resources, [ResourceArg::parse("widgets.example.com").unwrap()]);
+    assert_eq!(settings.resources, vec![ResourceArg::parse("widgets.example.com").unwrap()].into());
     assert_eq!(settings.mapping, MappingTemplate::default());
     assert_eq!(settings.finalizer, "cloud.teleport.dev/sync-local");
     assert_eq!(settings.keys.hash, "cloud.teleport.dev/last-uploaded-hash");
@@ -74,8 +74,8 @@ fn the_prefix_is_that_of_all_keys() {
     let settings = with("-annotation-prefix sync.example.com").unwrap();
     assert_eq!(settings.finalizer, "sync.example.com/sync-local");
     assert_eq!(settings.keys.paused, "sync.example.com/paused");
-    assert!(settings.keys.ours("sync.example.com/whatever"));
-    assert!(!settings.keys.ours("sync.example.com.org/paused"));
+    assert!(settings.keys.is_ours("sync.example.com/whatever"));
+    assert!(!settings.keys.is_ours("sync.example.com.org/paused"));
     assert_eq!(with("-finalizer a.b/C_d").unwrap().finalizer, "a.b/C_d");
     let long = format!("-finalizer a.b/{}", "f".repeat(64));
     refused_with(&[

@@ -1,4 +1,4 @@
-//! The values of single flags.
+//! Values of single flags.
 
 use shared::{
     client::Propagation,
@@ -7,16 +7,18 @@ use shared::{
 };
 
 use super::{ConnectionSettings, Election, Operation, OrphanPolicy, OrphanSettings};
-use crate::connection::ProbeTiming;
-use crate::model::{
-    annotations::AnnotationKeys, discovery::ResourceArg, mapping::MappingTemplate, mode::Mode,
+use crate::{
+    connection::ProbeTiming,
+    model::{
+        annotations::AnnotationKeys, discovery::ResourceArg, mapping::MappingTemplate, mode::Mode,
+    },
 };
 
-/// More threads for each remote are a mistake.
+/// More worker threads for a remote must be a mistake.
 pub(super) const MOST_WORKERS: i64 = 256;
-/// A cached object has some hundred bytes: more would not fit anywhere.
+/// A cached object takes a few hundred bytes: more would not fit in memory.
 pub(super) const MOST_OBJECTS: i64 = 10_000_000;
-/// Far above what a server grants one client.
+/// Far more than a server grants to one client.
 pub(super) const MOST_REQUESTS: i64 = 1_000_000;
 
 pub(super) const PROPAGATION: [(&str, Propagation); 3] = [
@@ -88,7 +90,7 @@ pub(super) fn secrets(flags: &Flags) -> Result<Vec<String>, String> {
     names(flags, "local-secret-name", valid_name, "a valid object name")
 }
 
-/// Each once.
+/// The names in a list, without repetitions.
 fn names(
     flags: &Flags,
     flag: &str,
@@ -123,7 +125,7 @@ pub(super) fn keys(prefix: &str) -> Result<AnnotationKeys, String> {
     Err(format!("-annotation-prefix {prefix:?} is not a DNS name"))
 }
 
-/// A name without a domain would be one of Kubernetes itself
+/// Names without a domain are reserved for Kubernetes itself
 /// (apimachinery `pkg/api/validation/objectmeta.go`, ValidateFinalizerName).
 pub(super) fn finalizer(flags: &Flags, prefix: &str) -> Result<String, String> {
     let default = || format!("{prefix}/sync-local");
@@ -158,7 +160,7 @@ pub(super) fn orphans(flags: &Flags, mode: Mode) -> Result<OrphanSettings, Strin
     Ok(OrphanSettings { policy, grace: flags.duration("orphan-grace"), most, within })
 }
 
-/// A uid is a UUID wherever one was seen; the API only says that it is a text.
+/// Uids are UUIDs in practice; the API only says that they are strings.
 pub(super) fn identities(flags: &Flags) -> Result<Vec<(Option<String>, String)>, String> {
     let parsed = flags.list("accept-identity").into_iter().map(|text| {
         let (name, uid) = match text.split_once('=') {
@@ -190,7 +192,7 @@ pub(super) fn connection(flags: &Flags) -> Result<ConnectionSettings, String> {
     })
 }
 
-/// Somebody waits for the end of the other tasks.
+/// None for tasks that end: somebody waits for them.
 pub(super) fn election(
     flags: &Flags,
     operation: Operation,

@@ -1,7 +1,8 @@
-//! The actions as requests.
+//! Actions as requests; each response goes into the stores at once.
 
 use std::time::Instant;
 
+use log::Level;
 use shared::{
     client::Patch,
     error::{Error, Result},
@@ -20,25 +21,25 @@ use crate::{
     sync::{
         decide::SyncAction,
         observed::{Attempt, Observed},
-        pair::{PairContext, odd, stale},
+        pair::{PairContext, log_pair, odd, stale},
         patch,
         status::PairStatus,
     },
 };
 
 impl PairContext<'_> {
-    /// Takes one action; returns how the pair stands if that ends the pass.
+    /// Performs an action; returns the pair's status if that ends the attempt.
     pub(crate) fn apply(
         &self,
         action: SyncAction,
         observed: &Observed,
         attempt: &mut Attempt,
     ) -> Result<Option<PairStatus>> {
-        log::debug!("{self}: {action:?}");
+        log_pair!(Level::Debug, self, "next action", action:? = action);
         if action.writes() {
             self.context.metrics.wrote(&self.remote.name, action.words());
         }
-        // A Secret that was tried is not tried again until something of it changes.
+        // A Secret is not tried again until it changes.
         attempt.wrote |= action.writes() && !matches!(action, SyncAction::UploadSecret(_));
         match (action, &observed.source, &observed.target) {
             (SyncAction::AddFinalizer, Some(source), _) => self.add_finalizer(source, attempt)?,
@@ -46,23 +47,23 @@ impl PairContext<'_> {
                 self.upload_status(source, target)?
             }
             (SyncAction::UploadSecret(index), Some(source), Some(target)) => {
-                attempt.tried.push(index);
+                attempt.secrets_tried.push(index);
                 self.upload_secret(index, source, target)?;
             }
             (SyncAction::CreateNamespace, Some(source), _) => {
-                attempt.spec_begun = true;
+                attempt.spec_started = true;
                 self.create_namespace(source.uid)?;
             }
             (SyncAction::Create, Some(source), _) => {
-                attempt.spec_begun = true;
+                attempt.spec_started = true;
                 self.create(source)?;
             }
             (SyncAction::Update { content, metadata }, Some(source), Some(target)) => {
-                attempt.spec_begun = true;
+                attempt.spec_started = true;
                 self.update(source, target, (content, metadata))?;
             }
             (SyncAction::RecordGenerations, Some(source), Some(target)) => {
-                attempt.spec_begun = true;
+                attempt.spec_started = true;
                 self.record_generations(source, target)?;
             }
             (SyncAction::RemoveFinalizer, Some(source), _) => self.remove_finalizer(source)?,
@@ -75,24 +76,24 @@ impl PairContext<'_> {
                 let verdict = lock(&self.remote.orphans).check(self.id, Instant::now());
                 attempt.verdict = Some(verdict);
             }
-            (SyncAction::MarkOrphan, _, Some(target)) => self.mark_orphan(target)?,
+            (SyncAction::AnnotateOrphan, _, Some(target)) => self.annotate_orphan(target)?,
             (SyncAction::DeleteNamespace, ..) => return self.delete_namespace(observed, attempt),
             (SyncAction::DeleteTarget, _, Some(target)) => {
                 return self.delete_target(target, attempt);
             }
-            // No decision is about an object that is not there.
+            // Never decided without the object.
             _ => return Ok(Some(PairStatus::Nothing)),
         }
         Ok(None)
     }
 
     fn add_finalizer(&self, source: &Cached<SourceObject>, attempt: &mut Attempt) -> Result<()> {
-        attempt.claimed = true;
+        attempt.finalizer_added = true;
         let patch = patch::add_finalizer(source, &self.context.reader.finalizer);
         let place = self.at_source();
-        let claimed = self.ask_source(|c| c.patch(&place, Patch::Json, &patch)).map_err(stale)?;
-        log::info!("{self}: finalizer added");
-        self.store_source(claimed).map(drop)
+        let patched = self.ask_source(|c| c.patch(&place, Patch::Json, &patch)).map_err(stale)?;
+        log_pair!(Level::Info, self, "finalizer added");
+        self.store_source(patched).map(drop)
     }
 
     fn upload_status(
@@ -112,10 +113,10 @@ impl PairContext<'_> {
         let written = self.ask_source(|c| c.patch(&place.status(), kind, &patch));
         let written = self.store_source(written.map_err(stale)?)?;
         self.context.metrics.status_lag(self.since.elapsed());
-        log::debug!("{self}: status uploaded");
-        let mut settled = self.remote.settled(self.id);
-        settled.after_upload(&written.value.state, &target.value.state);
-        self.remote.set_settled(self.id, settled);
+        log_pair!(Level::Debug, self, "status uploaded");
+        self.remote.update_settled(self.id, |settled| {
+            settled.after_upload(&written.value.state, &target.value.state);
+        });
         Ok(())
     }
 
@@ -130,9 +131,9 @@ impl PairContext<'_> {
         let from = SECRETS.object(&self.target.0, name);
         let key = key::of(&self.target.0, name);
         let secret = self.ask_target(|client| client.get(&from))?;
-        let known = reader.upload(&secret).ok_or_else(|| odd(&from))?;
-        store.put(&key, known.clone());
-        if known.value.controller != Some(target.uid) {
+        let cached = reader.upload(&secret).ok_or_else(|| odd(&from))?;
+        store.put(&key, cached.clone());
+        if cached.value.controller != Some(target.uid) {
             return Ok(());
         }
         let hash = secret::hash(&secret, &reader.keys);
@@ -144,10 +145,10 @@ impl PairContext<'_> {
         };
         let copy = secret::body(&secret, (&self.source.0, &to), &owner, &hash, &reader.keys);
         self.ask_source(|client| client.replace(&SECRETS.object(&self.source.0, &to), &copy))?;
-        let patch = patch::mark_uploaded(&known, reader, &hash, source.uid);
-        let marked = self.ask_target(|client| client.patch(&from, Patch::Merge, &patch))?;
-        store.put(&key, reader.upload(&marked).ok_or_else(|| odd(&from))?);
-        log::info!("{self}: Secret {} uploaded", from.name.unwrap_or_default());
+        let patch = patch::annotate_uploaded(&cached, reader, &hash, source.uid);
+        let patched = self.ask_target(|client| client.patch(&from, Patch::Merge, &patch))?;
+        store.put(&key, reader.upload(&patched).ok_or_else(|| odd(&from))?);
+        log_pair!(Level::Info, self, "Secret uploaded", target:% = key::of(&self.source.0, &to));
         Ok(())
     }
 
@@ -159,9 +160,9 @@ impl PairContext<'_> {
             Err(Error::AlreadyExists(_)) => self.ask_target(|client| client.get(&place))?,
             created => created?,
         };
-        let known = self.context.reader.namespace(&created).ok_or_else(|| odd(&place))?;
-        self.remote.target.namespaces.put(&key::of("", namespace), known);
-        log::info!("{self}: namespace {namespace} created");
+        let created = self.context.reader.namespace(&created).ok_or_else(|| odd(&place))?;
+        self.remote.target.namespaces.put(&key::of("", namespace), created);
+        log_pair!(Level::Info, self, "namespace created", target:% = self.target_key);
         Ok(())
     }
 
@@ -171,14 +172,14 @@ impl PairContext<'_> {
         let object = self.desired(&body, source).created(&place);
         let created = match self.ask_target(|client| client.create(&place, &object)) {
             Ok(created) => self.store_target(created)?,
-            // It is the namespace that is not there: what was known of it is old.
+            // The namespace does not exist: the cached one is outdated.
             Err(error @ Error::NotServed(_)) => {
                 self.refresh_namespace()?;
                 return Err(Error::Conflict(error.to_string()));
             }
             Err(error) => return Err(error),
         };
-        log::info!("{self}: created as {}", self.target_key);
+        log_pair!(Level::Info, self, "target created", target:% = self.target_key);
         self.record_settled(source, &created);
         Ok(())
     }
@@ -213,20 +214,20 @@ impl PairContext<'_> {
             return Ok(());
         };
         let updated = self.store_target(updated)?;
-        log::info!("{self}: updated");
+        log_pair!(Level::Info, self, "target updated", target:% = self.target_key);
         self.report_regression(source, target);
         self.record_settled(source, &updated);
         Ok(())
     }
 
-    /// A source that is older than what the target has of it: its cluster was restored from a backup.
+    /// Reports a source that is older than its copy: its cluster was restored from a backup.
     fn report_regression(&self, source: &Cached<SourceObject>, target: &Cached<TargetObject>) {
         let copied = target.value.copy_of.as_ref().filter(|copy| copy.uid == source.uid);
         let generation = source.value.state.generation;
         if let Some(copy) = copied.filter(|copy| copy.generation > generation) {
             self.context.metrics.regressed(&self.remote.name);
-            let before = copy.generation;
-            log::warn!("{self}: the source went back to generation {generation}, it was {before}");
+            let reason = format!("generation {generation}, it was {}", copy.generation);
+            log_pair!(Level::Warn, self, "the source went back", reason = reason.as_str());
         }
     }
 

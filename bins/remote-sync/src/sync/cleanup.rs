@@ -1,6 +1,9 @@
-//! `-cleanup`: takes away what this program wrote beside contents, so that it can be removed for good. The
-//! objects themselves stay, on both sides.
+//! Cleanup (`-cleanup`): removes finalizers and annotations of this instance, so that it can be uninstalled. The
+//! objects stay, on both sides.
 
+use std::time::Instant;
+
+use log::Level;
 use serde_json::{Value, json};
 use shared::{
     client::Patch,
@@ -15,23 +18,23 @@ use crate::{
     },
     sync::{
         observed::{Observed, Ownership},
-        pair::PairContext,
+        pair::{PairContext, log_pair},
         patch,
         status::{PairCondition, PairState},
         workqueue::ReconcileResult,
     },
 };
 
-/// One pair: our finalizer and annotations go from the source, our marks from the target.
+/// Cleans one pair: finalizer and annotations of the source, annotations of the target.
 pub(crate) fn run(pair: &PairContext<'_>) -> ReconcileResult {
     match clean(pair) {
         Ok(()) => {
             pair.remote.set_condition(pair.id, None);
             ReconcileResult::Done
         }
-        Err(Error::TooLarge(_)) if pair.is_hurried() => ReconcileResult::RequeueAsLarge,
+        Err(Error::TooLarge(_)) if pair.has_no_permit() => ReconcileResult::RequeueAsLarge,
         Err(error) => {
-            log::warn!("{pair}: {error}");
+            log_pair!(Level::Warn, pair, "cleanup failed", error:% = error);
             pair.remote.set_condition(
                 pair.id,
                 Some(PairCondition::new(PairState::Failing, &error.to_string())),
@@ -42,7 +45,7 @@ pub(crate) fn run(pair: &PairContext<'_>) -> ReconcileResult {
 }
 
 fn clean(pair: &PairContext<'_>) -> Result<()> {
-    let (observed, reader) = (pair.observe(), &pair.context.reader);
+    let (observed, reader) = (pair.observe(Instant::now()), &pair.context.reader);
     if let Some(source) = &observed.source {
         let document = pair.source_document(source)?;
         let mut patch = annotations(&document, &of_source(&reader.keys));
@@ -63,18 +66,18 @@ fn clean(pair: &PairContext<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Whether the marks of the target were made here. One without a source may be followed by an instance with
-/// another selector.
+/// Whether this instance annotated the target. One without a source may belong to an instance with another
+/// selector.
 fn is_ours(pair: &PairContext<'_>, observed: &Observed) -> bool {
     let settings = &pair.context.settings;
     let selected = observed.source.is_some() || settings.selector.is_empty();
-    selected && observed.ownership(&pair.remote.rules(pair.kinds, settings)) != Ownership::Foreign
+    selected && observed.ownership(&pair.rules()) != Ownership::Foreign
 }
 
 fn write<R>(
     pair: &PairContext<'_>,
     side: &str,
-    known: &Cached<R>,
+    cached: &Cached<R>,
     patch: Vec<Value>,
     send: impl FnOnce(&Value) -> Result<Value>,
 ) -> Result<()> {
@@ -82,22 +85,24 @@ fn write<R>(
         return Ok(());
     }
     if pair.context.settings.dry_run {
-        log::info!("{pair}: would clean the {side}");
+        let action = format!("clean the {side}");
+        log_pair!(Level::Info, pair, "dry run, nothing written", action = action.as_str());
         return Ok(());
     }
-    let mut guarded = patch::guarded(known);
+    let mut guarded = patch::guarded(cached);
     guarded.extend(patch);
     match send(&guarded.into()) {
-        // A source that was only waiting for our finalizer.
+        // NotFound: a source that was only waiting for its finalizer.
         Ok(_) | Err(Error::NotFound(_)) => {
-            log::info!("{pair}: the {side} is clean");
+            let action = format!("clean the {side}");
+            log_pair!(Level::Info, pair, "cleaned", action = action.as_str());
             Ok(())
         }
         Err(error) => Err(error),
     }
 }
 
-/// Removes those of `names` that are there.
+/// JSON patch operations that remove those of `names` that exist.
 fn annotations(object: &Value, names: &[&String]) -> Vec<Value> {
     let here = object["metadata"]["annotations"].as_object();
     let here = names.iter().filter(|name| here.is_some_and(|here| here.contains_key(**name)));

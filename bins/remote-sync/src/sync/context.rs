@@ -1,4 +1,4 @@
-//! Settings, reader, metrics and permits that all pairs share.
+//! Context that all pairs share: settings, reader, metrics and permits.
 
 use crate::{
     model::{digest::Digester, object::ObjectReader},
@@ -6,7 +6,7 @@ use crate::{
     sync::{metrics::SyncMetrics, permits::Permits},
 };
 
-/// What the process was told, how it reads objects, and what it counts.
+/// The part of the program that all pairs share.
 pub(crate) struct SyncContext {
     pub(crate) settings: Settings,
     pub(crate) reader: ObjectReader,

@@ -1,6 +1,6 @@
-//! The next action for a pair: pure. The order of the actions is upstream's (sync-controller
-//! `controller/controller.go:135-282`); any of them may be the last before a crash, and the next process
-//! goes on from what it sees.
+//! Decision about a pair: the next action for an observed state. Pure. Actions come in upstream's order
+//! (sync-controller `controller/controller.go:135-282`); any of them may be the last before a crash, and the next
+//! process continues from what it observes.
 
 use crate::{
     model::object::{Cached, Finalizers, SourceObject, TargetObject, TargetSecret},
@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// The next thing to do.
+/// An action on a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum SyncAction {
     /// Adds our finalizer to the source.
@@ -27,19 +27,19 @@ pub(crate) enum SyncAction {
         content: bool,
         metadata: bool,
     },
-    /// Tells on the source which generations belong together.
+    /// Records on the source which generations belong together.
     RecordGenerations,
-    /// Reads the source itself: nothing is deleted because it is in no list.
+    /// Reads the source: its absence from a list is no reason to delete anything.
     ConfirmSourceGone,
-    /// Reads the target itself: the finalizer stays while it may be there.
+    /// Reads the target: the finalizer stays while the target may exist.
     ConfirmTargetGone,
-    /// Asks how long the orphan has been one, and how many there are.
+    /// Checks the orphan's grace period, and how many orphans there are.
     CheckOrphan,
-    /// Marks an orphan that is kept.
-    MarkOrphan,
+    /// Annotates an orphan that is kept.
+    AnnotateOrphan,
     DeleteNamespace,
     DeleteTarget,
-    /// Takes our finalizer from the source.
+    /// Removes our finalizer from the source.
     RemoveFinalizer,
     Done(PairStatus),
 }
@@ -53,7 +53,7 @@ impl SyncAction {
         )
     }
 
-    /// What it does, for people and for the label of a metric.
+    /// The action in words, for logs and as a label of a metric.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::AddFinalizer => "add the finalizer",
@@ -66,7 +66,7 @@ impl SyncAction {
             Self::ConfirmSourceGone => "look for the source",
             Self::ConfirmTargetGone => "look for the target",
             Self::CheckOrphan => "judge the orphan",
-            Self::MarkOrphan => "mark the orphan",
+            Self::AnnotateOrphan => "mark the orphan",
             Self::DeleteNamespace => "delete the namespace",
             Self::DeleteTarget => "delete the target",
             Self::RemoveFinalizer => "remove the finalizer",
@@ -78,28 +78,28 @@ impl SyncAction {
 /// The next action.
 pub(crate) fn next_action(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> SyncAction {
     let source = observed.source.as_ref();
-    let ends = source.is_some_and(|source| source.value.state.terminating);
+    let terminating = source.is_some_and(|source| source.value.state.terminating);
     if observed.paused() {
-        return SyncAction::Done(if ends {
+        return SyncAction::Done(if terminating {
             PairStatus::Held(Hold::PausedDeletion)
         } else {
             PairStatus::Paused
         });
     }
     match source {
-        None => gone(observed, attempt, rules),
-        Some(source) if ends => ending(observed, source, attempt, rules),
-        Some(source) => living(observed, source, attempt, rules),
+        None => without_source(observed, attempt, rules),
+        Some(source) if terminating => with_terminating_source(observed, source, attempt, rules),
+        Some(source) => with_source(observed, source, attempt, rules),
     }
 }
 
-fn living(
+fn with_source(
     observed: &Observed,
     source: &Cached<SourceObject>,
     attempt: &Attempt,
     rules: &SyncRules,
 ) -> SyncAction {
-    if rules.mode.marks() {
+    if rules.mode.records_origin() {
         let origin = source.value.copied_from;
         if origin.is_some()
             && (origin == observed.target_cluster || origin == observed.source_cluster)
@@ -113,12 +113,12 @@ fn living(
     if !matches!(source.value.finalizers, Finalizers::Ours(_)) {
         return SyncAction::AddFinalizer;
     }
-    if rules.mode.ends_after_writes() && attempt.claimed {
+    if rules.mode.ends_after_writes() && attempt.finalizer_added {
         return SyncAction::Done(PairStatus::Again);
     }
-    // The hub is never to see a new spec without the state that it begins from; but what came of the
-    // spec in this pass waits until the generations are told.
-    if !attempt.spec_begun
+    // The source must not have a new spec in use without the status from before; but once the target was
+    // written, its status waits until the generations are recorded.
+    if !attempt.spec_started
         && let Some(action) = upload(observed, source, attempt, rules)
     {
         return action;
@@ -131,7 +131,7 @@ fn living(
     }
 }
 
-/// Status, then Secrets.
+/// The next action from target to source: status, then Secrets.
 fn upload(
     observed: &Observed,
     source: &Cached<SourceObject>,
@@ -146,15 +146,16 @@ fn upload(
     let due = |upload: &Cached<TargetSecret>| {
         let elsewhere = upload.value.to.is_some_and(|to| to != source.uid);
         upload.value.controller == Some(target.uid)
-            && (upload.value.changed || elsewhere && rules.mode.marks())
+            && (upload.value.changed || elsewhere && rules.mode.records_origin())
     };
     let mut uploads = observed.uploads.iter().enumerate();
     let (index, _) = uploads.find(|(index, upload)| {
-        upload.as_ref().is_some_and(due) && !attempt.tried.contains(index)
+        upload.as_ref().is_some_and(due) && !attempt.secrets_tried.contains(index)
     })?;
     Some(SyncAction::UploadSecret(index))
 }
 
+/// The next action from source to target, and back with the generations.
 fn download(
     observed: &Observed,
     source: &Cached<SourceObject>,
@@ -177,7 +178,7 @@ fn download(
     let contents = (from.content, to.content);
     let content = contents.0 != contents.1
         && observed.settled.content != Some(contents)
-        && !(rules.mode.marks() && proves_equal(source, target));
+        && !(rules.mode.records_origin() && proves_equal(source, target));
     let metadata = (from.metadata, to.metadata);
     let metadata = metadata.0 != metadata.1 && observed.settled.metadata != Some(metadata)
         || target.value.orphaned;
@@ -185,7 +186,7 @@ fn download(
         return SyncAction::Update { content, metadata };
     }
     let published = &source.value.generations;
-    let other = published.uid.is_some_and(|uid| uid != target.uid) && rules.mode.marks();
+    let other = published.uid.is_some_and(|uid| uid != target.uid) && rules.mode.records_origin();
     if other || (published.remote, published.local) != (Some(from.generation), Some(to.generation))
     {
         return SyncAction::RecordGenerations;
@@ -194,8 +195,8 @@ fn download(
     SyncAction::Done(if again { PairStatus::Again } else { PairStatus::InSync })
 }
 
-/// Whether the source says that these very generations of these very objects belong together: the contents
-/// were equal once, whatever the target's server made of it, and did not change since.
+/// Whether the source's annotations record exactly these generations of these objects: their contents were equal
+/// once, whatever the target's server made of it, and have not changed since.
 fn proves_equal(source: &Cached<SourceObject>, target: &Cached<TargetObject>) -> bool {
     let (published, from, to) =
         (&source.value.generations, &source.value.state, &target.value.state);
@@ -205,47 +206,47 @@ fn proves_equal(source: &Cached<SourceObject>, target: &Cached<TargetObject>) ->
         && published.local == Some(to.generation)
 }
 
-/// The source is being deleted: the target goes first, then our finalizer.
-fn ending(
+/// The source is being deleted: first the target, then our finalizer.
+fn with_terminating_source(
     observed: &Observed,
     source: &Cached<SourceObject>,
     attempt: &Attempt,
     rules: &SyncRules,
 ) -> SyncAction {
-    let claimed = matches!(source.value.finalizers, Finalizers::Ours(_));
-    // Before there were marks only the generations said that the target was made from this source.
+    let has_finalizer = matches!(source.value.finalizers, Finalizers::Ours(_));
+    // Without an origin annotation only the generations show that the target is a copy of this source.
     let published = &source.value.generations;
-    let made = claimed
+    let copied = has_finalizer
         && published.remote.is_some()
         && published.uid.is_none_or(|uid| observed.target.as_ref().is_none_or(|t| t.uid == uid));
     let ours = rules.mode.owns_by_name()
         || match observed.ownership(rules) {
             Ownership::Ours => true,
-            Ownership::Unmarked => made,
+            Ownership::Unmarked => copied,
             Ownership::Foreign => false,
         };
-    // A namespace that says whom it was made for may be without its object yet, or already.
+    // A namespace that was created for this source may not have the target yet, or not any more.
     let for_this =
         || observed.namespace.as_ref().and_then(|ns| ns.value.owner_uid) == Some(source.uid);
-    let emptied = observed.target.is_none() && claimed && for_this();
-    if (ours || emptied) && observed.owns_namespace(Some(source.uid), rules) {
+    let empty = observed.target.is_none() && has_finalizer && for_this();
+    if (ours || empty) && observed.owns_namespace(Some(source.uid), rules) {
         return delete_namespace(observed);
     }
     match &observed.target {
         Some(target) if ours => delete_target(observed, target, rules),
-        None if claimed && rules.mode.proves() && !attempt.target_gone => {
+        None if has_finalizer && rules.mode.confirms_absence() && !attempt.target_gone => {
             SyncAction::ConfirmTargetGone
         }
-        _ if claimed => SyncAction::RemoveFinalizer,
+        _ if has_finalizer => SyncAction::RemoveFinalizer,
         _ => SyncAction::Done(PairStatus::Nothing),
     }
 }
 
 /// The source is in no list.
-fn gone(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> SyncAction {
+fn without_source(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> SyncAction {
     let ours = rules.mode.owns_by_name() || observed.ownership(rules) == Ownership::Ours;
     if let Some(source) = &attempt.unselected {
-        // Who does not see its deletion must not hold it up.
+        // An instance that does not see its deletion must not block it.
         return match source.value.finalizers {
             Finalizers::Ours(_) => SyncAction::RemoveFinalizer,
             _ if ours && observed.target.is_some() => {
@@ -254,7 +255,7 @@ fn gone(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> SyncAction
             _ => SyncAction::Done(PairStatus::Nothing),
         };
     }
-    // Whoever has the target by now: our finalizer may still be there.
+    // Whoever owns the target by now, our finalizer may still be on the source.
     if rules.selective && observed.unlisted && !attempt.source_gone {
         return SyncAction::ConfirmSourceGone;
     }
@@ -271,7 +272,7 @@ fn gone(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> SyncAction
         return SyncAction::ConfirmSourceGone;
     }
     match (rules.orphans, attempt.verdict) {
-        (OrphanPolicy::Keep, _) => SyncAction::MarkOrphan,
+        (OrphanPolicy::Keep, _) => SyncAction::AnnotateOrphan,
         (OrphanPolicy::Confirm, None) => SyncAction::CheckOrphan,
         (OrphanPolicy::Confirm, Some(OrphanVerdict::Grace(left))) => {
             SyncAction::Done(PairStatus::Held(Hold::GracePeriod(left)))
@@ -280,10 +281,11 @@ fn gone(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> SyncAction
             SyncAction::Done(PairStatus::Held(Hold::TooManyOrphans))
         }
         _ => {
-            let made_for = target.value.copy_of.as_ref().map(|copy| copy.uid);
-            match observed.owns_namespace(made_for, rules) {
-                true => delete_namespace(observed),
-                false => delete_target(observed, target, rules),
+            let source = target.value.copy_of.as_ref().map(|copy| copy.uid);
+            if observed.owns_namespace(source, rules) {
+                delete_namespace(observed)
+            } else {
+                delete_target(observed, target, rules)
             }
         }
     }
@@ -303,12 +305,12 @@ fn delete_target(
     target: &Cached<TargetObject>,
     rules: &SyncRules,
 ) -> SyncAction {
-    // Where the namespace is gone the target is, too: the event of that is under way.
-    let went = rules.namespaced && observed.namespace.is_none();
-    match went || target.value.state.terminating {
-        true => SyncAction::Done(PairStatus::Waiting(Wait::TargetTerminating)),
-        false => SyncAction::DeleteTarget,
+    // Without its namespace the target is gone too, and the event is under way.
+    let gone = rules.namespaced && observed.namespace.is_none();
+    if gone || target.value.state.terminating {
+        return SyncAction::Done(PairStatus::Waiting(Wait::TargetTerminating));
     }
+    SyncAction::DeleteTarget
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! The actions that end a pair: proof that one object is not there, the end of the other, and our finalizer
-//! last.
+//! Actions that end a pair: confirmation that one object is gone, deletion of the other, and removal of the
+//! finalizer last.
 
 use std::time::{Instant, SystemTime};
 
+use log::Level;
 use shared::{
     client::{Patch, Preconditions, Propagation},
     error::{Error, Result},
@@ -19,7 +20,7 @@ use crate::{
     sync::{
         observed::{Attempt, Observed},
         orphan::OrphanVerdict,
-        pair::{PairContext, odd, stale},
+        pair::{PairContext, log_pair, odd, stale},
         patch,
         status::{PairStatus, Wait},
     },
@@ -30,7 +31,7 @@ impl PairContext<'_> {
         let Finalizers::Ours(place) = source.value.finalizers else { return Ok(()) };
         let patch = patch::remove_finalizer(source, place, &self.context.reader.finalizer);
         match self.ask_source(|c| c.patch(&self.at_source(), Patch::Json, &patch)) {
-            // The end of one that is not followed comes as no event.
+            // No event follows if it is not selected.
             Ok(_) if self.context.settings.is_selective() => self.forget_source(source.uid),
             Ok(released) => {
                 self.store_source(released)?;
@@ -38,11 +39,11 @@ impl PairContext<'_> {
             Err(Error::NotFound(_)) => self.forget_source(source.uid),
             Err(error) => return Err(error),
         }
-        log::info!("{self}: finalizer removed, the target is gone");
+        log_pair!(Level::Info, self, "finalizer removed, the target is gone");
         Ok(())
     }
 
-    /// The same for a source that is not followed any more; it stays out of the stores.
+    /// Removes the finalizer of a source that is no longer selected, which stays out of the stores.
     pub(crate) fn remove_finalizer_of_unselected(&self, attempt: &mut Attempt) -> Result<()> {
         let Some(source) = attempt.unselected.take() else { return Ok(()) };
         let Finalizers::Ours(index) = source.value.finalizers else { return Ok(()) };
@@ -51,19 +52,19 @@ impl PairContext<'_> {
         let released = self.ask_source(|client| client.patch(&place, Patch::Json, &patch));
         let released = released.map_err(stale)?;
         attempt.unselected = self.context.reader.source(&released);
-        log::info!("{self}: finalizer removed, the source is no longer selected");
+        log_pair!(Level::Info, self, "finalizer removed, the source is no longer selected");
         Ok(())
     }
 
-    pub(crate) fn mark_orphan(&self, target: &Cached<TargetObject>) -> Result<()> {
+    pub(crate) fn annotate_orphan(&self, target: &Cached<TargetObject>) -> Result<()> {
         let patch =
-            patch::mark_orphan(target, &self.context.reader, &seconds_time(SystemTime::now()));
+            patch::annotate_orphan(target, &self.context.reader, &seconds_time(SystemTime::now()));
         let place = self.at_target();
-        let marked = self.ask_target(|client| client.patch(&place, Patch::Merge, &patch));
-        self.store_target(marked.map_err(stale)?).map(drop)
+        let patched = self.ask_target(|client| client.patch(&place, Patch::Merge, &patch));
+        self.store_target(patched.map_err(stale)?).map(drop)
     }
 
-    /// A list may lag or lack; only this read says that the source is gone.
+    /// A list may be stale or incomplete; only this read confirms that the source is gone.
     pub(crate) fn confirm_source_gone(&self, attempt: &mut Attempt) -> Result<()> {
         let place = self.at_source();
         let object = match self.ask_source(|client| client.get(&place)) {
@@ -78,13 +79,14 @@ impl PairContext<'_> {
             }
             Err(error) => return Err(error),
         };
-        let known = self.context.reader.source(&object).ok_or_else(|| odd(&place))?;
-        // What we claimed is deleted as ever; the others are of other instances.
-        let claimed = matches!(known.value.finalizers, Finalizers::Ours(_));
-        if !self.context.settings.is_selective() || claimed && known.value.state.terminating {
+        let source = self.context.reader.source(&object).ok_or_else(|| odd(&place))?;
+        // With our finalizer it is deleted as any other; without, it belongs to another instance.
+        let has_finalizer = matches!(source.value.finalizers, Finalizers::Ours(_));
+        if !self.context.settings.is_selective() || has_finalizer && source.value.state.terminating
+        {
             return self.store_source(object).map(drop);
         }
-        attempt.unselected = Some(known);
+        attempt.unselected = Some(source);
         Ok(())
     }
 
@@ -93,10 +95,10 @@ impl PairContext<'_> {
         observed: &Observed,
         attempt: &mut Attempt,
     ) -> Result<()> {
-        // The answer to its creation may have been lost, and with it the only sign of it so far.
-        let unmade =
+        // The response to the namespace's creation may have been lost, and nothing else would show it yet.
+        let never_synced =
             observed.source.as_ref().is_some_and(|it| it.value.generations.remote.is_none());
-        if unmade && observed.namespace.is_none() && !self.target.0.is_empty() {
+        if never_synced && observed.namespace.is_none() && !self.target.0.is_empty() {
             self.refresh_namespace()?;
         }
         match self.ask_target(|client| client.get(&self.at_target())) {
@@ -119,13 +121,13 @@ impl PairContext<'_> {
         let deleted = self.ask_target(|c| c.delete(&place, policy, &exactly(target)));
         match deleted {
             Ok(()) => {
-                log::info!("{self}: deleted {}", self.target_key);
-                let mut ends = target.clone();
-                ends.value.state.terminating = true;
+                log_pair!(Level::Info, self, "target deleted", target:% = self.target_key);
+                let mut terminating = target.clone();
+                terminating.value.state.terminating = true;
                 let store = &self.remote.target.stores[self.id.kind];
-                store.update(&self.target_key, ends);
+                store.update(&self.target_key, terminating);
             }
-            // It went before; the event of that may have come before, too.
+            // It was gone already, perhaps with its event handled.
             Err(Error::NotFound(_)) => {
                 self.forget_target(target.uid);
                 return Ok(None);
@@ -133,7 +135,7 @@ impl PairContext<'_> {
             Err(error) => return Err(error),
         }
         self.count_orphan(attempt);
-        // The event of its end goes on from here.
+        // The event that it is gone continues from here.
         Ok(Some(PairStatus::Waiting(Wait::TargetTerminating)))
     }
 
@@ -143,17 +145,17 @@ impl PairContext<'_> {
         attempt: &Attempt,
     ) -> Result<Option<PairStatus>> {
         let Some(namespace) = &observed.namespace else { return Ok(None) };
-        if self.context.settings.mode.proves() && !self.remote.is_all_known() {
+        if self.context.settings.mode.confirms_absence() && !self.remote.is_complete() {
             return Ok(Some(PairStatus::Waiting(Wait::NamespaceContents)));
         }
         let place = NAMESPACES.cluster_object(&self.target.0);
         match self.ask_target(|c| c.delete(&place, Propagation::Unsaid, &exactly(namespace))) {
             Ok(()) => {
-                log::info!("{self}: namespace {} deleted", self.target.0);
-                let mut ends = namespace.clone();
-                ends.value.terminating = true;
+                log_pair!(Level::Info, self, "namespace deleted", target:% = self.target_key);
+                let mut terminating = namespace.clone();
+                terminating.value.terminating = true;
                 let key = key::of("", &self.target.0);
-                self.remote.target.namespaces.update(&key, ends);
+                self.remote.target.namespaces.update(&key, terminating);
             }
             Err(Error::NotFound(_)) => {
                 let key = key::of("", &self.target.0);
@@ -173,9 +175,10 @@ impl PairContext<'_> {
     }
 }
 
-fn exactly<R>(known: &Cached<R>) -> Preconditions {
+/// Preconditions for this object in this version.
+fn exactly<R>(cached: &Cached<R>) -> Preconditions {
     Preconditions {
-        uid: Some(known.uid.to_string()),
-        resource_version: Some(known.version.to_string()),
+        uid: Some(cached.uid.to_string()),
+        resource_version: Some(cached.version.to_string()),
     }
 }

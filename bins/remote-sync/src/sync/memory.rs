@@ -1,4 +1,8 @@
-//! Memory of pairs beside their objects: pure. A pair with nothing to remember takes no room.
+//! Memory of pairs that their objects do not hold: pure. A pair with nothing to remember takes no room.
+//!
+//! Two maps of pairs are elsewhere. Orphans count together: their number decides about each of them, and a new
+//! session clears them all ([`orphan`](crate::sync::orphan)). Failures belong to the workqueue, as
+//! client-go's rate limiter has its own map next to the queue ([`workqueue`](crate::sync::workqueue)).
 
 use std::{
     collections::BTreeMap,
@@ -10,19 +14,19 @@ use crate::{
     sync::{observed::SettledDiff, status::PairCondition},
 };
 
-/// The memory of one remote.
+/// The memory of one remote's pairs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Memory(BTreeMap<Pair, PairMemory>);
 
-/// What is remembered of one pair.
+/// The memory of one pair.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct PairMemory {
+pub(crate) struct PairMemory {
     pub(super) settled: SettledDiff,
-    /// The source has just left the lists.
+    /// The source has left the lists, for a reason that is not known yet.
     pub(super) unlisted: bool,
-    /// It waits for the end of something.
+    /// Since when it has waited for a deletion to finish.
     pub(super) waiting_since: Option<Instant>,
-    /// It is not in step.
+    /// Set while it is not in sync.
     condition: Option<PairCondition>,
 }
 
@@ -31,7 +35,7 @@ impl Memory {
         self.0.get(pair)
     }
 
-    /// Changes what is remembered of a pair; forgets the pair where nothing is left.
+    /// Changes the memory of a pair, and forgets the pair if nothing is left.
     pub(super) fn update<T>(
         &mut self,
         pair: &Pair,
@@ -52,14 +56,14 @@ impl Memory {
         result
     }
 
-    /// The pairs that are not in step, in order, and why.
+    /// The pairs that are not in sync, in order.
     pub(super) fn conditions(&self) -> impl Iterator<Item = (&Pair, &PairCondition)> {
         self.0.iter().filter_map(|(pair, memory)| Some((pair, memory.condition.as_ref()?)))
     }
 }
 
 impl PairMemory {
-    /// For how long it has waited; with `waits` unset it does no more.
+    /// Records whether it waits; returns for how long it has.
     pub(super) fn waited(&mut self, waits: bool, now: Instant) -> Duration {
         if !waits {
             self.waiting_since = None;
@@ -68,7 +72,7 @@ impl PairMemory {
         now.saturating_duration_since(since)
     }
 
-    /// `true` if that is news.
+    /// `true` if it changed.
     pub(super) fn set_condition(&mut self, condition: Option<PairCondition>) -> bool {
         let news = self.condition != condition;
         self.condition = condition;
@@ -79,12 +83,12 @@ impl PairMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sync::status::PairState;
+    use crate::{model::key::KindIndex, sync::status::PairState};
 
     #[test]
     fn a_pair_is_remembered_while_there_is_something_to_remember() {
         let (mut memory, now) = (Memory::default(), Instant::now());
-        let pair = Pair { kind: 0, key: "ns/x".into() };
+        let pair = Pair { kind: KindIndex::FIRST, key: "ns/x".into() };
         let later = now + Duration::from_secs(7);
         assert!(memory.update(&pair, |pair| pair.waited(true, now)).is_zero());
         let condition = PairCondition::new(PairState::Waiting, "why");

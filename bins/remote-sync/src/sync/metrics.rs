@@ -1,4 +1,4 @@
-//! Metrics of the workers.
+//! Metrics of reconciling, by remote.
 
 use std::{collections::BTreeMap, sync::Mutex, time::Duration};
 
@@ -26,7 +26,7 @@ const STATUS_LAG: Family = Family::histogram(
     "remote_sync_status_lag_seconds",
     "Time from a target's event to the write of its status to the source.",
 );
-/// In seconds: from a pass in one data centre to one that waited for its turn.
+/// Buckets in seconds: from an attempt within a data centre to one that waited in the queue.
 const LAGS: [f64; 8] = [0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0];
 
 /// Counts by remote.
@@ -35,13 +35,13 @@ pub(crate) struct SyncMetrics(Mutex<Numbers>);
 
 #[derive(Debug)]
 struct Numbers {
-    /// By remote and what was written.
+    /// By remote and action.
     writes: BTreeMap<(String, &'static str), u64>,
-    /// Passes that failed, by remote and what their failure asks for.
+    /// Failed attempts, by remote and class.
     failures: BTreeMap<(String, &'static str), u64>,
-    /// Sources that were older than what the target has, by remote.
+    /// Sources that were older than their copies, by remote.
     regressions: BTreeMap<String, u64>,
-    /// From the event to the last write that it led to.
+    /// From an event to the last write that it caused.
     spec_lag: Histogram,
     status_lag: Histogram,
 }
@@ -79,7 +79,7 @@ impl SyncMetrics {
         lock(&self.0).status_lag.add(lag.as_secs_f64());
     }
 
-    /// The remote is gone, and its numbers with it.
+    /// Removes the series of a remote.
     pub(crate) fn forget(&self, remote: &str) {
         let mut numbers = lock(&self.0);
         numbers.writes.retain(|(name, _), _| name != remote);

@@ -1,4 +1,7 @@
-//! Targets whose source is gone: how long they stay, and how many may go.
+//! Orphans, that is targets whose source is gone: how long they stay, and how many may be deleted. Pure.
+//!
+//! A map of its own next to the memory of pairs: the orphans that wait are counted against one limit, and a new
+//! session of the sources' cluster forgets all of them at once.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -7,24 +10,24 @@ use std::{
 
 use crate::model::key::Pair;
 
-/// What becomes of an orphan.
+/// The decision about an orphan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum OrphanVerdict {
-    /// It goes.
+    /// It is deleted.
     Delete,
     /// It stays for this long.
     Grace(Duration),
-    /// More are gone at once than people delete: all stay.
+    /// More sources disappeared at once than people delete: all orphans stay.
     Tripped,
 }
 
-/// The orphans of one remote; pure.
+/// The orphans of one remote.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct OrphanTracker {
     grace: Duration,
-    /// So many may go within this time.
+    /// So many may be deleted within this time.
     most: (usize, Duration),
-    /// Since when they are orphans.
+    /// Since when each has been an orphan.
     waiting: BTreeMap<Pair, Instant>,
     deleted: VecDeque<Instant>,
 }
@@ -34,8 +37,8 @@ impl OrphanTracker {
         Self { grace, most, waiting: BTreeMap::new(), deleted: VecDeque::new() }
     }
 
-    /// Judges a pair whose source was just read and does not exist. Those that wait count with those that
-    /// went: where everything is gone at once, nothing is deleted at all.
+    /// Decides about a pair whose source was just read and does not exist. Waiting orphans count with deleted
+    /// ones: if everything disappears at once, nothing is deleted at all.
     pub(crate) fn check(&mut self, pair: &Pair, now: Instant) -> OrphanVerdict {
         let since = *self.waiting.entry(pair.clone()).or_insert(now);
         let (most, window) = self.most;
@@ -51,24 +54,24 @@ impl OrphanTracker {
         }
     }
 
-    /// Takes note that it was deleted.
+    /// Counts a deletion.
     pub(crate) fn deleted(&mut self, pair: &Pair, now: Instant) {
         if self.waiting.remove(pair).is_some() {
             self.deleted.push_back(now);
         }
     }
 
-    /// Nothing is known of any: the cluster of the sources was away.
+    /// Forgets all orphans: the sources' cluster was disconnected.
     pub(crate) fn clear(&mut self) {
         self.waiting.clear();
     }
 
-    /// It is no orphan, or no more.
+    /// Forgets a pair that is not an orphan (any more).
     pub(crate) fn forget(&mut self, pair: &Pair) {
         self.waiting.remove(pair);
     }
 
-    /// How many wait.
+    /// The number of orphans that wait.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.len()
     }
@@ -77,9 +80,10 @@ impl OrphanTracker {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::key::KindIndex;
 
     fn pair(name: &str) -> Pair {
-        Pair { kind: 0, key: name.into() }
+        Pair { kind: KindIndex::FIRST, key: name.into() }
     }
 
     fn orphans(most: usize) -> OrphanTracker {
@@ -96,6 +100,9 @@ mod tests {
         assert_eq!(orphans.check(&pair("a"), later(300)), OrphanVerdict::Delete);
         orphans.forget(&pair("a"));
         assert_eq!(orphans.check(&pair("a"), later(301)), grace(300), "it was back");
+        orphans.clear();
+        assert_eq!(orphans.waiting(), 0);
+        assert_eq!(orphans.check(&pair("a"), later(900)), grace(300), "the cluster was away");
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! The outcome of an attempt: reported once, and turned into the time of the next one.
+//! Outcome of an attempt: reported when it changes, and turned into the time of the next attempt.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use log::Level;
 use serde_json::json;
 use shared::{
     client::USUAL_OBJECT,
@@ -15,28 +16,28 @@ use crate::{
     model::annotations::Uid,
     sync::{
         observed::{Attempt, Observed, SettledDiff},
-        pair::PairContext,
+        pair::{PairContext, log_pair},
         status::{Hold, PairCondition, PairState, PairStatus},
         workqueue::ReconcileResult,
     },
 };
 
-/// What is being deleted for longer is held up by finalizers of others, and people should know.
-const HELD_UP: Duration = Duration::from_secs(600);
-/// What is held for people is looked at again after this: an event may be missed.
-const LOOK_AGAIN: Duration = Duration::from_secs(300);
+/// A deletion that takes longer is probably blocked by a finalizer, which a person should know.
+const LONGEST_DELETION: Duration = Duration::from_secs(600);
+/// The wait before a held pair is reconciled again, in case an event was missed.
+const CHECK_HELD: Duration = Duration::from_secs(300);
 
-/// What waits for an event is looked at again after this, without a request: where pairs share a namespace,
-/// another one may have found out what the event would have told.
-const WAIT_AGAIN: Duration = Duration::from_secs(5);
+/// The wait before a waiting pair is reconciled again, without a request: where pairs share a namespace,
+/// another pair may have found what the event would have brought.
+const CHECK_WAITING: Duration = Duration::from_secs(5);
 
-/// The pass is over, with nothing more to do about the pair for now.
+/// The attempt succeeded: there is nothing more to do for now.
 pub(crate) fn finished(
     pair: &PairContext<'_>,
     observed: &Observed,
     status: PairStatus,
     attempt: &Attempt,
-    troubles: &[Error],
+    failed_secrets: &[Error],
 ) -> ReconcileResult {
     let orphaned = matches!(status, PairStatus::Held(Hold::GracePeriod(_) | Hold::TooManyOrphans));
     if !orphaned {
@@ -47,34 +48,36 @@ pub(crate) fn finished(
         pair.remote.set_unlisted(pair.id, false);
     }
     if observed.source.is_none() && observed.target.is_none() {
-        pair.remote.set_settled(pair.id, SettledDiff::default());
+        pair.remote.update_settled(pair.id, |settled| *settled = SettledDiff::default());
     }
-    if let Some(error) = troubles.first() {
+    if let Some(error) = failed_secrets.first() {
         return failed(pair, error);
     }
-    let waited = pair.remote.waited(pair.id, matches!(status, PairStatus::Waiting(_)));
-    let status = if waited >= HELD_UP { PairStatus::Held(Hold::DeletionStuck) } else { status };
+    let waits = matches!(status, PairStatus::Waiting(_));
+    let waited = pair.remote.waited(pair.id, waits, Instant::now());
+    let status =
+        if waited >= LONGEST_DELETION { PairStatus::Held(Hold::DeletionStuck) } else { status };
     report(pair, observed, status.condition(), status.needs_people());
     requeue(status, pair.context.settings.orphans.grace)
 }
 
-/// When a pair that stands so is looked at again; `grace` is that of orphans.
+/// The next attempt for a pair with this status; `grace` is that of orphans.
 fn requeue(status: PairStatus, grace: Duration) -> ReconcileResult {
     match status {
         PairStatus::Again => ReconcileResult::RequeueAfter(Duration::ZERO),
         PairStatus::Held(Hold::GracePeriod(left)) => ReconcileResult::RequeueAfter(left),
         PairStatus::Held(Hold::TooManyOrphans) => {
-            ReconcileResult::RequeueAfter(grace.clamp(Duration::from_secs(1), LOOK_AGAIN))
+            ReconcileResult::RequeueAfter(grace.clamp(Duration::from_secs(1), CHECK_HELD))
         }
         PairStatus::Held(Hold::DeletionStuck) | PairStatus::Waiting(_) => {
-            ReconcileResult::RequeueAfter(WAIT_AGAIN)
+            ReconcileResult::RequeueAfter(CHECK_WAITING)
         }
-        PairStatus::Held(_) => ReconcileResult::RequeueAfter(LOOK_AGAIN),
+        PairStatus::Held(_) => ReconcileResult::RequeueAfter(CHECK_HELD),
         _ => ReconcileResult::Done,
     }
 }
 
-/// An action failed; what it found out meanwhile is looked at before the next try.
+/// An action failed; if it was based on an older state, both objects are read before the next attempt.
 pub(crate) fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
     let class = classify(error);
     let class = match class {
@@ -86,45 +89,49 @@ pub(crate) fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
     };
     let state = if class == RetryClass::Refused { PairState::Degraded } else { PairState::Failing };
     match class {
-        RetryClass::Stale => log::debug!("{pair}: {error}; reading it again"),
+        RetryClass::Stale => {
+            log_pair!(Level::Debug, pair, "outdated, both objects were read again", error:% = error);
+        }
         _ => {
             let condition = PairCondition::new(state, &error.to_string());
-            report(pair, &pair.observe(), Some(condition), class == RetryClass::Refused);
+            let observed = pair.observe(Instant::now());
+            report(pair, &observed, Some(condition), class == RetryClass::Refused);
         }
     }
     pair.context.metrics.failed(&pair.remote.name, class.name());
     ReconcileResult::Failed(class, requested_delay(error))
 }
 
-/// Names that no object can have: nothing but another name mends that.
+/// The names are invalid: only another name can fix that.
 pub(crate) fn invalid_names(pair: &PairContext<'_>, sentence: String) -> ReconcileResult {
-    let_go(pair);
-    let observed = pair.observe();
-    let there = observed.source.is_some() || observed.target.is_some();
+    forget(pair);
+    let observed = pair.observe(Instant::now());
+    let exists = observed.source.is_some() || observed.target.is_some();
     report(
         pair,
         &observed,
-        there.then(|| PairCondition::new(PairState::Degraded, &sentence)),
+        exists.then(|| PairCondition::new(PairState::Degraded, &sentence)),
         true,
     );
     ReconcileResult::Done
 }
 
-/// An object that costs too much memory: nothing is done about the pair until it changes.
+/// An object costs too much memory: the pair is left alone until it changes.
 pub(crate) fn too_large(pair: &PairContext<'_>, which: &str) -> ReconcileResult {
-    let_go(pair);
+    forget(pair);
     let reason = format!("{which} needs more than {} KiB of memory", USUAL_OBJECT >> 10);
-    report(pair, &pair.observe(), Some(PairCondition::new(PairState::TooLarge, &reason)), true);
+    let condition = PairCondition::new(PairState::TooLarge, &reason);
+    report(pair, &pair.observe(Instant::now()), Some(condition), true);
     ReconcileResult::Done
 }
 
-/// Nothing of what was found out about the pair counts when it is looked at again.
-fn let_go(pair: &PairContext<'_>) {
+/// Forgets what earlier attempts found out.
+fn forget(pair: &PairContext<'_>) {
     lock(&pair.remote.orphans).forget(pair.id);
     pair.drop_documents();
 }
 
-/// Logs what is new, and with `people` writes it on the source as an Event.
+/// Logs a changed condition; with `people` also records an Event on the source.
 fn report(
     pair: &PairContext<'_>,
     observed: &Observed,
@@ -135,18 +142,26 @@ fn report(
         return;
     }
     let Some(condition) = condition else {
-        log::info!("{pair}: in sync again");
+        log_pair!(Level::Info, pair, "in sync again");
         return;
     };
-    if !people {
-        log::info!("{pair}: {}: {}", condition.state.as_str(), condition.reason);
-        return;
-    }
-    log::warn!("{pair}: {}: {}", condition.state.as_str(), condition.reason);
-    if !pair.context.settings.dry_run
+    log_condition(pair, &condition, if people { Level::Warn } else { Level::Info });
+    if people
+        && !pair.context.settings.dry_run
         && let Some(source) = &observed.source
     {
         write_event(pair, source.uid, condition);
+    }
+}
+
+fn log_condition(pair: &PairContext<'_>, condition: &PairCondition, level: Level) {
+    let PairCondition { state, reason } = condition;
+    let state_name = state.as_str();
+    match state {
+        PairState::Degraded | PairState::Failing => {
+            log_pair!(level, pair, "not in sync", state = state_name, error = reason.as_str());
+        }
+        _ => log_pair!(level, pair, "not in sync", state = state_name, reason = reason.as_str()),
     }
 }
 
@@ -168,6 +183,6 @@ fn write_event(pair: &PairContext<'_>, source: Uid, condition: PairCondition) {
     };
     let written: Result<()> = pair.ask_source(|client| event.write(client, namespace, &about));
     if let Err(error) = written {
-        log::debug!("{error}");
+        log_pair!(Level::Debug, pair, "Event not recorded", error:% = error);
     }
 }

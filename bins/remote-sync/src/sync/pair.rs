@@ -1,80 +1,87 @@
-//! A pair that a worker has in hand: where its two objects are, how to ask for them, and how what is
-//! answered goes into the stores at once, so that the next decision knows it and the event that follows is
-//! no news.
+//! A pair that a worker reconciles: what is observed of it, requests for its objects, and their responses,
+//! which go into the stores at once: the next decision sees them, and the event that follows changes nothing.
 
-use std::{fmt, time::Instant};
+use std::time::Instant;
 
 use serde_json::Value;
 use shared::{
     client::{Client, USUAL_OBJECT},
     error::{Error, Result},
-    resource::{NAMESPACES, Resource, Target},
+    resource::{Resource, Target},
     stop::Stop,
 };
 
 use crate::{
-    cache::{cluster::ClusterClient, store::Store},
+    cache::{
+        cluster::{ApiResources, ClusterClient},
+        store::Store,
+    },
     model::{
         annotations::{Origin, Uid},
+        discovery::ResourceArg,
         key::{self, ObjectKey, Pair},
         object::{Cached, ObjectReader, SourceObject, TargetObject},
     },
     sync::{
         context::SyncContext,
-        observed::Observed,
+        observed::{Observed, SyncRules},
         patch::Desired,
-        permits::SMALL_ANSWER,
-        remote::{ApiResources, RemoteSync},
+        permits::SMALL_RESPONSE,
+        remote::RemoteSync,
         workqueue::WorkItem,
     },
 };
 
-/// See the module.
+/// A pair with everything that its attempt needs.
 pub(crate) struct PairContext<'a> {
     pub(crate) context: &'a SyncContext,
     pub(crate) remote: &'a RemoteSync,
     pub(crate) id: &'a Pair,
-    pub(crate) kinds: &'a ApiResources,
+    pub(crate) kinds: ApiResources,
     /// Namespace and name.
     pub(crate) source: (String, String),
     pub(crate) target: (String, String),
     pub(crate) source_key: ObjectKey,
     pub(crate) target_key: ObjectKey,
-    /// When the pair was put into the queue.
+    /// The time at which the pair was enqueued.
     pub(crate) since: Instant,
-    /// What each of its objects may cost in memory.
+    /// Memory that each of its objects may cost.
     most: usize,
 }
 
-/// `widgets.example.com ns/x-us (hub1)`
-impl fmt::Display for PairContext<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Resource { plural, group, .. } = &self.kinds.source.resource;
-        let dot = if group.is_empty() { "" } else { "." };
-        let (remote, (namespace, name)) = (&self.remote.name, &self.source);
-        let slash = if namespace.is_empty() { "" } else { "/" };
-        write!(f, "{plural}{dot}{group} {namespace}{slash}{name} ({remote})")
-    }
+/// A log line about a pair, which its source identifies; keys of the line's own follow the message.
+macro_rules! log_pair {
+    ($level:expr, $pair:expr, $message:literal $(, $($keys:tt)+)?) => {
+        log::log!(
+            $level,
+            remote:% = $pair.remote.name, kind:% = $pair.kind(),
+            namespace:% = $pair.source.0, name:% = $pair.source.1 $(, $($keys)+)?;
+            $message
+        )
+    };
 }
+pub(crate) use log_pair;
 
 impl<'a> PairContext<'a> {
+    /// `None` while its kind is not found on both sides.
     pub(crate) fn new(
         context: &'a SyncContext,
         remote: &'a RemoteSync,
         item: &'a WorkItem,
-        kinds: &'a ApiResources,
-    ) -> Self {
+    ) -> Option<Self> {
         let WorkItem { pair, since, large } = item;
+        let kinds = ApiResources::of(&remote.source, &remote.target, pair.kind)?;
         let (namespace, name) = key::split(&pair.key);
         let source = remote.names.source(namespace, name);
         let target = remote.names.target(namespace, name);
         let source_key = key::of(&source.0, &source.1);
         let target_key = key::of(&target.0, &target.1);
-        let (since, most) = (*since, if *large { USUAL_OBJECT } else { SMALL_ANSWER });
-        Self {
+        let (since, most) = (*since, if *large { USUAL_OBJECT } else { SMALL_RESPONSE });
+        let id = pair;
+        let pair = Self {
             context,
             remote,
-            id: pair,
+            id,
             kinds,
             source,
             target,
@@ -82,22 +89,32 @@ impl<'a> PairContext<'a> {
             target_key,
             since,
             most,
-        }
+        };
+        Some(pair)
     }
 
-    /// Whether it did not wait for its turn among large ones.
-    pub(crate) fn is_hurried(&self) -> bool {
-        self.most == SMALL_ANSWER
+    /// The kind as `-resource` names it.
+    pub(crate) fn kind(&self) -> &ResourceArg {
+        &self.context.settings.resources[self.id.kind]
     }
 
-    /// Whether its objects have to wait for their turn among the large ones.
+    pub(crate) fn rules(&self) -> SyncRules {
+        SyncRules::new(&self.context.settings, &self.kinds)
+    }
+
+    /// Whether it is reconciled without a permit for large objects.
+    pub(crate) fn has_no_permit(&self) -> bool {
+        self.most == SMALL_RESPONSE
+    }
+
+    /// Whether one of its objects needs a permit for large objects.
     pub(crate) fn is_large(&self) -> bool {
         let source = self.source_side().store.get(&self.source_key);
         let target = self.target_side().store.get(&self.target_key);
         source.is_some_and(|source| source.large) || target.is_some_and(|target| target.large)
     }
 
-    /// Which of them costs too much memory to be looked at at all, if one does.
+    /// The object that costs too much memory to be read, if one does.
     pub(crate) fn too_large(&self) -> Option<&'static str> {
         if self.source_side().store.is_too_large(&self.source_key) {
             return Some("the source");
@@ -105,14 +122,37 @@ impl<'a> PairContext<'a> {
         self.target_side().store.is_too_large(&self.target_key).then_some("the target")
     }
 
-    /// Whether both sides can have such an object.
+    /// Checks that both objects' names are valid.
     pub(crate) fn check(&self) -> std::result::Result<(), String> {
         let (namespace, name) = key::split(&self.id.key);
         self.remote.names.check(namespace, name)
     }
 
-    pub(crate) fn observe(&self) -> Observed {
-        self.remote.observe(self.id, &self.context.settings, &self.context.reader)
+    /// The observed state, as of `now`.
+    pub(crate) fn observe(&self, now: Instant) -> Observed {
+        let (remote, settings) = (self.remote, &self.context.settings);
+        let (finalizer, memory) = (&self.context.reader.finalizer, remote.recall(self.id));
+        let source = self.source_side().store.get(&self.source_key);
+        let namespace = remote.target.namespaces.get(&key::of("", &self.target.0));
+        let deleted = source.as_ref().is_none_or(|source| source.value.state.terminating);
+        let owned = deleted && namespace.as_ref().is_some_and(|found| found.value.owner.is_some());
+        let secrets = remote.target.secrets.iter().zip(&settings.secrets);
+        Observed {
+            source,
+            target: self.target_side().store.get(&self.target_key),
+            namespace,
+            namespace_shared: owned && remote.shares_namespace(self.id, &memory, now),
+            uploads: secrets
+                .map(|(store, name)| store.get(&key::of(&self.target.0, name)))
+                .collect(),
+            settled: memory.settled,
+            unlisted: memory.unlisted,
+            place: self.context.reader.place(&self.source.0, &self.source.1, finalizer),
+            name: self.target.1.clone(),
+            source_cluster: remote.source.cluster.uid(),
+            target_cluster: remote.target.cluster.uid(),
+            accepted: remote.is_accepted(settings),
+        }
     }
 }
 
@@ -137,7 +177,7 @@ impl PairContext<'_> {
         at(&self.kinds.target.resource, &self.target)
     }
 
-    /// Where the Secret goes: it has the suffix of the source's own name.
+    /// The name of a Secret at the source: with the suffix that the source has.
     pub(crate) fn uploaded_name(&self, index: usize) -> String {
         self.remote.names.source("", &self.context.settings.secrets[index]).1
     }
@@ -145,38 +185,38 @@ impl PairContext<'_> {
     pub(crate) fn desired<'b>(
         &'b self,
         source: &'b Value,
-        known: &Cached<SourceObject>,
+        cached: &Cached<SourceObject>,
     ) -> Desired<'b> {
         let reader = &self.context.reader;
         let origin = self.remote.source.cluster.uid().map(|cluster| Origin {
             cluster,
             namespace: &self.source.0,
             name: &self.source.1,
-            uid: known.uid,
-            generation: known.value.state.generation.into(),
+            uid: cached.uid,
+            generation: cached.value.state.generation.into(),
             finalizer: &reader.finalizer,
         });
         Desired { reader, source, origin }
     }
 
-    /// The source's document: kept from the event that told of it, or read.
+    /// The source's document: kept from its event, or read.
     pub(crate) fn source_document(&self, source: &Cached<SourceObject>) -> Result<Value> {
         self.source_side().document(source, &self.remote.stop)
     }
 
-    /// The same of the target.
+    /// The target's document: kept from its event, or read.
     pub(crate) fn target_document(&self, target: &Cached<TargetObject>) -> Result<Value> {
         self.target_side().document(target, &self.remote.stop)
     }
 
-    /// Takes in what a server says of the source.
+    /// Puts a response about the source into its store.
     pub(crate) fn store_source(&self, object: Value) -> Result<Cached<SourceObject>> {
-        self.source_side().know(object)
+        self.source_side().put(object)
     }
 
-    /// The same of the target.
+    /// Puts a response about the target into its store.
     pub(crate) fn store_target(&self, object: Value) -> Result<Cached<TargetObject>> {
-        self.target_side().know(object)
+        self.target_side().put(object)
     }
 
     pub(crate) fn forget_source(&self, uid: Uid) {
@@ -211,66 +251,25 @@ impl PairContext<'_> {
         }
     }
 
-    /// Nothing is to be done with the documents.
+    /// Drops the kept documents, which are not needed any more.
     pub(crate) fn drop_documents(&self) {
         self.remote.source.stores[self.id.kind].drop_document(&self.source_key);
         self.remote.target.stores[self.id.kind].drop_document(&self.target_key);
     }
 
-    /// After the target was made so from this state of the source; both may be others by now.
+    /// Records what still differs after the target was written from this state of the source.
     pub(crate) fn record_settled(
         &self,
         source: &Cached<SourceObject>,
         target: &Cached<TargetObject>,
     ) {
-        let mut settled = self.remote.settled(self.id);
-        settled.after_update(&source.value.state, &target.value.state);
-        self.remote.set_settled(self.id, settled);
-    }
-
-    /// Reads both objects, and the namespace, as they are now.
-    pub(crate) fn refresh(&self) -> Result<()> {
-        let observed = self.observe();
-        match self.ask_source(|client| client.get(&self.at_source())) {
-            Ok(object) if observed.source.is_some() => {
-                self.store_source(object)?;
-            }
-            Err(Error::NotFound(_)) => {
-                observed.source.iter().for_each(|source| self.forget_source(source.uid));
-            }
-            other => drop(other?),
-        }
-        match self.ask_target(|client| client.get(&self.at_target())) {
-            Ok(object) => {
-                self.store_target(object)?;
-            }
-            Err(Error::NotFound(_)) => {
-                observed.target.iter().for_each(|target| self.forget_target(target.uid));
-            }
-            Err(error) => return Err(error),
-        }
-        if self.target.0.is_empty() { Ok(()) } else { self.refresh_namespace() }
-    }
-
-    pub(crate) fn refresh_namespace(&self) -> Result<()> {
-        let place = NAMESPACES.cluster_object(&self.target.0);
-        let (store, key) = (&self.remote.target.namespaces, key::of("", &self.target.0));
-        match self.ask_target(|client| client.get(&place)) {
-            Ok(object) => {
-                store.put(&key, self.context.reader.namespace(&object).ok_or_else(|| odd(&place))?);
-            }
-            Err(Error::NotFound(_)) => {
-                if let Some(known) = store.get(&key) {
-                    store.remove(&key, known.uid);
-                }
-            }
-            Err(error) => return Err(error),
-        }
-        Ok(())
+        self.remote.update_settled(self.id, |settled| {
+            settled.after_update(&source.value.state, &target.value.state);
+        });
     }
 }
 
-/// One object of the pair, and the store that it is in.
+/// One of the two objects, with its store.
 struct PairObject<'a, R> {
     cluster: &'a ClusterClient,
     store: &'a Store<R>,
@@ -282,25 +281,25 @@ struct PairObject<'a, R> {
 }
 
 impl<R: Clone + PartialEq> PairObject<'_, R> {
-    fn document(&self, known: &Cached<R>, stop: &Stop) -> Result<Value> {
-        if let Some(body) = self.store.take_document(self.key, known.version) {
+    fn document(&self, cached: &Cached<R>, stop: &Stop) -> Result<Value> {
+        if let Some(body) = self.store.take_document(self.key, cached.version) {
             return Ok(body);
         }
         let get = |client: &Client| client.limited_to(self.most).get(&self.place);
         let body = self.cluster.ask(stop, get).map_err(stale)?;
         let now = (self.read)(self.reader, &body).ok_or_else(|| odd(&self.place))?;
-        if now == *known {
+        if now == *cached {
             return Ok(body);
         }
         self.store.put(self.key, now);
-        Err(Error::Conflict(format!("{} changed meanwhile", self.place)))
+        Err(Error::Conflict(format!("{} changed in the meantime", self.place)))
     }
 
-    fn know(&self, object: Value) -> Result<Cached<R>> {
-        let known = (self.read)(self.reader, &object).ok_or_else(|| odd(&self.place))?;
-        self.store.put(self.key, known.clone());
-        self.store.keep_document(self.key, &known, &object);
-        Ok(known)
+    fn put(&self, object: Value) -> Result<Cached<R>> {
+        let cached = (self.read)(self.reader, &object).ok_or_else(|| odd(&self.place))?;
+        self.store.put(self.key, cached.clone());
+        self.store.keep_document(self.key, &cached, &object);
+        Ok(cached)
     }
 }
 
@@ -311,7 +310,7 @@ fn at<'a>(resource: &'a Resource, (namespace, name): &'a (String, String)) -> Ta
     }
 }
 
-/// What was to be read is gone: the decision was about an older state.
+/// A 404 as a conflict: the decision was based on an older state.
 pub(crate) fn stale(error: Error) -> Error {
     match error {
         Error::NotFound(sentence) => Error::Conflict(sentence),
@@ -319,6 +318,7 @@ pub(crate) fn stale(error: Error) -> Error {
     }
 }
 
+/// The error for a response that is no object.
 pub(crate) fn odd(place: &Target<'_>) -> Error {
     Error::BadPeer(format!("{place}: the answer has no uid or resourceVersion of the usual form"))
 }

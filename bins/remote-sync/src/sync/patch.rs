@@ -1,5 +1,5 @@
-//! The bodies of all writes: pure. Each is guarded by uid and resourceVersion, so that it lands on the
-//! very object that was looked at or not at all.
+//! Bodies of writes: pure. Patches carry uid and resourceVersion, so that they apply to exactly the object that
+//! was observed, or fail; in compat mode those of statuses and annotations do not.
 
 use serde_json::{Map, Value, json};
 use shared::resource::Target;
@@ -9,27 +9,28 @@ use crate::model::{
     object::{Cached, Finalizers, ObjectReader, SourceObject, TargetObject},
 };
 
-/// A JSON patch that begins with the guard; a stale version is refused with 409, another object of the
-/// name with 422.
-pub(crate) fn guarded<R>(known: &Cached<R>) -> Vec<Value> {
+/// A JSON patch that starts with the preconditions; an outdated version is rejected with 409, another object of
+/// the same name with 422.
+pub(crate) fn guarded<R>(cached: &Cached<R>) -> Vec<Value> {
     vec![
-        json!({"op": "test", "path": "/metadata/uid", "value": known.uid.to_string()}),
-        json!({"op": "add", "path": "/metadata/resourceVersion", "value": known.version.to_string()}),
+        json!({"op": "test", "path": "/metadata/uid", "value": cached.uid.to_string()}),
+        json!({"op": "add", "path": "/metadata/resourceVersion", "value": cached.version.to_string()}),
     ]
 }
 
-/// A merge patch of annotations, with the same guard in safe mode.
-fn annotate<R>(known: &Cached<R>, reader: &ObjectReader, annotations: Value) -> Value {
+/// A merge patch of annotations, with the same preconditions in safe mode.
+fn annotate<R>(cached: &Cached<R>, reader: &ObjectReader, annotations: Value) -> Value {
     let mut metadata = json!({"annotations": annotations});
-    // Upstream has none here; to be its equal costs nothing, as each annotation is a write of its own.
-    if reader.mode.guards() {
-        metadata["uid"] = known.uid.to_string().into();
-        metadata["resourceVersion"] = known.version.to_string().into();
+    // Upstream has no preconditions here. Compat mode can afford the same: each annotation is a separate
+    // write.
+    if reader.mode.sets_preconditions() {
+        metadata["uid"] = cached.uid.to_string().into();
+        metadata["resourceVersion"] = cached.version.to_string().into();
     }
     json!({"metadata": metadata})
 }
 
-/// JSON patch: our finalizer after those of others.
+/// JSON patch that appends our finalizer.
 pub(crate) fn add_finalizer(source: &Cached<SourceObject>, finalizer: &str) -> Value {
     let mut patch = guarded(source);
     patch.push(match source.value.finalizers {
@@ -41,7 +42,7 @@ pub(crate) fn add_finalizer(source: &Cached<SourceObject>, finalizer: &str) -> V
     patch.into()
 }
 
-/// JSON patch: without our finalizer, those of others as they are.
+/// JSON patch that removes our finalizer and leaves the others alone.
 pub(crate) fn remove_finalizer(
     source: &Cached<SourceObject>,
     place: u16,
@@ -52,13 +53,13 @@ pub(crate) fn remove_finalizer(
     patch.into()
 }
 
-/// Operations of a JSON patch: the finalizer at this place of the list goes, if it is that.
+/// JSON patch operations that remove the finalizer at this index, if it is this one.
 pub(crate) fn without_finalizer(place: u16, finalizer: &str) -> [Value; 2] {
     let path = format!("/metadata/finalizers/{place}");
     [json!({"op": "test", "path": path, "value": finalizer}), json!({"op": "remove", "path": path})]
 }
 
-/// JSON patch: this status and no other.
+/// JSON patch that replaces the status.
 pub(crate) fn status(source: &Cached<SourceObject>, status: &Value) -> Value {
     let mut patch = guarded(source);
     patch.push(match status {
@@ -68,12 +69,12 @@ pub(crate) fn status(source: &Cached<SourceObject>, status: &Value) -> Value {
     patch.into()
 }
 
-/// Merge patch, as upstream's: what of the target's status differs from the source's.
+/// Merge patch of the differences between both statuses, as upstream's.
 pub(crate) fn status_difference(source: &Value, target: &Value) -> Value {
     json!({"status": difference(source, target)})
 }
 
-/// The merge patch (RFC 7386) that makes `old` into `new`.
+/// The merge patch (RFC 7386) that turns `old` into `new`.
 fn difference(old: &Value, new: &Value) -> Value {
     let (Some(before), Some(after)) = (old.as_object(), new.as_object()) else {
         return new.clone();
@@ -86,7 +87,7 @@ fn difference(old: &Value, new: &Value) -> Value {
     patch.into()
 }
 
-/// Merge patch: which generations belong together.
+/// Merge patch that records which generations belong together.
 pub(crate) fn record_generations(
     source: &Cached<SourceObject>,
     target: &Cached<TargetObject>,
@@ -97,14 +98,14 @@ pub(crate) fn record_generations(
         &keys.remote_generation: generation(source.value.state.generation),
         &keys.local_generation: generation(target.value.state.generation),
     });
-    if reader.mode.marks() {
+    if reader.mode.records_origin() {
         annotations[&keys.local_uid] = json!(target.uid.to_string());
     }
     annotate(source, reader, annotations)
 }
 
-/// Merge patch: since when an orphan is only kept.
-pub(crate) fn mark_orphan(
+/// Merge patch that records since when a kept target has been an orphan.
+pub(crate) fn annotate_orphan(
     target: &Cached<TargetObject>,
     reader: &ObjectReader,
     time: &str,
@@ -112,41 +113,41 @@ pub(crate) fn mark_orphan(
     annotate(target, reader, json!({&reader.keys.orphaned: time}))
 }
 
-/// Merge patch on the Secret of the target: what of it was uploaded, and to which source.
-pub(crate) fn mark_uploaded<R>(
+/// Merge patch for the target's Secret that records what was uploaded, and for which source.
+pub(crate) fn annotate_uploaded<R>(
     secret: &Cached<R>,
     reader: &ObjectReader,
     hash: &str,
     source: Uid,
 ) -> Value {
     let mut annotations = json!({&reader.keys.hash: hash});
-    if reader.mode.marks() {
+    if reader.mode.records_origin() {
         annotations[&reader.keys.uploaded_to] = json!(source.to_string());
     }
     annotate(secret, reader, annotations)
 }
 
-/// The Namespace for the target called `owner`.
+/// The Namespace for the target named `owner`.
 pub(crate) fn namespace(name: &str, owner: &str, source: Uid, reader: &ObjectReader) -> Value {
     let mut annotations = json!({&reader.keys.owner: owner});
-    if reader.mode.marks() {
+    if reader.mode.records_origin() {
         annotations[&reader.keys.owner_ref] = json!(source.to_string());
     }
     json!({"apiVersion": "v1", "kind": "Namespace",
         "metadata": {"name": name, "annotations": annotations}})
 }
 
-/// What a target is made of.
+/// The desired target of a source.
 pub(crate) struct Desired<'a> {
     pub(crate) reader: &'a ObjectReader,
     /// The source's document.
     pub(crate) source: &'a Value,
-    /// Where it comes from, if its cluster is known; written in safe mode.
+    /// Recorded in safe mode; `None` if the source's cluster is not known.
     pub(crate) origin: Option<Origin<'a>>,
 }
 
 impl Desired<'_> {
-    /// The target as a new object.
+    /// The body that creates the target.
     pub(crate) fn created(&self, place: &Target<'_>) -> Value {
         let mut object = Map::new();
         object.insert("apiVersion".into(), place.resource.api_version().into());
@@ -165,7 +166,7 @@ impl Desired<'_> {
         object.into()
     }
 
-    /// The target's document as upstream replaces it: labels and annotations of the source alone.
+    /// The body that replaces the target, as upstream does: with the source's labels and annotations only.
     pub(crate) fn replaced(&self, mut target: Value) -> Value {
         let metadata = &mut target["metadata"];
         metadata["labels"] = self.labels().into();
@@ -177,8 +178,8 @@ impl Desired<'_> {
         target
     }
 
-    /// JSON patch that makes the target's content that of the source; `body` is the target's document,
-    /// needed where more than the spec or the metadata differ. `None` where nothing has to be written.
+    /// JSON patch that updates the target; `body` is the target's document, needed for anything but the spec.
+    /// `None` if there is nothing to write.
     pub(crate) fn patch(
         &self,
         target: &Cached<TargetObject>,
@@ -192,13 +193,13 @@ impl Desired<'_> {
         }
         match body {
             Some(body) => self.patch_metadata(body, content, &mut patch),
-            None => self.patch_marks(target.value.has_annotations, &mut patch),
+            None => self.patch_origin(target.value.has_annotations, &mut patch),
         }
         (patch.len() > guards).then(|| patch.into())
     }
 
-    /// Whether [`patch`](Self::patch) needs the target's document for the content alone: there may be
-    /// fields to remove. Nearly every kind has a spec and nothing else.
+    /// Whether [`patch`](Self::patch) needs the target's document for the content: it may have fields to
+    /// remove. Nearly every kind has nothing but a spec.
     pub(crate) fn is_more_than_spec(&self) -> bool {
         !self.content().map(|(key, _)| key).eq(["spec"])
     }
@@ -215,35 +216,36 @@ impl Desired<'_> {
         }
     }
 
-    /// Labels and annotations: those of the source, and those that are the target's own business.
+    /// Labels and annotations: those of the source, and those that others added to the target.
     fn patch_metadata(&self, body: &Value, content: bool, patch: &mut Vec<Value>) {
         let old = |field: &str| body["metadata"][field].as_object().cloned().unwrap_or_default();
         let (old_labels, old_annotations) = (old("labels"), old("annotations"));
         let managed = old_annotations.get(&self.reader.keys.managed_keys).and_then(Value::as_str);
         let keys = managed.map(ManagedKeys::parse).unwrap_or_default();
         let labels = merged(&old_labels, &keys.labels, self.labels());
-        let mut annotations = merged(&old_annotations, &keys.annotations, self.travelling());
-        // It has a source again.
+        let mut annotations =
+            merged(&old_annotations, &keys.annotations, self.copied_annotations());
+        // It is not an orphan any more.
         annotations.remove(&self.reader.keys.orphaned);
-        let other_labels = labels != old_labels;
-        if other_labels {
+        let labels_differ = labels != old_labels;
+        if labels_differ {
             patch.push(json!({"op": "add", "path": "/metadata/labels", "value": labels}));
         }
-        // Our marks alone are no reason for a write, unless they say wrongly what is managed.
+        // Our own annotations are no reason for a write, unless the recorded keys are wrong.
         let stale = managed.is_some_and(|managed| managed != self.managed().to_string());
-        if content || other_labels || stale || annotations != old_annotations {
-            annotations.extend(self.marks());
+        if content || labels_differ || stale || annotations != old_annotations {
+            annotations.extend(self.origin_annotations());
             patch.push(json!({"op": "add", "path": "/metadata/annotations", "value": annotations}));
         }
     }
 
-    fn patch_marks(&self, has_annotations: bool, patch: &mut Vec<Value>) {
-        let marks = self.marks();
+    fn patch_origin(&self, has_annotations: bool, patch: &mut Vec<Value>) {
+        let annotations = self.origin_annotations();
         if !has_annotations {
-            patch.push(json!({"op": "add", "path": "/metadata/annotations", "value": marks}));
+            patch.push(json!({"op": "add", "path": "/metadata/annotations", "value": annotations}));
             return;
         }
-        for (name, value) in marks {
+        for (name, value) in annotations {
             let path = pointer(&["metadata", "annotations", &name]);
             patch.push(json!({"op": "add", "path": path, "value": value}));
         }
@@ -258,29 +260,31 @@ impl Desired<'_> {
         self.source["metadata"]["labels"].as_object().cloned().unwrap_or_default()
     }
 
-    /// The annotations of the source that the target gets.
-    fn travelling(&self) -> Map<String, Value> {
+    /// The annotations of the source that are copied.
+    fn copied_annotations(&self) -> Map<String, Value> {
         let all = self.source["metadata"]["annotations"].as_object().into_iter().flatten();
-        all.filter(|(key, _)| self.reader.annotation_travels(key))
+        all.filter(|(key, _)| self.reader.copies_annotation(key))
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect()
     }
 
     fn annotations(&self) -> Map<String, Value> {
-        let mut annotations = self.travelling();
-        annotations.extend(self.marks());
+        let mut annotations = self.copied_annotations();
+        annotations.extend(self.origin_annotations());
         annotations
     }
 
-    fn marks(&self) -> Map<String, Value> {
-        let mut marks = Map::new();
-        if self.reader.mode.marks() {
+    /// The annotations that record, in safe mode, whose copy the target is.
+    fn origin_annotations(&self) -> Map<String, Value> {
+        let mut annotations = Map::new();
+        if self.reader.mode.records_origin() {
             if let Some(origin) = &self.origin {
-                marks.insert(self.reader.keys.source.clone(), origin.to_string().into());
+                annotations.insert(self.reader.keys.source.clone(), origin.to_string().into());
             }
-            marks.insert(self.reader.keys.managed_keys.clone(), self.managed().to_string().into());
+            let managed = self.managed().to_string();
+            annotations.insert(self.reader.keys.managed_keys.clone(), managed.into());
         }
-        marks
+        annotations
     }
 
     fn managed(&self) -> ManagedKeys<'_> {
@@ -291,13 +295,13 @@ impl Desired<'_> {
         ManagedKeys {
             labels: keys("labels").collect(),
             annotations: keys("annotations")
-                .filter(|key| self.reader.annotation_travels(key))
+                .filter(|key| self.reader.copies_annotation(key))
                 .collect(),
         }
     }
 }
 
-/// `old` without the keys that came from the source once, with those that do now.
+/// `old` without the keys that came from the source earlier, and with those that do now.
 fn merged(
     old: &Map<String, Value>,
     managed: &[&str],

@@ -1,62 +1,64 @@
-//! Large objects are worked on a few at a time, so that all remotes together keep to the memory that there is.
+//! Permits for large objects: only a few pairs that have one are reconciled at a time, so that all remotes
+//! together stay within the memory limit.
 
-use std::{
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{mem, sync::Mutex, time::Instant};
 
 use shared::{lock::lock, stop::Stop};
 
 use crate::model::object::SMALL;
 
-/// What an answer to such a pass may cost: an object may have grown, and a new one gets what its server adds.
-pub(crate) const SMALL_ANSWER: usize = 2 * SMALL;
-/// Passes over larger objects at a time, of all remotes together.
+/// Memory that a response may cost without a permit: an object may have grown, and its server adds fields.
+pub(crate) const SMALL_RESPONSE: usize = 2 * SMALL;
+/// Permits of all remotes together.
 const AT_A_TIME: usize = 2;
-/// How soon the end of the process is noticed.
-const LOOK_UP: Duration = Duration::from_millis(200);
 
-/// The passes over large objects that may begin.
+/// The permits that are free.
 #[derive(Debug)]
-pub(crate) struct Permits {
-    free: Mutex<usize>,
-    changed: Condvar,
+pub(crate) struct Permits(Mutex<PermitState>);
+
+#[derive(Debug)]
+struct PermitState {
+    free: usize,
+    /// To be woken when a permit is returned.
+    waiting: Vec<Stop>,
 }
 
-/// One of them; it is given back when it is dropped.
+/// A permit, returned when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Permit<'a>(&'a Permits);
 
 impl Default for Permits {
     fn default() -> Self {
-        Self { free: Mutex::new(AT_A_TIME), changed: Condvar::new() }
+        Self(Mutex::new(PermitState { free: AT_A_TIME, waiting: Vec::new() }))
     }
 }
 
 impl Permits {
-    /// Waits for a permit; `None` when asked to end.
+    /// Waits for a permit; `None` if `stop` was raised.
     pub(crate) fn acquire(&self, stop: &Stop) -> Option<Permit<'_>> {
-        let mut free = lock(&self.free);
-        while *free == 0 {
-            if stop.raised() {
+        loop {
+            let seen = stop.wakes();
+            let mut state = lock(&self.0);
+            if state.free > 0 {
+                state.free -= 1;
+                return Some(Permit(self));
+            }
+            state.waiting.push(stop.clone());
+            drop(state);
+            if stop.wait_for_change(seen, Instant::now() + Stop::SLICE) {
                 return None;
             }
-            free = self.wait(free);
         }
-        *free -= 1;
-        Some(Permit(self))
-    }
-
-    fn wait<'a>(&self, free: MutexGuard<'a, usize>) -> MutexGuard<'a, usize> {
-        let waited = self.changed.wait_timeout(free, LOOK_UP);
-        waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        *lock(&self.0.free) += 1;
-        self.0.changed.notify_one();
+        let mut state = lock(&self.0.0);
+        state.free += 1;
+        let waiting = mem::take(&mut state.waiting);
+        drop(state);
+        waiting.iter().for_each(Stop::wake);
     }
 }
 
@@ -75,7 +77,10 @@ mod tests {
             assert!(next.join().unwrap());
         });
         let _held: Vec<_> = (0..AT_A_TIME).map(|_| permits.acquire(&stop)).collect();
-        stop.raise();
-        assert!(permits.acquire(&stop).is_none());
+        std::thread::scope(|scope| {
+            let next = scope.spawn(|| permits.acquire(&stop).is_none());
+            stop.raise();
+            assert!(next.join().unwrap());
+        });
     }
 }

@@ -1,7 +1,8 @@
-//! A worker's passes: decide, do, look again, until there is nothing more to do about a pair.
+//! Reconciler: observes, decides and applies until there is nothing more to do about a pair.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use log::Level;
 use shared::error::Error;
 
 use crate::{
@@ -13,7 +14,7 @@ use crate::{
         decide::{self, SyncAction},
         observed::{Attempt, Observed, SyncRules},
         outcome::{failed, finished, invalid_names, too_large},
-        pair::PairContext,
+        pair::{PairContext, log_pair},
         remote::RemoteSync,
         simulate::simulate,
         status::PairStatus,
@@ -21,25 +22,26 @@ use crate::{
     },
 };
 
-/// A pass that takes more actions does not come to rest; each Secret is one more.
+/// The most actions of an attempt, apart from Secrets: with more it would not end.
 const MOST_ACTIONS: usize = 64;
-/// Nor does one that takes the same action so often, as where a webhook undoes it.
+/// The most repetitions of an action, for example because a webhook undoes it.
 const MOST_REPEATS: usize = 3;
 
-/// Works on the pairs of `remote` until there are none, or it is asked to end; calls `staff` before each, as
-/// one worker may not be enough.
-pub(crate) fn run_worker(context: &SyncContext, remote: &RemoteSync, staff: &dyn Fn()) {
+/// Reconciles pairs of `remote` until the queue ends this worker; calls `start_workers` before each pair, as one
+/// worker may not be enough.
+pub(crate) fn run_worker(context: &SyncContext, remote: &RemoteSync, start_workers: &dyn Fn()) {
     while let Some(item) = remote.queue.get() {
-        staff();
-        let result = match item.large {
-            true => reconcile_large(context, remote, &item),
-            false => reconcile(context, remote, &item),
+        start_workers();
+        let result = if item.large {
+            reconcile_large(context, remote, &item)
+        } else {
+            reconcile(context, remote, &item)
         };
         remote.queue.done(&item, result);
     }
 }
 
-/// As [`reconcile`], when there is memory for it.
+/// As [`reconcile`], with a permit for large objects.
 fn reconcile_large(context: &SyncContext, remote: &RemoteSync, item: &WorkItem) -> ReconcileResult {
     match context.permits.acquire(&remote.stop) {
         Some(_permit) => reconcile(context, remote, item),
@@ -48,12 +50,11 @@ fn reconcile_large(context: &SyncContext, remote: &RemoteSync, item: &WorkItem) 
 }
 
 fn reconcile(context: &SyncContext, remote: &RemoteSync, item: &WorkItem) -> ReconcileResult {
-    let Some(kinds) = remote.kinds(item.pair.kind) else {
+    let Some(pair) = PairContext::new(context, remote, item) else {
         return ReconcileResult::Failed(RetryClass::Transient, Duration::ZERO);
     };
-    let pair = PairContext::new(context, remote, item, &kinds);
-    // A Namespace says no kind, only the name of an object.
-    if kinds.source.namespaced == pair.source.0.is_empty() {
+    // A Namespace's annotation has the name of its object, but not the kind.
+    if pair.kinds.source.namespaced == pair.source.0.is_empty() {
         return ReconcileResult::Done;
     }
     if let Err(sentence) = pair.check() {
@@ -68,19 +69,17 @@ fn reconcile(context: &SyncContext, remote: &RemoteSync, item: &WorkItem) -> Rec
     if context.settings.operation == settings::Operation::Cleanup {
         return cleanup::run(&pair);
     }
-    let rules = remote.rules(&kinds, &context.settings);
-    Reconciler { pair, rules, attempt: Attempt::default(), troubles: Vec::new(), simulated: None }
-        .run()
+    let (rules, attempt) = (pair.rules(), Attempt::default());
+    Reconciler { pair, rules, attempt, failed_secrets: Vec::new(), simulated: None }.run()
 }
 
-/// One pass over a pair.
+/// One attempt to bring a pair in sync.
 struct Reconciler<'a> {
     pair: PairContext<'a>,
     rules: SyncRules,
     attempt: Attempt,
-    /// Of single Secrets.
-    troubles: Vec<Error>,
-    /// What the clusters would be like, where nothing is written.
+    failed_secrets: Vec<Error>,
+    /// The state that simulated actions led to, with `-dry-run`.
     simulated: Option<Observed>,
 }
 
@@ -88,7 +87,8 @@ impl Reconciler<'_> {
     fn run(mut self) -> ReconcileResult {
         let (mut last, mut repeats) = (None, 0);
         for _ in 0..MOST_ACTIONS + self.pair.context.settings.secrets.len() {
-            let observed = self.simulated.take().unwrap_or_else(|| self.pair.observe());
+            let observed = self.simulated.take();
+            let observed = observed.unwrap_or_else(|| self.pair.observe(Instant::now()));
             let action = decide::next_action(&observed, &self.attempt, &self.rules);
             repeats = if last.replace(action) == Some(action) { repeats + 1 } else { 0 };
             if repeats == MOST_REPEATS {
@@ -98,12 +98,12 @@ impl Reconciler<'_> {
                 return result;
             }
         }
-        let message = "it keeps changing: somebody else writes it all the time".to_owned();
+        let message = "it keeps changing: something else writes it all the time".to_owned();
         let error = Error::Unavailable { message, retry_after: None, of_object: true };
         failed(&self.pair, &error)
     }
 
-    /// Takes one action; returns the outcome if it was the last.
+    /// Performs an action; returns the result if it was the last one.
     fn perform(&mut self, action: SyncAction, observed: Observed) -> Option<ReconcileResult> {
         let dry_run = self.pair.context.settings.dry_run;
         match action {
@@ -116,16 +116,16 @@ impl Reconciler<'_> {
             action => match self.pair.apply(action, &observed, &mut self.attempt) {
                 Ok(None) => None,
                 Ok(Some(status)) => Some(self.end(&observed, status)),
-                // It is larger than it was, or nothing was known of it.
-                Err(Error::TooLarge(_)) if self.pair.is_hurried() => {
+                // It has grown, or its size was not known.
+                Err(Error::TooLarge(_)) if self.pair.has_no_permit() => {
                     Some(ReconcileResult::RequeueAsLarge)
                 }
-                // One Secret that cannot be written holds up neither the others nor the spec.
+                // A Secret that cannot be written blocks neither the others nor the spec.
                 Err(error)
                     if matches!(action, SyncAction::UploadSecret(_))
                         && classify(&error) != RetryClass::Down =>
                 {
-                    self.troubles.push(error);
+                    self.failed_secrets.push(error);
                     None
                 }
                 Err(error) => Some(failed(&self.pair, &error)),
@@ -134,7 +134,7 @@ impl Reconciler<'_> {
     }
 
     fn simulate(&mut self, action: SyncAction, mut observed: Observed) -> Option<ReconcileResult> {
-        log::info!("{}: would {}", self.pair, action.words());
+        log_pair!(Level::Info, self.pair, "dry run, nothing written", action = action.words());
         if !simulate(action, &mut observed, &mut self.attempt) {
             return Some(self.end(&observed, PairStatus::Nothing));
         }
@@ -143,6 +143,6 @@ impl Reconciler<'_> {
     }
 
     fn end(&self, observed: &Observed, status: PairStatus) -> ReconcileResult {
-        finished(&self.pair, observed, status, &self.attempt, &self.troubles)
+        finished(&self.pair, observed, status, &self.attempt, &self.failed_secrets)
     }
 }

@@ -1,4 +1,4 @@
-//! The pairs of one remote: where both sides are, and what is known of each pair beside its objects.
+//! Pairs of one remote: both sides, the workqueue, and the memory of each pair that its objects do not hold.
 
 use std::{
     collections::BTreeMap,
@@ -10,29 +10,27 @@ use std::{
 use shared::{lock::lock, stop::Stop};
 
 use crate::{
-    cache::cluster::{ClusterClient, SourceSide, TargetSide},
+    cache::cluster::{ApiResources, ClusterClient, SourceSide, TargetSide},
     connection::ClusterIdentity,
     model::{
         annotations::Uid,
-        discovery::ApiResource,
-        key::{self, Pair},
+        key::{self, KindIndex, Pair},
         mapping::NameMapping,
-        object::ObjectReader,
     },
     settings::{Direction, Settings},
     sync::{
-        memory::Memory,
-        observed::{Observed, SettledDiff, SyncRules},
+        memory::{Memory, PairMemory},
+        observed::SettledDiff,
         orphan::OrphanTracker,
         status::{PairCondition, PairState},
         workqueue::Workqueue,
     },
 };
 
-/// A namespace waits this long for the lists that say what else is in it; then it stays.
-const UNLISTED_FOR_LONG: Duration = Duration::from_secs(60);
+/// The longest wait for the lists that show what else is in a namespace to be deleted; then it stays.
+const LONGEST_UNLISTED: Duration = Duration::from_secs(60);
 
-/// Everything between the own cluster and one remote.
+/// Everything between the local cluster and one remote.
 pub(crate) struct RemoteSync {
     /// The remote's name.
     pub(crate) name: String,
@@ -41,23 +39,15 @@ pub(crate) struct RemoteSync {
     pub(crate) target: Arc<TargetSide>,
     pub(crate) queue: Workqueue,
     pub(crate) orphans: Mutex<OrphanTracker>,
-    /// Nothing but its namespace would tell the target of this remote from that of another one.
+    /// Only its namespace distinguishes a target of this remote from another remote's.
     needs_namespace: bool,
-    /// Raised when the remote goes.
+    /// Raised when the remote is removed.
     pub(crate) stop: Stop,
-    /// The cluster of the sources that all targets were looked at for.
-    looked: Mutex<Option<Uid>>,
-    /// Of the source's cluster, as last seen.
+    /// The sources' cluster for which all pairs were enqueued last.
+    enqueued_for: Mutex<Option<Uid>>,
+    /// The last session of the sources' cluster.
     session: Mutex<u64>,
-    /// What is known of single pairs beside their objects.
     memory: Mutex<Memory>,
-}
-
-/// The kind of a pair as both clusters have it.
-#[derive(Clone)]
-pub(crate) struct ApiResources {
-    pub(crate) source: Arc<ApiResource>,
-    pub(crate) target: Arc<ApiResource>,
 }
 
 impl RemoteSync {
@@ -76,11 +66,11 @@ impl RemoteSync {
             names: settings.mapping.names(name),
             source,
             target,
-            queue: Workqueue::new(settings.resources.len(), settings.workers, settings.mode),
+            queue: Workqueue::new(&settings.resources, settings.workers, settings.mode),
             orphans: Mutex::new(OrphanTracker::new(orphans.grace, most)),
             needs_namespace: pulls && settings.many(),
             stop,
-            looked: Mutex::default(),
+            enqueued_for: Mutex::default(),
             session: Mutex::default(),
             memory: Mutex::default(),
         }
@@ -91,27 +81,27 @@ impl RemoteSync {
         [&self.source.cluster, &self.target.cluster]
     }
 
-    /// Opens the queue for the kinds whose pairs can be worked on, and closes it for the others.
-    pub(crate) fn update_gates(&self) {
+    /// Opens the workqueue for the kinds whose pairs can be reconciled, and closes it for the others.
+    pub(crate) fn open_queue(&self) {
         if let Ok(session) = self.source.cluster.session()
             && mem::replace(&mut *lock(&self.session), session.number) != session.number
         {
-            // What was not there before the outage may be there after it: the grace begins anew.
+            // A source that was missing before the outage may be back: grace periods start over.
             lock(&self.orphans).clear();
         }
-        for kind in 0..self.source.stores.len() {
+        for kind in self.source.stores.kinds() {
             self.queue.open(kind, self.obstacle(kind).is_none());
         }
     }
 
-    /// Whether it is news which cluster the sources are on: before that no target is known to be an orphan.
+    /// Whether the uid of the sources' cluster is new: only with it is a target known to be an orphan.
     pub(crate) fn source_cluster_is_new(&self) -> bool {
         let now = self.source.cluster.uid();
-        now.is_some() && mem::replace(&mut *lock(&self.looked), now) != now
+        now.is_some() && mem::replace(&mut *lock(&self.enqueued_for), now) != now
     }
 
-    /// Why the pairs of this kind cannot be worked on at present, if they cannot.
-    pub(crate) fn obstacle(&self, kind: usize) -> Option<String> {
+    /// The reason why pairs of this kind cannot be reconciled at present, if there is one.
+    pub(crate) fn obstacle(&self, kind: KindIndex) -> Option<String> {
         let (from, to) = match self.clusters().map(session) {
             [Ok(from), Ok(to)] => (from, to),
             [Err(why), _] | [_, Err(why)] => return Some(why),
@@ -119,9 +109,9 @@ impl RemoteSync {
         let (source, target) = (&self.source.stores[kind], &self.target.stores[kind]);
         let namespaces = self.target.namespaces.trouble();
         let secrets = self.target.secrets.iter().find_map(|secrets| secrets.trouble());
-        let Some(kinds) = self.kinds(kind) else {
+        let Some(kinds) = ApiResources::of(&self.source, &self.target, kind) else {
             return Some(
-                source.trouble().or_else(|| target.trouble()).unwrap_or_else(|| LISTED.into()),
+                source.trouble().or_else(|| target.trouble()).unwrap_or_else(|| LISTING.into()),
             );
         };
         if kinds.source.namespaced != kinds.target.namespaced {
@@ -145,161 +135,101 @@ impl RemoteSync {
             && target.is_complete(to)
             && self.target.is_complete(kinds.source.namespaced, to);
         let trouble = || source.trouble().or_else(|| target.trouble()).or(namespaces).or(secrets);
-        (!complete).then(|| trouble().unwrap_or_else(|| LISTED.into()))
+        (!complete).then(|| trouble().unwrap_or_else(|| LISTING.into()))
     }
 
-    /// Why changes of this kind may go unseen at present, as where a right is lost.
-    pub(crate) fn trouble(&self, kind: usize) -> Option<String> {
+    /// The reason why changes of this kind may go unnoticed at present, for example a revoked right.
+    pub(crate) fn trouble(&self, kind: KindIndex) -> Option<String> {
         let (source, target) = (&self.source.stores[kind], &self.target.stores[kind]);
-        let beside = || self.target.secrets.iter().find_map(|secrets| secrets.trouble());
+        let secrets = || self.target.secrets.iter().find_map(|secrets| secrets.trouble());
         let trouble = source.trouble().or_else(|| target.trouble());
-        trouble.or_else(|| self.target.namespaces.trouble()).or_else(beside)
+        trouble.or_else(|| self.target.namespaces.trouble()).or_else(secrets)
     }
 
-    /// The kind as both clusters have it, once they do.
-    pub(crate) fn kinds(&self, kind: usize) -> Option<ApiResources> {
-        let source = self.source.stores[kind].kind()?;
-        Some(ApiResources { source, target: self.target.stores[kind].kind()? })
-    }
-
-    pub(crate) fn rules(&self, kinds: &ApiResources, settings: &Settings) -> SyncRules {
-        SyncRules {
-            mode: settings.mode,
-            orphans: settings.orphans.policy,
-            namespaced: kinds.source.namespaced,
-            status: kinds.source.status,
-            selective: settings.is_selective(),
-        }
-    }
-
-    /// All that is known of a pair.
-    pub(crate) fn observe(
-        &self,
-        pair: &Pair,
-        settings: &Settings,
-        reader: &ObjectReader,
-    ) -> Observed {
-        let (namespace, name) = key::split(&pair.key);
-        let (source_namespace, source_name) = self.names.source(namespace, name);
-        let (target_namespace, target_name) = self.names.target(namespace, name);
-        let source = &self.source.stores[pair.kind];
-        let target = &self.target.stores[pair.kind];
-        let namespaces = &self.target.namespaces;
-        let found = namespaces.get(&key::of("", &target_namespace));
-        let source = source.get(&key::of(&source_namespace, &source_name));
-        // Only of interest where it may be deleted.
-        let ends = source.as_ref().is_none_or(|source| source.value.state.terminating);
-        let owned = ends && found.as_ref().is_some_and(|found| found.value.owner.is_some());
-        let unlisted = self.memory().get(pair).is_some_and(|memory| memory.unlisted);
-        Observed {
-            source,
-            target: target.get(&key::of(&target_namespace, &target_name)),
-            namespace: found,
-            namespace_shared: owned && self.is_shared(pair, namespace, &target_namespace),
-            uploads: self
-                .target
-                .secrets
-                .iter()
-                .zip(&settings.secrets)
-                .map(|(secrets, secret)| secrets.get(&key::of(&target_namespace, secret)))
-                .collect(),
-            settled: self.settled(pair),
-            unlisted,
-            place: reader.place(&source_namespace, &source_name, &reader.finalizer),
-            name: target_name,
-            source_cluster: self.source.cluster.uid(),
-            target_cluster: self.target.cluster.uid(),
-            accepted: self.is_accepted(settings),
-        }
-    }
-
-    /// Whether the source of a pair is known.
+    /// Whether the source of a pair is cached.
     pub(crate) fn has_source(&self, pair: &Pair) -> bool {
         let (namespace, name) = key::split(&pair.key);
         let (namespace, name) = self.names.source(namespace, name);
         self.source.stores[pair.kind].has(&key::of(&namespace, &name))
     }
 
-    /// Whether everything on both sides was listed in the sessions that there are now.
-    pub(crate) fn is_all_known(&self) -> bool {
+    /// Whether all kinds of both sides were listed in the current sessions.
+    pub(crate) fn is_complete(&self) -> bool {
         let [Ok(from), Ok(to)] = self.clusters().map(session) else { return false };
-        self.source.stores.iter().all(|store| store.is_complete(from))
-            && self.target.stores.iter().all(|store| store.is_complete(to))
+        self.source.stores.iter().all(|(_, store)| store.is_complete(from))
+            && self.target.stores.iter().all(|(_, store)| store.is_complete(to))
     }
 
-    /// Whether other pairs have, or will have, an object in the target's namespace: also where that has not
-    /// been known for long, as of a kind that cannot be listed.
-    fn is_shared(&self, pair: &Pair, namespace: &str, target_namespace: &str) -> bool {
-        let waited = self
-            .memory()
-            .get(pair)
-            .and_then(|memory| memory.waiting_since)
-            .map(|since| since.elapsed());
-        if waited.is_some_and(|waited| waited >= UNLISTED_FOR_LONG) && !self.is_all_known() {
+    /// Whether other pairs have, or will have, an object in the target's namespace. Also if that has been
+    /// unknown for long, for example because a kind cannot be listed.
+    pub(crate) fn shares_namespace(&self, pair: &Pair, memory: &PairMemory, now: Instant) -> bool {
+        let waited = memory.waiting_since.map(|since| now.saturating_duration_since(since));
+        if waited.is_some_and(|waited| waited >= LONGEST_UNLISTED) && !self.is_complete() {
             return true;
         }
-        let (_, own) = key::split(&pair.key);
-        let sources = self.source.stores.iter().enumerate().any(|(kind, store)| {
+        let (namespace, own) = key::split(&pair.key);
+        let sources = self.source.stores.iter().any(|(kind, store)| {
             store.has_others(namespace, |name| {
                 let name = self.names.canonical_of_source(namespace, name).map(|(_, name)| name);
                 name.is_some_and(|name| kind != pair.kind || name != own)
             })
         });
+        let namespace = self.names.target_namespace(namespace);
         sources
-            || self.target.stores.iter().enumerate().any(|(kind, store)| {
-                store.has_others(target_namespace, |name| kind != pair.kind || name != own)
+            || self.target.stores.iter().any(|(kind, store)| {
+                store.has_others(&namespace, |name| kind != pair.kind || name != own)
             })
     }
 
-    fn is_accepted(&self, settings: &Settings) -> bool {
+    /// Whether `-accept-identity` names the sources' cluster.
+    pub(crate) fn is_accepted(&self, settings: &Settings) -> bool {
         let ClusterIdentity::Known(uid) = self.source.cluster.connection.identity() else {
             return false;
         };
         settings.accepted(&self.name).any(|accepted| accepted == uid)
     }
 
-    pub(crate) fn settled(&self, pair: &Pair) -> SettledDiff {
-        self.memory().get(pair).map(|memory| memory.settled).unwrap_or_default()
+    /// The memory of a pair.
+    pub(crate) fn recall(&self, pair: &Pair) -> PairMemory {
+        self.memory().get(pair).cloned().unwrap_or_default()
     }
 
-    /// Remembers a difference that stays, or that there is none.
-    pub(crate) fn set_settled(&self, pair: &Pair, settled: SettledDiff) {
-        self.memory().update(pair, |memory| memory.settled = settled);
+    /// Changes the remembered difference of a pair.
+    pub(crate) fn update_settled(&self, pair: &Pair, change: impl FnOnce(&mut SettledDiff)) {
+        self.memory().update(pair, |memory| change(&mut memory.settled));
     }
 
-    /// The source of a pair has left the lists, or what that means was found out.
+    /// Records that the source of a pair left the lists, or that the reason was found.
     pub(crate) fn set_unlisted(&self, pair: &Pair, unlisted: bool) {
         self.memory().update(pair, |memory| memory.unlisted = unlisted);
     }
 
-    /// For how long a pair has waited for the end of something; with `waits` unset it does no more.
-    pub(crate) fn waited(&self, pair: &Pair, waits: bool) -> Duration {
-        let now = Instant::now();
+    /// Records whether a pair waits for a deletion to finish; returns for how long it has.
+    pub(crate) fn waited(&self, pair: &Pair, waits: bool, now: Instant) -> Duration {
         self.memory().update(pair, |memory| memory.waited(waits, now))
     }
 
-    /// Takes note of how a pair stands; `true` if that is news.
+    /// Records the condition of a pair; `true` if it changed.
     pub(crate) fn set_condition(&self, pair: &Pair, condition: Option<PairCondition>) -> bool {
         self.memory().update(pair, |memory| memory.set_condition(condition))
     }
 
-    /// So many of the pairs that are not in step, and why.
+    /// At most `most` of the pairs that are not in sync, with their conditions.
     pub(crate) fn conditions(&self, most: usize) -> Vec<(Pair, PairCondition)> {
         let memory = self.memory();
         let conditions = memory.conditions().take(most);
         conditions.map(|(pair, condition)| (pair.clone(), condition.clone())).collect()
     }
 
-    /// The first pair in one of these states, and why.
+    /// The first pair in one of these states.
     pub(crate) fn first_in(&self, states: &[PairState]) -> Option<(Pair, PairCondition)> {
         let memory = self.memory();
         let found = memory.conditions().find(|(_, condition)| states.contains(&condition.state));
         found.map(|(pair, condition)| (pair.clone(), condition.clone()))
     }
 
-    /// How the pairs of a kind stand that are not in step: how many in which state, and of how many of them
-    /// there is a source.
-    pub(crate) fn count_states(&self, kind: usize) -> (BTreeMap<&'static str, usize>, usize) {
+    /// The pairs of a kind that are not in sync: their number by state, and how many of them have a source.
+    pub(crate) fn count_states(&self, kind: KindIndex) -> (BTreeMap<&'static str, usize>, usize) {
         let (mut states, mut pairs) = (BTreeMap::new(), Vec::new());
         for (pair, condition) in self.memory().conditions().filter(|(pair, _)| pair.kind == kind) {
             *states.entry(condition.state.as_str()).or_default() += 1;
@@ -314,7 +244,7 @@ impl RemoteSync {
     }
 }
 
-/// The number of the session that a cluster has, or why it has none.
+/// The number of a cluster's session, or why it has none.
 fn session(cluster: &Arc<ClusterClient>) -> Result<u64, String> {
     cluster.session().map(|session| session.number).map_err(|error| {
         match cluster.connection.health().error {
@@ -324,4 +254,4 @@ fn session(cluster: &Arc<ClusterClient>) -> Result<u64, String> {
     })
 }
 
-const LISTED: &str = "its objects are being listed";
+const LISTING: &str = "its objects are being listed";

@@ -1,4 +1,4 @@
-//! Actions without their requests, for `-dry-run`: pure.
+//! Simulated actions for `-dry-run`: pure.
 
 use crate::{
     model::object::{Cached, Finalizers, ObjectState, TargetNamespace, TargetObject},
@@ -8,19 +8,18 @@ use crate::{
     },
 };
 
-/// Changes what was observed as the action would change the clusters, for those who only want to know; `false` where
-/// what follows is not known.
+/// Changes the observed state as the action would change the clusters; `false` if its effect cannot be known.
 pub(crate) fn simulate(action: SyncAction, observed: &mut Observed, attempt: &mut Attempt) -> bool {
     let Observed { source, target, .. } = observed;
     match (action, source, target) {
         (SyncAction::AddFinalizer, Some(source), _) => {
-            attempt.claimed = true;
+            attempt.finalizer_added = true;
             source.value.finalizers = Finalizers::Ours(0);
         }
         (SyncAction::UploadStatus, Some(source), Some(target)) => {
             source.value.state.status = target.value.state.status;
         }
-        (SyncAction::UploadSecret(index), ..) => attempt.tried.push(index),
+        (SyncAction::UploadSecret(index), ..) => attempt.secrets_tried.push(index),
         (SyncAction::CreateNamespace, Some(source), _) => {
             let value = TargetNamespace { terminating: false, owner: None, owner_uid: None };
             observed.namespace = Some(Cached { uid: source.uid, version: 0, large: false, value });

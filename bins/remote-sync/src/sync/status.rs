@@ -1,32 +1,32 @@
-//! The states that a pair can be in, and the sentence for each: pure.
+//! Status of a pair, its conditions, and the sentence for each: pure.
 
 use std::time::Duration;
 
 use shared::logging::printable;
 
-/// Letters of the reason in a [`PairCondition`], of which there may be as many as objects.
+/// Characters of a [`PairCondition`]'s reason: there may be as many conditions as objects.
 const LONGEST_REASON: usize = 200;
 
-/// How a pair stands when there is nothing more to do.
+/// The result of an attempt that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum PairStatus {
     /// Both sides agree.
     InSync,
-    /// Nothing here is ours to care for.
+    /// None of its objects are ours to handle.
     Nothing,
-    /// Upstream's pass ends here; its next one begins at once.
+    /// Upstream's pass ends here and the next one starts at once.
     Again,
-    /// People stopped it.
+    /// A person paused it.
     Paused,
-    /// Something has to happen elsewhere first; an event will tell.
+    /// Something else has to happen first; an event will follow.
     Waiting(Wait),
-    /// Somebody should look at it.
+    /// A person should look at it.
     Held(Hold),
     /// The target belongs to another source.
     Conflict(Conflict),
 }
 
-/// What has to happen first.
+/// The event that a pair waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Wait {
     /// The lists that say what else is in the target's namespace.
@@ -35,32 +35,32 @@ pub(crate) enum Wait {
     NamespaceTerminating,
 }
 
-/// Why a pair is held for people.
+/// The reason why a pair is held for a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Hold {
     PausedDeletion,
-    /// The source left the selection and is there.
+    /// The source exists but is no longer selected.
     Unselected,
     /// The source is gone; the target stays for this long.
     GracePeriod(Duration),
     /// The source is gone, and orphans are kept.
     OrphanKept,
-    /// More sources are gone at once than people delete.
+    /// More sources disappeared at once than people delete.
     TooManyOrphans,
-    /// A deletion does not come to its end.
+    /// A deletion does not finish.
     DeletionStuck,
 }
 
-/// Whose the target is instead.
+/// The reason why the target cannot be the source's copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Conflict {
     OtherSource,
-    /// The source is itself a copy from the target's cluster, or its own.
+    /// The source is itself a copy from one of the two clusters.
     Loop,
 }
 
 impl PairStatus {
-    /// Why a pair that stands so is not in step.
+    /// The condition of a pair with this status, unless it is in sync.
     pub(crate) fn condition(self) -> Option<PairCondition> {
         let (state, reason) = match self {
             Self::InSync | Self::Nothing | Self::Again => return None,
@@ -72,7 +72,7 @@ impl PairStatus {
         Some(PairCondition::new(state, reason))
     }
 
-    /// Whether people should look at it.
+    /// Whether a person should look at it.
     pub(crate) fn needs_people(self) -> bool {
         matches!(self, Self::Held(_) | Self::Conflict(_))
     }
@@ -114,7 +114,7 @@ impl Conflict {
     }
 }
 
-/// The state of a pair in one word, as logs, metrics and `/debug/state` have it.
+/// The state of a pair in one word, as in logs, metrics and `/debug/state`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum PairState {
     InSync,
@@ -122,9 +122,9 @@ pub(crate) enum PairState {
     Waiting,
     Held,
     Conflict,
-    /// The same again would be refused again.
+    /// The same write would be rejected again.
     Degraded,
-    /// It is tried again.
+    /// It is being retried.
     Failing,
     TooLarge,
 }
@@ -144,7 +144,7 @@ impl PairState {
     }
 }
 
-/// Why a pair is not in step.
+/// The state of a pair that is not in sync, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PairCondition {
     pub(crate) state: PairState,
@@ -152,7 +152,7 @@ pub(crate) struct PairCondition {
 }
 
 impl PairCondition {
-    /// `reason` may be what a server says.
+    /// `reason` may quote a server.
     pub(crate) fn new(state: PairState, reason: &str) -> Self {
         Self { state, reason: printable(reason, LONGEST_REASON) }
     }

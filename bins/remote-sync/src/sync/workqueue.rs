@@ -1,6 +1,6 @@
-//! The workqueue of one remote, as client-go's: each pair is in it once, and never with two workers; one that
-//! changes while it is worked on is worked on again. Pairs of a kind that cannot be worked on at present are
-//! parked: no try, no wait.
+//! Workqueue of one remote, as in client-go: a pair is queued once, is never processed by two workers, and is
+//! processed again if it changes meanwhile. Pairs of a kind that cannot be reconciled at present are parked,
+//! without attempts and backoff.
 
 mod order;
 
@@ -13,20 +13,23 @@ use shared::lock::lock;
 
 use self::order::QueueOrder;
 pub(crate) use self::order::{QueueDepth, ReconcileResult, WorkItem};
-use crate::model::{key::Pair, mode::Mode};
+use crate::model::{
+    key::{KindIndex, Pair, PerKind},
+    mode::Mode,
+};
 
-/// A worker that has nothing to do for so long ends.
+/// The time that an idle worker stays.
 const IDLE: Duration = Duration::from_secs(20);
 
-/// See the module.
+/// The queue with the number of its workers.
 #[derive(Debug)]
 pub(crate) struct Workqueue {
     state: Mutex<QueueState>,
-    /// There may be something for a worker.
+    /// A worker may have something to do.
     changed: Condvar,
-    /// No pair is worked on.
+    /// No pair is being processed.
     drained: Condvar,
-    /// Workers at most.
+    /// The most workers.
     most: usize,
 }
 
@@ -34,15 +37,15 @@ pub(crate) struct Workqueue {
 struct QueueState {
     order: QueueOrder,
     workers: usize,
-    /// Workers that wait.
+    /// Workers that are waiting.
     idle: usize,
     closed: bool,
 }
 
 impl Workqueue {
-    /// A queue for so many kinds, all closed, and at most so many workers.
-    pub(crate) fn new(kinds: usize, workers: usize, mode: Mode) -> Self {
-        let order = QueueOrder::new(kinds, mode);
+    /// An empty queue for these kinds, all closed.
+    pub(crate) fn new<T>(kinds: &PerKind<T>, workers: usize, mode: Mode) -> Self {
+        let order = QueueOrder::new(kinds.map(|_| false), mode);
         Self {
             state: Mutex::new(QueueState { order, workers: 0, idle: 0, closed: false }),
             changed: Condvar::new(),
@@ -51,21 +54,21 @@ impl Workqueue {
         }
     }
 
-    /// Something of the pair changed; `urgent` comes before what only a list brought.
+    /// Enqueues a pair that changed; `urgent` ones come before those that a list returned.
     pub(crate) fn add(&self, pair: Pair, urgent: bool) {
         if self.state().order.add(pair, urgent, Instant::now()) {
             self.changed.notify_one();
         }
     }
 
-    /// Pairs of `kind` can be worked on, or can no more.
-    pub(crate) fn open(&self, kind: usize, open: bool) {
+    /// Opens or closes the queue for pairs of `kind`.
+    pub(crate) fn open(&self, kind: KindIndex, open: bool) {
         if self.state().order.open(kind, open, Instant::now()) {
             self.changed.notify_all();
         }
     }
 
-    /// Whether another worker should begin; counts it as begun.
+    /// Whether another worker is needed; counts it as started.
     pub(crate) fn wants_worker(&self) -> bool {
         let mut state = self.state();
         let wants =
@@ -74,10 +77,10 @@ impl Workqueue {
         wants
     }
 
-    /// The next pair for a worker; `None` when the worker should end.
+    /// The next pair for a worker; `None` if the worker should end.
     pub(crate) fn get(&self) -> Option<WorkItem> {
         let mut state = self.state();
-        let bored = Instant::now() + IDLE;
+        let idle_until = Instant::now() + IDLE;
         loop {
             let now = Instant::now();
             if state.closed {
@@ -87,17 +90,17 @@ impl Workqueue {
             if let Some(item) = state.order.get(now) {
                 return Some(item);
             }
-            // Somebody has to stay for what is delayed.
+            // One worker has to stay for delayed pairs.
             let next = state.order.next_delayed();
             let last = state.idle == 0 && next.is_some();
-            if now >= bored && !last {
+            if now >= idle_until && !last {
                 state.workers -= 1;
                 return None;
             }
             let until = match next {
                 Some(next) if last => next,
-                Some(next) => next.min(bored),
-                None => bored,
+                Some(next) => next.min(idle_until),
+                None => idle_until,
             };
             state.idle += 1;
             let wait = until.saturating_duration_since(now);
@@ -106,7 +109,7 @@ impl Workqueue {
         }
     }
 
-    /// The pass over a pair ended.
+    /// Handles the result of an attempt.
     pub(crate) fn done(&self, item: &WorkItem, result: ReconcileResult) {
         let mut state = self.state();
         state.order.done(item, result, Instant::now());
@@ -116,35 +119,35 @@ impl Workqueue {
         self.changed.notify_one();
     }
 
-    /// A worker that was counted could not begin.
+    /// Uncounts a worker that could not be started.
     pub(crate) fn lacks_worker(&self) {
         self.state().workers -= 1;
     }
 
-    /// Ends all workers when they are done with what they have.
+    /// Ends all workers after their current attempts.
     pub(crate) fn close(&self) {
         self.state().closed = true;
         self.changed.notify_all();
     }
 
-    /// Whether a pair is worked on.
+    /// Whether a pair is being processed.
     pub(crate) fn is_running(&self) -> bool {
         self.state().order.is_running()
     }
 
-    /// Waits until no pair is worked on, at most until `deadline`.
+    /// Waits until no pair is being processed, at most until `deadline`.
     pub(crate) fn wait_until_drained(&self, deadline: Instant) {
         let state = self.state();
         let wait = deadline.saturating_duration_since(Instant::now());
         drop(self.drained.wait_timeout_while(state, wait, |state| state.order.is_running()));
     }
 
-    /// How many pairs of a kind have to be looked at.
-    pub(crate) fn unseen(&self, kind: usize) -> usize {
+    /// The number of pairs of a kind that are still to be reconciled.
+    pub(crate) fn unseen(&self, kind: KindIndex) -> usize {
         self.state().order.unseen(kind)
     }
 
-    /// How many wait for a worker, wait for their time, are parked, and are worked on.
+    /// The number of pairs by state.
     pub(crate) fn depth(&self) -> QueueDepth {
         self.state().order.depth()
     }

@@ -102,9 +102,19 @@ impl Rhythm {
 
 // --- what servers are made to do, and what they saw ---
 
-/// What the sidecar says while the hub cannot be had, and when it can again.
+// Lines of the log. A test that one is absent says nothing where its words are others by now, so the same constant is
+// waited for elsewhere.
+
+/// The hub cannot be had, and can again.
 pub(crate) const LOST: &str = "lease renewal failed";
 pub(crate) const BACK: &str = "lease is renewed again";
+/// The pod is not well; it is not there.
+pub(crate) const STALE: &str = "the Lease goes stale";
+pub(crate) const NO_POD: &str = "reason=\"it does not exist\"";
+/// The Secret was there.
+pub(crate) const DELETED: &str = "was deleted: renewals stop until it is back";
+/// A watch fails.
+pub(crate) const BLIND: &str = "keeping the last known state";
 
 /// A scene and a sidecar that has renewed its Lease.
 pub(crate) fn running(name: &str) -> (Scene, Sidecar) {

@@ -109,7 +109,7 @@ fn the_same_for_a_remotes() {
     let subject = Remote::new("kubeconfig-remote");
     let sidecar = subject.start();
     subject.copies(&sidecar, "before");
-    survives(&sidecar, "keeping the current credentials of cluster hub", |text| {
+    survives(&sidecar, "keeping the current credentials remote=hub", |text| {
         subject.put_kubeconfig(text);
         pause(300);
         // Another sentence than the one before.

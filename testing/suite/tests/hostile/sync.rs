@@ -55,7 +55,7 @@ fn an_object_of_any_shape_stops_itself_and_no_other() {
     let apart = apart.as_array().expect("a list");
     assert!(apart.iter().any(|it| it["state"] == "toolarge"), "{apart:?}");
     assert!(
-        sidecar.count("toolarge: the source needs more than 2048 KiB") > 0,
+        sidecar.count("state=toolarge reason=\"the source needs more than 2048 KiB") > 0,
         "{}",
         sidecar.log()
     );

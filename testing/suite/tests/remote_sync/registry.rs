@@ -130,7 +130,9 @@ fn of_two_remotes_of_one_name_that_of_the_flag_stays() {
     is_in_step(source, target);
     // It leads to another cluster, so that it would be seen if it were used.
     stage.put_kubeconfig("c1", &stage.remotes[1].kubeconfig());
-    eventually("it is left out", || (sidecar.warnings("c1 is skipped") > 0).then_some(()));
+    eventually("it is left out", || {
+        (sidecar.warnings("remote skipped remote=c1") > 0).then_some(())
+    });
     assert!(sidecar.ask("/readyz").1.contains("c1 is skipped"), "{:?}", sidecar.ask("/readyz"));
     source.set_number(5);
     target.wait_for_number(5);

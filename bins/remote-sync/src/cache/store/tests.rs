@@ -1,4 +1,4 @@
-//! What a store believes.
+//! Versions that a store keeps, and its completeness.
 
 use std::sync::atomic::Ordering::Relaxed;
 

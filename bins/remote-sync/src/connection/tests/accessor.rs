@@ -1,4 +1,4 @@
-//! What clustercache tests of one accessor.
+//! Clustercache's tests of one accessor.
 
 use super::{super::schedule::ProbeOutcome, *};
 
@@ -48,7 +48,7 @@ fn test_connect_valid_then_again_then_disconnect() {
     assert!(all["items"].as_array().unwrap().len() >= 4);
     assert_eq!(bench.told(), [ConnectionEvent::Connected]);
 
-    // Again: nothing happens.
+    // Disconnecting again changes nothing.
     bench.supervisor.run_once();
     bench.probe();
     assert_eq!(bench.connection.session().unwrap().number, session.number);
@@ -79,7 +79,7 @@ fn test_disconnect() {
     assert_eq!(after.connections, 1);
 }
 
-/// 401, 400, 400 after four, 200; and the failures that count.
+/// 401, 400, 400 after four failures, 200, and the failures counted.
 #[test]
 fn test_health_check() {
     for (code, before, connected, failures) in
@@ -127,8 +127,7 @@ fn test_health_check_not_connected() {
     assert_eq!((bench.probes(), bench.connection.health().failures), (0, 0));
 }
 
-/// A watch needs a session, asks for the same one as often as it likes, and for another one once that is
-/// over.
+/// A watch needs a session, gets the same one as often as it asks, and another one once that has ended.
 #[test]
 fn test_watch() {
     let mut bench = Bench::new(quick());

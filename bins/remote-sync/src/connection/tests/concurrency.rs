@@ -1,5 +1,5 @@
 //! TestClusterCacheConcurrency: many clusters at once, a fifth of them dead; a hundred times faster than
-//! upstream's, whose retry is 30 s and whose probes come each 10 s. Half of the dead ones refuse, the
+//! upstream's, which retries after 30 s and probes every 10 s. Half of the dead ones refuse connections, the
 //! others are silent.
 
 use std::{
@@ -13,7 +13,7 @@ use super::*;
 const CLUSTERS: usize = 100;
 const RETRY: Duration = Duration::from_millis(300);
 const INTERVAL: Duration = Duration::from_millis(100);
-/// What a busy machine may add.
+/// Delay that a busy machine may add.
 const SLACK: Duration = Duration::from_secs(2);
 
 #[test]
@@ -55,7 +55,7 @@ fn test_cluster_cache_concurrency() {
         thread::sleep(Duration::from_millis(10));
     }
 
-    // A consumer for each cluster, all at once.
+    // One consumer per cluster, all at once.
     let until = Instant::now() + 3 * SECOND;
     let consumers: Vec<_> = connections
         .iter()
@@ -72,7 +72,7 @@ fn test_cluster_cache_concurrency() {
     stop.raise();
 }
 
-/// What holds for a cluster at every moment.
+/// Invariants of a cluster at every moment.
 fn consume(connection: &Connection, dead: bool, until: Instant) {
     while Instant::now() < until {
         let (asked, client) = (Instant::now(), connection.client());
@@ -80,7 +80,7 @@ fn consume(connection: &Connection, dead: bool, until: Instant) {
         let health = connection.health();
         if dead {
             assert!(is_down(connection));
-            // A black hole takes its time-out too.
+            // A silent server takes the timeout as well.
             let failed = health.last_connect_failure.unwrap().elapsed();
             assert!(failed <= RETRY.mul_f64(1.2) + SECOND + SLACK, "{failed:?}");
             assert!(health.error.unwrap().contains("is not reachable"));
@@ -94,7 +94,7 @@ fn consume(connection: &Connection, dead: bool, until: Instant) {
     }
 }
 
-/// An address where nobody listens.
+/// An address without a listener.
 fn closed_port() -> std::net::SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }

@@ -1,4 +1,4 @@
-//! What clustercache lacks.
+//! Cases that clustercache lacks.
 
 use std::{net::TcpListener, thread};
 
@@ -73,7 +73,7 @@ fn another_server_is_connected_anew_and_its_identity_compared() {
     assert_eq!(bench.connection.health().phase, Phase::IdentityChanged);
     assert!(bench.metrics().contains("remote_sync_cluster_identity_changed{remote=\"hub\"} 1\n"));
     assert!(bench.metrics().contains("remote_sync_cluster_connected{remote=\"hub\"} 1\n"));
-    // Back to where it was.
+    // Back to the first server.
     bench.connection.offer(Ok(bench.config()));
     bench.supervisor.run_once();
     bench.supervisor.run_once();
@@ -177,7 +177,7 @@ fn answers_to_others_postpone_the_probe() {
     assert!(bench.connection.health().last_success.unwrap().elapsed() < Duration::from_millis(150));
 }
 
-/// The own cluster's client reads its credentials again by itself, and even a 401 is no reason to part.
+/// The local cluster's client reloads its credentials itself, so that even a 401 does not end the session.
 #[test]
 fn the_own_clusters_credentials_are_its_clients_matter() {
     let (server, other) =
@@ -195,7 +195,7 @@ fn the_own_clusters_credentials_are_its_clients_matter() {
     };
     let connection = Connection::new(settings("own", quick()), &Stop::default());
     let notifier = Notifier::new(nobody(), Instant::now());
-    let source = CredentialSource::Own(Box::new(make));
+    let source = CredentialSource::Local(Box::new(make));
     let mut supervisor = Supervisor::new(connection.clone(), source, notifier, || 0.5);
     let mut run_once = |number| {
         thread::sleep(connection.settings.timing.interval);
@@ -216,7 +216,7 @@ fn the_own_clusters_credentials_are_its_clients_matter() {
     assert!(matches!(connection.identity(), ClusterIdentity::Changed { .. }));
 }
 
-/// A server that accepts and is silent costs a probe its time-out, and readers nothing.
+/// A server that accepts connections and is silent costs a probe its timeout, and readers nothing.
 #[test]
 fn a_black_hole_is_bounded_and_nobody_waits_for_it() {
     let timing = ProbeTiming { timeout: Duration::from_millis(500), ..quick() };

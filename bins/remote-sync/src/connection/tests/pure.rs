@@ -1,4 +1,4 @@
-//! The machine and the events, without server and clock.
+//! Schedule and events, without server and clock.
 
 use super::{
     super::{
@@ -84,7 +84,7 @@ fn test_send_events_to_cluster_sources() {
         ]
     );
     let silent = |seconds| vec![ConnectionEvent::NoSuccessFor(seconds * SECOND)];
-    // Success 60 s ago, told 40 s ago.
+    // Success 60 s ago, notified 40 s ago.
     notify(None, Some(start), start + 60 * SECOND);
     assert_eq!(told(), [vec![], silent(30), vec![]]);
     notify(None, Some(start), start + 70 * SECOND);
@@ -131,7 +131,7 @@ fn test_reconcile_waits() {
     schedule.probed(ProbeOutcome::Unauthorized, now, EXACT);
     assert_eq!(schedule.due(now), Due::Wait(Duration::from_millis(1)), "s8");
     assert!(!schedule.is_connected());
-    // The same credentials are refused again.
+    // The same credentials are rejected again.
     schedule.connect_failed(true, now, EXACT);
     assert_eq!(schedule.due(now), Due::Wait(30 * SECOND));
 }
@@ -172,7 +172,7 @@ fn too_many_failures_end_a_connection_until_the_retry() {
         assert_eq!(wait, 10 * SECOND);
         now += wait;
         assert_eq!(schedule.due(now), Due::Probe);
-        // Each takes its five seconds.
+        // Each takes five seconds.
         now += 5 * SECOND;
         schedule.probed(ProbeOutcome::Failure, now, EXACT);
     }

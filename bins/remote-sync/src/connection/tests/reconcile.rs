@@ -1,4 +1,4 @@
-//! TestReconcile: one cluster from its first sight to its end, step by step.
+//! TestReconcile: one cluster from its creation to its end, step by step.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ fn between(low: u32, wait: Duration, high: u32) -> bool {
 #[test]
 fn test_reconcile() {
     let mut bench = Bench::new(ProbeTiming::default());
-    // A queue as consumers have it: the same request twice is one.
+    // A queue as consumers have it, without duplicates.
     let queue = Arc::new(Mutex::new(BTreeSet::new()));
     let push = queue.clone();
     let notify = Box::new(move |_| {
@@ -24,7 +24,7 @@ fn test_reconcile() {
     bench.supervisor =
         Supervisor::new(bench.connection.clone(), CredentialSource::Offered, notifier, || 0.5);
 
-    // s1: nobody said anything of it yet.
+    // s1: nothing was offered yet.
     assert_eq!(bench.supervisor.run_once(), 10 * SECOND, "s1");
     let health = bench.connection.health();
     assert_eq!((health.phase, health.failures), (Phase::Waiting, 0), "s1");

@@ -17,7 +17,7 @@ fn pod(namespace: &str, name: &str, uid: &str, in_cluster: ClusterConfig) -> Arc
     Arc::new(OwnPod::of(variable, Box::new(move || Ok(in_cluster.clone()))).unwrap())
 }
 
-/// A server with the pod `default/me` on it, its uid, and a way to it from inside.
+/// A server that has the pod `default/me`, that pod's uid, and a route to the server from inside.
 fn home() -> (Bench, String, ClusterConfig) {
     let bench = Bench::connected(quick());
     let body = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "me", "namespace": "default"},
@@ -30,7 +30,7 @@ fn home() -> (Bench, String, ClusterConfig) {
     (bench, uid, inside)
 }
 
-/// The host that a connection with this pod uses.
+/// The host that a connection uses for this pod.
 fn connect(bench: &Bench, pod: Option<Arc<OwnPod>>) -> (Arc<Connection>, Supervisor) {
     let settings = ConnectionConfig { pod, ..settings("hub", quick()) };
     let connection = Connection::new(settings, &Stop::default());

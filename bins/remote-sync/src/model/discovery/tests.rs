@@ -1,4 +1,4 @@
-//! What is named, and what of it a server has.
+//! Kinds as they are named, and as servers serve them.
 
 use std::{fs, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Names both ways.
+//! Names in both directions.
 
 use super::*;
 
@@ -11,10 +11,10 @@ fn names(resource_suffix: &str, namespace_suffix: &str, namespace_prefix: &str) 
     mapping.names("east")
 }
 
-/// What an event is about.
+/// The object that an event is about.
 enum Event {
     Source(&'static str, &'static str),
-    /// Of the object, or of the controller of a Secret.
+    /// The object's, or that of a Secret's controller.
     Target(&'static str, &'static str),
     Namespace(&'static str, &'static str),
 }
@@ -35,7 +35,7 @@ fn an_event_leads_to_the_canonical_names() {
         (["-rs", "-ns", ""], Namespace("a-ns", "test"), Some(("a", "test"))),
         (["-rs", "-ns", ""], Namespace("a", "test"), Some(("a", "test"))),
         (["-rs", "-ns", ""], Namespace("a-ns", ""), None),
-        // Only one suffix is the mapping's.
+        // Only the mapping's own suffix counts.
         (["-rs", "-ns", ""], Target("a-ns-ns", "test"), Some(("a-ns", "test"))),
         (["-east", "", ""], Source("x", "foo-us-east"), Some(("x", "foo-us"))),
         (["-a", "", ""], Source("x", "-a"), Some(("x", ""))),
@@ -43,7 +43,7 @@ fn an_event_leads_to_the_canonical_names() {
         (["", "-{cluster}", ""], Target("x-east", "foo"), Some(("x", "foo"))),
         (["", "-{cluster}", ""], Target("x-west", "foo"), None),
         (["", "", ""], Source("x", "foo"), Some(("x", "foo"))),
-        // In no namespace.
+        // Cluster-scoped.
         (["-rs", "-ns", "my-"], Source("", "test-rs"), Some(("", "test"))),
         (["-rs", "-ns", "my-"], Target("", "test"), Some(("", "test"))),
     ] {

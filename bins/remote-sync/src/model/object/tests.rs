@@ -1,4 +1,4 @@
-//! What is kept of an object, and when two of them are equal.
+//! Reading objects, and when two of them count as equal.
 
 use serde_json::json;
 
@@ -21,7 +21,7 @@ fn uid(text: &str) -> Uid {
     Uid::parse(text).unwrap()
 }
 
-/// An object with this beside the least metadata.
+/// An object with these fields and the minimum of metadata.
 fn object(more: &Value) -> Value {
     let mut object = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
         "metadata": {"name": "web", "namespace": "team", "uid": UID, "resourceVersion": "221"}});
@@ -40,7 +40,7 @@ fn annotated(annotations: &Value) -> Value {
     object(&json!({"metadata": {"annotations": annotations}}))
 }
 
-// --- what is read ---
+// --- reading ---
 
 #[test]
 fn a_source_has_a_finalizer_and_says_what_it_published() {
@@ -91,7 +91,7 @@ fn a_source_says_that_it_is_done_by_claim_and_generation() {
         let annotations = json!({"cloud.teleport.dev/sync-remote-generation": published});
         let metadata = json!({"generation": generation, "finalizers": [finalizer], "annotations": annotations});
         let source = reader.source(&object(&json!({"metadata": metadata}))).unwrap();
-        assert_eq!(source.value.seems_done(), done, "{finalizer} {published:?} {generation:?}");
+        assert_eq!(source.value.seems_synced(), done, "{finalizer} {published:?} {generation:?}");
     }
 }
 
@@ -179,7 +179,7 @@ fn a_secret_says_who_controls_it_and_what_was_uploaded() {
     }
 }
 
-// --- when two are equal ---
+// --- equality ---
 
 fn contents(mode: Mode, one: &Value, other: &Value) -> bool {
     let reader = reader(mode);
@@ -285,7 +285,7 @@ fn a_target_s_own_keys_count_until_it_says_which_are_its_source_s() {
         (json!({"a": "1", "mine": "1"}), Some("a|note"), true),
         (json!({"a": "2", "mine": "1"}), Some("a|note"), false),
         (json!({"mine": "1"}), Some("a|note"), false),
-        // It has a key by chance that the source has now, too.
+        // It happens to have a key that the source has now, too.
         (json!({"a": "1"}), Some("|note"), false),
         // The source had one more.
         (json!({"a": "1", "b": "2"}), Some("a,b|note"), false),
@@ -296,7 +296,7 @@ fn a_target_s_own_keys_count_until_it_says_which_are_its_source_s() {
     }
 }
 
-// --- what is no object ---
+// --- documents that are not objects ---
 
 #[test]
 fn what_is_no_object_gives_nothing() {

@@ -1,4 +1,4 @@
-//! What is done about a pair, step by step.
+//! Decisions, action by action.
 
 mod difference;
 mod origin;
@@ -16,12 +16,12 @@ use world::*;
 const ALL: SyncAction = SyncAction::Update { content: true, metadata: true };
 const CONTENT: SyncAction = SyncAction::Update { content: true, metadata: false };
 
-/// The next step of a pass that only began.
+/// The first action of an attempt.
 fn first(world: &World) -> SyncAction {
     next_action(&world.observed, &Attempt::default(), &world.rules)
 }
 
-fn claimed(mut source: Cached<SourceObject>) -> Cached<SourceObject> {
+fn finalizer_added(mut source: Cached<SourceObject>) -> Cached<SourceObject> {
     source.value.finalizers = Finalizers::Ours(0);
     source
 }
@@ -31,9 +31,9 @@ fn terminating(mut source: Cached<SourceObject>) -> Cached<SourceObject> {
     source
 }
 
-/// A source whose copy has been made from its first generation.
+/// A source whose first generation was copied.
 fn published(source: Cached<SourceObject>) -> Cached<SourceObject> {
-    let mut source = claimed(source);
+    let mut source = finalizer_added(source);
     (source.value.generations.remote, source.value.generations.local) = (Some(1), Some(1));
     source
 }
@@ -43,7 +43,7 @@ fn marked(mut target: Cached<TargetObject>) -> Cached<TargetObject> {
     target
 }
 
-/// Both sides in step, as sync-controller leaves them.
+/// Both sides in sync, as sync-controller leaves them.
 fn in_step(mode: Mode) -> World {
     let mut world = World::new(mode);
     world.observed.source = Some(published(source(state(1, 1, 1))));
@@ -51,12 +51,31 @@ fn in_step(mode: Mode) -> World {
     world
 }
 
-/// The source is gone, its marked target is there.
+/// The source is gone, its annotated target exists.
 fn orphan(policy: OrphanPolicy) -> World {
     let mut world = World::new(Mode::Safe);
     world.observed.target = Some(marked(target(state(1, 1, 1))));
     world.rules.orphans = policy;
     world
+}
+
+/// They are a label of `remote_sync_writes_total`, which dashboards group by.
+#[test]
+fn the_words_of_writes_stay_as_they_are() {
+    let words = [
+        (SyncAction::AddFinalizer, "add the finalizer"),
+        (SyncAction::UploadStatus, "upload the status"),
+        (SyncAction::UploadSecret(0), "upload a Secret"),
+        (SyncAction::CreateNamespace, "create the namespace"),
+        (SyncAction::Create, "create the target"),
+        (ALL, "update the target"),
+        (SyncAction::RecordGenerations, "publish the generations"),
+        (SyncAction::AnnotateOrphan, "mark the orphan"),
+        (SyncAction::DeleteNamespace, "delete the namespace"),
+        (SyncAction::DeleteTarget, "delete the target"),
+        (SyncAction::RemoveFinalizer, "remove the finalizer"),
+    ];
+    assert!(words.iter().all(|(action, words)| action.writes() && action.words() == *words));
 }
 
 // --- sync-controller's own cases ---
@@ -142,12 +161,12 @@ fn t8_a_source_that_is_deleted_takes_its_target_along() {
     );
 }
 
-// --- the matrices ---
+// --- matrices ---
 
 #[test]
 fn only_pauses_of_what_is_there_count_and_a_paused_deletion_is_told() {
     for mode in [Mode::Compat, Mode::Safe] {
-        // Paused target, paused source, state of the source, what comes of it.
+        // Paused target, paused source, state of the source, decision.
         let held = SyncAction::Done(PairStatus::Held(Hold::PausedDeletion));
         let paused = SyncAction::Done(PairStatus::Paused);
         for (on_target, on_source, source, expected) in [
@@ -183,7 +202,7 @@ fn a_deletion_goes_by_namespace_target_and_finalizer() {
         } else {
             SyncAction::RemoveFinalizer
         };
-        // The namespace's owner, whether it is going; whether the target is there and going.
+        // The namespace's owner, and whether it is terminating; whether the target exists, and is terminating.
         for (owner, going, target, expected) in [
             (Some("test"), false, Some(false), SyncAction::DeleteNamespace),
             (Some("test"), false, Some(true), SyncAction::DeleteNamespace),
@@ -266,14 +285,14 @@ fn in_safe_mode_a_namespace_stays_with_a_target_that_is_not_ours() {
     let observed = &mut world.observed;
     observed.source = Some(terminating(source(state(1, 1, 1))));
     observed.namespace = Some(namespace(Some("test")));
-    assert_eq!(first(&world), SyncAction::Done(PairStatus::Nothing), "never claimed");
-    world.observed.source = world.observed.source.map(claimed);
-    assert_eq!(first(&world), SyncAction::RemoveFinalizer, "claimed, and never made");
+    assert_eq!(first(&world), SyncAction::Done(PairStatus::Nothing), "never finalizer_added");
+    world.observed.source = world.observed.source.map(finalizer_added);
+    assert_eq!(first(&world), SyncAction::RemoveFinalizer, "finalizer_added, and never made");
     world.observed.source = world.observed.source.map(published);
     let foreign = crate::model::object::CopyOf { place: 1, uid: uid(6), ..copy() };
     world.observed.target.as_mut().unwrap().value.copy_of = Some(foreign);
     assert_eq!(first(&world), SyncAction::RemoveFinalizer, "the copy of another");
-    // It was published with a target that is not this one.
+    // It was recorded with another target than this one.
     world.observed.target.as_mut().unwrap().value.copy_of = None;
     world.observed.source.as_mut().unwrap().value.generations.uid = Some(uid(8));
     assert_eq!(first(&world), SyncAction::RemoveFinalizer);
@@ -287,9 +306,9 @@ fn a_secret_goes_up_when_it_is_the_target_s_and_changed() {
         ((|_| {}) as fn(&mut TargetSecret), true),
         (|upload| upload.changed = false, false),
         (|upload| upload.controller = None, false),
-        // A5: an object of the same name.
+        // A5: another object of the same name.
         (|upload| upload.controller = Some(uid(5)), false),
-        // D5: to a source that is not there any more.
+        // D5: for a source that is gone.
         (|upload| (upload.changed, upload.to) = (false, Some(uid(9))), true),
         (|upload| (upload.changed, upload.to) = (false, Some(uid(1))), false),
     ] {
@@ -314,7 +333,7 @@ fn a_secret_goes_up_when_it_is_the_target_s_and_changed() {
 fn a4_a_secret_that_is_refused_holds_up_nothing_and_is_tried_once_in_a_pass() {
     for mode in [Mode::Compat, Mode::Safe] {
         let mut world = t1(mode);
-        world.observed.source = world.observed.source.map(claimed);
+        world.observed.source = world.observed.source.map(finalizer_added);
         world.refused = vec![0];
         let up =
             [SyncAction::UploadStatus, SyncAction::UploadSecret(0), SyncAction::UploadSecret(1)];
@@ -325,13 +344,13 @@ fn a4_a_secret_that_is_refused_holds_up_nothing_and_is_tried_once_in_a_pass() {
     }
 }
 
-// --- for those who only want to know ---
+// --- dry run ---
 
 #[test]
 fn what_is_pretended_is_what_would_be_done() {
     for mode in [Mode::Compat, Mode::Safe] {
         let mut real = t1(mode);
-        real.observed.source = real.observed.source.map(claimed);
+        real.observed.source = real.observed.source.map(finalizer_added);
         real.observed.target = None;
         real.observed.namespace = None;
         let (mut observed, mut attempt, mut steps) =
@@ -351,7 +370,7 @@ fn what_is_pretended_is_what_would_be_done() {
 #[test]
 fn a_source_that_left_the_selection_is_let_go_whoever_has_its_target() {
     let mut world = in_step(Mode::Safe);
-    let source = world.observed.source.take().map(claimed).unwrap();
+    let source = world.observed.source.take().map(finalizer_added).unwrap();
     world.rules.selective = true;
     let foreign = crate::model::object::CopyOf { place: 1, uid: uid(6), ..copy() };
     world.observed.target.as_mut().unwrap().value.copy_of = Some(foreign);

@@ -1,4 +1,4 @@
-//! Every body: what is in it, and what becomes of an object that it is sent to.
+//! Bodies of writes, and their effect on an object.
 
 mod target;
 
@@ -19,7 +19,7 @@ fn reader(mode: Mode) -> ObjectReader {
     ObjectReader { digester: Digester::default(), keys, finalizer: FINALIZER.into(), mode }
 }
 
-/// A budget with this metadata too.
+/// A budget with this metadata.
 fn budget(name: &str, uid: &str, metadata: &Value, spec: &Value) -> Value {
     let mut object = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
         "metadata": {"name": name, "namespace": "team", "uid": uid, "resourceVersion": "221",
@@ -55,7 +55,7 @@ fn mark() -> String {
     format!("{HUB}/team/web-rs/{SOURCE}/1/{FINALIZER}")
 }
 
-/// A JSON patch (RFC 6902) with the operations that are in use here; fails as a whole.
+/// Applies a JSON patch (RFC 6902) with the operations used here; fails as a whole.
 fn patched(object: &Value, patch: &Value) -> Result<Value, String> {
     let mut object = object.clone();
     for operation in patch.as_array().unwrap() {
@@ -103,18 +103,18 @@ fn a06_finalizers_of_others_stay_where_they_are() {
         };
         let claim = add_finalizer(&reader.source(&before).unwrap(), FINALIZER);
         assert_eq!(claim.as_array().unwrap()[..2], guards(SOURCE));
-        let claimed = patched(&before, &claim).unwrap();
+        let finalizer_added = patched(&before, &claim).unwrap();
         let mut all = others.clone();
         all.push(FINALIZER);
-        assert_eq!(claimed["metadata"]["finalizers"], json!(all));
-        // Somebody else was faster; a server tells it by the version first.
-        let mut moved = claimed.clone();
+        assert_eq!(finalizer_added["metadata"]["finalizers"], json!(all));
+        // Somebody else was faster; a server checks the version first.
+        let mut moved = finalizer_added.clone();
         moved["metadata"]["finalizers"].as_array_mut().unwrap().insert(0, json!("example.com/c"));
-        let known = reader.source(&claimed).unwrap();
-        let Finalizers::Ours(place) = known.value.finalizers else { panic!("not claimed") };
+        let known = reader.source(&finalizer_added).unwrap();
+        let Finalizers::Ours(place) = known.value.finalizers else { panic!("not finalizer_added") };
         let release = remove_finalizer(&known, place, FINALIZER);
         assert!(patched(&moved, &release).is_err());
-        let released = patched(&claimed, &release).unwrap();
+        let released = patched(&finalizer_added, &release).unwrap();
         assert_eq!(released["metadata"]["finalizers"], json!(others));
     }
     let emptied = source(&json!({"finalizers": []}));
@@ -180,7 +180,7 @@ fn generations_are_published_in_annotations() {
         let reader = reader(mode);
         record_generations(&reader.source(&one).unwrap(), &reader.target(&other).unwrap(), &reader)
     };
-    // As sync-controller was recorded to send it.
+    // As recorded from sync-controller.
     let compat = json!({"metadata": {"annotations": {
         "cloud.teleport.dev/sync-local-generation": "2",
         "cloud.teleport.dev/sync-remote-generation": "3"}}});
@@ -192,7 +192,7 @@ fn generations_are_published_in_annotations() {
     assert_eq!(body(Mode::Safe), safe);
 }
 
-// --- beside the target ---
+// --- next to the target ---
 
 #[test]
 fn an_upload_is_noted_on_the_secret() {
@@ -200,7 +200,7 @@ fn an_upload_is_noted_on_the_secret() {
     let body = |mode| {
         let reader = reader(mode);
         let known = reader.upload(&secret).unwrap();
-        mark_uploaded(&known, &reader, "9909", Uid::parse(SOURCE).unwrap())
+        annotate_uploaded(&known, &reader, "9909", Uid::parse(SOURCE).unwrap())
     };
     let compat =
         json!({"metadata": {"annotations": {"cloud.teleport.dev/last-uploaded-hash": "9909"}}});
@@ -234,7 +234,7 @@ fn an_orphan_that_is_kept_says_since_when() {
     let time = "2026-11-21T11:41:35Z";
     let expected = json!({"metadata": {"uid": TARGET, "resourceVersion": "221",
         "annotations": {"cloud.teleport.dev/orphaned": time}}});
-    assert_eq!(mark_orphan(&known, &reader, time), expected);
+    assert_eq!(annotate_orphan(&known, &reader, time), expected);
 }
 
 #[test]

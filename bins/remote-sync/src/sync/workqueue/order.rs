@@ -1,4 +1,7 @@
-//! The order of a workqueue: pure.
+//! Order of a workqueue: which pair is next, when, and after which backoff. Pure.
+//!
+//! Failures are counted here and not in the memory of pairs: like client-go's ItemExponentialFailureRateLimiter
+//! they belong to the queue, and a pair's memory outlives a reconnect while its failures do not.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -7,51 +10,54 @@ use std::{
 
 use crate::{
     cache::retry::{self, RetryClass},
-    model::{key::Pair, mode::Mode},
+    model::{
+        key::{KindIndex, Pair, PerKind},
+        mode::Mode,
+    },
 };
 
-/// Room for so many pairs stays when the queue is empty.
+/// Capacity that an empty queue keeps, in pairs.
 const ROOM: usize = 64;
 
-/// What waits longer is looked at all the same: no clock counts for ever.
+/// The longest delay: later instants may not be representable.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
-/// Where a pair is in the queue.
+/// The state of a pair in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum ItemState {
     Queued,
     Parked,
     Processing,
-    /// It changed while a worker had it.
+    /// It changed while it was being processed.
     Dirty,
-    /// Until then.
+    /// Until this time.
     Delayed(Instant),
 }
 
-/// What a worker says at the end of a pass.
+/// The result of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ReconcileResult {
-    /// Done; whatever failed before is over.
+    /// Done; earlier failures are forgotten.
     Done,
-    /// Done for now; look again after this time.
+    /// Done for now; reconcile again after this time.
     RequeueAfter(Duration),
-    /// Its objects are large: it has to wait for its turn among those.
+    /// Its objects are large: it needs a permit.
     RequeueAsLarge,
-    /// It failed; it is not tried again before this time.
+    /// Failed; retried after the class's backoff, but not before this time.
     Failed(RetryClass, Duration),
 }
 
-/// What a worker takes.
+/// A pair for a worker.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct WorkItem {
     pub(crate) pair: Pair,
-    /// Since when it waited.
+    /// The time at which it was enqueued.
     pub(crate) since: Instant,
-    /// Its objects may be large: of these one of each remote is worked on at a time.
+    /// Its objects may be large: only one such pair of each remote is processed at a time.
     pub(crate) large: bool,
 }
 
-/// How full a queue is.
+/// The number of pairs in a queue, by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct QueueDepth {
     pub(crate) queued: usize,
@@ -60,29 +66,30 @@ pub(crate) struct QueueDepth {
     pub(crate) failing: usize,
 }
 
-/// Which pair is next.
+/// The pairs of a queue in their order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct QueueOrder {
     mode: Mode,
-    /// What changed just now.
+    /// Pairs with a recent event.
     events: VecDeque<(Pair, Instant)>,
-    /// What a list brought.
+    /// Pairs that a list returned.
     backlog: VecDeque<(Pair, Instant)>,
-    /// Pairs with large objects, and whether one of them is worked on.
+    /// Pairs with large objects.
     large: VecDeque<(Pair, Instant)>,
+    /// Whether one of them is being processed.
     large_running: bool,
-    /// Trees, which let go of their room when many pairs are done.
+    /// A tree, as the other maps, because it frees memory when pairs are removed.
     items: BTreeMap<Pair, ItemState>,
     delayed: BTreeSet<(Instant, Pair)>,
     failures: BTreeMap<Pair, u32>,
-    /// By kind: whether its pairs can be worked on.
-    open: Vec<bool>,
+    /// Whether pairs of a kind can be reconciled.
+    open: PerKind<bool>,
     running: usize,
 }
 
 impl QueueOrder {
-    /// Empty, for so many kinds, all closed.
-    pub(super) fn new(kinds: usize, mode: Mode) -> Self {
+    /// An empty queue that is open for these kinds.
+    pub(super) fn new(open: PerKind<bool>, mode: Mode) -> Self {
         Self {
             mode,
             events: VecDeque::new(),
@@ -92,13 +99,13 @@ impl QueueOrder {
             items: BTreeMap::new(),
             delayed: BTreeSet::new(),
             failures: BTreeMap::new(),
-            open: vec![false; kinds],
+            open,
             running: 0,
         }
     }
 
-    /// Something of the pair changed; `urgent` comes before what only a list brought. Whether there is more
-    /// to do than before.
+    /// Enqueues a pair that changed; `urgent` ones come before those that a list returned. Whether a worker may
+    /// have more to do.
     pub(super) fn add(&mut self, pair: Pair, urgent: bool, now: Instant) -> bool {
         match self.items.get(&pair) {
             Some(ItemState::Processing) => {
@@ -113,8 +120,8 @@ impl QueueOrder {
         }
     }
 
-    /// Pairs of `kind` can be worked on, or can no more. Whether there is more to do than before.
-    pub(super) fn open(&mut self, kind: usize, open: bool, now: Instant) -> bool {
+    /// Opens or closes the queue for pairs of `kind`. Whether a worker may have more to do.
+    pub(super) fn open(&mut self, kind: KindIndex, open: bool, now: Instant) -> bool {
         if std::mem::replace(&mut self.open[kind], open) || !open {
             return false;
         }
@@ -126,14 +133,14 @@ impl QueueOrder {
             .map(|(pair, _)| pair.clone())
             .collect();
         for pair in waiting {
-            // What failed because the connection was down is not to wait for its turn of then.
+            // Backoff from the time before it was closed no longer applies.
             self.failures.remove(&pair);
             self.enqueue(pair, false, now);
         }
         true
     }
 
-    /// The next pair for a worker, if there is one now.
+    /// The next pair for a worker.
     pub(super) fn get(&mut self, now: Instant) -> Option<WorkItem> {
         self.promote(now);
         let item = self.pop()?;
@@ -143,12 +150,12 @@ impl QueueOrder {
         Some(item)
     }
 
-    /// When the first of what is delayed has waited long enough.
+    /// The time at which the first delayed pair is due.
     pub(super) fn next_delayed(&self) -> Option<Instant> {
         self.delayed.first().map(|(at, _)| *at)
     }
 
-    /// The pass over a pair ended.
+    /// Handles the result of an attempt.
     pub(super) fn done(&mut self, item: &WorkItem, result: ReconcileResult, now: Instant) {
         let WorkItem { pair, since, large } = item;
         self.running -= 1;
@@ -183,7 +190,7 @@ impl QueueOrder {
         }
     }
 
-    /// How many pairs a worker could take now.
+    /// The number of pairs that workers could take now.
     pub(super) fn waiting(&self) -> usize {
         let large = usize::from(!self.large_running && !self.large.is_empty());
         self.events.len() + self.backlog.len() + large
@@ -193,15 +200,15 @@ impl QueueOrder {
         self.running > 0
     }
 
-    /// How many pairs of a kind have to be looked at.
-    pub(super) fn unseen(&self, kind: usize) -> usize {
+    /// The number of pairs of a kind that are still to be reconciled.
+    pub(super) fn unseen(&self, kind: KindIndex) -> usize {
         let unseen = |(pair, state): &(&Pair, &ItemState)| {
             pair.kind == kind && !matches!(state, ItemState::Delayed(_))
         };
         self.items.iter().filter(unseen).count()
     }
 
-    /// How many wait for a worker, wait for their time, are parked, and are worked on.
+    /// The number of pairs by state.
     pub(super) fn depth(&self) -> QueueDepth {
         let count = |wanted: &[ItemState]| {
             self.items.values().filter(|state| wanted.contains(state)).count()
@@ -214,7 +221,7 @@ impl QueueOrder {
         }
     }
 
-    /// Counts a failure; returns how long the pair waits after it.
+    /// Counts a failure and returns the backoff.
     fn fail(&mut self, pair: &Pair, class: RetryClass) -> Duration {
         let failures = self.failures.entry(pair.clone()).or_default();
         let wait = retry::backoff(class, *failures, self.mode);
@@ -235,7 +242,7 @@ impl QueueOrder {
         self.delayed.insert((until, pair));
     }
 
-    /// Moves what was delayed until now to the queue.
+    /// Enqueues the delayed pairs that are due.
     fn promote(&mut self, now: Instant) {
         while self.delayed.first().is_some_and(|(at, _)| *at <= now)
             && let Some((_, pair)) = self.delayed.pop_first()
@@ -244,7 +251,7 @@ impl QueueOrder {
         }
     }
 
-    /// The next pair that can be worked on; the others on the way are parked.
+    /// The next pair that can be reconciled; those before it are parked.
     fn pop(&mut self) -> Option<WorkItem> {
         loop {
             let large = if self.large_running { None } else { self.large.pop_front() };

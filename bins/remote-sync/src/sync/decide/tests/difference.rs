@@ -1,4 +1,4 @@
-//! When a difference is one.
+//! Differences that count, and those that do not.
 
 use super::*;
 use crate::sync::observed::SettledDiff;

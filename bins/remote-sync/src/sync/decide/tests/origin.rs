@@ -1,4 +1,4 @@
-//! Whose the target is, and what becomes of one whose source is gone.
+//! Ownership of targets, and orphans.
 
 use super::*;
 
@@ -15,9 +15,9 @@ fn a_target_follows_its_own_source_only() {
     for (mark, accepted, expected) in [
         (None, false, update),
         (Some(of(0xa0, PLACE, 1)), false, update),
-        // The source was made anew.
+        // The source was recreated.
         (Some(of(0xa0, PLACE, 9)), false, update),
-        // The very same source, in a cluster that was restored elsewhere.
+        // The same source, in a cluster that was restored elsewhere.
         (Some(of(0xa5, PLACE, 1)), false, update),
         (Some(of(0xa5, PLACE, 9)), false, conflict),
         (Some(of(0xa5, PLACE, 9)), true, update),
@@ -39,7 +39,7 @@ fn a_copy_does_not_go_back_to_where_it_came_from() {
     for (origin, expected) in [
         (uid(0xa1), SyncAction::Done(PairStatus::Conflict(Conflict::Loop))),
         (hub(), SyncAction::Done(PairStatus::Conflict(Conflict::Loop))),
-        // In a chain it goes on.
+        // A chain of copies continues.
         (uid(7), SyncAction::Done(PairStatus::InSync)),
     ] {
         let mut world = in_step(Mode::Safe);
@@ -89,7 +89,7 @@ fn a_source_that_is_there_though_in_no_list_is_no_loss() {
 #[test]
 fn an_orphan_that_is_kept_is_marked_once() {
     let mut world = orphan(OrphanPolicy::Keep);
-    assert_eq!(world.run(), [[SyncAction::ConfirmSourceGone, SyncAction::MarkOrphan]]);
+    assert_eq!(world.run(), [[SyncAction::ConfirmSourceGone, SyncAction::AnnotateOrphan]]);
     assert_eq!(first(&world), SyncAction::Done(PairStatus::Held(Hold::OrphanKept)));
     world.observed.source = Some(published(source(state(1, 1, 1))));
     let mark = SyncAction::Update { content: false, metadata: true };
@@ -109,4 +109,16 @@ fn an_orphan_of_an_unknown_or_another_cluster_stays() {
             "a16: also when it is accepted"
         );
     }
+}
+
+#[test]
+fn a_source_that_left_the_selection_loses_its_finalizer_and_its_target_is_held() {
+    let world = orphan(OrphanPolicy::Confirm);
+    let next = |source| {
+        let attempt = Attempt { unselected: Some(source), ..Attempt::default() };
+        next_action(&world.observed, &attempt, &world.rules)
+    };
+    assert_eq!(next(published(source(state(1, 1, 1)))), SyncAction::RemoveFinalizer);
+    let held = SyncAction::Done(PairStatus::Held(Hold::Unselected));
+    assert_eq!(next(source(state(1, 1, 1))), held);
 }

@@ -1,11 +1,11 @@
-//! Whatever a process finds, it comes to rest, does nothing that it must not, and goes on after a crash as
-//! if there had been none.
+//! Random worlds: from every state the process converges, does nothing that is forbidden, and continues after a
+//! crash as if there had been none.
 
 use fastrand::Rng;
 
 use super::{super::*, Mode, ObjectState, SettledDiff, TargetNamespace, world::*};
 
-/// Fails for a step that must not be, after `before` in the same pass.
+/// Fails for an action that is forbidden after `before` in the same attempt.
 pub(super) fn allowed(world: &World, attempt: &Attempt, action: SyncAction, before: &[SyncAction]) {
     let (observed, rules) = (&world.observed, &world.rules);
     let fail = |why: &str| panic!("{action:?} after {before:?}: {why}\n{world:?}");
@@ -13,12 +13,13 @@ pub(super) fn allowed(world: &World, attempt: &Attempt, action: SyncAction, befo
         fail("it is paused");
     }
     let source = observed.source.as_ref().map(|source| &source.value);
-    let claimed = source.is_some_and(|source| matches!(source.finalizers, Finalizers::Ours(_)));
+    let finalizer_added =
+        source.is_some_and(|source| matches!(source.finalizers, Finalizers::Ours(_)));
     let ending = source.is_some_and(|source| source.state.terminating);
     let target = observed.target.as_ref().map(|target| target.uid);
     let made = source.map(|source| &source.generations).is_some_and(|published| {
         let of_this = published.uid.is_none() || target.is_none() || published.uid == target;
-        claimed && published.remote.is_some() && of_this
+        finalizer_added && published.remote.is_some() && of_this
     });
     let relation = observed.ownership(rules);
     let ours = relation == Ownership::Ours || relation == Ownership::Unmarked && made;
@@ -36,21 +37,23 @@ pub(super) fn allowed(world: &World, attempt: &Attempt, action: SyncAction, befo
                 fail("nobody looked for the target");
             }
         }
-        SyncAction::MarkOrphan if !attempt.source_gone || rules.orphans != OrphanPolicy::Keep => {
+        SyncAction::AnnotateOrphan
+            if !attempt.source_gone || rules.orphans != OrphanPolicy::Keep =>
+        {
             fail("it is not to be kept");
         }
         SyncAction::AddFinalizer if ending || before.iter().any(|action| action.writes()) => {
             fail("not the first write to a living source");
         }
-        SyncAction::MarkOrphan | SyncAction::AddFinalizer => {}
-        action if action.writes() && !claimed => fail("the source is not claimed"),
+        SyncAction::AnnotateOrphan | SyncAction::AddFinalizer => {}
+        action if action.writes() && !finalizer_added => fail("the source is not finalizer_added"),
         action if action.writes() && safe && relation == Ownership::Foreign => fail("a conflict"),
         _ => {}
     }
     in_order(rules.mode, action, before, &fail);
 }
 
-/// Fails for a deletion that must not be; `owned` is a target that is known to be this source's.
+/// Fails for a forbidden deletion; `owned` means that the target is this source's copy.
 fn deletable(
     world: &World,
     attempt: &Attempt,
@@ -78,7 +81,7 @@ fn deletable(
     }
 }
 
-/// In compat status, Secrets and spec come in this order and the generations last.
+/// The order in compat mode: status, Secrets, spec, and the generations last.
 fn in_order(mode: Mode, action: SyncAction, before: &[SyncAction], fail: &dyn Fn(&str)) {
     let rank = |action: &SyncAction| match action {
         SyncAction::UploadStatus => Some(1),
@@ -180,7 +183,7 @@ fn random_world(rng: &mut Rng) -> World {
     world
 }
 
-/// A target in no list is met by nothing but a proof; a server would refuse to create it again.
+/// Only a live read finds a target that is in no list; a server would refuse to create it again.
 fn is_hidden(world: &World) -> bool {
     let ends = |source: &Cached<SourceObject>| source.value.state.terminating;
     let source = world.observed.source.as_ref().or(world.unlisted.as_ref());
@@ -219,7 +222,7 @@ fn a_crash_after_any_step_changes_nothing_of_the_end() {
                     world.go_on();
                 }
                 world.attempt(most);
-                // A new process knows only what the clusters say.
+                // A new process only has the clusters' state.
                 world.observed.settled = SettledDiff::default();
                 world.run();
                 let crash = format!("seed {seed}, pass {done}, after {most} of {steps:?}");

@@ -1,4 +1,4 @@
-//! Two clusters as far as one pair sees them: what a step changes there, and what the servers do after it.
+//! A model of two clusters for one pair: the effect of an action, and what the servers do afterwards.
 
 use super::super::*;
 use crate::{
@@ -10,30 +10,30 @@ use crate::{
     sync::observed::SettledDiff,
 };
 
-/// A pair and the clusters around it.
+/// A pair and its clusters.
 #[derive(Clone, Debug)]
 pub(super) struct World {
     pub(super) observed: Observed,
     pub(super) rules: SyncRules,
-    /// A source that no list holds, though it is there.
+    /// A source that exists but is in no list.
     pub(super) unlisted: Option<Cached<SourceObject>>,
-    /// The same of a target.
+    /// The same for a target.
     pub(super) unlisted_target: Option<Cached<TargetObject>>,
     pub(super) verdict: OrphanVerdict,
-    /// The target's server makes something else of each content.
+    /// The target's server mutates every content.
     pub(super) alters: bool,
-    /// Finalizers of others hold the target.
+    /// Other finalizers block the target's deletion.
     pub(super) held: bool,
-    /// Secrets that the source's server refuses.
+    /// Secrets that the source's server rejects.
     pub(super) refused: Vec<usize>,
     made: u8,
 }
 
-/// Where the pair stands at the end, without what counts writes.
+/// The final state, without anything that counts writes.
 #[derive(Debug, PartialEq)]
 pub(super) struct End {
     source: Option<(Finalizers, u64)>,
-    /// Whether the source's annotations are about this target: generation and uid.
+    /// The source's recorded generation, and whether generation and uid are this target's.
     generations: Option<(Option<u32>, bool, bool)>,
     target: Option<(u64, u64, u64, bool, bool)>,
     namespace: Option<TargetNamespace>,
@@ -41,7 +41,7 @@ pub(super) struct End {
 }
 
 pub(super) const PLACE: u64 = 70;
-/// What the target's server makes of a new object.
+/// The status that the target's server gives a new object.
 pub(super) const FRESH: u64 = 60;
 
 pub(super) fn uid(last: u8) -> Uid {
@@ -61,7 +61,7 @@ pub(super) fn state(content: u64, metadata: u64, status: u64) -> ObjectState {
     ObjectState { generation: 1, content, metadata, status, terminating: false, paused: false }
 }
 
-/// One that was never seen before.
+/// A new source.
 pub(super) fn source(state: ObjectState) -> Cached<SourceObject> {
     let (finalizers, published) = (Finalizers::None, Generations::default());
     known(1, SourceObject { state, finalizers, generations: published, copied_from: None })
@@ -71,7 +71,7 @@ pub(super) fn target(state: ObjectState) -> Cached<TargetObject> {
     known(2, TargetObject { state, copy_of: None, has_annotations: true, orphaned: false })
 }
 
-/// The mark of a copy of our source.
+/// The origin annotation of a copy of our source.
 pub(super) fn copy() -> CopyOf {
     CopyOf { cluster: hub(), uid: uid(1), place: PLACE, generation: 1 }
 }
@@ -82,7 +82,7 @@ pub(super) fn namespace(owner: Option<&str>) -> Cached<TargetNamespace> {
     known(3, value)
 }
 
-/// A Secret of the target that was not uploaded yet.
+/// A Secret of the target that has not been uploaded yet.
 pub(super) fn secret() -> Cached<TargetSecret> {
     known(4, TargetSecret { controller: Some(uid(2)), changed: true, to: None })
 }
@@ -96,7 +96,7 @@ pub(super) fn rules(mode: Mode) -> SyncRules {
 }
 
 impl World {
-    /// With a namespace that nobody owns, and nothing in it.
+    /// An empty namespace that nobody owns.
     pub(super) fn new(mode: Mode) -> Self {
         let observed = Observed {
             source: None,
@@ -125,7 +125,7 @@ impl World {
         }
     }
 
-    /// One call of a worker: its steps, and how the pair stands then. At most `most` of them are done.
+    /// One attempt: its actions, at most `most` of them, and the pair's status.
     pub(super) fn attempt(&mut self, most: usize) -> (Vec<SyncAction>, Option<PairStatus>) {
         let (mut attempt, mut steps) = (Attempt::default(), Vec::new());
         while steps.len() < most {
@@ -143,7 +143,7 @@ impl World {
         (steps, None)
     }
 
-    /// All passes until nothing changes any more, with what the servers do between them.
+    /// Attempts until nothing changes any more, with the servers' actions in between.
     pub(super) fn run(&mut self) -> Vec<Vec<SyncAction>> {
         let mut passes = Vec::new();
         loop {
@@ -160,7 +160,7 @@ impl World {
         }
     }
 
-    /// Whether nothing happened since, neither on a cluster nor in memory.
+    /// Whether nothing has changed since, neither on a cluster nor in memory.
     fn is_as(&self, before: &Self) -> bool {
         let all = |world: &Self| {
             let unlisted = (world.unlisted.is_some(), world.unlisted_target.is_some());
@@ -193,7 +193,7 @@ impl World {
         }
     }
 
-    /// What the servers do by themselves: what is being deleted goes, and what it controls with it.
+    /// The servers' own actions: terminating objects disappear with the objects that they control.
     pub(super) fn go_on(&mut self) {
         let observed = &mut self.observed;
         let emptied =
@@ -220,8 +220,8 @@ impl World {
 
     fn perform(&mut self, action: SyncAction, attempt: &mut Attempt) -> Option<PairStatus> {
         attempt.wrote |= action.writes() && !matches!(action, SyncAction::UploadSecret(_));
-        attempt.claimed |= action == SyncAction::AddFinalizer;
-        attempt.spec_begun |= matches!(
+        attempt.finalizer_added |= action == SyncAction::AddFinalizer;
+        attempt.spec_started |= matches!(
             action,
             SyncAction::CreateNamespace
                 | SyncAction::Create
@@ -239,10 +239,12 @@ impl World {
             },
             SyncAction::CheckOrphan => attempt.verdict = Some(self.verdict),
             SyncAction::UploadSecret(index) => {
-                attempt.tried.push(index);
+                attempt.secrets_tried.push(index);
                 self.upload(index);
             }
-            SyncAction::MarkOrphan => self.observed.target.as_mut().unwrap().value.orphaned = true,
+            SyncAction::AnnotateOrphan => {
+                self.observed.target.as_mut().unwrap().value.orphaned = true
+            }
             SyncAction::DeleteTarget => {
                 self.observed.target.as_mut().unwrap().value.state.terminating = true;
                 return Some(PairStatus::Waiting(Wait::TargetTerminating));
@@ -265,7 +267,7 @@ impl World {
         }
     }
 
-    /// What needs a source.
+    /// Actions that need a source.
     fn write(&mut self, action: SyncAction) {
         let safe = self.rules.mode == Mode::Safe;
         let Observed { source, target, namespace, settled, source_cluster, .. } =
@@ -318,7 +320,7 @@ impl World {
     }
 }
 
-/// What a target becomes that gets this content, and the source's metadata if those differ.
+/// The target after it was written with this content, and with the source's metadata if that differs.
 fn update(target: &mut ObjectState, content: Option<u64>, source: &ObjectState, metadata: bool) {
     if let Some(content) = content.filter(|content| target.content != *content) {
         target.content = content;

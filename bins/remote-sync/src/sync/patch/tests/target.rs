@@ -1,9 +1,9 @@
-//! What a target is made of, and what of it is written.
+//! Desired targets, and the writes that lead to them.
 
 use super::*;
 use crate::model::object::ObjectState;
 
-/// A source with what does and what does not go to its target.
+/// A source with fields that are copied to its target, and others.
 fn full_source() -> Value {
     source(&json!({
         "labels": {"a": "1"},
@@ -52,7 +52,7 @@ fn a_new_target_has_content_labels_and_annotations_and_nothing_else() {
     assert_eq!(cluster_wide["metadata"], json!({"name": "web"}));
 }
 
-/// As sync-controller was recorded to replace a target whose owner had edited it.
+/// As recorded from sync-controller, which replaces a target that its owner had edited.
 #[test]
 fn in_compat_a_target_is_replaced_with_what_is_its_own() {
     let reader = reader(Mode::Compat);
@@ -78,7 +78,7 @@ fn in_compat_a_target_is_replaced_with_what_is_its_own() {
     assert!(same(&known(&after)));
 }
 
-/// The target after an update in safe mode, which has to be all that differs.
+/// The target after an update in safe mode, which must contain nothing but the differences.
 fn updated(from: &Value, before: &Value, content: bool, whole: bool) -> Option<Value> {
     let reader = reader(Mode::Safe);
     let known = reader.target(before).unwrap();

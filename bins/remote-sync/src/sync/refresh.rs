@@ -1,0 +1,57 @@
+//! Live reads of a pair's objects, into the stores: for decisions that may be based on an older state.
+
+use std::time::Instant;
+
+use shared::{
+    error::{Error, Result},
+    resource::NAMESPACES,
+};
+
+use crate::{
+    model::key,
+    sync::pair::{PairContext, odd},
+};
+
+impl PairContext<'_> {
+    /// Reads both objects and the namespace.
+    pub(crate) fn refresh(&self) -> Result<()> {
+        let observed = self.observe(Instant::now());
+        match self.ask_source(|client| client.get(&self.at_source())) {
+            Ok(object) if observed.source.is_some() => {
+                self.store_source(object)?;
+            }
+            Err(Error::NotFound(_)) => {
+                observed.source.iter().for_each(|source| self.forget_source(source.uid));
+            }
+            other => drop(other?),
+        }
+        match self.ask_target(|client| client.get(&self.at_target())) {
+            Ok(object) => {
+                self.store_target(object)?;
+            }
+            Err(Error::NotFound(_)) => {
+                observed.target.iter().for_each(|target| self.forget_target(target.uid));
+            }
+            Err(error) => return Err(error),
+        }
+        if self.target.0.is_empty() { Ok(()) } else { self.refresh_namespace() }
+    }
+
+    /// Reads the target's namespace.
+    pub(crate) fn refresh_namespace(&self) -> Result<()> {
+        let place = NAMESPACES.cluster_object(&self.target.0);
+        let (store, key) = (&self.remote.target.namespaces, key::of("", &self.target.0));
+        match self.ask_target(|client| client.get(&place)) {
+            Ok(object) => {
+                store.put(&key, self.context.reader.namespace(&object).ok_or_else(|| odd(&place))?);
+            }
+            Err(Error::NotFound(_)) => {
+                if let Some(cached) = store.get(&key) {
+                    store.remove(&key, cached.uid);
+                }
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
