@@ -147,7 +147,7 @@ enum Entry {
 
 fn write_out(entries: &Receiver<Entry>) {
     while let Ok(entry) = entries.recv() {
-        // Where stderr is closed nobody is left to be told of it.
+        // There is nowhere to report a closed stderr.
         let _ = match entry {
             Entry::Line(line) => io::stderr().write_all(&line).is_ok(),
             Entry::End(done) => done.send(()).is_ok(),

@@ -19,7 +19,7 @@ impl CachedObject {
     /// The meaning of the answer to a GET.
     ///
     /// # Errors
-    /// The answer's own, unless that is `NotFound`: no other failure means that the object does not exist.
+    /// That of the answer, unless it is `NotFound`: no other failure means that the object does not exist.
     pub(crate) fn of(answer: Result<Value>) -> Result<Self> {
         match answer {
             Ok(object) => Ok(Self::Object(object)),

@@ -77,7 +77,7 @@ impl<'a> HubRequester<'a> {
     /// Performs an action that the hub answers.
     ///
     /// # Errors
-    /// The hub's.
+    /// As the hub says.
     pub(crate) fn request(
         &mut self,
         machine: &mut CsrMachine,

@@ -91,7 +91,7 @@ impl<'a> Performer<'a> {
     /// Performs `action`.
     ///
     /// # Errors
-    /// The clusters'; the action is tried again.
+    /// As the clusters say; the action is tried again.
     pub(crate) fn perform(
         &mut self,
         machine: &mut CsrMachine,

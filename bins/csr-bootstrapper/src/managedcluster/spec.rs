@@ -25,7 +25,7 @@ pub(crate) static MANAGED_CLUSTERS: Resource =
 /// ManagedCluster, `false` if there is one. Accepting it is up to the hub.
 ///
 /// # Errors
-/// The server's; a bootstrap identity may lack the rights and still obtain its credential.
+/// As the server says; a bootstrap identity may lack the rights and still obtain its credential.
 pub(crate) fn introduce(client: &Client, agent: &Agent, names: &AgentNames) -> Result<bool> {
     let target = MANAGED_CLUSTERS.cluster_object(&names.cluster);
     match client.get(&target) {
