@@ -12,6 +12,7 @@ pub mod faults;
 pub mod files;
 pub mod identity;
 pub mod kill;
+pub mod listing;
 pub mod manifest;
 pub mod measure;
 pub mod needs;

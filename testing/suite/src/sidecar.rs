@@ -134,6 +134,11 @@ pub fn families(metrics: &str) -> Vec<&str> {
     families
 }
 
+/// Whether a line of the log holds `part`, in which quotes are as in the value and not escaped.
+fn holds(line: &str, part: &str) -> bool {
+    line.contains(part) || line.replace("\\\"", "\"").contains(part)
+}
+
 impl Sidecar {
     /// Starts `command`; `port` is where its endpoint will be, 0 for nowhere.
     pub fn spawn(mut command: Command, port: u16) -> Self {
@@ -163,13 +168,13 @@ impl Sidecar {
 
     /// How many lines of the log hold `part`.
     pub fn count(&self, part: &str) -> usize {
-        self.lines.lock().expect("lock").iter().filter(|line| line.contains(part)).count()
+        self.lines.lock().expect("lock").iter().filter(|line| holds(line, part)).count()
     }
 
     /// The same of warnings and errors alone: a retry may be told again where all is told.
     pub fn warnings(&self, part: &str) -> usize {
         let lines = self.lines.lock().expect("lock");
-        lines.iter().filter(|line| line.starts_with(['W', 'E']) && line.contains(part)).count()
+        lines.iter().filter(|line| line.starts_with(['W', 'E']) && holds(line, part)).count()
     }
 
     /// Waits for a line that holds `part`.

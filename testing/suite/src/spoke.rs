@@ -25,6 +25,7 @@ use crate::{
     cluster::{Cluster, resource},
     eventually, files,
     identity::{self, Data},
+    listing::list,
     ocm::{AUTO, Bootstrap, Hub, PREFIX},
     real,
     relay::Relay,
@@ -189,8 +190,8 @@ impl Spoke {
     /// The Events in the namespace, of either group.
     pub fn events(&self) -> Vec<Value> {
         let events = resource("", "events", "Event");
-        let list = self.managed.client.list(&events.collection(&self.namespace), "");
-        list.expect("the Events are listed")["items"].as_array().cloned().unwrap_or_default()
+        let all = list(&self.managed.client, &events.collection(&self.namespace), "");
+        all.expect("the Events are listed")
     }
 
     /// How many Events have this reason.

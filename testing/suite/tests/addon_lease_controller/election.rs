@@ -19,7 +19,7 @@ use suite::{
 use crate::support::{STALE, renewals, renews};
 
 const ELECTION: &str = "my-addon-addon-lease.agent.stolostron.io";
-const LEADS: &str = "became the leader (";
+const LEADS: &str = "became the leader";
 
 /// One replica with its own way to the managed cluster.
 struct Replica {
@@ -41,7 +41,7 @@ fn two(scene: &Scene) -> (Replica, Replica) {
     let first = replica(scene, "first");
     first.sidecar.wait_for(LEADS);
     let second = replica(scene, "second");
-    second.sidecar.wait_for("standing by: ");
+    second.sidecar.wait_for("standing by");
     (first, second)
 }
 
@@ -109,7 +109,7 @@ fn a_leader_without_its_cluster_stops_before_another_one_starts() {
     renews(&second.sidecar, "hub", 2);
     assert_eq!(renewals(&first.sidecar, "hub"), last);
     first.relay.set(Way::Open);
-    first.sidecar.wait_for("standing by: ");
+    first.sidecar.wait_for("standing by");
     assert_eq!(renewals(&first.sidecar, "hub"), last);
 }
 
@@ -147,7 +147,7 @@ fn kalc18_renewing_ends_with_leadership() {
     let thief = json!({"spec": {"holderIdentity": "thief", "leaseDurationSeconds": 3600}});
     scene.managed.merge(&LEASES.object(&scene.namespace, ELECTION), &thief);
     sidecar.wait_for("renewals stop");
-    sidecar.wait_for("standing by: thief is the leader");
+    sidecar.wait_for("leader=thief");
     // A renewal that had begun may still end.
     pause(200);
     let last = scene.lease();

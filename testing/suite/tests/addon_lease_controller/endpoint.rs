@@ -19,7 +19,7 @@ fn ready_is_a_renewal_within_three_periods() {
     scene.put_secret(&scene.new_credentials());
     sidecar.wait_for_code("/readyz", 200);
     scene.hub_relay.set(Way::Closed);
-    sidecar.wait_for("is not renewed");
+    sidecar.wait_for("lease renewal failed");
     let last = sidecar.metric("sidecar_last_success_timestamp_seconds{target=\"hub\"}");
     let age = || now() - last.expect("it was renewed");
     assert!(sidecar.ask("/readyz").0 == 200 || age() > 3.0, "{} s are no three periods", age());

@@ -150,7 +150,7 @@ fn f29_what_is_refused_at_the_start_is_exit_code_1_with_a_sentence() {
         (&["-kubeconfig", "/"], "cannot be read"),
         (&["-kubeconfig", "/dev/null"], "has no configuration"),
         (&["-kubeconfig", "/proc/version"], "kubeconfig /proc/version"),
-        (&["-kubeconfig", &runs], "\"aws\" (exec)"),
+        (&["-kubeconfig", &runs], "(exec), which is not supported"),
         (&["-kubeconfig", &good, "-metrics-port", &port, "-metrics-host", "127.0.0.1"], &address),
         (
             &["-kubeconfig", &good, "-metrics-port", "1", "-metrics-host", "no.invalid"],

@@ -155,9 +155,9 @@ fn kalc09_a_failed_call_is_tried_again_inside_the_period() {
     scene.wait_for_renewals(1);
     let before = renew_time(scene.lease().as_ref());
     scene.hub_relay.set(Way::Closed);
-    sidecar.wait_for("is not renewed");
+    sidecar.wait_for("lease renewal failed");
     scene.hub_relay.set(Way::Open);
-    sidecar.wait_for("is renewed again after");
+    sidecar.wait_for("lease is renewed again");
     let times = [before, renew_time(scene.lease().as_ref())];
     let [before, after] =
         times.map(|time| parse_micro_time(&time.expect("a time")).expect("a MicroTime"));

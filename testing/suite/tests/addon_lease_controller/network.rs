@@ -33,8 +33,8 @@ fn what_changed_while_the_managed_cluster_was_away_is_noticed() {
     // What is not known to have changed stays.
     renews(&sidecar, "hub", 2);
     scene.managed_relay.set(Way::Open);
-    sidecar.wait_for("it is not Ready; the Lease goes stale");
-    sidecar.wait_for("the hub's credentials were rotated");
+    sidecar.wait_for("reason=\"it is not Ready\"");
+    sidecar.wait_for("credentials rotated server=\"the hub\"");
     scene.ages(1200);
 }
 

@@ -25,7 +25,7 @@ fn kalc02_kalc03_twenty_certificates_cost_no_period() {
     let rhythm = Rhythm::of(&scene);
     for round in 1..=20 {
         scene.put_secret(&scene.new_credentials());
-        sidecar.wait_for_times("the hub's credentials were rotated", round);
+        sidecar.wait_for_times("credentials rotated server=\"the hub\"", round);
         pause(250);
     }
     renews(&sidecar, "hub", 1);
@@ -52,7 +52,7 @@ fn kalc_d195_tokens_and_certificates_may_take_turns() {
             _ => scene.new_credentials(),
         };
         scene.put_secret(&data);
-        sidecar.wait_for_times("the hub's credentials were rotated", round + 1);
+        sidecar.wait_for_times("credentials rotated server=\"the hub\"", round + 1);
         renews(&sidecar, "hub", 1);
     }
     assert_eq!(failures(&sidecar, "hub"), 0.0, "{}", sidecar.log());
@@ -92,7 +92,7 @@ fn the_file_may_come_later() {
     let scene = Scene::new("filelater");
     let file = scene.directory.path().join("hub.kubeconfig");
     let sidecar = start_with_file(&scene, &file);
-    sidecar.wait_for("no valid hub credentials yet");
+    sidecar.wait_for("no valid credentials yet");
     hub_files(&scene);
     within(5, "the Lease is there", || scene.lease().is_some());
 }
@@ -155,9 +155,9 @@ fn kalc05_credentials_that_fail_leave_nothing_behind() {
         broken.insert("tls.crt".into(), format!("broken {round}").into_bytes());
         scene.put_secret(&broken);
     }
-    sidecar.wait_for("keeping the current hub credentials");
+    sidecar.wait_for("keeping the current credentials");
     scene.put_secret(&good);
-    sidecar.wait_for("credentials were rotated");
+    sidecar.wait_for("credentials rotated");
     scene.wait_for_renewals(1);
     eventually("as many threads and descriptors as before", || (open() <= before).then_some(()));
 }

@@ -106,21 +106,21 @@ impl Rhythm {
 // waited for elsewhere.
 
 /// The hub cannot be had, and can again.
-pub(crate) const LOST: &str = "is not renewed: ";
-pub(crate) const BACK: &str = "is renewed again after";
+pub(crate) const LOST: &str = "lease renewal failed";
+pub(crate) const BACK: &str = "lease is renewed again";
 /// The pod is not well; it is not there.
 pub(crate) const STALE: &str = "the Lease goes stale";
-pub(crate) const NO_POD: &str = "it does not exist; the Lease goes stale";
+pub(crate) const NO_POD: &str = "reason=\"it does not exist\"";
 /// The Secret was there.
-pub(crate) const DELETED: &str = "was deleted, renewals stop until it is back";
+pub(crate) const DELETED: &str = "was deleted: renewals stop until it is back";
 /// A watch fails.
-pub(crate) const BLIND: &str = "keeping its last known state";
+pub(crate) const BLIND: &str = "keeping the last known state";
 
 /// A scene and a sidecar that has renewed its Lease.
 pub(crate) fn running(name: &str) -> (Scene, Sidecar) {
     let scene = Scene::new(name);
     let sidecar = scene.start(&[]);
-    sidecar.wait_for("is renewed every");
+    sidecar.wait_for("lease renewal started");
     (scene, sidecar)
 }
 

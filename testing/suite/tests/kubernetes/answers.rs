@@ -215,7 +215,8 @@ fn a_delete_keeps_its_preconditions() {
 fn a_list_from_the_future_is_told_from_others() {
     let case = Case::new();
     let query = "resourceVersion=99999999999&resourceVersionMatch=NotOlderThan";
-    let answer = case.cluster.client.list(&LEASES.collection(&case.namespace), query);
+    let path = LEASES.collection(&case.namespace).path();
+    let answer = case.cluster.client.document(&format!("{path}?{query}"));
     case.says(answer, "TooNew 504: ");
 }
 
@@ -224,7 +225,8 @@ fn a_list_of_one_name_holds_that_or_nothing() {
     let case = Case::new();
     let list = |name: &str| {
         let query = format!("fieldSelector=metadata.name={name}&resourceVersion=0");
-        let list = case.cluster.client.list(&SECRETS.collection(&case.namespace), &query);
+        let path = SECRETS.collection(&case.namespace).path();
+        let list = case.cluster.client.document(&format!("{path}?{query}"));
         list.expect("a list")["items"].as_array().map_or(0, Vec::len)
     };
     for name in ["a", "b"] {

@@ -4,6 +4,7 @@ use serde_json::Value;
 use suite::{
     cluster::resource,
     eventually,
+    listing::list,
     needs::{Need, needs},
     stays,
     sync::{OWNER, PAUSED, Place, SOURCE, Setting, Stage, WIDGETS},
@@ -15,8 +16,7 @@ use crate::support::{OTHERS, immutable, in_step, of_program, one};
 pub(crate) fn events(place: &Place) -> Vec<Value> {
     let events = resource("", "events", "Event");
     let namespace = place.namespace.clone().expect("a namespace");
-    let list = place.cluster.client.list(&events.collection(&namespace), "").expect("a list");
-    let all = list["items"].as_array().cloned().unwrap_or_default();
+    let all = list(&place.cluster.client, &events.collection(&namespace), "").expect("a list");
     all.into_iter().filter(|event| event["involvedObject"]["name"] == place.name.as_str()).collect()
 }
 

@@ -160,7 +160,7 @@ fn f18_a_bundle_of_the_old_and_the_new_authority_works_with_both() {
         scene.put_secret(&secret(&kubeconfig(&address, &bundle, &json!({"token": token}))));
     };
     put(&scene.hub);
-    sidecar.wait_for("were rotated");
+    sidecar.wait_for("credentials rotated");
     wait_for_renewal(&scene);
     // The hub is replaced: its certificate is known already, the token is not.
     scene.hub_relay.redirect(&second.address);

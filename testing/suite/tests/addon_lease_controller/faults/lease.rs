@@ -35,7 +35,7 @@ fn f32_a_storm_of_conflicts_is_met_with_three_tries_a_tick() {
     let scene = Scene::new("storm");
     // A period of 30 s: back-off may grow.
     let first = scene.start(&["-lease-duration", "30"]);
-    first.wait_for("is renewed every");
+    first.wait_for("lease renewal started");
     drop(first);
     // The next process finds the Lease and renews it at once.
     let storm = scene.hub.faults().add(rule(&scene, "update", code(409)));
@@ -139,7 +139,7 @@ fn f37_an_app_container_that_crashes_stops_the_lease_within_a_tick() {
     let scene = Scene::new("crash");
     scene.set_pod_status(&ready(true));
     let sidecar = scene.start(&["-container-name", "lease"]);
-    sidecar.wait_for("is renewed every");
+    sidecar.wait_for("lease renewal started");
     for round in 1..=2 {
         scene.set_pod_status(&ready(false));
         sidecar.wait_for_times("container app is not ready", round);
@@ -166,7 +166,7 @@ fn f37_the_hub_hears_of_a_crash_five_periods_later_and_of_its_end_within_one() {
     let scene = Scene::new("verdict");
     scene.set_pod_status(&ready(true));
     let sidecar = scene.start(&["-container-name", "lease"]);
-    sidecar.wait_for("is renewed every");
+    sidecar.wait_for("lease renewal started");
     throughout(6000, "it is available", || available(&scene));
     scene.set_pod_status(&ready(false));
     // The last renewal is up to a period old.
@@ -182,8 +182,8 @@ fn f37_the_hub_hears_of_a_crash_five_periods_later_and_of_its_end_within_one() {
 fn f38_two_sidecars_on_one_lease_harm_nobody() {
     let scene = Scene::new("two");
     let (one, two) = (scene.start(&[]), scene.start(&[]));
-    one.wait_for("is renewed every");
-    two.wait_for("is renewed every");
+    one.wait_for("lease renewal started");
+    two.wait_for("lease renewal started");
     scene.hub.server().clear_requests();
     pause(4000);
     let all = requests(&scene);

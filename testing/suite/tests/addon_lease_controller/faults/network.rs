@@ -11,7 +11,7 @@ use crate::support::{
 fn f2_a_black_hole_ends_in_time() {
     let (scene, sidecar) = running("black-hole");
     scene.put_secret(&scene.credentials_for(&scene.hub, &scene.hub.address));
-    sidecar.wait_for("were rotated");
+    sidecar.wait_for("credentials rotated");
     wait_for_renewal(&scene);
     // The connection that is there falls silent, and new ones get no answer to their SYN.
     scene.hub.faults().set_state(State::Partition);

@@ -17,7 +17,7 @@ fn deaf(scene: &Scene) -> Sidecar {
     let silent = Rule::new(Action::WatchSilent).verb("watch").resource("secrets");
     scene.managed.faults().add(silent);
     let sidecar = scene.start(&[]);
-    sidecar.wait_for("is renewed every");
+    sidecar.wait_for("lease renewal started");
     sidecar
 }
 
@@ -64,7 +64,7 @@ fn f10_a_rotated_token_file_is_used_in_the_same_tick() {
     let kubeconfig =
         scene.write("hub.kubeconfig", &scene.hub_kubeconfig(&json!({"tokenFile": "token"})));
     let sidecar = start_with_file(&scene, &kubeconfig);
-    sidecar.wait_for("is renewed every");
+    sidecar.wait_for("lease renewal started");
     scene.write("token", &server.token(&scene.hub_user(), &[]));
     server.revoke(&old);
     wait_for_renewal(&scene);
@@ -77,7 +77,7 @@ fn f10_a_rotated_token_file_is_used_in_the_same_tick() {
 fn f10_a_401_with_nothing_new_in_the_secret_is_a_failure_like_others() {
     let (scene, sidecar) = running("once");
     scene.hub.faults().add(rule(&scene, "update", code(401)).times(1));
-    sidecar.wait_for("is renewed again after 1 failures");
+    sidecar.wait_for("failures=1");
     assert_eq!(sidecar.warnings(LOST), 1);
     assert_eq!(sent(&scene).iter().filter(|line| *line == "update 401").count(), 1);
 }
@@ -109,7 +109,7 @@ fn f12_a_403_on_the_managed_cluster_changes_nothing_that_is_known() {
     for id in denied {
         managed.remove(id);
     }
-    sidecar.wait_for("is renewed every");
+    sidecar.wait_for("lease renewal started");
     for verb in ["list", "watch"] {
         managed.deny(verb, "secrets", &scene.namespace);
         managed.deny(verb, "pods", &scene.namespace);

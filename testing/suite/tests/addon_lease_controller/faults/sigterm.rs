@@ -12,7 +12,7 @@ fn f25_connecting_to_a_black_hole() {
     scene.hub.faults().set_state(State::Partition);
     // Half of it, and no more than 5 s, is the time to connect.
     let mut sidecar = scene.start(&["-lease-duration", "60"]);
-    sidecar.wait_for("loaded the hub credentials");
+    sidecar.wait_for("loaded the credentials");
     pause(200);
     assert_eq!(failures(&sidecar, "hub"), 0.0, "it is still connecting");
     sidecar.stops_as_asked();

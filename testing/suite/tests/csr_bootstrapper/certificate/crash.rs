@@ -165,7 +165,7 @@ fn ten_kills(spoke: &Spoke) -> String {
     for round in 0..10 {
         let mut sidecar = spoke.start(&[]);
         let name = spoke.hub.next_csr(&spoke.cluster);
-        sidecar.wait_for("this is agent");
+        sidecar.wait_for("the agent's names are known");
         pause(round * 15);
         sidecar.kill();
         let found = (uid(&csr(spoke, &name).expect("the request")), name);
