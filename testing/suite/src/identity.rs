@@ -1,4 +1,5 @@
-//! Credentials on either server: tokens of service accounts, and client certificates by CSR.
+//! Credentials on either server: tokens of service accounts, kubeconfigs with them, and client certificates by
+//! CSR.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use rcgen::{CertificateParams, DnType, KeyPair};

@@ -1,4 +1,4 @@
-//! A real process with real flags, its log, its endpoint and its end.
+//! A real process with real flags: its log, its endpoint and its exit.
 
 use std::{
     collections::BTreeSet,

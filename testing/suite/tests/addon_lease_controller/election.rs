@@ -126,7 +126,7 @@ fn a_leader_alone_takes_back_what_it_released() {
 }
 
 #[test]
-fn a_leader_of_an_ill_pod_renews_nothing() {
+fn a_leader_of_a_pod_that_is_not_ready_renews_nothing() {
     let scene = Scene::new("illleader");
     scene.set_ready(false);
     let replica = replica(&scene, "only");

@@ -1,5 +1,5 @@
-//! F29: command lines that cannot be meant: exit code 2, a sentence, and the flags. What else is refused
-//! at the start is exit code 1 and a sentence.
+//! The command line (F29): invalid flags are exit code 2 and a sentence, what else is refused at startup is
+//! exit code 1 and a sentence.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! The Lease itself and what others do to it.
+//! The Lease: when it is created and renewed, and what other writers cost.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering::SeqCst},

@@ -1,4 +1,4 @@
-//! Servers go away and come back.
+//! Servers that go away and come back.
 
 use std::time::{Duration, Instant};
 

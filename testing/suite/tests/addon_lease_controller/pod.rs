@@ -1,4 +1,4 @@
-//! The life of the pod whose health the Lease stands for.
+//! The pod whose readiness the Lease stands for.
 
 use serde_json::{Value, json};
 use shared::resource::PODS;

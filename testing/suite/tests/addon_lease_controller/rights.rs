@@ -1,5 +1,5 @@
-//! Rights that are missing for a while: one line that names verb and resource, and work as soon as they
-//! are there. The only scenarios in which the audit expects a 403.
+//! Missing RBAC rights: one log line names verb and resource, and work resumes once they are granted. Only here
+//! does the audit expect a 403.
 
 use std::time::Instant;
 

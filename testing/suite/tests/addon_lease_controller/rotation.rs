@@ -1,4 +1,4 @@
-//! Credentials change while the Lease is kept: same process, same pod, no period lost.
+//! Rotation of credentials: the same process, the same pod, no lost period.
 
 use std::{fs, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What several scenarios need.
+//! Helpers of these tests: counting renewals and requests, faults for the sidecar alone, the lines of its log.
 
 use std::{
     path::Path,

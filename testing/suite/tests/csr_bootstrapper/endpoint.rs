@@ -112,7 +112,7 @@ fn metrics_count_what_happened() {
 }
 
 #[test]
-fn metrics_tell_how_requests_ended() {
+fn metrics_count_how_requests_ended() {
     let spoke = Spoke::new("ended");
     let agent = spoke.start(&[]);
     let request = spoke.hub.next_csr(&spoke.cluster);

@@ -1,4 +1,4 @@
-//! What happens to the process itself: F24 to F29.
+//! Faults of the process and its machine: F24 to F29.
 
 use std::{
     fs,
@@ -207,7 +207,7 @@ fn f28_too_few_descriptors() {
 }
 
 #[test]
-fn f29_flags_that_cannot_be_meant() {
+fn f29_invalid_flags() {
     each("flags", |stage| {
         for (more, part) in [
             (&["-unknown"][..], "-unknown"),

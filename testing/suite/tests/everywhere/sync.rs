@@ -1,4 +1,4 @@
-//! remote-sync: an object of a hub, and its copy here.
+//! remote-sync: an object of a hub, and its copy.
 
 use std::process::Command;
 

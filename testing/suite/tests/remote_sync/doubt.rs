@@ -1,4 +1,4 @@
-//! Nothing is deleted on doubt: a source that cannot be read, or an object that was never ours.
+//! Nothing is deleted when in doubt: a source that cannot be read, or an object that was never ours.
 
 use dev_apiserver::Action;
 use serde_json::json;
@@ -10,7 +10,7 @@ use suite::{
     sync::{OWNER, Place, SOURCE, Setting, Stage, WIDGETS},
 };
 
-use crate::support::{OTHERS, is_in_step, of_program, one};
+use crate::support::{OTHERS, is_in_sync, of_program, one};
 
 /// Checks that nothing is written or gone, and that the copy follows again once `heal` was called.
 #[track_caller]
@@ -20,7 +20,7 @@ fn outlives(stage: &Stage, source: &Place, target: &Place, heal: impl FnOnce()) 
     heal();
     source.set_number(8);
     target.wait_for_number(8);
-    is_in_step(source, target);
+    is_in_sync(source, target);
     assert_eq!(target.uid(), uid);
 }
 

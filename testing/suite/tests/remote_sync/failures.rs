@@ -1,4 +1,4 @@
-//! Writes that are refused and watches that break.
+//! Rejected writes and broken watches.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use suite::{
     throughout, within,
 };
 
-use crate::support::{immutable, is_in_step, of_program, one};
+use crate::support::{immutable, is_in_sync, of_program, one};
 
 // --- gap21, f58, f59 ---
 
@@ -28,14 +28,14 @@ fn gap21_a_conflict_is_tried_again_at_once() {
         let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
         source.create_number(1);
         let _sidecar = stage.start(&[]);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
         let verb = if compat { "update" } else { "patch" };
         let rule = of_program(&stage.own, code(409)).verb(verb).resource("widgets").times(1);
         let rule = stage.own.cluster.faults().add(rule);
         let before = stage.settled();
         source.set_number(2);
         target.wait_for_number(2);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
         assert_eq!(stage.own.cluster.faults().hits(rule), 1);
         let update = format!("local {verb} widgets one");
         stage.wrote_only_after(before, &[&update, &update, "hub patch widgets one-remote-rs"]);
@@ -56,12 +56,12 @@ fn gap21_a_real_conflict_is_won_in_the_end() {
     eventually("it is being written", || (own.hits(rule) > 0).then_some(()));
     target.merge(&json!({"metadata": {"labels": {"mine": "1"}}}));
     target.wait_for_number(2);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     assert_eq!(target.read()["metadata"]["labels"]["mine"], "1");
 }
 
 #[test]
-fn gap21_f59_what_may_not_be_changed_is_neither_tried_for_ever_nor_made_anew() {
+fn gap21_f59_what_may_not_be_changed_is_neither_tried_forever_nor_recreated() {
     if !needs(Need::Embedded, "a write can be refused") {
         return;
     }
@@ -79,7 +79,7 @@ fn gap21_f59_what_may_not_be_changed_is_neither_tried_for_ever_nor_made_anew() {
     own.remove(rule);
     source.set_number(3);
     target.wait_for_number(3);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     assert_eq!(target.uid(), uid);
 }
 
@@ -103,7 +103,7 @@ fn f58_one_refused_object_holds_up_no_other() {
     let _sidecar = stage.start(&["-qps", "0"]);
     for (index, (source, target)) in pairs.iter().enumerate() {
         if index != 13 {
-            is_in_step(source, target);
+            is_in_sync(source, target);
         }
     }
     pause(1000);
@@ -133,7 +133,7 @@ fn f58_an_object_that_is_to_wait_for_an_hour_holds_up_no_other() {
         let name = format!("other-{index}");
         let (source, target) = (stage.source(&WIDGETS, &name), stage.target(&WIDGETS, &name));
         source.create_number(1);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
     }
     assert!(own.hits(rule) <= 2, "{} tries", own.hits(rule));
     assert_eq!(target.number(), Some(1));
@@ -163,7 +163,7 @@ fn a_busy_server_is_waited_for() {
             }
         }
         let _sidecar = stage.start(&[]);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
         stage.settled();
         assert!(stage.writes().len() < 25, "{answer:?}: {:?}", words(&stage.writes()));
         assert_eq!(target.number(), Some(1));
@@ -186,7 +186,7 @@ fn f55_a_watch_whose_version_is_too_old_begins_anew() {
         }
         source.set_number(round);
         target.wait_for_number(round);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
     }
     // What went while nobody watched is missed by none.
     stage.remote().relay.set(suite::relay::Way::Closed);

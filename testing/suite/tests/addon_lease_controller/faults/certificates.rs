@@ -1,4 +1,4 @@
-//! Whom the sidecar trusts: F17 and F18.
+//! Server certificates and CA bundles: F17 and F18.
 
 use std::sync::Arc;
 

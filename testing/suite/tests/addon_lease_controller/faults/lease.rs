@@ -1,4 +1,4 @@
-//! What others do to the Lease and around it: F30 to F38.
+//! Other writers of the Lease and its namespace: F31 to F33, F35 to F38.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,4 +1,4 @@
-//! The way to the hub is away: F2, F4, F5, F8, F9.
+//! Lost connections to the hub: F2, F4, F5, F8, F9.
 
 use dev_apiserver::{Action, State};
 use suite::{relay::Way, within};

@@ -1,4 +1,4 @@
-//! A server that says no: F10 to F13.
+//! Rejections by the hub: F10 to F13.
 
 use std::time::{Duration, SystemTime};
 
@@ -83,7 +83,7 @@ fn f10_a_401_with_nothing_new_in_the_secret_is_a_failure_like_others() {
 }
 
 #[test]
-fn f11_a_401_that_lasts_is_told_once_and_makes_it_not_ready() {
+fn f11_a_401_that_lasts_is_logged_once_and_makes_it_not_ready() {
     let (scene, sidecar) = running("forever");
     sidecar.wait_for_code("/readyz", 200);
     let refuse = scene.hub.faults().add(rule(&scene, "update", code(401)));
