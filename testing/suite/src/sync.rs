@@ -106,6 +106,14 @@ impl Stage {
         Self::between(own, vec![("hub", hub)], name, setting)
     }
 
+    /// The same in safe mode with one source of one kind, and where its copy will be.
+    pub fn with_widget(name: &str) -> (Self, Place, Place) {
+        let stage = Self::pull(name, Setting::safe(&[&WIDGETS]));
+        let (source, target) = stage.pair(&WIDGETS, "one");
+        source.create_number(1);
+        (stage, source, target)
+    }
+
     /// On servers of the caller's.
     pub fn between(
         own: Arc<Cluster>,
@@ -142,6 +150,11 @@ impl Stage {
     /// The object that owns the spec, by its canonical name; in the scene's namespace.
     pub fn source(&self, kind: &'static Kind, name: &str) -> Place {
         self.source_in(0, kind, &self.namespace, name)
+    }
+
+    /// Both of them.
+    pub fn pair(&self, kind: &'static Kind, name: &str) -> (Place, Place) {
+        (self.source(kind, name), self.target(kind, name))
     }
 
     /// Its copy, which owns the status.

@@ -59,7 +59,7 @@ fn gap06_a_finalizer_that_another_removes_meanwhile_stays_away() {
     for compat in [true, false] {
         let setting = Setting { compat, ..Setting::safe(&[&WIDGETS]) };
         let (stage, _sidecar) = in_sync("gap06-gone", setting, &[]);
-        let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+        let (source, target) = stage.pair(&WIDGETS, "one");
         source.set_finalizers(&[FINALIZER, OTHER]);
         stage.settled();
         let held = hold_patches(&stage);
@@ -209,7 +209,7 @@ fn what_kubectl_applied_last_is_not_copied_in_safe_mode() {
 fn gap27_nothing_and_something_empty_are_not_the_same() {
     for (index, empty) in [json!({}), json!([]), Value::Null].into_iter().enumerate() {
         let stage = Stage::pull("gap27", Setting::safe(&[&WIDGETS]));
-        let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+        let (source, target) = stage.pair(&WIDGETS, "one");
         source.create(&json!({"spec": {"size": 1, "more": {"here": empty}}}));
         let _sidecar = stage.start(&[]);
         is_in_sync(&source, &target);
@@ -237,7 +237,7 @@ fn gap28_a_server_that_changes_each_write_gets_one_per_generation() {
     for compat in [true, false] {
         let stage = Stage::pull("gap28", Setting { compat, ..Setting::safe(&[&WIDGETS]) });
         defaulting(&stage);
-        let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+        let (source, target) = stage.pair(&WIDGETS, "one");
         source.create_number(1);
         let mut sidecar = stage.start(&[]);
         is_in_sync(&source, &target);

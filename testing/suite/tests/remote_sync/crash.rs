@@ -34,7 +34,7 @@ impl Scene {
     fn new(work: Work, compat: bool) -> Self {
         let setting = Setting { compat, ..Setting::safe(&[&WIDGETS]) };
         let stage = Stage::pull("gap22", setting.secrets(&["token"]));
-        let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+        let (source, target) = stage.pair(&WIDGETS, "one");
         source.create(&json!({"spec": {"size": 1}, "status": {"ready": 9}}));
         stage.source_secret("token").create(&json!({"type": "Opaque"}));
         let scene = Self { stage, source, target, work };

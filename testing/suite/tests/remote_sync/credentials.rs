@@ -7,7 +7,7 @@ use suite::{
     relay::Way,
     sidecar::Sidecar,
     stays,
-    sync::{Place, Setting, Stage, WIDGETS},
+    sync::{Place, Stage, WIDGETS},
 };
 
 use crate::support::{is_in_sync, one};
@@ -43,9 +43,7 @@ fn start_with(stage: &Stage, flag: &str, value: &str) -> Sidecar {
 
 #[test]
 fn gap18_a_file_with_another_token() {
-    let stage = Stage::pull("gap18-file", Setting::safe(&[&WIDGETS]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
-    source.create_number(1);
+    let (stage, source, target) = Stage::with_widget("gap18-file");
     let first = stage.remote().kubeconfig();
     let file = stage.write("hub.kubeconfig", &first);
     let _sidecar = start_with(&stage, "-remote-kubeconfig", &format!("hub={}", file.display()));
@@ -59,9 +57,7 @@ fn gap18_a_file_with_another_token() {
 
 #[test]
 fn gap18_a_secret_with_another_token() {
-    let stage = Stage::pull("gap18-secret", Setting::safe(&[&WIDGETS]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
-    source.create_number(1);
+    let (stage, source, target) = Stage::with_widget("gap18-secret");
     let first = stage.remote().kubeconfig();
     stage.put_kubeconfig("hub", &first);
     let secret = format!("hub={}/hub-kubeconfig", stage.own.home);
@@ -80,9 +76,7 @@ fn gap18_a_new_token_after_a_while_without_one() {
     if !needs(Need::Embedded, "a token can be revoked") {
         return;
     }
-    let stage = Stage::pull("gap18-late", Setting::safe(&[&WIDGETS]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
-    source.create_number(1);
+    let (stage, source, target) = Stage::with_widget("gap18-late");
     let first = stage.remote().kubeconfig();
     let file = stage.write("hub.kubeconfig", &first);
     let _sidecar = start_with(&stage, "-remote-kubeconfig", &format!("hub={}", file.display()));
@@ -101,9 +95,7 @@ fn gap18_a_new_token_after_a_while_without_one() {
 /// The kubeconfig's Secret goes: the hub is away, not gone.
 #[test]
 fn a_kubeconfig_that_is_deleted_deletes_nothing() {
-    let stage = Stage::pull("kubeconfig-gone", Setting::safe(&[&WIDGETS]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
-    source.create_number(1);
+    let (stage, source, target) = Stage::with_widget("kubeconfig-gone");
     stage.put_kubeconfig("hub", &stage.remote().kubeconfig());
     let secret = format!("hub={}/hub-kubeconfig", stage.own.home);
     let _sidecar = start_with(&stage, "-remote-kubeconfig-secret", &secret);

@@ -123,7 +123,7 @@ fn gap24_an_old_copy_that_still_goes_is_not_the_new_ones() {
         let setting = Setting { compat, ..Setting::safe(&[&BUDGETS]) };
         let stage = Stage::pull("gap24", setting);
         stage.create_target_namespace(&serde_json::json!({}));
-        let (source, target) = (stage.source(&BUDGETS, "one"), stage.target(&BUDGETS, "one"));
+        let (source, target) = stage.pair(&BUDGETS, "one");
         source.create_number(1);
         let _sidecar = stage.start(&[]);
         is_in_sync(&source, &target);

@@ -52,7 +52,7 @@ fn a_rejected_object_is_reported_once() {
 fn a_conflict_is_reported_once() {
     let stage = Stage::pull("event-conflict", Setting::safe(&[&WIDGETS]));
     stage.create_target_namespace(&serde_json::json!({OWNER: "another"}));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    let (source, target) = stage.pair(&WIDGETS, "one");
     target.create(&serde_json::json!({"metadata": {"annotations": {SOURCE: OTHERS}}}));
     source.create_number(1);
     let _sidecar = stage.start(&[]);

@@ -25,7 +25,7 @@ fn gap21_a_conflict_is_tried_again_at_once() {
     }
     for compat in [true, false] {
         let stage = Stage::pull("gap21", Setting { compat, ..Setting::safe(&[&WIDGETS]) });
-        let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+        let (source, target) = stage.pair(&WIDGETS, "one");
         source.create_number(1);
         let _sidecar = stage.start(&[]);
         is_in_sync(&source, &target);
@@ -90,10 +90,8 @@ fn f58_one_refused_object_holds_up_no_other() {
     }
     let stage = Stage::pull("f58", Setting::safe(&[&WIDGETS]));
     stage.create_target_namespace(&json!({}));
-    let pairs: Vec<_> = (0..100)
-        .map(|index| format!("w{index}"))
-        .map(|name| (stage.source(&WIDGETS, &name), stage.target(&WIDGETS, &name)))
-        .collect();
+    let pairs: Vec<_> =
+        (0..100).map(|index| format!("w{index}")).map(|name| stage.pair(&WIDGETS, &name)).collect();
     // A creation has no name in its path, so this one is refused its claim.
     let refused = of_program(stage.remote(), immutable()).verb("patch").name("w13-remote-rs");
     let rule = stage.remote().cluster.faults().add(refused);
@@ -131,7 +129,7 @@ fn f58_an_object_that_is_to_wait_for_an_hour_holds_up_no_other() {
     eventually("it is refused", || (own.hits(rule) > 0).then_some(()));
     for index in 0..3 {
         let name = format!("other-{index}");
-        let (source, target) = (stage.source(&WIDGETS, &name), stage.target(&WIDGETS, &name));
+        let (source, target) = stage.pair(&WIDGETS, &name);
         source.create_number(1);
         is_in_sync(&source, &target);
     }
@@ -154,9 +152,7 @@ fn a_busy_server_is_waited_for() {
         Action::Truncate,
         Action::NotJson,
     ] {
-        let stage = Stage::pull("busy", Setting::safe(&[&WIDGETS]));
-        let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
-        source.create_number(1);
+        let (stage, source, target) = Stage::with_widget("busy");
         for side in stage.sides() {
             for verb in ["patch", "create"] {
                 side.cluster.faults().add(of_program(side, answer.clone()).verb(verb).times(2));

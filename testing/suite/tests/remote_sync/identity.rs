@@ -73,9 +73,7 @@ fn gap16_another_cluster_behind_the_same_address_writes_and_deletes_nothing() {
     if !needs(Need::Embedded, "two servers have one authority") {
         return;
     }
-    let stage = Stage::pull("gap16-url", Setting::safe(&[&WIDGETS]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
-    source.create_number(1);
+    let (stage, source, target) = Stage::with_widget("gap16-url");
     let mut sidecar = start_by_certificate(&stage, &[]);
     is_in_sync(&source, &target);
     let (uid, before) = (target.uid(), stage.settled());
@@ -110,8 +108,7 @@ fn accepted(stage: &Stage, other: &Side, target: &Place) {
 fn gap16_a_hub_from_an_older_backup_deletes_nothing_before_the_grace() {
     let stage = Stage::pull("gap16-backup", Setting::safe(&[&WIDGETS]));
     stage.create_target_namespace(&json!({}));
-    let pairs =
-        ["old", "lost"].map(|name| (stage.source(&WIDGETS, name), stage.target(&WIDGETS, name)));
+    let pairs = ["old", "lost"].map(|name| stage.pair(&WIDGETS, name));
     for (source, _) in &pairs {
         source.create_number(1);
     }

@@ -89,7 +89,7 @@ fn gap20_a_kind_outside_of_namespaces() {
 #[test]
 fn gap19_a_field_called_status_does_not_hinder_the_copy() {
     let stage = Stage::pull("status-field", Setting::safe(&[&SETTINGS]));
-    let (source, target) = (stage.source(&SETTINGS, "one"), stage.target(&SETTINGS, "one"));
+    let (source, target) = stage.pair(&SETTINGS, "one");
     source.create_number(1);
     let _sidecar = stage.start(&[]);
     is_in_sync(&source, &target);

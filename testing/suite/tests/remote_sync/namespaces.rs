@@ -15,7 +15,7 @@ use crate::support::{is_in_sync, of_program};
 /// A widget in sync, in a namespace that was made for it.
 fn in_own_namespace(name: &str, compat: bool) -> (Stage, suite::sidecar::Sidecar, Place, Place) {
     let stage = Stage::pull(name, Setting { compat, ..Setting::safe(&[&WIDGETS]) });
-    let (source, target) = (stage.source(&WIDGETS, "test"), stage.target(&WIDGETS, "test"));
+    let (source, target) = stage.pair(&WIDGETS, "test");
     source.create_number(1);
     let sidecar = stage.start(&[]);
     is_in_sync(&source, &target);
@@ -49,7 +49,7 @@ fn gap02_a_namespace_of_another_owner_stays() {
     for compat in [true, false] {
         let stage = Stage::pull("gap02", Setting { compat, ..Setting::safe(&[&WIDGETS]) });
         stage.create_target_namespace(&json!({OWNER: "another"}));
-        let (source, target) = (stage.source(&WIDGETS, "test"), stage.target(&WIDGETS, "test"));
+        let (source, target) = stage.pair(&WIDGETS, "test");
         source.create_number(1);
         let another = stage.source(&WIDGETS, "another");
         another.create_number(1);
@@ -70,7 +70,7 @@ fn gap02_a_namespace_of_another_owner_stays() {
 #[test]
 fn an_owned_namespace_with_a_second_object_stays_in_safe_mode() {
     let (stage, _sidecar, source, target) = in_own_namespace("two-in-one", false);
-    let (second, copy) = (stage.source(&WIDGETS, "second"), stage.target(&WIDGETS, "second"));
+    let (second, copy) = stage.pair(&WIDGETS, "second");
     second.create_number(2);
     is_in_sync(&second, &copy);
     let uid = copy.uid();
@@ -85,7 +85,7 @@ fn an_owned_namespace_with_a_second_object_stays_in_safe_mode() {
 #[test]
 fn an_owner_of_another_kind_does_not_take_the_namespace_down() {
     let stage = Stage::pull("two-kinds", Setting::safe(&[&WIDGETS, &SETTINGS]));
-    let (source, target) = (stage.source(&WIDGETS, "test"), stage.target(&WIDGETS, "test"));
+    let (source, target) = stage.pair(&WIDGETS, "test");
     source.create_number(1);
     let _sidecar = stage.start(&[]);
     is_in_sync(&source, &target);
@@ -105,11 +105,11 @@ fn an_owned_namespace_stays_while_it_is_not_known_what_else_is_in_it() {
         return;
     }
     let stage = Stage::pull("unlisted", Setting::safe(&[&WIDGETS, &SETTINGS]));
-    let (source, target) = (stage.source(&WIDGETS, "owner"), stage.target(&WIDGETS, "owner"));
+    let (source, target) = stage.pair(&WIDGETS, "owner");
     source.create_number(1);
     let sidecar = stage.start(&[]);
     is_in_sync(&source, &target);
-    let (other, copy) = (stage.source(&SETTINGS, "other"), stage.target(&SETTINGS, "other"));
+    let (other, copy) = stage.pair(&SETTINGS, "other");
     other.create_number(1);
     is_in_sync(&other, &copy);
     drop(sidecar);
@@ -155,7 +155,7 @@ fn a_namespace_that_is_there_already_is_no_failure() {
     let stage = Stage::pull("made-meanwhile", Setting::safe(&[&WIDGETS]));
     let delay = of_program(&stage.own, Action::Delay { milliseconds: 500 });
     let rule = stage.own.cluster.faults().add(delay.verb("create").resource("namespaces").times(1));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    let (source, target) = stage.pair(&WIDGETS, "one");
     source.create_number(1);
     let _sidecar = stage.start(&[]);
     let own = stage.own.cluster.faults();

@@ -128,7 +128,7 @@ fn cleanup_leaves_the_objects_and_nothing_of_its_own() {
     for compat in [true, false] {
         let setting = Setting { compat, ..Setting::safe(&[&WIDGETS]) };
         let stage = Stage::pull("cleanup", setting);
-        let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+        let (source, target) = stage.pair(&WIDGETS, "one");
         source.create(&serde_json::json!({
             "metadata": {"finalizers": ["example.com/other"], "annotations": {"note": "x"}},
             "spec": {"size": 1},
@@ -213,7 +213,7 @@ fn nothing_is_asked_for_that_is_not_printed() {
         return;
     }
     let stage = Stage::pull("rights", Setting::safe(&[&WIDGETS]).secrets(&["token"]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    let (source, target) = stage.pair(&WIDGETS, "one");
     source.create_number(1);
     stage.source_secret("token").create(&serde_json::json!({"type": "Opaque"}));
     let _sidecar = stage.start(&[]);

@@ -24,7 +24,7 @@ fn many(name: &str, count: usize, more: &[&str]) -> (Stage, Sidecar, Vec<(Place,
     let pairs: Vec<_> = (0..count)
         .map(|index| {
             let name = format!("w{index}");
-            (stage.source(&WIDGETS, &name), stage.target(&WIDGETS, &name))
+            stage.pair(&WIDGETS, &name)
         })
         .collect();
     for (source, _) in &pairs {

@@ -99,7 +99,7 @@ fn a_pause_of_one_object_is_not_one_of_others() {
     paused.annotate(PAUSED, Some("true"));
     let before = stage.settled();
     paused.set_number(2);
-    let (source, target) = (stage.source(&BUDGETS, "one"), stage.target(&BUDGETS, "one"));
+    let (source, target) = stage.pair(&BUDGETS, "one");
     source.set_number(2);
     target.wait_for_number(2);
     is_in_sync(&source, &target);

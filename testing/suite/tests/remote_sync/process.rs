@@ -34,9 +34,7 @@ fn holder(stage: &Stage) -> Option<String> {
 
 #[test]
 fn one_of_two_replicas_works_and_the_other_takes_over() {
-    let stage = Stage::pull("elect", Setting::safe(&[&WIDGETS]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
-    source.create_number(1);
+    let (stage, source, target) = Stage::with_widget("elect");
     let mut first = replica(&stage);
     is_in_sync(&source, &target);
     let leader = eventually("there is a leader", || holder(&stage));
@@ -63,9 +61,7 @@ fn one_of_two_replicas_works_and_the_other_takes_over() {
 
 #[test]
 fn the_lead_of_a_crashed_replica_is_taken_over() {
-    let stage = Stage::pull("elect-crash", Setting::safe(&[&WIDGETS]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
-    source.create_number(1);
+    let (stage, source, target) = Stage::with_widget("elect-crash");
     let mut first = replica(&stage);
     is_in_sync(&source, &target);
     let _second = replica(&stage);
@@ -77,9 +73,7 @@ fn the_lead_of_a_crashed_replica_is_taken_over() {
 
 #[test]
 fn who_loses_the_lead_stops_writing() {
-    let stage = Stage::pull("elect-lost", Setting::safe(&[&WIDGETS]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
-    source.create_number(1);
+    let (stage, source, target) = Stage::with_widget("elect-lost");
     let _sidecar = replica(&stage);
     is_in_sync(&source, &target);
     stage.settled();

@@ -147,7 +147,7 @@ fn one_remote_needs_no_placeholder() {
     let remotes = vec![("east", Cluster::embedded("east"))];
     let setting = Setting::push(&[&WIDGETS]).same_names();
     let stage = Stage::between(own, remotes, "push-one", setting);
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    let (source, target) = stage.pair(&WIDGETS, "one");
     source.create_number(1);
     let _sidecar = stage.start(&[]);
     is_in_sync(&source, &target);

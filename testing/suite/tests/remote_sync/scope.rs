@@ -34,7 +34,7 @@ fn a_selector_leaves_the_others_alone() {
 #[test]
 fn an_object_that_is_no_longer_selected_keeps_its_copy() {
     let stage = Stage::pull("unselected", Setting::safe(&[&WIDGETS]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    let (source, target) = stage.pair(&WIDGETS, "one");
     labelled(&source, 1, "a");
     let _sidecar = stage.start(&["-selector", "part=a"]);
     is_in_sync(&source, &target);
@@ -51,7 +51,7 @@ fn an_object_that_is_no_longer_selected_keeps_its_copy() {
 #[test]
 fn an_object_that_changes_its_instance_is_deleted_by_the_new_one() {
     let stage = Stage::pull("relabel", Setting::safe(&[&WIDGETS]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    let (source, target) = stage.pair(&WIDGETS, "one");
     stage.create_target_namespace(&json!({}));
     labelled(&source, 1, "a");
     let instance = |part: &str| {
@@ -120,9 +120,7 @@ fn two_instances_divide_the_work_by_selector_and_finalizer() {
 /// All names in the words of another organisation.
 #[test]
 fn another_prefix_changes_all_names() {
-    let stage = Stage::pull("prefix", Setting::safe(&[&WIDGETS]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
-    source.create_number(1);
+    let (stage, source, target) = Stage::with_widget("prefix");
     let _sidecar = stage.start(&["-annotation-prefix", "sync.example.org"]);
     target.wait_for_number(1);
     source.wait_for_annotation("sync.example.org/sync-remote-generation", "1");

@@ -47,7 +47,7 @@ fn says_nothing(sidecar: &Sidecar, secrets: &[&str]) {
 #[test]
 fn no_secret_is_seen_anywhere() {
     let stage = Stage::pull("secrecy", Setting::safe(&[&WIDGETS]).secrets(&["token"]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    let (source, target) = stage.pair(&WIDGETS, "one");
     source.create_number(1);
     stage.source_secret("token").create(&json!({"type": "Opaque"}));
     let kubeconfig = stage.remote().kubeconfig();
@@ -79,7 +79,7 @@ fn no_secret_is_seen_anywhere() {
 #[test]
 fn a_refused_upload_says_nothing_of_what_was_in_it() {
     let stage = Stage::pull("secrecy-refused", Setting::safe(&[&WIDGETS]).secrets(&["token"]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    let (source, target) = stage.pair(&WIDGETS, "one");
     source.create_number(1);
     let sidecar = stage.start_served(&["-v=4"]);
     is_in_sync(&source, &target);
@@ -117,7 +117,7 @@ fn a_server_that_repeats_what_it_was_sent_is_not_quoted() {
         (true, "patch", 422),
     ] {
         let stage = Stage::pull("secrecy-echo", Setting::safe(&[&WIDGETS]).secrets(&["token"]));
-        let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+        let (source, target) = stage.pair(&WIDGETS, "one");
         source.create_number(1);
         stage.source_secret("token").create(&json!({"type": "Opaque"}));
         let sidecar = stage.start_served(&["-v=4"]);

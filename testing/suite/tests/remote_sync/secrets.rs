@@ -21,7 +21,7 @@ use crate::{
 fn stage(name: &str, compat: bool) -> (Stage, Sidecar, Place, Place) {
     let setting = Setting { compat, ..Setting::safe(&[&WIDGETS]) };
     let stage = Stage::pull(name, setting.secrets(&["token", "extra"]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    let (source, target) = stage.pair(&WIDGETS, "one");
     source.create_number(1);
     for name in ["token", "extra"] {
         stage.source_secret(name).create(&json!({"type": "Opaque"}));

@@ -70,7 +70,7 @@ fn published(source: &Value, target: &Value) -> bool {
 pub(crate) fn one_budget(name: &str, compat: bool) -> (Stage, Sidecar, Place, Place) {
     let setting = Setting { compat, ..Setting::safe(&[&BUDGETS]) };
     let (stage, sidecar) = in_sync(name, setting, &[]);
-    let (source, target) = (stage.source(&BUDGETS, "one"), stage.target(&BUDGETS, "one"));
+    let (source, target) = stage.pair(&BUDGETS, "one");
     (stage, sidecar, source, target)
 }
 

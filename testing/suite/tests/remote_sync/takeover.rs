@@ -14,7 +14,7 @@ use crate::{support::is_in_sync, upstream::HASHES};
 fn left_behind(name: &str, compat: bool) -> (Stage, Place, Place) {
     let setting = Setting { compat, ..Setting::safe(&[&BUDGETS]) };
     let stage = Stage::pull(name, setting.secrets(&["secret1", "secret2"]));
-    let (source, target) = (stage.source(&BUDGETS, "web"), stage.target(&BUDGETS, "web"));
+    let (source, target) = stage.pair(&BUDGETS, "web");
     stage.create_target_namespace(&json!({"cloud.teleport.dev/sync-owner": "web"}));
     let spec = json!({"minAvailable": 3, "selector": {"matchLabels": {"app": "web"}}});
     let metadata = json!({"labels": {"a": "1"}, "annotations": {"note": "x"}});
@@ -54,7 +54,7 @@ fn left_behind(name: &str, compat: bool) -> (Stage, Place, Place) {
 /// Waits until the program has looked at everything: an object that is new is copied.
 #[track_caller]
 fn has_looked(stage: &Stage, name: &str) {
-    let (source, target) = (stage.source(&BUDGETS, name), stage.target(&BUDGETS, name));
+    let (source, target) = stage.pair(&BUDGETS, name);
     source.create_number(1);
     is_in_sync(&source, &target);
     stage.settled();
@@ -131,7 +131,7 @@ fn fill(stage: &Stage, count: u64) {
     stage.create_target_namespace(&json!({}));
     for number in 0..count {
         let name = format!("w{number}");
-        let (source, target) = (stage.source(&WIDGETS, &name), stage.target(&WIDGETS, &name));
+        let (source, target) = stage.pair(&WIDGETS, &name);
         let mut object = WIDGETS.content(number);
         object["status"] = json!({"ready": number});
         put(&target, &object);
@@ -177,7 +177,7 @@ fn gap23_ten_thousand_pairs_in_sync_cost_no_write() {
 
 /// Waits for a new object's copy; the program's memory then.
 fn has_looked_at_all(stage: &Stage, sidecar: &Sidecar) -> u64 {
-    let (source, target) = (stage.source(&WIDGETS, "last"), stage.target(&WIDGETS, "last"));
+    let (source, target) = stage.pair(&WIDGETS, "last");
     source.create_number(1);
     within(60, "the copy is there", || target.get());
     is_in_sync(&source, &target);

@@ -44,7 +44,7 @@ fn a_kind_that_is_not_served_yet_is_waited_for() {
     for own in [true, false] {
         let stage = Stage::pull("no-kind", Setting::safe(&[&WIDGETS, &BUDGETS]));
         take_away(&stage, own, &WIDGETS);
-        let (source, target) = (stage.source(&BUDGETS, "one"), stage.target(&BUDGETS, "one"));
+        let (source, target) = stage.pair(&BUDGETS, "one");
         source.create_number(1);
         let mut sidecar = stage.start_served(&[]);
         // The others do not wait for it.
@@ -55,7 +55,7 @@ fn a_kind_that_is_not_served_yet_is_waited_for() {
         for side in stage.sides() {
             ensure(&side.cluster);
         }
-        let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+        let (source, target) = stage.pair(&WIDGETS, "one");
         source.create_number(1);
         within(60, "the copy is there", || {
             assert!(sidecar.alive(), "{}", sidecar.log());
@@ -68,9 +68,7 @@ fn a_kind_that_is_not_served_yet_is_waited_for() {
 /// Starts it with this kubeconfig for its remote, sees that it is told of, and puts it right.
 #[track_caller]
 fn is_put_right(bad: impl Fn(&Stage) -> Option<String>, part: &str) {
-    let stage = Stage::pull("bad-remote", Setting::safe(&[&WIDGETS]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
-    source.create_number(1);
+    let (stage, source, target) = Stage::with_widget("bad-remote");
     let file = stage.directory.path().join("late.kubeconfig");
     if let Some(bad) = bad(&stage) {
         stage.write("late.kubeconfig", &bad);
@@ -125,9 +123,7 @@ fn a_remote_that_refuses_the_token_is_waited_for() {
 #[test]
 fn a_remote_that_is_away_is_waited_for_and_its_own_cluster_too() {
     for own in [true, false] {
-        let stage = Stage::pull("away", Setting::safe(&[&WIDGETS]));
-        let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
-        source.create_number(1);
+        let (stage, source, target) = Stage::with_widget("away");
         let side = if own { &stage.own } else { stage.remote() };
         side.relay.set(Way::Closed);
         let mut sidecar = stage.start_served(&[]);
@@ -143,9 +139,7 @@ fn a_kubeconfig_that_may_not_be_read_is_waited_for() {
     if !needs(Need::Embedded, "one resource can be forbidden") {
         return;
     }
-    let stage = Stage::pull("forbidden", Setting::safe(&[&WIDGETS]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
-    source.create_number(1);
+    let (stage, source, target) = Stage::with_widget("forbidden");
     stage.put_kubeconfig("hub", &stage.remote().kubeconfig());
     let flags = ["-remote-kubeconfig-secret", &format!("hub={}/hub-kubeconfig", stage.own.home)];
     is_of_no_use_to_wait(&stage, &flags);
@@ -166,9 +160,7 @@ fn a_registry_that_may_not_be_read_is_waited_for() {
     if !needs(Need::Embedded, "one resource can be forbidden") {
         return;
     }
-    let stage = Stage::pull("no-registry", Setting::safe(&[&WIDGETS]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
-    source.create_number(1);
+    let (stage, source, target) = Stage::with_widget("no-registry");
     stage.put_kubeconfig("hub", &stage.remote().kubeconfig());
     let flags = ["-remote-selector", "cluster.x-k8s.io/cluster-name"];
     is_of_no_use_to_wait(&stage, &flags);
