@@ -1,5 +1,5 @@
-//! Rights that are missing for a while: one line that names verb and resource, and work as soon as they
-//! are there. The only scenarios in which the audit expects a 403.
+//! Missing RBAC rights: one log line names verb and resource, and work resumes once they are granted. Only here
+//! does the audit expect a 403.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use suite::{
 
 use crate::support::{failures, renewals, renews};
 
-/// Its name on both clusters.
+/// The name of its Role on both clusters.
 const ROLE: &str = "my-addon-addon-lease-controller";
 
 #[test]
@@ -72,7 +72,7 @@ fn a_lease_that_may_not_be_created_is_seen_when_somebody_else_creates_it() {
     let metadata = json!({"name": before["metadata"]["name"], "namespace": scene.cluster});
     let lease = json!({"apiVersion": before["apiVersion"], "kind": "Lease", "metadata": metadata});
     match &scene.hub.embedded {
-        // There, nobody may.
+        // There the fault denies it to everybody.
         Some(server) => drop(server.put(lease)),
         None => drop(scene.hub.create(&scene.hub_lease().siblings(), &lease)),
     }
@@ -100,7 +100,7 @@ fn the_right_to_watch_the_secret() {
     let revoked = revoke(&scene.managed, &scene.namespace, ROLE, "watch", "secrets");
     let sidecar = scene.start(&[]);
     sidecar.wait_for("watch secrets");
-    // What the list said is good.
+    // What the list returned still counts.
     renews(&sidecar, "hub", 2);
     assert_eq!(sidecar.warnings("403"), 1, "{}", sidecar.log());
     revoked.grant();
@@ -124,7 +124,7 @@ fn the_right_to_read_the_pod() {
 fn the_rights_of_the_election() {
     let scene = Scene::new("revoked-election");
     let revoked = revoke(&scene.managed, &scene.namespace, ROLE, "create", "leases");
-    // A right that is missing is told whatever the level of the log.
+    // A missing right is logged at every level.
     let sidecar = scene.start(&["-leader-election", "-v=0"]);
     sidecar.wait_for("error=\"create leases");
     stays("nobody leads", || scene.lease().is_none());
