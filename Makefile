@@ -69,15 +69,14 @@ demo-sync: dist ## Watch a hub's objects survive outages and an empty hub; KEEP=
 
 # Tests or parts of tests that were skipped, one per line; counted and listed at the end.
 test e2e: export SKIPPED := $(abspath $(CARGO_TARGET_DIR))/skipped
-SUMMARY = @echo "$$(cat "$(SKIPPED)" 2>/dev/null | wc -l) tests or parts of one were skipped"; \
-	cat "$(SKIPPED)" 2>/dev/null || true
+# Also when a test fails.
+SUMMED = rm -f "$(SKIPPED)"; touch "$(SKIPPED)"; trap '{ set +x; } 2>/dev/null; \
+	echo "$$(wc -l <"$(SKIPPED)") tests or parts of one were skipped:"; cat "$(SKIPPED)"' EXIT; set -ex;
 
 test: dist ## Unit tests, scenarios and faults on the embedded API server; needs no Go
 	@# Programs first: the scenarios run the debug build, those with hostile peers run dist/.
 	cargo build --locked --workspace
-	@rm -f "$(SKIPPED)"
-	cargo test --locked --workspace
-	$(SUMMARY)
+	@$(SUMMED) cargo test --locked --workspace
 
 controlplane: ## Build the real control plane (Go; once, about 6 minutes)
 	testing/controlplane/build.sh
@@ -85,19 +84,17 @@ controlplane: ## Build the real control plane (Go; once, about 6 minutes)
 # Everything that a real control plane can be asked for; modules called `faults` need the embedded one.
 E2E := $(addprefix --test ,$(subst -,_,$(BINS)) kubernetes)
 
+# One boot for all but the last two steps: the audits read the logs that the other tests left on the servers. Then
+# certificates are valid for two minutes, so that one is renewed during the test.
 e2e: controlplane ## Scenarios and manifests on the real control plane
 	cargo build --locked --workspace
-	@rm -f "$(SKIPPED)"
-	cargo test --locked -p suite --no-run
-	@# One boot for all: the audits read the logs that the other tests left on the servers.
+	@$(SUMMED) cargo test --locked -p suite --no-run; \
 	SUITE=real testing/controlplane/run.sh sh -ec \
 		'cargo test --locked -p suite $(E2E) -- --skip faults:: --skip rotation_by_the_real_hub; \
-		cargo test --locked -p suite $(E2E) -- --ignored'
-	@# Certificates are valid for two minutes, so that one is renewed during the test.
+		cargo test --locked -p suite $(E2E) -- --ignored'; \
 	SUITE=real CLUSTER_SIGNING_DURATION=2m testing/controlplane/run.sh \
-		cargo test --locked -p suite --test csr_bootstrapper rotation_by_the_real_hub
+		cargo test --locked -p suite --test csr_bootstrapper rotation_by_the_real_hub; \
 	testing/controlplane/run.sh testing/manifests.sh
-	$(SUMMARY)
 
 lint: ## Check format, clippy, documentation, dependencies and type names
 	cargo fmt --all --check

@@ -36,6 +36,13 @@ pub const PENDING: &str = "hub-kubeconfig-secret-pending";
 pub const BOOTSTRAP: &str = "bootstrap-hub-kubeconfig";
 pub const AGENT: &str = "agent1";
 
+// Lines of the log of which tests wait for some and rule out others.
+
+/// The session with the hub ends.
+pub const EXPIRED: &str = "the certificate for the hub has expired";
+/// The hub at a new address refuses the certificate of the old one.
+pub const UNKNOWN: &str = "the hub at the new address does not know this agent";
+
 pub struct Spoke {
     pub hub: Arc<Hub>,
     pub managed: Arc<Cluster>,

@@ -16,7 +16,7 @@ use suite::{
     throughout, within,
 };
 
-use crate::support::{renewals, renews};
+use crate::support::{STALE, renewals, renews};
 
 const ELECTION: &str = "my-addon-addon-lease.agent.stolostron.io";
 const LEADS: &str = "became the leader (";
@@ -131,7 +131,7 @@ fn a_leader_of_an_ill_pod_renews_nothing() {
     scene.set_ready(false);
     let replica = replica(&scene, "only");
     replica.sidecar.wait_for(LEADS);
-    replica.sidecar.wait_for("the Lease goes stale");
+    replica.sidecar.wait_for(STALE);
     scene.ages(1500);
     assert!(scene.lease().is_none());
     scene.set_ready(true);
@@ -140,7 +140,7 @@ fn a_leader_of_an_ill_pod_renews_nothing() {
 
 #[test]
 fn kalc18_renewing_ends_with_leadership() {
-    let scene = Scene::new("a18");
+    let scene = Scene::new("kalc18");
     let sidecar = scene.start(&["-leader-election"]);
     sidecar.wait_for(LEADS);
     scene.wait_for_renewals(1);

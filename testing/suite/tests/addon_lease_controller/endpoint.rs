@@ -2,7 +2,7 @@
 
 use suite::{Stopwatch, relay::Way, scene::Scene, sidecar::families, stays, within};
 
-use crate::support::{failures, renewals, renews};
+use crate::support::{STALE, failures, renewals, renews};
 
 /// Seconds since 1970.
 fn now() -> f64 {
@@ -50,7 +50,7 @@ fn an_ill_pod_is_the_reason_that_readyz_gives() {
     let scene = Scene::new("illpod");
     scene.set_ready(false);
     let sidecar = scene.start(&[]);
-    sidecar.wait_for("the Lease goes stale");
+    sidecar.wait_for(STALE);
     let (code, body) = sidecar.ask("/readyz");
     assert_eq!(code, 503);
     assert!(body.contains("the pod: it is not Ready"), "{body}");

@@ -9,7 +9,9 @@ use std::{
 use serde_json::json;
 use shared::time::parse_micro_time;
 use suite::{
-    eventually, pause,
+    eventually,
+    needs::{Need, needs},
+    pause,
     relay::Way,
     scene::{Scene, renew_time},
     within,
@@ -133,16 +135,14 @@ fn f34_fields_of_others_survive_and_ours_are_put_right() {
 
 #[test]
 fn kalc06_a_lease_is_born_with_a_renew_time() {
-    let scene = Scene::new("a06");
+    let scene = Scene::new("kalc06");
     let _sidecar = scene.start(&["-lease-duration", "3600"]);
     let lease = eventually("the Lease is there", || scene.lease());
     assert!(renew_time(Some(&lease)).is_some(), "{lease}");
     assert_eq!(lease["spec"]["leaseDurationSeconds"], 3600);
-    if let Some(server) = &scene.hub.embedded {
-        let create = server
-            .requests()
-            .into_iter()
-            .find(|request| request.verb == "create" && request.resource == "leases");
+    if needs(Need::Embedded, "requests are recorded there") {
+        let mut requests = scene.hub.server().requests().into_iter();
+        let create = requests.find(|it| it.verb == "create" && it.resource == "leases");
         let body = create.expect("a create").json();
         assert!(renew_time(Some(&body)).is_some(), "{body}");
     }
@@ -150,7 +150,7 @@ fn kalc06_a_lease_is_born_with_a_renew_time() {
 
 #[test]
 fn kalc09_a_failed_call_is_tried_again_inside_the_period() {
-    let scene = Scene::new("a09");
+    let scene = Scene::new("kalc09");
     let sidecar = scene.start(&["-lease-duration", "5"]);
     scene.wait_for_renewals(1);
     let before = renew_time(scene.lease().as_ref());

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use suite::{eventually, pause, relay::Way, scene::Scene, within};
 
-use crate::support::{BACK, LOST, Rhythm, failures, renews, running};
+use crate::support::{BACK, BLIND, LOST, Rhythm, STALE, failures, renews, running};
 
 #[test]
 fn kalc04_f8_connections_that_are_cut_cost_nothing() {
@@ -72,8 +72,8 @@ fn idle_watches_that_are_cut_are_no_news() {
         scene.managed_relay.cut();
     }
     scene.set_ready(false);
-    sidecar.wait_for("the Lease goes stale");
-    assert_eq!(sidecar.count("keeping its last known state"), 0, "{}", sidecar.log());
+    sidecar.wait_for(STALE);
+    assert_eq!(sidecar.count(BLIND), 0, "{}", sidecar.log());
 }
 
 #[test]

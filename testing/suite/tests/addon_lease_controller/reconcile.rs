@@ -15,14 +15,14 @@ use suite::{
     within,
 };
 
-use crate::support::{renewals, renews, secret};
+use crate::support::{DELETED, NO_POD, renewals, renews, secret};
 
 #[test]
 fn kalc_row_1_a_missing_pod_is_waited_for() {
     let scene = Scene::new("row1");
     scene.delete_pod();
     let sidecar = scene.start(&[]);
-    sidecar.wait_for("it does not exist; the Lease goes stale");
+    sidecar.wait_for(NO_POD);
     scene.ages(1200);
     assert!(scene.lease().is_none());
     scene.create_pod(POD);
@@ -62,7 +62,7 @@ fn kalc_row_4_a_deleted_secret_stops_and_a_recreated_one_resumes() {
     scene.wait_for_renewals(1);
     for round in 1..=2 {
         scene.delete_secret();
-        sidecar.wait_for_times("was deleted, renewals stop until it is back", round);
+        sidecar.wait_for_times(DELETED, round);
         scene.ages(1200);
         scene.put_secret(&scene.new_credentials());
         scene.wait_for_renewals(1);
@@ -135,7 +135,7 @@ fn kalc_row_10_a_secret_that_is_being_deleted_stops() {
     let sidecar = scene.start(&[]);
     scene.wait_for_renewals(1);
     scene.delete_secret();
-    sidecar.wait_for("was deleted, renewals stop until it is back");
+    sidecar.wait_for(DELETED);
     assert!(scene.managed.get(&secret(&scene)).is_some(), "its finalizer holds it");
     scene.ages(1500);
     scene.managed.release(&secret(&scene));

@@ -142,7 +142,7 @@ fn a_hub_file_alone_needs_no_managed_cluster() {
 
 #[test]
 fn kalc05_credentials_that_fail_leave_nothing_behind() {
-    let scene = Scene::new("a05");
+    let scene = Scene::new("kalc05");
     let sidecar = scene.start(&[]);
     scene.wait_for_renewals(1);
     let entries =

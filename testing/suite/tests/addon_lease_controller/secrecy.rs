@@ -82,7 +82,7 @@ fn the_start_line_and_refusals_hide_passwords() {
 
 #[test]
 fn kalc28_no_key_of_the_secret_becomes_a_file() {
-    let scene = Scene::new("a28");
+    let scene = Scene::new("kalc28");
     let mut data = scene.new_credentials();
     data.insert("a..b".into(), b"x".to_vec());
     data.insert(".hidden".into(), b"y".to_vec());

@@ -102,9 +102,19 @@ impl Rhythm {
 
 // --- what servers are made to do, and what they saw ---
 
-/// What the sidecar says while the hub cannot be had, and when it can again.
+// Lines of the log. A test that one is absent says nothing where its words are others by now, so the same constant is
+// waited for elsewhere.
+
+/// The hub cannot be had, and can again.
 pub(crate) const LOST: &str = "is not renewed: ";
 pub(crate) const BACK: &str = "is renewed again after";
+/// The pod is not well; it is not there.
+pub(crate) const STALE: &str = "the Lease goes stale";
+pub(crate) const NO_POD: &str = "it does not exist; the Lease goes stale";
+/// The Secret was there.
+pub(crate) const DELETED: &str = "was deleted, renewals stop until it is back";
+/// A watch fails.
+pub(crate) const BLIND: &str = "keeping its last known state";
 
 /// A scene and a sidecar that has renewed its Lease.
 pub(crate) fn running(name: &str) -> (Scene, Sidecar) {

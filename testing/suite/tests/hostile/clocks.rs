@@ -3,7 +3,12 @@
 use std::time::{Duration, Instant};
 
 use dev_apiserver::{Action, Rule};
-use suite::{ocm::Hub, pause, spoke::BOOTSTRAP, throughout, within};
+use suite::{
+    ocm::Hub,
+    pause,
+    spoke::{BOOTSTRAP, EXPIRED},
+    throughout, within,
+};
 
 use crate::subjects::Agent;
 
@@ -28,7 +33,7 @@ fn a_date_that_is_wrong_for_a_while_ends_no_session() {
         subject.hub().faults().set_date_offset(0);
         subject.gives_signs(&agent);
         within(20, "it is ready", || (agent.ask("/readyz").0 == 200).then_some(()));
-        assert_eq!(agent.count("has expired"), 0, "{}", agent.log());
+        assert_eq!(agent.count(EXPIRED), 0, "{}", agent.log());
         let asked = subject.hub().requests();
         let posts = asked
             .iter()
@@ -69,7 +74,7 @@ fn the_date_of_a_new_hub_does_not_judge_the_old_one() {
     for _ in 0..3 {
         subject.gives_signs(&agent);
     }
-    assert_eq!(agent.count("has expired"), 0, "{}", agent.log());
+    assert_eq!(agent.count(EXPIRED), 0, "{}", agent.log());
 }
 
 /// A certificate that its clocks call old is asked for once, and not as often as it can be.

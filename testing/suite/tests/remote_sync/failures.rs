@@ -9,9 +9,9 @@ use suite::{
     eventually,
     faults::code,
     needs::{Need, needs},
-    pause, stays,
+    pause,
     sync::{Kind, SETTINGS, Setting, Stage, WIDGETS, words},
-    within,
+    throughout, within,
 };
 
 use crate::support::{immutable, is_in_step, of_program, one};
@@ -70,7 +70,7 @@ fn gap21_f59_what_may_not_be_changed_is_neither_tried_for_ever_nor_made_anew() {
     let rule = own.add(of_program(&stage.own, immutable()).verb("patch").resource("widgets"));
     source.set_number(2);
     eventually("it is refused", || (own.hits(rule) > 0).then_some(()));
-    stays("it is not tried for ever", || own.hits(rule) <= 3);
+    throughout(2500, "it is not tried for ever", || own.hits(rule) <= 3);
     assert_eq!((target.uid(), target.number()), (uid.clone(), Some(1)));
     assert!(sidecar.log().contains("immutable"), "{}", sidecar.log());
     let writes = stage.writes();

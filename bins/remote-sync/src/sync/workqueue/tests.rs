@@ -154,3 +154,52 @@ fn a_server_may_ask_for_more_time_for_one_object() {
     let (at, _) = queue.state().order.delayed().first().cloned().unwrap();
     assert!(at > Instant::now() + Duration::from_secs(50));
 }
+
+/// The controller opens queues again and again.
+#[test]
+fn a_kind_that_is_open_already_cuts_no_delay_short() {
+    let queue = queue();
+    queue.add(pair("a"), true);
+    assert_eq!(taken(&queue), Some(pair("a")));
+    queue.done(&item("a"), ReconcileResult::RequeueAfter(Duration::from_secs(3600)));
+    queue.open(KindIndex::FIRST, true);
+    assert_eq!(queue.depth().queued, 0, "it waits");
+    queue.open(KindIndex::FIRST, false);
+    queue.open(KindIndex::FIRST, true);
+    assert_eq!(queue.depth().queued, 1, "its cluster is back");
+}
+
+fn order() -> QueueOrder {
+    QueueOrder::new(vec![true].into(), Mode::Safe)
+}
+
+#[test]
+fn one_large_pair_runs_at_a_time_whatever_ends_meanwhile() {
+    let (mut order, now) = (order(), Instant::now());
+    assert!(!order.is_running());
+    ["a", "b"].iter().for_each(|name| assert!(order.add(pair(name), true, now)));
+    order.add(pair("c"), false, now);
+    assert_eq!(order.waiting(), 3);
+    let [a, b, c] = [(); 3].map(|()| order.get(now).unwrap());
+    order.done(&a, ReconcileResult::RequeueAsLarge, now);
+    order.done(&b, ReconcileResult::RequeueAsLarge, now);
+    assert_eq!(order.waiting(), 1, "one of the two");
+    let a = order.get(now).unwrap();
+    order.done(&c, ReconcileResult::Done, now);
+    assert!(order.is_running() && order.waiting() == 0 && order.get(now).is_none());
+    order.done(&a, ReconcileResult::Done, now);
+    let b = order.get(now).unwrap();
+    assert_eq!((b.pair.clone(), b.large), (pair("b"), true));
+    order.done(&b, ReconcileResult::Done, now);
+    assert!(!order.is_running() && order.waiting() == 0);
+}
+
+#[test]
+fn a_delay_without_end_is_a_day() {
+    let (now, work) = (Instant::now(), item("a"));
+    let mut order = order();
+    order.add(pair("a"), true, now);
+    assert_eq!(order.get(now).map(|item| item.pair), Some(pair("a")));
+    order.done(&work, ReconcileResult::RequeueAfter(Duration::MAX), now);
+    assert_eq!(order.next_delayed(), Some(now + Duration::from_secs(86_400)));
+}

@@ -7,7 +7,7 @@ use suite::{
     needs::{Need, needs},
     pause,
     sidecar::Sidecar,
-    spoke::Spoke,
+    spoke::{EXPIRED, Spoke},
     throughout, within,
 };
 
@@ -67,9 +67,7 @@ fn f47_a_certificate_that_expires_while_its_renewal_waits() {
     let renewal = spoke.hub.next_csr(&spoke.cluster);
     assert_eq!(csr(&spoke, &renewal).expect("it")["spec"]["username"], spoke.user());
     // It looks at least every 15 s.
-    within(30, "it notices", || {
-        (sidecar.count("certificate for the hub has expired") > 0).then_some(())
-    });
+    within(30, "it notices", || (sidecar.count(EXPIRED) > 0).then_some(()));
     assert_eq!(spoke.credential(), Some(old));
     let next = eventually("the bootstrap identity asks", || {
         names(&spoke).into_iter().find(|name| *name != renewal)

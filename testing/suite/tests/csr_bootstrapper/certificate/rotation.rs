@@ -11,7 +11,7 @@ use suite::{
     ocm::{self, ACCEPTED},
     pause, real,
     sidecar::Sidecar,
-    spoke::Spoke,
+    spoke::{EXPIRED, Spoke},
     throughout, within,
 };
 
@@ -73,7 +73,7 @@ fn renewed_by_itself(spoke: &Spoke, all: &[Value]) {
 fn nobody_noticed(sidecar: &mut Sidecar, first: f64) {
     assert!(sidecar.alive());
     assert_eq!(sidecar.count("the hub is used as"), 1, "{}", sidecar.log());
-    assert_eq!(sidecar.count("has expired"), 0);
+    assert_eq!(sidecar.count(EXPIRED), 0);
     assert_eq!(heartbeats(sidecar, "error"), first, "{}", sidecar.log());
     assert!(heartbeats(sidecar, "success") > 10.0);
     assert_eq!(sidecar.ask("/readyz").0, 200);

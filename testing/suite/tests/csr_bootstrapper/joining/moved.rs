@@ -10,7 +10,7 @@ use suite::{
     needs::{Need, needs},
     ocm::{Bootstrap, Hub},
     relay::{Relay, Way},
-    spoke::Spoke,
+    spoke::{Spoke, UNKNOWN},
 };
 
 use crate::joining::support::{
@@ -176,7 +176,7 @@ fn the_hub_was_set_up_anew_with_its_old_authority() {
     // A real hub gives no rights to an agent that it does not know.
     refuse(&new, &spoke.user());
     spoke.put_bootstrap(&new.bootstrap_kubeconfig(&new.cluster.address, Bootstrap::Auto));
-    sidecar.wait_for("the hub at the new address does not know this agent");
+    sidecar.wait_for(UNKNOWN);
     eventually("the cluster is there", || new.managed_cluster(&spoke.cluster));
     new.cluster.faults().heal();
     spoke.hub = new;

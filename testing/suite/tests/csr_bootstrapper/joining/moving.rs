@@ -15,7 +15,7 @@ use suite::{
     pause,
     relay::{Relay, Way},
     sidecar::Sidecar,
-    spoke::Spoke,
+    spoke::{EXPIRED, Spoke, UNKNOWN},
     throughout, within,
 };
 
@@ -143,7 +143,7 @@ fn moved_while_refused(name: &str, verb: &str) {
     eventually("the write is refused", || (faults.hits(rule) > 0).then_some(()));
     pause(7000);
     assert_eq!(spoke.credential().as_ref(), Some(&before));
-    assert_eq!(sidecar.count("does not know this agent"), 0, "{}", sidecar.log());
+    assert_eq!(sidecar.count(UNKNOWN), 0, "{}", sidecar.log());
     faults.clear();
     end_the_wait(&spoke, &address);
     let now = renewed_alone(&spoke, &mut sidecar, &before);
@@ -188,7 +188,7 @@ fn renewed_at_the_old_hub(name: &str, way: Way, seconds: u64) {
     assert_eq!(now["kubeconfig"], before["kubeconfig"]);
     assert_eq!(roles(&spoke), ["agent", "bootstrap"], "{}", sidecar.log());
     gives_signs(&spoke);
-    assert_eq!(sidecar.count("has expired"), 0, "{}", sidecar.log());
+    assert_eq!(sidecar.count(EXPIRED), 0, "{}", sidecar.log());
     assert!(sidecar.alive());
 }
 

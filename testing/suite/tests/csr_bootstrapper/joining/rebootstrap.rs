@@ -9,7 +9,7 @@ use suite::{
     needs::{Need, needs},
     pause,
     relay::Way,
-    spoke::Spoke,
+    spoke::{EXPIRED, Spoke},
 };
 
 use crate::joining::support::{
@@ -60,7 +60,7 @@ fn o_rebootstrap_528_the_certificate_expires_while_the_hub_is_away() {
     spoke.hub_relay.set(Way::Closed);
     let before = spoke.credential().expect("the Secret");
     wait_for_the_end(&spoke);
-    sidecar.wait_for("the certificate for the hub has expired");
+    sidecar.wait_for(EXPIRED);
     let why = sidecar.wait_for_code("/readyz", 503);
     assert!(why.contains("expired at"), "{why}");
     assert_eq!(sidecar.ask("/healthz").0, 200);
@@ -89,7 +89,7 @@ fn a_renewal_that_nobody_answers_gives_way_to_the_bootstrap_identity() {
     wait_for_the_end(&spoke);
     // News, after which it looks at once; else it does every 15 s.
     spoke.put_bootstrap(&spoke.bootstrap_kubeconfig());
-    sidecar.wait_for("the certificate for the hub has expired");
+    sidecar.wait_for(EXPIRED);
     sidecar.wait_for(&format!("CSR {renewal} is not what this agent asks for now"));
     wait_for_another(&spoke, &before);
     spoke.hub.accept(&spoke.cluster);

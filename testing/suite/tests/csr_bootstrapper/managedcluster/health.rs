@@ -22,6 +22,8 @@ use suite::{
 
 use crate::support::{cluster, joined};
 
+const ILL: &str = "The kube-apiserver is not ok, status code: 0, ";
+
 fn available(spoke: &Spoke) -> (String, String, String) {
     spoke.hub.condition(&spoke.cluster, AVAILABLE).expect("the condition")
 }
@@ -61,7 +63,7 @@ fn slow_an_api_server_that_is_ill_or_down_is_told_after_20_s_and_when_it_is_well
         within(10, "another failure is told", || available(&spoke).2 != message);
         message = available(&spoke).2;
     }
-    assert!(message.starts_with("The kube-apiserver is not ok, status code: 0, "), "{message}");
+    assert!(message.starts_with(ILL), "{message}");
     assert_eq!(agent.ask("/healthz").0, 200, "that is no fault of this process");
     assert_eq!(agent.ask("/readyz").0, 200);
     let version = cluster(&spoke)["status"]["version"]["kubernetes"].clone();
@@ -105,9 +107,9 @@ fn the_health_of_another_cluster_counts_where_it_is_named() {
     spoke.managed_relay.set(Way::Closed);
     stays("it is available", || available(&spoke).0 == "True");
     let log = agent.log();
-    assert!(!log.contains("The kube-apiserver is not ok"), "{log}");
+    assert!(!log.contains(ILL), "{log}");
     way.set(Way::Closed);
-    agent.wait_for("The kube-apiserver is not ok, status code: 0, ");
+    agent.wait_for(ILL);
 }
 
 /// By the metrics: /livez and /version go to the other cluster, Secrets and Events do not.
