@@ -95,7 +95,7 @@ fn check_certificate(certificate: &[u8]) {
     data.insert("tls.crt".to_owned(), certificate.to_vec().into());
     let length = certificate.len();
     let validations = bounded(length, 6 * length + OVERHEAD, || {
-        (validate("ns/x", &data, None, &names(), now()), validate_timeless("ns/x", &data, &names()))
+        (validate(&data, None, &names(), now()), validate_timeless(&data, &names()))
     });
     for validation in [Some(validations.0), validations.1].into_iter().flatten() {
         match validation {
