@@ -3,8 +3,7 @@
 use std::time::SystemTime;
 
 use suite::{
-    Stopwatch, eventually, ocm::AVAILABLE, relay::Way, sidecar::families, spoke::Spoke, stays,
-    throughout,
+    eventually, ocm::AVAILABLE, relay::Way, sidecar::families, spoke::Spoke, stays, throughout,
 };
 
 use crate::support::{beating, beats, beats_again, joined, joins};
