@@ -1,6 +1,7 @@
 //! Log lines on stderr, as klog writes them or as JSON; a full or closed pipe costs lines, never time.
 
 use std::{
+    fmt,
     io::{self, Write},
     sync::mpsc::{Receiver, SyncSender, sync_channel},
     thread,
@@ -10,11 +11,11 @@ use std::{
 use env_logger::{Builder, Target};
 use log::{
     Level, LevelFilter, Record,
-    kv::{self, Key, Value, VisitSource, VisitValue},
+    kv::{self, Key, ToValue, Value, VisitSource, VisitValue},
 };
 use serde_json::json;
 
-use crate::flags::Flags;
+use crate::{flags::Flags, resource};
 
 /// Lines that wait for a slow reader; more are dropped.
 const QUEUE: usize = 256;
@@ -55,20 +56,42 @@ pub const KEYS: &[(&str, &str)] = &[
 /// ```
 #[macro_export]
 macro_rules! log_object {
-    ($level:expr, $target:expr; $($text:tt)+) => {{
-        let target = &$target;
-        log::log!(
-            $level, kind:% = target.resource, namespace = target.namespace, name = target.name;
-            $($text)+
+    (@value % $value:expr) => {
+        log::kv::Value::from_display(&$value)
+    };
+    (@value $value:expr) => {
+        log::kv::ToValue::to_value(&$value)
+    };
+    ($level:expr, $target:expr $(, $key:ident $(:$display:tt)? = $value:expr)*; $($text:tt)+) => {
+        $crate::logging::write_object(
+            ($level, module_path!(), file!(), line!()),
+            &$target,
+            &[$((stringify!($key), $crate::log_object!(@value $($display)? $value))),*],
+            format_args!($($text)+),
         )
-    }};
-    ($level:expr, $target:expr, $($rest:tt)+) => {{
-        let target = &$target;
-        log::log!(
-            $level, kind:% = target.resource, namespace = target.namespace, name = target.name,
-            $($rest)+
-        )
-    }};
+    };
+}
+
+/// Writes the line of [`log_object!`]: a function, as the code of so many lines would cost 1 % of a program.
+pub fn write_object(
+    (level, module, file, line): (Level, &str, &str, u32),
+    target: &resource::Target<'_>,
+    keys: &[(&str, Value<'_>)],
+    text: fmt::Arguments<'_>,
+) {
+    if level > log::max_level() {
+        return;
+    }
+    let mut all = vec![
+        ("kind", Value::from_display(target.resource)),
+        ("namespace", target.namespace.to_value()),
+        ("name", target.name.to_value()),
+    ];
+    all.extend_from_slice(keys);
+    let mut record = Record::builder();
+    let record = record.level(level).target(module).module_path(Some(module));
+    let record = record.file(Some(file)).line(Some(line)).key_values(&all);
+    log::logger().log(&record.args(text).build());
 }
 
 /// The time that the end of the process waits for a slow reader.

@@ -77,8 +77,7 @@ fn the_names_in_the_files_count_where_the_secret_is_new() {
     command.args(["-metrics-port", &port.to_string()]).env("POD_NAMESPACE", &spoke.namespace);
     command.arg("-hub-kubeconfig-dir").arg(&path);
     let agent = Sidecar::spawn(command, port);
-    let name = format!("of cluster {}", spoke.cluster);
-    agent.wait_for(&name);
+    agent.wait_for(&format!("names are known cluster={}", spoke.cluster));
     spoke.wait_for_certificate();
 }
 
