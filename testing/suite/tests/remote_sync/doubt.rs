@@ -8,6 +8,7 @@ use suite::{
     pause,
     relay::Way,
     sync::{OWNER, Place, SOURCE, Setting, Stage, WIDGETS, words},
+    throughout, within,
 };
 
 use crate::support::{OTHERS, faults, is_in_step, of_program, one};
@@ -83,7 +84,7 @@ fn outlives_start(stage: &Stage, source: &Place, target: &Place, heal: impl FnOn
     heal();
     source.set_number(9);
     // What failed a few times is listed again after up to 30 s.
-    suite::within(45, "it is copied", || (target.number() == Some(9)).then_some(()));
+    within(45, "it is copied", || (target.number() == Some(9)).then_some(()));
     assert_eq!(target.uid(), uid);
 }
 
@@ -123,6 +124,26 @@ fn f56_a_list_that_is_forbidden_is_not_an_empty_one() {
     let give_back = stage.take_rights(stage.remote());
     stage.remote().relay.set(Way::Open);
     outlives_start(&stage, &source, &target, give_back);
+}
+
+/// Only the list is forbidden, so that a read would prove the source's end: there is no reason for one.
+#[test]
+fn f56_what_a_forbidden_list_lacks_is_not_gone() {
+    if !needs(Need::Embedded, "a verb can be refused") {
+        return;
+    }
+    let (stage, mut sidecar, source, target) = one("f56-list", &WIDGETS, &[]);
+    sidecar.kill();
+    let (hub, before) = (faults(stage.remote()), stage.settled());
+    source.delete_by_force();
+    let rule = hub.add(of_program(stage.remote(), Action::Forbid).verb("list").resource("widgets"));
+    let _sidecar = stage.start(&[]);
+    eventually("its list is refused", || hub.hits(rule) > 0);
+    throughout(5000, "nothing is written without a list", || stage.writes().len() == before);
+    assert!(target.get().is_some());
+    hub.remove(rule);
+    // What failed a few times is listed again after up to 30 s.
+    within(45, "the orphan goes", || target.get().is_none());
 }
 
 // --- a26, f57: what was never ours ---
