@@ -2,7 +2,12 @@
 //! are there. The only scenarios in which the audit expects a 403.
 
 use serde_json::json;
-use suite::{pause, scene::Scene, within};
+use suite::{
+    needs::{Need, needs},
+    pause,
+    scene::Scene,
+    within,
+};
 
 use crate::support::{renewals, renews, revoke};
 
@@ -129,4 +134,31 @@ fn the_rights_of_the_election() {
     sidecar.wait_for("recovered after");
     sidecar.wait_for("became the leader (");
     renews(&sidecar, "hub", 1);
+}
+
+/// F56: what may be read no more is as it was, and not gone.
+#[test]
+fn f56_without_the_rights_to_read_what_is_known_holds() {
+    if !needs(Need::Embedded, "the log has refusals") {
+        return;
+    }
+    let scene = Scene::new("revoked-reading");
+    let sidecar = scene.start(&[]);
+    scene.wait_for_renewals(1);
+    for plural in ["pods", "secrets"] {
+        let managed = scene.managed.server().faults();
+        for verb in ["list", "watch"] {
+            managed.deny(verb, plural, &scene.namespace);
+        }
+    }
+    scene.managed_relay.cut();
+    for plural in ["pods", "secrets"] {
+        let refused = || {
+            let all = scene.managed.server().requests();
+            let lists = all.iter().filter(|it| it.verb == "list" && it.resource == plural);
+            lists.filter(|it| it.code == 403).count() > 0
+        };
+        within(60, &format!("a list of {plural} is refused"), refused);
+    }
+    renews(&sidecar, "hub", 3);
 }

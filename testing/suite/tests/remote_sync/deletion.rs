@@ -32,21 +32,29 @@ fn the_copy_goes_first_and_just_this_one() {
     assert!(stage.target_secret("unrelated").get().is_some());
 }
 
+#[track_caller]
+fn waits_for_a_finalizer_of_another(compat: bool) {
+    let (stage, _sidecar, source, target) = one_budget("foreign", compat);
+    stage.disown_namespace();
+    target.set_finalizers(&[OTHER]);
+    let before = stage.settled();
+    source.delete();
+    stage.wrote_only_after(before, &["local delete poddisruptionbudgets one"]);
+    assert!(source.is_claimed() && target.is_terminating());
+    target.set_finalizers(&[]);
+    source.wait_until_gone();
+    let removed = "hub patch poddisruptionbudgets one-remote-rs";
+    stage.wrote_only_after(before, &["local delete poddisruptionbudgets one", removed]);
+}
+
 #[test]
 fn a_finalizer_of_another_on_the_copy_is_waited_for() {
-    for compat in [true, false] {
-        let (stage, _sidecar, source, target) = one_budget("foreign", compat);
-        stage.disown_namespace();
-        target.set_finalizers(&[OTHER]);
-        let before = stage.settled();
-        source.delete();
-        stage.wrote_only_after(before, &["local delete poddisruptionbudgets one"]);
-        assert!(source.is_claimed() && target.is_terminating());
-        target.set_finalizers(&[]);
-        source.wait_until_gone();
-        let removed = "hub patch poddisruptionbudgets one-remote-rs";
-        stage.wrote_only_after(before, &["local delete poddisruptionbudgets one", removed]);
-    }
+    waits_for_a_finalizer_of_another(false);
+}
+
+#[test]
+fn a_finalizer_of_another_on_the_copy_is_waited_for_compat() {
+    waits_for_a_finalizer_of_another(true);
 }
 
 /// Deleted while no program runs, and both sides changed meanwhile.
@@ -75,6 +83,19 @@ fn a_copy_that_is_gone_already_frees_its_source() {
     let _sidecar = stage.start(&[]);
     source.wait_until_gone();
     stage.wrote_only_after(before, &["hub patch widgets one-remote-rs"]);
+}
+
+/// What was made for the copy goes with its source all the same.
+#[test]
+fn an_owned_namespace_goes_though_the_copy_is_gone_already() {
+    let (stage, mut sidecar, source, target) = one("gone-already-owned", &WIDGETS, &[]);
+    sidecar.kill();
+    source.delete();
+    target.delete();
+    target.wait_until_gone();
+    let _sidecar = stage.start(&[]);
+    source.wait_until_gone();
+    stage.target_namespace().wait_until_gone();
 }
 
 /// The finalizer goes only when the copy is really gone, not when a cache has not seen it.

@@ -4,6 +4,7 @@ use dev_apiserver::Action;
 use serde_json::json;
 use suite::{
     eventually,
+    faults::code,
     needs::{Need, needs},
     pause,
     relay::Way,
@@ -73,6 +74,41 @@ fn a15_answers_of_another_server_delete_nothing() {
         hub.add(of_program(stage.remote(), action));
         let _sidecar = stage.start(&[]);
         outlives_start(&stage, &source, &target, || hub.clear());
+    }
+}
+
+/// The hub is who it was, and answers all else as ever: the list alone is one of nothing.
+#[test]
+fn a15_a_list_that_is_empty_by_mistake_deletes_nothing() {
+    if !needs(Need::Embedded, "a list can be wrong") {
+        return;
+    }
+    let (stage, mut sidecar, source, target) = one("a15-empty", &WIDGETS, &[]);
+    let hub = faults(stage.remote());
+    let empty = r#"{"kind": "WidgetList", "apiVersion": "sync.example.com/v1", "metadata": {"resourceVersion": "1"}, "items": []}"#;
+    let empty = Action::Answer { code: 200, body: Some(empty.into()), retry_after: None };
+    let ours = |verb, action| of_program(stage.remote(), action).verb(verb).resource("widgets");
+    for start in [false, true] {
+        let rule = hub.add(ours("list", empty.clone()));
+        if start {
+            sidecar.kill();
+        } else {
+            hub.add(ours("watch", code(410)).times(1));
+        }
+        // It tells nothing of what the list lacks.
+        hub.add(ours("watch", Action::WatchSilent));
+        if start {
+            sidecar = stage.start(&[]);
+        } else {
+            stage.remote().relay.cut();
+        }
+        eventually("the list is empty", || hub.hits(rule) > 0);
+        outlives(&stage, &source, &target, || {
+            hub.clear();
+            stage.remote().relay.cut();
+        });
+        source.set_number(1);
+        target.wait_for_number(1);
     }
 }
 

@@ -79,7 +79,7 @@ fn who_loses_the_lead_stops_writing() {
     let stage = Stage::pull("elect-lost", Setting::safe(&[&WIDGETS]));
     let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
     source.create_number(1);
-    let _sidecar = replica(&stage);
+    let mut sidecar = replica(&stage);
     is_in_step(&source, &target);
     stage.settled();
     let another = serde_json::json!({"spec": {
@@ -87,12 +87,16 @@ fn who_loses_the_lead_stops_writing() {
         "renewTime": shared::time::micro_time(std::time::SystemTime::now()),
     }});
     stage.own.cluster.merge(&LEASES.object(&stage.own.home, "remote-sync"), &another);
-    pause(4500);
     let before = stage.settled();
+    // Its kubelet starts it again, as a standby.
+    assert_eq!(sidecar.wait().code(), Some(1), "{}", sidecar.log());
+    let mut standby = replica(&stage);
+    standby.wait_for_code("/readyz", 200);
     source.set_number(2);
-    pause(1500);
-    assert_eq!(words(&stage.writes()[before..]), [""; 0]);
+    throughout(3000, "nobody writes", || stage.writes().len() == before);
     assert_eq!(target.number(), Some(1));
+    assert!(standby.alive());
+    assert_eq!(holder(&stage).as_deref(), Some("another"));
 }
 
 // --- SIGTERM ---
