@@ -10,7 +10,7 @@ use suite::{
     sync::{BUDGETS, Setting, Stage, WIDGETS, words},
 };
 
-use crate::support::{faults, is_in_step, of_program, one, one_budget};
+use crate::support::{faults, immutable, is_in_step, of_program, one, one_budget};
 
 const OTHER: &str = "example.com/other";
 
@@ -85,15 +85,22 @@ fn a_copy_that_is_gone_already_frees_its_source() {
     stage.wrote_only_after(before, &["hub patch widgets one-remote-rs"]);
 }
 
-/// What was made for the copy goes with its source all the same.
+/// The namespace was made for a copy that never came to be: it goes with the source all the same.
 #[test]
-fn an_owned_namespace_goes_though_the_copy_is_gone_already() {
-    let (stage, mut sidecar, source, target) = one("gone-already-owned", &WIDGETS, &[]);
-    sidecar.kill();
-    source.delete();
-    target.delete();
-    target.wait_until_gone();
+fn an_owned_namespace_goes_though_nothing_was_ever_in_it() {
+    if !needs(Need::Embedded, "a write can be refused") {
+        return;
+    }
+    let stage = Stage::pull("never-made", Setting::safe(&[&WIDGETS]));
+    let source = stage.source(&WIDGETS, "one");
+    source.create_number(1);
+    let own = faults(&stage.own);
+    let refused = of_program(&stage.own, immutable()).verb("create").resource("widgets");
+    let rule = own.add(refused);
     let _sidecar = stage.start(&[]);
+    eventually("its creation is refused", || own.hits(rule) > 0);
+    stage.settled();
+    source.delete();
     source.wait_until_gone();
     stage.target_namespace().wait_until_gone();
 }
