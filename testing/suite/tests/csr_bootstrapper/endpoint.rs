@@ -1,6 +1,9 @@
 //! /healthz, /readyz and /metrics of the running program.
 
-use std::time::SystemTime;
+use std::{
+    io::{Read, Write},
+    time::SystemTime,
+};
 
 use suite::{
     Stopwatch, eventually, pause, relay::Way, sidecar::families, spoke::Spoke, throughout,
@@ -157,4 +160,12 @@ fn silent_clients_do_not_keep_the_kubelet_waiting() {
     let watch = Stopwatch::start();
     assert_eq!(agent.ask("/healthz").0, 200);
     watch.assert_within(3, "a probe");
+    // Nor one that takes its time to ask.
+    let mut slow = silent();
+    pause(500);
+    slow.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        .expect("it asks");
+    let mut answer = String::new();
+    slow.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
 }
