@@ -68,15 +68,14 @@ demo-sync: dist ## A hub's objects live on a cluster, through outages and an emp
 
 # What tests leave out where something is missing, a line each; in the end counted and listed.
 test e2e: export SKIPPED := $(abspath $(CARGO_TARGET_DIR))/skipped
-SUMMARY = @echo "$$(cat "$(SKIPPED)" 2>/dev/null | wc -l) tests or parts of one were skipped"; \
-	cat "$(SKIPPED)" 2>/dev/null || true
+# Also when a test fails.
+SUMMED = rm -f "$(SKIPPED)"; touch "$(SKIPPED)"; trap '{ set +x; } 2>/dev/null; \
+	echo "$$(wc -l <"$(SKIPPED)") tests or parts of one were skipped:"; cat "$(SKIPPED)"' EXIT; set -ex;
 
 test: dist ## Unit tests, scenarios and faults on the embedded API server; needs no Go
 	@# The scenarios run the programs, so these come first; those among hostile peers what users get.
 	cargo build --locked --workspace
-	@rm -f "$(SKIPPED)"
-	cargo test --locked --workspace
-	$(SUMMARY)
+	@$(SUMMED) cargo test --locked --workspace
 
 controlplane: ## Build the real control plane (Go; once, about 6 minutes)
 	testing/controlplane/build.sh
@@ -84,19 +83,17 @@ controlplane: ## Build the real control plane (Go; once, about 6 minutes)
 # What a real control plane can be asked for; `faults` are of the embedded one.
 E2E := $(addprefix --test ,$(subst -,_,$(BINS)) kubernetes)
 
+# One boot for all but the last two steps: the audits read what the others left in the servers' logs. Then certificates
+# for two minutes, so that the hub renews one while we wait.
 e2e: controlplane ## The scenarios and the manifests on the real control plane
 	cargo build --locked --workspace
-	@rm -f "$(SKIPPED)"
-	cargo test --locked -p suite --no-run
-	@# One boot for all: the audits read what the others left in the servers' logs.
+	@$(SUMMED) cargo test --locked -p suite --no-run; \
 	SUITE=real testing/controlplane/run.sh sh -ec \
 		'cargo test --locked -p suite $(E2E) -- --skip faults:: --skip rotation_by_the_real_hub; \
-		cargo test --locked -p suite $(E2E) -- --ignored'
-	@# Certificates for two minutes, so that the hub renews one while we wait.
+		cargo test --locked -p suite $(E2E) -- --ignored'; \
 	SUITE=real CLUSTER_SIGNING_DURATION=2m testing/controlplane/run.sh \
-		cargo test --locked -p suite --test csr_bootstrapper rotation_by_the_real_hub
+		cargo test --locked -p suite --test csr_bootstrapper rotation_by_the_real_hub; \
 	testing/controlplane/run.sh testing/manifests.sh
-	$(SUMMARY)
 
 lint: ## Format, clippy, documentation, dependencies, names
 	cargo fmt --all --check

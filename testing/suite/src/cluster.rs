@@ -9,7 +9,7 @@ use std::{
 };
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use dev_apiserver::{Options, Server};
+use dev_apiserver::{Faults, Options, Request, Server};
 use serde_json::{Map, Value, json};
 use shared::{
     client::{Client, Patch, Preconditions, Propagation, Reload, Timeouts},
@@ -92,6 +92,18 @@ impl Cluster {
         self.embedded.as_ref().expect("an embedded server")
     }
 
+    /// What goes wrong on it.
+    pub fn faults(&self) -> &Faults {
+        self.server().faults()
+    }
+
+    /// What this user asked so far, on an embedded server.
+    pub fn requests_of(&self, user: &str) -> Vec<Request> {
+        let mut requests = self.server().requests();
+        requests.retain(|request| request.user == user);
+        requests
+    }
+
     pub fn get(&self, target: &Target<'_>) -> Option<Value> {
         match self.client.get(target) {
             Ok(object) => Some(object),
@@ -115,6 +127,16 @@ impl Cluster {
             Ok(()) | Err(Error::NotFound(_)) => {}
             Err(error) => panic!("{error}"),
         }
+    }
+
+    /// A finalizer of somebody else's keeps the object where it is, also when it is deleted.
+    pub fn hold(&self, target: &Target<'_>) {
+        self.merge(target, &json!({"metadata": {"finalizers": ["example.com/hold"]}}));
+    }
+
+    /// Takes all finalizers away.
+    pub fn release(&self, target: &Target<'_>) {
+        self.merge(target, &json!({"metadata": {"finalizers": null}}));
     }
 
     /// Makes a Secret of this data, or replaces that of the one that is there.

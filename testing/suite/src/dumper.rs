@@ -10,12 +10,13 @@ use std::{
 };
 
 use rcgen::{CertificateParams, KeyPair};
-use serde_json::{Value, json};
+use serde_json::Value;
 use shared::resource::SECRETS;
 use tempfile::TempDir;
 
 use crate::{
     cluster::Cluster,
+    files,
     identity::{self, Data, hub_secret},
     real,
     relay::Relay,
@@ -86,13 +87,11 @@ impl Stage {
 
     // --- the dumper ---
 
-    pub fn kubeconfig(&self) -> PathBuf {
-        let user = json!({"token": identity::token(&self.cluster, &self.namespace, ACCOUNT)});
-        let address = self.relay.address.to_string();
-        let path = self.directory.path().join("managed.kubeconfig");
-        let text = identity::kubeconfig(&address, &self.cluster.ca, &user).to_string();
-        fs::write(&path, text).expect("the kubeconfig is written");
-        path
+    /// The kubeconfig of its service account, in a file.
+    pub fn managed_kubeconfig(&self) -> PathBuf {
+        let (cluster, relay) = (&self.cluster, &self.relay);
+        let text = identity::kubeconfig_of_account(cluster, relay, &self.namespace, ACCOUNT);
+        files::write(self.directory.path(), "managed.kubeconfig", &text)
     }
 
     /// The program as its container would start it.
@@ -105,7 +104,7 @@ impl Stage {
     pub fn arguments(&self, command: &mut Command, port: u16) {
         command
             .arg("-kubeconfig")
-            .arg(self.kubeconfig())
+            .arg(self.managed_kubeconfig())
             .arg("-hub-kubeconfig-dir")
             .arg(self.path())
             .args(["-metrics-port", &port.to_string(), "-v", "2"])

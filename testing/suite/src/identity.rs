@@ -1,4 +1,5 @@
-//! Credentials on either server: tokens of service accounts, and client certificates by CSR.
+//! Credentials on either server: tokens of service accounts, kubeconfigs with them, and client certificates by
+//! CSR.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use rcgen::{CertificateParams, DnType, KeyPair};
@@ -9,6 +10,7 @@ pub use crate::cluster::Data;
 use crate::{
     cluster::{Cluster, resource},
     eventually,
+    relay::Relay,
 };
 
 /// A token of a service account, by TokenRequest.
@@ -80,6 +82,23 @@ pub fn kubeconfig(server: &str, ca: &str, user: &Value) -> Value {
         "contexts": [{"name": "default", "context": {"cluster": "default", "user": "default"}}],
         "users": [{"name": "default", "user": user}],
     })
+}
+
+/// A kubeconfig with a new token of a service account, by this way.
+pub fn kubeconfig_of_account(
+    cluster: &Cluster,
+    way: &Relay,
+    namespace: &str,
+    account: &str,
+) -> String {
+    let user = json!({"token": token(cluster, namespace, account)});
+    kubeconfig(&way.address.to_string(), &cluster.ca, &user).to_string()
+}
+
+/// The token in such a kubeconfig.
+pub fn token_in(kubeconfig: &str) -> String {
+    let config: Value = serde_json::from_str(kubeconfig).expect("JSON");
+    config["users"][0]["user"]["token"].as_str().expect("a token").to_owned()
 }
 
 /// The data of a Secret as OCM writes it: the kubeconfig names `tls.crt` and `tls.key` beside it.

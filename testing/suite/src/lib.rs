@@ -1,6 +1,7 @@
-//! What scenarios, faults, demo and budgets stand on: real processes against the embedded API server,
-//! or against a real control plane when `SUITE=real`.
+//! The ground that tests, demos and budgets stand on: real processes against the embedded API server, or
+//! against a real control plane with `SUITE=real`.
 
+pub mod audit;
 pub mod chaos;
 pub mod clock;
 pub mod cluster;
@@ -17,6 +18,7 @@ pub mod needs;
 pub mod ocm;
 pub mod proxy;
 pub mod relay;
+pub mod rights;
 pub mod rogue;
 pub mod scene;
 pub mod sidecar;
@@ -26,7 +28,7 @@ pub mod term;
 pub mod wait;
 pub mod witness;
 
-pub use wait::{PATIENCE, Stopwatch, eventually, pause, throughout, within};
+pub use wait::{PATIENCE, QUIET, Stopwatch, eventually, pause, stays, throughout, within};
 
 use std::{env, fmt::Display, str::FromStr};
 

@@ -1,10 +1,11 @@
-//! What a test needs and not every place has. Where it is missing, the test says so and is left out.
+//! What a test needs and not every place has. Where it is missing, the test says so and is left out, whole or in part;
+//! with `NO_SKIPS` a tool that is missing fails the test.
 
 use std::{
     env,
     fs::OpenOptions,
     io::{self, Write},
-    process::Command,
+    process::{Command, Stdio},
     thread,
 };
 
@@ -19,6 +20,8 @@ pub enum Need<'a> {
     Real,
     /// That a command works here: not every user may make namespaces, or mount in them.
     Command(&'a [&'a str]),
+    /// The same of a tool that can be installed, as .ci/run does.
+    Tool(&'a [&'a str]),
     /// Something else, which was looked for.
     Found(bool),
 }
@@ -29,10 +32,12 @@ pub fn needs(need: Need<'_>, why: &str) -> bool {
     let (is_there, place) = match need {
         Need::Embedded => (!real(), "needs the embedded server: "),
         Need::Real => (real(), "needs the real control plane: "),
-        Need::Command(words) => (works(words), ""),
+        Need::Command(words) | Need::Tool(words) => (works(words), ""),
         Need::Found(found) => (found, ""),
     };
     if !is_there {
+        let must_be_there = matches!(need, Need::Tool(_)) && env::var_os("NO_SKIPS").is_some();
+        assert!(!must_be_there, "{need:?} with NO_SKIPS: {why}");
         let test = thread::current().name().unwrap_or_default().to_owned();
         say(&format!("skipped: {test}: {place}{why}\n"));
     }
@@ -50,6 +55,6 @@ fn say(line: &str) {
 }
 
 fn works(words: &[&str]) -> bool {
-    let output = Command::new(words[0]).args(&words[1..]).output();
+    let output = Command::new(words[0]).args(&words[1..]).stdin(Stdio::null()).output();
     output.is_ok_and(|output| output.status.success())
 }

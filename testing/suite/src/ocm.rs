@@ -31,6 +31,13 @@ use crate::{
     eventually, identity, real,
 };
 
+/// Conditions of a ManagedCluster, by their types.
+pub const ACCEPTED: &str = "HubAcceptedManagedCluster";
+pub const JOINED: &str = "ManagedClusterJoined";
+pub const AVAILABLE: &str = "ManagedClusterConditionAvailable";
+pub const SYNCED: &str = "ManagedClusterConditionClockSynced";
+pub const ROTATED: &str = "ClusterCertificateRotated";
+
 /// Clusters whose names begin with this are accepted without a person.
 pub const AUTO: &str = "auto-";
 pub const CLUSTER_LABEL: &str = "open-cluster-management.io/cluster-name";

@@ -240,31 +240,6 @@ impl Scene {
         files::write(self.directory.path(), name, content)
     }
 
-    /// Takes a right on the hub away; what it returns gives it back.
-    pub fn revoke_on_hub(&self, verb: &str, resource: &str) -> impl FnOnce() + use<> {
-        let (hub, namespace) = (self.hub.clone(), self.cluster.clone());
-        let denied =
-            hub.embedded.as_ref().map(|server| server.faults().deny(verb, resource, &namespace));
-        let roles = crate::cluster::resource("rbac.authorization.k8s.io", "roles", "Role");
-        let role =
-            manifests("hub").into_iter().find(|object| object["kind"] == "Role").expect("a Role");
-        let name = role["metadata"]["name"].as_str().expect("a name").to_owned();
-        let mut less = role["rules"].clone();
-        for rule in less.as_array_mut().into_iter().flatten() {
-            if let Some(verbs) = rule["verbs"].as_array_mut() {
-                verbs.retain(|known| known != verb);
-            }
-        }
-        let kept = less.as_array().into_iter().flatten().filter(|rule| rule["verbs"] != json!([]));
-        hub.merge(&roles.object(&namespace, &name), &json!({"rules": kept.collect::<Vec<_>>()}));
-        move || {
-            hub.merge(&roles.object(&namespace, &name), &json!({"rules": role["rules"]}));
-            if let (Some(server), Some(id)) = (&hub.embedded, denied) {
-                server.faults().remove(id);
-            }
-        }
-    }
-
     // --- the sidecar ---
 
     /// The kubeconfig of the sidecar's service account for the managed cluster, in a file.
@@ -274,9 +249,8 @@ impl Scene {
 
     /// The same by another way.
     pub fn managed_kubeconfig_by(&self, relay: &Relay, name: &str) -> PathBuf {
-        let user = json!({"token": identity::token(&self.managed, &self.namespace, ADDON)});
-        let address = relay.address.to_string();
-        self.write(name, &identity::kubeconfig(&address, &self.managed.ca, &user).to_string())
+        let text = identity::kubeconfig_of_account(&self.managed, relay, &self.namespace, ADDON);
+        self.write(name, &text)
     }
 
     /// The program as its container would start it, with a period of 1 s; more flags may follow.
@@ -291,7 +265,7 @@ impl Scene {
         command
     }
 
-    /// The program with nothing but the way to its own cluster.
+    /// The program with nothing but the way to its local cluster.
     pub fn bare_command(&self) -> Command {
         let mut command = bare(&program("addon-lease-controller"));
         command
@@ -303,10 +277,9 @@ impl Scene {
 
     /// Starts the sidecar with `more` flags.
     pub fn start(&self, more: &[&str]) -> Sidecar {
-        let port = free_port();
-        let mut command = self.command(port);
-        command.args(more);
-        Sidecar::spawn(command, port)
+        self.start_as(|command| {
+            command.args(more);
+        })
     }
 
     /// Starts the sidecar after changes to its command.
@@ -317,7 +290,7 @@ impl Scene {
         Sidecar::spawn(command, port)
     }
 
-    /// Starts the sidecar with nothing about the hub: what keeps a Lease on its own cluster.
+    /// Starts the sidecar with nothing about the hub: what keeps a Lease on its local cluster.
     pub fn start_managed(&self, more: &[&str]) -> Sidecar {
         let port = free_port();
         let mut command = self.bare_command();

@@ -1,4 +1,4 @@
-//! A real process with real flags, its log, its endpoint and its end.
+//! A real process with real flags: its log, its endpoint and its exit.
 
 use std::{
     collections::BTreeSet,
@@ -300,6 +300,14 @@ impl Sidecar {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
         line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
+    }
+
+    /// Its command line and its environment.
+    pub fn command_line(&self) -> String {
+        let read = |what: &str| fs::read(format!("/proc/{}/{what}", self.pid())).expect("of /proc");
+        ["cmdline", "environ"]
+            .map(|what| String::from_utf8_lossy(&read(what)).into_owned())
+            .join(" ")
     }
 
     /// The CPU time that it has taken, to 10 ms: a tick wherever Linux runs containers.

@@ -13,7 +13,7 @@ use std::{
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::Issued;
-use serde_json::{Value, json};
+use serde_json::Value;
 use shared::{
     client::{Client, Reload, Timeouts},
     kubeconfig::{self, Reach},
@@ -35,6 +35,13 @@ pub const SECRET: &str = "hub-kubeconfig-secret";
 pub const PENDING: &str = "hub-kubeconfig-secret-pending";
 pub const BOOTSTRAP: &str = "bootstrap-hub-kubeconfig";
 pub const AGENT: &str = "agent1";
+
+// Lines of the log of which tests wait for some and rule out others.
+
+/// The session with the hub ends.
+pub const EXPIRED: &str = "the certificate for the hub has expired";
+/// The hub at a new address refuses the certificate of the old one.
+pub const UNKNOWN: &str = "the hub at the new address does not know this agent";
 
 pub struct Spoke {
     pub hub: Arc<Hub>,
@@ -200,10 +207,8 @@ impl Spoke {
 
     /// The kubeconfig of the agent's service account for the managed cluster, in a file.
     pub fn managed_kubeconfig(&self) -> PathBuf {
-        let token = identity::token(&self.managed, &self.namespace, &account());
-        let address = self.managed_relay.address.to_string();
-        let user = json!({"token": token});
-        let text = identity::kubeconfig(&address, &self.managed.ca, &user).to_string();
+        let (cluster, relay) = (&self.managed, &self.managed_relay);
+        let text = identity::kubeconfig_of_account(cluster, relay, &self.namespace, &account());
         self.write("managed.kubeconfig", &text)
     }
 
@@ -247,35 +252,13 @@ impl Spoke {
 /// The objects of manifests/csr-bootstrapper that give rights on the managed cluster.
 pub fn rights() -> Vec<Value> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/csr-bootstrapper");
-    let files =
-        ["serviceaccount", "role", "rolebinding"].map(|name| root.join(format!("{name}.yaml")));
-    if !files[0].exists() {
-        return rights_of_everything();
-    }
-    files
-        .iter()
-        .map(|file| fs::read_to_string(file).expect("a manifest"))
-        .map(|text| serde_yaml::from_str(&text).expect("YAML"))
-        .collect()
+    let read =
+        |name: &str| fs::read_to_string(root.join(format!("{name}.yaml"))).expect("a manifest");
+    let parse = |name: &str| serde_yaml::from_str(&read(name)).expect("YAML");
+    ["serviceaccount", "role", "rolebinding"].map(parse).into()
 }
 
 /// The service account of the manifests.
 fn account() -> String {
     rights()[0]["metadata"]["name"].as_str().expect("a name").to_owned()
-}
-
-/// Until the manifests are there: everything within the namespace.
-fn rights_of_everything() -> Vec<Value> {
-    let name = "csr-bootstrapper";
-    let metadata = json!({"name": name});
-    vec![
-        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}),
-        json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": metadata,
-            "roleRef": {
-                "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin",
-            },
-            "subjects": [{"kind": "ServiceAccount", "name": name}],
-        }),
-    ]
 }

@@ -9,6 +9,10 @@ use std::{
 /// slices in which the programs check everything anyway: a change that wakes nobody is to be noticed.
 pub const PATIENCE: u64 = 15;
 
+/// Milliseconds for which tests watch that something does not happen: longer than the period, the first waits after
+/// failures and the grace of a second with which they start the programs.
+pub const QUIET: u64 = 2500;
+
 /// The time since its start that a program could use: while others wait for a processor, it runs at a fourth
 /// of its pace. On a quiet machine that is the time as it is.
 #[derive(Clone, Copy)]
@@ -96,11 +100,22 @@ pub fn within<F: Finding>(seconds: u64, what: &str, mut probe: impl FnMut() -> F
     }
 }
 
-/// Checks that `holds` stays true for as long as given.
+/// Checks that `holds` stays true for as long as given, and no longer: what may happen after that is on its way.
 #[track_caller]
 pub fn throughout(milliseconds: u64, what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_millis(milliseconds);
     while Instant::now() < end {
+        assert!(holds(), "no longer: {what}");
+        pause(20);
+    }
+}
+
+/// Checks that `holds` stays true for [`QUIET`] of a [`Stopwatch`]: what must never happen has as much time for it on a
+/// busy machine as on a quiet one.
+#[track_caller]
+pub fn stays(what: &str, mut holds: impl FnMut() -> bool) {
+    let (watch, limit) = (Stopwatch::start(), Duration::from_millis(QUIET));
+    while watch.is_within(limit) {
         assert!(holds(), "no longer: {what}");
         pause(20);
     }

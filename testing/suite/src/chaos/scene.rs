@@ -160,7 +160,7 @@ impl Scene {
                 let is_silent = chosen.action == Action::WatchSilent;
                 let mut rule = Rule::new(chosen.action).user(&side.user()).probability(0.4, fault);
                 rule.verb = chosen.verb.map(str::to_owned);
-                side.cluster.server().faults().add(rule);
+                side.cluster.faults().add(rule);
                 if is_silent {
                     side.relay.cut();
                     self.silent.insert(index);
@@ -170,7 +170,7 @@ impl Scene {
             Operation::Clock { server, ahead, length } => {
                 let (index, side) = self.side(server);
                 let days = if ahead { WRONG } else { -WRONG };
-                side.cluster.server().faults().set_date_offset(days * 24 * 3600);
+                side.cluster.faults().set_date_offset(days * 24 * 3600);
                 self.mends[index] = until(length);
             }
             Operation::Compact(server) => {
@@ -204,13 +204,13 @@ impl Scene {
         for index in 0..self.mends.len() {
             if self.mends[index].is_some_and(|until| until <= number) {
                 self.mends[index] = None;
-                // The relay swallows bytes; TCP would send them again. A watch stays silent for ever.
+                // The relay swallows bytes; TCP would send them again. A watch stays silent forever.
                 let was_silent = self.silent.remove(&index);
                 let side = self.sides()[index];
                 if was_silent {
                     side.relay.cut();
                 }
-                side.cluster.server().faults().heal();
+                side.cluster.faults().heal();
                 side.relay.set(Way::Open);
             }
             if self.rotations[index].is_some_and(|until| until <= number) {
@@ -250,7 +250,7 @@ impl Scene {
         self.sidecar.kill();
         self.kills += 1;
         for index in 0..self.mends.len() {
-            let faults = self.sides()[index].cluster.server().faults();
+            let faults = self.sides()[index].cluster.faults();
             if self.mends[index].is_none() {
                 faults.clear();
             }
@@ -269,7 +269,7 @@ impl Scene {
     fn wait_for_write(&self, moment: Moment) {
         let mut held = Vec::new();
         for side in self.sides() {
-            let faults = side.cluster.server().faults();
+            let faults = side.cluster.faults();
             for verb in ["create", "update", "patch", "delete"] {
                 let rule = |action| Rule::new(action).verb(verb).user(&side.user()).times(1);
                 let action = match moment {

@@ -14,13 +14,14 @@ use serde_json::{Value, json};
 use shared::time::{micro_time, parse_micro_time};
 
 use super::{AUTO, Bootstrap, CLUSTER_LABEL, GROUP, HEARTBEAT, PREFIX, reasons};
-use crate::{cluster::Cluster, pause};
+use crate::{
+    cluster::Cluster,
+    ocm::{ACCEPTED, AVAILABLE, SYNCED},
+    pause,
+};
 
 const FINALIZER: &str = "cluster.open-cluster-management.io/api-resource-cleanup";
 const ACCEPTED_ON: &str = "open-cluster-management.io/automatically-accepted-on";
-const ACCEPTED: &str = "HubAcceptedManagedCluster";
-const AVAILABLE: &str = "ManagedClusterConditionAvailable";
-const SYNCED: &str = "ManagedClusterConditionClockSynced";
 const CLUSTERS: (&str, &str) = ("cluster.open-cluster-management.io/v1", "managedclusters");
 const LEASES: (&str, &str) = ("coordination.k8s.io/v1", "leases");
 const REQUESTS: (&str, &str) = ("certificates.k8s.io/v1", "certificatesigningrequests");

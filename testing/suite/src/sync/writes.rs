@@ -1,12 +1,12 @@
-//! What the program wrote, on all clusters in one order: from the log of the embedded server, or from
-//! the audit log of the real one, which has no bodies.
+//! The program's writes, on all clusters in one order: from the log of the embedded server, or from the audit
+//! log of the real one, which has no bodies.
 
 use std::{env, fs, path::PathBuf, sync::OnceLock, time::Instant};
 
 use serde_json::Value;
 
 use super::{Side, Stage};
-use crate::{eventually, pause, throughout};
+use crate::{eventually, pause, stays, throughout};
 
 /// One write that was answered.
 #[derive(Clone, Debug)]
@@ -84,25 +84,26 @@ impl Stage {
     /// Checks that for a second nothing is written.
     #[track_caller]
     pub fn stays_quiet(&self) {
-        let before = self.writes().len();
-        throughout(1000, "nothing is written", || {
-            let all = self.writes();
-            assert_eq!(words(&all[before..]), [""; 0]);
+        self.writes_no_more_than(self.writes().len());
+    }
+
+    /// The same of all that was written but for the first ones.
+    #[track_caller]
+    pub fn writes_no_more_than(&self, before: usize) {
+        stays("nothing is written", || {
+            assert_eq!(words(&self.writes()[before..]), [""; 0]);
             true
         });
     }
 
     /// How many requests of this verb the program sent for this resource, on an embedded server.
     pub fn asked(&self, side: &Side, verb: &str, resource: &str) -> usize {
-        let user = side.user();
-        let ours = side.cluster.server().requests();
-        ours.iter()
-            .filter(|it| it.user == user && it.verb == verb && it.resource == resource)
-            .count()
+        let ours = side.cluster.requests_of(&side.user());
+        ours.iter().filter(|it| it.verb == verb && it.resource == resource).count()
     }
 }
 
-/// The own cluster has no name of its own; upstream's word for it is local.
+/// The local cluster has no name of its own; upstream's word for it is local.
 fn name(side: &Side) -> &str {
     if side.name.is_empty() { "local" } else { &side.name }
 }

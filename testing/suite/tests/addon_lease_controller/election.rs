@@ -5,14 +5,18 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde_json::json;
+use shared::resource::LEASES;
 use suite::{
+    cluster::resource,
+    pause,
     relay::{Relay, Way},
     scene::Scene,
     sidecar::Sidecar,
-    within,
+    throughout, within,
 };
 
-use crate::support::{renewals, renews};
+use crate::support::{STALE, renewals, renews};
 
 const ELECTION: &str = "my-addon-addon-lease.agent.stolostron.io";
 const LEADS: &str = "became the leader (";
@@ -46,12 +50,14 @@ fn holder(scene: &Scene) -> String {
 }
 
 #[test]
-fn only_the_leader_renews() {
+fn kalc29_only_the_leader_renews() {
     let scene = Scene::new("onlyleader");
     let (first, second) = two(&scene);
     renews(&first.sidecar, "hub", 3);
     assert_eq!(renewals(&second.sidecar, "hub"), 0.0);
     assert!(!holder(&scene).is_empty());
+    let config_maps = resource("", "configmaps", "ConfigMap");
+    assert!(scene.managed.get(&config_maps.object(&scene.namespace, ELECTION)).is_none());
     let leads = "leader_election_master_status{name=\"my-addon-addon-lease.agent.stolostron.io\"}";
     assert_eq!(first.sidecar.metric(leads), Some(1.0));
     assert_eq!(second.sidecar.metric(leads), Some(0.0));
@@ -62,7 +68,7 @@ fn only_the_leader_renews() {
 }
 
 #[test]
-fn a_leader_that_stops_lets_go() {
+fn f25_a_leader_that_stops_lets_go() {
     let scene = Scene::new("letsgo");
     let (mut first, second) = two(&scene);
     renews(&first.sidecar, "hub", 1);
@@ -120,14 +126,31 @@ fn a_leader_alone_takes_back_what_it_released() {
 }
 
 #[test]
-fn a_leader_of_an_ill_pod_renews_nothing() {
+fn a_leader_of_a_pod_that_is_not_ready_renews_nothing() {
     let scene = Scene::new("illleader");
     scene.set_ready(false);
     let replica = replica(&scene, "only");
     replica.sidecar.wait_for(LEADS);
-    replica.sidecar.wait_for("the Lease goes stale");
+    replica.sidecar.wait_for(STALE);
     scene.ages(1500);
     assert!(scene.lease().is_none());
     scene.set_ready(true);
     renews(&replica.sidecar, "hub", 1);
+}
+
+#[test]
+fn kalc18_renewing_ends_with_leadership() {
+    let scene = Scene::new("kalc18");
+    let sidecar = scene.start(&["-leader-election"]);
+    sidecar.wait_for(LEADS);
+    scene.wait_for_renewals(1);
+    let thief = json!({"spec": {"holderIdentity": "thief", "leaseDurationSeconds": 3600}});
+    scene.managed.merge(&LEASES.object(&scene.namespace, ELECTION), &thief);
+    sidecar.wait_for("renewals stop");
+    sidecar.wait_for("standing by: thief is the leader");
+    // A renewal that had begun may still end.
+    pause(200);
+    let last = scene.lease();
+    throughout(2500, "the Lease ages", || scene.lease() == last);
+    assert_eq!(sidecar.wait_for_code("/readyz", 200), "ok\n");
 }

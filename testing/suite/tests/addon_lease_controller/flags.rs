@@ -1,225 +1,199 @@
-//! What is started how: flags, exit codes, the delay, signals.
+//! The command line (F29): invalid flags are exit code 2 and a sentence, what else is refused at startup is
+//! exit code 1 and a sentence.
 
 use std::{
+    fs,
     net::TcpListener,
-    os::unix::fs::symlink,
-    process::{Command, Stdio},
-    thread,
-    time::{Duration, Instant},
+    path::Path,
+    process::{Output, Stdio},
 };
 
+use serde_json::json;
 use suite::{
-    pause,
-    scene::{ADDON, POD, SECRET, Scene},
-    sidecar::{Sidecar, bare, free_port, program, usage_error},
+    identity::kubeconfig,
+    scene::{ADDON, Scene},
+    sidecar::{Sidecar, bare, program, usage_error},
+    within,
 };
 
-use suite::within;
-
-fn lease_controller() -> Command {
-    bare(&program("addon-lease-controller"))
+fn run(arguments: &[&str]) -> Output {
+    let mut command = bare(&program("addon-lease-controller"));
+    command.args(arguments).env("POD_NAMESPACE", "ns").env("KUBECONFIG", "/nonexisting/kubeconfig");
+    command.stdout(Stdio::piped()).output().expect("the program runs")
 }
 
-/// Runs it to its end: exit code, stdout, stderr.
-fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = lease_controller();
-    let output = command.args(arguments).stdout(Stdio::piped()).output().expect("it starts");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.code(), text(&output.stdout), text(&output.stderr))
-}
+const A_DURATION: &str = "-lease-duration is a number of seconds from 1 to 2147483647";
+
+/// What it takes besides a kubeconfig.
+const COMPLETE: [&str; 8] = [
+    "-lease-name",
+    "my-addon",
+    "-lease-namespace",
+    "cluster1",
+    "-hub-kubeconfig-secret",
+    "hub",
+    "-metrics-port",
+    "0",
+];
 
 #[test]
-fn version_and_help_exit_0() {
-    for flag in ["-version", "--version", "-version=true"] {
-        let (code, stdout, stderr) = run(&[flag]);
-        assert_eq!((code, stderr.as_str()), (Some(0), ""));
-        assert!(stdout.starts_with("addon-lease-controller "), "{stdout}");
-    }
-    for flag in ["-help", "--help", "-h"] {
-        let (code, stdout, _) = run(&[flag]);
-        assert_eq!(code, Some(0));
-        for upstream in [
-            "metrics-host",
-            "metrics-port",
-            "lease-name",
-            "lease-namespace",
-            "hub-kubeconfig-secret",
-            "lease-duration",
-            "startup-delay",
-            "leader-election",
-            "kubeconfig",
-            "master",
-        ] {
-            assert!(stdout.contains(&format!("  -{upstream}")), "{upstream}: {stdout}");
-        }
-    }
-}
-
-#[test]
-fn flags_that_cannot_be_used_exit_2_with_a_sentence_and_the_usage() {
-    let needed = ["-lease-name=x", "-lease-namespace=x", "-hub-kubeconfig=x"];
-    for (arguments, sentence) in [
-        (&[][..], "lease-name is required"),
-        (&["-nope"], "flag provided but not defined: -nope"),
-        (&["-lease-name="], "-lease-name is required"),
-        (&["-lease-namespace="], "-lease-namespace is required"),
-        (&["-lease-duration=0"], "-lease-duration is a number of seconds from 1"),
-        (&["-lease-duration=-5"], "-lease-duration is a number of seconds from 1"),
-        (&["-lease-duration=5s"], "invalid value \"5s\" for flag -lease-duration"),
-        (&["-lease-duration=2147483648"], "-lease-duration is a number"),
-        (&["-startup-delay=-1"], "-startup-delay is a number"),
-        (&["-lease-target=everywhere"], "-lease-target is hub, managed or both"),
-        (&["-hub-kubeconfig-secret=y"], "exclude each other"),
-        (&["-hub-kubeconfig=", "-lease-target=hub"], "is required for a Lease on the hub"),
-        (&["-metrics-port=http"], "invalid value \"http\" for flag -metrics-port"),
-        (&["-logging-format=xml"], "-logging-format is text or json"),
-        (&["-leader-election", "true"], "unexpected argument \"true\""),
-        (&["-lease-name=Not/valid"], "is not a valid object name"),
+fn kalc12_kalc19_f29_flags_that_cannot_be_used_are_exit_code_2_with_a_sentence() {
+    for (more, part) in [
+        (&["-unknown"][..], "flag provided but not defined: -unknown"),
         (&["-lease-name"], "flag needs an argument: -lease-name"),
+        (&["-lease-duration"], "flag needs an argument: -lease-duration"),
+        (&["-leader-election", "true"], "unexpected argument \"true\""),
+        (&["-lease-duration", ""], "-lease-duration"),
+        (&["-lease-duration", "1m"], "invalid value \"1m\" for flag -lease-duration"),
+        (&["-lease-duration", "0"], A_DURATION),
+        (&["-lease-duration", "-60"], A_DURATION),
+        (&["-lease-duration", "2147483648"], A_DURATION),
+        (&["-lease-duration", "99999999999999999999"], "-lease-duration"),
+        (&["-startup-delay=-1"], "-startup-delay is a number"),
+        (&["-leader-election=perhaps"], "-leader-election"),
+        (&["-lease-name", ""], "-lease-name is required"),
+        (&["-lease-name", "Not_A_Name"], "is not a valid object name"),
+        (&["-lease-namespace", ""], "-lease-namespace is required"),
+        (&["-lease-namespace", "../x"], "-lease-namespace"),
+        (&["-lease-target", "moon"], "-lease-target is hub, managed or both"),
+        (&["-lease-target=hub", "-hub-kubeconfig-secret="], "is required for a Lease on the hub"),
+        (&["-hub-kubeconfig", "f"], "exclude each other"),
+        (&["-logging-format", "xml"], "-logging-format is text or json"),
+        (&["-metrics-port", "http"], "invalid value \"http\" for flag -metrics-port"),
+        (&["-metrics-port", "70000"], "-metrics-port"),
+        (&["-metrics-port", "-1"], "-metrics-port"),
+        (&["-v", "much"], "-v"),
     ] {
-        let all = if arguments.is_empty() { Vec::new() } else { [&needed, arguments].concat() };
-        let (code, _, stderr) = run(&all);
-        assert_eq!(code, Some(2), "{arguments:?}: {stderr}");
-        if !all.is_empty() {
-            assert!(stderr.contains(sentence), "{arguments:?}: {stderr}");
-        }
-        usage_error("addon-lease-controller", &stderr);
+        let output = run(&[&COMPLETE, more].concat());
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{more:?}: {text}");
+        let sentence = usage_error("addon-lease-controller", &text);
+        assert!(sentence.contains(part), "{more:?}: {sentence}");
     }
 }
 
 #[test]
-fn what_is_refused_at_start_exits_1_with_a_sentence() {
-    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = format!("-metrics-port={}", taken.local_addr().expect("its address").port());
-    let needed = ["-lease-name=x", "-managed-lease-namespace=x", "-metrics-host=127.0.0.1"];
-    let insecure = "-master=http://127.0.0.1:9";
-    for (arguments, sentence) in [
-        (["-kubeconfig=/nowhere", "-metrics-port=0"], "kubeconfig /nowhere does not exist"),
-        (["-kubeconfig=/dev/null", "-metrics-port=0"], "has no configuration"),
-        (["-kubeconfig=/proc/version", "-metrics-port=0"], "kubeconfig /proc/version"),
-        (["-metrics-port=0", "-v=0"], "no configuration"),
-        ([insecure, &port], "cannot be served: Address already in use"),
-        ([insecure, "-metrics-host=192.0.2.1"], "192.0.2.1:8384 cannot be served"),
-        ([insecure, "-metrics-host=no such host"], "neither an IP address nor localhost"),
+fn f29_of_a_repeated_flag_the_last_counts() {
+    for (twice, code) in [(["0", "5"], 1), (["5", "0"], 2), (["x", "5"], 2)] {
+        let [first, last] = twice;
+        let more = ["-lease-duration", first, "-lease-duration", last];
+        let output = run(&[&COMPLETE[..], &more].concat());
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{twice:?}: {text}");
+        if code == 1 {
+            // Nothing is wrong with the flags: the kubeconfig is what is missing.
+            assert!(text.contains("-lease-duration=5"), "{text}");
+            assert!(!text.contains("-lease-duration=0"), "{text}");
+            assert!(text.contains("no configuration"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn f29_help_and_version_are_exit_code_0_whatever_else_is_said() {
+    let name = "addon-lease-controller ";
+    for (flag, part) in [
+        ("-help", "-lease-name"),
+        ("--help", "-lease-name"),
+        ("-h", "-lease-name"),
+        ("-version", name),
+        ("--version", name),
+        ("-version=true", name),
     ] {
-        let (code, _, stderr) = run(&[&needed[..], &arguments[..]].concat());
-        assert_eq!(code, Some(1), "{arguments:?}: {stderr}");
-        let last = stderr.lines().last().unwrap_or_default();
-        assert!(last.starts_with('E') && last.contains(sentence), "{arguments:?}: {stderr}");
-    }
-}
-
-#[test]
-fn signals_end_it_at_once_also_during_the_delay() {
-    let scene = Scene::new("delay");
-    for signal in ["TERM", "INT"] {
-        let mut sidecar = scene.start(&["-startup-delay=600"]);
-        sidecar.wait_for_code("/healthz", 200);
-        assert_eq!(sidecar.ask("/readyz").0, 503);
-        sidecar.ends_at_once_by(|sidecar| sidecar.signal(signal));
-        assert_eq!(sidecar.count("stopped by a signal"), 1);
-    }
-    assert!(scene.lease().is_none());
-}
-
-#[test]
-fn nothing_is_asked_before_the_delay_is_over() {
-    let scene = Scene::new("quiet");
-    let start = Instant::now();
-    let sidecar = scene.start(&["-startup-delay=2"]);
-    within(6, "the Lease is there", || scene.lease().is_some());
-    assert!(start.elapsed() > Duration::from_secs(2));
-    assert_eq!(sidecar.count("is not renewed"), 0);
-}
-
-#[test]
-fn of_a_repeated_flag_the_last_counts() {
-    let scene = Scene::new("repeated");
-    let _sidecar = scene.start(&["-lease-duration", "600", "--lease-duration=1"]);
-    scene.wait_for_renewals(2);
-}
-
-#[test]
-fn metrics_port_0_listens_nowhere() {
-    let scene = Scene::new("noport");
-    let sidecar = scene.start(&["-metrics-port=0"]);
-    scene.wait_for_renewals(1);
-    let sockets: Vec<String> = std::fs::read_dir(format!("/proc/{}/fd", sidecar.pid()))
-        .expect("its descriptors")
-        .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
-        .filter_map(|link| {
-            Some(link.to_str()?.strip_prefix("socket:[")?.trim_end_matches(']').to_owned())
-        })
-        .collect();
-    assert!(!sockets.is_empty(), "it has connections");
-    for table in ["tcp", "tcp6", "udp", "udp6"] {
-        let table = std::fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();
-        for line in table.lines() {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            let ours = words.get(9).is_some_and(|inode| sockets.iter().any(|s| s == inode));
-            assert!(!(ours && words[3] == "0A"), "it listens: {line}");
+        for other in [&[][..], &["-lease-duration", "0"], &["-lease-target", "moon"]] {
+            let output = run(&[&[flag][..], other].concat());
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert_eq!(output.status.code(), Some(0), "{flag} {other:?}: {text}");
+            assert!(text.contains(part), "{flag} {other:?}: {text}");
         }
     }
 }
 
-/// `command` and `args` of upstream's `lease/manager/manager.yaml` and README, with its port: 8384 on all
-/// addresses, so this is the only scenario that uses it.
 #[test]
-fn the_argv_of_the_shipped_manifest_runs_unchanged() {
-    let scene = Scene::new("shipped");
-    let name = scene.directory.path().join("klusterlet-addon-lease-controller");
-    symlink(program("addon-lease-controller"), &name).expect("its name in the image");
-    let kubeconfig = scene.managed_kubeconfig();
-    let mut sidecar = loop {
-        let mut command = bare(&name);
-        command
-            .args(["-lease-name", ADDON, "-lease-namespace", &scene.cluster])
-            .args(["-hub-kubeconfig-secret", SECRET])
-            .args(["-lease-duration", "5", "-startup-delay", "2"])
-            .env("WATCH_NAMESPACE", "")
-            .env("POD_NAME", POD)
-            .env("POD_NAMESPACE", &scene.namespace)
-            .env("KUBECONFIG", &kubeconfig);
-        let mut sidecar = Sidecar::spawn(command, 8384);
-        pause(300);
-        if sidecar.alive() {
-            break sidecar;
-        }
-        // Another run on this machine has the port.
-        assert!(sidecar.log().contains(":8384 cannot be served"), "{}", sidecar.log());
-        thread::sleep(Duration::from_secs(1));
+fn help_knows_the_flags_of_the_go_sidecar() {
+    let output = run(&["-help"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    for flag in [
+        "metrics-host",
+        "metrics-port",
+        "lease-name",
+        "lease-namespace",
+        "hub-kubeconfig-secret",
+        "lease-duration",
+        "startup-delay",
+        "leader-election",
+        "kubeconfig",
+        "master",
+    ] {
+        assert!(text.contains(&format!("  -{flag}")), "{flag}: {text}");
+    }
+}
+
+#[test]
+fn f29_what_is_refused_at_the_start_is_exit_code_1_with_a_sentence() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = taken.local_addr().expect("its address").port().to_string();
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = |name: &str, scheme: &str, user| {
+        // Without TLS no authority is needed, and none is looked for on this machine.
+        let text = kubeconfig("127.0.0.1:1", "", &user).to_string().replace("https", scheme);
+        let path = directory.path().join(name);
+        fs::write(&path, text).expect("written");
+        path.to_str().expect("UTF-8").to_owned()
     };
-    scene.wait_for_renewals(2);
-    let lease = scene.lease().expect("the Lease");
-    assert_eq!(lease["spec"]["leaseDurationSeconds"], 5);
-    assert!(sidecar.ask("/metrics").1.contains("sidecar_lease_renewals_total"));
-    scene.set_ready(false);
-    sidecar.wait_for("the Lease goes stale");
-    scene.ages(5500);
-    assert_eq!(sidecar.terminate().0, Some(0));
-}
-
-#[test]
-fn json_lines_are_json() {
-    let scene = Scene::new("json");
-    let mut sidecar = scene.start(&["-logging-format=json"]);
-    scene.wait_for_renewals(1);
-    sidecar.terminate();
-    for line in sidecar.log().lines() {
-        let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
-        assert!(line["ts"].is_f64() && line["msg"].is_string(), "{line}");
+    let good = file("good", "http", json!({"token": "t"}));
+    let runs = file("runs", "https", json!({"exec": {"command": "aws", "apiVersion": "v1"}}));
+    let address = format!("metrics address 127.0.0.1:{port} cannot be served");
+    for (more, part) in [
+        (&[][..], "no configuration"),
+        (&["-kubeconfig", "/nonexisting"], "kubeconfig /nonexisting does not exist"),
+        (&["-kubeconfig", "/"], "cannot be read"),
+        (&["-kubeconfig", "/dev/null"], "has no configuration"),
+        (&["-kubeconfig", "/proc/version"], "kubeconfig /proc/version"),
+        (&["-kubeconfig", &runs], "\"aws\" (exec)"),
+        (&["-kubeconfig", &good, "-metrics-port", &port, "-metrics-host", "127.0.0.1"], &address),
+        (
+            &["-kubeconfig", &good, "-metrics-port", "1", "-metrics-host", "no.invalid"],
+            "no.invalid",
+        ),
+        (
+            &["-kubeconfig", &good, "-metrics-port", "8384", "-metrics-host", "192.0.2.1"],
+            "192.0.2.1:8384 cannot be served",
+        ),
+    ] {
+        let output = run(&[&COMPLETE, more].concat());
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{more:?}: {text}");
+        let refusal = text.lines().last().unwrap_or_default();
+        assert!(refusal.starts_with('E') && refusal.contains(part), "{more:?}: {text}");
+        assert!(!text.contains("panicked"), "{text}");
     }
 }
 
 #[test]
-fn two_at_once_need_two_ports() {
-    let scene = Scene::new("twoports");
-    let port = free_port();
-    let first = Sidecar::spawn(scene.command(port), port);
-    first.wait_for_code("/healthz", 200);
-    let mut second = Sidecar::spawn(scene.command(port), 0);
-    assert_eq!(second.wait().code(), Some(1));
-    assert_eq!(second.count(&format!("metrics address :{port} cannot be served")), 1);
+fn kalc24_an_argument_with_blanks_arrives_whole() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("hub config");
+    let mut command = bare(&program("addon-lease-controller"));
+    command.args([
+        "-lease-name",
+        "x",
+        "-lease-namespace",
+        "y",
+        "-metrics-port",
+        "0",
+        "-startup-delay",
+        "0",
+    ]);
+    command.arg("-hub-kubeconfig").arg(&path);
+    let sidecar = Sidecar::spawn(command, 0);
+    sidecar.wait_for(&format!("kubeconfig {} does not exist", path.display()));
+    // The image starts the program itself: there is no shell in between.
+    let dockerfile = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Dockerfile");
+    let dockerfile = std::fs::read_to_string(dockerfile).expect("the Dockerfile");
+    let entry =
+        dockerfile.lines().find(|line| line.starts_with("ENTRYPOINT")).expect("an ENTRYPOINT");
+    assert!(entry.contains('['), "{entry}");
 }
 
 #[test]
@@ -235,7 +209,7 @@ fn the_files_of_kubeconfig_are_merged_and_master_wins() {
     second.as_object_mut().expect("an object").remove("clusters");
     let files = [("first", first), ("second", second)]
         .map(|(name, content)| scene.write(name, &content.to_string()).display().to_string());
-    let mut command = lease_controller();
+    let mut command = bare(&program("addon-lease-controller"));
     command
         .env("KUBECONFIG", files.join(":"))
         .arg(format!("-master=https://{}", scene.managed_relay.address))

@@ -1,48 +1,13 @@
-//! Servers go away and come back.
+//! Servers that go away and come back.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use suite::{pause, relay::Way, scene::Scene, within};
+use suite::{eventually, pause, relay::Way, scene::Scene, within};
 
-use crate::support::{Rhythm, failures, renewals, renews};
-
-/// The way to the hub is taken away for some periods; the log has one line for it and one for the end.
-fn hub_away(way: Way) {
-    let scene = Scene::new("away");
-    let sidecar = scene.start(&[]);
-    scene.wait_for_renewals(1);
-    let before = renewals(&sidecar, "hub");
-    scene.hub_relay.set(way);
-    sidecar.wait_for("is not renewed");
-    pause(3000);
-    let during = renewals(&sidecar, "hub");
-    assert!(during <= before + 1.0, "{before} {during}");
-    scene.hub_relay.set(Way::Open);
-    // A period, and the time-out of the request that is under way.
-    within(3, "it is renewed again", || renewals(&sidecar, "hub") > during);
-    renews(&sidecar, "hub", 1);
-    let loud = |part: &str| sidecar.log().lines().filter(|line| line.contains(part)).count();
-    let lost = sidecar
-        .log()
-        .lines()
-        .filter(|l| l.starts_with('W') && l.contains("is not renewed"))
-        .count();
-    assert_eq!(lost, 1, "{}", sidecar.log());
-    assert_eq!(loud("is renewed again after"), 1, "{}", sidecar.log());
-}
+use crate::support::{BACK, BLIND, LOST, Rhythm, STALE, failures, renews, running};
 
 #[test]
-fn a_hub_that_refuses_is_told_once_and_recovers() {
-    hub_away(Way::Closed);
-}
-
-#[test]
-fn a_hub_that_is_silent_is_told_once_and_recovers() {
-    hub_away(Way::Silent);
-}
-
-#[test]
-fn a_connection_that_was_cut_costs_nothing() {
+fn kalc04_f8_connections_that_are_cut_cost_nothing() {
     let scene = Scene::new("cut");
     let sidecar = scene.start(&[]);
     renews(&sidecar, "hub", 1);
@@ -86,7 +51,7 @@ fn a_managed_cluster_that_is_away_at_start_is_waited_for() {
 }
 
 #[test]
-fn sigterm_ends_it_at_once_while_the_hub_is_silent() {
+fn kalc11_f25_sigterm_ends_it_at_once_while_its_servers_are_silent() {
     let scene = Scene::new("termsilent");
     let mut sidecar = scene.start(&[]);
     scene.wait_for_renewals(1);
@@ -107,6 +72,37 @@ fn idle_watches_that_are_cut_are_no_news() {
         scene.managed_relay.cut();
     }
     scene.set_ready(false);
-    sidecar.wait_for("the Lease goes stale");
-    assert_eq!(sidecar.count("keeping its last known state"), 0, "{}", sidecar.log());
+    sidecar.wait_for(STALE);
+    assert_eq!(sidecar.count(BLIND), 0, "{}", sidecar.log());
+}
+
+#[test]
+fn f1_an_outage_is_one_line_at_its_start_and_one_at_its_end() {
+    let (scene, sidecar) = running("refused");
+    scene.hub_relay.set(Way::Closed);
+    sidecar.wait_for("Connection refused");
+    // Full jitter up to the period of 1 s: half of it on average. Waits that double take 2 minutes for as many.
+    let (before, start) = (failures(&sidecar, "hub"), Instant::now());
+    within(30, "it goes on trying", || failures(&sidecar, "hub") >= before + 9.0);
+    let (failed, passed) = (failures(&sidecar, "hub") - before, start.elapsed().as_secs_f64());
+    assert!(failed < 12.0 * passed.max(3.0), "{failed} tries in {passed} s");
+    scene.hub_relay.set(Way::Open);
+    // The longest wait is a period.
+    within(3, "it is renewed again", || sidecar.count(BACK) == 1);
+    renews(&sidecar, "hub", 1);
+    assert_eq!((sidecar.warnings(LOST), sidecar.count(BACK)), (1, 1), "{}", sidecar.log());
+}
+
+#[test]
+fn f3_a_server_that_never_speaks_tls_is_given_up_in_time() {
+    let (scene, sidecar) = running("mute");
+    scene.hub_relay.set(Way::Silent);
+    // New connections are accepted and get no answer to their hello.
+    scene.hub_relay.cut();
+    sidecar.wait_for("no answer in time");
+    let before = failures(&sidecar, "hub");
+    eventually("it goes on trying", || (failures(&sidecar, "hub") >= before + 2.0).then_some(()));
+    scene.hub_relay.set(Way::Open);
+    sidecar.wait_for(BACK);
+    assert_eq!(sidecar.warnings(LOST), 1, "{}", sidecar.log());
 }

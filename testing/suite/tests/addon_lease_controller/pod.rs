@@ -1,12 +1,15 @@
-//! The life of the pod whose health the Lease stands for.
+//! The pod whose readiness the Lease stands for.
 
 use serde_json::{Value, json};
 use shared::resource::PODS;
-use suite::scene::{POD, Scene};
+use suite::{
+    needs::{Need, needs},
+    pause,
+    scene::{POD, Scene},
+    stays, throughout, within,
+};
 
-use suite::within;
-
-use crate::support::{renewals, renews};
+use crate::support::{NO_POD, STALE, renewals, renews};
 
 fn statuses(app: bool, lease: bool) -> Value {
     let one = |name: &str, ready: bool| json!({"name": name, "ready": ready, "image": "example.com/none:1", "imageID": "", "restartCount": 0});
@@ -19,27 +22,13 @@ fn a_pod_that_comes_back_under_its_name_resumes() {
     let sidecar = scene.start(&[]);
     scene.wait_for_renewals(1);
     scene.delete_pod();
-    sidecar.wait_for("it does not exist; the Lease goes stale");
+    sidecar.wait_for(NO_POD);
     scene.ages(1200);
     scene.create_pod(POD);
     sidecar.wait_for("it has no Ready condition yet");
     scene.ages(500);
     scene.set_ready(true);
     scene.wait_for_renewals(1);
-}
-
-#[test]
-fn a_pod_that_is_being_deleted_counts_as_ill() {
-    let scene = Scene::new("poddel");
-    let pod = PODS.object(&scene.namespace, POD);
-    let finalizers = |list: Value| json!({"metadata": {"finalizers": list}});
-    scene.managed.merge(&pod, &finalizers(json!(["example.com/hold"])));
-    let sidecar = scene.start(&[]);
-    scene.wait_for_renewals(1);
-    scene.delete_pod();
-    sidecar.wait_for("it is being deleted; the Lease goes stale");
-    scene.ages(1500);
-    scene.managed.merge(&pod, &finalizers(json!(null)));
 }
 
 #[test]
@@ -50,7 +39,7 @@ fn another_pod_is_nothing_to_us() {
     scene.wait_for_renewals(1);
     scene.managed.delete(&PODS.object(&scene.namespace, "my-addon-1"));
     renews(&sidecar, "hub", 2);
-    assert_eq!(sidecar.count("goes stale"), 0, "{}", sidecar.log());
+    assert_eq!(sidecar.count(STALE), 0, "{}", sidecar.log());
 }
 
 #[test]
@@ -123,14 +112,85 @@ fn with_container_name_native_sidecars_count_too() {
 }
 
 #[test]
-fn f_health_check_false_sends_nothing() {
+fn framework_health_check_false_sends_nothing() {
     let scene = Scene::new("fhealth");
     scene.set_ready(false);
     let sidecar = scene.start_managed(&[]);
-    sidecar.wait_for("the Lease goes stale");
-    suite::pause(1200);
-    assert!(scene.managed_lease().is_none());
+    sidecar.wait_for(STALE);
+    stays("there is no Lease", || scene.managed_lease().is_none());
     assert_eq!(renewals(&sidecar, "managed"), 0.0);
     scene.set_ready(true);
     within(2, "the Lease is there", || scene.managed_lease().is_some());
+}
+
+#[test]
+fn kalc20_only_the_own_pod_is_read_and_one_that_ends_does_not_count() {
+    let scene = Scene::new("kalc20");
+    let target = PODS.object(&scene.namespace, POD);
+    scene.managed.hold(&target);
+    let sidecar = scene.start(&[]);
+    scene.wait_for_renewals(1);
+    scene.delete_pod();
+    sidecar.wait_for("it is being deleted; the Lease goes stale");
+    scene.ages(1500);
+    if needs(Need::Embedded, "requests are recorded there") {
+        let requests = scene.managed.server().requests();
+        let mut pods = requests.iter().filter(|it| it.resource == "pods" && it.user != "admin");
+        assert!(pods.all(|request| request.query.contains("fieldSelector=metadata.name%3D")));
+    }
+    scene.managed.release(&target);
+}
+
+#[test]
+fn kalc30_a_pod_that_is_not_ready_costs_no_request() {
+    if !needs(Need::Embedded, "requests are recorded there") {
+        return;
+    }
+    let scene = Scene::new("kalc30");
+    scene.set_ready(false);
+    scene.delete_secret();
+    let sidecar = scene.start(&[]);
+    sidecar.wait_for("waiting for Secret");
+    sidecar.wait_for(STALE);
+    // The watches themselves.
+    pause(300);
+    let before = asked(&scene);
+    throughout(1500, "nothing is asked", || asked(&scene) == before);
+}
+
+#[test]
+fn kalc_d337_a_pod_that_is_not_ready_lets_the_lease_age() {
+    let scene = Scene::new("ready");
+    let sidecar = scene.start(&[]);
+    scene.wait_for_renewals(1);
+    scene.set_ready(false);
+    sidecar.wait_for(STALE);
+    let before = scene.lease();
+    throughout(2500, "the Lease ages", || scene.lease() == before);
+    scene.set_ready(true);
+    scene.wait_for_renewals(1);
+}
+
+#[test]
+fn kalc27_kalc_d521_without_pod_name_no_pod_is_asked_for() {
+    let scene = Scene::new("d521");
+    scene.delete_pod();
+    let sidecar = scene.start_as(|command| {
+        let namespace = &scene.namespace;
+        command
+            .env_remove("POD_NAME")
+            .env_remove("POD_NAMESPACE")
+            .env("WATCH_NAMESPACE", namespace);
+    });
+    scene.wait_for_renewals(1);
+    scene.put_secret(&scene.new_credentials());
+    sidecar.wait_for("credentials were rotated");
+    scene.wait_for_renewals(1);
+    assert!(!sidecar.log().contains(POD), "{}", sidecar.log());
+}
+
+/// How many requests the sidecar sent so far.
+fn asked(scene: &Scene) -> usize {
+    let all = [&scene.hub, &scene.managed].map(|cluster| cluster.server().requests()).into_iter();
+    all.flatten().filter(|request| request.user != "admin").count()
 }

@@ -1,4 +1,4 @@
-//! The log never holds a secret, at no level.
+//! Secrets that no log line holds at any level, and that are not written to files.
 
 use std::collections::BTreeSet;
 
@@ -78,4 +78,20 @@ fn the_start_line_and_refusals_hide_passwords() {
     assert_eq!(output.status.code(), Some(1), "{log}");
     assert!(log.contains("-master=https://***@127.0.0.1:1/"), "{log}");
     assert!(!log.contains("hunter2"), "{log}");
+}
+
+#[test]
+fn kalc28_no_key_of_the_secret_becomes_a_file() {
+    let scene = Scene::new("kalc28");
+    let mut data = scene.new_credentials();
+    data.insert("a..b".into(), b"x".to_vec());
+    data.insert(".hidden".into(), b"y".to_vec());
+    scene.put_secret(&data);
+    let place = scene.directory.path().join("tmp");
+    std::fs::create_dir(&place).expect("a directory");
+    let _sidecar = scene.start_as(|command| {
+        command.env("TMPDIR", &place).env("HOME", &place).current_dir(&place);
+    });
+    scene.wait_for_renewals(2);
+    assert_eq!(std::fs::read_dir(&place).expect("the directory").count(), 0);
 }

@@ -1,6 +1,7 @@
-//! What several scenarios need.
+//! Helpers of these tests: counting renewals and requests, faults for the sidecar alone, the lines of its log.
 
 use std::{
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::SeqCst},
@@ -9,6 +10,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use dev_apiserver::{Action, Request, Rule};
 use serde_json::Value;
 use shared::{
     resource::{LEASES, SECRETS, Target},
@@ -16,8 +18,8 @@ use shared::{
 };
 use suite::{
     Stopwatch,
-    cluster::{Cluster, resource},
-    pause, real,
+    cluster::Cluster,
+    eventually, pause,
     scene::{ADDON, SECRET, Scene, renew_time},
     sidecar::Sidecar,
     within,
@@ -98,57 +100,66 @@ impl Rhythm {
     }
 }
 
-/// A right that the sidecar does not have for a while.
-pub struct Revoked<'a> {
-    cluster: &'a Cluster,
-    namespace: &'a str,
-    rule: u64,
-    rules: Value,
+// --- what servers are made to do, and what they saw ---
+
+// Lines of the log. A test that one is absent says nothing where its words are others by now, so the same constant is
+// waited for elsewhere.
+
+/// The hub cannot be had, and can again.
+pub(crate) const LOST: &str = "is not renewed: ";
+pub(crate) const BACK: &str = "is renewed again after";
+/// The pod is not well; it is not there.
+pub(crate) const STALE: &str = "the Lease goes stale";
+pub(crate) const NO_POD: &str = "it does not exist; the Lease goes stale";
+/// The Secret was there.
+pub(crate) const DELETED: &str = "was deleted, renewals stop until it is back";
+/// A watch fails.
+pub(crate) const BLIND: &str = "keeping its last known state";
+
+/// A scene and a sidecar that has renewed its Lease.
+pub(crate) fn running(name: &str) -> (Scene, Sidecar) {
+    let scene = Scene::new(name);
+    let sidecar = scene.start(&[]);
+    sidecar.wait_for("is renewed every");
+    (scene, sidecar)
 }
 
-const ROLE: &str = "my-addon-addon-lease-controller";
-
-/// Takes a right away: on the embedded server by a fault, on the real one from the Role. Only in
-/// namespaces that begin with `revoked-`, where the audit expects a 403.
-pub fn revoke<'a>(
-    cluster: &'a Cluster,
-    namespace: &'a str,
-    verb: &str,
-    plural: &str,
-) -> Revoked<'a> {
-    assert!(namespace.starts_with("revoked-"));
-    if !real() {
-        let rule = cluster.server().faults().deny(verb, plural, namespace);
-        return Revoked { cluster, namespace, rule, rules: Value::Null };
-    }
-    let roles = resource("rbac.authorization.k8s.io", "roles", "Role");
-    let mut role = cluster.get(&roles.object(namespace, ROLE)).expect("the Role");
-    let rules = role["rules"].clone();
-    for rule in role["rules"].as_array_mut().expect("rules") {
-        let named = rule["resources"].as_array().is_some_and(|all| all.contains(&plural.into()));
-        if let Some(verbs) = rule["verbs"].as_array_mut().filter(|_| named) {
-            verbs.retain(|one| one != verb);
-        }
-    }
-    let all = role["rules"].as_array_mut().expect("rules");
-    all.retain(|rule| rule["verbs"].as_array().is_some_and(|verbs| !verbs.is_empty()));
-    cluster.client.replace(&roles.object(namespace, ROLE), &role).expect("the Role is replaced");
-    // The authorizer follows its own watch.
-    pause(500);
-    Revoked { cluster, namespace, rule: 0, rules }
+/// A fault for requests of the sidecar to the hub.
+pub(crate) fn rule(scene: &Scene, verb: &str, action: Action) -> Rule {
+    Rule::new(action).verb(verb).resource("leases").user(&scene.hub_user())
 }
 
-impl Revoked<'_> {
-    /// Gives it back.
-    pub fn grant(self) {
-        if !real() {
-            self.cluster.server().faults().remove(self.rule);
-            return;
-        }
-        let roles = resource("rbac.authorization.k8s.io", "roles", "Role");
-        let target = roles.object(self.namespace, ROLE);
-        let mut role = self.cluster.get(&target).expect("the Role");
-        role["rules"] = self.rules;
-        self.cluster.client.replace(&target, &role).expect("the Role is replaced");
-    }
+/// The sidecar's requests on the hub so far, as "verb code".
+pub(crate) fn sent(scene: &Scene) -> Vec<String> {
+    requests(scene).iter().map(|request| format!("{} {}", request.verb, request.code)).collect()
+}
+
+pub(crate) fn requests(scene: &Scene) -> Vec<Request> {
+    scene.hub.requests_of(&scene.hub_user())
+}
+
+/// The Lease on the hub as it is stored, also while nobody can ask for it.
+pub(crate) fn stored(scene: &Scene) -> Option<Value> {
+    scene.hub.server().get("coordination.k8s.io/v1", "leases", &scene.cluster, ADDON)
+}
+
+pub(crate) fn stored_time(scene: &Scene) -> Option<String> {
+    renew_time(stored(scene).as_ref())
+}
+
+/// Waits for a renewal that is newer than now, seen in the store.
+#[track_caller]
+pub(crate) fn wait_for_renewal(scene: &Scene) {
+    let before = stored_time(scene);
+    eventually("the Lease is renewed", || {
+        stored_time(scene).filter(|now| before.as_ref() != Some(now))
+    });
+}
+
+/// Starts the sidecar with a file in the place of the Secret.
+pub fn start_with_file(scene: &Scene, file: &Path) -> Sidecar {
+    scene.start_as(|command| {
+        // Of a repeated flag the last counts, and an empty one is none.
+        command.args(["-hub-kubeconfig-secret=", "-hub-kubeconfig"]).arg(file);
+    })
 }

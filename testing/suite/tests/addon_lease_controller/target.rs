@@ -1,4 +1,4 @@
-//! Where the Lease is kept: on the hub, on the managed cluster, or both.
+//! The target of the Lease: the hub, the managed cluster, or both.
 
 use std::{thread, time::Duration};
 
@@ -13,7 +13,7 @@ use suite::{
 use crate::support::{Rhythm, failures, renews};
 
 #[test]
-fn f_reconcile_first_creates_and_then_updates() {
+fn framework_reconcile_first_creates_and_then_updates() {
     let scene = Scene::new("fmanaged");
     scene.hub_relay.set(Way::Closed);
     let sidecar = scene.start_managed(&["-lease-target", "managed"]);
@@ -27,29 +27,11 @@ fn f_reconcile_first_creates_and_then_updates() {
 }
 
 #[test]
-fn without_a_hub_kubeconfig_the_managed_cluster_is_meant() {
-    let scene = Scene::new("default");
-    let sidecar = scene.start_managed(&[]);
-    within(5, "the Lease is there", || scene.managed_lease().is_some());
-    renews(&sidecar, "managed", 1);
-}
-
-#[test]
 fn with_a_hub_kubeconfig_the_hub_is_meant() {
     let scene = Scene::new("defaulthub");
     let _sidecar = scene.start(&[]);
     scene.wait_for_renewals(2);
     assert!(scene.managed_lease().is_none());
-}
-
-#[test]
-fn both_are_kept() {
-    let scene = Scene::new("both");
-    let sidecar = scene.start(&["-lease-target", "both"]);
-    renews(&sidecar, "hub", 2);
-    renews(&sidecar, "managed", 1);
-    assert!(scene.lease().is_some() && scene.managed_lease().is_some());
-    sidecar.wait_for_code("/readyz", 200);
 }
 
 #[test]
@@ -125,7 +107,7 @@ fn the_managed_lease_may_live_in_another_namespace() {
 }
 
 #[test]
-fn f_invalid_lease_on_the_managed_cluster_leaves_the_hub_alone() {
+fn framework_invalid_lease_on_the_managed_cluster_leaves_the_hub_alone() {
     let scene = Scene::new("finvalid");
     // Nobody has rights in a namespace that does not exist: 403 really, 404 embedded.
     let nowhere = format!("revoked-{}", scene.namespace);

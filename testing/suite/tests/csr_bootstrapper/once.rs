@@ -1,9 +1,9 @@
-//! `-once`: as an init container that waits for the credential.
+//! `-once`: an init container that waits for the credential.
 
 use suite::{
     Stopwatch, eventually,
     needs::{Need, needs},
-    ocm::HEARTBEAT,
+    ocm::{HEARTBEAT, JOINED},
     pause,
     relay::Way,
     sidecar::{Sidecar, free_port},
@@ -11,7 +11,7 @@ use suite::{
     throughout,
 };
 
-use crate::support::{JOINED, joins};
+use crate::support::joins;
 
 /// Starts it with `-once`; its endpoint would be on its port.
 fn once(spoke: &Spoke, more: &[&str]) -> Sidecar {

@@ -1,5 +1,5 @@
-//! No secret is where it does not belong: log, Events, objects on the hub, command line. And nothing
-//! outside of its namespace is touched.
+//! Secrets stay where they belong: not in the log, Events, objects on the hub or the command line. Nothing
+//! outside its namespace is touched.
 
 use std::{collections::BTreeMap, fs};
 
@@ -8,14 +8,16 @@ use serde_json::json;
 use shared::resource::SECRETS;
 use suite::{
     eventually,
-    identity::Data,
-    pause,
+    identity::{Data, token_in},
+    needs::{Need, needs},
+    ocm::AVAILABLE,
     relay::Way,
     sidecar::Sidecar,
     spoke::{BOOTSTRAP, PENDING, SECRET, Spoke},
+    stays,
 };
 
-use crate::support::{AVAILABLE, beats_again};
+use crate::support::beats_again;
 
 /// Words that are long enough to mean something, of all that must not be seen: in PEM each line of a key.
 fn pieces(secret: &str) -> Vec<String> {
@@ -54,34 +56,17 @@ impl Secrets {
     }
 }
 
-fn token_of(kubeconfig: &str) -> Vec<u8> {
-    let config: serde_json::Value = serde_json::from_str(kubeconfig).expect("JSON");
-    config["users"][0]["user"]["token"].as_str().expect("a token").as_bytes().to_vec()
-}
-
-fn command_line(agent: &Sidecar) -> String {
-    let path = format!("/proc/{}/cmdline", agent.pid());
-    let (line, environment) = (fs::read(path), fs::read(format!("/proc/{}/environ", agent.pid())));
-    let text = |bytes: std::io::Result<Vec<u8>>| {
-        String::from_utf8_lossy(&bytes.expect("of the process")).into_owned()
-    };
-    format!("{} {}", text(line), text(environment))
-}
-
 #[test]
 fn no_piece_of_a_secret_is_seen_anywhere() {
     let spoke = Spoke::new("secrecy");
     let bootstrap = spoke.bootstrap_kubeconfig();
     let mut secrets = Secrets(BTreeMap::new());
-    secrets.0.insert("the bootstrap token", token_of(&bootstrap));
+    secrets.0.insert("the bootstrap token", token_in(&bootstrap).into_bytes());
     spoke.put_bootstrap(&bootstrap);
     let agent = spoke.start(&["-v", "5"]);
-    secrets.0.insert(
-        "the own token",
-        token_of(
-            &fs::read_to_string(spoke.directory.path().join("managed.kubeconfig")).expect("it"),
-        ),
-    );
+    let own = spoke.directory.path().join("managed.kubeconfig");
+    let own = token_in(&fs::read_to_string(own).expect("its kubeconfig"));
+    secrets.0.insert("the own token", own.into_bytes());
     let request = spoke.hub.next_csr(&spoke.cluster);
     secrets.take("the first key", spoke.pending());
     spoke.hub.approve_csr(&request);
@@ -92,7 +77,7 @@ fn no_piece_of_a_secret_is_seen_anywhere() {
     secrets.take("the second key", spoke.credential());
     assert_ne!(secrets.0["the first key"], secrets.0["the second key"]);
 
-    secrets.absent_from("its command line and environment", &command_line(&agent));
+    secrets.absent_from("its command line and environment", &agent.command_line());
     secrets.absent_from("Events", &json!(spoke.events()).to_string());
     secrets.absent_from("requests on the hub", &json!(request).to_string());
     let cluster = spoke.hub.managed_cluster(&spoke.cluster);
@@ -149,14 +134,13 @@ fn secrets_of_the_same_names_in_other_namespaces_are_left_alone() {
     let own = put(&spoke.namespace, "another");
     let agent = crate::support::joins(&spoke, &[]);
     eventually("the stored request is removed", || spoke.pending().is_none().then_some(()));
-    pause(500);
-    let after = names.map(|name| spoke.managed.get(&SECRETS.object(&other, name)).expect("it"));
-    assert_eq!(before, after);
+    let now = || names.map(|name| spoke.managed.get(&SECRETS.object(&other, name)).expect("it"));
+    stays("nobody touches them", || now() == before);
     let own_after = spoke.managed.get(&SECRETS.object(&spoke.namespace, "another"));
     assert_eq!(own_after, Some(own));
-    if let Some(server) = &spoke.managed.embedded {
+    if needs(Need::Embedded, "requests are recorded there") {
         let account = format!("system:serviceaccount:{}:", spoke.namespace);
-        let requests = server.requests();
+        let requests = spoke.managed.server().requests();
         let ours: Vec<_> = requests.iter().filter(|it| it.user.starts_with(&account)).collect();
         assert!(ours.len() > 5, "{}", agent.log());
         for request in ours.iter().filter(|request| !request.resource.is_empty()) {

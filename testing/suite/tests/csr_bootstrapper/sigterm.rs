@@ -1,4 +1,4 @@
-//! SIGTERM in every state: exit code 0 in less than a second.
+//! SIGTERM in every state: exit code 0 within a second.
 
 use dev_apiserver::{Action, Rule};
 use suite::{
@@ -9,7 +9,7 @@ use suite::{
     spoke::Spoke,
 };
 
-use crate::support::{beating, beats_again, faults, joined};
+use crate::support::{beating, beats_again, joined};
 
 #[test]
 fn waiting_for_the_own_api_server() {
@@ -50,9 +50,9 @@ fn while_the_request_is_being_posted() {
     }
     let spoke = Spoke::auto("posting");
     let stall = Rule::new(Action::Stall).verb("create").resource("certificatesigningrequests");
-    let stall = faults(&spoke).add(stall);
+    let stall = spoke.hub.cluster.faults().add(stall);
     let mut agent = spoke.start(&[]);
-    eventually("the answer stalls", || (faults(&spoke).hits(stall) > 0).then_some(()));
+    eventually("the answer stalls", || (spoke.hub.cluster.faults().hits(stall) > 0).then_some(()));
     pause(100);
     agent.stops_as_asked();
 }

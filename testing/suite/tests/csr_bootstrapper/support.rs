@@ -1,15 +1,12 @@
-//! What these scenarios have in common: a cluster that has joined, and what it sends.
+//! Helpers of all of these tests: a cluster that has joined, and the requests that it sends.
 
 use std::time::Duration;
 
-use dev_apiserver::{Faults, Request};
+use dev_apiserver::Request;
 use serde_json::Value;
-use suite::{PATIENCE, Stopwatch, eventually, pause, sidecar::Sidecar, spoke::Spoke};
-
-pub(crate) const ACCEPTED: &str = "HubAcceptedManagedCluster";
-pub(crate) const JOINED: &str = "ManagedClusterJoined";
-pub(crate) const AVAILABLE: &str = "ManagedClusterConditionAvailable";
-pub(crate) const SYNCED: &str = "ManagedClusterConditionClockSynced";
+use suite::{
+    PATIENCE, Stopwatch, eventually, ocm::AVAILABLE, pause, sidecar::Sidecar, spoke::Spoke,
+};
 
 // --- a cluster that has joined ---
 
@@ -71,14 +68,9 @@ pub(crate) fn renews(spoke: &Spoke) {
 
 // --- on the embedded hub ---
 
-pub(crate) fn faults(spoke: &Spoke) -> &Faults {
-    spoke.hub.cluster.server().faults()
-}
-
 /// All that the agent sent to the hub as itself.
 pub(crate) fn sent(spoke: &Spoke) -> Vec<Request> {
-    let all = spoke.hub.cluster.server().requests();
-    all.into_iter().filter(|request| request.user == spoke.user()).collect()
+    spoke.hub.cluster.requests_of(&spoke.user())
 }
 
 /// `update leases`, `patch managedclusters/status` and so on.

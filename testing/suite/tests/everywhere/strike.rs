@@ -1,4 +1,5 @@
-//! A fault strikes every program, beside each of its servers, all at once; what has to hold whatever it is.
+//! A fault that strikes every program next to each of its servers, all at once, and what must hold whatever it
+//! is.
 
 use std::{
     process::Command,

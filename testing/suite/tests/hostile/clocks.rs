@@ -1,9 +1,14 @@
-//! csr-bootstrapper and clocks that are wrong: the hub's, that of a balancer before it, that of another hub.
+//! csr-bootstrapper and wrong clocks: the hub's, that of a load balancer before it, that of another hub.
 
 use std::time::{Duration, Instant};
 
 use dev_apiserver::{Action, Rule};
-use suite::{ocm::Hub, pause, spoke::BOOTSTRAP, throughout, within};
+use suite::{
+    ocm::Hub,
+    pause,
+    spoke::{BOOTSTRAP, EXPIRED},
+    throughout, within,
+};
 
 use crate::subjects::Agent;
 
@@ -28,7 +33,7 @@ fn a_date_that_is_wrong_for_a_while_ends_no_session() {
         subject.hub().faults().set_date_offset(0);
         subject.gives_signs(&agent);
         within(20, "it is ready", || (agent.ask("/readyz").0 == 200).then_some(()));
-        assert_eq!(agent.count("has expired"), 0, "{}", agent.log());
+        assert_eq!(agent.count(EXPIRED), 0, "{}", agent.log());
         let asked = subject.hub().requests();
         let posts = asked
             .iter()
@@ -57,11 +62,11 @@ fn the_date_of_a_new_hub_does_not_judge_the_old_one() {
     let subject = Agent::new("clock-new");
     let agent = subject.joined(&[]);
     let new = Hub::on(suite::cluster::Cluster::embedded("new"));
-    new.cluster.server().faults().set_date_offset(YEARS);
+    new.cluster.faults().set_date_offset(YEARS);
     let kubeconfig = new.bootstrap_kubeconfig(&new.cluster.address, subject.spoke.how);
     let unknown = Action::Answer { code: 401, body: None, retry_after: None };
     new.cluster.server().clear_requests();
-    new.cluster.server().faults().add(Rule::new(unknown));
+    new.cluster.faults().add(Rule::new(unknown));
     subject.spoke.put_bootstrap(&kubeconfig);
     within(40, "the new hub is asked", || {
         (!new.cluster.server().requests().is_empty()).then_some(())
@@ -69,7 +74,7 @@ fn the_date_of_a_new_hub_does_not_judge_the_old_one() {
     for _ in 0..3 {
         subject.gives_signs(&agent);
     }
-    assert_eq!(agent.count("has expired"), 0, "{}", agent.log());
+    assert_eq!(agent.count(EXPIRED), 0, "{}", agent.log());
 }
 
 /// A certificate that its clocks call old is asked for once, and not as often as it can be.

@@ -1,4 +1,4 @@
-//! addon-lease-controller among servers whose answers are too large, odd or endless.
+//! addon-lease-controller and servers whose answers are too large, odd or endless.
 
 use dev_apiserver::Action;
 use serde_json::json;
@@ -26,7 +26,7 @@ fn a_lease_of_any_shape_costs_that_answer_alone() {
     let subject = Lease::new("lease-shapes");
     let sidecar = subject.start();
     subject.renews(&sidecar);
-    let faults = subject.scene.hub.server().faults();
+    let faults = subject.scene.hub.faults();
     for (name, value) in shapes::values() {
         let rules = ["update", "get"].map(|verb| {
             faults.add(about("leases", verb, answer(200, &lease(&subject, &value))).times(2))
@@ -49,7 +49,7 @@ fn a_refusal_of_any_shape_costs_no_more_than_a_short_one() {
     let subject = Lease::new("lease-refusals");
     let sidecar = subject.start();
     subject.renews(&sidecar);
-    let faults = subject.scene.hub.server().faults();
+    let faults = subject.scene.hub.faults();
     for (_, value) in shapes::values() {
         let status =
             json!({"kind": "Status", "code": 500, "message": "no", "details": {"causes": value}});

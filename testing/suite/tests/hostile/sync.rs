@@ -1,9 +1,10 @@
-//! remote-sync and a hub whose users make objects of any shape and number.
+//! remote-sync and a hub whose users create objects of any shape and number.
 
 use serde_json::{Value, json};
 use suite::{
     pause,
     sidecar::Sidecar,
+    stays,
     sync::{Place, WIDGETS},
     within,
 };
@@ -70,8 +71,7 @@ fn an_object_of_any_shape_stops_itself_and_no_other() {
         apart.iter().any(of_before).then_some(())
     };
     within(20, "it is too large", noted);
-    pause(1000);
-    assert_eq!(subject.stage.target(&WIDGETS, "before").number(), Some(1));
+    stays("the copy is there", || subject.stage.target(&WIDGETS, "before").number() == Some(1));
     subject.hub().put(json!({
         "apiVersion": WIDGETS.resource.api_version(), "kind": "Widget",
         "metadata": metadata, "spec": {"size": 3},
@@ -132,8 +132,7 @@ fn more_objects_than_there_is_room_for_hold_their_kind() {
     let metric = "remote_sync_resource_ready{remote=\"hub\",resource=\"widgets.sync.example.com\"}";
     assert_eq!(sidecar.metric(metric), Some(0.0));
     // Nothing is deleted by half of a list.
-    pause(2000);
-    assert_eq!(subject.stage.target(&WIDGETS, "before").number(), Some(1));
+    stays("the copy is there", || subject.stage.target(&WIDGETS, "before").number() == Some(1));
     assert_eq!(sidecar.ask("/healthz").0, 200);
     subject.container.fits(&sidecar);
 }
@@ -143,7 +142,7 @@ fn many_objects_that_cannot_be_copied_are_noted_in_bounded_room() {
     let subject = Remote::new("sync-refused");
     let refusal =
         json!({"kind": "Status", "code": 422, "reason": "Invalid", "message": "no ".repeat(500)});
-    let own = subject.stage.own.cluster.server().faults();
+    let own = subject.stage.own.cluster.faults();
     own.add(about("widgets", "create", answer(422, &refusal)));
     let name = "n".repeat(200);
     for index in 0..3000 {

@@ -1,8 +1,8 @@
-//! F51: kill -9 at every system call with which the files are written, by strace: old or new, never a
+//! kill -9 at every system call that touches the files, by strace (F51): the old set or the new one, never a
 //! mixture, and the next start cleans up.
 
 use std::{
-    env, fs,
+    fs,
     os::unix::process::ExitStatusExt,
     process::{Command, ExitStatus, Stdio},
 };
@@ -10,6 +10,7 @@ use std::{
 use suite::{
     dumper::{Stage, hidden, set},
     identity::Data,
+    needs::{Need, needs},
     sidecar::{bare, program},
 };
 
@@ -75,15 +76,9 @@ fn at_every_call(stage: &Stage, old: &Data, new: &Data, reset: impl Fn()) -> u32
     killed
 }
 
-/// In CI it has to be possible.
 fn can_trace() -> bool {
-    let traced = Command::new("strace").args(["-o", "/dev/null", "true"]).status();
-    let can = traced.is_ok_and(|status| status.success());
-    assert!(can || env::var_os("CI").is_none(), "strace is needed, and the right to use it");
-    if !can {
-        eprintln!("not tested: there is no strace, or no right to use it");
-    }
-    can
+    let trace = ["strace", "-o", "/dev/null", "true"];
+    needs(Need::Tool(&trace), "there is no strace, or no right to use it")
 }
 
 #[test]

@@ -13,7 +13,9 @@ use std::{
 use shared::kubeconfig::{self, Reach};
 use suite::{
     dumper::{Stage, hidden, set},
-    eventually, pause,
+    eventually,
+    needs::{Need, needs},
+    pause,
     relay::Way,
     sidecar::{Sidecar, bare, program},
     throughout, within,
@@ -88,8 +90,8 @@ fn modes_are_narrow_by_default_and_as_asked_otherwise() {
 #[test]
 fn a_volumes_root_that_belongs_to_another_is_used_as_it_is() {
     const NOBODY: u32 = 65_532;
-    if fs::metadata("/proc/self").map_or(1, |about| about.uid()) != 0 {
-        eprintln!("only root can be somebody else");
+    let is_root = fs::metadata("/proc/self").is_ok_and(|about| about.uid() == 0);
+    if !needs(Need::Found(is_root), "only root can be somebody else") {
         return;
     }
     let (stage, data) = Stage::with_secret("root");

@@ -1,4 +1,4 @@
-//! A22: kill -9 at every single write. Whatever was written, the next start brings it to the same end.
+//! kill -9 at every single write (gap22): whatever was written, the next start reaches the same end.
 
 use std::time::Duration;
 
@@ -12,10 +12,7 @@ use suite::{
     sync::{FINALIZER, HASH, OWNER, Place, Setting, Stage, WIDGETS, words},
 };
 
-use crate::{
-    support::{faults, is_in_step},
-    upstream::HASHES,
-};
+use crate::{support::is_in_sync, upstream::HASHES};
 
 /// What is under way.
 #[derive(Clone, Copy, Debug)]
@@ -36,8 +33,8 @@ struct Scene {
 impl Scene {
     fn new(work: Work, compat: bool) -> Self {
         let setting = Setting { compat, ..Setting::safe(&[&WIDGETS]) };
-        let stage = Stage::pull("a22", setting.secrets(&["token"]));
-        let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+        let stage = Stage::pull("gap22", setting.secrets(&["token"]));
+        let (source, target) = stage.pair(&WIDGETS, "one");
         source.create(&json!({"spec": {"size": 1}, "status": {"ready": 9}}));
         stage.source_secret("token").create(&json!({"type": "Opaque"}));
         let scene = Self { stage, source, target, work };
@@ -50,7 +47,7 @@ impl Scene {
     /// In step once, and changed while no program runs.
     fn begin(&self) {
         let mut sidecar = self.stage.start(&[]);
-        is_in_step(&self.source, &self.target);
+        is_in_sync(&self.source, &self.target);
         self.source.wait("no status", |object| object["status"]["ready"].is_null());
         sidecar.kill();
         match self.work {
@@ -116,12 +113,12 @@ impl Scene {
 fn killed_at(work: Work, compat: bool, on_hub: bool, verb: &str, nth: u32, moment: Moment) -> bool {
     let scene = Scene::new(work, compat);
     let side = if on_hub { scene.stage.remote() } else { &scene.stage.own };
-    let rule = hold(faults(side), Some(&side.user()), verb, nth, moment);
+    let rule = hold(side.cluster.faults(), Some(&side.user()), verb, nth, moment);
     let mut sidecar = scene.stage.start(&[]);
     let held = eventually("it is held or done", || {
         // In this order: the write that is held may be the one that makes it done.
         let done = scene.is_done();
-        let held = faults(side).hits(rule) > 0;
+        let held = side.cluster.faults().hits(rule) > 0;
         (held || done).then_some(held)
     });
     let what = format!("{work:?}, compat: {compat}, {moment:?} {verb} {nth}, on the hub: {on_hub}");
@@ -131,7 +128,7 @@ fn killed_at(work: Work, compat: bool, on_hub: bool, verb: &str, nth: u32, momen
             pause(10);
         }
         sidecar.kill();
-        faults(side).clear();
+        side.cluster.faults().clear();
         let again = scene.stage.start(&[]);
         let watch = Stopwatch::start();
         while !scene.is_done() {
@@ -172,38 +169,38 @@ fn at_every_write(work: Work, compat: bool, least: usize) {
 }
 
 #[test]
-fn a22_a_kill_at_every_write_of_a_creation() {
+fn gap22_a_kill_at_every_write_of_a_creation() {
     at_every_write(Work::Create, false, 5);
 }
 
 #[test]
-fn a22_a_kill_at_every_write_of_a_creation_compat() {
+fn gap22_a_kill_at_every_write_of_a_creation_compat() {
     at_every_write(Work::Create, true, 5);
 }
 
 #[test]
-fn a22_a_kill_at_every_write_of_an_update() {
+fn gap22_a_kill_at_every_write_of_an_update() {
     at_every_write(Work::Update, false, 5);
 }
 
 #[test]
-fn a22_a_kill_at_every_write_of_an_update_compat() {
+fn gap22_a_kill_at_every_write_of_an_update_compat() {
     at_every_write(Work::Update, true, 5);
 }
 
 #[test]
-fn a22_a_kill_at_every_write_of_a_deletion() {
+fn gap22_a_kill_at_every_write_of_a_deletion() {
     at_every_write(Work::Delete, false, 2);
 }
 
 #[test]
-fn a22_a_kill_at_every_write_of_a_deletion_compat() {
+fn gap22_a_kill_at_every_write_of_a_deletion_compat() {
     at_every_write(Work::Delete, true, 2);
 }
 
 /// The same with a clock instead of a fault, on either kind of server: a kill a little later each time.
 #[test]
-fn a22_kills_at_any_time_leave_what_one_run_would() {
+fn gap22_kills_at_any_time_leave_what_one_run_would() {
     for (work, compat) in [
         (Work::Create, false),
         (Work::Update, false),

@@ -1,4 +1,4 @@
-//! Deletion on purpose: what goes, in which order, and what is in the way.
+//! Deletion on purpose: what is deleted, in which order, and what may prevent it.
 
 use dev_apiserver::Action;
 use serde_json::Value;
@@ -6,11 +6,11 @@ use shared::error::Error;
 use suite::{
     eventually,
     needs::{Need, needs},
-    pause,
+    stays,
     sync::{BUDGETS, Setting, Stage, WIDGETS, words},
 };
 
-use crate::support::{faults, immutable, is_in_step, of_program, one, one_budget};
+use crate::support::{immutable, is_in_sync, of_program, one, one_budget};
 
 const OTHER: &str = "example.com/other";
 
@@ -94,7 +94,7 @@ fn an_owned_namespace_goes_though_nothing_was_ever_in_it() {
     let stage = Stage::pull("never-made", Setting::safe(&[&WIDGETS]));
     let source = stage.source(&WIDGETS, "one");
     source.create_number(1);
-    let own = faults(&stage.own);
+    let own = stage.own.cluster.faults();
     let refused = of_program(&stage.own, immutable()).verb("create").resource("widgets");
     let rule = own.add(refused);
     let _sidecar = stage.start(&[]);
@@ -113,13 +113,12 @@ fn the_source_is_not_freed_while_its_copy_cannot_be_asked_for() {
     }
     let (stage, _sidecar, source, target) = one("not-asked", &WIDGETS, &[]);
     let busy = Action::Answer { code: 503, body: None, retry_after: None };
-    let own = faults(&stage.own);
+    let own = stage.own.cluster.faults();
     stage.disown_namespace();
     let rule = own.add(of_program(&stage.own, busy).verb("get").resource("widgets"));
     source.delete();
     target.wait_until_gone();
-    pause(1000);
-    assert!(source.is_claimed());
+    stays("the source waits", || source.is_claimed());
     own.remove(rule);
     source.wait_until_gone();
 }
@@ -141,21 +140,21 @@ fn a_source_that_is_deleted_and_made_again() {
         }
     });
     target.wait_for_number(5);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     assert_ne!(target.uid(), old);
     stage.stays_quiet();
 }
 
 #[test]
-fn a24_an_old_copy_that_still_goes_is_not_the_new_ones() {
+fn gap24_an_old_copy_that_still_goes_is_not_the_new_ones() {
     for compat in [true, false] {
         let setting = Setting { compat, ..Setting::safe(&[&BUDGETS]) };
-        let stage = Stage::pull("a24", setting);
+        let stage = Stage::pull("gap24", setting);
         stage.create_target_namespace(&serde_json::json!({}));
-        let (source, target) = (stage.source(&BUDGETS, "one"), stage.target(&BUDGETS, "one"));
+        let (source, target) = stage.pair(&BUDGETS, "one");
         source.create_number(1);
         let _sidecar = stage.start(&[]);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
         let old = target.uid();
         target.set_finalizers(&[OTHER]);
         // The program has seen it, or its DELETE would be refused once.
@@ -168,10 +167,9 @@ fn a24_an_old_copy_that_still_goes_is_not_the_new_ones() {
         assert!(target.is_terminating());
         target.set_finalizers(&[]);
         let new = target.wait("a new one", |object| object["metadata"]["uid"] != old);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
         stage.settled();
-        pause(2000);
-        assert_eq!(target.uid(), new["metadata"]["uid"], "compat: {compat}");
+        stays("the new one is there", || target.uid() == new["metadata"]["uid"]);
         let writes = stage.writes();
         let deletions = words(&writes).iter().filter(|it| it.contains(" delete ")).count();
         assert_eq!(deletions, 1, "{:?}", words(&writes));
@@ -186,7 +184,7 @@ fn a_copy_that_is_another_one_by_now_is_not_deleted_for_the_old_one() {
     }
     let (stage, _sidecar, source, target) = one("other-uid", &WIDGETS, &[]);
     stage.disown_namespace();
-    let own = faults(&stage.own);
+    let own = stage.own.cluster.faults();
     let delay = Action::Delay { milliseconds: 600 };
     let rule = own.add(of_program(&stage.own, delay).verb("delete").times(1));
     source.delete();
@@ -205,8 +203,7 @@ fn a_copy_that_is_another_one_by_now_is_not_deleted_for_the_old_one() {
     assert_eq!(first.code, 409, "its uid is another one by now");
     // It was made by hand since the old one went, so the source has no copy left.
     source.wait_until_gone();
-    pause(1000);
-    assert_eq!((target.number(), target.is_terminating()), (Some(7), false));
+    stays("it is there", || (target.number(), target.is_terminating()) == (Some(7), false));
     let writes = stage.writes();
     let deletions = words(&writes).iter().filter(|it| it.contains(" delete ")).count();
     assert_eq!(deletions, 1, "{:?}", words(&writes));

@@ -1,15 +1,15 @@
-//! What people are told of on the object itself, by Events of the source's cluster.
+//! Events on the source object for people.
 
 use serde_json::Value;
 use suite::{
     cluster::resource,
     eventually,
     needs::{Need, needs},
-    pause,
+    stays,
     sync::{OWNER, PAUSED, Place, SOURCE, Setting, Stage, WIDGETS},
 };
 
-use crate::support::{OTHERS, faults, immutable, in_step, of_program, one};
+use crate::support::{OTHERS, immutable, in_sync, of_program, one};
 
 /// The Events about this object.
 pub(crate) fn events(place: &Place) -> Vec<Value> {
@@ -30,26 +30,29 @@ fn is_told_once(place: &Place, reason: &str, part: &str) {
     assert!(message.contains(part), "{message}");
     assert_eq!(found["type"], "Warning");
     assert_eq!(found["involvedObject"]["uid"], place.uid());
-    pause(1500);
-    assert_eq!(events(place).len(), 1, "{:?}", events(place));
+    stays("it is told once", || events(place).len() == 1);
 }
 
 #[test]
-fn a_refused_object_is_told_of_once() {
+fn a_rejected_object_is_reported_once() {
     if !needs(Need::Embedded, "a write can be refused") {
         return;
     }
     let (stage, _sidecar, source, _) = one("event-refused", &WIDGETS, &[]);
-    faults(&stage.own).add(of_program(&stage.own, immutable()).verb("patch").resource("widgets"));
+    stage
+        .own
+        .cluster
+        .faults()
+        .add(of_program(&stage.own, immutable()).verb("patch").resource("widgets"));
     source.set_number(2);
     is_told_once(&source, "SyncFailed", "immutable");
 }
 
 #[test]
-fn a_conflict_is_told_of_once() {
+fn a_conflict_is_reported_once() {
     let stage = Stage::pull("event-conflict", Setting::safe(&[&WIDGETS]));
     stage.create_target_namespace(&serde_json::json!({OWNER: "another"}));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    let (source, target) = stage.pair(&WIDGETS, "one");
     target.create(&serde_json::json!({"metadata": {"annotations": {SOURCE: OTHERS}}}));
     source.create_number(1);
     let _sidecar = stage.start(&[]);
@@ -57,8 +60,8 @@ fn a_conflict_is_told_of_once() {
 }
 
 #[test]
-fn a_deletion_that_is_held_by_a_pause_is_told_of() {
-    let (stage, _sidecar) = in_step("event-pause", Setting::safe(&[&WIDGETS]), &[]);
+fn a_deletion_that_is_held_by_a_pause_is_reported() {
+    let (stage, _sidecar) = in_sync("event-pause", Setting::safe(&[&WIDGETS]), &[]);
     let source = stage.source(&WIDGETS, "one");
     source.annotate(PAUSED, Some("true"));
     stage.settled();

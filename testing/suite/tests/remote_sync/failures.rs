@@ -1,4 +1,4 @@
-//! Writes that are refused and watches that break.
+//! Rejected writes and broken watches.
 
 use std::time::Duration;
 
@@ -9,33 +9,34 @@ use suite::{
     eventually,
     faults::code,
     needs::{Need, needs},
+    stays,
     sync::{Kind, SETTINGS, Setting, Stage, WIDGETS, words},
-    throughout, within,
+    within,
 };
 
-use crate::support::{faults, immutable, is_in_step, of_program, one};
+use crate::support::{immutable, is_in_sync, of_program, one};
 
-// --- a21, f58, f59 ---
+// --- gap21, f58, f59 ---
 
 #[test]
-fn a21_a_conflict_is_tried_again_at_once() {
+fn gap21_a_conflict_is_tried_again_at_once() {
     if !needs(Need::Embedded, "a write can be refused") {
         return;
     }
     for compat in [true, false] {
-        let stage = Stage::pull("a21", Setting { compat, ..Setting::safe(&[&WIDGETS]) });
-        let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+        let stage = Stage::pull("gap21", Setting { compat, ..Setting::safe(&[&WIDGETS]) });
+        let (source, target) = stage.pair(&WIDGETS, "one");
         source.create_number(1);
         let _sidecar = stage.start(&[]);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
         let verb = if compat { "update" } else { "patch" };
         let rule = of_program(&stage.own, code(409)).verb(verb).resource("widgets").times(1);
-        let rule = faults(&stage.own).add(rule);
+        let rule = stage.own.cluster.faults().add(rule);
         let before = stage.settled();
         source.set_number(2);
         target.wait_for_number(2);
-        is_in_step(&source, &target);
-        assert_eq!(faults(&stage.own).hits(rule), 1);
+        is_in_sync(&source, &target);
+        assert_eq!(stage.own.cluster.faults().hits(rule), 1);
         let update = format!("local {verb} widgets one");
         stage.wrote_only_after(before, &[&update, &update, "hub patch widgets one-remote-rs"]);
     }
@@ -43,33 +44,33 @@ fn a21_a_conflict_is_tried_again_at_once() {
 
 /// Someone changes the copy while it is being written.
 #[test]
-fn a21_a_real_conflict_is_won_in_the_end() {
+fn gap21_a_real_conflict_is_won_in_the_end() {
     if !needs(Need::Embedded, "a write can be held") {
         return;
     }
-    let (stage, _sidecar, source, target) = one("a21-race", &WIDGETS, &[]);
-    let own = faults(&stage.own);
+    let (stage, _sidecar, source, target) = one("gap21-race", &WIDGETS, &[]);
+    let own = stage.own.cluster.faults();
     let delay = of_program(&stage.own, Action::Delay { milliseconds: 500 });
     let rule = own.add(delay.verb("patch").resource("widgets").times(1));
     source.set_number(2);
     eventually("it is being written", || (own.hits(rule) > 0).then_some(()));
     target.merge(&json!({"metadata": {"labels": {"mine": "1"}}}));
     target.wait_for_number(2);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     assert_eq!(target.read()["metadata"]["labels"]["mine"], "1");
 }
 
 #[test]
-fn a21_f59_what_may_not_be_changed_is_neither_tried_for_ever_nor_made_anew() {
+fn gap21_f59_what_may_not_be_changed_is_neither_tried_forever_nor_recreated() {
     if !needs(Need::Embedded, "a write can be refused") {
         return;
     }
-    let (stage, sidecar, source, target) = one("a21-never", &WIDGETS, &[]);
-    let (uid, own) = (target.uid(), faults(&stage.own));
+    let (stage, sidecar, source, target) = one("gap21-never", &WIDGETS, &[]);
+    let (uid, own) = (target.uid(), stage.own.cluster.faults());
     let rule = own.add(of_program(&stage.own, immutable()).verb("patch").resource("widgets"));
     source.set_number(2);
     eventually("it is refused", || (own.hits(rule) > 0).then_some(()));
-    throughout(4000, "it is tried once in half a minute", || own.hits(rule) == 1);
+    stays("it is tried once in half a minute", || own.hits(rule) == 1);
     assert_eq!((target.uid(), target.number()), (uid.clone(), Some(1)));
     assert!(sidecar.log().contains("immutable"), "{}", sidecar.log());
     let writes = stage.writes();
@@ -78,7 +79,7 @@ fn a21_f59_what_may_not_be_changed_is_neither_tried_for_ever_nor_made_anew() {
     own.remove(rule);
     source.set_number(3);
     target.wait_for_number(3);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     assert_eq!(target.uid(), uid);
 }
 
@@ -89,24 +90,22 @@ fn f58_one_refused_object_holds_up_no_other() {
     }
     let stage = Stage::pull("f58", Setting::safe(&[&WIDGETS]));
     stage.create_target_namespace(&json!({}));
-    let pairs: Vec<_> = (0..100)
-        .map(|index| format!("w{index}"))
-        .map(|name| (stage.source(&WIDGETS, &name), stage.target(&WIDGETS, &name)))
-        .collect();
+    let pairs: Vec<_> =
+        (0..100).map(|index| format!("w{index}")).map(|name| stage.pair(&WIDGETS, &name)).collect();
     // A creation has no name in its path, so this one is refused its claim.
     let refused = of_program(stage.remote(), immutable()).verb("patch").name("w13-remote-rs");
-    let rule = faults(stage.remote()).add(refused);
+    let rule = stage.remote().cluster.faults().add(refused);
     for (source, _) in &pairs {
         source.create_number(1);
     }
     let _sidecar = stage.start(&["-qps", "0"]);
     for (index, (source, target)) in pairs.iter().enumerate() {
         if index != 13 {
-            is_in_step(source, target);
+            is_in_sync(source, target);
         }
     }
     // A list and a watch may each bring it once.
-    throughout(2000, "it backs off", || faults(stage.remote()).hits(rule) <= 2);
+    stays("it backs off", || stage.remote().cluster.faults().hits(rule) <= 2);
     assert!(pairs[13].1.get().is_none());
 }
 
@@ -124,15 +123,15 @@ fn f58_an_object_that_is_to_wait_for_an_hour_holds_up_no_other() {
         body: Some(status.to_string()),
         retry_after: Some("3600".into()),
     };
-    let own = faults(&stage.own);
+    let own = stage.own.cluster.faults();
     let rule = own.add(of_program(&stage.own, later).verb("patch").name(&target.name));
     source.set_number(2);
     eventually("it is refused", || (own.hits(rule) > 0).then_some(()));
     for index in 0..3 {
         let name = format!("other-{index}");
-        let (source, target) = (stage.source(&WIDGETS, &name), stage.target(&WIDGETS, &name));
+        let (source, target) = stage.pair(&WIDGETS, &name);
         source.create_number(1);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
     }
     assert!(own.hits(rule) <= 2, "{} tries", own.hits(rule));
     assert_eq!(target.number(), Some(1));
@@ -153,23 +152,21 @@ fn a_busy_server_is_waited_for() {
         Action::Truncate,
         Action::NotJson,
     ] {
-        let stage = Stage::pull("busy", Setting::safe(&[&WIDGETS]));
-        let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
-        source.create_number(1);
+        let (stage, source, target) = Stage::with_widget("busy");
         for side in stage.sides() {
             for verb in ["patch", "create"] {
-                faults(side).add(of_program(side, answer.clone()).verb(verb).times(2));
+                side.cluster.faults().add(of_program(side, answer.clone()).verb(verb).times(2));
             }
         }
         let _sidecar = stage.start(&[]);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
         stage.settled();
         assert!(stage.writes().len() < 25, "{answer:?}: {:?}", words(&stage.writes()));
         assert_eq!(target.number(), Some(1));
     }
 }
 
-// --- f55, a29: lists and watches ---
+// --- f55, gap29: lists and watches ---
 
 #[test]
 fn f55_a_watch_whose_version_is_too_old_begins_anew() {
@@ -185,7 +182,7 @@ fn f55_a_watch_whose_version_is_too_old_begins_anew() {
         }
         source.set_number(round);
         target.wait_for_number(round);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
     }
     // What went while nobody watched is missed by none.
     stage.remote().relay.set(suite::relay::Way::Closed);
@@ -218,7 +215,7 @@ fn f55_watches_that_are_cut_or_say_nothing_of_use() {
     .enumerate()
     {
         for side in stage.sides() {
-            faults(side).add(of_program(side, action.clone()).verb("watch").times(2));
+            side.cluster.faults().add(of_program(side, action.clone()).verb("watch").times(2));
             side.relay.cut();
         }
         let number = round as u64 + 2;
@@ -243,18 +240,18 @@ fn fill(stage: &Stage, kind: &Kind, count: u64) {
 }
 
 #[test]
-fn a29_pages_of_which_one_is_gone() {
+fn gap29_pages_of_which_one_is_gone() {
     if !needs(Need::Embedded, "a page can be refused") {
         return;
     }
     let hub = Cluster::embedded("hub");
     let options = Options { bookmarks: Duration::from_secs(1), ..Options::default() };
     let own = Cluster::embedded_with("managed", options);
-    let stage = Stage::between(own, vec![("hub", hub)], "a29", Setting::safe(&[&SETTINGS]));
+    let stage = Stage::between(own, vec![("hub", hub)], "gap29", Setting::safe(&[&SETTINGS]));
     fill(&stage, &SETTINGS, 1200);
     let remote = stage.remote();
     // The first page passes, the second is too old by now.
-    faults(remote).add(
+    remote.cluster.faults().add(
         of_program(remote, Action::HugeHeaders { bytes: 1 })
             .verb("list")
             .resource("plainsettings")
@@ -264,14 +261,14 @@ fn a29_pages_of_which_one_is_gone() {
         "message": "The provided continue parameter is too old", "reason": "Expired", "code": 410}"#;
     let gone = Action::Answer { code: 410, body: Some(expired.into()), retry_after: None };
     let rule = of_program(remote, gone).verb("list").resource("plainsettings").times(1);
-    let rule = faults(remote).add(rule);
+    let rule = remote.cluster.faults().add(rule);
     let _sidecar = stage.start(&["-qps", "0"]);
     let namespace = format!("{}-local-ns", stage.namespace);
     let count = || {
         stage.own.cluster.server().list("sync.example.com/v1", "plainsettings", &namespace).len()
     };
     within(60, "all 1200", || count() >= 1200);
-    assert_eq!(faults(remote).hits(rule), 1);
+    assert_eq!(remote.cluster.faults().hits(rule), 1);
     for number in [0, 499, 500, 501, 1199] {
         let copy = stage.target(&SETTINGS, &format!("w{number}"));
         assert_eq!(copy.number(), Some(number));

@@ -7,7 +7,7 @@ use suite::{
     sync::{Place, REMOTE_GENERATION, Side, Stage, WIDGETS},
 };
 
-use crate::support::{faults, immutable, is_in_step, of_program, one};
+use crate::support::{immutable, is_in_sync, of_program, one};
 
 /// The next request of this verb is done at once and answered much later.
 fn answered_late(side: &Side, verb: &str) -> Rule {
@@ -17,7 +17,7 @@ fn answered_late(side: &Side, verb: &str) -> Rule {
 
 /// Changes the source, and returns when its generations were written and the program does not know it yet.
 fn written_and_unanswered(stage: &Stage, source: &Place) {
-    faults(stage.remote()).add(answered_late(stage.remote(), "patch"));
+    stage.remote().cluster.faults().add(answered_late(stage.remote(), "patch"));
     source.set_number(2);
     source.wait_for_annotation(REMOTE_GENERATION, "2");
 }
@@ -42,7 +42,7 @@ fn an_answer_does_not_undo_a_newer_event() {
     written_and_unanswered(&stage, &source);
     source.set_number(3);
     target.wait_for_number(3);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
 }
 
 /// What is refused three times waits for two minutes; a source that was mended meanwhile does not.
@@ -52,7 +52,7 @@ fn a_change_during_a_write_that_is_refused_is_not_forgotten() {
         return;
     }
     let (stage, _sidecar, source, target) = one("late-change", &WIDGETS, &[]);
-    let own = faults(&stage.own);
+    let own = stage.own.cluster.faults();
     let once = |action| of_program(&stage.own, action).verb("patch").resource("widgets").times(1);
     for number in [2, 3] {
         let rule = own.add(once(immutable()));
@@ -66,7 +66,7 @@ fn a_change_during_a_write_that_is_refused_is_not_forgotten() {
     eventually("it is about to be refused", || own.hits(rule) > 0);
     source.set_number(5);
     target.wait_for_number(5);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
 }
 
 /// The generations of one state are written to no other, nor to another object of the name.
@@ -77,7 +77,7 @@ fn annotations_go_to_what_was_seen_or_nowhere() {
     }
     for again in [false, true] {
         let (stage, _sidecar, source, target) = one("late-write", &WIDGETS, &[]);
-        let (hub, before) = (faults(stage.remote()), stage.settled());
+        let (hub, before) = (stage.remote().cluster.faults(), stage.settled());
         let held = of_program(stage.remote(), Action::Delay { milliseconds: 1000 });
         let rule = hub.add(held.verb("patch").resource("widgets").times(1));
         source.set_number(2);
@@ -95,6 +95,6 @@ fn annotations_go_to_what_was_seen_or_nowhere() {
         let code = eventually("they are answered", || answered().filter(|code| *code > 0));
         assert!(matches!(code, 409 | 422), "made again: {again}: {code}");
         target.wait_for_number(3);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
     }
 }

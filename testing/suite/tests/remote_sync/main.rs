@@ -1,8 +1,8 @@
 //! Copies between clusters: remote-sync with two and more API servers, on either kind of server.
 //!
 //! `t1_` to `t8_`: the table of sync-controller's own test (`controller/controller_test.go:87-424`); `_compat`
-//! with the writes of each of its passes, `_safe` with what differs. `a01_` to `a29_`: cases that it lacks.
-//! Of these, a29's streaming list is not tested, as the program lists by pages only. `f55_` to `f59_`: faults
+//! with the writes of each of its passes, `_safe` with what differs. `gap01_` to `gap29_`: cases that it lacks.
+//! Of these, gap29's streaming list is not tested, as the program lists by pages only. `f55_` to `f59_`: faults
 //! of copies.
 
 mod chaos;

@@ -1,4 +1,4 @@
-//! What it does besides its work: a dry run, one pass, cleaning up, the rights it needs.
+//! Other modes of operation: a dry run, one pass, cleanup, the rights it needs.
 
 use std::process::Stdio;
 
@@ -13,7 +13,7 @@ use suite::{
     sync::{BUDGETS, Setting, Side, Stage, WIDGETS, words},
 };
 
-use crate::support::{is_in_step, one};
+use crate::support::{is_in_sync, one};
 
 // --- dry run ---
 
@@ -25,7 +25,7 @@ fn a_dry_run_writes_nothing_and_says_what_it_would() {
         gone.create_number(1);
         let mut sidecar = stage.start(&[]);
         let copy = stage.target(&WIDGETS, "gone");
-        is_in_step(&gone, &copy);
+        is_in_sync(&gone, &copy);
         sidecar.kill();
         stage.disown_namespace();
         gone.delete();
@@ -53,7 +53,7 @@ fn a_dry_run_writes_nothing_and_says_what_it_would() {
 // --- once ---
 
 #[test]
-fn once_ends_with_0_when_all_is_in_step() {
+fn once_ends_with_0_when_all_is_in_sync() {
     let stage = Stage::pull("once", Setting::safe(&[&WIDGETS, &BUDGETS]));
     let names = ["a", "b", "c"];
     for name in names {
@@ -63,9 +63,9 @@ fn once_ends_with_0_when_all_is_in_step() {
     let (code, log) = stage.run(&["-once"]);
     assert_eq!(code, Some(0), "{log}");
     for name in names {
-        is_in_step(&stage.source(&WIDGETS, name), &stage.target(&WIDGETS, name));
+        is_in_sync(&stage.source(&WIDGETS, name), &stage.target(&WIDGETS, name));
     }
-    is_in_step(&stage.source(&BUDGETS, "a"), &stage.target(&BUDGETS, "a"));
+    is_in_sync(&stage.source(&BUDGETS, "a"), &stage.target(&BUDGETS, "a"));
     let before = stage.settled();
     let (code, log) = stage.run(&["-once"]);
     assert_eq!(code, Some(0), "{log}");
@@ -94,7 +94,7 @@ fn once_ends_with_1_when_something_is_left_to_do() {
 }
 
 #[test]
-fn once_and_cleanup_end_with_1_when_something_is_too_large_to_be_looked_at() {
+fn once_and_cleanup_end_with_1_when_something_is_too_large_to_be_read() {
     if !needs(Need::Embedded, "what is that large is put there directly") {
         return;
     }
@@ -122,7 +122,7 @@ fn once_waits_as_long_as_it_is_told() {
     assert!(sidecar.alive(), "{}", sidecar.log());
     stage.remote().relay.set(Way::Open);
     assert_eq!(sidecar.wait().code(), Some(0), "{}", sidecar.log());
-    is_in_step(&stage.source(&WIDGETS, "one"), &stage.target(&WIDGETS, "one"));
+    is_in_sync(&stage.source(&WIDGETS, "one"), &stage.target(&WIDGETS, "one"));
 }
 
 // --- cleanup ---
@@ -138,13 +138,13 @@ fn cleanup_leaves_the_objects_and_nothing_of_its_own() {
     for compat in [true, false] {
         let setting = Setting { compat, ..Setting::safe(&[&WIDGETS]) };
         let stage = Stage::pull("cleanup", setting);
-        let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+        let (source, target) = stage.pair(&WIDGETS, "one");
         source.create(&serde_json::json!({
             "metadata": {"finalizers": ["example.com/other"], "annotations": {"note": "x"}},
             "spec": {"size": 1},
         }));
         let mut sidecar = stage.start(&[]);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
         assert_eq!(sidecar.terminate().0, Some(0));
         let uids = [source.uid(), target.uid()];
         let (code, log) = stage.run(&["-cleanup"]);
@@ -280,7 +280,7 @@ fn nothing_is_asked_for_that_is_not_printed() {
         source.create_number(1);
         stage.source_secret("token").create(&json!({"type": "Opaque"}));
         let _sidecar = stage.start(more);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
         target.set_health(3);
         stage.create_target_secret("token", "data1", Some(&target));
         let uploaded = stage.source_secret("token");
@@ -290,7 +290,7 @@ fn nothing_is_asked_for_that_is_not_printed() {
         // An orphan that goes, or is marked.
         let (lost, orphan) = (stage.source(&WIDGETS, "lost"), stage.target(&WIDGETS, "lost"));
         lost.create_number(1);
-        is_in_step(&lost, &orphan);
+        is_in_sync(&lost, &orphan);
         lost.delete_by_force();
         match more.contains(&"-orphan-policy=keep") {
             true => drop(orphan.wait("a mark", |it| it.to_string().contains("/orphaned"))),
@@ -314,7 +314,7 @@ fn nothing_is_asked_for_that_is_not_printed_when_pushing() {
     source.create_number(1);
     stage.source_secret("token").create(&json!({"type": "Opaque"}));
     let _sidecar = stage.start(&[]);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     target.set_health(3);
     source.wait_for_health(3);
     stage.create_target_secret("token", "data1", Some(&target));

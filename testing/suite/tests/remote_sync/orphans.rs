@@ -1,4 +1,4 @@
-//! Copies whose source is not there: proof, grace, breaker, and the other policies.
+//! Orphans, copies without a source: proof, grace, breaker, and the other policies.
 
 use serde_json::json;
 use suite::{
@@ -7,23 +7,24 @@ use suite::{
     pause,
     relay::Way,
     sidecar::Sidecar,
+    stays,
     sync::{Place, Setting, Stage, WIDGETS, words},
     throughout,
 };
 
-use crate::support::{is_in_step, one, one_budget};
+use crate::support::{is_in_sync, one, one_budget};
 
 /// A person is never quick enough: what lost its finalizer is claimed again.
 const UNSEEN: &str = "an object that is claimed can go unseen";
 
-/// So many widgets in step.
+/// So many widgets in sync.
 fn many(name: &str, count: usize, more: &[&str]) -> (Stage, Sidecar, Vec<(Place, Place)>) {
     let stage = Stage::pull(name, Setting::safe(&[&WIDGETS]));
     stage.create_target_namespace(&json!({}));
     let pairs: Vec<_> = (0..count)
         .map(|index| {
             let name = format!("w{index}");
-            (stage.source(&WIDGETS, &name), stage.target(&WIDGETS, &name))
+            stage.pair(&WIDGETS, &name)
         })
         .collect();
     for (source, _) in &pairs {
@@ -31,7 +32,7 @@ fn many(name: &str, count: usize, more: &[&str]) -> (Stage, Sidecar, Vec<(Place,
     }
     let sidecar = stage.start_served(more);
     for (source, target) in &pairs {
-        is_in_step(source, target);
+        is_in_sync(source, target);
     }
     stage.settled();
     (stage, sidecar, pairs)
@@ -66,9 +67,8 @@ fn an_orphan_whose_source_comes_back_in_time_stays() {
     pause(1000);
     source.create_number(4);
     target.wait_for_number(4);
-    is_in_step(&source, &target);
-    pause(3500);
-    assert_eq!(target.uid(), uid);
+    is_in_sync(&source, &target);
+    throughout(3500, "the copy is there", || target.uid() == uid);
     let writes = stage.writes();
     assert!(!words(&writes).iter().any(|it| it.contains("delete")), "{:?}", words(&writes));
 }
@@ -122,9 +122,8 @@ fn orphans_can_be_kept() {
     target.wait("a note", |it| {
         it["metadata"]["annotations"]["cloud.teleport.dev/orphaned"].is_string()
     });
-    pause(2000);
+    stays("the copy is there", || target.number() == Some(1));
     stage.wrote_only_after(before, &["local patch widgets one"]);
-    assert_eq!(target.number(), Some(1));
     // It is adopted again when there is a source again, and the note goes.
     source.create_number(3);
     target.wait_for_number(3);
@@ -142,8 +141,7 @@ fn of_too_many_orphans_at_once_none_is_deleted() {
     for (source, _) in &pairs {
         source.delete_by_force();
     }
-    pause(4000);
-    assert_eq!(there(&pairs), 11, "{}", sidecar.log());
+    throughout(4000, "all copies are there", || there(&pairs) == 11);
     let writes = stage.writes();
     assert!(!words(&writes).iter().any(|it| it.contains("delete")), "{:?}", words(&writes));
     assert!(sidecar.warnings("too many sources") >= 11, "it says so: {}", sidecar.log());

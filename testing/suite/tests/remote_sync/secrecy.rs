@@ -1,12 +1,12 @@
-//! No secret is seen anywhere: log, metrics, state, command line, nor any object that it has no place in.
-
-use std::fs;
+//! Secrets are seen nowhere: not in log, metrics, state or command line, nor in any object that is not meant
+//! for them.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::Action;
 use serde_json::json;
 use suite::{
     eventually,
+    identity::token_in,
     needs::{Need, needs},
     pause,
     relay::Way,
@@ -16,16 +16,10 @@ use suite::{
 
 use crate::{
     events::events,
-    support::{faults, is_in_step, of_program},
+    support::{is_in_sync, of_program},
 };
 
 const VALUE: &str = "a-value-that-nobody-else-may-see-0123456789";
-
-fn command_line(sidecar: &Sidecar) -> String {
-    let read = |what: &str| fs::read(format!("/proc/{}/{what}", sidecar.pid())).unwrap_or_default();
-    let (line, environment) = (read("cmdline"), read("environ"));
-    format!("{} {}", String::from_utf8_lossy(&line), String::from_utf8_lossy(&environment))
-}
 
 #[track_caller]
 fn says_nothing(sidecar: &Sidecar, secrets: &[&str]) {
@@ -36,7 +30,7 @@ fn says_nothing(sidecar: &Sidecar, secrets: &[&str]) {
         ("/metrics", sidecar.ask("/metrics").1),
         ("/readyz", sidecar.ask("/readyz").1),
         ("/debug/state", state),
-        ("its command line", command_line(sidecar)),
+        ("its command line", sidecar.command_line()),
     ];
     for (place, text) in &places {
         for secret in secrets {
@@ -53,18 +47,17 @@ fn says_nothing(sidecar: &Sidecar, secrets: &[&str]) {
 #[test]
 fn no_secret_is_seen_anywhere() {
     let stage = Stage::pull("secrecy", Setting::safe(&[&WIDGETS]).secrets(&["token"]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    let (source, target) = stage.pair(&WIDGETS, "one");
     source.create_number(1);
     stage.source_secret("token").create(&json!({"type": "Opaque"}));
     let kubeconfig = stage.remote().kubeconfig();
-    let config: serde_json::Value = serde_json::from_str(&kubeconfig).expect("JSON");
-    let token = config["users"][0]["user"]["token"].as_str().expect("a token").to_owned();
+    let token = token_in(&kubeconfig);
     stage.put_kubeconfig("hub", &kubeconfig);
     let secret = format!("hub={}/hub-kubeconfig", stage.own.home);
     let sidecar = stage.start_as(|command| {
         command.args(["-v=4", "-remote-kubeconfig-secret", &secret]);
     });
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     stage.create_target_secret("token", VALUE, Some(&target));
     let encoded = BASE64_STANDARD.encode(VALUE);
     stage.source_secret("token").wait("the value", |it| it["data"]["data"] == encoded.as_str());
@@ -86,10 +79,10 @@ fn no_secret_is_seen_anywhere() {
 #[test]
 fn a_refused_upload_says_nothing_of_what_was_in_it() {
     let stage = Stage::pull("secrecy-refused", Setting::safe(&[&WIDGETS]).secrets(&["token"]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    let (source, target) = stage.pair(&WIDGETS, "one");
     source.create_number(1);
     let sidecar = stage.start_served(&["-v=4"]);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     // There is no Secret to update at the source: 404.
     stage.create_target_secret("token", VALUE, Some(&target));
     eventually("it was refused", || sidecar.log().contains("token-remote-rs").then_some(()));
@@ -124,16 +117,16 @@ fn a_server_that_repeats_what_it_was_sent_is_not_quoted() {
         (true, "patch", 422),
     ] {
         let stage = Stage::pull("secrecy-echo", Setting::safe(&[&WIDGETS]).secrets(&["token"]));
-        let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+        let (source, target) = stage.pair(&WIDGETS, "one");
         source.create_number(1);
         stage.source_secret("token").create(&json!({"type": "Opaque"}));
         let sidecar = stage.start_served(&["-v=4"]);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
         let side = if own { &stage.own } else { stage.remote() };
         let refused = of_program(side, repeating(code)).verb(verb).resource("secrets");
-        let rule = faults(side).add(refused);
+        let rule = side.cluster.faults().add(refused);
         stage.create_target_secret("token", VALUE, Some(&target));
-        eventually("it was refused", || (faults(side).hits(rule) > 0).then_some(()));
+        eventually("it was refused", || (side.cluster.faults().hits(rule) > 0).then_some(()));
         let told = format!("{verb} secrets");
         eventually("it is told of", || (sidecar.count(&told) > 0).then_some(()));
         pause(1000);

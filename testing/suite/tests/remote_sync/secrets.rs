@@ -1,4 +1,4 @@
-//! Secrets that go up: which ones, when, and again.
+//! Secrets that are copied to the source's cluster: which ones, when, and how often.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::Action;
@@ -7,27 +7,27 @@ use suite::{
     eventually,
     faults::code,
     needs::{Need, needs},
-    pause,
     sidecar::Sidecar,
+    stays,
     sync::{HASH, Place, Setting, Stage, WIDGETS, words},
 };
 
 use crate::{
-    support::{faults, is_in_step, of_program},
+    support::{is_in_sync, of_program},
     upstream::HASHES,
 };
 
-/// A widget in step whose Secrets `token` and `extra` may go up.
+/// A widget in sync whose Secrets `token` and `extra` may go up.
 fn stage(name: &str, compat: bool) -> (Stage, Sidecar, Place, Place) {
     let setting = Setting { compat, ..Setting::safe(&[&WIDGETS]) };
     let stage = Stage::pull(name, setting.secrets(&["token", "extra"]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    let (source, target) = stage.pair(&WIDGETS, "one");
     source.create_number(1);
     for name in ["token", "extra"] {
         stage.source_secret(name).create(&json!({"type": "Opaque"}));
     }
     let sidecar = stage.start_served(&[]);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     stage.settled();
     (stage, sidecar, source, target)
 }
@@ -46,9 +46,9 @@ const PUT: &str = "hub update secrets token-remote-rs";
 const NOTE: &str = "local patch secrets token";
 
 #[test]
-fn a03_a_changed_secret_goes_up_by_itself() {
+fn gap03_a_changed_secret_goes_up_by_itself() {
     for compat in [true, false] {
-        let (stage, _sidecar, _, target) = stage("a03", compat);
+        let (stage, _sidecar, _, target) = stage("gap03", compat);
         let before = stage.settled();
         stage.create_target_secret("token", "data1", Some(&target));
         let uploaded = wait_for_value(&stage.source_secret("token"), "data1");
@@ -65,13 +65,13 @@ fn a03_a_changed_secret_goes_up_by_itself() {
 }
 
 #[test]
-fn a04_a_secret_that_cannot_go_up_holds_up_nothing_else() {
+fn gap04_a_secret_that_cannot_go_up_holds_up_nothing_else() {
     if !needs(Need::Embedded, "a write can be refused") {
         return;
     }
     for (compat, refusal) in [(true, 403), (false, 404), (false, 403)] {
-        let (stage, sidecar, source, target) = stage("a04", compat);
-        let hub = faults(stage.remote());
+        let (stage, sidecar, source, target) = stage("gap04", compat);
+        let hub = stage.remote().cluster.faults();
         let refused = of_program(stage.remote(), code(refusal)).verb("update").resource("secrets");
         let rule = hub.add(refused.name("token-remote-rs"));
         stage.create_target_secret("token", "data1", Some(&target));
@@ -79,7 +79,7 @@ fn a04_a_secret_that_cannot_go_up_holds_up_nothing_else() {
         wait_for_value(&stage.source_secret("extra"), "data2");
         source.set_number(2);
         target.wait_for_number(2);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
         assert!(hub.hits(rule) > 0 && hub.hits(rule) < 30, "{} tries", hub.hits(rule));
         assert!(sidecar.log().contains("token-remote-rs"), "{}", sidecar.log());
         hub.remove(rule);
@@ -90,9 +90,9 @@ fn a04_a_secret_that_cannot_go_up_holds_up_nothing_else() {
 }
 
 #[test]
-fn a05_a_secret_of_another_object_of_that_name_stays() {
+fn gap05_a_secret_of_another_object_of_that_name_stays() {
     for compat in [true, false] {
-        let (stage, _sidecar, source, target) = stage("a05", compat);
+        let (stage, _sidecar, source, target) = stage("gap05", compat);
         let uid = target.uid();
         let stranger = json!([{
             "apiVersion": "sync.example.com/v1", "kind": "Widget", "name": "one",
@@ -114,7 +114,7 @@ fn a05_a_secret_of_another_object_of_that_name_stays() {
         let before = stage.settled();
         source.set_number(2);
         target.wait_for_number(2);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
         stage.settled();
         let writes = stage.writes();
         let uploads = writes[before..].iter().filter(|it| it.words.contains("secrets")).count();
@@ -155,7 +155,7 @@ fn a_secret_whose_note_failed_goes_up_once_more() {
     }
     let (stage, _sidecar, _, target) = stage("note", false);
     let busy = of_program(&stage.own, code(503)).verb("patch").resource("secrets").times(1);
-    faults(&stage.own).add(busy);
+    stage.own.cluster.faults().add(busy);
     let before = stage.settled();
     stage.create_target_secret("token", "data1", Some(&target));
     stage.target_secret("token").wait_for_annotation(HASH, HASHES[0]);
@@ -174,15 +174,16 @@ fn nothing_goes_up_while_the_status_does_not() {
     let (stage, _sidecar, source, target) = stage("order", false);
     let busy = Action::Answer { code: 503, body: None, retry_after: None };
     let status = of_program(stage.remote(), busy).verb("patch").subresource("status");
-    let rule = faults(stage.remote()).add(status);
+    let rule = stage.remote().cluster.faults().add(status);
     target.set_health(3);
-    let hub = faults(stage.remote());
+    let hub = stage.remote().cluster.faults();
     eventually("the status is refused", || (hub.hits(rule) > 0).then_some(()));
     stage.create_target_secret("token", "data1", Some(&target));
     source.set_number(2);
-    pause(1500);
-    assert_eq!((value(&stage.source_secret("token").read()), target.number()), (None, Some(1)));
-    faults(stage.remote()).remove(rule);
+    stays("nothing is copied", || {
+        (value(&stage.source_secret("token").read()), target.number()) == (None, Some(1))
+    });
+    stage.remote().cluster.faults().remove(rule);
     wait_for_value(&stage.source_secret("token"), "data1");
     source.wait_for_health(3);
     target.wait_for_number(2);

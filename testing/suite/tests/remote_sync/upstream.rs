@@ -4,12 +4,11 @@
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 use suite::{
-    eventually, real,
+    eventually, real, stays,
     sync::{
         BUDGETS, FINALIZER, HASH, LOCAL_GENERATION, OWNER, PAUSED, Place, REMOTE_GENERATION,
         Setting, Stage, Wrote, words,
     },
-    throughout,
 };
 
 use crate::support::{annotations, labels};
@@ -31,7 +30,7 @@ impl Case {
     fn new(name: &str, compat: bool) -> Self {
         let setting = Setting { compat, ..Setting::safe(&[&BUDGETS]) };
         let stage = Stage::pull(name, setting.secrets(&["secret1", "secret2"]));
-        let (remote, local) = (stage.source(&BUDGETS, "test"), stage.target(&BUDGETS, "test"));
+        let (remote, local) = stage.pair(&BUDGETS, "test");
         Self { stage, remote, local }
     }
 
@@ -271,7 +270,7 @@ fn t5_no_local_namespace_safe() {
 
 // --- T6, T7: there is no remote object ---
 
-/// In safe mode this is a26, as nobody ever claimed the remote object.
+/// In safe mode this is gap26, as nobody ever claimed the remote object.
 #[track_caller]
 fn without_remote(name: &str, compat: bool, owned: bool) {
     let case = Case::new(name, compat);
@@ -293,12 +292,9 @@ fn without_remote(name: &str, compat: bool, owned: bool) {
         (false, _) => {
             case.stage.source(&BUDGETS, "other").create_number(7);
             case.stage.target(&BUDGETS, "other").wait_for_number(7);
-            let others = || {
-                let writes = case.stage.writes();
-                words(&writes).iter().all(|words| words.contains("other"))
-            };
-            // Twice the grace of an orphan and more.
-            throughout(3000, "nothing else is written", others);
+            stays("only the other one is written", || {
+                words(&case.stage.writes()).iter().all(|words| words.contains("other"))
+            });
             assert_eq!((case.local.number(), case.local.healthy()), (Some(2), Some(2)));
             assert!(!case.stage.target_namespace().is_terminating());
         }

@@ -58,7 +58,7 @@ pub(crate) fn measure() -> bool {
     ])];
     let alone = run(&stage, &[], 1, &mut rows);
     let hole = Cluster::embedded("hole");
-    hole.server().faults().set_state(State::Partition);
+    hole.faults().set_state(State::Partition);
     let refusing = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
     let refusing = refusing.expect("a free port").to_string();
     let dead: Vec<String> = (0..DEAD)

@@ -40,7 +40,7 @@ fn times(delay: u64, workers: usize, objects: usize) -> [Duration; 3] {
     for side in stage.sides() {
         let late = Action::Delay { milliseconds: delay };
         if delay > 0 {
-            side.cluster.server().faults().add(Rule::new(late));
+            side.cluster.faults().add(Rule::new(late));
         }
     }
     let published = "publish the generations";

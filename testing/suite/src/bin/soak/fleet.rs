@@ -111,7 +111,7 @@ impl Fleet {
             for fault in faults() {
                 let rule =
                     Rule::new(fault).namespace(&namespace).probability(0.3, self.dice.roll());
-                self.cluster.server().faults().add(rule.times(1));
+                self.cluster.faults().add(rule.times(1));
             }
         }
         for outage in outages() {
@@ -119,7 +119,7 @@ impl Fleet {
             self.disturb(outage);
         }
         self.run_for(Duration::from_secs(20));
-        self.cluster.server().faults().clear();
+        self.cluster.faults().clear();
     }
 
     /// Random faults until all renewals are there.
@@ -128,7 +128,7 @@ impl Fleet {
         for namespace in (0..self.processes).map(name) {
             for fault in faults() {
                 let rule = Rule::new(fault).namespace(&namespace);
-                self.cluster.server().faults().add(rule.probability(each, self.dice.roll()));
+                self.cluster.faults().add(rule.probability(each, self.dice.roll()));
             }
         }
         self.next = Instant::now() + WELL;
@@ -146,12 +146,12 @@ impl Fleet {
                 self.next = Instant::now() + WELL;
             }
         }
-        self.cluster.server().faults().clear();
+        self.cluster.faults().clear();
     }
 
     /// The whole server misbehaves for half a second to one and a half.
     fn disturb(&mut self, outage: Outage) {
-        let faults = self.cluster.server().faults();
+        let faults = self.cluster.faults();
         let (mut begin, length) = (Instant::now(), 500 + self.dice.below(1000));
         self.outages += 1;
         match outage {

@@ -118,7 +118,7 @@ impl Life {
         let each = FAULTS / quick().len() as f64;
         for fault in quick() {
             let rule = Rule::new(fault).resource("leases").probability(each, dice.roll());
-            self.cluster.server().faults().add(rule);
+            self.cluster.faults().add(rule);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Answers that are none: F6, F7, F14, F15, F16.
+//! Invalid answers of the hub: F6, F7, F14, F15, F16.
 
 use std::sync::Arc;
 
@@ -12,15 +12,16 @@ use suite::{
     sidecar::{Sidecar, free_port, shipped},
 };
 
-use crate::faults::support::{
-    BACK, LOST, faults, requests, rule, running, sent, stored, wait_for_renewal,
+use crate::support::{
+    BACK, DELETED, LOST, NO_POD, STALE, failures, requests, rule, running, sent, stored,
+    wait_for_renewal,
 };
 
 #[test]
 fn f6_a_broken_answer_costs_its_connection_and_one_wait() {
     let (scene, sidecar) = running("broken");
     for (round, action) in [Action::Truncate, Action::Garbage].into_iter().enumerate() {
-        faults(&scene).add(rule(&scene, "update", action.clone()).times(1));
+        scene.hub.faults().add(rule(&scene, "update", action.clone()).times(1));
         sidecar.wait_for_times(BACK, round + 1);
         let all = requests(&scene);
         let broken = all.iter().rposition(|request| request.verb == "update").expect("a PUT");
@@ -78,10 +79,10 @@ fn f7_huge_headers_and_bodies_are_not_read() {
     let before = sidecar.memory("VmHWM");
     let huge = [Action::HugeHeaders { bytes: 64 << 10 }, Action::HugeBody { bytes: 100 << 20 }];
     for (round, action) in huge.into_iter().enumerate() {
-        let huge = faults(&scene).add(rule(&scene, "update", action));
+        let huge = scene.hub.faults().add(rule(&scene, "update", action));
         let lost = sidecar.count(LOST);
         sidecar.wait_for_times(LOST, lost + 1);
-        faults(&scene).remove(huge);
+        scene.hub.faults().remove(huge);
         sidecar.wait_for_times(BACK, round + 1);
     }
     let after = sidecar.memory("VmHWM");
@@ -97,7 +98,7 @@ fn f7_huge_headers_and_bodies_are_not_read() {
 fn f7_a_huge_list_or_event_of_the_managed_cluster_is_not_kept() {
     let scene = Scene::new("huge-list");
     let huge = Action::HugeBody { bytes: 100 << 20 };
-    let managed = scene.managed.server().faults();
+    let managed = scene.managed.faults();
     managed.add(Rule::new(huge.clone()).verb("list").resource("secrets").times(1));
     managed.add(Rule::new(huge).verb("watch").resource("pods").times(1));
     let sidecar = scene.start(&[]);
@@ -111,7 +112,7 @@ fn f14_an_html_page_of_a_balancer_is_not_shown() {
     for code in [500, 502, 503, 504] {
         let body = Some("<html>upstream connect error</html>".to_owned());
         let action = Action::Answer { code, body, retry_after: None };
-        faults(&scene).add(rule(&scene, "update", action).times(1));
+        scene.hub.faults().add(rule(&scene, "update", action).times(1));
     }
     sidecar.wait_for("is renewed again after 4 failures");
     for code in [500, 502, 503, 504] {
@@ -125,7 +126,7 @@ fn f14_an_html_page_of_a_balancer_is_not_shown() {
 fn f15_another_object_than_the_one_asked_for_is_an_error() {
     let (scene, sidecar) = running("odd");
     for action in [Action::NotJson, Action::WrongKind] {
-        faults(&scene).add(rule(&scene, "update", action).times(1));
+        scene.hub.faults().add(rule(&scene, "update", action).times(1));
     }
     sidecar.wait_for("is renewed again after 2 failures");
     assert_eq!(sidecar.count("the answer is not JSON"), 1, "{}", sidecar.log());
@@ -135,21 +136,21 @@ fn f15_another_object_than_the_one_asked_for_is_an_error() {
 #[test]
 fn f15_a_lease_without_a_spec_is_renewed_all_the_same() {
     let (scene, sidecar) = running("null-spec");
-    faults(&scene).add(rule(&scene, "update", Action::NullSpec).times(2));
+    scene.hub.faults().add(rule(&scene, "update", Action::NullSpec).times(2));
     // A conflict makes it read, and the read has no spec either.
-    faults(&scene).add(rule(&scene, "get", Action::NullSpec));
+    scene.hub.faults().add(rule(&scene, "get", Action::NullSpec));
     scene.hub.merge(&scene.hub_lease(), &json!({"metadata": {"labels": {"a": "b"}}}));
     for _ in 0..4 {
         wait_for_renewal(&scene);
     }
     assert_eq!(stored(&scene).expect("a Lease")["spec"]["leaseDurationSeconds"], 1);
-    assert_eq!(sidecar.count(LOST), 0, "{}", sidecar.log());
+    assert_eq!(failures(&sidecar, "hub"), 0.0, "{}", sidecar.log());
 }
 
 #[test]
 fn f15_odd_lists_and_events_of_the_managed_cluster_change_nothing() {
     let scene = Scene::new("odd-lists");
-    let managed = scene.managed.server().faults();
+    let managed = scene.managed.faults();
     for resource in ["pods", "secrets"] {
         managed.add(Rule::new(Action::NotJson).verb("list").resource(resource).times(2));
         managed.add(Rule::new(Action::NotJson).verb("watch").resource(resource).times(1));
@@ -162,7 +163,7 @@ fn f15_odd_lists_and_events_of_the_managed_cluster_change_nothing() {
     scene.put_secret(&scene.new_credentials());
     sidecar.wait_for("were rotated");
     wait_for_renewal(&scene);
-    assert_eq!(sidecar.count("goes stale"), 0, "{}", sidecar.log());
+    assert_eq!(sidecar.count(STALE), 0, "{}", sidecar.log());
 }
 
 #[test]
@@ -177,7 +178,7 @@ fn f15_a_list_of_another_kind_is_no_absence() {
     sidecar.wait_for("list pods");
     sidecar.wait_for("list secrets");
     wait_for_renewal(&scene);
-    assert_eq!((sidecar.count("does not exist"), sidecar.count("was deleted")), (0, 0));
+    assert_eq!((sidecar.count(NO_POD), sidecar.count(DELETED)), (0, 0));
 }
 
 #[test]
@@ -187,11 +188,11 @@ fn f16_a_redirect_is_refused_and_no_credential_goes_there() {
     let path = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases/{ADDON}", scene.cluster);
     let before = other.server().counters();
     let location = format!("https://{}{path}", other.address);
-    let redirect = faults(&scene).add(rule(&scene, "update", Action::Redirect { location }));
+    let redirect = scene.hub.faults().add(rule(&scene, "update", Action::Redirect { location }));
     sidecar.wait_for("307: a redirect, which is not followed");
     let tries = sent(&scene).len();
     suite::eventually("it goes on trying", || (sent(&scene).len() > tries + 1).then_some(()));
-    faults(&scene).remove(redirect);
+    scene.hub.faults().remove(redirect);
     sidecar.wait_for(BACK);
     assert_eq!(other.server().counters(), before, "nobody called");
     assert!(other.server().requests().iter().all(|request| request.user == "admin"));

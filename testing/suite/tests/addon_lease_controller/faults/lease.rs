@@ -1,4 +1,4 @@
-//! What others do to the Lease and around it: F30 to F38.
+//! Other writers of the Lease and its namespace: F31 to F33, F35 to F38.
 
 use std::time::{Duration, SystemTime};
 
@@ -14,20 +14,9 @@ use suite::{
     throughout, within,
 };
 
-use crate::faults::support::{
-    BACK, LOST, failures, faults, requests, rule, running, sent, stored, stored_time,
-    wait_for_renewal,
+use crate::support::{
+    BACK, LOST, failures, requests, rule, running, sent, stored, stored_time, wait_for_renewal,
 };
-
-#[test]
-fn f30_a_lease_that_was_deleted_is_back_within_a_tick() {
-    let (scene, sidecar) = running("deleted");
-    scene.hub.delete(&scene.hub_lease());
-    eventually("the Lease is back", || stored(&scene));
-    wait_for_renewal(&scene);
-    assert_eq!(sidecar.count(LOST), 0, "{}", sidecar.log());
-    assert!(requests(&scene).iter().filter(|request| request.verb == "create").count() == 2);
-}
 
 #[test]
 fn f31_another_writer_costs_three_requests() {
@@ -38,7 +27,7 @@ fn f31_another_writer_costs_three_requests() {
     wait_for_renewal(&scene);
     assert_eq!(sent(&scene)[..3], ["update 409", "get 200", "update 200"]);
     assert_eq!(stored(&scene).expect("a Lease")["metadata"]["labels"]["a"], "b");
-    assert_eq!(failures(&sidecar), 0.0);
+    assert_eq!(failures(&sidecar, "hub"), 0.0);
 }
 
 #[test]
@@ -49,16 +38,16 @@ fn f32_a_storm_of_conflicts_is_met_with_three_tries_a_tick() {
     first.wait_for("is renewed every");
     drop(first);
     // The next process finds the Lease and renews it at once.
-    let storm = faults(&scene).add(rule(&scene, "update", code(409)));
+    let storm = scene.hub.faults().add(rule(&scene, "update", code(409)));
     scene.hub.server().clear_requests();
     let sidecar = scene.start(&["-lease-duration", "30"]);
     sidecar.wait_for(LOST);
     pause(3000);
-    let tries = failures(&sidecar);
+    let tries = failures(&sidecar, "hub");
     let puts = requests(&scene).iter().filter(|request| request.verb == "update").count() as f64;
     assert!(puts <= 3.0 * (tries + 1.0) && puts < 30.0, "{puts} PUTs in {tries} tries");
     assert_eq!(sidecar.warnings(LOST), 1, "{}", sidecar.log());
-    faults(&scene).remove(storm);
+    scene.hub.faults().remove(storm);
     sidecar.wait_for(BACK);
 }
 
@@ -67,7 +56,7 @@ fn f33_a_renewal_whose_answer_was_lost_is_not_done_twice() {
     let (scene, sidecar) = running("lost-answer");
     wait_for_renewal(&scene);
     scene.hub.server().clear_requests();
-    faults(&scene).add(rule(&scene, "update", Action::ApplyThenDrop).times(1));
+    scene.hub.faults().add(rule(&scene, "update", Action::ApplyThenDrop).times(1));
     wait_for_renewal(&scene);
     let version = stored(&scene).expect("a Lease")["metadata"]["resourceVersion"].clone();
     // The period has not passed: nothing but the repetition, which changes nothing, and a look.
@@ -79,40 +68,18 @@ fn f33_a_renewal_whose_answer_was_lost_is_not_done_twice() {
     let written: Vec<_> = all.iter().filter(|r| r.verb == "update" && r.code != 409).collect();
     let between = written[1].at - written[0].at;
     assert!(between > Duration::from_millis(900), "one renewal for the period: {between:?}");
-    assert_eq!((failures(&sidecar), sidecar.count(LOST)), (0.0, 0), "{}", sidecar.log());
+    assert_eq!(failures(&sidecar, "hub"), 0.0, "{}", sidecar.log());
 }
 
 #[test]
 fn f33_a_creation_whose_answer_was_lost_is_found() {
     let scene = Scene::new("lost-creation");
-    faults(&scene).add(rule(&scene, "create", Action::ApplyThenDrop).times(1));
+    scene.hub.faults().add(rule(&scene, "create", Action::ApplyThenDrop).times(1));
     let sidecar = scene.start(&[]);
     eventually("the Lease is there", || stored(&scene));
     sidecar.wait_for(BACK);
     wait_for_renewal(&scene);
     assert!(sent(&scene).iter().filter(|line| line.starts_with("create")).count() <= 2);
-}
-
-#[test]
-fn f34_only_our_fields_are_rewritten() {
-    let (scene, sidecar) = running("fields");
-    let others = json!({
-        "metadata": {"labels": {"team": "a"}, "annotations": {"note": "b"}},
-        "spec": {"leaseDurationSeconds": null, "holderIdentity": "someone"},
-    });
-    scene.hub.merge(&scene.hub_lease(), &others);
-    let lease = eventually("the duration is back", || {
-        stored(&scene).filter(|lease| lease["spec"]["leaseDurationSeconds"] == 1)
-    });
-    assert_eq!(lease["metadata"]["labels"]["team"], "a");
-    assert_eq!(lease["metadata"]["annotations"]["note"], "b");
-    assert_eq!(lease["spec"]["holderIdentity"], "someone");
-    // Labels that were taken away stay away.
-    scene.hub.merge(&scene.hub_lease(), &json!({"metadata": {"labels": null}}));
-    wait_for_renewal(&scene);
-    wait_for_renewal(&scene);
-    assert!(stored(&scene).expect("a Lease")["metadata"]["labels"].is_null());
-    assert_eq!(sidecar.count(LOST), 0);
 }
 
 #[test]
@@ -208,7 +175,7 @@ fn f37_the_hub_hears_of_a_crash_five_periods_later_and_of_its_end_within_one() {
     throughout(2000, "it stays so", || !available(&scene));
     scene.set_pod_status(&ready(true));
     within(3, "it is available", || available(&scene).then_some(()));
-    assert_eq!(sidecar.count(LOST), 0, "{}", sidecar.log());
+    assert_eq!(failures(&sidecar, "hub"), 0.0, "{}", sidecar.log());
 }
 
 #[test]
@@ -230,7 +197,7 @@ fn f38_two_sidecars_on_one_lease_harm_nobody() {
     assert!(times.is_sorted_by(|a, b| a < b), "{times:?}");
     assert!(count(409) <= 2 * times.len(), "{} conflicts", count(409));
     for sidecar in [&one, &two] {
-        assert_eq!((failures(sidecar), sidecar.count(LOST)), (0.0, 0), "{}", sidecar.log());
+        assert_eq!(failures(sidecar, "hub"), 0.0, "{}", sidecar.log());
     }
     assert_eq!(stored(&scene).expect("a Lease")["metadata"]["name"], ADDON);
 }

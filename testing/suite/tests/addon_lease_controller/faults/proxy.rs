@@ -6,10 +6,10 @@ use suite::{
     needs::{Need, needs},
     proxy::Proxy,
     scene::{ADDON, Scene},
-    sidecar::{Sidecar, bare, behind, free_port, program},
+    sidecar::{Sidecar, bare, behind, program},
 };
 
-use crate::faults::support::{BACK, LOST, wait_for_renewal};
+use crate::support::{BACK, LOST, wait_for_renewal};
 
 /// Puts a Secret whose kubeconfig names the hub as `server`, verified by another name.
 fn put_hub_at(scene: &Scene, server: &str) {
@@ -20,10 +20,9 @@ fn put_hub_at(scene: &Scene, server: &str) {
 }
 
 fn start(scene: &Scene, env: &[(&str, &str)]) -> Sidecar {
-    let port = free_port();
-    let mut command = scene.command(port);
-    command.envs(env.iter().copied());
-    Sidecar::spawn(command, port)
+    scene.start_as(|command| {
+        command.envs(env.iter().copied());
+    })
 }
 
 #[test]
@@ -93,7 +92,7 @@ fn f22_in_a_cluster_the_proxy_is_used_as_client_go_does() {
 }
 
 #[test]
-fn f23_a_name_is_looked_up_and_one_that_is_unknown_is_a_sentence() {
+fn f23_a_name_is_looked_up_and_an_unknown_one_is_logged() {
     let scene = Scene::new("names");
     let port = scene.hub_relay.address.port();
     put_hub_at(&scene, &format!("localhost:{port}"));

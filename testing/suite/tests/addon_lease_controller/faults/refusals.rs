@@ -1,22 +1,21 @@
-//! A server that says no: F10 to F13.
+//! Rejections by the hub: F10 to F13.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use dev_apiserver::{Action, Rule};
 use serde_json::json;
 use suite::{
-    Stopwatch, eventually, faults::code, identity::hub_secret, pause, scene::Scene,
-    sidecar::Sidecar,
+    Stopwatch, eventually, faults::code, identity::hub_secret, scene::Scene, sidecar::Sidecar,
 };
 
-use crate::faults::support::{
-    BACK, LOST, failures, faults, requests, rule, running, sent, wait_for_renewal,
+use crate::support::{
+    BACK, LOST, STALE, failures, requests, rule, running, sent, start_with_file, wait_for_renewal,
 };
 
 /// A sidecar that hears of a change of its Secret by asking only: its watch is silent.
 fn deaf(scene: &Scene) -> Sidecar {
     let silent = Rule::new(Action::WatchSilent).verb("watch").resource("secrets");
-    scene.managed.server().faults().add(silent);
+    scene.managed.faults().add(silent);
     let sidecar = scene.start(&[]);
     sidecar.wait_for("is renewed every");
     sidecar
@@ -33,7 +32,7 @@ fn f10_a_rotated_token_is_used_in_the_same_tick() {
     server.revoke(&old);
     wait_for_renewal(&scene);
     wait_for_renewal(&scene);
-    assert_eq!((failures(&sidecar), sidecar.count(LOST)), (0.0, 0), "{}", sidecar.log());
+    assert_eq!(failures(&sidecar, "hub"), 0.0, "{}", sidecar.log());
     let unknown = server.requests().iter().filter(|request| request.code == 401).count();
     assert_eq!(unknown, 1);
 }
@@ -53,7 +52,7 @@ fn f10_a_rotated_certificate_is_used_in_the_same_tick() {
     eventually("the certificate ends", || (refused() > 0).then_some(()));
     wait_for_renewal(&scene);
     assert_eq!(refused(), 1);
-    assert_eq!((failures(&sidecar), sidecar.count(LOST)), (0.0, 0), "{}", sidecar.log());
+    assert_eq!(failures(&sidecar, "hub"), 0.0, "{}", sidecar.log());
 }
 
 #[test]
@@ -64,66 +63,44 @@ fn f10_a_rotated_token_file_is_used_in_the_same_tick() {
     scene.write("token", &old);
     let kubeconfig =
         scene.write("hub.kubeconfig", &scene.hub_kubeconfig(&json!({"tokenFile": "token"})));
-    let sidecar = start_with_file(&scene, kubeconfig.to_str().expect("a path"));
+    let sidecar = start_with_file(&scene, &kubeconfig);
+    sidecar.wait_for("is renewed every");
     scene.write("token", &server.token(&scene.hub_user(), &[]));
     server.revoke(&old);
     wait_for_renewal(&scene);
     wait_for_renewal(&scene);
-    assert_eq!((failures(&sidecar), sidecar.count(LOST)), (0.0, 0), "{}", sidecar.log());
+    assert_eq!(failures(&sidecar, "hub"), 0.0, "{}", sidecar.log());
     assert_eq!(server.requests().iter().filter(|request| request.code == 401).count(), 1);
-}
-
-pub(crate) fn start_with_file(scene: &Scene, path: &str) -> Sidecar {
-    // Of a repeated flag the last counts, and an empty one is none.
-    let sidecar = scene.start(&["-hub-kubeconfig-secret", "", "-hub-kubeconfig", path]);
-    sidecar.wait_for("is renewed every");
-    sidecar
 }
 
 #[test]
 fn f10_a_401_with_nothing_new_in_the_secret_is_a_failure_like_others() {
     let (scene, sidecar) = running("once");
-    faults(&scene).add(rule(&scene, "update", code(401)).times(1));
+    scene.hub.faults().add(rule(&scene, "update", code(401)).times(1));
     sidecar.wait_for("is renewed again after 1 failures");
     assert_eq!(sidecar.warnings(LOST), 1);
     assert_eq!(sent(&scene).iter().filter(|line| *line == "update 401").count(), 1);
 }
 
 #[test]
-fn f11_a_401_that_lasts_is_told_once_and_makes_it_not_ready() {
+fn f11_a_401_that_lasts_is_logged_once_and_makes_it_not_ready() {
     let (scene, sidecar) = running("forever");
     sidecar.wait_for_code("/readyz", 200);
-    let refuse = faults(&scene).add(rule(&scene, "update", code(401)));
+    let refuse = scene.hub.faults().add(rule(&scene, "update", code(401)));
     sidecar.wait_for_code("/readyz", 503);
     assert_eq!(sidecar.ask("/healthz").0, 200);
     assert_eq!(sidecar.warnings(LOST), 1, "{}", sidecar.log());
     let log = sidecar.log();
     assert!(log.contains("update leases") && log.contains(": 401: "), "{log}");
-    faults(&scene).remove(refuse);
+    scene.hub.faults().remove(refuse);
     sidecar.wait_for(BACK);
     sidecar.wait_for_code("/readyz", 200);
 }
 
 #[test]
-fn f12_a_403_names_verb_resource_and_name() {
-    let (scene, sidecar) = running("forbidden");
-    let denied = faults(&scene).deny("update", "leases", &scene.cluster);
-    sidecar.wait_for(&format!("update leases {}/my-addon on the hub: 403: ", scene.cluster));
-    sidecar.wait_for("cannot update resource");
-    let before = requests(&scene).len();
-    let start = Instant::now();
-    pause(2000);
-    let (tries, passed) = (requests(&scene).len() - before, start.elapsed().as_secs_f64());
-    assert!((tries as f64) < 10.0 * passed, "{tries} tries in {passed} s");
-    assert_eq!(sidecar.warnings(LOST), 1, "{}", sidecar.log());
-    faults(&scene).remove(denied);
-    sidecar.wait_for(BACK);
-}
-
-#[test]
 fn f12_a_403_on_the_managed_cluster_changes_nothing_that_is_known() {
     let scene = Scene::new("blind");
-    let managed = scene.managed.server().faults();
+    let managed = scene.managed.faults();
     let denied =
         ["list", "watch", "get"].map(|verb| managed.deny(verb, "secrets", &scene.namespace));
     let sidecar = scene.start(&[]);
@@ -141,7 +118,7 @@ fn f12_a_403_on_the_managed_cluster_changes_nothing_that_is_known() {
     sidecar.wait_for("watch pods");
     wait_for_renewal(&scene);
     wait_for_renewal(&scene);
-    assert_eq!(sidecar.count("goes stale"), 0, "{}", sidecar.log());
+    assert_eq!(sidecar.count(STALE), 0, "{}", sidecar.log());
 }
 
 #[test]
@@ -149,8 +126,8 @@ fn f13_retry_after_is_heeded_for_a_period_and_no_longer() {
     let (scene, sidecar) = running("busy");
     let watch = Stopwatch::start();
     let busy = Action::Answer { code: 429, body: None, retry_after: Some("3600".into()) };
-    let busy = faults(&scene).add(rule(&scene, "update", busy).times(1));
-    eventually("it is told to wait", || (faults(&scene).hits(busy) == 1).then_some(()));
+    let busy = scene.hub.faults().add(rule(&scene, "update", busy).times(1));
+    eventually("it is told to wait", || (scene.hub.faults().hits(busy) == 1).then_some(()));
     sidecar.wait_for(BACK);
     let all = requests(&scene);
     let refused = all.iter().position(|request| request.code == 429).expect("a 429");

@@ -1,4 +1,4 @@
-//! What becomes of a request: F40 to F44, on the way in and during a rotation.
+//! Outcomes of a certificate request, when joining and during a rotation: F40 to F44.
 
 use dev_apiserver::{Rule, signing_request};
 use serde_json::json;
@@ -7,18 +7,19 @@ use suite::{
     identity::Data,
     needs::{Need, needs},
     spoke::Spoke,
+    within,
 };
 
 use crate::certificate::{
     forge,
     support::{
-        csr, delete, due, ended, fail, faults, groups, issue, joined_by, names, nothing_more, pem,
-        post, rotated, said, signed, subject, uid, within,
+        csr, delete, due, ended, fail, groups, issue, joined_by, names, nothing_more, pem, post,
+        rotated, said, signed, subject, uid,
     },
 };
 
 #[test]
-fn f40_a_denied_request_is_told_and_followed_by_no_other() {
+fn f40_a_denied_request_is_reported_and_followed_by_no_other() {
     let spoke = Spoke::new("denied");
     let sidecar = spoke.start(&[]);
     let name = spoke.hub.next_csr(&spoke.cluster);
@@ -35,7 +36,7 @@ fn f40_a_denied_request_is_told_and_followed_by_no_other() {
 }
 
 #[test]
-fn f40_a_request_that_was_not_signed_is_told_and_followed_by_no_other() {
+fn f40_a_request_that_was_not_signed_is_reported_and_followed_by_no_other() {
     let spoke = Spoke::new("failed");
     let sidecar = spoke.start(&[]);
     let name = spoke.hub.next_csr(&spoke.cluster);
@@ -205,11 +206,11 @@ fn blind(spoke: &Spoke, act: impl FnOnce()) {
     let hub = &spoke.hub.cluster;
     for verb in ["list", "watch", "get", "create"] {
         let rule = Rule::new(code(503)).verb(verb).resource("certificatesigningrequests");
-        faults(hub).add(rule.user(&spoke.how.user()));
+        hub.faults().add(rule.user(&spoke.how.user()));
     }
     hub.server().restart();
     act();
-    faults(hub).clear();
+    hub.faults().clear();
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Certificates and clocks that do not fit: F47 and F49. The hub's is off by its Date header and its
-//! certificates, the program's own by a shim.
+//! Wrong clocks: F47 and F49. The hub's is wrong by its Date header and its certificates, the program's by a
+//! shim.
 
 use suite::{
     clock::Clock,
@@ -7,15 +7,14 @@ use suite::{
     needs::{Need, needs},
     pause,
     sidecar::Sidecar,
-    spoke::Spoke,
-    throughout,
+    spoke::{EXPIRED, Spoke},
+    throughout, within,
 };
 
 use crate::certificate::{
     forge,
     support::{
-        credential, csr, due_with, ended, faults, issue, joined_by, names, nothing_more, pem, said,
-        subject, within,
+        credential, csr, due_with, ended, issue, joined_by, names, nothing_more, pem, said, subject,
     },
 };
 
@@ -68,9 +67,7 @@ fn f47_a_certificate_that_expires_while_its_renewal_waits() {
     let renewal = spoke.hub.next_csr(&spoke.cluster);
     assert_eq!(csr(&spoke, &renewal).expect("it")["spec"]["username"], spoke.user());
     // It looks at least every 15 s.
-    within(30, "it notices", || {
-        (sidecar.count("certificate for the hub has expired") > 0).then_some(())
-    });
+    within(30, "it notices", || (sidecar.count(EXPIRED) > 0).then_some(()));
     assert_eq!(spoke.credential(), Some(old));
     let next = eventually("the bootstrap identity asks", || {
         names(&spoke).into_iter().find(|name| *name != renewal)
@@ -86,7 +83,7 @@ fn f47_a_certificate_that_expires_while_its_renewal_waits() {
 /// A hub whose clock is off by `offset` issues a certificate for these seconds, by the true clock.
 fn on_a_hub(name: &str, offset: i64, from: i64, until: i64) -> (Spoke, Sidecar) {
     let spoke = Spoke::new(name);
-    faults(&spoke.hub.cluster).set_date_offset(offset);
+    spoke.hub.cluster.faults().set_date_offset(offset);
     let sidecar = spoke.start(&[]);
     let name = spoke.hub.next_csr(&spoke.cluster);
     let request = pem(&csr(&spoke, &name).expect("the request"));
@@ -133,7 +130,7 @@ fn f49_without_a_hub_that_is_off_the_same_are_refused() {
 
 /// The usual signer of a hub that is a little ahead: it backdates by five minutes, the rest is tolerance.
 #[test]
-fn f49_four_minutes_need_no_hub_to_tell_the_time() {
+fn f49_four_minutes_are_within_what_an_own_clock_may_be_off() {
     let spoke = Spoke::new("tolerance");
     let _sidecar = spoke.start(&[]);
     let name = spoke.hub.next_csr(&spoke.cluster);

@@ -1,5 +1,5 @@
-//! F42 and more: kill -9 at every write to either cluster, of a join and of a rotation. Whatever was
-//! written, the next start goes on with it: one request, and never a key without its certificate.
+//! kill -9 at every write to either cluster (F42), when joining and during a rotation. The next start continues
+//! from whatever was written: one request, and never a key without its certificate.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use suite::{
     spoke::Spoke,
 };
 
-use crate::certificate::support::{csr, due, faults, joined_by, names, no_key_alone, uid, works};
+use crate::certificate::support::{csr, due, joined_by, names, no_key_alone, uid, works};
 
 /// What is under way.
 #[derive(Clone, Copy, Debug)]
@@ -61,12 +61,12 @@ fn killed_at(work: Work, on_hub: bool, verb: &str, nth: u32, moment: Moment) -> 
     // On the hub nobody else writes by HTTP meanwhile.
     let account = format!("system:serviceaccount:{}:csr-bootstrapper", spoke.namespace);
     let user = (!on_hub).then_some(account.as_str());
-    let rule = hold(faults(cluster), user, verb, nth, moment);
+    let rule = hold(cluster.faults(), user, verb, nth, moment);
     let mut sidecar = spoke.start(&[]);
     let held = eventually("it is held or done", || {
         // In this order: the write that is held may be the one that makes it done.
         let done = is_done(&spoke, old.as_ref());
-        let held = faults(cluster).hits(rule) > 0;
+        let held = cluster.faults().hits(rule) > 0;
         (held || done).then_some(held)
     });
     if held {
@@ -75,7 +75,7 @@ fn killed_at(work: Work, on_hub: bool, verb: &str, nth: u32, moment: Moment) -> 
             pause(10);
         }
         sidecar.kill();
-        faults(cluster).clear();
+        cluster.faults().clear();
         let again = spoke.start(&[]);
         let what = format!("{moment:?} {verb} {nth}, on the hub: {on_hub}");
         let watch = Stopwatch::start();

@@ -1,4 +1,4 @@
-//! F48: the Secret cannot be written. What was issued is not lost, and not asked for again.
+//! A Secret that cannot be written (F48): an issued certificate is neither lost nor requested again.
 
 use dev_apiserver::Rule;
 use serde_json::json;
@@ -12,7 +12,7 @@ use suite::{
 };
 
 use crate::certificate::support::{
-    due, faults, joined_by, name, names, no_key_alone, rotated, said, saves,
+    due, joined_by, name, names, no_key_alone, rotated, said, saves,
 };
 
 /// The write of an issued certificate is refused with `with` for a while, on the way in.
@@ -21,7 +21,7 @@ fn refused(with: u16) {
     let sidecar = spoke.start(&[]);
     let request = spoke.hub.next_csr(&spoke.cluster);
     let key = spoke.pending().expect("the stored request")["tls.key"].clone();
-    let faults = faults(&spoke.managed);
+    let faults = spoke.managed.faults();
     let rule = faults.add(Rule::new(code(with)).verb("create").resource("secrets"));
     spoke.hub.approve_csr(&request);
     eventually("the write is tried again", || (faults.hits(rule) >= 4).then_some(()));
@@ -68,7 +68,7 @@ fn f48_a_renewed_certificate_is_saved_at_last() {
         let (spoke, old) = due("save-renewal");
         let sidecar = spoke.start(&[]);
         let request = spoke.hub.next_csr(&spoke.cluster);
-        let faults = faults(&spoke.managed);
+        let faults = spoke.managed.faults();
         let rule = Rule::new(code(with)).verb("update").resource("secrets").name(&spoke.secret);
         let rule = faults.add(rule);
         spoke.hub.approve_csr(&request);
@@ -83,9 +83,9 @@ fn f48_a_renewed_certificate_is_saved_at_last() {
     }
 }
 
-/// b5: the Go agent never gets over this one.
+/// ocm05: the Go agent never gets over this one.
 #[test]
-fn b5_another_writer_of_the_secret_is_read_and_merged() {
+fn ocm05_another_writer_of_the_secret_is_read_and_merged() {
     if !needs(Need::Embedded, "it approves renewals at once") {
         return;
     }
@@ -93,7 +93,7 @@ fn b5_another_writer_of_the_secret_is_read_and_merged() {
     let _sidecar = spoke.start(&[]);
     let request = spoke.hub.next_csr(&spoke.cluster);
     // The agent does not hear of the other writer: its watch is cut.
-    let faults = faults(&spoke.managed);
+    let faults = spoke.managed.faults();
     for verb in ["list", "watch"] {
         let rule = Rule::new(code(503)).verb(verb).resource("secrets");
         faults
@@ -124,7 +124,7 @@ fn f48_a_lost_answer_to_the_write_is_no_second_request() {
     let _sidecar = spoke.start(&[]);
     let request = spoke.hub.next_csr(&spoke.cluster);
     let lost = Rule::new(dev_apiserver::Action::ApplyThenDrop).verb("create").resource("secrets");
-    faults(&spoke.managed).add(lost.times(1));
+    spoke.managed.faults().add(lost.times(1));
     spoke.hub.approve_csr(&request);
     joined_by(&spoke, &request);
     assert_eq!(names(&spoke), [request]);

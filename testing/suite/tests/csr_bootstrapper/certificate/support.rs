@@ -1,30 +1,23 @@
-//! What these tests have in common: a stage on which a renewal is due, and answers to requests.
+//! Helpers of these tests: a stage on which a renewal is due, answers to requests, and what comes of them.
 
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::time::{Duration, SystemTime};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use dev_apiserver::{Faults, Request, signing_request};
+use dev_apiserver::{Request, signing_request};
 use serde_json::{Value, json};
 use shared::{error::Error, resource::Target};
 use suite::{
-    cluster::Cluster,
     eventually,
     identity::{Data, hub_secret},
-    ocm::{self, CLUSTER_LABEL, PREFIX, clusters, global},
+    ocm::{self, CLUSTER_LABEL, PREFIX, ROTATED, clusters, global},
     sidecar::Sidecar,
     spoke::{AGENT, Spoke},
-    throughout,
+    throughout, within,
 };
-
-pub(crate) use suite::within;
 
 use crate::certificate::forge::Subject;
 
 pub(crate) const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
-pub(crate) const ROTATED: &str = "ClusterCertificateRotated";
 
 // --- stages ---
 
@@ -77,10 +70,6 @@ pub(crate) fn groups(spoke: &Spoke) -> [String; 2] {
 /// What the agent asks for.
 pub(crate) fn subject(spoke: &Spoke, from: i64, until: i64) -> Subject {
     Subject { user: spoke.user(), groups: groups(spoke).to_vec(), from, until }
-}
-
-pub(crate) fn faults(cluster: &Arc<Cluster>) -> &Faults {
-    cluster.server().faults()
 }
 
 // --- requests ---

@@ -1,4 +1,4 @@
-//! F45: what a signer may give that is not the certificate that was asked for, and what only looks odd.
+//! Wrong certificates that a signer may issue (F45), and those that only look odd.
 
 use suite::{
     needs::{Need, needs},
@@ -101,9 +101,9 @@ fn f45_a_chain_with_an_expired_authority() {
     });
 }
 
-/// b1: this is where the Go agent crashes.
+/// ocm01: this is where the Go agent crashes.
 #[test]
-fn b1_what_is_no_certificate() {
+fn ocm01_what_is_no_certificate() {
     if !needs(Need::Embedded, "its validation refuses it") {
         return;
     }
@@ -120,7 +120,7 @@ fn b1_what_is_no_certificate() {
 }
 
 #[test]
-fn b1_what_is_not_even_base64() {
+fn ocm01_what_is_not_even_base64() {
     if !needs(Need::Embedded, "its validation refuses it") {
         return;
     }

@@ -1,5 +1,5 @@
-//! The corners of asking: what was issued outlives its request, a denied renewal is no end, a rotation meets
-//! a deletion, and what a person is told meanwhile.
+//! Corner cases of a request: a certificate that outlives it, a denied renewal, a rotation that meets a
+//! deletion, and what people are shown meanwhile.
 
 use std::time::{Duration, Instant};
 
@@ -13,11 +13,10 @@ use suite::{
     pause,
     sidecar::Sidecar,
     spoke::Spoke,
+    within,
 };
 
-use crate::joining::support::{
-    account, due, let_in, roles, settled, sign, wait_for_another, within,
-};
+use crate::joining::support::{account, due, let_in, roles, settled, sign, wait_for_another};
 
 fn names(spoke: &Spoke) -> Vec<Value> {
     spoke.hub.csrs_of(&spoke.cluster).iter().map(|csr| csr["metadata"]["name"].clone()).collect()
@@ -33,7 +32,7 @@ fn outlives_its_request(name: &str, with: u16) {
     let spoke = Spoke::new(name);
     let sidecar = spoke.start(&[]);
     let request = spoke.hub.next_csr(&spoke.cluster);
-    let faults = spoke.managed.server().faults();
+    let faults = spoke.managed.faults();
     let rule = Rule::new(code(with)).verb("create").resource("secrets").user(&account(&spoke));
     let rule = faults.add(rule);
     spoke.hub.approve_csr(&request);
@@ -71,7 +70,7 @@ fn a_secret_that_is_deleted_while_a_rotation_is_saved_comes_back_whole() {
     let spoke = due("corner-put");
     spoke.hub.accept(&spoke.cluster);
     let before = spoke.credential().expect("the Secret");
-    let faults = spoke.managed.server().faults();
+    let faults = spoke.managed.faults();
     let rule = Rule::new(Action::Delay { milliseconds: 2000 }).verb("update").resource("secrets");
     let rule = faults.add(rule.name(&spoke.secret).user(&account(&spoke)));
     let sidecar = spoke.start(&[]);
@@ -123,7 +122,7 @@ fn a_bootstrap_identity_that_may_only_get_its_request_joins() {
         return;
     }
     let spoke = Spoke::new("corner-get");
-    let faults = spoke.hub.cluster.server().faults();
+    let faults = spoke.hub.cluster.faults();
     for verb in ["list", "watch"] {
         let rule = Rule::new(Action::Forbid).verb(verb).resource("certificatesigningrequests");
         faults.add(rule.user(&Bootstrap::Manual.user()));
@@ -170,7 +169,7 @@ fn readyz_names_the_hub_s_refusal() {
         return;
     }
     let spoke = Spoke::new("corner-refused");
-    let faults = spoke.hub.cluster.server().faults();
+    let faults = spoke.hub.cluster.faults();
     faults.add(refusal());
     let sidecar = spoke.start(&[]);
     says(&sidecar, &["does not exist", "forbidden", "certificatesigningrequests"]);
@@ -206,7 +205,7 @@ fn once_ends_with_the_hub_s_refusal() {
         return;
     }
     let spoke = Spoke::new("corner-once-refused");
-    let faults = spoke.hub.cluster.server().faults();
+    let faults = spoke.hub.cluster.faults();
     faults.add(refusal());
     let line = last_line(&spoke, || {});
     assert!(line.contains("no credential after 3 s") && line.contains("forbidden"), "{line}");

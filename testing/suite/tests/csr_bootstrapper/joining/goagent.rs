@@ -1,13 +1,11 @@
-//! OCM's own agent on the same stage: what holds for it has to hold for the program too.
+//! OCM's own agent on the same stage: what holds for it must hold for the program.
 
 use suite::{
     eventually,
     needs::{Need, needs},
-    ocm::{self, Bootstrap},
+    ocm::{self, AVAILABLE, Bootstrap},
     spoke::Spoke,
 };
-
-const AVAILABLE: &str = "ManagedClusterConditionAvailable";
 
 /// Why the others leave these out.
 const GO: &str = "the Go agent is there";

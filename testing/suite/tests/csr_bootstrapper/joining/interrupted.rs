@@ -1,5 +1,4 @@
-//! Others get in between two steps, or the answer to one is lost; there is still one request and one
-//! certificate.
+//! Other writers between two steps, and lost answers: there is still one request and one certificate.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::{Action, Faults, Rule};
@@ -16,7 +15,7 @@ use crate::joining::support::{
 };
 
 fn hub_faults(spoke: &Spoke) -> &Faults {
-    spoke.hub.cluster.server().faults()
+    spoke.hub.cluster.faults()
 }
 
 fn busy() -> Action {
@@ -43,7 +42,7 @@ fn the_answer_to_the_secrets_write_is_lost() {
         return;
     }
     let spoke = Spoke::new("cut-save");
-    let faults = spoke.managed.server().faults();
+    let faults = spoke.managed.faults();
     let stored = Rule::new(Action::ApplyThenDrop).verb("create").resource("secrets").times(1);
     let first = faults.add(stored.clone());
     let sidecar = spoke.start(&[]);
@@ -65,7 +64,7 @@ fn the_secret_cannot_be_written_for_a_while() {
     let spoke = Spoke::new("cut-refused");
     let sidecar = spoke.start(&[]);
     let request = spoke.hub.next_csr(&spoke.cluster);
-    let faults = spoke.managed.server().faults();
+    let faults = spoke.managed.faults();
     let rule = faults.add(Rule::new(busy()).verb("create").resource("secrets").times(3));
     spoke.hub.approve_csr(&request);
     spoke.hub.accept(&spoke.cluster);

@@ -1,5 +1,5 @@
-//! The bootstrap kubeconfig changes while the program runs: the hub has moved, or it is another hub. The
-//! certificate in hand asks first, at the new address; only a hub that does not know it is joined anew.
+//! A bootstrap kubeconfig that changes while the program runs: the hub has moved, or it is another hub. The
+//! agent's certificate is tried first at the new address; only a hub that does not know it is joined anew.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::{Action, Ca, Options, Rule};
@@ -10,7 +10,7 @@ use suite::{
     needs::{Need, needs},
     ocm::{Bootstrap, Hub},
     relay::{Relay, Way},
-    spoke::Spoke,
+    spoke::{Spoke, UNKNOWN},
 };
 
 use crate::joining::support::{
@@ -176,9 +176,9 @@ fn the_hub_was_set_up_anew_with_its_old_authority() {
     // A real hub gives no rights to an agent that it does not know.
     refuse(&new, &spoke.user());
     spoke.put_bootstrap(&new.bootstrap_kubeconfig(&new.cluster.address, Bootstrap::Auto));
-    sidecar.wait_for("the hub at the new address does not know this agent");
+    sidecar.wait_for(UNKNOWN);
     eventually("the cluster is there", || new.managed_cluster(&spoke.cluster));
-    new.cluster.server().faults().heal();
+    new.cluster.faults().heal();
     spoke.hub = new;
     settled(&spoke, &sidecar);
     assert_eq!(roles(&spoke), ["bootstrap"]);
@@ -186,7 +186,7 @@ fn the_hub_was_set_up_anew_with_its_old_authority() {
 }
 
 fn refuse(hub: &Hub, user: &str) {
-    hub.cluster.server().faults().add(Rule::new(Action::Forbid).user(user));
+    hub.cluster.faults().add(Rule::new(Action::Forbid).user(user));
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The corners of a move to another hub: a restart, another token, a renewal under way, an own cluster that
-//! refuses to write, an address where nobody answers.
+//! Corner cases of a move to another hub: a restart, another token, a pending renewal, a local cluster that
+//! rejects writes, an address where nobody answers.
 
 use std::{
     sync::Arc,
@@ -9,18 +9,18 @@ use std::{
 use dev_apiserver::{Action, Rule};
 use suite::{
     eventually,
-    identity::Data,
+    identity::{Data, token_in},
     needs::{Need, needs},
     ocm::{Bootstrap, Hub},
     pause,
     relay::{Relay, Way},
     sidecar::Sidecar,
-    spoke::Spoke,
-    throughout,
+    spoke::{EXPIRED, Spoke, UNKNOWN},
+    throughout, within,
 };
 
 use crate::joining::support::{
-    account, due, gives_signs, joined, kubeconfig, renewed_alone, roles, settled, sign, within,
+    account, due, gives_signs, joined, kubeconfig, renewed_alone, roles, settled, sign,
 };
 
 /// A cluster whose hub moved to one that knows nothing of it, where its request waits for a person.
@@ -96,8 +96,7 @@ fn a_request_at_the_new_hub_is_found_again_with_another_token() {
 }
 
 fn revoke(hub: &Hub, kubeconfig: &str) {
-    let config = serde_json::from_str::<serde_json::Value>(kubeconfig).expect("JSON");
-    hub.cluster.server().revoke(config["users"][0]["user"]["token"].as_str().expect("a token"));
+    hub.cluster.server().revoke(&token_in(kubeconfig));
 }
 
 #[test]
@@ -126,9 +125,9 @@ fn end_the_wait(spoke: &Spoke, address: &str) {
     spoke.put_bootstrap(&spoke.hub.bootstrap_kubeconfig(address, spoke.how));
 }
 
-// --- the own cluster ---
+// --- the local cluster ---
 
-/// A move while the own cluster refuses this verb on Secrets, longer than the hub is given to know the agent.
+/// A move while the local cluster refuses this verb on Secrets, longer than the hub is given to know the agent.
 fn moved_while_refused(name: &str, verb: &str) {
     if !needs(Need::Embedded, "rights can be taken away at once") {
         return;
@@ -136,7 +135,7 @@ fn moved_while_refused(name: &str, verb: &str) {
     let (spoke, mut sidecar) = joined(name);
     let before = spoke.credential().expect("the Secret");
     let rule = Rule::new(Action::Forbid).verb(verb).resource("secrets").user(&account(&spoke));
-    let faults = spoke.managed.server().faults();
+    let faults = spoke.managed.faults();
     let rule = faults.add(rule);
     let relay = Relay::to(&spoke.hub.cluster.address);
     let address = relay.address.to_string();
@@ -144,7 +143,7 @@ fn moved_while_refused(name: &str, verb: &str) {
     eventually("the write is refused", || (faults.hits(rule) > 0).then_some(()));
     pause(7000);
     assert_eq!(spoke.credential().as_ref(), Some(&before));
-    assert_eq!(sidecar.count("does not know this agent"), 0, "{}", sidecar.log());
+    assert_eq!(sidecar.count(UNKNOWN), 0, "{}", sidecar.log());
     faults.clear();
     end_the_wait(&spoke, &address);
     let now = renewed_alone(&spoke, &mut sidecar, &before);
@@ -189,7 +188,7 @@ fn renewed_at_the_old_hub(name: &str, way: Way, seconds: u64) {
     assert_eq!(now["kubeconfig"], before["kubeconfig"]);
     assert_eq!(roles(&spoke), ["agent", "bootstrap"], "{}", sidecar.log());
     gives_signs(&spoke);
-    assert_eq!(sidecar.count("has expired"), 0, "{}", sidecar.log());
+    assert_eq!(sidecar.count(EXPIRED), 0, "{}", sidecar.log());
     assert!(sidecar.alive());
 }
 

@@ -1,4 +1,5 @@
-//! The credential is lost while the program runs: expired, removed, refused. Whoever can still ask asks.
+//! A credential that is lost while the program runs: expired, deleted or rejected. Any identity that is left is
+//! used to request another one.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -9,7 +10,7 @@ use suite::{
     needs::{Need, needs},
     pause,
     relay::Way,
-    spoke::Spoke,
+    spoke::{EXPIRED, Spoke},
 };
 
 use crate::joining::support::{
@@ -60,7 +61,7 @@ fn o_rebootstrap_528_the_certificate_expires_while_the_hub_is_away() {
     spoke.hub_relay.set(Way::Closed);
     let before = spoke.credential().expect("the Secret");
     wait_for_the_end(&spoke);
-    sidecar.wait_for("the certificate for the hub has expired");
+    sidecar.wait_for(EXPIRED);
     let why = sidecar.wait_for_code("/readyz", 503);
     assert!(why.contains("expired at"), "{why}");
     assert_eq!(sidecar.ask("/healthz").0, 200);
@@ -89,7 +90,7 @@ fn a_renewal_that_nobody_answers_gives_way_to_the_bootstrap_identity() {
     wait_for_the_end(&spoke);
     // News, after which it looks at once; else it does every 15 s.
     spoke.put_bootstrap(&spoke.bootstrap_kubeconfig());
-    sidecar.wait_for("the certificate for the hub has expired");
+    sidecar.wait_for(EXPIRED);
     sidecar.wait_for(&format!("CSR {renewal} is not what this agent asks for now"));
     wait_for_another(&spoke, &before);
     spoke.hub.accept(&spoke.cluster);
@@ -166,7 +167,7 @@ fn some_401_are_no_reason_for_anything() {
         return;
     }
     let (spoke, mut sidecar) = joined("blip");
-    let faults = spoke.hub.cluster.server().faults();
+    let faults = spoke.hub.cluster.faults();
     let rule = faults.add(Rule::new(unauthorized()).user(&spoke.user()).times(3));
     spoke.hub.set_lease_duration(&spoke.cluster, 1);
     spoke.hub_relay.cut();
@@ -184,7 +185,7 @@ fn a_refused_certificate_is_replaced_by_way_of_the_bootstrap_identity() {
     let (spoke, sidecar) = joined("refused");
     spoke.hub.set_lease_duration(&spoke.cluster, 1);
     let (before, written) = (spoke.credential().expect("the Secret"), version(&spoke));
-    let faults = spoke.hub.cluster.server().faults();
+    let faults = spoke.hub.cluster.faults();
     let rule = faults.add(Rule::new(unauthorized()).user(&spoke.user()));
     spoke.hub_relay.cut();
     let (start, watch) = (Instant::now(), Stopwatch::start());

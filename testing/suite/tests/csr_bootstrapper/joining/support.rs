@@ -1,5 +1,5 @@
-//! What the scenarios have in common: a cluster that has joined, who asked for its certificates, and what
-//! was written into its Secret.
+//! Helpers of these tests: a cluster that has joined, who requested its certificates, what its Secret holds,
+//! and the program without some of its flags.
 
 use std::{
     process::{Command, Stdio},
@@ -12,17 +12,11 @@ use shared::resource::SECRETS;
 use suite::{
     eventually,
     identity::{self, Data},
-    ocm::Hub,
+    ocm::{ACCEPTED, AVAILABLE, Hub, JOINED},
     sidecar::{Sidecar, free_port},
     spoke::Spoke,
     throughout,
 };
-
-pub(crate) use suite::within;
-
-pub(crate) const ACCEPTED: &str = "HubAcceptedManagedCluster";
-pub(crate) const AVAILABLE: &str = "ManagedClusterConditionAvailable";
-pub(crate) const JOINED: &str = "ManagedClusterJoined";
 
 // --- joining ---
 
@@ -86,15 +80,12 @@ pub(crate) fn sign(spoke: &Spoke, backdate: u64, lifetime: u64) {
 /// Waits for two signs of life.
 #[track_caller]
 pub(crate) fn gives_signs(spoke: &Spoke) {
-    let renewed =
-        || spoke.hub.heartbeat(&spoke.cluster)?["spec"]["renewTime"].as_str().map(str::to_owned);
     for _ in 0..2 {
-        let before = renewed();
-        eventually("there is a sign of life", || (renewed() != before).then_some(()));
+        crate::support::renews(spoke);
     }
 }
 
-/// The program's user on its own cluster.
+/// The program's user on its local cluster.
 pub(crate) fn account(spoke: &Spoke) -> String {
     format!("system:serviceaccount:{}:csr-bootstrapper", spoke.namespace)
 }

@@ -1,8 +1,13 @@
-//! From a cluster that nobody knows to one that is a member, and back.
+//! A cluster that the hub accepts, denies and accepts again.
 
-use suite::{eventually, spoke::Spoke, throughout};
+use suite::{
+    eventually,
+    ocm::{ACCEPTED, AVAILABLE, JOINED},
+    spoke::Spoke,
+    throughout,
+};
 
-use crate::support::{ACCEPTED, AVAILABLE, JOINED, beats, beats_again, renews};
+use crate::support::{beats, beats_again, renews};
 
 #[test]
 fn nothing_is_said_before_acceptance_and_then_all_of_it() {

@@ -1,8 +1,13 @@
-//! What the ManagedCluster says of the cluster's API server, and its annotations.
+//! Client configs and annotations of the ManagedCluster.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
-use suite::{eventually, real, spoke::Spoke, throughout};
+use suite::{
+    eventually,
+    needs::{Need, needs},
+    spoke::Spoke,
+    throughout,
+};
 
 use crate::support::{arrived, cluster, joins};
 
@@ -30,7 +35,7 @@ fn wait_for_configs(spoke: &Spoke, wanted: &Value) {
 }
 
 #[test]
-fn external_urls_are_told_with_the_authority_and_put_right() {
+fn external_urls_are_reported_with_the_authority_and_put_right() {
     let spoke = Spoke::auto("urls");
     let _agent = joins(&spoke, &[FLAG, URL]);
     let ours = json!({"url": URL, "caBundle": bundle(&spoke.managed.ca)});
@@ -44,7 +49,7 @@ fn external_urls_are_told_with_the_authority_and_put_right() {
     set_configs(&spoke, &json!([theirs]));
     wait_for_configs(&spoke, &json!([theirs, ours]));
     throughout(2000, "and then there is peace", || configs(&spoke) == json!([theirs, ours]));
-    if !real() {
+    if needs(Need::Embedded, "requests are recorded there") {
         let writes = arrived(&spoke, "update managedclusters");
         throughout(1500, "nothing is written", || {
             arrived(&spoke, "update managedclusters") == writes
@@ -54,7 +59,7 @@ fn external_urls_are_told_with_the_authority_and_put_right() {
 }
 
 #[test]
-fn external_urls_are_told_where_somebody_else_made_the_cluster() {
+fn external_urls_are_reported_where_somebody_else_made_the_cluster() {
     let spoke = Spoke::auto("made");
     let clusters = suite::ocm::clusters();
     let theirs = json!({"url": "https://other.example.com", "caBundle": bundle("theirs")});
@@ -81,13 +86,13 @@ fn without_urls_the_spec_is_left_alone() {
     let theirs = json!([{"url": "https://other.example.com"}]);
     set_configs(&spoke, &theirs);
     throughout(1500, "it stays", || configs(&spoke) == theirs);
-    if !real() {
+    if needs(Need::Embedded, "requests are recorded there") {
         assert_eq!(arrived(&spoke, "update managedclusters"), 0);
     }
 }
 
 #[test]
-fn clusterannotations_21_only_those_of_the_agents_prefix_are_told() {
+fn clusterannotations_21_only_those_of_the_agents_prefix_are_reported() {
     let spoke = Spoke::auto("annotations");
     let (a, b) = (format!("{PREFIX}/foo"), format!("{PREFIX}/bar"));
     let given = format!("{a}=bar,{b}=foo=x,foo=bar,example.com/c=d");

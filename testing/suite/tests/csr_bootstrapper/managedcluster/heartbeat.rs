@@ -6,17 +6,14 @@ use suite::{
     eventually,
     faults::code,
     needs::{Need, needs},
-    ocm::HEARTBEAT,
+    ocm::{AVAILABLE, HEARTBEAT, SYNCED},
     pause,
     relay::Way,
     spoke::Spoke,
     throughout, within,
 };
 
-use crate::support::{
-    AVAILABLE, SYNCED, beating, beats, beats_again, count, faults, joined, renewed, renews, sent,
-    words,
-};
+use crate::support::{beating, beats, beats_again, count, joined, renewed, renews, sent, words};
 
 // --- managedcluster_lease_test.go ---
 
@@ -106,10 +103,12 @@ fn the_first_heartbeat_waits_for_no_period_though_the_lease_comes_late() {
     }
     let spoke = Spoke::auto("late");
     let user = spoke.user();
-    let late = faults(&spoke).add(Rule::new(code(404)).resource("leases").user(&user));
+    let late = spoke.hub.cluster.faults().add(Rule::new(code(404)).resource("leases").user(&user));
     let agent = spoke.start(&[]);
-    eventually("it looks for the Lease twice", || (faults(&spoke).hits(late) > 1).then_some(()));
-    faults(&spoke).remove(late);
+    eventually("it looks for the Lease twice", || {
+        (spoke.hub.cluster.faults().hits(late) > 1).then_some(())
+    });
+    spoke.hub.cluster.faults().remove(late);
     within(5, "the first heartbeat", || beats(&agent) >= 1.0);
     assert_eq!(count(&spoke, "create leases"), 0);
 }
@@ -127,7 +126,7 @@ fn a_deleted_lease_is_the_hubs_to_make_and_is_renewed_again() {
     eventually("the hub makes another", || uid(&spoke).filter(|uid| *uid != before));
     beats_again(&agent, 2);
     renews(&spoke);
-    if spoke.hub.cluster.embedded.is_some() {
+    if needs(Need::Embedded, "requests are recorded there") {
         assert_eq!(count(&spoke, "create leases"), 0);
     }
 }
@@ -139,12 +138,13 @@ fn a_lease_that_stays_away_is_looked_for_and_not_made() {
     }
     let (spoke, agent) = beating("away", &[]);
     beats_again(&agent, 1);
-    let away = faults(&spoke).add(Rule::new(code(404)).resource("leases").user(&spoke.user()));
+    let away =
+        spoke.hub.cluster.faults().add(Rule::new(code(404)).resource("leases").user(&spoke.user()));
     agent.wait_for("is not renewed: ");
     pause(2000);
-    assert!(faults(&spoke).hits(away) >= 2, "it goes on looking");
+    assert!(spoke.hub.cluster.faults().hits(away) >= 2, "it goes on looking");
     assert_eq!(count(&spoke, "create leases"), 0);
-    faults(&spoke).remove(away);
+    spoke.hub.cluster.faults().remove(away);
     within(4, "it is renewed again", || agent.count("is renewed again after") == 1);
 }
 

@@ -1,4 +1,4 @@
-//! What the hub is told of the cluster: clock, version, the end of a credential. Health is in health.rs.
+//! The status of the ManagedCluster: clock, version, the end of a credential. Health is in health.rs.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,16 +8,16 @@ use suite::{
     cluster::Cluster,
     eventually,
     needs::{Need, needs},
-    ocm::{Bootstrap, Hub},
+    ocm::{Bootstrap, Hub, SYNCED},
     pause,
     spoke::Spoke,
     throughout, within,
 };
 
-use crate::support::{SYNCED, beating, beats_again, cluster, count, faults, joined, sent, words};
+use crate::support::{beating, beats_again, cluster, count, joined, sent, words};
 
 #[test]
-fn the_version_of_kubernetes_is_told_and_corrected() {
+fn the_version_of_kubernetes_is_reported_and_corrected() {
     let (spoke, _agent) = joined("version", &[]);
     let answer = spoke.managed.client.text("/version").expect("the version").1;
     let answer: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
@@ -109,7 +109,7 @@ fn with_a_credential_that_has_expired_the_hub_is_asked_seldom_until_there_is_ano
     beats_again(&agent, 1);
     // Nobody signs another one, and nobody else is there to ask. But both clocks may be wrong: without a
     // word from the hub that would never be found out.
-    faults(&spoke).deny("create", "certificatesigningrequests", "");
+    spoke.hub.cluster.faults().deny("create", "certificatesigningrequests", "");
     spoke.delete_secret(&spoke.bootstrap);
     let body = agent.wait_for_code("/readyz", 503);
     assert!(body.contains("has a certificate that expired at "), "{body}");
@@ -121,7 +121,7 @@ fn with_a_credential_that_has_expired_the_hub_is_asked_seldom_until_there_is_ano
     assert_eq!(agent.ask("/healthz").0, 200);
 
     // With somebody to ask it is back.
-    faults(&spoke).clear();
+    spoke.hub.cluster.faults().clear();
     spoke.hub.cluster.server().set_signer(SignerOptions::default());
     spoke.put_bootstrap(&spoke.bootstrap_kubeconfig());
     agent.wait_for_code("/readyz", 200);

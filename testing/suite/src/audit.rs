@@ -1,0 +1,136 @@
+//! What programs did by the audit logs of the real control plane, and what their manifests grant them: each right is
+//! used, and none is missing.
+
+use std::{collections::BTreeSet, env, fs, path::PathBuf};
+
+use serde_json::Value;
+
+/// What a rule of a Role grants.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Right {
+    pub verb: String,
+    pub group: String,
+    pub resource: String,
+    /// The name that it is restricted to.
+    pub name: Option<String>,
+}
+
+impl Right {
+    /// Whether this request needed it, and was let through.
+    fn is_used_by(&self, event: &Value) -> bool {
+        let object = &event["objectRef"];
+        // A 404 or 409 too is told only to those who have the right.
+        !matches!(code(event), 401 | 403)
+            && event["verb"] == self.verb.as_str()
+            && object["apiGroup"].as_str().unwrap_or_default() == self.group
+            && object["resource"] == self.resource.as_str()
+            && self.name.as_ref().is_none_or(|name| object["name"] == name.as_str())
+    }
+}
+
+/// All that the Roles among these manifests grant.
+#[track_caller]
+pub fn granted(manifests: &[Value]) -> BTreeSet<Right> {
+    let roles = manifests.iter().filter(|manifest| manifest["kind"] == "Role");
+    let rules = roles.flat_map(|role| role["rules"].as_array().into_iter().flatten());
+    let granted: BTreeSet<_> = rules.flat_map(rights).collect();
+    assert!(!granted.is_empty(), "no rights in the manifests");
+    granted
+}
+
+fn rights(rule: &Value) -> Vec<Right> {
+    let names = match texts(&rule["resourceNames"]) {
+        names if names.is_empty() => vec![None],
+        names => names.into_iter().map(Some).collect(),
+    };
+    let mut rights = Vec::new();
+    for verb in texts(&rule["verbs"]) {
+        for group in texts(&rule["apiGroups"]) {
+            for resource in texts(&rule["resources"]) {
+                let (verb, group) = (&verb, &group);
+                rights.extend(names.iter().cloned().map(|name| Right {
+                    verb: verb.clone(),
+                    group: group.clone(),
+                    resource: resource.clone(),
+                    name,
+                }));
+            }
+        }
+    }
+    rights
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    let list = list.as_array().into_iter().flatten();
+    list.filter_map(|text| text.as_str().map(str::to_owned)).collect()
+}
+
+/// The requests to "hub" or "managed" of which `is_ours` is true.
+#[track_caller]
+pub fn requests(cluster: &str, is_ours: impl Fn(&Value) -> bool) -> Vec<Value> {
+    let directory = env::var("E2E_DIR").expect("testing/controlplane/run.sh sets E2E_DIR");
+    let path = PathBuf::from(directory).join(cluster).join("audit.log");
+    let log = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let events = log.lines().filter_map(|line| serde_json::from_str(line).ok());
+    let requests: Vec<Value> = events.filter(is_ours).collect();
+    assert!(!requests.is_empty(), "the scenarios did not run against this control plane");
+    requests
+}
+
+/// Fails the test where a right was granted and never used.
+#[track_caller]
+pub fn assert_used(granted: &BTreeSet<Right>, requests: &[Value]) {
+    let is_unused = |right: &&Right| !requests.iter().any(|event| right.is_used_by(event));
+    let unused: Vec<_> = granted.iter().filter(is_unused).collect();
+    println!("{} rights, {} requests", granted.len(), requests.len());
+    assert!(unused.is_empty(), "granted and never used: {unused:#?}");
+}
+
+/// Fails the test where a request was forbidden; in namespaces that begin with `revoked-` tests take rights away.
+#[track_caller]
+pub fn assert_none_is_missing(requests: &[Value]) {
+    let refused: Vec<_> = requests
+        .iter()
+        .filter(|event| code(event) == 403)
+        .filter(|event| !text(event, "/objectRef/namespace").starts_with("revoked-"))
+        .map(|event| format!("{} {}", words(event), text(event, "/requestURI")))
+        .collect();
+    assert!(refused.is_empty(), "{refused:#?}");
+}
+
+// --- what a request was ---
+
+pub fn user(event: &Value) -> &str {
+    text(event, "/user/username")
+}
+
+pub fn is_in_group(event: &Value, group: &str) -> bool {
+    texts(&event["user"]["groups"]).iter().any(|one| one == group)
+}
+
+/// Whether the request is that of a service account of this name, whatever its namespace.
+pub fn is_of_account(event: &Value, name: &str) -> bool {
+    user(event)
+        .strip_prefix("system:serviceaccount:")
+        .is_some_and(|account| account.split_once(':').is_some_and(|(_, account)| account == name))
+}
+
+fn code(event: &Value) -> u64 {
+    event["responseStatus"]["code"].as_u64().unwrap_or_default()
+}
+
+pub fn text<'a>(event: &'a Value, pointer: &str) -> &'a str {
+    event.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// `update managedclusters/status` and so on.
+pub fn words(event: &Value) -> String {
+    let (resource, sub) =
+        (text(event, "/objectRef/resource"), text(event, "/objectRef/subresource"));
+    let what = match (resource, sub) {
+        ("", _) => text(event, "/requestURI").to_owned(),
+        (resource, "") => resource.to_owned(),
+        (resource, sub) => format!("{resource}/{sub}"),
+    };
+    format!("{} {what}", text(event, "/verb"))
+}

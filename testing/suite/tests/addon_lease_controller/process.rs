@@ -1,0 +1,167 @@
+//! The process: startup as shipped, the delay, signals, the log.
+
+use std::{
+    os::unix::fs::symlink,
+    thread,
+    time::{Duration, Instant},
+};
+
+use suite::{
+    eventually, pause,
+    scene::{ADDON, POD, SECRET, Scene},
+    sidecar::{Sidecar, bare, behind, free_port, program},
+    within,
+};
+
+use crate::support::{STALE, failures};
+
+/// `command` and `args` of upstream's `lease/manager/manager.yaml` and README, with its port: 8384 on all
+/// addresses, so this is the only scenario that uses it.
+#[test]
+fn the_argv_of_the_shipped_manifest_runs_unchanged() {
+    let scene = Scene::new("shipped");
+    let name = scene.directory.path().join("klusterlet-addon-lease-controller");
+    symlink(program("addon-lease-controller"), &name).expect("its name in the image");
+    let kubeconfig = scene.managed_kubeconfig();
+    let mut sidecar = loop {
+        let mut command = bare(&name);
+        command
+            .args(["-lease-name", ADDON, "-lease-namespace", &scene.cluster])
+            .args(["-hub-kubeconfig-secret", SECRET])
+            .args(["-lease-duration", "5", "-startup-delay", "2"])
+            .env("WATCH_NAMESPACE", "")
+            .env("POD_NAME", POD)
+            .env("POD_NAMESPACE", &scene.namespace)
+            .env("KUBECONFIG", &kubeconfig);
+        let mut sidecar = Sidecar::spawn(command, 8384);
+        pause(300);
+        if sidecar.alive() {
+            break sidecar;
+        }
+        // Another run on this machine has the port.
+        assert!(sidecar.log().contains(":8384 cannot be served"), "{}", sidecar.log());
+        thread::sleep(Duration::from_secs(1));
+    };
+    scene.wait_for_renewals(2);
+    let lease = scene.lease().expect("the Lease");
+    assert_eq!(lease["spec"]["leaseDurationSeconds"], 5);
+    assert!(sidecar.ask("/metrics").1.contains("sidecar_lease_renewals_total"));
+    scene.set_ready(false);
+    sidecar.wait_for(STALE);
+    scene.ages(5500);
+    assert_eq!(sidecar.terminate().0, Some(0));
+}
+
+#[test]
+fn kalc17_f25_signals_end_it_at_once_also_during_the_delay() {
+    let scene = Scene::new("delay");
+    for signal in ["TERM", "INT"] {
+        let mut sidecar = scene.start(&["-startup-delay=600"]);
+        sidecar.wait_for_code("/healthz", 200);
+        assert_eq!(sidecar.ask("/readyz").0, 503);
+        sidecar.ends_at_once_by(|sidecar| sidecar.signal(signal));
+        assert_eq!(sidecar.count("stopped by a signal"), 1);
+    }
+    assert!(scene.lease().is_none());
+}
+
+#[test]
+fn nothing_is_asked_before_the_delay_is_over() {
+    let scene = Scene::new("quiet");
+    let start = Instant::now();
+    let sidecar = scene.start(&["-startup-delay=2"]);
+    within(6, "the Lease is there", || scene.lease().is_some());
+    assert!(start.elapsed() > Duration::from_secs(2));
+    assert_eq!(failures(&sidecar, "hub"), 0.0);
+}
+
+#[test]
+fn metrics_port_0_listens_nowhere() {
+    let scene = Scene::new("noport");
+    let sidecar = scene.start(&["-metrics-port=0"]);
+    scene.wait_for_renewals(1);
+    let sockets: Vec<String> = std::fs::read_dir(format!("/proc/{}/fd", sidecar.pid()))
+        .expect("its descriptors")
+        .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
+        .filter_map(|link| {
+            Some(link.to_str()?.strip_prefix("socket:[")?.trim_end_matches(']').to_owned())
+        })
+        .collect();
+    assert!(!sockets.is_empty(), "it has connections");
+    for table in ["tcp", "tcp6", "udp", "udp6"] {
+        let table = std::fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();
+        for line in table.lines() {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let ours = words.get(9).is_some_and(|inode| sockets.iter().any(|s| s == inode));
+            assert!(!(ours && words[3] == "0A"), "it listens: {line}");
+        }
+    }
+}
+
+#[test]
+fn json_lines_are_json() {
+    let scene = Scene::new("json");
+    let mut sidecar = scene.start(&["-logging-format=json"]);
+    scene.wait_for_renewals(1);
+    sidecar.terminate();
+    for line in sidecar.log().lines() {
+        let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        assert!(line["ts"].is_f64() && line["msg"].is_string(), "{line}");
+    }
+}
+
+#[test]
+fn kalc_d386_f25_stopping_works_before_and_after_the_start() {
+    let scene = Scene::new("d386");
+    for waits in [true, false] {
+        let mut sidecar = scene.start(&[]);
+        if waits {
+            scene.delete_secret();
+            sidecar.wait_for("Secret");
+            scene.put_secret(&scene.new_credentials());
+        } else {
+            scene.wait_for_renewals(1);
+        }
+        sidecar.ends_at_once();
+    }
+}
+
+#[test]
+fn kalc16_namespace_and_name_are_in_their_order() {
+    let scene = Scene::new("kalc16");
+    let sidecar = scene.start(&[]);
+    sidecar.wait_for(&format!("Lease {}/{ADDON} on the hub is renewed every 1 s", scene.cluster));
+    sidecar.wait_for(&format!("pod {}/{POD} is ready", scene.namespace));
+}
+
+/// Starts it with no more than `descriptors` descriptors.
+fn limited(scene: &Scene, descriptors: usize) -> Sidecar {
+    let port = free_port();
+    let command = scene.command(port);
+    let limit = format!("--nofile={descriptors}:64");
+    Sidecar::spawn(behind(&["prlimit", &limit], &command), port)
+}
+
+/// How often it says that it has too few.
+fn lacks(sidecar: &Sidecar) -> usize {
+    sidecar.count("Too many open files") + sidecar.count("os error 24")
+}
+
+#[test]
+fn f28_a_start_without_descriptors_is_a_sentence_or_a_wait() {
+    let scene = Scene::new("none");
+    // Room for stdin, stdout, stderr and next to nothing else.
+    for descriptors in 3..7 {
+        let mut sidecar = limited(&scene, descriptors);
+        eventually("it says so", || (!sidecar.log().is_empty()).then_some(()));
+        pause(300);
+        if sidecar.alive() {
+            assert!(lacks(&sidecar) > 0, "{descriptors}: {}", sidecar.log());
+            sidecar.signal("TERM");
+            assert_eq!(sidecar.wait().code(), Some(0), "{descriptors}: {}", sidecar.log());
+        } else {
+            assert_ne!(sidecar.wait().code(), Some(0), "{descriptors}: {}", sidecar.log());
+        }
+        assert!(!sidecar.log().contains("panicked"), "{descriptors}: {}", sidecar.log());
+    }
+}
