@@ -1,10 +1,11 @@
 //! Missing RBAC rights: one log line names verb and resource, and work resumes once they are granted. Only here
 //! does the audit expect a 403.
 
-use std::time::Instant;
+use std::{collections::BTreeSet, time::Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use suite::{
+    needs::{Need, needs},
     rights::revoke,
     scene::{Scene, manifests},
     stays, within,
@@ -136,14 +137,71 @@ fn the_rights_of_the_election() {
     renews(&sidecar, "hub", 1);
 }
 
+/// F56: what may be read no more is as it was, and not gone.
+#[test]
+fn f56_without_the_rights_to_read_what_is_known_holds() {
+    if !needs(Need::Embedded, "the log has refusals") {
+        return;
+    }
+    let scene = Scene::new("revoked-reading");
+    let sidecar = scene.start(&[]);
+    scene.wait_for_renewals(1);
+    for plural in ["pods", "secrets"] {
+        let managed = scene.managed.faults();
+        for verb in ["list", "watch"] {
+            managed.deny(verb, plural, &scene.namespace);
+        }
+    }
+    scene.managed_relay.cut();
+    for plural in ["pods", "secrets"] {
+        let refused = || {
+            let all = scene.managed.server().requests();
+            let lists = all.iter().filter(|it| it.verb == "list" && it.resource == plural);
+            lists.filter(|it| it.code == 403).count() > 0
+        };
+        within(60, &format!("a list of {plural} is refused"), refused);
+    }
+    renews(&sidecar, "hub", 3);
+}
+
 #[test]
 fn kalc21_the_manifests_grant_nothing_wide() {
     let all: Vec<_> = manifests("managed").into_iter().chain(manifests("hub")).collect();
     assert!(all.len() >= 4, "{all:?}");
+    let mut granted = BTreeSet::new();
     for object in all {
         let kind = object["kind"].as_str().unwrap_or_default();
         assert!(!kind.starts_with("Cluster"), "{object}");
-        assert!(!object["rules"].to_string().contains('*'), "{object}");
         assert_ne!(object["roleRef"]["kind"], "ClusterRole", "{object}");
+        granted.extend(object["rules"].as_array().into_iter().flatten().flat_map(grants));
     }
+    let expected = [
+        "coordination.k8s.io leases create",
+        "coordination.k8s.io leases get named",
+        "coordination.k8s.io leases update named",
+        "core pods list",
+        "core pods watch",
+        "core secrets get named",
+        "core secrets list named",
+        "core secrets watch named",
+    ];
+    assert_eq!(granted, expected.map(str::to_owned).into());
+}
+
+/// Each right of a rule alone, and whether it is for objects by their names.
+fn grants(rule: &Value) -> Vec<String> {
+    let all = |field: &str| -> Vec<&str> {
+        rule[field].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+    };
+    let named = if all("resourceNames").is_empty() { "" } else { " named" };
+    let mut rights = Vec::new();
+    for group in all("apiGroups") {
+        let group = if group.is_empty() { "core" } else { group };
+        for resource in all("resources") {
+            for verb in all("verbs") {
+                rights.push(format!("{group} {resource} {verb}{named}"));
+            }
+        }
+    }
+    rights
 }

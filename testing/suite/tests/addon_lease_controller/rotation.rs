@@ -159,5 +159,8 @@ fn kalc05_credentials_that_fail_leave_nothing_behind() {
     scene.put_secret(&good);
     sidecar.wait_for("credentials rotated");
     scene.wait_for_renewals(1);
-    eventually("as many threads and descriptors as before", || (open() <= before).then_some(()));
+    eventually("no more threads than before, and no more descriptors", || {
+        let (threads, descriptors) = open();
+        threads <= before.0 && descriptors <= before.1
+    });
 }

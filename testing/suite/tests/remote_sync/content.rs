@@ -118,16 +118,34 @@ fn gap10_a_copy_that_cannot_go_yet_still_reports_its_status() {
     }
 }
 
+/// The number in the spec that is written, whole or as a JSON patch.
+fn available(body: &Value) -> Option<u64> {
+    let operations = body.as_array().into_iter().flatten();
+    let patched = operations.filter(|one| one["path"] == "/spec").map(|one| &one["value"]).next();
+    patched.unwrap_or(&body["spec"])["minAvailable"].as_u64()
+}
+
 #[test]
 fn gap11_of_quick_changes_the_last_one_counts() {
     for compat in [true, false] {
-        let (_stage, _sidecar, source, target) = one_budget("gap11", compat);
+        let (stage, _sidecar, source, target) = one_budget("gap11", compat);
+        let before = stage.settled();
         for number in 2..8 {
             source.set_number(number);
         }
         target.wait_for_number(7);
         is_in_sync(&source, &target);
         assert_eq!(source.annotation(REMOTE_GENERATION), source.generation());
+        stage.settled();
+        let writes = stage.writes().split_off(before);
+        let copied: Vec<_> = writes.iter().filter(|one| one.words.starts_with("local")).collect();
+        let accepted = copied.iter().filter(|one| one.code == 200).count();
+        assert!((1..=6).contains(&accepted), "{:?}", words(&writes));
+        if !real() {
+            let numbers: Vec<_> = copied.iter().filter_map(|one| available(&one.body)).collect();
+            assert_eq!((numbers.len(), numbers.last()), (copied.len(), Some(&7)));
+            assert!(numbers.is_sorted(), "no change is undone: {numbers:?}");
+        }
     }
 }
 

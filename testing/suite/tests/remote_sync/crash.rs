@@ -89,6 +89,9 @@ impl Scene {
     #[track_caller]
     fn check_end(&self, what: &str) {
         if matches!(self.work, Work::Delete) {
+            // Made for the copy, it goes with it; and nothing else does.
+            self.stage.target_namespace().wait_until_gone();
+            assert!(self.stage.source_secret("token").get().is_some(), "{what}");
             return;
         }
         assert_eq!(self.source.finalizers(), [FINALIZER], "{what}");

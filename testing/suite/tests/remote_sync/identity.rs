@@ -12,9 +12,10 @@ use suite::{
     sidecar::Sidecar,
     stays,
     sync::{Place, Setting, Side, Stage, WIDGETS},
+    throughout,
 };
 
-use crate::support::{is_in_sync, one};
+use crate::support::{is_in_sync, of_program, one};
 
 #[test]
 fn gap16_a_kubeconfig_that_leads_to_another_cluster_writes_and_deletes_nothing() {
@@ -124,7 +125,7 @@ fn gap16_a_hub_from_an_older_backup_deletes_nothing_before_the_grace() {
     restore(old);
     stage.remote().relay.set(Way::Open);
     old_copy.wait_for_number(1);
-    suite::throughout(1500, "what was lost is still there", || lost_copy.get().is_some());
+    throughout(1500, "what was lost is still there", || lost_copy.get().is_some());
     assert!(sidecar.alive());
     if needs(Need::Embedded, "generations can be set back there") {
         let regressed = || sidecar.ask("/metrics").1.contains("regressed");
@@ -156,6 +157,39 @@ fn restore(source: &Place) {
     });
     // A backup has no history in which to see how it came about.
     server.compact();
+}
+
+/// The cluster is asked who it is once more after it said that a source is gone: what answers by then may be
+/// another one.
+#[test]
+fn gap16_that_a_source_is_gone_is_believed_of_its_own_cluster_alone() {
+    if !needs(Need::Embedded, "an answer can be another cluster's") {
+        return;
+    }
+    let (stage, sidecar, source, target) = one("gap16-gone", &WIDGETS, &[]);
+    let (hub, before) = (stage.remote().cluster.faults(), stage.settled());
+    let other = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
+        "name": "kube-system", "uid": "0d6ff0b4-3b39-4b5b-9f5c-000000000002", "resourceVersion": "1",
+    }});
+    let body = Some(other.to_string());
+    let answer = Action::Answer { code: 200, body, retry_after: None };
+    let answer = of_program(stage.remote(), answer);
+    let rule = hub.add(answer.verb("get").resource("namespaces").name("kube-system"));
+    source.delete_by_force();
+    let changed = "remote_sync_cluster_identity_changed{remote=\"hub\"}";
+    eventually("it is another cluster", || {
+        assert!(target.get().is_some(), "another cluster's word is no proof");
+        sidecar.metric(changed) > Some(0.0)
+    });
+    stage.writes_no_more_than(before);
+    assert!(target.get().is_some());
+    hub.remove(rule);
+    // Who it is, is asked by the next connection.
+    stage.remote().relay.set(Way::Closed);
+    let connected = "remote_sync_cluster_connected{remote=\"hub\"}";
+    eventually("the connection is over", || sidecar.metric(connected) == Some(0.0));
+    stage.remote().relay.set(Way::Open);
+    target.wait_until_gone();
 }
 
 /// Who may not see kube-system gives no proof of who the hub is.

@@ -74,7 +74,7 @@ fn the_lead_of_a_crashed_replica_is_taken_over() {
 #[test]
 fn who_loses_the_lead_stops_writing() {
     let (stage, source, target) = Stage::with_widget("elect-lost");
-    let _sidecar = replica(&stage);
+    let mut sidecar = replica(&stage);
     is_in_sync(&source, &target);
     stage.settled();
     let another = serde_json::json!({"spec": {
@@ -82,11 +82,16 @@ fn who_loses_the_lead_stops_writing() {
         "renewTime": shared::time::micro_time(std::time::SystemTime::now()),
     }});
     stage.own.cluster.merge(&LEASES.object(&stage.own.home, "remote-sync"), &another);
-    pause(4500);
     let before = stage.settled();
+    // Its kubelet starts it again, as a standby.
+    assert_eq!(sidecar.wait().code(), Some(1), "{}", sidecar.log());
+    let mut standby = replica(&stage);
+    standby.wait_for_code("/readyz", 200);
     source.set_number(2);
     stage.writes_no_more_than(before);
     assert_eq!(target.number(), Some(1));
+    assert!(standby.alive());
+    assert_eq!(holder(&stage).as_deref(), Some("another"));
 }
 
 // --- SIGTERM ---
