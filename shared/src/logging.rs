@@ -25,7 +25,7 @@ const LONGEST_LINE: usize = 2000;
 /// table, and a test holds the sources to it.
 pub const KEYS: &[(&str, &str)] = &[
     ("cluster", "name of the cluster, on the hub"),
-    ("remote", "name of the remote cluster, as metrics have it; `local` is the program's own"),
+    ("remote", "name of the remote cluster, as metrics have it; `own` is the program's own"),
     ("kind", "resource and group of the object, as kubectl takes them"),
     ("namespace", "namespace of the object"),
     ("name", "name of the object"),

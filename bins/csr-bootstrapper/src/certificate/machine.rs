@@ -270,8 +270,8 @@ impl CsrMachine {
         };
         let begun = Waiting { since: now, announced: false, overdue: false };
         self.waiting = observed.pending.as_ref().map(|_| self.waiting.unwrap_or(begun));
-        let uid = || csr["metadata"]["uid"].as_str().map(str::to_owned);
-        self.uid = self.uid.take().or_else(uid);
+        let uid = csr["metadata"]["uid"].as_str();
+        self.uid = self.uid.take().or_else(|| uid.map(str::to_owned));
         if let (CsrStatus::Issued(_), Some(hub)) = (status, &observed.requester_hub) {
             self.issued = Some(IssuedCsr { hub: hub.clone(), csr: csr.clone() });
         }

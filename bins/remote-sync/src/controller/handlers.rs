@@ -4,7 +4,10 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
-use shared::error::{Error, Result};
+use shared::{
+    error::{Error, Result},
+    runtime,
+};
 
 use crate::{
     cache::watched::{Change, Watched},
@@ -264,7 +267,7 @@ impl Controller {
             let work = move || {
                 reconcile::run_worker(&controller.context, &of, &|| controller.start_workers(&of))
             };
-            if let Err(error) = shared::runtime::spawn("worker", work) {
+            if let Err(error) = runtime::spawn("worker", work) {
                 log::warn!(remote:% = remote.name, error:% = error; "no thread for a worker");
                 remote.queue.lacks_worker();
                 return;

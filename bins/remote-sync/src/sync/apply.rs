@@ -35,7 +35,7 @@ impl PairContext<'_> {
         observed: &Observed,
         attempt: &mut Attempt,
     ) -> Result<Option<PairStatus>> {
-        log_pair!(Level::Debug, self, "next action", action:? = action);
+        log_pair!(Level::Debug, self, "next action", action = action.words());
         if action.writes() {
             self.context.metrics.wrote(&self.remote.name, action.words());
         }
@@ -148,7 +148,7 @@ impl PairContext<'_> {
         let patch = patch::annotate_uploaded(&cached, reader, &hash, source.uid);
         let patched = self.ask_target(|client| client.patch(&from, Patch::Merge, &patch))?;
         store.put(&key, reader.upload(&patched).ok_or_else(|| odd(&from))?);
-        log_pair!(Level::Info, self, "Secret uploaded", target:% = key::of(&self.source.0, &to));
+        log_pair!(Level::Info, self, "Secret uploaded", target = key::of(&self.source.0, &to));
         Ok(())
     }
 
@@ -162,7 +162,7 @@ impl PairContext<'_> {
         };
         let created = self.context.reader.namespace(&created).ok_or_else(|| odd(&place))?;
         self.remote.target.namespaces.put(&key::of("", namespace), created);
-        log_pair!(Level::Info, self, "namespace created", target:% = self.target_key);
+        log_pair!(Level::Info, self, "namespace created", target = self.target_key);
         Ok(())
     }
 
@@ -179,7 +179,7 @@ impl PairContext<'_> {
             }
             Err(error) => return Err(error),
         };
-        log_pair!(Level::Info, self, "target created", target:% = self.target_key);
+        log_pair!(Level::Info, self, "target created", target = self.target_key);
         self.record_settled(source, &created);
         Ok(())
     }
@@ -214,7 +214,7 @@ impl PairContext<'_> {
             return Ok(());
         };
         let updated = self.store_target(updated)?;
-        log_pair!(Level::Info, self, "target updated", target:% = self.target_key);
+        log_pair!(Level::Info, self, "target updated", target = self.target_key);
         self.report_regression(source, target);
         self.record_settled(source, &updated);
         Ok(())
@@ -227,7 +227,7 @@ impl PairContext<'_> {
         if let Some(copy) = copied.filter(|copy| copy.generation > generation) {
             self.context.metrics.regressed(&self.remote.name);
             let reason = format!("generation {generation}, it was {}", copy.generation);
-            log_pair!(Level::Warn, self, "the source went back", reason = reason.as_str());
+            log_pair!(Level::Warn, self, "the source went back", reason = reason);
         }
     }
 

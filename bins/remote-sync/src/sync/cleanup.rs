@@ -34,7 +34,7 @@ pub(crate) fn run(pair: &PairContext<'_>) -> ReconcileResult {
         }
         Err(Error::TooLarge(_)) if pair.has_no_permit() => ReconcileResult::RequeueAsLarge,
         Err(error) => {
-            log_pair!(Level::Warn, pair, "cleanup failed", error:% = error);
+            log_pair!(Level::Warn, pair, "cleanup failed", error = error);
             pair.remote.set_condition(
                 pair.id,
                 Some(PairCondition::new(PairState::Failing, &error.to_string())),
@@ -86,7 +86,7 @@ fn write<R>(
     }
     if pair.context.settings.dry_run {
         let action = format!("clean the {side}");
-        log_pair!(Level::Info, pair, "dry run, nothing written", action = action.as_str());
+        log_pair!(Level::Info, pair, "dry run, nothing written", action = action);
         return Ok(());
     }
     let mut guarded = patch::guarded(cached);
@@ -95,7 +95,7 @@ fn write<R>(
         // NotFound: a source that was only waiting for its finalizer.
         Ok(_) | Err(Error::NotFound(_)) => {
             let action = format!("clean the {side}");
-            log_pair!(Level::Info, pair, "cleaned", action = action.as_str());
+            log_pair!(Level::Info, pair, "cleaned", action = action);
             Ok(())
         }
         Err(error) => Err(error),

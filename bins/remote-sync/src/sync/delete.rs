@@ -121,7 +121,7 @@ impl PairContext<'_> {
         let deleted = self.ask_target(|c| c.delete(&place, policy, &exactly(target)));
         match deleted {
             Ok(()) => {
-                log_pair!(Level::Info, self, "target deleted", target:% = self.target_key);
+                log_pair!(Level::Info, self, "target deleted", target = self.target_key);
                 let mut terminating = target.clone();
                 terminating.value.state.terminating = true;
                 let store = &self.remote.target.stores[self.id.kind];
@@ -151,7 +151,7 @@ impl PairContext<'_> {
         let place = NAMESPACES.cluster_object(&self.target.0);
         match self.ask_target(|c| c.delete(&place, Propagation::Unsaid, &exactly(namespace))) {
             Ok(()) => {
-                log_pair!(Level::Info, self, "namespace deleted", target:% = self.target_key);
+                log_pair!(Level::Info, self, "namespace deleted", target = self.target_key);
                 let mut terminating = namespace.clone();
                 terminating.value.terminating = true;
                 let key = key::of("", &self.target.0);

@@ -90,7 +90,7 @@ pub(crate) fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
     let state = if class == RetryClass::Refused { PairState::Degraded } else { PairState::Failing };
     match class {
         RetryClass::Stale => {
-            log_pair!(Level::Debug, pair, "outdated, both objects were read again", error:% = error);
+            log_pair!(Level::Debug, pair, "outdated, both objects were read again", error = error);
         }
         _ => {
             let condition = PairCondition::new(state, &error.to_string());
@@ -159,9 +159,9 @@ fn log_condition(pair: &PairContext<'_>, condition: &PairCondition, level: Level
     let state_name = state.as_str();
     match state {
         PairState::Degraded | PairState::Failing => {
-            log_pair!(level, pair, "not in sync", state = state_name, error = reason.as_str());
+            log_pair!(level, pair, "not in sync", state = state_name, error = reason);
         }
-        _ => log_pair!(level, pair, "not in sync", state = state_name, reason = reason.as_str()),
+        _ => log_pair!(level, pair, "not in sync", state = state_name, reason = reason),
     }
 }
 
@@ -183,6 +183,6 @@ fn write_event(pair: &PairContext<'_>, source: Uid, condition: PairCondition) {
     };
     let written: Result<()> = pair.ask_source(|client| event.write(client, namespace, &about));
     if let Err(error) = written {
-        log_pair!(Level::Debug, pair, "Event not recorded", error:% = error);
+        log_pair!(Level::Debug, pair, "Event not recorded", error = error);
     }
 }

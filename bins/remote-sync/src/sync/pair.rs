@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use log::{Level, Record, kv};
 use serde_json::Value;
 use shared::{
     client::{Client, USUAL_OBJECT},
@@ -49,14 +50,13 @@ pub(crate) struct PairContext<'a> {
     most: usize,
 }
 
-/// A log line about a pair, which its source identifies; keys of the line's own follow the message.
+/// A log line about a pair, which its source identifies; the line's own keys follow the message.
 macro_rules! log_pair {
-    ($level:expr, $pair:expr, $message:literal $(, $($keys:tt)+)?) => {
-        log::log!(
-            $level,
-            remote:% = $pair.remote.name, kind:% = $pair.kind(),
-            namespace:% = $pair.source.0, name:% = $pair.source.1 $(, $($keys)+)?;
-            $message
+    ($level:expr, $pair:expr, $message:literal $(, $key:ident = $value:expr)*) => {
+        $pair.log(
+            ($level, file!(), line!()),
+            $message,
+            &[$((stringify!($key), log::kv::Value::from_display(&$value))),*],
         )
     };
 }
@@ -91,6 +91,29 @@ impl<'a> PairContext<'a> {
             most,
         };
         Some(pair)
+    }
+
+    /// Writes a line for [`log_pair`]: one function instead of four keys at each of its calls.
+    pub(crate) fn log(
+        &self,
+        (level, file, line): (Level, &'static str, u32),
+        message: &str,
+        keys: &[(&str, kv::Value<'_>)],
+    ) {
+        if level > log::max_level() {
+            return;
+        }
+        let mut all = vec![
+            ("remote", kv::Value::from(&*self.remote.name)),
+            ("kind", kv::Value::from_display(self.kind())),
+            ("namespace", kv::Value::from(&*self.source.0)),
+            ("name", kv::Value::from(&*self.source.1)),
+        ];
+        all.extend_from_slice(keys);
+        let mut record = Record::builder();
+        let record = record.level(level).target(module_path!());
+        let record = record.file_static(Some(file)).line(Some(line)).key_values(&all);
+        log::logger().log(&record.args(format_args!("{message}")).build());
     }
 
     /// The kind as `-resource` names it.

@@ -80,7 +80,7 @@ fn at_target(scene: &mut Scene, index: usize, target: &Place, done: Operation) -
             .inspect(|it| put(&mut scene.pairs[index].copy(it).annotations, "own", note)),
         Operation::ForeignContent(number) => merge(target, &target.kind.content(number))
             .inspect(|it| scene.pairs[index].copy(it).number = number),
-        Operation::ForeignLabel(number) => merge(target, &fixed(number)),
+        Operation::ForeignLabel(number) if has_fixed(index) => merge(target, &fixed(number)),
         Operation::DeleteTarget => delete_target(scene, index, target),
         Operation::Secret { value, anew } => put_secret(scene, target, value, anew),
         _ => None,
@@ -120,9 +120,13 @@ fn put(map: &mut Map, prefix: &str, (key, value): Note) {
     }
 }
 
-/// A label that each source has, and that its owners never change.
+/// A label that every other source has, and that its owners never change; the rest may come to have none.
 fn fixed(value: u64) -> Value {
     json!({"metadata": {"labels": {"fixed": value.to_string()}}})
+}
+
+fn has_fixed(index: usize) -> bool {
+    index.is_multiple_of(2)
 }
 
 // --- sources ---
@@ -134,9 +138,12 @@ fn create(scene: &mut Scene, index: usize, source: &Place, number: u64) -> Optio
         make_secret(source);
     }
     let mut object = whole(source, source.kind.content(number));
-    object["metadata"]["labels"] = fixed(0)["metadata"]["labels"].clone();
+    let mut labels = Map::new();
+    if has_fixed(index) {
+        object["metadata"]["labels"] = fixed(0)["metadata"]["labels"].clone();
+        labels.insert("fixed".to_owned(), "0".to_owned());
+    }
     let created = answer(source.cluster.client.create(&source.target().siblings(), &object))?;
-    let labels = Map::from([("fixed".to_owned(), "0".to_owned())]);
     scene.pairs[index].begin(Wanted { number, labels, ..Wanted::default() });
     Some(created)
 }

@@ -46,7 +46,7 @@ fn healthy_is_independent_of_servers() {
 }
 
 #[test]
-fn an_ill_pod_is_the_reason_that_readyz_gives() {
+fn readyz_gives_a_pod_that_is_not_ready_as_the_reason() {
     let scene = Scene::new("illpod");
     scene.set_ready(false);
     let sidecar = scene.start(&[]);

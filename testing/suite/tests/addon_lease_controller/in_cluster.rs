@@ -1,4 +1,4 @@
-//! Started as in a pod: no kubeconfig, the service account's files in their place.
+//! Startup as in a pod: the files of the service account instead of a kubeconfig.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! The life of the process: started as it is shipped, the delay, signals, the log.
+//! The process: startup as shipped, the delay, signals, the log.
 
 use std::{
     os::unix::fs::symlink,

@@ -1,4 +1,4 @@
-//! The log never holds a secret, at no level.
+//! Secrets that no log line holds at any level, and that are not written to files.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The life of the Secret with the hub's credentials.
+//! The Secret with the hub's credentials: where it is, what it holds, when it changes.
 
 use serde_json::json;
 use shared::resource::SECRETS;
@@ -124,7 +124,7 @@ fn f20_half_of_a_rotated_pair_leaves_the_old_pair_in_use() {
 }
 
 #[test]
-fn kalc_d195_a_token_beside_the_kubeconfig_is_used() {
+fn kalc_d195_a_token_next_to_the_kubeconfig_is_used() {
     let scene = Scene::new("d195");
     scene.create_hub_account();
     let kubeconfig = scene.hub_kubeconfig(&serde_json::json!({"tokenFile": "token"}));

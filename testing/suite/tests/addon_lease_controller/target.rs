@@ -1,4 +1,4 @@
-//! Where the Lease is kept: on the hub, on the managed cluster, or both.
+//! The target of the Lease: the hub, the managed cluster, or both.
 
 use std::{thread, time::Duration};
 

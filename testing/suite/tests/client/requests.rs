@@ -1,4 +1,4 @@
-//! Verbs, bodies and refusals.
+//! Verbs, bodies and errors.
 
 use std::time::Duration;
 

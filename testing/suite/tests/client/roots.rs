@@ -1,4 +1,4 @@
-//! A kubeconfig that names no authority.
+//! A kubeconfig without a CA: the roots of the system.
 
 use std::{fs, process::Command};
 

@@ -1,4 +1,4 @@
-//! `-once`: as an init container that waits for the credential.
+//! `-once`: an init container that waits for the credential.
 
 use suite::{
     Stopwatch, eventually,

@@ -1,5 +1,5 @@
-//! No secret is where it does not belong: log, Events, objects on the hub, command line. And nothing
-//! outside of its namespace is touched.
+//! Secrets stay where they belong: not in the log, Events, objects on the hub or the command line. Nothing
+//! outside its namespace is touched.
 
 use std::{collections::BTreeMap, fs};
 

@@ -1,4 +1,4 @@
-//! What these scenarios have in common: a cluster that has joined, and what it sends.
+//! Helpers of all of these tests: a cluster that has joined, and the requests that it sends.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the process owes its machine: no flag ends it with an abort, and nothing of its memory gets to a disk.
+//! The process on its machine: no flag aborts it, and nothing of its memory reaches a disk.
 
 use std::{
     fs::{self, Permissions},

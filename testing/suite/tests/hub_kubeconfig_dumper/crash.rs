@@ -1,4 +1,4 @@
-//! F51: kill -9 at every system call with which the files are written, by strace: old or new, never a
+//! kill -9 at every system call that touches the files, by strace (F51): the old set or the new one, never a
 //! mixture, and the next start cleans up.
 
 use std::{
@@ -133,6 +133,49 @@ fn f51_a_kill_at_every_system_call_of_a_takeover() {
     });
     println!("killed {killed} times");
     assert!(killed > 100, "{killed}");
+}
+
+/// A kill shows nothing of what a loss of power takes: each file is on the disk before the switch, and the
+/// directories too, before it and after.
+#[test]
+fn f51_what_is_switched_to_is_on_the_disk() {
+    if !can_trace() {
+        return;
+    }
+    let (stage, _) = Stage::with_secret("durable");
+    assert_eq!(stage.once(&[]).0, Some(0));
+    let new = stage.credentials();
+    stage.put_secret(&new);
+    let log = stage.directory.path().join("calls");
+    let mut command = bare("strace".as_ref());
+    command.args(["-f", "-y", "-o"]).arg(&log).arg("-etrace=write,fsync,symlinkat,renameat");
+    command.arg(program("hub-kubeconfig-dumper")).arg("-once").stderr(Stdio::null());
+    stage.arguments(&mut command, 0);
+    assert!(command.status().expect("strace runs").success());
+    let log = fs::read_to_string(log).expect("its log");
+    let path = fs::canonicalize(stage.path()).expect("the directory");
+    let root = path.to_str().expect("a path");
+    let calls: Vec<_> = log.lines().filter_map(|line| call(line, root)).collect();
+    let switch = calls.iter().position(|(name, _)| *name == "renameat").expect("the switch");
+    let (before, after) = calls.split_at(switch);
+    let at = |name: &str, path: &str| before.iter().rposition(|it| *it == (name, path));
+    let written: Vec<_> = before.iter().filter(|(name, _)| *name == "write").collect();
+    assert!(written.len() >= new.len(), "{log}");
+    let generation = written[0].1.split('/').next().expect("its directory");
+    for (_, file) in written {
+        assert!(at("fsync", file) > at("write", file), "{file}\n{log}");
+    }
+    let last = before.iter().rposition(|(name, _)| *name == "write");
+    assert!(at("fsync", generation) > last, "{generation}\n{log}");
+    assert!(at("fsync", "") > last, "{log}");
+    assert!(after.contains(&("fsync", "")), "{log}");
+}
+
+/// The name of a call and the path below `root` that it is about: `12 fsync(7</root/x>) = 0`.
+fn call<'a>(line: &'a str, root: &str) -> Option<(&'a str, &'a str)> {
+    let (name, rest) = line.split_once(' ')?.1.trim_start().split_once('(')?;
+    let path = rest.split_once('<')?.1.split_once('>')?.0.strip_prefix(root)?;
+    Some((name, path.trim_start_matches('/')))
 }
 
 fn copy(stage: &Stage, to: &std::path::Path) {

@@ -1,5 +1,5 @@
-//! What the product relies on in the answers of an API server. It passes on a real kube-apiserver, so
-//! the embedded one is like it where it passes there.
+//! The answers of an API server that the programs rely on. The tests pass on a real kube-apiserver, so the
+//! embedded one is like it where they pass there.
 
 use serde_json::{Value, json};
 use shared::{
@@ -212,7 +212,7 @@ fn a_delete_keeps_its_preconditions() {
 }
 
 #[test]
-fn a_list_from_the_future_is_told_from_others() {
+fn a_list_from_the_future_has_an_error_of_its_own() {
     let case = Case::new();
     let query = "resourceVersion=99999999999&resourceVersionMatch=NotOlderThan";
     let path = LEASES.collection(&case.namespace).path();

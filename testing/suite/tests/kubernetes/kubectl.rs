@@ -1,5 +1,5 @@
-//! What kubectl accepts is accepted, what it refuses is refused: the same kubeconfigs for both, against
-//! the real server. Differences on purpose are in the table.
+//! kubectl compared: our programs accept the kubeconfigs that it accepts and reject those that it rejects,
+//! against the real server. Differences on purpose are in the table.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! Deletion on purpose: what goes, in which order, and what is in the way.
+//! Deletion on purpose: what is deleted, in which order, and what may prevent it.
 
 use dev_apiserver::Action;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use suite::{
     sync::{BUDGETS, Setting, Stage, WIDGETS, words},
 };
 
-use crate::support::{is_in_step, of_program, one, one_budget};
+use crate::support::{immutable, is_in_sync, of_program, one, one_budget};
 
 const OTHER: &str = "example.com/other";
 
@@ -32,21 +32,29 @@ fn the_copy_goes_first_and_just_this_one() {
     assert!(stage.target_secret("unrelated").get().is_some());
 }
 
+#[track_caller]
+fn waits_for_a_finalizer_of_another(compat: bool) {
+    let (stage, _sidecar, source, target) = one_budget("foreign", compat);
+    stage.disown_namespace();
+    target.set_finalizers(&[OTHER]);
+    let before = stage.settled();
+    source.delete();
+    stage.wrote_only_after(before, &["local delete poddisruptionbudgets one"]);
+    assert!(source.is_claimed() && target.is_terminating());
+    target.set_finalizers(&[]);
+    source.wait_until_gone();
+    let removed = "hub patch poddisruptionbudgets one-remote-rs";
+    stage.wrote_only_after(before, &["local delete poddisruptionbudgets one", removed]);
+}
+
 #[test]
 fn a_finalizer_of_another_on_the_copy_is_waited_for() {
-    for compat in [true, false] {
-        let (stage, _sidecar, source, target) = one_budget("foreign", compat);
-        stage.disown_namespace();
-        target.set_finalizers(&[OTHER]);
-        let before = stage.settled();
-        source.delete();
-        stage.wrote_only_after(before, &["local delete poddisruptionbudgets one"]);
-        assert!(source.is_claimed() && target.is_terminating());
-        target.set_finalizers(&[]);
-        source.wait_until_gone();
-        let removed = "hub patch poddisruptionbudgets one-remote-rs";
-        stage.wrote_only_after(before, &["local delete poddisruptionbudgets one", removed]);
-    }
+    waits_for_a_finalizer_of_another(false);
+}
+
+#[test]
+fn a_finalizer_of_another_on_the_copy_is_waited_for_compat() {
+    waits_for_a_finalizer_of_another(true);
 }
 
 /// Deleted while no program runs, and both sides changed meanwhile.
@@ -75,6 +83,26 @@ fn a_copy_that_is_gone_already_frees_its_source() {
     let _sidecar = stage.start(&[]);
     source.wait_until_gone();
     stage.wrote_only_after(before, &["hub patch widgets one-remote-rs"]);
+}
+
+/// The namespace was made for a copy that never came to be: it goes with the source all the same.
+#[test]
+fn an_owned_namespace_goes_though_nothing_was_ever_in_it() {
+    if !needs(Need::Embedded, "a write can be refused") {
+        return;
+    }
+    let stage = Stage::pull("never-made", Setting::safe(&[&WIDGETS]));
+    let source = stage.source(&WIDGETS, "one");
+    source.create_number(1);
+    let own = stage.own.cluster.faults();
+    let refused = of_program(&stage.own, immutable()).verb("create").resource("widgets");
+    let rule = own.add(refused);
+    let _sidecar = stage.start(&[]);
+    eventually("its creation is refused", || own.hits(rule) > 0);
+    stage.settled();
+    source.delete();
+    source.wait_until_gone();
+    stage.target_namespace().wait_until_gone();
 }
 
 /// The finalizer goes only when the copy is really gone, not when a cache has not seen it.
@@ -112,7 +140,7 @@ fn a_source_that_is_deleted_and_made_again() {
         }
     });
     target.wait_for_number(5);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     assert_ne!(target.uid(), old);
     stage.stays_quiet();
 }
@@ -123,10 +151,10 @@ fn gap24_an_old_copy_that_still_goes_is_not_the_new_ones() {
         let setting = Setting { compat, ..Setting::safe(&[&BUDGETS]) };
         let stage = Stage::pull("gap24", setting);
         stage.create_target_namespace(&serde_json::json!({}));
-        let (source, target) = (stage.source(&BUDGETS, "one"), stage.target(&BUDGETS, "one"));
+        let (source, target) = stage.pair(&BUDGETS, "one");
         source.create_number(1);
         let _sidecar = stage.start(&[]);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
         let old = target.uid();
         target.set_finalizers(&[OTHER]);
         // The program has seen it, or its DELETE would be refused once.
@@ -139,7 +167,7 @@ fn gap24_an_old_copy_that_still_goes_is_not_the_new_ones() {
         assert!(target.is_terminating());
         target.set_finalizers(&[]);
         let new = target.wait("a new one", |object| object["metadata"]["uid"] != old);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
         stage.settled();
         stays("the new one is there", || target.uid() == new["metadata"]["uid"]);
         let writes = stage.writes();

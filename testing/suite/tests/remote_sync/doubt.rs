@@ -1,16 +1,18 @@
-//! Nothing is deleted on doubt: a source that cannot be read, or an object that was never ours.
+//! Nothing is deleted when in doubt: a source that cannot be read, or an object that was never ours.
 
 use dev_apiserver::Action;
 use serde_json::json;
 use suite::{
     eventually,
+    faults::code,
     needs::{Need, needs},
     relay::Way,
     stays,
     sync::{OWNER, Place, SOURCE, Setting, Stage, WIDGETS},
+    within,
 };
 
-use crate::support::{OTHERS, is_in_step, of_program, one};
+use crate::support::{OTHERS, is_in_sync, of_program, one};
 
 /// Checks that nothing is written or gone, and that the copy follows again once `heal` was called.
 #[track_caller]
@@ -20,7 +22,7 @@ fn outlives(stage: &Stage, source: &Place, target: &Place, heal: impl FnOnce()) 
     heal();
     source.set_number(8);
     target.wait_for_number(8);
-    is_in_step(source, target);
+    is_in_sync(source, target);
     assert_eq!(target.uid(), uid);
 }
 
@@ -73,6 +75,41 @@ fn gap15_answers_of_another_server_delete_nothing() {
     }
 }
 
+/// The hub is who it was, and answers all else as ever: the list alone is one of nothing.
+#[test]
+fn gap15_a_list_that_is_empty_by_mistake_deletes_nothing() {
+    if !needs(Need::Embedded, "a list can be wrong") {
+        return;
+    }
+    let (stage, mut sidecar, source, target) = one("gap15-empty", &WIDGETS, &[]);
+    let hub = stage.remote().cluster.faults();
+    let empty = r#"{"kind": "WidgetList", "apiVersion": "sync.example.com/v1", "metadata": {"resourceVersion": "1"}, "items": []}"#;
+    let empty = Action::Answer { code: 200, body: Some(empty.into()), retry_after: None };
+    let ours = |verb, action| of_program(stage.remote(), action).verb(verb).resource("widgets");
+    for start in [false, true] {
+        let rule = hub.add(ours("list", empty.clone()));
+        if start {
+            sidecar.kill();
+        } else {
+            hub.add(ours("watch", code(410)).times(1));
+        }
+        // It tells nothing of what the list lacks.
+        hub.add(ours("watch", Action::WatchSilent));
+        if start {
+            sidecar = stage.start(&[]);
+        } else {
+            stage.remote().relay.cut();
+        }
+        eventually("the list is empty", || hub.hits(rule) > 0);
+        outlives(&stage, &source, &target, || {
+            hub.clear();
+            stage.remote().relay.cut();
+        });
+        source.set_number(1);
+        target.wait_for_number(1);
+    }
+}
+
 #[track_caller]
 fn outlives_start(stage: &Stage, source: &Place, target: &Place, heal: impl FnOnce()) {
     let uid = target.uid();
@@ -80,7 +117,7 @@ fn outlives_start(stage: &Stage, source: &Place, target: &Place, heal: impl FnOn
     heal();
     source.set_number(9);
     // What failed a few times is listed again after up to 30 s.
-    suite::within(45, "it is copied", || (target.number() == Some(9)).then_some(()));
+    within(45, "it is copied", || (target.number() == Some(9)).then_some(()));
     assert_eq!(target.uid(), uid);
 }
 
@@ -121,6 +158,26 @@ fn f56_a_list_that_is_forbidden_is_not_an_empty_one() {
     outlives_start(&stage, &source, &target, give_back);
 }
 
+/// Only the list is forbidden, so that a read would prove the source's end: there is no reason for one.
+#[test]
+fn f56_what_a_forbidden_list_lacks_is_not_gone() {
+    if !needs(Need::Embedded, "a verb can be refused") {
+        return;
+    }
+    let (stage, mut sidecar, source, target) = one("f56-list", &WIDGETS, &[]);
+    sidecar.kill();
+    let (hub, before) = (stage.remote().cluster.faults(), stage.settled());
+    source.delete_by_force();
+    let rule = hub.add(of_program(stage.remote(), Action::Forbid).verb("list").resource("widgets"));
+    let _sidecar = stage.start(&[]);
+    eventually("its list is refused", || hub.hits(rule) > 0);
+    stage.writes_no_more_than(before);
+    assert!(target.get().is_some());
+    hub.remove(rule);
+    // What failed a few times is listed again after up to 30 s.
+    within(45, "the orphan goes", || target.get().is_none());
+}
+
 // --- gap26, f57: what was never ours ---
 
 #[test]
@@ -140,7 +197,7 @@ fn gap26_an_object_that_was_never_copied_stays() {
 fn f57_an_object_that_was_never_claimed_does_not_go_with_a_source() {
     let stage = Stage::pull("f57", Setting::safe(&[&WIDGETS]));
     stage.create_target_namespace(&json!({}));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    let (source, target) = stage.pair(&WIDGETS, "one");
     source.create(&json!({"metadata": {"finalizers": ["example.com/other"]}, "spec": {"size": 1}}));
     source.delete();
     target.create_number(9);
@@ -157,7 +214,7 @@ fn f57_an_object_that_was_never_claimed_does_not_go_with_a_source() {
 fn f57_the_copy_of_another_object_does_not_go_with_its_namespace() {
     let stage = Stage::pull("f57-namespace", Setting::safe(&[&WIDGETS]));
     stage.create_target_namespace(&json!({OWNER: "one"}));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    let (source, target) = stage.pair(&WIDGETS, "one");
     target.create(&json!({"metadata": {"annotations": {SOURCE: OTHERS}}, "spec": {"size": 9}}));
     source.create(&json!({"metadata": {"finalizers": ["example.com/f"]}, "spec": {"size": 1}}));
     source.delete();
@@ -174,7 +231,7 @@ fn f57_the_copy_of_another_object_does_not_go_with_its_namespace() {
 fn f57_the_copy_of_another_object_is_a_conflict() {
     let stage = Stage::pull("f57-mark", Setting::safe(&[&WIDGETS]));
     stage.create_target_namespace(&json!({OWNER: "another"}));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    let (source, target) = stage.pair(&WIDGETS, "one");
     target.create(&json!({"metadata": {"annotations": {SOURCE: OTHERS}}, "spec": {"size": 9}}));
     source.create_number(1);
     let sidecar = stage.start_served(&[]);

@@ -1,4 +1,4 @@
-//! A16: the hub is another cluster than before, or what it was some time ago.
+//! A hub that is another cluster than before, or an earlier state of it (gap16).
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::{Action, Options, Rule};
@@ -12,9 +12,10 @@ use suite::{
     sidecar::Sidecar,
     stays,
     sync::{Place, Setting, Side, Stage, WIDGETS},
+    throughout,
 };
 
-use crate::support::{is_in_step, one};
+use crate::support::{is_in_sync, of_program, one};
 
 #[test]
 fn gap16_a_kubeconfig_that_leads_to_another_cluster_writes_and_deletes_nothing() {
@@ -29,7 +30,7 @@ fn gap16_a_kubeconfig_that_leads_to_another_cluster_writes_and_deletes_nothing()
     assert_eq!((target.uid(), target.number()), (uid.clone(), Some(1)));
     stage.write("hub.kubeconfig", &stage.remote().kubeconfig());
     target.wait_for_number(2);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     assert_eq!(target.uid(), uid);
 }
 
@@ -73,11 +74,9 @@ fn gap16_another_cluster_behind_the_same_address_writes_and_deletes_nothing() {
     if !needs(Need::Embedded, "two servers have one authority") {
         return;
     }
-    let stage = Stage::pull("gap16-url", Setting::safe(&[&WIDGETS]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
-    source.create_number(1);
+    let (stage, source, target) = Stage::with_widget("gap16-url");
     let mut sidecar = start_by_certificate(&stage, &[]);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     let (uid, before) = (target.uid(), stage.settled());
     let other = impostor(&stage);
     stage.remote().relay.redirect(&other.cluster.address);
@@ -110,16 +109,15 @@ fn accepted(stage: &Stage, other: &Side, target: &Place) {
 fn gap16_a_hub_from_an_older_backup_deletes_nothing_before_the_grace() {
     let stage = Stage::pull("gap16-backup", Setting::safe(&[&WIDGETS]));
     stage.create_target_namespace(&json!({}));
-    let pairs =
-        ["old", "lost"].map(|name| (stage.source(&WIDGETS, name), stage.target(&WIDGETS, name)));
+    let pairs = ["old", "lost"].map(|name| stage.pair(&WIDGETS, name));
     for (source, _) in &pairs {
         source.create_number(1);
     }
     let mut sidecar = stage.start_served(&["-orphan-grace", "4s"]);
     for (source, target) in &pairs {
-        is_in_step(source, target);
+        is_in_sync(source, target);
         source.set_number(2);
-        is_in_step(source, target);
+        is_in_sync(source, target);
     }
     let [(old, old_copy), (lost, lost_copy)] = &pairs;
     stage.remote().relay.set(Way::Closed);
@@ -127,13 +125,13 @@ fn gap16_a_hub_from_an_older_backup_deletes_nothing_before_the_grace() {
     restore(old);
     stage.remote().relay.set(Way::Open);
     old_copy.wait_for_number(1);
-    suite::throughout(1500, "what was lost is still there", || lost_copy.get().is_some());
+    throughout(1500, "what was lost is still there", || lost_copy.get().is_some());
     assert!(sidecar.alive());
     if needs(Need::Embedded, "generations can be set back there") {
         let regressed = || sidecar.ask("/metrics").1.contains("regressed");
         eventually("the older generation is told of", || regressed().then_some(()));
     }
-    is_in_step(old, old_copy);
+    is_in_sync(old, old_copy);
 }
 
 /// As it was in the first generation; on a real server only the content can be.
@@ -159,6 +157,39 @@ fn restore(source: &Place) {
     });
     // A backup has no history in which to see how it came about.
     server.compact();
+}
+
+/// The cluster is asked who it is once more after it said that a source is gone: what answers by then may be
+/// another one.
+#[test]
+fn gap16_that_a_source_is_gone_is_believed_of_its_own_cluster_alone() {
+    if !needs(Need::Embedded, "an answer can be another cluster's") {
+        return;
+    }
+    let (stage, sidecar, source, target) = one("gap16-gone", &WIDGETS, &[]);
+    let (hub, before) = (stage.remote().cluster.faults(), stage.settled());
+    let other = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
+        "name": "kube-system", "uid": "0d6ff0b4-3b39-4b5b-9f5c-000000000002", "resourceVersion": "1",
+    }});
+    let body = Some(other.to_string());
+    let answer = Action::Answer { code: 200, body, retry_after: None };
+    let answer = of_program(stage.remote(), answer);
+    let rule = hub.add(answer.verb("get").resource("namespaces").name("kube-system"));
+    source.delete_by_force();
+    let changed = "remote_sync_cluster_identity_changed{remote=\"hub\"}";
+    eventually("it is another cluster", || {
+        assert!(target.get().is_some(), "another cluster's word is no proof");
+        sidecar.metric(changed) > Some(0.0)
+    });
+    stage.writes_no_more_than(before);
+    assert!(target.get().is_some());
+    hub.remove(rule);
+    // Who it is, is asked by the next connection.
+    stage.remote().relay.set(Way::Closed);
+    let connected = "remote_sync_cluster_connected{remote=\"hub\"}";
+    eventually("the connection is over", || sidecar.metric(connected) == Some(0.0));
+    stage.remote().relay.set(Way::Open);
+    target.wait_until_gone();
 }
 
 /// Who may not see kube-system gives no proof of who the hub is.

@@ -16,6 +16,7 @@ mod failures;
 mod flags;
 mod identity;
 mod kinds;
+mod late;
 mod many;
 mod namespaces;
 mod operation;

@@ -1,7 +1,8 @@
-//! What it does besides its work: a dry run, one pass, cleaning up, the rights it needs.
+//! Other modes of operation: a dry run, one pass, cleanup, the rights it needs.
 
 use std::process::Stdio;
 
+use dev_apiserver::Request;
 use serde_json::{Value, json};
 use suite::{
     eventually,
@@ -9,10 +10,10 @@ use suite::{
     pause,
     relay::Way,
     sidecar::{bare, program},
-    sync::{BUDGETS, FINALIZER, Setting, Stage, WIDGETS, words},
+    sync::{BUDGETS, Setting, Side, Stage, WIDGETS, words},
 };
 
-use crate::support::{is_in_step, one};
+use crate::support::{is_in_sync, one};
 
 // --- dry run ---
 
@@ -20,20 +21,29 @@ use crate::support::{is_in_step, one};
 fn a_dry_run_writes_nothing_and_says_what_it_would() {
     for compat in [true, false] {
         let stage = Stage::pull("dry", Setting { compat, ..Setting::safe(&[&WIDGETS]) });
-        let source = stage.source(&WIDGETS, "one");
-        source.create_number(1);
-        let gone = stage.source(&WIDGETS, "gone");
-        gone.create(
-            &serde_json::json!({"metadata": {"finalizers": [FINALIZER]}, "spec": {"size": 1}}),
-        );
+        let [source, gone] = ["one", "gone"].map(|name| stage.source(&WIDGETS, name));
+        gone.create_number(1);
+        let mut sidecar = stage.start(&[]);
+        let copy = stage.target(&WIDGETS, "gone");
+        is_in_sync(&gone, &copy);
+        sidecar.kill();
+        stage.disown_namespace();
         gone.delete();
+        source.create_number(1);
+        let before = stage.settled();
         let sidecar = stage.start(&["-dry-run"]);
-        eventually("it says what it would do", || {
-            let log = sidecar.log();
-            (log.contains("one-remote-rs") && log.contains("gone-remote-rs")).then_some(())
-        });
+        for (name, says) in [
+            ("one-remote-rs", "would create the target"),
+            ("gone-remote-rs", "would delete the target"),
+        ] {
+            eventually(&format!("{name}: {says}"), || {
+                let log = sidecar.log();
+                log.lines().any(|line| line.contains(name) && line.contains(says))
+            });
+        }
         pause(1500);
-        assert_eq!(words(&stage.writes()), [""; 0], "compat: {compat}");
+        assert_eq!(words(&stage.writes()[before..]), [""; 0], "compat: {compat}");
+        assert!(gone.is_terminating() && copy.get().is_some());
         assert!(sidecar.log().lines().count() < 60, "no loop: {}", sidecar.log());
         source.set_number(2);
         stage.stays_quiet();
@@ -43,7 +53,7 @@ fn a_dry_run_writes_nothing_and_says_what_it_would() {
 // --- once ---
 
 #[test]
-fn once_ends_with_0_when_all_is_in_step() {
+fn once_ends_with_0_when_all_is_in_sync() {
     let stage = Stage::pull("once", Setting::safe(&[&WIDGETS, &BUDGETS]));
     let names = ["a", "b", "c"];
     for name in names {
@@ -53,9 +63,9 @@ fn once_ends_with_0_when_all_is_in_step() {
     let (code, log) = stage.run(&["-once"]);
     assert_eq!(code, Some(0), "{log}");
     for name in names {
-        is_in_step(&stage.source(&WIDGETS, name), &stage.target(&WIDGETS, name));
+        is_in_sync(&stage.source(&WIDGETS, name), &stage.target(&WIDGETS, name));
     }
-    is_in_step(&stage.source(&BUDGETS, "a"), &stage.target(&BUDGETS, "a"));
+    is_in_sync(&stage.source(&BUDGETS, "a"), &stage.target(&BUDGETS, "a"));
     let before = stage.settled();
     let (code, log) = stage.run(&["-once"]);
     assert_eq!(code, Some(0), "{log}");
@@ -84,7 +94,7 @@ fn once_ends_with_1_when_something_is_left_to_do() {
 }
 
 #[test]
-fn once_and_cleanup_end_with_1_when_something_is_too_large_to_be_looked_at() {
+fn once_and_cleanup_end_with_1_when_something_is_too_large_to_be_read() {
     if !needs(Need::Embedded, "what is that large is put there directly") {
         return;
     }
@@ -112,7 +122,7 @@ fn once_waits_as_long_as_it_is_told() {
     assert!(sidecar.alive(), "{}", sidecar.log());
     stage.remote().relay.set(Way::Open);
     assert_eq!(sidecar.wait().code(), Some(0), "{}", sidecar.log());
-    is_in_step(&stage.source(&WIDGETS, "one"), &stage.target(&WIDGETS, "one"));
+    is_in_sync(&stage.source(&WIDGETS, "one"), &stage.target(&WIDGETS, "one"));
 }
 
 // --- cleanup ---
@@ -128,13 +138,13 @@ fn cleanup_leaves_the_objects_and_nothing_of_its_own() {
     for compat in [true, false] {
         let setting = Setting { compat, ..Setting::safe(&[&WIDGETS]) };
         let stage = Stage::pull("cleanup", setting);
-        let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+        let (source, target) = stage.pair(&WIDGETS, "one");
         source.create(&serde_json::json!({
             "metadata": {"finalizers": ["example.com/other"], "annotations": {"note": "x"}},
             "spec": {"size": 1},
         }));
         let mut sidecar = stage.start(&[]);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
         assert_eq!(sidecar.terminate().0, Some(0));
         let uids = [source.uid(), target.uid()];
         let (code, log) = stage.run(&["-cleanup"]);
@@ -206,45 +216,114 @@ fn the_rights_are_printed_without_asking_anybody() {
     }
 }
 
-/// What is not granted is not asked for, by all that one pair needs in its life.
+/// What is not granted is not asked for, by all that one pair needs in its life; `source` and `target` are
+/// the clusters that the first two roles are for, `own` has the third.
+#[track_caller]
+fn asks_for_no_more(stage: &Stage, flags: &[&str], [source, target]: [&Side; 2], own: &Side) {
+    let roles = printed(flags);
+    for (number, side) in [source, target].into_iter().enumerate() {
+        let user = side.user();
+        let others = roles.get(2).filter(|_| std::ptr::eq(side, own));
+        let rules = [Some(&roles[number]), others].into_iter().flatten();
+        let rules: Vec<_> = rules.flat_map(|role| role["rules"].as_array()).flatten().collect();
+        for request in side.cluster.server().requests().iter().filter(|it| it.user == user) {
+            // Discovery and /version are everybody's.
+            let free = request.resource.is_empty();
+            let path = &request.path;
+            assert!(
+                free || rules.iter().any(|rule| grants(rule, request)),
+                "{} {path}?{} in {}",
+                request.verb,
+                request.query,
+                stage.namespace
+            );
+        }
+    }
+}
+
+/// As RBAC has it (apiserver `plugin/pkg/auth/authorizer/rbac/rbac.go`, RuleAllows).
+fn grants(rule: &Value, request: &Request) -> bool {
+    let has = |field: &str, word: &str| {
+        rule[field].as_array().is_some_and(|all| all.iter().any(|it| it == word))
+    };
+    let Request { verb, group, resource, subresource, name, query, .. } = request;
+    let slash = if subresource.is_empty() { "" } else { "/" };
+    // A list or watch of one name is for that name.
+    let selected = query.split("metadata.name%3D").nth(1).and_then(|rest| rest.split('&').next());
+    let named = rule["resourceNames"].is_null() || has("resourceNames", selected.unwrap_or(name));
+    has("apiGroups", group)
+        && has("verbs", verb)
+        && has("resources", &format!("{resource}{slash}{subresource}"))
+        && named
+}
+
+const KIND: &str = "-resource=widgets.sync.example.com";
+const TOKEN: &str = "-local-secret-name=token";
+const SUFFIX: &str = "-remote-resource-suffix=-remote-rs";
+
 #[test]
 fn nothing_is_asked_for_that_is_not_printed() {
     if !needs(Need::Embedded, "the log has all requests") {
         return;
     }
-    let stage = Stage::pull("rights", Setting::safe(&[&WIDGETS]).secrets(&["token"]));
+    for more in [
+        &[][..],
+        &["-mode=compat"],
+        &["-orphan-policy=keep"],
+        &["-mode=compat", "-orphan-policy=keep"],
+        &["-leader-election", "-leader-election-retry-period=1s"],
+    ] {
+        let compat = more.contains(&"-mode=compat");
+        let setting = Setting { compat, ..Setting::safe(&[&WIDGETS]) };
+        let stage = Stage::pull("rights", setting.secrets(&["token"]));
+        let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+        source.create_number(1);
+        stage.source_secret("token").create(&json!({"type": "Opaque"}));
+        let _sidecar = stage.start(more);
+        is_in_sync(&source, &target);
+        target.set_health(3);
+        stage.create_target_secret("token", "data1", Some(&target));
+        let uploaded = stage.source_secret("token");
+        uploaded.wait_for_annotation(suite::sync::HASH, crate::upstream::HASHES[0]);
+        source.set_number(2);
+        target.wait_for_number(2);
+        // An orphan that goes, or is marked.
+        let (lost, orphan) = (stage.source(&WIDGETS, "lost"), stage.target(&WIDGETS, "lost"));
+        lost.create_number(1);
+        is_in_sync(&lost, &orphan);
+        lost.delete_by_force();
+        match more.contains(&"-orphan-policy=keep") {
+            true => drop(orphan.wait("a mark", |it| it.to_string().contains("/orphaned"))),
+            false => orphan.wait_until_gone(),
+        }
+        source.delete();
+        source.wait_until_gone();
+        let own = format!("-namespace={}", stage.own.home);
+        let flags = [&[KIND, TOKEN, SUFFIX, &own][..], more].concat();
+        asks_for_no_more(&stage, &flags, [stage.remote(), &stage.own], &stage.own);
+    }
+}
+
+#[test]
+fn nothing_is_asked_for_that_is_not_printed_when_pushing() {
+    if !needs(Need::Embedded, "the log has all requests") {
+        return;
+    }
+    let stage = Stage::pull("rights-push", Setting::push(&[&WIDGETS]).secrets(&["token"]));
     let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
     source.create_number(1);
-    stage.source_secret("token").create(&serde_json::json!({"type": "Opaque"}));
+    stage.source_secret("token").create(&json!({"type": "Opaque"}));
     let _sidecar = stage.start(&[]);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     target.set_health(3);
+    source.wait_for_health(3);
     stage.create_target_secret("token", "data1", Some(&target));
-    stage.source_secret("token").wait_for_annotation(suite::sync::HASH, crate::upstream::HASHES[0]);
-    source.set_number(2);
-    target.wait_for_number(2);
+    let uploaded = stage.source_secret("token");
+    uploaded.wait_for_annotation(suite::sync::HASH, crate::upstream::HASHES[0]);
     source.delete();
     source.wait_until_gone();
-    let roles = printed(&[
-        "-resource=widgets.sync.example.com",
-        "-local-secret-name=token",
-        "-remote-resource-suffix=-remote-rs",
-    ]);
-    for (side, role) in [(stage.remote(), &roles[0]), (&stage.own, &roles[1])] {
-        let user = side.user();
-        for request in side.cluster.server().requests().iter().filter(|it| it.user == user) {
-            let (verb, resource) = (request.verb.as_str(), &request.resource);
-            let sub = &request.subresource;
-            let wanted =
-                if sub.is_empty() { resource.clone() } else { format!("{resource}/{sub}") };
-            let granted = role["rules"].as_array().expect("rules").iter().any(|rule| {
-                let has = |field: &str, word: &str| {
-                    rule[field].as_array().is_some_and(|all| all.iter().any(|it| it == word))
-                };
-                has("verbs", verb) && has("resources", &wanted)
-            });
-            // Discovery and /version are everybody's.
-            assert!(granted || resource.is_empty(), "{verb} {wanted} at {}", request.path);
-        }
-    }
+    let remote = format!("-remote-kubeconfig={}=/none", stage.remote().name);
+    let suffix = "-remote-resource-suffix=-{cluster}";
+    let flags = ["-direction=push", KIND, TOKEN, suffix, "-leader-election=false", &remote];
+    asks_for_no_more(&stage, &flags, [&stage.own, stage.remote()], &stage.own);
 }

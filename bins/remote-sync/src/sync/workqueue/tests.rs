@@ -49,6 +49,40 @@ fn events_come_before_what_a_list_brought() {
 }
 
 #[test]
+fn what_is_delayed_comes_in_its_time_and_before_what_a_list_brought() {
+    let start = Instant::now();
+    let later = |seconds| start + Duration::from_secs(seconds);
+    let mut order = order();
+    order.add(pair("a"), false, start);
+    let first = order.get(start).unwrap();
+    order.done(&first, ReconcileResult::RequeueAfter(Duration::from_secs(10)), start);
+    assert_eq!((order.next_delayed(), order.waiting()), (Some(later(10)), 0));
+    assert_eq!(order.get(later(9)), None);
+    order.add(pair("b"), false, later(9));
+    order.add(pair("c"), false, later(9));
+    let at = |order: &mut QueueOrder, seconds| order.get(later(seconds)).map(|item| item.pair);
+    assert_eq!(at(&mut order, 10), Some(pair("a")));
+    assert_eq!((order.next_delayed(), order.waiting()), (None, 2));
+    assert_eq!([(); 3].map(|()| at(&mut order, 10)), [Some(pair("b")), Some(pair("c")), None]);
+}
+
+/// Who is changed again and again has one turn at a time.
+#[test]
+fn each_of_many_that_change_all_the_time_has_its_turn() {
+    let queue = queue();
+    ["a", "b", "c"].iter().for_each(|name| queue.add(pair(name), true));
+    let mut turns = Vec::new();
+    for _ in 0..9 {
+        let item = queue.get().unwrap();
+        // It changes under way, as the others do that wait.
+        ["a", "b", "c"].iter().for_each(|name| queue.add(pair(name), true));
+        turns.push(item.pair.key.to_string());
+        queue.done(&item, ReconcileResult::Done);
+    }
+    assert_eq!(turns.concat(), "abcabcabc");
+}
+
+#[test]
 fn what_cannot_be_worked_on_is_parked_and_comes_back_at_once() {
     let queue = queue();
     let closed = Pair { kind: KindIndex::SECOND, key: "x".into() };

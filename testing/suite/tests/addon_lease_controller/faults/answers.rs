@@ -1,4 +1,4 @@
-//! Answers that are none: F6, F7, F14, F15, F16.
+//! Invalid answers of the hub: F6, F7, F14, F15, F16.
 
 use std::sync::Arc;
 

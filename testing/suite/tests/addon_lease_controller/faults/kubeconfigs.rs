@@ -1,5 +1,5 @@
-//! F19: a kubeconfig in the Secret that is broken in every way we know. The process goes on, names the
-//! problem, keeps what works, and takes the repaired one.
+//! Broken kubeconfigs in the Secret (F19): the process goes on, names the problem, keeps the valid credentials
+//! and takes the repaired ones.
 
 use serde_json::{Value, json};
 use suite::{
@@ -136,7 +136,7 @@ fn f19_what_is_merely_unusual_is_taken() {
 }
 
 #[test]
-fn f19_a_missing_user_is_nobody_and_is_told_what_the_server_says() {
+fn f19_a_missing_user_is_anonymous_and_the_servers_answer_is_logged() {
     let (scene, sidecar) = running("nobody");
     scene.put_secret(&changed(&scene, "/contexts/0/context/user", json!("other")));
     sidecar.wait_for(": 401: ");

@@ -54,7 +54,7 @@ fn f22_no_proxy_with_a_network_keeps_the_proxy_out() {
     assert!(!proxy.asked().is_empty());
 }
 
-/// The service account's files under an own /run, which is where /var/run points.
+/// The service account's files in a /run of its own, which is where /var/run points.
 const AS_A_POD: &str = r#"
     set -e
     mount -t tmpfs none /run
@@ -92,7 +92,7 @@ fn f22_in_a_cluster_the_proxy_is_used_as_client_go_does() {
 }
 
 #[test]
-fn f23_a_name_is_looked_up_and_one_that_is_unknown_is_a_sentence() {
+fn f23_a_name_is_looked_up_and_an_unknown_one_is_logged() {
     let scene = Scene::new("names");
     let port = scene.hub_relay.address.port();
     put_hub_at(&scene, &format!("localhost:{port}"));

@@ -1,4 +1,4 @@
-//! A server that says no: F10 to F13.
+//! Rejections by the hub: F10 to F13.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,7 +12,7 @@ use crate::support::{
     BACK, LOST, STALE, failures, requests, rule, running, sent, start_with_file, wait_for_renewal,
 };
 
-/// A sidecar that hears of a change of its Secret by asking only: its watch is silent.
+/// A sidecar that learns of a changed Secret only by reading it: its watch is silent.
 fn deaf(scene: &Scene) -> Sidecar {
     let silent = Rule::new(Action::WatchSilent).verb("watch").resource("secrets");
     scene.managed.faults().add(silent);
@@ -83,7 +83,7 @@ fn f10_a_401_with_nothing_new_in_the_secret_is_a_failure_like_others() {
 }
 
 #[test]
-fn f11_a_401_that_lasts_is_told_once_and_makes_it_not_ready() {
+fn f11_a_401_that_lasts_is_logged_once_and_makes_it_not_ready() {
     let (scene, sidecar) = running("forever");
     sidecar.wait_for_code("/readyz", 200);
     let refuse = scene.hub.faults().add(rule(&scene, "update", code(401)));
@@ -132,7 +132,7 @@ fn f13_retry_after_is_heeded_for_a_period_and_no_longer() {
     let all = requests(&scene);
     let refused = all.iter().position(|request| request.code == 429).expect("a 429");
     let wait = all[refused + 1].at - all[refused].at;
-    // A balancer's word must not cost the add-on its good name. Another period at most is added.
+    // A load balancer must not make the add-on count as unavailable. At most another period is added.
     let (least, most) = (Duration::from_secs(1), Duration::from_millis(2500));
     assert!(wait >= least && wait.saturating_sub(watch.waited()) < most, "{wait:?}");
 }

@@ -28,7 +28,7 @@ fn f25_in_a_back_off() {
 }
 
 #[test]
-fn f25_leading_while_nobody_takes_the_leadership_back() {
+fn f25_as_a_leader_that_cannot_give_its_lease_back() {
     let scene = Scene::new("stuck-leader");
     let mut sidecar = scene.start(&["-leader-election"]);
     sidecar.wait_for("became the leader");

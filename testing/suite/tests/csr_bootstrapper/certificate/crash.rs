@@ -1,5 +1,5 @@
-//! F42 and more: kill -9 at every write to either cluster, of a join and of a rotation. Whatever was
-//! written, the next start goes on with it: one request, and never a key without its certificate.
+//! kill -9 at every write to either cluster (F42), when joining and during a rotation. The next start continues
+//! from whatever was written: one request, and never a key without its certificate.
 
 use std::time::Duration;
 

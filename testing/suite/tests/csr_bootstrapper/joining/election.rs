@@ -1,4 +1,4 @@
-//! Of several replicas one works, unless they are told not to elect.
+//! Leader election: one of several replicas works, unless election is disabled.
 
 use std::time::{Duration, SystemTime};
 

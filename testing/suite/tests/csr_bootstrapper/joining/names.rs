@@ -1,4 +1,4 @@
-//! Who the cluster is: names that are given, found, or made up once and for all.
+//! The names of cluster and agent: given, found, or generated once and for all.
 
 use suite::{
     eventually,

@@ -1,4 +1,4 @@
-//! From a cluster that nobody knows to one that is a member, and back.
+//! A cluster that the hub accepts, denies and accepts again.
 
 use suite::{
     eventually,

@@ -1,4 +1,5 @@
-//! Beside the other programs: the dumper makes files of the Secret, and the lease sidecar uses it as it is.
+//! The three programs of a spoke together: the dumper writes the Secret to files, and the lease sidecar uses it
+//! as it is.
 
 use std::{fs, path::PathBuf};
 
