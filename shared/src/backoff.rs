@@ -1,4 +1,4 @@
-//! Backoff after failures: the wait before the next attempt, and which failures are worth a line in the log.
+//! Backoff after failures: the wait before the next attempt, and the choice of failures to log.
 
 use std::{
     mem::{Discriminant, discriminant},
@@ -16,7 +16,7 @@ const REMIND: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 pub struct Backoff {
     cap: Duration,
-    /// The longest Retry-After that is heeded.
+    /// The longest Retry-After that is obeyed.
     pause: Duration,
     failures: u32,
     /// Kinds of failure that were logged, and when.
@@ -33,25 +33,25 @@ pub struct Retry {
 }
 
 impl Backoff {
-    /// Waits are never longer than `cap`; a Retry-After of as much is heeded on top.
+    /// With waits of at most `cap`; a Retry-After of as much is obeyed on top.
     pub const fn new(cap: Duration) -> Self {
         Self { cap, pause: cap, failures: 0, logged: Vec::new() }
     }
 
-    /// Heeds a Retry-After up to `pause`: as much as the job can bear, as the answer may be that of a
-    /// gateway which knows nothing of it.
+    /// Obeys a Retry-After up to `pause`: as much as the job tolerates, as the answer may be that of a
+    /// gateway.
     #[must_use]
     pub const fn heeding(mut self, pause: Duration) -> Self {
         self.pause = pause;
         self
     }
 
-    /// Waits are never longer than `cap` from now on.
+    /// Limits waits to `cap` from now on.
     pub fn set_cap(&mut self, cap: Duration) {
         self.cap = cap;
     }
 
-    /// Heeds a Retry-After up to `pause` from now on.
+    /// Obeys a Retry-After up to `pause` from now on.
     pub fn set_pause(&mut self, pause: Duration) {
         self.pause = pause;
     }
@@ -74,7 +74,7 @@ impl Backoff {
         Retry { wait, should_log }
     }
 
-    /// Back to normal; returns how many failures there were.
+    /// Returns to normal, and returns the number of failures.
     pub fn succeeded(&mut self) -> u32 {
         self.logged.clear();
         std::mem::take(&mut self.failures)

@@ -18,7 +18,7 @@ use x509_cert::{
 };
 
 /// The subject of a certificate and its validity.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Certificate {
     /// The user, as a Kubernetes API server reads it.
     pub common_name: String,
@@ -39,7 +39,7 @@ const UNIT: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.11");
 /// All certificates in `pem`, in order; other items between them are skipped.
 ///
 /// # Errors
-/// What is wrong, to go on after its name.
+/// The problem, as the predicate of a sentence about it.
 pub fn chain(pem: &[u8]) -> Result<Vec<Certificate>, &'static str> {
     let chain = CertificateDer::pem_slice_iter(pem)
         .map(|der| read(&der.map_err(|_| "holds PEM that cannot be read")?))
@@ -53,10 +53,11 @@ pub fn expiry(pem: &[u8]) -> Option<SystemTime> {
     Some(read(&der).ok()?.not_after)
 }
 
-/// The time in which a certificate may vouch for others, in seconds since the epoch.
+/// The time span in which a certificate may vouch for others, in seconds since the epoch.
 pub(crate) type Authority = RangeInclusive<u64>;
 
-/// When the certificate in `der` may vouch for others; `None` if it never may (RFC 5280, 4.2.1.9 and 4.2.1.3).
+/// The time span in which the certificate in `der` may vouch for others; `None` if it never may (RFC 5280,
+/// 4.2.1.9 and 4.2.1.3).
 pub(crate) fn authority(der: &[u8]) -> Option<Authority> {
     let certificate = X509::from_der(der).ok()?;
     let certificate = certificate.tbs_certificate();
@@ -72,11 +73,11 @@ pub(crate) fn authority(der: &[u8]) -> Option<Authority> {
 const SERVER_AUTH: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.1");
 const ANY_USAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.37.0");
 
-/// Whether a server may show this very certificate at `now`, in seconds since the epoch, whoever signed it
-/// (Go's crypto/x509 Certificate.isValid and checkChainForKeyUsage).
+/// Checks that a server may show this very certificate at `now`, in seconds since the epoch, whoever signed
+/// it (Go's crypto/x509 Certificate.isValid and checkChainForKeyUsage).
 ///
 /// # Errors
-/// What is against it.
+/// The objection to it.
 pub(crate) fn may_serve(der: &[u8], now: u64) -> Result<(), CertificateError> {
     let certificate = X509::from_der(der).map_err(|_| CertificateError::BadEncoding)?;
     let certificate = certificate.tbs_certificate();

@@ -1,4 +1,4 @@
-//! The REST client: one API server, one identity that may change under way, bounded in time and size.
+//! REST client for one API server, with an identity that may change under way, bounded in time and size.
 
 mod counts;
 pub(crate) mod dial;
@@ -39,16 +39,16 @@ pub use self::{
 };
 pub use crate::client::request::{Patch, Preconditions, Propagation};
 
-/// Gives the credentials as they are now.
+/// Loads the present credentials.
 pub type Load = Box<dyn Fn() -> Result<ClusterConfig> + Send + Sync>;
 
 /// The occasions on which credentials are loaded again.
 pub enum Reload {
     /// Never: whoever made the client calls [`Client::swap`].
     Never,
-    /// Once when the server says 401.
+    /// Once after a 401 of the server.
     WhenRefused(Load),
-    /// As files are: also before a request, when they were last read long ago.
+    /// As files: also before a request, when the last read was long ago.
     FromFiles(Load),
 }
 
@@ -60,8 +60,8 @@ pub struct Client {
     largest: usize,
 }
 
-/// The memory that an object may cost, in bytes, where nothing else is said: a Secret of 1 MiB is 1.34 MiB in
-/// base64, and the maps around it cost less than 64 KiB.
+/// The default memory limit for an object, in bytes: a Secret of 1 MiB is 1.34 MiB in base64, and the maps
+/// around it cost less than 64 KiB.
 pub const USUAL_OBJECT: usize = 2 << 20;
 
 struct Inner {
@@ -92,7 +92,7 @@ pub struct ServerClock {
     pub last: Instant,
 }
 
-/// The server itself answers 401, and nothing else since.
+/// A span of 401 answers from the server itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// The first time.
@@ -106,7 +106,7 @@ static GENERATIONS: AtomicU64 = AtomicU64::new(0);
 
 struct State {
     transport: Transport,
-    /// Its number among all identities, so that a request knows whether it was cut off by a change of them.
+    /// Its number among all identities, by which a request knows whether a change of identity cut it off.
     generation: u64,
     next_reload: Instant,
     files_unusable: bool,
@@ -160,14 +160,14 @@ impl Client {
         Ok(Self { inner: Arc::new(inner), largest: USUAL_OBJECT })
     }
 
-    /// The same client, by which each object may cost so many bytes in memory.
+    /// The same client, with this memory limit for each object, in bytes.
     #[must_use]
     pub fn limited_to(&self, largest: usize) -> Self {
         Self { inner: self.inner.clone(), largest }
     }
 
-    /// A client for the cluster that this program runs on, as -kubeconfig and -master say, with
-    /// `request` for a request.
+    /// A client for the local cluster, by -kubeconfig and -master, with `request` as the time limit of a
+    /// request.
     ///
     /// # Errors
     /// `BadConfig` when its kubeconfig cannot be used.
@@ -192,7 +192,7 @@ impl Client {
         Self::counting("the managed cluster", config, reload, timeouts, requests)
     }
 
-    /// Whether this is a handle of the same client.
+    /// Returns whether this is a handle of the same client.
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
@@ -205,23 +205,7 @@ impl Client {
         self.object(&ApiRequest::get(*target))
     }
 
-    /// Reads a collection, or the page of it that `query` (`limit=…&continue=…`) asks for; of a target
-    /// with a name, the list that holds just this object, or nothing.
-    ///
-    /// # Errors
-    /// As the server says; `Gone` when the resourceVersion or page is too old.
-    pub fn list(&self, target: &Target<'_>, query: &str) -> Result<Value> {
-        let request = ApiRequest::list(*target, query);
-        let list = self.json(&request)?;
-        // Anything else must not be taken for an empty list, which would mean that all is gone.
-        let is_list = list["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
-        if is_list && (list["items"].is_array() || list["items"].is_null()) {
-            return Ok(list);
-        }
-        Err(self.odd(&request, "not a list"))
-    }
-
-    /// Creates an object; never repeated, as a first try that was cut off may have done it.
+    /// Creates an object; never repeated, as a first attempt that was cut off may have done it.
     ///
     /// # Errors
     /// As the server says; `AlreadyExists` when there is one.
@@ -280,7 +264,7 @@ impl Client {
         self.read_text(&ApiRequest::text(path, None))
     }
 
-    /// As [`Client::text`], in a time of its own.
+    /// As [`Client::text`], with its own time limit.
     ///
     /// # Errors
     /// `Unreachable` or `BadPeer` when there is no answer.
@@ -288,9 +272,9 @@ impl Client {
         self.read_text(&ApiRequest::text(path, Some(timeout)))
     }
 
-    /// Uses another identity or server from the next request on; old connections are closed, also
-    /// those of running watches, so that they come back with the new identity. `false` if `config` is
-    /// what is in use already.
+    /// Uses another identity or server from the next request on. Old connections are closed, also those of
+    /// running watches, so that they come back with the new identity. `false` if `config` is in use
+    /// already.
     ///
     /// # Errors
     /// `BadConfig` when the new one cannot be used: the old one stays.
@@ -313,22 +297,22 @@ impl Client {
         if let Some(old) = old {
             old.shut_down();
         }
-        log::info!("{}'s credentials were rotated", self.whose());
+        log::info!(server = self.whose(); "credentials rotated");
         Ok(true)
     }
 
-    /// Another number is another identity, of another client too.
+    /// The number of the identity; each identity of each client has its own.
     pub fn generation(&self) -> u64 {
         self.state().generation
     }
 
-    /// How long the server has been answering 401 to this identity, if the last answer was one. Only its own
-    /// word counts, a Status: a gateway's refusal says nothing of the credential.
+    /// The span of the server's 401 answers to this identity, if the last answer was one. Only a Status of
+    /// the server counts: a gateway's refusal says nothing about the credential.
     pub fn refused(&self) -> Option<Refused> {
         *lock(&self.inner.refused)
     }
 
-    /// When the last byte of a successful answer or of an event of a watch came.
+    /// The time of the last byte of a successful answer or of a watch event.
     pub fn heard(&self) -> Option<Instant> {
         match self.inner.heard.load(Relaxed) {
             0 => None,
@@ -336,13 +320,13 @@ impl Client {
         }
     }
 
-    /// Ends what runs on this client, watches among them; a later request would connect anew.
+    /// Ends all requests of this client, watches among them; a later request would connect anew.
     pub fn close(&self) {
         let agent = self.state().transport.agent().clone();
         agent.shutdown();
     }
 
-    /// How often credentials were loaded again: with success, and in vain.
+    /// The number of times that credentials were loaded again: with success, and in vain.
     pub fn reloads(&self) -> (u64, u64) {
         *lock(&self.inner.reloads)
     }
@@ -352,8 +336,8 @@ impl Client {
         self.state().transport.config().clone()
     }
 
-    /// The server's clock, once it gave the time. An answer of somebody in between, which is no JSON, says
-    /// nothing of it.
+    /// The server's clock, once an answer has its date. An answer that is no JSON may be a gateway's, and
+    /// is ignored.
     pub fn clock(&self) -> Option<ServerClock> {
         *lock(&self.inner.clock)
     }
@@ -383,12 +367,12 @@ impl Client {
         self.largest
     }
 
-    /// A watch may be silent for this long.
+    /// The longest silence of a watch.
     pub(crate) fn silence(&self) -> Duration {
         self.inner.timeouts.silence
     }
 
-    /// A watch is asked to last for this long, or up to twice as long.
+    /// The duration to request for a watch; it may last up to twice as long.
     pub(crate) fn watch_time(&self) -> Duration {
         self.inner.timeouts.watch
     }

@@ -1,12 +1,15 @@
-//! The configuration of a client for one API server, read from a kubeconfig or from the pod, and checked: after
-//! this nothing is "perhaps there". Secrets are overwritten when they are no longer used.
+//! Connection of a client to one API server, read from a kubeconfig or from the pod, and checked: nothing
+//! in it is "perhaps there". Secrets are overwritten when they are no longer used.
 
-use std::fmt;
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+};
 
 use zeroize::Zeroizing;
 
 /// One API server and the identity to use there.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct ClusterConfig {
     /// `https://host:port/prefix` or `http://…`, without a slash at the end.
     pub server: String,
@@ -27,7 +30,7 @@ pub struct ClusterConfig {
 }
 
 /// The server certificates that are accepted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Trust {
     /// Only these roots: PEM, at least one certificate.
     Bundle(Vec<u8>),
@@ -55,6 +58,22 @@ pub enum Auth {
     Token(Zeroizing<String>),
     /// User and password.
     Basic(String, Zeroizing<String>),
+}
+
+impl Hash for KeyPair {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.certificate, &**self.key).hash(state);
+    }
+}
+
+impl Hash for Auth {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self {
+            Self::None => ("", "").hash(state),
+            Self::Token(token) => ("", &**token).hash(state),
+            Self::Basic(user, password) => (&**user, &**password).hash(state),
+        }
+    }
 }
 
 /// Server and identity only: a proxy's URL may hold a password.

@@ -46,18 +46,18 @@ pub trait Report: Send + Sync + 'static {
 /// A loop comes by every 15 s; a request with its retries and look-ups may take a minute.
 pub const LONGEST_BEAT: Duration = Duration::from_secs(120);
 
-/// Whether a loop that last came by at `beat`, and may be away for `longest`, hangs; one that was not started
-/// yet does not.
+/// Returns whether a loop hangs that last ran at `beat` and may pause for `longest`; one that has not
+/// started does not.
 pub fn stuck(beat: Option<Instant>, longest: Duration) -> bool {
     beat.is_some_and(|beat| beat.elapsed() > longest)
 }
 
-/// Connections at a time. When there are more, one is closed of the address that has most: of many connections
-/// from one address none keeps the kubelet waiting.
+/// The limit of connections. Beyond it, one is closed of the address that has most: many connections from
+/// one address do not keep the kubelet waiting.
 const MOST_CONNECTIONS: usize = 64;
 /// Bytes of responses that clients are slow to read, all together.
 const MOST_UNSENT: usize = 2 << 20;
-/// The end of the process is noticed this late.
+/// The longest delay until the end of the process is noticed.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Serves `report` where -metrics-host and -metrics-port say, in a thread of its own; port 0 serves
@@ -74,10 +74,10 @@ pub fn serve(flags: &Flags, stop: &Stop, report: impl Report) -> Result<()> {
 
 fn listen(host: &str, port: u16, stop: &Stop, report: impl Report) -> Result<()> {
     let address = socket::Address::parse(host).ok_or_else(|| {
-        Error::BadConfig(format!("-metrics-host {host:?} is neither an IP address nor localhost"))
+        Error::bad_config(format!("-metrics-host {host:?} is neither an IP address nor localhost"))
     })?;
     let failed = |e| {
-        Error::BadConfig(format!("metrics address {} cannot be served: {e}", address.with(port)))
+        Error::bad_config(format!("metrics address {} cannot be served: {e}", address.with(port)))
     };
     let listener = socket::listen(&address, port).map_err(failed)?;
     let (stop, mut server) = (stop.clone(), Server { listener, connections: Vec::new(), report });
@@ -116,7 +116,7 @@ impl<R: Report> Server<R> {
         if accepts { self.accept() } else { Ok(()) }
     }
 
-    /// Whether there is a connection to accept, and which of the others can advance.
+    /// Returns whether there is a connection to accept, and which of the others can advance.
     fn wait(&self) -> io::Result<(bool, Vec<bool>)> {
         let mut polled = vec![PollFd::new(&self.listener, PollFlags::IN)];
         polled.extend(self.connections.iter().map(|connection| {
@@ -135,7 +135,7 @@ impl<R: Report> Server<R> {
         Ok((active.next().unwrap_or_default(), active.collect()))
     }
 
-    /// Accepts connections, a few at a time: the others have their turns too. What clients have sent already is
+    /// Accepts connections, a few at a time so that the others have their turns too. Complete requests are
     /// answered at once.
     fn accept(&mut self) -> io::Result<()> {
         for _ in 0..MOST_CONNECTIONS {

@@ -1,5 +1,5 @@
-//! Leader election on a Lease with client-go's rules (client-go
-//! `tools/leaderelection/leaderelection.go`): only what is observed here counts, never the other's clock.
+//! Leader election on a Lease by client-go's rules (client-go `tools/leaderelection/leaderelection.go`):
+//! only local observations count, never the other's clock.
 //!
 //! As there, this is no fence: a write that began before leadership was lost may still land.
 
@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use log::Level;
 use serde_json::{Value, json};
 
 use crate::{
@@ -15,7 +16,8 @@ use crate::{
     client::Client,
     error::{Error, Result},
     flags::Flags,
-    lease,
+    lease, log_object,
+    logging::seconds,
     resource::{Target, valid_name},
     stop::Stop,
     time::micro_time,
@@ -24,15 +26,15 @@ use crate::{
 /// The times of an election: LeaseDuration, RenewDeadline and RetryPeriod in client-go.
 #[derive(Clone, Copy, Debug)]
 pub struct ElectionTiming {
-    /// Others wait this long after the last change that they saw.
+    /// The wait of other candidates after the last change that they saw.
     pub lease: Duration,
-    /// The leader gives up after this long without success.
+    /// The leader gives up after this time without success.
     pub renew: Duration,
     /// Between two attempts.
     pub retry: Duration,
 }
 
-/// client-go's JitterFactor: those who wait may come this much later.
+/// client-go's JitterFactor: candidates that wait may come this much later.
 const JITTER: f64 = 1.2;
 
 impl ElectionTiming {
@@ -76,7 +78,7 @@ pub const TIMING: ElectionTiming = ElectionTiming {
     retry: Duration::from_secs(2),
 };
 
-/// A candidate and what it has observed; pure.
+/// A candidate and its observations; pure.
 #[derive(Debug)]
 pub struct Candidate {
     identity: String,
@@ -86,7 +88,7 @@ pub struct Candidate {
     renewed: Option<Instant>,
 }
 
-/// The action that the Lease, as just read, leaves to a candidate.
+/// The action of a candidate after it has read the Lease.
 #[derive(Debug, PartialEq)]
 pub enum Claim {
     /// There is none: create this.
@@ -98,12 +100,12 @@ pub enum Claim {
 }
 
 impl Candidate {
-    /// A candidate that has seen nothing yet.
+    /// Starts without observations.
     pub fn new(identity: String, timing: ElectionTiming) -> Self {
         Self { identity, timing, seen: None, renewed: None }
     }
 
-    /// The end of its lead, if it leads: never beyond what it can be sure of.
+    /// The end of its lead, if it leads, as far as it can be sure.
     pub fn leads_until(&self) -> Option<Instant> {
         self.renewed.map(|renewed| renewed + self.timing.renew)
     }
@@ -116,18 +118,18 @@ impl Candidate {
             .unwrap_or_default()
     }
 
-    /// Whether another one is known to lead.
+    /// Returns whether another candidate is known to lead.
     pub fn stands_by(&self, now: Instant) -> bool {
         !self.holder().is_empty() && self.holder() != self.identity && self.held(now)
     }
 
-    /// The renewal of one who leads, from memory: client-go's fast path, without a read.
+    /// The renewal by a leader, from memory: client-go's fast path, without a read.
     fn renewal(&self, wall: SystemTime) -> Option<Value> {
         let (lease, _) = self.seen.as_ref().filter(|_| self.renewed.is_some())?;
         Some(lease::with_spec(lease, self.spec(Some(&lease["spec"]), wall)))
     }
 
-    /// The action that the Lease, as it was just read, calls for.
+    /// The action after the Lease was read.
     fn claim(&self, target: &Target<'_>, now: Instant, wall: SystemTime) -> Claim {
         match &self.seen {
             None => {
@@ -146,7 +148,7 @@ impl Candidate {
         }
     }
 
-    /// The record of the one who takes or keeps the Lease.
+    /// The record of a candidate that acquires or keeps the Lease.
     fn spec(&self, old: Option<&Value>, wall: SystemTime) -> Value {
         let now = json!(micro_time(wall));
         let kept = old.filter(|old| old["holderIdentity"] == self.identity.as_str());
@@ -163,7 +165,7 @@ impl Candidate {
         })
     }
 
-    /// The record of one who lets go, as client-go's release() writes it.
+    /// The record of a leader that releases the Lease, as client-go's release() writes it.
     fn released(&self, wall: SystemTime) -> Option<Value> {
         let (lease, _) = self.seen.as_ref().filter(|_| self.holder() == self.identity)?;
         let now = micro_time(wall);
@@ -171,7 +173,7 @@ impl Candidate {
         Some(lease::with_spec(lease, spec))
     }
 
-    /// Records the Lease as it is now; only a changed record moves the time of observation.
+    /// Records the present Lease; only a changed record moves the time of observation.
     fn observe(&mut self, lease: Option<Value>, now: Instant) {
         self.seen = lease.map(|lease| match self.seen.take() {
             Some((old, since)) if old["spec"] == lease["spec"] => (lease, since),
@@ -179,8 +181,8 @@ impl Candidate {
         });
     }
 
-    /// Records an attempt that began at `before`: whether the Lease is ours, or that it is not known.
-    /// Doubt ends leadership only when its time is over.
+    /// Records an attempt that began at `before`: whether the Lease is ours, or an error. Uncertainty ends
+    /// leadership only when its time is over.
     fn tried(&mut self, result: &Result<bool>, before: Instant, now: Instant) {
         let until = self.leads_until();
         self.renewed = match result {
@@ -205,9 +207,9 @@ pub fn identity() -> String {
     format!("{host}_{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..))
 }
 
-/// Takes part in the election until `stop` is raised, then lets go of the Lease if it is ours.
-/// `on` is called after every attempt. Requests should take at most half of `ElectionTiming::renew`, so that
-/// one that hangs does not cost the lead.
+/// Takes part in the election until `stop` is raised, then releases the Lease if it is ours. `on` is called
+/// after every attempt. Requests should take at most half of `ElectionTiming::renew`, so that one that
+/// hangs does not cost the lead.
 pub fn run(
     client: &Client,
     target: &Target<'_>,
@@ -229,28 +231,32 @@ pub fn run(
             Ok(_) => {
                 let failures = backoff.succeeded();
                 if failures > 0 {
-                    log::info!("leader election ({target}) recovered after {failures} failures");
+                    log_object!(
+                        Level::Info, target, failures = failures;
+                        "leader election recovered"
+                    );
                 }
             }
             Err(error) => {
                 let retry = backoff.failed(&error, Instant::now(), 0.0);
                 wait = wait.max(retry.wait);
-                if retry.should_log {
-                    log::warn!("leader election is failing: {error}");
-                } else {
-                    log::debug!("{error}");
-                }
+                let level = if retry.should_log { Level::Warn } else { Level::Debug };
+                let retry_in = seconds(wait);
+                log_object!(
+                    level, target, error:% = error, retry_in = retry_in;
+                    "leader election is failing"
+                );
             }
         }
         stop.wait(wait);
     }
     if let Err(error) = release(client, target, &mut candidate) {
-        log::debug!("{error}");
+        log_object!(Level::Debug, target, error:% = error; "the Lease is not released");
     }
 }
 
-/// Lets go of the Lease if it is ours; once more if somebody wrote to it meanwhile, as the others would
-/// wait for its end.
+/// Releases the Lease if it is ours; a second attempt follows a conflict, as other candidates would wait
+/// for the end of the Lease.
 fn release(client: &Client, target: &Target<'_>, candidate: &mut Candidate) -> Result<()> {
     for last in [false, true] {
         let Some(lease) = candidate.released(SystemTime::now()) else { return Ok(()) };
@@ -264,7 +270,7 @@ fn release(client: &Client, target: &Target<'_>, candidate: &mut Candidate) -> R
     Ok(())
 }
 
-/// One attempt: whether the Lease is ours now. A leader that was not disturbed needs one request.
+/// Makes one attempt; returns whether the Lease is ours now. An undisturbed leader needs one request.
 fn attempt(client: &Client, target: &Target<'_>, candidate: &mut Candidate) -> Result<bool> {
     if let Some(lease) = candidate.renewal(SystemTime::now()) {
         match client.replace(target, &lease) {
@@ -272,7 +278,7 @@ fn attempt(client: &Client, target: &Target<'_>, candidate: &mut Candidate) -> R
                 candidate.observe(Some(lease), Instant::now());
                 return Ok(true);
             }
-            // Somebody else wrote: read before the next step.
+            // Another writer was faster: read before the next step.
             Err(Error::Conflict(_)) => {}
             Err(error) => return Err(error),
         }

@@ -1,5 +1,5 @@
-//! The one error type: its variants are what a caller does differently, its text is one sentence
-//! that names the object, and never holds a credential.
+//! Error type of all crates: its variants are what a caller does differently; its text is one sentence that
+//! names the object, and never holds a credential.
 
 use std::{fmt, time::Duration};
 
@@ -9,7 +9,7 @@ pub enum Error {
     /// The object to be created is there already (409 `AlreadyExists`): read it.
     AlreadyExists(String),
     /// A kubeconfig, certificate, key or file cannot be used: keep what worked, wait for a change.
-    BadConfig(String),
+    BadConfig(ConfigError),
     /// The peer broke the protocol or sent what is not the object asked for: a lost connection.
     BadPeer(String),
     /// A stale resourceVersion or another uid (409 `Conflict`): read the object again.
@@ -32,9 +32,9 @@ pub enum Error {
     Unavailable {
         /// The sentence.
         message: String,
-        /// As the server asked for, if it did.
+        /// As the server requested, if it did.
         retry_after: Option<Duration>,
-        /// It is this one object that has to wait: others may be asked for.
+        /// Only this object has to wait: others may be requested.
         of_object: bool,
     },
     /// The object costs more memory than it may, and is not read: leave it alone, go on with others.
@@ -48,12 +48,52 @@ pub enum Error {
     Unreachable(String),
 }
 
+/// The sentence about a configuration that cannot be used, and its predicate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    sentence: String,
+    problem: String,
+}
+
+impl ConfigError {
+    /// "`subject` `problem`", where the subject is a file, Secret or flag: "Secret ns/x has no tls.crt".
+    pub fn of(subject: &str, problem: String) -> Self {
+        Self { sentence: format!("{subject} {problem}"), problem }
+    }
+
+    /// Of an entry of a kubeconfig, such as `user "u"`: "Secret ns/x: user "u" has no name".
+    pub fn of_entry(subject: &str, entry: &str, problem: &str) -> Self {
+        Self {
+            sentence: format!("{subject}: {entry} {problem}"),
+            problem: format!("has a kubeconfig whose {entry} {problem}"),
+        }
+    }
+
+    /// The predicate, for a sentence that has a subject of its own: "has no tls.crt".
+    pub fn problem(&self) -> &str {
+        &self.problem
+    }
+}
+
+/// A sentence whose subject is of no interest.
+impl<T: Into<String>> From<T> for ConfigError {
+    fn from(sentence: T) -> Self {
+        let sentence = sentence.into();
+        Self { problem: format!("cannot be used: {sentence}"), sentence }
+    }
+}
+
 impl Error {
+    /// `BadConfig` with a sentence.
+    pub fn bad_config(sentence: impl Into<ConfigError>) -> Self {
+        Self::BadConfig(sentence.into())
+    }
+
     /// The sentence without its class.
     pub fn message(&self) -> &str {
         match self {
             Self::AlreadyExists(m)
-            | Self::BadConfig(m)
+            | Self::BadConfig(ConfigError { sentence: m, .. })
             | Self::BadPeer(m)
             | Self::Conflict(m)
             | Self::Forbidden(m)

@@ -17,11 +17,11 @@ const LONGEST_NAME: usize = 253 - 17;
 /// The content of an Event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoreEvent {
-    /// The program that says it.
+    /// The source of the Event.
     pub source: &'static str,
-    /// In one word; upstream's where there is one.
+    /// The reason in one word; upstream's if there is one.
     pub reason: &'static str,
-    /// In a sentence.
+    /// The message, in a sentence.
     pub message: String,
     /// Somebody should attend to it.
     pub warning: bool,

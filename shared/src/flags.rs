@@ -1,4 +1,4 @@
-//! Go's command line from one table: parsing, `-help` and the README's block all read it.
+//! Go's command line from one table, which serves parsing, `-help` and the README's block.
 
 mod duration;
 #[cfg(test)]
@@ -37,8 +37,8 @@ pub enum FlagKind {
     List,
     /// 0 to 65535.
     Port,
-    /// Of the program that ours replaces, without a meaning here; the help text says why, and `-help`
-    /// does not list it.
+    /// A flag of the program that this one replaces, without an effect here; its help text says why, and
+    /// `-help` does not list it.
     Refused,
     /// A time as Go writes it, or a number of seconds.
     Seconds,
@@ -62,9 +62,9 @@ pub struct Flags {
     given: Vec<&'static str>,
 }
 
-/// Longer ones are a mistake, and nobody believes a leader for longer.
+/// Longer times are a mistake: nobody trusts a leader for longer.
 const DAY: Duration = Duration::from_secs(86_400);
-/// Names that are less alike than this are no slip of the fingers.
+/// Names that are less alike than this are no typing errors.
 const ALIKE: f64 = 0.8;
 
 /// A row of a table.
@@ -112,7 +112,7 @@ pub fn common(metrics_port: &'static str) -> [Flag; 9] {
     ]
 }
 
-/// The flag of the programs that read kubeconfigs of the hub or of remotes from files.
+/// The flag of programs that read kubeconfigs of the hub or of remotes from files.
 pub const FILES_ANYWHERE: Flag = flag(
     "kubeconfig-files-anywhere",
     FlagKind::Bool,
@@ -244,7 +244,7 @@ impl Flags {
         truth(self.text(name)) == Some(true)
     }
 
-    /// The flags `once` and `wait-timeout` together: one pass that ends, and how long it may wait.
+    /// The flags `once` and `wait-timeout` together: a single pass and its time limit.
     ///
     /// # Errors
     /// One sentence: a deadline without `-once`.
@@ -258,7 +258,7 @@ impl Flags {
         }
     }
 
-    /// Whether a flag was on the command line, with whatever value.
+    /// Returns whether a flag was on the command line, with any value.
     pub fn is_given(&self, name: &str) -> bool {
         self.given.contains(&name)
     }
@@ -299,12 +299,12 @@ fn long_form(table: &[Flag], arguments: impl IntoIterator<Item = OsString>) -> V
     long
 }
 
-/// Go's flag package knows `-h` too.
+/// Go's flag package has `-h` too.
 fn alias(name: &str) -> &str {
     if name == "h" { "help" } else { name }
 }
 
-/// A sentence about a flag that is not there, with the one that was perhaps meant.
+/// The error for an unknown flag, with the flag that was perhaps meant.
 fn unknown(table: &[Flag], name: &str) -> String {
     let known = table.iter().filter(|flag| flag.kind != FlagKind::Refused).map(|flag| flag.name);
     let likeness = |known: &str| strsim::jaro_winkler(known, name);

@@ -1,6 +1,6 @@
-//! Values counted by size, as Prometheus wants durations.
+//! Histogram of values, as Prometheus wants durations.
 
-/// Values counted by size.
+/// A histogram of values.
 #[derive(Clone, Debug)]
 pub struct Histogram {
     pub(crate) bounds: &'static [f64],

@@ -1,4 +1,4 @@
-//! JSON of others, built within a budget.
+//! JSON of peers, parsed within a memory budget.
 
 mod words;
 
@@ -19,7 +19,7 @@ pub(crate) use self::words::Word;
 /// The value in `bytes`, which may cost at most `limit` bytes of memory.
 ///
 /// # Errors
-/// Why it is refused.
+/// The reason why it is refused.
 pub fn parse(bytes: &[u8], limit: usize) -> Result<Value, JsonError> {
     let budget = Budget::new(limit);
     let mut bytes = Bytes::new(bytes, &budget);
@@ -48,12 +48,12 @@ pub fn cost(value: &Value) -> usize {
     }
 }
 
-/// Why a text is refused.
+/// The reason why a text is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JsonError {
     /// Not JSON.
     Syntax,
-    /// It needs more memory than it may.
+    /// It needs more memory than its limit.
     TooLarge,
 }
 
@@ -69,9 +69,9 @@ impl fmt::Display for JsonError {
 /// An object of an API server, as far as it was read.
 #[derive(Clone, Debug)]
 pub enum Document {
-    /// All of it but its `managedFields`, which are half of most objects and of no use here.
+    /// All of it except its `managedFields`, which are half of most objects and not needed here.
     Whole(Value),
-    /// One that costs more than it may.
+    /// The head of an object that costs more than its limit.
     TooLarge(Head),
 }
 
@@ -156,7 +156,7 @@ impl Read for Counted<'_> {
     }
 }
 
-/// Builds any value. Beyond the budget nothing more is built, but all is read.
+/// Builds any value. Beyond the budget it builds nothing more, but reads on.
 pub(crate) struct Tree<'a>(pub(crate) &'a Budget);
 
 impl<'de> DeserializeSeed<'de> for Tree<'_> {
@@ -233,7 +233,7 @@ fn insert(map: &mut Map<String, Value>, key: Option<String>, value: Value, budge
     }
 }
 
-/// Builds an object of an API server. Of one that is too large its head is kept.
+/// Builds an object of an API server. Of one that is too large it keeps the head.
 pub(crate) struct Object<'a>(pub(crate) &'a Budget);
 
 impl<'de> DeserializeSeed<'de> for Object<'_> {

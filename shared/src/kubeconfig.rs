@@ -1,5 +1,5 @@
-//! kubeconfig: the places it is read from, the merge of several files, and the entries that count.
-//! The yardstick is client-go v0.34.3, `tools/clientcmd`; what differs on purpose says so.
+//! kubeconfig: its sources, the merge of several files, and the entries that count. The yardstick is
+//! client-go v0.34.3, `tools/clientcmd`; intended differences are noted.
 
 mod document;
 mod hub;
@@ -87,7 +87,7 @@ pub fn load(flag: Option<&Path>, master: Option<&str>, env: &Env<'_>) -> Result<
         Some(config) => Ok(config),
         // client-go too tries the pod when files hold nothing (merged_client_builder.go:114-126).
         None => in_cluster(env).map_err(|why| {
-            Error::BadConfig(format!("no configuration: none in kubeconfig {paths:?}; {why}"))
+            Error::bad_config(format!("no configuration: none in kubeconfig {paths:?}; {why}"))
         }),
     }
 }
@@ -110,10 +110,10 @@ pub fn hub_from_file(path: &Path, reach: Reach) -> Result<(Hub, ClusterConfig)> 
     settled(path, || Ok((Hub::of(&document()?)?, only(document()?, None)?)))
 }
 
-/// Reads the key `kubeconfig` of the Secret `name`. A file that it names is the key of the same file
-/// name: OCM writes `tls.crt`, and copies a CA path as it stood elsewhere. Of the disk nothing is read but
-/// the authority of the pod's own cluster, where that is what is named (and not a key): so it is in the
-/// kubeconfig of a hub that manages itself.
+/// Reads the key `kubeconfig` of the Secret `name`. A file name in it means the key of that name: OCM
+/// writes `tls.crt`, and copies a CA path from another place. From the disk it reads nothing but the
+/// authority of the pod's own cluster, if that is named and is not a key: the kubeconfig of a hub that
+/// manages itself has it.
 ///
 /// # Errors
 /// `BadConfig` if a key is missing or cannot be used.
@@ -129,9 +129,9 @@ pub fn from_secret_object(secret: &Value) -> Result<ClusterConfig> {
     from_secret(&secret::name(secret), &secret::data(secret)?)
 }
 
-/// Checks the key `kubeconfig` of the Secret `name` for those who only hand it on: it parses, it names a
-/// server, and what it takes from other keys is there and fits. How else its readers get credentials, by
-/// `exec` or by files of their own, is not judged.
+/// Checks the key `kubeconfig` of the Secret `name` for programs that only pass it on: it parses, it names
+/// a server, and the other keys that it names are there and fit. Other credentials of its readers, such as
+/// `exec` or files of their own, are not checked.
 ///
 /// # Errors
 /// `BadConfig` if a key is missing or cannot be used.
@@ -149,14 +149,13 @@ pub fn check_secret(name: &str, data: &Data) -> Result<()> {
     user::check(&user.unwrap_or_default())
 }
 
-/// The namespace that the program itself runs in: `flag`, else POD_NAMESPACE, else that of the service
-/// account.
+/// The program's namespace: `flag`, else POD_NAMESPACE, else that of the service account.
 pub fn own_namespace(flag: Option<&str>, env: &Env<'_>) -> Option<String> {
     flag.map(str::to_owned).or_else(|| incluster::namespace(env))
 }
 
-/// Reads a set of files that is swapped as a whole by the link `..data` beside `path`, as in volumes
-/// (kubelet `pkg/volume/util/atomic_writer.go`): again if it was swapped meanwhile.
+/// Reads a set of files that the link `..data` next to `path` swaps as a whole, as in volumes (kubelet
+/// `pkg/volume/util/atomic_writer.go`); it reads again after a swap.
 fn settled<T>(path: &Path, read: impl Fn() -> Result<T>) -> Result<T> {
     let version = || fs::read_link(path.with_file_name("..data")).ok();
     for _ in 0..SWAPS {
@@ -165,14 +164,14 @@ fn settled<T>(path: &Path, read: impl Fn() -> Result<T>) -> Result<T> {
             return content;
         }
     }
-    Err(Error::BadConfig(format!("{} is being replaced over and over", path.display())))
+    Err(Error::bad_config(format!("{} is being replaced over and over", path.display())))
 }
 
-/// More swaps than this during one reading are no rotation.
+/// More swaps than this during one read are no rotation.
 const SWAPS: u32 = 5;
 
 fn existing(path: &Path, reach: Reach) -> Result<Kubeconfig<'static>> {
-    let missing = || Error::BadConfig(format!("kubeconfig {} does not exist", path.display()));
+    let missing = || Error::bad_config(format!("kubeconfig {} does not exist", path.display()));
     Kubeconfig::read(path, reach)?.ok_or_else(missing)
 }
 
@@ -185,12 +184,12 @@ fn nothing_in(document: &Kubeconfig<'_>) -> Error {
     document.fail("has no configuration: no current-context with a cluster")
 }
 
-/// Looks only at what the current context uses. `None`: there is no cluster to talk to, which
-/// client-go tells apart from a wrong one (client_config.go:459-478).
+/// Reads only the entries of the current context. `None` means that there is no cluster to talk to, which
+/// client-go distinguishes from a wrong one (client_config.go:459-478).
 fn resolve(documents: &[Kubeconfig<'_>], master: Option<&str>) -> Result<Option<ClusterConfig>> {
     let context = current_context(documents)?;
     let cluster = find(documents, "cluster", context.text("cluster")?.unwrap_or_default());
-    // A user that is not there is nobody, not an error (client_config.go:510-519).
+    // A missing user is anonymous, not an error (client_config.go:510-519).
     let user = find(documents, "user", context.text("user")?.unwrap_or_default());
     let (cluster, user) = match (cluster, master) {
         (None, None) => return Ok(None),
@@ -243,7 +242,9 @@ fn server(cluster: &NamedEntry<'_>, master: Option<&str>) -> Result<String> {
     // The URL itself may hold a password.
     const BAD: &str = "is not an http or https URL of a host, without a user name";
     match (master, cluster.text("server")?) {
-        (Some(url), _) => server_url(url).ok_or_else(|| Error::BadConfig(format!("-master {BAD}"))),
+        (Some(url), _) => {
+            server_url(url).ok_or_else(|| Error::bad_config(format!("-master {BAD}")))
+        }
         (None, Some(url)) => {
             server_url(url).ok_or_else(|| cluster.fail(&format!("has a server that {BAD}")))
         }
@@ -260,7 +261,7 @@ fn server_url(text: &str) -> Option<String> {
     let host = uri.host().filter(|host| !host.is_empty())?;
     let authority = uri.authority()?.as_str().trim_end_matches(':');
     let path = uri.path().trim_end_matches('/');
-    // Behind a user name there is no host to strip; a port that is no number is no `port_u16`.
+    // After a user name there is no host to strip; a port that is no number is no `port_u16`.
     let port = authority.strip_prefix(host)?;
     let sound = (port.is_empty() || uri.port_u16().is_some()) && (full || path.is_empty());
     (sound && matches!(&*scheme, "http" | "https")).then(|| format!("{scheme}://{authority}{path}"))

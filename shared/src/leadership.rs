@@ -1,4 +1,4 @@
-//! Leadership: of all replicas one works at a time, and it knows the moment from which it may not. The
+//! Leadership: one of all replicas works at a time, and knows the moment from which it may not. The
 //! election runs in a thread of its own.
 
 use std::{
@@ -9,12 +9,15 @@ use std::{
     time::Instant,
 };
 
+use log::Level;
+
 use crate::{
     client::Client,
     election::{self, Candidate, ElectionTiming},
     error::{Error, Result},
     flags::Flags,
     lock::lock,
+    log_object,
     resource::{LEASES, Target},
     runtime,
     stop::Stop,
@@ -24,7 +27,7 @@ use crate::{
 pub struct Leadership {
     state: Mutex<LeaderState>,
     stop: Stop,
-    /// `None` for a replica that is alone.
+    /// `None` for a single replica.
     election: Option<(Client, ElectionTiming)>,
     /// Closed when the thread of the election has ended.
     ended: Mutex<Option<Receiver<()>>>,
@@ -36,7 +39,7 @@ enum LeaderState {
     Unknown,
     Follows,
     Leads {
-        /// `None` for a replica that is alone.
+        /// `None` for a single replica.
         until: Option<Instant>,
     },
 }
@@ -51,22 +54,22 @@ pub enum OnLoss {
 }
 
 impl Leadership {
-    /// Of a replica that is alone.
+    /// The leadership of a single replica.
     pub fn without_election(stop: &Stop) -> Arc<Self> {
         Self::new(LeaderState::Leads { until: None }, None, stop)
     }
 
-    /// Of a replica that will stand for election, in the cluster that it runs on.
+    /// The leadership of a candidate in the local cluster; the election has not started.
     ///
     /// # Errors
     /// `BadConfig` when the kubeconfig of that cluster cannot be used.
     pub fn of_candidate(timing: ElectionTiming, flags: &Flags, stop: &Stop) -> Result<Arc<Self>> {
-        // With its own time for a request, so that there is time for another one.
+        // Half of the deadline for a request leaves time for another one.
         let client = Client::of_own_cluster(flags, timing.renew / 2)?;
         Ok(Self::new(LeaderState::Unknown, Some((client, timing)), stop))
     }
 
-    /// Stands for election by the Lease `namespace/name` until `stop` is raised, for a program that exits
+    /// Starts the election by the Lease `namespace/name`, until `stop` is raised, for a program that exits
     /// when it loses the lead.
     ///
     /// # Errors
@@ -82,8 +85,8 @@ impl Leadership {
         Ok(leadership)
     }
 
-    /// Starts the election by the Lease `namespace/name`; it lasts until `stop` is raised. A replica that is
-    /// alone has none.
+    /// Starts the election by the Lease `namespace/name`, until `stop` is raised. A single replica has
+    /// none.
     ///
     /// # Errors
     /// `BadConfig` when the system gives no thread.
@@ -118,17 +121,17 @@ impl Leadership {
         self.election.as_ref().map(|(client, _)| client)
     }
 
-    /// Whether this replica may be sure that it leads.
+    /// Returns whether this replica can be sure that it is the leader.
     pub fn leads(&self) -> bool {
         self.state().leads(Instant::now())
     }
 
-    /// Whether another replica is known to lead.
+    /// Returns whether another replica is known to be the leader.
     pub fn follows(&self) -> bool {
         self.state() == LeaderState::Follows
     }
 
-    /// Waits for the lead; `false` when asked to end.
+    /// Waits for the lead; `false` at the end of the process.
     pub fn wait_until_leading(&self) -> bool {
         loop {
             let seen = self.stop.wakes();
@@ -141,12 +144,12 @@ impl Leadership {
         }
     }
 
-    /// Waits while this replica leads; returns when it is asked to end. The time is kept whatever becomes
-    /// of a request meanwhile: others take the lead when it is over.
+    /// Waits while this replica is the leader, or until the end of the process. The time limit holds even
+    /// while a request is pending: others take over when it has passed.
     ///
     /// # Errors
-    /// `LeadLost` when another one leads, or may do so soon. What is under way here must not meet what the
-    /// next leader does, so the process has to end.
+    /// `LeadLost` when another replica is the leader, or soon may be. Pending work must not overlap with
+    /// the next leader's, so the process has to exit.
     pub fn wait_until_lost(&self) -> Result<()> {
         loop {
             let seen = self.stop.wakes();
@@ -179,8 +182,8 @@ impl Leadership {
         *lock(&self.state)
     }
 
-    /// Records the result of an attempt; returns the state before it and after it. It ends waits if the lead
-    /// began or ended by it, not if it was merely renewed.
+    /// Records the result of an attempt; returns the state before it and after it. The beginning and the
+    /// end of the lead wake all waiting threads, a renewal does not.
     fn record(&self, candidate: &Candidate, now: Instant) -> (LeaderState, LeaderState) {
         let after = match candidate.leads_until() {
             Some(until) => LeaderState::Leads { until: Some(until) },
@@ -204,14 +207,16 @@ fn log_change(
 ) {
     match (before, after, on_loss) {
         (LeaderState::Leads { .. }, LeaderState::Leads { .. }, _) => return,
-        (_, LeaderState::Leads { .. }, _) => log::info!("became the leader ({target})"),
-        // The error that the program exits with says it.
+        (_, LeaderState::Leads { .. }, _) => {
+            log_object!(Level::Info, target; "became the leader");
+        }
+        // The error with which the program exits says it.
         (LeaderState::Leads { .. }, _, OnLoss::Exit) => return,
         (LeaderState::Leads { .. }, _, OnLoss::Pause(log)) => log(target),
         _ => {}
     }
     if after == LeaderState::Follows && before != LeaderState::Follows {
-        log::info!("standing by: {holder} is the leader ({target})");
+        log_object!(Level::Info, target, leader = holder; "standing by");
     }
 }
 

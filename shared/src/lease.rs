@@ -1,4 +1,4 @@
-//! The Lease object: what is written at creation and at each renewal.
+//! Lease objects: their content at creation and at each renewal.
 
 use std::time::{Duration, SystemTime};
 
@@ -22,10 +22,10 @@ pub fn heartbeat(duration: Duration, now: SystemTime) -> Value {
     json!({"leaseDurationSeconds": duration.as_secs(), "renewTime": micro_time(now)})
 }
 
-/// `lease` as read, renewed: only `renewTime` changes, and `leaseDurationSeconds` of one that is our `own`.
+/// `lease` as read, renewed: only `renewTime` changes, and the `leaseDurationSeconds` of our `own` Lease.
 ///
-/// `renewTime` moves forward also when the clock steps back a little; a clock that was set back by
-/// more than `duration` is believed.
+/// `renewTime` moves forward even when the clock steps back a little; a clock that was set back by more
+/// than `duration` is trusted.
 pub fn renewed(lease: &Value, duration: Duration, now: SystemTime, own: bool) -> Value {
     let previous = lease["spec"]["renewTime"].as_str().and_then(parse_micro_time);
     let time = match previous {

@@ -1,4 +1,4 @@
-//! kubeconfig and the Kubernetes REST client that the four sidecars share.
+//! kubeconfig, Kubernetes REST client and program frame of the four sidecars.
 
 pub mod backoff;
 pub mod certificate;

@@ -10,7 +10,7 @@ use std::{
 use env_logger::{Builder, Target};
 use log::{
     Level, LevelFilter, Record,
-    kv::{self, Key, Value, VisitSource},
+    kv::{self, Key, Value, VisitSource, VisitValue},
 };
 use serde_json::json;
 
@@ -28,6 +28,9 @@ pub const KEYS: &[(&str, &str)] = &[
     ("kind", "resource and group of the object, as kubectl takes them"),
     ("namespace", "namespace of the object"),
     ("name", "name of the object"),
+    ("server", "API server, as errors name it"),
+    ("agent", "name of the agent, on the hub"),
+    ("leader", "replica that is the leader, as its Lease says"),
     ("target", "namespace and name of the copy"),
     ("action", "what is done, or would be"),
     ("state", "state of a pair, as metrics have it"),
@@ -36,10 +39,37 @@ pub const KEYS: &[(&str, &str)] = &[
     ("failures", "failed attempts in a row"),
     ("retry_in", "seconds until the next attempt"),
     ("took", "seconds that something took"),
+    ("period", "seconds between two renewals"),
+    ("skew", "seconds by which the server's clock is ahead"),
     ("path", "file or directory"),
+    ("files", "number of files"),
     ("version", "version of the program"),
     ("flags", "flags that were given"),
 ];
+
+/// A log line about an object or a collection: kind, namespace and name of the [`Target`](crate::resource::Target)
+/// come first.
+///
+/// ```ignore
+/// log_object!(Level::Warn, target, error:% = error; "lease renewal failed");
+/// ```
+#[macro_export]
+macro_rules! log_object {
+    ($level:expr, $target:expr; $($text:tt)+) => {{
+        let target = &$target;
+        log::log!(
+            $level, kind:% = target.resource, namespace = target.namespace, name = target.name;
+            $($text)+
+        )
+    }};
+    ($level:expr, $target:expr, $($rest:tt)+) => {{
+        let target = &$target;
+        log::log!(
+            $level, kind:% = target.resource, namespace = target.namespace, name = target.name,
+            $($rest)+
+        )
+    }};
+}
 
 /// The time that the end of the process waits for a slow reader.
 const LAST_LINES: Duration = Duration::from_millis(100);
@@ -165,15 +195,35 @@ fn json_line(out: &mut dyn Write, now: SystemTime, record: &Record<'_>) -> io::R
     writeln!(out, "{line}")
 }
 
-/// The keys of a line with their values: numbers as they are, all else in one line of text.
+/// The keys of a line with their values: numbers as they are, all else in one line of text. A key without a
+/// value is left out, as the namespace of an object that is in none.
 #[derive(Default)]
 struct Pairs(Vec<(String, serde_json::Value)>);
 
 impl<'kvs> VisitSource<'kvs> for Pairs {
     fn visit_pair(&mut self, key: Key<'kvs>, value: Value<'kvs>) -> Result<(), kv::Error> {
+        let mut presence = Presence(true);
+        value.visit(&mut presence)?;
+        if !presence.0 {
+            return Ok(());
+        }
         let number = value.to_u64().map(Into::into).or_else(|| value.to_f64().map(Into::into));
         let value = number.unwrap_or_else(|| printable(&value.to_string(), LONGEST_LINE).into());
         self.0.push((key.to_string(), value));
+        Ok(())
+    }
+}
+
+/// Set unless the value is null.
+struct Presence(bool);
+
+impl<'v> VisitValue<'v> for Presence {
+    fn visit_any(&mut self, _: Value<'_>) -> Result<(), kv::Error> {
+        Ok(())
+    }
+
+    fn visit_null(&mut self) -> Result<(), kv::Error> {
+        self.0 = false;
         Ok(())
     }
 }
@@ -195,7 +245,7 @@ pub fn printable(text: &str, limit: usize) -> String {
     text.chars().take(limit).map(|c| if c.is_control() || is_hidden(c) { ' ' } else { c }).collect()
 }
 
-/// Whether a character ends a line, turns the order of others round or is not seen at all (Unicode 16,
+/// Returns whether a character ends a line, turns the order of others round or is not seen at all (Unicode 16,
 /// general categories Cf, Zl and Zp, in the planes that text uses).
 fn is_hidden(c: char) -> bool {
     matches!(c,
@@ -251,6 +301,7 @@ mod tests {
             ("retry_in", kv::Value::from(1.5)),
             ("failures", kv::Value::from(3)),
             ("reason", kv::Value::from("")),
+            ("namespace", kv::Value::null()),
         ];
         let text = line(klog, &keys);
         let end =

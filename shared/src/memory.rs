@@ -1,5 +1,5 @@
-//! Memory budgets for the documents of others: counted while they are built, so that none costs more than its
-//! budget, whatever its shape.
+//! Memory budgets for documents of peers, charged while they are built: none costs more than its budget,
+//! whatever its shape.
 
 use std::{
     cell::{Cell, RefCell},
@@ -38,18 +38,19 @@ pub(crate) const fn entry_cost(entries: usize) -> usize {
     }
 }
 
-/// Documents of at most this size wait for nobody.
+/// Documents of at most this size never wait.
 const SMALL: usize = 64 << 10;
 /// This many larger ones are read at a time, in the whole process.
 const LARGE_AT_A_TIME: usize = 2;
-/// The time a document may take from its first byte to its last, and another one may wait for it: 3 MiB
+/// The time limit for a document from its first byte to its last, and for the wait of another one: 3 MiB
 /// pass in this time at 1.3 Mbit/s.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// While others wait, a document that has had a place for so long has to come at so many bytes a second.
+/// While others wait, a document that has had its place for so long must arrive at this many bytes per
+/// second.
 const LEISURE: Duration = Duration::from_secs(2);
 const HASTE: u64 = 16 << 10;
-/// More bytes are no object: kube-apiserver takes no request above 3 MiB (apiserver `pkg/server/config.go`,
-/// MaxRequestBodyBytes), and it answers with some more fields than it got.
+/// The size limit of an object: kube-apiserver accepts no request above 3 MiB (apiserver
+/// `pkg/server/config.go`, MaxRequestBodyBytes), and its answer has some more fields.
 const MOST_BYTES: usize = 4 << 20;
 
 static SLOTS: Slots = Slots {
@@ -58,7 +59,7 @@ static SLOTS: Slots = Slots {
     waiting: AtomicUsize::new(0),
 };
 
-/// The memory that a document may take. Shared by whoever reads its bytes and whoever builds its values.
+/// The memory budget of a document, shared by its reader and its builder.
 #[derive(Debug)]
 pub(crate) struct Budget {
     limit: usize,
@@ -73,9 +74,9 @@ pub(crate) struct Budget {
 /// The reason not to read a document any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// Other large documents took all the time that there was.
+    /// Other large documents took all of the time.
     Busy,
-    /// It came too slowly.
+    /// It arrived too slowly.
     Slow,
     /// More bytes than any object has.
     Endless,
@@ -94,7 +95,7 @@ impl fmt::Display for Refusal {
 impl error::Error for Refusal {}
 
 impl Budget {
-    /// For documents of which each may cost `limit` bytes.
+    /// The budget for documents that may cost `limit` bytes each.
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -106,13 +107,12 @@ impl Budget {
         }
     }
 
-    /// The same for documents that are read from a connection: the large ones of the whole process take
-    /// turns.
+    /// The budget for documents from a connection: the large ones of the whole process take turns.
     pub(crate) fn for_peer(limit: usize) -> Self {
         Self { from_peer: true, ..Self::new(limit) }
     }
 
-    /// The document before is used no more, or only as something smaller; the next one begins.
+    /// Begins the next document: the one before is no longer used, or only in a smaller form.
     pub(crate) fn reset(&self) {
         self.used.set(0);
         self.bytes.set(0);
@@ -126,7 +126,7 @@ impl Budget {
         self.used.get()
     }
 
-    /// Whether the document costs more than it may: nothing more is to be built of it.
+    /// Returns whether the document costs more than its limit: nothing more is to be built.
     pub(crate) fn is_exceeded(&self) -> bool {
         self.used.get() > self.limit
     }
@@ -150,7 +150,7 @@ impl Budget {
     /// Counts bytes of the document as they arrive.
     ///
     /// # Errors
-    /// Why no more is to be read.
+    /// The reason not to read on.
     pub(crate) fn read(&self, bytes: usize) -> Result<(), Refusal> {
         let now = Instant::now();
         let since = self.since.get().unwrap_or(now);
@@ -170,14 +170,15 @@ impl Budget {
         let is_large = self.bytes.get().max(self.used.get()) > SMALL;
         if is_large && slot.is_none() {
             *slot = Some(SLOTS.acquire(PATIENCE).ok_or(Refusal::Busy)?);
-            // It was not the peer that took this time.
+            // Not the peer took this time.
             self.since.set(Some(Instant::now()));
         }
         Ok(())
     }
 }
 
-/// Whether a document is too slow for others to wait for it: one that drips must not keep a place.
+/// Returns whether a document is too slow for others to wait for it: one that drips must not keep its
+/// place.
 fn is_leisurely(time: Duration, bytes: usize) -> bool {
     time > LEISURE && (bytes as u64) < HASTE * time.as_secs()
 }
@@ -190,7 +191,7 @@ struct Slots {
     waiting: AtomicUsize,
 }
 
-/// One of them, until it is dropped.
+/// A place, until it is dropped.
 #[derive(Debug)]
 struct Slot;
 

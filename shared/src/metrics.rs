@@ -1,4 +1,4 @@
-//! Prometheus' text format, and the metrics that every program has of itself and of its requests.
+//! Metrics in Prometheus' text format: those that every program has about itself and its requests.
 
 use std::{
     collections::BTreeMap,
@@ -33,7 +33,7 @@ impl Family {
         Self { name, kind: "counter", help }
     }
 
-    /// How many values were at most as large as each of some bounds.
+    /// The numbers of values at or below each of some bounds.
     pub const fn histogram(name: &'static str, help: &'static str) -> Self {
         Self { name, kind: "histogram", help }
     }
@@ -72,7 +72,7 @@ const SKEW: Family = Family::gauge(
     "Seconds by which the server's clock is ahead of ours, from its last response.",
 );
 
-/// Of the job of a program.
+/// The job of a program.
 pub const LAST_SUCCESS: Family = Family::gauge(
     "sidecar_last_success_timestamp_seconds",
     "Time of the program's last success, in seconds since the epoch.",
@@ -80,12 +80,12 @@ pub const LAST_SUCCESS: Family = Family::gauge(
 /// See [`LAST_SUCCESS`].
 pub const FAILURES: Family =
     Family::gauge("sidecar_consecutive_failures", "Failures since the last success.");
-/// Of leader election, as in client-go.
+/// Leader election, as in client-go.
 pub const LEADER: Family = Family::gauge(
     "leader_election_master_status",
     "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master.",
 );
-/// Of credentials that are followed, as in controller-runtime, and the next one.
+/// Credentials that are followed, as in controller-runtime; the next one too.
 pub const CERTIFICATE_READS: Family =
     Family::counter("certwatcher_read_certificate_total", "Total number of certificate reads.");
 /// See [`CERTIFICATE_READS`].
@@ -93,7 +93,7 @@ pub const CERTIFICATE_ERRORS: Family = Family::counter(
     "certwatcher_read_certificate_errors_total",
     "Total number of certificate read errors.",
 );
-/// Of the client certificate in use.
+/// The client certificate in use.
 pub const CERTIFICATE_EXPIRES: Family = Family::gauge(
     "sidecar_certificate_expiration_timestamp_seconds",
     "Expiry of the client certificate for the hub, in seconds since the epoch.",
@@ -118,13 +118,13 @@ impl Metrics {
         self.sample(family, "_count", labels, count);
     }
 
-    /// Adds what is known of the process: Prometheus' standard set. `started` is when it began.
+    /// Adds the metrics of the process, Prometheus' standard set; it began at `started`.
     pub fn add_process(&mut self, name: &str, started: SystemTime) {
         let labels = [("name", name), ("version", env!("CARGO_PKG_VERSION"))];
         self.add(BUILD, &labels, 1);
         self.add(STARTED, &[], timestamp(started));
         let files = fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
-        // Less the one that reads them.
+        // Without the descriptor of this read.
         self.add(OPEN_FILES, &[], files.saturating_sub(1));
         if let Some(most) = getrlimit(Resource::Nofile).current {
             self.add(MOST_FILES, &[], most);
@@ -153,7 +153,7 @@ impl Metrics {
             self.add(REQUESTS, &labels, count);
         }
         for (method, durations) in &counts.durations {
-            // client-go's label has another name here.
+            // client-go's label with another name.
             let labels = [host, ("target", target), ("verb", method)];
             self.add_histogram(DURATION, &labels, durations);
         }
@@ -188,7 +188,7 @@ impl Display for Metrics {
     }
 }
 
-/// The value of a label as the format wants it.
+/// The value of a label in the text format.
 fn escaped(value: &str) -> String {
     value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
 }

@@ -1,4 +1,4 @@
-//! The renewal of one Lease: state, answer and time in, next request out. No I/O and no clock but in
+//! Renewal of one Lease: state, answer and time give the next request. No I/O and no clock but in
 //! [`attempt`] and [`Now::read`].
 
 mod attempt;
@@ -18,23 +18,23 @@ pub use self::{
     status::{RenewalStatus, log_outcome},
 };
 
-/// Both clocks: one to wait by, one to write.
+/// Both clocks: one for waits, one for timestamps.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
-    /// To wait by.
+    /// For waits.
     pub instant: Instant,
-    /// To write.
+    /// For timestamps.
     pub wall: SystemTime,
 }
 
 impl Now {
-    /// The time as it is.
+    /// The present time.
     pub fn read() -> Self {
         Self { instant: Instant::now(), wall: SystemTime::now() }
     }
 }
 
-/// The next thing to do.
+/// The next action.
 #[derive(Debug, PartialEq)]
 pub enum Action {
     /// Nothing before this instant, or before something changes.
@@ -50,18 +50,18 @@ pub enum Action {
 /// The meaning of an answer.
 #[derive(Debug, PartialEq)]
 pub enum RenewalOutcome {
-    /// The Lease is renewed, after so many failures.
+    /// The Lease is renewed, after this many failures.
     Renewed {
         /// In a row, before this success.
         failures: u32,
     },
     /// One more request is needed, now.
     Continue,
-    /// Not renewed; tried again inside the period.
+    /// Not renewed; the next attempt comes within the period.
     Failed(Retry),
 }
 
-/// The Lease as the last answer left it.
+/// The Lease after the last answer.
 #[derive(Debug)]
 enum Known {
     Nothing,
@@ -84,19 +84,19 @@ pub struct Renewal {
     backoff: Backoff,
 }
 
-/// Writers that keep getting in between are left to it until the next attempt.
+/// After this many conflicts in a row the next attempt waits.
 const CONFLICTS_AT_ONCE: u32 = 3;
 /// The longest wait between two attempts, whatever the period.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 impl Renewal {
-    /// Of a Lease that is ours: created where there is none, its `leaseDurationSeconds` is `period`.
+    /// Renews our own Lease: creates it if there is none, and sets its `leaseDurationSeconds` to `period`.
     pub fn of_own(namespace: &str, name: &str, period: Duration, now: Instant) -> Self {
         let own = Some((namespace.to_owned(), name.to_owned()));
         Self { own, ..Self::of_others(period, now) }
     }
 
-    /// Of a Lease that somebody else creates: nothing but its `renewTime` is ours.
+    /// Renews a Lease that somebody else creates: only its `renewTime` is ours.
     pub fn of_others(period: Duration, now: Instant) -> Self {
         Self {
             own: None,
@@ -134,7 +134,7 @@ impl Renewal {
     /// Records that `action` goes out at `now`.
     pub fn sending(&mut self, action: &Action, now: Now) {
         let (Action::Create(lease) | Action::Replace(lease)) = action else { return };
-        // What arrived longer ago is no renewal of this period.
+        // An older write is no renewal of this period.
         self.sent.retain(|(_, at)| now.instant < at.instant + self.period);
         self.sent.extend(renew_time(lease).map(|time| (time.to_owned(), now)));
     }
@@ -179,7 +179,7 @@ impl Renewal {
             }
             (_, Err(error)) => {
                 match (action, error) {
-                    // What was read is no base for a write: read again.
+                    // The Lease as read is no base for a write: read again.
                     (_, Error::Invalid(_))
                     // We may not create it, but somebody else may have done so meanwhile.
                     | (Action::Create(_), Error::Forbidden(_)) => self.known = Known::Nothing,
@@ -190,14 +190,14 @@ impl Renewal {
         }
     }
 
-    /// Renews this often from now on.
+    /// Renews once per `period` from now on.
     pub fn set_period(&mut self, period: Duration) {
         self.period = period;
         self.backoff.set_cap(period.min(LONGEST_WAIT));
         self.backoff.set_pause(period);
     }
 
-    /// Other credentials are there: no reason to wait out what the old ones brought.
+    /// Ends the wait after a failure: new credentials may succeed.
     pub fn credentials_changed(&mut self, now: Instant) {
         self.not_before = now;
     }
@@ -217,7 +217,7 @@ impl Renewal {
         self.backoff.failures()
     }
 
-    /// A period after the last success by either clock: the wall clock alone goes on while a machine
+    /// One period after the last success by either clock: only the wall clock advances while a machine
     /// sleeps.
     fn due(&self, now: Now) -> Instant {
         let Some(renewed) = self.renewed else {

@@ -1,4 +1,4 @@
-//! The object or collection that a request is about: its path, and its name in a sentence.
+//! Objects and collections of a request: paths, and names for sentences.
 
 use std::{borrow::Cow, fmt};
 
@@ -69,6 +69,16 @@ impl Resource {
     }
 }
 
+/// `leases.coordination.k8s.io`, as kubectl takes it.
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.group {
+            "" => f.write_str(&self.plural),
+            group => write!(f, "{}.{group}", self.plural),
+        }
+    }
+}
+
 /// The object or collection that a request is about.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
@@ -129,8 +139,8 @@ impl fmt::Display for Target<'_> {
     }
 }
 
-/// Whether `name` can be the name of an object: a DNS-1123 subdomain
-/// (apimachinery `util/validation/validation.go`), so it cannot change the path of a request either.
+/// Returns whether `name` can be the name of an object: a DNS-1123 subdomain (apimachinery
+/// `util/validation/validation.go`), so that it cannot change the path of a request.
 pub fn valid_name(name: &str) -> bool {
     let alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let label = |label: &str| {
@@ -141,20 +151,20 @@ pub fn valid_name(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(label)
 }
 
-/// Whether `name` can be the name of a namespace: a DNS-1123 label.
+/// Returns whether `name` can be the name of a namespace: a DNS-1123 label.
 pub fn valid_label(name: &str) -> bool {
     name.len() <= 63 && !name.contains('.') && valid_name(name)
 }
 
-/// Whether `key` can be that of a label or an annotation, or the name of a finalizer: a name of up to 63
-/// characters, maybe after a DNS subdomain and a slash (apimachinery `util/validation/validation.go`,
-/// IsQualifiedName).
+/// Returns whether `key` can be that of a label or an annotation, or the name of a finalizer: a name of up
+/// to 63 characters, perhaps after a DNS subdomain and a slash (apimachinery
+/// `util/validation/validation.go`, IsQualifiedName).
 pub fn valid_key(key: &str) -> bool {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(a, b)| (Some(a), b));
     prefix.is_none_or(valid_name) && !name.is_empty() && valid_value(name)
 }
 
-/// Whether `value` can be that of a label (apimachinery `util/validation/validation.go`,
+/// Returns whether `value` can be that of a label (apimachinery `util/validation/validation.go`,
 /// IsValidLabelValue).
 pub fn valid_value(value: &str) -> bool {
     let inner = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -181,6 +191,8 @@ mod tests {
         let status = Target { subresource: Some("status"), ..PODS.object("ns", "x") };
         assert_eq!(status.path(), "/api/v1/namespaces/ns/pods/x/status");
         assert_eq!(status.to_string(), "pods ns/x (status)");
+        assert_eq!(LEASES.to_string(), "leases.coordination.k8s.io");
+        assert_eq!(SECRETS.to_string(), "secrets");
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! The frame of a program: command line, signals, log, and the one table of exit codes.
+//! Frame of a program: command line, signals, log, and the one table of exit codes.
 
 use std::{
     env,
     io::{self, Write},
     process::ExitCode,
+    sync::Arc,
     thread,
 };
 
@@ -16,26 +17,26 @@ use crate::{
     stop::Stop,
 };
 
-/// Stopped as asked, done, or nothing but text was asked for.
+/// Stopped by a signal, done, or only text was requested.
 const STOPPED: u8 = 0;
-/// Anything but the flags that is refused at the start, and a lead that is lost.
+/// Any refusal at the start except for flags, and a lost lead.
 const REFUSED: u8 = 1;
 /// Flags that cannot be used, as in Go.
 const USAGE: u8 = 2;
-/// `-once` looked for an object that does not exist.
+/// `-once` did not find its object.
 const ABSENT: u8 = 3;
 
 /// The end of a program when nothing went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It was asked to, by a signal.
+    /// By a signal.
     Stopped,
-    /// It has done what it was started for.
+    /// Its work is done.
     Done,
 }
 
-/// Runs the program `name`: `check` makes flags into settings, or into a text that is all that is asked for,
-/// or says in a sentence why it cannot; `run` does the work until it is stopped.
+/// Runs the program `name`: `check` turns flags into settings, into a text to print, or into a sentence
+/// about the problem; `run` works until it is stopped.
 pub fn main<Settings>(
     name: &'static str,
     table: &[Flag],
@@ -63,7 +64,7 @@ pub fn main<Settings>(
     match &result {
         Ok(End::Stopped) => log::info!("stopped by a signal"),
         Ok(End::Done) => log::info!("done"),
-        Err(error) => log::error!("{error}"),
+        Err(error) => log::error!(error:% = error; "exiting"),
     }
     log.finish();
     ExitCode::from(match result {
@@ -73,19 +74,32 @@ pub fn main<Settings>(
     })
 }
 
-/// Starts a thread that nobody waits for: it ends with the process.
+/// Starts a thread that ends with the process: nobody joins it.
 ///
 /// # Errors
 /// `BadConfig` when the system gives none.
 pub fn spawn(name: &'static str, work: impl FnOnce() + Send + 'static) -> Result<()> {
     let thread = thread::Builder::new().name(name.into()).spawn(work);
-    thread.map(drop).map_err(|e| Error::BadConfig(format!("no thread for {name}: {e}")))
+    thread.map(drop).map_err(|e| Error::bad_config(format!("no thread for {name}: {e}")))
 }
 
-/// Private keys are in memory: a crash must not write them to a disk, nor may other processes of this user
-/// read them, such as those of the other containers where a pod shares its process namespace.
+/// As [`spawn`], with the part of the program that its threads share.
+///
+/// # Errors
+/// `BadConfig` when the system gives none.
+pub fn spawn_with<T: Send + Sync + 'static>(
+    name: &'static str,
+    shared: &Arc<T>,
+    work: impl FnOnce(&T) + Send + 'static,
+) -> Result<()> {
+    let shared = shared.clone();
+    spawn(name, move || work(&shared))
+}
+
+/// Keeps private keys in memory: a crash must not write them to a disk, nor may other processes of this
+/// user read them, such as those of other containers where a pod shares its process namespace.
 fn keep_memory_private() {
-    // A kernel that refuses either is no reason not to work.
+    // A failure of either is no reason to stop.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
@@ -96,7 +110,7 @@ fn print(text: &str) -> ExitCode {
     ExitCode::from(STOPPED)
 }
 
-/// The cause alone: the last lines of a log are all that most people see of it.
+/// Prints the cause alone: most people see only the last lines of a log.
 fn usage(name: &str, sentence: &str) -> ExitCode {
     let _ =
         io::stderr().write_all(format!("{sentence}\nRun '{name} -help' for usage.\n").as_bytes());

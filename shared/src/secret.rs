@@ -1,4 +1,4 @@
-//! The content of a Secret: its keys, decoded.
+//! Content of a Secret: its keys with their decoded values.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub fn data(secret: &Value) -> Result<Data> {
     for (key, value) in secret["data"].as_object().into_iter().flatten() {
         let value = value.as_str().and_then(|value| BASE64_STANDARD.decode(value).ok());
         let unreadable =
-            || Error::BadConfig(format!("key {key} of {} is not base64", name(secret)));
+            || Error::bad_config(format!("key {key} of {} is not base64", name(secret)));
         data.insert(key.clone(), value.ok_or_else(unreadable)?.into());
     }
     Ok(data)

@@ -1,4 +1,4 @@
-//! SIGTERM and SIGINT, and the only way to wait.
+//! Stop signal and waits: SIGTERM, SIGINT, and the only way to wait.
 
 use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard, Weak},
@@ -34,19 +34,19 @@ struct State {
 }
 
 impl Stop {
-    /// The longest sleep in one piece: a machine that was suspended itself is noticed this late.
+    /// The longest sleep in one piece: a suspended machine is noticed this late.
     pub const SLICE: Duration = Duration::from_secs(15);
-    /// Work under way gets this long to finish once the process was asked to end.
+    /// The time for pending work after the process was asked to stop.
     pub const GRACE_PERIOD: Duration = Duration::from_millis(800);
 
-    /// Takes over SIGTERM and SIGINT. To be called before anything else: as process 1 in a container
-    /// a signal without a handler is ignored.
+    /// Takes over SIGTERM and SIGINT. It comes before anything else: process 1 of a container ignores a
+    /// signal without a handler.
     ///
     /// # Errors
     /// `BadConfig` when the system refuses the handlers.
     pub fn on_signals() -> Result<Self> {
         let stop = Self::default();
-        let refused = |e| Error::BadConfig(format!("signals cannot be handled: {e}"));
+        let refused = |e| Error::bad_config(format!("signals cannot be handled: {e}"));
         let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(refused)?;
         let raise = stop.clone();
         thread::Builder::new()
@@ -60,7 +60,7 @@ impl Stop {
         Ok(stop)
     }
 
-    /// One for a part of the work: raised with this one, or alone.
+    /// A child for a part of the work, raised with this one or alone.
     pub fn child(&self) -> Self {
         let child = Self::default();
         let mut state = self.lock();
@@ -71,7 +71,7 @@ impl Stop {
         child
     }
 
-    /// Asks everything to end.
+    /// Asks all threads to end.
     pub fn raise(&self) {
         let children = {
             let mut state = self.lock();
@@ -82,12 +82,12 @@ impl Stop {
         children.iter().filter_map(Weak::upgrade).for_each(|child| Self(child).raise());
     }
 
-    /// Whether the process is shutting down.
+    /// Returns whether the process is shutting down.
     pub fn raised(&self) -> bool {
         self.lock().stopped
     }
 
-    /// Waits; returns early, with `true`, when asked to end.
+    /// Waits; returns `true`, early, at the end of the process.
     pub fn wait(&self, time: Duration) -> bool {
         let state = self.lock();
         let (state, _) = self
@@ -104,18 +104,19 @@ impl Stop {
         drop(self.0.changed.wait_while(state, |state| !state.stopped));
     }
 
-    /// Something changed: every [`Stop::wait_for_change`] returns.
+    /// Reports a change: every [`Stop::wait_for_change`] returns.
     pub fn wake(&self) {
         self.lock().wakes += 1;
         self.0.changed.notify_all();
     }
 
-    /// The number of calls of [`Stop::wake`]: to be read before checking what may change.
+    /// The number of calls of [`Stop::wake`]; read it before the state that may change.
     pub fn wakes(&self) -> u64 {
         self.lock().wakes
     }
 
-    /// Waits until `deadline`, the end, or a wake after `seen`; `true` when asked to end.
+    /// Waits until `deadline`, the end of the process, or a wake after `seen`; `true` at the end of the
+    /// process.
     pub fn wait_for_change(&self, seen: u64, deadline: Instant) -> bool {
         let state = self.lock();
         let time = deadline.saturating_duration_since(Instant::now());

@@ -1,4 +1,4 @@
-//! Times as Kubernetes writes them.
+//! Times in Kubernetes' formats.
 
 use std::time::{Duration, SystemTime};
 

@@ -10,11 +10,15 @@ use std::{
     time::{Duration, Instant},
 };
 
+use log::Level;
+
 use crate::{
-    backoff::Backoff,
+    backoff::{Backoff, Retry},
     client::Client,
     error::{Error, Result},
     json::Document,
+    log_object,
+    logging::seconds,
     memory::Budget,
     stop::Stop,
 };
@@ -29,20 +33,20 @@ pub use self::{
     list_watch::{LONGEST_LIST, Selection, list},
 };
 
-/// A server that does not end it gets this much more before we do.
+/// The margin for a server that does not end a watch in time.
 const OVERTIME: Duration = Duration::from_secs(30);
 /// client-go's longest wait between lists (`tools/cache/reflector.go:62-67`).
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// A server that asks for more time is asked again after this.
+/// The longest wait that a server can ask for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// A collection that cannot be watched is listed again after at most this: each list is all of it.
+/// The longest wait between lists of a collection that cannot be watched: each list is all of it.
 const LONGEST_WAIT_FOR_ALL: Duration = Duration::from_secs(300);
-/// As many watches in a row that cannot be opened are a network that comes and goes. After more of them a
-/// list stands in, as where the right to watch is missing or a gateway holds answers back.
+/// Unopened watches in a row up to this number mean a network that comes and goes. After more of them a
+/// list stands in, as without the right to watch or behind a gateway that holds answers back.
 const TRIES_TO_WATCH: u32 = 3;
 /// A watch that ends sooner than this without an event counts as failed (`reflector.go:1091`).
 const TOO_SHORT: Duration = Duration::from_secs(1);
-/// So does one that its server ends without an event sooner than this, as gateways do.
+/// A watch that its server ends sooner than this without an event, as gateways do, counts as failed too.
 const TOO_QUIET: Duration = Duration::from_secs(10);
 
 /// The changes of the selection, in order.
@@ -50,8 +54,8 @@ const TOO_QUIET: Duration = Duration::from_secs(10);
 pub enum Event<'a> {
     /// A list begins; one that began before and was not completed is void.
     Init {
-        /// The resourceVersions of this server may have gone back, as after a restore: what was known
-        /// before may be newer than what is listed now.
+        /// The resourceVersions of this server may have gone back, as after a restore: the known state may
+        /// be newer than the list.
         rewound: bool,
     },
     /// An object of the list that has begun.
@@ -64,7 +68,7 @@ pub enum Event<'a> {
     Apply(Document),
     /// An object was deleted, or belongs to the selection no more; this is its last state.
     Delete(Document),
-    /// A request failed and is tried again; what was known stays.
+    /// A request failed and will be tried again; the known state stays.
     Failed(&'a Error),
 }
 
@@ -76,7 +80,7 @@ pub struct Watcher {
     backoff: Backoff,
     /// Watches in a row that could not be opened, or brought nothing but a failure.
     unopened: u32,
-    /// The last watch was refused in its own stream: that a list succeeds says nothing of it.
+    /// The last watch was refused in its own stream: the success of a list says nothing about it.
     refused: bool,
 }
 
@@ -87,8 +91,7 @@ enum State {
     Newest,
     /// A list that is no older than this version.
     Since(String),
-    /// A watch from this version on, or from now on where it is empty: the server said none that can be
-    /// used.
+    /// A watch from this version on, or from now on if it is empty: the server gave no usable one.
     At(String),
 }
 
@@ -102,22 +105,21 @@ impl Default for Watcher {
 }
 
 impl Watcher {
-    /// Forgets the state, as for another server behind the same name: the next run lists anew.
+    /// Forgets the state, as for another server with the same name: the next run lists anew.
     pub fn reset(&mut self) {
         (self.state, self.rewound) = (State::Newest, true);
     }
 
-    /// Goes on with a list instead of a watch, as after a lost connection: a watch reports nothing of a
-    /// server that went back meanwhile.
+    /// Continues with a list instead of a watch, as after a lost connection: a watch does not report that a
+    /// server went back meanwhile.
     pub fn relist(&mut self) {
         if let State::At(version) = &mut self.state {
             self.state = State::Since(std::mem::take(version));
         }
     }
 
-    /// Continues until `on` breaks or `stop` is raised; to end a watch that is silent,
-    /// close the client too. Failures are logged once and tried again, and a failure is never reported as
-    /// an absence.
+    /// Continues until `on` breaks or `stop` is raised; to end a silent watch, close the client too.
+    /// Failures are logged once and tried again, and are never reported as an absence.
     pub fn run(
         &mut self,
         client: &Client,
@@ -134,11 +136,11 @@ impl Watcher {
             match went {
                 Ok(ControlFlow::Continue(())) => {}
                 Ok(ControlFlow::Break(())) => return,
-                // Whoever ended it may have closed the client too.
+                // The client may have been closed with `stop`.
                 Err(_) if stop.raised() => return,
                 Err(error) => {
                     self.move_on(&error);
-                    let wait = self.failed(&error, selection.target.name.is_none());
+                    let wait = self.failed(&list_watch, &error);
                     if on(Event::Failed(&error)).is_break() {
                         return;
                     }
@@ -186,7 +188,7 @@ impl Watcher {
                     break stream.lost("the server ended it");
                 }
                 Err(error @ (Error::Unreachable(_) | Error::BadPeer(_))) => break error,
-                // What the server itself says, as an event.
+                // An error that the server sends as an event.
                 Err(error) => return Err(self.refuse(error)),
             };
             if kind != EventType::Bookmark {
@@ -212,10 +214,11 @@ impl Watcher {
             self.unopened = self.unopened.saturating_add(1);
             return Err(ended);
         }
-        // Streams end: by the server's clock, a balancer or a change of credentials. The next one goes
-        // on from the same version. After one that brought not even a bookmark only a list can tell: a
-        // server that was restored from a backup answers a version from its future with silence.
-        log::debug!("{ended}");
+        // Streams end: by the server's clock, a balancer or a change of credentials. The next one continues
+        // from the same version. After one without even a bookmark only a list can tell: a server that was
+        // restored from a backup answers a version from its future with silence.
+        let (target, server) = (list_watch.selection.target, list_watch.client.whose());
+        log_object!(Level::Debug, target, server = server, error:% = ended; "watch ended");
         if events == 0 {
             (self.unopened, self.refused) = (0, false);
             self.state = State::Since(version.to_owned());
@@ -234,12 +237,12 @@ impl Watcher {
         error
     }
 
-    /// Where to go on after a failure.
+    /// Chooses the next request after a failure.
     fn move_on(&mut self, error: &Error) {
         match (error, &mut self.state) {
             (Error::Gone(_), _) => self.state = State::Newest,
             (Error::TooNew(_), _) => self.reset(),
-            // Perhaps the version is what the server objects to.
+            // The server may object to the version.
             (Error::Invalid(_) | Error::BadConfig(_), _) => self.state = State::Newest,
             (_, State::At(_)) if self.unopened >= TRIES_TO_WATCH => self.relist(),
             _ => {}
@@ -249,25 +252,35 @@ impl Watcher {
     fn succeeded(&mut self, list_watch: &ListWatch<'_>) {
         let failures = self.backoff.succeeded();
         if failures > 0 {
-            let (target, whose) = (list_watch.selection.target, list_watch.client.whose());
-            log::info!("{target} on {whose} is readable again after {failures} failures");
+            let (target, server) = (list_watch.selection.target, list_watch.client.whose());
+            log_object!(
+                Level::Info, target, server = server, failures = failures;
+                "readable again"
+            );
         }
     }
 
-    /// Records a failure; returns how long to wait. Of a collection each list is `expensive`.
-    fn failed(&mut self, error: &Error, expensive: bool) -> Duration {
+    /// Records a failure and logs it; returns how long to wait.
+    fn failed(&mut self, list_watch: &ListWatch<'_>, error: &Error) -> Duration {
+        let (target, server) = (list_watch.selection.target, list_watch.client.whose());
+        let retry = self.back_off(error, target.name.is_none());
+        let level = if retry.should_log { Level::Warn } else { Level::Debug };
+        let retry_in = seconds(retry.wait);
+        log_object!(
+            level, target, server = server, error:% = error, retry_in = retry_in;
+            "keeping the last known state"
+        );
+        retry.wait
+    }
+
+    /// Records a failure; of a collection each list is `expensive`.
+    fn back_off(&mut self, error: &Error, expensive: bool) -> Retry {
         let is_blind = self.unopened >= TRIES_TO_WATCH;
         self.backoff.set_cap(match is_blind && expensive {
             true => LONGEST_WAIT_FOR_ALL,
             false => LONGEST_WAIT,
         });
-        let retry = self.backoff.failed(error, Instant::now(), fastrand::f64());
-        if retry.should_log {
-            log::warn!("{error}; keeping its last known state");
-        } else {
-            log::debug!("{error}; again in {:?}", retry.wait);
-        }
-        retry.wait
+        self.backoff.failed(error, Instant::now(), fastrand::f64())
     }
 }
 
@@ -284,8 +297,8 @@ impl State {
     }
 }
 
-/// A resourceVersion, if it is what API servers count with: a number of at most 64 bits (KEP-5504). With
-/// any other a request might never succeed again.
+/// A resourceVersion of the form that API servers use: a number of at most 64 bits (KEP-5504). With any
+/// other a request might never succeed again.
 fn usable(version: &str) -> Option<&str> {
     let digits = version.bytes().all(|byte| byte.is_ascii_digit());
     (digits && (1..=20).contains(&version.len())).then_some(version)
@@ -316,7 +329,7 @@ mod tests {
             (Error::Gone(sentence()), State::Newest, false),
             (Error::TooNew(sentence()), State::Newest, true),
             (Error::Invalid(sentence()), State::Newest, false),
-            (Error::BadConfig(sentence()), State::Newest, false),
+            (Error::bad_config(sentence()), State::Newest, false),
             (Error::Forbidden(sentence()), State::At("7".into()), false),
             (Error::Unreachable(sentence()), State::At("7".into()), false),
         ] {
@@ -343,7 +356,8 @@ mod tests {
         watcher.unopened = TRIES_TO_WATCH;
         let forbidden = Error::Forbidden("no".into());
         let mut longest = |expensive| {
-            (0..200).map(|_| watcher.failed(&forbidden, expensive)).max().unwrap_or_default()
+            let waits = (0..200).map(|_| watcher.back_off(&forbidden, expensive).wait);
+            waits.max().unwrap_or_default()
         };
         let (one, all) = (longest(false), longest(true));
         assert!(one <= LONGEST_WAIT && one > LONGEST_WAIT / 2, "{one:?}");

@@ -1,4 +1,5 @@
-//! YAML of others, built within a budget of memory and with it of time; and YAML for others, as Go writes it.
+//! YAML of peers, parsed within a budget of memory and with it of time; and YAML for others, as Go writes
+//! it.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt::Write};
 
@@ -15,14 +16,14 @@ const DEEPEST: usize = 64;
 /// Lines that begin with `%`: one says the version, others name tags, which are refused.
 const MOST_DIRECTIVES: usize = 8;
 
-/// Why a text is refused.
+/// The reason why a text is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum YamlError {
     /// Not YAML, from this line and column on; both count from 1.
     Syntax(usize, usize),
     /// Several documents, tags, or a key that is no text.
     Unusual,
-    /// It needs more memory than it may.
+    /// It needs more memory than its limit.
     TooLarge,
 }
 
@@ -30,7 +31,7 @@ pub enum YamlError {
 /// tags and merge keys.
 ///
 /// # Errors
-/// Why it is refused.
+/// The reason why it is refused.
 pub fn parse(text: &str, limit: usize) -> Result<Value, YamlError> {
     let directives = text.lines().filter(|line| line.starts_with('%'));
     if directives.count() > MOST_DIRECTIVES {
@@ -79,7 +80,7 @@ enum Content {
 
 impl Builder<'_> {
     fn add(&mut self, event: Event<'_>) -> Result<(), YamlError> {
-        // Whatever it is, it took time.
+        // It took time in any case.
         self.budget.charge(VALUE);
         match event {
             Event::Scalar(text, style, anchor, tag) => {
@@ -153,7 +154,7 @@ impl Builder<'_> {
     }
 }
 
-/// Charges all that `value` is made of, as far as there is room.
+/// Charges all parts of `value`, as far as there is room.
 fn charge(value: &Value, budget: &Budget) {
     if !budget.charge(VALUE) {
         return;
@@ -199,7 +200,7 @@ fn number(text: &str) -> Option<Number> {
             return u64::from_str_radix(digits, radix).ok().map(Number::from);
         }
     }
-    // `inf` and `nan`, which Rust reads too, are texts, as is a number with leading zeros.
+    // `inf` and `nan`, which Rust parses too, are texts, as is a number with leading zeros.
     let begins = digits.trim_start_matches('.').starts_with(|c: char| c.is_ascii_digit());
     let padded =
         digits.len() > 1 && digits.starts_with('0') && !digits[1..].starts_with(['.', 'e', 'E']);
@@ -221,7 +222,8 @@ fn text_of(key: Value) -> Option<String> {
     }
 }
 
-/// `value` as YAML in blocks, with keys in order: what Go writes, to the byte for texts that need no quotes.
+/// `value` as YAML in blocks, with keys in order: as Go writes it, to the byte for texts that need no
+/// quotes.
 pub fn print(value: &Value) -> String {
     let mut text = String::new();
     write(value, 0, &mut text);
@@ -272,11 +274,11 @@ fn below(value: &Value, indent: usize, text: &mut String) {
     write(value, indent, text);
 }
 
-/// What YAML 1.1, which Go reads, takes for something else than a text (yaml.org/type/bool, null).
+/// Texts that YAML 1.1, which Go reads, takes for other values (yaml.org/type/bool, null).
 const WORDS: [&str; 10] = ["y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan"];
 
-/// A text as it is, if it cannot be taken for anything else; else as in JSON, which is YAML too. What begins
-/// with a digit might be a number or a time of YAML 1.1, but for an address.
+/// A text as it is, if it cannot be taken for another value; else as in JSON, which is YAML too. One that
+/// begins with a digit might be a number or a time of YAML 1.1, unless it is an address.
 fn quoted(text: &str) -> Cow<'_, str> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+@ ".contains(c);
     let is_word = WORDS.iter().any(|word| word.eq_ignore_ascii_case(text));

@@ -1,5 +1,5 @@
-//! The hub's credentials: the client follows the Secret or the file, and keeps what it has while that
-//! cannot be used.
+//! Hub credentials: the client follows the Secret or the file, and keeps its credentials while a new
+//! version is invalid.
 
 use std::{
     mem,
@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use log::Level;
 use serde_json::Value;
 use shared::{
     backoff::Backoff,
@@ -17,6 +18,7 @@ use shared::{
     error::{Error, Result},
     kubeconfig::{self, Reach},
     lock::lock,
+    log_object,
     resource::SECRETS,
     stop::Stop,
     watch::{self, LastError},
@@ -24,27 +26,28 @@ use shared::{
 
 use crate::settings::HubCredentials;
 
-/// A file that is there at last is noticed after this, whatever the period.
+/// The longest wait between two attempts to read a file that is not there yet, whatever the period.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// The client for the hub, as its credentials come and go.
 pub(crate) struct HubClient {
     timeouts: Timeouts,
-    /// Between two attempts to read a file that was not there yet.
+    /// The longest wait between two attempts to read a file that is not there yet.
     longest_wait: Duration,
-    /// Empty until there are credentials.
+    /// `None` until there are credentials.
     client: Mutex<Option<Client>>,
-    /// Credentials read, good and bad, but for those that the present client read itself.
+    /// Credentials read, valid and invalid, except for those that the present client read itself.
     reads: Mutex<(u64, u64)>,
-    /// By all clients one after the other.
+    /// Requests of all clients so far.
     pub(crate) requests: RequestMetrics,
 }
 
 impl HubClient {
-    /// In a sentence.
+    /// The server's name in messages.
     pub(crate) const NAME: &str = "the hub";
 
-    /// Without credentials; Leases there are renewed once per `period`, and a request has `timeout`.
+    /// Starts without credentials; the hub's Lease is renewed once per `period`, and a request has
+    /// `timeout`.
     pub(crate) fn new(timeout: Duration, period: Duration) -> Self {
         Self {
             timeouts: Timeouts::with_request(timeout),
@@ -60,14 +63,14 @@ impl HubClient {
         lock(&self.client).clone()
     }
 
-    /// How often credentials were read so far: with success, and in vain.
+    /// The number of times that credentials were read: with success, and in vain.
     pub(crate) fn reads(&self) -> (u64, u64) {
         let current = self.client().map_or((0, 0), |client| client.reloads());
         let before = *lock(&self.reads);
         (before.0 + current.0, before.1 + current.1)
     }
 
-    /// Keeps the credentials as `source` has them, until `stop` is raised. A Secret is one of the `managed`
+    /// Keeps the credentials up to date with `source` until `stop` is raised. A Secret is in the `managed`
     /// cluster.
     pub(crate) fn follow(
         &self,
@@ -81,13 +84,13 @@ impl HubClient {
             (HubCredentials::Secret { namespace, name }, Some(client)) => {
                 self.follow_secret(client, (namespace, name), stop, last_error);
             }
-            // Settings ask for the managed cluster whenever there is a Secret.
+            // Settings require the managed cluster whenever there is a Secret.
             (HubCredentials::Secret { .. }, None) => {}
         }
     }
 
-    /// Ends with the first credentials: the file may come later than this process, and from then on the
-    /// client itself reads it again.
+    /// Returns after the first valid credentials: the file may appear later than this process, and from
+    /// then on the client itself reads it again.
     fn follow_file(&self, path: &Path, reach: Reach, stop: &Stop) {
         let mut backoff = Backoff::new(self.longest_wait);
         loop {
@@ -115,7 +118,7 @@ impl HubClient {
         let (mut absent, mut reported) = (false, Value::Null);
         let target = SECRETS.object(namespace, name);
         watch::follow(managed, &target, stop, last_error, &mut |secret| {
-            // One that is being deleted counts as gone, as with the Go sidecar
+            // A Secret that is being deleted counts as gone, as with the Go sidecar
             // (klusterlet-addon-lease-controller controllers/lease_controller.go:131-136).
             let living = |secret: &Value| secret["metadata"]["deletionTimestamp"].is_null();
             let secret = secret.filter(living);
@@ -126,11 +129,12 @@ impl HubClient {
                     self.apply_secret(secret, reload, &mut reported);
                 }
                 None if self.drop_client() => {
-                    log::warn!(
-                        "Secret {namespace}/{name} was deleted, renewals stop until it is back"
+                    log_object!(
+                        Level::Warn, target;
+                        "the Secret was deleted: renewals stop until it is back"
                     );
                 }
-                None if !was_absent => log::info!("waiting for Secret {namespace}/{name}"),
+                None if !was_absent => log_object!(Level::Info, target; "waiting for the Secret"),
                 None => {}
             }
             stop.wake();
@@ -138,12 +142,12 @@ impl HubClient {
         });
     }
 
-    /// Uses what `secret` holds from now on; a version of it that cannot be used is `reported` once.
+    /// Uses `secret` from now on; an invalid version of it is `reported` once.
     fn apply_secret(&self, secret: Value, reload: Reload, reported: &mut Value) {
         // A list brings the same Secret again: that is no news.
         let version = secret["metadata"]["resourceVersion"].clone();
         let config = kubeconfig::from_secret_object(&secret);
-        // A large one leaves its room to what is made of it.
+        // A large Secret makes room for its kubeconfig.
         drop(secret);
         if let Err(error) = self.apply(config, reload)
             && mem::replace(reported, version.clone()) != version
@@ -152,7 +156,7 @@ impl HubClient {
         }
     }
 
-    /// Uses `config` from now on; the first client reads credentials again by `reload`.
+    /// Uses `config` from now on; the first client reads credentials again with `reload`.
     fn apply(&self, config: Result<ClusterConfig>, reload: Reload) -> Result<()> {
         let current = self.client();
         let first = current.is_none();
@@ -167,7 +171,7 @@ impl HubClient {
         });
         self.count_read(applied.is_ok());
         if applied.is_ok() && first {
-            log::info!("loaded the hub credentials");
+            log::info!(server = Self::NAME; "loaded the credentials");
         }
         applied
     }
@@ -177,7 +181,7 @@ impl HubClient {
         if good { reads.0 += 1 } else { reads.1 += 1 }
     }
 
-    /// There are no credentials any more; `true` if there were any.
+    /// Drops the client; returns whether there was one.
     fn drop_client(&self) -> bool {
         let Some(client) = lock(&self.client).take() else { return false };
         let ((good, bad), mut reads) = (client.reloads(), lock(&self.reads));
@@ -187,13 +191,15 @@ impl HubClient {
 
     fn log_unusable(&self, error: &Error) {
         match self.client() {
-            Some(_) => log::warn!("keeping the current hub credentials: {error}"),
-            None => log::warn!("no valid hub credentials yet: {error}"),
+            Some(_) => {
+                log::warn!(server = Self::NAME, error:% = error; "keeping the current credentials")
+            }
+            None => log::warn!(server = Self::NAME, error:% = error; "no valid credentials yet"),
         }
     }
 }
 
-/// The server may refuse a token before the watch says that there is another one.
+/// The server may refuse a token before the watch brings its successor.
 fn reload_from_secret(managed: &Client, namespace: &str, name: &str) -> Reload {
     let (client, namespace, name) = (managed.clone(), namespace.to_owned(), name.to_owned());
     let read =

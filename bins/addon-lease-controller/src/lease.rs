@@ -6,9 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use log::Level;
 use shared::{
     client::Client,
     lock::lock,
+    log_object,
+    logging::seconds,
     renewal::{self, Action, Now, Renewal, RenewalOutcome, RenewalStatus},
     resource::LEASES,
     stop::Stop,
@@ -16,7 +19,7 @@ use shared::{
 
 use crate::credentials::HubClient;
 
-/// One Lease, the way to it and the status of its renewal.
+/// One Lease, its cluster and the status of its renewal.
 pub(crate) struct LeaseRenewer {
     pub(crate) cluster: LeaseCluster,
     pub(crate) period: Duration,
@@ -25,14 +28,14 @@ pub(crate) struct LeaseRenewer {
     status: Mutex<RenewalStatus>,
 }
 
-/// The cluster that has a Lease.
+/// The cluster that holds a Lease.
 pub(crate) enum LeaseCluster {
     Hub(Arc<HubClient>),
     Managed(Client),
 }
 
 impl LeaseCluster {
-    /// In a sentence.
+    /// The server's name in messages.
     fn name(&self) -> &'static str {
         match self {
             Self::Hub(_) => HubClient::NAME,
@@ -48,7 +51,7 @@ impl LeaseCluster {
         }
     }
 
-    /// How often credentials were read so far: with success, and in vain.
+    /// The number of times that credentials were read: with success, and in vain.
     pub(crate) fn reads(&self) -> (u64, u64) {
         match self {
             Self::Hub(hub) => hub.reads(),
@@ -92,7 +95,7 @@ impl LeaseRenewer {
                     }
                 }
                 (action, Some(client)) => self.renew(&mut renewal, &client, (&action, now)),
-                // Nothing but waiting is allowed without a client.
+                // Without a client only waiting is allowed.
                 (_, None) => {}
             }
         }
@@ -103,11 +106,16 @@ impl LeaseRenewer {
         let lease = LEASES.object(&self.namespace, &self.name);
         let first = renewal.renewed().is_none();
         let (outcome, answer) = renewal::attempt(renewal, &self.status, client, &lease, request);
+        let server = client.whose();
         match outcome {
             RenewalOutcome::Renewed { failures: 0 } if first => {
-                log::info!("{self} is renewed every {} s", self.period.as_secs());
+                let period = seconds(self.period);
+                log_object!(
+                    Level::Info, lease, server = server, period = period;
+                    "lease renewal started"
+                );
             }
-            _ => renewal::log_outcome(self, &outcome, &answer),
+            _ => renewal::log_outcome(server, &lease, &outcome, &answer),
         }
     }
 

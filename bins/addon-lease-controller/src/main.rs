@@ -1,4 +1,4 @@
-//! Renews an add-on's Lease while its pod is healthy: the drop-in for klusterlet-addon-lease-controller.
+//! Lease of an add-on, renewed while its pod is healthy: the drop-in for klusterlet-addon-lease-controller.
 
 mod credentials;
 mod lease;

@@ -1,11 +1,14 @@
-//! Pod readiness: Leases are renewed only while the pod is well enough for its add-on to be reported alive.
+//! Pod readiness: Leases are renewed only while the pod is healthy enough for its add-on to be reported
+//! available.
 
 use std::ops::ControlFlow;
 
+use log::Level;
 use serde_json::Value;
 use shared::{
     client::Client,
-    resource::PODS,
+    log_object,
+    resource::{PODS, Target},
     stop::Stop,
     watch::{self, LastError},
 };
@@ -19,16 +22,17 @@ pub(crate) enum PodReadiness {
     NotReady(String),
 }
 
-/// This container, whose own readiness does not count.
+/// The sidecar's own container, whose readiness does not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OwnContainer {
     pub(crate) name: String,
-    /// Named by the flag, where a wrong name is a mistake; the environment may mean something else by it.
+    /// Set by the flag, where a wrong name is a mistake; in the environment the name may mean something
+    /// else.
     pub(crate) strict: bool,
 }
 
-/// Follows the pod `namespace/name` until `stop` is raised. `update` gets its readiness, and says whether that
-/// is another one than before; what cannot be read changes nothing.
+/// Follows the pod `namespace/name` until `stop` is raised. `update` gets its readiness and returns whether
+/// that has changed; a pod that cannot be read changes nothing.
 pub(crate) fn follow(
     client: &Client,
     (namespace, name): (&str, &str),
@@ -41,16 +45,19 @@ pub(crate) fn follow(
     watch::follow(client, &target, stop, last_error, &mut |pod| {
         let state = match pod {
             Some(pod) => {
-                own = own.filter(|own| is_meant(own, &pod));
+                own = own.filter(|own| is_meant(own, &pod, &target));
                 readiness(&pod, own.map(|own| &*own.name))
             }
             None => PodReadiness::NotReady("it does not exist".to_owned()),
         };
         if update(state.clone()) {
             match state {
-                PodReadiness::Ready => log::info!("pod {namespace}/{name} is ready"),
+                PodReadiness::Ready => log_object!(Level::Info, target; "the pod is ready"),
                 PodReadiness::NotReady(reason) => {
-                    log::info!("pod {namespace}/{name}: {reason}; the Lease goes stale");
+                    log_object!(
+                        Level::Info, target, reason = reason;
+                        "the pod is not ready: the Lease goes stale"
+                    );
                 }
             }
         }
@@ -58,20 +65,22 @@ pub(crate) fn follow(
     });
 }
 
-/// Whether the environment means a container of the pod by CONTAINER_NAME: others use that name too.
-fn is_meant(own: &OwnContainer, pod: &Value) -> bool {
+/// Returns whether CONTAINER_NAME in the environment means a container of the pod: others use that name
+/// too.
+fn is_meant(own: &OwnContainer, pod: &Value, target: &Target<'_>) -> bool {
     let meant = own.strict || has_container(pod, &own.name);
     if !meant {
         let name = &own.name;
-        log::warn!(
+        log_object!(
+            Level::Warn, target;
             "CONTAINER_NAME is ignored: the pod has no container {name}; its Ready condition counts"
         );
     }
     meant
 }
 
-/// The readiness of `pod`: its Ready condition or, if `own_container` is named, the readiness of all
-/// its other containers, so that the probe of the own one cannot hold up what it reports.
+/// The readiness of `pod`: its Ready condition or, if `own_container` is named, the readiness of all its
+/// other containers, so that the probe of the sidecar cannot delay its own report.
 pub(crate) fn readiness(pod: &Value, own_container: Option<&str>) -> PodReadiness {
     let checked = if pod["metadata"]["deletionTimestamp"].is_string() {
         Err("it is being deleted".to_owned())
@@ -95,7 +104,7 @@ fn ready_condition(pod: &Value) -> Result<(), String> {
 
 fn others_ready(pod: &Value, own: &str) -> Result<(), String> {
     let spec = &pod["spec"];
-    // An init container that is always restarted is a native sidecar; the others have ended by now.
+    // An init container that always restarts is a native sidecar; the others have ended by now.
     let sidecars = items(&spec["initContainers"]).filter(|c| c["restartPolicy"] == "Always");
     let others: Vec<&str> = items(&spec["containers"])
         .chain(sidecars)
@@ -120,7 +129,7 @@ fn others_ready(pod: &Value, own: &str) -> Result<(), String> {
     }
 }
 
-/// Whether the pod has a container of this name that runs beside the others.
+/// Returns whether the pod has a running container of this name, native sidecars included.
 fn has_container(pod: &Value, name: &str) -> bool {
     let spec = &pod["spec"];
     let sidecars = items(&spec["initContainers"]).filter(|c| c["restartPolicy"] == "Always");
@@ -141,7 +150,7 @@ mod tests {
         json!({"status": {"conditions": [{"type": "Ready", "status": status}]}})
     }
 
-    /// app and metrics beside us, a native sidecar and a finished init container.
+    /// app and metrics next to the sidecar, a native sidecar and a finished init container.
     fn pod(app: bool, mesh: bool, own: bool) -> Value {
         json!({
             "spec": {

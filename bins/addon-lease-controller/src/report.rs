@@ -1,4 +1,4 @@
-//! The report of the diagnostics endpoint: liveness, readiness and metrics.
+//! Report for the diagnostics endpoint: liveness, readiness and metrics.
 
 use std::{sync::Arc, time::Instant};
 
@@ -16,7 +16,7 @@ use crate::{
     state::App,
 };
 
-/// The clusters in labels.
+/// The clusters as labels name them.
 const HUB: &str = "hub";
 const MANAGED: &str = "managed";
 /// `/readyz` allows this many periods without a renewal.
@@ -40,7 +40,7 @@ impl Report for Reporter {
     }
 
     fn ready(&self) -> Result<(), String> {
-        // One that waits for its turn is as ready as it can be.
+        // A standby replica is as ready as it can be.
         if self.0.leadership.follows() {
             return Ok(());
         }

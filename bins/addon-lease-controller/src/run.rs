@@ -1,22 +1,24 @@
-//! The threads: one per Lease, one per watch, one for the election. All end with the process.
+//! Threads of the program: one per Lease, one per watch, one for the election. All end with the process.
 
 use std::{sync::Arc, time::Instant};
 
+use log::Level;
 use shared::{
     diagnostics,
     error::Result,
     flags::Flags,
     leadership::OnLoss,
+    log_object,
     runtime::{self, End},
     stop::Stop,
 };
 
 use crate::{pod, report::Reporter, settings::Settings, state::App};
 
-/// Does the work until `stop` is raised.
+/// Works until `stop` is raised.
 ///
 /// # Errors
-/// What is refused at the start: a kubeconfig that cannot be used, a port that cannot be served.
+/// Refusals at the start: a kubeconfig that cannot be used, a port that cannot be served.
 pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
     let app = Arc::new(App::new(settings, flags, stop)?);
     diagnostics::serve(flags, stop, Reporter(app.clone()))?;
@@ -33,18 +35,20 @@ pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End
 fn start(app: &Arc<App>) -> Result<()> {
     let settings = &app.settings;
     for index in 0..app.renewers.len() {
-        spawn("renew", app, move |app| app.renewers[index].run(&app.stop, || app.may_renew()))?;
+        runtime::spawn_with("renew", app, move |app| {
+            app.renewers[index].run(&app.stop, || app.may_renew())
+        })?;
     }
     if settings.hub.is_some() {
-        spawn("credentials", app, follow_credentials)?;
+        runtime::spawn_with("credentials", app, follow_credentials)?;
     }
     if settings.pod.is_some() {
-        spawn("pod", app, follow_pod)?;
+        runtime::spawn_with("pod", app, follow_pod)?;
     }
     if let Some(namespace) = &settings.election {
         let lease = (&**namespace, &*settings.election_name());
         let on_loss = OnLoss::Pause(|target| {
-            log::warn!("lost leader election ({target}), renewals stop");
+            log_object!(Level::Warn, target; "lost leader election: renewals stop");
         });
         app.leadership.start(lease, on_loss)?;
     }
@@ -63,13 +67,4 @@ fn follow_pod(app: &App) {
         let update = |readiness| app.set_pod(readiness);
         pod::follow(client, (namespace, name), own, &app.stop, &app.pod_error, update);
     }
-}
-
-fn spawn(
-    name: &'static str,
-    app: &Arc<App>,
-    work: impl FnOnce(&App) + Send + 'static,
-) -> Result<()> {
-    let app = app.clone();
-    runtime::spawn(name, move || work(&app))
 }

@@ -1,4 +1,4 @@
-//! Settings: the command line and environment of the Go sidecar and what this one adds, checked as a whole.
+//! Settings: command line and environment of the Go sidecar and this program's own, checked as a whole.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -17,7 +17,7 @@ pub(crate) struct Settings {
     pub(crate) period: Duration,
     pub(crate) startup_delay: Duration,
     pub(crate) hub: Option<HubTarget>,
-    /// The namespace of the Lease on the managed cluster, if one is kept there.
+    /// The namespace of the Lease on the managed cluster, if there is one.
     pub(crate) managed: Option<String>,
     /// The pod whose readiness gates the Leases: namespace and name.
     pub(crate) pod: Option<(String, String)>,
@@ -33,7 +33,7 @@ pub(crate) struct HubTarget {
     pub(crate) credentials: HubCredentials,
 }
 
-/// The place of the hub's kubeconfig.
+/// The source of the hub's kubeconfig.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HubCredentials {
     File(PathBuf, Reach),
@@ -154,12 +154,12 @@ impl Settings {
         format!("{}-addon-lease.agent.stolostron.io", self.lease_name)
     }
 
-    /// Each request gets half a period, so that another attempt fits in, but no less than a second.
+    /// The time limit of a request: half a period, so that another attempt fits in, but at least a second.
     pub(crate) fn request_timeout(&self) -> Duration {
         (self.period / 2).clamp(Duration::from_secs(1), Duration::from_secs(10))
     }
 
-    /// Whether anything is read from or written to the managed cluster.
+    /// Returns whether the program needs the managed cluster.
     pub(crate) fn needs_managed_cluster(&self) -> bool {
         let secret = self.hub.as_ref().and_then(HubTarget::secret);
         secret.is_some() || self.managed.is_some() || self.pod.is_some() || self.election.is_some()
@@ -185,7 +185,7 @@ impl Settings {
 }
 
 impl HubTarget {
-    /// Namespace and name of the Secret, if the kubeconfig is in one.
+    /// Namespace and name of the Secret, if it is the kubeconfig's source.
     pub(crate) fn secret(&self) -> Option<(&str, &str)> {
         match &self.credentials {
             HubCredentials::File(..) => None,

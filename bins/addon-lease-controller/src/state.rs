@@ -1,4 +1,4 @@
-//! Shared state: the settings, clients, Leases, pod and lead as all threads see them.
+//! Shared state of all threads: settings, clients, Leases, pod and leadership.
 
 use std::{
     mem,
@@ -23,14 +23,14 @@ pub(crate) struct App {
     pub(crate) settings: Settings,
     pub(crate) stop: Stop,
     pub(crate) started: SystemTime,
-    /// The cluster this runs on, where it is needed.
+    /// The local cluster, if it is needed.
     pub(crate) managed: Option<Client>,
-    /// The hub, if a Lease is kept there.
+    /// The hub, if it holds a Lease.
     pub(crate) hub: Option<Arc<HubClient>>,
     pub(crate) renewers: Vec<LeaseRenewer>,
     pub(crate) leadership: Arc<Leadership>,
     pod: Mutex<PodReadiness>,
-    /// Why the pod, or the Secret, may have changed unseen.
+    /// The reasons why the pod, or the Secret, may have changed unseen.
     pub(crate) pod_error: LastError,
     pub(crate) secret_error: LastError,
 }
@@ -70,7 +70,7 @@ impl App {
         })
     }
 
-    /// Whether a Lease may be renewed now: the pod is ready and this replica leads.
+    /// Returns whether Leases may be renewed now: the pod is ready and this replica is the leader.
     pub(crate) fn may_renew(&self) -> bool {
         *lock(&self.pod) == PodReadiness::Ready && self.leadership.leads()
     }
@@ -79,7 +79,7 @@ impl App {
         lock(&self.pod).clone()
     }
 
-    /// Sets the readiness of the pod; `true` if that changed anything.
+    /// Sets the readiness of the pod; returns whether it has changed.
     pub(crate) fn set_pod(&self, pod: PodReadiness) -> bool {
         let before = mem::replace(&mut *lock(&self.pod), pod.clone());
         let changed = before != pod;

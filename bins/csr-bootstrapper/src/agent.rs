@@ -2,9 +2,10 @@
 
 use std::{
     sync::{Arc, Mutex},
-    time::{Duration, Instant, SystemTime},
+    time::{Instant, SystemTime},
 };
 
+use log::Level;
 use serde_json::json;
 use shared::{
     client::{Client, Reload, Timeouts},
@@ -13,6 +14,8 @@ use shared::{
     flags::Flags,
     kubeconfig::{self, Reach},
     lock::lock,
+    log_object,
+    resource::{SECRETS, Target},
     stop::Stop,
     watch::LastError,
 };
@@ -24,11 +27,7 @@ use crate::{
     state::{CertificateStatus, HubRequests, HubSession, Rotated, SharedState},
 };
 
-/// A request to either cluster.
-pub(crate) const REQUEST_TIME: Duration = Duration::from_secs(10);
-/// The longest sleep in one piece: a machine that slept itself is noticed this late.
-pub(crate) const SLICE: Duration = Stop::SLICE;
-/// What an object of the hub may cost in memory, in bytes: a ManagedCluster or a CSR has a few KiB, and some
+/// Memory limit for an object of the hub, in bytes: a ManagedCluster or a CSR has a few KiB, and some
 /// copies of each are made.
 pub(crate) const HUB_OBJECT: usize = 512 << 10;
 
@@ -36,19 +35,19 @@ pub(crate) const HUB_OBJECT: usize = 512 << 10;
 pub(crate) struct Agent {
     pub(crate) settings: Settings,
     pub(crate) stop: Stop,
-    /// The cluster of the Secrets.
+    /// The cluster that holds the Secrets.
     pub(crate) management: Client,
-    /// The cluster that joins the hub, where that is another one.
+    /// The cluster that joins the hub, if that is another one.
     spoke: Option<Client>,
-    /// Why what is followed may have changed unseen.
+    /// The reasons why watched objects may have changed unseen.
     pub(crate) errors: LastErrors,
     pub(crate) started: SystemTime,
-    /// To the hub, by all clients one after the other.
+    /// Requests to the hub, of all its clients so far.
     pub(crate) requests: HubRequests,
     state: Mutex<SharedState>,
 }
 
-/// Why what is followed may have changed unseen.
+/// The reasons why watched objects may have changed unseen.
 #[derive(Debug, Default)]
 pub(crate) struct LastErrors {
     pub(crate) credential: LastError,
@@ -61,16 +60,16 @@ impl Agent {
     /// Puts the parts together; nothing runs yet.
     ///
     /// # Errors
-    /// `BadConfig` when a kubeconfig of the own side cannot be used.
+    /// `BadConfig` when the kubeconfig of the management cluster or of the spoke cannot be used.
     pub(crate) fn new(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<Self> {
-        let management = Client::of_own_cluster(flags, REQUEST_TIME)?;
+        let management = Client::of_own_cluster(flags, Timeouts::REQUEST)?;
         let spoke = match &settings.spoke_kubeconfig {
             None => None,
             Some(file) => {
                 let (file, reach) = (file.clone(), Reach::of(flags));
                 let load = move || kubeconfig::from_file(&file, reach);
                 let (config, reload) = (load()?, Reload::FromFiles(Box::new(load)));
-                let timeouts = Timeouts::with_request(REQUEST_TIME);
+                let timeouts = Timeouts::default();
                 Some(Client::new("the spoke", config, reload, timeouts)?)
             }
         };
@@ -91,7 +90,7 @@ impl Agent {
         self.spoke.as_ref().unwrap_or(&self.management)
     }
 
-    /// The same, where it is not the one that this runs on.
+    /// The same, unless it is the management cluster.
     pub(crate) fn other_spoke(&self) -> Option<&Client> {
         self.spoke.as_ref()
     }
@@ -108,22 +107,22 @@ impl Agent {
         result
     }
 
-    /// Says how the last rotation went.
+    /// Sets the result of the last rotation.
     pub(crate) fn set_rotated(&self, rotated: Rotated) {
         self.update(|state| state.rotated = Some(rotated));
     }
 
-    /// Changes what the endpoint reports; nobody waits for that.
+    /// Changes the status on the endpoint; no thread waits for that.
     pub(crate) fn report(&self, report: impl FnOnce(&mut CertificateStatus)) {
         report(&mut lock(&self.state).status);
     }
 
-    /// The loop that keeps the credential comes by.
+    /// Records that the certificate loop runs.
     pub(crate) fn beat(&self) {
         self.report(|status| status.beat = Some(Instant::now()));
     }
 
-    /// The current session, if there is a usable credential.
+    /// The current session, if there is a valid credential.
     pub(crate) fn session(&self) -> Option<Arc<HubSession>> {
         self.read(SharedState::session)
     }
@@ -135,20 +134,20 @@ impl Agent {
         }
     }
 
-    /// Waits for a session that has not ended; `None` when asked to end.
+    /// Waits for a session that has not ended; `None` at the end of the process.
     pub(crate) fn next_session(&self) -> Option<Arc<HubSession>> {
         loop {
             let seen = self.stop.wakes();
             if let Some(session) = self.session().filter(|session| !session.stop.raised()) {
                 return Some(session);
             }
-            if self.stop.wait_for_change(seen, Instant::now() + SLICE) {
+            if self.stop.wait_for_change(seen, Instant::now() + Stop::SLICE) {
                 return None;
             }
         }
     }
 
-    /// What time it is for the credential: by its hub, or else by the one that is asked.
+    /// The clocks for the credential: its hub's, or else that of the requester's hub.
     pub(crate) fn clocks(&self) -> Clocks {
         let (session, requester) = self.read(|state| (state.session(), state.requester.clone()));
         let session = session.and_then(|session| session.client.clock());
@@ -156,7 +155,7 @@ impl Agent {
         Clocks::new(SystemTime::now(), Instant::now(), session.or_else(requester))
     }
 
-    /// What time it is for a certificate that was asked for: by the hub that issued it.
+    /// The clocks for a requested certificate: those of the hub that issued it.
     pub(crate) fn requester_clocks(&self) -> Clocks {
         match self.read(|state| state.requester.clone()) {
             Some(client) => Clocks::new(SystemTime::now(), Instant::now(), client.clock()),
@@ -164,37 +163,43 @@ impl Agent {
         }
     }
 
+    /// The Secret with the hub's credential.
+    pub(crate) fn credential(&self) -> Target<'_> {
+        SECRETS.object(&self.settings.namespace, &self.settings.hub_secret)
+    }
+
     /// `Secret ns/name`, for sentences about the credential.
     pub(crate) fn secret_name(&self) -> String {
         format!("Secret {}/{}", self.settings.namespace, self.settings.hub_secret)
     }
 
-    /// A line each: why what is followed may have changed unseen, and why there is no bootstrap kubeconfig.
+    /// One line for each reason why a watched object may have changed unseen, and for a missing bootstrap
+    /// kubeconfig.
     pub(crate) fn remarks(&self) -> String {
         let LastErrors { credential, bootstrap, cluster, csr } = &self.errors;
         let watches = [credential, bootstrap, cluster, csr].into_iter().filter_map(LastError::get);
         let no_bootstrap = self.read(|state| state.no_bootstrap.clone());
+        let no_bootstrap = no_bootstrap.map(|why| format!("no valid bootstrap kubeconfig: {why}"));
         watches.chain(no_bootstrap).map(|remark| remark + "\n").collect()
     }
 
-    /// Logs what happened and writes it as an Event on the Secret; that the Event cannot be written is no
-    /// reason to stop for.
+    /// Logs `message` and writes it as an Event on the Secret; a failed Event stops nothing.
     pub(crate) fn record_event(&self, reason: &'static str, warning: bool, message: &str) {
-        if warning {
-            log::warn!("{message}");
-        } else {
-            log::info!("{message}");
-        }
+        let level = if warning { Level::Warn } else { Level::Info };
+        log_object!(level, self.credential(), reason = reason; "{message}");
         let event =
             CoreEvent { source: "csr-bootstrapper", reason, message: message.to_owned(), warning };
         let Settings { namespace, hub_secret, .. } = &self.settings;
         let mut secret = json!({"apiVersion": "v1", "kind": "Secret", "namespace": namespace, "name": hub_secret});
         if let CachedObject::Object(seen) = self.read(|state| state.credential.clone()) {
-            // By it kubectl describe finds the Events of an object.
+            // kubectl describe finds the Events of an object by its uid.
             secret["uid"] = seen["metadata"]["uid"].clone();
         }
         if let Err(error) = event.write(&self.management, namespace, &secret) {
-            log::debug!("{error}");
+            log_object!(
+                Level::Debug, self.credential(), reason = reason, error:% = error;
+                "the Event is not written"
+            );
         }
     }
 }

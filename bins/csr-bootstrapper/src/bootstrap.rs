@@ -1,12 +1,12 @@
-//! A bootstrap kubeconfig: the hub that it leads to, and how to use that.
+//! Bootstrap kubeconfig: the hub that it leads to, and the connection there.
 
 use shared::{
     config::{Auth, ClusterConfig, KeyPair},
     kubeconfig::Hub,
 };
 
-/// A bootstrap kubeconfig that can be used.
-#[derive(Clone, PartialEq, Eq)]
+/// A valid bootstrap kubeconfig.
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct BootstrapKubeconfig {
     pub(crate) hub: Hub,
     pub(crate) config: ClusterConfig,

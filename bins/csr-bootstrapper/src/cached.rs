@@ -1,25 +1,25 @@
-//! An object on either cluster, as far as it was seen.
+//! Cached object of either cluster: unknown, absent or present.
 
 use serde_json::Value;
 use shared::error::{Error, Result};
 
-/// An object that may not have been looked at yet.
+/// An object that may not have been read yet.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) enum CachedObject {
-    /// Not looked at.
+    /// Not read yet.
     #[default]
     Unknown,
-    /// There is none.
+    /// It does not exist.
     Absent,
-    /// It is this.
+    /// Its last known state.
     Object(Value),
 }
 
 impl CachedObject {
-    /// What the answer to a GET says.
+    /// The meaning of the answer to a GET.
     ///
     /// # Errors
-    /// The answer's own, unless that is `NotFound`: no other failure means that there is none.
+    /// The answer's own, unless that is `NotFound`: no other failure means that the object does not exist.
     pub(crate) fn of(answer: Result<Value>) -> Result<Self> {
         match answer {
             Ok(object) => Ok(Self::Object(object)),
@@ -30,7 +30,7 @@ impl CachedObject {
 }
 
 impl From<Option<Value>> for CachedObject {
-    /// What a watch says of the one object that is followed.
+    /// The meaning of an update of the one object that is watched.
     fn from(object: Option<Value>) -> Self {
         object.map_or(Self::Absent, Self::Object)
     }

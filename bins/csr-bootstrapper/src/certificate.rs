@@ -1,9 +1,8 @@
-//! The certificate for the hub, from the need of one to the Secret that it is saved in.
+//! Certificate for the hub: from the need for one to the Secret that holds it.
 //!
-//! The loop in `manager.rs` gathers what is known, `observe.rs` says what that means, `machine.rs` decides, and
-//! `perform.rs` acts. Nothing but `manager.rs`, `perform.rs` and what they call reads a clock or does I/O.
+//! The loop in `manager.rs` gathers the inputs, `observe.rs` interprets them, `machine.rs` decides, and
+//! `perform.rs` acts. Only `manager.rs`, `perform.rs` and the modules they call read a clock or do I/O.
 
-mod action;
 mod csr;
 mod csr_status;
 mod csr_watch;
@@ -13,6 +12,7 @@ mod machine;
 mod manager;
 mod need;
 mod observe;
+mod pacing;
 mod perform;
 mod readiness;
 mod session;

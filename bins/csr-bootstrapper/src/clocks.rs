@@ -1,16 +1,16 @@
-//! The time, by this machine and by the hub. Either may be wrong, and the hub's word may be that of a
-//! gateway before it: what cannot be undone needs both. No I/O, no clock.
+//! Clocks of this machine and of the hub. Either may be wrong, and the hub's may be that of a gateway
+//! before it: an irreversible step needs both. No I/O, no clock.
 
 use std::time::{Duration, Instant, SystemTime};
 
 use shared::client::ServerClock;
 
-/// The hub's clock is believed when its answers have agreed for this long, or for a part of the certificate's
-/// life if that is shorter.
+/// The hub's clock is trusted when its answers have agreed for this long, or for a part of the
+/// certificate's lifetime if that is shorter.
 const PATIENCE: Duration = Duration::from_secs(600);
 const PATIENCE_OF_LIFE: u32 = 20;
 
-/// The time, by each clock that is known.
+/// The time by each known clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clocks {
     own: SystemTime,
@@ -20,13 +20,13 @@ pub(crate) struct Clocks {
 #[derive(Clone, Copy, Debug)]
 struct HubTime {
     now: SystemTime,
-    /// Between the first and the last of the answers that agree on it.
+    /// Between the first and the last of the answers that agree.
     agreed: Duration,
 }
 
 impl Clocks {
-    /// At the time `own` by this machine, and at `now`, with what the hub told: that its time goes on does not
-    /// depend on ours, which may be set.
+    /// From `own`, the time of this machine, at the instant `now`, and the hub's clock, which advances
+    /// independently of ours: that may be set.
     pub(crate) fn new(own: SystemTime, now: Instant, hub: Option<ServerClock>) -> Self {
         let hub = hub.and_then(|clock| {
             let time = clock.time.checked_add(now.saturating_duration_since(clock.last));
@@ -35,23 +35,23 @@ impl Clocks {
         Self { own, hub }
     }
 
-    /// Whether `end` is over by every clock.
+    /// Returns whether every clock is past `end`.
     pub(crate) fn are_past(&self, end: SystemTime) -> bool {
         self.all().all(|now| now > end)
     }
 
-    /// Whether it is more than `tolerance` to `begin` by every clock.
+    /// Returns whether `begin` is more than `tolerance` ahead by every clock.
     pub(crate) fn are_before(&self, begin: SystemTime, tolerance: Duration) -> bool {
         self.all().all(|now| now + tolerance < begin)
     }
 
-    /// How long it is until `end` is over by every clock.
+    /// The time until every clock is past `end`.
     pub(crate) fn until_past(&self, end: SystemTime) -> Duration {
         self.all().map(|now| end.duration_since(now).unwrap_or_default()).max().unwrap_or_default()
     }
 
-    /// How long it is until a certificate that lasts for `life` is due, which it is at `at`: by either clock, as
-    /// one that is behind must not put off a renewal; by both as long as the hub's is not believed.
+    /// The time until a certificate with this `life` is due, which it is at `at`. The earlier clock counts,
+    /// as a slow one must not delay a renewal; while the hub's clock is not trusted, the later one counts.
     pub(crate) fn until_due(&self, at: SystemTime, life: Duration) -> Duration {
         let left = |now| at.duration_since(now).unwrap_or_default();
         match self.hub {
@@ -62,9 +62,9 @@ impl Clocks {
         }
     }
 
-    /// What was left of a certificate when it was issued just now, by the clocks that it is valid by: all of
-    /// its life if it is by none. Where they differ by more than half of it one of them is wrong, and the more
-    /// patient one counts: the other would have certificates asked for without end.
+    /// The rest of a certificate's lifetime when it was just issued, by the clocks for which it is valid;
+    /// all of its lifetime if it is valid for none. If the two differ by more than half, one of them is
+    /// wrong, and the more patient one counts: the other would request certificates without end.
     pub(crate) fn left_of_new(&self, begin: SystemTime, end: SystemTime) -> Duration {
         let left = |now| end.duration_since(now).unwrap_or_default();
         let valid = || self.all().filter(|now| (begin..=end).contains(now)).map(left);
@@ -99,7 +99,7 @@ pub(crate) mod tests {
         Clocks { own: time, hub: None }
     }
 
-    /// A hub that is `ahead` by so many seconds, as its answers have said for so long.
+    /// A hub that is `ahead` by so many seconds, as its answers have said for the time `agreed`.
     pub(crate) fn hub(ahead: i64, agreed: Duration) -> Clocks {
         let (since, apart) = (Instant::now(), Duration::from_secs(ahead.unsigned_abs()));
         let time = if ahead < 0 { now() - apart } else { now() + apart };

@@ -1,4 +1,5 @@
-//! The two names that make up the agent's user on the hub, and where they come from.
+//! Identity of the agent: the two names that make up its user on the hub, from the first source that has
+//! them.
 
 use std::{
     fs::{self, File},
@@ -13,19 +14,19 @@ use shared::{
     secret::Data,
 };
 
-/// Prefix of every user and group of Open Cluster Management's agents.
+/// Prefix of all users and groups of Open Cluster Management's agents.
 const PREFIX: &str = "system:open-cluster-management:";
 /// The group of all agents (ocm `pkg/registration/register/csr/csr.go:429-482`).
 const ALL_CLUSTERS: &str = "system:open-cluster-management:managed-clusters";
 /// The keys of the Secrets and the files, as upstream writes them.
 pub(crate) const CLUSTER_NAME: &str = "cluster-name";
 pub(crate) const AGENT_NAME: &str = "agent-name";
-/// Of upstream's names for agents (apimachinery `util/rand`).
+/// Letters of upstream's agent names (apimachinery `util/rand`).
 const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-/// What a file may have at most: a Secret has no more.
+/// Size limit of a file: that of a Secret.
 const LIMIT: u64 = 1 << 20;
 
-/// Who this agent is.
+/// The agent's names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AgentNames {
     pub(crate) cluster: String,
@@ -46,7 +47,7 @@ impl AgentNames {
     }
 }
 
-/// All that may say a name. Of each name the first that does counts, in this order.
+/// All sources of a name; the first that has it counts, in this order.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct NameSources<'a> {
     /// -cluster-name and -agent-id.
@@ -55,37 +56,37 @@ pub(crate) struct NameSources<'a> {
     pub(crate) secret: Option<&'a Data>,
     /// The files of -hub-kubeconfig-dir.
     pub(crate) directory: Option<&'a Data>,
-    /// The Secret of a request that is under way.
+    /// The Secret of a pending request.
     pub(crate) pending: Option<&'a Data>,
 }
 
-/// What came of it.
+/// The resolved names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ResolvedNames {
     pub(crate) names: AgentNames,
-    /// A name was made, because none was known.
+    /// A name was generated, because no source has it.
     pub(crate) made: bool,
-    /// What was passed over and why, for the log.
+    /// Ignored values and the reasons, for the log.
     pub(crate) ignored: Vec<String>,
 }
 
-/// The bytes that new names are made of.
+/// The random bytes for new names.
 pub(crate) type RandomBytes = [u8; 26];
 
-/// New bytes. A cluster that takes the name of another would take its place on the hub; what is left of a
-/// clock in cheaper sources may be the same on many machines of one image.
+/// New random bytes. Two clusters of one name would replace each other on the hub, and a cheaper source,
+/// such as a clock, may be the same on many machines of one image.
 ///
 /// # Errors
-/// `BadConfig` if the system has none.
+/// `BadConfig` if the system provides none.
 pub(crate) fn random() -> Result<RandomBytes> {
     let mut bytes = RandomBytes::default();
     let filled = SystemRandom::new().fill(&mut bytes);
-    filled.map_err(|_| Error::BadConfig("the system has no random numbers".into()))?;
+    filled.map_err(|_| Error::bad_config("the system has no random numbers"))?;
     Ok(bytes)
 }
 
-/// Finds both names, or makes them of `random`. The certificate is not asked, as in upstream since v0.15:
-/// what it says of other names is a reason for another one.
+/// Finds both names, or generates them from `random`. As in upstream since v0.15 the certificate is not a
+/// source: other names in it are a reason for another certificate.
 pub(crate) fn resolve(known: &NameSources<'_>, random: &RandomBytes) -> ResolvedNames {
     let mut ignored = Vec::new();
     let cluster = find(known, known.flags.0, (CLUSTER_NAME, valid_cluster), &mut ignored);
@@ -98,10 +99,10 @@ pub(crate) fn resolve(known: &NameSources<'_>, random: &RandomBytes) -> Resolved
     ResolvedNames { names, made, ignored }
 }
 
-/// Whether `name` can be a cluster's: its namespace on the hub has the same.
+/// Checks that `name` can be a cluster's: its namespace on the hub has the same name.
 ///
 /// # Errors
-/// What is wrong, to go on after the name.
+/// The problem, as the predicate of a sentence about the name.
 pub(crate) fn valid_cluster(name: &str) -> std::result::Result<(), &'static str> {
     match valid_label(name) {
         true => Ok(()),
@@ -109,11 +110,11 @@ pub(crate) fn valid_cluster(name: &str) -> std::result::Result<(), &'static str>
     }
 }
 
-/// Whether `name` can be an agent's. Upstream takes any; with a colon the hub would recognise no request,
-/// as it splits the user there.
+/// Checks that `name` can be an agent's. Upstream accepts any name; with a colon the hub would recognise no
+/// request, as it splits the user there.
 ///
 /// # Errors
-/// What is wrong, to go on after the name.
+/// The problem, as the predicate of a sentence about the name.
 pub(crate) fn valid_agent(name: &str) -> std::result::Result<(), &'static str> {
     let printable = !name.chars().any(|c| c.is_control() || c == ':');
     match printable && (1..=253).contains(&name.len()) && name.trim() == name {
@@ -153,24 +154,24 @@ fn usable(value: &[u8], check: Check) -> std::result::Result<String, String> {
     if name.is_empty() {
         return Err("is empty".into());
     }
-    // Whatever it is, a line of the log is enough for it.
+    // One line of the log is enough for any value.
     let shown: String = name.chars().take(64).collect();
     check(name).map_err(|what| format!("is {shown:?}, which {what}"))?;
     Ok(name.to_owned())
 }
 
-/// The files of `directory`; what cannot be read is not there.
+/// The files of `directory`; unreadable ones are left out.
 pub(crate) fn in_directory(directory: &Path) -> Data {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let paths = entries.map(|entry| entry.path());
     let named =
         |path: PathBuf| Some((path.file_name()?.to_str()?.to_owned(), read(&path).ok()?.into()));
-    // Those of two dots are hub-kubeconfig-dumper's own.
+    // Names with two dots are hub-kubeconfig-dumper's own.
     paths.filter_map(named).filter(|(name, _)| !name.starts_with("..")).collect()
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
-    // To open a pipe would wait for whoever writes it.
+    // Opening a pipe would wait for a writer.
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::other("it is no file"));
     }
@@ -192,7 +193,7 @@ fn uuid(random: &RandomBytes) -> String {
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
-/// Five letters; two bytes for each, so that none is much likelier than others.
+/// Five letters, from two bytes each, so that all are about equally likely.
 fn letters(random: &RandomBytes) -> String {
     let letter = |pair: &[u8]| {
         let number = pair.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte));

@@ -1,5 +1,5 @@
-//! Gets a cluster its credential for an Open Cluster Management hub by CSR, renews it for ever, and tells
-//! the hub that the cluster lives: the registration agent's work.
+//! Registration agent of Open Cluster Management: obtains a cluster's credential for the hub by CSR,
+//! rotates it forever, and sends the cluster's heartbeats.
 
 mod agent;
 mod bootstrap;

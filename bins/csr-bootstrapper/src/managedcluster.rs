@@ -8,6 +8,6 @@ mod status;
 
 pub(crate) use self::{
     lease::ManagedClusterLease,
-    spec::{follow, introduce},
+    spec::{MANAGED_CLUSTERS, follow, introduce},
     status::run as run_status,
 };

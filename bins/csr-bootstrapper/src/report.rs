@@ -1,4 +1,4 @@
-//! Liveness, readiness and metrics, for the diagnostics endpoint.
+//! Report for the diagnostics endpoint: liveness, readiness and metrics.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -51,7 +51,7 @@ impl Report for Reporter {
     }
 
     fn ready(&self) -> Result<(), String> {
-        // One that waits for its turn is as ready as it can be.
+        // A standby replica is as ready as it can be.
         if self.leadership.follows() { Ok(()) } else { ready(&self.agent) }
     }
 
@@ -98,7 +98,7 @@ impl Report for Reporter {
     }
 }
 
-/// When the certificate in use expires, or that in the Secret where none can be used any more.
+/// The expiry of the certificate in use, or of the one in the Secret while none is valid.
 fn expiry(agent: &Agent) -> Option<SystemTime> {
     if let Some(session) = agent.session() {
         return session.client.certificate_expiry();

@@ -1,5 +1,5 @@
-//! The threads: one that keeps the credential, one for each thing that is followed, and those that tell the
-//! hub that the cluster lives. Only the leader of the replicas works.
+//! Threads of the program: one for the credential, one for each watch, and those that report to the hub.
+//! Only the leader of the replicas works.
 
 use std::{
     sync::{
@@ -9,20 +9,24 @@ use std::{
     time::{Duration, Instant},
 };
 
+use log::Level;
 use serde_json::Value;
 use shared::{
     backoff::Backoff,
+    client::Timeouts,
     diagnostics,
     error::{Error, Result},
     flags::Flags,
     leadership::Leadership,
+    log_object,
+    logging::seconds,
     runtime::{self, End},
     secret,
     stop::Stop,
 };
 
 use crate::{
-    agent::{Agent, REQUEST_TIME, SLICE},
+    agent::Agent,
     cached::CachedObject,
     certificate::{CertificateManager, OnceGoal, ready, store},
     identity::{self, AgentNames, NameSources, ResolvedNames},
@@ -32,16 +36,16 @@ use crate::{
     sources,
 };
 
-/// A single check has time for a request to fail and another one to succeed.
-const LONGEST_CHECK: Duration = Duration::from_secs(2 * REQUEST_TIME.as_secs());
-/// What is needed first is tried again after at most this.
+/// A single check has time for one request to fail and another to succeed.
+const LONGEST_CHECK: Duration = Duration::from_secs(2 * Timeouts::REQUEST.as_secs());
+/// The longest wait between two attempts at the start.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
-/// Does the work until `stop` is raised, or with `-once` until the credential is there.
+/// Works until `stop` is raised, or with `-once` until the credential is there.
 ///
 /// # Errors
-/// What is refused at the start: a kubeconfig that cannot be used, a port that cannot be served. The loss of
-/// the lead. With `-once` why there is no credential.
+/// Refusals at the start (a kubeconfig that cannot be used, a port that cannot be served), the loss of the
+/// lead, and with `-once` the reason why there is no credential.
 pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
     settings.log_dropped();
     let agent = Arc::new(Agent::new(settings, flags, stop)?);
@@ -53,13 +57,13 @@ pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End
         None => Leadership::without_election(stop),
     };
     let result = lead(&agent, &leadership, flags);
-    // Also after an error: a leader lets go of its Lease.
+    // After an error too: a leader releases its Lease.
     stop.raise();
     leadership.wait_for_release(Instant::now());
     result.map(|()| End::Stopped)
 }
 
-/// Works as soon as this replica leads, until it is asked to end.
+/// Works as soon as this replica leads, until the end of the process.
 fn lead(agent: &Arc<Agent>, leadership: &Arc<Leadership>, flags: &Flags) -> Result<()> {
     let lease = Arc::new(ManagedClusterLease::new());
     let report =
@@ -69,13 +73,13 @@ fn lead(agent: &Arc<Agent>, leadership: &Arc<Leadership>, flags: &Flags) -> Resu
         return Ok(());
     }
     keep_credential(agent, None)?;
-    spawn("cluster", agent, managedcluster::follow)?;
-    spawn("status", agent, managedcluster::run_status)?;
-    spawn("heartbeat", agent, move |agent| lease.run(agent))?;
+    runtime::spawn_with("cluster", agent, managedcluster::follow)?;
+    runtime::spawn_with("status", agent, managedcluster::run_status)?;
+    runtime::spawn_with("heartbeat", agent, move |agent| lease.run(agent))?;
     leadership.wait_until_lost()
 }
 
-/// Gets a credential and no more, within `limit`.
+/// Obtains a credential and exits, within `limit`.
 fn once(agent: &Arc<Agent>, limit: Duration) -> Result<End> {
     let (tries, time) = match limit {
         Duration::ZERO => (OnceGoal::Check, LONGEST_CHECK),
@@ -87,26 +91,26 @@ fn once(agent: &Arc<Agent>, limit: Duration) -> Result<End> {
     match (ended.try_recv(), stopped) {
         (Ok(true), _) => Ok(End::Done),
         (Err(_), true) => {
-            Err(Error::BadConfig(format!("stopped before there was a credential: {}", why())))
+            Err(Error::bad_config(format!("stopped before there was a credential: {}", why())))
         }
-        _ => Err(Error::BadConfig(match limit.as_secs() {
+        _ => Err(Error::bad_config(match limit.as_secs() {
             0 => format!("there is no credential: {}", why()),
             seconds => format!("no credential after {seconds} s: {}", why()),
         })),
     }
 }
 
-/// Starts what keeps the credential; if it is fetched once, it says whether that is usable, and raises
-/// `stop`.
+/// Starts the credential's threads; with `once` the receiver gets whether the credential is usable, and
+/// `stop` is raised.
 fn keep_credential(agent: &Arc<Agent>, once: Option<OnceGoal>) -> Result<Receiver<bool>> {
-    spawn("secret", agent, sources::follow_credential)?;
-    spawn("bootstrap", agent, sources::follow_bootstrap)?;
+    runtime::spawn_with("secret", agent, sources::follow_credential)?;
+    runtime::spawn_with("bootstrap", agent, sources::follow_bootstrap)?;
     let (end, ended) = channel();
-    spawn("credential", agent, move |agent| {
+    runtime::spawn_with("credential", agent, move |agent| {
         if let Some(manager) = prepare(agent)
             && let Some(usable) = manager.run(once)
         {
-            // Nobody listens any more after the deadline.
+            // After the deadline nobody listens.
             let _ = end.send(usable);
             agent.stop.raise();
         }
@@ -114,14 +118,14 @@ fn keep_credential(agent: &Arc<Agent>, once: Option<OnceGoal>) -> Result<Receive
     Ok(ended)
 }
 
-/// Finds out who this agent is and what an earlier process left; `None` when asked to end.
+/// Resolves the agent's names and reads the stored request; `None` at the end of the process.
 fn prepare(agent: &Agent) -> Option<CertificateManager<'_>> {
     let mut backoff = Backoff::new(LONGEST_WAIT);
     loop {
         agent.beat();
         let seen = agent.stop.wakes();
         if let CachedObject::Unknown = agent.read(|state| state.credential.clone()) {
-            if agent.stop.wait_for_change(seen, Instant::now() + SLICE) {
+            if agent.stop.wait_for_change(seen, Instant::now() + Stop::SLICE) {
                 return None;
             }
             continue;
@@ -132,7 +136,11 @@ fn prepare(agent: &Agent) -> Option<CertificateManager<'_>> {
                 agent.report(|status| status.detail = Some(error.to_string()));
                 let retry = backoff.failed(&error, Instant::now(), fastrand::f64());
                 if retry.should_log {
-                    log::warn!("{error}");
+                    let retry_in = seconds(retry.wait);
+                    log_object!(
+                        Level::Warn, agent.credential(), error:% = error, retry_in = retry_in;
+                        "the agent's names and its stored request cannot be read"
+                    );
                 }
                 if rest(agent, retry.wait) {
                     return None;
@@ -142,20 +150,20 @@ fn prepare(agent: &Agent) -> Option<CertificateManager<'_>> {
     }
 }
 
-/// Waits in pieces: the loop lives, however long a server asks it to stay away.
+/// Waits in pieces, so that the loop counts as alive however long a server asks it to stay away.
 fn rest(agent: &Agent, wait: Duration) -> bool {
     let until = Instant::now() + wait;
     loop {
         agent.beat();
         let left = until.saturating_duration_since(Instant::now());
-        if agent.stop.wait(left.min(SLICE)) || left.is_zero() {
+        if agent.stop.wait(left.min(Stop::SLICE)) || left.is_zero() {
             return agent.stop.raised();
         }
     }
 }
 
-/// A name is made only when the server itself, at this moment, has none to show: with another one the
-/// cluster would be another one for the hub.
+/// Generates a name only if the server itself has none right now: with another name this would be another
+/// cluster for the hub.
 fn manager(agent: &Agent, stored: Option<Value>) -> Result<CertificateManager<'_>> {
     let mut resolved =
         resolve(agent, agent.read(|state| state.credential.clone()), stored.as_ref())?;
@@ -164,9 +172,11 @@ fn manager(agent: &Agent, stored: Option<Value>) -> Result<CertificateManager<'_
         agent.update(|state| state.credential = now.clone());
         resolved = resolve(agent, now, stored.as_ref())?;
     }
-    resolved.ignored.iter().for_each(|ignored| log::warn!("{ignored}"));
+    for ignored in &resolved.ignored {
+        log_object!(Level::Warn, agent.credential(), error = ignored; "a name is ignored");
+    }
     let AgentNames { cluster, agent: id } = &resolved.names;
-    log::info!("this is agent {id} of cluster {cluster}");
+    log::info!(cluster = cluster, agent = id; "the agent's names are known");
     agent.report(|status| status.detail = None);
     agent.update(|state| state.names = Some(resolved.names.clone()));
     Ok(CertificateManager::new(agent, resolved.names, stored))
@@ -191,13 +201,4 @@ fn resolve(
         pending: pending.as_ref(),
     };
     Ok(identity::resolve(&known, &identity::random()?))
-}
-
-fn spawn(
-    name: &'static str,
-    agent: &Arc<Agent>,
-    work: impl FnOnce(&Agent) + Send + 'static,
-) -> Result<()> {
-    let agent = agent.clone();
-    runtime::spawn(name, move || work(&agent))
 }

@@ -1,4 +1,4 @@
-//! The command line: the registration agent's names and defaults, and what this program adds.
+//! Command line: the registration agent's flags and defaults, and this program's own.
 
 mod table;
 
@@ -14,38 +14,38 @@ use shared::{
 pub(crate) use self::table::table;
 use crate::identity::{valid_agent, valid_cluster};
 
-/// All that the process is told, complete and valid.
+/// All settings of the process, complete and valid.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// The own namespace: of all Secrets, Events and the election's Lease.
+    /// The program's namespace: of all Secrets, Events and the election's Lease.
     pub(crate) namespace: String,
     pub(crate) bootstrap: BootstrapSource,
     /// The Secret for the hub's credential.
     pub(crate) hub_secret: String,
-    /// The files that hub-kubeconfig-dumper makes of it, where their state counts too.
+    /// The directory that hub-kubeconfig-dumper writes the Secret to, if readiness includes its files.
     pub(crate) hub_directory: Option<PathBuf>,
     pub(crate) cluster_name: Option<String>,
     pub(crate) agent_id: Option<String>,
-    /// Which files a kubeconfig of the hub or the spoke may name.
+    /// The files that a kubeconfig of the hub or the spoke may name.
     pub(crate) reach: Reach,
-    /// Kubeconfig of the cluster whose health is reported, where it is not the own one.
+    /// Kubeconfig of the cluster whose health is reported, if it is not the local one.
     pub(crate) spoke_kubeconfig: Option<PathBuf>,
     /// https URLs of the spoke's API server.
     pub(crate) external_urls: Vec<String>,
-    /// For the ManagedCluster; all keys are Open Cluster Management's.
+    /// Annotations for the ManagedCluster; all keys are Open Cluster Management's.
     pub(crate) annotations: BTreeMap<String, String>,
-    /// The keys that are not: dropped as upstream, and to be logged once there is a log.
+    /// The other keys: dropped as in upstream, and logged once there is a log.
     pub(crate) dropped_annotations: Vec<String>,
-    /// Asked of the signer, in seconds.
+    /// The lifetime to request from the signer, in seconds.
     pub(crate) expiration: Option<u32>,
     pub(crate) healthcheck_period: Duration,
-    /// How to elect a leader, if one is elected.
+    /// The times of the leader election, if there is one.
     pub(crate) election: Option<election::ElectionTiming>,
-    /// How long to try, if the credential is fetched once and not kept; zero is a single check.
+    /// The time limit, if the credential is obtained once and not kept; zero is a single check.
     pub(crate) once: Option<Duration>,
 }
 
-/// Where the bootstrap kubeconfig is.
+/// The source of the bootstrap kubeconfig.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BootstrapSource {
     File(PathBuf),
@@ -53,14 +53,15 @@ pub(crate) enum BootstrapSource {
     Secret(String),
 }
 
-/// The registration agent's own, so that either takes over from the other (ocm
+/// The registration agent's Lease, so that either program takes over from the other (ocm
 /// `pkg/common/options/options.go`).
 pub(crate) const LOCK: &str = "registration-agent-lock";
-/// Where there is neither flag, POD_NAMESPACE nor service account (ocm `pkg/common/options/agent.go:23`).
+/// The namespace without a flag, POD_NAMESPACE and a service account (ocm
+/// `pkg/common/options/agent.go:23`).
 const NAMESPACE: &str = "open-cluster-management-agent";
-/// The ManagedCluster takes annotations with this prefix from its agent.
+/// The prefix of the annotations that an agent gives to its ManagedCluster.
 const ANNOTATIONS: &str = "agent.open-cluster-management.io";
-/// Of the Secret for a request that is under way, after the name of the credential's.
+/// Suffix of the Secret for a pending request, after the name of the credential's.
 const PENDING: &str = "-pending";
 /// Upstream's limit; the API server's own is 600.
 const SHORTEST_LIFETIME: u32 = 3600;
@@ -88,9 +89,9 @@ impl Settings {
             namespace: namespace.unwrap_or_else(|| NAMESPACE.to_owned()),
             bootstrap: match path("bootstrap-kubeconfig") {
                 Some(file) => BootstrapSource::File(file),
-                None => BootstrapSource::Secret(required(flags, "bootstrap-kubeconfig-secret")?),
+                None => BootstrapSource::Secret(flags.required("bootstrap-kubeconfig-secret")?),
             },
-            hub_secret: required(flags, "hub-kubeconfig-secret")?,
+            hub_secret: flags.required("hub-kubeconfig-secret")?,
             hub_directory: path("hub-kubeconfig-dir"),
             cluster_name: cluster_name(flags)?,
             agent_id: agent_id(flags)?,
@@ -101,7 +102,7 @@ impl Settings {
             dropped_annotations,
             expiration: expiration(flags)?,
             healthcheck_period: flags.period("cluster-healthcheck-period")?,
-            // Somebody waits for the end of it, and two that ask do no harm.
+            // A caller waits for the exit, and two instances that request a certificate do no harm.
             election: (once.is_none() && !flags.switch("disable-leader-election"))
                 .then_some(election),
             once,
@@ -110,12 +111,12 @@ impl Settings {
         Ok(settings)
     }
 
-    /// The Secret for a request that is under way.
+    /// The Secret for a pending request.
     pub(crate) fn pending_secret(&self) -> String {
         format!("{}{PENDING}", self.hub_secret)
     }
 
-    /// To be called when there is a log.
+    /// Logs the dropped annotations, once there is a log.
     pub(crate) fn log_dropped(&self) {
         for key in &self.dropped_annotations {
             log::warn!(
@@ -148,11 +149,7 @@ impl Settings {
     }
 }
 
-fn required(flags: &Flags, name: &str) -> Result<String, String> {
-    flags.some(name).map(str::to_owned).ok_or_else(|| format!("-{name} is required"))
-}
-
-/// A flag for a name, without the white space around it.
+/// The value of a name's flag, without white space around it.
 fn name<'a>(flags: &'a Flags, flag: &str) -> Option<&'a str> {
     flags.some(flag).map(str::trim).filter(|name| !name.is_empty())
 }
@@ -188,12 +185,12 @@ fn external_urls(flags: &Flags) -> Result<Vec<String>, String> {
     }
 }
 
-/// Whether it is an https URL with a host, and with a port if there is a colon; no user name.
+/// Returns whether `url` is an https URL with a host, with a port if there is a colon, and without a user name.
 fn is_https(url: &str) -> bool {
     let Some((scheme, rest)) = url.split_once("://") else { return false };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let (host, port) = match authority.rsplit_once(':') {
-        // Within brackets a colon is the address's.
+        // A colon within brackets belongs to the address.
         Some((host, port)) if !port.contains(']') => (host, Some(port)),
         _ => (authority, None),
     };
@@ -208,7 +205,7 @@ fn is_https(url: &str) -> bool {
         && !url.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
-/// Those for the ManagedCluster, and the keys of the others.
+/// Annotations for the ManagedCluster, and the keys of the others.
 type Annotations = (BTreeMap<String, String>, Vec<String>);
 
 fn annotations(flags: &Flags) -> Result<Annotations, String> {
@@ -221,7 +218,7 @@ fn annotations(flags: &Flags) -> Result<Annotations, String> {
         if !key.starts_with(ANNOTATIONS) {
             dropped.push(key.to_owned());
         } else if !valid_key(key) {
-            // The refusal of one would be that of the whole ManagedCluster.
+            // An invalid key would cause the whole ManagedCluster to be rejected.
             return Err(format!("-cluster-annotations: {key:?} is not a key of an annotation"));
         } else {
             kept.insert(key.to_owned(), value.trim().to_owned());

@@ -1,4 +1,4 @@
-//! The credential's Secret and the bootstrap kubeconfig, followed into the shared state.
+//! Sources of the shared state: watches of the credential's Secret and of the bootstrap kubeconfig.
 
 use std::{ops::ControlFlow, path::Path, time::Duration};
 
@@ -16,10 +16,10 @@ use crate::{
     settings::{BootstrapSource, Settings},
 };
 
-/// The kubelet takes up to two minutes to bring a Secret into a volume; this adds little.
+/// The kubelet takes up to two minutes to update a Secret's volume; this adds little.
 const READ_FILE_EVERY: Duration = Duration::from_secs(2);
 
-/// Keeps the credential's Secret known.
+/// Keeps the credential's Secret in the shared state.
 pub(crate) fn follow_credential(agent: &Agent) {
     let Settings { namespace, hub_secret, .. } = &agent.settings;
     let target = SECRETS.object(namespace, hub_secret);
@@ -30,8 +30,8 @@ pub(crate) fn follow_credential(agent: &Agent) {
     });
 }
 
-/// Keeps the bootstrap kubeconfig known. One that is missing or cannot be used is nothing to compare
-/// with, and no reason for anything else.
+/// Keeps the bootstrap kubeconfig in the shared state. A missing or invalid one is nothing to compare with,
+/// and has no other consequence.
 pub(crate) fn follow_bootstrap(agent: &Agent) {
     match &agent.settings.bootstrap {
         BootstrapSource::File(path) => follow_file(agent, path),
@@ -66,15 +66,16 @@ fn follow_secret(agent: &Agent, name: &str) {
     });
 }
 
-/// Uses `bootstrap` from now on, and says what is new of it.
+/// Uses `bootstrap` from now on, and logs a change.
 fn adopt(agent: &Agent, bootstrap: Result<BootstrapKubeconfig>) {
-    let complaint = |error: &Error| format!("no valid bootstrap kubeconfig: {error}");
-    let error = bootstrap.as_ref().err().map(complaint);
+    let error = bootstrap.as_ref().err().map(ToString::to_string);
     let bootstrap = bootstrap.ok();
     let (before, changed) =
         agent.read(|state| (state.no_bootstrap.clone(), state.bootstrap != bootstrap));
     match (&before, &error) {
-        (before, Some(error)) if before.as_ref() != Some(error) => log::warn!("{error}"),
+        (before, Some(error)) if before.as_ref() != Some(error) => {
+            log::warn!(error = error; "no valid bootstrap kubeconfig");
+        }
         (Some(_), None) => log::info!("the bootstrap kubeconfig is available again"),
         _ => {}
     }

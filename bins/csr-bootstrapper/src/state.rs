@@ -1,5 +1,5 @@
-//! The state that all threads share, under one lock: what is known of both clusters, and the certificate's
-//! status for the endpoint.
+//! State that all threads share, under one lock: objects of both clusters, and the certificate's status for
+//! the endpoint.
 
 use std::{
     collections::BTreeMap,
@@ -15,22 +15,22 @@ use shared::{
 
 use crate::{bootstrap::BootstrapKubeconfig, cached::CachedObject, identity::AgentNames};
 
-/// What the threads know of both clusters.
+/// The objects of both clusters, as the threads know them.
 #[derive(Default)]
 pub(crate) struct SharedState {
     /// The Secret with the hub's credential.
     pub(crate) credential: CachedObject,
-    /// The bootstrap kubeconfig, if there is one that can be used.
+    /// The bootstrap kubeconfig, if it is valid.
     pub(crate) bootstrap: Option<BootstrapKubeconfig>,
-    /// How often that changed.
+    /// Changes of that so far.
     pub(crate) bootstrap_version: u64,
-    /// Why there is none.
+    /// The reason why there is none.
     pub(crate) no_bootstrap: Option<String>,
-    /// Who this agent is, once that is known.
+    /// The agent's names, once they are resolved.
     pub(crate) names: Option<AgentNames>,
-    /// What condition ClusterCertificateRotated is to say, if anything happened yet.
+    /// The result of the last rotation for condition ClusterCertificateRotated, once there is one.
     pub(crate) rotated: Option<Rotated>,
-    /// The client that asks for a certificate, if that is not the session's.
+    /// The client that requests a certificate, unless it is the session's.
     pub(crate) requester: Option<Client>,
     pub(crate) status: CertificateStatus,
     session: Option<Arc<HubSession>>,
@@ -38,12 +38,12 @@ pub(crate) struct SharedState {
 }
 
 impl SharedState {
-    /// The current session, if there is a usable credential.
+    /// The current session, if there is a valid credential.
     pub(crate) fn session(&self) -> Option<Arc<HubSession>> {
         self.session.clone()
     }
 
-    /// Begins a session, or ends it with `None`; returns the one before, which has ended.
+    /// Begins a session, or ends it with `None`; returns the ended one.
     pub(crate) fn replace_session(
         &mut self,
         session: Option<Arc<HubSession>>,
@@ -56,12 +56,12 @@ impl SharedState {
         ended
     }
 
-    /// The ManagedCluster as the hub showed it last in this session.
+    /// The ManagedCluster in its last known state of this session.
     pub(crate) fn managed_cluster(&self) -> Option<Value> {
         self.managed_cluster.clone()
     }
 
-    /// What was seen in a session that has ended says nothing of this one.
+    /// Sets the ManagedCluster, unless the session that saw it has ended.
     pub(crate) fn set_managed_cluster(&mut self, session: &HubSession, cluster: Option<Value>) {
         if !session.stop.raised() {
             self.managed_cluster = cluster;
@@ -76,22 +76,22 @@ impl SharedState {
     }
 }
 
-/// The time in which there is one usable credential after another.
+/// A span of time in which one valid credential follows another.
 pub(crate) struct HubSession {
-    /// The hub as the agent's own user; its credentials are swapped at each rotation.
+    /// Client for the hub as the agent's user; its credentials are swapped at each rotation.
     pub(crate) client: Client,
-    /// Raised when there is no usable credential any more, or at the end.
+    /// Raised when no credential is valid any more, or at the end.
     pub(crate) stop: Stop,
 }
 
-/// What was asked of the hub in sessions, and by who asks for a certificate beside them.
+/// Metrics of the requests to the hub, in sessions and by other requesters.
 #[derive(Default)]
 pub(crate) struct HubRequests {
     pub(crate) session: client::RequestMetrics,
     pub(crate) requester: client::RequestMetrics,
 }
 
-/// How the last rotation went, for condition ClusterCertificateRotated.
+/// The result of the last rotation, for condition ClusterCertificateRotated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Rotated {
     /// With the sentence about the certificate.
@@ -116,22 +116,22 @@ impl Rotated {
     }
 }
 
-/// What the endpoint reports of the certificate.
+/// The certificate's status on the endpoint.
 #[derive(Clone, Debug)]
 pub(crate) struct CertificateStatus {
-    /// When the loop last came by, once it runs.
+    /// The last turn of the loop, once it runs.
     pub(crate) beat: Option<Instant>,
-    /// Why the credential in the Secret cannot be used, if it cannot.
+    /// The reason why the credential in the Secret cannot be used, if it cannot.
     pub(crate) trouble: Option<String>,
-    /// How it goes with what is done about that.
+    /// The progress towards a valid one.
     pub(crate) detail: Option<String>,
     /// Requests that were posted.
     pub(crate) posted: u64,
-    /// Requests that ended, by upstream's word for how.
+    /// Requests that ended, by upstream's reason.
     pub(crate) ended: BTreeMap<&'static str, u64>,
-    /// When a certificate was put into the Secret, if this process did.
+    /// The time at which this process last saved a certificate.
     pub(crate) saved: Option<SystemTime>,
-    /// Since when a request waits for somebody at the hub.
+    /// The time since which a request has been pending on the hub.
     pub(crate) pending: Option<SystemTime>,
 }
 
@@ -150,7 +150,7 @@ impl Default for CertificateStatus {
 }
 
 impl CertificateStatus {
-    /// A request came to an end.
+    /// Counts the end of a request.
     pub(crate) fn count_end(&mut self, how: &'static str) {
         *self.ended.entry(how).or_default() += 1;
     }

@@ -1,4 +1,4 @@
-//! What of a Secret becomes files, and whether it may: the judgement, without I/O.
+//! Content of a Secret as a set of files, checked without I/O.
 
 use std::time::SystemTime;
 
@@ -14,26 +14,26 @@ use crate::{flatten, plan::Files};
 const KUBECONFIG: &str = "kubeconfig";
 const CERTIFICATE: &str = "tls.crt";
 
-/// The files that a Secret asks for: all of its keys, as the registration agent does it.
+/// The files of a Secret: one for each of its keys, as in the registration agent.
 #[derive(Debug)]
 pub(crate) struct Content {
     pub(crate) files: Files,
-    /// Whether there is a kubeconfig among them. Without it they are written only where there was none
-    /// either: cluster-name and agent-name alone may be what the registration agent starts from.
+    /// The files include a kubeconfig. Without it they are written only to a directory that has none
+    /// either: the registration agent may start from cluster-name and agent-name alone.
     pub(crate) complete: bool,
-    /// Of the certificate in `tls.crt`.
+    /// Expiry of the certificate in `tls.crt`.
     pub(crate) expires: Option<SystemTime>,
 }
 
 impl Content {
-    /// Judges the Secret `name`; `flattened` is the file for the kubeconfig in one piece.
+    /// Checks the Secret `name`; `flattened` is the file for the kubeconfig in one piece.
     ///
     /// # Errors
-    /// `BadConfig` says why it would be no set of files that belong together.
+    /// `BadConfig` says why its files do not belong together.
     pub(crate) fn of(name: &str, secret: &Value, flattened: Option<&str>) -> Result<Self> {
         let mut files = secret::data(secret)?;
-        let fail = |what: &str| Error::BadConfig(format!("Secret {name} {what}"));
-        // The API server lets no other pass; a path is made of them.
+        let fail = |what: &str| Error::bad_config(format!("Secret {name} {what}"));
+        // The API server accepts no other; paths are made of them.
         if let Some(key) = files.keys().find(|key| !valid_key(key)) {
             return Err(fail(&format!("has a key {key:?} that is no file name")));
         }
@@ -56,8 +56,8 @@ impl Content {
     }
 }
 
-/// Whether `key` can be a key of a Secret (apimachinery `util/validation/validation.go`, IsConfigMapKey):
-/// never a path, and never a name that begins as our own do.
+/// Returns whether `key` can be a key of a Secret (apimachinery `util/validation/validation.go`,
+/// IsConfigMapKey): never a path, and never a name with this program's own prefix.
 pub(crate) fn valid_key(key: &str) -> bool {
     let known = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
     (1..=253).contains(&key.len()) && key.chars().all(known) && key != "." && !key.starts_with("..")
@@ -77,7 +77,7 @@ pub(crate) mod tests {
         (certificate.pem(), key.serialize_pem())
     }
 
-    /// A kubeconfig as OCM writes it.
+    /// A kubeconfig of OCM.
     pub(crate) const HUB: &str = "apiVersion: v1\nclusters:\n- cluster:\n    server: https://hub:6443\n  name: hub\n\
         contexts:\n- context:\n    cluster: hub\n    namespace: configuration\n    user: default-auth\n  name: default-context\n\
         current-context: default-context\nkind: Config\npreferences: {}\nusers:\n- name: default-auth\n  user:\n    \

@@ -1,5 +1,5 @@
-//! The directory and what can be done in it. Everything goes by an open directory and a bare name, and no
-//! symlink is followed: whoever else may write there cannot lead us elsewhere.
+//! Directory operations by an open directory and a bare name. No symlink is followed, so that other writers
+//! cannot redirect this program.
 
 use std::{
     fs::{DirBuilder, File},
@@ -20,12 +20,12 @@ use zeroize::Zeroizing;
 
 use crate::plan::TEMPORARY;
 
-/// What is read of a directory: two sets, of which each has at most the 1 MiB of a Secret and as much again
-/// in base64. Whatever else lies there, it is none.
+/// Read limit for a directory: two sets, each with at most the 1 MiB of a Secret and as much again in
+/// base64. Anything beyond is not one of them.
 pub(crate) const LIMIT: u64 = 5 << 20;
-/// More names are no directory of ours.
+/// A directory with more names is not ours.
 const MOST_NAMES: usize = 20_000;
-/// The bits of a mode that `-dir-mode` and `-file-mode` set; the others, such as the set-group-ID bit of a
+/// The mode bits that `-dir-mode` and `-file-mode` set; the others, such as the set-group-ID bit of a
 /// volume with an fsGroup, stay.
 const PERMISSIONS: u32 = 0o777;
 
@@ -33,7 +33,7 @@ const PERMISSIONS: u32 = 0o777;
 #[derive(Debug)]
 pub(crate) struct Directory(OwnedFd);
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum EntryKind {
     File,
@@ -44,7 +44,7 @@ pub(crate) enum EntryKind {
 }
 
 impl Directory {
-    /// Opens `path`, where symlinks on the way are the administrator's; makes it if it is not there.
+    /// Opens `path`, in which symlinks are the administrator's, or creates it.
     pub(crate) fn create(path: &Path, mode: u32) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(mode).create(path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -57,14 +57,14 @@ impl Directory {
         Ok(Self(fs::openat(&self.0, name, flags, Mode::empty())?))
     }
 
-    /// Makes a directory that is not there yet, for its owner alone.
+    /// Creates a directory, for its owner alone.
     pub(crate) fn make(&self, name: &str) -> io::Result<Self> {
         fs::mkdirat(&self.0, name, Mode::RWXU)?;
         self.open(name)
     }
 
-    /// Takes the lock that dumpers of this directory share; `false` while another has it. It goes with the
-    /// process. A file system without locks has to do without.
+    /// Takes the lock that dumpers of this directory share; `false` while another one holds it. The lock
+    /// ends with the process; file systems without locks do without.
     pub(crate) fn lock(&self) -> io::Result<bool> {
         match fs::flock(&self.0, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) | Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK | Errno::INVAL) => Ok(true),
@@ -73,7 +73,7 @@ impl Directory {
         }
     }
 
-    /// The names in it that are text; no other is ours.
+    /// Its names that are UTF-8; the others are not ours.
     pub(crate) fn names(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.0)? {
@@ -90,7 +90,7 @@ impl Directory {
         Ok(names)
     }
 
-    /// What `name` is; `None` if there is nothing.
+    /// The kind of the entry `name`; `None` if there is none.
     pub(crate) fn kind(&self, name: &str) -> io::Result<Option<EntryKind>> {
         let stat = match fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
@@ -107,9 +107,9 @@ impl Directory {
         }))
     }
 
-    /// A plain file's content and permissions, if there is `room` for it, which it takes.
+    /// Content and permissions of a plain file, if there is `room` for it, from which its size is taken.
     pub(crate) fn read(&self, name: &str, room: &mut u64) -> io::Result<(Zeroizing<Vec<u8>>, u32)> {
-        // A FIFO in its place must not hold us up.
+        // Opening a FIFO must not block.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let mut file = File::from(fs::openat(&self.0, name, flags, Mode::empty())?);
         let about = file.metadata()?;
@@ -124,13 +124,13 @@ impl Directory {
         Ok((content, about.mode() & PERMISSIONS))
     }
 
-    /// Writes a file that is not there yet, down to the disk.
+    /// Writes a new file, down to the disk.
     pub(crate) fn write(&self, name: &str, content: &[u8], mode: u32) -> io::Result<()> {
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let narrow = Mode::from_raw_mode(mode as RawMode) & Mode::RWXU;
         let mut file = File::from(fs::openat(&self.0, name, flags, narrow)?);
-        // Not left to the umask.
+        // Independent of the umask.
         fs::fchmod(&file, Mode::from_raw_mode(mode as RawMode))?;
         file.write_all(content)?;
         file.sync_all()
@@ -151,9 +151,9 @@ impl Directory {
         Ok(fs::fchmod(&file, Mode::from_raw_mode(mode as RawMode))?)
     }
 
-    /// Makes `name` a symlink to `target` by one rename, whatever is there but a directory.
+    /// Makes `name` a symlink to `target` by one rename; it replaces anything but a directory.
     pub(crate) fn link(&self, name: &str, target: &str) -> io::Result<()> {
-        // Cut so that a long key fits into NAME_MAX with the prefix; names are ASCII.
+        // Cut so that a long key with the prefix fits into NAME_MAX; names are ASCII.
         let temporary = format!("{TEMPORARY}{}", name.get(..200).unwrap_or(name));
         match fs::symlinkat(target, &self.0, &temporary) {
             Err(Errno::EXIST) => {
@@ -169,7 +169,7 @@ impl Directory {
         Ok(renamed?)
     }
 
-    /// Removes an entry that is no directory; one that is gone is as good.
+    /// Removes an entry that is no directory, or is gone already.
     pub(crate) fn unlink(&self, name: &str) -> io::Result<()> {
         gone(fs::unlinkat(&self.0, name, AtFlags::empty()))
     }
@@ -188,8 +188,7 @@ impl Directory {
         gone(fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR))
     }
 
-    /// Brings the names in it down to the disk. Some network and FUSE file systems have no such call for
-    /// directories.
+    /// Syncs its entries to the disk. Some network and FUSE file systems have no such call for directories.
     pub(crate) fn sync(&self) -> io::Result<()> {
         match fs::fsync(&self.0) {
             Ok(()) | Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),

@@ -1,4 +1,4 @@
-//! What lies in the directory, as the plan wants to know it.
+//! Present state of the directory, as the plan needs it.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use crate::{
     plan::{DATA, Files, Found, Generation, PathEntry, TEMPORARY, is_generation},
 };
 
-/// Looks at the paths of `wanted` and at all of our own form. Of other files not even the content is read.
+/// Inspects the paths of `wanted` and all entries of our own form; it reads no other file.
 pub(crate) fn look(directory: &Directory, wanted: &Files) -> io::Result<Found> {
     let (mut found, mut room) = (Found { mode: directory.mode()?, ..Found::default() }, LIMIT);
     for name in directory.names()? {
@@ -32,7 +32,8 @@ pub(crate) fn look(directory: &Directory, wanted: &Files) -> io::Result<Found> {
     Ok(found)
 }
 
-/// `None` for what is nothing to us. The kubeconfig always is something: see `has_kubeconfig`.
+/// The entry, or `None` for one that is irrelevant. The kubeconfig is always relevant: see
+/// `has_kubeconfig`.
 fn entry(
     directory: &Directory,
     name: &str,
@@ -51,7 +52,7 @@ fn entry(
     }
 }
 
-/// The generation that `..data` names, if it is one of ours.
+/// The generation that `..data` names, if it is ours.
 fn current(directory: &Directory, room: &mut u64) -> io::Result<Option<Generation>> {
     let target = match directory.kind(DATA)? {
         Some(EntryKind::Symlink(target)) => String::from_utf8(target).ok(),
@@ -64,13 +65,16 @@ fn current(directory: &Directory, room: &mut u64) -> io::Result<Option<Generatio
     Ok(name.map(|name| {
         let mut generation = Generation { name, ..Generation::default() };
         if let Err(error) = read(directory, &mut generation, room) {
-            log::debug!("generation {} is not as it was written: {error}", generation.name);
+            log::debug!(
+                path = generation.name, error:% = error;
+                "a generation is not as it was written"
+            );
         }
         generation
     }))
 }
 
-/// What cannot be read is left out, so that the set is not the one that is wanted.
+/// Reads a generation without its unreadable files, so that it differs from the wanted set.
 fn read(directory: &Directory, generation: &mut Generation, room: &mut u64) -> io::Result<()> {
     let inside = directory.open(&generation.name)?;
     generation.mode = inside.mode()?;

@@ -1,17 +1,19 @@
-//! One look at the Secret and what follows from it, and what is known of the last one.
+//! Dumper: reads the Secret, brings its files into the directory, and keeps the status of the last pass.
 
 use std::{
     fmt,
     sync::{Mutex, MutexGuard},
-    time::{Duration, Instant, SystemTime},
+    time::{Instant, SystemTime},
 };
 
+use log::Level;
 use serde_json::Value;
 use shared::{
-    client::Client,
+    client::{Client, Timeouts},
     error::{Error, Result},
     flags::Flags,
     lock::lock,
+    log_object,
     resource::{SECRETS, Target},
     stop::Stop,
     watch::LastError,
@@ -23,50 +25,48 @@ use crate::{
     settings::Settings,
 };
 
-/// Why there is nothing for files without a Secret.
+/// The reason for no files while there is no Secret.
 pub(crate) const ABSENT: &str = "it does not exist";
-/// A request gets this long.
-const REQUEST: Duration = Duration::from_secs(10);
 
-/// The parts of the running program, for all threads.
+/// The running program, for all threads.
 pub(crate) struct Dumper {
     pub(crate) settings: Settings,
     pub(crate) client: Client,
     pub(crate) stop: Stop,
-    /// Why the Secret may have changed unseen.
+    /// The reason why the Secret may have changed unseen.
     pub(crate) last_error: LastError,
     pub(crate) started: SystemTime,
     publisher: Publisher,
     status: Mutex<DumpStatus>,
 }
 
-/// What a look came to.
+/// The outcome of a pass.
 #[derive(Debug, PartialEq)]
 pub(crate) enum DumpOutcome {
-    /// The files are what the Secret says.
+    /// The files match the Secret.
     Current,
     /// There is no Secret.
     Absent,
-    /// The Secret has nothing for files, for this reason: only a change of it helps.
+    /// The Secret has no files, for this reason: only a change of it helps.
     Waiting(String),
-    /// The Secret could not be read; its last known state is kept.
+    /// The Secret could not be read; its last known state stays.
     Unread(Error),
     /// The files could not be written.
     Unwritten(Error),
 }
 
-/// For the endpoint.
+/// The status for the endpoint.
 #[derive(Clone, Debug)]
 pub(crate) struct DumpStatus {
     pub(crate) beat: Option<Instant>,
-    /// When the files were last known to be what the Secret says.
+    /// The last time that the files matched the Secret.
     pub(crate) succeeded: Option<SystemTime>,
     pub(crate) failures: u32,
-    /// Why the files are not what the Secret says.
+    /// The reason why the files do not match the Secret.
     pub(crate) reason: Option<String>,
-    /// Secrets that could be used and that could not.
+    /// Secrets that were valid, and that were not.
     pub(crate) reads: (u64, u64),
-    /// Of the certificate in the files.
+    /// Expiry of the certificate in the files.
     pub(crate) expires: Option<SystemTime>,
 }
 
@@ -85,7 +85,7 @@ impl Dumper {
             expires: None,
         };
         Ok(Self {
-            client: Client::of_own_cluster(flags, REQUEST)?,
+            client: Client::of_own_cluster(flags, Timeouts::REQUEST)?,
             publisher: Publisher { path: settings.directory.clone(), modes: settings.modes },
             settings: settings.clone(),
             stop: stop.clone(),
@@ -99,7 +99,7 @@ impl Dumper {
         SECRETS.object(&self.settings.namespace, &self.settings.secret)
     }
 
-    /// Reads the Secret and makes the files follow; also says which version of it was read.
+    /// Reads the Secret and updates the files; also returns the version that was read.
     pub(crate) fn look(&self) -> (Option<String>, DumpOutcome) {
         match self.client.get(&self.target()) {
             Ok(secret) => (version(&secret), self.publish(secret)),
@@ -111,7 +111,7 @@ impl Dumper {
     fn publish(&self, secret: Value) -> DumpOutcome {
         let name = format!("{}/{}", self.settings.namespace, self.settings.secret);
         let content = Content::of(&name, &secret, self.settings.flattened.as_deref());
-        // A large one leaves its room to the files.
+        // A large Secret makes room for the files.
         drop(secret);
         let content = match content {
             Ok(content) => content,
@@ -125,7 +125,11 @@ impl Dumper {
             Ok(published) => {
                 if published == PublishOutcome::Changed {
                     let (count, path) = (content.files.len(), self.settings.directory.display());
-                    log::info!("{count} files of {self} are in {path}");
+                    let target = self.target();
+                    log_object!(
+                        Level::Info, target, path:% = path, files = count;
+                        "wrote the files"
+                    );
                 }
                 if !content.complete {
                     return DumpOutcome::Waiting("it has no kubeconfig".into());
@@ -137,14 +141,14 @@ impl Dumper {
         }
     }
 
-    /// Takes note of an outcome; `true` if it is another one than before.
+    /// Records an outcome; returns whether it differs from the last one.
     pub(crate) fn record(&self, outcome: &DumpOutcome) -> bool {
         let mut status = self.status();
         let reason = match outcome {
             DumpOutcome::Current => None,
             DumpOutcome::Absent => Some(ABSENT.into()),
             DumpOutcome::Waiting(reason) => Some(reason.clone()),
-            // The files are no worse for it.
+            // The files are still as good as before.
             DumpOutcome::Unread(_) => status.reason.clone(),
             DumpOutcome::Unwritten(error) => Some(error.to_string()),
         };
@@ -159,7 +163,7 @@ impl Dumper {
         before != status.reason
     }
 
-    /// What is known; the guard is never held across I/O.
+    /// The status; its guard is never held across I/O.
     pub(crate) fn status(&self) -> MutexGuard<'_, DumpStatus> {
         lock(&self.status)
     }
@@ -172,7 +176,7 @@ impl fmt::Display for Dumper {
     }
 }
 
-/// Changes with each change of an object.
+/// The resourceVersion, which changes with each write of an object.
 pub(crate) fn version(object: &Value) -> Option<String> {
     object["metadata"]["resourceVersion"].as_str().map(str::to_owned)
 }

@@ -1,5 +1,5 @@
-//! A kubeconfig in one piece: what it names by file is put into it, as `kubectl config view --flatten`
-//! does. One file cannot be read half before and half after a rotation.
+//! Kubeconfig in one piece: the content of the files that it names becomes part of it, as with `kubectl
+//! config view --flatten`. A single file cannot be read half before and half after a rotation.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use crate::plan::Files;
 
-/// Field by field: the list and part of an entry, the file's field, and the field for its content.
+/// The fields: list and part of an entry, the field for a file, and the field for its content.
 const FIELDS: [(&str, &str, &str, &str); 4] = [
     ("clusters", "cluster", "certificate-authority", "certificate-authority-data"),
     ("users", "user", "client-certificate", "client-certificate-data"),
@@ -18,11 +18,11 @@ const FIELDS: [(&str, &str, &str, &str); 4] = [
     ("users", "user", "tokenFile", "token"),
 ];
 
-/// The key `kubeconfig` of `files` with all that it names of the others, as JSON, which is YAML too. A
-/// file that is no key stays named.
+/// The key `kubeconfig` of `files` with the content of all keys that it names, as JSON, which is YAML too.
+/// Other file names stay.
 ///
 /// # Errors
-/// What is wrong with it, to go on after its name.
+/// The problem, as the predicate of a sentence about it.
 pub(crate) fn flattened(files: &Files) -> Result<Zeroizing<Vec<u8>>, String> {
     let text = files.get("kubeconfig").map_or(&[][..], |text| text);
     let mut root = kubeconfig::parse(text)?;
@@ -46,7 +46,7 @@ fn inline(
     files: &Files,
 ) -> Result<(), String> {
     let name = part.get(field).and_then(Value::as_str).unwrap_or_default();
-    // As in shared::kubeconfig: a path stands for the key of the same file name.
+    // As in shared::kubeconfig: a path means the key of the same file name.
     let key = Path::new(name).file_name().and_then(|name| name.to_str());
     let Some(content) = key.and_then(|key| files.get(key)) else { return Ok(()) };
     let value = if data == "token" {

@@ -1,5 +1,5 @@
-//! Keeps the hub's credentials of a Secret in files, always as a matching set: what DumpSecret is in Open
-//! Cluster Management's registration agent.
+//! Files with the hub's credentials of a Secret, always as a matching set: DumpSecret of Open Cluster
+//! Management's registration agent.
 
 mod content;
 mod directory;

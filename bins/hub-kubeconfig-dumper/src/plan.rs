@@ -1,9 +1,9 @@
-//! The decision, without I/O: what lies in the directory and what the Secret holds → what to do, step by
-//! step. After each step, wherever the process may die, every path shows the old set or the new one.
+//! Plan, without I/O: the directory's state and the Secret's content give the steps. After each step,
+//! wherever the process may die, every path shows the old set or the new one.
 //!
 //! The layout is kubelet's for Secret volumes (`pkg/volume/util/atomic_writer.go`): a generation is a
-//! directory with all files of one set, `..data` a symlink to the current one, and each file's own path
-//! a symlink through it. What has that form is ours; nothing else is ever removed.
+//! directory with all files of one set, `..data` is a symlink to the current one, and each file's own path
+//! is a symlink through it. Entries of that form are ours; nothing else is ever removed.
 
 use std::{
     collections::BTreeMap,
@@ -21,46 +21,46 @@ pub(crate) type Files = Data;
 
 /// The symlink whose change is the switch from one set to the next.
 pub(crate) const DATA: &str = "..data";
-/// Before a symlink is renamed to where it belongs.
+/// Prefix of a symlink before its rename.
 pub(crate) const TEMPORARY: &str = "..tmp-";
-/// Whoever resolved `..data` before a switch has this long to read on.
+/// The time that a reader who resolved `..data` before a switch has to go on.
 const GRACE: Duration = Duration::from_secs(10);
-/// The year 9000; what writes times ends with 9999.
+/// The year 9000; formatted times end with 9999.
 const LAST: Duration = Duration::from_secs(221_845_392_000);
 
-/// The permissions of what is written, as far as somebody asked for them. Else what is there keeps those that
-/// it has: whoever reads the files of the registration agent can read those that come after them.
+/// The requested permissions. Without them existing entries keep their own, so that readers of the
+/// registration agent's files can read their successors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Modes {
     pub(crate) directory: Option<u32>,
     pub(crate) file: Option<u32>,
 }
 
-/// Of a directory that is made.
+/// Mode of a new directory.
 pub(crate) const DIRECTORY_MODE: u32 = 0o700;
-/// Of a file that was not there before.
+/// Mode of a new file.
 const FILE_MODE: u32 = 0o600;
-/// What others may do in a generation at most: read.
+/// The most that others may do in a generation: read.
 const READABLE: u32 = 0o755;
 
 impl Modes {
-    /// Of a generation in a directory with these permissions.
+    /// The mode of a generation in a directory with these permissions.
     fn of_generation(self, directory: u32) -> u32 {
         self.directory.unwrap_or(directory & READABLE | DIRECTORY_MODE)
     }
 }
 
-/// What lies in the directory.
+/// The state of the directory.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) mode: u32,
-    /// What `..data` points to, if that is a generation.
+    /// The target of `..data`, if it is a generation.
     pub(crate) current: Option<Generation>,
     /// The names of all generations, the oldest first.
     pub(crate) generations: Vec<String>,
-    /// Symlinks that were not renamed any more.
+    /// Symlinks whose rename did not happen.
     pub(crate) temporary: Vec<String>,
-    /// The paths that matter: those of the new set, and all of our own form.
+    /// The relevant paths: those of the new set, and all of our own form.
     pub(crate) entries: BTreeMap<String, PathEntry>,
 }
 
@@ -70,31 +70,32 @@ pub(crate) struct Generation {
     pub(crate) name: String,
     pub(crate) mode: u32,
     pub(crate) files: Files,
-    /// Of each file.
+    /// The mode of each file.
     pub(crate) modes: BTreeMap<String, u32>,
 }
 
-/// What is at the path of a file.
+/// The entry at a file's path.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PathEntry {
     /// `NAME -> ..data/NAME`.
     Ours,
-    /// A plain file with its content and permissions, if it can be read: the registration agent writes such.
+    /// A plain file with its content and permissions, if it can be read: the registration agent writes
+    /// these.
     Plain(Option<(Zeroizing<Vec<u8>>, u32)>),
-    /// It cannot be replaced by a symlink.
+    /// A directory: a symlink cannot replace it.
     Directory,
-    /// A symlink to elsewhere, a socket, …
+    /// A symlink to another place, a socket, …
     Other,
 }
 
-/// One thing to do.
+/// One step.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PlanStep {
     /// Give the directory these permissions, if possible.
     SetMode(u32),
     /// Repair the permissions of a generation, and of these files of it.
     Repair(String, Vec<String>),
-    /// Remove a generation with all that is in it.
+    /// Remove a generation with its content.
     RemoveGeneration(String),
     /// Remove a symlink.
     Unlink(String),
@@ -102,14 +103,14 @@ pub(crate) enum PlanStep {
     Write(Generation),
     /// Point `..data` to this generation.
     Switch(String),
-    /// Point a file's path through `..data`, whatever is there.
+    /// Point a file's path through `..data`, whatever it is now.
     Link(String),
 }
 
-/// What to do, in this order.
+/// The steps, in their order.
 ///
 /// # Errors
-/// A sentence, when something is in the way that must not be removed.
+/// A sentence, when an entry is in the way that must not be removed.
 pub(crate) fn plan(
     found: &Found,
     wanted: &Files,
@@ -129,7 +130,7 @@ pub(crate) fn plan(
     if plan.shows(wanted) {
         plan.repair();
     } else {
-        // A path that has nothing yet: its symlink shows nothing either before the switch.
+        // A new path: its symlink shows nothing either before the switch.
         let new = wanted.keys().filter(|name| !found.entries.contains_key(*name));
         plan.publish(wanted.clone(), new);
     }
@@ -145,7 +146,7 @@ pub(crate) fn plan(
     Ok(plan.steps)
 }
 
-/// Whether a kubeconfig can be read there now.
+/// Returns whether the directory has a readable kubeconfig.
 pub(crate) fn has_kubeconfig(found: &Found) -> bool {
     let linked = || found.current.as_ref().is_some_and(|set| set.files.contains_key("kubeconfig"));
     match found.entries.get("kubeconfig") {
@@ -157,8 +158,8 @@ pub(crate) fn has_kubeconfig(found: &Found) -> bool {
     }
 }
 
-/// What a process that died left: symlinks on their way, and generations that were never switched to.
-/// Names grow, so those are the ones after the current.
+/// Leftovers of a process that died: unrenamed symlinks, and generations that were never current. Names
+/// grow, so those are the ones after the current.
 fn left_behind(found: &Found) -> Vec<PlanStep> {
     let current = found.current.as_ref().map(|generation| &generation.name);
     let never_shown = |name: &&String| current.is_none_or(|current| *name > current);
@@ -177,8 +178,8 @@ struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// Puts plain files into the layout with the content that they have, so that the switch to the new
-    /// content is one for all of them.
+    /// Moves plain files with their present content into the layout, so that a single switch brings the new
+    /// content of all.
     fn take_over(&mut self, wanted: &Files) {
         let plain = |name: &String| match self.found.entries.get(name) {
             Some(PathEntry::Plain(Some((content, _)))) => Some((name.clone(), content.clone())),
@@ -208,7 +209,7 @@ impl Plan<'_> {
         self.current.as_ref().is_some_and(|current| current.files == *files)
     }
 
-    /// Everything is there before the switch, so that all of it appears at once.
+    /// Everything is in place before the switch, so that all of it appears at once.
     fn publish<'a>(&mut self, files: Files, new: impl Iterator<Item = &'a String>) {
         let newest = self.found.generations.last();
         let newest = self.current.as_ref().map(|current| &current.name).max(newest);
@@ -222,7 +223,7 @@ impl Plan<'_> {
         self.current = Some(generation);
     }
 
-    /// As asked; else those of the file that is shown now.
+    /// The requested modes, or else those of the current files.
     fn file_mode(&self, name: &str) -> u32 {
         let shown = || match self.found.entries.get(name)? {
             PathEntry::Plain(Some((_, mode))) => Some(*mode),
@@ -231,7 +232,7 @@ impl Plan<'_> {
         self.modes.file.or_else(shown).unwrap_or(FILE_MODE)
     }
 
-    /// Gives what is shown already the permissions that somebody asked for.
+    /// Gives the current files the requested permissions.
     fn repair(&mut self) {
         let Some(current) = self.found.current.as_ref().filter(|current| {
             self.current.as_ref().is_some_and(|planned| planned.name == current.name)
@@ -248,8 +249,8 @@ impl Plan<'_> {
         }
     }
 
-    /// Removes what nobody can be reading any more: the generation before the current one stays, and all
-    /// that were current within the grace.
+    /// Removes generations without readers: the one before the current stays, and all that were current
+    /// within the grace period.
     fn retire(&mut self) {
         let removed = |name: &String| {
             self.steps.iter().any(|step| matches!(step, PlanStep::RemoveGeneration(n) if n == name))
@@ -271,7 +272,7 @@ impl Plan<'_> {
     }
 }
 
-/// The name of a generation says when it began. Names grow even when the clock is set back.
+/// The name of a generation, after its start. Names grow even when the clock is set back.
 fn next_name(newest: Option<&str>, now: SystemTime) -> String {
     let after = newest.and_then(began).map(|newest| newest + Duration::from_micros(1));
     let began = after.map_or(now, |after| after.max(now));
@@ -280,11 +281,11 @@ fn next_name(newest: Option<&str>, now: SystemTime) -> String {
 
 fn began(name: &str) -> Option<SystemTime> {
     let began = parse_micro_time(&name.strip_prefix("..")?.replace('_', ":"))?;
-    // A name planted at the end of time would leave none for the next.
+    // A planted name at the end of time would leave none for the next.
     (began < SystemTime::UNIX_EPOCH + LAST).then_some(began)
 }
 
-/// Whether `name` is one that this program gives to generations.
+/// Returns whether `name` is that of a generation of this program.
 pub(crate) fn is_generation(name: &str) -> bool {
     began(name).is_some_and(|began| next_name(None, began) == name)
 }

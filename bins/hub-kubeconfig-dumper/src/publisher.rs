@@ -1,4 +1,4 @@
-//! Brings a set of files into the directory: looks, lets the plan decide and does what it says.
+//! Publisher of a set of files: inspects the directory, lets the plan decide and performs its steps.
 
 use std::{
     io,
@@ -18,25 +18,26 @@ use crate::{
     plan::{DATA, DIRECTORY_MODE, Generation, Modes, PlanStep, TEMPORARY, has_kubeconfig, plan},
 };
 
-/// Another dumper holds the directory for some milliseconds; this long is waited for it, in such pieces.
+/// Another dumper holds the directory for some milliseconds; this many waits of this length are enough for
+/// it.
 const PATIENCE: u32 = 100;
 const PIECE: Duration = Duration::from_millis(20);
 
-/// Where and how files are written.
+/// The directory and the permissions of its files.
 #[derive(Clone, Debug)]
 pub(crate) struct Publisher {
     pub(crate) path: PathBuf,
     pub(crate) modes: Modes,
 }
 
-/// What became of a set.
+/// The outcome of publishing a set.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PublishOutcome {
-    /// It was there already.
+    /// It was published already.
     Unchanged,
-    /// It is there from now on.
+    /// It is published now.
     Changed,
-    /// It has no kubeconfig and the one in the directory has: that one stays.
+    /// It has no kubeconfig and the published one has: that one stays.
     Kept,
 }
 
@@ -44,7 +45,7 @@ impl Publisher {
     /// Makes the directory show `content`.
     ///
     /// # Errors
-    /// `BadConfig` says what could not be done; what was shown before is shown still.
+    /// `BadConfig` names the step that failed; the files before stay visible.
     pub(crate) fn publish(
         &self,
         content: &Content,
@@ -52,7 +53,7 @@ impl Publisher {
         stop: &Stop,
     ) -> Result<PublishOutcome> {
         let failed = |what: &str, error: &dyn std::fmt::Display| {
-            Error::BadConfig(format!("directory {} {what}: {error}", self.path.display()))
+            Error::bad_config(format!("directory {} {what}: {error}", self.path.display()))
         };
         let mode = self.modes.directory.unwrap_or(DIRECTORY_MODE);
         let directory = Directory::create(&self.path, mode)
@@ -81,16 +82,18 @@ impl Publisher {
                 Ok(false) => {}
                 Err(error) => {
                     let path = self.path.display();
-                    return Err(Error::BadConfig(format!("directory {path} has no lock: {error}")));
+                    return Err(Error::bad_config(format!(
+                        "directory {path} has no lock: {error}"
+                    )));
                 }
             }
         }
         let path = self.path.display();
-        Err(Error::BadConfig(format!("directory {path} is locked by another process")))
+        Err(Error::bad_config(format!("directory {path} is locked by another process")))
     }
 
-    /// Does one step. Permissions and what is left of old times are no reason to fail: a volume's root may
-    /// belong to another.
+    /// Performs one step. Failures with permissions and leftovers are tolerated: a volume's root may belong
+    /// to another user.
     fn perform(&self, directory: &Directory, step: &PlanStep) -> io::Result<()> {
         match step {
             PlanStep::SetMode(mode) => tolerate(step, directory.set_mode(*mode)),
@@ -107,7 +110,7 @@ impl Publisher {
             PlanStep::Write(generation) => {
                 let written = write(directory, generation);
                 if written.is_err() {
-                    // On a full disk its room is needed.
+                    // A full disk needs its room.
                     tolerate(step, directory.remove(&generation.name));
                 }
                 return written;
@@ -150,7 +153,7 @@ fn tolerate(step: &PlanStep, result: io::Result<()>) {
         _ => "what is not needed any more stays",
     };
     if let Err(error) = result {
-        log::debug!("{what}: {error}");
+        log::debug!(error:% = error; "{what}");
     }
 }
 

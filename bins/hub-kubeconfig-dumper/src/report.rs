@@ -1,4 +1,4 @@
-//! Liveness, readiness and metrics, for the diagnostics endpoint.
+//! Report for the diagnostics endpoint: liveness, readiness and metrics.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The threads: the watch says that something changed, the loop reads it and writes the files. What is
-//! written always comes from a read of its own, as in the registration agent: a watch may lag behind.
+//! Threads of the program: the watch reports changes, the loop reads the Secret and writes the files. As in
+//! the registration agent, files always come from a read of their own: a watch may lag behind.
 
 use std::{
     ops::ControlFlow,
@@ -10,12 +10,15 @@ use std::{
     time::{Duration, Instant},
 };
 
+use log::Level;
 use shared::{
     backoff::Backoff,
     diagnostics,
     error::{Error, Result},
     flags::Flags,
     lock::lock,
+    log_object,
+    logging::seconds,
     runtime::{self, End},
     stop::Stop,
     watch,
@@ -27,24 +30,24 @@ use crate::{
     settings::Settings,
 };
 
-/// The registration agent's own (spoke/registration/secret_controller.go:60).
+/// The registration agent's resync (spoke/registration/secret_controller.go:60).
 const RESYNC: Duration = Duration::from_secs(300);
-/// What cannot be read or written is tried again after at most this long.
+/// The longest wait between two attempts to read or write.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// The same where somebody waits for the end of it.
+/// The same while a caller waits for the exit.
 const LONGEST_WAIT_ONCE: Duration = Duration::from_secs(2);
-/// Changes of the Secret that come faster are taken together; it bounds the generations on disk too.
+/// Faster changes of the Secret are combined, which also bounds the generations on disk.
 const AT_MOST_EVERY: Duration = Duration::from_secs(1);
 
-/// The version of the Secret that the watch told last, until the loop takes it; `None` inside for a Secret
-/// that is gone.
+/// The version of the watch's last event, until the loop takes it; the inner `None` is a Secret that is
+/// gone.
 type LatestVersion = Arc<Mutex<Option<Option<String>>>>;
 
-/// Does the work until `stop` is raised, or with `-once` until the files are written.
+/// Works until `stop` is raised, or with `-once` until the files are written.
 ///
 /// # Errors
-/// What is refused at the start: a kubeconfig that cannot be used, a port that cannot be served. With
-/// `-once` why the files are not written.
+/// Refusals at the start: a kubeconfig that cannot be used, a port that cannot be served. With `-once` the
+/// reason why the files are not written.
 pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
     let dumper = Arc::new(Dumper::new(settings, flags, stop)?);
     if settings.once.is_none() {
@@ -57,30 +60,29 @@ pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End
         (Ok(Err(error)), _) => Err(error),
         (Ok(Ok(())), Some(_)) => Ok(End::Done),
         (_, None) => Ok(End::Stopped),
-        (Err(_), Some(_)) => Err(Error::BadConfig(format!("{dumper}: stopped before an answer"))),
+        (Err(_), Some(_)) => Err(Error::bad_config(format!("{dumper}: stopped before an answer"))),
     }
 }
 
-/// Starts the threads; what the loop ends with can be received.
+/// Starts the threads; the receiver gets the result of the loop.
 fn start(dumper: &Arc<Dumper>) -> Result<Receiver<Result<()>>> {
     let latest = LatestVersion::default();
-    // Where there is no time to wait nothing is to be watched.
+    // A single check has no time for a watch.
     if dumper.settings.once != Some(Duration::ZERO) {
-        let (dumper, latest) = (dumper.clone(), latest.clone());
-        runtime::spawn("watch", move || follow(&dumper, &latest))?;
+        let latest = latest.clone();
+        runtime::spawn_with("watch", dumper, move |dumper| follow(dumper, &latest))?;
     }
     let (end, ended) = channel();
-    let dumper = dumper.clone();
-    runtime::spawn("files", move || {
-        let result = keep(&dumper, &latest);
-        // Nobody listens any more after the grace period.
+    runtime::spawn_with("files", dumper, move |dumper| {
+        let result = keep(dumper, &latest);
+        // After the grace period nobody listens.
         let _ = end.send(result);
         dumper.stop.raise();
     })?;
     Ok(ended)
 }
 
-/// Tells the loop of every version that the watch sees.
+/// Tells the loop the version of every event.
 fn follow(dumper: &Dumper, latest: &LatestVersion) {
     let Dumper { client, stop, last_error, .. } = dumper;
     watch::follow(client, &dumper.target(), stop, last_error, &mut |secret| {
@@ -90,7 +92,7 @@ fn follow(dumper: &Dumper, latest: &LatestVersion) {
     });
 }
 
-/// Looks at the Secret again and again.
+/// Brings the files up to date again and again.
 fn keep(dumper: &Dumper, latest: &LatestVersion) -> Result<()> {
     let begun = Instant::now();
     let once = dumper.settings.once;
@@ -112,13 +114,15 @@ fn keep(dumper: &Dumper, latest: &LatestVersion) -> Result<()> {
         if rest(dumper, latest, (looked, read), wait.min(end)) {
             return match once {
                 None => Ok(()),
-                Some(_) => Err(Error::BadConfig(format!("{dumper}: stopped before it was usable"))),
+                Some(_) => {
+                    Err(Error::bad_config(format!("{dumper}: stopped before it was usable")))
+                }
             };
         }
     }
 }
 
-/// Logs what is new of an outcome; returns when to look again at the latest.
+/// Logs a change of outcome; returns the longest wait until the next pass.
 fn log_outcome(
     dumper: &Dumper,
     outcome: &DumpOutcome,
@@ -126,52 +130,59 @@ fn log_outcome(
     writing: &mut Backoff,
 ) -> Duration {
     let is_new = dumper.record(outcome);
-    let now = Instant::now();
+    let (now, target) = (Instant::now(), dumper.target());
     if !matches!(outcome, DumpOutcome::Unread(_)) {
         reading.succeeded();
     }
-    let failed = |backoff: &mut Backoff, error: &Error| {
+    let failed = |backoff: &mut Backoff, what: &str, error: &Error| {
         let retry = backoff.failed(error, now, fastrand::f64());
-        match retry.should_log {
-            true => log::warn!("{error}"),
-            false => log::debug!("{error}; again in {:?}", retry.wait),
-        }
+        let level = if retry.should_log { Level::Warn } else { Level::Debug };
+        let retry_in = seconds(retry.wait);
+        log_object!(level, target, error:% = error, retry_in = retry_in; "{what}");
         retry.wait
     };
     match outcome {
         DumpOutcome::Current => {
             let failures = writing.succeeded();
             if failures > 0 {
-                log::info!("the files can be written again after {failures} failures");
+                log_object!(
+                    Level::Info, target, failures = failures;
+                    "the files can be written again"
+                );
             }
-            log::debug!("the files match {dumper}");
+            log_object!(Level::Debug, target; "the files match the Secret");
             RESYNC
         }
         DumpOutcome::Absent => unusable(dumper, ABSENT, is_new),
         DumpOutcome::Waiting(reason) => unusable(dumper, reason, is_new),
-        DumpOutcome::Unread(error) => failed(reading, error),
-        DumpOutcome::Unwritten(error) => failed(writing, error),
+        DumpOutcome::Unread(error) => failed(reading, "the Secret cannot be read", error),
+        DumpOutcome::Unwritten(error) => failed(writing, "the files cannot be written", error),
     }
 }
 
 fn unusable(dumper: &Dumper, reason: &str, is_new: bool) -> Duration {
     if is_new {
-        log::warn!("{dumper} cannot be used, keeping the files as they are: {reason}");
+        let target = dumper.target();
+        log_object!(
+            Level::Warn, target, reason = reason;
+            "the Secret cannot be used: keeping the files"
+        );
     }
     RESYNC
 }
 
-/// What `-once` ends with; the exit code tells a Secret that does not exist from all other failures.
+/// The result of `-once`; the exit code distinguishes a missing Secret from all other failures.
 fn once_result(dumper: &Dumper, outcome: DumpOutcome) -> Result<()> {
     match outcome {
         DumpOutcome::Current => Ok(()),
         DumpOutcome::Absent => Err(Error::NotFound(format!("{dumper}: {ABSENT}"))),
-        DumpOutcome::Waiting(reason) => Err(Error::BadConfig(format!("{dumper}: {reason}"))),
+        DumpOutcome::Waiting(reason) => Err(Error::bad_config(format!("{dumper}: {reason}"))),
         DumpOutcome::Unread(error) | DumpOutcome::Unwritten(error) => Err(error),
     }
 }
 
-/// Waits for the time to be over or for news that the last look does not know; `true` when asked to end.
+/// Waits for the time to pass or for a version that the last pass has not read; `true` at the end of the
+/// process.
 fn rest(
     dumper: &Dumper,
     latest: &LatestVersion,

@@ -1,4 +1,4 @@
-//! The command line: the registration agent's names and defaults, and what this program adds.
+//! Command line: the registration agent's flags and defaults, and this program's own.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -10,7 +10,7 @@ use shared::{
 
 use crate::{content::valid_key, plan::Modes};
 
-/// All that the process is told, complete and valid.
+/// All settings of the process, complete and valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     /// The namespace of the Secret.
@@ -19,9 +19,9 @@ pub(crate) struct Settings {
     pub(crate) secret: String,
     pub(crate) directory: PathBuf,
     pub(crate) modes: Modes,
-    /// The file for the kubeconfig with everything inline, if there is to be one.
+    /// The file for the kubeconfig in one piece, if it is wanted.
     pub(crate) flattened: Option<String>,
-    /// How long to try, if the files are written once and not followed.
+    /// The time limit, if the files are written once and not followed.
     pub(crate) once: Option<Duration>,
 }
 
@@ -108,7 +108,7 @@ impl Settings {
     }
 }
 
-/// `least` is what this program itself needs.
+/// A mode; `least` has the bits that this program itself needs.
 fn mode(flags: &Flags, name: &str, least: u32) -> Result<Option<u32>, String> {
     let Some(text) = flags.some(name) else { return Ok(None) };
     match u32::from_str_radix(text, 8) {

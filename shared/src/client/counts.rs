@@ -12,7 +12,7 @@ use crate::{histogram::Histogram, lock::lock};
 /// The bounds of client-go's histogram, in seconds (component-base `metrics/prometheus/restclient`).
 const SECONDS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
 
-/// Counts by method; shared by whoever counts and whoever reports.
+/// Counts by method, shared by the client and the metrics.
 #[derive(Clone, Debug, Default)]
 pub struct RequestMetrics(Arc<Mutex<RequestCounts>>);
 
@@ -21,14 +21,14 @@ pub struct RequestMetrics(Arc<Mutex<RequestCounts>>);
 pub struct RequestCounts {
     /// Host and port.
     pub host: String,
-    /// Answers by method and code, which is `<error>` where none came, as in client-go.
+    /// Answers by method and code, which is `<error>` without an answer, as in client-go.
     pub answers: BTreeMap<(String, String), u64>,
-    /// By method, how long it took to the head of the answer.
+    /// By method, the time to the head of the answer.
     pub durations: BTreeMap<String, Histogram>,
 }
 
 impl RequestMetrics {
-    /// The counts as they are now.
+    /// The present counts.
     pub fn counts(&self) -> RequestCounts {
         lock(&self.0).clone()
     }
@@ -41,7 +41,7 @@ impl RequestMetrics {
         duration.or_insert_with(|| Histogram::new(&SECONDS)).add(time.as_secs_f64());
     }
 
-    /// Counts go with the host that they are about.
+    /// Sets the host: counts belong to one host.
     pub(crate) fn count_for(&self, host: &str) {
         let mut counts = lock(&self.0);
         if counts.host != host {

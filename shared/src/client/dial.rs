@@ -1,4 +1,4 @@
-//! The way to a server: its proxy, the look-up of names, and the TCP connection.
+//! Dialing: the proxy, the look-up of names, and the TCP connection.
 
 mod names;
 mod proxy;
@@ -32,13 +32,13 @@ pub(crate) use self::proxy::proxy;
 /// For a name (the resolver of musl asks a second server after 2.5 s), and again for the TCP connection.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// ureq asks for addresses before every request, also on a kept connection. This answers with a
-/// placeholder; [`Dial`] looks the name up when a connection is really opened. Only for a SOCKS proxy, which
-/// ureq connects to itself, it has to be done at once.
+/// Placeholder resolver: ureq asks for addresses before every request, also on a kept connection, but
+/// [`Dial`] looks a name up when a connection is really opened. Only a SOCKS proxy, to which ureq connects
+/// itself, needs the look-up at once.
 #[derive(Debug)]
 pub(crate) struct LazyResolver;
 
-/// Of all clients: one that takes the place of another knows what that knew.
+/// Names of all clients, so that a client inherits those of its predecessor.
 static NAMES: LazyLock<DnsCache> = LazyLock::new(DnsCache::default);
 
 const LATER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
@@ -84,7 +84,7 @@ impl<In: Transport> Connector<In> for Dial {
             let over = error.kind() == std::io::ErrorKind::TimedOut;
             if over { ureq::Error::Timeout(Timeout::Connect) } else { error.into() }
         })?;
-        // So that the next connection need not find out again which of them answers.
+        // The next connection need not find out again which of them answers.
         NAMES.prefer(host, stream.peer_addr()?);
         TcpTransport::new(stream, details).map(|transport| Some(Either::B(transport)))
     }
@@ -96,7 +96,7 @@ impl fmt::Debug for Dial {
     }
 }
 
-/// The rest of the time to connect after the links before have had theirs.
+/// The rest of the time to connect after the links before.
 pub(crate) fn left_of(details: &ConnectionDetails) -> NextTimeout {
     use ureq::unversioned::transport::time::Instant;
 

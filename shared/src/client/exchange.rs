@@ -1,5 +1,4 @@
-//! The exchange of a request for its answer: sent again where that is safe, counted, and read as what it has
-//! to be.
+//! Exchange of a request for its answer: repeated if that is safe, counted, and read in its form.
 
 use std::{
     sync::atomic::Ordering::Relaxed,
@@ -25,18 +24,18 @@ use crate::{
 
 use super::{Client, Load, Refused, Reload, ServerClock};
 
-/// After files that could not be used (half of a rotated pair, say).
+/// The wait after unusable files (half of a rotated pair, say).
 const FILES_AGAIN: Duration = Duration::from_secs(1);
-/// A clock that is off by more seconds is worth a line in the log, and by less it is right again.
+/// A clock that is off by more seconds is logged, and counts as right again by less.
 const SKEW_WORTH_LOGGING: i64 = 10;
 const SKEW_OVER: i64 = 5;
 /// Answers whose clocks differ by no more seconds agree: dates are whole seconds, and answers take time.
 const SAME_CLOCK: u64 = 60;
-/// A watch checks this often whether it should have ended; within an event nothing may take longer.
+/// The interval of a watch's checks whether it should have ended; no pause within an event may be longer.
 const CHECK_INTERVAL: Duration = Duration::from_secs(20);
 
 impl Client {
-    /// Also after a 401 with the credentials as they are now, where there are others.
+    /// Sends also after a 401 with the present credentials, if there are others.
     pub(super) fn read_text(&self, request: &ApiRequest<'_>) -> Result<(u16, String)> {
         let (mut answer, generation) = self.answer(request)?;
         if answer.status() == 401 && self.other_identity(generation) {
@@ -82,8 +81,7 @@ impl Client {
         }
     }
 
-    /// Sends until there is an answer that counts: once more after a 401 with the credentials as they
-    /// are now.
+    /// Sends until an answer counts: once more after a 401 with the present credentials.
     pub(crate) fn send(&self, request: &ApiRequest<'_>) -> Result<Response<Body>> {
         let mut refused = false;
         loop {
@@ -101,8 +99,8 @@ impl Client {
         }
     }
 
-    /// Sends until there is any answer: once more after a lost connection where that is safe. Also says
-    /// which identity asked.
+    /// Sends until there is any answer: once more after a lost connection where that is safe. Also returns
+    /// the identity of the request.
     fn answer(&self, request: &ApiRequest<'_>) -> Result<(Response<Body>, u64)> {
         self.reload_files();
         let mut lost = false;
@@ -143,8 +141,8 @@ impl Client {
         }
     }
 
-    /// A watch has no last byte to wait for: its head is bounded as ever, then the time until the next check
-    /// whether it should have ended.
+    /// A watch has no last byte to wait for: its head is bounded as ever, then the time until the next
+    /// check whether it should have ended.
     fn endless(&self, agent: &Agent, request: Request<Vec<u8>>) -> Request<Vec<u8>> {
         agent
             .configure_request(request)
@@ -154,13 +152,13 @@ impl Client {
             .build()
     }
 
-    /// After a 401: whether there is another identity than the one that was refused.
+    /// Returns whether there is another identity than the one that was refused.
     fn other_identity(&self, refused: u64) -> bool {
         if self.state().generation == refused
             && let Reload::WhenRefused(load) | Reload::FromFiles(load) = &self.inner.reload
             && let Err(e) = self.load_credentials(load)
         {
-            log::debug!("{}'s credentials: {e}", self.whose());
+            log::debug!(server = self.whose(), error:% = e; "credentials cannot be reloaded");
         }
         self.state().generation != refused
     }
@@ -193,7 +191,7 @@ impl Client {
         if let Err(e) = result {
             state.next_reload = Instant::now() + FILES_AGAIN.min(self.inner.timeouts.files);
             if !was_unusable {
-                log::warn!("keeping the current credentials of {}: {e}", self.whose());
+                log::warn!(server = self.whose(), error:% = e; "keeping the current credentials");
             }
         }
     }
@@ -211,12 +209,11 @@ impl Client {
         if skew.abs() < SKEW_OVER {
             logged.store(false, Relaxed);
         } else if skew.abs() > SKEW_WORTH_LOGGING && !logged.swap(true, Relaxed) {
-            let direction = if skew > 0 { "ahead of" } else { "behind" };
-            log::warn!("the clock of {} is {} s {direction} ours", self.whose(), skew.abs());
+            log::warn!(server = self.whose(), skew = skew; "the server's clock differs from ours");
         }
     }
 
-    /// Records whether the server, by its own word, refused this identity.
+    /// Records whether the server itself refused this identity.
     fn record_refusal(&self, is_refused: bool) {
         let (mut refused, last) = (lock(&self.inner.refused), Instant::now());
         *refused = is_refused.then(|| match *refused {
@@ -249,7 +246,8 @@ impl Client {
         status.error(&what, &request.target, code, after, request.is_json_patch())
     }
 
-    /// No answer, or none that can be understood: with the address, for whoever looks for what is in the way.
+    /// The error for no answer, or for one that cannot be understood: with the address, as a help to find
+    /// the obstacle.
     pub(crate) fn lost(&self, request: &ApiRequest<'_>, error: &ureq::Error) -> Error {
         match error {
             ureq::Error::Protocol(_)
@@ -259,7 +257,7 @@ impl Client {
         }
     }
 
-    /// The same for an answer that could not be read as `wanted`.
+    /// The same error for an answer that could not be read as `wanted`.
     pub(crate) fn unread(
         &self,
         request: &ApiRequest<'_>,
@@ -292,7 +290,7 @@ impl Client {
         Error::BadPeer(format!("{} ({way}): the answer is {what}", self.describe(request)))
     }
 
-    /// The object costs more memory than it may.
+    /// The error for an object that costs more memory than its limit.
     pub(crate) fn too_large(&self, request: &ApiRequest<'_>) -> Error {
         let most = request.budget(self.largest()) >> 10;
         Error::TooLarge(format!(
@@ -314,7 +312,7 @@ fn date(answer: &Response<Body>) -> Option<String> {
     date.to_str().ok().map(str::to_owned)
 }
 
-/// Whether an answer comes from an API server and not from a balancer before it.
+/// Returns whether an answer comes from an API server and not from a balancer before it.
 fn is_json(answer: &Response<Body>) -> bool {
     let media = answer.headers().get(http::header::CONTENT_TYPE);
     media

@@ -1,4 +1,4 @@
-//! One request before it has a connection, and the meaning of its end.
+//! API request before it has a connection, and the meaning of its failure.
 
 use std::{io, time::Duration};
 
@@ -12,7 +12,8 @@ use ureq::{
 use crate::resource::{LEASES, Resource, Target};
 
 pub(crate) const JSON: &str = "application/json";
-/// Of an object, or of the object of an event, only the metadata; and of each in a list.
+/// Media types for the metadata alone, of an object (or the object of an event), and of each item of a
+/// list.
 pub(crate) const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 pub(crate) const METADATA_LIST: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
@@ -23,11 +24,11 @@ pub(crate) struct ApiRequest<'a> {
     pub(crate) query: String,
     pub(crate) accept: &'static str,
     pub(crate) body: Option<(&'static str, Vec<u8>)>,
-    /// May be sent again when the connection was lost before an answer: reads, and writes that carry a
+    /// May be sent again after a connection was lost before an answer: reads, and writes with a
     /// resourceVersion or uid.
     pub(crate) repeatable: bool,
     pub(crate) kind: ResponseKind<'a>,
-    /// Instead of the client's time for a request.
+    /// Replaces the client's time limit for a request.
     pub(crate) timeout: Option<Duration>,
 }
 
@@ -40,11 +41,11 @@ pub(crate) enum ResponseKind<'a> {
     List,
     /// As a list, event by event.
     Watch,
-    /// Of a path that is no object.
+    /// The text of a path that is no object.
     Text(&'a str),
 }
 
-/// Stands in where a request is not about an object.
+/// Placeholder for a request that is not about an object.
 static NO_RESOURCE: Resource = Resource::v1("", "", "");
 
 impl<'a> ApiRequest<'a> {
@@ -103,7 +104,7 @@ impl<'a> ApiRequest<'a> {
         }
     }
 
-    /// Bounds the answer; a watch bounds each event instead.
+    /// The size limit of the answer, or of each event of a watch.
     pub(crate) fn limit(&self) -> u64 {
         match (self.kind, self.target.name) {
             (ResponseKind::List, None) => LIST_LIMIT,
@@ -112,7 +113,7 @@ impl<'a> ApiRequest<'a> {
         }
     }
 
-    /// The memory that an object of the answer may cost, in bytes; `largest` is the client's own limit.
+    /// The memory limit for an object of the answer, in bytes; `largest` is the client's own.
     pub(crate) fn budget(&self, largest: usize) -> usize {
         if *self.target.resource == LEASES { LEASE.min(largest) } else { largest }
     }
@@ -143,7 +144,7 @@ impl<'a> ApiRequest<'a> {
             .is_some_and(|(content_type, _)| *content_type == Patch::Json.content_type())
     }
 
-    /// The word for it in RBAC.
+    /// The verb in RBAC.
     pub(crate) fn verb(&self) -> &'static str {
         match (self.kind, &self.method) {
             (ResponseKind::List, _) => "list",
@@ -157,7 +158,7 @@ impl<'a> ApiRequest<'a> {
     }
 }
 
-/// What is larger is no object (see [`Budget`](crate::memory::Budget), which counts by object).
+/// The size limit of an object (see [`Budget`](crate::memory::Budget), which counts by object).
 const OBJECT_LIMIT: u64 = 4 << 20;
 /// A Lease has some 500 bytes; several of them are held in several copies each.
 const LEASE: usize = 128 << 10;
@@ -184,7 +185,7 @@ impl Patch {
     }
 }
 
-/// The fate of the dependents of an object that is deleted.
+/// The fate of the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
     /// The garbage collector deletes them afterwards.
@@ -193,7 +194,7 @@ pub enum Propagation {
     Foreground,
     /// They stay.
     Orphan,
-    /// As the server has it for the kind; a namespace knows nothing else.
+    /// The server's default for the kind; a namespace knows nothing else.
     Unsaid,
 }
 
@@ -208,7 +209,7 @@ impl Propagation {
     }
 }
 
-/// Conditions on an object for a DELETE to be carried out.
+/// Preconditions of a DELETE.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preconditions {
     /// The object's uid.
@@ -246,7 +247,7 @@ pub(crate) fn reason(error: &ureq::Error) -> String {
     match error {
         ureq::Error::Io(e) => {
             let inner = e.get_ref();
-            // TLS errors of a handshake arrive inside an I/O error, as do times that are over.
+            // TLS errors of a handshake arrive inside an I/O error, as do time-outs.
             if let Some(rustls::Error::InvalidCertificate(why)) =
                 inner.and_then(|e| e.downcast_ref())
             {
@@ -263,7 +264,7 @@ pub(crate) fn reason(error: &ureq::Error) -> String {
     }
 }
 
-/// What is wrong with the certificate that the server showed.
+/// The problem of the certificate that the server showed.
 fn distrust(why: &CertificateError) -> String {
     use CertificateError as Why;
     let what = match why {

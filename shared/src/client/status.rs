@@ -1,4 +1,4 @@
-//! Status of an HTTP answer that is not a success, and the [`Error`] that it means.
+//! Status of an HTTP answer that is not a success, and the [`Error`] for it.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::{
     resource::{SECRETS, Target},
 };
 
-/// However long a server asks us to stay away, the next attempt comes after this.
+/// The longest Retry-After that is obeyed.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
-/// Bytes of an answer that is not a success. A Status with a cause for each of a thousand fields has some
-/// 200 KiB.
+/// The size limit of an answer that is not a success, in bytes. A Status with a cause for each of a
+/// thousand fields has some 200 KiB.
 pub(crate) const LONGEST: u64 = 512 << 10;
 /// The memory that a Status may cost, in bytes.
 const BUDGET: usize = 512 << 10;
@@ -27,7 +27,7 @@ impl Status {
         Self(if value["kind"] == "Status" { value } else { Value::Null })
     }
 
-    /// Whether there is one: these are the words of an API server, and of nobody in between.
+    /// Returns whether there is one: these are the words of an API server, and not of a gateway.
     pub(crate) fn is_present(&self) -> bool {
         !self.0.is_null()
     }
@@ -35,7 +35,7 @@ impl Status {
     /// Classifies an answer with a code outside 200–299.
     ///
     /// `what` begins the sentence ("update leases ns/x on the hub"); `retry_after` is the header;
-    /// `json_patch` says whether that is what was asked for.
+    /// `json_patch` is the form of the request.
     pub(crate) fn error(
         &self,
         what: &str,
@@ -64,8 +64,9 @@ impl Status {
             409 => Error::Conflict(message),
             410 => Error::Gone(message),
             504 if has_cause("ResourceVersionTooLarge") => Error::TooNew(message),
-            // A `test` that fails, or a path that is not there: the object is not as it was read. Content
-            // that is refused comes with causes (apiserver `pkg/endpoints/handlers/patch.go`, applyJSPatch).
+            // A `test` that fails, or a path that is not there: the object has changed since it was read.
+            // Rejected content comes with causes (apiserver `pkg/endpoints/handlers/patch.go`,
+            // applyJSPatch).
             422 if json_patch && self.is_present() && details["causes"].is_null() => {
                 Error::Conflict(message)
             }
@@ -107,13 +108,13 @@ fn sentence(what: &str, target: &Target<'_>, code: u16, status: &Value) -> Strin
     }
 }
 
-/// Whether a message may hold what a Secret holds: validation quotes what it refuses, and so may a webhook,
-/// or whatever broke over it (apiserver `pkg/admission/plugin/webhook/errors/statuserror.go`).
+/// Returns whether a message may hold the content of a Secret: validation quotes rejected values, and so
+/// may a webhook or its failure (apiserver `pkg/admission/plugin/webhook/errors/statuserror.go`).
 fn may_quote(target: &Target<'_>, code: u16, message: &str) -> bool {
     *target.resource == SECRETS && (matches!(code, 400 | 422 | 500) || is_denied(message))
 }
 
-/// Whether an admission webhook or policy refused the object, with whatever code.
+/// Returns whether an admission webhook or policy rejected the object, with any code.
 fn is_denial(status: &Value) -> bool {
     status["message"].as_str().is_some_and(is_denied)
 }

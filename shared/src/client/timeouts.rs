@@ -2,21 +2,30 @@
 
 use std::time::Duration;
 
-/// The time that things may take.
+/// The time limits of requests, files and watches.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
     /// A request, from its start to the last byte of its answer.
     pub request: Duration,
     /// Between two checks of files.
     pub files: Duration,
-    /// A watch may be silent for this long before it counts as dead.
+    /// The longest silence of a watch before it counts as dead.
     pub silence: Duration,
-    /// The server is asked to end a watch after this, or up to twice as much.
+    /// The duration to request for a watch, or up to twice as much.
     pub watch: Duration,
 }
 
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self::with_request(Self::REQUEST)
+    }
+}
+
 impl Timeouts {
-    /// The usual times, with `request` for a request.
+    /// The time limit of a request without a flag for it.
+    pub const REQUEST: Duration = Duration::from_secs(10);
+
+    /// The usual limits, with `request` for a request.
     ///
     /// Files: a minute less the leeway that client-go takes (`transport/token_source.go:72-79`).
     /// Silence: bookmarks come about once a minute (apiserver `pkg/storage/cacher/cacher.go`,

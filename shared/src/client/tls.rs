@@ -1,7 +1,7 @@
-//! The TLS side of a connection: roots, client certificate, name to verify.
+//! TLS side of a connection: roots, client certificate, name to verify.
 //!
-//! ureq's own rustls link panics on a certificate that does not match its key, ignores roots that
-//! it cannot read and takes the name from the URL only (ureq src/tls/rustls.rs), so this is ours.
+//! ureq's own rustls link panics on a certificate that does not match its key, ignores roots that it cannot
+//! read and takes the name from the URL only (ureq src/tls/rustls.rs), hence this one.
 
 mod trust;
 
@@ -30,7 +30,7 @@ use crate::{
     error::{Error, Result},
 };
 
-/// A server that does not speak TLS, or not to us.
+/// The time limit for a server that does not speak TLS, or not to us.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 
 /// The link of the connector chain that turns a TCP connection into TLS.
@@ -48,7 +48,7 @@ impl TlsConnector {
     pub(crate) fn new(config: &ClusterConfig, proxied: bool) -> Result<Self> {
         let server_name = match &config.server_name {
             Some(name) => Some(ServerName::try_from(name.clone()).map_err(|_| {
-                Error::BadConfig(format!("tls-server-name {name:?} is not a host name"))
+                Error::bad_config(format!("tls-server-name {name:?} is not a host name"))
             })?),
             None => None,
         };
@@ -90,7 +90,7 @@ impl<In: Transport> Connector<In> for TlsConnector {
         }
         let mut tls = ClientConnection::new(self.config.clone(), self.name(details)?)?;
         let mut socket = TransportAdapter::new(transport.boxed(), details.current_time.clone());
-        // Of its own: what the name or the address took is not taken from it.
+        // Its own limit, apart from that of name and address.
         let mut timeout = left_of(details);
         timeout.after = timeout.after.min(HANDSHAKE.into());
         socket.set_timeout(timeout);
@@ -156,7 +156,7 @@ fn client_config(config: &ClusterConfig) -> Result<ClientConfig> {
     let provider = Arc::new(default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
-        .map_err(|e| Error::BadConfig(format!("TLS cannot be set up: {e}")))?;
+        .map_err(|e| Error::bad_config(format!("TLS cannot be set up: {e}")))?;
     let builder =
         builder.dangerous().with_custom_certificate_verifier(verifier(&config.trust, &provider)?);
     let Some(identity) = &config.identity else {
@@ -169,7 +169,7 @@ fn client_config(config: &ClusterConfig) -> Result<ClientConfig> {
 }
 
 fn key_pair(identity: &KeyPair, provider: &CryptoProvider) -> Result<CertifiedKey> {
-    let unusable = |what: &str| Error::BadConfig(format!("the client {what} cannot be used"));
+    let unusable = |what: &str| Error::bad_config(format!("the client {what} cannot be used"));
     let chain = CertificateDer::pem_slice_iter(&identity.certificate)
         .collect::<std::result::Result<_, _>>()
         .map_err(|_| unusable("certificate"))?;

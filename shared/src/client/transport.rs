@@ -1,4 +1,4 @@
-//! The transport of one identity: the HTTP agent with its connections, and the headers.
+//! Transport of one identity: the HTTP agent with its connections, and the headers.
 
 use std::{collections::BTreeSet, env, sync::Mutex, time::Duration};
 
@@ -51,11 +51,11 @@ impl Transport {
         let agent_config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
-            // Always set: left alone, ureq reads the environment by rules that are not Go's.
+            // Set in any case: by default ureq reads the environment by rules that are not Go's.
             .proxy(proxy)
             .user_agent(user_agent())
             .accept_encoding("identity")
-            // 128 KiB each by default; these hold 120 KiB less memory a connection.
+            // 128 KiB each by default; these need 120 KiB less memory per connection.
             .input_buffer_size(16 << 10)
             .output_buffer_size(4 << 10)
             // Less than the buffer: a full one would look like the end of the connection.
@@ -81,12 +81,12 @@ impl Transport {
         self.server.authority().map(ToString::to_string).unwrap_or_default()
     }
 
-    /// The server's host and port, and those of the proxy if there is one: for errors of the network.
+    /// The server's host and port, and the proxy's if there is one, for network errors.
     pub(crate) fn way(&self) -> &str {
         &self.way
     }
 
-    /// Whether `other` differs in nothing but headers, so that connections may be kept.
+    /// Returns whether `other` differs only in headers, so that connections can be kept.
     pub(crate) fn same_connection(&self, other: &ClusterConfig) -> bool {
         let ClusterConfig { server, trust, server_name, identity, proxy, .. } = &self.config;
         *server == other.server
@@ -121,7 +121,7 @@ impl Transport {
         let body = request.body.as_ref().map(|(_, body)| body.clone()).unwrap_or_default();
         builder
             .body(body)
-            .map_err(|_| Error::BadConfig(format!("{} has no valid path", request.target)))
+            .map_err(|_| Error::bad_config(format!("{} has no valid path", request.target)))
     }
 }
 
@@ -141,21 +141,19 @@ fn way(server: &Uri, proxy: Option<&ureq::Proxy>) -> String {
     }
 }
 
-/// Says what nobody should do without knowing.
+/// Logs a connection that nobody should use unknowingly.
 fn warn(whose: &str, config: &ClusterConfig) {
     static WARNED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let danger = match config.trust {
         _ if config.server.starts_with("http:") => {
-            "over plain HTTP: anyone in between can read and change everything"
+            "plain HTTP: anyone in between can read and change everything"
         }
-        Trust::Anything => {
-            "without verification (insecure-skip-tls-verify): anyone in between can impersonate it"
-        }
+        Trust::Anything => "insecure-skip-tls-verify: anyone in between can impersonate the server",
         Trust::Bundle(_) | Trust::System => return,
     };
     // Once, although each connection of a cluster is set up anew.
     if lock(&WARNED).insert(format!("{whose} {danger}")) {
-        log::warn!("{whose} is used {danger}");
+        log::warn!(server = whose; "{danger}");
     }
 }
 
@@ -170,14 +168,13 @@ fn headers(config: &ClusterConfig) -> Result<Vec<(HeaderName, HeaderValue)>> {
     };
     let authorization = authorization.map(Zeroizing::new);
     if let Some(authorization) = authorization {
-        let mut value = HeaderValue::from_str(&authorization).map_err(|_| {
-            Error::BadConfig("the token holds characters that no header can".into())
-        })?;
+        let mut value = HeaderValue::from_str(&authorization)
+            .map_err(|_| Error::bad_config("the token holds characters that no header can"))?;
         value.set_sensitive(true);
         headers.push((header::AUTHORIZATION, value));
     }
     for (name, value) in &config.impersonate {
-        let unusable = || Error::BadConfig(format!("impersonation header {name} cannot be sent"));
+        let unusable = || Error::bad_config(format!("impersonation header {name} cannot be sent"));
         let value = HeaderValue::from_str(value).map_err(|_| unusable())?;
         headers.push((name.parse().map_err(|_| unusable())?, value));
     }
@@ -196,5 +193,5 @@ fn user_agent() -> String {
 }
 
 fn bad_server(config: &ClusterConfig) -> Error {
-    Error::BadConfig(format!("server {:?} is not a URL with a host", config.server))
+    Error::bad_config(format!("server {:?} is not a URL with a host", config.server))
 }

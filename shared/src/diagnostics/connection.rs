@@ -1,4 +1,4 @@
-//! One connection of a client: its request as it comes in, its response as it goes out.
+//! Connection of one client of the endpoint: its request comes in, its response goes out.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -10,9 +10,9 @@ use super::Report;
 
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 const JSON: &str = "application/json";
-/// For the request; and then again for each part of the response to be sent.
+/// The time limit for the request, and for each part of the response.
 const STEP_TIMEOUT: Duration = Duration::from_secs(1);
-/// For all of the response: Prometheus' scrape_timeout.
+/// The time limit for the whole response: Prometheus' scrape_timeout.
 const LONGEST_RESPONSE: Duration = Duration::from_secs(10);
 /// Prometheus' own requests are below 1 KiB.
 const LONGEST_REQUEST: usize = 8 << 10;
@@ -57,12 +57,12 @@ impl HttpConnection {
         self.phase
     }
 
-    /// Whether it is served further.
+    /// Returns whether the connection is still served.
     pub(super) fn is_open(&self, now: Instant) -> bool {
         !self.over && now < self.until
     }
 
-    /// The bytes of the response that were not sent yet.
+    /// The unsent bytes of the response.
     pub(super) fn unsent_bytes(&self) -> usize {
         if self.phase == ConnectionPhase::Writing { self.bytes.len() } else { 0 }
     }
@@ -111,7 +111,7 @@ impl HttpConnection {
     }
 }
 
-/// The first line of a request, once all of its head is there.
+/// The first line of a request, once its head is complete.
 fn request_line(request: &[u8]) -> Option<String> {
     request.windows(4).position(|end| end == b"\r\n\r\n")?;
     let line = request.split(|byte| *byte == b'\r').next()?;

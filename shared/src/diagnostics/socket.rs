@@ -1,4 +1,4 @@
-//! The listening socket of the endpoint: on both versions of IP unless one is named.
+//! Listening socket of the endpoint: on both versions of IP unless one is named.
 
 use std::{
     io,
@@ -38,7 +38,7 @@ impl Address {
         }
     }
 
-    /// For a sentence.
+    /// The address in a sentence.
     pub(super) fn with(self, port: u16) -> String {
         match self {
             Self::All => format!(":{port}"),
@@ -68,7 +68,7 @@ fn socket(address: SocketAddr) -> Result<TcpListener, Errno> {
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, Some(ipproto::TCP))?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
     if address.is_ipv6() {
-        // Whatever net.ipv6.bindv6only says.
+        // Independent of net.ipv6.bindv6only.
         sockopt::set_ipv6_v6only(&socket, !address.ip().is_unspecified())?;
     }
     bind(&socket, &address)?;

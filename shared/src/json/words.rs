@@ -1,4 +1,4 @@
-//! Keys, and words from a short list: read without a copy of anything else.
+//! Keys and words of a short list, read without a copy of anything else.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::de::{DeserializeSeed, Deserializer, Visitor};
 
 use crate::memory::Budget;
 
-/// A text that is one of these or means nothing; it is copied nowhere, however long it is.
+/// A text that is one of these or irrelevant; it is never copied, however long it is.
 pub(crate) struct Word<'a>(pub(crate) &'a [&'static str]);
 
 impl<'de> DeserializeSeed<'de> for Word<'_> {
@@ -29,13 +29,13 @@ impl Visitor<'_> for Word<'_> {
     }
 }
 
-/// The key of an entry, for a map that has so many already; `None` where there is no room for it.
+/// The key of an entry, for a map with so many already; `None` if there is no room for it.
 pub(super) struct Key<'a> {
     pub(super) budget: &'a Budget,
     pub(super) entries: usize,
 }
 
-/// The fields of an object and of its metadata that matter.
+/// The relevant fields of an object and of its metadata.
 #[derive(Clone, Copy)]
 pub(super) enum Field {
     ManagedFields,

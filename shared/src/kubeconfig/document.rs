@@ -1,4 +1,4 @@
-//! One kubeconfig as text, its named entries, and the files that they name.
+//! Kubeconfig document: its text, its named entries, and the files that they name.
 
 use std::{
     collections::BTreeMap,
@@ -17,17 +17,17 @@ use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
 use crate::{
-    error::{Error, Result},
+    error::{ConfigError, Error, Result},
     flags::Flags,
     json,
     secret::Data,
     yaml::{self, YamlError},
 };
 
-/// A kubeconfig has a few KiB; the limit bounds what a hostile one costs.
+/// The size limit of a kubeconfig: it has a few KiB, and a hostile one costs no more.
 const LIMIT: usize = 1 << 20;
 
-/// The memory that it may cost, in bytes: some 1,500 clusters, contexts and users, or one large authority.
+/// Its memory limit, in bytes: some 1,500 clusters, contexts and users, or one large authority.
 const BUDGET: usize = 3 << 20;
 
 /// Go's decoder does not mind bits beyond the last byte.
@@ -56,11 +56,11 @@ enum Files<'a> {
 /// The files that a kubeconfig may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// Any: it is the administrator's own.
+    /// Any file: the kubeconfig is the administrator's own.
     Anywhere,
-    /// Those of its own directory. It may come from a Secret, and whoever writes that chooses the server:
-    /// the pod's own token, say, is not to be sent there. Only the authority of the pod's own cluster,
-    /// which is no secret, may be named in its place.
+    /// Files of its own directory. The kubeconfig may come from a Secret, whose writer chooses the server
+    /// and must not get the pod's own token, for example. Only the authority of the pod's own cluster,
+    /// which is no secret, may be named elsewhere.
     Beside,
 }
 
@@ -71,7 +71,7 @@ impl Reach {
     }
 }
 
-/// Where every pod has the authority of its cluster (kubernetes `plugin/pkg/admission/serviceaccount`,
+/// The authority of its cluster in every pod (kubernetes `plugin/pkg/admission/serviceaccount`,
 /// DefaultAPITokenMountPath; `/var/run` is a link to `/run`).
 const CLUSTER_AUTHORITIES: [&str; 2] = [
     "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt",
@@ -86,7 +86,9 @@ impl Kubeconfig<'static> {
         match read_limited(path) {
             Ok(bytes) => Self::parse(source, &bytes, Files::Directory(directory, reach)).map(Some),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Error::BadConfig(format!("{source} cannot be read: {error}"))),
+            Err(error) => {
+                Err(Error::bad_config(ConfigError::of(&source, format!("cannot be read: {error}"))))
+            }
         }
     }
 }
@@ -97,7 +99,9 @@ impl<'a> Kubeconfig<'a> {
         let source = format!("Secret {name}");
         match data.get("kubeconfig") {
             Some(bytes) => Self::parse(source, bytes, Files::Keys(data)),
-            None => Err(Error::BadConfig(format!("{source} has no key \"kubeconfig\""))),
+            None => {
+                Err(Error::bad_config(ConfigError::of(&source, "has no key \"kubeconfig\"".into())))
+            }
         }
     }
 
@@ -148,11 +152,11 @@ impl<'a> Kubeconfig<'a> {
     }
 
     pub(super) fn fail(&self, what: &str) -> Error {
-        Error::BadConfig(format!("{} {what}", self.source))
+        Error::bad_config(ConfigError::of(&self.source, what.to_owned()))
     }
 }
 
-/// A cluster, context or user; the default is one that is not there and has no fields.
+/// A cluster, context or user; the default is a missing one, without fields.
 #[derive(Default)]
 pub(super) struct NamedEntry<'a> {
     of: Option<(&'a Kubeconfig<'a>, &'a Map<String, Value>)>,
@@ -161,18 +165,19 @@ pub(super) struct NamedEntry<'a> {
 }
 
 impl<'a> NamedEntry<'a> {
-    /// A sentence about this entry.
+    /// An error about this entry.
     pub(super) fn fail(&self, what: &str) -> Error {
         let source = self.of.map_or("kubeconfig", |(document, _)| &document.source);
-        Error::BadConfig(format!("{source}: {} {:?} {what}", self.kind, self.name))
+        let entry = format!("{} {:?}", self.kind, self.name);
+        Error::bad_config(ConfigError::of_entry(source, &entry, what))
     }
 
-    /// A field as it stands, unless it is null.
+    /// The value of a field, unless it is null.
     pub(super) fn value(&self, field: &str) -> Option<&'a Value> {
         self.of?.1.get(field).filter(|value| !value.is_null())
     }
 
-    /// A text; an empty one is as good as none, as in Go.
+    /// The text of a field; an empty one counts as none, as in Go.
     pub(super) fn text(&self, field: &str) -> Result<Option<&'a str>> {
         let text = text(self.value(field)).ok_or_else(|| self.wrong(field, "text"))?;
         Ok(Some(text).filter(|text| !text.is_empty()))
@@ -200,7 +205,7 @@ impl<'a> NamedEntry<'a> {
         Ok(Some(bare.map_or(bytes, Zeroizing::new)))
     }
 
-    /// The content of the file or key `name`, which is the value of `field`.
+    /// The content of the file or key `name`, the value of `field`.
     pub(super) fn read(&self, field: &str, name: &str) -> Result<Zeroizing<Vec<u8>>> {
         let files = self.of.map(|(document, _)| &document.files);
         let of_cluster = field == "certificate-authority" && CLUSTER_AUTHORITIES.contains(&name);
@@ -225,7 +230,7 @@ impl<'a> NamedEntry<'a> {
             }
             None => Err("there is no such entry".to_owned()),
         };
-        // What does not look like a path may be a key or token in the wrong field.
+        // A value that does not look like a path may be a key or token in the wrong field.
         let is_path = name.len() <= 100 && name.contains(['/', '.']) && !name.contains(['\n', '~']);
         let shown = if is_path { name } else { "(not shown)" };
         bytes.map_err(|why| {
@@ -238,14 +243,14 @@ impl<'a> NamedEntry<'a> {
     }
 }
 
-/// Whether `name` leads to a file in `directory` or below, by its words alone: the links there are those of
-/// whoever made the directory.
+/// Returns whether `name` leads to a file in `directory` or below, by its components alone: links there are
+/// the directory owner's.
 fn is_beside(name: &str, directory: &Path) -> bool {
     let inside = |path: &Path| {
         path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
     };
     match Path::new(name) {
-        // Below the root is everything.
+        // Everything is below the root.
         _ if std::path::absolute(directory).is_ok_and(|path| path.parent().is_none()) => false,
         path if path.is_absolute() => std::path::absolute(directory)
             .is_ok_and(|directory| path.strip_prefix(directory).is_ok_and(inside)),
@@ -253,7 +258,7 @@ fn is_beside(name: &str, directory: &Path) -> bool {
     }
 }
 
-/// Whether a file is of the pod's own identity, wherever the kubeconfig is.
+/// Returns whether a file belongs to the pod's own identity, wherever the kubeconfig is.
 fn is_of_account(path: &Path) -> bool {
     let path = path.canonicalize();
     let folders = CLUSTER_AUTHORITIES.iter().filter_map(|file| Path::new(file).parent());
@@ -262,7 +267,7 @@ fn is_of_account(path: &Path) -> bool {
 
 /// Reads a file up to the limit.
 pub(super) fn read_limited(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
-    // To open a pipe would wait for whoever writes it.
+    // Opening a pipe would wait for a writer.
     if fs::metadata(path)?.file_type().is_fifo() {
         return Err(io::Error::other("it is a pipe"));
     }
@@ -274,11 +279,11 @@ pub(super) fn read_limited(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     Ok(bytes)
 }
 
-/// The text of a kubeconfig: JSON if it is, else YAML. A parser's own words may quote a credential, so only
-/// the place is told.
+/// Parses the text of a kubeconfig: JSON, or else YAML. A parser's own words may quote a credential, so the
+/// error has only the place.
 ///
 /// # Errors
-/// What is wrong with it, to go on after its name.
+/// The problem, as the predicate of a sentence about it.
 pub fn parse_text(bytes: &[u8]) -> result::Result<Value, String> {
     let text = str::from_utf8(bytes).map_err(|_| "is not UTF-8")?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -311,7 +316,7 @@ fn entry(kind: &str, item: Value) -> Option<(String, Map<String, Value>)> {
     Some((text(item.get("name"))?.to_owned(), fields))
 }
 
-/// The merge key `<<` is not resolved: to ignore it would lose fields in silence.
+/// The merge key `<<` is not resolved: ignoring it would silently lose fields.
 fn object(value: Value) -> Option<Map<String, Value>> {
     match value {
         Value::Null => Some(Map::new()),

@@ -1,5 +1,5 @@
-//! The server that a kubeconfig leads to, without the user: what a hub's credential has in common with the
-//! kubeconfig that it was requested with.
+//! Hub of a kubeconfig: its server without the user, which a hub's credential has in common with the
+//! kubeconfig that requested it.
 
 use std::fmt;
 
@@ -10,15 +10,15 @@ use super::{Kubeconfig, current_context, find, nothing_in, proxy, server};
 use crate::{error::Result, secret::Data, yaml};
 
 /// The cluster of the current context.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Hub {
     /// Its name in the kubeconfig.
     pub name: String,
-    /// Its URL, as it stands there.
+    /// Its URL, as written.
     pub server: String,
     /// `proxy-url`.
     pub proxy: Option<String>,
-    /// The file that `certificate-authority` names, as it stands there.
+    /// The file that `certificate-authority` names, as written.
     pub authority_file: Option<String>,
     /// PEM of the authority, inline or in that file; `None` also when the file cannot be read from here.
     pub authority: Option<Vec<u8>>,
@@ -49,12 +49,12 @@ impl Hub {
         let context = current_context(documents)?;
         let name = context.text("cluster")?.ok_or_else(|| nothing_in(document))?;
         let cluster = find(documents, "cluster", name).ok_or_else(|| nothing_in(document))?;
-        // It can be used; kept is how it was written.
+        // A check only; the URL is kept as written.
         server(&cluster, None)?;
         let owned = |text: Option<&str>| text.map(str::to_owned);
         let authority_file = owned(cluster.text("certificate-authority")?);
         let authority = match cluster.content("certificate-authority") {
-            // A path of another machine or container says nothing against the rest.
+            // A path of another machine or container is no objection to the rest.
             Err(_) if authority_file.is_some() => None,
             content => content?.map(|mut pem| std::mem::take(&mut *pem)),
         };
@@ -69,8 +69,8 @@ impl Hub {
         })
     }
 
-    /// The difference between this hub and `other`, in a word, if there is any. Authorities of which one
-    /// cannot be read are the same if they have the same path.
+    /// The difference between this hub and `other`, in a word, if there is one. Two authorities are the
+    /// same by their path if one cannot be read.
     pub fn differs_from(&self, other: &Self) -> Option<&'static str> {
         let same_authority = match (&self.authority, &other.authority) {
             (Some(one), Some(another)) => one == another,
@@ -88,9 +88,9 @@ impl Hub {
         .find_map(|(what, same)| (!same).then_some(what))
     }
 
-    /// A kubeconfig for this hub whose user has the certificate `tls.crt` and the key `tls.key` beside
-    /// it, as Open Cluster Management's agents write it (ocm `pkg/registration/register/common.go:37-64`),
-    /// byte for byte where they can be read everywhere; a file's authority becomes part of it.
+    /// A kubeconfig for this hub whose user has the certificate `tls.crt` and the key `tls.key` next to it.
+    /// It is that of Open Cluster Management's agents (ocm `pkg/registration/register/common.go:37-64`),
+    /// byte for byte unless it names a file: a file's authority becomes part of it.
     pub fn kubeconfig(&self) -> String {
         let mut cluster = json!({"server": self.server});
         let authority = self.authority.as_ref().map(|pem| json!(BASE64_STANDARD.encode(pem)));

@@ -1,4 +1,4 @@
-//! The service account of the pod (client-go rest/config.go:546-583).
+//! Service account of the pod as a configuration (client-go rest/config.go:546-583).
 
 use std::{ffi::OsString, sync::Once};
 
@@ -46,14 +46,17 @@ fn server(env: &Env<'_>) -> Result<String> {
         .ok_or_else(|| fail("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are no address"))
 }
 
-/// Like client-go, goes on without a CA.
+/// The trust in the cluster's authority; without one the system's roots, as in client-go.
 fn trust(env: &Env<'_>) -> Trust {
     let path = env.service_account.join("ca.crt");
     read_limited(&path).ok().and_then(bundle).unwrap_or_else(|| {
         static WARNED: Once = Once::new();
-        // It is read again every minute.
+        // The file is read again every minute.
         WARNED.call_once(|| {
-            log::warn!("{} holds no certificate: trusting the system's roots", path.display());
+            log::warn!(
+                path:% = path.display();
+                "no certificate in it: trusting the system's roots"
+            );
         });
         Trust::System
     })
@@ -70,5 +73,5 @@ pub(super) fn namespace(env: &Env<'_>) -> Option<String> {
 }
 
 fn fail(what: &str) -> Error {
-    Error::BadConfig(format!("no in-cluster configuration: {what}"))
+    Error::bad_config(format!("no in-cluster configuration: {what}"))
 }

@@ -1,4 +1,4 @@
-//! The user of a context: its credentials and the impersonation headers.
+//! User of a context: its credentials and the impersonation headers.
 
 use std::{collections::BTreeMap, fmt::Write, mem, result};
 
@@ -31,7 +31,7 @@ pub(super) fn credentials(user: &NamedEntry<'_>) -> Result<(Auth, Option<KeyPair
     Ok((auth, identity))
 }
 
-/// Whether the credentials that the user names itself are there and fit.
+/// Checks that the credentials that the user names itself are there and fit.
 pub(super) fn check(user: &NamedEntry<'_>) -> Result<()> {
     auth(user)?;
     identity(user).map(drop)
@@ -89,7 +89,7 @@ fn token_file(user: &NamedEntry<'_>, file: &str, inline: Option<&str>) -> Result
     token.or_else(|error| inline.ok_or(error)).map(Auth::Token)
 }
 
-/// The token that a file holds, without the white space around it.
+/// The token in a file, without the white space around it.
 pub(super) fn file_token(bytes: &[u8]) -> Option<Zeroizing<String>> {
     let token = str::from_utf8(bytes).ok()?.trim();
     (!token.is_empty()).then(|| token.to_owned().into())
@@ -107,10 +107,10 @@ fn identity(user: &NamedEntry<'_>) -> Result<Option<KeyPair>> {
     Ok(Some(KeyPair { certificate: mem::take(&mut certificate), key }))
 }
 
-/// Whether `certificate`, a PEM chain with the leaf first, and the PEM `key` belong together.
+/// Checks that `certificate`, a PEM chain with the leaf first, and the PEM `key` belong together.
 ///
 /// # Errors
-/// What a kubeconfig "has" that can't be used, to go on after its name.
+/// The problem, as the predicate of a sentence about their source.
 pub fn check_pair(certificate: &[u8], key: &[u8]) -> result::Result<(), &'static str> {
     let chain: result::Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
     let chain = chain.ok().filter(|chain| !chain.is_empty());
@@ -133,12 +133,12 @@ pub fn check_pair(certificate: &[u8], key: &[u8]) -> result::Result<(), &'static
         Err(rustls::Error::InvalidCertificate(CertificateError::BadEncoding)) => {
             Err("has a client-certificate that cannot be read")
         }
-        // What webpki does not know, such as X.509 v1, is for the connection to refuse.
+        // A certificate that webpki does not know, such as X.509 v1, is left to the connection.
         _ => Ok(()),
     }
 }
 
-/// `%XX` for what may not stand in a header's name (transport/round_trippers.go, headerKeyEscape).
+/// `%XX` for characters that a header's name must not have (transport/round_trippers.go, headerKeyEscape).
 fn header_key(key: &str) -> String {
     key.bytes().fold(String::new(), |mut escaped, byte| {
         match byte {

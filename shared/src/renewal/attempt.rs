@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Action, Now, Renewal, RenewalOutcome, RenewalStatus};
 use crate::{client::Client, error::Result, lock::lock, resource::Target};
 
-/// Sends the request for `lease` that `action` asks for at `now`, and records the answer in `renewal` and
+/// Sends the request for `lease` that `action` needs at `now`, and records the answer in `renewal` and
 /// `status`: in the steady state the one PUT that renews the Lease. The caller logs the outcome, see
 /// [`super::log_outcome`].
 pub fn attempt(

@@ -1,16 +1,17 @@
 //! Status of a renewal, for the diagnostics endpoint and the log.
 
-use std::{
-    fmt::Display,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
+use log::Level;
 use serde_json::Value;
 
 use super::{Now, Renewal, RenewalOutcome};
 use crate::{
     error::Result,
+    log_object,
+    logging::seconds,
     metrics::{FAILURES, Family, LAST_SUCCESS, Metrics, timestamp},
+    resource::Target,
 };
 
 /// The counts and times of a renewal so far.
@@ -66,21 +67,38 @@ const INTERVAL: Family =
 const RENEWALS: Family =
     Family::counter("sidecar_lease_renewals_total", "Renewals of the Lease, by result.");
 
-/// One line in the log per change, details at -v 2; `lease` is its name in a sentence.
-pub fn log_outcome(lease: &dyn Display, outcome: &RenewalOutcome, answer: &Result<Value>) {
-    let reason = answer.as_ref().err().map(ToString::to_string).unwrap_or_default();
+/// Logs one line per change, with details at -v 2, about the Lease `target` on `server`.
+pub fn log_outcome(
+    server: &str,
+    target: &Target<'_>,
+    outcome: &RenewalOutcome,
+    answer: &Result<Value>,
+) {
+    let error = answer.as_ref().err().map(ToString::to_string).unwrap_or_default();
     match outcome {
         RenewalOutcome::Continue if answer.is_ok() => {}
-        RenewalOutcome::Continue => log::debug!("{lease}: {reason}"),
-        RenewalOutcome::Renewed { failures: 0 } => log::debug!("{lease} renewed"),
-        RenewalOutcome::Renewed { failures } => {
-            log::info!("{lease} is renewed again after {failures} failures");
+        RenewalOutcome::Continue => {
+            log_object!(
+                Level::Debug, target, server = server, error = error;
+                "one more request is needed"
+            );
         }
-        RenewalOutcome::Failed(retry) if retry.should_log => {
-            log::warn!("{lease} is not renewed: {reason}")
+        RenewalOutcome::Renewed { failures: 0 } => {
+            log_object!(Level::Debug, target, server = server; "lease renewed");
+        }
+        RenewalOutcome::Renewed { failures } => {
+            log_object!(
+                Level::Info, target, server = server, failures = failures;
+                "lease is renewed again"
+            );
         }
         RenewalOutcome::Failed(retry) => {
-            log::debug!("{lease} is not renewed: {reason}; again in {:?}", retry.wait);
+            let level = if retry.should_log { Level::Warn } else { Level::Debug };
+            let retry_in = seconds(retry.wait);
+            log_object!(
+                level, target, server = server, error = error, retry_in = retry_in;
+                "lease renewal failed"
+            );
         }
     }
 }

@@ -7,7 +7,7 @@ use super::*;
 const PERIOD: Duration = Duration::from_secs(60);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A server with one Lease, and what may happen on the way to it and back.
+/// A server with one Lease, and the faults on the way to it and back.
 #[derive(Default)]
 struct Server {
     lease: Option<Value>,
@@ -36,7 +36,7 @@ impl Server {
         self.touch(lease.clone())
     }
 
-    /// Another writer changes something that is not ours.
+    /// Another writer changes a field that is not ours.
     fn touch(&mut self, mut lease: Value) -> Value {
         self.version += 1;
         lease["metadata"]["resourceVersion"] = json!(self.version.to_string());
@@ -65,7 +65,7 @@ impl Bench {
         Self { renewal, now, random: 0.5 }
     }
 
-    /// One that has renewed just now.
+    /// A renewal that has just succeeded.
     fn renewed(server: &mut Server) -> Self {
         let mut bench = Self::new();
         bench.settle(server);
@@ -87,7 +87,7 @@ impl Bench {
         }
     }
 
-    /// Sends what is next and takes what `server` makes of it.
+    /// Sends the next request and records the answer of `server`.
     fn step(&mut self, server: impl FnOnce(&Action) -> Result<Value>) -> (Action, RenewalOutcome) {
         let action = self.next();
         self.renewal.sending(&action, self.now);
@@ -174,7 +174,7 @@ fn f31_a_conflict_is_resolved_at_once() {
     server.touched();
     assert_eq!(bench.settle(&mut server), ["replace", "read", "replace"]);
     assert_eq!(bench.renewal.failures(), 0);
-    // And one who created it first.
+    // Another one may create it first.
     let mut other = Bench::new();
     other.step(|_| Err(Error::NotFound("not yet".into())));
     assert_eq!(other.settle(&mut server), ["create", "read", "replace"]);

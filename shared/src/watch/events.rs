@@ -1,4 +1,4 @@
-//! The events of one watch request.
+//! Events of one watch request.
 
 use std::{
     fmt,
@@ -29,7 +29,7 @@ pub(super) struct WatchEvent {
 pub(super) enum EventType {
     Changed,
     Deleted,
-    /// Nothing; only its resourceVersion is of interest.
+    /// No change; only its resourceVersion is of interest.
     Bookmark,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Events<'a, 'b> {
     request: &'b ApiRequest<'a>,
     body: Bytes<'b>,
     budget: &'b Budget,
-    /// When it is over whatever the server does, which was asked to end it before.
+    /// The end in any case, even if the server does not end the watch as requested.
     end: Instant,
     last: Instant,
 }
@@ -115,7 +115,7 @@ impl<'a, 'b> Events<'a, 'b> {
     }
 }
 
-/// Whether nothing came for a while; ureq hides its time-out in an I/O error of kind Other.
+/// Returns whether the read timed out; ureq hides its time-out in an I/O error of kind Other.
 fn is_pause(error: &io::Error) -> bool {
     let inner = error.get_ref().and_then(|e| e.downcast_ref::<ureq::Error>());
     matches!(inner, Some(ureq::Error::Timeout(_)))

@@ -1,12 +1,13 @@
-//! A watch of a single object, of which all is kept.
+//! Watch of a single object, which is kept whole.
 
 use std::{ops::ControlFlow, sync::Mutex};
 
+use log::Level;
 use serde_json::Value;
 
 use crate::{
     client::Client, client::request::ApiRequest, error::Error, json::Document, lock::lock,
-    resource::Target, stop::Stop,
+    log_object, resource::Target, stop::Stop,
 };
 
 use super::{Event, Selection, Watcher};
@@ -26,9 +27,9 @@ impl LastError {
     }
 }
 
-/// Follows the object `target`. Calls `on` with it as it is now, or with `None` if there is none, until it
-/// breaks or `stop` is raised. Failures are logged once, shown in `last_error` and tried again; neither a
-/// failure nor an object that is too large to be read is ever reported as an absence.
+/// Follows the object `target`. Calls `on` with its present state, or with `None` if there is none, until
+/// it breaks or `stop` is raised. Failures are logged once, shown in `last_error` and tried again; neither
+/// a failure nor an object that is too large is ever reported as an absence.
 pub fn follow(
     client: &Client,
     target: &Target<'_>,
@@ -58,7 +59,11 @@ pub fn follow(
                 let error = client.too_large(&ApiRequest::get(*target));
                 last_error.set(Some(&error));
                 if !std::mem::replace(&mut too_large, true) {
-                    log::warn!("{error}; keeping its last known state");
+                    let server = client.whose();
+                    log_object!(
+                        Level::Warn, target, server = server, error:% = error;
+                        "keeping the last known state"
+                    );
                 }
                 return ControlFlow::Continue(());
             }

@@ -1,4 +1,4 @@
-//! A page of a list, read from the connection object by object: never the whole of it in memory.
+//! Page of a list, read from the connection object by object: never the whole of it in memory.
 
 use std::{fmt, io::Read, ops::ControlFlow};
 
@@ -18,16 +18,16 @@ use crate::{
 /// The list metadata of a page.
 #[derive(Debug, PartialEq)]
 pub(super) struct Page {
-    /// Empty if it says none that can be used.
+    /// Empty if the server gave no usable one.
     pub(super) version: String,
-    /// The token of the next page, as it goes into a query.
+    /// The token of the next page, encoded for a query.
     pub(super) next: Option<String>,
 }
 
 type Each<'a> = dyn FnMut(Document) -> Result<ControlFlow<()>> + 'a;
 
-/// Hands over each item as soon as it has arrived. A body that is no list, or not a whole one, is a
-/// failure, so that what it does not hold is not taken for gone.
+/// Hands over each item as soon as it has arrived. A body that is no list, or is cut short, is a failure,
+/// so that missing items do not count as gone.
 pub(super) fn read_page(
     client: &Client,
     request: &ApiRequest<'_>,
@@ -39,7 +39,7 @@ pub(super) fn read_page(
     let mut reading = Reading { each, budget: &budget, ended: None };
     let mut json = bytes.json();
     let page = (&mut json).deserialize_map(List(&mut reading));
-    // To the very end, so that the connection can be kept.
+    // Read to the very end, so that the connection can be kept.
     let page = page.and_then(|page| json.end().map(|()| page));
     match (reading.ended, page) {
         (Some(Ended::Enough), _) => Ok(ControlFlow::Break(())),
@@ -142,7 +142,7 @@ impl<'de> Visitor<'de> for Items<'_, '_, '_> {
     }
 }
 
-/// For a query: what could mean something in one is escaped.
+/// Escaped for a query.
 pub(super) fn encoded(token: &str) -> String {
     let mut text = String::new();
     for byte in token.bytes() {
@@ -269,7 +269,7 @@ mod tests {
         }
         let many = format!(r#"{{"kind":"LeaseList","items":[[{}0]]}}"#, "0,".repeat(200_000));
         assert!(matches!(read(many.as_bytes(), 9), (0, Err(Error::BadPeer(_)))));
-        // As deep as the parser of one object lets it, without a stack of our own.
+        // As deep as the parser of one object allows, without a stack of our own.
         let deep = format!(r#"{{"kind":"LeaseList","items":[{}"#, "[".repeat(1 << 20));
         assert!(matches!(read(deep.as_bytes(), 9), (0, Err(Error::BadPeer(_)))));
     }

@@ -1,4 +1,4 @@
-//! The selection that is listed and watched, and its lists: page by page, never more than an object in memory.
+//! Selection that is listed and watched, and its lists: page by page, never more than an object in memory.
 
 use std::{
     ops::ControlFlow,
@@ -19,8 +19,8 @@ use super::{
     list::{Page, encoded, read_page},
 };
 
-/// A list that takes longer is given up: its pages expire by then (etcd compacts every 5 minutes,
-/// apiserver `pkg/storage/storagebackend/config.go`, DefaultCompactInterval).
+/// The time limit of a list: its pages expire by then (etcd compacts every 5 minutes, apiserver
+/// `pkg/storage/storagebackend/config.go`, DefaultCompactInterval).
 pub const LONGEST_LIST: Duration = Duration::from_secs(300);
 
 /// The objects to list and watch.
@@ -64,17 +64,17 @@ impl<'a> Selection<'a> {
     }
 }
 
-/// Where it is, and until when it is read.
+/// The selection, its server, and the end.
 pub(super) struct ListWatch<'a> {
     pub(super) client: &'a Client,
     pub(super) selection: &'a Selection<'a>,
     pub(super) stop: &'a Stop,
 }
 
-/// Reads the selection once, as it is now, until `each` breaks or `stop` is raised.
+/// Reads the selection once, in its present state, until `each` breaks or `stop` is raised.
 ///
 /// # Errors
-/// As the server says; what came before was not all.
+/// As the server says; the items before were not all.
 pub fn list(
     client: &Client,
     selection: &Selection<'_>,
@@ -132,7 +132,7 @@ impl ListWatch<'_> {
         }
     }
 
-    /// A server or proxy that does not heed the field selector must not pass another object off.
+    /// A server or proxy that ignores the field selector must not pass another object off.
     pub(super) fn is_asked_for(&self, object: &Document) -> Result<()> {
         let target = self.selection.target;
         if target.name.is_none_or(|name| object.name() == name) {

@@ -1,4 +1,4 @@
-//! Chance that can be repeated: the same seed, the same run.
+//! Random numbers that can be repeated: the same seed, the same run.
 
 use std::time::SystemTime;
 

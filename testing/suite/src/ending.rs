@@ -1,4 +1,4 @@
-//! The time that a process takes to end, on a busy machine as on a quiet one.
+//! The time that a process takes to exit, on a busy machine as on a quiet one.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! Writes at which a process dies.
+//! Writes at which a process is killed.
 
 use dev_apiserver::{Action, Faults, Rule};
 

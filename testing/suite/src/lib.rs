@@ -1,5 +1,5 @@
-//! What scenarios, faults, demo and budgets stand on: real processes against the embedded API server,
-//! or against a real control plane when `SUITE=real`.
+//! The ground that tests, demos and budgets stand on: real processes against the embedded API server, or
+//! against a real control plane with `SUITE=real`.
 
 pub mod audit;
 pub mod chaos;
@@ -12,6 +12,7 @@ pub mod faults;
 pub mod files;
 pub mod identity;
 pub mod kill;
+pub mod listing;
 pub mod manifest;
 pub mod measure;
 pub mod needs;

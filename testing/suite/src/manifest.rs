@@ -1,4 +1,4 @@
-//! The programs as the manifests run them: their arguments, and the memory that they get.
+//! The programs as the manifests run them: their arguments and their memory limits.
 
 use std::{
     env, fs,

@@ -1,4 +1,4 @@
-//! What a program costs, measured from outside: file, memory, system calls, traffic, time to end.
+//! The cost of a program, measured from outside: file, memory, system calls, traffic, time to exit.
 
 use std::{
     env, fs,

@@ -28,7 +28,9 @@ use shared::{
 
 use crate::{
     cluster::{Cluster, resource},
-    eventually, identity, real,
+    eventually, identity,
+    listing::list,
+    real,
 };
 
 /// Conditions of a ManagedCluster, by their types.
@@ -151,9 +153,9 @@ impl Hub {
     pub fn csrs_of(&self, name: &str) -> Vec<Value> {
         let all = requests();
         let target = Target { resource: &all, namespace: None, name: None, subresource: None };
-        let query = format!("labelSelector={CLUSTER_LABEL}%3D{name}");
-        let list = self.cluster.client.list(&target, &query).expect("the requests are listed");
-        let mut found = list["items"].as_array().cloned().unwrap_or_default();
+        let labels = format!("{CLUSTER_LABEL}={name}");
+        let found = list(&self.cluster.client, &target, &labels);
+        let mut found = found.expect("the requests are listed");
         found.sort_by_key(|request| {
             request["metadata"]["creationTimestamp"].as_str().map(str::to_owned)
         });

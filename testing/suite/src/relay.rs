@@ -1,4 +1,4 @@
-//! A TCP relay in front of a server, to take the way to it away, on either kind of server.
+//! A TCP relay in front of a server, which can cut the connection to it, on either kind of server.
 
 use std::{
     io,

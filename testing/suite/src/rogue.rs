@@ -1,4 +1,4 @@
-//! A TLS server of the test's own: any certificate, any bytes for an answer.
+//! A TLS server under the test's control: any certificate, any bytes as an answer.
 
 use std::{
     io::{Read, Write},

@@ -265,7 +265,7 @@ impl Scene {
         command
     }
 
-    /// The program with nothing but the way to its own cluster.
+    /// The program with nothing but the way to its local cluster.
     pub fn bare_command(&self) -> Command {
         let mut command = bare(&program("addon-lease-controller"));
         command
@@ -290,7 +290,7 @@ impl Scene {
         Sidecar::spawn(command, port)
     }
 
-    /// Starts the sidecar with nothing about the hub: what keeps a Lease on its own cluster.
+    /// Starts the sidecar with nothing about the hub: what keeps a Lease on its local cluster.
     pub fn start_managed(&self, more: &[&str]) -> Sidecar {
         let port = free_port();
         let mut command = self.bare_command();

@@ -25,6 +25,7 @@ use crate::{
     cluster::{Cluster, resource},
     eventually, files,
     identity::{self, Data},
+    listing::list,
     ocm::{AUTO, Bootstrap, Hub, PREFIX},
     real,
     relay::Relay,
@@ -36,7 +37,7 @@ pub const PENDING: &str = "hub-kubeconfig-secret-pending";
 pub const BOOTSTRAP: &str = "bootstrap-hub-kubeconfig";
 pub const AGENT: &str = "agent1";
 
-// Lines of the log of which tests wait for some and rule out others.
+// Lines of the log: some tests wait for each of them and others rule it out.
 
 /// The session with the hub ends.
 pub const EXPIRED: &str = "the certificate for the hub has expired";
@@ -189,8 +190,8 @@ impl Spoke {
     /// The Events in the namespace, of either group.
     pub fn events(&self) -> Vec<Value> {
         let events = resource("", "events", "Event");
-        let list = self.managed.client.list(&events.collection(&self.namespace), "");
-        list.expect("the Events are listed")["items"].as_array().cloned().unwrap_or_default()
+        let all = list(&self.managed.client, &events.collection(&self.namespace), "");
+        all.expect("the Events are listed")
     }
 
     /// How many Events have this reason.

@@ -1,4 +1,4 @@
-//! The stage of copies between clusters: the own cluster and its remotes, kinds of all sorts, and
+//! The stage of copies between clusters: the local cluster and its remotes, kinds of all sorts, and
 //! remote-sync between them with just what it needs to get at both.
 //!
 //! On the real control plane all tests share two servers; there each keeps to namespaces that begin with
@@ -45,7 +45,7 @@ const ACCOUNT: &str = "remote-sync";
 
 /// A cluster and the program's way to it.
 pub struct Side {
-    /// As the program calls it; empty for the own cluster.
+    /// As the program calls it; empty for the local cluster.
     pub name: String,
     pub cluster: Arc<Cluster>,
     pub relay: Relay,
@@ -97,13 +97,21 @@ impl Side {
 }
 
 impl Stage {
-    /// The own cluster is the target of one remote, "hub".
+    /// The local cluster is the target of one remote, "hub".
     pub fn pull(name: &str, setting: Setting) -> Self {
         let (hub, own) = match real() {
             true => (Cluster::real("hub"), Cluster::real("managed")),
             false => (Cluster::embedded("hub"), Cluster::embedded("managed")),
         };
         Self::between(own, vec![("hub", hub)], name, setting)
+    }
+
+    /// The same in safe mode with one source of one kind, and where its copy will be.
+    pub fn with_widget(name: &str) -> (Self, Place, Place) {
+        let stage = Self::pull(name, Setting::safe(&[&WIDGETS]));
+        let (source, target) = stage.pair(&WIDGETS, "one");
+        source.create_number(1);
+        (stage, source, target)
     }
 
     /// On servers of the caller's.
@@ -142,6 +150,11 @@ impl Stage {
     /// The object that owns the spec, by its canonical name; in the scene's namespace.
     pub fn source(&self, kind: &'static Kind, name: &str) -> Place {
         self.source_in(0, kind, &self.namespace, name)
+    }
+
+    /// Both of them.
+    pub fn pair(&self, kind: &'static Kind, name: &str) -> (Place, Place) {
+        (self.source(kind, name), self.target(kind, name))
     }
 
     /// Its copy, which owns the status.
@@ -222,7 +235,7 @@ impl Stage {
         files::write(self.directory.path(), name, content)
     }
 
-    /// Puts a kubeconfig into a Secret of the own cluster, as Cluster API does.
+    /// Puts a kubeconfig into a Secret of the local cluster, as Cluster API does.
     pub fn put_kubeconfig(&self, cluster: &str, kubeconfig: &str) {
         let name = format!("{cluster}-kubeconfig");
         let place = Place::new(&self.own.cluster, secrets(), &self.own.home, &name);

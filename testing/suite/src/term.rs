@@ -1,4 +1,4 @@
-//! Text for people: a timeline, tables, colour where a terminal shows it.
+//! Output for people: a timeline, tables, colour on a terminal.
 
 use std::{
     env,

@@ -2,7 +2,7 @@
 //! (I1 to I4), checked a batch of requests at a time.
 //!
 //! Only a renewal that the server did and that no fault struck is a success, so a process that is refused
-//! for ever is as silent as one that has stopped.
+//! forever is as silent as one that has stopped.
 
 use std::{
     collections::BTreeMap,

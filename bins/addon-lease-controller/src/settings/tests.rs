@@ -18,7 +18,7 @@ fn checked(line: &str, env: &str, account: Option<&str>) -> Result<Settings, Str
     Settings::check(&flags, &variable, own.or_else(|| account.map(str::to_owned)))
 }
 
-/// The same outside of a pod.
+/// The same settings outside of a pod.
 fn bare(line: &str, env: &str) -> Result<Settings, String> {
     checked(line, env, None)
 }

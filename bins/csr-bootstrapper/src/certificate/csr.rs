@@ -1,4 +1,4 @@
-//! A certificate request and its key: made, kept in a Secret, read back, and as the object on the hub.
+//! Certificate request and its key: created, stored in a Secret, read back, and as an object on the hub.
 
 use std::{
     fmt,
@@ -32,9 +32,9 @@ use crate::identity::{AGENT_NAME, AgentNames, CLUSTER_NAME};
 /// `certificates.k8s.io/v1` CertificateSigningRequest.
 pub(crate) static CSRS: Resource =
     Resource::v1("certificates.k8s.io", "certificatesigningrequests", "CertificateSigningRequest");
-/// The one signer whose certificates an API server takes for a user's.
+/// The only signer whose certificates authenticate a user at an API server.
 pub(crate) const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
-/// Label of all that belongs to a managed cluster.
+/// Label of all objects of a managed cluster.
 pub(crate) const CLUSTER_LABEL: &str = "open-cluster-management.io/cluster-name";
 
 const KEY: &str = "PRIVATE KEY";
@@ -47,11 +47,12 @@ pub(crate) struct CertificateRequest {
     pub(crate) key: Zeroizing<String>,
     /// PEM of PKCS #10.
     pub(crate) csr: String,
-    /// Of the object: the cluster and a hash of the public key, so posting it again makes no second one.
+    /// Name of the object: the cluster and a hash of the public key, so that posting it again creates no
+    /// second one.
     pub(crate) name: String,
 }
 
-/// The name only: there is a key beside it.
+/// Only the name: the key is secret.
 impl fmt::Debug for CertificateRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "CertificateRequest({})", self.name)
@@ -65,10 +66,10 @@ impl Hash for CertificateRequest {
 }
 
 impl CertificateRequest {
-    /// With a new P-256 key.
+    /// Creates one with a new P-256 key.
     ///
     /// # Errors
-    /// `BadConfig` when the system gives no random numbers.
+    /// `BadConfig` when the system provides no random numbers.
     pub(crate) fn new(names: &AgentNames) -> Result<Self> {
         let random = SystemRandom::new();
         let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &random);
@@ -83,7 +84,7 @@ impl CertificateRequest {
         })
     }
 
-    /// The values of a Secret that brings the request back after a restart.
+    /// The values of a Secret that restores the request after a restart.
     pub(crate) fn secret_data(&self, names: &AgentNames) -> Map<String, Value> {
         [
             ("tls.key", self.key.as_str()),
@@ -97,7 +98,7 @@ impl CertificateRequest {
         .collect()
     }
 
-    /// From the values of such a Secret; `None` if it is not whole or is for other names.
+    /// Restores one from such values; `None` if they are incomplete or for other names.
     pub(crate) fn of_secret(data: &Data, names: &AgentNames) -> Option<Self> {
         let text = |key: &str| str::from_utf8(data.get(key)?).ok().map(str::to_owned);
         let request =
@@ -124,8 +125,8 @@ impl CertificateRequest {
         })
     }
 
-    /// Whether name and request are those that this key gets for `names`. An ECDSA signature is another
-    /// one each time, so it is taken out, verified and put in again.
+    /// Returns whether name and request are those of this key for `names`. Each ECDSA signature is different, so it
+    /// is taken out, verified and put back.
     fn is_whole(&self, names: &AgentNames) -> bool {
         let key = PrivatePkcs8KeyDer::from_pem_slice(self.key.as_bytes()).ok();
         let pair = key.and_then(|key| pair(key.secret_pkcs8_der()));
@@ -142,13 +143,13 @@ impl CertificateRequest {
     }
 }
 
-/// Whether the request in `pem`, whoever wrote it, is for exactly this user.
+/// Returns whether the request in `pem`, written by anybody, is for exactly this user.
 pub(crate) fn asks_for(pem: &str, user: &str) -> bool {
     let Ok(der) = CertificateSigningRequestDer::from_pem_slice(pem.as_bytes()) else {
         return false;
     };
     let Ok(request) = CertReq::from_der(&der) else { return false };
-    // Go writes a PrintableString where the letters allow it.
+    // Go writes a PrintableString if the letters allow it.
     let is_text = |tag| matches!(tag, Tag::Utf8String | Tag::PrintableString);
     request.info.subject.iter().any(|part| {
         part.oid == COMMON_NAME_OID
@@ -157,9 +158,9 @@ pub(crate) fn asks_for(pem: &str, user: &str) -> bool {
     })
 }
 
-/// ring does not say more either.
+/// ring gives no more detail.
 fn no_key<E>(_: E) -> Error {
-    Error::BadConfig("no new key can be made: the system gives no random numbers".into())
+    Error::bad_config("no new key can be made: the system gives no random numbers")
 }
 
 fn pair(pkcs8: &[u8]) -> Option<EcdsaKeyPair> {
@@ -182,7 +183,7 @@ fn to_pem(label: &str, der: &[u8]) -> String {
     pem + &format!("\n-----END {label}-----\n")
 }
 
-// DER, by hand: rcgen cannot write two O's, and x509-cert makes a Name of parts with its feature hazmat alone.
+// DER by hand: rcgen cannot write two O's, and x509-cert builds a Name only with its feature hazmat.
 const INTEGER: u8 = 0x02;
 const BIT_STRING: u8 = 0x03;
 const OBJECT_IDENTIFIER: u8 = 0x06;
@@ -192,7 +193,7 @@ const SET: u8 = 0x31;
 /// `[0]`, constructed.
 const ATTRIBUTES: u8 = 0xa0;
 
-/// Of the user in a subject.
+/// Object identifier of the user in a subject.
 const COMMON_NAME_OID: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 const COMMON_NAME: &[u8] = &[0x55, 4, 3];
 const ORGANIZATION: &[u8] = &[0x55, 4, 10];
@@ -200,7 +201,7 @@ const EC_PUBLIC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1];
 const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7];
 const ECDSA_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 2];
 
-/// CertificationRequestInfo: the part that gets signed (RFC 2986, section 4.1).
+/// CertificationRequestInfo: the signed part (RFC 2986, section 4.1).
 fn content(names: &AgentNames, point: &[u8]) -> Vec<u8> {
     let groups = names.groups().map(|group| part(ORGANIZATION, &group)).concat();
     let subject = wrap(SEQUENCE, &[groups, part(COMMON_NAME, &names.user())].concat());
@@ -223,7 +224,7 @@ fn public_key(point: &[u8]) -> Vec<u8> {
     wrap(SEQUENCE, &[wrap(SEQUENCE, &kind), bits(point)].concat())
 }
 
-/// One part of a name, which is a set of one attribute.
+/// One part of a name: a set of one attribute.
 fn part(kind: &[u8], text: &str) -> Vec<u8> {
     let attribute = [wrap(OBJECT_IDENTIFIER, kind), wrap(UTF8_STRING, text.as_bytes())];
     wrap(SET, &wrap(SEQUENCE, &attribute.concat()))
@@ -234,7 +235,7 @@ fn bits(bytes: &[u8]) -> Vec<u8> {
     wrap(BIT_STRING, &[&[0], bytes].concat())
 }
 
-/// One value with its tag and length. Nothing here is 64 KiB long: names have 63 and 253 letters at most.
+/// One value with its tag and length, which is below 64 KiB: names have at most 63 and 253 letters.
 fn wrap(tag: u8, content: &[u8]) -> Vec<u8> {
     let [.., high, low] = content.len().to_be_bytes();
     let head = match content.len() {

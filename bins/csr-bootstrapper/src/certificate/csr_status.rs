@@ -1,6 +1,4 @@
-//! The meaning of a CSR on the hub, as it was read, for the request that was posted. No I/O, no clock.
-
-use std::hash::{Hash, Hasher};
+//! Status of a CSR on the hub, as far as it concerns the posted request. No I/O, no clock.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::Value;
@@ -16,34 +14,34 @@ use super::{
 };
 use crate::{clocks::Clocks, identity::AgentNames};
 
-/// How many unanswered requests of the own user stop the next one; the Go agent's limit, which counts
-/// answered ones too (ocm `pkg/registration/register/csr/options.go:72-84`).
+/// Pending requests of our user that stop the next one: the Go agent's limit, which counts answered ones
+/// too (ocm `pkg/registration/register/csr/options.go:72-84`).
 pub(crate) const MOST_PENDING: usize = 10;
 
 const ADDON_LABEL: &str = "open-cluster-management.io/addon-name";
 
-/// The texts go on after "CSR <name> ".
+/// The status of a CSR; texts are predicates of sentences about "CSR <name>".
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum CsrStatus {
-    /// Nobody decided yet.
+    /// Not approved yet.
     Pending,
-    /// Without a certificate yet.
+    /// Approved, but without a certificate yet.
     Approved,
-    /// The chain as the hub gave it: PEM, ours, good now.
+    /// The chain from the hub: PEM, for our key, valid now.
     Issued(Vec<u8>),
     Denied(String),
     Failed(String),
-    /// Another object under this name than the one that was posted.
+    /// Another object of this name than the one that was posted.
     Replaced,
-    /// Under this name, but not our request, signer or requester.
+    /// An object of this name with another request, signer or requester.
     Foreign,
-    /// Issued, but not what can be used.
+    /// Issued, but not usable.
     Wrong(String),
 }
 
 impl CsrStatus {
-    /// For whom the CSR `name` waits, if it does: a person has to approve what the `bootstrap` identity asks
-    /// for.
+    /// The approval or signature that the CSR `name` waits for, if it does; a person has to approve a
+    /// request of the `bootstrap` identity.
     pub(crate) fn pending_sentence(&self, name: &str, bootstrap: bool) -> Option<String> {
         match self {
             Self::Pending if bootstrap => {
@@ -57,7 +55,7 @@ impl CsrStatus {
         }
     }
 
-    /// The end that the CSR came to, if that is no certificate.
+    /// The failure of the CSR, if it failed.
     pub(crate) fn failure(&self) -> Option<CsrFailure> {
         match self {
             Self::Pending | Self::Approved | Self::Issued(_) => None,
@@ -70,52 +68,45 @@ impl CsrStatus {
     }
 }
 
-/// The CSR on the hub, as far as it is known.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The CSR on the hub, as far as it was observed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ObservedCsr {
-    /// About to be seen, or of no matter.
+    /// About to be observed, or irrelevant.
     Awaited,
-    /// It has to be watched first.
+    /// Its watch has to begin first.
     Unwatched,
-    /// Not seen for too long.
+    /// Not observed for too long.
     Unknown,
-    /// There is none.
+    /// It does not exist.
     Absent,
-    /// There is one, and it means this.
+    /// It exists, with this status.
     Present(CsrStatus),
 }
 
-/// The CSR with a certificate, and the hub that signed it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The CSR with a certificate, and the hub that issued it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct IssuedCsr {
     pub(crate) hub: Hub,
     pub(crate) csr: Value,
 }
 
-impl Hash for IssuedCsr {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.hub.server.hash(state);
-        self.csr["metadata"]["uid"].as_str().hash(state);
-    }
-}
-
-/// An end of a request that is not a certificate.
+/// A request's end without a certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum CsrFailure {
-    /// Why, in the hub's words.
+    /// With the hub's reason.
     Denied(String),
-    /// Why, in the hub's words.
+    /// With the hub's reason.
     Failed(String),
-    /// What is wrong with the certificate.
+    /// With the problem of the certificate.
     Rejected(String),
-    /// By another object of its name.
+    /// Another object has its name.
     Replaced,
-    /// Of the other identity of this agent, or of somebody else.
+    /// It belongs to this agent's other identity, or to somebody else.
     Foreign,
 }
 
 impl CsrFailure {
-    /// For the Event and the metric.
+    /// The reason for the Event and the metric.
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::Denied(_) => "CSRDenied",
@@ -126,7 +117,7 @@ impl CsrFailure {
         }
     }
 
-    /// To go on after "CSR x ".
+    /// The predicate of a sentence about "CSR x".
     pub(crate) fn sentence(&self) -> &str {
         match self {
             Self::Denied(why) | Self::Failed(why) | Self::Rejected(why) => why,
@@ -136,8 +127,8 @@ impl CsrFailure {
     }
 }
 
-/// What `csr` means for `request`; `posted_uid` is that of the answer to the post, if it was seen. It was
-/// posted by the agent's own user, or else by the bootstrap identity: a hub renews only for the former.
+/// The status of `csr` for `request`. `posted_uid` is that of the posted object, if known; the requester is
+/// the agent's own user or else the bootstrap identity: a hub renews only for the former.
 pub(crate) fn evaluate(
     csr: &Value,
     request: &CertificateRequest,
@@ -153,7 +144,7 @@ pub(crate) fn evaluate(
     if content(spec).as_ref() != Some(&request.csr) || spec["signerName"] != SIGNER {
         return CsrStatus::Foreign;
     }
-    // Who asked decides whether a person has to approve; once it is signed, nothing.
+    // The requester decides whether a person has to approve; it does not matter after the signature.
     let of_other = (spec["username"] == names.user()) != requester_is_agent;
     let quoted = |kind| condition(csr, kind).map(words);
     match (quoted("Denied"), quoted("Failed"), issued(csr)) {
@@ -168,8 +159,8 @@ pub(crate) fn evaluate(
     }
 }
 
-/// Whether nobody answered this request, and it is one for our own user: add-ons of this cluster and other
-/// agents under its name ask too.
+/// Returns whether this request is pending and for our own user: add-ons of this cluster and other agents of its
+/// name post requests too.
 pub(crate) fn is_own_pending(csr: &Value, names: &AgentNames) -> bool {
     let (metadata, spec) = (&csr["metadata"], &csr["spec"]);
     let named =
@@ -183,7 +174,7 @@ pub(crate) fn is_own_pending(csr: &Value, names: &AgentNames) -> bool {
         && content(spec).is_some_and(|pem| csr::asks_for(&pem, &names.user()))
 }
 
-/// The PEM that was asked with.
+/// The PEM of the request.
 fn content(spec: &Value) -> Option<String> {
     String::from_utf8(BASE64_STANDARD.decode(spec["request"].as_str()?).ok()?).ok()
 }
@@ -192,7 +183,7 @@ fn issued(csr: &Value) -> Option<&str> {
     csr["status"]["certificate"].as_str().filter(|text| !text.is_empty())
 }
 
-/// A condition that holds; `v1beta1` had them without a status.
+/// A condition that holds; in `v1beta1` conditions have no status.
 fn condition<'a>(csr: &'a Value, kind: &str) -> Option<&'a Value> {
     let conditions = csr["status"]["conditions"].as_array()?;
     let holds = |status: &Value| status.as_str().is_none_or(|text| matches!(text, "True" | ""));
@@ -209,7 +200,7 @@ fn words(condition: &Value) -> String {
     }
 }
 
-/// The chain in `text`, if it can be used with our key, now and for what was asked.
+/// The chain in `text`, if it is usable with our key, now and for this request.
 fn accept(
     text: &str,
     request: &CertificateRequest,

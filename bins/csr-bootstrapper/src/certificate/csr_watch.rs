@@ -1,4 +1,4 @@
-//! The client that asks the hub for a certificate, and the watch of the CSR that was asked for.
+//! Requester's client, and the watch of the CSR that it posted.
 
 use std::{
     ops::ControlFlow,
@@ -24,21 +24,21 @@ use super::{
     need::Requester,
 };
 use crate::{
-    agent::{Agent, HUB_OBJECT, REQUEST_TIME},
+    agent::{Agent, HUB_OBJECT},
     cached::CachedObject,
     identity::AgentNames,
 };
 
-/// A watch gets this long to begin before the CSR is read in its stead.
+/// A watch has this long to begin before the CSR is read instead.
 const WATCH_BEGINS: Duration = Duration::from_secs(2);
-/// Where no watch begins, because of rights or a proxy, the CSR is read this often.
+/// The CSR is read this often while no watch begins, because of rights or a proxy.
 const READ_AGAIN: Duration = Duration::from_secs(15);
 
-/// Requests in a page of their list, as in client-go (`tools/pager/pager.go`, defaultPageSize): a cluster and
-/// its add-ons may have thousands, answered and not yet swept away.
+/// Page size of a list of CSRs, as in client-go (`tools/pager/pager.go`, defaultPageSize): a cluster and
+/// its add-ons may have thousands, answered and not yet removed.
 const PAGE: u32 = 500;
 
-/// What is open on the hub for a certificate; nothing while none is needed.
+/// The open connections for a certificate; none while no certificate is needed.
 #[derive(Default)]
 pub(crate) struct CsrWatcher {
     client: Option<(Requester, Client)>,
@@ -52,25 +52,25 @@ struct CsrWatch {
     client: Client,
     stop: Stop,
     since: Instant,
-    /// When it was read, where the watch shows nothing.
+    /// The time of the last read, while the watch shows nothing.
     read: Option<Instant>,
-    /// What was seen last, and how often the watch showed anything.
+    /// The last state, and the number of events so far.
     seen: Arc<Mutex<(CachedObject, u64)>>,
 }
 
-/// What the watch of a CSR shows at one moment.
+/// The CSR as its watch shows it at one moment.
 #[derive(Clone)]
 pub(crate) struct WatchedCsr {
     pub(crate) name: String,
     pub(crate) requester: Requester,
     pub(crate) config: ClusterConfig,
-    /// The CSR as it was seen last; `None` while the watch may still begin.
+    /// The last state of the CSR; `None` while the watch may still begin.
     pub(crate) seen: Option<CachedObject>,
 }
 
 impl WatchedCsr {
-    /// Whether it is the watch of the CSR `name` by `requester`, whose client is made with `config` if that
-    /// is not the session's.
+    /// Returns whether this is the watch of the CSR `name` by `requester`, whose client is made with `config`
+    /// unless it is the session's.
     pub(crate) fn is(
         &self,
         requester: Requester,
@@ -83,20 +83,20 @@ impl WatchedCsr {
 }
 
 impl CsrWatcher {
-    /// The client of `requester`; for one who is not the agent itself it is made with `config`.
+    /// The client of `requester`, made with `config` unless the agent itself is the requester.
     pub(crate) fn client(
         &mut self,
         agent: &Agent,
         requester: Requester,
         config: Option<ClusterConfig>,
     ) -> Result<Client> {
-        let missing = || Error::BadConfig("there is no identity to use at the hub".into());
+        let missing = || Error::bad_config("there is no identity to use at the hub");
         if requester == Requester::Agent {
             self.drop_client(agent);
             return agent.session().map(|session| session.client.clone()).ok_or_else(missing);
         }
         let config = config.ok_or_else(missing)?;
-        // With another config it may be another hub: nothing that was seen with the last one counts.
+        // Another config may lead to another hub: nothing observed with the last one counts.
         let same =
             |(of, client): &&(Requester, Client)| *of == requester && client.config() == config;
         if let Some((_, client)) = self.client.as_ref().filter(same) {
@@ -107,7 +107,7 @@ impl CsrWatcher {
             Requester::Bootstrap => "the hub (as the bootstrap identity)",
             _ => "the hub (at its new address)",
         };
-        let timeouts = Timeouts::with_request(REQUEST_TIME);
+        let timeouts = Timeouts::default();
         let requests = agent.requests.requester.clone();
         let client = Client::counting(whose, config, Reload::Never, timeouts, requests)?;
         let client = client.limited_to(HUB_OBJECT);
@@ -116,7 +116,7 @@ impl CsrWatcher {
         Ok(client)
     }
 
-    /// Watches the CSR `name` by the `client` of `requester`, and no other.
+    /// Watches the CSR `name`, and no other, with the `client` of `requester`.
     pub(crate) fn watch(
         &mut self,
         agent: &Agent,
@@ -154,7 +154,7 @@ impl CsrWatcher {
         Ok(())
     }
 
-    /// What the watch shows now.
+    /// The present state of the watch.
     pub(crate) fn watched(&self, now: Instant) -> Option<WatchedCsr> {
         let watch = self.watch.as_ref()?;
         let (seen, events) = lock(&watch.seen).clone();
@@ -168,12 +168,12 @@ impl CsrWatcher {
         Some(WatchedCsr { name, requester: watch.requester, config, seen })
     }
 
-    /// Whether a client or a watch is open.
+    /// Returns whether a client or a watch is open.
     pub(crate) fn is_open(&self) -> bool {
         self.client.is_some() || self.watch.is_some()
     }
 
-    /// The names of the requests for `names` that wait on the hub, as many as matter.
+    /// The names of the pending requests for `names` on the hub, up to the limit.
     pub(crate) fn pending(client: &Client, names: &AgentNames, stop: &Stop) -> Result<Vec<String>> {
         let labels = format!("{CLUSTER_LABEL}={}", names.cluster);
         let target = Target { resource: &CSRS, namespace: None, name: None, subresource: None };
@@ -193,14 +193,14 @@ impl CsrWatcher {
         Ok(pending)
     }
 
-    /// How often the watch showed anything: to be asked before a request, for [`Self::answered`].
+    /// The number of the watch's events so far; read it before a request, for [`Self::answered`].
     pub(crate) fn events(&self) -> u64 {
         self.watch.as_ref().map_or(0, |watch| lock(&watch.seen).1)
     }
 
-    /// The CSR as an answer showed it, which the watch will confirm. If the watch showed anything since
-    /// there were so many `events`, that is newer: a hub may approve and sign, and somebody delete,
-    /// before the answer is here.
+    /// Records the CSR of an answer, which the watch will confirm. If the watch has had more than `events`
+    /// events, these are newer: a hub may approve and sign, and somebody may delete, before the answer is
+    /// here.
     pub(crate) fn answered(&mut self, csr: CachedObject, events: u64) {
         let Some(watch) = &mut self.watch else { return };
         watch.read = Some(Instant::now());
@@ -210,7 +210,7 @@ impl CsrWatcher {
         }
     }
 
-    /// Nothing is needed of the hub any more.
+    /// Closes everything: no certificate is needed any more.
     pub(crate) fn close(&mut self, agent: &Agent) {
         self.drop_watch();
         self.drop_client(agent);
@@ -225,9 +225,9 @@ impl CsrWatcher {
     fn drop_client(&mut self, agent: &Agent) {
         if let Some((_, client)) = self.client.take() {
             agent.update(|state| state.requester = None);
-            // The watch is this client's: it is not to complain.
+            // The watch uses this client: it must not complain.
             self.drop_watch();
-            // A credential that has served is not tried again and again in the background.
+            // A used credential is not retried in the background again and again.
             client.close();
         }
     }

@@ -1,4 +1,4 @@
-//! The deadline of the next rotation. No I/O, no clock.
+//! Rotation deadline: the time at which the next certificate is due. No I/O, no clock.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,29 +10,30 @@ use shared::{
 
 use crate::clocks::Clocks;
 
-/// The Go agent renews when less than 20 to 25 % of the life are left, drawn anew at each look
-/// (ocm `pkg/registration/register/csr/csr.go:484-530`).
+/// The Go agent renews when less than 20 to 25 % of the lifetime is left, drawn anew at each check (ocm
+/// `pkg/registration/register/csr/csr.go:484-530`).
 const LEAST_LEFT: f64 = 0.20;
 const SPREAD: f64 = 0.05;
-/// Of what was left when it was issued, this much is used at least. The signer of
-/// kube-controller-manager backdates by five minutes (`pkg/controller/certificates/authority/policies.go`),
-/// so the last quarter of a certificate for 30 seconds is all of it.
+/// The least part of the remaining lifetime, as of its issue, for which a certificate is used. The signer
+/// of kube-controller-manager backdates by five minutes
+/// (`pkg/controller/certificates/authority/policies.go`), so the last quarter of a certificate for 30
+/// seconds is all of it.
 const LEAST_USED: f64 = 0.5;
-/// But not longer than this, as a machine that sleeps does not count the time. Whatever a clock says, there
-/// are no more certificates than that.
+/// The limit of that, as a machine that sleeps does not count the time. Whatever a clock says, there are no
+/// more certificates than that.
 const LONGEST_LEAST_USE: Duration = Duration::from_secs(12 * 3600);
 
-/// When the next certificate after the one in `pem` is due.
+/// The deadline of the certificate in `pem`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RotationDeadline {
     pub(crate) at: SystemTime,
-    /// How long the certificate lasts in all.
+    /// The certificate's whole lifetime.
     pub(crate) life: Duration,
 }
 
-/// When to ask for the next certificate after the `chain` in `pem`. The same at each look and after a
-/// restart, but another time for each certificate, so a fleet that got its certificates together does not come
-/// back together.
+/// The time to request the certificate after the `chain` in `pem`. It is the same at each check and after a
+/// restart, but different for each certificate, so that a fleet with certificates of the same time does not
+/// come back at once.
 pub(crate) fn rotation_deadline(pem: &[u8], chain: &[Certificate]) -> RotationDeadline {
     let Some((begin, end)) = validity(chain) else {
         return RotationDeadline { at: SystemTime::UNIX_EPOCH, life: Duration::ZERO };
@@ -41,7 +42,7 @@ pub(crate) fn rotation_deadline(pem: &[u8], chain: &[Certificate]) -> RotationDe
     RotationDeadline { at: end - life.mul_f64(LEAST_LEFT + SPREAD * drawn(pem)), life }
 }
 
-/// How long the certificate in `pem` is used at least, which was issued just now.
+/// The least time for which the certificate in `pem`, issued just now, is used.
 pub(crate) fn least_use(pem: &[u8], clocks: &Clocks) -> Duration {
     let chain = certificate::chain(pem).unwrap_or_default();
     let Some((begin, end)) = validity(&chain) else { return Duration::ZERO };
@@ -49,7 +50,7 @@ pub(crate) fn least_use(pem: &[u8], clocks: &Clocks) -> Duration {
     left.mul_f64(LEAST_USED + SPREAD * drawn(pem)).min(LONGEST_LEAST_USE)
 }
 
-/// The time in which all of the chain is valid.
+/// The time span in which all of the chain is valid.
 fn validity(chain: &[Certificate]) -> Option<(SystemTime, SystemTime)> {
     let begin = chain.iter().map(|certificate| certificate.not_before).max()?;
     let end = chain.iter().map(|certificate| certificate.not_after).min()?;
@@ -60,8 +61,8 @@ fn length(begin: SystemTime, end: SystemTime) -> Duration {
     end.duration_since(begin).unwrap_or_default()
 }
 
-/// What condition ClusterCertificateRotated says of the certificate in `pem`: upstream's words, times as Go
-/// prints them.
+/// The message of condition ClusterCertificateRotated about the certificate in `pem`: upstream's words,
+/// with times as Go prints them.
 pub(crate) fn rotated_message(pem: &[u8]) -> String {
     let go = |at| seconds_time(at).replace('T', " ").replace('Z', " +0000 UTC");
     let leaf = certificate::chain(pem).ok().and_then(|chain| chain.into_iter().next());
@@ -75,7 +76,7 @@ pub(crate) fn rotated_message(pem: &[u8]) -> String {
     }
 }
 
-/// From [0, 1), by these bytes.
+/// A number in [0, 1) that depends on `bytes` alone.
 fn drawn(bytes: &[u8]) -> f64 {
     let hash = digest(&SHA256, bytes);
     let number = hash.as_ref()[..4].iter().fold(0_u32, |sum, byte| sum << 8 | u32::from(*byte));
@@ -106,12 +107,12 @@ mod tests {
         }
     }
 
-    /// Another certificate for each number; the bytes are all that is looked at.
+    /// A different certificate for each number; only the bytes matter.
     fn pem(number: usize) -> Vec<u8> {
         number.to_be_bytes().to_vec()
     }
 
-    /// How much of the life is left when the next one is due.
+    /// The part of the lifetime that is left when the next certificate is due.
     fn left(pem: &[u8], begin: SystemTime, end: SystemTime) -> f64 {
         let due = rotation_deadline(pem, &[valid(begin, end)]);
         length(due.at, end).as_secs_f64() / length(begin, end).as_secs_f64()
@@ -152,7 +153,7 @@ mod tests {
         let mean = drawn.iter().sum::<f64>() / 1000.0;
         assert!((mean - 0.225).abs() < 0.0015, "{mean}");
         let variance = drawn.iter().map(|left| (left - mean).powi(2)).sum::<f64>() / 1000.0;
-        // Even over 5 % of the life: 5 % / sqrt(12).
+        // Even above 5 % of the lifetime: 5 % / sqrt(12).
         assert!((variance.sqrt() - 0.0144).abs() < 0.0008, "{}", variance.sqrt());
         for tenth in 0..10 {
             let (low, high) = (0.2 + f64::from(tenth) * 0.005, 0.205 + f64::from(tenth) * 0.005);
@@ -168,7 +169,7 @@ mod tests {
         assert_ne!(rotation_deadline(&pem(7), &chain), rotation_deadline(&pem(8), &chain));
     }
 
-    /// A certificate of this validity.
+    /// A certificate with this validity.
     fn issued(not_before: SystemTime, not_after: SystemTime) -> Vec<u8> {
         let request = CertificateRequest::new(&names()).unwrap();
         let paper = CertificateTemplate {

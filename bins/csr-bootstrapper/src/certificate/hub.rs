@@ -1,30 +1,35 @@
-//! The requests to the hub for a certificate, by whoever asks.
+//! Requests to the hub for a certificate, as any requester.
 
 use std::time::{Duration, Instant};
 
+use log::Level;
 use shared::{
     client::Client,
     error::{Error, Result},
+    log_object,
     resource::valid_name,
 };
 
 use super::{
-    action::CertificateAction,
     csr::CSRS,
     csr_status::MOST_PENDING,
     csr_watch::CsrWatcher,
-    machine::CsrMachine,
+    machine::{CertificateAction, CsrMachine},
     need::Requester,
     observe::{ObservedCredential, WatchAttempt},
 };
 use crate::{
-    agent::Agent, cached::CachedObject, identity::AgentNames, managedcluster, state::Rotated,
+    agent::Agent,
+    cached::CachedObject,
+    identity::AgentNames,
+    managedcluster::{self, MANAGED_CLUSTERS},
+    state::Rotated,
 };
 
-/// A hub with too many requests is looked at again after this.
+/// The time until a hub with too many requests is asked again.
 const HALTED: Duration = Duration::from_secs(60);
 
-/// Asks the hub, and tells the machine what it answers.
+/// Performs requests to the hub and reports the answers to the machine.
 pub(crate) struct HubRequester<'a> {
     agent: &'a Agent,
     names: AgentNames,
@@ -40,7 +45,7 @@ impl<'a> HubRequester<'a> {
         &self.csr_watcher
     }
 
-    /// Closes what is open on the hub for a certificate.
+    /// Closes the client and the watch of the requester.
     pub(crate) fn close(&mut self) {
         self.csr_watcher.close(self.agent);
     }
@@ -54,14 +59,17 @@ impl<'a> HubRequester<'a> {
         let (Some(requester), Some(request)) = (observed.requester, machine.request()) else {
             return WatchAttempt::Awaited;
         };
-        // A client that cannot be made is reported by the next action.
+        // The next action reports a client that cannot be made.
         let config = observed.config(requester);
         let Ok(client) = self.csr_watcher.client(self.agent, requester, config) else {
             return WatchAttempt::NoClient;
         };
         match self.csr_watcher.watch(self.agent, requester, &client, &request.name) {
             Ok(()) => machine.watched(),
-            Err(error) => log::debug!("{error}"),
+            Err(error) => {
+                let target = CSRS.cluster_object(&request.name);
+                log_object!(Level::Debug, target, error:% = error; "the CSR is not watched");
+            }
         }
         WatchAttempt::Awaited
     }
@@ -69,7 +77,7 @@ impl<'a> HubRequester<'a> {
     /// Performs an action that the hub answers.
     ///
     /// # Errors
-    /// As the hub says.
+    /// The hub's.
     pub(crate) fn request(
         &mut self,
         machine: &mut CsrMachine,
@@ -88,7 +96,7 @@ impl<'a> HubRequester<'a> {
         };
         let refused = matches!(&result, Err(Error::Unauthorized(_) | Error::Forbidden(_)));
         if let (Requester::AgentAtNewHub, true, Err(error)) = (requester, refused, &result) {
-            log::debug!("the hub at the new address does not know this agent: {error}");
+            log::debug!(error:% = error; "the hub at the new address does not know this agent");
         }
         machine.answered(requester, &result, Instant::now());
         result
@@ -101,9 +109,13 @@ impl<'a> HubRequester<'a> {
         requester: Requester,
     ) -> Result<()> {
         let pending = match CsrWatcher::pending(client, &self.names, &self.agent.stop) {
-            // Who may not look may still ask, unless it is the new hub that does not know the agent.
+            // Without the right to list requests one may still post, unless the new hub does not know the
+            // agent.
             Err(error @ Error::Forbidden(_)) if requester != Requester::AgentAtNewHub => {
-                log::info!("{error}");
+                log::info!(
+                    cluster = self.names.cluster, error:% = error;
+                    "pending CSRs are not counted"
+                );
                 Vec::new()
             }
             pending => pending?,
@@ -136,10 +148,14 @@ impl<'a> HubRequester<'a> {
                 self.agent.record_event("ManagedClusterCreated", false, &message);
             }
             Ok(false) => {}
-            // The request can still be asked.
+            // A CSR may be posted all the same.
             Err(error @ (Error::Unauthorized(_) | Error::Forbidden(_))) => {
                 if machine.not_introduced(Instant::now()) {
-                    log::warn!("{error}");
+                    let target = MANAGED_CLUSTERS.cluster_object(&self.names.cluster);
+                    log_object!(
+                        Level::Warn, target, error:% = error;
+                        "the ManagedCluster is not created"
+                    );
                 }
                 return Ok(());
             }
@@ -161,13 +177,13 @@ impl<'a> HubRequester<'a> {
         let target = CSRS.cluster_object(&name);
         let events = self.csr_watcher.events();
         let csr = match client.create(&target, &object) {
-            // The watch lags behind, or the answer to an earlier try was lost.
+            // The watch lags behind, or the answer to an earlier attempt was lost.
             Err(Error::AlreadyExists(_)) => client.get(&target)?,
             created => {
                 let csr = created?;
                 machine.posted(&csr);
                 self.agent.report(|status| status.posted += 1);
-                // The agent's own requests are approved by the hub.
+                // The hub approves the agent's own requests.
                 let approve = match requester {
                     Requester::Bootstrap => format!(": kubectl certificate approve {name}"),
                     _ => String::new(),
@@ -181,7 +197,7 @@ impl<'a> HubRequester<'a> {
         Ok(())
     }
 
-    /// Reads the CSR, where the watch does not show it.
+    /// Reads the CSR while the watch does not show it.
     fn get_csr(&mut self, machine: &CsrMachine, client: &Client) -> Result<()> {
         let Some(request) = machine.request() else { return Ok(()) };
         let events = self.csr_watcher.events();
@@ -190,7 +206,7 @@ impl<'a> HubRequester<'a> {
         Ok(())
     }
 
-    /// Makes sure that the CSR is gone: the watch may lag behind.
+    /// Confirms that the CSR is gone: the watch may lag behind.
     fn confirm_gone(
         &mut self,
         machine: &mut CsrMachine,

@@ -1,5 +1,5 @@
-//! The state machine of one certificate: what was observed and what has happened so far say what to do next.
-//! No I/O, no clock.
+//! State machine of one certificate: an observation and the history so far give the next action. No I/O, no
+//! clock.
 
 use std::time::{Duration, Instant};
 
@@ -7,65 +7,116 @@ use serde_json::Value;
 use shared::error::Result;
 
 use super::{
-    action::CertificateAction,
     csr::CertificateRequest,
     csr_status::{CsrFailure, CsrStatus, IssuedCsr, ObservedCsr},
     need::{HubMove, Need, Requester},
     observe::{ObservedCredential, SessionChange},
+    pacing::{LONGEST_REST, Pacing, REST_REFUSED, REST_SHORT, rest_after},
 };
 
-/// After Denied or Failed: a human or a policy said no, which time alone seldom changes.
-const REST_REFUSED: Duration = Duration::from_secs(300);
-/// After a certificate that cannot be used, or a request that somebody replaced.
-const REST_WRONG: Duration = Duration::from_secs(30);
-/// After a request that was made with another identity than the one that asks now, or that somebody
-/// deleted.
-const REST_SHORT: Duration = Duration::from_secs(2);
-/// No rest is longer.
-const LONGEST_REST: Duration = Duration::from_secs(3600);
-/// A certificate that was used until it was due, however short it is, and the next one.
-const PACE: Duration = Duration::from_secs(5);
-/// A write of the Secret that did not last, and the next one; twice as long each time.
-const PACE_OF_REPEATS: Duration = Duration::from_secs(1);
 /// As upstream, the ManagedCluster is checked every one to two hours while bootstrapping
 /// (ocm `pkg/registration/spoke/registration/creating_controller.go:46`).
 const INTRODUCE_AGAIN: Duration = Duration::from_secs(3600);
 
-/// A CSR that nobody answers is announced once more after this (kubelet gives up by then:
-/// client-go `util/certificate/certificate_manager.go:48-50`).
+/// A pending CSR is announced once more after this (kubelet gives up by then: client-go
+/// `util/certificate/certificate_manager.go:48-50`).
 const LONG_PENDING: Duration = Duration::from_secs(900);
 
-/// The state of getting a certificate.
+/// The next action for the certificate.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum CertificateAction {
+    /// Wait until this instant, or until something changes.
+    Wait(Instant),
+    /// Use the hub with the credential in the Secret.
+    OpenSession,
+    /// The same, where another one is in use.
+    SwapSession,
+    /// Stop using the hub: the certificate has expired.
+    CloseSession,
+    /// Announce the session.
+    AnnounceSession,
+    /// Announce why a certificate is needed.
+    AnnounceNeed,
+    /// Close the requester's client and watch.
+    CloseRequester,
+    /// Watch the CSR on the hub.
+    WatchCsr,
+    /// Announce the approval that the CSR waits for; `overdue` writes an Event.
+    AnnouncePending { overdue: bool },
+    /// Count the pending requests on the hub.
+    CountPending,
+    /// Create a key and a request, and store them.
+    StoreRequest,
+    /// Create the ManagedCluster, if there is none.
+    CreateManagedCluster,
+    /// Read the CSR on the hub.
+    GetCsr,
+    /// Post the request.
+    CreateCsr,
+    /// Confirm that the CSR is gone, and post the same again.
+    ConfirmGone,
+    /// Save this certificate in the Secret.
+    SaveCertificate(Vec<u8>),
+    /// Repair the rest of the Secret, next to the certificate.
+    RepairSecret,
+    /// Delete the stored request: it has served, or never will.
+    DeleteRequest,
+    /// Announce the request's failure, and rest.
+    AbandonCsr(CsrFailure),
+}
+
+impl CertificateAction {
+    /// Returns whether the hub has to answer.
+    pub(crate) fn is_on_the_hub(&self) -> bool {
+        matches!(
+            self,
+            Self::CountPending
+                | Self::CreateManagedCluster
+                | Self::GetCsr
+                | Self::CreateCsr
+                | Self::ConfirmGone
+        )
+    }
+
+    /// Returns whether it only prepares the next action, which follows in the same turn.
+    pub(crate) fn is_preparation(&self) -> bool {
+        matches!(
+            self,
+            Self::OpenSession
+                | Self::SwapSession
+                | Self::CloseSession
+                | Self::AnnounceSession
+                | Self::AnnounceNeed
+                | Self::CloseRequester
+                | Self::WatchCsr
+                | Self::AnnouncePending { .. }
+        )
+    }
+}
+
+/// The history of a certificate so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct CsrMachine {
-    /// The request that is stored, if one is.
+    /// The stored request, if there is one.
     request: Option<CertificateRequest>,
-    /// uid of the CSR that was posted for it by this process.
+    /// uid of its CSR, if this process posted it.
     uid: Option<String>,
-    /// The CSR with the certificate: a hub sweeps it away after an hour, saved or not.
+    /// The CSR with the certificate: a hub removes it after an hour, saved or not.
     issued: Option<IssuedCsr>,
-    /// Why a certificate is needed, as it was announced last.
+    /// The need that was announced last.
     announced: Option<String>,
-    /// While the CSR waits for the hub's people.
+    /// Set while the CSR is pending on the hub.
     waiting: Option<Waiting>,
-    /// What two hubs have answered, while the credential moves from one to the other.
+    /// The answers of two hubs, while the credential moves from one to the other.
     hub_move: HubMove,
-    /// The certificate that this process got last, and until when it is used at least.
+    /// The last certificate of this process, and the end of its least use.
     obtained: Option<(Vec<u8>, Instant)>,
-    /// The requests on the hub were counted, there is room for one more.
+    /// The requests on the hub were counted, and there is room for one more.
     counted: bool,
     introduce_at: Option<Instant>,
-    /// Ends in a row.
-    ends: u32,
-    /// Until then nothing is asked as this identity.
-    rest: Option<(Instant, Option<Requester>)>,
-    /// What rests is over: the next request needs a key of its own.
+    /// The request ended without a certificate: the next one needs a key of its own.
     ended: bool,
-    /// After a failure nothing is asked as this identity until then; as nobody: nothing is done at all.
-    failed: Option<(Instant, Option<Requester>)>,
-    saved: Option<Instant>,
-    /// Writes of the Secret in a row that did not last.
-    repeats: u32,
+    pacing: Pacing,
 }
 
 /// A CSR that waits for approval or signature.
@@ -73,17 +124,17 @@ pub(crate) struct CsrMachine {
 struct Waiting {
     since: Instant,
     announced: bool,
-    /// It was announced that this takes long.
+    /// The long wait was announced.
     overdue: bool,
 }
 
 impl CsrMachine {
-    /// With the request that an earlier process has stored.
+    /// Starts with the request that an earlier process stored.
     pub(crate) fn new(request: Option<CertificateRequest>) -> Self {
         Self { request, ..Self::default() }
     }
 
-    /// What to do now. The session comes first, then what is to be said, then the request.
+    /// The next action: first for the session, then announcements, then for the request.
     pub(crate) fn next(&self, observed: &ObservedCredential, now: Instant) -> CertificateAction {
         match observed.session {
             SessionChange::Open(..) => return CertificateAction::OpenSession,
@@ -112,7 +163,7 @@ impl CsrMachine {
         self.next_for_request(&observed.need, observed.requester, &observed.csr, key, now)
     }
 
-    /// What to do for the request. `credential_key` is the key in the Secret.
+    /// The next action for the request. `credential_key` is the key in the Secret.
     fn next_for_request(
         &self,
         need: &Need,
@@ -123,63 +174,43 @@ impl CsrMachine {
     ) -> CertificateAction {
         let later = CertificateAction::Wait(now + LONGEST_REST);
         let served = |request: &CertificateRequest| credential_key == Some(request.key.as_bytes());
-        if let Some(wait) = self.failing(None, now) {
-            return wait;
+        if let Some(until) = self.pacing.failing(None, now) {
+            return CertificateAction::Wait(until);
         }
         match need {
-            Need::Repair => self.paced(false, now).unwrap_or(CertificateAction::RepairSecret),
+            Need::Repair => {
+                let paced = self.pacing.next_write(false, now);
+                paced.map_or(CertificateAction::RepairSecret, CertificateAction::Wait)
+            }
             Need::Nothing(_) if self.request.as_ref().is_some_and(served) => {
                 CertificateAction::DeleteRequest
             }
             Need::Nothing(time) => CertificateAction::Wait(now + *time),
             Need::Certificate(why) => match (requester, &self.request) {
                 (None, _) => later,
-                // The key of a certificate that is in use already asks for no other one.
+                // A key in use gets no other certificate.
                 (Some(requester), Some(request)) if !self.ended && !served(request) => {
                     self.ask(requester, csr, now)
                 }
                 (Some(requester), _) => {
-                    let wait = self.resting(requester, now);
-                    wait.or_else(|| self.paced(why.regular, now))
-                        .unwrap_or_else(|| self.new_request())
+                    let resting = self.pacing.resting(requester, now);
+                    match resting.or_else(|| self.pacing.next_write(why.regular, now)) {
+                        Some(until) => CertificateAction::Wait(until),
+                        None if self.counted => CertificateAction::StoreRequest,
+                        None => CertificateAction::CountPending,
+                    }
                 }
             },
         }
     }
 
-    /// A wait, if a failure as this identity was too short a time ago.
-    fn failing(&self, requester: Option<Requester>, now: Instant) -> Option<CertificateAction> {
-        let (until, of) = self.failed?;
-        (now < until && of == requester).then_some(CertificateAction::Wait(until))
-    }
-
-    /// A wait, if this identity rests or has just failed.
-    fn resting(&self, requester: Requester, now: Instant) -> Option<CertificateAction> {
-        let resting = self.rest.filter(|(until, of)| now < *until && *of == Some(requester));
-        let resting = resting.map(|(until, _)| CertificateAction::Wait(until));
-        resting.or_else(|| self.failing(Some(requester), now))
-    }
-
-    fn new_request(&self) -> CertificateAction {
-        if self.counted { CertificateAction::StoreRequest } else { CertificateAction::CountPending }
-    }
-
-    /// A wait, if the Secret was written too short a time ago to write it again.
-    fn paced(&self, regular: bool, now: Instant) -> Option<CertificateAction> {
-        let repeats = PACE_OF_REPEATS.saturating_mul(1 << self.repeats.min(12)).min(LONGEST_REST);
-        let pace = if regular && self.repeats == 0 { PACE } else { repeats };
-        let until = self.saved? + pace;
-        (now < until).then_some(CertificateAction::Wait(until))
-    }
-
     fn ask(&self, requester: Requester, csr: &ObservedCsr, now: Instant) -> CertificateAction {
         if let ObservedCsr::Present(CsrStatus::Issued(pem)) = csr {
-            return self
-                .paced(false, now)
-                .unwrap_or_else(|| CertificateAction::SaveCertificate(pem.clone()));
+            let save = || CertificateAction::SaveCertificate(pem.clone());
+            return self.pacing.next_write(false, now).map_or_else(save, CertificateAction::Wait);
         }
-        if let Some(wait) = self.resting(requester, now) {
-            return wait;
+        if let Some(until) = self.pacing.resting(requester, now) {
+            return CertificateAction::Wait(until);
         }
         let introduce = self.introduce_at.is_none_or(|at| now >= at);
         if requester == Requester::Bootstrap && introduce {
@@ -199,17 +230,17 @@ impl CsrMachine {
         }
     }
 
-    /// The stored request, if one is.
+    /// The stored request, if there is one.
     pub(crate) fn request(&self) -> Option<&CertificateRequest> {
         self.request.as_ref()
     }
 
-    /// The stored request, unless it came to an end that is no certificate.
+    /// The stored request, unless it ended without a certificate.
     pub(crate) fn open_request(&self) -> Option<&CertificateRequest> {
         self.request.as_ref().filter(|_| !self.ended)
     }
 
-    /// uid of the CSR that was posted for it by this process.
+    /// uid of its CSR, if this process posted it.
     pub(crate) fn uid(&self) -> Option<&str> {
         self.uid.as_deref()
     }
@@ -230,7 +261,7 @@ impl CsrMachine {
         self.obtained.as_ref()
     }
 
-    /// This was observed.
+    /// Records an observation.
     pub(crate) fn saw(&mut self, observed: &ObservedCredential, now: Instant) {
         self.hub_move.asks(observed.requester_of_move(), now);
         let (ObservedCsr::Present(status), Some(csr)) = (&observed.csr, &observed.csr_object)
@@ -239,70 +270,69 @@ impl CsrMachine {
         };
         let begun = Waiting { since: now, announced: false, overdue: false };
         self.waiting = observed.pending.as_ref().map(|_| self.waiting.unwrap_or(begun));
-        if self.uid.is_none() {
-            self.uid = csr["metadata"]["uid"].as_str().map(str::to_owned);
-        }
+        let uid = csr["metadata"]["uid"].as_str();
+        self.uid = self.uid.take().or(uid.map(str::to_owned));
         if let (CsrStatus::Issued(_), Some(hub)) = (status, &observed.requester_hub) {
             self.issued = Some(IssuedCsr { hub: hub.clone(), csr: csr.clone() });
         }
     }
 
-    /// It was announced why a certificate is needed.
+    /// Records the announcement of a need.
     pub(crate) fn need_announced(&mut self, sentence: Option<String>) {
         self.announced = sentence;
     }
 
-    /// It was announced for whom the CSR waits.
+    /// Records the announcement of a pending CSR.
     pub(crate) fn pending_announced(&mut self, overdue: bool) {
         if let Some(waiting) = &mut self.waiting {
             (waiting.announced, waiting.overdue) = (true, overdue);
         }
     }
 
-    /// Nothing is open on the hub for a certificate any more.
+    /// Records that the requester's client and watch are closed.
     pub(crate) fn closed(&mut self) {
         (self.issued, self.waiting) = (None, None);
     }
 
-    /// The CSR is watched anew: what was posted on one hub says nothing of another.
+    /// Records a new watch of the CSR: a uid of one hub means nothing on another.
     pub(crate) fn watched(&mut self) {
         self.uid = None;
     }
 
-    /// The CSR was posted.
+    /// Records the posted CSR.
     pub(crate) fn posted(&mut self, csr: &Value) {
         self.uid = csr["metadata"]["uid"].as_str().map(str::to_owned);
     }
 
-    /// The hub answered a request of `requester`.
+    /// Records the hub's answer to a request of `requester`.
     pub(crate) fn answered<T>(&mut self, requester: Requester, result: &Result<T>, now: Instant) {
         self.hub_move.answered(requester, result, now);
     }
 
-    /// There is room on the hub for one more request.
+    /// Records that the hub has room for one more request.
     pub(crate) fn counted(&mut self) {
         self.counted = true;
     }
 
-    /// `request` is stored.
+    /// Records the stored request.
     pub(crate) fn stored(&mut self, request: Option<CertificateRequest>) {
         self.request = request;
         (self.uid, self.issued) = (None, None);
         (self.counted, self.ended) = (false, false);
     }
 
-    /// The hub knows the cluster; `random` is uniform in [0, 1).
+    /// Records that the hub knows the cluster; `random` is uniform in [0, 1).
     pub(crate) fn introduced(&mut self, now: Instant, random: f64) {
         self.introduce_at = Some(now + INTRODUCE_AGAIN + INTRODUCE_AGAIN.mul_f64(random));
     }
 
-    /// The identity may not introduce the cluster: somebody else may, or may give it the right. Returns
-    /// whether that is news.
+    /// Records that the identity may not introduce the cluster: somebody else may, or may grant the right.
+    /// Returns whether that is news.
     pub(crate) fn not_introduced(&mut self, now: Instant) -> bool {
         self.introduce_at.replace(now + REST_REFUSED).is_none()
     }
 
-    /// The request of `requester` came to `end`; returns how long it rests. `random` is uniform in [0, 1).
+    /// Records the `end` of a request of `requester`; returns its rest. `random` is uniform in [0, 1).
     pub(crate) fn ended(
         &mut self,
         end: &CsrFailure,
@@ -311,73 +341,45 @@ impl CsrMachine {
         random: f64,
     ) -> Duration {
         (self.ended, self.issued) = (true, None);
-        self.rest_after_end(rest_after(end), requester, now, random)
+        self.pacing.ended(rest_after(end), requester, now, random)
     }
 
-    /// The CSR is gone from the hub without an answer; returns how long the request rests.
+    /// Records that the CSR is gone from the hub without an answer; returns the request's rest.
     pub(crate) fn gone(&mut self, requester: Requester, now: Instant, random: f64) -> Duration {
         self.uid = None;
-        self.rest_after_end(REST_SHORT, Some(requester), now, random)
+        self.pacing.ended(REST_SHORT, Some(requester), now, random)
     }
 
-    /// Twice as long after each end in a row.
-    fn rest_after_end(
-        &mut self,
-        shortest: Duration,
-        requester: Option<Requester>,
-        now: Instant,
-        random: f64,
-    ) -> Duration {
-        let rest = shortest.saturating_mul(1 << self.ends.min(8)).min(LONGEST_REST);
-        // A fleet that was denied together does not come back together.
-        let rest = rest + rest.mul_f64(random / 4.0);
-        self.ends = self.ends.saturating_add(1);
-        self.rest = Some((now + rest, requester));
-        rest
-    }
-
-    /// The hub has too many requests: `requester` asks for nothing for `time`.
+    /// Records that the hub has too many requests: `requester` rests for `time`.
     pub(crate) fn halted(&mut self, requester: Requester, now: Instant, time: Duration) {
-        self.rest = Some((now + time, Some(requester)));
+        self.pacing.halted(requester, now + time);
     }
 
-    /// An action of `requester` on the hub failed, or another one: nothing of its kind is done for `time`.
+    /// Records a failure: `requester`, or without one everything, waits for `time`.
     pub(crate) fn failed(&mut self, now: Instant, time: Duration, requester: Option<Requester>) {
-        self.failed = Some((now + time, requester));
+        self.pacing.failed(requester, now + time);
     }
 
-    /// The certificate in `pem` was saved, to be used until then at least; `regular` if the one before was
-    /// due.
+    /// Records that the certificate in `pem` was saved, with the end of its least use; `regular` if the one
+    /// before was due.
     pub(crate) fn saved(&mut self, pem: &[u8], used_until: Instant, regular: bool, now: Instant) {
         self.obtained = Some((pem.to_vec(), used_until));
         self.hub_move = HubMove::default();
-        (self.ends, self.rest) = (0, None);
-        self.repeats = if regular { 0 } else { self.repeats.saturating_add(1) };
-        self.saved = Some(now);
+        self.pacing.saved(regular, now);
     }
 
-    /// What is beside the certificate was put right.
+    /// Records that the rest of the Secret was repaired.
     pub(crate) fn repaired(&mut self, now: Instant) {
-        self.repeats = self.repeats.saturating_add(1);
-        self.saved = Some(now);
+        self.pacing.repaired(now);
     }
 
-    /// There is another bootstrap kubeconfig than when a rest or a wait began, for `another_hub` or not.
+    /// Records another bootstrap kubeconfig than the one of the last rests and waits.
     pub(crate) fn bootstrap_replaced(&mut self, another_hub: bool) {
         if another_hub {
             self.hub_move = HubMove::default();
         }
-        (self.rest, self.failed, self.introduce_at) = (None, None, None);
-        (self.ends, self.repeats) = (0, 0);
-    }
-}
-
-/// The shortest rest before the next key.
-fn rest_after(failure: &CsrFailure) -> Duration {
-    match failure {
-        CsrFailure::Denied(_) | CsrFailure::Failed(_) => REST_REFUSED,
-        CsrFailure::Rejected(_) | CsrFailure::Replaced => REST_WRONG,
-        CsrFailure::Foreign => REST_SHORT,
+        self.introduce_at = None;
+        self.pacing.restart();
     }
 }
 

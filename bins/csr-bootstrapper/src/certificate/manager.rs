@@ -1,44 +1,42 @@
-//! The loop that keeps the certificate: it observes, lets the machine decide, and performs.
+//! Certificate manager: the loop that observes, lets the machine decide, and performs.
 
 use std::time::{Duration, Instant};
 
+use log::Level;
 use serde_json::Value;
-use shared::{backoff::Backoff, error::Result, kubeconfig::Hub, secret};
+use shared::{
+    backoff::Backoff, error::Result, kubeconfig::Hub, log_object, logging::seconds, secret,
+    stop::Stop,
+};
 
 use super::{
-    action::CertificateAction,
     csr::CertificateRequest,
-    machine::CsrMachine,
+    machine::{CertificateAction, CsrMachine},
     need::{Need, Requester},
     observe::{Inputs, ObservedCredential, SessionChange, SessionInputs, observe},
     perform::Performer,
     readiness::ready,
 };
-use crate::{
-    agent::{Agent, SLICE},
-    bootstrap::BootstrapKubeconfig,
-    identity::AgentNames,
-    state::Rotated,
-};
+use crate::{agent::Agent, bootstrap::BootstrapKubeconfig, identity::AgentNames, state::Rotated};
 
-/// How often it is looked at where somebody waits for the end of it.
+/// The longest wait of the loop while a caller waits for its result.
 const LOOK_ONCE: Duration = Duration::from_secs(1);
-/// Beyond the end of a certificate, so that it is over for sure.
+/// Margin after the end of a certificate.
 const MOMENT: Duration = Duration::from_millis(100);
-/// Failures are tried again after at most this.
+/// The longest wait between two attempts.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// A hub that asks for more time is asked again after this.
+/// The longest wait that a hub can ask for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-/// Nothing but 401 for this long, up to twice as long, and the credential counts as refused: less may be a hub
-/// that restarts, and a fleet does not come back in one second.
+/// The time of nothing but 401, or up to twice as long, after which the credential counts as refused: a
+/// shorter one may be a hub that restarts, and a fleet does not come back in one second.
 const REFUSED_AFTER: Duration = Duration::from_secs(30);
 
-/// The goal where the credential is not kept.
+/// The goal of a single run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnceGoal {
-    /// It is looked at.
+    /// Check the credential.
     Check,
-    /// It is got.
+    /// Obtain one.
     Obtain,
 }
 
@@ -49,16 +47,16 @@ pub(crate) struct CertificateManager<'a> {
     machine: CsrMachine,
     performer: Performer<'a>,
     errors: Backoff,
-    /// For how long the hub may refuse the credential before another one is asked for.
+    /// The time for which the hub may refuse the credential before another one is requested.
     patience: Duration,
-    /// Which bootstrap kubeconfig was seen last, and where it leads to.
+    /// The version of the last bootstrap kubeconfig, and its hub.
     bootstrap_seen: (u64, Option<Hub>),
 }
 
 impl<'a> CertificateManager<'a> {
-    /// With the request that an earlier process has stored.
+    /// Starts with the request that an earlier process stored.
     pub(crate) fn new(agent: &'a Agent, names: AgentNames, stored: Option<Value>) -> Self {
-        // One that cannot be read is as good as none: another takes its place.
+        // An unreadable one is replaced, as if there were none.
         let data = stored.as_ref().and_then(|stored| secret::data(stored).ok());
         let request = data.and_then(|data| CertificateRequest::of_secret(&data, &names));
         Self {
@@ -72,12 +70,13 @@ impl<'a> CertificateManager<'a> {
         }
     }
 
-    /// Keeps the credential until the end: `None`. If that is not to be, whether it is usable.
+    /// Manages the certificate until the end of the process (`None`), or until the goal `once` is reached:
+    /// whether the credential is usable.
     pub(crate) fn run(mut self, once: Option<OnceGoal>) -> Option<bool> {
         loop {
             let seen = self.agent.stop.wakes();
             let (observed, action) = self.decide();
-            // A key that has served does not stay behind, nor a kubeconfig that leads nowhere.
+            // A used key does not stay behind, nor a kubeconfig that leads nowhere.
             let settled =
                 action != CertificateAction::DeleteRequest && observed.need != Need::Repair;
             let usable = || settled && ready(self.agent).is_ok();
@@ -87,8 +86,8 @@ impl<'a> CertificateManager<'a> {
                 _ => {}
             }
             let stopped = if let CertificateAction::Wait(until) = action {
-                // Nothing wakes this loop when the files of -hub-kubeconfig-dir change.
-                let slice = if once.is_some() { LOOK_ONCE } else { SLICE };
+                // No event tells this loop of changed files in -hub-kubeconfig-dir.
+                let slice = if once.is_some() { LOOK_ONCE } else { Stop::SLICE };
                 let until = until.min(Instant::now() + slice);
                 let until = observed.again.map_or(until, |again| until.min(again + MOMENT));
                 self.agent.stop.wait_for_change(seen, until)
@@ -102,21 +101,13 @@ impl<'a> CertificateManager<'a> {
         }
     }
 
-    /// Observes and decides, until what comes next is more than a preparation.
+    /// Observes and decides, and performs preparations until another action is next.
     fn decide(&mut self) -> (ObservedCredential, CertificateAction) {
-        let secret_name = self.agent.secret_name();
         self.performer.begin_turn();
         self.agent.beat();
         let bootstrap = self.see_bootstrap();
         loop {
-            let now = Instant::now();
-            let observed = observe(&self.inputs(&secret_name, bootstrap.clone(), now));
-            // Before the session is the credential's nothing else counts.
-            if observed.session == SessionChange::Nothing {
-                self.machine.saw(&observed, now);
-                self.report(&observed);
-            }
-            let action = self.machine.next(&observed, now);
+            let (observed, action) = self.next_action(bootstrap.clone());
             if !action.is_preparation() {
                 return (observed, action);
             }
@@ -124,8 +115,24 @@ impl<'a> CertificateManager<'a> {
         }
     }
 
-    /// Another bootstrap kubeconfig ends rests, and one for another hub also what was found out about the last.
-    /// It stays the same for the whole turn.
+    /// Observes once and decides.
+    fn next_action(
+        &mut self,
+        bootstrap: Option<BootstrapKubeconfig>,
+    ) -> (ObservedCredential, CertificateAction) {
+        let (secret_name, now) = (self.agent.secret_name(), Instant::now());
+        let observed = observe(&self.inputs(&secret_name, bootstrap, now));
+        // Nothing else counts before the session uses the credential.
+        if observed.session == SessionChange::Nothing {
+            self.machine.saw(&observed, now);
+            self.report(&observed);
+        }
+        let action = self.machine.next(&observed, now);
+        (observed, action)
+    }
+
+    /// The bootstrap kubeconfig, which stays the same for the whole turn. A new one ends rests, and one for
+    /// another hub also clears the answers of the last.
     fn see_bootstrap(&mut self) -> Option<BootstrapKubeconfig> {
         let (bootstrap, version) =
             self.agent.read(|state| (state.bootstrap.clone(), state.bootstrap_version));
@@ -172,7 +179,7 @@ impl<'a> CertificateManager<'a> {
         }
     }
 
-    /// Reports what was observed on the endpoint.
+    /// Reports the observation on the endpoint.
     fn report(&self, observed: &ObservedCredential) {
         self.agent.report(|status| {
             status.trouble = observed.sentence.clone().filter(|_| !observed.usable);
@@ -187,14 +194,14 @@ impl<'a> CertificateManager<'a> {
 
     fn perform(&mut self, action: &CertificateAction, observed: &ObservedCredential) {
         if self.errors.failures() > 0 {
-            // What comes now says more than what went wrong before.
+            // The next status says more than the last failure.
             self.agent.report(|status| status.detail = None);
         }
         let result = self.performer.perform(&mut self.machine, action, observed);
         self.conclude(action, observed.requester, result);
     }
 
-    /// Says how `action` went, and backs off after a failure.
+    /// Logs the result of `action`, and backs off after a failure.
     fn conclude(
         &mut self,
         action: &CertificateAction,
@@ -204,24 +211,32 @@ impl<'a> CertificateManager<'a> {
         let Err(error) = result else {
             let failures = self.errors.succeeded();
             if failures > 0 {
-                log::info!("the certificate is managed again after {failures} failures");
+                log_object!(Level::Info, self.agent.credential(), failures = failures;
+                    "the certificate is managed again"
+                );
             }
             return;
         };
         let now = Instant::now();
         let retry = self.errors.failed(&error, now, fastrand::f64());
-        // The bootstrap identity does not wait longer than the new hub has time to know the agent.
+        // The bootstrap identity waits no longer than the new hub has time to know the agent.
         let patience = self.machine.hub_move().patience(now);
         let wait = patience.map_or(retry.wait, |left| retry.wait.min(left));
         self.machine.failed(now, wait, requester.filter(|_| action.is_on_the_hub()));
         self.agent.report(|status| status.detail = Some(error.to_string()));
-        if retry.should_log {
-            log::warn!("{error}");
-            if matches!(action, CertificateAction::CountPending | CertificateAction::CreateCsr) {
-                self.agent.set_rotated(Rotated::Failed(format!("Failed to create CSR {error}")));
-            }
-        } else {
-            log::debug!("{error}; again in {wait:?}");
+        let creates =
+            matches!(action, CertificateAction::CountPending | CertificateAction::CreateCsr);
+        if retry.should_log && creates {
+            self.agent.set_rotated(Rotated::Failed(format!("Failed to create CSR {error}")));
         }
+        let level = if retry.should_log { Level::Warn } else { Level::Debug };
+        let retry_in = seconds(wait);
+        log_object!(
+            level, self.agent.credential(), error:% = error, retry_in = retry_in;
+            "managing the certificate failed"
+        );
     }
 }
+
+#[cfg(test)]
+mod tests;

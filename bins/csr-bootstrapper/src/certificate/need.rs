@@ -1,4 +1,4 @@
-//! The need of the credential, and with which identity the hub is asked for it. No I/O, no clock.
+//! Need of the credential, and the identity that requests it. No I/O, no clock.
 
 use std::time::{Duration, Instant};
 
@@ -6,28 +6,28 @@ use shared::error::{Error, Result};
 
 use super::validate::{UnusableCredential, Validation};
 
-/// Whether there is something to do about the credential.
+/// The need of the credential.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Need {
     /// Nothing for this long.
     Nothing(Duration),
-    /// The certificate is good, what is beside it in the Secret is to be put right.
+    /// The certificate is valid; the rest of the Secret needs a repair.
     Repair,
     /// Another certificate.
     Certificate(NeedReason),
 }
 
-/// Why another certificate is needed: upstream's word for the Event, and a sentence.
+/// The reason for another certificate: upstream's word for the Event, and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct NeedReason {
     pub(crate) event: &'static str,
     pub(crate) sentence: String,
-    /// The certificate before is good and merely old.
+    /// The certificate before is valid and merely due.
     pub(crate) regular: bool,
 }
 
-/// What the credential in `what` ("Secret ns/name") needs; its certificate is to be rotated in `due_in`, and
-/// `refused` says whether the hub has answered nothing but 401 to it for a while.
+/// The need of the credential in `what` ("Secret ns/name"). Its certificate is due in `due_in`; it is `refused`
+/// after a while of nothing but 401 from the hub.
 pub(crate) fn need(
     what: &str,
     validation: &Validation,
@@ -62,28 +62,28 @@ pub(crate) fn need(
     }
 }
 
-/// With which identity the hub is asked.
+/// The identity that requests the certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Requester {
-    /// The agent's own, which the hub renews without a human.
+    /// The agent's own; the hub approves it without a human.
     Agent,
-    /// The agent's own, at the address where the bootstrap kubeconfig says that the hub is now.
+    /// The agent's own, at the hub's new address from the bootstrap kubeconfig.
     AgentAtNewHub,
-    /// That of the bootstrap kubeconfig.
+    /// The bootstrap kubeconfig's.
     Bootstrap,
 }
 
-/// Which identities there are.
+/// The available identities.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AvailableIdentities {
-    /// A session with a certificate that has not expired by every clock.
+    /// There is a session whose certificate has not expired by every clock.
     pub(crate) agent: bool,
-    /// The hub answers 401 to it.
+    /// The hub answers it with 401.
     pub(crate) agent_refused: bool,
     pub(crate) bootstrap: bool,
 }
 
-/// Who asks for the certificate: the bootstrap identity only if no other will do.
+/// The requester of the certificate: the bootstrap identity only if no other will do.
 pub(crate) fn requester(
     validation: &Validation,
     identities: AvailableIdentities,
@@ -94,7 +94,7 @@ pub(crate) fn requester(
     let agent = identities.agent && !identities.agent_refused;
     let bootstrap = identities.bootstrap.then_some(Requester::Bootstrap);
     match validation {
-        // Whatever takes so long at the new hub: the old one is used until then.
+        // The old hub is used until the new one is ready, however long that takes.
         Validation::Moved(..) if due && agent && !moving.old_is_away(now) => Some(Requester::Agent),
         Validation::Moved(..) if identities.bootstrap && !moving.new_refuses(now) => {
             Some(Requester::AgentAtNewHub)
@@ -104,28 +104,27 @@ pub(crate) fn requester(
     }
 }
 
-/// What two hubs have answered so far, while the bootstrap kubeconfig leads to another one than the
-/// credential.
+/// The answers of two hubs so far, while the bootstrap kubeconfig leads to another hub than the credential.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct HubMove {
-    /// Since when the new one answers nothing but 401 or 403 to the agent.
+    /// Start of the time in which the new hub answers nothing but 401 or 403 to the agent.
     refused: Option<Instant>,
-    /// Since when the old one is asked.
+    /// Start of the requests to the old hub.
     old_since: Option<Instant>,
-    /// When the old one was given up.
+    /// The time at which the old hub was given up.
     old_failed: Option<Instant>,
 }
 
-/// A hub that has just been set up may not know everything that it should.
+/// A hub that was just set up may not know everything yet.
 const REFUSED_AFTER: Duration = Duration::from_secs(5);
-/// Who was refused may be known later, and who was away may be back.
+/// The agent may be known later, and a missing hub may be back.
 const TRY_AGAIN: Duration = Duration::from_secs(600);
-/// The old hub gets this long to renew, and another chance after that.
+/// The old hub has this long to renew, and another chance later.
 const OLD_PATIENCE: Duration = Duration::from_secs(10);
 const OLD_AGAIN: Duration = Duration::from_secs(60);
 
 impl HubMove {
-    /// The hub answered a request of `requester`.
+    /// Records the hub's answer to a request of `requester`.
     pub(crate) fn answered<T>(&mut self, requester: Requester, result: &Result<T>, now: Instant) {
         let refusal = matches!(result, Err(Error::Unauthorized(_) | Error::Forbidden(_)));
         match requester {
@@ -133,7 +132,7 @@ impl HubMove {
             Requester::Agent => {}
             Requester::AgentAtNewHub if refusal => self.refused = self.refused.or(Some(now)),
             Requester::AgentAtNewHub => self.refused = None,
-            // Then perhaps the agent is known by now.
+            // The agent may be known by now.
             Requester::Bootstrap if matches!(result, Err(Error::Unauthorized(_))) => {
                 self.refused = None;
             }
@@ -141,8 +140,8 @@ impl HubMove {
         }
     }
 
-    /// While the hub has moved, `requester` asks. A request that the old hub leaves waiting does not hold up
-    /// the move.
+    /// Records the `requester` while the hub moves. A request that the old hub leaves pending does not hold
+    /// up the move.
     pub(crate) fn asks(&mut self, requester: Option<Requester>, now: Instant) {
         let Some(until) = self.gives_up_at(requester, now) else {
             self.old_since = None;
@@ -155,7 +154,7 @@ impl HubMove {
         }
     }
 
-    /// When the old hub is given up, if `requester` asks that.
+    /// The time at which the old hub is given up, if it is `requester`'s.
     pub(crate) fn gives_up_at(
         &self,
         requester: Option<Requester>,
@@ -165,7 +164,7 @@ impl HubMove {
         of_old.map(|_| self.old_since.unwrap_or(now) + OLD_PATIENCE)
     }
 
-    /// How long the new hub has left to know the agent, if it is being refused there.
+    /// The time left for the new hub to know the agent, while it refuses the agent.
     pub(crate) fn patience(&self, now: Instant) -> Option<Duration> {
         (self.refused? + REFUSED_AFTER).checked_duration_since(now)
     }

@@ -1,7 +1,10 @@
-//! One observation of all that is known: what the credential is worth, what it needs, who can ask for it, and
-//! how far the request is. No I/O, no clock, no side effect.
+//! Observation of all inputs: the worth of the credential, its need, the requester, and the progress of the
+//! request. No I/O, no clock, no side effect.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::{
+    hash::{Hash, Hasher},
+    time::{Duration, Instant, SystemTime},
+};
 
 use serde_json::Value;
 use shared::{
@@ -23,7 +26,7 @@ use crate::{
     bootstrap::BootstrapKubeconfig, cached::CachedObject, clocks::Clocks, identity::AgentNames,
 };
 
-/// All that is known at one moment.
+/// All inputs at one moment.
 pub(crate) struct Inputs<'a> {
     /// `Secret ns/name`.
     pub(crate) secret_name: &'a str,
@@ -31,18 +34,18 @@ pub(crate) struct Inputs<'a> {
     pub(crate) credential: CachedObject,
     pub(crate) bootstrap: Option<BootstrapKubeconfig>,
     pub(crate) session: Option<SessionInputs>,
-    /// Where the session's credential leads to.
+    /// The hub of the session's credential.
     pub(crate) hub: Option<&'a Hub>,
-    /// It was announced that there is a session.
+    /// The session was announced.
     pub(crate) session_announced: bool,
-    /// For how long the hub may refuse the credential before another one is asked for.
+    /// The time for which the hub may refuse the credential before another one is requested.
     pub(crate) patience: Duration,
     pub(crate) hub_move: HubMove,
-    /// The certificate that this process got last, and until when it is used at least.
+    /// The last certificate of this process, and the end of its least use.
     pub(crate) obtained: Option<&'a (Vec<u8>, Instant)>,
-    /// The stored request, unless it came to an end.
+    /// The stored request, unless it ended.
     pub(crate) request: Option<&'a CertificateRequest>,
-    /// uid of the CSR that was posted for it by this process.
+    /// uid of its CSR, if this process posted it.
     pub(crate) uid: Option<&'a str>,
     pub(crate) issued: Option<&'a IssuedCsr>,
     pub(crate) watched: Option<WatchedCsr>,
@@ -50,38 +53,38 @@ pub(crate) struct Inputs<'a> {
     pub(crate) requester_open: bool,
     pub(crate) attempts: Attempts,
     pub(crate) clocks: Clocks,
-    /// By the hub that issues the certificate.
+    /// The clocks of the hub that issues the certificate.
     pub(crate) requester_clocks: Clocks,
     pub(crate) now: Instant,
 }
 
-/// What is known of the session.
+/// The session's state.
 pub(crate) struct SessionInputs {
     pub(crate) config: ClusterConfig,
-    /// When the certificate in use expires.
+    /// The expiry of the certificate in use.
     pub(crate) expires: Option<SystemTime>,
     pub(crate) refused: Option<Refused>,
 }
 
-/// What was tried already in this turn of the loop, and is not tried again before the next.
+/// Attempts of this turn of the loop, which are not repeated before the next one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Attempts {
-    /// The session was begun, swapped or ended.
+    /// The session was opened, swapped or closed.
     pub(crate) session: bool,
     /// The watch of the CSR was begun.
     pub(crate) watch: Option<WatchAttempt>,
 }
 
-/// What came of beginning a watch.
+/// The result of beginning a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum WatchAttempt {
-    /// It was begun, or may be in the next turn.
+    /// It has begun, or may in the next turn.
     Awaited,
-    /// There is no client for it, which the next request says aloud.
+    /// It has no client; the next request reports that.
     NoClient,
 }
 
-/// What was observed in one turn of the loop.
+/// The observation of one turn of the loop.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct ObservedCredential {
     pub(crate) bootstrap: Option<BootstrapKubeconfig>,
@@ -89,37 +92,49 @@ pub(crate) struct ObservedCredential {
     pub(crate) data: Data,
     pub(crate) need: Need,
     pub(crate) requester: Option<Requester>,
-    /// The hub that is asked, whose certificate is then in the Secret.
+    /// The hub that the requester asks, and whose certificate goes into the Secret.
     pub(crate) requester_hub: Option<Hub>,
     pub(crate) requester_open: bool,
-    /// Why a certificate is needed, in a sentence.
+    /// The sentence about the need of a certificate.
     pub(crate) sentence: Option<String>,
-    /// The credential in the Secret can be used, and the hub does not refuse it.
+    /// The credential in the Secret is valid, and the hub does not refuse it.
     pub(crate) usable: bool,
     pub(crate) session: SessionChange,
     pub(crate) csr: ObservedCsr,
     /// The CSR as it was read.
     pub(crate) csr_object: Option<Value>,
-    /// For whom the CSR waits, if it does.
+    /// The approval that the CSR waits for, if it does.
     pub(crate) pending: Option<String>,
-    /// When time alone changes it: the certificate in use counts as refused, is due or has expired, or the
-    /// old hub is given up.
+    /// The next change by time alone: the certificate in use counts as refused, is due or has expired, or
+    /// the old hub is given up.
     pub(crate) again: Option<Instant>,
 }
 
-/// What the session needs to be the credential's.
-#[derive(Clone, PartialEq, Eq)]
+/// The change that makes the session use the credential.
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) enum SessionChange {
     Nothing,
     Open(ClusterConfig, Hub),
     Swap(ClusterConfig, Hub),
     Close,
-    /// That it is used with this certificate.
+    /// Announce its use with this certificate.
     Announce(Vec<u8>),
 }
 
+/// Covers all fields, so that a model checker tells states apart by it.
+impl Hash for ObservedCredential {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { bootstrap, validation, data, need, requester, requester_hub, .. } = self;
+        (bootstrap, validation, need, requester, requester_hub).hash(state);
+        let Self { requester_open, sentence, usable, session, csr, csr_object, .. } = self;
+        (requester_open, sentence, usable, session, csr, csr_object).hash(state);
+        (&self.pending, &self.again).hash(state);
+        data.iter().for_each(|(key, value)| (key, &**value).hash(state));
+    }
+}
+
 impl ObservedCredential {
-    /// How `requester` reaches the hub, where that is not the session's matter.
+    /// The connection of `requester` to the hub, unless it is the session's.
     pub(crate) fn config(&self, requester: Requester) -> Option<ClusterConfig> {
         let bootstrap = self.bootstrap.as_ref()?;
         match requester {
@@ -131,13 +146,13 @@ impl ObservedCredential {
         }
     }
 
-    /// Who asks, while the bootstrap kubeconfig leads to another hub than the credential.
+    /// The requester while the bootstrap kubeconfig leads to another hub than the credential.
     pub(crate) fn requester_of_move(&self) -> Option<Requester> {
         self.requester.filter(|_| matches!(self.validation, Validation::Moved(..)))
     }
 }
 
-/// Observes everything once.
+/// Observes all inputs once.
 pub(crate) fn observe(inputs: &Inputs<'_>) -> ObservedCredential {
     let (clocks, now) = (inputs.clocks, inputs.now);
     let (data, validation) = validated(inputs);
@@ -191,27 +206,26 @@ fn validated(inputs: &Inputs<'_>) -> (Data, Validation) {
     match secret::data(secret) {
         Ok(data) => {
             let hub = inputs.bootstrap.as_ref().map(|bootstrap| &bootstrap.hub);
-            let (what, names) = (inputs.secret_name, inputs.names);
-            let validation = validate::validate(what, &data, hub, names, inputs.clocks);
+            let validation = validate::validate(&data, hub, inputs.names, inputs.clocks);
             (data, validation)
         }
         Err(error) => unusable(format!("cannot be read: {error}"), "CertificateValidationFailed"),
     }
 }
 
-/// Whether the hub refuses the credential for good, and when it may.
+/// Returns whether the hub refuses the credential for good, and the time at which it will.
 fn refused(inputs: &Inputs<'_>) -> (bool, Option<Instant>) {
     match inputs.session.as_ref().and_then(|session| session.refused) {
         Some(refused) => {
             let at = refused.since + inputs.patience;
-            // An answer from then, or nobody knows what the hub says now.
+            // Only an answer of that time tells what the hub says now.
             (refused.last >= at, Some(at))
         }
         None => (false, None),
     }
 }
 
-/// How long it is to the next certificate; nothing when it is due.
+/// The time until the next certificate; zero when it is due.
 fn due_in(inputs: &Inputs<'_>, usable: &UsableCredential) -> Duration {
     let pem = &usable.identity.certificate;
     let deadline = deadline::rotation_deadline(pem, &usable.chain);
@@ -220,7 +234,7 @@ fn due_in(inputs: &Inputs<'_>, usable: &UsableCredential) -> Duration {
     inputs.clocks.until_due(deadline.at, deadline.life).max(used.unwrap_or_default())
 }
 
-/// The hub that `requester` asks.
+/// The hub of `requester`.
 fn requester_hub<'a>(
     inputs: &'a Inputs<'_>,
     need: &Need,
@@ -243,13 +257,13 @@ fn sentence(need: &Need, requester: Option<Requester>) -> Option<String> {
     })
 }
 
-/// The credential in the Secret is the session's; one that is not usable any more ends the session only when
-/// the certificate in use has expired too, by every clock, and there is another identity to go on with.
-/// Without one the hub itself may say what time it is.
+/// The change of the session. A credential that is no longer usable ends it only when the certificate in
+/// use has expired too, by every clock, and there is another identity to go on with: without one the hub
+/// itself may say what time it is.
 fn session_change(inputs: &Inputs<'_>, validation: &Validation, data: &Data) -> SessionChange {
     let (bootstrap, session) = (inputs.bootstrap.as_ref(), inputs.session.as_ref());
     let timeless = match bootstrap.is_none() && session.is_none() {
-        true => validate::validate_timeless(inputs.secret_name, data, inputs.names),
+        true => validate::validate_timeless(data, inputs.names),
         false => None,
     };
     let usable = validation.usable().or_else(|| timeless.as_ref()?.usable());
@@ -257,7 +271,7 @@ fn session_change(inputs: &Inputs<'_>, validation: &Validation, data: &Data) -> 
     match (next, session) {
         (Some((config, hub)), Some(session)) => {
             let known = inputs.hub == Some(&hub);
-            // What was seen of one hub says nothing of another, not even where its watches go on.
+            // Nothing observed on one hub counts for another, not even the position of its watches.
             let elsewhere = inputs.hub.is_some_and(|before| before.differs_from(&hub).is_some());
             match validation.usable() {
                 _ if elsewhere && !inputs.attempts.session => SessionChange::Open(config, hub),
@@ -282,7 +296,7 @@ fn session_change(inputs: &Inputs<'_>, validation: &Validation, data: &Data) -> 
     }
 }
 
-/// How to use the hub with the credential: as its kubeconfig says, else as the bootstrap kubeconfig does.
+/// The connection to the hub with the credential: its own kubeconfig's, or else the bootstrap kubeconfig's.
 fn config(
     usable: &UsableCredential,
     bootstrap: Option<&BootstrapKubeconfig>,
@@ -291,7 +305,7 @@ fn config(
     usable.config.clone().or_else(other)
 }
 
-/// The CSR of the stored request: the one with the certificate if that is kept, else as the watch shows it.
+/// The CSR of the stored request: the kept one with the certificate, or else the watched one.
 fn observe_csr(inputs: &Inputs<'_>, observed: &ObservedCredential) -> (ObservedCsr, Option<Value>) {
     let (Need::Certificate(_), Some(requester), Some(request)) =
         (&observed.need, observed.requester, inputs.request)

@@ -1,21 +1,21 @@
-//! The effects of the actions on the session, the Secrets and the Events; those on the hub are in `hub.rs`.
+//! Effects of the actions on the session, the Secrets and the Events; `hub.rs` has those on the hub.
 
 use std::time::{Instant, SystemTime};
 
+use log::Level;
 use serde_json::Value;
 use shared::{
     error::{Error, Result},
-    secret,
+    log_object, secret,
 };
 
 use super::{
-    action::CertificateAction,
     csr::CertificateRequest,
     csr_status::CsrFailure,
     csr_watch::CsrWatcher,
     deadline,
     hub::HubRequester,
-    machine::CsrMachine,
+    machine::{CertificateAction, CsrMachine},
     need::{Need, Requester},
     observe::{Attempts, ObservedCredential, SessionChange},
     session::SessionControl,
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{agent::Agent, identity::AgentNames, state::Rotated};
 
-/// Performs actions, and tells the machine what came of them.
+/// Performs actions and reports the results to the machine.
 pub(crate) struct Performer<'a> {
     agent: &'a Agent,
     names: AgentNames,
@@ -50,22 +50,22 @@ impl<'a> Performer<'a> {
         &self.session
     }
 
-    /// What is open on the hub for a certificate.
+    /// The client and the watch of the requester.
     pub(crate) fn csr_watcher(&self) -> &CsrWatcher {
         self.hub.csr_watcher()
     }
 
-    /// What was tried already in this turn.
+    /// The attempts of this turn.
     pub(crate) fn attempts(&self) -> Attempts {
         self.attempts
     }
 
-    /// What failed may be tried again.
+    /// Begins a turn, in which failed attempts may be repeated.
     pub(crate) fn begin_turn(&mut self) {
         self.attempts = Attempts::default();
     }
 
-    /// Performs what prepares the next action; a failure is left to the next turn.
+    /// Performs a preparation of the next action; a failure is left to the next turn.
     pub(crate) fn prepare(
         &mut self,
         machine: &mut CsrMachine,
@@ -91,7 +91,7 @@ impl<'a> Performer<'a> {
     /// Performs `action`.
     ///
     /// # Errors
-    /// As the clusters say; it is tried again.
+    /// The clusters'; the action is tried again.
     pub(crate) fn perform(
         &mut self,
         machine: &mut CsrMachine,
@@ -118,7 +118,7 @@ impl<'a> Performer<'a> {
             SessionChange::Announce(pem) => {
                 return self.session.announce(self.agent, &self.names, pem);
             }
-            // What is asked of the old hub is watched with a client that is about to be closed.
+            // The requester may watch the old hub with a client that is about to be closed.
             SessionChange::Close => {
                 self.hub.close();
                 self.session.close(self.agent);
@@ -132,11 +132,14 @@ impl<'a> Performer<'a> {
         };
         self.attempts.session = true;
         if let Err(error) = result {
-            log::warn!("keeping the current hub credentials: {error}");
+            log_object!(
+                Level::Warn, self.agent.credential(), error:% = error;
+                "keeping the current credentials"
+            );
         }
     }
 
-    /// One Event for each new reason.
+    /// Announces the need, with one Event for each new reason.
     fn announce_need(&self, machine: &mut CsrMachine, observed: &ObservedCredential) {
         self.agent.report(|status| status.detail = None);
         if let (Need::Certificate(why), Some(sentence)) = (&observed.need, &observed.sentence) {
@@ -145,7 +148,7 @@ impl<'a> Performer<'a> {
         machine.need_announced(observed.sentence.clone());
     }
 
-    /// Says for whom the CSR waits: in the log at once, as an Event when it takes long.
+    /// Announces the approval that the CSR waits for: in the log at once, as an Event when it takes long.
     fn announce_pending(
         &self,
         machine: &mut CsrMachine,
@@ -157,7 +160,7 @@ impl<'a> Performer<'a> {
         if overdue {
             self.agent.record_event("CSRPending", true, sentence);
         } else {
-            log::info!("{sentence}");
+            log_object!(Level::Info, self.agent.credential(), reason = "CSRPending"; "{sentence}");
             self.agent.report(|status| status.pending = Some(SystemTime::now()));
         }
     }
@@ -171,7 +174,7 @@ impl<'a> Performer<'a> {
                 machine.stored(Some(request));
                 Ok(())
             }
-            // Somebody else wrote it: what is there counts.
+            // Another writer was faster: its request counts.
             Err(Error::AlreadyExists(_) | Error::Conflict(_) | Error::NotFound(_)) => {
                 self.stored = store::pending(self.agent)?;
                 let data = self.stored.as_ref().map(secret::data).transpose()?;
@@ -180,7 +183,7 @@ impl<'a> Performer<'a> {
                 machine.stored(request);
                 Ok(())
             }
-            // One that is immutable makes room for another.
+            // An immutable one makes room for another.
             Err(Error::Invalid(why)) if self.stored.is_some() => {
                 self.delete_request(machine)?;
                 Err(Error::Invalid(why))
@@ -197,7 +200,7 @@ impl<'a> Performer<'a> {
     ) -> Result<()> {
         let Some(request) = machine.request() else { return Ok(()) };
         let (mut values, fallback) =
-            store::beside(&self.names, observed.requester_hub.as_ref(), &observed.validation);
+            store::other_values(&self.names, observed.requester_hub.as_ref(), &observed.validation);
         values.insert("tls.crt", pem.to_vec().into());
         values.insert("tls.key", request.key.as_bytes().to_vec().into());
         let name = request.name.clone();
@@ -216,7 +219,7 @@ impl<'a> Performer<'a> {
 
     fn repair(&self, machine: &mut CsrMachine, observed: &ObservedCredential) -> Result<()> {
         let (values, fallback) =
-            store::beside(&self.names, observed.requester_hub.as_ref(), &observed.validation);
+            store::other_values(&self.names, observed.requester_hub.as_ref(), &observed.validation);
         store::save(self.agent, &values, &fallback)?;
         machine.repaired(Instant::now());
         let what = self.agent.secret_name();
@@ -253,8 +256,8 @@ impl<'a> Performer<'a> {
     }
 }
 
-/// Whether the certificate in the Secret is the one that was put there last, and was used until it was due: an
-/// old one that somebody puts back is due too.
+/// Returns whether the certificate in the Secret is the last saved one and was used until it was due; an old one
+/// that somebody restores is due too.
 fn lasted(machine: &CsrMachine, observed: &ObservedCredential) -> bool {
     let current = observed.validation.usable().map(|usable| &usable.identity.certificate);
     let last = machine.obtained().map(|(pem, _)| pem);

@@ -1,13 +1,15 @@
-//! The readiness of the credential: in the Secret, and in the files where they are asked for.
+//! Readiness of the credential: in the Secret, and in the files of -hub-kubeconfig-dir.
 
 use super::validate::{Validation, validate};
 use crate::{agent::Agent, identity::in_directory};
 
+/// Returns whether the credential is usable.
+///
 /// # Errors
-/// Why it cannot, and how it goes with what is done about that.
+/// The reason why it is not, and the progress towards a valid one.
 pub(crate) fn ready(agent: &Agent) -> Result<(), String> {
     let status = agent.read(|state| state.status.clone());
-    // Nothing is done about a Secret that cannot be seen.
+    // An unreadable Secret is left alone.
     match (status.trouble, status.detail.or_else(|| agent.errors.credential.get())) {
         (Some(trouble), Some(detail)) => Err(format!("{trouble}; {detail}")),
         (Some(trouble), None) => Err(trouble),
@@ -24,7 +26,7 @@ fn files(agent: &Agent) -> Result<(), String> {
     let what = directory.display().to_string();
     let bootstrap =
         agent.read(|state| state.bootstrap.as_ref().map(|bootstrap| bootstrap.hub.clone()));
-    match validate(&what, &in_directory(directory), bootstrap.as_ref(), &names, agent.clocks()) {
+    match validate(&in_directory(directory), bootstrap.as_ref(), &names, agent.clocks()) {
         Validation::Usable(_) => Ok(()),
         Validation::Moved(_, word) => Err(format!("{what} is of another hub: the {word} differs")),
         Validation::Unusable(unusable) => Err(format!("{what} {}", unusable.reason)),

@@ -1,22 +1,24 @@
-//! The hub as it is used with the credential: its client, opened, swapped and closed as the credential says.
+//! Session with the hub: its client is opened, swapped and closed as the credential changes.
 
 use std::sync::Arc;
 
+use log::Level;
 use shared::{
     client::{Client, Reload, Timeouts},
     config::ClusterConfig,
     error::Result,
     kubeconfig::Hub,
+    log_object,
 };
 
 use super::deadline;
 use crate::{
-    agent::{Agent, HUB_OBJECT, REQUEST_TIME},
+    agent::{Agent, HUB_OBJECT},
     identity::AgentNames,
     state::{HubSession, Rotated},
 };
 
-/// The session that the credential was last used for.
+/// The last session.
 #[derive(Default)]
 pub(crate) struct SessionControl {
     hub: Option<Hub>,
@@ -24,7 +26,7 @@ pub(crate) struct SessionControl {
 }
 
 impl SessionControl {
-    /// Where the credential leads to.
+    /// The hub of the credential.
     pub(crate) fn hub(&self) -> Option<&Hub> {
         self.hub.as_ref()
     }
@@ -36,25 +38,25 @@ impl SessionControl {
     /// Begins a session with the hub.
     ///
     /// # Errors
-    /// `BadConfig` if no client can be made; a session before this one goes on.
+    /// `BadConfig` if no client can be made; the session before this one continues.
     pub(crate) fn open(&mut self, agent: &Agent, config: &ClusterConfig, hub: &Hub) -> Result<()> {
-        let timeouts = Timeouts::with_request(REQUEST_TIME);
+        let timeouts = Timeouts::default();
         let requests = agent.requests.session.clone();
         let client =
             Client::counting("the hub", config.clone(), Reload::Never, timeouts, requests)?;
         let client = client.limited_to(HUB_OBJECT);
         let session = HubSession { client, stop: agent.stop.child() };
-        // First the end of the one before, if there is one: nobody is to see its cluster in this.
+        // The one before ends first: its cluster must not appear in the new one.
         agent.set_session(None);
         agent.set_session(Some(Arc::new(session)));
         (self.announced, self.hub) = (false, Some(hub.clone()));
         Ok(())
     }
 
-    /// Goes on with another credential.
+    /// Continues with another credential.
     ///
     /// # Errors
-    /// `BadConfig` if it cannot be used; the one in use stays.
+    /// `BadConfig` if it cannot be used; the current one stays.
     pub(crate) fn swap(&mut self, agent: &Agent, config: &ClusterConfig, hub: &Hub) -> Result<()> {
         if let Some(session) = agent.session() {
             session.client.swap(config.clone())?;
@@ -65,17 +67,20 @@ impl SessionControl {
 
     /// Ends the session, whose certificate has expired.
     pub(crate) fn close(&self, agent: &Agent) {
-        log::warn!("the certificate for the hub has expired");
+        log_object!(
+            Level::Warn, agent.credential(), reason = "expired";
+            "the certificate for the hub has expired"
+        );
         agent.set_session(None);
     }
 
-    /// Says that the hub is used with the certificate in `pem`. Nothing is said of a session that was begun only
-    /// to hear the hub's time.
+    /// Announces the session's certificate in `pem`. A session that only serves to learn the hub's time is
+    /// not announced.
     pub(crate) fn announce(&mut self, agent: &Agent, names: &AgentNames, pem: &[u8]) {
         self.announced = true;
         let message = format!("the hub is used as {} with {}", names.user(), agent.secret_name());
         agent.record_event("HubClientConfigReady", false, &message);
-        // An earlier process may have ended before it told what it got.
+        // An earlier process may have ended before it reported its certificate.
         if agent.read(|state| state.rotated.is_none()) {
             agent.set_rotated(Rotated::Done(deadline::rotated_message(pem)));
         }

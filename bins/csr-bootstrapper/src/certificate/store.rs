@@ -1,4 +1,4 @@
-//! The two Secrets that this program writes: the hub's credential, and the request that waits for one.
+//! Store of the two Secrets that this program writes: the hub's credential, and the pending request.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::{
     identity::{AGENT_NAME, AgentNames, CLUSTER_NAME},
 };
 
-/// Writers that keep getting in between are left to it until the next try.
+/// After this many conflicts in a row the next attempt waits.
 const CONFLICTS: u32 = 3;
 
 /// Reads the credential's Secret, as it is now.
@@ -38,7 +38,7 @@ pub(crate) fn pending(agent: &Agent) -> Result<Option<Value>> {
     })
 }
 
-/// Stores `request` in the place of `previous`.
+/// Stores `request` in place of `previous`.
 pub(crate) fn store_request(
     agent: &Agent,
     request: &CertificateRequest,
@@ -65,7 +65,7 @@ pub(crate) fn delete_request(agent: &Agent, stored: &Value) -> Result<()> {
     let guard = Preconditions { uid: text("uid"), resource_version: text("resourceVersion") };
     let target = SECRETS.object(&agent.settings.namespace, &name);
     match agent.management.delete(&target, Propagation::Background, &guard) {
-        // Somebody else removed or replaced it.
+        // Somebody else deleted or replaced it.
         Err(Error::NotFound(_) | Error::Conflict(_)) => Ok(()),
         other => other,
     }
@@ -74,8 +74,8 @@ pub(crate) fn delete_request(agent: &Agent, stored: &Value) -> Result<()> {
 /// Values by key.
 pub(crate) type SecretValues = BTreeMap<&'static str, Zeroizing<Vec<u8>>>;
 
-/// Puts `values` into the credential's Secret, all in one write, and `fallback` where it has none of that
-/// name; what else is in it stays.
+/// Saves `values` in the credential's Secret with a single write, and those of `fallback` whose keys it
+/// lacks; other keys stay.
 pub(crate) fn save(agent: &Agent, values: &SecretValues, fallback: &SecretValues) -> Result<()> {
     let (namespace, name) = (&agent.settings.namespace, &agent.settings.hub_secret);
     let target = SECRETS.object(namespace, name);
@@ -106,9 +106,9 @@ pub(crate) fn save(agent: &Agent, values: &SecretValues, fallback: &SecretValues
     Ok(())
 }
 
-/// What is to be written beside certificate and key, and what only where it is missing by then. A kubeconfig
+/// The values to save with certificate and key, and those to save only where they are missing. A kubeconfig
 /// that leads to the right hub stays as it is.
-pub(crate) fn beside(
+pub(crate) fn other_values(
     names: &AgentNames,
     hub: Option<&Hub>,
     validation: &Validation,

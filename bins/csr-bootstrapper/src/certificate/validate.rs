@@ -1,4 +1,4 @@
-//! The validity of the hub's credential, as a Secret or a directory holds it. No I/O, no clock.
+//! Validation of the hub's credential in a Secret or a directory. No I/O, no clock.
 
 use std::time::{Duration, Instant};
 
@@ -17,21 +17,21 @@ use crate::{
     identity::{AGENT_NAME, AgentNames, CLUSTER_NAME},
 };
 
-/// A certificate of the future is good this early: the clock of the hub is another one, and a naive look
-/// at notBefore throws away fresh certificates (kubernetes/kubernetes#97680).
+/// A certificate is valid this much before its notBefore: the hub has another clock, and a naive check of
+/// notBefore rejects fresh certificates (kubernetes/kubernetes#97680).
 pub(crate) const TOLERANCE: Duration = Duration::from_secs(300);
 
-/// What the credential is good for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The result of a validation.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Validation {
     Usable(UsableCredential),
-    /// Good, but got at another hub than the bootstrap kubeconfig's now; the word says what differs.
+    /// Valid, but of another hub than the bootstrap kubeconfig's; the word names the difference.
     Moved(UsableCredential, &'static str),
     Unusable(UnusableCredential),
 }
 
 impl Validation {
-    /// What of it can be used.
+    /// The credential, unless it is unusable.
     pub(crate) fn usable(&self) -> Option<&UsableCredential> {
         match self {
             Self::Usable(usable) | Self::Moved(usable, _) => Some(usable),
@@ -40,58 +40,59 @@ impl Validation {
     }
 }
 
-/// A certificate of ours with its key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A valid certificate of this agent, with its key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct UsableCredential {
     pub(crate) identity: KeyPair,
     pub(crate) chain: Vec<Certificate>,
-    /// The hub that the kubeconfig leads to.
+    /// The kubeconfig's hub.
     pub(crate) hub: Hub,
-    /// `None` when the certificate is good and the kubeconfig beside it is not; a new one can be written.
+    /// `None` when the certificate is valid and the kubeconfig next to it is not; a new one can be written.
     pub(crate) config: Option<ClusterConfig>,
-    /// The kubeconfig or one of the names beside it has to be written anew.
+    /// The kubeconfig or one of the names next to it needs a repair.
     pub(crate) stale: bool,
 }
 
-/// Why there is nothing to use.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The reason why there is no valid credential.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct UnusableCredential {
-    /// What is wrong, to go on after the name of what was validated.
+    /// The problem, as the predicate of a sentence about the Secret or the directory.
     pub(crate) reason: String,
     /// The Go agent's reason for an Event (ocm `pkg/registration/register/csr/csr.go:484-530`).
     pub(crate) event: &'static str,
 }
 
+/// Subject of the kubeconfig's errors, of which only the predicate is used.
+const SUBJECT: &str = "";
 const UNREADABLE: &str = "CertificateValidationFailed";
 const NOT_VALID: &str = "NoValidCertificateFound";
 /// Spelled as the Go agent spells it.
 const OTHER_DATA: &str = "AdditonalSecretDataChanged";
 
-/// Validates `data`, which other sentences call `what`, for the agent `names`. The hub of the `bootstrap`
-/// kubeconfig is compared, where there is one. The rules are those of ocm
-/// `pkg/registration/register/common.go:86-145`, and that key and certificate belong together.
+/// Validates `data` for the agent `names`, and compares the hub with that of the `bootstrap` kubeconfig, if there
+/// is one. The rules are those of ocm `pkg/registration/register/common.go:86-145`, and that key and certificate
+/// belong together.
 pub(crate) fn validate(
-    what: &str,
     data: &Data,
     bootstrap: Option<&Hub>,
     names: &AgentNames,
     clocks: Clocks,
 ) -> Validation {
     let certificate = certificate(data, names, clocks);
-    let validation = certificate.and_then(|good| hub(what, data, bootstrap, names, good));
+    let validation = certificate.and_then(|good| hub(data, bootstrap, names, good));
     validation.unwrap_or_else(|(event, reason)| {
         Validation::Unusable(UnusableCredential { reason, event })
     })
 }
 
-/// As [`validate`], as if the time were that of the certificate: what is left speaks against it at any time.
-pub(crate) fn validate_timeless(what: &str, data: &Data, names: &AgentNames) -> Option<Validation> {
+/// As [`validate`] at the certificate's own time: the remaining problems hold at any time.
+pub(crate) fn validate_timeless(data: &Data, names: &AgentNames) -> Option<Validation> {
     let chain = certificate::chain(data.get("tls.crt")?).ok()?;
     let begin = chain.iter().map(|certificate| certificate.not_before).max()?;
-    Some(validate(what, data, None, names, Clocks::new(begin, Instant::now(), None)))
+    Some(validate(data, None, names, Clocks::new(begin, Instant::now(), None)))
 }
 
-/// What speaks against a certificate, to go on after "a certificate that ".
+/// The objection to a certificate, as the predicate of a sentence about it.
 pub(crate) fn objection(
     chain: &[Certificate],
     names: &AgentNames,
@@ -122,10 +123,10 @@ pub(crate) fn objection(
     early.then(|| format!("is not valid before {}", seconds_time(leaf.not_before)))
 }
 
-/// The reason for an Event, and that for people.
+/// The Event's reason, and the problem.
 type Refusal = (&'static str, String);
 
-/// A certificate of ours that is good now, with its key.
+/// A valid certificate of this agent, with its key and its chain.
 type Good = (KeyPair, Vec<Certificate>);
 
 fn certificate(data: &Data, names: &AgentNames, clocks: Clocks) -> Result<Good, Refusal> {
@@ -144,16 +145,15 @@ fn certificate(data: &Data, names: &AgentNames, clocks: Clocks) -> Result<Good, 
     Ok((KeyPair { certificate: certificate.to_vec(), key }, chain))
 }
 
-/// The rest, beside a certificate that is good.
+/// Validates the rest, next to a valid certificate.
 fn hub(
-    what: &str,
     data: &Data,
     bootstrap: Option<&Hub>,
     names: &AgentNames,
     (identity, chain): Good,
 ) -> Result<Validation, Refusal> {
-    let hub = Hub::of_secret(what, data).map_err(|error| (OTHER_DATA, about(what, &error)))?;
-    let config = match config(what, data, &identity) {
+    let hub = Hub::of_secret(SUBJECT, data).map_err(|error| (OTHER_DATA, about(&error)))?;
+    let config = match config(data, &identity) {
         Ok(config) => Some(config),
         Err(_) if bootstrap.is_some_and(|hub| can_replace(hub, data, &identity)) => None,
         Err(reason) => return Err((OTHER_DATA, reason)),
@@ -173,10 +173,10 @@ fn hub(
     })
 }
 
-/// What the kubeconfig gives, if that is a connection as the user of the certificate.
-fn config(what: &str, data: &Data, identity: &KeyPair) -> Result<ClusterConfig, String> {
-    let config = kubeconfig::from_secret(what, data).map_err(|error| about(what, &error))?;
-    // Without TLS no certificate is shown.
+/// The kubeconfig's connection, if it authenticates as the user of the certificate.
+fn config(data: &Data, identity: &KeyPair) -> Result<ClusterConfig, String> {
+    let config = kubeconfig::from_secret(SUBJECT, data).map_err(|error| about(&error))?;
+    // Without TLS the certificate is not used.
     let shown = config.identity.as_ref() == Some(identity) || !config.server.starts_with("https:");
     match shown && config.auth == Auth::None && config.impersonate.is_empty() {
         true => Ok(config),
@@ -184,20 +184,18 @@ fn config(what: &str, data: &Data, identity: &KeyPair) -> Result<ClusterConfig, 
     }
 }
 
-/// Whether a kubeconfig for `hub` would do: one that would not is not written over and over.
+/// Returns whether a kubeconfig for `hub` would be valid: an invalid one is not written over and over.
 fn can_replace(hub: &Hub, data: &Data, identity: &KeyPair) -> bool {
     let mut data = data.clone();
     data.insert("kubeconfig".into(), hub.kubeconfig().into_bytes().into());
-    config("", &data, identity).is_ok()
+    config(&data, identity).is_ok()
 }
 
-/// What an error about the kubeconfig in `what` says after that name.
-fn about(what: &str, error: &Error) -> String {
-    let message = error.message();
-    let rest = message.strip_prefix(&format!("Secret {what}")).unwrap_or(message);
-    match rest.strip_prefix(": ") {
-        Some(entry) => format!("has a kubeconfig whose {entry}"),
-        None => rest.trim_start().to_owned(),
+/// The predicate of an error about a kubeconfig.
+fn about(error: &Error) -> String {
+    match error {
+        Error::BadConfig(error) => error.problem().to_owned(),
+        error => format!("cannot be used: {error}"),
     }
 }
 

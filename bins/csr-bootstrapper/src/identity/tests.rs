@@ -1,4 +1,4 @@
-//! Where names come from. Rows of upstream's are named by its test.
+//! Sources of the names. Rows of upstream's tables are named by its test.
 
 use std::{env, path::PathBuf, process};
 
@@ -27,7 +27,7 @@ fn data(cluster: &str, agent: &str) -> Data {
         .into()
 }
 
-/// The names that were found; generated ones are `_`.
+/// The resolved names; generated ones are `_`.
 fn found(known: &NameSources<'_>) -> (String, String) {
     let random = random().unwrap();
     let ResolvedNames { names, .. } = resolve(known, &random);

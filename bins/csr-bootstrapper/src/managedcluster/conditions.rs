@@ -1,4 +1,4 @@
-//! The ManagedCluster's status as this agent wants it: conditions and version. No I/O, no clock.
+//! Conditions and version that this agent wants in the ManagedCluster's status. No I/O, no clock.
 
 use std::time::SystemTime;
 
@@ -11,12 +11,12 @@ use crate::state::Rotated;
 pub(crate) const AVAILABLE: &str = "ManagedClusterConditionAvailable";
 pub(crate) const JOINED: &str = "ManagedClusterJoined";
 
-/// The patch for the status of `cluster`, or `None` if it says already what there is to say.
+/// The patch for the status of `cluster`, or `None` if it is up to date.
 ///
-/// `rotated` is said also before the hub accepts the cluster, and while it finds that the clocks differ; the
-/// rest is not (ocm `pkg/registration/spoke/managedcluster/status_controller.go:160-165`, and
-/// `pkg/registration/register/secret_controller.go`, which writes `rotated` by itself). The version of a spoke
-/// that is not well is left alone.
+/// `rotated` is reported even before the hub accepts the cluster, and while the hub finds that the clocks
+/// differ; the rest is not (ocm `pkg/registration/spoke/managedcluster/status_controller.go:160-165`, and
+/// `pkg/registration/register/secret_controller.go`, which writes `rotated` by itself). The version of an
+/// unhealthy spoke stays as it is.
 pub(crate) fn patch(
     cluster: &Value,
     health: &ApiServerHealth,
@@ -41,12 +41,12 @@ pub(crate) fn patch(
     }
     let Value::Object(metadata) = &cluster["metadata"] else { return None };
     let (uid, version) = (metadata.get("uid"), metadata.get("resourceVersion"));
-    // A stale patch is refused, as the list of conditions is replaced as a whole.
+    // The patch replaces the whole list of conditions: a stale one must be rejected.
     let guard = json!({"uid": uid, "resourceVersion": version});
     (!status.is_empty()).then(|| json!({"metadata": guard, "status": status}))
 }
 
-/// Hands each condition of ours to `set`: type, whether True or False, reason, message.
+/// Calls `set` for each of our conditions: type, whether True or False, reason, message.
 fn conditions_of(
     accepted: bool,
     health: &ApiServerHealth,
@@ -91,18 +91,18 @@ fn set(conditions: &mut Vec<Value>, condition: [&str; 4], now: SystemTime) {
     condition["message"] = json!(message);
 }
 
-/// Whether the hub finds that this agent's clock is not its own.
+/// Returns whether the hub finds that this agent's clock differs from its own.
 pub(crate) fn clocks_differ(cluster: &Value) -> bool {
     has(cluster, "ManagedClusterConditionClockSynced", "False")
 }
 
-/// Whether the hub accepted the cluster: its condition, not the `hubAcceptsClient` that leads to it, as
-/// the rights on the hub are there then.
+/// Returns whether the hub accepted the cluster: by its condition, not by the `hubAcceptsClient` that leads to it,
+/// as the condition comes after the rights on the hub.
 pub(crate) fn accepted(cluster: &Value) -> bool {
     has(cluster, "HubAcceptedManagedCluster", "True")
 }
 
-/// Whether the condition of this type has this status.
+/// Returns whether the condition of this type has this status.
 pub(crate) fn has(cluster: &Value, kind: &str, status: &str) -> bool {
     let conditions = cluster["status"]["conditions"].as_array();
     let mut conditions = conditions.into_iter().flatten();
@@ -126,7 +126,7 @@ mod tests {
             "lastTransitionTime": BEFORE})
     }
 
-    /// As the hub shows it after these conditions were written.
+    /// The object on the hub after these conditions were written.
     fn cluster(conditions: Vec<Value>) -> Value {
         json!({
             "metadata": {"name": "cluster1", "uid": "u-1", "resourceVersion": "295"},
@@ -275,7 +275,7 @@ mod tests {
         };
         assert_eq!(patched(&differ("False"), &ApiServerHealth::Ok, None), None);
         assert!(patched(&differ("True"), &ApiServerHealth::Ok, None).is_some());
-        // Where the clocks are bad, people look for exactly this.
+        // People with bad clocks look for exactly this.
         let rotated = Rotated::Failed("no".into());
         let patch = patched(&differ("False"), &ApiServerHealth::Ok, Some(&rotated)).unwrap();
         assert_eq!(said(&patch, "ClusterCertificateRotated")["status"], "False");

@@ -1,4 +1,4 @@
-//! Probes of the spoke's API server: its health, and its version.
+//! Probes of the spoke's API server, for its health and its version.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,13 @@ const THRESHOLD: Duration = Duration::from_secs(20);
 /// The next probe while something is wrong (there, healthCheckRetryInterval).
 const SOON: Duration = Duration::from_secs(5);
 
-/// What the answer to /version may cost in memory, in bytes; it has some 300.
+/// Memory limit for the answer to /version, in bytes; it has some 300.
 const VERSION: usize = 64 << 10;
 
-/// What there is to say of the spoke.
+/// The health of the spoke's API server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ApiServerHealth {
-    /// Not seen yet, or failing for too short a time: nothing is said.
+    /// Not probed yet, or failing for too short a time to be reported.
     #[default]
     Unknown,
     Ok,
@@ -29,7 +29,7 @@ pub(crate) enum ApiServerHealth {
 pub(crate) struct Probes {
     health: ApiServerHealth,
     failing_since: Option<Instant>,
-    /// Of the last answer; 0 stands for none.
+    /// Status code of the last answer; 0 stands for none.
     code: u16,
     probed: Option<Instant>,
     version: Option<String>,
@@ -41,20 +41,20 @@ impl Probes {
         &self.health
     }
 
-    /// `gitVersion`, once the spoke told it.
+    /// `gitVersion`, once the spoke has answered with it.
     pub(crate) fn version(&self) -> Option<&str> {
         self.version.as_deref()
     }
 
-    /// When to probe next, after `now` if it is not due: each `period`, sooner while the spoke fails or
-    /// the answer is `urgent`.
+    /// The time of the next probe, after `now` if it is not due: each `period`, sooner while the spoke
+    /// fails or the answer is `urgent`.
     pub(crate) fn due(&self, period: Duration, urgent: bool, now: Instant) -> Instant {
         let soon = urgent || self.failing_since.is_some();
         let wait = if soon { period.min(SOON) } else { period };
         self.probed.map_or(now, |probed| probed + wait)
     }
 
-    /// Probes now, and asks for the version at most once a `period`.
+    /// Probes now, and reads the version at most once per `period`.
     pub(crate) fn probe(&mut self, spoke: &Client, period: Duration) {
         let (code, text) = get_livez(&|path| spoke.text(path).map_err(|error| error.to_string()));
         let now = Instant::now();
@@ -66,12 +66,17 @@ impl Probes {
         self.version_asked = Some(now);
         match spoke.text("/version") {
             Ok((200, text)) => self.version = git_version(&text).or_else(|| self.version.take()),
-            Ok((code, _)) => log::debug!("{} says {code} to /version", spoke.whose()),
-            Err(error) => log::debug!("{error}"),
+            Ok((code, _)) => {
+                let error = format!("the answer has status code {code}");
+                log::debug!(server = spoke.whose(), error = error; "the version cannot be read");
+            }
+            Err(error) => {
+                log::debug!(server = spoke.whose(), error:% = error; "the version cannot be read");
+            }
         }
     }
 
-    /// Takes note of an answer at `now`.
+    /// Records an answer at `now`.
     fn record(&mut self, code: u16, text: &str, now: Instant) {
         self.probed = Some(now);
         let same = std::mem::replace(&mut self.code, code) == code;
@@ -83,9 +88,9 @@ impl Probes {
         let since = *self.failing_since.get_or_insert(now);
         let message =
             format!("The kube-apiserver is not ok, status code: {code}, {}", quoted(text));
-        log::debug!("{message}");
+        log::debug!(error = message; "a probe of the spoke's API server failed");
         match &self.health {
-            // Only the wording may differ: no reason to write it anew each time.
+            // Only the wording may differ: no reason for another write each time.
             ApiServerHealth::Failing(_) if same => {}
             _ if now < since + THRESHOLD => self.health = ApiServerHealth::Unknown,
             _ => self.set_health(ApiServerHealth::Failing(message)),
@@ -99,15 +104,15 @@ impl Probes {
                 log::info!("the spoke's API server is healthy again")
             }
             (before, ApiServerHealth::Failing(message)) if *before != self.health => {
-                log::warn!("{message}")
+                log::warn!(error = message; "the spoke's API server is not healthy")
             }
             _ => {}
         }
     }
 }
 
-/// Asks `/livez`, and `/healthz` of a server that does not have it (older than Kubernetes 1.16) or does
-/// not show it; code 0 stands for no answer.
+/// Reads `/livez`, or `/healthz` of a server that does not have it (older than Kubernetes 1.16) or does not
+/// show it; code 0 stands for no answer.
 fn get_livez(get: &dyn Fn(&'static str) -> Result<(u16, String), String>) -> (u16, String) {
     let answer = match get("/livez") {
         Ok((403 | 404, _)) => get("/healthz"),
@@ -134,7 +139,7 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// What comes of these answers, and the paths that were asked for.
+    /// The result of these answers, and the paths that were read.
     fn asked(livez: Result<u16, &str>, healthz: Result<u16, &str>) -> (u16, String, usize) {
         let paths = RefCell::new(Vec::new());
         let (code, text) = get_livez(&|path| {

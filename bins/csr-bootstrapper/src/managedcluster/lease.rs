@@ -1,37 +1,41 @@
-//! The cluster's heartbeat on the hub: the Lease `managed-cluster-lease`, which the hub creates and reads
-//! and this agent keeps renewed while the hub accepts the cluster.
+//! Heartbeat on the hub: the Lease `managed-cluster-lease`, which the hub creates and reads, and which this
+//! agent renews while the hub accepts the cluster.
 
 use std::{
     sync::Mutex,
     time::{Duration, Instant},
 };
 
+use log::Level;
 use serde_json::Value;
 use shared::{
     error::Error,
     lock::lock,
+    log_object,
+    logging::seconds,
     renewal::{self, Action, Now, Renewal, RenewalOutcome, RenewalStatus},
     resource::{LEASES, Target},
+    stop::Stop,
 };
 
 use super::conditions::accepted;
 use crate::{
-    agent::{Agent, SLICE},
+    agent::Agent,
     state::{HubSession, SharedState},
 };
 
-/// The hub's name for it (ocm `pkg/registration/hub/lease/controller.go`).
+/// The Lease's name on the hub (ocm `pkg/registration/hub/lease/controller.go`).
 const LEASE: &str = "managed-cluster-lease";
-/// Where the ManagedCluster does not say (ocm `pkg/registration/hub/lease/controller.go:116-119`).
+/// The period if the ManagedCluster has none (ocm `pkg/registration/hub/lease/controller.go:116-119`).
 const USUAL_PERIOD: Duration = Duration::from_secs(60);
 
-/// The heartbeat and how it goes.
+/// The heartbeat and its status.
 #[derive(Debug, Default)]
 pub(crate) struct ManagedClusterLease {
     status: Mutex<RenewalStatus>,
 }
 
-/// What the ManagedCluster changes for the Lease.
+/// The effect of the ManagedCluster on the Lease's renewal.
 #[derive(Debug, PartialEq, Eq)]
 enum LeaseChange {
     Same,
@@ -49,28 +53,28 @@ impl ManagedClusterLease {
         *lock(&self.status)
     }
 
-    /// Renews the Lease whenever it is due and the hub accepts the cluster, until the end.
+    /// Renews the Lease whenever it is due and the hub accepts the cluster, until the end of the process.
     pub(crate) fn run(&self, agent: &Agent) {
         while let Some(session) = agent.next_session() {
             match agent.read(|state| state.names.clone()) {
                 Some(names) => {
                     self.run_session(agent, &session, &LEASES.object(&names.cluster, LEASE))
                 }
-                // A session begins when the names are known.
-                None => drop(session.stop.wait(SLICE)),
+                // Names are resolved before a session begins.
+                None => drop(session.stop.wait(Stop::SLICE)),
             }
             lock(&self.status).beat = None;
         }
     }
 
-    /// As long as `session` lasts.
+    /// Renews it as long as `session` lasts.
     fn run_session(&self, agent: &Agent, session: &HubSession, lease: &Target<'_>) {
         let (mut renewal, mut period) = (None, USUAL_PERIOD);
         let mut generation = session.client.generation();
         loop {
             let seen = agent.stop.wakes();
             let wanted = agent.read(SharedState::managed_cluster).as_ref().and_then(period_of);
-            // Read first: what ends the session also takes the ManagedCluster away.
+            // In this order: the end of the session also removes the ManagedCluster.
             if session.stop.raised() {
                 return;
             }
@@ -78,7 +82,7 @@ impl ManagedClusterLease {
             lock(&self.status).beat = Some(now.instant);
             announce(agent, lease, &apply(&mut renewal, &mut period, wanted, now.instant));
             let Some(renewal) = &mut renewal else {
-                agent.stop.wait_for_change(seen, now.instant + SLICE);
+                agent.stop.wait_for_change(seen, now.instant + Stop::SLICE);
                 continue;
             };
             let current = session.client.generation();
@@ -87,14 +91,14 @@ impl ManagedClusterLease {
             }
             match renewal.next(true, now) {
                 Action::Wait(until) => {
-                    agent.stop.wait_for_change(seen, until.min(now.instant + SLICE));
+                    agent.stop.wait_for_change(seen, until.min(now.instant + Stop::SLICE));
                 }
                 action => self.renew(agent, session, lease, renewal, (&action, now)),
             }
         }
     }
 
-    /// Performs one request of a renewal, and says what came of it.
+    /// Performs one request of a renewal and reports its outcome.
     fn renew(
         &self,
         agent: &Agent,
@@ -103,7 +107,7 @@ impl ManagedClusterLease {
         renewal: &mut Renewal,
         request: (&Action, Now),
     ) {
-        let first = renewal.renewed().is_none();
+        let (first, server) = (renewal.renewed().is_none(), session.client.whose());
         let (outcome, answer) =
             renewal::attempt(renewal, &self.status, &session.client, lease, request);
         match (&outcome, &answer) {
@@ -112,21 +116,24 @@ impl ManagedClusterLease {
                 let message = format!("{} is renewed every {every} s", what(lease));
                 agent.record_event("ManagedClusterLeaseUpdateStarted", false, &message);
             }
-            // The hub makes it a moment after it accepts the cluster.
+            // The hub creates it a moment after it accepts the cluster.
             (RenewalOutcome::Failed(retry), Err(Error::NotFound(_)))
                 if first && retry.should_log =>
             {
-                log::info!("waiting for {}", what(lease));
+                log_object!(
+                    Level::Info, lease, server = server;
+                    "waiting for the hub to create the Lease"
+                );
             }
-            _ => renewal::log_outcome(&what(lease), &outcome, &answer),
+            _ => renewal::log_outcome(server, lease, &outcome, &answer),
         }
     }
 }
 
-/// How often `cluster` wants its Lease renewed; `None` if the hub does not accept it.
+/// The renewal period that `cluster` asks for; `None` if the hub does not accept it.
 fn period_of(cluster: &Value) -> Option<Duration> {
     let seconds = cluster["spec"]["leaseDurationSeconds"].as_i64();
-    // The field is an int32; more would be too much for a clock.
+    // The field is an int32; more would overflow a clock.
     let seconds = seconds.and_then(|seconds| i32::try_from(seconds).ok());
     let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
     let period = seconds.filter(|seconds| *seconds > 0).map_or(USUAL_PERIOD, Duration::from_secs);
@@ -163,21 +170,22 @@ fn apply(
 fn announce(agent: &Agent, lease: &Target<'_>, change: &LeaseChange) {
     match change {
         LeaseChange::Same => {}
-        // Told when it succeeds.
-        LeaseChange::Started => log::debug!("the hub accepts the cluster"),
+        // Its first success is reported.
+        LeaseChange::Started => log_object!(Level::Debug, lease; "the hub accepts the cluster"),
         LeaseChange::Stopped => {
             let message =
                 format!("{} goes stale: the hub does not accept the cluster", what(lease));
-            // Upstream's spelling is what people look for.
+            // People look for upstream's spelling.
             agent.record_event("ManagedClusterLeaseUpdateStoped", true, &message);
         }
         LeaseChange::Other(period) => {
-            log::info!("{} is now renewed every {} s", what(lease), period.as_secs());
+            let period = seconds(*period);
+            log_object!(Level::Info, lease, period = period; "the Lease has another period");
         }
     }
 }
 
-/// In a sentence.
+/// The Lease's name in a sentence.
 fn what(lease: &Target<'_>) -> String {
     format!("Lease {}/{LEASE} on the hub", lease.namespace.unwrap_or_default())
 }
@@ -198,7 +206,7 @@ mod tests {
         })
     }
 
-    /// A heartbeat loop's state without its requests.
+    /// State of a heartbeat loop without its requests.
     struct Bench {
         renewal: Option<Renewal>,
         period: Duration,
@@ -210,13 +218,13 @@ mod tests {
             Self { renewal: None, period: USUAL_PERIOD, now: Now::read() }
         }
 
-        /// The loop sees this ManagedCluster.
+        /// The loop reads this ManagedCluster.
         fn sees(&mut self, cluster: Option<&Value>) -> LeaseChange {
             let wanted = cluster.and_then(period_of);
             apply(&mut self.renewal, &mut self.period, wanted, self.now.instant)
         }
 
-        /// Requests until the next wait, and how long that is.
+        /// The requests until the next wait, and that wait.
         fn requests(&mut self) -> (Vec<&'static str>, Duration) {
             let (mut requests, renewal) = (Vec::new(), self.renewal.as_mut().unwrap());
             loop {
@@ -265,7 +273,7 @@ mod tests {
         bench.sees(Some(&cluster("True", &json!(60))));
         bench.requests();
         assert_eq!(bench.sees(Some(&cluster("False", &json!(60)))), LeaseChange::Stopped);
-        // Accepted again: the hub may have made a new Lease meanwhile.
+        // Accepted again: the hub may have created a new Lease meanwhile.
         assert_eq!(bench.sees(Some(&cluster("True", &json!(60)))), LeaseChange::Started);
         assert_eq!(bench.requests().0, ["get", "update"]);
     }

@@ -1,31 +1,31 @@
-//! The ManagedCluster on the hub: its creation, its watch, and the client configs of its spec.
+//! ManagedCluster on the hub: its creation, its watch, and the client configs in its spec.
 
 use std::ops::ControlFlow;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
+use log::Level;
 use serde_json::{Value, json};
 use shared::{
     client::Client,
     config::Trust,
     error::{Error, Result},
+    log_object,
     resource::Resource,
+    stop::Stop,
     watch,
 };
 
-use crate::{
-    agent::{Agent, SLICE},
-    identity::AgentNames,
-};
+use crate::{agent::Agent, identity::AgentNames};
 
 /// `cluster.open-cluster-management.io/v1` ManagedCluster.
 pub(crate) static MANAGED_CLUSTERS: Resource =
     Resource::v1("cluster.open-cluster-management.io", "managedclusters", "ManagedCluster");
 
-/// Introduces this cluster to the hub, with whatever identity `client` has: `true` if it created the
-/// ManagedCluster, `false` if there is one. Whether the hub accepts it is for the hub to say.
+/// Introduces this cluster to the hub with the identity of `client`: `true` if it created the
+/// ManagedCluster, `false` if there is one. Accepting it is up to the hub.
 ///
 /// # Errors
-/// As the server says; a bootstrap identity may lack the rights and still get its credential.
+/// The server's; a bootstrap identity may lack the rights and still obtain its credential.
 pub(crate) fn introduce(client: &Client, agent: &Agent, names: &AgentNames) -> Result<bool> {
     let target = MANAGED_CLUSTERS.cluster_object(&names.cluster);
     match client.get(&target) {
@@ -37,7 +37,7 @@ pub(crate) fn introduce(client: &Client, agent: &Agent, names: &AgentNames) -> R
         "kind": MANAGED_CLUSTERS.kind,
         "metadata": {"name": names.cluster},
     });
-    // As upstream, given once: what others make of them stays.
+    // Given once, as in upstream: later changes by others stay.
     let annotations = &agent.settings.annotations;
     let mut new = wanted_by(agent, &bare).unwrap_or(bare);
     if !annotations.is_empty() {
@@ -49,7 +49,7 @@ pub(crate) fn introduce(client: &Client, agent: &Agent, names: &AgentNames) -> R
     }
 }
 
-/// `existing` as the settings of `agent` want it; `None` if it is.
+/// `existing` with the settings of `agent`; `None` if it has them.
 pub(crate) fn wanted_by(agent: &Agent, existing: &Value) -> Option<Value> {
     let urls = &agent.settings.external_urls;
     let bundle = match urls.is_empty() {
@@ -62,14 +62,15 @@ pub(crate) fn wanted_by(agent: &Agent, existing: &Value) -> Option<Value> {
     wanted(existing, urls, bundle.as_deref())
 }
 
-/// `existing` with an entry for each of our `urls`, or `None` if it has them. What others wrote stays. The
-/// content is compared, where upstream counts the entries, so that a rotated authority arrives (ocm `pkg/registration/spoke/registration/creating_controller.go:99`).
+/// `existing` with an entry for each of our `urls`, or `None` if it has them. Fields of others stay.
+/// Upstream counts the entries; this compares their content, so that a rotated authority arrives (ocm
+/// `pkg/registration/spoke/registration/creating_controller.go:99`).
 pub(crate) fn wanted(existing: &Value, urls: &[String], ca_bundle: Option<&[u8]>) -> Option<Value> {
     if urls.is_empty() {
         return None;
     }
     let mut cluster = existing.clone();
-    // What is no map cannot be written into; a hub would refuse it anyway.
+    // A field cannot be set in anything but a map; a hub would reject that anyway.
     if !(cluster["spec"].is_object() || cluster["spec"].is_null()) {
         cluster["spec"] = json!({});
     }
@@ -83,7 +84,7 @@ pub(crate) fn wanted(existing: &Value, urls: &[String], ca_bundle: Option<&[u8]>
     (cluster != *existing).then_some(cluster)
 }
 
-/// Sees to it that there is an entry for `url`; without a bundle of ours any will do.
+/// Ensures an entry for `url`; without a bundle of ours any entry will do.
 fn enter(configs: &mut Vec<Value>, url: &str, bundle: Option<&Value>) {
     let good = |config: &Value| bundle.is_none_or(|bundle| config["caBundle"] == *bundle);
     if configs.iter().any(|config| config["url"] == url && good(config)) {
@@ -97,20 +98,23 @@ fn enter(configs: &mut Vec<Value>, url: &str, bundle: Option<&Value>) {
     }
 }
 
-/// Follows the ManagedCluster in each session, so that the agent knows what the hub says of it.
+/// Watches the ManagedCluster in each session, for the agent's shared state.
 pub(crate) fn follow(agent: &Agent) {
     while let Some(session) = agent.next_session() {
         let Some(names) = agent.read(|state| state.names.clone()) else {
-            // A session begins when the names are known.
-            session.stop.wait(SLICE);
+            // Names are resolved before a session begins.
+            session.stop.wait(Stop::SLICE);
             continue;
         };
         let target = MANAGED_CLUSTERS.cluster_object(&names.cluster);
-        let (name, mut missed, last_error) = (&names.cluster, false, &agent.errors.cluster);
+        let (mut missed, last_error) = (false, &agent.errors.cluster);
         watch::follow(&session.client, &target, &session.stop, last_error, &mut |cluster| {
             let misses = cluster.is_none();
             if misses && !missed {
-                log::warn!("the hub has no ManagedCluster {name}: nothing is reported to it");
+                log_object!(
+                    Level::Warn, target;
+                    "the hub has no such ManagedCluster: nothing is reported to it"
+                );
             }
             missed = misses;
             agent.update(|state| state.set_managed_cluster(&session, cluster));
@@ -138,7 +142,7 @@ mod tests {
         })
     }
 
-    /// `spec.managedClusterClientConfigs` after it was put right once; a second time changes nothing.
+    /// `spec.managedClusterClientConfigs` after one repair; a second one changes nothing.
     fn configs(existing: &Value, url: &[&str], bundle: Option<&[u8]>) -> Value {
         let put_right = wanted(existing, &urls(url), bundle).unwrap();
         assert_eq!(wanted(&put_right, &urls(url), bundle), None);

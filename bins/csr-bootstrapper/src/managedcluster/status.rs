@@ -1,13 +1,17 @@
-//! The loop that probes the spoke and reports to the hub: the ManagedCluster's status, and the client configs
-//! of its spec. In the steady state nothing is written.
+//! Loop that probes the spoke and reports to the hub: the ManagedCluster's status, and the client configs
+//! in its spec. In the steady state nothing is written.
 
 use std::time::{Duration, Instant, SystemTime};
 
+use log::Level;
 use serde_json::Value;
 use shared::{
     backoff::Backoff,
     client::Patch,
     error::{Error, Result},
+    log_object,
+    resource::Target,
+    stop::Stop,
 };
 
 use super::{
@@ -16,69 +20,69 @@ use super::{
     spec::{self, MANAGED_CLUSTERS},
 };
 use crate::{
-    agent::{Agent, SLICE},
+    agent::Agent,
     state::{HubSession, SharedState},
 };
 
-/// After a conflict the watch gets this long to bring what was written in between.
+/// After a conflict the watch has this long to bring the write in between.
 const ECHO: Duration = Duration::from_secs(1);
-/// Between two writes at least, and twice as long after each that did not settle the matter: whoever
-/// disagrees with this agent shall not make it write as fast as it can.
+/// The shortest time between two writes; it doubles after each write that did not settle the matter, so
+/// that another writer's disagreement causes no loop.
 const GAP: Duration = Duration::from_secs(1);
-/// The longest wait between two tries, and between two writes.
+/// The longest wait between two attempts, and between two writes.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// Before the hub accepts the cluster it may grant nothing, and acceptance is seen when it comes.
+/// A hub may grant nothing before it accepts the cluster, and the watch brings the acceptance.
 const NO_RIGHT_YET: Duration = Duration::from_secs(600);
 
-/// Probes the spoke and reports to the hub, until the end.
+/// Probes the spoke and reports to the hub, until the end of the process.
 pub(crate) fn run(agent: &Agent) {
     while let Some(session) = agent.next_session() {
         let mut status_loop = StatusLoop::new(agent, &session);
         loop {
             let seen = agent.stop.wakes();
             let cluster = agent.read(SharedState::managed_cluster);
-            // Read first: what ends the session also takes the ManagedCluster away.
+            // In this order: the end of the session also removes the ManagedCluster.
             if session.stop.raised() {
                 break;
             }
-            let soon = Instant::now() + SLICE;
+            let soon = Instant::now() + Stop::SLICE;
             let until = cluster.map_or(soon, |cluster| status_loop.reconcile(cluster));
             agent.stop.wait_for_change(seen, until.min(soon));
         }
     }
 }
 
-/// What is known in one session.
+/// The state of one session.
 struct StatusLoop<'a> {
     agent: &'a Agent,
     session: &'a HubSession,
     probes: Probes,
-    /// The last probe was reported: if the hub says otherwise since, the next probe decides.
+    /// The last probe was reported: if the hub has another opinion since, the next probe decides.
     reported: bool,
     accepted: bool,
     differed: bool,
-    /// resourceVersion of what the watch showed last.
+    /// resourceVersion of the watch's last event.
     watched_version: Value,
     latest: Latest,
     status: WritePace,
     spec: WritePace,
 }
 
-/// The ManagedCluster to write on.
+/// The ManagedCluster that the next write is based on.
 enum Latest {
-    /// As the watch showed it last.
+    /// The watch's last event.
     Watched,
-    /// As an answer showed it after that.
+    /// The answer to a later request.
     Answered(Value),
-    /// There is something newer than the watch showed; until then it may bring that.
+    /// Newer than the watch's last event; until then the watch may bring it.
     Elsewhere(Instant),
 }
 
-/// What to write.
+/// A write.
 enum Write {
-    /// As a patch.
+    /// A patch of the status.
     Status(Value),
-    /// As a whole.
+    /// A replacement of the whole.
     Spec(Value),
 }
 
@@ -99,7 +103,7 @@ impl<'a> StatusLoop<'a> {
         }
     }
 
-    /// Does what is due, at most one write; returns when to come again if nothing changes.
+    /// Performs what is due, with at most one write; returns when to come again if nothing changes.
     fn reconcile(&mut self, watched: Value) -> Instant {
         let cluster = match self.latest(watched) {
             Ok(cluster) => cluster,
@@ -119,7 +123,7 @@ impl<'a> StatusLoop<'a> {
         until
     }
 
-    /// The ManagedCluster by all that is known, or when to come again for it.
+    /// The newest known ManagedCluster, or when to come again for it.
     fn latest(&mut self, watched: Value) -> std::result::Result<Value, Instant> {
         let version = &watched["metadata"]["resourceVersion"];
         if self.watched_version != *version {
@@ -132,48 +136,49 @@ impl<'a> StatusLoop<'a> {
             Latest::Elsewhere(until) if now < *until => return Err(*until),
             Latest::Elsewhere(_) => {}
         }
-        let name = watched["metadata"]["name"].as_str().unwrap_or_default();
-        match self.session.client.get(&MANAGED_CLUSTERS.cluster_object(name)) {
+        let target = target_of(&watched);
+        match self.session.client.get(&target) {
             Ok(cluster) => {
                 self.latest = Latest::Answered(cluster.clone());
                 Ok(cluster)
             }
             Err(error) => {
-                self.failed(Part::Status, &error);
+                self.failed(&target, Part::Status, &error);
                 self.latest = Latest::Elsewhere(self.status.not_before);
                 Err(self.status.not_before)
             }
         }
     }
 
-    /// Takes note of what the hub says of the cluster.
+    /// Records the hub's view of the cluster.
     fn record_hub_view(&mut self, cluster: &Value) {
         let accepted = accepted(cluster);
         if std::mem::replace(&mut self.accepted, accepted) != accepted {
-            // Other rights: no reason to wait out what the old ones brought.
+            // Other rights: waits of the old ones end.
             let now = Instant::now();
             (self.reported, self.status, self.spec) =
                 (false, WritePace::new(now), WritePace::new(now));
         }
-        let differ = clocks_differ(cluster);
+        let (differ, target) = (clocks_differ(cluster), target_of(cluster));
         match (std::mem::replace(&mut self.differed, differ), differ) {
-            (false, true) => {
-                log::warn!(
-                    "the hub finds that the clocks differ: the spoke's health is not reported"
-                )
+            (false, true) => log_object!(
+                Level::Warn, target;
+                "the hub finds that the clocks differ: the spoke's health is not reported"
+            ),
+            (true, false) => {
+                log_object!(Level::Info, target; "the hub finds that the clocks agree again");
             }
-            (true, false) => log::info!("the hub finds that the clocks agree again"),
             _ => {}
         }
     }
 
-    /// Probes the spoke if that is due and anybody cares; returns when it is next.
+    /// Probes the spoke if that is due and the hub accepts the cluster; returns the time of the next probe.
     fn probe(&mut self, cluster: &Value) -> Instant {
         let (period, now) = (self.agent.settings.healthcheck_period, Instant::now());
         if !self.accepted {
-            return now + SLICE;
+            return now + Stop::SLICE;
         }
-        // The hub lost sight of this cluster for a while.
+        // The hub has missed this cluster for a while.
         let urgent = has(cluster, AVAILABLE, "Unknown");
         if self.probes.due(period, urgent, now) <= now {
             self.probes.probe(self.agent.spoke(), period);
@@ -191,7 +196,7 @@ impl<'a> StatusLoop<'a> {
         patch.map(Write::Status)
     }
 
-    /// Before it is accepted, this agent has no right to change the spec.
+    /// The change of the spec; this agent has the right to it once it is accepted.
     fn spec_of(&mut self, cluster: &Value) -> Option<Write> {
         let wanted = spec::wanted_by(self.agent, cluster).filter(|_| self.accepted);
         self.spec.needed(wanted.is_some(), Instant::now());
@@ -199,8 +204,7 @@ impl<'a> StatusLoop<'a> {
     }
 
     fn write(&mut self, before: &Value, write: &Write) {
-        let name = before["metadata"]["name"].as_str().unwrap_or_default();
-        let (client, target) = (&self.session.client, MANAGED_CLUSTERS.cluster_object(name));
+        let (client, target) = (&self.session.client, target_of(before));
         let answer: Result<Value> = match write {
             Write::Status(patch) => client.patch(&target.status(), Patch::Merge, patch),
             Write::Spec(cluster) => client.replace(&target, cluster),
@@ -208,40 +212,44 @@ impl<'a> StatusLoop<'a> {
         match answer {
             Ok(after) => {
                 self.reported |= write.part() == Part::Status;
-                self.wrote(write.part());
+                self.wrote(&target, write.part());
                 if has(&after, JOINED, "True") && !has(before, JOINED, "True") {
-                    log::info!("{name} has joined the hub");
+                    log_object!(Level::Info, target; "the cluster has joined the hub");
                 }
                 self.latest = Latest::Answered(after);
             }
-            Err(error) => self.failed(write.part(), &error),
+            Err(error) => self.failed(&target, write.part(), &error),
         }
     }
 
-    fn wrote(&mut self, part: Part) {
+    fn wrote(&mut self, target: &Target<'_>, part: Part) {
         let failures = self.pace(part).wrote(Instant::now());
-        let what = part.name();
-        match failures {
-            0 => log::debug!("{what} written to the hub"),
-            _ => log::info!("{what} written to the hub, after {failures} failures"),
-        }
+        let level = if failures == 0 { Level::Debug } else { Level::Info };
+        log_object!(level, target, failures = failures; "{} was written", part.name());
     }
 
-    fn failed(&mut self, part: Part, error: &Error) {
+    fn failed(&mut self, target: &Target<'_>, part: Part, error: &Error) {
         let (now, accepted, what) = (Instant::now(), self.accepted, part.name());
         match error {
             Error::Conflict(_) => {
                 self.latest = Latest::Elsewhere(now + ECHO);
-                log::debug!("{error}");
+                log_object!(
+                    Level::Debug, target, error:% = error;
+                    "reading the ManagedCluster again"
+                );
             }
             Error::Forbidden(_) if !accepted => {
                 self.pace(part).not_before = now + NO_RIGHT_YET;
-                log::debug!("{what} cannot be written before the hub accepts the cluster: {error}");
+                log_object!(
+                    Level::Debug, target, error:% = error;
+                    "{what} cannot be written before the hub accepts the cluster"
+                );
             }
-            _ if self.pace(part).failed(error, now) => {
-                log::warn!("{what} cannot be written to the hub: {error}");
+            _ => {
+                let should_log = self.pace(part).failed(error, now);
+                let level = if should_log { Level::Warn } else { Level::Debug };
+                log_object!(level, target, error:% = error; "{what} cannot be written");
             }
-            _ => log::debug!("{what} cannot be written to the hub: {error}"),
         }
     }
 
@@ -262,7 +270,11 @@ impl Write {
     }
 }
 
-/// Which part of the ManagedCluster; each is written at its own pace.
+fn target_of(cluster: &Value) -> Target<'_> {
+    MANAGED_CLUSTERS.cluster_object(cluster["metadata"]["name"].as_str().unwrap_or_default())
+}
+
+/// The part of the ManagedCluster; each is written at its own pace.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Status,
@@ -270,7 +282,7 @@ enum Part {
 }
 
 impl Part {
-    /// In a sentence.
+    /// The part's name in a sentence.
     fn name(self) -> &'static str {
         match self {
             Self::Status => "the ManagedCluster's status",
@@ -279,7 +291,7 @@ impl Part {
     }
 }
 
-/// When to write next.
+/// The pace of one part's writes.
 struct WritePace {
     not_before: Instant,
     gap: Duration,
@@ -291,21 +303,21 @@ impl WritePace {
         Self { not_before: now, gap: GAP, backoff: Backoff::new(LONGEST_WAIT) }
     }
 
-    /// Takes note of whether there is anything to write; once there is not, matters are settled.
+    /// Records whether a write is needed; once it is not, the matter is settled.
     fn needed(&mut self, needed: bool, now: Instant) {
         if !needed && now >= self.not_before {
             self.gap = GAP;
         }
     }
 
-    /// A write arrived; returns how many failed before.
+    /// Records a write that arrived; returns the failures before it.
     fn wrote(&mut self, now: Instant) -> u32 {
         self.not_before = now + self.gap;
         self.gap = (self.gap * 2).min(LONGEST_WAIT);
         self.backoff.succeeded()
     }
 
-    /// A write failed; `true` if that is worth a line.
+    /// Records a failed write; returns whether to log it.
     fn failed(&mut self, error: &Error, now: Instant) -> bool {
         let retry = self.backoff.failed(error, now, fastrand::f64());
         self.not_before = now + retry.wait;

@@ -1,6 +1,6 @@
-//! The flag table: the registration agent's names and defaults (ocm `pkg/common/options`,
-//! `pkg/registration/spoke/options.go`, `pkg/registration/register/factory/options.go`), its flags that
-//! have no meaning here, and what is added.
+//! Flag table: the registration agent's flags and defaults (ocm `pkg/common/options`,
+//! `pkg/registration/spoke/options.go`, `pkg/registration/register/factory/options.go`), those of its flags
+//! that have no effect here, and this program's own.
 
 use shared::flags::{FILES_ANYWHERE, Flag, FlagKind, common, flag};
 
@@ -17,7 +17,7 @@ pub(crate) fn table() -> Vec<Flag> {
     table
 }
 
-/// What the cluster and its agent are on the hub, and how they get there.
+/// The identity of the cluster and its agent on the hub, and the way there.
 fn registration() -> Vec<Flag> {
     vec![
         flag(
@@ -84,7 +84,7 @@ fn registration() -> Vec<Flag> {
     ]
 }
 
-/// How the program runs, and beside what.
+/// Frame of the program: its clusters, election and endpoint.
 fn surroundings() -> Vec<Flag> {
     vec![
         flag(
@@ -138,7 +138,7 @@ fn surroundings() -> Vec<Flag> {
     ]
 }
 
-/// Flags of the registration agent that would not do what is expected of them.
+/// Flags of the registration agent that would not do here what users expect.
 const REFUSED: [(&str, &[&str]); 9] = [
     ("the kubeconfig is kept in -hub-kubeconfig-secret.", &["hub-kubeconfig"]),
     (

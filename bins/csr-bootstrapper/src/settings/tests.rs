@@ -1,4 +1,4 @@
-//! Command lines and what becomes of them. Rows of upstream's are named by its test.
+//! Command lines and their settings. Rows of upstream's tables are named by its test.
 
 use shared::flags::{Invocation, parse};
 
@@ -54,7 +54,7 @@ fn the_file_goes_before_the_secret() {
 /// ocm `pkg/registration/spoke/spokeagent_test.go:48`.
 #[test]
 fn upstreams_rows_of_validate() {
-    // No bootstrap kubeconfig: here that needs neither file nor Secret.
+    // No bootstrap kubeconfig: here neither file nor Secret is needed for it.
     assert_eq!(
         refusal("-bootstrap-kubeconfig-secret="),
         "-bootstrap-kubeconfig-secret is required"
@@ -72,7 +72,7 @@ fn upstreams_rows_of_validate() {
     let seconds = |line: &str| settings(line).unwrap().expiration;
     assert_eq!(seconds("-client-cert-expiration-seconds 3600"), Some(3600));
     assert_eq!(seconds("-client-cert-expiration-seconds 0"), None);
-    // AWS and more than one hub, with whatever goes with them.
+    // AWS and several hubs, with their other flags.
     assert!(refusal("-registration-auth awsirsa -hub-cluster-arn x").contains("by CSR alone"));
     assert!(refusal("-bootstrap-kubeconfigs a -bootstrap-kubeconfigs b").contains("one hub"));
 }
@@ -156,7 +156,7 @@ fn a_leader_is_elected_by_client_gos_rules() {
         ))
         .map(|settings| settings.election.map(|timing| timing.lease.as_secs()))
     };
-    // Upstream's for single nodes.
+    // Upstream's times for single nodes.
     assert_eq!(line("4m30s", "240s", "1m"), Ok(Some(270)));
     for (lease, renew, retry, sentence) in [
         ("0s", "107s", "26s", "-leader-election-lease-duration is a time above zero"),

@@ -1,4 +1,4 @@
-//! The plan on a model of a directory: whatever lies there, every step leaves a set that belongs together.
+//! The plan on a model of a directory: every step leaves a set that belongs together, from any start.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn set(version: u8, names: &[&str]) -> Files {
     names.iter().map(|name| ((*name).to_owned(), vec![version].into())).collect()
 }
 
-/// A directory as it is after some steps.
+/// A directory after some steps.
 #[derive(Clone, Debug, Default)]
 struct Model {
     generations: BTreeMap<String, Generation>,
@@ -57,7 +57,7 @@ impl Model {
         }
     }
 
-    /// What can be read by the files' own paths.
+    /// The content at the files' own paths.
     fn view(&self) -> Files {
         let current = self.data.as_ref().and_then(|name| self.generations.get(name));
         let current = current.map(|generation| &generation.files);
@@ -72,7 +72,7 @@ impl Model {
     }
 }
 
-/// A small generator, for the same cases each time.
+/// A small generator, for the same cases on each run.
 struct Random(u64);
 
 impl Random {
@@ -98,7 +98,7 @@ fn f51_a_death_after_any_step_shows_old_or_new_and_the_next_run_ends_well() {
         match random.below(3) {
             0 => model.plain = old.clone(),
             1 => drop(model.run(&old, at(0))),
-            // Some are plain, as after a restored backup.
+            // Some are plain files, as after a restored backup.
             _ => {
                 model.run(&old, at(0));
                 let name = model.links.remove(0);

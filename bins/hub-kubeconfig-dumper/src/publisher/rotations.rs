@@ -1,5 +1,5 @@
-//! F54: three kinds of readers in tight loops while the set rotates 10,000 times. The README promises to
-//! each what is counted here.
+//! F54: three kinds of readers in tight loops while the set rotates 10,000 times. The README promises each
+//! of them what is counted here.
 
 use std::{
     fs::{self, File},
@@ -15,8 +15,8 @@ use tempfile::TempDir;
 use super::{tests::content, *};
 
 const ROTATIONS: u32 = 10_000;
-/// Time goes on by this much at each rotation, as the publisher sees it: with 10 s of grace a reader has
-/// 100 rotations, which is some tenths of a second here.
+/// The publisher's time between two rotations: with 10 s of grace a reader has 100 rotations, some tenths
+/// of a second here.
 const STEP: Duration = Duration::from_millis(100);
 const FILES: [&str; 3] = ["kubeconfig", "tls.crt", "tls.key"];
 /// Longer than a page, so that a partial file would be seen.
@@ -26,9 +26,9 @@ const SIZE: usize = 6000;
 struct Count {
     reads: u64,
     mixed: u64,
-    /// Mixed again at the next try.
+    /// Mixed at the second attempt too.
     again: u64,
-    /// Mixed at every try of many.
+    /// Mixed at each of many attempts.
     lasting: u64,
 }
 
@@ -59,15 +59,15 @@ fn resolved(path: &Path) -> Count {
     Count { reads: 1, mixed: is_mixed(&path.join(target)).into(), ..Count::default() }
 }
 
-/// Reads the one file that has everything.
+/// Reads the one file that holds everything.
 fn flattened(path: &Path) -> Count {
     // `read` has compared all of it.
     read(path.join("flat"));
     Count { reads: 1, ..Count::default() }
 }
 
-/// Reads file by file, and again while that is mixed. Here the next rotation follows at once; the program
-/// leaves a second between two.
+/// Reads file by file, and again while the set is mixed. Here the next rotation follows at once; the
+/// program leaves a second between two.
 fn by_path(path: &Path) -> Count {
     let tries = (0..50).take_while(|_| is_mixed(path)).count();
     let at_least = |count| u64::from(tries >= count);
@@ -110,7 +110,7 @@ fn f54_ten_thousand_rotations_under_three_kinds_of_readers() {
         assert!(count.reads > 1000, "{count:?}");
     }
     assert_eq!((resolved.mixed, by_path.lasting), (0, 0));
-    // No more than there were switches, and then almost always right at the next try.
+    // At most once per switch, and then almost always right at the second attempt.
     assert!(by_path.mixed <= u64::from(ROTATIONS), "{by_path:?}");
     assert!(by_path.again * 10 <= by_path.mixed, "{by_path:?}");
 }

@@ -1,4 +1,4 @@
-//! The publisher on real directories: layout, modes, foreign and planted files, crashes, company.
+//! The publisher on real directories: layout, modes, foreign and planted files, crashes, several dumpers.
 
 use std::{
     fs,
@@ -28,7 +28,7 @@ pub(super) fn content(files: &[(&str, &str)]) -> Content {
     Content { complete: files.contains_key("kubeconfig"), files, expires: None }
 }
 
-/// A whole set whose files all say `version`.
+/// A whole set of files with the content `version`.
 fn set(version: &str) -> Content {
     content(&["kubeconfig", "tls.crt", "tls.key"].map(|name| (name, version)))
 }
@@ -115,7 +115,7 @@ fn keys_that_are_gone_go_and_foreign_files_stay() {
     assert!(fs::symlink_metadata(path.join("extra")).is_err());
     assert_eq!((read(path, "mine"), read(path, "..mine")), ("foreign".into(), "foreign".into()));
     assert!(path.join("sub").is_dir() && path.join("link").is_symlink());
-    // A file of somebody's under a name that was ours once.
+    // A foreign file under a name that was ours once.
     publish(path, &content(&[("kubeconfig", "3"), ("extra", "3")])).unwrap();
     fs::remove_file(path.join("extra")).unwrap();
     fs::write(path.join("extra"), "foreign").unwrap();
@@ -258,7 +258,8 @@ fn two_dumpers_on_one_directory_do_no_harm() {
         for dumper in ["a", "b"] {
             scope.spawn(move || {
                 for round in 0..200 {
-                    // Two that never pause may share the lock unfairly; who waited in vain says so.
+                    // Two dumpers that never pause may share the lock unfairly; one that waited in vain
+                    // says so.
                     let is_done = (0..30).any(|_| {
                         let done = publish(path, &set(&format!("{dumper}{round}")));
                         let error = done.as_ref().err().map(ToString::to_string);

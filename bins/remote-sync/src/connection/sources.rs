@@ -59,7 +59,7 @@ pub(crate) fn secret_config(
     let mut data = secret::data(secret)?;
     let usual = KEYS.into_iter().find(|key| data.contains_key(*key)).unwrap_or(KEYS[0]);
     let key = key.unwrap_or(usual);
-    let missing = || Error::BadConfig(format!("Secret {name} has no key {key:?} in its data"));
+    let missing = || Error::bad_config(format!("Secret {name} has no key {key:?} in its data"));
     let kubeconfig = data.remove(key).ok_or_else(missing)?;
     data.insert("kubeconfig".to_owned(), kubeconfig);
     kubeconfig::from_secret(name, &data)

@@ -22,8 +22,8 @@ fn roles(text: &str) -> Vec<Value> {
 
 /// The rule of a role for these resources.
 fn rule_for(role: &Value, resource: &str) -> Value {
-    let rules = role["rules"].as_array().unwrap().iter();
-    rules.cloned().find(|rule| rule["resources"] == json!([resource])).unwrap()
+    let mut rules = role["rules"].as_array().unwrap().iter();
+    rules.find(|rule| rule["resources"] == json!([resource])).cloned().unwrap()
 }
 
 const WHOLE: &str = "\

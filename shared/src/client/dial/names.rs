@@ -1,4 +1,4 @@
-//! Names of servers, looked up in bounded time: the resolver of the C library knows no limit and cannot be
+//! Names of servers, looked up in bounded time: the resolver of the C library has no limit and cannot be
 //! interrupted.
 
 use std::{
@@ -11,10 +11,10 @@ use std::{
 
 use crate::lock::lock;
 
-/// An answer that came too late for whoever asked serves the next connection, if that is soon.
+/// The time for which a late answer still serves the next connection.
 const FRESH: Duration = Duration::from_secs(10);
 
-/// Names that are remembered at most.
+/// The limit of remembered names.
 const MOST_NAMES: usize = 1024;
 
 /// The addresses of the names of servers and proxies.
@@ -30,7 +30,7 @@ struct Shared {
 #[derive(Debug)]
 struct Name {
     host: String,
-    /// Of the last look-up that found any; the one that answered last comes first.
+    /// Addresses of the last look-up that found any; the one that answered last comes first.
     addresses: Vec<IpAddr>,
     state: State,
 }
@@ -38,14 +38,14 @@ struct Name {
 #[derive(Debug)]
 enum State {
     Idle,
-    /// A thread asks.
+    /// A thread is looking it up.
     Asked,
     Answered(io::Result<()>, Instant),
 }
 
 impl DnsCache {
-    /// The addresses of `host`, looked up anew; those of the last time where that fails, or takes longer
-    /// than half of `patience`, as it takes time to connect too.
+    /// The addresses of `host`, looked up anew, or else the last known ones, if that fails or takes longer
+    /// than half of `patience`: connecting takes time too.
     pub(super) fn look_up(
         &self,
         host: &str,
@@ -76,7 +76,7 @@ impl DnsCache {
         find(&mut all, host).result(port, patience)
     }
 
-    /// This address of `host` answers.
+    /// Records that this address of `host` answers.
     pub(super) fn prefer(&self, host: &str, address: SocketAddr) {
         find(&mut lock(&self.0.all), host).prefer(address.ip());
     }
@@ -113,8 +113,8 @@ impl Name {
         }
     }
 
-    /// The addresses, and with them the answer if there is one. An answer serves once, a failure all who
-    /// waited for it.
+    /// The addresses, and with them the answer if there is one. An answer serves once, a failure all its
+    /// waiters.
     fn result(&mut self, port: u16, patience: Duration) -> io::Result<Vec<SocketAddr>> {
         let failure = match &self.state {
             State::Answered(Err(error), _) => Some(io::Error::other(error.to_string())),
@@ -131,7 +131,7 @@ impl Name {
         };
         match failure {
             Some(error) if self.addresses.is_empty() => return Err(error),
-            Some(error) => log::debug!("{error}: the last known addresses are tried"),
+            Some(error) => log::debug!(error:% = error; "trying the last known addresses"),
             None => {}
         }
         Ok(self.addresses.iter().map(|address| (*address, port).into()).collect())
@@ -185,7 +185,7 @@ mod tests {
         let error = names.look_up("hub", 6443, MOMENT).unwrap_err().to_string();
         assert_eq!(error, "hub was not looked up within 10ms");
         assert!(started.elapsed() >= MOMENT);
-        // Its answer, when it comes at last, serves the next connection.
+        // A late answer serves the next connection.
         find(&mut lock(&names.0.all), "hub").record(Ok(vec![ONE]));
         assert_eq!(names.look_up("hub", 1, MOMENT).unwrap(), [SocketAddr::new(ONE, 1)]);
         assert!(matches!(find(&mut lock(&names.0.all), "hub").state, State::Idle));

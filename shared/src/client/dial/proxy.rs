@@ -1,4 +1,4 @@
-//! The proxy that leads to a server: the kubeconfig's own, else the environment's by Go's rules.
+//! Proxy for a server: the kubeconfig's own, else the environment's by Go's rules.
 
 use std::net::IpAddr;
 
@@ -28,11 +28,11 @@ pub(crate) fn proxy(
     // The URL may hold a password: it stays out of the message.
     ureq::Proxy::new(&url)
         .map(Some)
-        .map_err(|_| Error::BadConfig(format!("the proxy URL for {server} cannot be used")))
+        .map_err(|_| Error::bad_config(format!("the proxy URL for {server} cannot be used")))
 }
 
-/// golang.org/x/net/http/httpproxy: by the scheme of the server, lower case as fallback, never for
-/// the own host.
+/// golang.org/x/net/http/httpproxy: by the scheme of the server, with lower case as fallback, never for the
+/// local host.
 fn proxy_from_environment(server: &Uri, env: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     let either = |upper: &str, lower: &str| {
         let set = |name: &str| env(name).filter(|value| !value.is_empty());
@@ -52,7 +52,7 @@ fn proxy_from_environment(server: &Uri, env: &dyn Fn(&str) -> Option<String>) ->
     (!exempted).then_some(url)
 }
 
-/// Whether one entry of NO_PROXY covers the host.
+/// Returns whether one entry of NO_PROXY covers the host.
 fn no_proxy(entry: &str, host: &str, ip: Option<IpAddr>, port: u16) -> bool {
     if entry == "*" {
         return true;
@@ -108,7 +108,7 @@ fn in_network(ip: IpAddr, net: IpAddr, bits: u32) -> bool {
     }
 }
 
-/// Without the brackets of an IPv6 address.
+/// The host without the brackets of an IPv6 address.
 pub(super) fn bare_host(uri: &Uri) -> &str {
     uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']')
 }

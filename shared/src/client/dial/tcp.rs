@@ -1,4 +1,4 @@
-//! TCP connections: to the first of several addresses that answers, and noticed when they are dead.
+//! TCP connections to the first of several addresses that answers; dead ones are noticed.
 
 use std::{
     fmt,
@@ -23,18 +23,18 @@ use ureq::unversioned::transport::{
 
 use super::left_of;
 
-/// The next address is tried beside the one before after this (RFC 8305, Connection Attempt Delay; Go's
+/// The delay of the next address after the one before (RFC 8305, Connection Attempt Delay; Go's
 /// `net.Dialer` has 300 ms).
 const HEAD_START: Duration = Duration::from_millis(250);
-/// Of a quiet connection: Go's, so that a firewall that forgets what is idle for 30 s keeps it.
+/// The keep-alive of a quiet connection: Go's, so that a firewall with an idle limit of 30 s keeps it.
 const KEEPALIVE: Duration = Duration::from_secs(15);
-/// Data that nobody acknowledges for so long, probes of a quiet connection too, ends it.
+/// The time limit for unacknowledged data, probes of a quiet connection too.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
 /// Connects to the first of `addresses` that answers.
 ///
 /// # Errors
-/// Why none did, of the one that failed last; `TimedOut` at the deadline.
+/// The reason of the address that failed last; `TimedOut` at the deadline.
 pub(super) fn connect(addresses: &[SocketAddr], deadline: Instant) -> io::Result<TcpStream> {
     let mut waiting: Vec<OwnedFd> = Vec::new();
     let mut failure = io::Error::new(ErrorKind::TimedOut, "no connection in time");
@@ -77,7 +77,7 @@ fn start(address: &SocketAddr) -> io::Result<OwnedFd> {
     }
 }
 
-/// The first connection that stands, or the failure of the first that does not; `None` when there is
+/// The first connection that succeeds, or the failure of the first that does not; `None` if there is
 /// neither until then.
 fn answered(
     waiting: &mut Vec<OwnedFd>,
@@ -106,7 +106,7 @@ fn settle(socket: OwnedFd) -> io::Result<TcpStream> {
     let stream = TcpStream::from(socket);
     stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
-    // What a kernel does not know is no reason to do without the connection.
+    // An option that the kernel does not know is no reason to give the connection up.
     let _ = keep_alive(&stream);
     Ok(stream)
 }
@@ -119,9 +119,9 @@ fn keep_alive(stream: impl AsFd) -> rustix::io::Result<()> {
     sockopt::set_tcp_user_timeout(&stream, milliseconds)
 }
 
-/// A connection as ureq wants it. ureq's own lets nobody at its socket.
+/// A connection for ureq, whose own gives no access to its socket.
 pub(crate) struct TcpTransport {
-    /// Shared with whoever may have to cut it off.
+    /// Shared with the one who may have to cut it off.
     stream: Arc<TcpStream>,
     buffers: LazyBuffers,
     connect: Connect,
@@ -129,8 +129,7 @@ pub(crate) struct TcpTransport {
     write_timeout: Option<Duration>,
 }
 
-/// The time to connect in, and when it is over. ureq's link for CONNECT gives a proxy all of it again for each
-/// byte.
+/// The time limit for the connection. ureq's link for CONNECT gives a proxy all of it again for each byte.
 struct Connect {
     time: ureq::unversioned::transport::time::Duration,
     until: Option<Instant>,
@@ -187,7 +186,7 @@ impl Transport for TcpTransport {
         let buffer = self.buffers.input_append_buf();
         let amount = loop {
             match (&*self.stream).read(buffer) {
-                // No signal is meant for this thread: the time begins anew at most once or twice.
+                // No signal is meant for this thread: the time restarts at most once or twice.
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 read => break read.map_err(|error| named(error, timeout))?,
             }
@@ -196,7 +195,7 @@ impl Transport for TcpTransport {
         Ok(amount > 0)
     }
 
-    /// Nothing may be there to be read between two requests: bytes would be nobody's answer.
+    /// No bytes may be readable between two requests: they would be no answer.
     fn is_open(&mut self) -> bool {
         let quiet = self.stream.set_nonblocking(true).is_ok()
             && matches!(self.stream.peek(&mut [0]), Err(e) if e.kind() == ErrorKind::WouldBlock);
@@ -218,7 +217,7 @@ fn remaining(timeout: NextTimeout) -> Result<Option<Duration>, ureq::Error> {
     Ok(timeout.not_zero().map(|time| *time))
 }
 
-/// A socket says of a time that is over that it would block.
+/// A timed-out socket reports that it would block.
 fn named(error: io::Error, timeout: NextTimeout) -> ureq::Error {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => ureq::Error::Timeout(timeout.reason),
@@ -242,7 +241,7 @@ mod tests {
         (listener, address)
     }
 
-    /// An address where nobody listens.
+    /// An address without a listener.
     fn closed() -> SocketAddr {
         listening("127.0.0.1:0").1
     }
@@ -259,7 +258,7 @@ mod tests {
     #[test]
     fn an_address_that_swallows_everything_costs_the_others_a_moment() {
         let (_listener, open) = listening("127.0.0.1:0");
-        // Full: the kernel drops what would be one more.
+        // Full: the kernel drops one more.
         let full = rustix::net::socket_with(
             AddressFamily::INET,
             SocketType::STREAM,

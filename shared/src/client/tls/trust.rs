@@ -1,4 +1,4 @@
-//! Trust in servers: by an authority as everywhere, and by what Go accepts beyond that.
+//! Trust in servers: by an authority as usual, and by Go's additional rules.
 
 use std::{fs, sync::Arc};
 
@@ -38,19 +38,19 @@ pub(super) fn verifier(
     Ok(Arc::new(Verifier { bundle, provider: provider.clone() }))
 }
 
-/// The certificates that are trusted.
+/// The trusted certificates.
 #[derive(Debug)]
 struct Bundle(Vec<Trusted>);
 
 #[derive(Debug)]
 struct Trusted {
     der: CertificateDer<'static>,
-    /// Where it may vouch for others.
+    /// The time span in which it may vouch for others.
     authority: Option<Authority>,
 }
 
 impl Bundle {
-    /// What can be used of it; `whose` it is, for an error.
+    /// The usable certificates; `whose` is their source, for an error.
     fn read(pem: &[u8], whose: &str) -> Result<Self> {
         let all: Vec<_> = CertificateDer::pem_slice_iter(pem)
             .flatten()
@@ -58,7 +58,7 @@ impl Bundle {
             .map(|der| Trusted { authority: certificate::authority(&der), der: der.into_owned() })
             .collect();
         if all.is_empty() {
-            return Err(Error::BadConfig(format!("{whose} holds no usable certificate")));
+            return Err(Error::bad_config(format!("{whose} holds no usable certificate")));
         }
         Ok(Self(all))
     }
@@ -69,7 +69,7 @@ impl Bundle {
         let mut store = RootCertStore::empty();
         for Trusted { der, authority } in &self.0 {
             if authority.as_ref().is_some_and(|authority| authority.contains(&now.as_secs())) {
-                // One that rustls cannot use vouches for nobody; the others still serve.
+                // rustls cannot use it, so it vouches for nobody; the others still serve.
                 let _ = store.add(der.clone());
             }
         }
@@ -77,9 +77,9 @@ impl Bundle {
     }
 }
 
-/// Trusts whom an authority vouches for, and beyond that, as Go does, a server whose own certificate is in
-/// the bundle (crypto/x509 Certificate.Verify: `opts.Roots.contains`): a named certificate of OpenShift, or
-/// one that somebody made and pinned.
+/// Verifies by an authority and, beyond that, as Go does, accepts a server whose own certificate is in the
+/// bundle (crypto/x509 Certificate.Verify: `opts.Roots.contains`): a named certificate of OpenShift, or a
+/// pinned self-made one.
 #[derive(Debug)]
 struct Verifier {
     /// `None` trusts everybody (`insecure-skip-tls-verify`).
@@ -119,7 +119,7 @@ impl ServerCertVerifier for Verifier {
         Ok(ServerCertVerified::assertion())
     }
 
-    /// Whoever is trusted, the peer holds the key of the certificate that it shows.
+    /// The peer must hold the key of its certificate in any case.
     fn verify_tls12_signature(
         &self,
         message: &[u8],
@@ -143,7 +143,7 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// Where Go looks for the system's roots (crypto/x509/root_linux.go), after SSL_CERT_FILE.
+/// Go's places of the system's roots (crypto/x509/root_linux.go), after SSL_CERT_FILE.
 const SYSTEM_ROOTS: [&str; 6] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -157,7 +157,7 @@ fn system_roots() -> Result<Bundle> {
     let named = std::env::var("SSL_CERT_FILE").ok().filter(|file| !file.is_empty());
     if let Some(file) = named {
         let pem = fs::read(&file)
-            .map_err(|e| Error::BadConfig(format!("SSL_CERT_FILE {file} cannot be read: {e}")))?;
+            .map_err(|e| Error::bad_config(format!("SSL_CERT_FILE {file} cannot be read: {e}")))?;
         return Bundle::read(&pem, &format!("SSL_CERT_FILE {file}"));
     }
     for file in SYSTEM_ROOTS {
@@ -165,9 +165,8 @@ fn system_roots() -> Result<Bundle> {
             return Bundle::read(&pem, file);
         }
     }
-    Err(Error::BadConfig(
+    Err(Error::bad_config(
         "the kubeconfig names no certificate authority, and this image has no system roots: \
-         put certificate-authority-data into the kubeconfig or mount a bundle and set SSL_CERT_FILE"
-            .into(),
+         put certificate-authority-data into the kubeconfig or mount a bundle and set SSL_CERT_FILE",
     ))
 }

@@ -1,4 +1,4 @@
-//! Whether both sides are as the model has them.
+//! The check that both sides are as the model has them.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! What goes wrong with single requests.
+//! Faults of single requests.
 
 use dev_apiserver::Action;
 

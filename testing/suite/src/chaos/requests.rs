@@ -1,4 +1,4 @@
-//! Whether the program wrote or deleted what it must not: by the requests that the servers got.
+//! The check, by the servers' requests, that the program wrote and deleted nothing that it must not.
 
 use std::{collections::BTreeMap, time::Instant};
 

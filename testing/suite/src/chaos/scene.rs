@@ -204,7 +204,7 @@ impl Scene {
         for index in 0..self.mends.len() {
             if self.mends[index].is_some_and(|until| until <= number) {
                 self.mends[index] = None;
-                // The relay swallows bytes; TCP would send them again. A watch stays silent for ever.
+                // The relay swallows bytes; TCP would send them again. A watch stays silent forever.
                 let was_silent = self.silent.remove(&index);
                 let side = self.sides()[index];
                 if was_silent {

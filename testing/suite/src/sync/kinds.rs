@@ -11,6 +11,7 @@ use shared::{
 use crate::{
     cluster::{Cluster, resource},
     eventually,
+    listing::list,
 };
 
 /// A kind and what its objects look like.
@@ -144,9 +145,7 @@ pub fn install(cluster: &Cluster, kind: &Kind) {
 
 fn served(cluster: &Cluster, kind: &Kind) {
     let all = kind.resource.cluster_object("").siblings();
-    eventually(&format!("{} are served", kind.flag()), || {
-        cluster.client.list(&all, "limit=1").ok()
-    });
+    eventually(&format!("{} are served", kind.flag()), || list(&cluster.client, &all, "").ok());
 }
 
 /// Its definition, which takes any content.

@@ -1,4 +1,4 @@
-//! One object on one cluster, as those who use that cluster see and change it.
+//! One object on one cluster, as the users of that cluster see and change it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! remote-sync on the stage: how it is told what to do, and started.
+//! remote-sync on the stage: its settings, and how it is started.
 
 use std::process::Command;
 
@@ -24,7 +24,7 @@ pub const FAST: [&str; 10] = [
 #[derive(Clone, Debug)]
 pub struct Setting {
     pub compat: bool,
-    /// Whether the own cluster owns the spec.
+    /// Whether the local cluster owns the spec.
     pub push: bool,
     pub kinds: Vec<&'static Kind>,
     /// Of the names of sources.
@@ -51,7 +51,7 @@ impl Setting {
         Self { compat: true, ..Self::safe(kinds) }
     }
 
-    /// The own cluster is the source of all remotes.
+    /// The local cluster is the source of all remotes.
     pub fn push(kinds: &[&'static Kind]) -> Self {
         Self { push: true, suffix: "-{cluster}".into(), ..Self::safe(kinds) }
     }
@@ -82,7 +82,7 @@ impl Setting {
 }
 
 impl Stage {
-    /// The program with nothing but the way to its own cluster.
+    /// The program with nothing but the way to its local cluster.
     pub fn bare_command(&self) -> Command {
         let mut command = bare(&program("remote-sync"));
         let kubeconfig = self.write("own.kubeconfig", &self.own.kubeconfig());

@@ -1,4 +1,4 @@
-//! What real servers let the program do: what `-print-rbac` prints for its flags, and nothing more.
+//! The program's rights on real servers: what `-print-rbac` prints for its flags, and nothing more.
 
 use std::{
     process::{Command, Stdio},

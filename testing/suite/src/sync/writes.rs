@@ -1,5 +1,5 @@
-//! What the program wrote, on all clusters in one order: from the log of the embedded server, or from
-//! the audit log of the real one, which has no bodies.
+//! The program's writes, on all clusters in one order: from the log of the embedded server, or from the audit
+//! log of the real one, which has no bodies.
 
 use std::{env, fs, path::PathBuf, sync::OnceLock, time::Instant};
 
@@ -103,7 +103,7 @@ impl Stage {
     }
 }
 
-/// The own cluster has no name of its own; upstream's word for it is local.
+/// The local cluster has no name of its own; upstream's word for it is local.
 fn name(side: &Side) -> &str {
     if side.name.is_empty() { "local" } else { &side.name }
 }

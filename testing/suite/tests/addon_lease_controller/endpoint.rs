@@ -19,7 +19,7 @@ fn ready_is_a_renewal_within_three_periods() {
     scene.put_secret(&scene.new_credentials());
     sidecar.wait_for_code("/readyz", 200);
     scene.hub_relay.set(Way::Closed);
-    sidecar.wait_for("is not renewed");
+    sidecar.wait_for("lease renewal failed");
     let last = sidecar.metric("sidecar_last_success_timestamp_seconds{target=\"hub\"}");
     let age = || now() - last.expect("it was renewed");
     assert!(sidecar.ask("/readyz").0 == 200 || age() > 3.0, "{} s are no three periods", age());
@@ -46,7 +46,7 @@ fn healthy_is_independent_of_servers() {
 }
 
 #[test]
-fn an_ill_pod_is_the_reason_that_readyz_gives() {
+fn readyz_gives_a_pod_that_is_not_ready_as_the_reason() {
     let scene = Scene::new("illpod");
     scene.set_ready(false);
     let sidecar = scene.start(&[]);

@@ -1,5 +1,5 @@
-//! F29: command lines that cannot be meant: exit code 2, a sentence, and the flags. What else is refused
-//! at the start is exit code 1 and a sentence.
+//! The command line (F29): invalid flags are exit code 2 and a sentence, what else is refused at startup is
+//! exit code 1 and a sentence.
 
 use std::{
     fs,
@@ -135,7 +135,7 @@ fn f29_what_is_refused_at_the_start_is_exit_code_1_with_a_sentence() {
     let port = taken.local_addr().expect("its address").port().to_string();
     let directory = tempfile::tempdir().expect("a directory");
     let file = |name: &str, scheme: &str, user| {
-        // Without TLS no authority is needed, and none is looked for on this machine.
+        // Without TLS no CA is needed, and none is searched for on this machine.
         let text = kubeconfig("127.0.0.1:1", "", &user).to_string().replace("https", scheme);
         let path = directory.path().join(name);
         fs::write(&path, text).expect("written");
@@ -150,7 +150,7 @@ fn f29_what_is_refused_at_the_start_is_exit_code_1_with_a_sentence() {
         (&["-kubeconfig", "/"], "cannot be read"),
         (&["-kubeconfig", "/dev/null"], "has no configuration"),
         (&["-kubeconfig", "/proc/version"], "kubeconfig /proc/version"),
-        (&["-kubeconfig", &runs], "\"aws\" (exec)"),
+        (&["-kubeconfig", &runs], "(exec), which is not supported"),
         (&["-kubeconfig", &good, "-metrics-port", &port, "-metrics-host", "127.0.0.1"], &address),
         (
             &["-kubeconfig", &good, "-metrics-port", "1", "-metrics-host", "no.invalid"],

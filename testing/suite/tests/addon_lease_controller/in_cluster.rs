@@ -1,4 +1,4 @@
-//! Started as in a pod: no kubeconfig, the service account's files in their place.
+//! Startup as in a pod: the files of the service account instead of a kubeconfig.
 
 use std::{
     fs,
@@ -86,7 +86,7 @@ fn the_pod_s_environment_is_used() {
         command.env("POD_NAME", POD).env("POD_NAMESPACE", &scene.namespace);
     });
     let Some(sidecar) = sidecar else { return };
-    sidecar.wait_for("it is not Ready; the Lease goes stale");
+    sidecar.wait_for("reason=\"it is not Ready\"");
     scene.set_ready(true);
     renews(&sidecar, "hub", 1);
     renews(&sidecar, "managed", 1);

@@ -1,6 +1,6 @@
-//! addon-lease-controller as a process: what a user relies on, and what the Go sidecar gets wrong, on either
-//! server; `faults` on the embedded one alone. Most of the time is waiting: more threads than processors are a
-//! gain (`-- --test-threads=8`).
+//! addon-lease-controller as a process: what users rely on, and the defects of the Go sidecar that it does not
+//! have, on either server; `faults` on the embedded one alone. The tests mostly wait: more threads than
+//! processors pay off (`-- --test-threads=8`).
 
 mod audit;
 mod election;

@@ -1,4 +1,4 @@
-//! The life of the pod whose health the Lease stands for.
+//! The pod whose readiness the Lease stands for.
 
 use serde_json::{Value, json};
 use shared::resource::PODS;
@@ -45,13 +45,13 @@ fn another_pod_is_nothing_to_us() {
 #[test]
 fn with_container_name_the_other_containers_count() {
     let scene = Scene::new("container");
-    // As long as the own probe fails, the pod is not Ready: that must not matter.
+    // While its own probe fails, the pod is not Ready, which must not matter.
     let status = |app, lease| json!({"conditions": [{"type": "Ready", "status": "False"}], "containerStatuses": statuses(app, lease)});
     scene.set_pod_status(&status(true, false));
     let sidecar = scene.start(&["-container-name", "lease"]);
     sidecar.wait_for_code("/readyz", 200);
     scene.set_pod_status(&status(false, true));
-    sidecar.wait_for("container app is not ready; the Lease goes stale");
+    sidecar.wait_for("reason=\"container app is not ready\"");
     scene.ages(1200);
     scene.set_pod_status(&status(true, false));
     scene.wait_for_renewals(1);
@@ -67,7 +67,7 @@ fn container_name_may_come_from_the_environment() {
     renews(&sidecar, "hub", 1);
 }
 
-/// Many things set that variable; the flag is only set by who means it.
+/// Many things set that variable; only people who mean it set the flag.
 #[test]
 fn a_container_name_of_the_environment_that_is_none_is_warned_of_and_ignored() {
     let scene = Scene::new("containerother");
@@ -105,7 +105,7 @@ fn with_container_name_native_sidecars_count_too() {
     };
     scene.set_pod_status(&status(false));
     let sidecar = scene.start(&["-container-name=lease"]);
-    sidecar.wait_for("container mesh is not ready; the Lease goes stale");
+    sidecar.wait_for("reason=\"container mesh is not ready\"");
     assert!(scene.lease().is_none());
     scene.set_pod_status(&status(true));
     scene.wait_for_renewals(1);
@@ -131,7 +131,7 @@ fn kalc20_only_the_own_pod_is_read_and_one_that_ends_does_not_count() {
     let sidecar = scene.start(&[]);
     scene.wait_for_renewals(1);
     scene.delete_pod();
-    sidecar.wait_for("it is being deleted; the Lease goes stale");
+    sidecar.wait_for("reason=\"it is being deleted\"");
     scene.ages(1500);
     if needs(Need::Embedded, "requests are recorded there") {
         let requests = scene.managed.server().requests();
@@ -150,9 +150,9 @@ fn kalc30_a_pod_that_is_not_ready_costs_no_request() {
     scene.set_ready(false);
     scene.delete_secret();
     let sidecar = scene.start(&[]);
-    sidecar.wait_for("waiting for Secret");
+    sidecar.wait_for("waiting for the Secret");
     sidecar.wait_for(STALE);
-    // The watches themselves.
+    // Until both watches run.
     pause(300);
     let before = asked(&scene);
     throughout(1500, "nothing is asked", || asked(&scene) == before);
@@ -184,7 +184,7 @@ fn kalc27_kalc_d521_without_pod_name_no_pod_is_asked_for() {
     });
     scene.wait_for_renewals(1);
     scene.put_secret(&scene.new_credentials());
-    sidecar.wait_for("credentials were rotated");
+    sidecar.wait_for("credentials rotated");
     scene.wait_for_renewals(1);
     assert!(!sidecar.log().contains(POD), "{}", sidecar.log());
 }

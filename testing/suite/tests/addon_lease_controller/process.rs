@@ -1,4 +1,4 @@
-//! The life of the process: started as it is shipped, the delay, signals, the log.
+//! The process: startup as shipped, the delay, signals, the log.
 
 use std::{
     os::unix::fs::symlink,
@@ -130,8 +130,10 @@ fn kalc_d386_f25_stopping_works_before_and_after_the_start() {
 fn kalc16_namespace_and_name_are_in_their_order() {
     let scene = Scene::new("kalc16");
     let sidecar = scene.start(&[]);
-    sidecar.wait_for(&format!("Lease {}/{ADDON} on the hub is renewed every 1 s", scene.cluster));
-    sidecar.wait_for(&format!("pod {}/{POD} is ready", scene.namespace));
+    let lease = format!("namespace={} name={ADDON} server=\"the hub\" period=1.0", scene.cluster);
+    sidecar.wait_for(&format!("kind=leases.coordination.k8s.io {lease}"));
+    sidecar
+        .wait_for(&format!("the pod is ready kind=pods namespace={} name={POD}", scene.namespace));
 }
 
 /// Starts it with no more than `descriptors` descriptors.

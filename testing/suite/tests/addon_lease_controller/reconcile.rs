@@ -1,7 +1,6 @@
-//! The situations that the Go sidecar's reconcile loop tells apart, row by row; README.md of this crate
-//! lists them. Different on purpose: what is waited for is watched instead of asked for every 10 or
-//! 60 s, a Secret that comes back resumes (row 4), and a new credential is used in place: no pod is ever
-//! deleted (rows 11 to 13).
+//! The situations of the Go sidecar's reconcile loop, row by row as README.md of this crate lists them. Different on
+//! purpose: instead of polling every 10 or 60 s it watches, it resumes when a deleted Secret is back (row 4), and it
+//! uses a new credential without deleting a pod (rows 11 to 13).
 //!
 //! Row 5 takes a right away: `rights::kalc_row_5_…`.
 
@@ -35,7 +34,7 @@ fn kalc_row_2_a_pod_that_is_not_ready_is_waited_for() {
     let scene = Scene::new("row2");
     scene.set_ready(false);
     let sidecar = scene.start(&[]);
-    sidecar.wait_for("it is not Ready; the Lease goes stale");
+    sidecar.wait_for("reason=\"it is not Ready\"");
     scene.ages(1200);
     assert!(scene.lease().is_none());
     scene.set_ready(true);
@@ -47,7 +46,7 @@ fn kalc_row_3_no_secret_waits() {
     let scene = Scene::new("row3");
     scene.delete_secret();
     let mut sidecar = scene.start(&[]);
-    sidecar.wait_for("waiting for Secret");
+    sidecar.wait_for("waiting for the Secret");
     scene.ages(1200);
     assert!(scene.lease().is_none());
     scene.put_secret(&scene.new_credentials());
@@ -78,7 +77,7 @@ fn kalc_row_6_a_secret_that_cannot_be_used_is_waited_out() {
     let mut broken = scene.new_credentials();
     broken.insert("kubeconfig".into(), b"junk: [".to_vec());
     scene.put_secret(&broken);
-    sidecar.wait_for("no valid hub credentials yet");
+    sidecar.wait_for("no valid credentials yet");
     scene.ages(1200);
     scene.put_secret(&scene.new_credentials());
     within(2, "the Lease is there at once", || scene.lease().is_some());
@@ -89,11 +88,11 @@ fn kalc_row_7_a_hub_that_does_not_answer_at_start_is_tried_again() {
     let scene = Scene::new("row7");
     scene.hub_relay.set(Way::Closed);
     let sidecar = scene.start(&[]);
-    sidecar.wait_for("is not renewed");
+    sidecar.wait_for("lease renewal failed");
     pause(1500);
     scene.hub_relay.set(Way::Open);
     within(3, "the Lease is there, not after 10 s", || scene.lease().is_some());
-    sidecar.wait_for("is renewed again after");
+    sidecar.wait_for("lease is renewed again");
 }
 
 #[test]
@@ -150,12 +149,12 @@ fn kalc_row_11_the_old_credential_stays_while_the_new_one_cannot_be_used() {
     let (pod, sidecar) = (scene.pod_uid(), scene.start(&[]));
     scene.wait_for_renewals(1);
     scene.hub_relay.set(Way::Closed);
-    sidecar.wait_for("is not renewed");
+    sidecar.wait_for("lease renewal failed");
     let mut pair_of_two = scene.new_credentials();
     let (_, key) = certificate(&scene.hub, "another", "nobody");
     pair_of_two.insert("tls.key".into(), key.into_bytes());
     scene.put_secret(&pair_of_two);
-    sidecar.wait_for("keeping the current hub credentials");
+    sidecar.wait_for("keeping the current credentials");
     scene.hub_relay.set(Way::Open);
     scene.wait_for_renewals(2);
     assert_eq!(scene.pod_uid(), pod);
@@ -181,13 +180,13 @@ fn kalc_row_13_a_new_credential_is_taken_whatever_the_hub_does() {
     scene.wait_for_renewals(1);
     // The old one works.
     scene.put_secret(&scene.new_credentials());
-    sidecar.wait_for_times("the hub's credentials were rotated", 1);
+    sidecar.wait_for_times("credentials rotated server=\"the hub\"", 1);
     scene.wait_for_renewals(1);
-    // Neither works, as the hub is away.
+    // Neither works, as the hub cannot be reached.
     scene.hub_relay.set(Way::Closed);
-    sidecar.wait_for("is not renewed");
+    sidecar.wait_for("lease renewal failed");
     scene.put_secret(&scene.new_credentials());
-    sidecar.wait_for_times("the hub's credentials were rotated", 2);
+    sidecar.wait_for_times("credentials rotated server=\"the hub\"", 2);
     let before = renewals(&sidecar, "hub");
     scene.hub_relay.set(Way::Open);
     within(4, "no wait of 60 s", || renewals(&sidecar, "hub") > before);

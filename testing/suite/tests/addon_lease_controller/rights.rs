@@ -1,5 +1,5 @@
-//! Rights that are missing for a while: one line that names verb and resource, and work as soon as they
-//! are there. The only scenarios in which the audit expects a 403.
+//! Missing RBAC rights: one log line names verb and resource, and work resumes once they are granted. Only here
+//! does the audit expect a 403.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use suite::{
 
 use crate::support::{failures, renewals, renews};
 
-/// Its name on both clusters.
+/// The name of its Role on both clusters.
 const ROLE: &str = "my-addon-addon-lease-controller";
 
 #[test]
@@ -21,21 +21,18 @@ fn f12_the_right_to_update_the_lease() {
     let sidecar = scene.start(&[]);
     scene.wait_for_renewals(1);
     let revoked = revoke(&scene.hub, &scene.cluster, ROLE, "update", "leases");
-    let line = format!(
-        "on the hub is not renewed: update leases {}/my-addon on the hub: 403",
-        scene.cluster
-    );
-    sidecar.wait_for(&line);
+    let error = format!("error=\"update leases {}/my-addon on the hub: 403", scene.cluster);
+    sidecar.wait_for(&format!("server=\"the hub\" {error}"));
     sidecar.wait_for("cannot update resource \"leases\" in API group \"coordination.k8s.io\"");
     let (tries, start) = (failures(&sidecar, "hub"), Instant::now());
     scene.ages(2500);
     let (tries, passed) = (failures(&sidecar, "hub") - tries, start.elapsed().as_secs_f64());
     assert!(tries < 10.0 * passed, "{tries} tries in {passed} s");
-    assert_eq!(sidecar.warnings("is not renewed"), 1, "{}", sidecar.log());
+    assert_eq!(sidecar.warnings("lease renewal failed"), 1, "{}", sidecar.log());
     let before = renewals(&sidecar, "hub");
     revoked.grant();
     within(5, "it is renewed again", || renewals(&sidecar, "hub") > before);
-    sidecar.wait_for("is renewed again after");
+    sidecar.wait_for("lease is renewed again");
 }
 
 #[test]
@@ -43,7 +40,7 @@ fn kalc25_the_right_to_create_the_lease() {
     let scene = Scene::new("revoked-create");
     let revoked = revoke(&scene.hub, &scene.cluster, ROLE, "create", "leases");
     let sidecar = scene.start(&[]);
-    sidecar.wait_for("is not renewed: create leases");
+    sidecar.wait_for("server=\"the hub\" error=\"create leases");
     stays("there is no Lease", || scene.lease().is_none());
     assert_eq!(sidecar.warnings("403"), 1, "{}", sidecar.log());
     revoked.grant();
@@ -57,7 +54,7 @@ fn the_right_to_create_is_missed_when_the_lease_is_deleted() {
     scene.wait_for_renewals(1);
     let revoked = revoke(&scene.hub, &scene.cluster, ROLE, "create", "leases");
     scene.hub.delete(&scene.hub_lease());
-    sidecar.wait_for("is not renewed: create leases");
+    sidecar.wait_for("server=\"the hub\" error=\"create leases");
     assert!(scene.lease().is_none());
     revoked.grant();
     within(5, "the Lease is there", || scene.lease().is_some());
@@ -71,11 +68,11 @@ fn a_lease_that_may_not_be_created_is_seen_when_somebody_else_creates_it() {
     let before = scene.lease().expect("the Lease");
     let _revoked = revoke(&scene.hub, &scene.cluster, ROLE, "create", "leases");
     scene.hub.delete(&scene.hub_lease());
-    sidecar.wait_for("is not renewed: create leases");
+    sidecar.wait_for("server=\"the hub\" error=\"create leases");
     let metadata = json!({"name": before["metadata"]["name"], "namespace": scene.cluster});
     let lease = json!({"apiVersion": before["apiVersion"], "kind": "Lease", "metadata": metadata});
     match &scene.hub.embedded {
-        // There, nobody may.
+        // There the fault denies it to everybody.
         Some(server) => drop(server.put(lease)),
         None => drop(scene.hub.create(&scene.hub_lease().siblings(), &lease)),
     }
@@ -94,7 +91,7 @@ fn kalc_row_5_the_right_to_read_the_secret() {
     assert_eq!(sidecar.warnings("403"), 1, "{}", sidecar.log());
     revoked.grant();
     renews(&sidecar, "hub", 1);
-    sidecar.wait_for("is readable again after");
+    sidecar.wait_for("readable again");
 }
 
 #[test]
@@ -103,12 +100,12 @@ fn the_right_to_watch_the_secret() {
     let revoked = revoke(&scene.managed, &scene.namespace, ROLE, "watch", "secrets");
     let sidecar = scene.start(&[]);
     sidecar.wait_for("watch secrets");
-    // What the list said is good.
+    // What the list returned still counts.
     renews(&sidecar, "hub", 2);
     assert_eq!(sidecar.warnings("403"), 1, "{}", sidecar.log());
     revoked.grant();
     scene.put_secret(&scene.new_credentials());
-    sidecar.wait_for("the hub's credentials were rotated");
+    sidecar.wait_for("credentials rotated server=\"the hub\"");
 }
 
 #[test]
@@ -127,15 +124,15 @@ fn the_right_to_read_the_pod() {
 fn the_rights_of_the_election() {
     let scene = Scene::new("revoked-election");
     let revoked = revoke(&scene.managed, &scene.namespace, ROLE, "create", "leases");
-    // A right that is missing is told whatever the level of the log.
+    // A missing right is logged at every level.
     let sidecar = scene.start(&["-leader-election", "-v=0"]);
-    sidecar.wait_for("leader election is failing: create leases");
+    sidecar.wait_for("error=\"create leases");
     stays("nobody leads", || scene.lease().is_none());
     assert_eq!(sidecar.count("leader election is failing"), 1, "{}", sidecar.log());
     assert!(sidecar.ask("/readyz").1.contains("no replica is known to be the leader"));
     revoked.grant();
-    sidecar.wait_for("recovered after");
-    sidecar.wait_for("became the leader (");
+    sidecar.wait_for("leader election recovered");
+    sidecar.wait_for("became the leader");
     renews(&sidecar, "hub", 1);
 }
 

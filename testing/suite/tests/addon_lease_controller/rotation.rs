@@ -1,4 +1,4 @@
-//! Credentials change while the Lease is kept: same process, same pod, no period lost.
+//! Rotation of credentials: the same process, the same pod, no lost period.
 
 use std::{fs, time::Duration};
 
@@ -25,7 +25,7 @@ fn kalc02_kalc03_twenty_certificates_cost_no_period() {
     let rhythm = Rhythm::of(&scene);
     for round in 1..=20 {
         scene.put_secret(&scene.new_credentials());
-        sidecar.wait_for_times("the hub's credentials were rotated", round);
+        sidecar.wait_for_times("credentials rotated server=\"the hub\"", round);
         pause(250);
     }
     renews(&sidecar, "hub", 1);
@@ -52,7 +52,7 @@ fn kalc_d195_tokens_and_certificates_may_take_turns() {
             _ => scene.new_credentials(),
         };
         scene.put_secret(&data);
-        sidecar.wait_for_times("the hub's credentials were rotated", round + 1);
+        sidecar.wait_for_times("credentials rotated server=\"the hub\"", round + 1);
         renews(&sidecar, "hub", 1);
     }
     assert_eq!(failures(&sidecar, "hub"), 0.0, "{}", sidecar.log());
@@ -76,7 +76,7 @@ fn the_own_token_is_read_again_when_it_is_refused() {
     assert_eq!(failures(&sidecar, "managed"), 0.0, "{}", sidecar.log());
 }
 
-/// A kubeconfig for the hub as a file with its certificate and key beside it.
+/// A kubeconfig for the hub as a file with its certificate and key next to it.
 fn hub_files(scene: &Scene) -> std::path::PathBuf {
     let data = scene.new_credentials();
     for name in ["tls.crt", "tls.key"] {
@@ -92,7 +92,7 @@ fn the_file_may_come_later() {
     let scene = Scene::new("filelater");
     let file = scene.directory.path().join("hub.kubeconfig");
     let sidecar = start_with_file(&scene, &file);
-    sidecar.wait_for("no valid hub credentials yet");
+    sidecar.wait_for("no valid credentials yet");
     hub_files(&scene);
     within(5, "the Lease is there", || scene.lease().is_some());
 }
@@ -114,7 +114,7 @@ fn half_of_a_new_pair_is_not_taken() {
     scene.write("tls.crt", &certificate);
     let rule = refuse_once();
     within(5, "a renewal is refused", || server.faults().hits(rule) == 1);
-    // The old pair, in memory, goes on.
+    // The old pair, in memory, stays in use.
     renews(&sidecar, "hub", 2);
     scene.write("tls.key", &key);
     refuse_once();
@@ -155,9 +155,9 @@ fn kalc05_credentials_that_fail_leave_nothing_behind() {
         broken.insert("tls.crt".into(), format!("broken {round}").into_bytes());
         scene.put_secret(&broken);
     }
-    sidecar.wait_for("keeping the current hub credentials");
+    sidecar.wait_for("keeping the current credentials");
     scene.put_secret(&good);
-    sidecar.wait_for("credentials were rotated");
+    sidecar.wait_for("credentials rotated");
     scene.wait_for_renewals(1);
     eventually("as many threads and descriptors as before", || (open() <= before).then_some(()));
 }

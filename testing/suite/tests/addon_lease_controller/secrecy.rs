@@ -1,4 +1,4 @@
-//! The log never holds a secret, at no level.
+//! Secrets that no log line holds at any level, and that are not written to files.
 
 use std::collections::BTreeSet;
 
@@ -48,7 +48,7 @@ fn no_byte_of_a_credential_is_logged() {
         suite::pause(700);
     }
     scene.hub_relay.set(Way::Closed);
-    sidecar.wait_for("is not renewed");
+    sidecar.wait_for("lease renewal failed");
     sidecar.terminate();
     let log = sidecar.log();
     assert!(

@@ -1,4 +1,4 @@
-//! The life of the Secret with the hub's credentials.
+//! The Secret with the hub's credentials: where it is, what it holds, when it changes.
 
 use serde_json::json;
 use shared::resource::SECRETS;
@@ -52,7 +52,7 @@ fn the_same_hub_at_another_address_is_followed() {
     let rhythm = Rhythm::of(&scene);
     let address = scene.hub.address.clone();
     scene.put_secret(&scene.credentials_for(&scene.hub, &address));
-    sidecar.wait_for("the hub's credentials were rotated");
+    sidecar.wait_for("credentials rotated server=\"the hub\"");
     scene.hub_relay.set(suite::relay::Way::Closed);
     renews(&sidecar, "hub", 2);
     let gap = rhythm.longest_gap();
@@ -85,7 +85,7 @@ fn kalc15_a_secret_that_is_being_deleted_starts_nothing() {
     scene.managed.hold(&target);
     scene.delete_secret();
     let mut sidecar = scene.start(&[]);
-    sidecar.wait_for("waiting for Secret");
+    sidecar.wait_for("waiting for the Secret");
     throughout(1500, "there is no Lease", || scene.lease().is_none());
     assert!(sidecar.alive());
     scene.managed.release(&target);
@@ -99,9 +99,9 @@ fn kalc23_a_change_is_noticed_when_it_happens() {
     let scene = Scene::new("kalc23");
     scene.delete_secret();
     let sidecar = scene.start(&["-lease-duration", "3600"]);
-    sidecar.wait_for("waiting for Secret");
+    sidecar.wait_for("waiting for the Secret");
     scene.put_secret(&scene.new_credentials());
-    sidecar.wait_for("is renewed every 3600 s");
+    sidecar.wait_for("period=3600.0");
 }
 
 #[test]
@@ -118,13 +118,13 @@ fn f20_half_of_a_rotated_pair_leaves_the_old_pair_in_use() {
     sidecar.wait_for("do not belong together");
     renews(&sidecar, "hub", 2);
     scene.put_secret(&new);
-    sidecar.wait_for("were rotated");
+    sidecar.wait_for("credentials rotated");
     renews(&sidecar, "hub", 1);
     assert_eq!(failures(&sidecar, "hub"), 0.0, "{}", sidecar.log());
 }
 
 #[test]
-fn kalc_d195_a_token_beside_the_kubeconfig_is_used() {
+fn kalc_d195_a_token_next_to_the_kubeconfig_is_used() {
     let scene = Scene::new("d195");
     scene.create_hub_account();
     let kubeconfig = scene.hub_kubeconfig(&serde_json::json!({"tokenFile": "token"}));
@@ -146,7 +146,7 @@ fn kalc_d707_a_hub_whose_certificate_is_not_trusted_is_not_used() {
     data.insert("kubeconfig".into(), kubeconfig.to_string().into_bytes());
     scene.put_secret(&data);
     let sidecar = scene.start(&[]);
-    sidecar.wait_for("is not renewed");
+    sidecar.wait_for("lease renewal failed");
     assert!(sidecar.log().contains("certificate"), "{}", sidecar.log());
     stays("there is no Lease", || scene.lease().is_none());
     scene.put_secret(&scene.new_credentials());

@@ -1,4 +1,4 @@
-//! Where the Lease is kept: on the hub, on the managed cluster, or both.
+//! The target of the Lease: the hub, the managed cluster, or both.
 
 use std::{thread, time::Duration};
 
@@ -11,6 +11,12 @@ use suite::{
 };
 
 use crate::support::{Rhythm, failures, renews};
+
+/// The log of a failed renewal on a cluster, up to its error.
+fn lost(namespace: &str, cluster: &str) -> String {
+    let lease = format!("kind=leases.coordination.k8s.io namespace={namespace} name={ADDON}");
+    format!("lease renewal failed {lease} server=\"{cluster}\" error=\"")
+}
 
 #[test]
 fn framework_reconcile_first_creates_and_then_updates() {
@@ -43,7 +49,7 @@ fn a_hub_that_is_away_does_not_hold_up_the_managed_cluster() {
         renews(&sidecar, "hub", 1);
         let rhythm = Rhythm::of_managed(&scene);
         scene.hub_relay.set(way);
-        sidecar.wait_for("on the hub is not renewed");
+        sidecar.wait_for(&lost(&scene.cluster, "the hub"));
         renews(&sidecar, "managed", 3);
         let gap = rhythm.longest_gap();
         assert!(gap < Duration::from_millis(2500), "{gap:?} {way:?}");
@@ -62,7 +68,7 @@ fn a_managed_cluster_that_is_away_does_not_hold_up_the_hub() {
         renews(&sidecar, "managed", 1);
         let rhythm = Rhythm::of(&scene);
         scene.managed_relay.set(way);
-        sidecar.wait_for("on the managed cluster is not renewed");
+        sidecar.wait_for(&lost(&scene.namespace, "the managed cluster"));
         renews(&sidecar, "hub", 3);
         let gap = rhythm.longest_gap();
         assert!(gap < Duration::from_millis(2500), "{gap:?} {way:?}");
@@ -113,9 +119,10 @@ fn framework_invalid_lease_on_the_managed_cluster_leaves_the_hub_alone() {
     let nowhere = format!("revoked-{}", scene.namespace);
     let sidecar =
         scene.start(&["-lease-target", "both", "-managed-lease-namespace", nowhere.as_str()]);
-    sidecar.wait_for("on the managed cluster is not renewed");
+    let lost = lost(&nowhere, "the managed cluster");
+    sidecar.wait_for(&lost);
     renews(&sidecar, "hub", 2);
-    assert_eq!(sidecar.count("on the managed cluster is not renewed: get leases") > 0, real());
+    assert_eq!(sidecar.count(&format!("{lost}get leases")) > 0, real());
     pause(100);
     assert!(sidecar.log().contains(&nowhere), "{}", sidecar.log());
 }

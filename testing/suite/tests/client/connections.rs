@@ -1,4 +1,4 @@
-//! Connections: kept, lost, bounded in time, and without threads.
+//! Connections: kept alive, lost, bounded in time, and without threads.
 
 use std::{fs, time::Duration};
 

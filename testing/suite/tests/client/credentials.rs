@@ -66,7 +66,7 @@ fn the_same_credentials_change_nothing() {
 }
 
 #[test]
-fn a_401_is_answered_by_a_look_at_the_credentials_and_one_retry() {
+fn a_401_makes_it_reread_the_credentials_and_retry_once() {
     let (server, access) = server();
     let (old, new) = (server.token("old", &[]), server.token("new", &[]));
     let loads = Arc::new(AtomicUsize::new(0));
@@ -152,7 +152,7 @@ fn a_running_watch_comes_back_with_the_new_identity() {
 const LOOK: Duration = Duration::from_millis(200);
 
 #[test]
-fn files_are_looked_at_again_before_a_request_when_it_is_time() {
+fn files_are_read_again_before_a_request_when_it_is_time() {
     let (server, access) = server();
     let (old, new) = (server.token("old", &[]), server.token("new", &[]));
     let fresh = with_token(access.clone(), &new);

@@ -1,5 +1,5 @@
-//! The REST client of `shared` against the embedded server: what its libraries get wrong by themselves,
-//! and what a Kubernetes client owes its server.
+//! The REST client of `shared` against the embedded server: what its libraries do wrong by default, and what a
+//! Kubernetes client owes its server.
 
 mod connections;
 mod credentials;

@@ -1,4 +1,4 @@
-//! The way through proxies.
+//! Connections through proxies.
 
 use std::{
     io::{Read, Write},

@@ -1,14 +1,16 @@
-//! Verbs, bodies and refusals.
+//! Verbs, bodies and errors.
 
 use std::time::Duration;
 
 use dev_apiserver::{Action, Rule};
-use serde_json::{Value, json};
+use serde_json::json;
 use shared::{
     client::{Client, Patch, Preconditions, Propagation, Reload, Timeouts},
     error::Error,
-    resource::{LEASES, Resource, Target},
+    resource::{LEASES, Resource},
+    watch::Selection,
 };
+use suite::listing::{list, pages};
 
 use crate::{body, client, lease, server};
 
@@ -36,8 +38,7 @@ fn every_verb_does_what_it_says() {
         "you"
     );
 
-    let list = client.list(&LEASES.collection("default"), "limit=10").unwrap();
-    assert_eq!(list["items"].as_array().unwrap().len(), 1);
+    assert_eq!(list(&client, &LEASES.collection("default"), "").unwrap().len(), 1);
 
     let other = Preconditions { uid: Some("other".into()), resource_version: None };
     let delete = |guard| client.delete(&lease("x"), Propagation::Background, guard);
@@ -142,28 +143,27 @@ fn one_name_is_found_in_every_namespace() {
             &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "b"}}),
         )
         .unwrap();
-    let names = |list: Value| list["items"].as_array().map_or(0, Vec::len);
     for (namespace, name) in [("default", "x"), ("default", "y"), ("b", "x")] {
         let lease = shared::lease::new(namespace, name, json!({"leaseDurationSeconds": 60}));
         client.create(&LEASES.object(namespace, name), &lease).unwrap();
     }
-    assert_eq!(names(client.list(&LEASES.everywhere(), "").unwrap()), 3);
-    assert_eq!(names(client.list(&LEASES.named_everywhere("x"), "").unwrap()), 2);
+    assert_eq!(list(&client, &LEASES.everywhere(), "").unwrap().len(), 3);
+    assert_eq!(list(&client, &LEASES.named_everywhere("x"), "").unwrap().len(), 2);
     let asked = server.requests().pop().unwrap();
     assert_eq!(asked.path, "/apis/coordination.k8s.io/v1/leases");
 }
 
 #[test]
 fn a_list_comes_in_pages() {
-    let (_server, access) = server();
+    let (server, access) = server();
     let client = client(access);
     for name in ["a", "b", "c"] {
         client.create(&lease(name), &body(name)).unwrap();
     }
-    let all: Target<'_> = LEASES.collection("default");
-    let first = client.list(&all, "limit=2").unwrap();
-    let token = first["metadata"]["continue"].as_str().unwrap();
-    let second = client.list(&all, &format!("limit=2&continue={token}")).unwrap();
-    assert_eq!(first["items"].as_array().unwrap().len(), 2);
-    assert_eq!(second["items"].as_array().unwrap().len(), 1);
+    let before = server.requests().len();
+    let all = Selection { page: 2, ..Selection::all(LEASES.collection("default")) };
+    let listed = pages(&client, &all).unwrap();
+    let names: Vec<_> = listed.iter().map(|lease| &lease["metadata"]["name"]).collect();
+    assert_eq!(names, ["a", "b", "c"]);
+    assert_eq!(server.requests().len() - before, 2);
 }

@@ -1,4 +1,4 @@
-//! A kubeconfig that names no authority.
+//! A kubeconfig without a CA: the roots of the system.
 
 use std::{fs, process::Command};
 
@@ -28,7 +28,8 @@ fn the_systems_roots_are_those_of_ssl_cert_file() {
     fs::write(&bundle, &server.ca().certificate_pem).unwrap();
     let mut command = sidecar(&server, &directory);
     command.env("SSL_CERT_FILE", &bundle);
-    Sidecar::spawn(command, 0).wait_for("Lease default/x on the managed cluster is renewed");
+    Sidecar::spawn(command, 0)
+        .wait_for("lease renewal started kind=leases.coordination.k8s.io namespace=default name=x");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A stream of steps: lists in pages, and what is told when one breaks off.
+//! One stream of a watch: lists in pages, and the events when one breaks off.
 
 use std::ops::ControlFlow;
 
@@ -122,7 +122,7 @@ fn a_page_that_breaks_off_completes_nothing() {
 }
 
 #[test]
-fn after_silence_a_list_tells_whether_the_server_went_back() {
+fn after_silence_a_list_shows_whether_the_server_went_back() {
     let (server, _) = filled(&["a", "b", "c"]);
     let (mut stream, client) = (Watcher::default(), follower(&server));
     let all = selection(LEASES.collection("default"));
@@ -191,7 +191,7 @@ fn a_selection_is_by_labels_and_may_be_of_metadata_alone() {
 }
 
 #[test]
-fn who_follows_a_kind_that_is_not_served_is_told_and_may_leave() {
+fn a_watch_of_a_kind_that_is_not_served_reports_it_and_may_end() {
     let (server, _) = server();
     let unknown = Resource { plural: "nothings".into(), ..LEASES.clone() };
     let (client, mut errors) = (follower(&server), Vec::new());

@@ -1,4 +1,4 @@
-//! Following a collection through all that ends a watch.
+//! A watch that follows a collection through everything that ends one.
 
 use std::{
     ops::ControlFlow,
@@ -157,7 +157,7 @@ fn f55_a_version_that_is_too_old_leads_to_a_new_list() {
 }
 
 #[test]
-fn a_failure_is_never_told_as_an_absence() {
+fn a_failure_is_never_reported_as_an_absence() {
     let (server, admin) = server();
     client(admin).create(&lease("a"), &body("a")).unwrap();
     let faults = server.faults();

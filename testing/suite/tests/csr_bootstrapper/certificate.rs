@@ -1,5 +1,5 @@
-//! How csr-bootstrapper gets and keeps its certificate, and what goes wrong with that: F40 to F49, a
-//! crash at every write, and rotation. What can be asked of both servers is; the rest says why not.
+//! Obtaining and rotating the certificate, and what goes wrong: F40 to F49 and a crash at every write. Tests
+//! run on either server where both can do it; the others say why not.
 
 mod answers;
 mod clock;

@@ -112,11 +112,12 @@ fn metrics_count_what_happened() {
 }
 
 #[test]
-fn metrics_tell_how_requests_ended() {
+fn metrics_count_how_requests_ended() {
     let spoke = Spoke::new("ended");
     let agent = spoke.start(&[]);
     let request = spoke.hub.next_csr(&spoke.cluster);
-    assert_eq!(agent.metric("sidecar_csr_posted_total"), Some(1.0));
+    // The hub has it; its answer may still be on the way.
+    eventually("it is counted", || agent.metric("sidecar_csr_posted_total") == Some(1.0));
     spoke.hub.deny_csr(&request);
     eventually("the end is counted", || {
         (agent.metric("sidecar_csr_ended_total{reason=\"CSRDenied\"}") == Some(1.0)).then_some(())
@@ -144,16 +145,4 @@ fn a_port_that_is_taken_is_refused_at_the_start() {
     assert_eq!(agent.wait().code(), Some(1), "{}", agent.log());
     let log = agent.log();
     assert!(log.lines().last().is_some_and(|line| line.contains(&port)), "{log}");
-}
-
-#[test]
-fn silent_clients_do_not_keep_the_kubelet_waiting() {
-    let spoke = Spoke::auto("quiet");
-    let agent = spoke.start(&[]);
-    agent.wait_for_code("/healthz", 200);
-    let silent = || std::net::TcpStream::connect(("127.0.0.1", agent.port)).expect("a connection");
-    let _silent: Vec<_> = (0..12).map(|_| silent()).collect();
-    let watch = Stopwatch::start();
-    assert_eq!(agent.ask("/healthz").0, 200);
-    watch.assert_within(3, "a probe");
 }

@@ -1,4 +1,5 @@
-//! The command line: what cannot be meant is exit code 2 and a sentence, what is refused at the start 1.
+//! The command line: invalid flags are exit code 2 and a sentence, what else is refused at startup is exit code
+//! 1.
 
 use std::process::{Output, Stdio};
 

@@ -1,4 +1,4 @@
-//! What the program is for a hub once it has a credential: heartbeat, status, client configs.
+//! The ManagedCluster once there is a credential: heartbeat, status, client configs.
 
 mod acceptance;
 mod configs;

@@ -1,4 +1,4 @@
-//! `-once`: as an init container that waits for the credential.
+//! `-once`: an init container that waits for the credential.
 
 use suite::{
     Stopwatch, eventually,
@@ -27,7 +27,7 @@ fn ends(spoke: &Spoke, more: &[&str], code: i32) -> String {
     assert_eq!(agent.wait().code(), Some(code), "{}", agent.log());
     // At -v=2 a watch that is being ended may still tell of its retry.
     let log = agent.log();
-    let mut lines = log.lines().rev().skip_while(|line| line.contains("; again in "));
+    let mut lines = log.lines().rev().skip_while(|line| line.contains("retry_in="));
     lines.next().unwrap_or_default().to_owned()
 }
 

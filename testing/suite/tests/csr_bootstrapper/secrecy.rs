@@ -1,5 +1,5 @@
-//! No secret is where it does not belong: log, Events, objects on the hub, command line. And nothing
-//! outside of its namespace is touched.
+//! Secrets stay where they belong: not in the log, Events, objects on the hub or the command line. Nothing
+//! outside its namespace is touched.
 
 use std::{collections::BTreeMap, fs};
 
@@ -85,7 +85,7 @@ fn no_piece_of_a_secret_is_seen_anywhere() {
     secrets.absent_from("metrics", &agent.ask("/metrics").1);
     secrets.absent_from("/readyz", &agent.ask("/readyz").1);
     let log = agent.log();
-    assert!(log.lines().count() > 20 && log.contains("is not renewed"), "{log}");
+    assert!(log.lines().count() > 20 && log.contains("lease renewal failed"), "{log}");
     secrets.absent_from("the log", &log);
     assert!(!log.contains("hunter2") && !log.contains("BEGIN "), "{log}");
 }
@@ -112,7 +112,7 @@ fn spoils_and_troubles(spoke: &Spoke, agent: &Sidecar) {
     beats_again(agent, 1);
     spoke.hub_relay.set(Way::Closed);
     spoke.managed_relay.set(Way::Closed);
-    agent.wait_for("is not renewed");
+    agent.wait_for("lease renewal failed");
     spoke.hub_relay.set(Way::Open);
     spoke.managed_relay.set(Way::Open);
     beats_again(agent, 1);

@@ -1,4 +1,4 @@
-//! SIGTERM in every state: exit code 0 in less than a second.
+//! SIGTERM in every state: exit code 0 within a second.
 
 use dev_apiserver::{Action, Rule};
 use suite::{

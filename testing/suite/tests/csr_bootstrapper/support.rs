@@ -1,4 +1,4 @@
-//! What these scenarios have in common: a cluster that has joined, and what it sends.
+//! Helpers of all of these tests: a cluster that has joined, and the requests that it sends.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub(crate) fn joins(spoke: &Spoke, more: &[&str]) -> Sidecar {
 pub(crate) fn beating(name: &str, more: &[&str]) -> (Spoke, Sidecar) {
     let (spoke, agent) = joined(name, more);
     spoke.hub.set_lease_duration(&spoke.cluster, 1);
-    agent.wait_for("is now renewed every 1 s");
+    agent.wait_for("period=1.0");
     (spoke, agent)
 }
 

@@ -1,4 +1,4 @@
-//! Answers that are none: F6, F7, F14 to F16.
+//! Invalid answers: F6, F7, F14 to F16.
 
 use dev_apiserver::Action;
 use suite::cluster::Cluster;
@@ -35,7 +35,7 @@ fn f14_html_pages_of_a_balancer() {
             let body = Some("<html>upstream connect error</html>".to_owned());
             answered_once(subject, &Action::Answer { code, body, retry_after: None });
         }
-        // What the own cluster says of its health is told on the hub as the registration agent does.
+        // The health of the local cluster is reported to the hub in the words of the registration agent.
         let log = subject.process.log();
         let mut lines = log.lines().filter(|line| !line.contains("The kube-apiserver is not ok"));
         assert!(!lines.any(|line| line.contains("<html")), "{log}");

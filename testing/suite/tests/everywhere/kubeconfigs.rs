@@ -1,4 +1,4 @@
-//! F19: kubeconfigs for the own cluster that are broken, odd, or made to cost time and memory.
+//! Kubeconfigs for the local cluster that are broken, odd, or made to cost time and memory: F19.
 
 use std::{cell::Cell, fs, time::Duration};
 

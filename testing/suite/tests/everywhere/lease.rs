@@ -32,7 +32,7 @@ impl Stage for Scene {
         process.wait_for_code("/readyz", 200);
     }
 
-    /// The Secret is its own cluster's word.
+    /// The Secret is its local cluster's word.
     fn lives_within(&self, seconds: u64, process: &Sidecar) {
         let read = || process.metric("certwatcher_read_certificate_total{target=\"hub\"}");
         let before = read();

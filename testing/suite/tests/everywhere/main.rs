@@ -1,4 +1,4 @@
-//! Faults that concern all four programs, F1 to F29, beside each of their servers: each test is named after its
+//! Faults that concern all four programs, next to each of their servers: F1 to F29, each test named after its
 //! number in testing/README.md. On the embedded server alone.
 
 mod answers;

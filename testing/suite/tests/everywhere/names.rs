@@ -28,7 +28,7 @@ use crate::{
     strike::{each, ends, healthy_throughout},
 };
 
-/// Makes the program call its own cluster so; the certificate is for another name.
+/// Makes the program call its local cluster so; the certificate is for another name.
 fn call_it(command: &Command, server: &str) {
     config::change(command, |config| {
         let cluster = &mut config["clusters"][0]["cluster"];
@@ -171,7 +171,7 @@ fn reply(question: &[u8], answer: &Answer) -> Option<Vec<u8>> {
 const HERE: [u8; 4] = [127, 0, 0, 1];
 const HERE_6: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 
-/// Runs `test` on each program that knows its own cluster by a name, if a name service can be made.
+/// Runs `test` on each program that knows its local cluster by a name, if a name service can be made.
 fn named(
     name: &str,
     first: &Answer,

@@ -1,4 +1,4 @@
-//! The way to a server is away: F1 to F5, F8, F9.
+//! Lost connections: F1 to F5, F8, F9.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! What happens to the process itself: F24 to F29.
+//! Faults of the process and its machine: F24 to F29.
 
 use std::{
     fs,
@@ -188,7 +188,7 @@ fn f28_too_few_descriptors() {
         let mut process = found.expect("a limit that hurts");
         pause(1000);
         let (start, said, cpu) = (Instant::now(), lacks(&process), process.cpu_time());
-        // Whoever knocks at the endpoint now cannot be let in.
+        // A client of the endpoint cannot be accepted now.
         let knocking = TcpStream::connect(("127.0.0.1", process.port));
         pause(3000);
         drop(knocking);
@@ -207,7 +207,7 @@ fn f28_too_few_descriptors() {
 }
 
 #[test]
-fn f29_flags_that_cannot_be_meant() {
+fn f29_invalid_flags() {
     each("flags", |stage| {
         for (more, part) in [
             (&["-unknown"][..], "-unknown"),

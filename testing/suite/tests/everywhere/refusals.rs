@@ -1,4 +1,4 @@
-//! A server that says no: F10 to F13.
+//! Rejections: F10 to F13.
 
 use std::time::Duration;
 

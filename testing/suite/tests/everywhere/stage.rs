@@ -1,4 +1,4 @@
-//! A program of the four in its steady state: what is around it, and how it is seen to live.
+//! One of the four programs in its steady state: its servers, and how a test sees that it works.
 
 use std::{path::PathBuf, process::Command, sync::Arc};
 
@@ -25,7 +25,7 @@ pub(crate) struct Peer<'a> {
 
 /// A program and all that is around it.
 pub(crate) trait Stage: Send + Sync {
-    /// The servers that the program talks to; its own cluster comes first.
+    /// The servers that the program talks to; its local cluster comes first.
     fn peers(&self) -> Vec<Peer<'_>>;
     /// The program with the flags of its steady state.
     fn command(&self, port: u16) -> Command;

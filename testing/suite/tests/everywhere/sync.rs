@@ -1,4 +1,4 @@
-//! remote-sync: an object of a hub, and its copy here.
+//! remote-sync: an object of a hub, and its copy.
 
 use std::process::Command;
 
@@ -37,7 +37,7 @@ impl Stage for sync::Stage {
 
     /// The content comes down and the status goes up.
     fn lives_within(&self, seconds: u64, _: &Sidecar) {
-        let (source, target) = (self.source(&BUDGETS, "one"), self.target(&BUDGETS, "one"));
+        let (source, target) = self.pair(&BUDGETS, "one");
         let next = source.number().unwrap_or_default() + 1;
         source.set_number(next);
         within(seconds, "the content comes down", || (target.number() == Some(next)).then_some(()));

@@ -1,4 +1,4 @@
-//! Whom a program trusts, and as whom it speaks: F17, F18, F20, F21.
+//! Trust and identity: F17, F18, F20, F21, F10.
 
 use std::{
     cell::OnceCell, fs, os::unix::fs::symlink, path::Path, process::Command, time::Duration,

@@ -1,4 +1,4 @@
-//! csr-bootstrapper and a hub whose objects and refusals are of any shape.
+//! csr-bootstrapper and a hub whose objects and errors are of any shape.
 
 use serde_json::{Value, json};
 use suite::{ocm::AUTO, pause, within};

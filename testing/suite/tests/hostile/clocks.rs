@@ -1,4 +1,4 @@
-//! csr-bootstrapper and clocks that are wrong: the hub's, that of a balancer before it, that of another hub.
+//! csr-bootstrapper and wrong clocks: the hub's, that of a load balancer before it, that of another hub.
 
 use std::time::{Duration, Instant};
 

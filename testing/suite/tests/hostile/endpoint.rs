@@ -1,4 +1,4 @@
-//! The endpoint among guests that say nothing, and on hosts of either family.
+//! The endpoint among clients that say nothing, and on hosts of either IP family.
 
 use std::{
     io::{Read, Write},

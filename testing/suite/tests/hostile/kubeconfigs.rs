@@ -46,7 +46,7 @@ fn a_hub_kubeconfig_of_any_shape_leaves_the_one_in_use_alone() {
     let subject = Lease::new("kubeconfig-lease");
     let sidecar = subject.start();
     subject.renews(&sidecar);
-    survives(&sidecar, "keeping the current hub credentials", |text| {
+    survives(&sidecar, "keeping the current credentials", |text| {
         subject.scene.put_secret(&data(text));
     });
     subject.renews(&sidecar);

@@ -1,4 +1,4 @@
-//! addon-lease-controller among servers whose answers are too large, odd or endless.
+//! addon-lease-controller and servers whose answers are too large, odd or endless.
 
 use dev_apiserver::Action;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! IPv6 alone: servers, a proxy, and what is not to go through it; and a proxy that never comes to an end.
+//! Hosts with IPv6 alone: servers, a proxy, and what bypasses it; and a proxy that never finishes its answer.
 
 use std::{
     io::Write,
@@ -33,7 +33,7 @@ fn all_four_live_on_ipv6() {
     remote.copies(&remote.start(), "one");
 }
 
-/// A proxy that answers a byte at a time, for ever: that costs the time to connect, and no more.
+/// A proxy that answers a byte at a time, forever: that costs the time to connect, and no more.
 #[test]
 fn a_proxy_that_drips_holds_no_request() {
     let subject = Lease::new("drip");

@@ -1,4 +1,4 @@
-//! What the process owes its machine: no flag ends it with an abort, and nothing of its memory gets to a disk.
+//! The process on its machine: no flag aborts it, and nothing of its memory reaches a disk.
 
 use std::{
     fs::{self, Permissions},
@@ -79,7 +79,7 @@ fn a_crash_leaves_no_core() {
     let (lease, agent) = (Lease::new("core-lease"), Agent::new("core-agent"));
     let (dumper, remote) = (Dumper::new("core-dumper"), Remote::new("core-remote"));
     for sidecar in [lease.start(), agent.start(), dumper.start(), remote.start()] {
-        sidecar.wait_for("starts: ");
+        sidecar.wait_for(" starts ");
         let limits = fs::read_to_string(format!("/proc/{}/limits", sidecar.pid())).expect("limits");
         let core = limits.lines().find(|line| line.starts_with("Max core file size"));
         let words: Vec<_> = core.expect("a line").split_whitespace().collect();
@@ -107,7 +107,7 @@ fn nobody_of_the_same_user_reads_its_memory() {
     nobodys.args(&nobody[1..]).arg(program).args(command.get_args()).arg("-metrics-port=0");
     nobodys.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let mut sidecar = Sidecar::spawn(nobodys, 0);
-    within(10, "it runs", || (sidecar.count("starts: ") > 0 || !sidecar.alive()).then_some(()));
+    within(10, "it runs", || (sidecar.count(" starts ") > 0 || !sidecar.alive()).then_some(()));
     let is_another = sidecar.count("setpriv: ") == 0;
     if !needs(Need::Found(is_another), "this user may not become another") {
         return;

@@ -226,7 +226,7 @@ pub(crate) fn about(resource: &str, verb: &str, action: Action) -> Rule {
     Rule::new(action).resource(resource).verb(verb)
 }
 
-/// remote-sync between a hub and its own cluster.
+/// remote-sync between a hub and its local cluster.
 pub(crate) struct Remote {
     pub(crate) stage: Stage,
     pub(crate) container: Container,

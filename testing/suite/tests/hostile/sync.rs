@@ -1,4 +1,4 @@
-//! remote-sync and a hub whose users make objects of any shape and number.
+//! remote-sync and a hub whose users create objects of any shape and number.
 
 use serde_json::{Value, json};
 use suite::{

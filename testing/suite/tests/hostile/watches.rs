@@ -1,4 +1,4 @@
-//! Watches that say odd things, nothing, or cannot be opened.
+//! Watches that say odd things or nothing, or cannot be opened.
 
 use dev_apiserver::{Action, Rule};
 use serde_json::json;
@@ -75,8 +75,9 @@ fn the_same_of_the_registration_agent_and_the_hub() {
             subject.spoke.hub.set_lease_duration(&subject.spoke.cluster, seconds);
             within(60, &format!("the change is seen\n{}", agent.log()), || {
                 let log = agent.log();
-                let told = log.lines().rfind(|line| line.contains("is now renewed every"))?;
-                told.ends_with(&format!(" {seconds} s")).then_some(())
+                let told =
+                    log.lines().rfind(|line| line.contains("the Lease has another period"))?;
+                told.ends_with(&format!("period={seconds}.0")).then_some(())
             });
         }
     }
@@ -116,7 +117,7 @@ fn without_the_right_to_watch_lists_stand_in_and_the_endpoint_says_so() {
     within(90, &format!("the pod is seen\n{}", sidecar.log()), || subject.scene.lease());
     subject.scene.put_secret(&subject.scene.new_credentials());
     within(90, &format!("a rotation is seen\n{}", sidecar.log()), || {
-        (sidecar.count("the hub's credentials were rotated") > 0).then_some(())
+        (sidecar.count("credentials rotated server=\"the hub\"") > 0).then_some(())
     });
     let ready = sidecar.ask("/readyz");
     assert!(

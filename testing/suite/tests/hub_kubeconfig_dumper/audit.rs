@@ -1,5 +1,5 @@
-//! The dumper in the audit log of the real control plane, after the other scenarios: each right of the
-//! manifests is used, and none is missing.
+//! The rights of the manifest, by the audit log of the real control plane after the other tests: each is used,
+//! and none is missing.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! F51: kill -9 at every system call with which the files are written, by strace: old or new, never a
+//! kill -9 at every system call that touches the files, by strace (F51): the old set or the new one, never a
 //! mixture, and the next start cleans up.
 
 use std::{

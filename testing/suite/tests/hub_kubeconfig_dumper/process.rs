@@ -132,7 +132,7 @@ fn nothing_is_asked_for_but_the_one_secret_and_then_there_is_peace() {
     let server = stage.cluster.server();
     let sidecar = stage.start_ready(&[]);
     stage.put_secret(&stage.credentials());
-    sidecar.wait_for_times("files of Secret", 2);
+    sidecar.wait_for_times("wrote the files", 2);
     let requests = || {
         let account = format!("system:serviceaccount:{}:my-agent", stage.namespace);
         let ours = server.requests().into_iter().filter(|request| request.user == account);

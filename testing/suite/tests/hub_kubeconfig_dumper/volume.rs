@@ -1,5 +1,5 @@
 //! Volumes that cannot be written: full, and mounted read-only. The dumper runs in a mount namespace of its
-//! own; where the kernel gives none to this user these scenarios have nothing to run in.
+//! own; where the kernel refuses one to this user, the tests are left out.
 
 use std::{fs, path::PathBuf};
 
@@ -36,7 +36,7 @@ fn with_ballast(mut data: Data, size: usize) -> Data {
 }
 
 #[test]
-fn f28_a_full_disk_leaves_the_old_set_and_is_told_once() {
+fn f28_a_full_disk_leaves_the_old_set_and_is_logged_once() {
     let (stage, data) = Stage::with_secret("full");
     let mount = "mount -t tmpfs -o size=128k none \"$DIR\"";
     let Some((sidecar, inside)) = start_on(&stage, mount) else { return };

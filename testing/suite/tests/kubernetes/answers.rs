@@ -1,5 +1,5 @@
-//! What the product relies on in the answers of an API server. It passes on a real kube-apiserver, so
-//! the embedded one is like it where it passes there.
+//! The answers of an API server that the programs rely on. The tests pass on a real kube-apiserver, so the
+//! embedded one is like it where they pass there.
 
 use serde_json::{Value, json};
 use shared::{
@@ -212,10 +212,11 @@ fn a_delete_keeps_its_preconditions() {
 }
 
 #[test]
-fn a_list_from_the_future_is_told_from_others() {
+fn a_list_from_the_future_has_an_error_of_its_own() {
     let case = Case::new();
     let query = "resourceVersion=99999999999&resourceVersionMatch=NotOlderThan";
-    let answer = case.cluster.client.list(&LEASES.collection(&case.namespace), query);
+    let path = LEASES.collection(&case.namespace).path();
+    let answer = case.cluster.client.document(&format!("{path}?{query}"));
     case.says(answer, "TooNew 504: ");
 }
 
@@ -224,7 +225,8 @@ fn a_list_of_one_name_holds_that_or_nothing() {
     let case = Case::new();
     let list = |name: &str| {
         let query = format!("fieldSelector=metadata.name={name}&resourceVersion=0");
-        let list = case.cluster.client.list(&SECRETS.collection(&case.namespace), &query);
+        let path = SECRETS.collection(&case.namespace).path();
+        let list = case.cluster.client.document(&format!("{path}?{query}"));
         list.expect("a list")["items"].as_array().map_or(0, Vec::len)
     };
     for name in ["a", "b"] {

@@ -1,4 +1,5 @@
-//! Good and bad kubeconfigs, and what kubectl and this program make of them; differences on purpose say so.
+//! Valid and invalid kubeconfigs, and what kubectl and our programs make of each; the differences are on
+//! purpose and say so.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! What kubectl accepts is accepted, what it refuses is refused: the same kubeconfigs for both, against
-//! the real server. Differences on purpose are in the table.
+//! kubectl compared: our programs accept the kubeconfigs that it accepts and reject those that it rejects,
+//! against the real server. Differences on purpose are in the table.
 
 use std::{
     fs,
@@ -57,11 +57,11 @@ fn ours(file: &Path, namespace: &str) -> (Fate, String) {
     let mut sidecar = Sidecar::spawn(command, 0);
     for _ in 0..500 {
         let log = sidecar.log();
-        let answered = log.contains("is renewed every")
+        let answered = log.contains("lease renewal started")
             || [": 400", ": 401: ", ": 403: "].iter().any(|code| log.contains(code));
         if answered {
             return (Answered, log);
-        } else if log.contains("is not renewed") {
+        } else if log.contains("lease renewal failed") {
             return (Unreachable, log);
         } else if !sidecar.alive() {
             assert_eq!(sidecar.wait().code(), Some(1), "{log}");

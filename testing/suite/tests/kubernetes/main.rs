@@ -1,4 +1,4 @@
-//! Kubernetes itself, as the programs take it to be: what an API server answers, and what kubectl makes of a
+//! Kubernetes as the programs take it to be: what an API server answers, and what kubectl makes of a
 //! kubeconfig.
 
 mod answers;

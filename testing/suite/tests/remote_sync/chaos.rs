@@ -1,5 +1,5 @@
-//! Random operations on both sides, on the servers and on the program, against a model; `make chaos` has more
-//! of them.
+//! Random operations on both sides, the servers and the program, against a model; `make chaos` runs more of
+//! them.
 
 use std::collections::BTreeSet;
 

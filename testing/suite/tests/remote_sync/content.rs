@@ -1,4 +1,4 @@
-//! What is copied, and what others do to it meanwhile.
+//! The content of copies, and edits by others.
 
 use dev_apiserver::{Action, Resource};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use suite::{
     },
 };
 
-use crate::support::{annotations, in_step, is_in_step, labels, of_program, one, one_budget};
+use crate::support::{annotations, in_sync, is_in_sync, labels, of_program, one, one_budget};
 
 const OTHER: &str = "example.com/other";
 
@@ -40,7 +40,7 @@ fn gap06_a_finalizer_that_another_adds_meanwhile_stays() {
                 None => *list = json!([OTHER]),
             }
         });
-        is_in_step(&source, &stage.target(&WIDGETS, "one"));
+        is_in_sync(&source, &stage.target(&WIDGETS, "one"));
         let mut finalizers = source.finalizers();
         finalizers.sort();
         assert_eq!(finalizers, [FINALIZER, OTHER], "compat: {compat}");
@@ -58,8 +58,8 @@ fn hold_patches(stage: &Stage) -> Option<u64> {
 fn gap06_a_finalizer_that_another_removes_meanwhile_stays_away() {
     for compat in [true, false] {
         let setting = Setting { compat, ..Setting::safe(&[&WIDGETS]) };
-        let (stage, _sidecar) = in_step("gap06-gone", setting, &[]);
-        let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+        let (stage, _sidecar) = in_sync("gap06-gone", setting, &[]);
+        let (source, target) = stage.pair(&WIDGETS, "one");
         source.set_finalizers(&[FINALIZER, OTHER]);
         stage.settled();
         let held = hold_patches(&stage);
@@ -86,12 +86,12 @@ fn gap09_a_copy_that_a_user_deletes_is_there_again() {
     for compat in [true, false] {
         let (stage, _sidecar, source, target) = one_budget("gap09", compat);
         source.set_number(2);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
         assert_eq!(source.annotation(LOCAL_GENERATION).as_deref(), Some("2"));
         let uid = target.uid();
         target.delete();
         target.wait("a new one", |object| object["metadata"]["uid"] != uid);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
         assert_eq!(source.annotation(LOCAL_GENERATION).as_deref(), Some("1"));
         assert_eq!(target.number(), Some(2));
         stage.stays_quiet();
@@ -99,7 +99,7 @@ fn gap09_a_copy_that_a_user_deletes_is_there_again() {
 }
 
 #[test]
-fn gap10_a_copy_that_cannot_go_yet_still_tells_its_status() {
+fn gap10_a_copy_that_cannot_go_yet_still_reports_its_status() {
     for compat in [true, false] {
         let (stage, _sidecar, source, target) = one_budget("gap10", compat);
         target.set_finalizers(&[OTHER]);
@@ -114,7 +114,7 @@ fn gap10_a_copy_that_cannot_go_yet_still_tells_its_status() {
         target.set_finalizers(&[]);
         target.wait("a new one", |object| object["metadata"]["uid"] != uid);
         target.wait_for_number(2);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
     }
 }
 
@@ -126,7 +126,7 @@ fn gap11_of_quick_changes_the_last_one_counts() {
             source.set_number(number);
         }
         target.wait_for_number(7);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
         assert_eq!(source.annotation(REMOTE_GENERATION), source.generation());
     }
 }
@@ -137,7 +137,7 @@ fn gap12_an_edit_of_the_copys_spec_is_undone() {
         let (stage, _sidecar, source, target) = one_budget("gap12", compat);
         target.set_number(9);
         target.wait_for_number(1);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
         stage.stays_quiet();
     }
 }
@@ -163,7 +163,7 @@ fn gap14_a_copy_without_a_status_takes_the_sources_away() {
         let source = stage.source(&WIDGETS, "one");
         source.create(&json!({"spec": {"size": 1}, "status": {"ready": 1}}));
         let _sidecar = stage.start(&[]);
-        is_in_step(&source, &stage.target(&WIDGETS, "one"));
+        is_in_sync(&source, &stage.target(&WIDGETS, "one"));
         let empty = |status: &Value| status.as_object().is_none_or(|status| status.is_empty());
         source.wait("no status", |object| empty(&object["status"]));
         let before = stage.settled();
@@ -209,10 +209,10 @@ fn what_kubectl_applied_last_is_not_copied_in_safe_mode() {
 fn gap27_nothing_and_something_empty_are_not_the_same() {
     for (index, empty) in [json!({}), json!([]), Value::Null].into_iter().enumerate() {
         let stage = Stage::pull("gap27", Setting::safe(&[&WIDGETS]));
-        let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+        let (source, target) = stage.pair(&WIDGETS, "one");
         source.create(&json!({"spec": {"size": 1, "more": {"here": empty}}}));
         let _sidecar = stage.start(&[]);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
         assert_eq!(target.read()["spec"]["more"], json!({"here": empty}), "{index}");
         source.alter(|object| object["spec"]["more"] = json!({}));
         target.wait("the change", |object| object["spec"]["more"] == json!({}));
@@ -237,15 +237,15 @@ fn gap28_a_server_that_changes_each_write_gets_one_per_generation() {
     for compat in [true, false] {
         let stage = Stage::pull("gap28", Setting { compat, ..Setting::safe(&[&WIDGETS]) });
         defaulting(&stage);
-        let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+        let (source, target) = stage.pair(&WIDGETS, "one");
         source.create_number(1);
         let mut sidecar = stage.start(&[]);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
         assert_eq!(target.read()["spec"]["added"], "by the server");
         stage.stays_quiet();
         let before = stage.settled();
         source.set_number(2);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
         let verb = if compat { "update" } else { "patch" };
         let update = format!("local {verb} widgets one");
         stage.wrote_only_after(before, &[&update, "hub patch widgets one-remote-rs"]);
@@ -278,6 +278,6 @@ fn budgets_are_copied_whole() {
     });
     source.alter(|object| object["spec"] = spec.clone());
     target.wait("the same spec", |object| object["spec"] == spec);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     assert_eq!(BUDGETS.flag(), "poddisruptionbudgets.policy");
 }

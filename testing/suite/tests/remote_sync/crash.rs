@@ -1,4 +1,4 @@
-//! A22: kill -9 at every single write. Whatever was written, the next start brings it to the same end.
+//! kill -9 at every single write (gap22): whatever was written, the next start reaches the same end.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use suite::{
     sync::{FINALIZER, HASH, OWNER, Place, Setting, Stage, WIDGETS, words},
 };
 
-use crate::{support::is_in_step, upstream::HASHES};
+use crate::{support::is_in_sync, upstream::HASHES};
 
 /// What is under way.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +34,7 @@ impl Scene {
     fn new(work: Work, compat: bool) -> Self {
         let setting = Setting { compat, ..Setting::safe(&[&WIDGETS]) };
         let stage = Stage::pull("gap22", setting.secrets(&["token"]));
-        let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+        let (source, target) = stage.pair(&WIDGETS, "one");
         source.create(&json!({"spec": {"size": 1}, "status": {"ready": 9}}));
         stage.source_secret("token").create(&json!({"type": "Opaque"}));
         let scene = Self { stage, source, target, work };
@@ -47,7 +47,7 @@ impl Scene {
     /// In step once, and changed while no program runs.
     fn begin(&self) {
         let mut sidecar = self.stage.start(&[]);
-        is_in_step(&self.source, &self.target);
+        is_in_sync(&self.source, &self.target);
         self.source.wait("no status", |object| object["status"]["ready"].is_null());
         sidecar.kill();
         match self.work {

@@ -1,4 +1,4 @@
-//! Credentials that change while it runs.
+//! Credentials that change while the program runs.
 
 use suite::{
     Stopwatch, eventually,
@@ -7,10 +7,10 @@ use suite::{
     relay::Way,
     sidecar::Sidecar,
     stays,
-    sync::{Place, Setting, Stage, WIDGETS},
+    sync::{Place, Stage, WIDGETS},
 };
 
-use crate::support::{is_in_step, one};
+use crate::support::{is_in_sync, one};
 
 /// Checks that the new credentials are used within 5 s, and that nothing is listed again for it.
 #[track_caller]
@@ -23,7 +23,7 @@ fn is_taken(stage: &Stage, source: &Place, target: &Place, rotate: impl FnOnce(&
     let watch = Stopwatch::start();
     source.set_number(7);
     target.wait_for_number(7);
-    is_in_step(source, target);
+    is_in_sync(source, target);
     watch.assert_within(5, "the new credentials are used");
     assert_eq!(lists(), before, "listed again");
 }
@@ -43,13 +43,11 @@ fn start_with(stage: &Stage, flag: &str, value: &str) -> Sidecar {
 
 #[test]
 fn gap18_a_file_with_another_token() {
-    let stage = Stage::pull("gap18-file", Setting::safe(&[&WIDGETS]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
-    source.create_number(1);
+    let (stage, source, target) = Stage::with_widget("gap18-file");
     let first = stage.remote().kubeconfig();
     let file = stage.write("hub.kubeconfig", &first);
     let _sidecar = start_with(&stage, "-remote-kubeconfig", &format!("hub={}", file.display()));
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     stage.settled();
     is_taken(&stage, &source, &target, |next| {
         stage.write("hub.kubeconfig", next);
@@ -59,14 +57,12 @@ fn gap18_a_file_with_another_token() {
 
 #[test]
 fn gap18_a_secret_with_another_token() {
-    let stage = Stage::pull("gap18-secret", Setting::safe(&[&WIDGETS]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
-    source.create_number(1);
+    let (stage, source, target) = Stage::with_widget("gap18-secret");
     let first = stage.remote().kubeconfig();
     stage.put_kubeconfig("hub", &first);
     let secret = format!("hub={}/hub-kubeconfig", stage.own.home);
     let _sidecar = start_with(&stage, "-remote-kubeconfig-secret", &secret);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     stage.settled();
     is_taken(&stage, &source, &target, |next| {
         stage.put_kubeconfig("hub", next);
@@ -80,13 +76,11 @@ fn gap18_a_new_token_after_a_while_without_one() {
     if !needs(Need::Embedded, "a token can be revoked") {
         return;
     }
-    let stage = Stage::pull("gap18-late", Setting::safe(&[&WIDGETS]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
-    source.create_number(1);
+    let (stage, source, target) = Stage::with_widget("gap18-late");
     let first = stage.remote().kubeconfig();
     let file = stage.write("hub.kubeconfig", &first);
     let _sidecar = start_with(&stage, "-remote-kubeconfig", &format!("hub={}", file.display()));
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     let uid = target.uid();
     revoke(&stage, &token_in(&first));
     stage.remote().relay.cut();
@@ -94,20 +88,18 @@ fn gap18_a_new_token_after_a_while_without_one() {
     stays("the copy is as it was", || (target.uid(), target.number()) == (uid.clone(), Some(1)));
     stage.write("hub.kubeconfig", &stage.remote().kubeconfig());
     target.wait_for_number(5);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     assert_eq!(target.uid(), uid);
 }
 
 /// The kubeconfig's Secret goes: the hub is away, not gone.
 #[test]
 fn a_kubeconfig_that_is_deleted_deletes_nothing() {
-    let stage = Stage::pull("kubeconfig-gone", Setting::safe(&[&WIDGETS]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
-    source.create_number(1);
+    let (stage, source, target) = Stage::with_widget("kubeconfig-gone");
     stage.put_kubeconfig("hub", &stage.remote().kubeconfig());
     let secret = format!("hub={}/hub-kubeconfig", stage.own.home);
     let _sidecar = start_with(&stage, "-remote-kubeconfig-secret", &secret);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     let uid = target.uid();
     stage.delete_kubeconfig("hub");
     stays("the copy is there", || target.uid() == uid);
@@ -131,6 +123,6 @@ fn a_kubeconfig_with_another_address_is_followed() {
     stage.write("hub.kubeconfig", &direct.to_string());
     source.set_number(3);
     eventually("it follows", || (target.number() == Some(3)).then_some(()));
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     assert_eq!(target.uid(), uid);
 }

@@ -1,4 +1,4 @@
-//! Deletion on purpose: what goes, in which order, and what is in the way.
+//! Deletion on purpose: what is deleted, in which order, and what may prevent it.
 
 use dev_apiserver::Action;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use suite::{
     sync::{BUDGETS, Setting, Stage, WIDGETS, words},
 };
 
-use crate::support::{is_in_step, of_program, one, one_budget};
+use crate::support::{is_in_sync, of_program, one, one_budget};
 
 const OTHER: &str = "example.com/other";
 
@@ -112,7 +112,7 @@ fn a_source_that_is_deleted_and_made_again() {
         }
     });
     target.wait_for_number(5);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     assert_ne!(target.uid(), old);
     stage.stays_quiet();
 }
@@ -123,10 +123,10 @@ fn gap24_an_old_copy_that_still_goes_is_not_the_new_ones() {
         let setting = Setting { compat, ..Setting::safe(&[&BUDGETS]) };
         let stage = Stage::pull("gap24", setting);
         stage.create_target_namespace(&serde_json::json!({}));
-        let (source, target) = (stage.source(&BUDGETS, "one"), stage.target(&BUDGETS, "one"));
+        let (source, target) = stage.pair(&BUDGETS, "one");
         source.create_number(1);
         let _sidecar = stage.start(&[]);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
         let old = target.uid();
         target.set_finalizers(&[OTHER]);
         // The program has seen it, or its DELETE would be refused once.
@@ -139,7 +139,7 @@ fn gap24_an_old_copy_that_still_goes_is_not_the_new_ones() {
         assert!(target.is_terminating());
         target.set_finalizers(&[]);
         let new = target.wait("a new one", |object| object["metadata"]["uid"] != old);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
         stage.settled();
         stays("the new one is there", || target.uid() == new["metadata"]["uid"]);
         let writes = stage.writes();

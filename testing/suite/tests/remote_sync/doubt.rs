@@ -1,4 +1,4 @@
-//! Nothing is deleted on doubt: a source that cannot be read, or an object that was never ours.
+//! Nothing is deleted when in doubt: a source that cannot be read, or an object that was never ours.
 
 use dev_apiserver::Action;
 use serde_json::json;
@@ -10,7 +10,7 @@ use suite::{
     sync::{OWNER, Place, SOURCE, Setting, Stage, WIDGETS},
 };
 
-use crate::support::{OTHERS, is_in_step, of_program, one};
+use crate::support::{OTHERS, is_in_sync, of_program, one};
 
 /// Checks that nothing is written or gone, and that the copy follows again once `heal` was called.
 #[track_caller]
@@ -20,7 +20,7 @@ fn outlives(stage: &Stage, source: &Place, target: &Place, heal: impl FnOnce()) 
     heal();
     source.set_number(8);
     target.wait_for_number(8);
-    is_in_step(source, target);
+    is_in_sync(source, target);
     assert_eq!(target.uid(), uid);
 }
 
@@ -140,7 +140,7 @@ fn gap26_an_object_that_was_never_copied_stays() {
 fn f57_an_object_that_was_never_claimed_does_not_go_with_a_source() {
     let stage = Stage::pull("f57", Setting::safe(&[&WIDGETS]));
     stage.create_target_namespace(&json!({}));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    let (source, target) = stage.pair(&WIDGETS, "one");
     source.create(&json!({"metadata": {"finalizers": ["example.com/other"]}, "spec": {"size": 1}}));
     source.delete();
     target.create_number(9);
@@ -157,7 +157,7 @@ fn f57_an_object_that_was_never_claimed_does_not_go_with_a_source() {
 fn f57_the_copy_of_another_object_does_not_go_with_its_namespace() {
     let stage = Stage::pull("f57-namespace", Setting::safe(&[&WIDGETS]));
     stage.create_target_namespace(&json!({OWNER: "one"}));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    let (source, target) = stage.pair(&WIDGETS, "one");
     target.create(&json!({"metadata": {"annotations": {SOURCE: OTHERS}}, "spec": {"size": 9}}));
     source.create(&json!({"metadata": {"finalizers": ["example.com/f"]}, "spec": {"size": 1}}));
     source.delete();
@@ -174,7 +174,7 @@ fn f57_the_copy_of_another_object_does_not_go_with_its_namespace() {
 fn f57_the_copy_of_another_object_is_a_conflict() {
     let stage = Stage::pull("f57-mark", Setting::safe(&[&WIDGETS]));
     stage.create_target_namespace(&json!({OWNER: "another"}));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    let (source, target) = stage.pair(&WIDGETS, "one");
     target.create(&json!({"metadata": {"annotations": {SOURCE: OTHERS}}, "spec": {"size": 9}}));
     source.create_number(1);
     let sidecar = stage.start_served(&[]);

@@ -1,22 +1,22 @@
-//! What people are told of on the object itself, by Events of the source's cluster.
+//! Events on the source object for people.
 
 use serde_json::Value;
 use suite::{
     cluster::resource,
     eventually,
+    listing::list,
     needs::{Need, needs},
     stays,
     sync::{OWNER, PAUSED, Place, SOURCE, Setting, Stage, WIDGETS},
 };
 
-use crate::support::{OTHERS, immutable, in_step, of_program, one};
+use crate::support::{OTHERS, immutable, in_sync, of_program, one};
 
 /// The Events about this object.
 pub(crate) fn events(place: &Place) -> Vec<Value> {
     let events = resource("", "events", "Event");
     let namespace = place.namespace.clone().expect("a namespace");
-    let list = place.cluster.client.list(&events.collection(&namespace), "").expect("a list");
-    let all = list["items"].as_array().cloned().unwrap_or_default();
+    let all = list(&place.cluster.client, &events.collection(&namespace), "").expect("a list");
     all.into_iter().filter(|event| event["involvedObject"]["name"] == place.name.as_str()).collect()
 }
 
@@ -34,7 +34,7 @@ fn is_told_once(place: &Place, reason: &str, part: &str) {
 }
 
 #[test]
-fn a_refused_object_is_told_of_once() {
+fn a_rejected_object_is_reported_once() {
     if !needs(Need::Embedded, "a write can be refused") {
         return;
     }
@@ -49,10 +49,10 @@ fn a_refused_object_is_told_of_once() {
 }
 
 #[test]
-fn a_conflict_is_told_of_once() {
+fn a_conflict_is_reported_once() {
     let stage = Stage::pull("event-conflict", Setting::safe(&[&WIDGETS]));
     stage.create_target_namespace(&serde_json::json!({OWNER: "another"}));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    let (source, target) = stage.pair(&WIDGETS, "one");
     target.create(&serde_json::json!({"metadata": {"annotations": {SOURCE: OTHERS}}}));
     source.create_number(1);
     let _sidecar = stage.start(&[]);
@@ -60,8 +60,8 @@ fn a_conflict_is_told_of_once() {
 }
 
 #[test]
-fn a_deletion_that_is_held_by_a_pause_is_told_of() {
-    let (stage, _sidecar) = in_step("event-pause", Setting::safe(&[&WIDGETS]), &[]);
+fn a_deletion_that_is_held_by_a_pause_is_reported() {
+    let (stage, _sidecar) = in_sync("event-pause", Setting::safe(&[&WIDGETS]), &[]);
     let source = stage.source(&WIDGETS, "one");
     source.annotate(PAUSED, Some("true"));
     stage.settled();

@@ -1,4 +1,4 @@
-//! Writes that are refused and watches that break.
+//! Rejected writes and broken watches.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use suite::{
     throughout, within,
 };
 
-use crate::support::{immutable, is_in_step, of_program, one};
+use crate::support::{immutable, is_in_sync, of_program, one};
 
 // --- gap21, f58, f59 ---
 
@@ -25,17 +25,17 @@ fn gap21_a_conflict_is_tried_again_at_once() {
     }
     for compat in [true, false] {
         let stage = Stage::pull("gap21", Setting { compat, ..Setting::safe(&[&WIDGETS]) });
-        let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+        let (source, target) = stage.pair(&WIDGETS, "one");
         source.create_number(1);
         let _sidecar = stage.start(&[]);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
         let verb = if compat { "update" } else { "patch" };
         let rule = of_program(&stage.own, code(409)).verb(verb).resource("widgets").times(1);
         let rule = stage.own.cluster.faults().add(rule);
         let before = stage.settled();
         source.set_number(2);
         target.wait_for_number(2);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
         assert_eq!(stage.own.cluster.faults().hits(rule), 1);
         let update = format!("local {verb} widgets one");
         stage.wrote_only_after(before, &[&update, &update, "hub patch widgets one-remote-rs"]);
@@ -56,12 +56,12 @@ fn gap21_a_real_conflict_is_won_in_the_end() {
     eventually("it is being written", || (own.hits(rule) > 0).then_some(()));
     target.merge(&json!({"metadata": {"labels": {"mine": "1"}}}));
     target.wait_for_number(2);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     assert_eq!(target.read()["metadata"]["labels"]["mine"], "1");
 }
 
 #[test]
-fn gap21_f59_what_may_not_be_changed_is_neither_tried_for_ever_nor_made_anew() {
+fn gap21_f59_what_may_not_be_changed_is_neither_tried_forever_nor_recreated() {
     if !needs(Need::Embedded, "a write can be refused") {
         return;
     }
@@ -79,7 +79,7 @@ fn gap21_f59_what_may_not_be_changed_is_neither_tried_for_ever_nor_made_anew() {
     own.remove(rule);
     source.set_number(3);
     target.wait_for_number(3);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     assert_eq!(target.uid(), uid);
 }
 
@@ -90,10 +90,8 @@ fn f58_one_refused_object_holds_up_no_other() {
     }
     let stage = Stage::pull("f58", Setting::safe(&[&WIDGETS]));
     stage.create_target_namespace(&json!({}));
-    let pairs: Vec<_> = (0..100)
-        .map(|index| format!("w{index}"))
-        .map(|name| (stage.source(&WIDGETS, &name), stage.target(&WIDGETS, &name)))
-        .collect();
+    let pairs: Vec<_> =
+        (0..100).map(|index| format!("w{index}")).map(|name| stage.pair(&WIDGETS, &name)).collect();
     // A creation has no name in its path, so this one is refused its claim.
     let refused = of_program(stage.remote(), immutable()).verb("patch").name("w13-remote-rs");
     let rule = stage.remote().cluster.faults().add(refused);
@@ -103,7 +101,7 @@ fn f58_one_refused_object_holds_up_no_other() {
     let _sidecar = stage.start(&["-qps", "0"]);
     for (index, (source, target)) in pairs.iter().enumerate() {
         if index != 13 {
-            is_in_step(source, target);
+            is_in_sync(source, target);
         }
     }
     pause(1000);
@@ -131,9 +129,9 @@ fn f58_an_object_that_is_to_wait_for_an_hour_holds_up_no_other() {
     eventually("it is refused", || (own.hits(rule) > 0).then_some(()));
     for index in 0..3 {
         let name = format!("other-{index}");
-        let (source, target) = (stage.source(&WIDGETS, &name), stage.target(&WIDGETS, &name));
+        let (source, target) = stage.pair(&WIDGETS, &name);
         source.create_number(1);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
     }
     assert!(own.hits(rule) <= 2, "{} tries", own.hits(rule));
     assert_eq!(target.number(), Some(1));
@@ -154,16 +152,14 @@ fn a_busy_server_is_waited_for() {
         Action::Truncate,
         Action::NotJson,
     ] {
-        let stage = Stage::pull("busy", Setting::safe(&[&WIDGETS]));
-        let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
-        source.create_number(1);
+        let (stage, source, target) = Stage::with_widget("busy");
         for side in stage.sides() {
             for verb in ["patch", "create"] {
                 side.cluster.faults().add(of_program(side, answer.clone()).verb(verb).times(2));
             }
         }
         let _sidecar = stage.start(&[]);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
         stage.settled();
         assert!(stage.writes().len() < 25, "{answer:?}: {:?}", words(&stage.writes()));
         assert_eq!(target.number(), Some(1));
@@ -186,7 +182,7 @@ fn f55_a_watch_whose_version_is_too_old_begins_anew() {
         }
         source.set_number(round);
         target.wait_for_number(round);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
     }
     // What went while nobody watched is missed by none.
     stage.remote().relay.set(suite::relay::Way::Closed);

@@ -1,5 +1,5 @@
-//! The command line: what cannot be meant is exit code 2 and a sentence, what is refused at the start 1, and
-//! either way nothing is written.
+//! The command line: invalid flags are exit code 2 and a sentence, what else is refused at startup is exit code
+//! 1; nothing is written in either case.
 
 use std::process::{Output, Stdio};
 
@@ -31,7 +31,7 @@ const GOOD: [&str; 4] =
     ["-resource=widgets.sync.example.com", "-remote-kubeconfig", "hub=/x", "-v=2"];
 
 #[test]
-fn what_cannot_be_meant_is_exit_code_2_with_a_sentence() {
+fn invalid_flags_are_exit_code_2_with_a_sentence() {
     usage(&["-remote-kubeconfig", "hub=/x"], "-resource");
     usage(&["-resource=widgets.sync.example.com"], "remote");
     for (more, part) in [

@@ -1,4 +1,4 @@
-//! A16: the hub is another cluster than before, or what it was some time ago.
+//! A hub that is another cluster than before, or an earlier state of it (gap16).
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::{Action, Options, Rule};
@@ -14,7 +14,7 @@ use suite::{
     sync::{Place, Setting, Side, Stage, WIDGETS},
 };
 
-use crate::support::{is_in_step, one};
+use crate::support::{is_in_sync, one};
 
 #[test]
 fn gap16_a_kubeconfig_that_leads_to_another_cluster_writes_and_deletes_nothing() {
@@ -29,7 +29,7 @@ fn gap16_a_kubeconfig_that_leads_to_another_cluster_writes_and_deletes_nothing()
     assert_eq!((target.uid(), target.number()), (uid.clone(), Some(1)));
     stage.write("hub.kubeconfig", &stage.remote().kubeconfig());
     target.wait_for_number(2);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     assert_eq!(target.uid(), uid);
 }
 
@@ -73,11 +73,9 @@ fn gap16_another_cluster_behind_the_same_address_writes_and_deletes_nothing() {
     if !needs(Need::Embedded, "two servers have one authority") {
         return;
     }
-    let stage = Stage::pull("gap16-url", Setting::safe(&[&WIDGETS]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
-    source.create_number(1);
+    let (stage, source, target) = Stage::with_widget("gap16-url");
     let mut sidecar = start_by_certificate(&stage, &[]);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     let (uid, before) = (target.uid(), stage.settled());
     let other = impostor(&stage);
     stage.remote().relay.redirect(&other.cluster.address);
@@ -110,16 +108,15 @@ fn accepted(stage: &Stage, other: &Side, target: &Place) {
 fn gap16_a_hub_from_an_older_backup_deletes_nothing_before_the_grace() {
     let stage = Stage::pull("gap16-backup", Setting::safe(&[&WIDGETS]));
     stage.create_target_namespace(&json!({}));
-    let pairs =
-        ["old", "lost"].map(|name| (stage.source(&WIDGETS, name), stage.target(&WIDGETS, name)));
+    let pairs = ["old", "lost"].map(|name| stage.pair(&WIDGETS, name));
     for (source, _) in &pairs {
         source.create_number(1);
     }
     let mut sidecar = stage.start_served(&["-orphan-grace", "4s"]);
     for (source, target) in &pairs {
-        is_in_step(source, target);
+        is_in_sync(source, target);
         source.set_number(2);
-        is_in_step(source, target);
+        is_in_sync(source, target);
     }
     let [(old, old_copy), (lost, lost_copy)] = &pairs;
     stage.remote().relay.set(Way::Closed);
@@ -133,7 +130,7 @@ fn gap16_a_hub_from_an_older_backup_deletes_nothing_before_the_grace() {
         let regressed = || sidecar.ask("/metrics").1.contains("regressed");
         eventually("the older generation is told of", || regressed().then_some(()));
     }
-    is_in_step(old, old_copy);
+    is_in_sync(old, old_copy);
 }
 
 /// As it was in the first generation; on a real server only the content can be.

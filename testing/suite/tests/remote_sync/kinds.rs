@@ -5,7 +5,7 @@ use suite::{
     sync::{BUDGETS, CONFIGS, Kind, Place, REGIONS, SETTINGS, Setting, Stage, WIDGETS},
 };
 
-use crate::support::{is_in_step, label, labels};
+use crate::support::{is_in_sync, label, labels};
 
 /// Creates, changes, labels and deletes one object; checks that each of it costs just the writes it has to.
 fn life(name: &str, kind: &'static Kind) {
@@ -18,7 +18,7 @@ fn life(name: &str, kind: &'static Kind) {
     let (source, target) = (stage.source(kind, &short), stage.target(kind, &short));
     source.create_number(1);
     let _sidecar = stage.start(&[]);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     let plural = &kind.resource.plural;
     let (remote, local) = (&source.name, &target.name);
     let on_hub = format!("hub patch {plural} {remote}");
@@ -29,7 +29,7 @@ fn life(name: &str, kind: &'static Kind) {
     let before = stage.settled();
     source.set_number(2);
     target.wait_for_number(2);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     let mut writes = vec![patch.as_str()];
     // Kinds without generations stay at 0.
     let counts = source.generation().is_some();
@@ -89,14 +89,14 @@ fn gap20_a_kind_outside_of_namespaces() {
 #[test]
 fn gap19_a_field_called_status_does_not_hinder_the_copy() {
     let stage = Stage::pull("status-field", Setting::safe(&[&SETTINGS]));
-    let (source, target) = (stage.source(&SETTINGS, "one"), stage.target(&SETTINGS, "one"));
+    let (source, target) = stage.pair(&SETTINGS, "one");
     source.create_number(1);
     let _sidecar = stage.start(&[]);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     target.merge(&serde_json::json!({"status": {"ready": 1}}));
     stage.settled();
     source.set_number(2);
     target.wait_for_number(2);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     stage.stays_quiet();
 }

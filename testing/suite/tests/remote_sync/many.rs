@@ -1,5 +1,5 @@
-//! Three remotes with three kinds each, one of which flaps and one of which is a black hole: the third is not
-//! slowed by them.
+//! Three remotes with three kinds each: one flaps, one is a black hole, and the third is not slowed down by
+//! them.
 
 use std::{
     sync::{
@@ -20,7 +20,7 @@ use suite::{
     sync::{BUDGETS, Kind, REGIONS, SETTINGS, Setting, Stage, WIDGETS},
 };
 
-use crate::support::is_in_step;
+use crate::support::is_in_sync;
 
 static KINDS: [&Kind; 3] = [&WIDGETS, &BUDGETS, &SETTINGS];
 const REMOTES: [&str; 3] = ["well", "flapping", "hole"];
@@ -111,7 +111,7 @@ fn while_one_flaps(stage: &Stage) -> Vec<f64> {
 #[track_caller]
 fn follows(stage: &Stage, remote: usize, kind: &'static Kind) {
     let source = stage.source_in(remote, kind, &stage.namespace, "one");
-    is_in_step(&source, &stage.target_in(remote, kind, &stage.namespace, "one"));
+    is_in_sync(&source, &stage.target_in(remote, kind, &stage.namespace, "one"));
 }
 
 /// Outside of namespaces nothing but the name tells remotes apart.
@@ -127,7 +127,7 @@ fn of_two_remotes_with_the_same_name_the_first_one_has_the_copy() {
     place(0).create_number(1);
     let sidecar = stage.start_served(&[]);
     let target = stage.target_in(0, &REGIONS, "", "one");
-    is_in_step(&place(0), &target);
+    is_in_sync(&place(0), &target);
     place(1).create_number(2);
     pause(2500);
     assert_eq!(target.number(), Some(1), "{}", sidecar.log());

@@ -1,4 +1,4 @@
-//! Namespaces of copies: whose they are, and when they go.
+//! Namespaces of copies: who owns them, and when they are deleted.
 
 use dev_apiserver::Action;
 use serde_json::json;
@@ -10,15 +10,15 @@ use suite::{
     sync::{OWNER, Place, SETTINGS, Setting, Stage, WIDGETS, words},
 };
 
-use crate::support::{is_in_step, of_program};
+use crate::support::{is_in_sync, of_program};
 
-/// A widget in step, in a namespace that was made for it.
+/// A widget in sync, in a namespace that was made for it.
 fn in_own_namespace(name: &str, compat: bool) -> (Stage, suite::sidecar::Sidecar, Place, Place) {
     let stage = Stage::pull(name, Setting { compat, ..Setting::safe(&[&WIDGETS]) });
-    let (source, target) = (stage.source(&WIDGETS, "test"), stage.target(&WIDGETS, "test"));
+    let (source, target) = stage.pair(&WIDGETS, "test");
     source.create_number(1);
     let sidecar = stage.start(&[]);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     stage.settled();
     (stage, sidecar, source, target)
 }
@@ -49,13 +49,13 @@ fn gap02_a_namespace_of_another_owner_stays() {
     for compat in [true, false] {
         let stage = Stage::pull("gap02", Setting { compat, ..Setting::safe(&[&WIDGETS]) });
         stage.create_target_namespace(&json!({OWNER: "another"}));
-        let (source, target) = (stage.source(&WIDGETS, "test"), stage.target(&WIDGETS, "test"));
+        let (source, target) = stage.pair(&WIDGETS, "test");
         source.create_number(1);
         let another = stage.source(&WIDGETS, "another");
         another.create_number(1);
         let _sidecar = stage.start(&[]);
-        is_in_step(&source, &target);
-        is_in_step(&another, &stage.target(&WIDGETS, "another"));
+        is_in_sync(&source, &target);
+        is_in_sync(&another, &stage.target(&WIDGETS, "another"));
         let before = stage.settled();
         source.delete();
         source.wait_until_gone();
@@ -70,9 +70,9 @@ fn gap02_a_namespace_of_another_owner_stays() {
 #[test]
 fn an_owned_namespace_with_a_second_object_stays_in_safe_mode() {
     let (stage, _sidecar, source, target) = in_own_namespace("two-in-one", false);
-    let (second, copy) = (stage.source(&WIDGETS, "second"), stage.target(&WIDGETS, "second"));
+    let (second, copy) = stage.pair(&WIDGETS, "second");
     second.create_number(2);
-    is_in_step(&second, &copy);
+    is_in_sync(&second, &copy);
     let uid = copy.uid();
     source.delete();
     source.wait_until_gone();
@@ -85,13 +85,13 @@ fn an_owned_namespace_with_a_second_object_stays_in_safe_mode() {
 #[test]
 fn an_owner_of_another_kind_does_not_take_the_namespace_down() {
     let stage = Stage::pull("two-kinds", Setting::safe(&[&WIDGETS, &SETTINGS]));
-    let (source, target) = (stage.source(&WIDGETS, "test"), stage.target(&WIDGETS, "test"));
+    let (source, target) = stage.pair(&WIDGETS, "test");
     source.create_number(1);
     let _sidecar = stage.start(&[]);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     let namesake = stage.source(&SETTINGS, "test");
     namesake.create_number(1);
-    is_in_step(&namesake, &stage.target(&SETTINGS, "test"));
+    is_in_sync(&namesake, &stage.target(&SETTINGS, "test"));
     namesake.delete();
     namesake.wait_until_gone();
     assert!(!stage.target_namespace().is_terminating());
@@ -105,13 +105,13 @@ fn an_owned_namespace_stays_while_it_is_not_known_what_else_is_in_it() {
         return;
     }
     let stage = Stage::pull("unlisted", Setting::safe(&[&WIDGETS, &SETTINGS]));
-    let (source, target) = (stage.source(&WIDGETS, "owner"), stage.target(&WIDGETS, "owner"));
+    let (source, target) = stage.pair(&WIDGETS, "owner");
     source.create_number(1);
     let sidecar = stage.start(&[]);
-    is_in_step(&source, &target);
-    let (other, copy) = (stage.source(&SETTINGS, "other"), stage.target(&SETTINGS, "other"));
+    is_in_sync(&source, &target);
+    let (other, copy) = stage.pair(&SETTINGS, "other");
     other.create_number(1);
-    is_in_step(&other, &copy);
+    is_in_sync(&other, &copy);
     drop(sidecar);
     let plural = &SETTINGS.resource.plural;
     for side in stage.sides() {
@@ -142,7 +142,7 @@ fn a_namespace_that_is_going_is_waited_for() {
     let tries = stage.writes().iter().filter(|one| one.words.starts_with("local create")).count();
     assert!(tries < 6, "no hot loop: {:?}", words(&stage.writes()));
     keeper.set_finalizers(&[]);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     assert_eq!(namespace.annotation(OWNER).as_deref(), Some("test"));
 }
 
@@ -155,13 +155,13 @@ fn a_namespace_that_is_there_already_is_no_failure() {
     let stage = Stage::pull("made-meanwhile", Setting::safe(&[&WIDGETS]));
     let delay = of_program(&stage.own, Action::Delay { milliseconds: 500 });
     let rule = stage.own.cluster.faults().add(delay.verb("create").resource("namespaces").times(1));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    let (source, target) = stage.pair(&WIDGETS, "one");
     source.create_number(1);
     let _sidecar = stage.start(&[]);
     let own = stage.own.cluster.faults();
     eventually("it makes the namespace", || (own.hits(rule) > 0).then_some(()));
     stage.create_target_namespace(&json!({}));
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     assert_eq!(stage.target_namespace().annotation(OWNER), None);
 }
 
@@ -183,7 +183,7 @@ fn gap17_names_that_cannot_be_mapped_are_left_alone() {
         stage.source_in(0, &WIDGETS, &elsewhere, "one").create_number(1);
         good.create_number(1);
         let sidecar = stage.start_served(&[]);
-        is_in_step(&good, &stage.target(&WIDGETS, "good"));
+        is_in_sync(&good, &stage.target(&WIDGETS, "good"));
         pause(1000);
         // One has no name, one no namespace; the two others are not ours to count.
         let pairs = |state: &str| {

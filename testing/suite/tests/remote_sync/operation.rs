@@ -1,4 +1,4 @@
-//! What it does besides its work: a dry run, one pass, cleaning up, the rights it needs.
+//! Other modes of operation: a dry run, one pass, cleanup, the rights it needs.
 
 use std::process::Stdio;
 
@@ -12,7 +12,7 @@ use suite::{
     sync::{BUDGETS, FINALIZER, Setting, Stage, WIDGETS, words},
 };
 
-use crate::support::{is_in_step, one};
+use crate::support::{is_in_sync, one};
 
 // --- dry run ---
 
@@ -43,7 +43,7 @@ fn a_dry_run_writes_nothing_and_says_what_it_would() {
 // --- once ---
 
 #[test]
-fn once_ends_with_0_when_all_is_in_step() {
+fn once_ends_with_0_when_all_is_in_sync() {
     let stage = Stage::pull("once", Setting::safe(&[&WIDGETS, &BUDGETS]));
     let names = ["a", "b", "c"];
     for name in names {
@@ -53,9 +53,9 @@ fn once_ends_with_0_when_all_is_in_step() {
     let (code, log) = stage.run(&["-once"]);
     assert_eq!(code, Some(0), "{log}");
     for name in names {
-        is_in_step(&stage.source(&WIDGETS, name), &stage.target(&WIDGETS, name));
+        is_in_sync(&stage.source(&WIDGETS, name), &stage.target(&WIDGETS, name));
     }
-    is_in_step(&stage.source(&BUDGETS, "a"), &stage.target(&BUDGETS, "a"));
+    is_in_sync(&stage.source(&BUDGETS, "a"), &stage.target(&BUDGETS, "a"));
     let before = stage.settled();
     let (code, log) = stage.run(&["-once"]);
     assert_eq!(code, Some(0), "{log}");
@@ -84,7 +84,7 @@ fn once_ends_with_1_when_something_is_left_to_do() {
 }
 
 #[test]
-fn once_and_cleanup_end_with_1_when_something_is_too_large_to_be_looked_at() {
+fn once_and_cleanup_end_with_1_when_something_is_too_large_to_be_read() {
     if !needs(Need::Embedded, "what is that large is put there directly") {
         return;
     }
@@ -112,7 +112,7 @@ fn once_waits_as_long_as_it_is_told() {
     assert!(sidecar.alive(), "{}", sidecar.log());
     stage.remote().relay.set(Way::Open);
     assert_eq!(sidecar.wait().code(), Some(0), "{}", sidecar.log());
-    is_in_step(&stage.source(&WIDGETS, "one"), &stage.target(&WIDGETS, "one"));
+    is_in_sync(&stage.source(&WIDGETS, "one"), &stage.target(&WIDGETS, "one"));
 }
 
 // --- cleanup ---
@@ -128,13 +128,13 @@ fn cleanup_leaves_the_objects_and_nothing_of_its_own() {
     for compat in [true, false] {
         let setting = Setting { compat, ..Setting::safe(&[&WIDGETS]) };
         let stage = Stage::pull("cleanup", setting);
-        let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+        let (source, target) = stage.pair(&WIDGETS, "one");
         source.create(&serde_json::json!({
             "metadata": {"finalizers": ["example.com/other"], "annotations": {"note": "x"}},
             "spec": {"size": 1},
         }));
         let mut sidecar = stage.start(&[]);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
         assert_eq!(sidecar.terminate().0, Some(0));
         let uids = [source.uid(), target.uid()];
         let (code, log) = stage.run(&["-cleanup"]);
@@ -213,11 +213,11 @@ fn nothing_is_asked_for_that_is_not_printed() {
         return;
     }
     let stage = Stage::pull("rights", Setting::safe(&[&WIDGETS]).secrets(&["token"]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    let (source, target) = stage.pair(&WIDGETS, "one");
     source.create_number(1);
     stage.source_secret("token").create(&serde_json::json!({"type": "Opaque"}));
     let _sidecar = stage.start(&[]);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     target.set_health(3);
     stage.create_target_secret("token", "data1", Some(&target));
     stage.source_secret("token").wait_for_annotation(suite::sync::HASH, crate::upstream::HASHES[0]);

@@ -1,4 +1,4 @@
-//! Copies whose source is not there: proof, grace, breaker, and the other policies.
+//! Orphans, copies without a source: proof, grace, breaker, and the other policies.
 
 use serde_json::json;
 use suite::{
@@ -12,19 +12,19 @@ use suite::{
     throughout,
 };
 
-use crate::support::{is_in_step, one, one_budget};
+use crate::support::{is_in_sync, one, one_budget};
 
 /// A person is never quick enough: what lost its finalizer is claimed again.
 const UNSEEN: &str = "an object that is claimed can go unseen";
 
-/// So many widgets in step.
+/// So many widgets in sync.
 fn many(name: &str, count: usize, more: &[&str]) -> (Stage, Sidecar, Vec<(Place, Place)>) {
     let stage = Stage::pull(name, Setting::safe(&[&WIDGETS]));
     stage.create_target_namespace(&json!({}));
     let pairs: Vec<_> = (0..count)
         .map(|index| {
             let name = format!("w{index}");
-            (stage.source(&WIDGETS, &name), stage.target(&WIDGETS, &name))
+            stage.pair(&WIDGETS, &name)
         })
         .collect();
     for (source, _) in &pairs {
@@ -32,7 +32,7 @@ fn many(name: &str, count: usize, more: &[&str]) -> (Stage, Sidecar, Vec<(Place,
     }
     let sidecar = stage.start_served(more);
     for (source, target) in &pairs {
-        is_in_step(source, target);
+        is_in_sync(source, target);
     }
     stage.settled();
     (stage, sidecar, pairs)
@@ -67,7 +67,7 @@ fn an_orphan_whose_source_comes_back_in_time_stays() {
     pause(1000);
     source.create_number(4);
     target.wait_for_number(4);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     throughout(3500, "the copy is there", || target.uid() == uid);
     let writes = stage.writes();
     assert!(!words(&writes).iter().any(|it| it.contains("delete")), "{:?}", words(&writes));

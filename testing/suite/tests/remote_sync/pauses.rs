@@ -1,8 +1,8 @@
-//! Pause, by the whole of upstream's matrix.
+//! Pause: the whole matrix of upstream.
 
 use suite::sync::{BUDGETS, PAUSED, Setting, Stage, WIDGETS, words};
 
-use crate::support::{in_step, is_in_step, one_budget};
+use crate::support::{in_sync, is_in_sync, one_budget};
 
 #[test]
 fn gap07_only_the_word_true_pauses() {
@@ -16,7 +16,7 @@ fn gap07_only_the_word_true_pauses() {
         }
         let _sidecar = stage.start(&[]);
         for name in names {
-            is_in_step(&stage.source(&BUDGETS, name), &stage.target(&BUDGETS, name));
+            is_in_sync(&stage.source(&BUDGETS, name), &stage.target(&BUDGETS, name));
         }
     }
 }
@@ -66,7 +66,7 @@ fn a_pause_of_the_source_holds_everything_while_the_source_is_there() {
         source.annotate(PAUSED, None);
         source.wait_for_health(4);
         target.wait_for_number(2);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
     }
 }
 
@@ -94,15 +94,15 @@ fn a_pause_of_a_copy_holds_it_when_its_source_is_gone() {
 /// A pause of the copy is the copy's: the source's content does not take it away.
 #[test]
 fn a_pause_of_one_object_is_not_one_of_others() {
-    let (stage, _sidecar) = in_step("pause-one", Setting::safe(&[&BUDGETS, &WIDGETS]), &[]);
+    let (stage, _sidecar) = in_sync("pause-one", Setting::safe(&[&BUDGETS, &WIDGETS]), &[]);
     let paused = stage.source(&WIDGETS, "one");
     paused.annotate(PAUSED, Some("true"));
     let before = stage.settled();
     paused.set_number(2);
-    let (source, target) = (stage.source(&BUDGETS, "one"), stage.target(&BUDGETS, "one"));
+    let (source, target) = stage.pair(&BUDGETS, "one");
     source.set_number(2);
     target.wait_for_number(2);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     stage.settled();
     let writes = stage.writes();
     assert!(!words(&writes[before..]).iter().any(|words| words.contains("widgets")));

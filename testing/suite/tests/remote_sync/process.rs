@@ -1,4 +1,4 @@
-//! The process: its election, its end, its endpoint.
+//! The process: leader election, SIGTERM, the endpoint.
 
 use dev_apiserver::{Action, State};
 use shared::resource::LEASES;
@@ -13,7 +13,7 @@ use suite::{
     throughout,
 };
 
-use crate::support::{is_in_step, of_program, one};
+use crate::support::{is_in_sync, of_program, one};
 
 // --- election ---
 
@@ -34,11 +34,9 @@ fn holder(stage: &Stage) -> Option<String> {
 
 #[test]
 fn one_of_two_replicas_works_and_the_other_takes_over() {
-    let stage = Stage::pull("elect", Setting::safe(&[&WIDGETS]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
-    source.create_number(1);
+    let (stage, source, target) = Stage::with_widget("elect");
     let mut first = replica(&stage);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     let leader = eventually("there is a leader", || holder(&stage));
     let mut second = replica(&stage);
     // A standby is well.
@@ -46,7 +44,7 @@ fn one_of_two_replicas_works_and_the_other_takes_over() {
     let before = stage.settled();
     source.set_number(2);
     target.wait_for_number(2);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     stage.settled();
     let writes = stage.writes();
     let written = words(&writes[before..]);
@@ -56,32 +54,28 @@ fn one_of_two_replicas_works_and_the_other_takes_over() {
     first.ends_at_once();
     source.set_number(3);
     target.wait_for_number(3);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     assert_ne!(holder(&stage), Some(leader));
     assert!(second.alive());
 }
 
 #[test]
 fn the_lead_of_a_crashed_replica_is_taken_over() {
-    let stage = Stage::pull("elect-crash", Setting::safe(&[&WIDGETS]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
-    source.create_number(1);
+    let (stage, source, target) = Stage::with_widget("elect-crash");
     let mut first = replica(&stage);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     let _second = replica(&stage);
     first.kill();
     source.set_number(2);
     eventually("the other one works", || (target.number() == Some(2)).then_some(()));
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
 }
 
 #[test]
 fn who_loses_the_lead_stops_writing() {
-    let stage = Stage::pull("elect-lost", Setting::safe(&[&WIDGETS]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
-    source.create_number(1);
+    let (stage, source, target) = Stage::with_widget("elect-lost");
     let _sidecar = replica(&stage);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     stage.settled();
     let another = serde_json::json!({"spec": {
         "holderIdentity": "another", "leaseDurationSeconds": 3600,
@@ -185,7 +179,7 @@ fn sigterm_while_lists_and_watches_stall() {
 // --- the endpoint ---
 
 #[test]
-fn the_endpoint_tells_the_state() {
+fn the_endpoint_shows_the_state() {
     let (stage, sidecar, ..) = one("endpoint", &WIDGETS, &[]);
     assert_eq!(sidecar.wait_for_code("/healthz", 200).trim(), "ok");
     sidecar.wait_for_code("/readyz", 200);

@@ -1,4 +1,4 @@
-//! The own cluster is the source, its remotes are the targets.
+//! Push: the local cluster is the source, its remotes are the targets.
 
 use serde_json::json;
 use suite::{
@@ -12,7 +12,7 @@ use suite::{
     sync::{OWNER, Place, Setting, Stage, WIDGETS, namespaces, words},
 };
 
-use crate::support::is_in_step;
+use crate::support::is_in_sync;
 
 const BOTH: [&str; 2] = ["east", "west"];
 
@@ -33,11 +33,11 @@ fn stage(name: &str) -> (Stage, Vec<(Place, Place)>) {
     (stage, pairs)
 }
 
-fn in_step(name: &str) -> (Stage, Vec<(Place, Place)>, Sidecar) {
+fn in_sync(name: &str) -> (Stage, Vec<(Place, Place)>, Sidecar) {
     let (stage, pairs) = stage(name);
     let sidecar = stage.start_served(&[]);
     for (source, target) in &pairs {
-        is_in_step(source, target);
+        is_in_sync(source, target);
     }
     stage.settled();
     (stage, pairs, sidecar)
@@ -48,7 +48,7 @@ fn each_object_has_one_target_and_one_owner_of_its_status() {
     if !needs(Need::Embedded, "there are three servers") {
         return;
     }
-    let (stage, pairs, _sidecar) = in_step("push");
+    let (stage, pairs, _sidecar) = in_sync("push");
     let [(east, east_copy), (west, west_copy)] = pairs.as_slice() else { panic!("two pairs") };
     assert_eq!((east.name.as_str(), west.name.as_str()), ("one-east", "one-west"));
     assert_eq!((east_copy.number(), west_copy.number()), (Some(1), Some(2)));
@@ -58,7 +58,7 @@ fn each_object_has_one_target_and_one_owner_of_its_status() {
     west.wait_for_health(6);
     east.set_number(7);
     east_copy.wait_for_number(7);
-    is_in_step(east, east_copy);
+    is_in_sync(east, east_copy);
     assert_eq!(west_copy.number(), Some(2));
     let before = stage.settled();
     east.delete();
@@ -75,14 +75,14 @@ fn an_owned_namespace_goes_with_the_last_object_of_its_remote() {
     if !needs(Need::Embedded, "there are three servers") {
         return;
     }
-    let (stage, pairs, _sidecar) = in_step("push-namespace");
+    let (stage, pairs, _sidecar) = in_sync("push-namespace");
     let [(east, _), (west, west_copy)] = pairs.as_slice() else { panic!("two pairs") };
     let namespace = |remote: usize| {
         Place::new(&stage.remotes[remote].cluster, namespaces(), "", &stage.namespace)
     };
     let second = stage.source_in(0, &WIDGETS, &stage.namespace, "two");
     second.create_number(3);
-    is_in_step(&second, &stage.target_in(0, &WIDGETS, &stage.namespace, "two"));
+    is_in_sync(&second, &stage.target_in(0, &WIDGETS, &stage.namespace, "two"));
     assert_eq!(namespace(0).annotation(OWNER).as_deref(), Some("one"));
     second.delete();
     second.wait_until_gone();
@@ -99,7 +99,7 @@ fn secrets_go_up_to_the_own_cluster() {
     if !needs(Need::Embedded, "there are three servers") {
         return;
     }
-    let (stage, pairs, _sidecar) = in_step("push-secret");
+    let (stage, pairs, _sidecar) = in_sync("push-secret");
     let (_, copy) = &pairs[1];
     let uploaded = stage.source_in(1, suite::sync::secrets(), &stage.namespace, "token");
     assert_eq!(uploaded.name, "token-west");
@@ -119,7 +119,7 @@ fn a_target_that_is_away_keeps_what_it_has_and_slows_nobody() {
         return;
     }
     for way in [Way::Closed, Way::Silent] {
-        let (stage, pairs, _sidecar) = in_step("push-away");
+        let (stage, pairs, _sidecar) = in_sync("push-away");
         let [(east, east_copy), (west, west_copy)] = pairs.as_slice() else { panic!("two pairs") };
         stage.remotes[1].relay.set(way);
         for number in 3..6 {
@@ -129,7 +129,7 @@ fn a_target_that_is_away_keeps_what_it_has_and_slows_nobody() {
             east_copy.wait_for_number(number);
             watch.assert_within(3, "the other target's copy");
         }
-        is_in_step(east, east_copy);
+        is_in_sync(east, east_copy);
         west.delete();
         stays("it waits for its target", || west.is_claimed() && west_copy.get().is_some());
         stage.remotes[1].relay.set(Way::Open);
@@ -147,10 +147,10 @@ fn one_remote_needs_no_placeholder() {
     let remotes = vec![("east", Cluster::embedded("east"))];
     let setting = Setting::push(&[&WIDGETS]).same_names();
     let stage = Stage::between(own, remotes, "push-one", setting);
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    let (source, target) = stage.pair(&WIDGETS, "one");
     source.create_number(1);
     let _sidecar = stage.start(&[]);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     target.set_health(3);
     source.wait_for_health(3);
     eventually("it is claimed", || source.is_claimed().then_some(()));

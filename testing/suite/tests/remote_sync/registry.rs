@@ -12,7 +12,7 @@ use suite::{
     sync::{Place, Setting, Stage, WIDGETS, words},
 };
 
-use crate::support::is_in_step;
+use crate::support::is_in_sync;
 
 /// Two remotes, neither of which the program knows of; both have a widget.
 fn stage(name: &str) -> (Stage, Vec<(Place, Place)>) {
@@ -55,10 +55,10 @@ fn remotes_come_and_go_and_come_back() {
     let sidecar = start(&stage);
     sidecar.wait_for_code("/readyz", 200);
     put(&stage, 0);
-    is_in_step(&pairs[0].0, &pairs[0].1);
+    is_in_sync(&pairs[0].0, &pairs[0].1);
     assert!(pairs[1].1.get().is_none());
     put(&stage, 1);
-    is_in_step(&pairs[1].0, &pairs[1].1);
+    is_in_sync(&pairs[1].0, &pairs[1].1);
     let (uid, before) = (pairs[0].1.uid(), stage.settled());
     stage.delete_kubeconfig("c1");
     pauses(&stage, &pairs[0], before);
@@ -68,7 +68,7 @@ fn remotes_come_and_go_and_come_back() {
     pairs[1].1.wait_for_number(9);
     put(&stage, 0);
     pairs[0].1.wait_for_number(7);
-    is_in_step(&pairs[0].0, &pairs[0].1);
+    is_in_sync(&pairs[0].0, &pairs[0].1);
     assert_eq!(pairs[0].1.uid(), uid);
 }
 
@@ -90,7 +90,7 @@ fn a_remote_that_went_with_its_objects_deletes_nothing() {
     put(&stage, 0);
     put(&stage, 1);
     for (source, target) in &pairs {
-        is_in_step(source, target);
+        is_in_sync(source, target);
     }
     stage.delete_kubeconfig("c1");
     pause(500);
@@ -107,11 +107,11 @@ fn a_bad_kubeconfig_harms_no_other_remote() {
     stage.put_kubeconfig("c1", "this is no kubeconfig");
     put(&stage, 1);
     let sidecar = start(&stage);
-    is_in_step(&pairs[1].0, &pairs[1].1);
+    is_in_sync(&pairs[1].0, &pairs[1].1);
     eventually("the bad one is told of", || sidecar.log().contains("c1").then_some(()));
     assert!(!sidecar.log().contains("this is no kubeconfig"), "what is in it stays there");
     put(&stage, 0);
-    is_in_step(&pairs[0].0, &pairs[0].1);
+    is_in_sync(&pairs[0].0, &pairs[0].1);
 }
 
 /// A remote that a flag names is not the registry's to change.
@@ -127,7 +127,7 @@ fn of_two_remotes_of_one_name_that_of_the_flag_stays() {
         command.args(["-remote-kubeconfig", &format!("c1={}", file.display())]);
         command.args(["-remote-selector", "cluster.x-k8s.io/cluster-name"]);
     });
-    is_in_step(source, target);
+    is_in_sync(source, target);
     // It leads to another cluster, so that it would be seen if it were used.
     stage.put_kubeconfig("c1", &stage.remotes[1].kubeconfig());
     eventually("it is left out", || {
@@ -142,6 +142,6 @@ fn of_two_remotes_of_one_name_that_of_the_flag_stays() {
     });
     source.set_number(6);
     target.wait_for_number(6);
-    is_in_step(source, target);
+    is_in_sync(source, target);
     assert!(!words(&stage.writes()).iter().any(|words| words.starts_with("c2")));
 }

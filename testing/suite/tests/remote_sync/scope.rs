@@ -1,4 +1,4 @@
-//! Which objects are looked at: by label, by namespace, by prefix; and instances beside each other.
+//! The scope of an instance: labels, namespaces and prefixes; and several instances next to each other.
 
 use serde_json::json;
 use suite::{
@@ -7,7 +7,7 @@ use suite::{
     sync::{FINALIZER, Place, Setting, Stage, WIDGETS},
 };
 
-use crate::support::is_in_step;
+use crate::support::is_in_sync;
 
 fn labelled(place: &Place, number: u64, label: &str) {
     let mut object = WIDGETS.content(number);
@@ -22,22 +22,22 @@ fn a_selector_leaves_the_others_alone() {
     labelled(&mine, 1, "a");
     labelled(&others, 2, "b");
     let _sidecar = stage.start(&["-selector", "part=a"]);
-    is_in_step(&mine, &stage.target(&WIDGETS, "mine"));
+    is_in_sync(&mine, &stage.target(&WIDGETS, "mine"));
     stage.settled();
     assert!(stage.target(&WIDGETS, "others").get().is_none() && others.finalizers().is_empty());
     // It is selected from now on.
     others.merge(&json!({"metadata": {"labels": {"part": "a"}}}));
-    is_in_step(&others, &stage.target(&WIDGETS, "others"));
+    is_in_sync(&others, &stage.target(&WIDGETS, "others"));
 }
 
 /// What leaves the selection is not gone: its copy stays.
 #[test]
 fn an_object_that_is_no_longer_selected_keeps_its_copy() {
     let stage = Stage::pull("unselected", Setting::safe(&[&WIDGETS]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    let (source, target) = stage.pair(&WIDGETS, "one");
     labelled(&source, 1, "a");
     let _sidecar = stage.start(&["-selector", "part=a"]);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     let uid = target.uid();
     source.merge(&json!({"metadata": {"labels": {"part": "b"}}}));
     source.set_number(2);
@@ -51,7 +51,7 @@ fn an_object_that_is_no_longer_selected_keeps_its_copy() {
 #[test]
 fn an_object_that_changes_its_instance_is_deleted_by_the_new_one() {
     let stage = Stage::pull("relabel", Setting::safe(&[&WIDGETS]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    let (source, target) = stage.pair(&WIDGETS, "one");
     stage.create_target_namespace(&json!({}));
     labelled(&source, 1, "a");
     let instance = |part: &str| {
@@ -74,7 +74,7 @@ fn an_object_that_changes_its_instance_is_deleted_by_the_new_one() {
 }
 
 #[test]
-fn only_the_given_namespaces_are_looked_at() {
+fn only_the_given_namespaces_are_watched() {
     let stage = Stage::pull("scoped", Setting::safe(&[&WIDGETS]));
     let hub = &stage.remote().cluster;
     let [near, far] = ["near", "far"].map(|part| format!("{}-{part}", stage.namespace));
@@ -84,7 +84,7 @@ fn only_the_given_namespaces_are_looked_at() {
     }
     let _sidecar = stage.start(&["-source-namespace", &near]);
     let place = |namespace: &str| stage.target_in(0, &WIDGETS, namespace, "one");
-    is_in_step(&stage.source_in(0, &WIDGETS, &near, "one"), &place(&near));
+    is_in_sync(&stage.source_in(0, &WIDGETS, &near, "one"), &place(&near));
     stage.settled();
     assert!(place(&far).get().is_none());
     let far = stage.source_in(0, &WIDGETS, &far, "one");
@@ -106,7 +106,7 @@ fn two_instances_divide_the_work_by_selector_and_finalizer() {
     let _first = stage.start(&["-selector", "part=a"]);
     let _second = stage.start(&["-selector", "part=b", "-finalizer", second]);
     for name in names {
-        is_in_step(&stage.source(&WIDGETS, name), &stage.target(&WIDGETS, name));
+        is_in_sync(&stage.source(&WIDGETS, name), &stage.target(&WIDGETS, name));
     }
     assert_eq!(stage.source(&WIDGETS, "a").finalizers(), [FINALIZER]);
     assert_eq!(stage.source(&WIDGETS, "b").finalizers(), [second]);
@@ -120,9 +120,7 @@ fn two_instances_divide_the_work_by_selector_and_finalizer() {
 /// All names in the words of another organisation.
 #[test]
 fn another_prefix_changes_all_names() {
-    let stage = Stage::pull("prefix", Setting::safe(&[&WIDGETS]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
-    source.create_number(1);
+    let (stage, source, target) = Stage::with_widget("prefix");
     let _sidecar = stage.start(&["-annotation-prefix", "sync.example.org"]);
     target.wait_for_number(1);
     source.wait_for_annotation("sync.example.org/sync-remote-generation", "1");

@@ -1,4 +1,5 @@
-//! No secret is seen anywhere: log, metrics, state, command line, nor any object that it has no place in.
+//! Secrets are seen nowhere: not in log, metrics, state or command line, nor in any object that is not meant
+//! for them.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::Action;
@@ -15,7 +16,7 @@ use suite::{
 
 use crate::{
     events::events,
-    support::{is_in_step, of_program},
+    support::{is_in_sync, of_program},
 };
 
 const VALUE: &str = "a-value-that-nobody-else-may-see-0123456789";
@@ -46,7 +47,7 @@ fn says_nothing(sidecar: &Sidecar, secrets: &[&str]) {
 #[test]
 fn no_secret_is_seen_anywhere() {
     let stage = Stage::pull("secrecy", Setting::safe(&[&WIDGETS]).secrets(&["token"]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    let (source, target) = stage.pair(&WIDGETS, "one");
     source.create_number(1);
     stage.source_secret("token").create(&json!({"type": "Opaque"}));
     let kubeconfig = stage.remote().kubeconfig();
@@ -56,7 +57,7 @@ fn no_secret_is_seen_anywhere() {
     let sidecar = stage.start_as(|command| {
         command.args(["-v=4", "-remote-kubeconfig-secret", &secret]);
     });
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     stage.create_target_secret("token", VALUE, Some(&target));
     let encoded = BASE64_STANDARD.encode(VALUE);
     stage.source_secret("token").wait("the value", |it| it["data"]["data"] == encoded.as_str());
@@ -78,10 +79,10 @@ fn no_secret_is_seen_anywhere() {
 #[test]
 fn a_refused_upload_says_nothing_of_what_was_in_it() {
     let stage = Stage::pull("secrecy-refused", Setting::safe(&[&WIDGETS]).secrets(&["token"]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    let (source, target) = stage.pair(&WIDGETS, "one");
     source.create_number(1);
     let sidecar = stage.start_served(&["-v=4"]);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     // There is no Secret to update at the source: 404.
     stage.create_target_secret("token", VALUE, Some(&target));
     eventually("it was refused", || sidecar.log().contains("token-remote-rs").then_some(()));
@@ -116,11 +117,11 @@ fn a_server_that_repeats_what_it_was_sent_is_not_quoted() {
         (true, "patch", 422),
     ] {
         let stage = Stage::pull("secrecy-echo", Setting::safe(&[&WIDGETS]).secrets(&["token"]));
-        let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+        let (source, target) = stage.pair(&WIDGETS, "one");
         source.create_number(1);
         stage.source_secret("token").create(&json!({"type": "Opaque"}));
         let sidecar = stage.start_served(&["-v=4"]);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
         let side = if own { &stage.own } else { stage.remote() };
         let refused = of_program(side, repeating(code)).verb(verb).resource("secrets");
         let rule = side.cluster.faults().add(refused);

@@ -1,4 +1,4 @@
-//! Secrets that go up: which ones, when, and again.
+//! Secrets that are copied to the source's cluster: which ones, when, and how often.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::Action;
@@ -13,21 +13,21 @@ use suite::{
 };
 
 use crate::{
-    support::{is_in_step, of_program},
+    support::{is_in_sync, of_program},
     upstream::HASHES,
 };
 
-/// A widget in step whose Secrets `token` and `extra` may go up.
+/// A widget in sync whose Secrets `token` and `extra` may go up.
 fn stage(name: &str, compat: bool) -> (Stage, Sidecar, Place, Place) {
     let setting = Setting { compat, ..Setting::safe(&[&WIDGETS]) };
     let stage = Stage::pull(name, setting.secrets(&["token", "extra"]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+    let (source, target) = stage.pair(&WIDGETS, "one");
     source.create_number(1);
     for name in ["token", "extra"] {
         stage.source_secret(name).create(&json!({"type": "Opaque"}));
     }
     let sidecar = stage.start_served(&[]);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     stage.settled();
     (stage, sidecar, source, target)
 }
@@ -79,7 +79,7 @@ fn gap04_a_secret_that_cannot_go_up_holds_up_nothing_else() {
         wait_for_value(&stage.source_secret("extra"), "data2");
         source.set_number(2);
         target.wait_for_number(2);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
         // Each Secret has a watch of its own, of which either may be the first.
         eventually("it is refused", || (hub.hits(rule) > 0).then_some(()));
         assert!(hub.hits(rule) < 30, "{} tries", hub.hits(rule));
@@ -116,7 +116,7 @@ fn gap05_a_secret_of_another_object_of_that_name_stays() {
         let before = stage.settled();
         source.set_number(2);
         target.wait_for_number(2);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
         stage.settled();
         let writes = stage.writes();
         let uploads = writes[before..].iter().filter(|it| it.words.contains("secrets")).count();

@@ -1,4 +1,4 @@
-//! What the scenarios have in common.
+//! Helpers of these tests: pairs in sync, faults for the program alone, parts of objects.
 
 use dev_apiserver::{Action, Rule};
 use serde_json::{Map, Value, json};
@@ -28,16 +28,16 @@ pub(crate) fn of_program(side: &Side, action: Action) -> Rule {
 
 // --- pairs ---
 
-/// A source and its copy of this kind, in step, and the program that keeps them so.
+/// A source and its copy of this kind, in sync, and the program that keeps them so.
 #[track_caller]
-pub(crate) fn in_step(name: &str, setting: Setting, more: &[&str]) -> (Stage, Sidecar) {
+pub(crate) fn in_sync(name: &str, setting: Setting, more: &[&str]) -> (Stage, Sidecar) {
     let stage = Stage::pull(name, setting);
     for kind in &stage.setting.kinds {
         stage.source(kind, "one").create_number(1);
     }
     let sidecar = stage.start_served(more);
     for kind in &stage.setting.kinds {
-        is_in_step(&stage.source(kind, "one"), &stage.target(kind, "one"));
+        is_in_sync(&stage.source(kind, "one"), &stage.target(kind, "one"));
     }
     stage.settled();
     (stage, sidecar)
@@ -45,7 +45,7 @@ pub(crate) fn in_step(name: &str, setting: Setting, more: &[&str]) -> (Stage, Si
 
 /// Waits until the copy has the source's content and the source says so.
 #[track_caller]
-pub(crate) fn is_in_step(source: &Place, target: &Place) {
+pub(crate) fn is_in_sync(source: &Place, target: &Place) {
     let what = format!("{} is in step", source.target());
     eventually(&what, || {
         let (from, to) = (source.get()?, target.get()?);
@@ -65,23 +65,23 @@ fn published(source: &Value, target: &Value) -> bool {
     says(REMOTE_GENERATION, source) && says(LOCAL_GENERATION, target)
 }
 
-/// One budget in step, in this mode.
+/// One budget in sync, in this mode.
 #[track_caller]
 pub(crate) fn one_budget(name: &str, compat: bool) -> (Stage, Sidecar, Place, Place) {
     let setting = Setting { compat, ..Setting::safe(&[&BUDGETS]) };
-    let (stage, sidecar) = in_step(name, setting, &[]);
-    let (source, target) = (stage.source(&BUDGETS, "one"), stage.target(&BUDGETS, "one"));
+    let (stage, sidecar) = in_sync(name, setting, &[]);
+    let (source, target) = stage.pair(&BUDGETS, "one");
     (stage, sidecar, source, target)
 }
 
-/// One object of this kind in step, in safe mode.
+/// One object of this kind in sync, in safe mode.
 #[track_caller]
 pub(crate) fn one(
     name: &str,
     kind: &'static Kind,
     more: &[&str],
 ) -> (Stage, Sidecar, Place, Place) {
-    let (stage, sidecar) = in_step(name, Setting::safe(&[kind]), more);
+    let (stage, sidecar) = in_sync(name, Setting::safe(&[kind]), more);
     let (source, target) = (stage.source(kind, "one"), stage.target(kind, "one"));
     (stage, sidecar, source, target)
 }

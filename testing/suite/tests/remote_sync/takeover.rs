@@ -1,4 +1,4 @@
-//! What sync-controller left behind is taken over as it is.
+//! Taking over what sync-controller left behind.
 
 use serde_json::{Value, json};
 use suite::{
@@ -8,13 +8,13 @@ use suite::{
     within,
 };
 
-use crate::{support::is_in_step, upstream::HASHES};
+use crate::{support::is_in_sync, upstream::HASHES};
 
 /// The state that sync-controller writes, in its own words: nothing here comes from the program's names.
 fn left_behind(name: &str, compat: bool) -> (Stage, Place, Place) {
     let setting = Setting { compat, ..Setting::safe(&[&BUDGETS]) };
     let stage = Stage::pull(name, setting.secrets(&["secret1", "secret2"]));
-    let (source, target) = (stage.source(&BUDGETS, "web"), stage.target(&BUDGETS, "web"));
+    let (source, target) = stage.pair(&BUDGETS, "web");
     stage.create_target_namespace(&json!({"cloud.teleport.dev/sync-owner": "web"}));
     let spec = json!({"minAvailable": 3, "selector": {"matchLabels": {"app": "web"}}});
     let metadata = json!({"labels": {"a": "1"}, "annotations": {"note": "x"}});
@@ -54,9 +54,9 @@ fn left_behind(name: &str, compat: bool) -> (Stage, Place, Place) {
 /// Waits until the program has looked at everything: an object that is new is copied.
 #[track_caller]
 fn has_looked(stage: &Stage, name: &str) {
-    let (source, target) = (stage.source(&BUDGETS, name), stage.target(&BUDGETS, name));
+    let (source, target) = stage.pair(&BUDGETS, name);
     source.create_number(1);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     stage.settled();
 }
 
@@ -91,7 +91,7 @@ fn gap25_what_was_taken_over_lives_on() {
         let _sidecar = stage.start(&[]);
         source.set_number(5);
         target.wait_for_number(5);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
         target.set_health(7);
         source.wait_for_health(7);
         source.delete();
@@ -126,12 +126,12 @@ fn gap25_a_copy_of_sync_controllers_without_a_source_stays_in_safe_mode() {
 
 // --- gap23 ---
 
-/// Pairs in step, as sync-controller leaves them.
+/// Pairs in sync, as sync-controller leaves them.
 fn fill(stage: &Stage, count: u64) {
     stage.create_target_namespace(&json!({}));
     for number in 0..count {
         let name = format!("w{number}");
-        let (source, target) = (stage.source(&WIDGETS, &name), stage.target(&WIDGETS, &name));
+        let (source, target) = stage.pair(&WIDGETS, &name);
         let mut object = WIDGETS.content(number);
         object["status"] = json!({"ready": number});
         put(&target, &object);
@@ -161,7 +161,7 @@ fn put(place: &Place, object: &Value) {
 }
 
 #[test]
-fn gap23_ten_thousand_pairs_in_step_cost_no_write() {
+fn gap23_ten_thousand_pairs_in_sync_cost_no_write() {
     for compat in [true, false] {
         let stage = Stage::pull("gap23", Setting { compat, ..Setting::safe(&[&WIDGETS]) });
         // On real servers each takes two requests.
@@ -177,10 +177,10 @@ fn gap23_ten_thousand_pairs_in_step_cost_no_write() {
 
 /// Waits for a new object's copy; the program's memory then.
 fn has_looked_at_all(stage: &Stage, sidecar: &Sidecar) -> u64 {
-    let (source, target) = (stage.source(&WIDGETS, "last"), stage.target(&WIDGETS, "last"));
+    let (source, target) = stage.pair(&WIDGETS, "last");
     source.create_number(1);
     within(60, "the copy is there", || target.get());
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     eventually("it is content", || (sidecar.ask("/readyz").0 == 200).then_some(()));
     stage.settled();
     sidecar.memory("VmRSS")

@@ -29,7 +29,7 @@ impl Case {
     fn new(name: &str, compat: bool) -> Self {
         let setting = Setting { compat, ..Setting::safe(&[&BUDGETS]) };
         let stage = Stage::pull(name, setting.secrets(&["secret1", "secret2"]));
-        let (remote, local) = (stage.source(&BUDGETS, "test"), stage.target(&BUDGETS, "test"));
+        let (remote, local) = stage.pair(&BUDGETS, "test");
         Self { stage, remote, local }
     }
 

@@ -1,4 +1,4 @@
-//! What is not there yet is waited for, and seen to be waited for: a kind, a remote, its kubeconfig.
+//! Waiting for what is not there yet, visibly: a kind, a remote, its kubeconfig.
 
 use dev_apiserver::Action;
 use serde_json::json;
@@ -13,7 +13,7 @@ use suite::{
     within,
 };
 
-use crate::support::{is_in_step, of_program};
+use crate::support::{is_in_sync, of_program};
 
 /// Takes the kind away from one of the servers.
 fn take_away(stage: &Stage, own: bool, kind: &'static Kind) {
@@ -44,33 +44,31 @@ fn a_kind_that_is_not_served_yet_is_waited_for() {
     for own in [true, false] {
         let stage = Stage::pull("no-kind", Setting::safe(&[&WIDGETS, &BUDGETS]));
         take_away(&stage, own, &WIDGETS);
-        let (source, target) = (stage.source(&BUDGETS, "one"), stage.target(&BUDGETS, "one"));
+        let (source, target) = stage.pair(&BUDGETS, "one");
         source.create_number(1);
         let mut sidecar = stage.start_served(&[]);
         // The others do not wait for it.
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
         is_told_of(&sidecar, "widgets.sync.example.com");
         assert_eq!(ready(&sidecar, &BUDGETS), Some(1.0));
         assert!(!words(&stage.writes()).iter().any(|it| it.contains("widgets")));
         for side in stage.sides() {
             ensure(&side.cluster);
         }
-        let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
+        let (source, target) = stage.pair(&WIDGETS, "one");
         source.create_number(1);
         within(60, "the copy is there", || {
             assert!(sidecar.alive(), "{}", sidecar.log());
             target.get()
         });
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
     }
 }
 
 /// Starts it with this kubeconfig for its remote, sees that it is told of, and puts it right.
 #[track_caller]
 fn is_put_right(bad: impl Fn(&Stage) -> Option<String>, part: &str) {
-    let stage = Stage::pull("bad-remote", Setting::safe(&[&WIDGETS]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
-    source.create_number(1);
+    let (stage, source, target) = Stage::with_widget("bad-remote");
     let file = stage.directory.path().join("late.kubeconfig");
     if let Some(bad) = bad(&stage) {
         stage.write("late.kubeconfig", &bad);
@@ -89,7 +87,7 @@ fn is_put_right(bad: impl Fn(&Stage) -> Option<String>, part: &str) {
     assert_eq!(connected().as_deref(), Some("0"));
     assert_eq!(words(&stage.writes()), [""; 0]);
     stage.write("late.kubeconfig", &stage.remote().kubeconfig());
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     eventually("it is connected", || (connected().as_deref() == Some("1")).then_some(()));
     assert!(sidecar.alive());
 }
@@ -125,15 +123,13 @@ fn a_remote_that_refuses_the_token_is_waited_for() {
 #[test]
 fn a_remote_that_is_away_is_waited_for_and_its_own_cluster_too() {
     for own in [true, false] {
-        let stage = Stage::pull("away", Setting::safe(&[&WIDGETS]));
-        let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
-        source.create_number(1);
+        let (stage, source, target) = Stage::with_widget("away");
         let side = if own { &stage.own } else { stage.remote() };
         side.relay.set(Way::Closed);
         let mut sidecar = stage.start_served(&[]);
         stays("it waits", || sidecar.alive());
         side.relay.set(Way::Open);
-        is_in_step(&source, &target);
+        is_in_sync(&source, &target);
     }
 }
 
@@ -143,9 +139,7 @@ fn a_kubeconfig_that_may_not_be_read_is_waited_for() {
     if !needs(Need::Embedded, "one resource can be forbidden") {
         return;
     }
-    let stage = Stage::pull("forbidden", Setting::safe(&[&WIDGETS]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
-    source.create_number(1);
+    let (stage, source, target) = Stage::with_widget("forbidden");
     stage.put_kubeconfig("hub", &stage.remote().kubeconfig());
     let flags = ["-remote-kubeconfig-secret", &format!("hub={}/hub-kubeconfig", stage.own.home)];
     is_of_no_use_to_wait(&stage, &flags);
@@ -156,7 +150,7 @@ fn a_kubeconfig_that_may_not_be_read_is_waited_for() {
     });
     is_told_of(&sidecar, "secrets is forbidden");
     own.remove(rule);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     assert_eq!(ready(&sidecar, &WIDGETS), Some(1.0));
 }
 
@@ -166,9 +160,7 @@ fn a_registry_that_may_not_be_read_is_waited_for() {
     if !needs(Need::Embedded, "one resource can be forbidden") {
         return;
     }
-    let stage = Stage::pull("no-registry", Setting::safe(&[&WIDGETS]));
-    let (source, target) = (stage.source(&WIDGETS, "one"), stage.target(&WIDGETS, "one"));
-    source.create_number(1);
+    let (stage, source, target) = Stage::with_widget("no-registry");
     stage.put_kubeconfig("hub", &stage.remote().kubeconfig());
     let flags = ["-remote-selector", "cluster.x-k8s.io/cluster-name"];
     is_of_no_use_to_wait(&stage, &flags);
@@ -183,11 +175,11 @@ fn a_registry_that_may_not_be_read_is_waited_for() {
         eventually(&format!("{path} has it"), || sidecar.ask(path).1.contains(part).then_some(()));
     }
     own.remove(rule);
-    is_in_step(&source, &target);
+    is_in_sync(&source, &target);
     assert!(!sidecar.ask("/readyz").1.contains(part), "{:?}", sidecar.ask("/readyz"));
 }
 
-/// A run that is to end does so at once where no Secret of the own cluster may be read.
+/// A run that is to end does so at once where no Secret of the local cluster may be read.
 #[track_caller]
 fn is_of_no_use_to_wait(stage: &Stage, flags: &[&str]) {
     let own = stage.own.cluster.faults();

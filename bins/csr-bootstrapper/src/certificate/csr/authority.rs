@@ -1,4 +1,4 @@
-//! Certificates for tests: whoever's, of any validity. Nobody here verifies who signed them.
+//! Certificates for tests, of any user and validity. Nobody here verifies their signer.
 
 use std::time::{Duration, SystemTime};
 
@@ -23,7 +23,7 @@ pub(crate) fn now() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000)
 }
 
-/// What a certificate is to say.
+/// The content of a certificate.
 #[derive(Clone)]
 pub(crate) struct CertificateTemplate {
     pub(crate) common_name: String,
@@ -34,7 +34,7 @@ pub(crate) struct CertificateTemplate {
 }
 
 impl CertificateTemplate {
-    /// As the signer of a real hub writes it for `names`: an hour, backdated.
+    /// As the signer of a real hub issues it for `names`: for an hour, backdated.
     pub(crate) fn of(names: &AgentNames, now: SystemTime) -> Self {
         Self {
             common_name: names.user(),
@@ -45,7 +45,7 @@ impl CertificateTemplate {
         }
     }
 
-    /// An authority that goes with it in a chain.
+    /// An authority for its chain.
     pub(crate) fn of_authority(now: SystemTime) -> Self {
         let common_name = "kubernetes".to_owned();
         let (not_before, not_after) = (now - HOUR * 1000, now + HOUR * 1000);
@@ -98,7 +98,7 @@ pub(crate) fn go_key(request: &CertificateRequest) -> String {
     to_pem("EC PRIVATE KEY", &wrap(SEQUENCE, &parts.concat()))
 }
 
-fn pkcs8(request: &CertificateRequest) -> Vec<u8> {
+pub(super) fn pkcs8(request: &CertificateRequest) -> Vec<u8> {
     let key = PrivatePkcs8KeyDer::from_pem_slice(request.key.as_bytes()).unwrap();
     key.secret_pkcs8_der().to_vec()
 }

@@ -7,7 +7,7 @@ use shared::{certificate, kubeconfig::check_pair, resource::valid_name, secret};
 
 use super::{authority::*, *};
 
-/// What openssl prints about `input`; `None` where there is no openssl.
+/// The output of openssl for `input`; `None` without openssl.
 fn openssl(arguments: &[&str], input: &str) -> Option<String> {
     let mut command = Command::new("openssl");
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -153,7 +153,7 @@ fn a_request_for_other_names_is_none() {
         AgentNames { agent: "agent10".into(), ..names() },
     ] {
         assert!(CertificateRequest::of_secret(&kept(&request, &names()), &other).is_none());
-        // The Secret says the other names, the request does not.
+        // The Secret has the other names, the request does not.
         assert!(CertificateRequest::of_secret(&kept(&request, &other), &other).is_none());
     }
 }
@@ -191,4 +191,40 @@ fn a_request_asks_for_exactly_one_user() {
 fn the_key_is_in_no_debug_output() {
     let request = CertificateRequest::new(&names()).unwrap();
     assert_eq!(format!("{request:?}"), format!("CertificateRequest({})", request.name));
+}
+
+/// extensionRequest (RFC 2985, section 5.4.2) with a subjectAltName, as other tools add one.
+fn with_names_of_hosts(request: &CertificateRequest, names: &AgentNames) -> String {
+    let host = wrap(SEQUENCE, &wrap(0x82, b"cluster1.example"));
+    let extension = [wrap(OBJECT_IDENTIFIER, &[0x55, 0x1d, 0x11]), wrap(0x04, &host)].concat();
+    let extensions = wrap(SEQUENCE, &wrap(SEQUENCE, &extension));
+    let kind = wrap(OBJECT_IDENTIFIER, &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 9, 14]);
+    let attribute = wrap(SEQUENCE, &[kind, wrap(SET, &extensions)].concat());
+    let pair = pair(&pkcs8(request)).unwrap();
+    let subject = wrap(SEQUENCE, &part(COMMON_NAME, &names.user()));
+    let key = public_key(pair.public_key().as_ref());
+    let content = [wrap(INTEGER, &[0]), subject, key, wrap(ATTRIBUTES, &attribute)].concat();
+    let content = wrap(SEQUENCE, &content);
+    let signature = pair.sign(&SystemRandom::new(), &content).unwrap();
+    to_pem(REQUEST, &signed(&content, signature.as_ref()))
+}
+
+#[test]
+fn a_request_with_names_of_hosts_asks_for_its_user_too() {
+    let names = names();
+    let request = CertificateRequest::new(&names).unwrap();
+    let csr = with_names_of_hosts(&request, &names);
+    assert!(asks_for(&csr, &names.user()));
+    assert!(!asks_for(&csr, "cluster1.example"), "a host is no user");
+}
+
+#[test]
+fn bytes_that_merely_hold_the_user_ask_for_nobody() {
+    let names = names();
+    let user = names.user();
+    let request = CertificateRequest::new(&names).unwrap();
+    let der = CertificateSigningRequestDer::from_pem_slice(request.csr.as_bytes()).unwrap();
+    for junk in [user.as_bytes(), &der[..der.len() - 1], &[&*der, &[0]].concat()] {
+        assert!(!asks_for(&to_pem(REQUEST, junk), &user));
+    }
 }

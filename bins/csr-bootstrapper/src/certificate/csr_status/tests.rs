@@ -24,14 +24,14 @@ fn conditions(kinds: &[&str]) -> Value {
         .collect()
 }
 
-/// What is seen when `pem` was issued.
+/// The status after `pem` was issued.
 fn answered(pem: &str, request: &CertificateRequest, csr: &Value) -> CsrStatus {
     let mut csr = csr.clone();
     csr["status"] = json!({"conditions": conditions(&["Approved"]), "certificate": BASE64_STANDARD.encode(pem)});
     seen(&csr, request)
 }
 
-/// certificate_test.go:24, and what upstream does not look at.
+/// certificate_test.go:24, and answers that upstream ignores.
 #[test]
 fn f40_f43_every_answer_means_one_thing() {
     let (request, mut csr) = posted();
@@ -111,7 +111,7 @@ fn f44_a_renewal_is_one_that_the_agent_itself_asked_for() {
     assert_eq!(evaluated(&csr, true), CsrStatus::Foreign);
 }
 
-/// certificate_test.go:66, with what each one is refused for.
+/// certificate_test.go:66, with the reason for each rejection.
 #[test]
 fn f45_an_issued_certificate_is_checked() {
     let (request, csr) = posted();
@@ -185,7 +185,7 @@ fn f45_an_issued_certificate_is_checked() {
     assert!(matches!(seen(&broken, &request), CsrStatus::Wrong(_)));
 }
 
-/// csr_test.go:457 and what tells pending ones of our own from the rest.
+/// csr_test.go:457, and the differences between our own pending requests and the rest.
 #[test]
 fn b7_only_own_pending_requests_count_for_the_throttle() {
     let (request, csr) = posted();
@@ -218,7 +218,7 @@ fn b7_only_own_pending_requests_count_for_the_throttle() {
     assert!(!is_own_pending(&Value::Null, &names()));
 }
 
-/// From the audit log of a real hub: what ocm 1.2.0 posts.
+/// From the audit log of a real hub: the request that ocm 1.2.0 posts.
 #[test]
 fn b7_a_request_of_the_go_agent_counts_too() {
     const RECORDED: &str = "\

@@ -1,7 +1,10 @@
 use zeroize::Zeroizing;
 
 use super::*;
-use crate::{certificate::need::NeedReason, identity::AgentNames};
+use crate::{
+    certificate::{need::NeedReason, pacing::PACE},
+    identity::AgentNames,
+};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const BOOTSTRAP: Option<Requester> = Some(Requester::Bootstrap);
@@ -19,7 +22,7 @@ fn copy(request: &CertificateRequest) -> CertificateRequest {
     CertificateRequest { key: key.clone(), csr: csr.clone(), name: name.clone() }
 }
 
-/// Both clusters as they are after a crash: all that survives.
+/// Both clusters after a crash: all state that survives.
 #[derive(Default)]
 struct Clusters {
     stored: Option<CertificateRequest>,
@@ -49,7 +52,7 @@ impl Clusters {
         }
     }
 
-    /// A process with what an earlier one left.
+    /// A process that starts with the state of an earlier one.
     fn start(&self) -> CsrMachine {
         let mut machine = CsrMachine::default();
         machine.stored(self.stored.as_ref().map(copy));
@@ -62,7 +65,8 @@ impl Clusters {
         machine.next_for_request(&self.need(), Some(Requester::Bootstrap), &csr, key, now)
     }
 
-    /// Performs `action`; a process that is killed `before_answer` has written, and never learns it.
+    /// Performs `action`; a process that is killed `before_answer` has written, and never learns the
+    /// result.
     fn perform(
         &mut self,
         machine: &mut CsrMachine,
@@ -84,7 +88,7 @@ impl Clusters {
             }
             CertificateAction::CreateCsr => {
                 let name = machine.request.as_ref().unwrap().name.clone();
-                // A second object of a name is refused by the server.
+                // The server rejects a second object of a name.
                 if !self.posted.contains(&name) {
                     self.posted.push(name);
                 }
@@ -102,7 +106,7 @@ impl Clusters {
         }
     }
 
-    /// Steps until there is nothing to do; their names.
+    /// Performs actions until there is nothing to do; returns their names.
     fn settle(&mut self, machine: &mut CsrMachine) -> Vec<&'static str> {
         let mut taken = Vec::new();
         loop {
@@ -189,7 +193,7 @@ fn f42_ten_restarts_while_pending_keep_the_request() {
     assert_eq!(clusters.posted.len(), 1);
 }
 
-/// One whose request waits on the hub.
+/// A machine whose request is pending on the hub.
 fn pending() -> CsrMachine {
     let mut machine = CsrMachine::default();
     machine.stored(Some(CertificateRequest::new(&names()).unwrap()));
@@ -385,7 +389,7 @@ fn certificates_that_do_not_last_come_more_and_more_seldom() {
     }
     assert_eq!(waits[..5], [2, 4, 8, 16, 32]);
     assert_eq!(waits[14], 3600);
-    // One that lasted until it was due is another matter, but for the shortest of all.
+    // A certificate that lasted until it was due is another matter, except for the shortest of all.
     let due = Need::Certificate(NeedReason { event: "x", sentence: "x".into(), regular: true });
     let action = machine.next_for_request(&due, BOOTSTRAP, &ObservedCsr::Awaited, None, now + PACE);
     assert_eq!(action, CertificateAction::CountPending);

@@ -70,7 +70,7 @@ fn the_bootstrap_identity_asks_only_if_no_other_will_do() {
     }
 }
 
-/// A hub that moves, second by second: what was answered to whom, and who asks next.
+/// A hub that moves, second by second: the answers to each requester, and the next requester.
 #[test]
 fn a_move_is_asked_for_by_whoever_gets_on() {
     let all =
@@ -82,20 +82,20 @@ fn a_move_is_asked_for_by_whoever_gets_on() {
     let silent = || Err(Error::Unreachable("nobody".into()));
     let steps: [(u64, Requester, Result<()>, bool, Requester); 14] = [
         (0, Requester::AgentAtNewHub, refused(), false, Requester::AgentAtNewHub),
-        // A hub that starts: refusals are only counted in a row.
+        // A hub that starts: refusals count only in a row.
         (3, Requester::AgentAtNewHub, silent(), false, Requester::AgentAtNewHub),
         (4, Requester::AgentAtNewHub, refused(), false, Requester::AgentAtNewHub),
         (8, Requester::AgentAtNewHub, refused(), false, Requester::AgentAtNewHub),
         (9, Requester::AgentAtNewHub, refused(), false, Requester::Bootstrap),
         (10, Requester::Bootstrap, Ok(()), false, Requester::Bootstrap),
-        // The bootstrap token is no good either: the agent may be known by now.
+        // The bootstrap token is invalid too: the agent may be known by now.
         (11, Requester::Bootstrap, refused(), false, Requester::AgentAtNewHub),
         (12, Requester::AgentAtNewHub, refused(), false, Requester::AgentAtNewHub),
         (17, Requester::AgentAtNewHub, refused(), false, Requester::Bootstrap),
-        // Nobody approves, and ten minutes later the agent tries again.
+        // Nobody approves, and the agent tries again ten minutes later.
         (611, Requester::Bootstrap, Ok(()), false, Requester::Bootstrap),
         (612, Requester::Bootstrap, Ok(()), false, Requester::AgentAtNewHub),
-        // Meanwhile the certificate for the old hub grows old.
+        // Meanwhile the certificate for the old hub becomes due.
         (613, Requester::AgentAtNewHub, silent(), true, Requester::Agent),
         (614, Requester::Agent, silent(), true, Requester::AgentAtNewHub),
         (700, Requester::AgentAtNewHub, silent(), true, Requester::Agent),

@@ -7,10 +7,9 @@ use shared::config::{Auth, Trust};
 use super::*;
 use crate::{
     certificate::{
-        action::CertificateAction,
         authority::{CertificateTemplate, HOUR, names, now},
         csr_status::CsrStatus,
-        machine::CsrMachine,
+        machine::{CertificateAction, CsrMachine},
     },
     clocks::tests::at,
 };
@@ -60,7 +59,7 @@ fn credential(request: &CertificateRequest) -> CachedObject {
     CachedObject::Object(json!({"data": data}))
 }
 
-/// A process that has just begun, beside an empty Secret.
+/// The inputs of a process that has just begun, next to an empty Secret.
 fn inputs(names: &AgentNames) -> Inputs<'_> {
     Inputs {
         secret_name: "Secret ns/hub",
@@ -85,7 +84,7 @@ fn inputs(names: &AgentNames) -> Inputs<'_> {
     }
 }
 
-/// The session as it is once `observed` has been performed.
+/// The session after `observed` has been performed.
 fn opened(observed: &ObservedCredential) -> SessionInputs {
     let SessionChange::Open(config, _) = &observed.session else { panic!("no session") };
     SessionInputs { config: config.clone(), expires: Some(now() + HOUR), refused: None }

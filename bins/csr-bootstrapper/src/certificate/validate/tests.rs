@@ -8,7 +8,7 @@ use crate::{
     clocks::tests::at,
 };
 
-/// The kubeconfig that ocm 1.2.0 wrote, from the audit log of a real cluster, but for authority and server.
+/// The kubeconfig of ocm 1.2.0, from the audit log of a real cluster, except for authority and server.
 const GO: &str = "\
 apiVersion: v1
 clusters:
@@ -84,10 +84,10 @@ impl Fixture {
 }
 
 fn validated(data: &Data, bootstrap: Option<&Hub>) -> Validation {
-    validate("Secret ns/hub", data, bootstrap, &names(), at(now()))
+    validate(data, bootstrap, &names(), at(now()))
 }
 
-/// A verdict in a word, to compare.
+/// The result in a word, to compare.
 fn word(validation: &Validation) -> String {
     match validation {
         Validation::Usable(UsableCredential { stale: false, config: Some(_), .. }) => {
@@ -100,7 +100,8 @@ fn word(validation: &Validation) -> String {
     }
 }
 
-/// csr_test.go:297 and common_test.go:170. Upstream's "false" is here either nothing to use, or another
+/// csr_test.go:297 and common_test.go:170. Upstream's "false" is here either an unusable credential, or
+/// another hub to ask.
 /// hub to ask.
 #[test]
 fn upstreams_table_holds() {
@@ -198,7 +199,7 @@ fn b8_a_half_written_kubeconfig_is_unusable_and_no_error() {
     for length in 0..text.len() - 1 {
         let validation =
             validated(&fixture.set("kubeconfig", &text[..length]), Some(&fixture.bootstrap()));
-        // Cut inside the user, it can be put right.
+        // Cut inside the user, the kubeconfig can be repaired.
         assert!(
             [OTHER_DATA, "certificate only"].contains(&&*word(&validation)),
             "{length}: {validation:?}"
@@ -310,7 +311,7 @@ fn reasons_go_on_after_the_name_and_hold_no_key() {
             "has a kubeconfig whose user \"default-auth\" has a client-key \"x.key\" that cannot be read: the Secret has no such key",
         ),
     ] {
-        let validation = validate("/hub", &data, None, &names(), at(now()));
+        let validation = validate(&data, None, &names(), at(now()));
         let Validation::Unusable(UnusableCredential { reason, .. }) = &validation else {
             panic!("{validation:?}")
         };

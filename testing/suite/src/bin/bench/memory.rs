@@ -1,4 +1,4 @@
-//! What pairs in step take, and how soon a program is back that has them.
+//! What pairs in sync take, and how soon a program is back that has them.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use crate::{
 const PAIRS: [usize; 3] = [0, 1_000, 10_000];
 /// Memory is settled after this.
 const SETTLING: u64 = 10_000;
-/// For all pairs to be in step: on a slow machine too, as this only ends a run that hangs.
+/// For all pairs to be in sync: on a slow machine too, as this only ends a run that hangs.
 const LIMIT: Duration = Duration::from_secs(300);
 const FLAGS: [&str; 5] = ["-qps", "0", "-concurrent-reconciles", "16", "-leader-election=false"];
 

@@ -116,7 +116,7 @@ fn on_hub(spoke: &Spoke) -> Vec<Request> {
     requests
 }
 
-/// All that it sent to its own cluster, the health of its API server included.
+/// All that it sent to its local cluster, the health of its API server included.
 fn on_own(spoke: &Spoke) -> Vec<Request> {
     let account = format!("system:serviceaccount:{}:", spoke.namespace);
     let mut requests = spoke.managed.server().requests();

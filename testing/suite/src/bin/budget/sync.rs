@@ -1,4 +1,4 @@
-//! remote-sync: one with nothing to do, the writes that a change takes, and ten thousand pairs in step.
+//! remote-sync: one with nothing to do, the writes that a change takes, and ten thousand pairs in sync.
 
 use std::{
     sync::Arc,
@@ -28,7 +28,7 @@ const PAIRS: usize = 10_000;
 const SETTLING: u64 = 10_000;
 /// Requests of one that is idle are counted for so long.
 const IDLE: u64 = 20_000;
-/// For all pairs to be in step: on a slow machine too, as this only ends a run that hangs.
+/// For all pairs to be in sync: on a slow machine too, as this only ends a run that hangs.
 const LIMIT: Duration = Duration::from_secs(300);
 /// In KiB, of an idle one.
 const ANONYMOUS: f64 = 2048.0;

@@ -39,7 +39,7 @@ pub struct Seen {
     pub memory: [Option<Memory>; 2],
     /// Requests in the idle time, but for probes.
     pub idle: usize,
-    /// Writes of a start with everything in step.
+    /// Writes of a start with everything in sync.
     pub restart: usize,
     /// Widgets here that an empty hub cost.
     pub lost: usize,
@@ -116,7 +116,7 @@ impl<'a> Play<'a> {
         format!("{}, {count} write{plural}", after(last.at - begin))
     }
 
-    // --- a life in step ---
+    // --- a life in sync ---
 
     fn created(&self) -> String {
         let begin = Instant::now();

@@ -121,7 +121,7 @@ impl<'a> Addon<'a> {
         self.stage.scene.hub_relay.set(Way::Open);
         let lease = self.next_renewal(begin).at - begin;
         let heartbeat = agent.next_heartbeat(begin).at - begin;
-        self.sidecar.wait_for("is renewed again after");
+        self.sidecar.wait_for("lease is renewed again");
         self.sidecar.wait_for_code("/readyz", 200);
         assert!(self.sidecar.alive(), "the process ended");
         format!("Lease renewed {}, heartbeat {}", after(lease), after(heartbeat))

@@ -1,4 +1,4 @@
-//! Answers that are none: F6, F7, F14, F15, F16.
+//! Invalid answers of the hub: F6, F7, F14, F15, F16.
 
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ fn start_shipped(scene: &Scene) -> (Sidecar, bool) {
 fn f7_huge_headers_and_bodies_are_not_read() {
     let scene = Scene::new("huge");
     let (sidecar, is_shipped) = start_shipped(&scene);
-    sidecar.wait_for("is renewed every");
+    sidecar.wait_for("lease renewal started");
     let before = sidecar.memory("VmHWM");
     let huge = [Action::HugeHeaders { bytes: 64 << 10 }, Action::HugeBody { bytes: 100 << 20 }];
     for (round, action) in huge.into_iter().enumerate() {
@@ -102,8 +102,8 @@ fn f7_a_huge_list_or_event_of_the_managed_cluster_is_not_kept() {
     managed.add(Rule::new(huge.clone()).verb("list").resource("secrets").times(1));
     managed.add(Rule::new(huge).verb("watch").resource("pods").times(1));
     let sidecar = scene.start(&[]);
-    sidecar.wait_for("is renewed every");
-    sidecar.wait_for("is readable again");
+    sidecar.wait_for("lease renewal started");
+    sidecar.wait_for("readable again");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn f14_an_html_page_of_a_balancer_is_not_shown() {
         let action = Action::Answer { code, body, retry_after: None };
         scene.hub.faults().add(rule(&scene, "update", action).times(1));
     }
-    sidecar.wait_for("is renewed again after 4 failures");
+    sidecar.wait_for("failures=4");
     for code in [500, 502, 503, 504] {
         assert_eq!(sidecar.count(&format!(": {code} without a Kubernetes Status")), 1);
     }
@@ -128,7 +128,7 @@ fn f15_another_object_than_the_one_asked_for_is_an_error() {
     for action in [Action::NotJson, Action::WrongKind] {
         scene.hub.faults().add(rule(&scene, "update", action).times(1));
     }
-    sidecar.wait_for("is renewed again after 2 failures");
+    sidecar.wait_for("failures=2");
     assert_eq!(sidecar.count("the answer is not JSON"), 1, "{}", sidecar.log());
     assert_eq!(sidecar.count("the answer is another object"), 1, "{}", sidecar.log());
 }
@@ -159,9 +159,9 @@ fn f15_odd_lists_and_events_of_the_managed_cluster_change_nothing() {
         );
     }
     let sidecar = scene.start(&[]);
-    sidecar.wait_for("is renewed every");
+    sidecar.wait_for("lease renewal started");
     scene.put_secret(&scene.new_credentials());
-    sidecar.wait_for("were rotated");
+    sidecar.wait_for("credentials rotated");
     wait_for_renewal(&scene);
     assert_eq!(sidecar.count(STALE), 0, "{}", sidecar.log());
 }

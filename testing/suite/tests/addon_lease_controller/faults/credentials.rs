@@ -59,7 +59,7 @@ fn f21_files_that_are_swapped_as_a_set_are_taken_as_a_set() {
     mount.publish(&[("kubeconfig", &kubeconfig), ("token", &old)]);
     let path = mount.root.join("kubeconfig");
     let sidecar = start_with_file(&scene, &path);
-    sidecar.wait_for("is renewed every");
+    sidecar.wait_for("lease renewal started");
     for _ in 0..2 {
         let token = server.token(&scene.hub_user(), &[]);
         mount.publish(&[("kubeconfig", &kubeconfig), ("token", &token)]);

@@ -1,5 +1,5 @@
-//! F19: a kubeconfig in the Secret that is broken in every way we know. The process goes on, names the
-//! problem, keeps what works, and takes the repaired one.
+//! Broken kubeconfigs in the Secret (F19): the process goes on, names the problem, keeps the valid credentials
+//! and takes the repaired ones.
 
 use serde_json::{Value, json};
 use suite::{
@@ -80,7 +80,7 @@ fn f19_every_broken_kubeconfig_is_named_and_the_process_goes_on() {
     let good = scene.new_credentials();
     scene.put_secret(&data("{"));
     let mut sidecar = scene.start(&[]);
-    sidecar.wait_for("no valid hub credentials yet");
+    sidecar.wait_for("no valid credentials yet");
     for (data, part) in cases(&scene) {
         let before = sidecar.count(part);
         scene.put_secret(&data);
@@ -89,7 +89,7 @@ fn f19_every_broken_kubeconfig_is_named_and_the_process_goes_on() {
     }
     assert!(!sidecar.log().contains("hunter"), "no credential in the log: {}", sidecar.log());
     scene.put_secret(&good);
-    sidecar.wait_for("is renewed every");
+    sidecar.wait_for("lease renewal started");
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn f19_what_is_merely_unusual_is_taken() {
         let mut secret = scene.new_credentials();
         secret.insert("kubeconfig".into(), text.into_bytes());
         scene.put_secret(&secret);
-        sidecar.wait_for_times("were rotated", round + 1);
+        sidecar.wait_for_times("credentials rotated", round + 1);
     }
     wait_for_renewal(&scene);
     assert_eq!(
@@ -136,7 +136,7 @@ fn f19_what_is_merely_unusual_is_taken() {
 }
 
 #[test]
-fn f19_a_missing_user_is_nobody_and_is_told_what_the_server_says() {
+fn f19_a_missing_user_is_anonymous_and_the_servers_answer_is_logged() {
     let (scene, sidecar) = running("nobody");
     scene.put_secret(&changed(&scene, "/contexts/0/context/user", json!("other")));
     sidecar.wait_for(": 401: ");

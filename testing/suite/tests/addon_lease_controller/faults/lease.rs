@@ -1,4 +1,4 @@
-//! What others do to the Lease and around it: F30 to F38.
+//! Other writers of the Lease and its namespace: F31 to F33, F35 to F38.
 
 use std::time::{Duration, SystemTime};
 
@@ -35,7 +35,7 @@ fn f32_a_storm_of_conflicts_is_met_with_three_tries_a_tick() {
     let scene = Scene::new("storm");
     // A period of 30 s: back-off may grow.
     let first = scene.start(&["-lease-duration", "30"]);
-    first.wait_for("is renewed every");
+    first.wait_for("lease renewal started");
     drop(first);
     // The next process finds the Lease and renews it at once.
     let storm = scene.hub.faults().add(rule(&scene, "update", code(409)));
@@ -59,7 +59,7 @@ fn f33_a_renewal_whose_answer_was_lost_is_not_done_twice() {
     scene.hub.faults().add(rule(&scene, "update", Action::ApplyThenDrop).times(1));
     wait_for_renewal(&scene);
     let version = stored(&scene).expect("a Lease")["metadata"]["resourceVersion"].clone();
-    // The period has not passed: nothing but the repetition, which changes nothing, and a look.
+    // Within the period there is only the repeated write, which changes nothing, and a read.
     eventually("it has looked", || (sent(&scene).len() >= 3).then_some(()));
     assert_eq!(sent(&scene)[..3], ["update 0", "update 409", "get 200"]);
     assert_eq!(stored(&scene).expect("a Lease")["metadata"]["resourceVersion"], version);
@@ -139,11 +139,11 @@ fn f37_an_app_container_that_crashes_stops_the_lease_within_a_tick() {
     let scene = Scene::new("crash");
     scene.set_pod_status(&ready(true));
     let sidecar = scene.start(&["-container-name", "lease"]);
-    sidecar.wait_for("is renewed every");
+    sidecar.wait_for("lease renewal started");
     for round in 1..=2 {
         scene.set_pod_status(&ready(false));
         sidecar.wait_for_times("container app is not ready", round);
-        // A request may be under way.
+        // A request may be in flight.
         pause(100);
         let before = stored_time(&scene);
         throughout(1500, "the Lease ages", || stored_time(&scene) == before);
@@ -166,7 +166,7 @@ fn f37_the_hub_hears_of_a_crash_five_periods_later_and_of_its_end_within_one() {
     let scene = Scene::new("verdict");
     scene.set_pod_status(&ready(true));
     let sidecar = scene.start(&["-container-name", "lease"]);
-    sidecar.wait_for("is renewed every");
+    sidecar.wait_for("lease renewal started");
     throughout(6000, "it is available", || available(&scene));
     scene.set_pod_status(&ready(false));
     // The last renewal is up to a period old.
@@ -182,8 +182,8 @@ fn f37_the_hub_hears_of_a_crash_five_periods_later_and_of_its_end_within_one() {
 fn f38_two_sidecars_on_one_lease_harm_nobody() {
     let scene = Scene::new("two");
     let (one, two) = (scene.start(&[]), scene.start(&[]));
-    one.wait_for("is renewed every");
-    two.wait_for("is renewed every");
+    one.wait_for("lease renewal started");
+    two.wait_for("lease renewal started");
     scene.hub.server().clear_requests();
     pause(4000);
     let all = requests(&scene);

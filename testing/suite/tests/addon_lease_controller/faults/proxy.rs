@@ -31,11 +31,11 @@ fn f22_the_proxy_of_the_environment_leads_to_the_hub() {
     let proxy = Proxy::to(&scene.hub.address);
     put_hub_at(&scene, "hub.example:6443");
     let sidecar = start(&scene, &[("HTTPS_PROXY", &proxy.url()), ("NO_PROXY", "10.0.0.0/8,.svc")]);
-    sidecar.wait_for("is renewed every");
+    sidecar.wait_for("lease renewal started");
     // The managed cluster is on the loopback, which no proxy ever serves.
     assert_eq!(proxy.asked(), ["CONNECT hub.example:6443 HTTP/1.1"]);
     put_hub_at(&scene, "192.0.2.7:6443");
-    sidecar.wait_for("were rotated");
+    sidecar.wait_for("credentials rotated");
     wait_for_renewal(&scene);
     assert_eq!(proxy.asked()[1], "CONNECT 192.0.2.7:6443 HTTP/1.1");
 }
@@ -54,7 +54,7 @@ fn f22_no_proxy_with_a_network_keeps_the_proxy_out() {
     assert!(!proxy.asked().is_empty());
 }
 
-/// The service account's files under an own /run, which is where /var/run points.
+/// The service account's files in a /run of its own, which is where /var/run points.
 const AS_A_POD: &str = r#"
     set -e
     mount -t tmpfs none /run
@@ -87,17 +87,17 @@ fn f22_in_a_cluster_the_proxy_is_used_as_client_go_does() {
         .env("ACCOUNT", scene.directory.path());
     let command = behind(&["unshare", "-m", "sh", "-c", AS_A_POD], &command);
     let sidecar = Sidecar::spawn(command, 0);
-    sidecar.wait_for("on the managed cluster is renewed every");
+    sidecar.wait_for("server=\"the managed cluster\" period=1.0");
     assert_eq!(proxy.asked(), ["CONNECT kubernetes.default.svc:443 HTTP/1.1"]);
 }
 
 #[test]
-fn f23_a_name_is_looked_up_and_one_that_is_unknown_is_a_sentence() {
+fn f23_a_name_is_looked_up_and_an_unknown_one_is_logged() {
     let scene = Scene::new("names");
     let port = scene.hub_relay.address.port();
     put_hub_at(&scene, &format!("localhost:{port}"));
     let sidecar = start(&scene, &[]);
-    sidecar.wait_for("is renewed every");
+    sidecar.wait_for("lease renewal started");
     put_hub_at(&scene, "nonexisting.invalid:6443");
     sidecar.wait_for("failed to lookup address");
     assert_eq!(sidecar.warnings(LOST), 1, "{}", sidecar.log());

@@ -1,4 +1,4 @@
-//! A server that says no: F10 to F13.
+//! Rejections by the hub: F10 to F13.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,12 +12,12 @@ use crate::support::{
     BACK, LOST, STALE, failures, requests, rule, running, sent, start_with_file, wait_for_renewal,
 };
 
-/// A sidecar that hears of a change of its Secret by asking only: its watch is silent.
+/// A sidecar that learns of a changed Secret only by reading it: its watch is silent.
 fn deaf(scene: &Scene) -> Sidecar {
     let silent = Rule::new(Action::WatchSilent).verb("watch").resource("secrets");
     scene.managed.faults().add(silent);
     let sidecar = scene.start(&[]);
-    sidecar.wait_for("is renewed every");
+    sidecar.wait_for("lease renewal started");
     sidecar
 }
 
@@ -64,7 +64,7 @@ fn f10_a_rotated_token_file_is_used_in_the_same_tick() {
     let kubeconfig =
         scene.write("hub.kubeconfig", &scene.hub_kubeconfig(&json!({"tokenFile": "token"})));
     let sidecar = start_with_file(&scene, &kubeconfig);
-    sidecar.wait_for("is renewed every");
+    sidecar.wait_for("lease renewal started");
     scene.write("token", &server.token(&scene.hub_user(), &[]));
     server.revoke(&old);
     wait_for_renewal(&scene);
@@ -77,13 +77,13 @@ fn f10_a_rotated_token_file_is_used_in_the_same_tick() {
 fn f10_a_401_with_nothing_new_in_the_secret_is_a_failure_like_others() {
     let (scene, sidecar) = running("once");
     scene.hub.faults().add(rule(&scene, "update", code(401)).times(1));
-    sidecar.wait_for("is renewed again after 1 failures");
+    sidecar.wait_for("failures=1");
     assert_eq!(sidecar.warnings(LOST), 1);
     assert_eq!(sent(&scene).iter().filter(|line| *line == "update 401").count(), 1);
 }
 
 #[test]
-fn f11_a_401_that_lasts_is_told_once_and_makes_it_not_ready() {
+fn f11_a_401_that_lasts_is_logged_once_and_makes_it_not_ready() {
     let (scene, sidecar) = running("forever");
     sidecar.wait_for_code("/readyz", 200);
     let refuse = scene.hub.faults().add(rule(&scene, "update", code(401)));
@@ -109,7 +109,7 @@ fn f12_a_403_on_the_managed_cluster_changes_nothing_that_is_known() {
     for id in denied {
         managed.remove(id);
     }
-    sidecar.wait_for("is renewed every");
+    sidecar.wait_for("lease renewal started");
     for verb in ["list", "watch"] {
         managed.deny(verb, "secrets", &scene.namespace);
         managed.deny(verb, "pods", &scene.namespace);
@@ -132,7 +132,7 @@ fn f13_retry_after_is_heeded_for_a_period_and_no_longer() {
     let all = requests(&scene);
     let refused = all.iter().position(|request| request.code == 429).expect("a 429");
     let wait = all[refused + 1].at - all[refused].at;
-    // A balancer's word must not cost the add-on its good name. Another period at most is added.
+    // A load balancer must not make the add-on count as unavailable. At most another period is added.
     let (least, most) = (Duration::from_secs(1), Duration::from_millis(2500));
     assert!(wait >= least && wait.saturating_sub(watch.waited()) < most, "{wait:?}");
 }

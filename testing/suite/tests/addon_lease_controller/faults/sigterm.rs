@@ -12,7 +12,7 @@ fn f25_connecting_to_a_black_hole() {
     scene.hub.faults().set_state(State::Partition);
     // Half of it, and no more than 5 s, is the time to connect.
     let mut sidecar = scene.start(&["-lease-duration", "60"]);
-    sidecar.wait_for("loaded the hub credentials");
+    sidecar.wait_for("loaded the credentials");
     pause(200);
     assert_eq!(failures(&sidecar, "hub"), 0.0, "it is still connecting");
     sidecar.stops_as_asked();
@@ -28,7 +28,7 @@ fn f25_in_a_back_off() {
 }
 
 #[test]
-fn f25_leading_while_nobody_takes_the_leadership_back() {
+fn f25_as_a_leader_that_cannot_give_its_lease_back() {
     let scene = Scene::new("stuck-leader");
     let mut sidecar = scene.start(&["-leader-election"]);
     sidecar.wait_for("became the leader");

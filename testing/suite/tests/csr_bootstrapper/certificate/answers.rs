@@ -1,4 +1,4 @@
-//! What becomes of a request: F40 to F44, on the way in and during a rotation.
+//! Outcomes of a certificate request, when joining and during a rotation: F40 to F44.
 
 use dev_apiserver::{Rule, signing_request};
 use serde_json::json;
@@ -19,7 +19,7 @@ use crate::certificate::{
 };
 
 #[test]
-fn f40_a_denied_request_is_told_and_followed_by_no_other() {
+fn f40_a_denied_request_is_reported_and_followed_by_no_other() {
     let spoke = Spoke::new("denied");
     let sidecar = spoke.start(&[]);
     let name = spoke.hub.next_csr(&spoke.cluster);
@@ -34,7 +34,7 @@ fn f40_a_denied_request_is_told_and_followed_by_no_other() {
 }
 
 #[test]
-fn f40_a_request_that_was_not_signed_is_told_and_followed_by_no_other() {
+fn f40_a_request_that_was_not_signed_is_reported_and_followed_by_no_other() {
     let spoke = Spoke::new("failed");
     let sidecar = spoke.start(&[]);
     let name = spoke.hub.next_csr(&spoke.cluster);

@@ -1,5 +1,5 @@
-//! F42 and more: kill -9 at every write to either cluster, of a join and of a rotation. Whatever was
-//! written, the next start goes on with it: one request, and never a key without its certificate.
+//! kill -9 at every write to either cluster (F42), when joining and during a rotation. The next start continues
+//! from whatever was written: one request, and never a key without its certificate.
 
 use std::time::Duration;
 
@@ -165,7 +165,7 @@ fn ten_kills(spoke: &Spoke) -> String {
     for round in 0..10 {
         let mut sidecar = spoke.start(&[]);
         let name = spoke.hub.next_csr(&spoke.cluster);
-        sidecar.wait_for("this is agent");
+        sidecar.wait_for("the agent's names are known");
         pause(round * 15);
         sidecar.kill();
         let found = (uid(&csr(spoke, &name).expect("the request")), name);

@@ -1,5 +1,5 @@
-//! Certificates that a signer should not have given, for the key of a request. Their authority is
-//! nobody's: what is looked at here is whether they are taken, not whether the hub knows them.
+//! Certificates that no signer should issue for the key of a request. No hub knows their CA: the tests check
+//! whether they are accepted, not whether they work.
 
 use std::time::{Duration, SystemTime};
 

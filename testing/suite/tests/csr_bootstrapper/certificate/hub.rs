@@ -1,5 +1,4 @@
-//! What else is on the hub: requests of others and too many of our own, and a hub that only answers with
-//! errors (ocm02, ocm07).
+//! Other requests on the hub, too many of our own, and a hub that answers with errors alone (ocm02, ocm07).
 
 use std::time::Instant;
 
@@ -57,7 +56,7 @@ fn ocm07_ten_open_requests_of_our_own_halt_it() {
 
 /// What a name may be is up to the hub, and the command is there to be pasted.
 #[test]
-fn a_command_has_no_name_in_it_that_a_shell_would_read() {
+fn no_name_in_a_command_is_one_that_a_shell_would_read() {
     if !needs(Need::Embedded, "it gives no such names") {
         return;
     }

@@ -1,4 +1,4 @@
-//! The object as it is posted: what the hub's approver and signer, and people, rely on.
+//! The CSR object: what approvers, signers and people rely on.
 
 use std::{
     io::Write,

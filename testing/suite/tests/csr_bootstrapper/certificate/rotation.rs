@@ -144,7 +144,7 @@ fn rotation_after_a_restart_is_no_loop() {
 }
 
 #[test]
-fn rotation_at_the_start_is_told_and_saved_in_one_write() {
+fn rotation_at_the_start_is_reported_and_saved_in_one_write() {
     if !needs(Need::Embedded, "a certificate that is due has to be made") {
         return;
     }

@@ -1,4 +1,4 @@
-//! F48: the Secret cannot be written. What was issued is not lost, and not asked for again.
+//! A Secret that cannot be written (F48): an issued certificate is neither lost nor requested again.
 
 use dev_apiserver::Rule;
 use serde_json::json;

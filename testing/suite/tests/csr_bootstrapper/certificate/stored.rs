@@ -1,4 +1,4 @@
-//! The Secret with the request that waits: deleted or spoiled by others, or shared by two processes.
+//! The Secret with the pending request: deleted or spoiled by others, or shared by two processes.
 
 use suite::{
     eventually,

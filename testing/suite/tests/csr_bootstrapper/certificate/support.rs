@@ -1,4 +1,4 @@
-//! What these tests have in common: a stage on which a renewal is due, and answers to requests.
+//! Helpers of these tests: a stage on which a renewal is due, answers to requests, and what comes of them.
 
 use std::time::{Duration, SystemTime};
 

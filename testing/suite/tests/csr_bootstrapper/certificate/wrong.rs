@@ -1,4 +1,4 @@
-//! F45: what a signer may give that is not the certificate that was asked for, and what only looks odd.
+//! Wrong certificates that a signer may issue (F45), and those that only look odd.
 
 use suite::{
     needs::{Need, needs},

@@ -1,5 +1,5 @@
-//! A hub whose clock is ten minutes off, a certificate that only its clock calls good, and nobody else to
-//! tell the time: there is no bootstrap kubeconfig.
+//! A hub whose clock is ten minutes off, with a certificate that is valid by its clock alone and no bootstrap
+//! kubeconfig, by which another hub could give the time.
 
 use std::{
     fs,

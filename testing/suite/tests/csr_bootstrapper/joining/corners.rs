@@ -1,5 +1,5 @@
-//! The corners of asking: what was issued outlives its request, a denied renewal is no end, a rotation meets
-//! a deletion, and what a person is told meanwhile.
+//! Corner cases of a request: a certificate that outlives it, a denied renewal, a rotation that meets a
+//! deletion, and what people are shown meanwhile.
 
 use std::time::{Duration, Instant};
 

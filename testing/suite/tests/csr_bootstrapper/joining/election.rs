@@ -1,4 +1,4 @@
-//! Of several replicas one works, unless they are told not to elect.
+//! Leader election: one of several replicas works, unless election is disabled.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,7 +10,7 @@ use crate::joining::support::{roles, settled, start_without};
 
 /// Upstream's (ocm `pkg/common/options/options.go`).
 const LOCK: &str = "registration-agent-lock";
-const LEADS: &str = "became the leader (";
+const LEADS: &str = "became the leader";
 const MASTER: &str = "leader_election_master_status{name=\"registration-agent-lock\"}";
 const FAST: [&str; 3] = [
     "-leader-election-lease-duration=4s",
@@ -72,7 +72,7 @@ fn the_lead_is_lost_to_another_and_the_process_says_so() {
     spoke.managed.merge(&LEASES.object(&spoke.namespace, LOCK), &json!({"spec": spec}));
     assert_eq!(sidecar.wait().code(), Some(1), "{}", sidecar.log());
     assert!(
-        sidecar.log().ends_with("lost leader election: another replica is the leader"),
+        sidecar.log().ends_with("error=\"lost leader election: another replica is the leader\""),
         "{}",
         sidecar.log()
     );
@@ -89,7 +89,7 @@ fn the_lead_is_lost_with_the_own_cluster_in_time_whatever_a_request_does() {
         assert_eq!(code, Some(1), "{}", sidecar.log());
         // Others may lead 4 s after the last renewal; its deadline are 3 s.
         assert!(time < Duration::from_secs(4), "{way:?}: {time:?}");
-        let sentence = "lost leader election: the Lease could not be renewed in time";
+        let sentence = "error=\"lost leader election: the Lease could not be renewed in time\"";
         assert!(sidecar.log().ends_with(sentence), "{}", sidecar.log());
     }
 }

@@ -1,4 +1,4 @@
-//! OCM's own agent on the same stage: what holds for it has to hold for the program too.
+//! OCM's own agent on the same stage: what holds for it must hold for the program.
 
 use suite::{
     eventually,

@@ -1,4 +1,4 @@
-//! The likeness of the two hubs: an agent played by hand meets the same answers on either.
+//! The two hubs compared: an agent that is played by hand gets the same answers from either.
 
 use std::time::{Duration, SystemTime};
 
@@ -200,7 +200,7 @@ fn hub_notices_life_and_silence() {
 }
 
 #[test]
-fn hub_tells_a_wrong_clock() {
+fn hub_reports_a_wrong_clock() {
     let spoke = Spoke::new("hub-clock");
     let agent = join(&spoke);
     beat(&spoke, &agent, SystemTime::now() + Duration::from_secs(3600));

@@ -1,5 +1,4 @@
-//! Others get in between two steps, or the answer to one is lost; there is still one request and one
-//! certificate.
+//! Other writers between two steps, and lost answers: there is still one request and one certificate.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::{Action, Faults, Rule};

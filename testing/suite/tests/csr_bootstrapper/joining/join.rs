@@ -1,4 +1,4 @@
-//! From nothing but a bootstrap kubeconfig to a cluster that the hub calls available.
+//! Joining: from a bootstrap kubeconfig alone to a cluster that the hub finds available.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::Request;

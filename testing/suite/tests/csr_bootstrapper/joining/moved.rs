@@ -1,5 +1,5 @@
-//! The bootstrap kubeconfig changes while the program runs: the hub has moved, or it is another hub. The
-//! certificate in hand asks first, at the new address; only a hub that does not know it is joined anew.
+//! A bootstrap kubeconfig that changes while the program runs: the hub has moved, or it is another hub. The
+//! agent's certificate is tried first at the new address; only a hub that does not know it is joined anew.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::{Action, Ca, Options, Rule};

@@ -1,5 +1,5 @@
-//! The corners of a move to another hub: a restart, another token, a renewal under way, an own cluster that
-//! refuses to write, an address where nobody answers.
+//! Corner cases of a move to another hub: a restart, another token, a pending renewal, a local cluster that
+//! rejects writes, an address where nobody answers.
 
 use std::{
     sync::Arc,
@@ -125,9 +125,9 @@ fn end_the_wait(spoke: &Spoke, address: &str) {
     spoke.put_bootstrap(&spoke.hub.bootstrap_kubeconfig(address, spoke.how));
 }
 
-// --- the own cluster ---
+// --- the local cluster ---
 
-/// A move while the own cluster refuses this verb on Secrets, longer than the hub is given to know the agent.
+/// A move while the local cluster refuses this verb on Secrets, longer than the hub is given to know the agent.
 fn moved_while_refused(name: &str, verb: &str) {
     if !needs(Need::Embedded, "rights can be taken away at once") {
         return;

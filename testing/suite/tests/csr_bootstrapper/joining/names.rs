@@ -1,4 +1,4 @@
-//! Who the cluster is: names that are given, found, or made up once and for all.
+//! The names of cluster and agent: given, found, or generated once and for all.
 
 use suite::{
     eventually,
@@ -52,7 +52,7 @@ fn generated_names_survive_a_crash_before_anybody_approved() {
         assert_eq!(wait_for_pending(&spoke), first, "names, key and request are the same");
     }
     let sidecar = start_nameless(&spoke, &[]);
-    sidecar.wait_for(&format!("this is agent {agent} of cluster {}", spoke.cluster));
+    sidecar.wait_for(&format!("cluster={} agent={agent}", spoke.cluster));
     let csr = spoke.hub.approve_next(&spoke.cluster);
     assert_eq!(csr, text(&first, "csr-name"));
     spoke.hub.accept(&spoke.cluster);
@@ -76,7 +76,7 @@ fn generated_names_are_kept_with_the_credential() {
     sidecar.terminate();
     let sidecar = start_nameless(&spoke, &[]);
     let agent = text(&saved, "agent-name");
-    sidecar.wait_for(&format!("this is agent {agent} of cluster {}", spoke.cluster));
+    sidecar.wait_for(&format!("cluster={} agent={agent}", spoke.cluster));
     sidecar.wait_for_code("/readyz", 200);
     assert_eq!(spoke.credential(), Some(saved));
     assert_eq!(spoke.hub.csrs_of(&spoke.cluster).len(), 1, "no other request");

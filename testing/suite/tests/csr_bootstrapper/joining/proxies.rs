@@ -1,4 +1,4 @@
-//! The way to the hub leads through a proxy, as the bootstrap kubeconfig says; HTTP, and HTTPS.
+//! The proxy that a bootstrap kubeconfig names, by HTTP and by HTTPS.
 
 use std::{
     io::{self, ErrorKind, Read, Write},

@@ -1,4 +1,5 @@
-//! The credential is lost while the program runs: expired, removed, refused. Whoever can still ask asks.
+//! A credential that is lost while the program runs: expired, deleted or rejected. Any identity that is left is
+//! used to request another one.
 
 use std::time::{Duration, Instant, SystemTime};
 

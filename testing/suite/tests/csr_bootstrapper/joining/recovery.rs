@@ -1,4 +1,4 @@
-//! It starts with something that is of no use, and works once that is put right; the process goes on.
+//! Startup with unusable input, which is repaired later: the process goes on and works then.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,4 +1,4 @@
-//! The process ends and starts again: what it has stays, what is different is noticed.
+//! A restart: what it has is kept, what has changed is noticed.
 
 use suite::{
     eventually,

@@ -1,5 +1,5 @@
-//! What the scenarios have in common: a cluster that has joined, who asked for its certificates, and what
-//! was written into its Secret.
+//! Helpers of these tests: a cluster that has joined, who requested its certificates, what its Secret holds,
+//! and the program without some of its flags.
 
 use std::{
     process::{Command, Stdio},
@@ -85,7 +85,7 @@ pub(crate) fn gives_signs(spoke: &Spoke) {
     }
 }
 
-/// The program's user on its own cluster.
+/// The program's user on its local cluster.
 pub(crate) fn account(spoke: &Spoke) -> String {
     format!("system:serviceaccount:{}:csr-bootstrapper", spoke.namespace)
 }

@@ -1,4 +1,4 @@
-//! From OCM's own agent to the program and back, on one credential; only beside the real control plane.
+//! From OCM's own agent to the program and back with one credential; on the real control plane alone.
 
 use suite::{
     eventually,

@@ -1,4 +1,4 @@
-//! From a cluster that nobody knows to one that is a member, and back.
+//! A cluster that the hub accepts, denies and accepts again.
 
 use suite::{
     eventually,
@@ -63,11 +63,11 @@ fn a_managed_cluster_that_is_deleted_is_missed_once_and_not_made_again() {
     spoke.hub.set_lease_duration(&spoke.cluster, 1);
     beats_again(&agent, 1);
     spoke.hub.delete(&spoke.cluster);
-    agent.wait_for("the hub has no ManagedCluster");
+    agent.wait_for("the hub has no such ManagedCluster");
     let before = beats(&agent);
     throughout(2000, "it stays away and the heartbeat stops", || {
         spoke.hub.managed_cluster(&spoke.cluster).is_none() && beats(&agent) <= before
     });
-    assert_eq!(agent.count("the hub has no ManagedCluster"), 1, "{}", agent.log());
+    assert_eq!(agent.count("the hub has no such ManagedCluster"), 1, "{}", agent.log());
     assert_eq!(agent.ask("/healthz").0, 200);
 }

@@ -1,4 +1,4 @@
-//! What the ManagedCluster says of the cluster's API server, and its annotations.
+//! Client configs and annotations of the ManagedCluster.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ fn wait_for_configs(spoke: &Spoke, wanted: &Value) {
 }
 
 #[test]
-fn external_urls_are_told_with_the_authority_and_put_right() {
+fn external_urls_are_reported_with_the_authority_and_put_right() {
     let spoke = Spoke::auto("urls");
     let _agent = joins(&spoke, &[FLAG, URL]);
     let ours = json!({"url": URL, "caBundle": bundle(&spoke.managed.ca)});
@@ -59,7 +59,7 @@ fn external_urls_are_told_with_the_authority_and_put_right() {
 }
 
 #[test]
-fn external_urls_are_told_where_somebody_else_made_the_cluster() {
+fn external_urls_are_reported_where_somebody_else_made_the_cluster() {
     let spoke = Spoke::auto("made");
     let clusters = suite::ocm::clusters();
     let theirs = json!({"url": "https://other.example.com", "caBundle": bundle("theirs")});
@@ -92,7 +92,7 @@ fn without_urls_the_spec_is_left_alone() {
 }
 
 #[test]
-fn clusterannotations_21_only_those_of_the_agents_prefix_are_told() {
+fn clusterannotations_21_only_those_of_the_agents_prefix_are_reported() {
     let spoke = Spoke::auto("annotations");
     let (a, b) = (format!("{PREFIX}/foo"), format!("{PREFIX}/bar"));
     let given = format!("{a}=bar,{b}=foo=x,foo=bar,example.com/c=d");

@@ -1,4 +1,4 @@
-//! The health of the cluster's API server as the hub is told it.
+//! The health of the cluster's API server as the hub is told.
 
 use std::{
     process::Command,
@@ -40,7 +40,7 @@ fn becomes_false(spoke: &Spoke, (since, watch): (Instant, Stopwatch)) -> String 
 }
 
 #[test]
-fn slow_an_api_server_that_is_ill_or_down_is_told_after_20_s_and_when_it_is_well() {
+fn slow_an_api_server_that_fails_or_is_down_is_reported_after_20_s_and_when_it_is_back() {
     let (spoke, agent) = joined("down", &[]);
     let since = (Instant::now(), Stopwatch::start());
     match &spoke.managed.embedded {

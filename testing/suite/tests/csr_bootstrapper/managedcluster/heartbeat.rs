@@ -54,12 +54,12 @@ fn lease_94_a_cluster_that_was_cut_off_is_lost_and_comes_back() {
     let (spoke, agent) = beating("cut-off", &[]);
     beats_again(&agent, 1);
     spoke.hub_relay.set(Way::Closed);
-    agent.wait_for("is not renewed: ");
+    agent.wait_for("lease renewal failed");
     spoke.hub.wait_for_condition(&spoke.cluster, AVAILABLE, "Unknown");
     assert_eq!(agent.ask("/readyz").0, 200, "the credential is as good as before");
     spoke.hub_relay.set(Way::Open);
     spoke.hub.wait_for_condition(&spoke.cluster, AVAILABLE, "True");
-    agent.wait_for("is renewed again after");
+    agent.wait_for("lease is renewed again");
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn lease_130_another_duration_is_followed_at_once() {
     let interval = agent.metric("sidecar_lease_renewal_interval_seconds").expect("the metric");
     assert!((0.9..1.6).contains(&interval), "{interval}");
     spoke.hub.set_lease_duration(&spoke.cluster, 60);
-    agent.wait_for("is now renewed every 60 s");
+    agent.wait_for("period=60.0");
     let before = beats(&agent);
     throughout(2500, "a minute is not over", || beats(&agent) <= before + 1.0);
 }
@@ -140,12 +140,12 @@ fn a_lease_that_stays_away_is_looked_for_and_not_made() {
     beats_again(&agent, 1);
     let away =
         spoke.hub.cluster.faults().add(Rule::new(code(404)).resource("leases").user(&spoke.user()));
-    agent.wait_for("is not renewed: ");
+    agent.wait_for("lease renewal failed");
     pause(2000);
     assert!(spoke.hub.cluster.faults().hits(away) >= 2, "it goes on looking");
     assert_eq!(count(&spoke, "create leases"), 0);
     spoke.hub.cluster.faults().remove(away);
-    within(4, "it is renewed again", || agent.count("is renewed again after") == 1);
+    within(4, "it is renewed again", || agent.count("lease is renewed again") == 1);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the hub is told of the cluster: clock, version, the end of a credential. Health is in health.rs.
+//! The status of the ManagedCluster: clock, version, the end of a credential. Health is in health.rs.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use suite::{
 use crate::support::{beating, beats_again, cluster, count, joined, sent, words};
 
 #[test]
-fn the_version_of_kubernetes_is_told_and_corrected() {
+fn the_version_of_kubernetes_is_reported_and_corrected() {
     let (spoke, _agent) = joined("version", &[]);
     let answer = spoke.managed.client.text("/version").expect("the version").1;
     let answer: serde_json::Value = serde_json::from_str(&answer).expect("JSON");

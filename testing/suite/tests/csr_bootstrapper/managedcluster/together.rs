@@ -1,4 +1,5 @@
-//! Beside the other programs: the dumper makes files of the Secret, and the lease sidecar uses it as it is.
+//! The three programs of a spoke together: the dumper writes the Secret to files, and the lease sidecar uses it
+//! as it is.
 
 use std::{fs, path::PathBuf};
 
@@ -93,7 +94,7 @@ fn the_lease_sidecar_uses_the_very_secret() {
     command.args(["-startup-delay", "0", "-v", "2"]);
     command.args(["-metrics-port", &port.to_string()]).env("POD_NAMESPACE", &spoke.namespace);
     let sidecar = Sidecar::spawn(command, port);
-    sidecar.wait_for("is renewed every");
+    sidecar.wait_for("lease renewal started");
     let renewals = || {
         let sample = "sidecar_lease_renewals_total{target=\"hub\",result=\"success\"}";
         sidecar.metric(sample).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What is expected of `tls.crt` and `tls.key`.
+//! Requirements for `tls.crt` and `tls.key`.
 
 use super::*;
 
@@ -60,7 +60,7 @@ fn f45_a_certificate_that_is_not_ours_or_not_now_is_unusable() {
 #[test]
 fn the_last_second_is_good_and_the_next_is_not() {
     let fixture = Fixture::new();
-    let validated = |time| validate("x", &fixture.data, None, &names(), at(time));
+    let validated = |time| validate(&fixture.data, None, &names(), at(time));
     assert_eq!(word(&validated(now() + HOUR)), "usable");
     assert_eq!(word(&validated(now() + HOUR + Duration::from_secs(1))), NOT_VALID);
 }
@@ -70,7 +70,7 @@ fn half_written_certificates_and_keys_are_unusable() {
     let fixture = Fixture::new();
     for key in ["tls.crt", "tls.key"] {
         let whole = &fixture.data[key];
-        // The end of the PEM is the last thing that is missed.
+        // The end of the PEM is the last part to be missed.
         for length in 0..whole.len() - 2 {
             let validation = validated(&fixture.set(key, &whole[..length]), None);
             assert!(

@@ -1,0 +1,109 @@
+//! The pace of certificate requests: rests after a request that ended, waits after a failure, and the time
+//! between two writes of the Secret. No I/O, no clock.
+
+use std::time::{Duration, Instant};
+
+use super::{csr_status::CsrFailure, need::Requester};
+
+/// After Denied or Failed: a human or a policy said no, which time alone seldom changes.
+pub(super) const REST_REFUSED: Duration = Duration::from_secs(300);
+/// After a certificate that cannot be used, or a request that somebody replaced.
+const REST_WRONG: Duration = Duration::from_secs(30);
+/// After a request of another identity than the present requester, or one that somebody deleted.
+pub(super) const REST_SHORT: Duration = Duration::from_secs(2);
+/// No rest is longer.
+pub(super) const LONGEST_REST: Duration = Duration::from_secs(3600);
+/// Between the write of a certificate that was used until it was due, however short it is, and the next one.
+pub(super) const PACE: Duration = Duration::from_secs(5);
+/// Between a write of the Secret that did not last and the next one; it doubles each time.
+const PACE_OF_REPEATS: Duration = Duration::from_secs(1);
+
+/// The waits between requests and between writes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Pacing {
+    /// Requests in a row that ended without a certificate.
+    ends: u32,
+    /// Until then this identity requests nothing.
+    rest: Option<(Instant, Option<Requester>)>,
+    /// Until then this identity requests nothing, after a failure; without an identity nothing at all is done.
+    failed: Option<(Instant, Option<Requester>)>,
+    saved: Option<Instant>,
+    /// Writes of the Secret in a row that did not last.
+    repeats: u32,
+}
+
+impl Pacing {
+    /// The end of the wait after a failure of this identity, if it lasts.
+    pub(super) fn failing(&self, requester: Option<Requester>, now: Instant) -> Option<Instant> {
+        let (until, of) = self.failed?;
+        (now < until && of == requester).then_some(until)
+    }
+
+    /// The end of the identity's rest, or of the wait after its failure, if one lasts.
+    pub(super) fn resting(&self, requester: Requester, now: Instant) -> Option<Instant> {
+        let rest = self.rest.filter(|(until, of)| now < *until && *of == Some(requester));
+        rest.map(|(until, _)| until).or_else(|| self.failing(Some(requester), now))
+    }
+
+    /// The time before which the Secret is not written again, if it is to come.
+    pub(super) fn next_write(&self, regular: bool, now: Instant) -> Option<Instant> {
+        let repeats = PACE_OF_REPEATS.saturating_mul(1 << self.repeats.min(12)).min(LONGEST_REST);
+        let pace = if regular && self.repeats == 0 { PACE } else { repeats };
+        let until = self.saved? + pace;
+        (now < until).then_some(until)
+    }
+
+    /// A request of `requester` ended: it rests for `shortest`, twice as long after each end in a row. Returns
+    /// for how long; `random` is uniform in [0, 1).
+    pub(super) fn ended(
+        &mut self,
+        shortest: Duration,
+        requester: Option<Requester>,
+        now: Instant,
+        random: f64,
+    ) -> Duration {
+        let rest = shortest.saturating_mul(1 << self.ends.min(8)).min(LONGEST_REST);
+        // A fleet that was denied together does not come back together.
+        let rest = rest + rest.mul_f64(random / 4.0);
+        self.ends = self.ends.saturating_add(1);
+        self.rest = Some((now + rest, requester));
+        rest
+    }
+
+    /// `requester` rests until then.
+    pub(super) fn halted(&mut self, requester: Requester, until: Instant) {
+        self.rest = Some((until, Some(requester)));
+    }
+
+    /// `requester` failed and waits until then; without one everything waits.
+    pub(super) fn failed(&mut self, requester: Option<Requester>, until: Instant) {
+        self.failed = Some((until, requester));
+    }
+
+    /// A certificate was saved; `regular` if the one before was due.
+    pub(super) fn saved(&mut self, regular: bool, now: Instant) {
+        (self.ends, self.rest) = (0, None);
+        self.repeats = if regular { 0 } else { self.repeats.saturating_add(1) };
+        self.saved = Some(now);
+    }
+
+    /// The rest of the Secret was repaired.
+    pub(super) fn repaired(&mut self, now: Instant) {
+        self.repeats = self.repeats.saturating_add(1);
+        self.saved = Some(now);
+    }
+
+    /// Another bootstrap kubeconfig ends all rests and waits, but for those between writes.
+    pub(super) fn restart(&mut self) {
+        *self = Self { saved: self.saved, ..Self::default() };
+    }
+}
+
+/// The shortest rest before the next key.
+pub(super) fn rest_after(failure: &CsrFailure) -> Duration {
+    match failure {
+        CsrFailure::Denied(_) | CsrFailure::Failed(_) => REST_REFUSED,
+        CsrFailure::Rejected(_) | CsrFailure::Replaced => REST_WRONG,
+        CsrFailure::Foreign => REST_SHORT,
+    }
+}
