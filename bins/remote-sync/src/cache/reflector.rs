@@ -14,6 +14,7 @@ use shared::{
     error::{Error, Result},
     json::{Document, Head},
     logging::seconds,
+    resource::Target,
     stop::Stop,
     watch::{Event, Selection, Watcher},
 };
@@ -72,7 +73,7 @@ impl<W: Watched> Reflector<'_, W> {
             };
             // Nothing is carried over to another cluster; and one that was disconnected may have been
             // restored from a backup, which only a list can show.
-            if self.is_another(&mut identity, &session) {
+            if is_another(&mut identity, &session) {
                 watcher.reset();
                 self.store.set_kind(None);
             } else if sessions != session.number {
@@ -101,12 +102,6 @@ impl<W: Watched> Reflector<'_, W> {
         }
     }
 
-    /// Whether it is not the previous session's cluster, as far as both are known.
-    fn is_another(&self, before: &mut Option<String>, session: &ClusterSession) -> bool {
-        let ClusterIdentity::Known(now) = &session.identity else { return false };
-        before.replace(now.clone()).is_some_and(|before| before != *now)
-    }
-
     fn kind(&self, session: &ClusterSession) -> Result<Arc<ApiResource>> {
         if let Some(kind) = self.store.kind().filter(|kind| self.watched.accepts_kind(kind)) {
             return Ok(kind);
@@ -119,11 +114,7 @@ impl<W: Watched> Reflector<'_, W> {
     fn fail(&self, error: &Error, backoff: &mut Backoff, stop: &Stop) {
         let retry = backoff.failed(error, Instant::now(), fastrand::f64());
         if retry.should_log {
-            log::warn!(
-                remote:% = self.cluster.name(), kind:% = self.watched.kind_name(),
-                error:% = error, retry_in = seconds(retry.wait);
-                "the kind is not available"
-            );
+            log_unavailable(self.cluster.name(), &self.watched.kind_name(), error, retry.wait);
         }
         self.store.set_trouble(Some(error.to_string()));
         self.watched.handle(&Change::State);
@@ -139,14 +130,8 @@ impl<W: Watched> Reflector<'_, W> {
         kind: &ApiResource,
         begun: &mut u64,
     ) -> Run {
-        let resource = &kind.resource;
-        let target = match (self.scope.namespace, self.name) {
-            (_, Some(name)) => resource.named_everywhere(name),
-            (Some(namespace), None) if kind.namespaced => resource.collection(namespace),
-            _ => resource.everywhere(),
-        };
         let selection = Selection {
-            target,
+            target: target(kind, self.scope.namespace, self.name),
             labels: self.labels,
             metadata_only: self.metadata_only,
             page: PAGE,
@@ -179,15 +164,10 @@ impl<W: Watched> Reflector<'_, W> {
 
     /// Holds the whole kind, as there are more objects than fit: half of them are no basis for a decision.
     fn overflow(&self, kind: &ApiResource) {
-        let (plural, cluster) = (&kind.resource.plural, self.cluster.name());
-        let most = self.store.most();
-        let trouble =
-            format!("there are more than {most} {plural} on cluster {cluster}, see -max-objects");
+        let cluster = self.cluster.name();
+        let trouble = too_many(kind, cluster, self.store.most());
         if self.store.trouble().as_ref() != Some(&trouble) {
-            log::warn!(
-                remote:% = cluster, kind:% = self.watched.kind_name(), error:% = trouble;
-                "too many objects, the kind is held"
-            );
+            log_too_many(cluster, &self.watched.kind_name(), &trouble);
         }
         self.store.set_trouble(Some(trouble));
         // Objects that are gone by the next list must not take up room until then. Their pairs are
@@ -265,11 +245,7 @@ impl<W: Watched> Reflector<'_, W> {
             PutResult::Changed => {
                 // The reconciler reports those of pairs.
                 if !W::IN_PAIRS {
-                    log::warn!(
-                        remote:% = self.cluster.name(), kind:% = self.watched.kind_name(),
-                        namespace:% = head.namespace, name:% = head.name;
-                        "the object needs too much memory and is left alone"
-                    );
+                    log_too_large(self.cluster.name(), &self.watched.kind_name(), head);
                 }
                 self.watched.handle(&Change::TooLarge { key: &key });
                 Ok(())
@@ -320,3 +296,48 @@ enum Run {
 /// The store has no room for another object.
 #[derive(Clone, Copy)]
 struct Overflow;
+
+// Functions rather than methods: a reflector is compiled once for each kind of store.
+
+/// Whether it is not the previous session's cluster, as far as both are known.
+fn is_another(before: &mut Option<String>, session: &ClusterSession) -> bool {
+    let ClusterIdentity::Known(now) = &session.identity else { return false };
+    before.replace(now.clone()).is_some_and(|before| before != *now)
+}
+
+/// The objects to list.
+fn target<'a>(
+    kind: &'a ApiResource,
+    namespace: Option<&'a str>,
+    name: Option<&'a str>,
+) -> Target<'a> {
+    match (namespace, name) {
+        (_, Some(name)) => kind.resource.named_everywhere(name),
+        (Some(namespace), None) if kind.namespaced => kind.resource.collection(namespace),
+        _ => kind.resource.everywhere(),
+    }
+}
+
+fn too_many(kind: &ApiResource, cluster: &str, most: usize) -> String {
+    let plural = &kind.resource.plural;
+    format!("there are more than {most} {plural} on cluster {cluster}, see -max-objects")
+}
+
+fn log_unavailable(remote: &str, kind: &str, error: &Error, wait: Duration) {
+    log::warn!(
+        remote, kind, error:% = error, retry_in = seconds(wait);
+        "the kind is not available"
+    );
+}
+
+fn log_too_many(remote: &str, kind: &str, error: &str) {
+    log::warn!(remote, kind, error; "too many objects, the kind is held");
+}
+
+fn log_too_large(remote: &str, kind: &str, head: &Head) {
+    let (namespace, name) = (&*head.namespace, &*head.name);
+    log::warn!(
+        remote, kind, namespace, name;
+        "the object needs too much memory and is left alone"
+    );
+}

@@ -226,7 +226,7 @@ impl ConnectionState {
             }
             (Err(error), CredentialOffer::Usable(_, trouble)) => {
                 if trouble.as_ref() != Some(&error) {
-                    log::warn!(remote = name, error:% = error; "keeping the current credentials");
+                    log_kept(name, &error);
                 }
                 *trouble = Some(error);
                 false
@@ -237,6 +237,11 @@ impl ConnectionState {
             }
         }
     }
+}
+
+/// Logs why credentials that were offered are not used.
+pub(super) fn log_kept(remote: &str, error: &Error) {
+    log::warn!(remote, error:% = error; "keeping the current credentials");
 }
 
 /// The part of the state that is only reported.

@@ -19,7 +19,7 @@ use shared::{
 use super::{
     attached::{Attached, same_server},
     event::{ConnectionEvent, Notifier},
-    handle::{ClusterSession, Connection, CredentialOffer, CredentialSource},
+    handle::{ClusterSession, Connection, CredentialOffer, CredentialSource, log_kept},
     identity::{self, ClusterIdentity},
     schedule::{Due, ProbeOutcome, soonest},
 };
@@ -139,8 +139,7 @@ impl Supervisor {
             }
             Ok(config) => {
                 if let Err(error) = attached.swap(config) {
-                    let remote = self.connection.name();
-                    log::warn!(remote, error:% = error; "keeping the current credentials");
+                    log_kept(self.connection.name(), &error);
                 }
                 None
             }

@@ -133,7 +133,7 @@ impl RegistryMembers<'_> {
         {
             if !std::mem::replace(&mut self.full, true) {
                 let reason = format!("there are {MOST_REMOTES} already");
-                log::warn!(remote = name.as_str(), reason = reason.as_str(); "remote skipped");
+                log_skipped(&name, &reason);
             }
             self.report_trouble(None);
             return None;
@@ -181,7 +181,7 @@ impl RegistryMembers<'_> {
         let Some(config) = &member.offer else { return };
         if !member.added {
             if let Some(why) = refusal(self.controller, name) {
-                return log::warn!(remote = name, reason = why.as_str(); "remote skipped");
+                return log_skipped(name, &why);
             }
             if let Err(error) = add_remote(self.controller, name, None, member.uid.clone()) {
                 return log::warn!(remote = name, error:% = error; "remote not added");
@@ -243,4 +243,8 @@ fn name_of(secret: &Value) -> Option<String> {
     let name = secret["metadata"]["labels"][CLUSTER_LABEL].as_str()?;
     (key::namespaced_name(secret).1.strip_suffix(SECRET_SUFFIX) == Some(name))
         .then(|| name.to_owned())
+}
+
+fn log_skipped(remote: &str, reason: &str) {
+    log::warn!(remote, reason; "remote skipped");
 }

@@ -84,8 +84,8 @@ fn write<R>(
     if patch.is_empty() {
         return Ok(());
     }
+    let action = format!("clean the {side}");
     if pair.context.settings.dry_run {
-        let action = format!("clean the {side}");
         log_pair!(Level::Info, pair, "dry run, nothing written", action = action);
         return Ok(());
     }
@@ -94,7 +94,6 @@ fn write<R>(
     match send(&guarded.into()) {
         // NotFound: a source that was only waiting for its finalizer.
         Ok(_) | Err(Error::NotFound(_)) => {
-            let action = format!("clean the {side}");
             log_pair!(Level::Info, pair, "cleaned", action = action);
             Ok(())
         }

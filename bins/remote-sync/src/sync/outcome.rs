@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use log::Level;
+use log::{Level, kv::Value};
 use serde_json::json;
 use shared::{
     client::USUAL_OBJECT,
@@ -156,13 +156,12 @@ fn report(
 
 fn log_condition(pair: &PairContext<'_>, condition: &PairCondition, level: Level) {
     let PairCondition { state, reason } = condition;
-    let state_name = state.as_str();
-    match state {
-        PairState::Degraded | PairState::Failing => {
-            log_pair!(level, pair, "not in sync", state = state_name, error = reason);
-        }
-        _ => log_pair!(level, pair, "not in sync", state = state_name, reason = reason),
-    }
+    let cause = match state {
+        PairState::Degraded | PairState::Failing => "error",
+        _ => "reason",
+    };
+    let keys = [("state", Value::from(state.as_str())), (cause, Value::from(reason.as_str()))];
+    pair.log((level, file!(), line!()), "not in sync", &keys);
 }
 
 fn write_event(pair: &PairContext<'_>, source: Uid, condition: PairCondition) {
