@@ -11,7 +11,7 @@ use suite::{
     stays, within,
 };
 
-use crate::support::{failures, renewals, renews};
+use crate::support::{BLIND, failures, renewals, renews};
 
 /// Its name on both clusters.
 const ROLE: &str = "my-addon-addon-lease-controller";
@@ -164,6 +164,8 @@ fn f56_without_the_rights_to_read_what_is_known_holds() {
         };
         within(60, &format!("a list of {plural} is refused"), refused);
     }
+    // The words that other tests look for in vain.
+    sidecar.wait_for(BLIND);
     renews(&sidecar, "hub", 3);
 }
 
