@@ -92,12 +92,12 @@ impl Cluster {
         self.embedded.as_ref().expect("an embedded server")
     }
 
-    /// What goes wrong on it.
+    /// The faults of the embedded server.
     pub fn faults(&self) -> &Faults {
         self.server().faults()
     }
 
-    /// What this user asked so far, on an embedded server.
+    /// The requests of this user so far, on an embedded server.
     pub fn requests_of(&self, user: &str) -> Vec<Request> {
         let mut requests = self.server().requests();
         requests.retain(|request| request.user == user);
@@ -129,12 +129,12 @@ impl Cluster {
         }
     }
 
-    /// A finalizer of somebody else's keeps the object where it is, also when it is deleted.
+    /// Adds a finalizer of somebody else, so that the object stays when it is deleted.
     pub fn hold(&self, target: &Target<'_>) {
         self.merge(target, &json!({"metadata": {"finalizers": ["example.com/hold"]}}));
     }
 
-    /// Takes all finalizers away.
+    /// Removes all finalizers.
     pub fn release(&self, target: &Target<'_>) {
         self.merge(target, &json!({"metadata": {"finalizers": null}}));
     }
@@ -159,7 +159,7 @@ impl Cluster {
         self.create(&target.siblings(), &secret);
     }
 
-    /// Who leads by this Lease, if anybody does.
+    /// The holder of an election's Lease, if there is one.
     pub fn leader(&self, namespace: &str, lease: &str) -> Option<String> {
         let lease = self.get(&LEASES.object(namespace, lease))?;
         let holder = lease["spec"]["holderIdentity"].as_str()?;

@@ -84,7 +84,7 @@ pub fn kubeconfig(server: &str, ca: &str, user: &Value) -> Value {
     })
 }
 
-/// A kubeconfig with a new token of a service account, by this way.
+/// A kubeconfig with a new token of a service account, through this relay.
 pub fn kubeconfig_of_account(
     cluster: &Cluster,
     way: &Relay,
@@ -101,7 +101,7 @@ pub fn token_in(kubeconfig: &str) -> String {
     config["users"][0]["user"]["token"].as_str().expect("a token").to_owned()
 }
 
-/// The data of a Secret as OCM writes it: the kubeconfig names `tls.crt` and `tls.key` beside it.
+/// The data of a Secret as OCM writes it: the kubeconfig names `tls.crt` and `tls.key` next to it.
 pub fn hub_secret(server: &str, ca: &str, (certificate, key): &(String, String)) -> Data {
     let user = json!({"client-certificate": "tls.crt", "client-key": "tls.key"});
     let kubeconfig = kubeconfig(server, ca, &user).to_string();

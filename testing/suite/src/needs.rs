@@ -1,5 +1,5 @@
-//! What a test needs and not every place has. Where it is missing, the test says so and is left out, whole or in part;
-//! with `NO_SKIPS` a tool that is missing fails the test.
+//! Needs of tests that not every machine meets. Where one is missing, the test is skipped, in whole or in part, and
+//! reports it; with `NO_SKIPS` a missing tool fails the test.
 
 use std::{
     env,
@@ -11,10 +11,10 @@ use std::{
 
 use crate::real;
 
-/// What is needed.
+/// A need of a test.
 #[derive(Clone, Copy, Debug)]
 pub enum Need<'a> {
-    /// The embedded API server, which does what it is told.
+    /// The embedded API server, which fails on request and records requests.
     Embedded,
     /// The real control plane.
     Real,
@@ -22,11 +22,11 @@ pub enum Need<'a> {
     Command(&'a [&'a str]),
     /// The same of a tool that can be installed, as .ci/run does.
     Tool(&'a [&'a str]),
-    /// Something else, which was looked for.
+    /// Something else that the test has checked for.
     Found(bool),
 }
 
-/// Whether it is there, so that the test goes on; else says that the test is left out, and `why`.
+/// Whether it is there, so that the test goes on; otherwise reports that the test is skipped, and `why`.
 #[must_use]
 pub fn needs(need: Need<'_>, why: &str) -> bool {
     let (is_there, place) = match need {
@@ -44,7 +44,7 @@ pub fn needs(need: Need<'_>, why: &str) -> bool {
     is_there
 }
 
-/// To whoever looks at the test, and into the file `SKIPPED`, whose lines `make` counts in the end.
+/// To stderr, and into the file `SKIPPED`, whose lines `make` counts at the end.
 fn say(line: &str) {
     // Not by a macro: what those write is kept from whoever runs the tests.
     let _ = io::stderr().write_all(line.as_bytes());

@@ -7,7 +7,7 @@ use crate::{
     pause, real,
 };
 
-/// A right that a program does not have for a while.
+/// A right that a program has lost for now.
 pub struct Revoked<'a> {
     cluster: &'a Cluster,
     namespace: &'a str,
@@ -43,7 +43,7 @@ pub fn revoke<'a>(
     let all = object["rules"].as_array_mut().expect("rules");
     all.retain(|rule| rule["verbs"].as_array().is_some_and(|verbs| !verbs.is_empty()));
     cluster.client.replace(&target, &object).expect("the Role is replaced");
-    // The authorizer follows its own watch.
+    // The authorizer has a watch of its own, which may lag behind.
     pause(500);
     Revoked { cluster, namespace, role, rule: 0, rules }
 }

@@ -25,7 +25,7 @@ pub struct Sidecar {
     pub port: u16,
 }
 
-/// Where the product's programs are: in `BIN_DIR`, else beside the tests, and for demo, soak and budget
+/// Where the product's programs are: in `BIN_DIR`, else next to the tests, and for demo, soak and budget
 /// the static ones in `dist/`.
 pub fn program(name: &str) -> PathBuf {
     let directory = env::var_os("BIN_DIR").map(PathBuf::from).unwrap_or_else(|| {
@@ -93,8 +93,8 @@ fn as_in(command: &Command, mut other: Command) -> Command {
     other
 }
 
-/// The sentence of a usage error. Nothing but where help is follows it: of the log of a container that ends
-/// people see the last lines alone.
+/// The sentence of a usage error. Only a pointer to the help follows: people see just the last lines of the log of a
+/// container that exited.
 #[track_caller]
 pub fn usage_error<'a>(program: &str, stderr: &'a str) -> &'a str {
     let help = format!("\nRun '{program} -help' for usage.\n");
@@ -166,7 +166,7 @@ impl Sidecar {
         self.lines.lock().expect("lock").iter().filter(|line| line.contains(part)).count()
     }
 
-    /// The same of warnings and errors alone: a retry may be told again where all is told.
+    /// The same of warnings and errors alone: at higher levels a retry is logged too.
     pub fn warnings(&self, part: &str) -> usize {
         let lines = self.lines.lock().expect("lock");
         lines.iter().filter(|line| line.starts_with(['W', 'E']) && line.contains(part)).count()
@@ -188,7 +188,7 @@ impl Sidecar {
         }
     }
 
-    /// Asks the endpoint; code 0 if nobody answers.
+    /// A request to the endpoint; code 0 if nobody answers.
     pub fn ask(&self, path: &str) -> (u16, String) {
         let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else {
             return (0, String::new());
@@ -239,10 +239,10 @@ impl Sidecar {
         self.ending(|process| process.signal("TERM"))
     }
 
-    /// The same after whatever `tell` does to the running process.
+    /// The same after whatever `end` does to the running process.
     #[track_caller]
-    pub fn ending(&mut self, tell: impl FnOnce(&Self)) -> (Option<i32>, Duration) {
-        tell(self);
+    pub fn ending(&mut self, end: impl FnOnce(&Self)) -> (Option<i32>, Duration) {
+        end(self);
         let (status, time) = ending(&mut self.child);
         self.read_to_the_end();
         (status.code(), time)
@@ -262,8 +262,8 @@ impl Sidecar {
     }
 
     #[track_caller]
-    pub fn ends_at_once_by(&mut self, tell: impl FnOnce(&Self)) {
-        let (code, time) = self.ending(tell);
+    pub fn ends_at_once_by(&mut self, end: impl FnOnce(&Self)) {
+        let (code, time) = self.ending(end);
         assert_eq!(code, Some(0), "{}", self.log());
         assert!(time < Duration::from_secs(1), "{time:?}\n{}", self.log());
     }

@@ -36,7 +36,7 @@ pub const PENDING: &str = "hub-kubeconfig-secret-pending";
 pub const BOOTSTRAP: &str = "bootstrap-hub-kubeconfig";
 pub const AGENT: &str = "agent1";
 
-// Lines of the log of which tests wait for some and rule out others.
+// Lines of the log: some tests wait for each of them and others rule it out.
 
 /// The session with the hub ends.
 pub const EXPIRED: &str = "the certificate for the hub has expired";

@@ -5,16 +5,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Seconds until something that has to happen at last counts as missing, on a [`Stopwatch`]. No more than the
-/// slices in which the programs check everything anyway: a change that wakes nobody is to be noticed.
+/// Seconds after which something that has to happen eventually counts as missing, on a [`Stopwatch`]. No more than the
+/// interval at which the programs recheck everything anyway, so that a change that wakes nobody is noticed.
 pub const PATIENCE: u64 = 15;
 
 /// Milliseconds for which tests watch that something does not happen: longer than the period, the first waits after
 /// failures and the grace of a second with which they start the programs.
 pub const QUIET: u64 = 2500;
 
-/// The time since its start that a program could use: while others wait for a processor, it runs at a fourth
-/// of its pace. On a quiet machine that is the time as it is.
+/// The time since its start that a program could use: it runs at a quarter of its pace while tasks wait for a
+/// processor, and like any clock on a quiet machine.
 #[derive(Clone, Copy)]
 pub struct Stopwatch {
     start: Instant,
@@ -57,7 +57,7 @@ fn stalled() -> Duration {
     Duration::from_micros(total.and_then(|(_, total)| total.parse().ok()).unwrap_or(0))
 }
 
-/// What a probe says: nothing as yet, or what was found.
+/// The result of a probe: nothing yet, or what was found.
 pub trait Finding {
     type Found;
 
@@ -80,7 +80,7 @@ impl Finding for bool {
     }
 }
 
-/// Waits until `probe` finds something; fails the test, naming `what`, when patience is at its end.
+/// Waits until `probe` finds something; after [`PATIENCE`] fails the test, naming `what`.
 #[track_caller]
 pub fn eventually<F: Finding>(what: &str, probe: impl FnMut() -> F) -> F::Found {
     within(PATIENCE, what, probe)
@@ -100,7 +100,7 @@ pub fn within<F: Finding>(seconds: u64, what: &str, mut probe: impl FnMut() -> F
     }
 }
 
-/// Checks that `holds` stays true for as long as given, and no longer: what may happen after that is on its way.
+/// Checks that `holds` stays true for as long as given and no longer, as what comes next may already be under way.
 #[track_caller]
 pub fn throughout(milliseconds: u64, what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_millis(milliseconds);

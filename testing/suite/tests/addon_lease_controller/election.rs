@@ -61,7 +61,7 @@ fn kalc29_only_the_leader_renews() {
     let leads = "leader_election_master_status{name=\"my-addon-addon-lease.agent.stolostron.io\"}";
     assert_eq!(first.sidecar.metric(leads), Some(1.0));
     assert_eq!(second.sidecar.metric(leads), Some(0.0));
-    // Standing by behind a live leader is being ready.
+    // A standby of a live leader is ready.
     for replica in [&first, &second] {
         assert_eq!(replica.sidecar.ask("/readyz"), (200, "ok\n".to_owned()));
     }
@@ -88,7 +88,7 @@ fn a_leader_that_dies_is_followed_after_its_lease() {
     let died = Instant::now();
     first.sidecar.kill();
     within(22, "the other one leads", || second.sidecar.count(LEADS) == 1);
-    // Less than 15 s by what it observed before the death.
+    // It waits for 15 s from the last renewal that it observed.
     assert!(died.elapsed() > Duration::from_secs(8), "{:?}", died.elapsed());
     renews(&second.sidecar, "hub", 1);
 }
@@ -148,7 +148,7 @@ fn kalc18_renewing_ends_with_leadership() {
     scene.managed.merge(&LEASES.object(&scene.namespace, ELECTION), &thief);
     sidecar.wait_for("renewals stop");
     sidecar.wait_for("standing by: thief is the leader");
-    // A renewal that had begun may still end.
+    // A renewal in flight may still arrive.
     pause(200);
     let last = scene.lease();
     throughout(2500, "the Lease ages", || scene.lease() == last);

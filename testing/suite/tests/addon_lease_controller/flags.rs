@@ -135,7 +135,7 @@ fn f29_what_is_refused_at_the_start_is_exit_code_1_with_a_sentence() {
     let port = taken.local_addr().expect("its address").port().to_string();
     let directory = tempfile::tempdir().expect("a directory");
     let file = |name: &str, scheme: &str, user| {
-        // Without TLS no authority is needed, and none is looked for on this machine.
+        // Without TLS no CA is needed, and none is searched for on this machine.
         let text = kubeconfig("127.0.0.1:1", "", &user).to_string().replace("https", scheme);
         let path = directory.path().join(name);
         fs::write(&path, text).expect("written");

@@ -78,7 +78,7 @@ fn a_renewal_is_one_request_of_few_bytes() {
     let sidecar = scene.start(&[]);
     scene.wait_for_renewals(1);
     let host = scene.hub_relay.address.to_string();
-    // One look: the counts move on.
+    // In one read, as the counts move on.
     let counts = || {
         let metrics = sidecar.ask("/metrics").1;
         let sum = |part: &str| -> f64 {
@@ -162,6 +162,6 @@ fn kalc09_a_failed_call_is_tried_again_inside_the_period() {
     let [before, after] =
         times.map(|time| parse_micro_time(&time.expect("a time")).expect("a MicroTime"));
     let gap = after.duration_since(before).expect("it moves forward");
-    // One period and the few waits after it, not two periods.
+    // One period and the first few back-offs, not two periods.
     assert!(gap.as_secs_f64() < 9.5, "{gap:?}");
 }

@@ -30,6 +30,7 @@ fn what_changed_while_the_managed_cluster_was_away_is_noticed() {
     scene.managed_relay.set(Way::Closed);
     scene.set_ready(false);
     scene.put_secret(&scene.new_credentials());
+    sidecar.wait_for(BLIND);
     // What is not known to have changed stays.
     renews(&sidecar, "hub", 2);
     scene.managed_relay.set(Way::Open);

@@ -45,7 +45,7 @@ fn another_pod_is_nothing_to_us() {
 #[test]
 fn with_container_name_the_other_containers_count() {
     let scene = Scene::new("container");
-    // As long as the own probe fails, the pod is not Ready: that must not matter.
+    // While its own probe fails, the pod is not Ready, which must not matter.
     let status = |app, lease| json!({"conditions": [{"type": "Ready", "status": "False"}], "containerStatuses": statuses(app, lease)});
     scene.set_pod_status(&status(true, false));
     let sidecar = scene.start(&["-container-name", "lease"]);
@@ -67,7 +67,7 @@ fn container_name_may_come_from_the_environment() {
     renews(&sidecar, "hub", 1);
 }
 
-/// Many things set that variable; the flag is only set by who means it.
+/// Many things set that variable; only people who mean it set the flag.
 #[test]
 fn a_container_name_of_the_environment_that_is_none_is_warned_of_and_ignored() {
     let scene = Scene::new("containerother");
@@ -152,7 +152,7 @@ fn kalc30_a_pod_that_is_not_ready_costs_no_request() {
     let sidecar = scene.start(&[]);
     sidecar.wait_for("waiting for Secret");
     sidecar.wait_for(STALE);
-    // The watches themselves.
+    // Until both watches run.
     pause(300);
     let before = asked(&scene);
     throughout(1500, "nothing is asked", || asked(&scene) == before);

@@ -182,7 +182,7 @@ fn kalc_row_13_a_new_credential_is_taken_whatever_the_hub_does() {
     scene.put_secret(&scene.new_credentials());
     sidecar.wait_for_times("the hub's credentials were rotated", 1);
     scene.wait_for_renewals(1);
-    // Neither works, as the hub is away.
+    // Neither works, as the hub cannot be reached.
     scene.hub_relay.set(Way::Closed);
     sidecar.wait_for("is not renewed");
     scene.put_secret(&scene.new_credentials());

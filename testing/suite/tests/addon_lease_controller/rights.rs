@@ -13,7 +13,7 @@ use suite::{
 
 use crate::support::{BLIND, failures, renewals, renews};
 
-/// Its name on both clusters.
+/// The name of its Role on both clusters.
 const ROLE: &str = "my-addon-addon-lease-controller";
 
 #[test]
@@ -76,7 +76,7 @@ fn a_lease_that_may_not_be_created_is_seen_when_somebody_else_creates_it() {
     let metadata = json!({"name": before["metadata"]["name"], "namespace": scene.cluster});
     let lease = json!({"apiVersion": before["apiVersion"], "kind": "Lease", "metadata": metadata});
     match &scene.hub.embedded {
-        // There, nobody may.
+        // There the fault denies it to everybody.
         Some(server) => drop(server.put(lease)),
         None => drop(scene.hub.create(&scene.hub_lease().siblings(), &lease)),
     }
@@ -104,7 +104,7 @@ fn the_right_to_watch_the_secret() {
     let revoked = revoke(&scene.managed, &scene.namespace, ROLE, "watch", "secrets");
     let sidecar = scene.start(&[]);
     sidecar.wait_for("watch secrets");
-    // What the list said is good.
+    // What the list returned still counts.
     renews(&sidecar, "hub", 2);
     assert_eq!(sidecar.warnings("403"), 1, "{}", sidecar.log());
     revoked.grant();
@@ -128,7 +128,7 @@ fn the_right_to_read_the_pod() {
 fn the_rights_of_the_election() {
     let scene = Scene::new("revoked-election");
     let revoked = revoke(&scene.managed, &scene.namespace, ROLE, "create", "leases");
-    // A right that is missing is told whatever the level of the log.
+    // A missing right is logged at every level.
     let sidecar = scene.start(&["-leader-election", "-v=0"]);
     sidecar.wait_for("leader election is failing: create leases");
     stays("nobody leads", || scene.lease().is_none());

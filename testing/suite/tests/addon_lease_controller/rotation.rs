@@ -76,7 +76,7 @@ fn the_own_token_is_read_again_when_it_is_refused() {
     assert_eq!(failures(&sidecar, "managed"), 0.0, "{}", sidecar.log());
 }
 
-/// A kubeconfig for the hub as a file with its certificate and key beside it.
+/// A kubeconfig for the hub as a file with its certificate and key next to it.
 fn hub_files(scene: &Scene) -> std::path::PathBuf {
     let data = scene.new_credentials();
     for name in ["tls.crt", "tls.key"] {
@@ -114,7 +114,7 @@ fn half_of_a_new_pair_is_not_taken() {
     scene.write("tls.crt", &certificate);
     let rule = refuse_once();
     within(5, "a renewal is refused", || server.faults().hits(rule) == 1);
-    // The old pair, in memory, goes on.
+    // The old pair, in memory, stays in use.
     renews(&sidecar, "hub", 2);
     scene.write("tls.key", &key);
     refuse_once();

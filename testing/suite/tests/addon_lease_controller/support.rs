@@ -30,7 +30,7 @@ pub fn renewals(sidecar: &Sidecar, target: &str) -> f64 {
     count(sidecar, target, "success")
 }
 
-/// How often it tried in vain.
+/// How many of its attempts failed.
 pub fn failures(sidecar: &Sidecar, target: &str) -> f64 {
     count(sidecar, target, "error")
 }
@@ -52,7 +52,7 @@ pub fn secret(scene: &Scene) -> Target<'_> {
     SECRETS.object(&scene.namespace, SECRET)
 }
 
-/// Watches how regularly the Lease on the hub is renewed, from beside.
+/// Measures from outside how regularly a Lease is renewed.
 pub struct Rhythm {
     end: Arc<AtomicBool>,
     sampler: JoinHandle<Vec<(SystemTime, Duration)>>,
@@ -100,21 +100,22 @@ impl Rhythm {
     }
 }
 
-// --- what servers are made to do, and what they saw ---
+// --- lines of the log ---
 
-// Lines of the log. A test that one is absent says nothing where its words are others by now, so the same constant is
-// waited for elsewhere.
+// Some tests wait for each of them and others rule it out, so that rewording one cannot make the latter vacuous.
 
-/// The hub cannot be had, and can again.
+/// The hub cannot be used, and can again.
 pub(crate) const LOST: &str = "is not renewed: ";
 pub(crate) const BACK: &str = "is renewed again after";
-/// The pod is not well; it is not there.
+/// The pod is not ready; it does not exist.
 pub(crate) const STALE: &str = "the Lease goes stale";
 pub(crate) const NO_POD: &str = "it does not exist; the Lease goes stale";
-/// The Secret was there.
+/// There is no Secret any more.
 pub(crate) const DELETED: &str = "was deleted, renewals stop until it is back";
-/// A watch fails.
+/// A watch failed.
 pub(crate) const BLIND: &str = "keeping its last known state";
+
+// --- the embedded hub ---
 
 /// A scene and a sidecar that has renewed its Lease.
 pub(crate) fn running(name: &str) -> (Scene, Sidecar) {
@@ -138,7 +139,7 @@ pub(crate) fn requests(scene: &Scene) -> Vec<Request> {
     scene.hub.requests_of(&scene.hub_user())
 }
 
-/// The Lease on the hub as it is stored, also while nobody can ask for it.
+/// The Lease on the hub as it is stored, also while the server cannot be reached.
 pub(crate) fn stored(scene: &Scene) -> Option<Value> {
     scene.hub.server().get("coordination.k8s.io/v1", "leases", &scene.cluster, ADDON)
 }
@@ -156,7 +157,7 @@ pub(crate) fn wait_for_renewal(scene: &Scene) {
     });
 }
 
-/// Starts the sidecar with a file in the place of the Secret.
+/// Starts the sidecar with a file instead of the Secret.
 pub fn start_with_file(scene: &Scene, file: &Path) -> Sidecar {
     scene.start_as(|command| {
         // Of a repeated flag the last counts, and an empty one is none.

@@ -35,7 +35,7 @@ fn f14_html_pages_of_a_balancer() {
             let body = Some("<html>upstream connect error</html>".to_owned());
             answered_once(subject, &Action::Answer { code, body, retry_after: None });
         }
-        // What the local cluster says of its health is told on the hub as the registration agent does.
+        // The health of the local cluster is reported to the hub in the words of the registration agent.
         let log = subject.process.log();
         let mut lines = log.lines().filter(|line| !line.contains("The kube-apiserver is not ok"));
         assert!(!lines.any(|line| line.contains("<html")), "{log}");

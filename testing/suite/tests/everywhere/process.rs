@@ -188,7 +188,7 @@ fn f28_too_few_descriptors() {
         let mut process = found.expect("a limit that hurts");
         pause(1000);
         let (start, said, cpu) = (Instant::now(), lacks(&process), process.cpu_time());
-        // Whoever knocks at the endpoint now cannot be let in.
+        // A client of the endpoint cannot be accepted now.
         let knocking = TcpStream::connect(("127.0.0.1", process.port));
         pause(3000);
         drop(knocking);

@@ -18,7 +18,7 @@ const WARNINGS: usize = 16;
 /// All its lines, and so the tries.
 const LINES: usize = 250;
 
-/// A program that works.
+/// A program in its steady state.
 pub(crate) struct Subject {
     pub(crate) stage: Box<dyn Stage>,
     pub(crate) process: Sidecar,
@@ -74,9 +74,9 @@ pub(crate) fn each_server(name: &str, test: impl Fn(&'static str, Box<dyn Stage>
     });
 }
 
-/// Runs `strike` on every program beside each of its servers. When it returns the server is good again, and soon
-/// the program is well: it never ended, was healthy all the time, said little, did nothing that it must not,
-/// and SIGTERM ends it.
+/// Runs `strike` on every program next to each of its servers. When it returns, the server works again, and soon the
+/// program does: it never exited, was healthy all the time, logged little, did nothing that it must not, and SIGTERM
+/// ends it.
 pub(crate) fn strike(name: &str, strike: impl Fn(&Subject) + Sync) {
     each_server(name, |letter, stage, place| {
         let process = stage.start();
@@ -99,7 +99,7 @@ fn survives(mut subject: Subject, strike: impl Fn(&Subject)) {
     ends(&mut subject.process);
 }
 
-/// Makes the program list and watch anew.
+/// Makes the program list and watch again.
 fn asks_for_all(peer: &Peer<'_>) {
     peer.cluster.server().compact();
     peer.relay.cut();

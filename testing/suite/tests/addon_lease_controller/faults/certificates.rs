@@ -19,7 +19,7 @@ fn secret(kubeconfig: &Value) -> Data {
     [("kubeconfig".to_owned(), kubeconfig.to_string().into_bytes())].into()
 }
 
-/// A kubeconfig for a server of the test's own, with a token that it must never see.
+/// A kubeconfig for a server under the test's control, with a token that it must never see.
 fn to(rogue: &Rogue, ca: &str) -> Data {
     secret(&kubeconfig(&rogue.address.to_string(), ca, &json!({"token": "secret-token"})))
 }
@@ -61,7 +61,7 @@ fn f17_the_servers_own_certificate_in_the_bundle_is_trusted_as_go_does() {
     let (scene, _sidecar) = running("leaf");
     let ours = Authority::new("ours");
     let leaf = ours.sign(&["127.0.0.1"], |_| {});
-    // An authority's certificate that a server shows as its own.
+    // A CA's certificate that a server presents as its own.
     let root = Authority::new("127.0.0.1");
     for (pair, bundle) in [(leaf.clone(), &leaf.0), (root.own(), &root.pem)] {
         let rogue = Rogue::start(&pair, b"HTTP/1.1 200 OK\r\n\r\n");
@@ -92,8 +92,7 @@ fn f17_a_certificate_in_the_bundle_is_checked_as_any_other() {
     }
 }
 
-/// Whoever has the key of some ingress in the bundle is no authority, and one whose time is over is none any
-/// more.
+/// The key of some ingress in the bundle makes nobody a CA, and an expired CA is none.
 #[test]
 fn f17_only_an_authority_within_its_time_vouches_for_others() {
     let (scene, sidecar) = running("authority");

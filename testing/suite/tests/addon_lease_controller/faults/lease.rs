@@ -59,7 +59,7 @@ fn f33_a_renewal_whose_answer_was_lost_is_not_done_twice() {
     scene.hub.faults().add(rule(&scene, "update", Action::ApplyThenDrop).times(1));
     wait_for_renewal(&scene);
     let version = stored(&scene).expect("a Lease")["metadata"]["resourceVersion"].clone();
-    // The period has not passed: nothing but the repetition, which changes nothing, and a look.
+    // Within the period there is only the repeated write, which changes nothing, and a read.
     eventually("it has looked", || (sent(&scene).len() >= 3).then_some(()));
     assert_eq!(sent(&scene)[..3], ["update 0", "update 409", "get 200"]);
     assert_eq!(stored(&scene).expect("a Lease")["metadata"]["resourceVersion"], version);
@@ -143,7 +143,7 @@ fn f37_an_app_container_that_crashes_stops_the_lease_within_a_tick() {
     for round in 1..=2 {
         scene.set_pod_status(&ready(false));
         sidecar.wait_for_times("container app is not ready", round);
-        // A request may be under way.
+        // A request may be in flight.
         pause(100);
         let before = stored_time(&scene);
         throughout(1500, "the Lease ages", || stored_time(&scene) == before);

@@ -13,7 +13,7 @@ fn f2_a_black_hole_ends_in_time() {
     scene.put_secret(&scene.credentials_for(&scene.hub, &scene.hub.address));
     sidecar.wait_for("were rotated");
     wait_for_renewal(&scene);
-    // The connection that is there falls silent, and new ones get no answer to their SYN.
+    // The existing connection falls silent, and new ones get no answer to their SYN.
     scene.hub.faults().set_state(State::Partition);
     sidecar.wait_for("no answer in time");
     let before = failures(&sidecar, "hub");
@@ -38,7 +38,7 @@ fn f4_garbage_instead_of_tls_is_unreachable() {
     }
     scene.hub.faults().heal();
     sidecar.wait_for(BACK);
-    // Were it another kind of failure, it would have been told aloud.
+    // Another kind of failure would have been a warning of its own.
     assert_eq!(sidecar.warnings(LOST), 1, "{}", sidecar.log());
 }
 

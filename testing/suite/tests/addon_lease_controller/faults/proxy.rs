@@ -54,7 +54,7 @@ fn f22_no_proxy_with_a_network_keeps_the_proxy_out() {
     assert!(!proxy.asked().is_empty());
 }
 
-/// The service account's files under an own /run, which is where /var/run points.
+/// The service account's files in a /run of its own, which is where /var/run points.
 const AS_A_POD: &str = r#"
     set -e
     mount -t tmpfs none /run

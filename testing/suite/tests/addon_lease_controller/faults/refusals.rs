@@ -12,7 +12,7 @@ use crate::support::{
     BACK, LOST, STALE, failures, requests, rule, running, sent, start_with_file, wait_for_renewal,
 };
 
-/// A sidecar that hears of a change of its Secret by asking only: its watch is silent.
+/// A sidecar that learns of a changed Secret only by reading it: its watch is silent.
 fn deaf(scene: &Scene) -> Sidecar {
     let silent = Rule::new(Action::WatchSilent).verb("watch").resource("secrets");
     scene.managed.faults().add(silent);
@@ -132,7 +132,7 @@ fn f13_retry_after_is_heeded_for_a_period_and_no_longer() {
     let all = requests(&scene);
     let refused = all.iter().position(|request| request.code == 429).expect("a 429");
     let wait = all[refused + 1].at - all[refused].at;
-    // A balancer's word must not cost the add-on its good name. Another period at most is added.
+    // A load balancer must not make the add-on count as unavailable. At most another period is added.
     let (least, most) = (Duration::from_secs(1), Duration::from_millis(2500));
     assert!(wait >= least && wait.saturating_sub(watch.waited()) < most, "{wait:?}");
 }
