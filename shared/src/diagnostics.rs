@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn d1_without_a_host_both_versions_of_ip_are_served() {
+    fn without_a_host_both_versions_of_ip_are_served() {
         for host in ["", "0.0.0.0", "::", "[::]"] {
             let port = serve(host, Half);
             assert!(ask(port, HEALTH).contains("200 OK"), "{host:?} by IPv4");

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a06_renew_time_is_there_at_creation() {
+    fn kalc06_renew_time_is_there_at_creation() {
         let lease = new("ns", "x", heartbeat(MINUTE, at(0)));
         assert_eq!(lease["spec"]["renewTime"], "1970-01-01T00:00:00.000000Z");
         assert_eq!(lease["spec"]["leaseDurationSeconds"], 60);

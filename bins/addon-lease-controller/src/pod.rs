@@ -165,12 +165,12 @@ mod tests {
     }
 
     #[test]
-    fn d77_pod_running() {
+    fn kalc_d77_pod_running() {
         assert_eq!(readiness(&with_condition("True"), None), PodReadiness::Ready);
     }
 
     #[test]
-    fn d87_pod_failed_or_without_a_condition() {
+    fn kalc_d87_pod_failed_or_without_a_condition() {
         for pod in
             [with_condition("False"), with_condition("Unknown"), json!({"status": {}}), json!(null)]
         {
@@ -179,14 +179,14 @@ mod tests {
     }
 
     #[test]
-    fn a20_a_pod_that_is_being_deleted_does_not_count() {
+    fn kalc20_a_pod_that_is_being_deleted_does_not_count() {
         let mut pod = with_condition("True");
         pod["metadata"]["deletionTimestamp"] = json!("2026-11-21T12:00:00Z");
         assert!(matches!(readiness(&pod, None), PodReadiness::NotReady(_)));
     }
 
     #[test]
-    fn a20_the_own_container_does_not_count_when_it_is_named() {
+    fn kalc20_the_own_container_does_not_count_when_it_is_named() {
         assert_eq!(readiness(&pod(true, true, false), Some("lease")), PodReadiness::Ready);
         let not_ready = |reason: &str| PodReadiness::NotReady(reason.to_owned());
         assert_eq!(

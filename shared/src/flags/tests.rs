@@ -100,7 +100,7 @@ fn the_log_shows_no_password() {
 }
 
 #[test]
-fn d9_once_has_a_deadline_that_may_be_nothing() {
+fn once_has_a_deadline_that_may_be_nothing() {
     let table = [
         Flag { name: "once", kind: FlagKind::Bool, default: "false", help: "Once." },
         Flag { name: "wait-timeout", kind: FlagKind::Seconds, default: "1h", help: "Wait." },

@@ -161,7 +161,7 @@ users:
     }
 
     #[test]
-    fn b12_what_else_the_connection_needs_is_carried_over() {
+    fn ocm12_what_else_the_connection_needs_is_carried_over() {
         let hub = hub(
             r#"{"server": "https://h/", "proxy-url": "http://p:1", "tls-server-name": "h", "insecure-skip-tls-verify": true}"#,
         );
@@ -199,7 +199,7 @@ users:
     }
 
     #[test]
-    fn b11_an_authority_elsewhere_is_known_by_its_path() {
+    fn ocm11_an_authority_elsewhere_is_known_by_its_path() {
         let copied =
             hub(r#"{"server": "https://h", "certificate-authority": "/spoke/bootstrap/ca.crt"}"#);
         assert_eq!(copied.authority, None);

@@ -41,7 +41,7 @@ fn defaults_are_those_of_the_go_sidecar() {
 }
 
 #[test]
-fn a13_the_secret_is_in_one_namespace() {
+fn kalc13_the_secret_is_in_one_namespace() {
     assert_eq!(secret_namespace(HUB, "WATCH_NAMESPACE=w POD_NAMESPACE=p"), "w");
     assert_eq!(secret_namespace(HUB, "WATCH_NAMESPACE= POD_NAMESPACE=p"), "p");
     assert_eq!(secret_namespace(HUB, ""), "sa");
@@ -57,7 +57,7 @@ fn the_gate_needs_both_names_of_the_pod() {
 }
 
 #[test]
-fn d11_the_required_flags_are_asked_for_first() {
+fn the_required_flags_are_asked_for_first() {
     for (line, env) in [("", ""), ("-leader-election", ""), ("", "POD_NAME=x POD_NAMESPACE=p")] {
         assert_eq!(bare(line, env).unwrap_err(), "-lease-name is required", "{line}");
     }

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn b25_a_changed_bundle_is_put_right_though_the_number_of_entries_is_the_same() {
+    fn ocm25_a_changed_bundle_is_put_right_though_the_number_of_entries_is_the_same() {
         let mut existing = cluster();
         existing["spec"]["managedClusterClientConfigs"] =
             json!([{"url": URL, "caBundle": "b2xk", "more": 1}]);

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a21_what_people_must_mend_is_not_tried_in_a_hot_loop() {
+    fn gap21_what_people_must_mend_is_not_tried_in_a_hot_loop() {
         let text = || "why".to_owned();
         assert_eq!(classify(&Error::Invalid(text())), RetryClass::Refused);
         assert_eq!(classify(&Error::Forbidden(text())), RetryClass::Refused);

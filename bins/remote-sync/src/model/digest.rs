@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a27_empty_null_and_absent_are_three_things() {
+    fn gap27_empty_null_and_absent_are_three_things() {
         let digester = Digester::default();
         let different = [
             json!({}),

@@ -11,7 +11,7 @@ use suite::{
     stays, within,
 };
 
-use crate::support::{failures, renewals, renews};
+use crate::support::{BLIND, failures, renewals, renews};
 
 /// The name of its Role on both clusters.
 const ROLE: &str = "my-addon-addon-lease-controller";
@@ -161,6 +161,8 @@ fn f56_without_the_rights_to_read_what_is_known_holds() {
         };
         within(60, &format!("a list of {plural} is refused"), refused);
     }
+    // The words that other tests look for in vain.
+    sidecar.wait_for(BLIND);
     renews(&sidecar, "hub", 3);
 }
 

@@ -1,13 +1,9 @@
 //! /healthz, /readyz and /metrics of the running program.
 
-use std::{
-    io::{Read, Write},
-    time::SystemTime,
-};
+use std::time::SystemTime;
 
 use suite::{
-    Stopwatch, eventually, ocm::AVAILABLE, pause, relay::Way, sidecar::families, spoke::Spoke,
-    stays, throughout,
+    eventually, ocm::AVAILABLE, relay::Way, sidecar::families, spoke::Spoke, stays, throughout,
 };
 
 use crate::support::{beating, beats, beats_again, joined, joins};
@@ -148,25 +144,4 @@ fn a_port_that_is_taken_is_refused_at_the_start() {
     assert_eq!(agent.wait().code(), Some(1), "{}", agent.log());
     let log = agent.log();
     assert!(log.lines().last().is_some_and(|line| line.contains(&port)), "{log}");
-}
-
-#[test]
-fn silent_clients_do_not_keep_the_kubelet_waiting() {
-    let spoke = Spoke::auto("quiet");
-    let agent = spoke.start(&[]);
-    agent.wait_for_code("/healthz", 200);
-    let silent = || std::net::TcpStream::connect(("127.0.0.1", agent.port)).expect("a connection");
-    // More than the 64 that it keeps at a time.
-    let _silent: Vec<_> = (0..80).map(|_| silent()).collect();
-    let watch = Stopwatch::start();
-    assert_eq!(agent.ask("/healthz").0, 200);
-    watch.assert_within(3, "a probe");
-    // Nor one that takes its time to ask.
-    let mut slow = silent();
-    pause(500);
-    slow.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-        .expect("it asks");
-    let mut answer = String::new();
-    slow.read_to_string(&mut answer).expect("an answer");
-    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
 }

@@ -78,7 +78,7 @@ fn annotations_go_to_what_was_seen_or_nowhere() {
     for again in [false, true] {
         let (stage, _sidecar, source, target) = one("late-write", &WIDGETS, &[]);
         let (hub, before) = (stage.remote().cluster.faults(), stage.settled());
-        let held = of_program(stage.remote(), Action::Delay { milliseconds: 1000 });
+        let held = of_program(stage.remote(), Action::Delay { milliseconds: 3000 });
         let rule = hub.add(held.verb("patch").resource("widgets").times(1));
         source.set_number(2);
         eventually("the generations are on their way", || hub.hits(rule) > 0);

@@ -71,7 +71,7 @@ fn each_object_has_one_target_and_one_owner_of_its_status() {
 
 /// The sources of other remotes, which all share one namespace, say nothing of this one's targets.
 #[test]
-fn an_owned_namespace_goes_with_the_last_object_of_its_remote() {
+fn an_owned_namespace_goes_with_its_owner_when_that_is_the_last_of_its_remote() {
     if !needs(Need::Embedded, "there are three servers") {
         return;
     }

@@ -187,7 +187,7 @@ fn f45_an_issued_certificate_is_checked() {
 
 /// csr_test.go:457, and the differences between our own pending requests and the rest.
 #[test]
-fn b7_only_own_pending_requests_count_for_the_throttle() {
+fn ocm07_only_own_pending_requests_count_for_the_throttle() {
     let (request, csr) = posted();
     let other = AgentNames { agent: "agent10".into(), ..names() };
     let theirs =
@@ -220,7 +220,7 @@ fn b7_only_own_pending_requests_count_for_the_throttle() {
 
 /// From the audit log of a real hub: the request that ocm 1.2.0 posts.
 #[test]
-fn b7_a_request_of_the_go_agent_counts_too() {
+fn ocm07_a_request_of_the_go_agent_counts_too() {
     const RECORDED: &str = "\
         MIIBXzCCAQYCAQAwgaMxaDAuBgNVBAoTJ3N5c3RlbTpvcGVuLWNsdXN0ZXItbWFuYWdlbWVudDpjbHVzdGVyMTA2\
         BgNVBAoTL3N5c3RlbTpvcGVuLWNsdXN0ZXItbWFuYWdlbWVudDptYW5hZ2VkLWNsdXN0ZXJzMTcwNQYDVQQDEy5z\

@@ -193,7 +193,7 @@ fn what_our_own_kubeconfig_gives_is_never_stale() {
 }
 
 #[test]
-fn b8_a_half_written_kubeconfig_is_unusable_and_no_error() {
+fn ocm08_a_half_written_kubeconfig_is_unusable_and_no_error() {
     let fixture = Fixture::new();
     let text = fixture.data["kubeconfig"].clone();
     for length in 0..text.len() - 1 {
@@ -214,7 +214,7 @@ fn b8_a_half_written_kubeconfig_is_unusable_and_no_error() {
 }
 
 #[test]
-fn b11_an_authority_that_stands_elsewhere_is_put_right_without_a_request() {
+fn ocm11_an_authority_that_stands_elsewhere_is_put_right_without_a_request() {
     let fixture = Fixture::new();
     let authority =
         format!("certificate-authority-data: {}", BASE64_STANDARD.encode(&fixture.authority));
@@ -228,7 +228,7 @@ fn b11_an_authority_that_stands_elsewhere_is_put_right_without_a_request() {
 }
 
 #[test]
-fn b12_what_the_go_agent_does_not_carry_over_makes_it_stale() {
+fn ocm12_what_the_go_agent_does_not_carry_over_makes_it_stale() {
     let fixture = Fixture::new();
     for bootstrap in [
         Hub { server_name: Some("hub".into()), ..fixture.bootstrap() },

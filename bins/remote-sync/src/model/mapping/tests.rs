@@ -73,7 +73,7 @@ fn the_canonical_names_lead_to_both_sides() {
 }
 
 #[test]
-fn a17_names_that_no_object_can_have_are_refused_in_a_sentence() {
+fn gap17_names_that_no_object_can_have_are_refused_in_a_sentence() {
     let check = |namespace: &str, name: &str| names("-rs", "-ns", "").check(namespace, name);
     assert_eq!(check("a", "test"), Ok(()));
     assert_eq!(check("", "test"), Ok(()));

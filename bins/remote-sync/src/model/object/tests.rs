@@ -96,7 +96,7 @@ fn a_source_says_that_it_is_done_by_claim_and_generation() {
 }
 
 #[test]
-fn a07_only_the_exact_word_pauses() {
+fn gap07_only_the_exact_word_pauses() {
     let reader = reader(Mode::Compat);
     let paused = |value: Value| {
         let object = annotated(&json!({"cloud.teleport.dev/paused": value}));
@@ -207,7 +207,7 @@ fn content_is_the_spec_and_in_safe_mode_all_that_is_no_metadata() {
 }
 
 #[test]
-fn a27_a_field_that_is_empty_is_not_one_that_is_absent() {
+fn gap27_a_field_that_is_empty_is_not_one_that_is_absent() {
     let spec = |spec: Value| json!({"spec": spec});
     let absent = spec(json!({"volume": {}}));
     for mode in [Mode::Compat, Mode::Safe] {
@@ -222,7 +222,7 @@ fn a27_a_field_that_is_empty_is_not_one_that_is_absent() {
 }
 
 #[test]
-fn a14_no_status_is_an_empty_one() {
+fn gap14_no_status_is_an_empty_one() {
     let reader = reader(Mode::Safe);
     let digest = |more: &Value| reader.target(&object(more)).unwrap().value.state.status;
     let none = digest(&json!({}));

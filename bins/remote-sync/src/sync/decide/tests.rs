@@ -330,7 +330,7 @@ fn a_secret_goes_up_when_it_is_the_target_s_and_changed() {
 }
 
 #[test]
-fn a4_a_secret_that_is_refused_holds_up_nothing_and_is_tried_once_in_a_pass() {
+fn gap04_a_secret_that_is_refused_holds_up_nothing_and_is_tried_once_in_a_pass() {
     for mode in [Mode::Compat, Mode::Safe] {
         let mut world = t1(mode);
         world.observed.source = world.observed.source.map(finalizer_added);

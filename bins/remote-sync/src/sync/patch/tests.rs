@@ -94,7 +94,7 @@ fn guards(uid: &str) -> [Value; 2] {
 // --- the source ---
 
 #[test]
-fn a06_finalizers_of_others_stay_where_they_are() {
+fn gap06_finalizers_of_others_stay_where_they_are() {
     let reader = reader(Mode::Safe);
     for others in [vec![], vec!["example.com/a"], vec!["example.com/a", "example.com/b"]] {
         let before = match &*others {

@@ -149,7 +149,7 @@ fn the_target_s_own_keys_stay_and_those_that_the_source_had_go() {
 }
 
 #[test]
-fn a25_marks_alone_are_no_reason_for_a_write() {
+fn gap25_marks_alone_are_no_reason_for_a_write() {
     let from = full_source();
     let unmarked =
         target(&json!({"labels": {"a": "1", "mine": "1"}, "annotations": {"note": "x"}}));
