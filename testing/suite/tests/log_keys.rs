@@ -74,7 +74,17 @@ fn keys(source: &str) -> BTreeSet<String> {
         let arguments = arguments(call);
         (ours || of_log && arguments.end_with_message).then_some(arguments.pairs)
     });
-    calls.flat_map(|pairs| pairs.split(',').filter_map(key).collect::<Vec<_>>()).collect()
+    let arguments = calls.flat_map(|pairs| pairs.split(',').filter_map(key).collect::<Vec<_>>());
+    arguments.chain(literals(source)).collect()
+}
+
+/// The keys of `("name", Value::from…)`, as such macros have them.
+fn literals(source: &str) -> impl Iterator<Item = String> {
+    let pairs = source.split("Value::from").filter_map(|before| {
+        let name = before.strip_suffix("kv::").unwrap_or(before).strip_suffix("\", ")?;
+        Some(name.rsplit('"').next()?.to_owned())
+    });
+    pairs.collect::<Vec<_>>().into_iter()
 }
 
 #[test]
@@ -84,10 +94,13 @@ fn keys_are_found_in_sources() {
         log::warn!("no = keys; {}", a == b);
         log_object!(Level::Debug, target, error:% = error; "b");
         log_pair!(Level::Info, self, "c", action = words(1), target = key);
+        let keys = [("state", kv::Value::from(state)), (cause, Value::from(reason))];
         log::$level!(remote:% = $pair.name, $($pairs)*; $($text)+)
     "#;
     assert!(
-        keys(source).iter().eq(&["action", "error", "flags", "remote", "target", "version"]),
+        keys(source)
+            .iter()
+            .eq(&["action", "error", "flags", "remote", "state", "target", "version"]),
         "{:?}",
         keys(source)
     );

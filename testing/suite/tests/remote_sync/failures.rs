@@ -289,11 +289,12 @@ fn gap29_one_answer_instead_of_pages_is_never_whole_in_memory() {
     let (source, target) = stage.pair(&SETTINGS, "one");
     source.create_number(1);
     let remote = stage.remote();
-    let list = remote.cluster.client.list(&source.target().siblings(), "").expect("the list");
-    let mut items: Vec<_> = (0..800).map(|number| far(&list["items"][0], number)).collect();
-    items.push(list["items"][0].clone());
-    let body = json!({"kind": "PlainSettingList", "apiVersion": list["apiVersion"],
-        "metadata": list["metadata"], "items": items})
+    let object = source.get().expect("the object");
+    let mut items: Vec<_> = (0..800).map(|number| far(&object, number)).collect();
+    items.push(object.clone());
+    let version = &object["metadata"]["resourceVersion"];
+    let body = json!({"kind": "PlainSettingList", "apiVersion": object["apiVersion"],
+        "metadata": {"resourceVersion": version}, "items": items})
     .to_string();
     assert!(body.len() > 24 << 20);
     let whole = Action::Answer { code: 200, body: Some(body), retry_after: None };
