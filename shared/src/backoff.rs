@@ -16,7 +16,7 @@ const REMIND: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 pub struct Backoff {
     cap: Duration,
-    /// The longest Retry-After that is obeyed.
+    /// The longest Retry-After that is honored.
     pause: Duration,
     failures: u32,
     /// Kinds of failure that were logged, and when.
@@ -33,7 +33,7 @@ pub struct Retry {
 }
 
 impl Backoff {
-    /// With waits of at most `cap`; a Retry-After of as much is obeyed on top.
+    /// With waits of at most `cap`; a Retry-After of up to `cap` is added.
     pub const fn new(cap: Duration) -> Self {
         Self { cap, pause: cap, failures: 0, logged: Vec::new() }
     }
@@ -41,7 +41,7 @@ impl Backoff {
     /// Obeys a Retry-After up to `pause`: as much as the job tolerates, as the answer may be that of a
     /// gateway.
     #[must_use]
-    pub const fn heeding(mut self, pause: Duration) -> Self {
+    pub const fn honoring(mut self, pause: Duration) -> Self {
         self.pause = pause;
         self
     }
@@ -119,12 +119,12 @@ mod tests {
     }
 
     #[test]
-    fn f13_a_retry_after_is_heeded_as_far_as_the_job_can_bear_it() {
+    fn f13_a_retry_after_is_honored_as_far_as_the_job_can_bear_it() {
         let retry_after = Some(Duration::from_secs(3600));
         let error = Error::Unavailable { message: "busy".into(), retry_after, of_object: false };
         let mut backoff = Backoff::new(Duration::from_secs(60));
         assert_eq!(wait(&mut backoff, &error, 0.0), Duration::from_secs(60));
-        let mut patient = Backoff::new(Duration::from_secs(60)).heeding(Duration::from_secs(300));
+        let mut patient = Backoff::new(Duration::from_secs(60)).honoring(Duration::from_secs(300));
         assert_eq!(wait(&mut patient, &error, 0.0), Duration::from_secs(300));
     }
 

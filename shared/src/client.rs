@@ -126,7 +126,7 @@ impl Client {
         Self::counting(whose, config, reload, timeouts, RequestMetrics::default())
     }
 
-    /// The same, whose requests are counted with those of the clients before it.
+    /// The same, adding to the request counts of earlier clients.
     ///
     /// # Errors
     /// `BadConfig` when TLS or the proxy cannot be set up.
@@ -175,7 +175,7 @@ impl Client {
         Self::of_own_cluster_counting(flags, request, RequestMetrics::default())
     }
 
-    /// The same, whose requests are counted with those of the clients before it.
+    /// The same, adding to the request counts of earlier clients.
     ///
     /// # Errors
     /// `BadConfig` when its kubeconfig cannot be used.

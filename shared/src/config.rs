@@ -1,4 +1,4 @@
-//! Connection of a client to one API server, read from a kubeconfig or from the pod, and checked: nothing
+//! Configuration of a client for one API server, read from a kubeconfig or from the pod, and checked: nothing
 //! in it is "perhaps there". Secrets are overwritten when they are no longer used.
 
 use std::{

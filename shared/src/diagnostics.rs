@@ -43,7 +43,7 @@ pub trait Report: Send + Sync + 'static {
     }
 }
 
-/// A loop comes by every 15 s; a request with its retries and look-ups may take a minute.
+/// A loop reports every 15 s; a request with its retries and look-ups may take a minute.
 pub const LONGEST_BEAT: Duration = Duration::from_secs(120);
 
 /// Returns whether a loop hangs that last ran at `beat` and may pause for `longest`; one that has not
@@ -52,8 +52,8 @@ pub fn stuck(beat: Option<Instant>, longest: Duration) -> bool {
     beat.is_some_and(|beat| beat.elapsed() > longest)
 }
 
-/// The limit of connections. Beyond it, one is closed of the address that has most: many connections from
-/// one address do not keep the kubelet waiting.
+/// The limit of connections. Beyond it, a connection of the address with the most connections is closed: many
+/// from one address do not keep the kubelet waiting.
 const MOST_CONNECTIONS: usize = 64;
 /// Bytes of responses that clients are slow to read, all together.
 const MOST_UNSENT: usize = 2 << 20;

@@ -105,7 +105,7 @@ impl Candidate {
         Self { identity, timing, seen: None, renewed: None }
     }
 
-    /// The end of its lead, if it leads, as far as it can be sure.
+    /// Until when this candidate is certain to be the leader; `None` if it is not.
     pub fn leads_until(&self) -> Option<Instant> {
         self.renewed.map(|renewed| renewed + self.timing.renew)
     }

@@ -64,7 +64,7 @@ pub struct Flags {
 
 /// Longer times are a mistake: nobody trusts a leader for longer.
 const DAY: Duration = Duration::from_secs(86_400);
-/// Names that are less alike than this are no typing errors.
+/// The least similarity for a "did you mean" suggestion.
 const ALIKE: f64 = 0.8;
 
 /// A row of a table.

@@ -1,5 +1,5 @@
-//! Leadership: one of all replicas works at a time, and knows the moment from which it may not. The
-//! election runs in a thread of its own.
+//! Leadership: only one replica works at a time, and it knows when it has to stop. The election runs in a
+//! thread of its own.
 
 use std::{
     sync::{

@@ -19,17 +19,17 @@ use crate::{flags::Flags, resource};
 
 /// Lines that wait for a slow reader; more are dropped.
 const QUEUE: usize = 256;
-/// Longer lines are cut.
-const LONGEST_LINE: usize = 2000;
-/// The keys of log lines, for whoever filters them: each says the same thing in all programs. README has this
-/// table, and a test holds the sources to it.
+/// Longer messages and values are cut.
+const LONGEST_TEXT: usize = 2000;
+/// The keys of log lines, for filtering: each means the same in all programs. README has this table, and a test
+/// holds both to the sources.
 pub const KEYS: &[(&str, &str)] = &[
     ("cluster", "name of the cluster, on the hub"),
-    ("remote", "name of the remote cluster, as metrics have it; `own` is the program's own"),
+    ("remote", "name of the remote cluster, as metrics have it; `own` is the local cluster"),
     ("kind", "resource and group of the object, as kubectl takes them"),
     ("namespace", "namespace of the object"),
     ("name", "name of the object"),
-    ("server", "API server, as errors name it"),
+    ("server", "API server, as errors name it; in remote-sync `cluster` and the remote's name"),
     ("agent", "name of the agent, on the hub"),
     ("leader", "replica that is the leader, as its Lease says"),
     ("target", "namespace and name of the copy"),
@@ -37,9 +37,12 @@ pub const KEYS: &[(&str, &str)] = &[
     ("state", "state of a pair, as metrics have it"),
     ("reason", "what a state or a change comes from"),
     ("error", "what went wrong"),
+    ("event", "reason of the Event that goes with the line"),
+    ("uid", "uid of a cluster's Namespace kube-system"),
     ("failures", "failed attempts in a row"),
     ("retry_in", "seconds until the next attempt"),
     ("took", "seconds that something took"),
+    ("silence", "seconds without a response"),
     ("period", "seconds between two renewals"),
     ("skew", "seconds by which the server's clock is ahead"),
     ("path", "file or directory"),
@@ -127,7 +130,7 @@ pub fn start(program: &'static str, flags: &Flags) -> Result<Log, String> {
     Ok(log)
 }
 
-/// The end of the log that a program holds on to.
+/// The handle that flushes the log at exit.
 pub struct Log(SyncSender<Entry>);
 
 impl Log {
@@ -231,8 +234,10 @@ impl<'kvs> VisitSource<'kvs> for Pairs {
             return Ok(());
         }
         let number = value.to_u64().map(Into::into).or_else(|| value.to_f64().map(Into::into));
-        let value = number.unwrap_or_else(|| printable(&value.to_string(), LONGEST_LINE).into());
-        self.0.push((key.to_string(), value));
+        let value = number.unwrap_or_else(|| printable(&value.to_string(), LONGEST_TEXT).into());
+        if value != "" {
+            self.0.push((key.to_string(), value));
+        }
         Ok(())
     }
 }
@@ -283,7 +288,7 @@ pub fn quoted(text: &str) -> String {
 }
 
 fn text(record: &Record<'_>) -> String {
-    printable(&record.args().to_string(), LONGEST_LINE)
+    printable(&record.args().to_string(), LONGEST_TEXT)
 }
 
 fn place(record: &Record<'_>) -> String {
@@ -327,8 +332,7 @@ mod tests {
             ("namespace", kv::Value::null()),
         ];
         let text = line(klog, &keys);
-        let end =
-            r#" name=widget-1 error="refused \"x\" E1121 fake" retry_in=1.5 failures=3 reason="""#;
+        let end = r#" name=widget-1 error="refused \"x\" E1121 fake" retry_in=1.5 failures=3"#;
         assert!(text.ends_with(&format!("{end}\n")), "{text}");
         let value: serde_json::Value = serde_json::from_str(&line(json_line, &keys)).unwrap();
         assert_eq!(value["name"], "widget-1");

@@ -106,7 +106,7 @@ impl Renewal {
             renewed: None,
             not_before: now,
             conflicts: 0,
-            backoff: Backoff::new(period.min(LONGEST_WAIT)).heeding(period),
+            backoff: Backoff::new(period.min(LONGEST_WAIT)).honoring(period),
         }
     }
 

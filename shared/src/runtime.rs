@@ -43,7 +43,7 @@ pub fn main<Settings>(
     check: impl FnOnce(&Flags) -> std::result::Result<Invocation<Settings>, String>,
     run: impl FnOnce(&Settings, &Flags, &Stop) -> Result<End>,
 ) -> ExitCode {
-    // Before anything else: as process 1 a signal without a handler is ignored.
+    // First of all: process 1 ignores signals that have no handler.
     let stop = Stop::on_signals();
     keep_memory_private();
     let flags = match flags::parse(name, table, env::args_os().skip(1)) {
@@ -64,7 +64,7 @@ pub fn main<Settings>(
     match &result {
         Ok(End::Stopped) => log::info!("stopped by a signal"),
         Ok(End::Done) => log::info!("done"),
-        Err(error) => log::error!(error:% = error; "exiting"),
+        Err(error) => log::error!(error:% = error; "exiting with an error"),
     }
     log.finish();
     ExitCode::from(match result {

@@ -82,12 +82,12 @@ impl Stop {
         children.iter().filter_map(Weak::upgrade).for_each(|child| Self(child).raise());
     }
 
-    /// Returns whether the process is shutting down.
+    /// Returns whether it was raised.
     pub fn raised(&self) -> bool {
         self.lock().stopped
     }
 
-    /// Waits; returns `true`, early, at the end of the process.
+    /// Waits; returns early, with `true`, once it is raised.
     pub fn wait(&self, time: Duration) -> bool {
         let state = self.lock();
         let (state, _) = self
@@ -98,7 +98,7 @@ impl Stop {
         state.stopped
     }
 
-    /// Waits until the process is shutting down.
+    /// Waits until it is raised.
     pub fn wait_until_raised(&self) {
         let state = self.lock();
         drop(self.0.changed.wait_while(state, |state| !state.stopped));
@@ -115,8 +115,7 @@ impl Stop {
         self.lock().wakes
     }
 
-    /// Waits until `deadline`, the end of the process, or a wake after `seen`; `true` at the end of the
-    /// process.
+    /// Waits until `deadline`, a wake after `seen`, or until it is raised; `true` in the last case.
     pub fn wait_for_change(&self, seen: u64, deadline: Instant) -> bool {
         let state = self.lock();
         let time = deadline.saturating_duration_since(Instant::now());

@@ -99,7 +99,7 @@ type On<'a> = dyn FnMut(Event<'_>) -> ControlFlow<()> + 'a;
 
 impl Default for Watcher {
     fn default() -> Self {
-        let backoff = Backoff::new(LONGEST_WAIT).heeding(LONGEST_PAUSE);
+        let backoff = Backoff::new(LONGEST_WAIT).honoring(LONGEST_PAUSE);
         Self { state: State::Newest, rewound: false, backoff, unopened: 0, refused: false }
     }
 }
@@ -268,7 +268,7 @@ impl Watcher {
         let retry_in = seconds(retry.wait);
         log_object!(
             level, target, server = server, error:% = error, retry_in = retry_in;
-            "keeping the last known state"
+            "list or watch failed, keeping the last known state"
         );
         retry.wait
     }

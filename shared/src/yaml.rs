@@ -278,7 +278,7 @@ fn below(value: &Value, indent: usize, text: &mut String) {
 const WORDS: [&str; 10] = ["y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan"];
 
 /// A text as it is, if it cannot be taken for another value; else as in JSON, which is YAML too. One that
-/// begins with a digit might be a number or a time of YAML 1.1, unless it is an address.
+/// begins with a digit might be a number or a time of YAML 1.1.
 fn quoted(text: &str) -> Cow<'_, str> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+@ ".contains(c);
     let is_word = WORDS.iter().any(|word| word.eq_ignore_ascii_case(text));

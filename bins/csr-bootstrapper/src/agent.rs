@@ -186,7 +186,7 @@ impl Agent {
     /// Logs `message` and writes it as an Event on the Secret; a failed Event stops nothing.
     pub(crate) fn record_event(&self, reason: &'static str, warning: bool, message: &str) {
         let level = if warning { Level::Warn } else { Level::Info };
-        log_object!(level, self.credential(), reason = reason; "{message}");
+        log_object!(level, self.credential(), event = reason; "{message}");
         let event =
             CoreEvent { source: "csr-bootstrapper", reason, message: message.to_owned(), warning };
         let Settings { namespace, hub_secret, .. } = &self.settings;
@@ -197,7 +197,7 @@ impl Agent {
         }
         if let Err(error) = event.write(&self.management, namespace, &secret) {
             log_object!(
-                Level::Debug, self.credential(), reason = reason, error:% = error;
+                Level::Debug, self.credential(), event = reason, error:% = error;
                 "the Event is not written"
             );
         }

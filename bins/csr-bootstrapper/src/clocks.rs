@@ -62,9 +62,9 @@ impl Clocks {
         }
     }
 
-    /// The rest of a certificate's lifetime when it was just issued, by the clocks for which it is valid;
-    /// all of its lifetime if it is valid for none. If the two differ by more than half, one of them is
-    /// wrong, and the more patient one counts: the other would request certificates without end.
+    /// The remaining lifetime of a certificate that was just issued, by the clocks for which it is valid; all of its
+    /// lifetime if it is valid for none. If the two differ by more than half, one of them is wrong, and the longer
+    /// one counts: the shorter one would cause endless requests.
     pub(crate) fn left_of_new(&self, begin: SystemTime, end: SystemTime) -> Duration {
         let left = |now| end.duration_since(now).unwrap_or_default();
         let valid = || self.all().filter(|now| (begin..=end).contains(now)).map(left);

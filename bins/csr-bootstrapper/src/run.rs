@@ -173,7 +173,7 @@ fn manager(agent: &Agent, stored: Option<Value>) -> Result<CertificateManager<'_
         resolved = resolve(agent, now, stored.as_ref())?;
     }
     for ignored in &resolved.ignored {
-        log_object!(Level::Warn, agent.credential(), error = ignored; "a name is ignored");
+        log_object!(Level::Warn, agent.credential(), reason = ignored; "a name is ignored");
     }
     let AgentNames { cluster, agent: id } = &resolved.names;
     log::info!(cluster = cluster, agent = id; "the agent's names are known");

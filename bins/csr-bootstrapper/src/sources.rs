@@ -2,10 +2,12 @@
 
 use std::{ops::ControlFlow, path::Path, time::Duration};
 
+use log::Level;
 use serde_json::Value;
 use shared::{
     error::{Error, Result},
     kubeconfig::{self, Hub, Reach},
+    log_object,
     resource::SECRETS,
     secret, watch,
 };
@@ -74,9 +76,11 @@ fn adopt(agent: &Agent, bootstrap: Result<BootstrapKubeconfig>) {
         agent.read(|state| (state.no_bootstrap.clone(), state.bootstrap != bootstrap));
     match (&before, &error) {
         (before, Some(error)) if before.as_ref() != Some(error) => {
-            log::warn!(error = error; "no valid bootstrap kubeconfig");
+            log_source(agent, Level::Warn, "no valid bootstrap kubeconfig", error);
         }
-        (Some(_), None) => log::info!("the bootstrap kubeconfig is available again"),
+        (Some(_), None) => {
+            log_source(agent, Level::Info, "the bootstrap kubeconfig is available again", "");
+        }
         _ => {}
     }
     if changed || before != error {
@@ -84,6 +88,18 @@ fn adopt(agent: &Agent, bootstrap: Result<BootstrapKubeconfig>) {
             state.no_bootstrap = error;
             state.set_bootstrap(bootstrap);
         });
+    }
+}
+
+fn log_source(agent: &Agent, level: Level, message: &str, error: &str) {
+    match &agent.settings.bootstrap {
+        BootstrapSource::File(path) => {
+            log::log!(level, path:% = path.display(), error = error; "{message}");
+        }
+        BootstrapSource::Secret(name) => {
+            let target = SECRETS.object(&agent.settings.namespace, name);
+            log_object!(level, target, error = error; "{message}");
+        }
     }
 }
 

@@ -150,7 +150,7 @@ fn tolerate(step: &PlanStep, result: io::Result<()>) {
     let what = match step {
         PlanStep::SetMode(_) => "the permissions of the directory stay as they are",
         PlanStep::Repair(..) => "the permissions of the files stay as they are",
-        _ => "what is not needed any more stays",
+        _ => "leftovers could not be removed",
     };
     if let Err(error) = result {
         log::debug!(error:% = error; "{what}");

@@ -208,12 +208,12 @@ impl Settings {
         })
     }
 
-    /// Whether sources are restricted by labels or namespaces.
+    /// Returns whether sources are restricted by labels or namespaces.
     pub(crate) fn is_selective(&self) -> bool {
         !self.selector.is_empty() || !self.source_namespaces.is_empty()
     }
 
-    /// Whether there may be more than one remote.
+    /// Returns whether there may be more than one remote.
     pub(crate) fn many(&self) -> bool {
         self.registry.is_some() || self.remotes.len() > 1
     }

@@ -10,7 +10,7 @@ use crate::{
     resource::{SECRETS, Target},
 };
 
-/// The longest Retry-After that is obeyed.
+/// The longest Retry-After that is honored.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
 /// The size limit of an answer that is not a success, in bytes. A Status with a cause for each of a
 /// thousand fields has some 200 KiB.

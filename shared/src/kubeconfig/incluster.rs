@@ -55,7 +55,7 @@ fn trust(env: &Env<'_>) -> Trust {
         WARNED.call_once(|| {
             log::warn!(
                 path:% = path.display();
-                "no certificate in it: trusting the system's roots"
+                "the file has no certificate, trusting the system's roots"
             );
         });
         Trust::System

@@ -297,15 +297,15 @@ fn f11_a_refusal_that_lasts_is_told_every_ten_minutes() {
 }
 
 #[test]
-fn f13_retry_after_is_heeded_up_to_a_period() {
-    for (seconds, heeded) in [(7, SECOND * 7), (3600, PERIOD)] {
+fn f13_retry_after_is_honored_up_to_a_period() {
+    for (seconds, honored) in [(7, SECOND * 7), (3600, PERIOD)] {
         let mut bench = Bench::renewed(&mut Server::default());
         (bench.random, bench.now.instant) = (0.5, bench.now.instant + PERIOD);
         let retry_after = Some(Duration::from_secs(seconds));
         let message = "busy".to_owned();
         bench.step(|_| Err(Error::Unavailable { message, retry_after, of_object: false }));
         let wait = bench.waits().unwrap_or_default();
-        assert!(wait >= heeded && wait <= heeded + SECOND, "{seconds}: {wait:?}");
+        assert!(wait >= honored && wait <= honored + SECOND, "{seconds}: {wait:?}");
     }
 }
 

@@ -58,10 +58,16 @@ fn arguments(call: &str) -> Arguments {
     Arguments { pairs, end_with_message: false }
 }
 
-/// The key of `name = value` or `name:% = value`.
-fn key(pair: &str) -> Option<String> {
-    let (name, value) = pair.split_once('=')?;
-    (!value.starts_with('=')).then(|| name.split(':').next().unwrap_or(name).trim().to_owned())
+/// The key of `name = value`, `name:% = value` or, in a macro of `log`, `name` alone.
+fn key(pair: &str, alone: bool) -> Option<String> {
+    let (name, value) = match pair.split_once('=') {
+        Some(parts) => parts,
+        None if alone => (pair, ""),
+        None => return None,
+    };
+    let name = name.split(':').next().unwrap_or(name).trim();
+    let is_word = !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    (is_word && !value.starts_with('=')).then(|| name.to_owned())
 }
 
 /// The keys of the log lines of a source. Our own macros for such lines are called `log_` and something; of those of
@@ -69,13 +75,17 @@ fn key(pair: &str) -> Option<String> {
 fn keys(source: &str) -> BTreeSet<String> {
     let calls = source.split("log").skip(1).filter_map(|rest| {
         let (name, call) = rest.split_once("!(")?;
-        let of_log = name.strip_prefix("::").is_some_and(|it| it.starts_with('$') || it.len() < 6);
+        // `log::log!(` is split before its exclamation mark; its level comes first, and is no key.
+        let levelled = name.is_empty();
+        let of_log = levelled
+            || name.strip_prefix("::").is_some_and(|it| it.starts_with('$') || it.len() < 6);
         let ours = name.starts_with('_') && name.len() < 12;
         let arguments = arguments(call);
-        (ours || of_log && arguments.end_with_message).then_some(arguments.pairs)
+        let pairs = arguments.pairs.split(',').skip(usize::from(levelled));
+        let found: Vec<_> = pairs.filter_map(|pair| key(pair, of_log)).collect();
+        (ours || of_log && arguments.end_with_message).then_some(found)
     });
-    let arguments = calls.flat_map(|pairs| pairs.split(',').filter_map(key).collect::<Vec<_>>());
-    arguments.chain(literals(source)).collect()
+    calls.flatten().chain(literals(source)).collect()
 }
 
 /// The keys of `("name", Value::from…)`, as such macros have them.
@@ -92,15 +102,18 @@ fn keys_are_found_in_sources() {
     let source = r#"
         log::info!(version = env!("VERSION"), flags:% = given(1, 2); "x = {y}");
         log::warn!("no = keys; {}", a == b);
+        log::log!(level, failures; "d");
+        log::warn!(silence; "e");
         log_object!(Level::Debug, target, error:% = error; "b");
         log_pair!(Level::Info, self, "c", action = words(1), target = key);
         let keys = [("state", kv::Value::from(state)), (cause, Value::from(reason))];
         log::$level!(remote:% = $pair.name, $($pairs)*; $($text)+)
     "#;
     assert!(
-        keys(source)
-            .iter()
-            .eq(&["action", "error", "flags", "remote", "state", "target", "version"]),
+        keys(source).iter().eq(&[
+            "action", "error", "failures", "flags", "remote", "silence", "state", "target",
+            "version"
+        ]),
         "{:?}",
         keys(source)
     );

@@ -207,7 +207,8 @@ fn accept(
     names: &AgentNames,
     clocks: Clocks,
 ) -> Result<Vec<u8>, String> {
-    let pem = BASE64_STANDARD.decode(text).map_err(|_| "was answered with what is not base64")?;
+    let pem =
+        BASE64_STANDARD.decode(text).map_err(|_| "was issued a certificate that is not base64")?;
     let chain =
         certificate::chain(&pem).map_err(|what| format!("was answered with PEM that {what}"))?;
     if let Some(what) = objection(&chain, names, clocks) {

@@ -19,8 +19,8 @@ const SPREAD: f64 = 0.05;
 /// (`pkg/controller/certificates/authority/policies.go`), so the last quarter of a certificate for 30
 /// seconds is all of it.
 const LEAST_USED: f64 = 0.5;
-/// The limit of that, as a machine that sleeps does not count the time. Whatever a clock says, there are no
-/// more certificates than that.
+/// The upper limit of that, because the time that a machine sleeps does not count. It bounds the rate of
+/// certificates even if a clock is wrong.
 const LONGEST_LEAST_USE: Duration = Duration::from_secs(12 * 3600);
 
 /// The deadline of the certificate in `pem`.

@@ -27,8 +27,8 @@ const MOMENT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// The longest wait that a hub can ask for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-/// The time of nothing but 401, or up to twice as long, after which the credential counts as refused: a
-/// shorter one may be a hub that restarts, and a fleet does not come back in one second.
+/// A credential counts as refused after nothing but 401 for this long, or up to twice as long: the hub may just be
+/// restarting, and the jitter keeps a fleet from returning at once.
 const REFUSED_AFTER: Duration = Duration::from_secs(30);
 
 /// The goal of a single run.
@@ -64,7 +64,7 @@ impl<'a> CertificateManager<'a> {
             performer: Performer::new(agent, names.clone(), stored),
             names,
             machine: CsrMachine::new(request),
-            errors: Backoff::new(LONGEST_WAIT).heeding(LONGEST_PAUSE),
+            errors: Backoff::new(LONGEST_WAIT).honoring(LONGEST_PAUSE),
             patience: REFUSED_AFTER + REFUSED_AFTER.mul_f64(fastrand::f64()),
             bootstrap_seen: (0, None),
         }
@@ -76,7 +76,7 @@ impl<'a> CertificateManager<'a> {
         loop {
             let seen = self.agent.stop.wakes();
             let (observed, action) = self.decide();
-            // A used key does not stay behind, nor a kubeconfig that leads nowhere.
+            // Leave behind neither a used key nor a kubeconfig that leads nowhere.
             let settled =
                 action != CertificateAction::DeleteRequest && observed.need != Need::Repair;
             let usable = || settled && ready(self.agent).is_ok();

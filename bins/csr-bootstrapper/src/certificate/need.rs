@@ -6,7 +6,7 @@ use shared::error::{Error, Result};
 
 use super::validate::{UnusableCredential, Validation};
 
-/// The need of the credential.
+/// What the credential needs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Need {
     /// Nothing for this long.
@@ -22,7 +22,7 @@ pub(crate) enum Need {
 pub(crate) struct NeedReason {
     pub(crate) event: &'static str,
     pub(crate) sentence: String,
-    /// The certificate before is valid and merely due.
+    /// The current certificate is still valid; it is only due for rotation.
     pub(crate) regular: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Observation of all inputs: the worth of the credential, its need, the requester, and the progress of the
-//! request. No I/O, no clock, no side effect.
+//! Observation: whether the credential is valid, whether a new certificate is needed and who requests it, and how
+//! far the request is. No I/O, no clock, no side effect.
 
 use std::{
     hash::{Hash, Hasher},
@@ -124,11 +124,24 @@ pub(crate) enum SessionChange {
 /// Covers all fields, so that a model checker tells states apart by it.
 impl Hash for ObservedCredential {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let Self { bootstrap, validation, data, need, requester, requester_hub, .. } = self;
+        let Self {
+            bootstrap,
+            validation,
+            data,
+            need,
+            requester,
+            requester_hub,
+            requester_open,
+            sentence,
+            usable,
+            session,
+            csr,
+            csr_object,
+            pending,
+            again,
+        } = self;
         (bootstrap, validation, need, requester, requester_hub).hash(state);
-        let Self { requester_open, sentence, usable, session, csr, csr_object, .. } = self;
-        (requester_open, sentence, usable, session, csr, csr_object).hash(state);
-        (&self.pending, &self.again).hash(state);
+        (requester_open, sentence, usable, session, csr, csr_object, pending, again).hash(state);
         data.iter().for_each(|(key, value)| (key, &**value).hash(state));
     }
 }
@@ -213,12 +226,12 @@ fn validated(inputs: &Inputs<'_>) -> (Data, Validation) {
     }
 }
 
-/// Returns whether the hub refuses the credential for good, and the time at which it will.
+/// Returns whether the hub refuses the credential permanently, and the time at which it will.
 fn refused(inputs: &Inputs<'_>) -> (bool, Option<Instant>) {
     match inputs.session.as_ref().and_then(|session| session.refused) {
         Some(refused) => {
             let at = refused.since + inputs.patience;
-            // Only an answer of that time tells what the hub says now.
+            // Only a response that recent shows the hub's current answer.
             (refused.last >= at, Some(at))
         }
         None => (false, None),

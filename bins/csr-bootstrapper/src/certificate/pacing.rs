@@ -11,11 +11,11 @@ pub(super) const REST_REFUSED: Duration = Duration::from_secs(300);
 const REST_WRONG: Duration = Duration::from_secs(30);
 /// After a request of another identity than the present requester, or one that somebody deleted.
 pub(super) const REST_SHORT: Duration = Duration::from_secs(2);
-/// No rest is longer.
+/// The longest rest.
 pub(super) const LONGEST_REST: Duration = Duration::from_secs(3600);
 /// Between the write of a certificate that was used until it was due, however short it is, and the next one.
 pub(super) const PACE: Duration = Duration::from_secs(5);
-/// Between a write of the Secret that did not last and the next one; it doubles each time.
+/// Between a write of the Secret that somebody undid and the next one; it doubles each time.
 const PACE_OF_REPEATS: Duration = Duration::from_secs(1);
 
 /// The waits between requests and between writes.
@@ -28,7 +28,7 @@ pub(super) struct Pacing {
     /// Until then this identity requests nothing, after a failure; without an identity nothing at all is done.
     failed: Option<(Instant, Option<Requester>)>,
     saved: Option<Instant>,
-    /// Writes of the Secret in a row that did not last.
+    /// Writes of the Secret in a row that somebody undid.
     repeats: u32,
 }
 
@@ -45,7 +45,7 @@ impl Pacing {
         rest.map(|(until, _)| until).or_else(|| self.failing(Some(requester), now))
     }
 
-    /// The time before which the Secret is not written again, if it is to come.
+    /// The earliest time of the next write of the Secret, if it is in the future.
     pub(super) fn next_write(&self, regular: bool, now: Instant) -> Option<Instant> {
         let repeats = PACE_OF_REPEATS.saturating_mul(1 << self.repeats.min(12)).min(LONGEST_REST);
         let pace = if regular && self.repeats == 0 { PACE } else { repeats };
@@ -63,7 +63,7 @@ impl Pacing {
         random: f64,
     ) -> Duration {
         let rest = shortest.saturating_mul(1 << self.ends.min(8)).min(LONGEST_REST);
-        // A fleet that was denied together does not come back together.
+        // Jitter: a fleet that was denied together must not retry together.
         let rest = rest + rest.mul_f64(random / 4.0);
         self.ends = self.ends.saturating_add(1);
         self.rest = Some((now + rest, requester));

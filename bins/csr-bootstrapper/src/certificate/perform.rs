@@ -160,7 +160,7 @@ impl<'a> Performer<'a> {
         if overdue {
             self.agent.record_event("CSRPending", true, sentence);
         } else {
-            log_object!(Level::Info, self.agent.credential(), reason = "CSRPending"; "{sentence}");
+            log_object!(Level::Info, self.agent.credential(), event = "CSRPending"; "{sentence}");
             self.agent.report(|status| status.pending = Some(SystemTime::now()));
         }
     }

@@ -67,10 +67,7 @@ impl SessionControl {
 
     /// Ends the session, whose certificate has expired.
     pub(crate) fn close(&self, agent: &Agent) {
-        log_object!(
-            Level::Warn, agent.credential(), reason = "expired";
-            "the certificate for the hub has expired"
-        );
+        log_object!(Level::Warn, agent.credential(); "the certificate for the hub has expired");
         agent.set_session(None);
     }
 

@@ -180,7 +180,7 @@ fn announce(agent: &Agent, lease: &Target<'_>, change: &LeaseChange) {
         }
         LeaseChange::Other(period) => {
             let period = seconds(*period);
-            log_object!(Level::Info, lease, period = period; "the Lease has another period");
+            log_object!(Level::Info, lease, period = period; "the renewal period has changed");
         }
     }
 }
@@ -250,7 +250,7 @@ mod tests {
         let mut bench = Bench::new();
         assert_eq!(bench.sees(Some(&cluster("True", &json!(60)))), LeaseChange::Started);
         assert_eq!(bench.sees(Some(&cluster("True", &json!(60)))), LeaseChange::Same);
-        // b16: a Lease without a renewTime is renewed as well.
+        // ocm16: a Lease without a renewTime is renewed as well.
         assert_eq!(bench.requests(), (vec!["get", "update"], MINUTE));
         bench.pass(MINUTE);
         assert_eq!(bench.requests(), (vec!["update"], MINUTE), "one request a period");

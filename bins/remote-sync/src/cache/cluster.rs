@@ -31,7 +31,7 @@ use crate::{
     settings::Settings,
 };
 
-/// The longest Retry-After that is heeded for a whole cluster: the response may be a gateway's.
+/// The longest Retry-After that is honored for a whole cluster: the response may be a gateway's.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// The client of a cluster.
@@ -144,7 +144,7 @@ impl TargetSide {
         })
     }
 
-    /// Whether namespaces and Secrets were listed completely in this session.
+    /// Returns whether namespaces and Secrets were listed completely in this session.
     pub(crate) fn is_complete(&self, namespaced: bool, session: u64) -> bool {
         (!namespaced || self.namespaces.is_complete(session))
             && self.secrets.iter().all(|secrets| secrets.is_complete(session))

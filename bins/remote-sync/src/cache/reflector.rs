@@ -299,7 +299,7 @@ struct Overflow;
 
 // Functions rather than methods: a reflector is compiled once for each kind of store.
 
-/// Whether it is not the previous session's cluster, as far as both are known.
+/// Returns whether it is not the previous session's cluster, as far as both are known.
 fn is_another(before: &mut Option<String>, session: &ClusterSession) -> bool {
     let ClusterIdentity::Known(now) = &session.identity else { return false };
     before.replace(now.clone()).is_some_and(|before| before != *now)

@@ -15,7 +15,7 @@ const LONGEST: Duration = Duration::from_secs(300);
 const FIRST_REFUSED: Duration = Duration::from_secs(30);
 const LONGEST_REFUSED: Duration = Duration::from_secs(3600);
 
-/// The longest Retry-After that is heeded for one pair.
+/// The longest Retry-After that is honored for one pair.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// The reaction that a failure calls for.

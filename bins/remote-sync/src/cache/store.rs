@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// Removed objects that are remembered: so many may go while one response is under way.
+/// Removed objects that are remembered: as many as may be deleted during one request.
 const MOST_GONE: usize = 64;
 
 /// The objects of one kind on one cluster.
@@ -114,7 +114,7 @@ impl<T> Seen<T> {
 }
 
 impl<T: PartialEq> Seen<T> {
-    /// Whether `other` is equal apart from its version.
+    /// Returns whether `other` is equal apart from its version.
     fn equals(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Whole(one), Self::Whole(other)) => {
@@ -183,7 +183,7 @@ impl<T: Clone + PartialEq> Store<T> {
         gone
     }
 
-    /// Whether all objects of the kind were listed in this session: the cluster may have been restored while it
+    /// Returns whether all objects of the kind were listed in this session: the cluster may have been restored while it
     /// was disconnected.
     pub(crate) fn is_complete(&self, session: u64) -> bool {
         self.objects().complete.iter().all(|complete| *complete == session)
@@ -266,7 +266,7 @@ impl<T: Clone + PartialEq> Store<T> {
         }
     }
 
-    /// Whether the object exists but costs too much memory to be read.
+    /// Returns whether the object exists but costs too much memory to be read.
     pub(crate) fn is_too_large(&self, key: &str) -> bool {
         let objects = self.objects();
         objects.map.get(key).is_some_and(|entry| matches!(entry.seen, Seen::TooLarge { .. }))
@@ -295,7 +295,7 @@ impl<T: Clone + PartialEq> Store<T> {
         self.objects().keys_in(&key::of(namespace, "")).cloned().collect()
     }
 
-    /// Whether `namespace` has an object whose name `counts`.
+    /// Returns whether `namespace` has an object whose name `counts`.
     pub(crate) fn has_others(&self, namespace: &str, counts: impl Fn(&str) -> bool) -> bool {
         self.objects().keys_in(&key::of(namespace, "")).any(|key| counts(key::split(key).1))
     }

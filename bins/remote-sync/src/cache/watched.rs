@@ -25,18 +25,18 @@ pub(crate) trait Watched {
     /// `NotServed` if the cluster does not serve it (yet), otherwise the request's error.
     fn find_kind(&self, session: &ClusterSession) -> Result<ApiResource>;
 
-    /// Whether the kind that was found is still the one to follow: the version may have to change.
+    /// Returns whether the kind that was found is still the one to follow: the version may have to change.
     fn accepts_kind(&self, _kind: &ApiResource) -> bool {
         true
     }
 
-    /// Whether an object of this namespace and name can belong to a pair.
+    /// Returns whether an object of this namespace and name can belong to a pair.
     fn covers(&self, namespace: &str, name: &str) -> bool;
 
     /// Reads an object; `None` if it is not one.
     fn read(&self, object: &Value) -> Option<Cached<Self::Object>>;
 
-    /// Whether a new object's document is kept for the workers; most of what was `listed` is in sync already.
+    /// Returns whether a new object's document is kept for the workers; most of what was `listed` is in sync already.
     fn keeps_document(&self, _object: &Self::Object, _listed: bool) -> bool {
         false
     }

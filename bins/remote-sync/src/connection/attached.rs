@@ -30,7 +30,7 @@ impl Attached {
     }
 }
 
-/// Whether both lead to the same server with the same trust.
+/// Returns whether both lead to the same server with the same trust.
 pub(super) fn same_server(one: &ClusterConfig, other: &ClusterConfig) -> bool {
     one.server == other.server
         && one.trust == other.trust

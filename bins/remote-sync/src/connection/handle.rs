@@ -157,7 +157,7 @@ impl Connection {
         self.state().beat
     }
 
-    /// Whether there is a session.
+    /// Returns whether there is a session.
     pub(crate) fn is_connected(&self) -> bool {
         self.state().session().is_some()
     }
@@ -170,7 +170,7 @@ impl Connection {
         }
     }
 
-    /// Whether the cluster that answers now is that of `session`, which a lost TCP connection may have changed. If
+    /// Returns whether the cluster that answers now is that of `session`, which a lost TCP connection may have changed. If
     /// not, the session ends.
     ///
     /// # Errors

@@ -88,7 +88,7 @@ impl OwnPod {
         Some(Self { namespace, name, uid, in_cluster })
     }
 
-    /// Whether the cluster runs this pod; `false` if its pods are not served or may not be read.
+    /// Returns whether the cluster runs this pod; `false` if its pods are not served or may not be read.
     pub(super) fn is_on(&self, client: &Client) -> Result<bool> {
         match client.limited_to(POD).get(&PODS.object(&self.namespace, &self.name)) {
             Ok(pod) => Ok(pod["metadata"]["uid"] == *self.uid),

@@ -191,6 +191,11 @@ impl ProbeSchedule {
         self.failures
     }
 
+    /// The time until the next attempt to connect.
+    pub(super) fn retry_in(&self, now: Instant) -> Duration {
+        self.connect_at.map(|at| at.saturating_duration_since(now)).unwrap_or_default()
+    }
+
     /// There was no response since a worker got none.
     fn in_doubt(&self) -> bool {
         self.doubted > self.last_probe.max(self.last_success)

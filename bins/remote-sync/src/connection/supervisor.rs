@@ -247,10 +247,11 @@ impl Supervisor {
         );
         state.health.failed(error);
         let failures = state.schedule.failures();
+        let retry_in = seconds(state.schedule.retry_in(self.now));
         drop(state);
         let news = self.backoff.failed(error, self.now, 0.0).should_log;
         let level = if news { Level::Warn } else { Level::Debug };
-        log::log!(level, remote, error:% = error, failures; "no connection");
+        log::log!(level, remote, error:% = error, failures, retry_in; "cannot connect");
     }
 
     fn probe(&mut self) -> Option<ConnectionEvent> {
@@ -312,7 +313,7 @@ impl Supervisor {
 fn log_identity(remote: &str, identity: &ClusterIdentity) {
     match identity {
         ClusterIdentity::Known(uid) => {
-            log::debug!(remote, reason = uid.as_str(); "the uid of kube-system is known");
+            log::debug!(remote, uid = uid.as_str(); "the uid of kube-system is known");
         }
         ClusterIdentity::Unknown(why) => {
             log::warn!(remote, error = why.as_str(); "the cluster's identity is unknown");

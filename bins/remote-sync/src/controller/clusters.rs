@@ -102,7 +102,7 @@ fn connect(
     let (named, to) = (name.to_owned(), [cluster.clone(), controller.clone()]);
     let notify = move |event| {
         if let ConnectionEvent::NoSuccessFor(time) = event {
-            log::warn!(remote = named.as_str(), took = seconds(time); "no response from the cluster");
+            log::warn!(remote = named.as_str(), silence = seconds(time); "no response from the cluster");
         }
         to.iter().for_each(Stop::wake);
     };

@@ -128,7 +128,7 @@ impl Watched for SecretWatch {
     }
 }
 
-/// Whether an ownerReference is to an object of this kind, in whatever version.
+/// Returns whether an ownerReference is to an object of this kind, in whatever version.
 fn is_of(owner: &Value, group: &str, kind: &str) -> bool {
     let version = owner["apiVersion"].as_str().unwrap_or_default();
     let of = version.split_once('/').map_or("", |(group, _)| group);

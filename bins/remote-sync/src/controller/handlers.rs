@@ -67,7 +67,7 @@ impl WatchedKind {
         &self.cluster.controller.context.settings.resources[self.kind]
     }
 
-    /// Whether a kind has the local cluster's version, as far as that is known.
+    /// Returns whether a kind has the local cluster's version, as far as that is known.
     fn accepts(&self, found: &ApiResource) -> bool {
         let local = self.cluster.controller.local_kind(self.kind);
         local.is_none_or(|local| local.resource.version == found.resource.version)

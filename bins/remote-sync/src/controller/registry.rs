@@ -232,7 +232,7 @@ fn refusal(controller: &Controller, name: &str) -> Option<String> {
         return Some("its name is not valid for a remote".into());
     }
     if others.clone().any(|other| other == name) {
-        return Some("another flag names a remote so".into());
+        return Some("another remote already has this name".into());
     }
     let other = controller.context.settings.clash(name, others)?;
     Some(format!("an object may belong to {other} too"))

@@ -52,7 +52,7 @@ impl AnnotationKeys {
         }
     }
 
-    /// Whether a key is under the prefix, even if it is not one of these.
+    /// Returns whether a key is under the prefix, even if it is not one of these.
     pub(crate) fn is_ours(&self, key: &str) -> bool {
         key.starts_with(&*self.prefix)
     }

@@ -58,7 +58,7 @@ impl ResourceArg {
         Ok(Self { group, version: version.map(str::to_owned), plural: plural.to_owned() })
     }
 
-    /// Whether both name the same kind, in whatever version.
+    /// Returns whether both name the same kind, in whatever version.
     pub(crate) fn same(&self, other: &Self) -> bool {
         (&self.group, &self.plural) == (&other.group, &other.plural)
     }

@@ -132,23 +132,23 @@ impl NameMapping {
         Ok(())
     }
 
-    /// Whether a source's name can match `other` as well.
+    /// Returns whether a source's name can match `other` as well.
     pub(crate) fn shares_sources(&self, other: &Self) -> bool {
         overlap(&self.resource_suffix, &other.resource_suffix)
     }
 
-    /// Whether a target's namespace can match `other` as well.
+    /// Returns whether a target's namespace can match `other` as well.
     pub(crate) fn shares_targets(&self, other: &Self) -> bool {
         overlap(&self.namespace_suffix, &other.namespace_suffix)
     }
 
-    /// Whether this namespace, on either side, is within the prefix.
+    /// Returns whether this namespace, on either side, is within the prefix.
     pub(crate) fn covers(&self, namespace: &str) -> bool {
         namespace.is_empty() || namespace.starts_with(&*self.namespace_prefix)
     }
 }
 
-/// Whether a name can end with both suffixes.
+/// Returns whether a name can end with both suffixes.
 fn overlap(one: &str, other: &str) -> bool {
     one.ends_with(other) || other.ends_with(one)
 }

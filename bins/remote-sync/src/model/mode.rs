@@ -10,33 +10,33 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// Whether annotations record, by uids, whose copy an object is and what of it was copied.
+    /// Returns whether annotations record, by uids, whose copy an object is and what of it was copied.
     pub(crate) fn records_origin(self) -> bool {
         self == Self::Safe
     }
 
-    /// Whether every write applies to exactly the object and version that was observed.
+    /// Returns whether every write applies to exactly the object and version that was observed.
     pub(crate) fn sets_preconditions(self) -> bool {
         self == Self::Safe
     }
 
-    /// Whether a live read has to confirm that the other object is gone before anything is deleted or the
+    /// Returns whether a live read has to confirm that the other object is gone before anything is deleted or the
     /// finalizer removed.
     pub(crate) fn confirms_absence(self) -> bool {
         self == Self::Safe
     }
 
-    /// Whether every object with the target's name is our copy.
+    /// Returns whether every object with the target's name is our copy.
     pub(crate) fn owns_by_name(self) -> bool {
         self == Self::Compat
     }
 
-    /// Whether targets are replaced (PUT) instead of patched.
+    /// Returns whether targets are replaced (PUT) instead of patched.
     pub(crate) fn replaces(self) -> bool {
         self == Self::Compat
     }
 
-    /// Whether a pass ends after its writes and the next one starts at once, as upstream's do.
+    /// Returns whether a pass ends after its writes and the next one starts at once, as upstream's do.
     pub(crate) fn ends_after_writes(self) -> bool {
         self == Self::Compat
     }

@@ -52,7 +52,7 @@ pub(crate) struct SourceObject {
 }
 
 impl SourceObject {
-    /// Whether its content has been copied, according to its own annotations.
+    /// Returns whether its content has been copied, according to its own annotations.
     pub(crate) fn seems_synced(&self) -> bool {
         let published = self.generations.remote.unwrap_or_default();
         matches!(self.finalizers, Finalizers::Ours(_)) && published == self.state.generation
@@ -195,7 +195,7 @@ impl ObjectReader {
         self.digester.of_text(&format!("{namespace}/{name}/{finalizer}"))
     }
 
-    /// Whether the top-level field `key` is copied from source to target; sync-controller copies the spec
+    /// Returns whether the top-level field `key` is copied from source to target; sync-controller copies the spec
     /// alone (`controller/controller.go:483`).
     pub(crate) fn is_content(&self, key: &str) -> bool {
         match self.mode {
@@ -204,7 +204,7 @@ impl ObjectReader {
         }
     }
 
-    /// Whether the annotation `key` of a source is copied to its target.
+    /// Returns whether the annotation `key` of a source is copied to its target.
     pub(crate) fn copies_annotation(&self, key: &str) -> bool {
         match self.mode {
             Mode::Compat => key != self.keys.remote_generation && key != self.keys.local_generation,

@@ -66,7 +66,7 @@ fn clean(pair: &PairContext<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Whether this instance annotated the target. One without a source may belong to an instance with another
+/// Returns whether this instance annotated the target. One without a source may belong to an instance with another
 /// selector.
 fn is_ours(pair: &PairContext<'_>, observed: &Observed) -> bool {
     let settings = &pair.context.settings;

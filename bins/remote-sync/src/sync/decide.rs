@@ -45,7 +45,7 @@ pub(crate) enum SyncAction {
 }
 
 impl SyncAction {
-    /// Whether it changes anything on a cluster.
+    /// Returns whether it changes anything on a cluster.
     pub(crate) fn writes(self) -> bool {
         !matches!(
             self,
@@ -116,8 +116,8 @@ fn with_source(
     if rules.mode.ends_after_writes() && attempt.finalizer_added {
         return SyncAction::Done(PairStatus::Again);
     }
-    // The source must not have a new spec in use without the status from before; but once the target was
-    // written, its status waits until the generations are recorded.
+    // The old status is uploaded before the target gets a new spec; once the target was written, its status waits
+    // until the generations are recorded.
     if !attempt.spec_started
         && let Some(action) = upload(observed, source, attempt, rules)
     {
@@ -195,7 +195,7 @@ fn download(
     SyncAction::Done(if again { PairStatus::Again } else { PairStatus::InSync })
 }
 
-/// Whether the source's annotations record exactly these generations of these objects: their contents were equal
+/// Returns whether the source's annotations record exactly these generations of these objects: their contents were equal
 /// once, whatever the target's server made of it, and have not changed since.
 fn proves_equal(source: &Cached<SourceObject>, target: &Cached<TargetObject>) -> bool {
     let (published, from, to) =

@@ -115,7 +115,7 @@ pub(crate) enum Ownership {
 }
 
 impl Observed {
-    /// Whether a person paused the pair.
+    /// Returns whether a person paused the pair.
     pub(crate) fn paused(&self) -> bool {
         let source = self.source.as_ref().is_some_and(|source| source.value.state.paused);
         source || self.target.as_ref().is_some_and(|target| target.value.state.paused)
@@ -137,7 +137,7 @@ impl Observed {
         }
     }
 
-    /// Whether the target's namespace was created for this pair, of this source, and is deleted with it.
+    /// Returns whether the target's namespace was created for this pair, of this source, and is deleted with it.
     pub(crate) fn owns_namespace(&self, source: Option<Uid>, rules: &SyncRules) -> bool {
         let Some(namespace) = self.namespace.as_ref().map(|namespace| &namespace.value) else {
             return false;

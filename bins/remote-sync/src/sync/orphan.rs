@@ -25,7 +25,7 @@ pub(crate) enum OrphanVerdict {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct OrphanTracker {
     grace: Duration,
-    /// So many may be deleted within this time.
+    /// The most deletions within this time.
     most: (usize, Duration),
     /// Since when each has been an orphan.
     waiting: BTreeMap<Pair, Instant>,

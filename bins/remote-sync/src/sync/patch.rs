@@ -198,7 +198,7 @@ impl Desired<'_> {
         (patch.len() > guards).then(|| patch.into())
     }
 
-    /// Whether [`patch`](Self::patch) needs the target's document for the content: it may have fields to
+    /// Returns whether [`patch`](Self::patch) needs the target's document for the content: it may have fields to
     /// remove. Nearly every kind has nothing but a spec.
     pub(crate) fn is_more_than_spec(&self) -> bool {
         !self.content().map(|(key, _)| key).eq(["spec"])

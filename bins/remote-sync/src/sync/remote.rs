@@ -94,7 +94,7 @@ impl RemoteSync {
         }
     }
 
-    /// Whether the uid of the sources' cluster is new: only with it is a target known to be an orphan.
+    /// Returns whether the uid of the sources' cluster is new: only with it is a target known to be an orphan.
     pub(crate) fn source_cluster_is_new(&self) -> bool {
         let now = self.source.cluster.uid();
         now.is_some() && mem::replace(&mut *lock(&self.enqueued_for), now) != now
@@ -146,21 +146,21 @@ impl RemoteSync {
         trouble.or_else(|| self.target.namespaces.trouble()).or_else(secrets)
     }
 
-    /// Whether the source of a pair is cached.
+    /// Returns whether the source of a pair is cached.
     pub(crate) fn has_source(&self, pair: &Pair) -> bool {
         let (namespace, name) = key::split(&pair.key);
         let (namespace, name) = self.names.source(namespace, name);
         self.source.stores[pair.kind].has(&key::of(&namespace, &name))
     }
 
-    /// Whether all kinds of both sides were listed in the current sessions.
+    /// Returns whether all kinds of both sides were listed in the current sessions.
     pub(crate) fn is_complete(&self) -> bool {
         let [Ok(from), Ok(to)] = self.clusters().map(session) else { return false };
         self.source.stores.iter().all(|(_, store)| store.is_complete(from))
             && self.target.stores.iter().all(|(_, store)| store.is_complete(to))
     }
 
-    /// Whether other pairs have, or will have, an object in the target's namespace. Also if that has been
+    /// Returns whether other pairs have, or will have, an object in the target's namespace. Also if that has been
     /// unknown for long, for example because a kind cannot be listed.
     pub(crate) fn shares_namespace(&self, pair: &Pair, memory: &PairMemory, now: Instant) -> bool {
         let waited = memory.waiting_since.map(|since| now.saturating_duration_since(since));
@@ -181,7 +181,7 @@ impl RemoteSync {
             })
     }
 
-    /// Whether `-accept-identity` names the sources' cluster.
+    /// Returns whether `-accept-identity` names the sources' cluster.
     pub(crate) fn is_accepted(&self, settings: &Settings) -> bool {
         let ClusterIdentity::Known(uid) = self.source.cluster.connection.identity() else {
             return false;

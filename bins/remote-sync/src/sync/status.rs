@@ -72,7 +72,7 @@ impl PairStatus {
         Some(PairCondition::new(state, reason))
     }
 
-    /// Whether a person should look at it.
+    /// Returns whether a person should look at it.
     pub(crate) fn needs_people(self) -> bool {
         matches!(self, Self::Held(_) | Self::Conflict(_))
     }

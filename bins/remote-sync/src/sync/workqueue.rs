@@ -68,7 +68,7 @@ impl Workqueue {
         }
     }
 
-    /// Whether another worker is needed; counts it as started.
+    /// Returns whether another worker is needed; counts it as started.
     pub(crate) fn wants_worker(&self) -> bool {
         let mut state = self.state();
         let wants =
@@ -130,7 +130,7 @@ impl Workqueue {
         self.changed.notify_all();
     }
 
-    /// Whether a pair is being processed.
+    /// Returns whether a pair is being processed.
     pub(crate) fn is_running(&self) -> bool {
         self.state().order.is_running()
     }

@@ -131,7 +131,9 @@ impl Name {
         };
         match failure {
             Some(error) if self.addresses.is_empty() => return Err(error),
-            Some(error) => log::debug!(error:% = error; "trying the last known addresses"),
+            Some(error) => {
+                log::debug!(server = self.host, error:% = error; "trying the last known addresses")
+            }
             None => {}
         }
         Ok(self.addresses.iter().map(|address| (*address, port).into()).collect())

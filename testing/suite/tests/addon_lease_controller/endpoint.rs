@@ -62,6 +62,7 @@ fn kalc22_metrics_count_what_happened() {
     let sidecar = scene.start(&["-lease-target=both"]);
     renews(&sidecar, "hub", 3);
     renews(&sidecar, "managed", 1);
+    sidecar.wait_for_code("/readyz", 200);
     let now = now();
     let value = |sample: &str| sidecar.metric(sample).unwrap_or_else(|| panic!("no {sample}"));
     for target in ["hub", "managed"] {

@@ -104,7 +104,8 @@ fn f29_help_and_version_are_exit_code_0_whatever_else_is_said() {
             let output = run(&[&[flag][..], other].concat());
             let text = String::from_utf8_lossy(&output.stdout);
             assert_eq!(output.status.code(), Some(0), "{flag} {other:?}: {text}");
-            assert!(text.contains(part), "{flag} {other:?}: {text}");
+            let is_there = if part == name { text.starts_with(part) } else { text.contains(part) };
+            assert!(is_there && output.stderr.is_empty(), "{flag} {other:?}: {text}");
         }
     }
 }
@@ -146,6 +147,7 @@ fn f29_what_is_refused_at_the_start_is_exit_code_1_with_a_sentence() {
     let address = format!("metrics address 127.0.0.1:{port} cannot be served");
     for (more, part) in [
         (&[][..], "no configuration"),
+        (&["-v=0"], "no configuration"),
         (&["-kubeconfig", "/nonexisting"], "kubeconfig /nonexisting does not exist"),
         (&["-kubeconfig", "/"], "cannot be read"),
         (&["-kubeconfig", "/dev/null"], "has no configuration"),
@@ -154,7 +156,7 @@ fn f29_what_is_refused_at_the_start_is_exit_code_1_with_a_sentence() {
         (&["-kubeconfig", &good, "-metrics-port", &port, "-metrics-host", "127.0.0.1"], &address),
         (
             &["-kubeconfig", &good, "-metrics-port", "1", "-metrics-host", "no.invalid"],
-            "no.invalid",
+            "neither an IP address nor localhost",
         ),
         (
             &["-kubeconfig", &good, "-metrics-port", "8384", "-metrics-host", "192.0.2.1"],

@@ -43,7 +43,7 @@ fn kalc25_the_right_to_create_the_lease() {
     let sidecar = scene.start(&[]);
     sidecar.wait_for("server=\"the hub\" error=\"create leases");
     stays("there is no Lease", || scene.lease().is_none());
-    assert_eq!(sidecar.warnings("403"), 1, "{}", sidecar.log());
+    assert_eq!(sidecar.warnings(": 403: "), 1, "{}", sidecar.log());
     revoked.grant();
     within(5, "the Lease is there", || scene.lease().is_some());
 }
@@ -89,7 +89,7 @@ fn kalc_row_5_the_right_to_read_the_secret() {
     let sidecar = scene.start(&[]);
     sidecar.wait_for("list secrets");
     stays("there is no Lease", || scene.lease().is_none());
-    assert_eq!(sidecar.warnings("403"), 1, "{}", sidecar.log());
+    assert_eq!(sidecar.warnings(": 403: "), 1, "{}", sidecar.log());
     revoked.grant();
     renews(&sidecar, "hub", 1);
     sidecar.wait_for("readable again");
@@ -103,7 +103,7 @@ fn the_right_to_watch_the_secret() {
     sidecar.wait_for("watch secrets");
     // What the list returned still counts.
     renews(&sidecar, "hub", 2);
-    assert_eq!(sidecar.warnings("403"), 1, "{}", sidecar.log());
+    assert_eq!(sidecar.warnings(": 403: "), 1, "{}", sidecar.log());
     revoked.grant();
     scene.put_secret(&scene.new_credentials());
     sidecar.wait_for("credentials rotated server=\"the hub\"");
@@ -116,7 +116,7 @@ fn the_right_to_read_the_pod() {
     let sidecar = scene.start(&[]);
     sidecar.wait_for("list pods");
     stays("what is not known is not called healthy", || scene.lease().is_none());
-    assert_eq!(sidecar.warnings("403"), 1, "{}", sidecar.log());
+    assert_eq!(sidecar.warnings(": 403: "), 1, "{}", sidecar.log());
     revoked.grant();
     renews(&sidecar, "hub", 1);
 }

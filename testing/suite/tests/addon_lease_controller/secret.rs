@@ -67,15 +67,19 @@ fn kalc13_a_secret_of_the_same_name_elsewhere_is_nothing_to_us() {
     let twin = SECRETS.object(&other, SECRET);
     let mut secret =
         scene.managed.get(&SECRETS.object(&scene.namespace, SECRET)).expect("a Secret");
+    // No key: whoever followed it would say so.
+    secret["data"]["tls.key"] = "bm8ga2V5".into();
     secret["metadata"] = serde_json::json!({"name": SECRET, "namespace": other});
     let sidecar = scene.start_as(|command| {
         command.env("WATCH_NAMESPACE", "");
     });
     scene.wait_for_renewals(1);
     scene.managed.create(&twin, &secret);
+    scene.wait_for_renewals(2);
     scene.managed.delete(&twin);
     scene.wait_for_renewals(2);
     assert_eq!(sidecar.count("credentials"), 1, "{}", sidecar.log());
+    assert_eq!(sidecar.metric("certwatcher_read_certificate_total{target=\"hub\"}"), Some(1.0));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::{thread, time::Duration};
 
 use shared::resource::LEASES;
 use suite::{
-    pause, real,
+    real,
     relay::Way,
     scene::{ADDON, Scene},
     within,
@@ -123,6 +123,4 @@ fn framework_invalid_lease_on_the_managed_cluster_leaves_the_hub_alone() {
     sidecar.wait_for(&lost);
     renews(&sidecar, "hub", 2);
     assert_eq!(sidecar.count(&format!("{lost}get leases")) > 0, real());
-    pause(100);
-    assert!(sidecar.log().contains(&nowhere), "{}", sidecar.log());
 }

@@ -114,7 +114,8 @@ fn an_own_kubeconfig_that_cannot_be_used_is_exit_code_1() {
     refused(&stage, &without_ca.to_string(), "bad.kubeconfig");
     let mut sidecar = stage.start(&["-kubeconfig", "/nonexisting/kubeconfig"]);
     assert_eq!(sidecar.wait().code(), Some(1), "{}", sidecar.log());
-    assert!(sidecar.log().contains("/nonexisting/kubeconfig"), "{}", sidecar.log());
+    let (log, why) = (sidecar.log(), "kubeconfig /nonexisting/kubeconfig does not exist");
+    assert!(log.lines().last().is_some_and(|line| line.contains(why)), "{log}");
 }
 
 #[test]

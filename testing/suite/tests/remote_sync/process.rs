@@ -206,7 +206,7 @@ fn it_is_ready_while_a_hub_is_away_and_not_while_its_own_cluster_is() {
     let (stage, mut sidecar, ..) = one("ready", &WIDGETS, &[]);
     sidecar.wait_for_code("/readyz", 200);
     stage.remote().relay.set(Way::Closed);
-    sidecar.wait_for("hub");
+    sidecar.wait_for("disconnected remote=hub");
     throughout(3000, "it is ready", || sidecar.ask("/readyz").0 == 200);
     assert!(sidecar.ask("/readyz").1.contains("hub"), "{:?}", sidecar.ask("/readyz"));
     stage.remote().relay.set(Way::Open);

@@ -108,7 +108,7 @@ fn a_bad_kubeconfig_harms_no_other_remote() {
     put(&stage, 1);
     let sidecar = start(&stage);
     is_in_sync(&pairs[1].0, &pairs[1].1);
-    eventually("the bad one is told of", || sidecar.log().contains("c1").then_some(()));
+    sidecar.wait_for("cannot connect remote=c1 error=");
     assert!(!sidecar.log().contains("this is no kubeconfig"), "what is in it stays there");
     put(&stage, 0);
     is_in_sync(&pairs[0].0, &pairs[0].1);

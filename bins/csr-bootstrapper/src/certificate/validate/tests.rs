@@ -102,7 +102,6 @@ fn word(validation: &Validation) -> String {
 
 /// csr_test.go:297 and common_test.go:170. Upstream's "false" is here either an unusable credential, or
 /// another hub to ask.
-/// hub to ask.
 #[test]
 fn upstreams_table_holds() {
     let fixture = Fixture::new();

@@ -235,7 +235,7 @@ fn gap14_no_status_is_an_empty_one() {
     }
 }
 
-/// Whether labels and annotations of a source and a target count as equal.
+/// Returns whether labels and annotations of a source and a target count as equal.
 fn same_metadata(mode: Mode, source: &Value, target: &Value) -> bool {
     let reader = reader(mode);
     let source = reader.source(&object(&json!({"metadata": source}))).unwrap();

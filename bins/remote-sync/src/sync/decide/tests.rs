@@ -285,9 +285,13 @@ fn in_safe_mode_a_namespace_stays_with_a_target_that_is_not_ours() {
     let observed = &mut world.observed;
     observed.source = Some(terminating(source(state(1, 1, 1))));
     observed.namespace = Some(namespace(Some("test")));
-    assert_eq!(first(&world), SyncAction::Done(PairStatus::Nothing), "never finalizer_added");
+    assert_eq!(
+        first(&world),
+        SyncAction::Done(PairStatus::Nothing),
+        "the finalizer was never added"
+    );
     world.observed.source = world.observed.source.map(finalizer_added);
-    assert_eq!(first(&world), SyncAction::RemoveFinalizer, "finalizer_added, and never made");
+    assert_eq!(first(&world), SyncAction::RemoveFinalizer, "it has the finalizer, and no copy");
     world.observed.source = world.observed.source.map(published);
     let foreign = crate::model::object::CopyOf { place: 1, uid: uid(6), ..copy() };
     world.observed.target.as_mut().unwrap().value.copy_of = Some(foreign);

@@ -111,7 +111,7 @@ fn gap06_finalizers_of_others_stay_where_they_are() {
         let mut moved = finalizer_added.clone();
         moved["metadata"]["finalizers"].as_array_mut().unwrap().insert(0, json!("example.com/c"));
         let known = reader.source(&finalizer_added).unwrap();
-        let Finalizers::Ours(place) = known.value.finalizers else { panic!("not finalizer_added") };
+        let Finalizers::Ours(place) = known.value.finalizers else { panic!("no finalizer") };
         let release = remove_finalizer(&known, place, FINALIZER);
         assert!(patched(&moved, &release).is_err());
         let released = patched(&finalizer_added, &release).unwrap();

@@ -52,7 +52,8 @@ fn the_old_address_is_gone_before_the_new_one_is_known() {
     let before = spoke.credential().expect("the Secret");
     spoke.hub_relay.set(Way::Closed);
     let relay = Relay::to(&spoke.hub.cluster.address);
-    sidecar.wait_for("the hub");
+    // Its watch of the ManagedCluster is cut at once.
+    sidecar.wait_for("keeping the last known state");
     spoke.put_bootstrap(&spoke.hub.bootstrap_kubeconfig(&relay.address.to_string(), spoke.how));
     renewed_alone(&spoke, &mut sidecar, &before);
     spoke.hub.set_lease_duration(&spoke.cluster, 1);

@@ -46,7 +46,7 @@ pub(super) fn allowed(world: &World, attempt: &Attempt, action: SyncAction, befo
             fail("not the first write to a living source");
         }
         SyncAction::AnnotateOrphan | SyncAction::AddFinalizer => {}
-        action if action.writes() && !finalizer_added => fail("the source is not finalizer_added"),
+        action if action.writes() && !finalizer_added => fail("the source lacks the finalizer"),
         action if action.writes() && safe && relation == Ownership::Foreign => fail("a conflict"),
         _ => {}
     }

@@ -160,7 +160,7 @@ impl World {
         }
     }
 
-    /// Whether nothing has changed since, neither on a cluster nor in memory.
+    /// Returns whether nothing has changed since, neither on a cluster nor in memory.
     fn is_as(&self, before: &Self) -> bool {
         let all = |world: &Self| {
             let unlisted = (world.unlisted.is_some(), world.unlisted_target.is_some());
