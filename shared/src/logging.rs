@@ -97,8 +97,11 @@ pub fn write_object(
     log::logger().log(&record.args(text).build());
 }
 
-/// The time that the end of the process waits for a slow reader.
+/// The time that the end of the process waits for a slow reader if it has to be quick: after a signal, or when
+/// another replica may take over.
 const LAST_LINES: Duration = Duration::from_millis(100);
+/// The same if nobody waits for the end: on a busy machine, too, the reason for it is written.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Sets up the log for `program` and writes its first line, with version and flags.
 ///
@@ -135,10 +138,10 @@ pub struct Log(SyncSender<Entry>);
 
 impl Log {
     /// Gives the last lines a moment to leave before the process ends.
-    pub fn finish(self) {
+    pub fn finish(self, quickly: bool) {
         let (done, written) = sync_channel(1);
         if self.0.try_send(Entry::End(done)).is_ok() {
-            let _ = written.recv_timeout(LAST_LINES);
+            let _ = written.recv_timeout(if quickly { LAST_LINES } else { LAST_WORDS });
         }
     }
 }

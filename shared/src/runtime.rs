@@ -66,7 +66,7 @@ pub fn main<Settings>(
         Ok(End::Done) => log::info!("done"),
         Err(error) => log::error!(error:% = error; "exiting with an error"),
     }
-    log.finish();
+    log.finish(matches!(result, Ok(End::Stopped) | Err(Error::LeadLost(_))));
     ExitCode::from(match result {
         Ok(_) => STOPPED,
         Err(Error::NotFound(_)) => ABSENT,

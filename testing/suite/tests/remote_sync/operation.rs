@@ -33,8 +33,8 @@ fn a_dry_run_writes_nothing_and_says_what_it_would() {
         let before = stage.settled();
         let sidecar = stage.start(&["-dry-run"]);
         for (name, says) in [
-            ("one-remote-rs", "would create the target"),
-            ("gone-remote-rs", "would delete the target"),
+            ("one-remote-rs", "action=\"create the target\""),
+            ("gone-remote-rs", "action=\"delete the target\""),
         ] {
             eventually(&format!("{name}: {says}"), || {
                 let log = sidecar.log();

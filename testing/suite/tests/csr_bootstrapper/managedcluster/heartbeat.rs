@@ -21,6 +21,9 @@ use crate::support::{beating, beats, beats_again, count, joined, renewed, renews
 fn lease_35_it_is_renewed_constantly_and_the_cluster_stays_available() {
     let (spoke, agent) = beating("constant", &[]);
     spoke.hub.wait_for_condition(&spoke.cluster, SYNCED, "True");
+    let errors = || agent.metric("sidecar_lease_renewals_total{result=\"error\"}");
+    // A real hub may have created the Lease a moment later than it was looked for.
+    let before = errors();
     for _ in 0..4 {
         renews(&spoke);
     }
@@ -28,12 +31,7 @@ fn lease_35_it_is_renewed_constantly_and_the_cluster_stays_available() {
     throughout(6000, "it is available", || {
         spoke.hub.condition(&spoke.cluster, AVAILABLE).is_some_and(|it| it.0 == "True")
     });
-    assert_eq!(
-        agent.metric("sidecar_lease_renewals_total{result=\"error\"}"),
-        Some(0.0),
-        "{}",
-        agent.log()
-    );
+    assert_eq!(errors(), before, "{}", agent.log());
 }
 
 #[test]
