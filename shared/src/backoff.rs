@@ -126,6 +126,8 @@ mod tests {
         assert_eq!(wait(&mut backoff, &error, 0.0), Duration::from_secs(60));
         let mut patient = Backoff::new(Duration::from_secs(60)).honoring(Duration::from_secs(300));
         assert_eq!(wait(&mut patient, &error, 0.0), Duration::from_secs(300));
+        patient.set_pause(Duration::from_secs(120));
+        assert_eq!(wait(&mut patient, &error, 0.0), Duration::from_secs(120));
     }
 
     #[test]

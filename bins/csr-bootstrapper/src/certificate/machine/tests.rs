@@ -339,10 +339,42 @@ fn the_key_of_a_certificate_in_use_asks_for_no_second_one() {
 }
 
 #[test]
-fn without_anybody_to_ask_it_waits() {
-    let action =
-        pending().next_for_request(&some_need(), None, &ObservedCsr::Unknown, None, Instant::now());
-    assert_eq!(name(&action), "wait");
+fn without_a_need_or_anybody_to_ask_it_waits_for_a_known_time() {
+    let (machine, now) = (CsrMachine::default(), Instant::now());
+    let next = |need: &Need| machine.next_for_request(need, None, &ObservedCsr::Unknown, None, now);
+    assert_eq!(next(&some_need()), CertificateAction::Wait(now + LONGEST_REST));
+    assert_eq!(next(&Need::Nothing(HOUR / 2)), CertificateAction::Wait(now + HOUR / 2));
+}
+
+/// A failure of the hub is one of the identity that asked; everything else is the local cluster's.
+#[test]
+fn the_hub_answers_five_actions_and_eight_only_prepare() {
+    let on_the_hub = [
+        CertificateAction::CountPending,
+        CertificateAction::CreateManagedCluster,
+        CertificateAction::GetCsr,
+        CertificateAction::CreateCsr,
+        CertificateAction::ConfirmGone,
+    ];
+    let preparations = [
+        CertificateAction::OpenSession,
+        CertificateAction::SwapSession,
+        CertificateAction::CloseSession,
+        CertificateAction::AnnounceSession,
+        CertificateAction::AnnounceNeed,
+        CertificateAction::CloseRequester,
+        CertificateAction::WatchCsr,
+        CertificateAction::AnnouncePending { overdue: false },
+    ];
+    let local = [
+        CertificateAction::StoreRequest,
+        CertificateAction::SaveCertificate(Vec::new()),
+        CertificateAction::RepairSecret,
+        CertificateAction::DeleteRequest,
+    ];
+    assert!(on_the_hub.iter().all(|it| it.is_on_the_hub() && !it.is_preparation()));
+    assert!(preparations.iter().all(|it| !it.is_on_the_hub() && it.is_preparation()));
+    assert!(local.iter().all(|it| !it.is_on_the_hub() && !it.is_preparation()));
 }
 
 #[test]
