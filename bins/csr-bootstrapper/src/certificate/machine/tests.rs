@@ -7,6 +7,7 @@ use crate::{
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
+const SECOND: Duration = Duration::from_secs(1);
 const BOOTSTRAP: Option<Requester> = Some(Requester::Bootstrap);
 
 fn names() -> AgentNames {
@@ -344,6 +345,59 @@ fn without_a_need_or_anybody_to_ask_it_waits_for_a_known_time() {
     let next = |need: &Need| machine.next_for_request(need, None, &ObservedCsr::Unknown, None, now);
     assert_eq!(next(&some_need()), CertificateAction::Wait(now + LONGEST_REST));
     assert_eq!(next(&Need::Nothing(HOUR / 2)), CertificateAction::Wait(now + HOUR / 2));
+}
+
+#[test]
+fn every_wait_ends_at_its_time() {
+    let now = Instant::now();
+    let next = |machine: &CsrMachine, requester, csr, now| {
+        machine.next_for_request(&some_need(), requester, &csr, None, now)
+    };
+    let wait = |time| CertificateAction::Wait(now + time);
+    let (mut machine, agent) = (pending(), Some(Requester::Agent));
+    assert_eq!(next(&machine, agent, ObservedCsr::Awaited, now), wait(REST_SHORT));
+    let present = || ObservedCsr::Present(CsrStatus::Pending);
+    assert_eq!(next(&machine, agent, present(), now), wait(LONGEST_REST));
+    machine.failed(now, HOUR / 3, agent);
+    assert_eq!(next(&machine, agent, present(), now), wait(HOUR / 3));
+    assert_ne!(next(&machine, BOOTSTRAP, present(), now), wait(HOUR / 3), "the other may go on");
+    machine.failed(now, HOUR / 4, None);
+    assert_eq!(next(&machine, BOOTSTRAP, present(), now), wait(HOUR / 4), "nothing is done");
+    let mut full = CsrMachine::default();
+    full.halted(Requester::Agent, now, HOUR / 2);
+    assert_eq!(next(&full, agent, ObservedCsr::Unknown, now), wait(HOUR / 2));
+}
+
+#[test]
+fn the_cluster_is_introduced_again_in_time_and_a_refusal_is_news_once() {
+    let (mut machine, now) = (pending(), Instant::now());
+    let next = |machine: &CsrMachine, time| {
+        let csr = ObservedCsr::Present(CsrStatus::Pending);
+        machine.next_for_request(&some_need(), BOOTSTRAP, &csr, None, now + time).name_at()
+    };
+    machine.introduced(now, 0.5);
+    let again = INTRODUCE_AGAIN.mul_f64(1.5);
+    assert_eq!((next(&machine, again - SECOND), next(&machine, again)), ("wait", "introduce"));
+    machine.bootstrap_replaced(false);
+    assert!(machine.not_introduced(now) && !machine.not_introduced(now));
+    assert_eq!(next(&machine, REST_REFUSED - SECOND), "wait");
+    assert_eq!(next(&machine, REST_REFUSED), "introduce");
+}
+
+#[test]
+fn a_posted_request_is_confirmed_gone_and_one_of_another_watch_is_posted() {
+    let (mut machine, now) = (pending(), Instant::now());
+    let next = |machine: &CsrMachine| {
+        let (agent, csr) = (Some(Requester::Agent), ObservedCsr::Absent);
+        machine.next_for_request(&some_need(), agent, &csr, None, now)
+    };
+    machine.posted(&serde_json::json!({"metadata": {"uid": "u"}}));
+    assert_eq!((machine.uid(), next(&machine)), (Some("u"), CertificateAction::ConfirmGone));
+    machine.watched();
+    assert_eq!((machine.uid(), next(&machine)), (None, CertificateAction::CreateCsr));
+    assert!(machine.open_request().is_some() && machine.request().is_some());
+    machine.ended(&CsrFailure::Denied("x".into()), BOOTSTRAP, now, 0.5);
+    assert!(machine.open_request().is_none() && machine.request().is_some());
 }
 
 /// A failure of the hub is one of the identity that asked; everything else is the local cluster's.
