@@ -126,3 +126,32 @@ fn a_renewal_that_the_old_hub_leaves_waiting_does_not_hold_up_the_move() {
     let (agent, moved) = (Some(Requester::Agent), Some(Requester::AgentAtNewHub));
     assert_eq!(asked, [agent, moved, agent, moved]);
 }
+
+#[test]
+fn the_hubs_of_a_move_are_given_up_at_known_times() {
+    let start = Instant::now();
+    let later = |seconds| start + Duration::from_secs(seconds);
+    let mut moving = HubMove::default();
+    let old = Some(Requester::Agent);
+    assert_eq!(
+        moving.gives_up_at(Some(Requester::AgentAtNewHub), start),
+        None,
+        "the new hub has its own patience"
+    );
+    moving.asks(old, start);
+    assert_eq!(moving.gives_up_at(old, later(3)), Some(later(10)));
+    moving.asks(old, later(9));
+    assert!(!moving.old_is_away(later(9)));
+    moving.asks(old, later(10));
+    assert!(moving.old_is_away(later(10)) && moving.old_is_away(later(69)));
+    assert!(!moving.old_is_away(later(70)));
+
+    let refused: Result<()> = Err(Error::Forbidden("no".into()));
+    moving.answered(Requester::AgentAtNewHub, &refused, start);
+    assert_eq!(moving.patience(later(2)), Some(Duration::from_secs(3)));
+    assert_eq!(moving.patience(later(6)), None);
+
+    let mut fresh = HubMove::default();
+    fresh.answered(Requester::Agent, &Ok(()), start);
+    assert!(!fresh.old_is_away(start), "an answer is no failure");
+}
