@@ -131,7 +131,7 @@ fn ocm01_what_is_not_even_base64() {
         csr["status"]["certificate"] = "%%%".into();
         true
     });
-    assert!(said(&spoke, "CertificateRejected").contains("what is not base64"));
+    assert!(said(&spoke, "CertificateRejected").contains("a certificate that is not base64"));
     assert!(sidecar.alive());
 }
 
