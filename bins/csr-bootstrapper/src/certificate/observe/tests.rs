@@ -139,6 +139,46 @@ fn an_expired_session_ends_only_if_there_is_another_identity() {
     }
 }
 
+/// 401 for a moment may be a hub that restarts.
+#[test]
+fn a_credential_is_refused_once_401_has_lasted_and_that_is_looked_at_in_time() {
+    let (names, hub) = (names(), hub());
+    let request = CertificateRequest::new(&names).unwrap();
+    let first = observe(&Inputs { credential: credential(&request), ..inputs(&names) });
+    let start = inputs(&names).now;
+    let observed = |lasted: Duration| {
+        let refused = Some(Refused { since: start, last: start + lasted });
+        observe(&Inputs {
+            credential: credential(&request),
+            session: Some(SessionInputs { refused, ..opened(&first) }),
+            hub: Some(&hub),
+            now: start + lasted,
+            ..inputs(&names)
+        })
+    };
+    let soon = observed(MINUTE / 2);
+    assert!(soon.usable && matches!(soon.need, Need::Nothing(_)));
+    assert_eq!(soon.again, Some(start + MINUTE));
+    let late = observed(MINUTE);
+    assert!(!late.usable && matches!(late.need, Need::Certificate(_)));
+    assert!(late.again.is_none_or(|at| at > start + MINUTE));
+}
+
+/// A checker would take two states for one.
+#[test]
+fn observations_that_differ_have_other_hashes() {
+    let names = names();
+    let hash = |observed: &ObservedCredential| {
+        let mut state = std::hash::DefaultHasher::new();
+        observed.hash(&mut state);
+        std::hash::Hasher::finish(&state)
+    };
+    let empty = observe(&inputs(&names));
+    let open = ObservedCredential { requester_open: true, ..observe(&inputs(&names)) };
+    assert_ne!(hash(&empty), hash(&open));
+    assert_eq!(hash(&empty), hash(&observe(&inputs(&names))));
+}
+
 #[test]
 fn a_need_is_announced_before_the_request_is_watched() {
     let names = names();
