@@ -76,7 +76,7 @@ fn the_same_of_the_registration_agent_and_the_hub() {
             within(60, &format!("the change is seen\n{}", agent.log()), || {
                 let log = agent.log();
                 let told =
-                    log.lines().rfind(|line| line.contains("the Lease has another period"))?;
+                    log.lines().rfind(|line| line.contains("the renewal period has changed"))?;
                 told.ends_with(&format!("period={seconds}.0")).then_some(())
             });
         }
