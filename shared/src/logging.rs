@@ -75,25 +75,38 @@ macro_rules! log_object {
     };
 }
 
+/// Level, module, file and line of a log line.
+pub type Place<'a> = (Level, &'a str, &'a str, u32);
+
 /// Writes the line of [`log_object!`]: a function, as the code of so many lines would cost 1 % of a program.
 pub fn write_object(
-    (level, module, file, line): (Level, &str, &str, u32),
+    place: Place<'_>,
     target: &resource::Target<'_>,
+    keys: &[(&str, Value<'_>)],
+    text: fmt::Arguments<'_>,
+) {
+    let subject = [
+        ("kind", Value::from_display(target.resource)),
+        ("namespace", target.namespace.to_value()),
+        ("name", target.name.to_value()),
+    ];
+    write(place, &subject, keys, text);
+}
+
+/// Writes a line whose first keys say what it is about.
+pub fn write(
+    (level, module, file, line): Place<'_>,
+    subject: &[(&str, Value<'_>)],
     keys: &[(&str, Value<'_>)],
     text: fmt::Arguments<'_>,
 ) {
     if level > log::max_level() {
         return;
     }
-    let mut all = vec![
-        ("kind", Value::from_display(target.resource)),
-        ("namespace", target.namespace.to_value()),
-        ("name", target.name.to_value()),
-    ];
-    all.extend_from_slice(keys);
+    let keys = [subject, keys].concat();
     let mut record = Record::builder();
     let record = record.level(level).target(module).module_path(Some(module));
-    let record = record.file(Some(file)).line(Some(line)).key_values(&all);
+    let record = record.file(Some(file)).line(Some(line)).key_values(&keys);
     log::logger().log(&record.args(text).build());
 }
 

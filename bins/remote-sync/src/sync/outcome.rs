@@ -161,7 +161,7 @@ fn log_condition(pair: &PairContext<'_>, condition: &PairCondition, level: Level
         _ => "reason",
     };
     let keys = [("state", Value::from(state.as_str())), (cause, Value::from(reason.as_str()))];
-    pair.log((level, file!(), line!()), "not in sync", &keys);
+    pair.log((level, module_path!(), file!(), line!()), "not in sync", &keys);
 }
 
 fn write_event(pair: &PairContext<'_>, source: Uid, condition: PairCondition) {

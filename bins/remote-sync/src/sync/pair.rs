@@ -3,11 +3,12 @@
 
 use std::time::Instant;
 
-use log::{Level, Record, kv};
+use log::kv;
 use serde_json::Value;
 use shared::{
     client::{Client, USUAL_OBJECT},
     error::{Error, Result},
+    logging,
     resource::{Resource, Target},
     stop::Stop,
 };
@@ -54,7 +55,7 @@ pub(crate) struct PairContext<'a> {
 macro_rules! log_pair {
     ($level:expr, $pair:expr, $message:literal $(, $key:ident = $value:expr)*) => {
         $pair.log(
-            ($level, file!(), line!()),
+            ($level, module_path!(), file!(), line!()),
             $message,
             &[$((stringify!($key), log::kv::Value::from_display(&$value))),*],
         )
@@ -96,24 +97,17 @@ impl<'a> PairContext<'a> {
     /// Writes a line for [`log_pair`]: one function instead of four keys at each of its calls.
     pub(crate) fn log(
         &self,
-        (level, file, line): (Level, &'static str, u32),
+        place: logging::Place<'_>,
         message: &str,
         keys: &[(&str, kv::Value<'_>)],
     ) {
-        if level > log::max_level() {
-            return;
-        }
-        let mut all = vec![
+        let subject = [
             ("remote", kv::Value::from(&*self.remote.name)),
             ("kind", kv::Value::from_display(self.kind())),
             ("namespace", kv::Value::from(&*self.source.0)),
             ("name", kv::Value::from(&*self.source.1)),
         ];
-        all.extend_from_slice(keys);
-        let mut record = Record::builder();
-        let record = record.level(level).target(module_path!());
-        let record = record.file_static(Some(file)).line(Some(line)).key_values(&all);
-        log::logger().log(&record.args(format_args!("{message}")).build());
+        logging::write(place, &subject, keys, format_args!("{message}"));
     }
 
     /// The kind as `-resource` names it.
