@@ -354,4 +354,4 @@ fn observe_csr(inputs: &Inputs<'_>, observed: &ObservedCredential) -> (ObservedC
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

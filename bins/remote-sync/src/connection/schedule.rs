@@ -88,8 +88,8 @@ impl ProbeSchedule {
 
     pub(super) fn due(&self, now: Instant) -> Due {
         if !self.connected {
-            let wait = self.connect_at.map(|at| at.saturating_duration_since(now));
-            return wait.filter(|wait| !wait.is_zero()).map_or(Due::Connect, Due::Wait);
+            let wait = self.retry_in(now);
+            return if wait.is_zero() { Due::Connect } else { Due::Wait(wait) };
         }
         let wait = if self.in_doubt() {
             // Many workers get no response at once: the cluster is probed twice as often, but not more.
@@ -191,7 +191,7 @@ impl ProbeSchedule {
         self.failures
     }
 
-    /// The time until the next attempt to connect.
+    /// The time until the next attempt to connect; zero if it is due.
     pub(super) fn retry_in(&self, now: Instant) -> Duration {
         self.connect_at.map(|at| at.saturating_duration_since(now)).unwrap_or_default()
     }

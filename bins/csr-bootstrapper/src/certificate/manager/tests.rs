@@ -5,7 +5,7 @@ use std::{env, fs, process, time::SystemTime};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::json;
 use shared::{
-    config::{Auth, ClusterConfig, Trust},
+    config::Trust,
     flags::{Invocation, parse},
     stop::Stop,
 };
@@ -13,7 +13,10 @@ use shared::{
 use super::*;
 use crate::{
     cached::CachedObject,
-    certificate::authority::{CertificateTemplate, HOUR, names},
+    certificate::{
+        authority::{CertificateTemplate, HOUR, names},
+        observe::tests::{bootstrap_at, hub_at},
+    },
     settings::{Settings, table},
 };
 
@@ -36,31 +39,9 @@ fn agent(case: usize) -> Agent {
     agent
 }
 
-fn hub(server: &str) -> Hub {
-    Hub {
-        name: "hub".into(),
-        server: server.into(),
-        proxy: None,
-        authority_file: None,
-        authority: None,
-        server_name: None,
-        insecure: false,
-    }
-}
-
+/// Without roots no client can be made.
 fn bootstrap(server: &str) -> BootstrapKubeconfig {
-    let config = ClusterConfig {
-        server: server.into(),
-        // Without roots no client can be made.
-        trust: Trust::Anything,
-        server_name: None,
-        identity: None,
-        auth: Auth::Token("token".to_owned().into()),
-        impersonate: Vec::new(),
-        proxy: None,
-        namespace: None,
-    };
-    BootstrapKubeconfig { hub: hub(server), config }
+    bootstrap_at(server, Trust::Anything)
 }
 
 fn secret(data: &[(&str, String)]) -> Value {
@@ -72,7 +53,7 @@ fn secret(data: &[(&str, String)]) -> Value {
 
 /// A Secret whose certificate, for the key of `request`, ends at `not_after`.
 fn credential(request: &CertificateRequest, not_after: SystemTime) -> Value {
-    let insecure = Hub { insecure: true, ..hub(NOWHERE) };
+    let insecure = Hub { insecure: true, ..hub_at(NOWHERE) };
     let template = CertificateTemplate::of(&names(), SystemTime::now());
     let template = CertificateTemplate { not_after, ..template };
     secret(&[

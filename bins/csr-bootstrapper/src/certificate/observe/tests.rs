@@ -17,9 +17,13 @@ use crate::{
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn hub() -> Hub {
+    hub_at("https://hub.example:6443")
+}
+
+pub(crate) fn hub_at(server: &str) -> Hub {
     Hub {
         name: "hub".into(),
-        server: "https://hub.example:6443".into(),
+        server: server.into(),
         proxy: None,
         authority_file: None,
         authority: None,
@@ -29,9 +33,13 @@ fn hub() -> Hub {
 }
 
 fn bootstrap() -> BootstrapKubeconfig {
+    bootstrap_at(&hub().server, Trust::System)
+}
+
+pub(crate) fn bootstrap_at(server: &str, trust: Trust) -> BootstrapKubeconfig {
     let config = ClusterConfig {
-        server: hub().server,
-        trust: Trust::System,
+        server: server.into(),
+        trust,
         server_name: None,
         identity: None,
         auth: Auth::Token("token".to_owned().into()),
@@ -39,7 +47,7 @@ fn bootstrap() -> BootstrapKubeconfig {
         proxy: None,
         namespace: None,
     };
-    BootstrapKubeconfig { hub: hub(), config }
+    BootstrapKubeconfig { hub: hub_at(server), config }
 }
 
 /// A Secret with a certificate for `request`.
