@@ -196,6 +196,17 @@ impl Stage {
         self.target(secrets(), name)
     }
 
+    /// The ConfigMap of this name in the program's namespace.
+    pub fn ledger(&self, name: &str) -> Place {
+        Place::new(&self.own.cluster, &CONFIGS, &self.own.home, name)
+    }
+
+    /// The source's namespace, an object itself.
+    pub fn source_namespace(&self) -> Place {
+        let source = self.source(secrets(), "any");
+        source.sibling(namespaces(), &source.namespace.clone().expect("a namespace"))
+    }
+
     /// The target's namespace, an object itself.
     pub fn target_namespace(&self) -> Place {
         let target = self.target(secrets(), "any");

@@ -14,6 +14,7 @@ mod doubt;
 mod events;
 mod failures;
 mod flags;
+mod gate;
 mod identity;
 mod kinds;
 mod late;
