@@ -1,7 +1,7 @@
 //! Context that all pairs share: settings, reader, metrics and permits.
 
 use crate::{
-    model::{digest::Digester, object::ObjectReader},
+    model::{digest::Digester, key::PerKind, object::ObjectReader, rules::FieldRules},
     settings::Settings,
     sync::{metrics::SyncMetrics, permits::Permits},
 };
@@ -9,7 +9,10 @@ use crate::{
 /// The part of the program that all pairs share.
 pub(crate) struct SyncContext {
     pub(crate) settings: Settings,
+    /// For everything but objects of the kinds.
     pub(crate) reader: ObjectReader,
+    /// For objects of each kind.
+    pub(crate) readers: PerKind<ObjectReader>,
     pub(crate) metrics: SyncMetrics,
     pub(crate) permits: Permits,
 }
@@ -21,7 +24,11 @@ impl SyncContext {
             keys: settings.keys.clone(),
             finalizer: settings.finalizer.clone(),
             mode: settings.mode,
+            rules: FieldRules::default(),
         };
-        Self { settings, reader, metrics: SyncMetrics::default(), permits: Permits::default() }
+        let readers =
+            settings.rules.map(|rules| ObjectReader { rules: rules.clone(), ..reader.clone() });
+        let (metrics, permits) = (SyncMetrics::default(), Permits::default());
+        Self { settings, reader, readers, metrics, permits }
     }
 }
