@@ -235,6 +235,15 @@ impl Client {
         self.object(&ApiRequest::write(Method::PATCH, *target, kind.content_type(), patch, guarded))
     }
 
+    /// Asks what a patch would make of an object, with all checks and defaults of the server; stores nothing.
+    ///
+    /// # Errors
+    /// As the server says.
+    pub fn patch_dry_run(&self, target: &Target<'_>, kind: Patch, patch: &Value) -> Result<Value> {
+        let request = ApiRequest::write(Method::PATCH, *target, kind.content_type(), patch, true);
+        self.object(&ApiRequest { query: "dryRun=All".to_owned(), ..request })
+    }
+
     /// Deletes an object if `preconditions` hold, or begins to: it may wait for finalizers and dependents.
     ///
     /// # Errors

@@ -25,6 +25,7 @@ mod pauses;
 mod process;
 mod push;
 mod registry;
+mod rights;
 mod scope;
 mod secrecy;
 mod secrets;
