@@ -218,8 +218,10 @@ impl Desired<'_> {
     /// What the target's server did not keep when this was written, in words, by its answer.
     pub(crate) fn altered(&self, answer: &Value) -> Option<String> {
         let mut sent = self.updated_content(Some(answer));
-        let metadata = json!({"labels": self.labels(), "annotations": self.copied_annotations()});
-        sent.insert("metadata".into(), metadata);
+        let maps = [("labels", self.labels()), ("annotations", self.copied_annotations())];
+        let maps = maps.into_iter().filter(|(_, map)| !map.is_empty());
+        let metadata: Map<_, _> = maps.map(|(field, map)| (field.into(), map.into())).collect();
+        sent.insert("metadata".into(), metadata.into());
         altered(&sent.into(), answer)
     }
 

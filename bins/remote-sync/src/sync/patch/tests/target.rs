@@ -173,6 +173,9 @@ fn s4_what_a_server_did_not_keep_is_told() {
     kept["metadata"]["labels"]["a"] = json!("2");
     let told = "the target's server changed .metadata.labels.a, dropped .spec.newField";
     assert_eq!(desired.altered(&kept).as_deref(), Some(told));
+    let bare = source(&json!({}));
+    let kept = json!({"metadata": {"name": "web"}, "spec": bare["spec"]});
+    assert_eq!(super::desired(&reader, &bare).altered(&kept), None, "no labels at all");
 }
 
 #[test]
