@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     cache::cluster::ClusterClient,
-    model::{digest::Digester, object::ObjectReader},
+    model::{digest::Digester, key::PerKind, object::ObjectReader, rules::FieldRules},
     settings::Settings,
     sync::{ledger::Ledger, metrics::SyncMetrics, permits::Permits},
 };
@@ -12,7 +12,10 @@ use crate::{
 /// The part of the program that all pairs share.
 pub(crate) struct SyncContext {
     pub(crate) settings: Settings,
+    /// For everything but objects of the kinds.
     pub(crate) reader: ObjectReader,
+    /// For objects of each kind.
+    pub(crate) readers: PerKind<ObjectReader>,
     pub(crate) metrics: SyncMetrics,
     pub(crate) permits: Permits,
     /// `None` without a namespace of the program's own.
@@ -29,8 +32,11 @@ impl SyncContext {
             keys: settings.keys.clone(),
             finalizer: settings.finalizer.clone(),
             mode: settings.mode,
+            rules: FieldRules::default(),
         };
+        let readers =
+            settings.rules.map(|rules| ObjectReader { rules: rules.clone(), ..reader.clone() });
         let (metrics, permits) = (SyncMetrics::default(), Permits::default());
-        Self { settings, reader, metrics, permits, ledger }
+        Self { settings, reader, readers, metrics, permits, ledger }
     }
 }

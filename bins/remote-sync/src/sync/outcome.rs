@@ -15,7 +15,8 @@ use crate::{
     cache::retry::{RetryClass, classify, requested_delay},
     model::annotations::Uid,
     sync::{
-        observed::{Attempt, Observed, SettledDiff},
+        memory::PairMemory,
+        observed::{Attempt, Observed},
         pair::{PairContext, log_pair},
         status::{Hold, PairCondition, PairState, PairStatus},
         workqueue::ReconcileResult,
@@ -48,7 +49,7 @@ pub(crate) fn finished(
         pair.remote.set_unlisted(pair.id, false);
     }
     if observed.source.is_none() && observed.target.is_none() {
-        pair.remote.update_settled(pair.id, |settled| *settled = SettledDiff::default());
+        pair.remote.remember(pair.id, PairMemory::forget_writes);
     }
     if let Some(error) = failed_secrets.first() {
         return failed(pair, error);
@@ -57,7 +58,12 @@ pub(crate) fn finished(
     let waited = pair.remote.waited(pair.id, waits, Instant::now());
     let status =
         if waited >= LONGEST_DELETION { PairStatus::Held(Hold::DeletionStuck) } else { status };
-    report(pair, observed, status.condition(), status.needs_people());
+    let altered = pair.remote.recall(pair.id).altered.filter(|_| status == PairStatus::Altered);
+    let condition = match altered {
+        Some(sentence) => Some(PairCondition::new(PairState::Degraded, &sentence)),
+        None => status.condition(),
+    };
+    report(pair, observed, condition, status.needs_people());
     requeue(status, pair.context.settings.orphans.grace)
 }
 
@@ -65,7 +71,9 @@ pub(crate) fn finished(
 fn requeue(status: PairStatus, grace: Duration) -> ReconcileResult {
     match status {
         PairStatus::Again => ReconcileResult::RequeueAfter(Duration::ZERO),
-        PairStatus::Held(Hold::GracePeriod(left)) => ReconcileResult::RequeueAfter(left),
+        PairStatus::Held(Hold::GracePeriod(left)) | PairStatus::Fighting(left) => {
+            ReconcileResult::RequeueAfter(left)
+        }
         PairStatus::Held(Hold::Gate(_)) => {
             ReconcileResult::RequeueAfter(grace.clamp(Duration::from_secs(1), CHECK_HELD))
         }

@@ -21,7 +21,6 @@ use crate::{
     sync::{
         gate::{DeletionGate, GateLimits},
         memory::{Memory, PairMemory},
-        observed::SettledDiff,
         status::{PairCondition, PairState},
         workqueue::Workqueue,
     },
@@ -201,9 +200,20 @@ impl RemoteSync {
         self.memory().get(pair).cloned().unwrap_or_default()
     }
 
-    /// Changes the remembered difference of a pair.
-    pub(crate) fn update_settled(&self, pair: &Pair, change: impl FnOnce(&mut SettledDiff)) {
-        self.memory().update(pair, |memory| change(&mut memory.settled));
+    /// Changes the memory of a pair.
+    pub(crate) fn remember(&self, pair: &Pair, change: impl FnOnce(&mut PairMemory)) {
+        self.memory().update(pair, change);
+    }
+
+    /// Forgets of all pairs what matters for a short time only.
+    pub(crate) fn forget_old(&self, now: Instant) {
+        self.memory().forget_old(now);
+    }
+
+    /// Enqueues pairs whose last write the target's server altered, of one kind or of all: it may know better now.
+    pub(crate) fn retry_altered(&self, kind: Option<KindIndex>) {
+        let due = self.memory().retry_altered(kind);
+        due.into_iter().for_each(|pair| self.queue.add(pair, false));
     }
 
     /// Records that the source of a pair left the lists, or that the reason was found.

@@ -11,6 +11,7 @@ mod crash;
 mod credentials;
 mod deletion;
 mod doubt;
+mod equality;
 mod events;
 mod failures;
 mod flags;
