@@ -168,7 +168,7 @@ impl<'a> PairContext<'a> {
             name: self.target.1.clone(),
             source_cluster: remote.source.cluster.uid(),
             target_cluster: remote.target.cluster.uid(),
-            accepted: remote.is_accepted(settings),
+            accepted: remote.is_accepted(),
         }
     }
 }
