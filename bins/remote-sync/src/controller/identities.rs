@@ -5,8 +5,12 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
-    cache::cluster::ClusterClient, connection::ClusterIdentity, controller::Controller,
-    model::mode::Mode, settings::Settings, sync::remote::RemoteSync,
+    cache::cluster::ClusterClient,
+    connection::ClusterIdentity,
+    controller::Controller,
+    model::{annotations::Uid, mode::Mode},
+    settings::Settings,
+    sync::remote::RemoteSync,
 };
 
 /// A remote as it shows itself.
@@ -48,9 +52,10 @@ impl Controller {
     pub(super) fn check_identities(&self) {
         let remotes = self.remotes();
         let shown: Vec<_> = remotes.iter().map(|remote| self.shown(remote)).collect();
-        let own = (!is_safe_on_itself(&self.context.settings))
-            .then(|| known(self.local.cluster()))
-            .flatten();
+        let own = known(self.local.cluster());
+        let uids = shown.iter().filter_map(|remote| remote.uid.as_ref()).chain(&own);
+        self.context.set_clusters(uids.filter_map(|uid| Uid::parse(uid)).collect());
+        let own = own.filter(|_| !is_safe_on_itself(&self.context.settings));
         for (remote, reason) in remotes.iter().zip(conflicts(own.as_deref(), &shown)) {
             if !self.remote_cluster(remote).connection.hold(reason.clone()) {
                 continue;

@@ -1,7 +1,11 @@
 //! Context that all pairs share: settings, reader, metrics and permits.
 
+use std::{collections::BTreeSet, sync::Mutex};
+
+use shared::lock::lock;
+
 use crate::{
-    model::{digest::Digester, object::ObjectReader},
+    model::{annotations::Uid, digest::Digester, object::ObjectReader},
     settings::Settings,
     sync::{metrics::SyncMetrics, permits::Permits},
 };
@@ -12,6 +16,8 @@ pub(crate) struct SyncContext {
     pub(crate) reader: ObjectReader,
     pub(crate) metrics: SyncMetrics,
     pub(crate) permits: Permits,
+    /// The uids that the clusters show at present.
+    clusters: Mutex<BTreeSet<Uid>>,
 }
 
 impl SyncContext {
@@ -22,6 +28,22 @@ impl SyncContext {
             finalizer: settings.finalizer.clone(),
             mode: settings.mode,
         };
-        Self { settings, reader, metrics: SyncMetrics::default(), permits: Permits::default() }
+        Self {
+            settings,
+            reader,
+            metrics: SyncMetrics::default(),
+            permits: Permits::default(),
+            clusters: Mutex::default(),
+        }
+    }
+
+    /// Records the uids that the clusters show.
+    pub(crate) fn set_clusters(&self, uids: BTreeSet<Uid>) {
+        *lock(&self.clusters) = uids;
+    }
+
+    /// Returns whether a cluster shows this uid: its copies are not those of a cluster that was rebuilt.
+    pub(crate) fn has_cluster(&self, uid: Uid) -> bool {
+        lock(&self.clusters).contains(&uid)
     }
 }

@@ -32,7 +32,7 @@ pub(crate) struct Observed {
     /// The uid of the source's cluster, if known.
     pub(crate) source_cluster: Option<Uid>,
     pub(crate) target_cluster: Option<Uid>,
-    /// `-accept-identity` names the source's cluster.
+    /// A person accepted the identity of the source's cluster, and the target is no copy of another cluster that is there.
     pub(crate) accepted: bool,
 }
 

@@ -200,9 +200,11 @@ fn without_an_identity_no_orphan_is_deleted() {
     let hidden = Rule::new(Action::Forbid).verb("get").resource("namespaces").name("kube-system");
     let hub = stage.remote().cluster.faults();
     let rule = hub.add(hidden);
-    let _sidecar = stage.start(&[]);
+    let sidecar = stage.start_served(&[]);
     source.set_number(2);
     target.wait_for_number(2);
+    let told = || sidecar.ask("/readyz").1.contains("identity (hub): ");
+    eventually("that it is not known is told", || told().then_some(()));
     source.delete_by_force();
     stays("the copy is there", || target.get().is_some());
     hub.remove(rule);

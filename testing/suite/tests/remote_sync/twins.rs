@@ -10,7 +10,7 @@ use suite::{
     real,
     sidecar::Sidecar,
     stays,
-    sync::{FINALIZER, Place, Setting, Side, Stage, WIDGETS, namespaces},
+    sync::{Place, REGIONS, Setting, Side, Stage, WIDGETS, namespaces},
     throughout,
 };
 
@@ -31,6 +31,26 @@ fn stage(name: &str) -> (Stage, Place, Place) {
 fn uid(side: &Side) -> String {
     let kube_system = Place::new(&side.cluster, namespaces(), "", "kube-system").uid();
     kube_system.as_str().expect("a uid").to_owned()
+}
+
+/// A rebuilt cluster may take over the copies of the cluster that it was before, but not those of one that is there.
+#[test]
+fn h1_an_identity_that_is_accepted_takes_no_copy_away_from_another_cluster() {
+    if !needs(Need::Embedded, "there are three servers") {
+        return;
+    }
+    let (stage, source, target) = stage("h1-taken");
+    copied(&stage, &source, &target);
+    let copy = target.uid();
+    let rival = stage.source_in(1, &WIDGETS, &stage.namespace, "one");
+    rival.create_number(666);
+    let east = uid(&stage.remotes[1]);
+    let sidecar = stage.start_served(&["-accept-identity", &format!("east={east}")]);
+    let conflict = "remote_sync_pairs{remote=\"east\",resource=\"widgets.sync.example.com\",state=\"conflict\"}";
+    eventually("it is another cluster's copy", || sidecar.metric(conflict) == Some(1.0));
+    source.set_number(2);
+    target.wait_for_number(2);
+    stays("it stays that", || (target.uid(), target.number()) == (copy.clone(), Some(2)));
 }
 
 /// One remote shows the program the uid of another one.
@@ -157,9 +177,29 @@ fn s6_a_remote_that_is_the_local_cluster_copies_no_object_onto_itself() {
     let (_, ready) = sidecar.ask("/readyz");
     assert!(ready.contains("as the local cluster has"), "{ready}");
     object.set_number(2);
-    stays("it is no copy of anything", || !object.finalizers().contains(&FINALIZER.to_owned()));
+    stays("it is no copy of anything", || !object.is_claimed());
+    let (code, log) = stage.run(&["-once"]);
+    assert!(code == Some(1) && log.contains("as the local cluster has"), "{log}");
     object.delete();
     object.wait_until_gone();
+}
+
+/// A suffix of namespaces says nothing about objects outside of them.
+#[test]
+fn s6_of_kinds_outside_of_namespaces_only_a_suffix_of_names_makes_a_copy() {
+    let setting = Setting { suffix: String::new(), ..Setting::safe(&[&REGIONS, &WIDGETS]) };
+    let stage = alone("s6-region", setting);
+    let (source, target) = stage.pair(&WIDGETS, "web");
+    source.create_number(1);
+    let region = stage.source(&REGIONS, &stage.namespace);
+    region.create_number(1);
+    let sidecar = stage.start_served(&[]);
+    is_in_sync(&source, &target);
+    let (_, ready) = sidecar.ask("/readyz");
+    assert!(ready.contains("the remote is the local cluster"), "{ready}");
+    assert!(!region.is_claimed());
+    region.delete();
+    region.wait_until_gone();
 }
 
 #[test]
