@@ -90,7 +90,11 @@ impl<W: Watched> Reflector<'_, W> {
                         self.store.invalidate_list(self.scope);
                         watcher.reset();
                     }
-                    if self.run(&mut watcher, &session, &kind, &mut begun) == Run::Overflowed {
+                    if self.scope.is_redundant(kind.namespaced) {
+                        self.leave_to_another(session.number);
+                        session.stop.wait(LONGEST_WAIT);
+                    } else if self.run(&mut watcher, &session, &kind, &mut begun) == Run::Overflowed
+                    {
                         watcher.reset();
                         session.stop.wait(LIST_AGAIN.mul_f64(0.5 + fastrand::f64() / 2.0));
                     } else if self.store.kind().is_none() {
@@ -100,6 +104,14 @@ impl<W: Watched> Reflector<'_, W> {
                 Err(error) => self.fail(&error, &mut backoff, &session.stop),
             }
         }
+    }
+
+    /// Outside of namespaces there is one list, whatever the number of namespaces.
+    fn leave_to_another(&self, session: u64) {
+        for key in self.store.finish_list(self.scope, session) {
+            self.watched.handle(&Change::Gone { key: &key });
+        }
+        self.watched.handle(&Change::State);
     }
 
     fn kind(&self, session: &ClusterSession) -> Result<Arc<ApiResource>> {

@@ -87,7 +87,7 @@ pub(crate) fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
         },
         class => class,
     };
-    let state = if class == RetryClass::Refused { PairState::Degraded } else { PairState::Failing };
+    let state = if class.needs_people() { PairState::Degraded } else { PairState::Failing };
     match class {
         RetryClass::Stale => {
             log_pair!(Level::Debug, pair, "outdated, both objects were read again", error = error);
@@ -95,7 +95,7 @@ pub(crate) fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
         _ => {
             let condition = PairCondition::new(state, &error.to_string());
             let observed = pair.observe(Instant::now());
-            report(pair, &observed, Some(condition), class == RetryClass::Refused);
+            report(pair, &observed, Some(condition), class.needs_people());
         }
     }
     pair.context.metrics.failed(&pair.remote.name, class.name());
