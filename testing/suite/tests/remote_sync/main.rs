@@ -17,6 +17,7 @@ mod flags;
 mod identity;
 mod kinds;
 mod late;
+mod load;
 mod many;
 mod namespaces;
 mod operation;
