@@ -3,6 +3,7 @@
 pub(crate) mod clusters;
 mod dependents;
 mod handlers;
+mod identities;
 pub(crate) mod registry;
 mod watches;
 
@@ -119,9 +120,13 @@ impl Controller {
         remote.queue.close();
         remote.stop.raise();
         self.context.metrics.forget(name);
+        // Another one may have been held because of it.
+        self.stop.wake();
         match self.remote_cluster(&remote).connection.identity() {
-            ClusterIdentity::Known(uid) => Some(uid),
-            ClusterIdentity::Unknown(_) | ClusterIdentity::Changed { .. } => None,
+            ClusterIdentity::Known(uid)
+            | ClusterIdentity::Hidden { was: uid, .. }
+            | ClusterIdentity::Changed { was: uid, .. } => Some(uid),
+            ClusterIdentity::Unknown(_) => None,
         }
     }
 
@@ -163,6 +168,8 @@ impl Controller {
         loop {
             let seen = self.stop.wakes();
             *lock(&self.beat) = Some(Instant::now());
+            // Before any queue is opened for a cluster that is not what it seems.
+            self.check_identities();
             for remote in self.remotes().iter() {
                 remote.open_queue();
                 remote.forget_old(Instant::now());

@@ -174,6 +174,12 @@ impl Settings {
         self.identities.iter().filter(move |(name, _)| meant(name)).map(|(_, uid)| &**uid)
     }
 
+    /// The uids that are accepted for this remote by its name.
+    pub(crate) fn genuine<'a>(&'a self, remote: &'a str) -> impl Iterator<Item = &'a str> {
+        let named = self.identities.iter().filter(move |(name, _)| name.as_deref() == Some(remote));
+        named.map(|(_, uid)| &**uid)
+    }
+
     fn check(flags: &Flags, namespace: Option<String>) -> Result<Self, String> {
         if let Some(namespace) = namespace.as_ref().filter(|namespace| !valid_label(namespace)) {
             return Err(format!(

@@ -35,6 +35,8 @@ pub(crate) struct AnnotationKeys {
     pub(crate) managed_keys: String,
     /// On a target: since when it has had no source.
     pub(crate) orphaned: String,
+    /// On the Secret of a remote's kubeconfig, set by a person: the uid of kube-system that the remote has now.
+    pub(crate) accept_identity: String,
 }
 
 impl AnnotationKeys {
@@ -56,6 +58,7 @@ impl AnnotationKeys {
             source: key("source"),
             managed_keys: key("managed-keys"),
             orphaned: key("orphaned"),
+            accept_identity: key("accept-identity"),
         }
     }
 

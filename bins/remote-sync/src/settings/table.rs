@@ -120,7 +120,7 @@ fn clusters() -> Vec<Flag> {
             "accept-identity",
             FlagKind::List,
             "",
-            "[NAME=]UID: accept that a remote was rebuilt, with this new uid of kube-system.",
+            "[NAME=]UID: accept that a remote was rebuilt, with this new uid of kube-system; with NAME also that no other one has it.",
         ),
         flag(
             "connection-retry",

@@ -1,6 +1,6 @@
 //! Actions as requests; each response goes into the stores at once.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use log::Level;
 use serde_json::Value;
@@ -13,7 +13,7 @@ use shared::{
 use crate::{
     model::{
         annotations::Uid,
-        key,
+        discovery, key,
         mode::Mode,
         object::{Cached, SourceObject, TargetObject},
         secret,
@@ -160,8 +160,10 @@ impl PairContext<'_> {
             }
         };
         let place = self.at_source();
-        let written = self.ask_source(|c| c.patch(&place.status(), kind, &patch));
-        let written = self.store_source(written.map_err(stale)?)?;
+        let written = match self.ask_source(|c| c.patch(&place.status(), kind, &patch)) {
+            Err(Error::NotServed(sentence)) => return Err(self.without_status(sentence)),
+            written => self.store_source(written.map_err(stale)?)?,
+        };
         self.context.metrics.status_lag(self.since.elapsed());
         log_pair!(Level::Debug, self, "status uploaded");
         self.remote.remember(self.id, |memory| {
@@ -171,6 +173,21 @@ impl PairContext<'_> {
             }
         });
         Ok(())
+    }
+
+    /// The error for a kind whose status is not served. If discovery says so too, the next attempt goes on without
+    /// it at once.
+    fn without_status(&self, sentence: String) -> Error {
+        let (cluster, store) =
+            (&self.remote.source.cluster, &self.remote.source.stores[self.id.kind]);
+        let wanted = self.kind().in_version_of(&self.kinds.source);
+        match cluster.ask(&self.remote.stop, |client| discovery::resolve(client, &wanted)) {
+            Ok(found) if !found.status => {
+                store.set_kind(Some(Arc::new(found)));
+                Error::Conflict(sentence)
+            }
+            _ => Error::NotServed(sentence),
+        }
     }
 
     fn upload_secret(

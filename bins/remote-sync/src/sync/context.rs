@@ -1,10 +1,17 @@
 //! Context that all pairs share: settings, reader, metrics and permits.
 
-use std::sync::Arc;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+};
+
+use shared::lock::lock;
 
 use crate::{
     cache::cluster::ClusterClient,
-    model::{digest::Digester, key::PerKind, object::ObjectReader, rules::FieldRules},
+    model::{
+        annotations::Uid, digest::Digester, key::PerKind, object::ObjectReader, rules::FieldRules,
+    },
     settings::Settings,
     sync::{ledger::Ledger, metrics::SyncMetrics, permits::Permits},
 };
@@ -20,6 +27,8 @@ pub(crate) struct SyncContext {
     pub(crate) permits: Permits,
     /// `None` without a namespace of the program's own.
     pub(crate) ledger: Option<Ledger>,
+    /// The uids that the clusters show at present.
+    clusters: Mutex<BTreeSet<Uid>>,
 }
 
 impl SyncContext {
@@ -36,7 +45,24 @@ impl SyncContext {
         };
         let readers =
             settings.rules.map(|rules| ObjectReader { rules: rules.clone(), ..reader.clone() });
-        let (metrics, permits) = (SyncMetrics::default(), Permits::default());
-        Self { settings, reader, readers, metrics, permits, ledger }
+        Self {
+            settings,
+            reader,
+            readers,
+            metrics: SyncMetrics::default(),
+            permits: Permits::default(),
+            ledger,
+            clusters: Mutex::default(),
+        }
+    }
+
+    /// Records the uids that the clusters show.
+    pub(crate) fn set_clusters(&self, uids: BTreeSet<Uid>) {
+        *lock(&self.clusters) = uids;
+    }
+
+    /// Returns whether a cluster shows this uid: its copies are not those of a cluster that was rebuilt.
+    pub(crate) fn has_cluster(&self, uid: Uid) -> bool {
+        lock(&self.clusters).contains(&uid)
     }
 }

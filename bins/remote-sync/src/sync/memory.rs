@@ -27,6 +27,8 @@ pub(crate) struct PairMemory {
     pub(super) writes: LastWrites,
     /// The source has left the lists, for a reason that is not known yet.
     pub(super) unlisted: bool,
+    /// Attempts in a row that were outdated although both objects had been read again before them.
+    pub(super) stale: u32,
     /// Since when it has waited for a deletion to finish.
     pub(super) waiting_since: Option<Instant>,
     /// Set while it is not in sync.

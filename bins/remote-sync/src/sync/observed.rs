@@ -39,7 +39,7 @@ pub(crate) struct Observed {
     /// The uid that stands for it in annotations while it is not known.
     pub(crate) stand_in: Uid,
     pub(crate) target_cluster: Option<Uid>,
-    /// `-accept-identity` names the source's cluster.
+    /// A person accepted the identity of the source's cluster, and the target is no copy of another cluster that is there.
     pub(crate) accepted: bool,
 }
 

@@ -32,6 +32,12 @@ const CHECK_HELD: Duration = Duration::from_secs(300);
 /// another pair may have found what the event would have brought.
 const CHECK_WAITING: Duration = Duration::from_secs(5);
 
+/// Outdated attempts in a row from which on they are failures: another writer would have to be faster each time.
+const LASTING: u32 = 3;
+/// From which on a person should know, after some ten seconds of them: probably no writer is faster, but the server, or
+/// a webhook, refuses the write in the words of a conflict.
+const REFUSING: u32 = 12;
+
 /// The attempt succeeded: there is nothing more to do for now.
 pub(crate) fn finished(
     pair: &PairContext<'_>,
@@ -54,6 +60,7 @@ pub(crate) fn finished(
     if let Some(error) = failed_secrets.first() {
         return failed(pair, error);
     }
+    pair.remote.count_stale(pair.id, false);
     let waits = matches!(status, PairStatus::Waiting(_));
     let waited = pair.remote.waited(pair.id, waits, Instant::now());
     let status =
@@ -88,23 +95,20 @@ fn requeue(status: PairStatus, grace: Duration) -> ReconcileResult {
 /// An action failed; if it was based on an older state, both objects are read before the next attempt.
 pub(crate) fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
     let class = classify(error);
+    let outdated = pair.remote.count_stale(pair.id, class == RetryClass::Stale);
     let class = match class {
-        RetryClass::Stale => match pair.refresh() {
-            Ok(()) => RetryClass::Stale,
-            Err(_) => RetryClass::Transient,
-        },
+        RetryClass::Stale if pair.refresh().is_err() || outdated >= LASTING => {
+            RetryClass::Transient
+        }
         class => class,
     };
-    let state = if class == RetryClass::Refused { PairState::Degraded } else { PairState::Failing };
-    match class {
-        RetryClass::Stale => {
-            log_pair!(Level::Debug, pair, "outdated, both objects were read again", error = error);
-        }
-        _ => {
-            let condition = PairCondition::new(state, &error.to_string());
-            let observed = pair.observe(Instant::now());
-            report(pair, &observed, Some(condition), class == RetryClass::Refused);
-        }
+    if class == RetryClass::Stale {
+        log_pair!(Level::Debug, pair, "outdated, both objects were read again", error = error);
+    } else {
+        let refused = class == RetryClass::Refused || outdated >= REFUSING;
+        let state = if refused { PairState::Degraded } else { PairState::Failing };
+        let condition = PairCondition::new(state, &error.to_string());
+        report(pair, &pair.observe(Instant::now()), Some(condition), refused);
     }
     pair.context.metrics.failed(&pair.remote.name, class.name());
     ReconcileResult::Failed(class, requested_delay(error))

@@ -159,9 +159,12 @@ impl<'a> PairContext<'a> {
         let deleted = source.as_ref().is_none_or(|source| source.value.state.terminating);
         let owned = deleted && namespace.as_ref().is_some_and(|found| found.value.owner.is_some());
         let secrets = remote.target.secrets.iter().zip(&settings.secrets);
+        let target = self.target_side().store.get(&self.target_key);
+        let copied_from = target.as_ref().and_then(|target| target.value.copy_of.as_ref());
+        let lives = copied_from.is_some_and(|copy| self.context.has_cluster(copy.cluster));
         Observed {
             source,
-            target: self.target_side().store.get(&self.target_key),
+            target,
             namespace,
             namespace_shared: owned && remote.shares_namespace(self.id, &memory, now),
             uploads: secrets
@@ -176,7 +179,7 @@ impl<'a> PairContext<'a> {
             source_cluster: remote.source.cluster.uid(),
             stand_in: Uid::stand_in(remote.source.cluster.name()),
             target_cluster: remote.target.cluster.uid(),
-            accepted: remote.is_accepted(settings),
+            accepted: !lives && remote.is_accepted(),
         }
     }
 }

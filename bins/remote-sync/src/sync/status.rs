@@ -155,6 +155,8 @@ impl Conflict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum PairState {
     InSync,
+    /// It was in sync when it was seen last, but cannot be read or reconciled at present.
+    Unknown,
     Paused,
     Waiting,
     Held,
@@ -172,6 +174,7 @@ impl PairState {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::InSync => "insync",
+            Self::Unknown => "unknown",
             Self::Paused => "paused",
             Self::Waiting => "waiting",
             Self::Held => "held",
