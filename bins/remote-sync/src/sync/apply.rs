@@ -115,9 +115,10 @@ impl PairContext<'_> {
         let place = self.at_target();
         let answer = self.ask_target(|c| c.patch_dry_run(&place, Patch::Json, &patch));
         let answer = match answer.map_err(stale) {
-            // What cannot be written is not the same.
+            // What cannot be written is not the same, and what was added for good is no difference.
+            Err(Error::Immutable(_)) => return Ok(desired.altered(&to).is_none()),
             Err(Error::Invalid(_) | Error::Forbidden(_)) => return Ok(false),
-            answer => self.context.reader.target(&answer?).ok_or_else(|| odd(&place))?,
+            answer => self.reader().target(&answer?).ok_or_else(|| odd(&place))?,
         };
         Ok(answer.uid == target.uid && answer.value.state.content == target.value.state.content)
     }
