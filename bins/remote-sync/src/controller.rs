@@ -172,13 +172,17 @@ impl Controller {
             self.check_identities();
             for remote in self.remotes().iter() {
                 remote.open_queue();
+                remote.forget_old(Instant::now());
                 if remote.source_cluster_is_new() {
                     self.enqueue_all(remote);
                 }
                 self.start_workers(remote);
             }
             if resync.is_some_and(|at| at <= Instant::now()) {
-                self.remotes().iter().for_each(|remote| self.enqueue_all(remote));
+                for remote in self.remotes().iter() {
+                    remote.retry_altered(None);
+                    self.enqueue_all(remote);
+                }
                 resync = self.next_resync();
             }
             if self.stop.wait_for_change(seen, Instant::now() + CHECK_AGAIN) {

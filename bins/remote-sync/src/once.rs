@@ -107,7 +107,7 @@ fn pairs(remote: &RemoteSync) -> Option<Remaining> {
             why.unwrap_or_else(|| format!("a pair of {}", remote.name)),
         ));
     }
-    first(&[PairState::TooLarge])
+    first(&[PairState::TooLarge, PairState::Degraded, PairState::Fighting])
         .map(Remaining::Failed)
         .or_else(|| first(&[PairState::Waiting]).map(Remaining::Waiting))
 }

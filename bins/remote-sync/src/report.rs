@@ -19,7 +19,7 @@ use crate::{
     cache::cluster::ClusterClient,
     connection::{ClusterIdentity, Phase},
     controller::Controller,
-    sync::{remote::RemoteSync, status::PairState},
+    sync::{gate::GateHold, remote::RemoteSync, status::PairState},
 };
 
 const PAIRS: Family =
@@ -32,7 +32,7 @@ const QUEUE_DEPTH: Family =
     Family::gauge("remote_sync_queue_depth", "Pairs in the workqueue, by state.");
 const DELETIONS_HELD: Family = Family::gauge(
     "remote_sync_deletions_held",
-    "Targets without a source that are not deleted yet.",
+    "Deletions that wait, for their grace or for a person.",
 );
 const WATCHES: Family = Family::counter("remote_sync_watches_total", "Watches started.");
 
@@ -86,8 +86,9 @@ impl Report for Reporter {
         }
         let line = |(what, why): (String, Option<String>)| Some(format!("{what}: {}\n", why?));
         let trouble = self.controller.registry_trouble().map(|why| format!("registry: {why}\n"));
+        let held = self.held_deletions().into_iter();
         let all = self.obstacles().into_iter().chain(self.unidentified());
-        all.filter_map(line).chain(trouble).collect()
+        all.filter_map(line).chain(held).chain(trouble).collect()
     }
 
     fn metrics(&self) -> String {
@@ -135,6 +136,24 @@ impl Reporter {
         obstacles
     }
 
+    /// By remote, the deletions that wait for a person.
+    fn held_deletions(&self) -> Vec<String> {
+        let context = &self.controller.context;
+        let mut lines = Vec::new();
+        for remote in self.controller.remotes().iter() {
+            let (number, reasons) = lock(&remote.gate).held();
+            if number == 0 {
+                continue;
+            }
+            let reasons: Vec<_> = reasons.into_iter().map(GateHold::sentence).collect();
+            let (name, reasons) = (&remote.name, reasons.join("; "));
+            let command = context.ledger.as_ref().map(|ledger| ledger.command(name, number));
+            let allow = command.map_or(String::new(), |it| format!("; to allow them: {it}"));
+            lines.push(format!("{name}: {number} deletions are held: {reasons}{allow}\n"));
+        }
+        lines
+    }
+
     /// By cluster, the reason why it is not known which one it is.
     fn unidentified(&self) -> Vec<(String, Option<String>)> {
         let remotes = self.controller.remotes();
@@ -178,7 +197,7 @@ impl Reporter {
         ] {
             metrics.add(QUEUE_DEPTH, &[label, ("state", state)], count);
         }
-        metrics.add(DELETIONS_HELD, &[label], lock(&remote.orphans).waiting());
+        metrics.add(DELETIONS_HELD, &[label], lock(&remote.gate).waiting());
     }
 
     fn state_of(&self, remote: &RemoteSync) -> Value {

@@ -1,6 +1,7 @@
 //! Settings from flags and environment, checked as a whole: invalid combinations are rejected before anything is
 //! written.
 
+mod fields;
 mod remotes;
 mod selector;
 mod table;
@@ -29,6 +30,7 @@ use crate::{
         key::PerKind,
         mapping::{CLUSTER, MappingTemplate},
         mode::Mode,
+        rules::FieldRules,
     },
 };
 
@@ -46,12 +48,21 @@ pub(crate) struct Settings {
     /// Namespaces of sources; empty for all.
     pub(crate) source_namespaces: Vec<String>,
     pub(crate) mapping: MappingTemplate,
+    pub(crate) rules: PerKind<FieldRules>,
+    /// Delete a target whose server refuses to change it, and create it anew.
+    pub(crate) recreate: bool,
+    /// Labels of namespaces that are created.
+    pub(crate) namespace_labels: Vec<(String, String)>,
     /// The names of Secrets to upload.
     pub(crate) secrets: Vec<String>,
     pub(crate) keys: AnnotationKeys,
     pub(crate) finalizer: String,
     pub(crate) propagation: Propagation,
     pub(crate) orphans: OrphanSettings,
+    pub(crate) adopt: AdoptPolicy,
+    pub(crate) namespaces: NamespacePolicy,
+    /// The namespace and the name of the ConfigMap that deletions are counted in; `None` without a namespace.
+    pub(crate) ledger: Option<(String, String)>,
     pub(crate) remotes: Vec<Remote>,
     pub(crate) registry: Option<Registry>,
     /// Files that a remote's kubeconfig file may refer to.
@@ -112,6 +123,26 @@ pub(crate) enum OrphanPolicy {
     Keep,
 }
 
+/// The policy for targets that are nobody's copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum AdoptPolicy {
+    Never,
+    /// Those that have the source's content become its copies.
+    Equal,
+    Always,
+}
+
+/// The policy for namespaces that were created for targets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum NamespacePolicy {
+    /// They stay.
+    Never,
+    /// They are deleted once nothing is in them.
+    Empty,
+    /// They are deleted with the target, and with everything else in them; only in compat mode.
+    Owned,
+}
+
 /// Probing of connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConnectionSettings {
@@ -160,12 +191,17 @@ impl Settings {
             values::one_of(flags, "mode", &[("safe", Mode::Safe), ("compat", Mode::Compat)])?;
         let directions = [("pull", Direction::Pull), ("push", Direction::Push)];
         let prefix = flags.text("annotation-prefix");
+        let resources = values::resources(flags)?;
+        fields::check_mode(flags, mode)?;
         let settings = Self {
             operation,
             dry_run,
             direction: values::one_of(flags, "direction", &directions)?,
             mode,
-            resources: values::resources(flags)?.into(),
+            rules: fields::rules(flags, &resources)?,
+            recreate: flags.switch("recreate-on-immutable"),
+            namespace_labels: fields::namespace_labels(flags)?,
+            resources: resources.into(),
             selector: selector(flags, "selector")?.unwrap_or_default(),
             source_namespaces: values::source_namespaces(flags)?,
             mapping: values::mapping(flags),
@@ -174,6 +210,9 @@ impl Settings {
             finalizer: values::finalizer(flags, prefix)?,
             propagation: values::one_of(flags, "local-propagation-policy", &values::PROPAGATION)?,
             orphans: values::orphans(flags, mode)?,
+            adopt: values::adopt(flags, mode)?,
+            namespaces: values::namespaces(flags, mode)?,
+            ledger: namespace.clone().map(|namespace| (namespace, values::ledger(flags))),
             remotes: remotes::remotes(flags)?,
             registry: registry(flags, namespace.as_deref())?,
             reach: Reach::of(flags),

@@ -67,6 +67,10 @@ impl WatchedKind {
         &self.cluster.controller.context.settings.resources[self.kind]
     }
 
+    fn reader(&self) -> &ObjectReader {
+        &self.cluster.controller.context.readers[self.kind]
+    }
+
     /// Returns whether a kind has the local cluster's version, as far as that is known.
     fn accepts(&self, found: &ApiResource) -> bool {
         let local = self.cluster.controller.local_kind(self.kind);
@@ -141,7 +145,7 @@ impl Watched for SourceWatch {
     }
 
     fn read(&self, object: &Value) -> Option<Cached<SourceObject>> {
-        self.0.cluster.reader().source(object)
+        self.0.reader().source(object)
     }
 
     fn keeps_document(&self, object: &SourceObject, listed: bool) -> bool {
@@ -185,7 +189,10 @@ impl Watched for TargetWatch {
     }
 
     fn find_kind(&self, session: &ClusterSession) -> Result<ApiResource> {
-        self.0.find(session)
+        let found = self.0.find(session)?;
+        let WatchedKind { cluster, kind } = &self.0;
+        cluster.remotes().iter().for_each(|remote| remote.retry_altered(Some(*kind)));
+        Ok(found)
     }
 
     fn find_kind_again(
@@ -205,7 +212,7 @@ impl Watched for TargetWatch {
     }
 
     fn read(&self, object: &Value) -> Option<Cached<TargetObject>> {
-        self.0.cluster.reader().target(object)
+        self.0.reader().target(object)
     }
 
     fn keeps_document(&self, _object: &TargetObject, listed: bool) -> bool {

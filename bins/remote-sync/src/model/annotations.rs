@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use ring::digest::{SHA256, digest};
 use serde_json::Value;
 
 /// The keys; those of sync-controller are in its `controller/controller.go:76-89`.
@@ -14,6 +15,8 @@ pub(crate) struct AnnotationKeys {
     pub(crate) owner: String,
     /// On the same, in safe mode: the uid of that object's source.
     pub(crate) owner_ref: String,
+    /// On the same: the instance that created it, `<cluster>/<finalizer>`, with the uid of its sources' cluster.
+    pub(crate) created_by: String,
     /// On a Secret on either side: the hash of what was uploaded.
     pub(crate) hash: String,
     /// On a target's Secret, in safe mode: the uid of the source that it was uploaded for.
@@ -24,6 +27,8 @@ pub(crate) struct AnnotationKeys {
     pub(crate) local_generation: String,
     /// On a source, in safe mode: the target's uid.
     pub(crate) local_uid: String,
+    /// On a source, in safe mode: the digests of both contents, where the target's server made another of it.
+    pub(crate) content: String,
     /// On a target, in safe mode: which object on which cluster it is a copy of.
     pub(crate) source: String,
     /// On the same: the keys of the labels and annotations that came from the source.
@@ -43,11 +48,13 @@ impl AnnotationKeys {
             paused: key("paused"),
             owner: key("sync-owner"),
             owner_ref: key("sync-owner-ref"),
+            created_by: key("created-by"),
             hash: key("last-uploaded-hash"),
             uploaded_to: key("last-uploaded-to"),
             remote_generation: key("sync-remote-generation"),
             local_generation: key("sync-local-generation"),
             local_uid: key("sync-local-uid"),
+            content: key("sync-content"),
             source: key("source"),
             managed_keys: key("managed-keys"),
             orphaned: key("orphaned"),
@@ -84,6 +91,14 @@ impl Uid {
         u128::from_str_radix(&text.replace('-', ""), 16)
             .ok()
             .map(|number| Self(number.to_be_bytes()))
+    }
+
+    /// The uid that stands for a cluster of this name while its own is not known; no server makes up such a one.
+    pub(crate) fn stand_in(name: &str) -> Self {
+        let digest = digest(&SHA256, format!("remote-sync/{name}").as_bytes());
+        let mut uid = [0; 16];
+        uid.iter_mut().zip(digest.as_ref()).for_each(|(to, from)| *to = *from);
+        Self(uid)
     }
 
     /// The uid in an annotation or field, if it holds one.
@@ -132,6 +147,30 @@ impl fmt::Display for Origin<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { cluster, namespace, name, uid, generation, finalizer } = self;
         write!(f, "{cluster}/{namespace}/{name}/{uid}/{generation}/{finalizer}")
+    }
+}
+
+/// The digests of a source's content and of what the target's server made of it: 32 hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ContentPair {
+    pub(crate) source: u64,
+    pub(crate) target: u64,
+}
+
+impl ContentPair {
+    /// Parses what [`Display`](fmt::Display) formats; `None` for anything else.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let is_digit = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+        let half = |text| u64::from_str_radix(text, 16).ok();
+        let (source, target) =
+            text.split_at_checked(16).filter(|_| text.len() == 32 && text.bytes().all(is_digit))?;
+        Some(Self { source: half(source)?, target: half(target)? })
+    }
+}
+
+impl fmt::Display for ContentPair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}{:016x}", self.source, self.target)
     }
 }
 
@@ -184,6 +223,14 @@ mod tests {
     }
 
     #[test]
+    fn a_stand_in_is_the_name_s_and_stays_the_same() {
+        let uid = Uid::stand_in("west");
+        assert_eq!(uid, Uid::stand_in("west"));
+        assert_ne!(uid, Uid::stand_in("east"));
+        assert_eq!(Uid::parse(&uid.to_string()), Some(uid));
+    }
+
+    #[test]
     fn origins_are_read_as_they_are_written() {
         for place in ["ns/x", "/x"] {
             let text = format!("{UID}/{place}/{UID}/7/a.b/c");
@@ -192,6 +239,18 @@ mod tests {
             for bad in [&text[1..], &text[..text.len() - 8], ""] {
                 assert_eq!(Origin::parse(bad), None, "{bad}");
             }
+        }
+    }
+
+    #[test]
+    fn contents_are_read_as_they_are_written() {
+        let text = "00000000000000ff9c9b8b35770a097a";
+        let pair = ContentPair::parse(text).unwrap();
+        assert_eq!((pair.source, pair.to_string().as_str()), (255, text));
+        for bad in
+            ["", &text[1..], &text.to_uppercase(), &format!("{text}0"), &text.replace('9', "ü")]
+        {
+            assert_eq!(ContentPair::parse(bad), None, "{bad}");
         }
     }
 

@@ -19,6 +19,12 @@ pub(crate) fn table() -> Vec<Flag> {
 fn objects() -> Vec<Flag> {
     vec![
         flag(
+            "adopt",
+            FlagKind::String,
+            "",
+            "Targets that are there and nobody's copy: never, equal (only with the source's content) or always become copies (default: equal; in compat always).",
+        ),
+        flag(
             "annotation-prefix",
             FlagKind::String,
             "cloud.teleport.dev",
@@ -31,10 +37,28 @@ fn objects() -> Vec<Flag> {
             "pull: the remotes are the sources, this cluster is the target; push: the other way round.",
         ),
         flag(
+            "drop-annotation",
+            FlagKind::List,
+            "",
+            "Annotations that are not copied; * stands for any characters.",
+        ),
+        flag(
+            "drop-label",
+            FlagKind::List,
+            "",
+            "Labels that are not copied; * stands for any characters.",
+        ),
+        flag(
             "finalizer",
             FlagKind::String,
             "",
             "Finalizer on the source; instances that share objects each need their own (default: sync-local with the prefix).",
+        ),
+        flag(
+            "ignore-field",
+            FlagKind::List,
+            "",
+            "KIND:POINTER: a field that a new target gets and the target's side owns then, as in deployments.apps:/spec/replicas.",
         ),
         flag(
             "local-namespace-suffix",
@@ -55,10 +79,22 @@ fn objects() -> Vec<Flag> {
             "safe, or compat: exactly sync-controller's writes, without this program's own annotations on targets.",
         ),
         flag(
+            "namespace-label",
+            FlagKind::List,
+            "",
+            "KEY=VALUE: labels of namespaces created for targets.",
+        ),
+        flag(
             "namespace-prefix",
             FlagKind::String,
             "",
             "Only namespaces with this prefix, on both sides (default: all).",
+        ),
+        flag(
+            "recreate-on-immutable",
+            FlagKind::Bool,
+            "false",
+            "Delete a target whose server refuses to change a field, and create it anew.",
         ),
         flag(
             "remote-resource-suffix",
@@ -146,7 +182,13 @@ fn deletion() -> Vec<Flag> {
             "max-deletions",
             FlagKind::String,
             "10/10m",
-            "N/TIME: limit for deleting targets without a source, per cluster.",
+            "N/TIME: limit for deletions of a kind on a cluster; with more to be deleted, all of it waits for a person.",
+        ),
+        flag(
+            "namespace-policy",
+            FlagKind::String,
+            "",
+            "Namespaces created for targets: empty deletes them once nothing is in them, never keeps them (default: empty; in compat they go with the target).",
         ),
         flag(
             "orphan-grace",

@@ -3,10 +3,10 @@
 use std::{sync::Arc, time::Instant};
 
 use log::Level;
+use serde_json::Value;
 use shared::{
     client::Patch,
     error::{Error, Result},
-    lock::lock,
     resource::{NAMESPACES, SECRETS},
 };
 
@@ -18,11 +18,13 @@ use crate::{
         object::{Cached, SourceObject, TargetObject},
         secret,
     },
+    settings::AdoptPolicy,
     sync::{
         decide::SyncAction,
         observed::{Attempt, Observed},
+        outcome,
         pair::{PairContext, log_pair, odd, stale},
-        patch,
+        patch::{self, Desired},
         status::PairStatus,
     },
 };
@@ -62,9 +64,10 @@ impl PairContext<'_> {
                 attempt.spec_started = true;
                 self.update(source, target, (content, metadata))?;
             }
+            (SyncAction::Recreate, _, Some(target)) => return self.delete_target(target),
             (SyncAction::RecordGenerations, Some(source), Some(target)) => {
                 attempt.spec_started = true;
-                self.record_generations(source, target)?;
+                self.record_generations(source, target, observed.settled.altered)?;
             }
             (SyncAction::RemoveFinalizer, Some(source), _) => self.remove_finalizer(source)?,
             (SyncAction::RemoveFinalizer, None, _) => {
@@ -72,15 +75,19 @@ impl PairContext<'_> {
             }
             (SyncAction::ConfirmSourceGone, ..) => self.confirm_source_gone(attempt)?,
             (SyncAction::ConfirmTargetGone, ..) => self.confirm_target_gone(observed, attempt)?,
-            (SyncAction::CheckOrphan, ..) => {
-                let verdict = lock(&self.remote.orphans).check(self.id, Instant::now());
-                attempt.verdict = Some(verdict);
+            (SyncAction::CompareContents, Some(source), Some(target)) => {
+                attempt.same_content = Some(self.compare_contents(source, target)?);
             }
+            (SyncAction::Adopt, Some(source), Some(target)) => {
+                self.adopt(source, target, attempt)?;
+            }
+            (SyncAction::CheckGate(what, reason), ..) => {
+                self.check_gate((what, reason), observed, attempt)?;
+            }
+            (SyncAction::CheckNamespace, ..) => self.check_namespace(attempt)?,
             (SyncAction::AnnotateOrphan, _, Some(target)) => self.annotate_orphan(target)?,
-            (SyncAction::DeleteNamespace, ..) => return self.delete_namespace(observed, attempt),
-            (SyncAction::DeleteTarget, _, Some(target)) => {
-                return self.delete_target(target, attempt);
-            }
+            (SyncAction::DeleteNamespace, ..) => return self.delete_namespace(observed),
+            (SyncAction::DeleteTarget, _, Some(target)) => return self.delete_target(target),
             // Never decided without the object.
             _ => return Ok(Some(PairStatus::Nothing)),
         }
@@ -94,6 +101,48 @@ impl PairContext<'_> {
         let patched = self.ask_source(|c| c.patch(&place, Patch::Json, &patch)).map_err(stale)?;
         log_pair!(Level::Info, self, "finalizer added");
         self.store_source(patched).map(drop)
+    }
+
+    /// Returns whether the target's server would change nothing if the source's content were written.
+    fn compare_contents(
+        &self,
+        source: &Cached<SourceObject>,
+        target: &Cached<TargetObject>,
+    ) -> Result<bool> {
+        let (from, to) = (self.source_document(source)?, self.target_document(target)?);
+        let desired = self.desired(&from, source);
+        let Some(patch) = desired.patch(target, Some(&to), true) else { return Ok(true) };
+        let place = self.at_target();
+        let answer = self.ask_target(|c| c.patch_dry_run(&place, Patch::Json, &patch));
+        let answer = match answer.map_err(stale) {
+            // What cannot be written is not the same.
+            Err(Error::Invalid(_) | Error::Forbidden(_)) => return Ok(false),
+            answer => self.context.reader.target(&answer?).ok_or_else(|| odd(&place))?,
+        };
+        Ok(answer.uid == target.uid && answer.value.state.content == target.value.state.content)
+    }
+
+    /// Marks a target that was nobody's copy.
+    fn adopt(
+        &self,
+        source: &Cached<SourceObject>,
+        target: &Cached<TargetObject>,
+        attempt: &Attempt,
+    ) -> Result<()> {
+        let from = self.source_document(source)?;
+        let patch = self.desired(&from, source).mark(target);
+        let place = self.at_target();
+        let marked = self.ask_target(|c| c.patch(&place, Patch::Json, &patch)).map_err(stale)?;
+        let marked = self.store_target(marked)?;
+        log_pair!(Level::Info, self, "target adopted", target = self.target_key);
+        if attempt.same_content == Some(true) {
+            self.record_settled(source, &marked, None);
+        }
+        if self.context.settings.adopt == AdoptPolicy::Always {
+            let message = format!("{} was nobody's copy and is one from now on", self.target_key);
+            outcome::write_event(self, source.uid, "Adopted", message);
+        }
+        Ok(())
     }
 
     fn upload_status(
@@ -116,8 +165,11 @@ impl PairContext<'_> {
         };
         self.context.metrics.status_lag(self.since.elapsed());
         log_pair!(Level::Debug, self, "status uploaded");
-        self.remote.update_settled(self.id, |settled| {
-            settled.after_upload(&written.value.state, &target.value.state);
+        self.remote.remember(self.id, |memory| {
+            memory.settled.after_upload(&written.value.state, &target.value.state);
+            if self.context.settings.mode.slows_fights() {
+                memory.writes.status.wrote(target.value.state.status, Instant::now());
+            }
         });
         Ok(())
     }
@@ -171,7 +223,12 @@ impl PairContext<'_> {
 
     fn create_namespace(&self, source: Uid) -> Result<()> {
         let namespace = &self.target.0;
-        let body = patch::namespace(namespace, &self.target.1, source, &self.context.reader);
+        let instance = self.instance();
+        let made_by = (source, &*instance);
+        let mut body = patch::namespace(namespace, &self.target.1, made_by, &self.context.reader);
+        for (key, value) in &self.context.settings.namespace_labels {
+            body["metadata"]["labels"][key] = value.as_str().into();
+        }
         let place = NAMESPACES.cluster_object(namespace);
         let created = match self.ask_target(|client| client.create(&place, &body)) {
             Err(Error::AlreadyExists(_)) => self.ask_target(|client| client.get(&place))?,
@@ -186,9 +243,10 @@ impl PairContext<'_> {
     fn create(&self, source: &Cached<SourceObject>) -> Result<()> {
         let body = self.source_document(source)?;
         let place = self.at_target();
-        let object = self.desired(&body, source).created(&place);
+        let desired = self.desired(&body, source);
+        let object = desired.created(&place);
         let created = match self.ask_target(|client| client.create(&place, &object)) {
-            Ok(created) => self.store_target(created)?,
+            Ok(created) => created,
             // The namespace does not exist: the cached one is outdated.
             Err(error @ Error::NotServed(_)) => {
                 self.refresh_namespace()?;
@@ -196,8 +254,8 @@ impl PairContext<'_> {
             }
             Err(error) => return Err(error),
         };
+        self.store_written(source, &desired, created)?;
         log_pair!(Level::Info, self, "target created", target = self.target_key);
-        self.record_settled(source, &created);
         Ok(())
     }
 
@@ -210,30 +268,68 @@ impl PairContext<'_> {
         let source_body = self.source_document(source)?;
         let desired = self.desired(&source_body, source);
         let replaces = self.context.settings.mode.replaces();
-        let whole = replaces || metadata || desired.is_more_than_spec();
+        let whole = replaces || metadata || desired.needs_document(target);
         let target_body = whole.then(|| self.target_document(target)).transpose()?;
         let place = self.at_target();
-        let updated = match target_body {
+        let updated = match &target_body {
             Some(body) if replaces => {
-                let object = desired.replaced(body);
-                Some(self.ask_target(|client| client.replace(&place, &object)).map_err(stale)?)
+                let object = desired.replaced(body.clone());
+                self.ask_target(|client| client.replace(&place, &object))
             }
             body => match desired.patch(target, body.as_ref(), content) {
-                Some(patch) => {
-                    let updated = self.ask_target(|c| c.patch(&place, Patch::Json, &patch));
-                    Some(updated.map_err(stale)?)
+                Some(patch) => self.ask_target(|c| c.patch(&place, Patch::Json, &patch)),
+                None => {
+                    self.record_settled(source, target, None);
+                    return Ok(());
                 }
-                None => None,
             },
         };
-        let Some(updated) = updated else {
-            self.record_settled(source, target);
-            return Ok(());
+        let updated = match updated {
+            Err(error @ Error::Immutable(_)) if !replaces => {
+                return self.keep_additions(source, target, &desired, target_body, error);
+            }
+            updated => updated.map_err(stale)?,
         };
-        let updated = self.store_target(updated)?;
+        self.store_written(source, &desired, updated)?;
         log_pair!(Level::Info, self, "target updated", target = self.target_key);
         self.report_regression(source, target);
-        self.record_settled(source, &updated);
+        if self.context.settings.mode.slows_fights() {
+            let what = source.value.state.written();
+            self.remote
+                .remember(self.id, |memory| memory.writes.update.wrote(what, Instant::now()));
+        }
+        Ok(())
+    }
+
+    /// Settles a difference that the target's server refuses to take away, if the target has all that it would be
+    /// given: a PersistentVolumeClaim keeps its volume, and a Service its address.
+    fn keep_additions(
+        &self,
+        source: &Cached<SourceObject>,
+        target: &Cached<TargetObject>,
+        desired: &Desired<'_>,
+        body: Option<Value>,
+        refusal: Error,
+    ) -> Result<()> {
+        let body = body.map_or_else(|| self.target_document(target), Ok)?;
+        if desired.altered(&body).is_some() {
+            return Err(refusal);
+        }
+        self.record_settled(source, target, None);
+        Ok(())
+    }
+
+    /// Stores the answer to a write of the target, and what it says of what was written.
+    fn store_written(
+        &self,
+        source: &Cached<SourceObject>,
+        desired: &Desired<'_>,
+        answer: Value,
+    ) -> Result<()> {
+        let checks = self.context.settings.mode.records_origin();
+        let altered = checks.then(|| desired.altered(&answer)).flatten();
+        let written = self.store_target(answer)?;
+        self.record_settled(source, &written, altered);
         Ok(())
     }
 
@@ -252,9 +348,10 @@ impl PairContext<'_> {
         &self,
         source: &Cached<SourceObject>,
         target: &Cached<TargetObject>,
+        altered: bool,
     ) -> Result<()> {
         self.report_regression(source, target);
-        let patch = patch::record_generations(source, target, &self.context.reader);
+        let patch = patch::record_generations(source, target, altered, &self.context.reader);
         let place = self.at_source();
         let published = self.ask_source(|client| client.patch(&place, Patch::Merge, &patch));
         self.store_source(published.map_err(stale)?)?;

@@ -1,38 +1,57 @@
 //! Context that all pairs share: settings, reader, metrics and permits.
 
-use std::{collections::BTreeSet, sync::Mutex};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+};
 
 use shared::lock::lock;
 
 use crate::{
-    model::{annotations::Uid, digest::Digester, object::ObjectReader},
+    cache::cluster::ClusterClient,
+    model::{
+        annotations::Uid, digest::Digester, key::PerKind, object::ObjectReader, rules::FieldRules,
+    },
     settings::Settings,
-    sync::{metrics::SyncMetrics, permits::Permits},
+    sync::{ledger::Ledger, metrics::SyncMetrics, permits::Permits},
 };
 
 /// The part of the program that all pairs share.
 pub(crate) struct SyncContext {
     pub(crate) settings: Settings,
+    /// For everything but objects of the kinds.
     pub(crate) reader: ObjectReader,
+    /// For objects of each kind.
+    pub(crate) readers: PerKind<ObjectReader>,
     pub(crate) metrics: SyncMetrics,
     pub(crate) permits: Permits,
+    /// `None` without a namespace of the program's own.
+    pub(crate) ledger: Option<Ledger>,
     /// The uids that the clusters show at present.
     clusters: Mutex<BTreeSet<Uid>>,
 }
 
 impl SyncContext {
-    pub(crate) fn new(settings: Settings) -> Self {
+    pub(crate) fn new(settings: Settings, local: &Arc<ClusterClient>) -> Self {
+        let place = settings.ledger.clone();
+        let ledger =
+            place.map(|place| Ledger::new(local.clone(), place, settings.resources.clone()));
         let reader = ObjectReader {
             digester: Digester::default(),
             keys: settings.keys.clone(),
             finalizer: settings.finalizer.clone(),
             mode: settings.mode,
+            rules: FieldRules::default(),
         };
+        let readers =
+            settings.rules.map(|rules| ObjectReader { rules: rules.clone(), ..reader.clone() });
         Self {
             settings,
             reader,
+            readers,
             metrics: SyncMetrics::default(),
             permits: Permits::default(),
+            ledger,
             clusters: Mutex::default(),
         }
     }

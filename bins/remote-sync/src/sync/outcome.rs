@@ -15,7 +15,8 @@ use crate::{
     cache::retry::{RetryClass, classify, requested_delay},
     model::annotations::Uid,
     sync::{
-        observed::{Attempt, Observed, SettledDiff},
+        memory::PairMemory,
+        observed::{Attempt, Observed},
         pair::{PairContext, log_pair},
         status::{Hold, PairCondition, PairState, PairStatus},
         workqueue::ReconcileResult,
@@ -45,16 +46,16 @@ pub(crate) fn finished(
     attempt: &Attempt,
     failed_secrets: &[Error],
 ) -> ReconcileResult {
-    let orphaned = matches!(status, PairStatus::Held(Hold::GracePeriod(_) | Hold::TooManyOrphans));
-    if !orphaned {
-        lock(&pair.remote.orphans).forget(pair.id);
+    // What waits counts against the limit.
+    if !matches!(status, PairStatus::Held(Hold::GracePeriod(_) | Hold::Gate(_))) {
+        lock(&pair.remote.gate).forget(pair.id);
     }
     pair.drop_documents();
     if observed.source.is_some() || attempt.source_gone || attempt.unselected.is_some() {
         pair.remote.set_unlisted(pair.id, false);
     }
     if observed.source.is_none() && observed.target.is_none() {
-        pair.remote.update_settled(pair.id, |settled| *settled = SettledDiff::default());
+        pair.remote.remember(pair.id, PairMemory::forget_writes);
     }
     if let Some(error) = failed_secrets.first() {
         return failed(pair, error);
@@ -64,7 +65,12 @@ pub(crate) fn finished(
     let waited = pair.remote.waited(pair.id, waits, Instant::now());
     let status =
         if waited >= LONGEST_DELETION { PairStatus::Held(Hold::DeletionStuck) } else { status };
-    report(pair, observed, status.condition(), status.needs_people());
+    let altered = pair.remote.recall(pair.id).altered.filter(|_| status == PairStatus::Altered);
+    let condition = match altered {
+        Some(sentence) => Some(PairCondition::new(PairState::Degraded, &sentence)),
+        None => status.condition(),
+    };
+    report(pair, observed, condition, status.needs_people());
     requeue(status, pair.context.settings.orphans.grace)
 }
 
@@ -72,8 +78,10 @@ pub(crate) fn finished(
 fn requeue(status: PairStatus, grace: Duration) -> ReconcileResult {
     match status {
         PairStatus::Again => ReconcileResult::RequeueAfter(Duration::ZERO),
-        PairStatus::Held(Hold::GracePeriod(left)) => ReconcileResult::RequeueAfter(left),
-        PairStatus::Held(Hold::TooManyOrphans) => {
+        PairStatus::Held(Hold::GracePeriod(left)) | PairStatus::Fighting(left) => {
+            ReconcileResult::RequeueAfter(left)
+        }
+        PairStatus::Held(Hold::Gate(_)) => {
             ReconcileResult::RequeueAfter(grace.clamp(Duration::from_secs(1), CHECK_HELD))
         }
         PairStatus::Held(Hold::DeletionStuck) | PairStatus::Waiting(_) => {
@@ -131,7 +139,7 @@ pub(crate) fn too_large(pair: &PairContext<'_>, which: &str) -> ReconcileResult 
 
 /// Forgets what earlier attempts found out.
 fn forget(pair: &PairContext<'_>) {
-    lock(&pair.remote.orphans).forget(pair.id);
+    lock(&pair.remote.gate).forget(pair.id);
     pair.drop_documents();
 }
 
@@ -154,7 +162,9 @@ fn report(
         && !pair.context.settings.dry_run
         && let Some(source) = &observed.source
     {
-        write_event(pair, source.uid, condition);
+        let degraded = condition.state == PairState::Degraded;
+        let reason = if degraded { "SyncFailed" } else { "SyncHeld" };
+        write_event(pair, source.uid, reason, condition.reason);
     }
 }
 
@@ -168,7 +178,13 @@ fn log_condition(pair: &PairContext<'_>, condition: &PairCondition, level: Level
     pair.log((level, module_path!(), file!(), line!()), "not in sync", &keys);
 }
 
-fn write_event(pair: &PairContext<'_>, source: Uid, condition: PairCondition) {
+/// Records an Event on the source that somebody should attend to.
+pub(crate) fn write_event(
+    pair: &PairContext<'_>,
+    source: Uid,
+    reason: &'static str,
+    message: String,
+) {
     let resource = &pair.kinds.source.resource;
     let about = json!({
         "apiVersion": resource.api_version(),
@@ -178,12 +194,7 @@ fn write_event(pair: &PairContext<'_>, source: Uid, condition: PairCondition) {
         "uid": source.to_string(),
     });
     let namespace = if pair.source.0.is_empty() { "default" } else { &pair.source.0 };
-    let event = CoreEvent {
-        source: "remote-sync",
-        reason: if condition.state == PairState::Degraded { "SyncFailed" } else { "SyncHeld" },
-        message: condition.reason,
-        warning: true,
-    };
+    let event = CoreEvent { source: "remote-sync", reason, message, warning: true };
     let written: Result<()> = pair.ask_source(|client| event.write(client, namespace, &about));
     if let Err(error) = written {
         log_pair!(Level::Debug, pair, "Event not recorded", error = error);

@@ -110,6 +110,11 @@ impl<'a> PairContext<'a> {
         logging::write(place, &subject, keys, format_args!("{message}"));
     }
 
+    /// The reader for objects of the kind.
+    pub(crate) fn reader(&self) -> &'a ObjectReader {
+        &self.context.readers[self.id.kind]
+    }
+
     /// The kind as `-resource` names it.
     pub(crate) fn kind(&self) -> &ResourceArg {
         &self.context.settings.resources[self.id.kind]
@@ -166,10 +171,13 @@ impl<'a> PairContext<'a> {
                 .map(|(store, name)| store.get(&key::of(&self.target.0, name)))
                 .collect(),
             settled: memory.settled,
+            fight: memory.writes.fight(now),
             unlisted: memory.unlisted,
             place: self.context.reader.place(&self.source.0, &self.source.1, finalizer),
             name: self.target.1.clone(),
+            instance: self.context.reader.digester.of_text(&self.instance()),
             source_cluster: remote.source.cluster.uid(),
+            stand_in: Uid::stand_in(remote.source.cluster.name()),
             target_cluster: remote.target.cluster.uid(),
             accepted: !lives && remote.is_accepted(),
         }
@@ -202,20 +210,25 @@ impl PairContext<'_> {
         self.remote.names.source("", &self.context.settings.secrets[index]).1
     }
 
+    /// This instance, as namespaces are annotated with it.
+    pub(crate) fn instance(&self) -> String {
+        self.context.reader.instance(self.remote.source.cluster.annotated_uid())
+    }
+
     pub(crate) fn desired<'b>(
         &'b self,
         source: &'b Value,
         cached: &Cached<SourceObject>,
     ) -> Desired<'b> {
-        let reader = &self.context.reader;
-        let origin = self.remote.source.cluster.uid().map(|cluster| Origin {
-            cluster,
+        let reader = self.reader();
+        let origin = Origin {
+            cluster: self.remote.source.cluster.annotated_uid(),
             namespace: &self.source.0,
             name: &self.source.1,
             uid: cached.uid,
             generation: cached.value.state.generation.into(),
             finalizer: &reader.finalizer,
-        });
+        };
         Desired { reader, source, origin }
     }
 
@@ -253,7 +266,7 @@ impl PairContext<'_> {
             store: &self.remote.source.stores[self.id.kind],
             key: &self.source_key,
             place: self.at_source(),
-            reader: &self.context.reader,
+            reader: self.reader(),
             read: ObjectReader::source,
             most: self.most,
         }
@@ -265,7 +278,7 @@ impl PairContext<'_> {
             store: &self.remote.target.stores[self.id.kind],
             key: &self.target_key,
             place: self.at_target(),
-            reader: &self.context.reader,
+            reader: self.reader(),
             read: ObjectReader::target,
             most: self.most,
         }
@@ -277,14 +290,17 @@ impl PairContext<'_> {
         self.remote.target.stores[self.id.kind].drop_document(&self.target_key);
     }
 
-    /// Records what still differs after the target was written from this state of the source.
+    /// Records what still differs after the target was written from this state of the source, and what its server
+    /// did not keep of it.
     pub(crate) fn record_settled(
         &self,
         source: &Cached<SourceObject>,
         target: &Cached<TargetObject>,
+        altered: Option<String>,
     ) {
-        self.remote.update_settled(self.id, |settled| {
-            settled.after_update(&source.value.state, &target.value.state);
+        self.remote.remember(self.id, |memory| {
+            memory.settled.after_update(&source.value.state, &target.value.state);
+            memory.set_altered(altered);
         });
     }
 }

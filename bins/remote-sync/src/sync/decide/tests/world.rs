@@ -3,10 +3,11 @@
 use super::super::*;
 use crate::{
     model::{
-        annotations::Uid,
+        annotations::{ContentPair, Uid},
         mode::Mode,
         object::{CopyOf, Generations, ObjectState, TargetNamespace},
     },
+    settings::{AdoptPolicy, NamespacePolicy},
     sync::observed::SettledDiff,
 };
 
@@ -19,9 +20,13 @@ pub(super) struct World {
     pub(super) unlisted: Option<Cached<SourceObject>>,
     /// The same for a target.
     pub(super) unlisted_target: Option<Cached<TargetObject>>,
-    pub(super) verdict: OrphanVerdict,
+    pub(super) verdict: GateVerdict,
+    /// Something else is in the namespace.
+    pub(super) used: bool,
     /// The target's server mutates every content.
     pub(super) alters: bool,
+    /// And keeps less than was written.
+    pub(super) prunes: bool,
     /// Other finalizers block the target's deletion.
     pub(super) held: bool,
     /// Secrets that the source's server rejects.
@@ -41,6 +46,7 @@ pub(super) struct End {
 }
 
 pub(super) const PLACE: u64 = 70;
+pub(super) const INSTANCE: u64 = 71;
 /// The status that the target's server gives a new object.
 pub(super) const FRESH: u64 = 60;
 
@@ -68,7 +74,8 @@ pub(super) fn source(state: ObjectState) -> Cached<SourceObject> {
 }
 
 pub(super) fn target(state: ObjectState) -> Cached<TargetObject> {
-    known(2, TargetObject { state, copy_of: None, has_annotations: true, orphaned: false })
+    let (copy_of, has_annotations, beside_spec, orphaned) = (None, true, false, false);
+    known(2, TargetObject { state, copy_of, has_annotations, beside_spec, orphaned })
 }
 
 /// The origin annotation of a copy of our source.
@@ -77,8 +84,12 @@ pub(super) fn copy() -> CopyOf {
 }
 
 pub(super) fn namespace(owner: Option<&str>) -> Cached<TargetNamespace> {
-    let value =
-        TargetNamespace { terminating: false, owner: owner.map(Into::into), owner_uid: None };
+    let value = TargetNamespace {
+        terminating: false,
+        owner: owner.map(Into::into),
+        owner_uid: None,
+        instance: None,
+    };
     known(3, value)
 }
 
@@ -88,11 +99,11 @@ pub(super) fn secret() -> Cached<TargetSecret> {
 }
 
 pub(super) fn rules(mode: Mode) -> SyncRules {
-    let orphans = match mode {
-        Mode::Safe => OrphanPolicy::Confirm,
-        Mode::Compat => OrphanPolicy::Delete,
+    let (orphans, adopt, namespaces) = match mode {
+        Mode::Safe => (OrphanPolicy::Confirm, AdoptPolicy::Equal, NamespacePolicy::Empty),
+        Mode::Compat => (OrphanPolicy::Delete, AdoptPolicy::Always, NamespacePolicy::Owned),
     };
-    SyncRules { mode, orphans, namespaced: true, status: true, selective: false }
+    SyncRules { mode, orphans, adopt, namespaces, namespaced: true, status: true, selective: false }
 }
 
 impl World {
@@ -105,9 +116,12 @@ impl World {
             namespace_shared: false,
             uploads: Vec::new(),
             settled: SettledDiff::default(),
+            fight: None,
             unlisted: false,
             name: "test".into(),
             place: PLACE,
+            instance: INSTANCE,
+            stand_in: uid(0xb0),
             source_cluster: Some(hub()),
             target_cluster: Some(uid(0xa1)),
             accepted: false,
@@ -117,8 +131,10 @@ impl World {
             rules: rules(mode),
             unlisted: None,
             unlisted_target: None,
-            verdict: OrphanVerdict::Delete,
+            verdict: GateVerdict::Open,
+            used: false,
             alters: false,
+            prunes: false,
             held: false,
             refused: Vec::new(),
             made: 0x10,
@@ -237,7 +253,10 @@ impl World {
                 Some(target) => self.observed.target = Some(target),
                 None => attempt.target_gone = true,
             },
-            SyncAction::CheckOrphan => attempt.verdict = Some(self.verdict),
+            SyncAction::CheckGate(what, _) => attempt.verdict = Some((what, self.verdict)),
+            SyncAction::CheckNamespace => attempt.namespace_empty = Some(!self.used),
+            // What the server alters was written before.
+            SyncAction::CompareContents => attempt.same_content = Some(self.alters),
             SyncAction::UploadSecret(index) => {
                 attempt.secrets_tried.push(index);
                 self.upload(index);
@@ -251,9 +270,10 @@ impl World {
             }
             SyncAction::DeleteNamespace => {
                 self.observed.namespace.as_mut().unwrap().value.terminating = true;
-                return Some(PairStatus::Waiting(Wait::NamespaceTerminating));
+                let target = self.observed.target.is_some();
+                return target.then_some(PairStatus::Waiting(Wait::NamespaceTerminating));
             }
-            action => self.write(action),
+            action => self.write(action, attempt),
         }
         None
     }
@@ -268,27 +288,29 @@ impl World {
     }
 
     /// Actions that need a source.
-    fn write(&mut self, action: SyncAction) {
-        let safe = self.rules.mode == Mode::Safe;
-        let Observed { source, target, namespace, settled, source_cluster, .. } =
+    fn write(&mut self, action: SyncAction, attempt: &Attempt) {
+        let (safe, prunes) = (self.rules.mode == Mode::Safe, self.prunes);
+        let Observed { source, target, namespace, settled, source_cluster, stand_in, .. } =
             &mut self.observed;
         let source = source.as_mut().unwrap();
         let content = source.value.state.content + if self.alters { 500 } else { 0 };
-        let mark = Some(CopyOf { uid: source.uid, ..copy() });
-        let mark = mark.filter(|_| safe && *source_cluster == Some(hub()));
+        let cluster = source_cluster.unwrap_or(*stand_in);
+        let mark = Some(CopyOf { uid: source.uid, cluster, ..copy() }).filter(|_| safe);
         match (action, target) {
             (SyncAction::AddFinalizer, _) => source.value.finalizers = Finalizers::Ours(0),
             (SyncAction::RemoveFinalizer, _) => source.value.finalizers = Finalizers::None,
             (SyncAction::CreateNamespace, _) => {
                 let owner_uid = safe.then_some(source.uid);
                 let owner = Some("test".into());
-                *namespace =
-                    Some(known(3, TargetNamespace { terminating: false, owner, owner_uid }));
+                let instance = safe.then_some(INSTANCE);
+                let made = TargetNamespace { terminating: false, owner, owner_uid, instance };
+                *namespace = Some(known(3, made));
             }
             (SyncAction::Create, target @ None) => {
                 self.made += 1;
                 let made = self::state(content, source.value.state.metadata, FRESH);
                 settled.after_update(&source.value.state, &made);
+                settled.altered = prunes && safe;
                 let mut made = Cached { uid: uid(self.made), ..self::target(made) };
                 made.value.copy_of = mark;
                 *target = Some(made);
@@ -302,14 +324,25 @@ impl World {
                 );
                 target.value.orphaned &= !metadata;
                 settled.after_update(&source.value.state, &target.value.state);
+                settled.altered = prunes && safe;
                 target.value.copy_of = mark.or_else(|| target.value.copy_of.take());
+            }
+            (SyncAction::Adopt, Some(target)) => {
+                if attempt.same_content == Some(true) {
+                    settled.after_update(&source.value.state, &target.value.state);
+                }
+                target.value.copy_of = mark;
             }
             (SyncAction::UploadStatus, Some(target)) => {
                 source.value.state.status = target.value.state.status;
                 settled.after_upload(&source.value.state, &target.value.state);
             }
             (SyncAction::RecordGenerations, Some(target)) => {
+                let (from, to) = (source.value.state.content, target.value.state.content);
+                let content = Some(ContentPair { source: from, target: to })
+                    .filter(|_| safe && from != to && !settled.altered);
                 source.value.generations = Generations {
+                    content,
                     remote: Some(source.value.state.generation),
                     local: Some(target.value.state.generation),
                     uid: safe.then_some(target.uid),
