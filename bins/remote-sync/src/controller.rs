@@ -171,7 +171,10 @@ impl Controller {
                 self.start_workers(remote);
             }
             if resync.is_some_and(|at| at <= Instant::now()) {
-                self.remotes().iter().for_each(|remote| self.enqueue_all(remote));
+                for remote in self.remotes().iter() {
+                    remote.check_secrets_again();
+                    self.enqueue_all(remote);
+                }
                 resync = self.next_resync();
             }
             if self.stop.wait_for_change(seen, Instant::now() + CHECK_AGAIN) {

@@ -71,7 +71,8 @@ fn source(settings: &Settings) -> Vec<Value> {
         }
     }
     if !settings.secrets.is_empty() {
-        rules.push(core("secrets", &uploaded(settings), &["update"]));
+        rules.push(core("secrets", &uploaded(settings), &["get", "update"]));
+        rules.push(core("secrets", &[], &["create"]));
     }
     rules.push(core("namespaces", &["kube-system".to_owned()], &["get"]));
     rules.push(core("events", &[], &["create"]));

@@ -52,6 +52,7 @@ pub(crate) struct Settings {
     pub(crate) finalizer: String,
     pub(crate) propagation: Propagation,
     pub(crate) orphans: OrphanSettings,
+    pub(crate) adopt: AdoptPolicy,
     pub(crate) remotes: Vec<Remote>,
     pub(crate) registry: Option<Registry>,
     /// Files that a remote's kubeconfig file may refer to.
@@ -112,6 +113,15 @@ pub(crate) enum OrphanPolicy {
     Keep,
 }
 
+/// The policy for targets that are nobody's copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum AdoptPolicy {
+    Never,
+    /// Those that have the source's content become its copies.
+    Equal,
+    Always,
+}
+
 /// Probing of connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConnectionSettings {
@@ -168,6 +178,7 @@ impl Settings {
             finalizer: values::finalizer(flags, prefix)?,
             propagation: values::one_of(flags, "local-propagation-policy", &values::PROPAGATION)?,
             orphans: values::orphans(flags, mode)?,
+            adopt: values::adopt(flags, mode)?,
             remotes: remotes::remotes(flags)?,
             registry: registry(flags, namespace.as_deref())?,
             reach: Reach::of(flags),

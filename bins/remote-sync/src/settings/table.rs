@@ -19,6 +19,12 @@ pub(crate) fn table() -> Vec<Flag> {
 fn objects() -> Vec<Flag> {
     vec![
         flag(
+            "adopt",
+            FlagKind::String,
+            "",
+            "Targets that are there and nobody's copy: never, equal (only with the source's content) or always become copies (default: equal; in compat always).",
+        ),
+        flag(
             "annotation-prefix",
             FlagKind::String,
             "cloud.teleport.dev",

@@ -6,7 +6,7 @@ use shared::{
     resource::{valid_key, valid_label, valid_name},
 };
 
-use super::{ConnectionSettings, Election, Operation, OrphanPolicy, OrphanSettings};
+use super::{AdoptPolicy, ConnectionSettings, Election, Operation, OrphanPolicy, OrphanSettings};
 use crate::{
     connection::ProbeTiming,
     model::{
@@ -158,6 +158,18 @@ pub(super) fn orphans(flags: &Flags, mode: Mode) -> Result<OrphanSettings, Strin
     let (most, within) =
         rate.ok_or_else(|| format!("-max-deletions is N/TIME, both above zero, not {given:?}"))?;
     Ok(OrphanSettings { policy, grace: flags.duration("orphan-grace"), most, within })
+}
+
+pub(super) fn adopt(flags: &Flags, mode: Mode) -> Result<AdoptPolicy, String> {
+    match (flags.text("adopt"), mode) {
+        ("", Mode::Compat) | ("always", _) => Ok(AdoptPolicy::Always),
+        ("" | "equal", Mode::Safe) => Ok(AdoptPolicy::Equal),
+        ("never", Mode::Safe) => Ok(AdoptPolicy::Never),
+        (other, Mode::Safe) => {
+            Err(format!("-adopt is never, equal or always in safe mode, not {other:?}"))
+        }
+        (other, Mode::Compat) => Err(format!("-adopt is always in compat mode, not {other:?}")),
+    }
 }
 
 /// Uids are UUIDs in practice; the API only says that they are strings.

@@ -21,6 +21,8 @@ pub(crate) enum SyncAction {
     UploadStatus,
     /// Writes this Secret of the target's namespace to the source's.
     UploadSecret(usize),
+    /// Reads what the source's cluster has of this Secret.
+    CheckSecret(usize),
     CreateNamespace,
     Create,
     Update {
@@ -49,7 +51,11 @@ impl SyncAction {
     pub(crate) fn writes(self) -> bool {
         !matches!(
             self,
-            Self::ConfirmSourceGone | Self::ConfirmTargetGone | Self::CheckOrphan | Self::Done(_)
+            Self::CheckSecret(_)
+                | Self::ConfirmSourceGone
+                | Self::ConfirmTargetGone
+                | Self::CheckOrphan
+                | Self::Done(_)
         )
     }
 
@@ -59,6 +65,7 @@ impl SyncAction {
             Self::AddFinalizer => "add the finalizer",
             Self::UploadStatus => "upload the status",
             Self::UploadSecret(_) => "upload a Secret",
+            Self::CheckSecret(_) => "check a Secret",
             Self::CreateNamespace => "create the namespace",
             Self::Create => "create the target",
             Self::Update { .. } => "update the target",
@@ -125,7 +132,9 @@ fn with_source(
     }
     match download(observed, source, attempt, rules) {
         SyncAction::Done(PairStatus::InSync) => {
-            upload(observed, source, attempt, rules).unwrap_or(SyncAction::Done(PairStatus::InSync))
+            let action = upload(observed, source, attempt, rules);
+            let action = action.or_else(|| check_secret(observed, attempt, rules));
+            action.unwrap_or(SyncAction::Done(PairStatus::InSync))
         }
         action => action,
     }
@@ -143,16 +152,37 @@ fn upload(
     if rules.status && statuses.0 != statuses.1 && observed.settled.status != Some(statuses) {
         return Some(SyncAction::UploadStatus);
     }
-    let due = |upload: &Cached<TargetSecret>| {
+    let due = |index: &usize, upload: &Cached<TargetSecret>| {
         let elsewhere = upload.value.to.is_some_and(|to| to != source.uid);
         upload.value.controller == Some(target.uid)
-            && (upload.value.changed || elsewhere && rules.mode.records_origin())
+            && (upload.value.changed
+                || elsewhere && rules.mode.records_origin()
+                || attempt.secrets_lost.contains(index))
     };
     let mut uploads = observed.uploads.iter().enumerate();
     let (index, _) = uploads.find(|(index, upload)| {
-        upload.as_ref().is_some_and(due) && !attempt.secrets_tried.contains(index)
+        upload.as_ref().is_some_and(|upload| due(index, upload))
+            && !attempt.secrets_tried.contains(index)
     })?;
     Some(SyncAction::UploadSecret(index))
+}
+
+/// A Secret of the target whose copy may not be what was uploaded: somebody changed it, or its cluster was
+/// restored.
+fn check_secret(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> Option<SyncAction> {
+    let target = observed.target.as_ref()?;
+    if observed.secrets_checked || !rules.mode.sets_preconditions() {
+        return None;
+    }
+    let known = |index: &usize| {
+        attempt.secrets_tried.contains(index) || attempt.secrets_checked.contains(index)
+    };
+    let mut uploads = observed.uploads.iter().enumerate();
+    let (index, _) = uploads.find(|(index, upload)| {
+        let controller = upload.as_ref().and_then(|upload| upload.value.controller);
+        controller == Some(target.uid) && !known(index)
+    })?;
+    Some(SyncAction::CheckSecret(index))
 }
 
 /// The next action from source to target, and back with the generations.

@@ -24,6 +24,8 @@ pub(crate) struct PairMemory {
     pub(super) settled: SettledDiff,
     /// The source has left the lists, for a reason that is not known yet.
     pub(super) unlisted: bool,
+    /// Its Secrets were found as they were uploaded.
+    pub(super) secrets_checked: bool,
     /// Since when it has waited for a deletion to finish.
     pub(super) waiting_since: Option<Instant>,
     /// Set while it is not in sync.
@@ -54,6 +56,14 @@ impl Memory {
             self.0.insert(pair.clone(), memory);
         }
         result
+    }
+
+    /// Forgets that Secrets were found as they were uploaded.
+    pub(super) fn forget_secrets(&mut self) {
+        self.0.retain(|_, memory| {
+            memory.secrets_checked = false;
+            *memory != PairMemory::default()
+        });
     }
 
     /// The pairs that are not in sync, in order.

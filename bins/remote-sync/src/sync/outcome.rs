@@ -49,6 +49,7 @@ pub(crate) fn finished(
     }
     if observed.source.is_none() && observed.target.is_none() {
         pair.remote.update_settled(pair.id, |settled| *settled = SettledDiff::default());
+        pair.remote.set_secrets_checked(pair.id, false);
     }
     if let Some(error) = failed_secrets.first() {
         return failed(pair, error);
@@ -57,6 +58,14 @@ pub(crate) fn finished(
     let waited = pair.remote.waited(pair.id, waits, Instant::now());
     let status =
         if waited >= LONGEST_DELETION { PairStatus::Held(Hold::DeletionStuck) } else { status };
+    let conflict = pair.secret_conflict(attempt).filter(|_| status == PairStatus::InSync);
+    if conflict.is_some() {
+        report(pair, observed, conflict, true);
+        return ReconcileResult::RequeueAfter(CHECK_HELD);
+    }
+    if status == PairStatus::InSync && !attempt.secrets_checked.is_empty() {
+        pair.remote.set_secrets_checked(pair.id, true);
+    }
     report(pair, observed, status.condition(), status.needs_people());
     requeue(status, pair.context.settings.orphans.grace)
 }
@@ -150,7 +159,9 @@ fn report(
         && !pair.context.settings.dry_run
         && let Some(source) = &observed.source
     {
-        write_event(pair, source.uid, condition);
+        let degraded = condition.state == PairState::Degraded;
+        let reason = if degraded { "SyncFailed" } else { "SyncHeld" };
+        write_event(pair, source.uid, reason, condition.reason);
     }
 }
 
@@ -164,7 +175,13 @@ fn log_condition(pair: &PairContext<'_>, condition: &PairCondition, level: Level
     pair.log((level, module_path!(), file!(), line!()), "not in sync", &keys);
 }
 
-fn write_event(pair: &PairContext<'_>, source: Uid, condition: PairCondition) {
+/// Records an Event on the source that somebody should attend to.
+pub(crate) fn write_event(
+    pair: &PairContext<'_>,
+    source: Uid,
+    reason: &'static str,
+    message: String,
+) {
     let resource = &pair.kinds.source.resource;
     let about = json!({
         "apiVersion": resource.api_version(),
@@ -174,12 +191,7 @@ fn write_event(pair: &PairContext<'_>, source: Uid, condition: PairCondition) {
         "uid": source.to_string(),
     });
     let namespace = if pair.source.0.is_empty() { "default" } else { &pair.source.0 };
-    let event = CoreEvent {
-        source: "remote-sync",
-        reason: if condition.state == PairState::Degraded { "SyncFailed" } else { "SyncHeld" },
-        message: condition.reason,
-        warning: true,
-    };
+    let event = CoreEvent { source: "remote-sync", reason, message, warning: true };
     let written: Result<()> = pair.ask_source(|client| event.write(client, namespace, &about));
     if let Err(error) = written {
         log_pair!(Level::Debug, pair, "Event not recorded", error = error);

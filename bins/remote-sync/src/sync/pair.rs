@@ -162,6 +162,7 @@ impl<'a> PairContext<'a> {
             uploads: secrets
                 .map(|(store, name)| store.get(&key::of(&self.target.0, name)))
                 .collect(),
+            secrets_checked: memory.secrets_checked,
             settled: memory.settled,
             unlisted: memory.unlisted,
             place: self.context.reader.place(&self.source.0, &self.source.1, finalizer),

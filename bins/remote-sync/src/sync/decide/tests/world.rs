@@ -26,6 +26,8 @@ pub(super) struct World {
     pub(super) held: bool,
     /// Secrets that the source's server rejects.
     pub(super) refused: Vec<usize>,
+    /// Secrets that the source's server has no more.
+    pub(super) lost: Vec<usize>,
     made: u8,
 }
 
@@ -84,7 +86,7 @@ pub(super) fn namespace(owner: Option<&str>) -> Cached<TargetNamespace> {
 
 /// A Secret of the target that has not been uploaded yet.
 pub(super) fn secret() -> Cached<TargetSecret> {
-    known(4, TargetSecret { controller: Some(uid(2)), changed: true, to: None })
+    known(4, TargetSecret { controller: Some(uid(2)), changed: true, to: None, uploaded: 0 })
 }
 
 pub(super) fn rules(mode: Mode) -> SyncRules {
@@ -104,6 +106,7 @@ impl World {
             namespace: Some(namespace(None)),
             namespace_shared: false,
             uploads: Vec::new(),
+            secrets_checked: true,
             settled: SettledDiff::default(),
             unlisted: false,
             name: "test".into(),
@@ -121,6 +124,7 @@ impl World {
             alters: false,
             held: false,
             refused: Vec::new(),
+            lost: Vec::new(),
             made: 0x10,
         }
     }
@@ -241,6 +245,12 @@ impl World {
             SyncAction::UploadSecret(index) => {
                 attempt.secrets_tried.push(index);
                 self.upload(index);
+            }
+            SyncAction::CheckSecret(index) => {
+                attempt.secrets_checked.push(index);
+                if self.lost.contains(&index) {
+                    attempt.secrets_lost.push(index);
+                }
             }
             SyncAction::AnnotateOrphan => {
                 self.observed.target.as_mut().unwrap().value.orphaned = true
