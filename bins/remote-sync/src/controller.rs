@@ -4,6 +4,7 @@ pub(crate) mod clusters;
 mod dependents;
 mod handlers;
 pub(crate) mod registry;
+pub(crate) mod unfollowed;
 mod watches;
 
 use std::{
@@ -26,6 +27,8 @@ use crate::{
     sync::{context::SyncContext, remote::RemoteSync},
 };
 
+use self::unfollowed::Unfollowed;
+
 /// The longest time until a change that wakes nobody is noticed.
 const CHECK_AGAIN: Duration = Duration::from_secs(5);
 
@@ -42,6 +45,10 @@ pub(crate) struct Controller {
     /// The reason why some remotes of the registry are not followed.
     registry_trouble: Mutex<Option<String>>,
     remotes: Mutex<Arc<Vec<Arc<RemoteSync>>>>,
+    /// Sources that carry our finalizer, but belong to no remote or namespace that is followed.
+    pub(crate) unfollowed: Mutex<Unfollowed>,
+    /// Whether some of them are being released.
+    releasing: AtomicBool,
     /// The last iteration of the loop that opens and closes workqueues.
     beat: Mutex<Option<Instant>>,
 }
@@ -78,6 +85,8 @@ impl Controller {
             all_known,
             registry_trouble: Mutex::default(),
             remotes: Mutex::default(),
+            unfollowed: Mutex::default(),
+            releasing: AtomicBool::default(),
             beat: Mutex::default(),
         }
     }
@@ -104,6 +113,7 @@ impl Controller {
         let mut remotes = lock(&self.remotes);
         *remotes = remotes.iter().cloned().chain([remote.clone()]).collect::<Vec<_>>().into();
         drop(remotes);
+        self.follow_sources(&remote);
         self.enqueue_all(&remote);
         self.stop.wake();
     }
@@ -119,6 +129,7 @@ impl Controller {
         remote.queue.close();
         remote.stop.raise();
         self.context.metrics.forget(name);
+        self.lose_sources(&remote);
         match self.remote_cluster(&remote).connection.identity() {
             ClusterIdentity::Known(uid) => Some(uid),
             ClusterIdentity::Unknown(_) | ClusterIdentity::Changed { .. } => None,
@@ -165,11 +176,12 @@ impl Controller {
             *lock(&self.beat) = Some(Instant::now());
             for remote in self.remotes().iter() {
                 remote.open_queue();
-                if remote.source_cluster_is_new() {
+                if remote.source_cluster_is_new() | remote.secrets_are_back() {
                     self.enqueue_all(remote);
                 }
                 self.start_workers(remote);
             }
+            self.attend_to_unfollowed();
             if resync.is_some_and(|at| at <= Instant::now()) {
                 self.remotes().iter().for_each(|remote| self.enqueue_all(remote));
                 resync = self.next_resync();

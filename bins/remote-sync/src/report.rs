@@ -32,6 +32,10 @@ const DELETIONS_HELD: Family = Family::gauge(
     "remote_sync_deletions_held",
     "Targets without a source that are not deleted yet.",
 );
+const UNFOLLOWED: Family = Family::gauge(
+    "remote_sync_unfollowed_sources",
+    "Sources with this instance's finalizer that belong to nothing that it follows.",
+);
 const WATCHES: Family = Family::counter("remote_sync_watches_total", "Watches started.");
 
 /// The most pairs of a remote in `/debug/state`: enough to see what is wrong.
@@ -84,7 +88,10 @@ impl Report for Reporter {
         }
         let line = |(what, why): (String, Option<String>)| Some(format!("{what}: {}\n", why?));
         let trouble = self.controller.registry_trouble().map(|why| format!("registry: {why}\n"));
-        self.obstacles().into_iter().filter_map(line).chain(trouble).collect()
+        let unfollowed = self.unfollowed().into_iter().map(|(wanted, count)| {
+            format!("{wanted}: {count} carry the finalizer and are not followed, see -cleanup\n")
+        });
+        self.obstacles().into_iter().filter_map(line).chain(trouble).chain(unfollowed).collect()
     }
 
     fn metrics(&self) -> String {
@@ -98,6 +105,9 @@ impl Report for Reporter {
         for remote in self.controller.remotes().iter() {
             add_cluster(self.controller.remote_cluster(remote), &mut metrics);
             self.add_remote(remote, &mut metrics);
+        }
+        for (resource, count) in self.unfollowed() {
+            metrics.add(UNFOLLOWED, &[("resource", &resource)], count);
         }
         self.controller.context.metrics.add_to(&mut metrics);
         metrics.to_string()
@@ -129,8 +139,26 @@ impl Reporter {
                 let why = remote.obstacle(kind).or_else(|| remote.trouble(kind));
                 obstacles.push((format!("{wanted} ({})", remote.name), why));
             }
+            for (secrets, why) in self.secrets().zip(remote.secret_troubles()) {
+                obstacles.push((format!("{secrets} ({})", remote.name), why));
+            }
         }
         obstacles
+    }
+
+    /// By kind, the sources that are not followed any more; none while it is not known which remotes there are.
+    fn unfollowed(&self) -> Vec<(String, usize)> {
+        if !self.controller.all_known.load(Relaxed) {
+            return Vec::new();
+        }
+        let resources = &self.controller.context.settings.resources;
+        let counts = lock(&self.controller.unfollowed).counts().into_iter();
+        counts.map(|(kind, count)| (resources[kind].to_string(), count)).collect()
+    }
+
+    /// The names of Secrets, as metrics have them.
+    fn secrets(&self) -> impl Iterator<Item = String> {
+        self.controller.context.settings.secrets.iter().map(|name| format!("secrets/{name}"))
     }
 
     fn add_remote(&self, remote: &RemoteSync, metrics: &mut Metrics) {
@@ -147,6 +175,9 @@ impl Reporter {
             }
             let open = u8::from(remote.obstacle(kind).is_none());
             metrics.add(RESOURCE_READY, &[label, resource], open);
+        }
+        for (secrets, why) in self.secrets().zip(remote.secret_troubles()) {
+            metrics.add(RESOURCE_READY, &[label, ("resource", &secrets)], u8::from(why.is_none()));
         }
         let depth = remote.queue.depth();
         for (state, count) in [

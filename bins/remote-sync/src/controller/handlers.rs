@@ -141,6 +141,7 @@ impl Watched for SourceWatch {
             controller.enqueue(remote, *kind, source, urgent);
             controller.start_workers(remote);
         }
+        controller.note_source(*kind, key, in_a_pair);
         // Room for documents is reserved for those that a worker will take.
         if let (false, LocalCluster::Source(side)) = (in_a_pair, &controller.local) {
             side.stores[*kind].drop_document(key);
@@ -230,8 +231,18 @@ impl Controller {
         let source = key::of(&source_namespace, &source_name);
         let store = &remote.target.stores[kind];
         let gone = !store.has(key);
-        let origin =
-            store.get(key).and_then(|target| target.value.copy_of).map(|copy| copy.cluster);
+        let copy = store.get(key).and_then(|target| target.value.copy_of);
+        if !self.context.settings.source_namespaces.is_empty() {
+            let reader = &self.context.reader;
+            let place = reader.place(&source_namespace, &source_name, &reader.finalizer);
+            let known =
+                copy.as_ref().filter(|copy| Some(copy.cluster) == remote.source.cluster.uid());
+            let ours = known.is_some_and(|copy| copy.place == place);
+            if ours || gone {
+                self.note_namespace(kind, &source, ours && !self.follows(canonical.0));
+            }
+        }
+        let origin = copy.map(|copy| copy.cluster);
         let belongs = gone
             || self.context.settings.mode.owns_by_name()
             || origin.is_some() && origin == remote.source.cluster.uid()
@@ -248,16 +259,20 @@ impl Controller {
         canonical: Option<(&str, &str)>,
         urgent: bool,
     ) {
-        let followed = &self.context.settings.source_namespaces;
-        let follows = |namespace: &str| {
-            namespace.is_empty()
-                || followed.is_empty()
-                || followed.iter().any(|followed| followed == namespace)
-        };
-        if let Some((namespace, name)) = canonical.filter(|(namespace, _)| follows(namespace)) {
+        if let Some((namespace, name)) = canonical.filter(|(namespace, _)| self.follows(namespace))
+        {
             let key = key::of(namespace, name).into();
             remote.queue.add(Pair { kind, key }, urgent);
         }
+    }
+
+    /// Returns whether sources in this namespace are followed.
+    fn follows(&self, namespace: &str) -> bool {
+        let followed = &self.context.settings.source_namespaces;
+        let mut followed = followed.iter();
+        namespace.is_empty()
+            || followed.len() == 0
+            || followed.any(|followed| followed == namespace)
     }
 
     /// Starts as many workers as the remote's workqueue needs.

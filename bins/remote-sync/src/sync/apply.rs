@@ -23,7 +23,7 @@ use crate::{
         observed::{Attempt, Observed},
         pair::{PairContext, log_pair, odd, stale},
         patch,
-        status::PairStatus,
+        status::{PairStatus, Wait},
     },
 };
 
@@ -56,7 +56,7 @@ impl PairContext<'_> {
             }
             (SyncAction::Create, Some(source), _) => {
                 attempt.spec_started = true;
-                self.create(source)?;
+                return self.create(source);
             }
             (SyncAction::Update { content, metadata }, Some(source), Some(target)) => {
                 attempt.spec_started = true;
@@ -166,12 +166,20 @@ impl PairContext<'_> {
         Ok(())
     }
 
-    fn create(&self, source: &Cached<SourceObject>) -> Result<()> {
+    fn create(&self, source: &Cached<SourceObject>) -> Result<Option<PairStatus>> {
+        let waits = !self.target.0.is_empty() && !self.context.settings.create_namespaces;
+        if waits && self.remote.lacks_namespace(&self.target.0, Instant::now()) {
+            return Ok(Some(PairStatus::Waiting(Wait::NoNamespace)));
+        }
         let body = self.source_document(source)?;
         let place = self.at_target();
         let object = self.desired(&body, source).created(&place);
         let created = match self.ask_target(|client| client.create(&place, &object)) {
             Ok(created) => self.store_target(created)?,
+            Err(Error::NotServed(_)) if waits => {
+                self.remote.note_namespace(&self.target.0, Some(Instant::now()));
+                return Ok(Some(PairStatus::Waiting(Wait::NoNamespace)));
+            }
             // The namespace does not exist: the cached one is outdated.
             Err(error @ Error::NotServed(_)) => {
                 self.refresh_namespace()?;
@@ -179,9 +187,10 @@ impl PairContext<'_> {
             }
             Err(error) => return Err(error),
         };
+        self.remote.note_namespace(&self.target.0, None);
         log_pair!(Level::Info, self, "target created", target = self.target_key);
         self.record_settled(source, &created);
-        Ok(())
+        Ok(None)
     }
 
     fn update(

@@ -67,6 +67,7 @@ fn differing(source: u64, target: u64) -> Option<(u64, u64)> {
 pub(crate) struct SyncRules {
     pub(crate) mode: Mode,
     pub(crate) orphans: OrphanPolicy,
+    /// Whether targets have a namespace that is created and deleted with them.
     pub(crate) namespaced: bool,
     /// Whether the source has a `status` subresource.
     pub(crate) status: bool,
@@ -79,7 +80,7 @@ impl SyncRules {
         Self {
             mode: settings.mode,
             orphans: settings.orphans.policy,
-            namespaced: kinds.source.namespaced,
+            namespaced: kinds.source.namespaced && settings.create_namespaces,
             status: kinds.source.status,
             selective: settings.is_selective(),
         }
@@ -104,6 +105,15 @@ pub(crate) struct Attempt {
     pub(crate) target_gone: bool,
     /// For an orphan.
     pub(crate) verdict: Option<OrphanVerdict>,
+}
+
+impl Attempt {
+    /// Returns whether it found out why the source had left the lists. One that leaves them after this last look at
+    /// the pair is left to the next attempt: our finalizer may be on it.
+    pub(crate) fn explains_absence(&self, observed: &Observed) -> bool {
+        let found = observed.source.is_some() || self.source_gone || self.unselected.is_some();
+        observed.unlisted && found
+    }
 }
 
 /// Whose copy the target is, by its own annotation.
