@@ -40,7 +40,9 @@ const MOST_NAMES: usize = 10;
 /// `Unavailable` with what is left: an object, or a cluster or kind that could not be looked at.
 pub(crate) fn run(controller: &Controller) -> Result<()> {
     wait_for_clusters(controller)?;
-    let (mut left, settings) = (Vec::new(), &controller.context.settings);
+    let (mut left, settings) = (Left::default(), &controller.context.settings);
+    // Remotes that are not known, or were skipped.
+    left.extend(controller.registry_trouble().map(|why| format!("registry: {why}")));
     for (_, wanted) in settings.resources.iter() {
         let mut unserved = None;
         let mut served = false;
@@ -49,17 +51,33 @@ pub(crate) fn run(controller: &Controller) -> Result<()> {
             match sweep.run(&mut left) {
                 Ok(()) => served = true,
                 Err(error @ Error::NotServed(_)) => unserved = Some(error.to_string()),
-                Err(error) => left.push(format!("{wanted} ({}): {error}", cluster.name())),
+                Err(error) => left.extend([format!("{wanted} ({}): {error}", cluster.name())]),
             }
         });
         // On one cluster it may be gone, with all its objects; on none of them it is a mistake.
         left.extend(unserved.filter(|_| !served));
     }
-    match left.len() {
+    let Left { count, first } = left;
+    match count {
         0 => Ok(()),
-        count => {
-            left.truncate(MOST_NAMES);
-            Err(once::unfinished(format!("{count} not cleaned: {}", left.join("; "))))
+        _ => Err(once::unfinished(format!("{count} not cleaned: {}", first.join("; ")))),
+    }
+}
+
+/// What is left: how much, and the first of it in words.
+#[derive(Default)]
+struct Left {
+    count: usize,
+    first: Vec<String>,
+}
+
+impl Left {
+    fn extend(&mut self, left: impl IntoIterator<Item = String>) {
+        for words in left {
+            self.count += 1;
+            if self.first.len() < MOST_NAMES {
+                self.first.push(words);
+            }
         }
     }
 }
@@ -73,7 +91,8 @@ fn wait_for_clusters(controller: &Controller) -> Result<()> {
         if let Some(why) = once::local_failure(controller) {
             return Err(once::unfinished(why));
         }
-        let mut waits = !controller.all_known.load(Relaxed);
+        let mut waits =
+            !controller.all_known.load(Relaxed) && controller.registry_trouble().is_none();
         each_cluster(controller, |cluster, _| {
             let health = cluster.connection.health();
             let failed = health.failures > 0 || health.error.is_some();
@@ -119,7 +138,7 @@ struct Found {
 
 impl Sweep<'_> {
     /// Cleans until a list shows nothing that is worth another try; adds to `left` what it shows.
-    fn run(&self, left: &mut Vec<String>) -> Result<()> {
+    fn run(&self, left: &mut Left) -> Result<()> {
         let find = |client: &_| discovery::resolve(client, self.wanted);
         let kind = self.cluster.ask(&self.controller.stop, find)?;
         let mut tried = Tried::new();
@@ -137,6 +156,12 @@ impl Sweep<'_> {
                     |key| format!("{} {key} ({}): {}", self.wanted, self.cluster.name(), why(key));
                 left.extend(stuck.iter().map(line));
                 return Ok(());
+            }
+            let most = self.controller.context.settings.max_objects;
+            if tried.len() >= most {
+                return Err(once::unfinished(format!(
+                    "there are more than {most}, see -max-objects"
+                )));
             }
             let mut failed = false;
             for (key, patch) in marked {

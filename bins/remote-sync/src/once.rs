@@ -91,8 +91,7 @@ pub(crate) fn unfinished(message: String) -> Error {
 /// Logs the pairs that are not in sync: a task ends with them, and the next may find the same.
 fn report_left(controller: &Controller) {
     for remote in controller.remotes().iter() {
-        let conditions = remote.conditions(usize::MAX);
-        for (pair, PairCondition { state, reason, .. }) in conditions.iter().take(MOST_NAMES) {
+        for (pair, PairCondition { state, reason, .. }) in remote.conditions(MOST_NAMES) {
             let (namespace, name) = key::split(&pair.key);
             let kind = &controller.context.settings.resources[pair.kind];
             log::warn!(
@@ -100,7 +99,7 @@ fn report_left(controller: &Controller) {
                 "left as it is"
             );
         }
-        let more = conditions.len().saturating_sub(MOST_NAMES);
+        let more = remote.count_conditions().saturating_sub(MOST_NAMES);
         if more > 0 {
             log::warn!(remote:% = remote.name, objects = more; "others are left as they are, too");
         }

@@ -238,7 +238,7 @@ impl Controller {
             let known =
                 copy.as_ref().filter(|copy| Some(copy.cluster) == remote.source.cluster.uid());
             let ours = known.is_some_and(|copy| copy.place == place);
-            if ours || gone {
+            if ours || copy.is_none() {
                 self.note_namespace(kind, &source, ours && !self.follows(canonical.0));
             }
         }

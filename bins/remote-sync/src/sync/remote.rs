@@ -275,6 +275,11 @@ impl RemoteSync {
         conditions.map(|(pair, condition)| (pair.clone(), condition.clone())).collect()
     }
 
+    /// The number of pairs that are not in sync.
+    pub(crate) fn count_conditions(&self) -> usize {
+        self.memory().conditions().count()
+    }
+
     /// The first pair whose condition `is` so.
     pub(crate) fn first_in(
         &self,

@@ -171,6 +171,26 @@ fn s15_cleanup_releases_what_the_process_never_saw() {
     source.wait_until_gone();
 }
 
+#[test]
+fn s15_cleanup_that_cannot_know_all_remotes_says_so() {
+    if !needs(Need::Embedded, "a list can be refused") {
+        return;
+    }
+    let (stage, source, target) = pushed("s15-unknown");
+    let mut sidecar = start(&stage, &[]);
+    is_in_sync(&source, &target);
+    sidecar.kill();
+    let faults = stage.own.cluster.faults();
+    let rule = faults.add(of_program(&stage.own, Action::Forbid).resource("secrets"));
+    let mut cleanup = start(&stage, &["-cleanup"]);
+    assert_eq!(cleanup.wait().code(), Some(1), "{}", cleanup.log());
+    assert!(cleanup.log().contains("not cleaned: registry: "), "{}", cleanup.log());
+    assert!(!source.is_claimed(), "what is known is cleaned");
+    faults.remove(rule);
+    let mut cleanup = start(&stage, &["-cleanup"]);
+    assert_eq!(cleanup.wait().code(), Some(0), "{}", cleanup.log());
+}
+
 // --- namespaces ---
 
 #[test]
