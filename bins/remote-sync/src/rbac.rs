@@ -8,13 +8,13 @@ use std::{collections::BTreeMap, slice};
 
 use serde_json::{Value, json};
 use shared::{
-    resource::{LEASES, SECRETS},
+    resource::{CONFIGMAPS, CUSTOM_RESOURCE_DEFINITIONS, LEASES, SECRETS},
     yaml,
 };
 
 use crate::{
     model::{mapping::CLUSTER, mode::Mode},
-    settings::{OrphanPolicy, RemoteSource, Settings},
+    settings::{NamespacePolicy, OrphanPolicy, RemoteSource, Settings},
 };
 
 /// The name of all roles, or its start.
@@ -114,8 +114,8 @@ fn source(settings: &Settings) -> SideRules {
 fn definitions(settings: &Settings) -> Option<Value> {
     let defined = settings.resources.iter().filter(|(_, wanted)| !wanted.group.is_empty());
     let names: Vec<_> = defined.map(|(_, wanted)| wanted.to_string()).collect();
-    let plural = ["customresourcedefinitions".to_owned()];
-    (!names.is_empty()).then(|| rule("apiextensions.k8s.io", &plural, &names, GET))
+    let kind = &CUSTOM_RESOURCE_DEFINITIONS;
+    (!names.is_empty()).then(|| rule(&kind.group, &[kind.plural.to_string()], &names, GET))
 }
 
 fn target(settings: &Settings) -> SideRules {
@@ -129,6 +129,10 @@ fn target(settings: &Settings) -> SideRules {
     let kinds = kinds(settings).into_iter();
     let mut inside: Vec<_> =
         kinds.map(|(group, plurals)| rule(group, &plurals, &[], &verbs)).collect();
+    if settings.create_namespaces && settings.namespaces == NamespacePolicy::Empty {
+        // Whether a namespace is empty, is known only to one who may list everything in it.
+        inside.push(rule("*", &["*".to_owned()], &[], &["list"]));
+    }
     if !settings.secrets.is_empty() {
         let verbs = ["get", "list", "watch", "patch"];
         inside.push(core("secrets", &settings.secrets, &verbs));
@@ -175,6 +179,12 @@ fn local(settings: &Settings) -> BTreeMap<&str, Vec<Value>> {
         names.dedup();
         let rule = core(&SECRETS.plural, &names, &READ);
         roles.entry(namespace).or_default().push(rule);
+    }
+    if let Some((namespace, name)) = &settings.ledger {
+        let rules = roles.entry(namespace).or_default();
+        let maps = &CONFIGMAPS.plural;
+        rules.push(core(maps, slice::from_ref(name), &["get", "patch"]));
+        rules.push(core(maps, &[], CREATE));
     }
     roles
 }

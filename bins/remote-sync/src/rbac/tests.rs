@@ -79,6 +79,9 @@ rules:
   - apiGroups: [example.com]
     resources: [widgets, gadgets]
     verbs: [get, list, watch, create, patch, delete]
+  - apiGroups: [\"*\"]
+    resources: [\"*\"]
+    verbs: [list]
   - apiGroups: [\"\"]
     resources: [secrets]
     resourceNames: [token, \"7\"]
@@ -111,6 +114,13 @@ rules:
   - apiGroups: [coordination.k8s.io]
     resources: [leases]
     verbs: [create]
+  - apiGroups: [\"\"]
+    resources: [configmaps]
+    resourceNames: [remote-sync-deletions]
+    verbs: [get, patch]
+  - apiGroups: [\"\"]
+    resources: [configmaps]
+    verbs: [create]
 ";
 
 #[test]
@@ -124,9 +134,11 @@ fn all_roles_are_one_text() {
 #[test]
 fn without_secrets_and_election_there_is_less() {
     let text = printed("-resource configmaps");
-    for absent in ["secrets", "finalizers", "leases", "kind: Role"] {
+    for absent in ["secrets", "finalizers", "leases", "customresourcedefinitions"] {
         assert!(!text.contains(absent), "{absent}: {text}");
     }
+    let never = printed("-resource configmaps -namespace-policy never");
+    assert!(text.contains("\"*\"") && !never.contains("\"*\""), "{never}");
 }
 
 #[test]
@@ -172,6 +184,7 @@ fn the_manifests_grant_what_is_printed_for_their_flags() {
     let deployment = include_str!("../../../../manifests/remote-sync/deployment.yaml");
     let flags = deployment.lines().filter_map(|line| line.trim().strip_prefix("- -"));
     let line: String = flags.map(|flag| format!("-{flag} ")).collect();
+    let line = format!("{line} -namespace open-cluster-management-agent");
     let manifests = [
         include_str!("../../../../manifests/remote-sync/hub/clusterrole.yaml"),
         include_str!("../../../../manifests/remote-sync/hub/role.yaml"),
@@ -204,7 +217,8 @@ fn with_source_namespaces_there_is_a_role_in_each() {
     assert_eq!(outline(&roles[2]), ("Role".into(), "b".into(), inside));
     assert_eq!(rule_for(&roles[1], "namespaces")["verbs"], json!(["get"]));
     assert_eq!(outline(&roles[3]).0, "ClusterRole", "targets may be in any namespace");
-    assert_eq!(roles.len(), 4);
+    assert_eq!(outline(&roles[4]), ("Role".into(), "own".into(), vec!["configmaps".into(); 2]));
+    assert_eq!(roles.len(), 5);
 }
 
 #[test]
@@ -220,7 +234,8 @@ fn with_a_target_namespace_there_is_a_role_in_that() {
             "verbs": ["get"]}),
     ];
     assert_eq!(namespaces, expected.iter().collect::<Vec<_>>());
-    assert_eq!(outline(&all[1]), ("Role".into(), "b".into(), vec!["configmaps".into()]));
+    let inside = ["configmaps", "*"].map(str::to_owned).to_vec();
+    assert_eq!(outline(&all[1]), ("Role".into(), "b".into(), inside));
 }
 
 #[test]
@@ -231,4 +246,5 @@ fn without_namespaces_to_create_only_the_identity_is_read() {
         (&rule["verbs"], &rule["resourceNames"]),
         (&json!(["get"]), &json!(["kube-system"]))
     );
+    assert!(!roles[1].to_string().contains('*'), "none is ever looked into");
 }
