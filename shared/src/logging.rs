@@ -48,7 +48,6 @@ pub const KEYS: &[(&str, &str)] = &[
     ("skew", "seconds by which the server's clock is ahead"),
     ("path", "file or directory"),
     ("files", "number of files"),
-    ("objects", "number of objects"),
     ("version", "version of the program"),
     ("flags", "flags that were given"),
 ];

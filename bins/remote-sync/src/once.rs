@@ -101,7 +101,7 @@ fn report_left(controller: &Controller) {
         }
         let more = remote.count_conditions().saturating_sub(MOST_NAMES);
         if more > 0 {
-            log::warn!(remote:% = remote.name, objects = more; "others are left as they are, too");
+            log::warn!(remote:% = remote.name, count = more; "others are left as they are, too");
         }
     }
 }

@@ -154,11 +154,11 @@ impl Controller {
             return;
         }
         let mut unfollowed = lock(&self.unfollowed);
-        if let Some((objects, kind, key)) = unfollowed.untold() {
+        if let Some((count, kind, key)) = unfollowed.untold() {
             let ((namespace, name), kind) =
                 (key::split(&key), &self.context.settings.resources[kind]);
             log::warn!(
-                kind:%, namespace, name, objects;
+                kind:%, namespace, name, count;
                 "sources carry the finalizer and are not followed, see -cleanup"
             );
         }
