@@ -5,6 +5,7 @@ mod dependents;
 mod handlers;
 mod identities;
 pub(crate) mod registry;
+pub(crate) mod unfollowed;
 mod watches;
 
 use std::{
@@ -28,6 +29,8 @@ use crate::{
     sync::{context::SyncContext, remote::RemoteSync},
 };
 
+use self::unfollowed::Unfollowed;
+
 /// The longest time until a change that wakes nobody is noticed.
 const CHECK_AGAIN: Duration = Duration::from_secs(5);
 
@@ -46,6 +49,10 @@ pub(crate) struct Controller {
     remotes: Mutex<Arc<Vec<Arc<RemoteSync>>>>,
     /// Woken when the local cluster may have found a kind.
     awaiting_kind: Mutex<Vec<Stop>>,
+    /// Sources that carry our finalizer, but belong to no remote or namespace that is followed.
+    pub(crate) unfollowed: Mutex<Unfollowed>,
+    /// Whether some of them are being released.
+    releasing: AtomicBool,
     /// The last iteration of the loop that opens and closes workqueues.
     beat: Mutex<Option<Instant>>,
 }
@@ -83,6 +90,8 @@ impl Controller {
             registry_trouble: Mutex::default(),
             remotes: Mutex::default(),
             awaiting_kind: Mutex::default(),
+            unfollowed: Mutex::default(),
+            releasing: AtomicBool::default(),
             beat: Mutex::default(),
         }
     }
@@ -109,6 +118,7 @@ impl Controller {
         let mut remotes = lock(&self.remotes);
         *remotes = remotes.iter().cloned().chain([remote.clone()]).collect::<Vec<_>>().into();
         drop(remotes);
+        self.follow_sources(&remote);
         self.enqueue_all(&remote);
         self.stop.wake();
     }
@@ -126,6 +136,7 @@ impl Controller {
         self.context.metrics.forget(name);
         // Another one may have been held because of it.
         self.stop.wake();
+        self.lose_sources(&remote);
         match self.remote_cluster(&remote).connection.identity() {
             ClusterIdentity::Known(uid)
             | ClusterIdentity::Hidden { was: uid, .. }
@@ -192,10 +203,11 @@ impl Controller {
                 remote.open_queue();
                 remote.forget_old(Instant::now());
                 self.start_workers(remote);
-                if remote.source_cluster_is_new() {
+                if remote.source_cluster_is_new() | remote.secrets_are_back() {
                     self.enqueue_all(remote);
                 }
             }
+            self.attend_to_unfollowed();
             if resync.is_some_and(|at| at <= Instant::now()) {
                 for remote in self.remotes().iter() {
                     remote.retry_altered(None);

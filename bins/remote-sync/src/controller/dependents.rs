@@ -37,7 +37,7 @@ impl Watched for NamespaceWatch {
     }
 
     fn covers(&self, _namespace: &str, name: &str) -> bool {
-        self.cluster.names.covers(name)
+        self.cluster.names.covers_target(name)
     }
 
     fn read(&self, object: &Value) -> Option<Cached<TargetNamespace>> {

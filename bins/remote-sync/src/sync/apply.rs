@@ -24,7 +24,7 @@ use crate::{
         outcome,
         pair::{PairContext, log_pair, odd, stale},
         patch::{self, Desired},
-        status::PairStatus,
+        status::{PairStatus, Wait},
     },
 };
 
@@ -59,7 +59,7 @@ impl PairContext<'_> {
             }
             (SyncAction::Create, Some(source), _) => {
                 attempt.spec_started = true;
-                self.create(source)?;
+                return self.create(source);
             }
             (SyncAction::Update { content, metadata }, Some(source), Some(target)) => {
                 attempt.spec_started = true;
@@ -209,13 +209,21 @@ impl PairContext<'_> {
         Ok(())
     }
 
-    fn create(&self, source: &Cached<SourceObject>) -> Result<()> {
+    fn create(&self, source: &Cached<SourceObject>) -> Result<Option<PairStatus>> {
+        let waits = !self.target.0.is_empty() && !self.context.settings.create_namespaces;
+        if waits && self.remote.lacks_namespace(&self.target.0, Instant::now()) {
+            return Ok(Some(PairStatus::Waiting(Wait::NoNamespace)));
+        }
         let body = self.source_document(source)?;
         let place = self.at_target();
         let desired = self.desired(&body, source);
         let object = desired.created(&place);
         let created = match self.ask_target(|client| client.create(&place, &object)) {
             Ok(created) => created,
+            Err(Error::NotServed(_)) if waits => {
+                self.remote.note_namespace(&self.target.0, Some(Instant::now()));
+                return Ok(Some(PairStatus::Waiting(Wait::NoNamespace)));
+            }
             // The namespace does not exist: the cached one is outdated.
             Err(error @ Error::NotServed(_)) => {
                 self.refresh_namespace()?;
@@ -224,8 +232,9 @@ impl PairContext<'_> {
             Err(error) => return Err(error),
         };
         self.store_written(source, &desired, created)?;
+        self.remote.note_namespace(&self.target.0, None);
         log_pair!(Level::Info, self, "target created", target = self.target_key);
-        Ok(())
+        Ok(None)
     }
 
     fn update(
