@@ -314,4 +314,6 @@ fn delete_target(
 }
 
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 mod tests;
