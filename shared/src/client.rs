@@ -228,11 +228,19 @@ impl Client {
     /// # Errors
     /// As the server says.
     pub fn patch(&self, target: &Target<'_>, kind: Patch, patch: &Value) -> Result<Value> {
-        let guarded = match patch.as_array() {
-            Some(steps) => steps.iter().any(|step| step["path"] == "/metadata/resourceVersion"),
-            None => patch["metadata"]["resourceVersion"].is_string(),
-        };
-        self.object(&ApiRequest::write(Method::PATCH, *target, kind.content_type(), patch, guarded))
+        self.object(&ApiRequest::patch(*target, kind, patch))
+    }
+
+    /// Asks what [`patch`](Self::patch) would make of an object, with all checks and defaults of the server; stores
+    /// nothing.
+    ///
+    /// # Errors
+    /// As the server says.
+    pub fn patch_dry_run(&self, target: &Target<'_>, kind: Patch, patch: &Value) -> Result<Value> {
+        let query = "dryRun=All".to_owned();
+        // Twice does no harm.
+        let repeatable = true;
+        self.object(&ApiRequest { query, repeatable, ..ApiRequest::patch(*target, kind, patch) })
     }
 
     /// Deletes an object if `preconditions` hold, or begins to: it may wait for finalizers and dependents.

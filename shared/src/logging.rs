@@ -39,6 +39,7 @@ pub const KEYS: &[(&str, &str)] = &[
     ("error", "what went wrong"),
     ("event", "reason of the Event that goes with the line"),
     ("uid", "uid of a cluster's Namespace kube-system"),
+    ("count", "number of things of the kind that the message names"),
     ("failures", "failed attempts in a row"),
     ("retry_in", "seconds until the next attempt"),
     ("took", "seconds that something took"),

@@ -15,6 +15,11 @@ pub struct Resource {
     pub kind: Cow<'static, str>,
 }
 
+/// Core ConfigMap.
+pub static CONFIGMAPS: Resource = Resource::v1("", "configmaps", "ConfigMap");
+/// `apiextensions.k8s.io/v1` CustomResourceDefinition.
+pub static CUSTOM_RESOURCE_DEFINITIONS: Resource =
+    Resource::v1("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition");
 /// `coordination.k8s.io/v1` Lease.
 pub static LEASES: Resource = Resource::v1("coordination.k8s.io", "leases", "Lease");
 /// Core Namespace.

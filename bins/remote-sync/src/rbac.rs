@@ -8,13 +8,13 @@ use std::{collections::BTreeMap, slice};
 
 use serde_json::{Value, json};
 use shared::{
-    resource::{LEASES, SECRETS},
+    resource::{CONFIGMAPS, CUSTOM_RESOURCE_DEFINITIONS, LEASES, SECRETS},
     yaml,
 };
 
 use crate::{
     model::{mapping::CLUSTER, mode::Mode},
-    settings::{OrphanPolicy, RemoteSource, Settings},
+    settings::{NamespacePolicy, OrphanPolicy, RemoteSource, Settings},
 };
 
 /// The name of all roles, or its start.
@@ -73,7 +73,18 @@ fn source(settings: &Settings) -> Vec<Value> {
     if !settings.secrets.is_empty() {
         rules.push(core("secrets", &uploaded(settings), &["update"]));
     }
-    rules.push(core("namespaces", &["kube-system".to_owned()], &["get"]));
+    // kube-system is the cluster's identity; whether another or a kind is being deleted, is asked before a target is.
+    rules.push(core("namespaces", &[], &["get"]));
+    let definitions: Vec<_> = settings
+        .resources
+        .iter()
+        .filter(|(_, wanted)| !wanted.group.is_empty())
+        .map(|(_, wanted)| wanted.to_string())
+        .collect();
+    if !definitions.is_empty() {
+        let kind = &CUSTOM_RESOURCE_DEFINITIONS;
+        rules.push(rule(&kind.group, &[kind.plural.to_string()], &definitions, &["get"]));
+    }
     rules.push(core("events", &[], &["create"]));
     rules
 }
@@ -91,6 +102,10 @@ fn target(settings: &Settings) -> Vec<Value> {
         kinds.map(|(group, plurals)| rule(group, &plurals, &[], &verbs)).collect();
     let verbs = ["get", "list", "watch", "create", "delete"];
     rules.push(core("namespaces", &[], &verbs));
+    if settings.namespaces == NamespacePolicy::Empty {
+        // Whether a namespace is empty, is known only to one who may list everything in it.
+        rules.push(rule("*", &["*".to_owned()], &[], &["list"]));
+    }
     if !settings.secrets.is_empty() {
         let verbs = ["get", "list", "watch", "patch"];
         rules.push(core("secrets", &settings.secrets, &verbs));
@@ -125,6 +140,12 @@ fn local(settings: &Settings) -> BTreeMap<&str, Vec<Value>> {
         names.dedup();
         let rule = core(&SECRETS.plural, &names, &READ);
         roles.entry(namespace).or_default().push(rule);
+    }
+    if let Some((namespace, name)) = &settings.ledger {
+        let rules = roles.entry(namespace).or_default();
+        let maps = &CONFIGMAPS.plural;
+        rules.push(core(maps, slice::from_ref(name), &["get", "patch"]));
+        rules.push(core(maps, &[], &["create"]));
     }
     roles
 }

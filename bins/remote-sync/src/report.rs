@@ -19,7 +19,7 @@ use crate::{
     cache::cluster::ClusterClient,
     connection::{ClusterIdentity, Phase},
     controller::Controller,
-    sync::{remote::RemoteSync, status::PairState},
+    sync::{gate::GateHold, remote::RemoteSync, status::PairState},
 };
 
 const PAIRS: Family =
@@ -30,7 +30,7 @@ const QUEUE_DEPTH: Family =
     Family::gauge("remote_sync_queue_depth", "Pairs in the workqueue, by state.");
 const DELETIONS_HELD: Family = Family::gauge(
     "remote_sync_deletions_held",
-    "Targets without a source that are not deleted yet.",
+    "Deletions that wait, for their grace or for a person.",
 );
 const WATCHES: Family = Family::counter("remote_sync_watches_total", "Watches started.");
 
@@ -84,7 +84,8 @@ impl Report for Reporter {
         }
         let line = |(what, why): (String, Option<String>)| Some(format!("{what}: {}\n", why?));
         let trouble = self.controller.registry_trouble().map(|why| format!("registry: {why}\n"));
-        self.obstacles().into_iter().filter_map(line).chain(trouble).collect()
+        let held = self.held_deletions().into_iter();
+        self.obstacles().into_iter().filter_map(line).chain(held).chain(trouble).collect()
     }
 
     fn metrics(&self) -> String {
@@ -133,6 +134,24 @@ impl Reporter {
         obstacles
     }
 
+    /// By remote, the deletions that wait for a person.
+    fn held_deletions(&self) -> Vec<String> {
+        let context = &self.controller.context;
+        let mut lines = Vec::new();
+        for remote in self.controller.remotes().iter() {
+            let (number, reasons) = lock(&remote.gate).held();
+            if number == 0 {
+                continue;
+            }
+            let reasons: Vec<_> = reasons.into_iter().map(GateHold::sentence).collect();
+            let (name, reasons) = (&remote.name, reasons.join("; "));
+            let command = context.ledger.as_ref().map(|ledger| ledger.command(name, number));
+            let allow = command.map_or(String::new(), |it| format!("; to allow them: {it}"));
+            lines.push(format!("{name}: {number} deletions are held: {reasons}{allow}\n"));
+        }
+        lines
+    }
+
     fn add_remote(&self, remote: &RemoteSync, metrics: &mut Metrics) {
         let label = ("remote", &*remote.name);
         for (kind, wanted) in self.controller.context.settings.resources.iter() {
@@ -157,7 +176,7 @@ impl Reporter {
         ] {
             metrics.add(QUEUE_DEPTH, &[label, ("state", state)], count);
         }
-        metrics.add(DELETIONS_HELD, &[label], lock(&remote.orphans).waiting());
+        metrics.add(DELETIONS_HELD, &[label], lock(&remote.gate).waiting());
     }
 
     fn state_of(&self, remote: &RemoteSync) -> Value {

@@ -52,6 +52,10 @@ pub(crate) struct Settings {
     pub(crate) finalizer: String,
     pub(crate) propagation: Propagation,
     pub(crate) orphans: OrphanSettings,
+    pub(crate) adopt: AdoptPolicy,
+    pub(crate) namespaces: NamespacePolicy,
+    /// The namespace and the name of the ConfigMap that deletions are counted in; `None` without a namespace.
+    pub(crate) ledger: Option<(String, String)>,
     pub(crate) remotes: Vec<Remote>,
     pub(crate) registry: Option<Registry>,
     /// Files that a remote's kubeconfig file may refer to.
@@ -112,6 +116,26 @@ pub(crate) enum OrphanPolicy {
     Keep,
 }
 
+/// The policy for targets that are nobody's copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum AdoptPolicy {
+    Never,
+    /// Those that have the source's content become its copies.
+    Equal,
+    Always,
+}
+
+/// The policy for namespaces that were created for targets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum NamespacePolicy {
+    /// They stay.
+    Never,
+    /// They are deleted once nothing is in them.
+    Empty,
+    /// They are deleted with the target, and with everything else in them; only in compat mode.
+    Owned,
+}
+
 /// Probing of connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConnectionSettings {
@@ -168,6 +192,9 @@ impl Settings {
             finalizer: values::finalizer(flags, prefix)?,
             propagation: values::one_of(flags, "local-propagation-policy", &values::PROPAGATION)?,
             orphans: values::orphans(flags, mode)?,
+            adopt: values::adopt(flags, mode)?,
+            namespaces: values::namespaces(flags, mode)?,
+            ledger: namespace.clone().map(|namespace| (namespace, values::ledger(flags))),
             remotes: remotes::remotes(flags)?,
             registry: registry(flags, namespace.as_deref())?,
             reach: Reach::of(flags),

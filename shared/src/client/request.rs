@@ -91,6 +91,14 @@ impl<'a> ApiRequest<'a> {
         ApiRequest { method, body, repeatable, ..ApiRequest::get(target) }
     }
 
+    pub(crate) fn patch(target: Target<'a>, kind: Patch, patch: &Value) -> Self {
+        let guarded = match patch.as_array() {
+            Some(steps) => steps.iter().any(|step| step["path"] == "/metadata/resourceVersion"),
+            None => patch["metadata"]["resourceVersion"].is_string(),
+        };
+        ApiRequest::write(Method::PATCH, target, kind.content_type(), patch, guarded)
+    }
+
     /// The path on the server and what follows it.
     pub(crate) fn path(&self) -> String {
         let target = match self.kind {

@@ -1,7 +1,7 @@
 //! The server state that outlives connections.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::AtomicBool},
     time::{Duration, SystemTime},
 };
 
@@ -29,6 +29,8 @@ pub(crate) struct Cluster {
     pub(crate) log: Log,
     pub(crate) signer: Mutex<SignerOptions>,
     pub(crate) bookmarks: Duration,
+    /// Whether the stored Roles decide what others than administrators may do.
+    pub(crate) rbac: AtomicBool,
 }
 
 impl Cluster {
@@ -52,13 +54,26 @@ impl Cluster {
     ) -> Result<Value, E> {
         let object = self.store.transact(key, decide)?;
         if key.resource == DEFINITIONS {
-            match (Resource::from_definition(&object), self.store.get(key)) {
-                (Some(resource), Some(_)) => self.registry.add(resource),
-                (Some(resource), None) => self.registry.remove(&resource.group, &resource.plural),
-                (None, _) => {}
+            if let Some(resource) = Resource::from_definition(&object) {
+                self.serve(resource, self.store.get(key).is_some());
             }
         }
         Ok(object)
+    }
+
+    /// Serves a resource as it is now defined, or no more. A kind that changes loses its watches, as on the
+    /// real server, which makes a new storage for it; one that begins to terminate keeps them.
+    fn serve(&self, resource: Resource, exists: bool) {
+        let old = match exists {
+            true => self.registry.add(resource.clone()),
+            false => self.registry.remove(&resource),
+        };
+        let is_same = |old: Arc<Resource>| {
+            Resource { terminating: resource.terminating, ..(*old).clone() } == resource
+        };
+        if !exists || !old.is_some_and(is_same) {
+            self.store.end_watches(&resource.storage());
+        }
     }
 
     pub(crate) fn date(&self) -> SystemTime {

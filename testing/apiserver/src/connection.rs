@@ -112,11 +112,12 @@ impl Connection {
         }
         let (path, query) = target::split(&request.raw);
         let parsed = Query::new(&query);
-        let call = Call {
+        let mut call = Call {
             target: Target::new(&request.method, &path, &parsed),
             query: parsed,
             path,
             user: self.cluster.identities.authenticate(&self.certificates, request),
+            stale: None,
         };
         let user = call.user.clone().ok().flatten().unwrap_or_default();
         let entry = self.log(&call, &query, request, &user);
@@ -125,6 +126,9 @@ impl Connection {
             self.cluster.log.amend(entry, |request| request.struck = true);
         }
         self.cluster.faults.gate().sleep(delay);
+        if let Some(Action::Stale { version }) = action {
+            call.stale = Some(version);
+        }
         let reply = match &action {
             Some(Action::Drop) => return Ok(false),
             Some(Action::Garbage) => {

@@ -1,5 +1,5 @@
-//! The controllers of a real cluster: they sign CSRs, empty terminating namespaces, collect
-//! garbage, and remove the objects of a deleted CustomResourceDefinition.
+//! The controllers of a real cluster: they sign CSRs, empty namespaces and CustomResourceDefinitions that
+//! terminate, and collect garbage.
 
 use std::{
     sync::{
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cluster::{Cluster, DEFINITIONS},
-    delete::{self, DeleteOptions, FOREGROUND, ORPHAN},
+    delete::{self, CLEANUP, DeleteOptions, FOREGROUND, ORPHAN},
     lock::lock,
     metadata::{finalizers, text},
     signer,
@@ -39,11 +39,13 @@ fn react(cluster: &Cluster, event: &Event) {
     match event.key.resource.as_str() {
         REQUESTS if !is_gone => sign(cluster, &event.key),
         DEFINITIONS if is_gone => remove_custom_objects(cluster, &event.object),
+        DEFINITIONS => finish_definition(cluster, &event.key.name),
         "namespaces" if !is_gone => empty_namespace(cluster, &event.key.name),
         _ => {}
     }
     if is_gone {
         process_dependents(cluster, &event.object);
+        finish_definition(cluster, &event.key.resource);
         empty_namespace(cluster, &event.key.namespace);
     } else {
         check_owners(cluster, event);
@@ -87,6 +89,27 @@ fn remove_custom_objects(cluster: &Cluster, definition: &Value) {
         // The resource is no longer registered, so the rules of deletion do not apply.
         let _ =
             cluster.transact::<()>(&key, |current| Ok(Outcome::Remove(current.ok_or(())?.clone())));
+    }
+}
+
+/// Takes one step in the removal of a CustomResourceDefinition: it goes after its objects.
+fn finish_definition(cluster: &Cluster, name: &str) {
+    let key = Key { resource: DEFINITIONS.into(), namespace: String::new(), name: name.to_owned() };
+    let Some(definition) = cluster.store.get(&key) else { return };
+    if definition["metadata"]["deletionTimestamp"].is_null() {
+        return;
+    }
+    for (key, _) in cluster.store.snapshot(name, "").objects {
+        remove(cluster, &key, &DeleteOptions::default());
+    }
+    if cluster.store.snapshot(name, "").objects.is_empty() {
+        alter(cluster, &key, |definition| {
+            let mut left = finalizers(definition);
+            left.retain(|finalizer| finalizer != CLEANUP);
+            let changed = left != finalizers(definition);
+            definition["metadata"]["finalizers"] = json!(left);
+            changed
+        });
     }
 }
 

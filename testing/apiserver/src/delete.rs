@@ -16,6 +16,8 @@ use crate::{
 /// The finalizers that represent the propagation policies; the garbage collector processes them.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 pub(crate) const ORPHAN: &str = "orphan";
+/// The finalizer of a CustomResourceDefinition whose objects have to go first.
+pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// The options of a DELETE.
 #[derive(Debug, Default)]
@@ -31,7 +33,7 @@ impl DeleteOptions {
         Self { policy: policy.into(), ..Self::default() }
     }
 
-    pub(crate) fn new(request: &Incoming, query: &Query) -> Result<Self, Status> {
+    pub(crate) fn new(request: &Incoming, query: &Query, dry_run: bool) -> Result<Self, Status> {
         let body: Value = match request.body.is_empty() {
             true => Value::Null,
             false => serde_json::from_slice(&request.body)
@@ -42,7 +44,7 @@ impl DeleteOptions {
             uid: text(&body, "/preconditions/uid").into(),
             version: text(&body, "/preconditions/resourceVersion").into(),
             policy: policy.into(),
-            dry_run: query.text("dryRun").is_some() || body["dryRun"].is_array(),
+            dry_run: dry_run || body["dryRun"] == json!(["All"]),
         })
     }
 
@@ -98,6 +100,10 @@ fn deletion_outcome(resource: &Resource, current: &Value, options: &DeleteOption
         _ => {}
     }
     let is_namespace = resource.is("namespaces");
+    let is_definition = resource.is("customresourcedefinitions");
+    if is_definition && current["metadata"]["deletionTimestamp"].is_null() {
+        pending.push(CLEANUP.into());
+    }
     if pending.is_empty() && !is_namespace {
         return Outcome::Remove(next);
     }
@@ -115,6 +121,17 @@ fn deletion_outcome(resource: &Resource, current: &Value, options: &DeleteOption
     }
     if is_namespace {
         next["status"]["phase"] = "Terminating".into();
+    }
+    if is_definition {
+        let condition = json!({
+            "type": "Terminating", "status": "True", "reason": "InstanceDeletionPending",
+            "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will \
+                        begin soon",
+            "lastTransitionTime": now(),
+        });
+        if let Some(conditions) = next["status"]["conditions"].as_array_mut() {
+            conditions.push(condition);
+        }
     }
     Outcome::Put(next)
 }

@@ -113,8 +113,13 @@ fn entries(resource: &Resource) -> Vec<Value> {
             "kind": resource.kind, "verbs": verbs,
         })
     };
-    let verbs = ["create", "delete", "get", "list", "patch", "update", "watch"];
-    let mut all = vec![entry("", &verbs)];
+    let verbs: &[&str] = match resource.terminating {
+        false => &["create", "delete", "get", "list", "patch", "update", "watch"],
+        // As apiextensions-apiserver (`customresource_discovery_controller.go`) lists them; all but
+        // create go on working.
+        true => &["delete", "get", "list", "watch"],
+    };
+    let mut all = vec![entry("", verbs)];
     if let Some(short) = short_name(&resource.plural) {
         all[0]["shortNames"] = json!([short]);
     }

@@ -43,7 +43,7 @@ fn injected(code: u16, body: Option<&str>) -> Answer {
 }
 
 /// A 403 in the RBAC authorizer's words.
-fn forbidden(target: &Target, user: &User) -> Status {
+pub(crate) fn forbidden(target: &Target, user: &User) -> Status {
     let (name, verb) = (&user.name, target.verb);
     let resource = match target.subresource.as_str() {
         "" => target.resource.clone(),

@@ -64,7 +64,7 @@ fn established(spec: &Value) -> Value {
 /// Does what decoding into the typed object does: rejects with 400 and converts write-only fields.
 pub(crate) fn decode(resource: &Resource, object: &mut Value) -> Result<(), Status> {
     check_shape(resource, object)?;
-    resource.fill_in(object);
+    resource.shape(object);
     let reject = |why: String| {
         let (kind, version) = (&resource.kind, &resource.versions[0]);
         Err(Status::bad_request(format!(
@@ -323,6 +323,7 @@ pub(crate) fn to_stored(resource: &Resource, object: &mut Value) {
 pub(crate) fn present(resource: &Resource, version: &str, mut object: Value) -> Value {
     object["apiVersion"] = resource.api_version(version).into();
     object["kind"] = resource.kind.clone().into();
+    resource.shape(&mut object);
     if resource.group == "events.k8s.io" {
         rename(&mut object, EVENT_NAMES);
     }

@@ -9,6 +9,7 @@ use crate::{
     http::Answer,
     kinds,
     resources::Resource,
+    router::Call,
     selectors::Selector,
     status::{Cause, Status},
     store::Key,
@@ -18,14 +19,21 @@ use crate::{
 pub(crate) fn get(
     cluster: &Cluster,
     resource: &Resource,
-    target: &Target,
-    query: &Query,
+    call: &Call,
     form: Form,
 ) -> Result<Answer, Status> {
-    check_version(cluster, query)?;
+    let target = &call.target;
+    check_version(cluster, &call.query)?;
     let key = cluster.key(resource, &target.namespace, &target.name);
-    let object =
-        cluster.store.get(&key).ok_or_else(|| Status::not_found(resource, &target.name))?;
+    let found = match call.stale {
+        None => cluster.store.get(&key),
+        Some(version) => {
+            let then = cluster.store.snapshot_at(&key.resource, &key.namespace, version);
+            let then = then.ok_or_else(Status::old_version)?;
+            then.objects.into_iter().find(|(other, _)| *other == key).map(|(_, object)| object)
+        }
+    };
+    let object = found.ok_or_else(|| Status::not_found(resource, &target.name))?;
     let object = kinds::present(resource, &target.version, (*object).clone());
     Ok(Answer::json(200, &form.render(object)))
 }
@@ -33,10 +41,10 @@ pub(crate) fn get(
 pub(crate) fn list(
     cluster: &Cluster,
     resource: &Resource,
-    target: &Target,
-    query: &Query,
+    call: &Call,
     form: Form,
 ) -> Result<Answer, Status> {
+    let (target, query) = (&call.target, &call.query);
     check_list(query)?;
     check_version(cluster, query)?;
     let selector = selector(resource, query)?;
@@ -45,7 +53,10 @@ pub(crate) fn list(
         Some(page) => Some((page.version, Status::old_page())),
         None => {
             let lagging = cluster.faults.frozen_cache().filter(|_| version(query) == Ok(Some(0)));
-            exactly(query)?.or(lagging).map(|version| (version, Status::old_version()))
+            call.stale
+                .or(exactly(query)?)
+                .or(lagging)
+                .map(|version| (version, Status::old_version()))
         }
     };
     let (storage, namespace) = (resource.storage(), &target.namespace);

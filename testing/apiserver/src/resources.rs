@@ -3,7 +3,20 @@
 
 use std::sync::{Arc, RwLock};
 
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use crate::schema;
+
+/// Whether `metadata.generation` tells that the content changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Generation {
+    /// There is none.
+    None,
+    /// It is there and stays 1, as a PriorityClass's.
+    Constant,
+    /// It counts changes of the spec.
+    Counted,
+}
 
 /// A resource and its rules.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,15 +33,17 @@ pub struct Resource {
     pub namespaced: bool,
     /// True if there is a `/status` subresource.
     pub status: bool,
-    /// True if `metadata.generation` counts changes of the spec.
-    pub generation: bool,
+    /// What `metadata.generation` says of changes.
+    pub generation: Generation,
     /// True if a PUT creates an object that does not exist.
     pub create_on_update: bool,
     /// True if a PUT may omit `metadata.resourceVersion`.
     pub unconditional_update: bool,
-    /// Defaults of omitted fields, by JSON pointer, as in a CustomResourceDefinition's schema. As
-    /// there, a field whose parent is absent stays absent.
-    pub defaults: Vec<(String, Value)>,
+    /// A structural schema as in a CustomResourceDefinition: what it does not name is dropped, what it
+    /// has a default for is added.
+    pub schema: Option<Value>,
+    /// True if its definition is being deleted: no object can be created.
+    pub terminating: bool,
     /// True if it is built in and does not come from a CustomResourceDefinition.
     pub builtin: bool,
 }
@@ -43,12 +58,23 @@ impl Resource {
             kind: kind.into(),
             namespaced,
             status: true,
-            generation: true,
+            generation: Generation::Counted,
             create_on_update: false,
             unconditional_update: false,
-            defaults: Vec::new(),
+            schema: None,
+            terminating: false,
             builtin: false,
         }
+    }
+
+    /// The same with a default for a field of the spec; all other fields are kept as they are.
+    #[must_use]
+    pub fn with_default(self, field: &str, value: Value) -> Self {
+        let keep = json!({"x-kubernetes-preserve-unknown-fields": true, "properties": {}});
+        let (mut spec, mut schema) = (keep.clone(), keep);
+        spec["properties"][field] = json!({"default": value});
+        schema["properties"]["spec"] = spec;
+        Self { schema: Some(schema), ..self }
     }
 
     /// The resource that a CustomResourceDefinition declares; None if it lacks something essential.
@@ -63,21 +89,20 @@ impl Resource {
             kind: spec["names"]["kind"].as_str()?.into(),
             namespaced: spec["scope"] == "Namespaced",
             status: served.clone().any(|v| v.pointer("/subresources/status").is_some()),
-            generation: true,
+            generation: Generation::Counted,
             create_on_update: false,
             unconditional_update: false,
-            defaults: Vec::new(),
+            schema: served.clone().find_map(|v| v.pointer("/schema/openAPIV3Schema").cloned()),
+            terminating: !definition["metadata"]["deletionTimestamp"].is_null(),
             builtin: false,
         })
     }
 
-    /// Fills in the defaults of fields that `object` omits.
-    pub(crate) fn fill_in(&self, object: &mut Value) {
-        for (pointer, value) in &self.defaults {
-            let Some((parent, field)) = pointer.rsplit_once('/') else { continue };
-            if let Some(Value::Object(parent)) = object.pointer_mut(parent) {
-                parent.entry(field).or_insert_with(|| value.clone());
-            }
+    /// Brings an object into the form of the schema. A real server does so with what it receives and
+    /// with what it has stored, so that a new schema holds for old objects too.
+    pub(crate) fn shape(&self, object: &mut Value) {
+        if let Some(schema) = &self.schema {
+            schema::shape(schema, object);
         }
     }
 
@@ -115,18 +140,23 @@ impl Registry {
         Self(RwLock::new(BUILTIN.iter().map(|row| Arc::new(builtin(row))).collect()))
     }
 
-    pub(crate) fn add(&self, resource: Resource) {
+    /// Adds a resource in place of the one of the same name, which is returned.
+    pub(crate) fn add(&self, resource: Resource) -> Option<Arc<Resource>> {
         let mut all = self.0.write().unwrap_or_else(|e| e.into_inner());
         let same = |r: &Arc<Resource>| r.group == resource.group && r.plural == resource.plural;
         match all.iter().position(same) {
-            Some(index) => all[index] = Arc::new(resource),
-            None => all.push(Arc::new(resource)),
+            Some(index) => Some(std::mem::replace(&mut all[index], Arc::new(resource))),
+            None => {
+                all.push(Arc::new(resource));
+                None
+            }
         }
     }
 
-    pub(crate) fn remove(&self, group: &str, plural: &str) {
+    pub(crate) fn remove(&self, resource: &Resource) -> Option<Arc<Resource>> {
         let mut all = self.0.write().unwrap_or_else(|e| e.into_inner());
-        all.retain(|r| r.builtin || r.group != group || r.plural != plural);
+        let is_it = |r: &Arc<Resource>| !r.builtin && r.qualified() == resource.qualified();
+        all.iter().position(is_it).map(|index| all.remove(index))
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Resource>> {
@@ -153,7 +183,7 @@ impl Registry {
 }
 
 /// group, version, plural, kind, flags: n namespaced, s status, g generation, c create on update,
-/// u unconditional update. From the strategies in `pkg/registry` of Kubernetes 1.34.
+/// u unconditional update, 1 constant generation. From the strategies in `pkg/registry` of Kubernetes 1.34.
 type Row = (&'static str, &'static str, &'static str, &'static str, &'static str);
 
 const BUILTIN: &[Row] = &[
@@ -169,6 +199,7 @@ const BUILTIN: &[Row] = &[
     ("coordination.k8s.io", "v1", "leases", "Lease", "nc"),
     ("certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", "su"),
     ("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", "nsg"),
+    ("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", "1u"),
     ("apps", "v1", "deployments", "Deployment", "nsgu"),
     ("apps", "v1", "replicasets", "ReplicaSet", "nsgu"),
     ("apps", "v1", "statefulsets", "StatefulSet", "nsgu"),
@@ -190,12 +221,27 @@ fn builtin((group, version, plural, kind, flags): &Row) -> Resource {
         kind: (*kind).into(),
         namespaced: flags.contains('n'),
         status: flags.contains('s'),
-        generation: flags.contains('g'),
+        generation: match flags {
+            _ if flags.contains('g') => Generation::Counted,
+            _ if flags.contains('1') => Generation::Constant,
+            _ => Generation::None,
+        },
         create_on_update: flags.contains('c'),
         unconditional_update: flags.contains('u'),
-        defaults: Vec::new(),
+        schema: defaults(plural),
+        terminating: false,
         builtin: true,
     }
+}
+
+/// The default of a built-in kind that a copy shows.
+fn defaults(plural: &str) -> Option<Value> {
+    (plural == "priorityclasses").then(|| {
+        json!({
+            "x-kubernetes-preserve-unknown-fields": true,
+            "properties": {"preemptionPolicy": {"default": "PreemptLowerPriority"}},
+        })
+    })
 }
 
 /// `leases.coordination.k8s.io`, or `secrets` for the core group.

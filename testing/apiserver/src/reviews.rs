@@ -9,6 +9,7 @@ use crate::{
     cluster::Cluster,
     http::{Answer, Incoming},
     metadata::text,
+    rbac::{self, Access},
     status::{Cause, Status},
     store::Key,
     target::Target,
@@ -51,7 +52,7 @@ fn body(request: &Incoming) -> Result<Value, Status> {
     if body.is_object() { Ok(body) } else { Err(Status::bad_request("the body is not an object")) }
 }
 
-/// Allows everything except what a fault rule forbids.
+/// Allows everything except what a fault rule forbids, or what no Role grants where Roles count.
 fn access(cluster: &Cluster, request: &Incoming, user: &User) -> Result<Value, Status> {
     let mut review = body(request)?;
     let asked =
@@ -69,10 +70,19 @@ fn access(cluster: &Cluster, request: &Incoming, user: &User) -> Result<Value, S
         "" => user.name.clone(),
         other => other.to_string(),
     };
-    let allowed = !cluster.faults.forbids(&verb, &target, &subject);
+    // A SubjectAccessReview names the groups too.
+    let groups = review["spec"]["groups"].as_array().into_iter().flatten();
+    let groups = groups.filter_map(|group| group.as_str()).map(str::to_owned);
+    let subject = match subject == user.name {
+        true => user.clone(),
+        false => User::new(&subject, groups),
+    };
+    let access = Access { verb: &verb, target: &target, name: &target.name };
+    let allowed = !cluster.faults.forbids(&verb, &target, &subject.name)
+        && rbac::allows(cluster, &subject, &access);
     review["status"] = json!({"allowed": allowed});
     if allowed {
-        review["status"]["reason"] = "this server allows everything".into();
+        review["status"]["reason"] = "allowed by this server".into();
     }
     Ok(review)
 }

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use crate::{
     cluster::Cluster,
     delete::{self, DeleteOptions},
-    discovery,
+    discovery, effects,
     form::Form,
     http::{Answer, Incoming},
+    rbac::{self, Access},
     read,
     resources::Resource,
     reviews,
-    status::Status,
+    status::{Cause, Status},
     target::{Query, Target},
     user::User,
     watch::Watch,
@@ -26,6 +27,8 @@ pub(crate) struct Call {
     pub(crate) target: Target,
     /// `Ok(None)` means no credentials.
     pub(crate) user: Result<Option<User>, Status>,
+    /// The version to read, where a fault makes the server lag behind.
+    pub(crate) stale: Option<u64>,
 }
 
 pub(crate) enum Reply {
@@ -50,6 +53,9 @@ fn route(cluster: &Cluster, call: &Call, request: &Incoming) -> Result<Reply, St
     }
     if !accepts_json(request) {
         return Err(Status::not_acceptable());
+    }
+    if !rbac::allows(cluster, &user, &Access::new(target, &call.query)) {
+        return Err(effects::forbidden(target, &user));
     }
     if target.resource.is_empty() {
         return discovery::answer(&cluster.registry, &call.path, &user).map(Reply::Answer);
@@ -81,13 +87,13 @@ fn serve(
         "approval" => resource.is("certificatesigningrequests"),
         _ => false,
     };
-    let dry_run = call.query.text("dryRun").is_some();
+    let dry_run = is_dry_run(target, &call.query)?;
     let write = Write { cluster, resource, target, user, dry_run };
     let form = || Form::new(request, target.verb == "list");
     let answer = match (target.verb, target.name.is_empty()) {
         _ if !has_subresource => no_subresource(cluster, resource, target),
-        ("get", _) => read::get(cluster, resource, target, &call.query, form()?),
-        ("list", _) => read::list(cluster, resource, target, &call.query, form()?),
+        ("get", _) => read::get(cluster, resource, call, form()?),
+        ("list", _) => read::list(cluster, resource, call, form()?),
         ("watch", _) => {
             let watch = Watch::new(cluster, resource.clone(), target, &call.query, form()?)?;
             return Ok(Reply::Watch(Box::new(watch)));
@@ -96,12 +102,32 @@ fn serve(
         ("update", false) => write.update(request),
         ("patch", false) => write.patch(request),
         ("delete", _) if target.subresource.is_empty() => {
-            let options = DeleteOptions::new(request, &call.query)?;
+            let options = DeleteOptions::new(request, &call.query, dry_run)?;
             delete::answer(cluster, resource, target, &options)
         }
         _ => Err(Status::method_not_allowed()),
     };
     answer.map(Reply::Answer)
+}
+
+/// Whether a write stores nothing; only `All` can be asked for (apimachinery
+/// `pkg/apis/meta/v1/validation`, ValidateDryRun).
+fn is_dry_run(target: &Target, query: &Query) -> Result<bool, Status> {
+    let kind = match target.verb {
+        "create" => "CreateOptions",
+        "update" => "UpdateOptions",
+        "patch" => "PatchOptions",
+        "delete" => "DeleteOptions",
+        _ => return Ok(false),
+    };
+    match query.text("dryRun") {
+        None => Ok(false),
+        Some("All") => Ok(true),
+        Some(other) => {
+            let cause = Cause::unsupported("dryRun", other, "All");
+            Err(Status::invalid_kind("meta.k8s.io", kind, "", &[cause]))
+        }
+    }
 }
 
 /// Measured: the details are empty if the object exists; a missing object is named as usual.

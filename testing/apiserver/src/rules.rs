@@ -62,6 +62,11 @@ pub enum Action {
         /// Value of the `Location` header.
         location: String,
     },
+    /// Read from the state at this version, as a server that lags behind.
+    Stale {
+        /// The version of a change, as in `resourceVersion`.
+        version: u64,
+    },
     /// Accept the watch and never send an event.
     WatchSilent,
     /// Send these bytes before the events of the watch.

@@ -3,7 +3,10 @@
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -82,6 +85,7 @@ impl Server {
             log: Default::default(),
             signer: Mutex::new(options.signer),
             bookmarks: options.bookmarks,
+            rbac: AtomicBool::new(false),
         });
         let (_, events) = cluster.store.snapshot_and_watch("", "");
         let worker = cluster.clone();
@@ -171,7 +175,10 @@ impl Server {
     /// The requests among them that were meant to change something, in order.
     pub fn writes(&self) -> Vec<Request> {
         let mut requests = self.requests();
-        requests.retain(|request| !matches!(&*request.verb, "get" | "list" | "watch"));
+        let is_dry_run = |request: &Request| request.query.contains("dryRun=All");
+        requests.retain(|request| {
+            !matches!(&*request.verb, "get" | "list" | "watch") && !is_dry_run(request)
+        });
         requests
     }
 
@@ -216,6 +223,17 @@ impl Server {
     pub fn restore(&self, backup: &Backup) {
         self.cluster.store.restore(backup);
         self.restart();
+    }
+
+    /// From now on, users other than administrators (`system:masters`) may do what the stored Roles,
+    /// ClusterRoles and their bindings say.
+    pub fn enforce_rbac(&self) {
+        self.cluster.rbac.store(true, Relaxed);
+    }
+
+    /// True if it does.
+    pub fn enforces_rbac(&self) -> bool {
+        self.cluster.rbac.load(Relaxed)
     }
 
     /// Registers another resource without a CustomResourceDefinition.

@@ -45,6 +45,11 @@ impl Cause {
         Self { reason: "FieldValueTooLong", message, field: field.into() }
     }
 
+    pub(crate) fn unsupported(field: &str, value: &str, supported: &str) -> Self {
+        let message = format!("Unsupported value: {value:?}: supported values: {supported:?}");
+        Self { reason: "FieldValueNotSupported", message, field: field.into() }
+    }
+
     fn sentence(&self) -> String {
         format!("{}: {}", self.field, self.message)
     }
@@ -120,6 +125,21 @@ impl Status {
     pub(crate) fn already_exists(resource: &Resource, name: &str) -> Self {
         let message = format!("{} \"{name}\" already exists", resource.qualified());
         Self::new(409, "AlreadyExists", message).about(&resource.group, &resource.plural, name)
+    }
+
+    /// The answer to a POST of a name that is in use by `current`.
+    pub(crate) fn taken(resource: &Resource, name: &str, current: &Value) -> Self {
+        let mut status = Self::already_exists(resource, name);
+        if !current["metadata"]["deletionTimestamp"].is_null() {
+            status.message = format!("object is being deleted: {}", status.message);
+        }
+        status
+    }
+
+    /// The answer to a POST of a kind whose definition is being deleted.
+    pub(crate) fn terminating(resource: &Resource) -> Self {
+        let message = "create not allowed while custom resource definition is terminating";
+        Self::new(405, "MethodNotAllowed", message).about(&resource.group, &resource.plural, "")
     }
 
     pub(crate) fn conflict(resource: &Resource, name: &str, why: &str) -> Self {

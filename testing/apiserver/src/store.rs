@@ -212,6 +212,11 @@ impl Store {
         (snapshot, events)
     }
 
+    /// Ends the watches of a resource after the events that they still have to report.
+    pub(crate) fn end_watches(&self, resource: &str) {
+        self.inner().watchers.retain(|watcher| watcher.resource != resource);
+    }
+
     /// Drops the history. This counts as a change, so that every version handed out so far is too
     /// old.
     pub(crate) fn compact(&self) {

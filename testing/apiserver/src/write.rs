@@ -32,6 +32,9 @@ pub(crate) struct Write<'a> {
 
 impl Write<'_> {
     pub(crate) fn create(&self, request: &Incoming) -> Result<Answer, Status> {
+        if self.resource.terminating {
+            return Err(Status::terminating(self.resource));
+        }
         let mut object = self.read(request)?;
         let given = text(&object, "/metadata/name").to_string();
         self.check_namespace(&given)?;
@@ -57,7 +60,7 @@ impl Write<'_> {
         let object = self.prepare_new(object)?;
         let key = self.key(text(&object, "/metadata/name"));
         self.cluster.transact(&key, |current| match current {
-            Some(_) => Err(Status::already_exists(self.resource, &key.name)),
+            Some(current) => Err(Status::taken(self.resource, &key.name, current)),
             None => Ok(self.outcome(Outcome::Put(object))),
         })
     }
@@ -209,14 +212,17 @@ impl Write<'_> {
     }
 
     /// Replaces the current state by the new one, as far as this subresource may change it.
-    fn replace(&self, current: &Value, mut object: Value) -> Result<Outcome, Status> {
+    fn replace(&self, stored: &Value, mut object: Value) -> Result<Outcome, Status> {
         kinds::decode(self.resource, &mut object)?;
+        let mut current = stored.clone();
+        self.resource.shape(&mut current);
+        let current = &current;
         let mut next =
             restrict_to_subresource(self.resource, &self.target.subresource, current, object);
         kinds::validate(self.resource, &next, Some(current))?;
         keep_metadata(current, &mut next);
         self.check_finalizers(current, &next)?;
-        if next == *current {
+        if next == *stored {
             return Ok(Outcome::Answer(next));
         }
         count_generation(self.resource, current, &mut next);

@@ -21,8 +21,8 @@ use tempfile::TempDir;
 
 pub use self::{
     kinds::{
-        BUDGETS, CONFIGS, Kind, REGIONS, SETTINGS, WIDGETS, definitions, ensure, install,
-        namespaces, secrets,
+        BUDGETS, CLASSES, CONFIGS, Kind, REGIONS, SETTINGS, WIDGETS, any_content, definitions,
+        ensure, install, namespaces, reshape, secrets,
     },
     place::Place,
     program::{FAST, Setting},
@@ -194,6 +194,17 @@ impl Stage {
 
     pub fn target_secret(&self, name: &str) -> Place {
         self.target(secrets(), name)
+    }
+
+    /// The ConfigMap of this name in the program's namespace.
+    pub fn ledger(&self, name: &str) -> Place {
+        Place::new(&self.own.cluster, &CONFIGS, &self.own.home, name)
+    }
+
+    /// The source's namespace, an object itself.
+    pub fn source_namespace(&self) -> Place {
+        let source = self.source(secrets(), "any");
+        source.sibling(namespaces(), &source.namespace.clone().expect("a namespace"))
     }
 
     /// The target's namespace, an object itself.

@@ -90,6 +90,11 @@ impl ClusterClient {
         }
     }
 
+    /// The uid that annotations have for the cluster: a stand-in while its own is not known.
+    pub(crate) fn annotated_uid(&self) -> Uid {
+        self.uid().unwrap_or_else(|| Uid::stand_in(self.name()))
+    }
+
     /// Sends a request within the rate limit. A response that says that the cluster is busy or unreachable
     /// slows down all requests.
     pub(crate) fn ask<T>(

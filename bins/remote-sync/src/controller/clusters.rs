@@ -13,6 +13,7 @@ use shared::{
     flags::Flags,
     json::Document,
     kubeconfig::{self, Env},
+    lock::lock,
     logging::seconds,
     resource::SECRETS,
     runtime,
@@ -34,6 +35,8 @@ use crate::{
 /// Periods without a response that are logged: Cluster API's grace periods
 /// (cluster-api `core/main.go`, remote-connection-grace-period, remote-conditions-grace-period).
 const SILENCES: [Duration; 2] = [Duration::from_secs(50), Duration::from_secs(300)];
+/// Interval at which the ledger is read while deletions are held: a person waits for the effect.
+const CHECK_ALLOWED: Duration = Duration::from_secs(10);
 /// The longest uninterrupted wait.
 const SLICE: Duration = Duration::from_secs(60);
 
@@ -54,7 +57,8 @@ pub(crate) fn build(settings: Settings, flags: &Flags, stop: &Stop) -> Result<Co
         Direction::Pull => LocalCluster::Target(TargetSide::new(cluster, &settings, &used)),
         Direction::Push => LocalCluster::Source(SourceSide::new(cluster, &settings, &used)),
     };
-    Ok(Controller::new(Arc::new(SyncContext::new(settings)), local, used, stop))
+    let context = SyncContext::new(settings, local.cluster());
+    Ok(Controller::new(Arc::new(context), local, used, stop))
 }
 
 /// Starts the local cluster's watches, and all remotes of the command line.
@@ -82,6 +86,10 @@ pub(crate) fn start(controller: &Arc<Controller>) -> Result<()> {
     }
     if !files.is_empty() {
         follow_files(controller, files)?;
+    }
+    if controller.context.ledger.is_some() && !settings.dry_run {
+        let controller = controller.clone();
+        runtime::spawn("deletions", move || follow_ledger(&controller))?;
     }
     let supervisor = controller.clone();
     runtime::spawn("queues", move || supervisor.supervise_queues())
@@ -164,6 +172,25 @@ pub(crate) fn add_remote(
         controller.remove(name);
     }
     followed.map(|()| remote)
+}
+
+/// Reads what people allowed, while there are deletions that wait for it.
+fn follow_ledger(controller: &Arc<Controller>) {
+    let Some(ledger) = &controller.context.ledger else { return };
+    while !controller.stop.wait(CHECK_ALLOWED) {
+        for remote in controller.remotes().iter().filter(|it| lock(&it.gate).held().0 > 0) {
+            match ledger.read(remote) {
+                Ok(true) => {
+                    controller.enqueue_all(remote);
+                    controller.start_workers(remote);
+                }
+                Ok(false) => {}
+                Err(error) => {
+                    log::debug!(remote:% = remote.name, error:% = error; "cannot read what was allowed");
+                }
+            }
+        }
+    }
 }
 
 fn follow_files(controller: &Controller, files: Vec<(PathBuf, Arc<Connection>)>) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use ring::digest::{SHA256, digest};
 use serde_json::Value;
 
 /// The keys; those of sync-controller are in its `controller/controller.go:76-89`.
@@ -14,6 +15,8 @@ pub(crate) struct AnnotationKeys {
     pub(crate) owner: String,
     /// On the same, in safe mode: the uid of that object's source.
     pub(crate) owner_ref: String,
+    /// On the same: the instance that created it, `<cluster>/<finalizer>`, with the uid of its sources' cluster.
+    pub(crate) created_by: String,
     /// On a Secret on either side: the hash of what was uploaded.
     pub(crate) hash: String,
     /// On a target's Secret, in safe mode: the uid of the source that it was uploaded for.
@@ -41,6 +44,7 @@ impl AnnotationKeys {
             paused: key("paused"),
             owner: key("sync-owner"),
             owner_ref: key("sync-owner-ref"),
+            created_by: key("created-by"),
             hash: key("last-uploaded-hash"),
             uploaded_to: key("last-uploaded-to"),
             remote_generation: key("sync-remote-generation"),
@@ -81,6 +85,14 @@ impl Uid {
         u128::from_str_radix(&text.replace('-', ""), 16)
             .ok()
             .map(|number| Self(number.to_be_bytes()))
+    }
+
+    /// The uid that stands for a cluster of this name while its own is not known; no server makes up such a one.
+    pub(crate) fn stand_in(name: &str) -> Self {
+        let digest = digest(&SHA256, format!("remote-sync/{name}").as_bytes());
+        let mut uid = [0; 16];
+        uid.iter_mut().zip(digest.as_ref()).for_each(|(to, from)| *to = *from);
+        Self(uid)
     }
 
     /// The uid in an annotation or field, if it holds one.
@@ -178,6 +190,14 @@ mod tests {
         ] {
             assert_eq!(Uid::parse(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn a_stand_in_is_the_name_s_and_stays_the_same() {
+        let uid = Uid::stand_in("west");
+        assert_eq!(uid, Uid::stand_in("west"));
+        assert_ne!(uid, Uid::stand_in("east"));
+        assert_eq!(Uid::parse(&uid.to_string()), Some(uid));
     }
 
     #[test]

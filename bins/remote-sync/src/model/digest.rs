@@ -16,6 +16,9 @@ use serde_json::{Map, Value};
 pub(crate) struct Digester(RandomState);
 
 impl Digester {
+    /// The digest of no members at all.
+    pub(crate) const NOTHING: u64 = 0;
+
     pub(crate) fn of(&self, value: &Value) -> u64 {
         let mut hasher = self.0.build_hasher();
         write(value, &mut hasher);
@@ -32,12 +35,13 @@ impl Digester {
         members: Option<&Map<String, Value>>,
         keep: impl Fn(&str) -> bool,
     ) -> u64 {
-        let mut hasher = self.0.build_hasher();
+        let (mut hasher, mut any) = (self.0.build_hasher(), false);
         for (key, value) in members.into_iter().flatten().filter(|(key, _)| keep(key)) {
+            any = true;
             key.hash(&mut hasher);
             write(value, &mut hasher);
         }
-        hasher.finish()
+        if any { hasher.finish() } else { Self::NOTHING }
     }
 }
 

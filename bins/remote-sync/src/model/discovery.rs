@@ -96,6 +96,55 @@ pub(crate) fn resolve(client: &Client, wanted: &ResourceArg) -> Result<ApiResour
     Err(not_served(client, wanted))
 }
 
+/// All kinds of a server whose objects are in namespaces and can be listed, each in its preferred version.
+///
+/// # Errors
+/// The first request's that fails: then some kinds are not known.
+pub(crate) fn namespaced(client: &Client) -> Result<Vec<ApiResource>> {
+    let groups = client.document("/apis")?;
+    let mut versions = vec![(String::new(), CORE.to_owned())];
+    for group in groups["groups"].as_array().into_iter().flatten() {
+        let (name, version) = (&group["name"], &group["preferredVersion"]["version"]);
+        let name = name.as_str().filter(|name| valid_name(name));
+        match (name, version.as_str().filter(|version| valid_label(version))) {
+            (Some(name), Some(version)) => versions.push((name.to_owned(), version.to_owned())),
+            _ => {
+                let whose = client.whose();
+                return Err(Error::BadPeer(format!("get /apis on {whose}: a group has no name")));
+            }
+        }
+    }
+    let mut kinds = Vec::new();
+    for (group, version) in versions {
+        let wanted = ResourceArg { group, version: Some(version.clone()), plural: String::new() };
+        let path = version_path(&wanted, &version);
+        let list = document(client, &wanted, &path, "APIResourceList")?;
+        kinds.extend(listed(&list, &wanted, &version));
+    }
+    Ok(kinds)
+}
+
+/// The namespaced kinds in an APIResourceList that can be listed.
+fn listed(list: &Value, of: &ResourceArg, version: &str) -> Vec<ApiResource> {
+    let entries = list["resources"].as_array().into_iter().flatten();
+    let lists = |entry: &&Value| {
+        let verbs = entry["verbs"].as_array().into_iter().flatten();
+        entry["namespaced"] == true && verbs.into_iter().any(|verb| verb == "list")
+    };
+    let plurals = entries.filter(lists).filter_map(|entry| entry["name"].as_str());
+    let kinds = plurals.filter(|plural| valid_label(plural)).map(|plural| ApiResource {
+        resource: Resource {
+            group: of.group.clone().into(),
+            version: version.to_owned().into(),
+            plural: plural.to_owned().into(),
+            kind: plural.to_owned().into(),
+        },
+        namespaced: true,
+        status: false,
+    });
+    kinds.collect()
+}
+
 /// Path of the APIGroup document.
 fn group_path(wanted: &ResourceArg) -> String {
     format!("/apis/{}", wanted.group)

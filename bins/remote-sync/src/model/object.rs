@@ -103,6 +103,8 @@ pub(crate) struct TargetNamespace {
     /// The name of the object that this program created it for, if it did.
     pub(crate) owner: Option<Box<str>>,
     pub(crate) owner_uid: Option<Uid>,
+    /// Digest of the instance that created it, see [`ObjectReader::instance`].
+    pub(crate) instance: Option<u64>,
 }
 
 /// A Secret on the target's cluster that may have to be uploaded.
@@ -175,6 +177,9 @@ impl ObjectReader {
             terminating: terminating(object),
             owner: owner.filter(|owner| !owner.is_empty()).map(Into::into),
             owner_uid: annotation(&self.keys.owner_ref).and_then(Uid::of),
+            instance: annotation(&self.keys.created_by)
+                .and_then(Value::as_str)
+                .map(|instance| self.digester.of_text(instance)),
         };
         cached(object, value)
     }
@@ -193,6 +198,11 @@ impl ObjectReader {
     /// Digest of a namespace, a name and an instance's finalizer, see [`CopyOf`].
     pub(crate) fn place(&self, namespace: &str, name: &str, finalizer: &str) -> u64 {
         self.digester.of_text(&format!("{namespace}/{name}/{finalizer}"))
+    }
+
+    /// This instance with the sources of a cluster, as namespaces are annotated with it.
+    pub(crate) fn instance(&self, cluster: Uid) -> String {
+        format!("{cluster}/{}", self.finalizer)
     }
 
     /// Returns whether the top-level field `key` is copied from source to target; sync-controller copies the spec

@@ -56,7 +56,10 @@ rules:
     verbs: [update]
   - apiGroups: [\"\"]
     resources: [namespaces]
-    resourceNames: [kube-system]
+    verbs: [get]
+  - apiGroups: [apiextensions.k8s.io]
+    resources: [customresourcedefinitions]
+    resourceNames: [widgets.example.com, gadgets.example.com]
     verbs: [get]
   - apiGroups: [\"\"]
     resources: [events]
@@ -76,6 +79,9 @@ rules:
   - apiGroups: [\"\"]
     resources: [namespaces]
     verbs: [get, list, watch, create, delete]
+  - apiGroups: [\"*\"]
+    resources: [\"*\"]
+    verbs: [list]
   - apiGroups: [\"\"]
     resources: [secrets]
     resourceNames: [token, \"7\"]
@@ -105,6 +111,13 @@ rules:
   - apiGroups: [coordination.k8s.io]
     resources: [leases]
     verbs: [create]
+  - apiGroups: [\"\"]
+    resources: [configmaps]
+    resourceNames: [remote-sync-deletions]
+    verbs: [get, patch]
+  - apiGroups: [\"\"]
+    resources: [configmaps]
+    verbs: [create]
 ";
 
 #[test]
@@ -118,9 +131,11 @@ fn all_roles_are_one_text() {
 #[test]
 fn without_secrets_and_election_there_is_less() {
     let text = printed("-resource configmaps");
-    for absent in ["secrets", "finalizers", "leases", "kind: Role"] {
+    for absent in ["secrets", "finalizers", "leases", "customresourcedefinitions"] {
         assert!(!text.contains(absent), "{absent}: {text}");
     }
+    let never = printed("-resource configmaps -namespace-policy never");
+    assert!(text.contains("\"*\"") && !never.contains("\"*\""), "{never}");
 }
 
 #[test]
@@ -166,6 +181,7 @@ fn the_manifests_grant_what_is_printed_for_their_flags() {
     let deployment = include_str!("../../../../manifests/remote-sync/deployment.yaml");
     let flags = deployment.lines().filter_map(|line| line.trim().strip_prefix("- -"));
     let line: String = flags.map(|flag| format!("-{flag} ")).collect();
+    let line = format!("{line} -namespace open-cluster-management-agent");
     let manifests = [
         include_str!("../../../../manifests/remote-sync/hub/clusterrole.yaml"),
         include_str!("../../../../manifests/remote-sync/clusterrole.yaml"),

@@ -19,6 +19,12 @@ pub(crate) fn table() -> Vec<Flag> {
 fn objects() -> Vec<Flag> {
     vec![
         flag(
+            "adopt",
+            FlagKind::String,
+            "",
+            "Targets that are there and nobody's copy: never, equal (only with the source's content) or always become copies (default: equal; in compat always).",
+        ),
+        flag(
             "annotation-prefix",
             FlagKind::String,
             "cloud.teleport.dev",
@@ -146,7 +152,13 @@ fn deletion() -> Vec<Flag> {
             "max-deletions",
             FlagKind::String,
             "10/10m",
-            "N/TIME: limit for deleting targets without a source, per cluster.",
+            "N/TIME: limit for deletions of a kind on a cluster; with more to be deleted, all of it waits for a person.",
+        ),
+        flag(
+            "namespace-policy",
+            FlagKind::String,
+            "",
+            "Namespaces created for targets: empty deletes them once nothing is in them, never keeps them (default: empty; in compat they go with the target).",
         ),
         flag(
             "orphan-grace",

@@ -6,7 +6,10 @@ use shared::{
     resource::{valid_key, valid_label, valid_name},
 };
 
-use super::{ConnectionSettings, Election, Operation, OrphanPolicy, OrphanSettings};
+use super::{
+    AdoptPolicy, ConnectionSettings, Election, NamespacePolicy, Operation, OrphanPolicy,
+    OrphanSettings,
+};
 use crate::{
     connection::ProbeTiming,
     model::{
@@ -158,6 +161,37 @@ pub(super) fn orphans(flags: &Flags, mode: Mode) -> Result<OrphanSettings, Strin
     let (most, within) =
         rate.ok_or_else(|| format!("-max-deletions is N/TIME, both above zero, not {given:?}"))?;
     Ok(OrphanSettings { policy, grace: flags.duration("orphan-grace"), most, within })
+}
+
+pub(super) fn adopt(flags: &Flags, mode: Mode) -> Result<AdoptPolicy, String> {
+    match (flags.text("adopt"), mode) {
+        ("", Mode::Compat) | ("always", _) => Ok(AdoptPolicy::Always),
+        ("" | "equal", Mode::Safe) => Ok(AdoptPolicy::Equal),
+        ("never", Mode::Safe) => Ok(AdoptPolicy::Never),
+        (other, Mode::Safe) => {
+            Err(format!("-adopt is never, equal or always in safe mode, not {other:?}"))
+        }
+        (other, Mode::Compat) => Err(format!("-adopt is always in compat mode, not {other:?}")),
+    }
+}
+
+pub(super) fn namespaces(flags: &Flags, mode: Mode) -> Result<NamespacePolicy, String> {
+    match (flags.text("namespace-policy"), mode) {
+        ("" | "empty", Mode::Safe) => Ok(NamespacePolicy::Empty),
+        ("", Mode::Compat) => Ok(NamespacePolicy::Owned),
+        ("never", _) => Ok(NamespacePolicy::Never),
+        (other, Mode::Safe) => {
+            Err(format!("-namespace-policy is empty or never in safe mode, not {other:?}"))
+        }
+        (other, Mode::Compat) => {
+            Err(format!("-namespace-policy is never or not set in compat mode, not {other:?}"))
+        }
+    }
+}
+
+/// The name of the ConfigMap that deletions are counted in: instances differ by the name of their Lease.
+pub(super) fn ledger(flags: &Flags) -> String {
+    format!("{}-deletions", flags.text("leader-election-name"))
 }
 
 /// Uids are UUIDs in practice; the API only says that they are strings.

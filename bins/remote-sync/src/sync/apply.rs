@@ -1,12 +1,9 @@
 //! Actions as requests; each response goes into the stores at once.
 
-use std::time::Instant;
-
 use log::Level;
 use shared::{
     client::Patch,
     error::{Error, Result},
-    lock::lock,
     resource::{NAMESPACES, SECRETS},
 };
 
@@ -18,9 +15,11 @@ use crate::{
         object::{Cached, SourceObject, TargetObject},
         secret,
     },
+    settings::AdoptPolicy,
     sync::{
         decide::SyncAction,
         observed::{Attempt, Observed},
+        outcome,
         pair::{PairContext, log_pair, odd, stale},
         patch,
         status::PairStatus,
@@ -72,15 +71,19 @@ impl PairContext<'_> {
             }
             (SyncAction::ConfirmSourceGone, ..) => self.confirm_source_gone(attempt)?,
             (SyncAction::ConfirmTargetGone, ..) => self.confirm_target_gone(observed, attempt)?,
-            (SyncAction::CheckOrphan, ..) => {
-                let verdict = lock(&self.remote.orphans).check(self.id, Instant::now());
-                attempt.verdict = Some(verdict);
+            (SyncAction::CompareContents, Some(source), Some(target)) => {
+                attempt.same_content = Some(self.compare_contents(source, target)?);
             }
+            (SyncAction::Adopt, Some(source), Some(target)) => {
+                self.adopt(source, target, attempt)?;
+            }
+            (SyncAction::CheckGate(what, reason), ..) => {
+                self.check_gate((what, reason), observed, attempt)?;
+            }
+            (SyncAction::CheckNamespace, ..) => self.check_namespace(attempt)?,
             (SyncAction::AnnotateOrphan, _, Some(target)) => self.annotate_orphan(target)?,
-            (SyncAction::DeleteNamespace, ..) => return self.delete_namespace(observed, attempt),
-            (SyncAction::DeleteTarget, _, Some(target)) => {
-                return self.delete_target(target, attempt);
-            }
+            (SyncAction::DeleteNamespace, ..) => return self.delete_namespace(observed),
+            (SyncAction::DeleteTarget, _, Some(target)) => return self.delete_target(target),
             // Never decided without the object.
             _ => return Ok(Some(PairStatus::Nothing)),
         }
@@ -94,6 +97,48 @@ impl PairContext<'_> {
         let patched = self.ask_source(|c| c.patch(&place, Patch::Json, &patch)).map_err(stale)?;
         log_pair!(Level::Info, self, "finalizer added");
         self.store_source(patched).map(drop)
+    }
+
+    /// Returns whether the target's server would change nothing if the source's content were written.
+    fn compare_contents(
+        &self,
+        source: &Cached<SourceObject>,
+        target: &Cached<TargetObject>,
+    ) -> Result<bool> {
+        let (from, to) = (self.source_document(source)?, self.target_document(target)?);
+        let desired = self.desired(&from, source);
+        let Some(patch) = desired.patch(target, Some(&to), true) else { return Ok(true) };
+        let place = self.at_target();
+        let answer = self.ask_target(|c| c.patch_dry_run(&place, Patch::Json, &patch));
+        let answer = match answer.map_err(stale) {
+            // What cannot be written is not the same.
+            Err(Error::Invalid(_) | Error::Forbidden(_)) => return Ok(false),
+            answer => self.context.reader.target(&answer?).ok_or_else(|| odd(&place))?,
+        };
+        Ok(answer.uid == target.uid && answer.value.state.content == target.value.state.content)
+    }
+
+    /// Marks a target that was nobody's copy.
+    fn adopt(
+        &self,
+        source: &Cached<SourceObject>,
+        target: &Cached<TargetObject>,
+        attempt: &Attempt,
+    ) -> Result<()> {
+        let from = self.source_document(source)?;
+        let patch = self.desired(&from, source).mark(target);
+        let place = self.at_target();
+        let marked = self.ask_target(|c| c.patch(&place, Patch::Json, &patch)).map_err(stale)?;
+        let marked = self.store_target(marked)?;
+        log_pair!(Level::Info, self, "target adopted", target = self.target_key);
+        if attempt.same_content == Some(true) {
+            self.record_settled(source, &marked);
+        }
+        if self.context.settings.adopt == AdoptPolicy::Always {
+            let message = format!("{} was nobody's copy and is one from now on", self.target_key);
+            outcome::write_event(self, source.uid, "Adopted", message);
+        }
+        Ok(())
     }
 
     fn upload_status(
@@ -154,7 +199,9 @@ impl PairContext<'_> {
 
     fn create_namespace(&self, source: Uid) -> Result<()> {
         let namespace = &self.target.0;
-        let body = patch::namespace(namespace, &self.target.1, source, &self.context.reader);
+        let instance = self.instance();
+        let made_by = (source, &*instance);
+        let body = patch::namespace(namespace, &self.target.1, made_by, &self.context.reader);
         let place = NAMESPACES.cluster_object(namespace);
         let created = match self.ask_target(|client| client.create(&place, &body)) {
             Err(Error::AlreadyExists(_)) => self.ask_target(|client| client.get(&place))?,

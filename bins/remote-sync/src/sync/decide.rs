@@ -4,10 +4,10 @@
 
 use crate::{
     model::object::{Cached, Finalizers, SourceObject, TargetObject, TargetSecret},
-    settings::OrphanPolicy,
+    settings::{NamespacePolicy, OrphanPolicy},
     sync::{
-        observed::{Attempt, Observed, Ownership, SyncRules},
-        orphan::OrphanVerdict,
+        gate::{DeletionReason, GateVerdict},
+        observed::{Adoption, Attempt, Destroyed, Observed, Ownership, SyncRules},
         status::{Conflict, Hold, PairStatus, Wait},
     },
 };
@@ -17,6 +17,10 @@ use crate::{
 pub(crate) enum SyncAction {
     /// Adds our finalizer to the source.
     AddFinalizer,
+    /// Asks the target's server whether it has the source's content already.
+    CompareContents,
+    /// Marks a target that was nobody's copy as the source's.
+    Adopt,
     /// Writes the target's status to the source.
     UploadStatus,
     /// Writes this Secret of the target's namespace to the source's.
@@ -33,8 +37,10 @@ pub(crate) enum SyncAction {
     ConfirmSourceGone,
     /// Reads the target: the finalizer stays while the target may exist.
     ConfirmTargetGone,
-    /// Checks the orphan's grace period, and how many orphans there are.
-    CheckOrphan,
+    /// Asks the gate whether this may be deleted.
+    CheckGate(Destroyed, DeletionReason),
+    /// Looks into the target's namespace.
+    CheckNamespace,
     /// Annotates an orphan that is kept.
     AnnotateOrphan,
     DeleteNamespace,
@@ -49,7 +55,12 @@ impl SyncAction {
     pub(crate) fn writes(self) -> bool {
         !matches!(
             self,
-            Self::ConfirmSourceGone | Self::ConfirmTargetGone | Self::CheckOrphan | Self::Done(_)
+            Self::CompareContents
+                | Self::ConfirmSourceGone
+                | Self::ConfirmTargetGone
+                | Self::CheckGate(..)
+                | Self::CheckNamespace
+                | Self::Done(_)
         )
     }
 
@@ -57,6 +68,8 @@ impl SyncAction {
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::AddFinalizer => "add the finalizer",
+            Self::CompareContents => "compare the contents",
+            Self::Adopt => "adopt the target",
             Self::UploadStatus => "upload the status",
             Self::UploadSecret(_) => "upload a Secret",
             Self::CreateNamespace => "create the namespace",
@@ -65,7 +78,8 @@ impl SyncAction {
             Self::RecordGenerations => "publish the generations",
             Self::ConfirmSourceGone => "look for the source",
             Self::ConfirmTargetGone => "look for the target",
-            Self::CheckOrphan => "judge the orphan",
+            Self::CheckGate(..) => "ask the gate",
+            Self::CheckNamespace => "look into the namespace",
             Self::AnnotateOrphan => "mark the orphan",
             Self::DeleteNamespace => "delete the namespace",
             Self::DeleteTarget => "delete the target",
@@ -99,6 +113,7 @@ fn with_source(
     attempt: &Attempt,
     rules: &SyncRules,
 ) -> SyncAction {
+    let mut adopt = None;
     if rules.mode.records_origin() {
         let origin = source.value.copied_from;
         if origin.is_some()
@@ -106,12 +121,28 @@ fn with_source(
         {
             return SyncAction::Done(PairStatus::Conflict(Conflict::Loop));
         }
-        if observed.ownership(rules) == Ownership::Foreign {
-            return SyncAction::Done(PairStatus::Conflict(Conflict::OtherSource));
-        }
+        adopt = match (observed.ownership(rules), &observed.target) {
+            (Ownership::Foreign, _) if observed.source_cluster.is_none() => {
+                return SyncAction::Done(PairStatus::Held(Hold::Unidentified));
+            }
+            (Ownership::Foreign, _) => {
+                return SyncAction::Done(PairStatus::Conflict(Conflict::OtherSource));
+            }
+            (Ownership::Unmarked, Some(target)) if target.value.state.terminating => {
+                return SyncAction::Done(PairStatus::Waiting(Wait::TargetTerminating));
+            }
+            (Ownership::Unmarked, Some(_)) => match adopt_target(observed, attempt, rules) {
+                None => return SyncAction::Done(PairStatus::Conflict(Conflict::NotOurs)),
+                action => action,
+            },
+            _ => None,
+        };
     }
     if !matches!(source.value.finalizers, Finalizers::Ours(_)) {
         return SyncAction::AddFinalizer;
+    }
+    if let Some(action) = adopt {
+        return action;
     }
     if rules.mode.ends_after_writes() && attempt.finalizer_added {
         return SyncAction::Done(PairStatus::Again);
@@ -128,6 +159,15 @@ fn with_source(
             upload(observed, source, attempt, rules).unwrap_or(SyncAction::Done(PairStatus::InSync))
         }
         action => action,
+    }
+}
+
+/// The action that makes a target that is nobody's copy the source's, unless it must not be.
+fn adopt_target(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> Option<SyncAction> {
+    match observed.adoption(attempt, rules) {
+        Adoption::Allowed => Some(SyncAction::Adopt),
+        Adoption::Unknown => Some(SyncAction::CompareContents),
+        Adoption::Refused => None,
     }
 }
 
@@ -206,7 +246,7 @@ fn proves_equal(source: &Cached<SourceObject>, target: &Cached<TargetObject>) ->
         && published.local == Some(to.generation)
 }
 
-/// The source is being deleted: first the target, then our finalizer.
+/// The source is being deleted: first the target, then its namespace, then our finalizer.
 fn with_terminating_source(
     observed: &Observed,
     source: &Cached<SourceObject>,
@@ -214,31 +254,32 @@ fn with_terminating_source(
     rules: &SyncRules,
 ) -> SyncAction {
     let has_finalizer = matches!(source.value.finalizers, Finalizers::Ours(_));
-    // Without an origin annotation only the generations show that the target is a copy of this source.
-    let published = &source.value.generations;
-    let copied = has_finalizer
-        && published.remote.is_some()
-        && published.uid.is_none_or(|uid| observed.target.as_ref().is_none_or(|t| t.uid == uid));
-    let ours = rules.mode.owns_by_name()
-        || match observed.ownership(rules) {
-            Ownership::Ours => true,
-            Ownership::Unmarked => copied,
-            Ownership::Foreign => false,
+    let release = if has_finalizer {
+        SyncAction::RemoveFinalizer
+    } else {
+        SyncAction::Done(PairStatus::Nothing)
+    };
+    let reason = DeletionReason::Wanted;
+    if rules.mode.owns_by_name() {
+        return match &observed.target {
+            _ if rules.namespaces == NamespacePolicy::Owned && observed.owns_namespace() => {
+                delete_namespace(observed, attempt, reason)
+            }
+            Some(target) => delete_target(observed, target, attempt, rules, reason),
+            None => release,
         };
-    // A namespace that was created for this source may not have the target yet, or not any more.
-    let for_this =
-        || observed.namespace.as_ref().and_then(|ns| ns.value.owner_uid) == Some(source.uid);
-    let empty = observed.target.is_none() && has_finalizer && for_this();
-    if (ours || empty) && observed.owns_namespace(Some(source.uid), rules) {
-        return delete_namespace(observed);
     }
-    match &observed.target {
-        Some(target) if ours => delete_target(observed, target, rules),
-        None if has_finalizer && rules.mode.confirms_absence() && !attempt.target_gone => {
-            SyncAction::ConfirmTargetGone
+    match (&observed.target, observed.ownership(rules)) {
+        (Some(target), Ownership::Ours) => delete_target(observed, target, attempt, rules, reason),
+        // Nothing unmarked is deleted.
+        (Some(_), Ownership::Unmarked) if has_finalizer => {
+            adopt_target(observed, attempt, rules).unwrap_or(release)
         }
-        _ if has_finalizer => SyncAction::RemoveFinalizer,
-        _ => SyncAction::Done(PairStatus::Nothing),
+        (None, _) if has_finalizer && !attempt.target_gone => SyncAction::ConfirmTargetGone,
+        (None, _) if has_finalizer => {
+            delete_unneeded(observed, attempt, rules, reason).unwrap_or(release)
+        }
+        _ => release,
     }
 }
 
@@ -259,9 +300,20 @@ fn without_source(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> 
     if rules.selective && observed.unlisted && !attempt.source_gone {
         return SyncAction::ConfirmSourceGone;
     }
-    let Some(target) = observed.target.as_ref().filter(|_| ours) else {
-        return SyncAction::Done(PairStatus::Nothing);
-    };
+    match &observed.target {
+        Some(target) if ours => with_orphan(observed, target, attempt, rules),
+        Some(_) => SyncAction::Done(PairStatus::Nothing),
+        None => with_nothing(observed, attempt, rules),
+    }
+}
+
+/// The target is ours and has no source.
+fn with_orphan(
+    observed: &Observed,
+    target: &Cached<TargetObject>,
+    attempt: &Attempt,
+    rules: &SyncRules,
+) -> SyncAction {
     if target.value.state.terminating {
         return SyncAction::Done(PairStatus::Waiting(Wait::TargetTerminating));
     }
@@ -271,46 +323,88 @@ fn without_source(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> 
     if !attempt.source_gone {
         return SyncAction::ConfirmSourceGone;
     }
-    match (rules.orphans, attempt.verdict) {
-        (OrphanPolicy::Keep, _) => SyncAction::AnnotateOrphan,
-        (OrphanPolicy::Confirm, None) => SyncAction::CheckOrphan,
-        (OrphanPolicy::Confirm, Some(OrphanVerdict::Grace(left))) => {
-            SyncAction::Done(PairStatus::Held(Hold::GracePeriod(left)))
-        }
-        (OrphanPolicy::Confirm, Some(OrphanVerdict::Tripped)) => {
-            SyncAction::Done(PairStatus::Held(Hold::TooManyOrphans))
-        }
-        _ => {
-            let source = target.value.copy_of.as_ref().map(|copy| copy.uid);
-            if observed.owns_namespace(source, rules) {
-                delete_namespace(observed)
-            } else {
-                delete_target(observed, target, rules)
-            }
-        }
+    let reason = match rules.orphans {
+        OrphanPolicy::Keep => return SyncAction::AnnotateOrphan,
+        OrphanPolicy::Confirm => DeletionReason::SourceGone,
+        OrphanPolicy::Delete => DeletionReason::Wanted,
+    };
+    if rules.namespaces == NamespacePolicy::Owned && observed.owns_namespace() {
+        delete_namespace(observed, attempt, reason)
+    } else {
+        delete_target(observed, target, attempt, rules, reason)
     }
 }
 
-fn delete_namespace(observed: &Observed) -> SyncAction {
+/// There is neither source nor target; a namespace that this instance made may be left of them.
+fn with_nothing(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> SyncAction {
+    let nothing = SyncAction::Done(PairStatus::Nothing);
+    if rules.orphans != OrphanPolicy::Confirm
+        || rules.namespaces != NamespacePolicy::Empty
+        || observed.unneeded_namespace(None).is_none()
+    {
+        return nothing;
+    }
+    if !attempt.source_gone {
+        return SyncAction::ConfirmSourceGone;
+    }
+    delete_unneeded(observed, attempt, rules, DeletionReason::Wanted).unwrap_or(nothing)
+}
+
+/// Deletes the target's namespace if this instance made it and nothing is left in it.
+fn delete_unneeded(
+    observed: &Observed,
+    attempt: &Attempt,
+    rules: &SyncRules,
+    reason: DeletionReason,
+) -> Option<SyncAction> {
+    let source = observed.source.as_ref().map(|source| source.uid);
+    observed.unneeded_namespace(source).filter(|_| rules.namespaces == NamespacePolicy::Empty)?;
+    match attempt.namespace_empty {
+        None => Some(SyncAction::CheckNamespace),
+        Some(true) => Some(delete_namespace(observed, attempt, reason)),
+        Some(false) => None,
+    }
+}
+
+fn delete_namespace(observed: &Observed, attempt: &Attempt, reason: DeletionReason) -> SyncAction {
     match &observed.namespace {
         Some(namespace) if namespace.value.terminating => {
             SyncAction::Done(PairStatus::Waiting(Wait::NamespaceTerminating))
         }
-        _ => SyncAction::DeleteNamespace,
+        _ => through_gate(attempt, Destroyed::Namespace, reason, SyncAction::DeleteNamespace),
     }
 }
 
 fn delete_target(
     observed: &Observed,
     target: &Cached<TargetObject>,
+    attempt: &Attempt,
     rules: &SyncRules,
+    reason: DeletionReason,
 ) -> SyncAction {
     // Without its namespace the target is gone too, and the event is under way.
     let gone = rules.namespaced && observed.namespace.is_none();
     if gone || target.value.state.terminating {
         return SyncAction::Done(PairStatus::Waiting(Wait::TargetTerminating));
     }
-    SyncAction::DeleteTarget
+    through_gate(attempt, Destroyed::Target, reason, SyncAction::DeleteTarget)
+}
+
+/// The action if the gate let it pass in this attempt.
+fn through_gate(
+    attempt: &Attempt,
+    what: Destroyed,
+    reason: DeletionReason,
+    action: SyncAction,
+) -> SyncAction {
+    match attempt.verdict.filter(|(about, _)| *about == what) {
+        None => SyncAction::CheckGate(what, reason),
+        Some((_, GateVerdict::Open)) => action,
+        Some((_, GateVerdict::Grace(left))) => {
+            SyncAction::Done(PairStatus::Held(Hold::GracePeriod(left)))
+        }
+        Some((_, GateVerdict::Held(hold))) => SyncAction::Done(PairStatus::Held(Hold::Gate(hold))),
+    }
 }
 
 #[cfg(test)]

@@ -1,14 +1,17 @@
 //! Actions that end a pair: confirmation that one object is gone, deletion of the other, and removal of the
 //! finalizer last.
 
-use std::time::{Instant, SystemTime};
+use std::{
+    sync::atomic::Ordering::Relaxed,
+    time::{Instant, SystemTime},
+};
 
 use log::Level;
 use shared::{
     client::{Patch, Preconditions, Propagation},
     error::{Error, Result},
     lock::lock,
-    resource::NAMESPACES,
+    resource::{CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Target},
     time::seconds_time,
 };
 
@@ -18,8 +21,8 @@ use crate::{
         object::{Cached, Finalizers, SourceObject, TargetObject},
     },
     sync::{
-        observed::{Attempt, Observed},
-        orphan::OrphanVerdict,
+        gate::{Counted, DeletionReason, GateVerdict},
+        observed::{Attempt, Destroyed, Observed},
         pair::{PairContext, log_pair, odd, stale},
         patch,
         status::{PairStatus, Wait},
@@ -111,10 +114,75 @@ impl PairContext<'_> {
         Ok(())
     }
 
+    /// Asks the gate; what it lets pass is recorded before it happens.
+    pub(crate) fn check_gate(
+        &self,
+        (what, reason): (Destroyed, DeletionReason),
+        observed: &Observed,
+        attempt: &mut Attempt,
+    ) -> Result<()> {
+        let ledger = self.context.ledger.as_ref().filter(|_| !self.context.settings.dry_run);
+        if let Some(ledger) = ledger.filter(|_| !self.remote.restored.load(Relaxed)) {
+            ledger.read(self.remote)?;
+        }
+        let (counted, key) = (self.counted(what), &self.id.key);
+        let ask = |reason| lock(&self.remote.gate).ask(counted, key, reason, Instant::now());
+        let mut verdict = ask(reason);
+        let terminating = observed.source.as_ref().is_some_and(|it| it.value.state.terminating);
+        if verdict == GateVerdict::Open && what == Destroyed::Target && terminating {
+            verdict = match self.deletion_of_more()? {
+                None => verdict,
+                Some(reason) => ask(reason),
+            };
+        }
+        if let Some(ledger) = ledger.filter(|_| verdict == GateVerdict::Open) {
+            ledger.record(self.remote)?;
+        }
+        attempt.verdict = Some((what, verdict));
+        Ok(())
+    }
+
+    /// The reason if the terminating source is only a part of what is being deleted. Both are marked before their
+    /// objects are (kubernetes `pkg/controller/namespace/deletion`, apiextensions `pkg/controller/finalizer`), so
+    /// a read now cannot be too early. Whoever may not read them has the limits alone.
+    fn deletion_of_more(&self) -> Result<Option<DeletionReason>> {
+        if !self.source.0.is_empty()
+            && self.is_terminating(&NAMESPACES.cluster_object(&self.source.0))?
+        {
+            return Ok(Some(DeletionReason::NamespaceDeleted));
+        }
+        let kind = &self.kinds.source.resource;
+        let name = format!("{}.{}", kind.plural, kind.group);
+        let definition = CUSTOM_RESOURCE_DEFINITIONS.cluster_object(&name);
+        let deleted = !kind.group.is_empty() && self.is_terminating(&definition)?;
+        Ok(deleted.then_some(DeletionReason::KindDeleted))
+    }
+
+    /// Returns whether an object at the source is terminating; `false` if it may not be read.
+    fn is_terminating(&self, place: &Target<'_>) -> Result<bool> {
+        match self.ask_source(|client| client.get(place)) {
+            Ok(object) => Ok(object["metadata"]["deletionTimestamp"].is_string()),
+            Err(
+                Error::Forbidden(_)
+                | Error::NotFound(_)
+                | Error::NotServed(_)
+                // A definition may be large.
+                | Error::TooLarge(_),
+            ) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn counted(&self, what: Destroyed) -> Counted {
+        match what {
+            Destroyed::Target => Some(self.id.kind),
+            Destroyed::Namespace => None,
+        }
+    }
+
     pub(crate) fn delete_target(
         &self,
         target: &Cached<TargetObject>,
-        attempt: &Attempt,
     ) -> Result<Option<PairStatus>> {
         let place = self.at_target();
         let policy = self.context.settings.propagation;
@@ -134,44 +202,40 @@ impl PairContext<'_> {
             }
             Err(error) => return Err(error),
         }
-        self.count_orphan(attempt);
+        self.count_deletion(Destroyed::Target);
         // The event that it is gone continues from here.
         Ok(Some(PairStatus::Waiting(Wait::TargetTerminating)))
     }
 
-    pub(crate) fn delete_namespace(
-        &self,
-        observed: &Observed,
-        attempt: &Attempt,
-    ) -> Result<Option<PairStatus>> {
+    pub(crate) fn delete_namespace(&self, observed: &Observed) -> Result<Option<PairStatus>> {
         let Some(namespace) = &observed.namespace else { return Ok(None) };
         if self.context.settings.mode.confirms_absence() && !self.remote.is_complete() {
             return Ok(Some(PairStatus::Waiting(Wait::NamespaceContents)));
         }
         let place = NAMESPACES.cluster_object(&self.target.0);
+        let key = key::of("", &self.target.0);
         match self.ask_target(|c| c.delete(&place, Propagation::Unsaid, &exactly(namespace))) {
             Ok(()) => {
                 log_pair!(Level::Info, self, "namespace deleted", target = self.target_key);
                 let mut terminating = namespace.clone();
                 terminating.value.terminating = true;
-                let key = key::of("", &self.target.0);
                 self.remote.target.namespaces.update(&key, terminating);
             }
             Err(Error::NotFound(_)) => {
-                let key = key::of("", &self.target.0);
                 self.remote.target.namespaces.remove(&key, namespace.uid);
                 return Ok(None);
             }
             Err(error) => return Err(error),
         }
-        self.count_orphan(attempt);
-        Ok(Some(PairStatus::Waiting(Wait::NamespaceTerminating)))
+        self.count_deletion(Destroyed::Namespace);
+        // With the target in it, the event that it is gone continues from here.
+        let target = observed.target.is_some();
+        Ok(target.then_some(PairStatus::Waiting(Wait::NamespaceTerminating)))
     }
 
-    fn count_orphan(&self, attempt: &Attempt) {
-        if attempt.verdict == Some(OrphanVerdict::Delete) {
-            lock(&self.remote.orphans).deleted(self.id, Instant::now());
-        }
+    fn count_deletion(&self, what: Destroyed) {
+        let counted = self.counted(what);
+        lock(&self.remote.gate).deleted(counted, &self.id.key, Instant::now());
     }
 }
 

@@ -4,11 +4,12 @@ use crate::{
     cache::cluster::ApiResources,
     model::{
         annotations::Uid,
+        digest::Digester,
         mode::Mode,
         object::{Cached, ObjectState, SourceObject, TargetNamespace, TargetObject, TargetSecret},
     },
-    settings::{OrphanPolicy, Settings},
-    sync::orphan::OrphanVerdict,
+    settings::{AdoptPolicy, NamespacePolicy, OrphanPolicy, Settings},
+    sync::gate::GateVerdict,
 };
 
 /// The observed state of a pair.
@@ -29,8 +30,13 @@ pub(crate) struct Observed {
     pub(crate) name: String,
     /// The `place` of this pair's [`CopyOf`](crate::model::object::CopyOf).
     pub(crate) place: u64,
+    /// Digest of the instance that Namespaces are annotated with, see
+    /// [`TargetNamespace`].
+    pub(crate) instance: u64,
     /// The uid of the source's cluster, if known.
     pub(crate) source_cluster: Option<Uid>,
+    /// The uid that stands for it in annotations while it is not known.
+    pub(crate) stand_in: Uid,
     pub(crate) target_cluster: Option<Uid>,
     /// `-accept-identity` names the source's cluster.
     pub(crate) accepted: bool,
@@ -67,6 +73,8 @@ fn differing(source: u64, target: u64) -> Option<(u64, u64)> {
 pub(crate) struct SyncRules {
     pub(crate) mode: Mode,
     pub(crate) orphans: OrphanPolicy,
+    pub(crate) adopt: AdoptPolicy,
+    pub(crate) namespaces: NamespacePolicy,
     pub(crate) namespaced: bool,
     /// Whether the source has a `status` subresource.
     pub(crate) status: bool,
@@ -79,6 +87,8 @@ impl SyncRules {
         Self {
             mode: settings.mode,
             orphans: settings.orphans.policy,
+            adopt: settings.adopt,
+            namespaces: settings.namespaces,
             namespaced: kinds.source.namespaced,
             status: kinds.source.status,
             selective: settings.is_selective(),
@@ -102,16 +112,38 @@ pub(crate) struct Attempt {
     pub(crate) unselected: Option<Cached<SourceObject>>,
     /// A live read confirmed that the target does not exist.
     pub(crate) target_gone: bool,
-    /// For an orphan.
-    pub(crate) verdict: Option<OrphanVerdict>,
+    /// The target's server says that writing the source's content would change nothing, or that it would.
+    pub(crate) same_content: Option<bool>,
+    /// There is nothing in the target's namespace that Kubernetes does not put into each, or there is.
+    pub(crate) namespace_empty: Option<bool>,
+    /// What the gate said, and about what.
+    pub(crate) verdict: Option<(Destroyed, GateVerdict)>,
+}
+
+/// An object that a pair's deletion destroys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Destroyed {
+    Target,
+    /// The target's namespace.
+    Namespace,
 }
 
 /// Whose copy the target is, by its own annotation.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ownership {
     Ours,
+    /// There is no target, or nobody's copy.
     Unmarked,
     Foreign,
+}
+
+/// Whether a target that is nobody's copy may become the source's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Adoption {
+    Allowed,
+    /// The target's server has to say whether its content is the source's.
+    Unknown,
+    Refused,
 }
 
 impl Observed {
@@ -121,30 +153,76 @@ impl Observed {
         source || self.target.as_ref().is_some_and(|target| target.value.state.paused)
     }
 
+    /// Whose copy the target is. The annotation has to name the source's cluster: that two claim to be the same
+    /// does not go unnoticed, while the uid of an object proves nothing, as servers make up their own.
     pub(crate) fn ownership(&self, rules: &SyncRules) -> Ownership {
         let copy = self.target.as_ref().and_then(|target| target.value.copy_of.as_ref());
         let Some(copy) = copy.filter(|_| rules.mode.records_origin()) else {
             return Ownership::Unmarked;
         };
-        let is_this = self.source.as_ref().is_some_and(|source| source.uid == copy.uid);
         let same_cluster = self.source_cluster == Some(copy.cluster)
             // The source's cluster was rebuilt, and a person confirmed it.
             || self.accepted && self.source.is_some();
-        if is_this || copy.place == self.place && same_cluster {
+        let of_this = || self.source.as_ref().is_some_and(|source| source.uid == copy.uid);
+        // A source whose label changed comes from another instance.
+        let ours = copy.place == self.place || of_this();
+        if ours && same_cluster || copy.cluster == self.stand_in && of_this() {
             Ownership::Ours
         } else {
             Ownership::Foreign
         }
     }
 
-    /// Returns whether the target's namespace was created for this pair, of this source, and is deleted with it.
-    pub(crate) fn owns_namespace(&self, source: Option<Uid>, rules: &SyncRules) -> bool {
-        let Some(namespace) = self.namespace.as_ref().map(|namespace| &namespace.value) else {
-            return false;
+    /// Returns whether a target that is nobody's copy may be marked as the source's. Whatever the source claims
+    /// is no proof: its annotations and finalizers are written by whoever may write the source. That its content
+    /// is the target's is one, but for objects without content.
+    pub(crate) fn adoption(&self, attempt: &Attempt, rules: &SyncRules) -> Adoption {
+        let (Some(source), Some(target)) = (&self.source, &self.target) else {
+            return Adoption::Refused;
         };
-        let named = namespace.owner.as_deref() == Some(&*self.name);
-        let alone =
-            namespace.owner_uid.is_none_or(|uid| Some(uid) == source) && !self.namespace_shared;
-        named && (alone || rules.mode.owns_by_name())
+        let (from, to) = (&source.value.state, &target.value.state);
+        match (rules.adopt, attempt.same_content) {
+            (AdoptPolicy::Never, _) => Adoption::Refused,
+            // One that was never seen alive may have been made only to be deleted.
+            (AdoptPolicy::Always, _) if !from.terminating => Adoption::Allowed,
+            _ if from.content == Digester::NOTHING => Adoption::Refused,
+            _ if from.content == to.content => Adoption::Allowed,
+            (_, Some(true)) => Adoption::Allowed,
+            // What sync-controller leaves may differ by what the target's server defaults or prunes.
+            (_, None) if claims_copy(source, target) => Adoption::Unknown,
+            _ => Adoption::Refused,
+        }
     }
+
+    /// Returns whether the target's namespace was created for this pair alone and is deleted with it, as upstream
+    /// does (sync-controller `controller/controller.go:345-359`).
+    pub(crate) fn owns_namespace(&self) -> bool {
+        let namespace = self.namespace.as_ref().map(|namespace| &namespace.value);
+        namespace.is_some_and(|namespace| namespace.owner.as_deref() == Some(&*self.name))
+    }
+
+    /// The target's namespace if this instance made it, for this source or another, and no pair needs it.
+    pub(crate) fn unneeded_namespace(
+        &self,
+        source: Option<Uid>,
+    ) -> Option<&Cached<TargetNamespace>> {
+        let namespace = self.namespace.as_ref()?;
+        let value = &namespace.value;
+        let for_this = value.owner_uid.is_some() && value.owner_uid == source;
+        // sync-controller records no more than the name.
+        let by_name = value.owner_uid.is_none() && self.owns_namespace();
+        let made = value.instance == Some(self.instance) || for_this || by_name;
+        // A person who removes the owner keeps it.
+        (made && value.owner.is_some() && !value.terminating && !self.namespace_shared)
+            .then_some(namespace)
+    }
+}
+
+/// Returns whether the source's annotations say that the target is its copy in these very generations.
+fn claims_copy(source: &Cached<SourceObject>, target: &Cached<TargetObject>) -> bool {
+    let (claimed, from, to) = (&source.value.generations, &source.value.state, &target.value.state);
+    from.generation > 0
+        && claimed.uid.is_none_or(|uid| uid == target.uid)
+        && claimed.remote == Some(from.generation)
+        && claimed.local == Some(to.generation)
 }

@@ -39,9 +39,9 @@ pub(crate) fn finished(
     attempt: &Attempt,
     failed_secrets: &[Error],
 ) -> ReconcileResult {
-    let orphaned = matches!(status, PairStatus::Held(Hold::GracePeriod(_) | Hold::TooManyOrphans));
-    if !orphaned {
-        lock(&pair.remote.orphans).forget(pair.id);
+    // What waits counts against the limit.
+    if !matches!(status, PairStatus::Held(Hold::GracePeriod(_) | Hold::Gate(_))) {
+        lock(&pair.remote.gate).forget(pair.id);
     }
     pair.drop_documents();
     if observed.source.is_some() || attempt.source_gone || attempt.unselected.is_some() {
@@ -66,7 +66,7 @@ fn requeue(status: PairStatus, grace: Duration) -> ReconcileResult {
     match status {
         PairStatus::Again => ReconcileResult::RequeueAfter(Duration::ZERO),
         PairStatus::Held(Hold::GracePeriod(left)) => ReconcileResult::RequeueAfter(left),
-        PairStatus::Held(Hold::TooManyOrphans) => {
+        PairStatus::Held(Hold::Gate(_)) => {
             ReconcileResult::RequeueAfter(grace.clamp(Duration::from_secs(1), CHECK_HELD))
         }
         PairStatus::Held(Hold::DeletionStuck) | PairStatus::Waiting(_) => {
@@ -127,7 +127,7 @@ pub(crate) fn too_large(pair: &PairContext<'_>, which: &str) -> ReconcileResult 
 
 /// Forgets what earlier attempts found out.
 fn forget(pair: &PairContext<'_>) {
-    lock(&pair.remote.orphans).forget(pair.id);
+    lock(&pair.remote.gate).forget(pair.id);
     pair.drop_documents();
 }
 
@@ -150,7 +150,9 @@ fn report(
         && !pair.context.settings.dry_run
         && let Some(source) = &observed.source
     {
-        write_event(pair, source.uid, condition);
+        let degraded = condition.state == PairState::Degraded;
+        let reason = if degraded { "SyncFailed" } else { "SyncHeld" };
+        write_event(pair, source.uid, reason, condition.reason);
     }
 }
 
@@ -164,7 +166,13 @@ fn log_condition(pair: &PairContext<'_>, condition: &PairCondition, level: Level
     pair.log((level, module_path!(), file!(), line!()), "not in sync", &keys);
 }
 
-fn write_event(pair: &PairContext<'_>, source: Uid, condition: PairCondition) {
+/// Records an Event on the source that somebody should attend to.
+pub(crate) fn write_event(
+    pair: &PairContext<'_>,
+    source: Uid,
+    reason: &'static str,
+    message: String,
+) {
     let resource = &pair.kinds.source.resource;
     let about = json!({
         "apiVersion": resource.api_version(),
@@ -174,12 +182,7 @@ fn write_event(pair: &PairContext<'_>, source: Uid, condition: PairCondition) {
         "uid": source.to_string(),
     });
     let namespace = if pair.source.0.is_empty() { "default" } else { &pair.source.0 };
-    let event = CoreEvent {
-        source: "remote-sync",
-        reason: if condition.state == PairState::Degraded { "SyncFailed" } else { "SyncHeld" },
-        message: condition.reason,
-        warning: true,
-    };
+    let event = CoreEvent { source: "remote-sync", reason, message, warning: true };
     let written: Result<()> = pair.ask_source(|client| event.write(client, namespace, &about));
     if let Err(error) = written {
         log_pair!(Level::Debug, pair, "Event not recorded", error = error);

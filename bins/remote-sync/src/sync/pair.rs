@@ -166,7 +166,9 @@ impl<'a> PairContext<'a> {
             unlisted: memory.unlisted,
             place: self.context.reader.place(&self.source.0, &self.source.1, finalizer),
             name: self.target.1.clone(),
+            instance: self.context.reader.digester.of_text(&self.instance()),
             source_cluster: remote.source.cluster.uid(),
+            stand_in: Uid::stand_in(remote.source.cluster.name()),
             target_cluster: remote.target.cluster.uid(),
             accepted: remote.is_accepted(settings),
         }
@@ -199,20 +201,25 @@ impl PairContext<'_> {
         self.remote.names.source("", &self.context.settings.secrets[index]).1
     }
 
+    /// This instance, as namespaces are annotated with it.
+    pub(crate) fn instance(&self) -> String {
+        self.context.reader.instance(self.remote.source.cluster.annotated_uid())
+    }
+
     pub(crate) fn desired<'b>(
         &'b self,
         source: &'b Value,
         cached: &Cached<SourceObject>,
     ) -> Desired<'b> {
         let reader = &self.context.reader;
-        let origin = self.remote.source.cluster.uid().map(|cluster| Origin {
-            cluster,
+        let origin = Origin {
+            cluster: self.remote.source.cluster.annotated_uid(),
             namespace: &self.source.0,
             name: &self.source.1,
             uid: cached.uid,
             generation: cached.value.state.generation.into(),
             finalizer: &reader.finalizer,
-        });
+        };
         Desired { reader, source, origin }
     }
 

@@ -127,11 +127,17 @@ pub(crate) fn annotate_uploaded<R>(
     annotate(secret, reader, annotations)
 }
 
-/// The Namespace for the target named `owner`.
-pub(crate) fn namespace(name: &str, owner: &str, source: Uid, reader: &ObjectReader) -> Value {
+/// The Namespace for the target named `owner`, created by this [`instance`](ObjectReader::instance).
+pub(crate) fn namespace(
+    name: &str,
+    owner: &str,
+    (source, instance): (Uid, &str),
+    reader: &ObjectReader,
+) -> Value {
     let mut annotations = json!({&reader.keys.owner: owner});
     if reader.mode.records_origin() {
         annotations[&reader.keys.owner_ref] = json!(source.to_string());
+        annotations[&reader.keys.created_by] = json!(instance);
     }
     json!({"apiVersion": "v1", "kind": "Namespace",
         "metadata": {"name": name, "annotations": annotations}})
@@ -142,8 +148,8 @@ pub(crate) struct Desired<'a> {
     pub(crate) reader: &'a ObjectReader,
     /// The source's document.
     pub(crate) source: &'a Value,
-    /// Recorded in safe mode; `None` if the source's cluster is not known.
-    pub(crate) origin: Option<Origin<'a>>,
+    /// Recorded in safe mode.
+    pub(crate) origin: Origin<'a>,
 }
 
 impl Desired<'_> {
@@ -196,6 +202,13 @@ impl Desired<'_> {
             None => self.patch_origin(target.value.has_annotations, &mut patch),
         }
         (patch.len() > guards).then(|| patch.into())
+    }
+
+    /// JSON patch that marks a target as the source's copy and changes nothing else.
+    pub(crate) fn mark(&self, target: &Cached<TargetObject>) -> Value {
+        let mut patch = guarded(target);
+        self.patch_origin(target.value.has_annotations, &mut patch);
+        patch.into()
     }
 
     /// Returns whether [`patch`](Self::patch) needs the target's document for the content: it may have fields to
@@ -278,9 +291,7 @@ impl Desired<'_> {
     fn origin_annotations(&self) -> Map<String, Value> {
         let mut annotations = Map::new();
         if self.reader.mode.records_origin() {
-            if let Some(origin) = &self.origin {
-                annotations.insert(self.reader.keys.source.clone(), origin.to_string().into());
-            }
+            annotations.insert(self.reader.keys.source.clone(), self.origin.to_string().into());
             let managed = self.managed().to_string();
             annotations.insert(self.reader.keys.managed_keys.clone(), managed.into());
         }

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     mem,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Arc, Mutex, MutexGuard, atomic::AtomicBool},
     time::{Duration, Instant},
 };
 
@@ -19,9 +19,9 @@ use crate::{
     },
     settings::{Direction, Settings},
     sync::{
+        gate::{DeletionGate, GateLimits},
         memory::{Memory, PairMemory},
         observed::SettledDiff,
-        orphan::OrphanTracker,
         status::{PairCondition, PairState},
         workqueue::Workqueue,
     },
@@ -38,7 +38,9 @@ pub(crate) struct RemoteSync {
     pub(crate) source: Arc<SourceSide>,
     pub(crate) target: Arc<TargetSide>,
     pub(crate) queue: Workqueue,
-    pub(crate) orphans: Mutex<OrphanTracker>,
+    pub(crate) gate: Mutex<DeletionGate>,
+    /// The gate knows what earlier processes counted.
+    pub(crate) restored: AtomicBool,
     /// Only its namespace distinguishes a target of this remote from another remote's.
     needs_namespace: bool,
     /// Raised when the remote is removed.
@@ -59,7 +61,11 @@ impl RemoteSync {
         stop: Stop,
     ) -> Self {
         let orphans = &settings.orphans;
-        let most = (usize::try_from(orphans.most).unwrap_or(usize::MAX), orphans.within);
+        let limits = GateLimits {
+            grace: orphans.grace,
+            most: usize::try_from(orphans.most).unwrap_or(usize::MAX),
+            within: orphans.within,
+        };
         let pulls = settings.mode.owns_by_name() && settings.direction == Direction::Pull;
         Self {
             name: name.to_owned(),
@@ -67,7 +73,8 @@ impl RemoteSync {
             source,
             target,
             queue: Workqueue::new(&settings.resources, settings.workers, settings.mode),
-            orphans: Mutex::new(OrphanTracker::new(orphans.grace, most)),
+            gate: Mutex::new(DeletionGate::new(limits)),
+            restored: AtomicBool::default(),
             needs_namespace: pulls && settings.many(),
             stop,
             enqueued_for: Mutex::default(),
@@ -87,7 +94,7 @@ impl RemoteSync {
             && mem::replace(&mut *lock(&self.session), session.number) != session.number
         {
             // A source that was missing before the outage may be back: grace periods start over.
-            lock(&self.orphans).clear();
+            lock(&self.gate).clear();
         }
         for kind in self.source.stores.kinds() {
             self.queue.open(kind, self.obstacle(kind).is_none());

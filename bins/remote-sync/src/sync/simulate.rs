@@ -1,7 +1,7 @@
 //! Simulated actions for `-dry-run`: pure.
 
 use crate::{
-    model::object::{Cached, Finalizers, ObjectState, TargetNamespace, TargetObject},
+    model::object::{Cached, CopyOf, Finalizers, ObjectState, TargetNamespace, TargetObject},
     sync::{
         decide::SyncAction,
         observed::{Attempt, Observed},
@@ -10,6 +10,7 @@ use crate::{
 
 /// Changes the observed state as the action would change the clusters; `false` if its effect cannot be known.
 pub(crate) fn simulate(action: SyncAction, observed: &mut Observed, attempt: &mut Attempt) -> bool {
+    let mark = mark(observed);
     let Observed { source, target, .. } = observed;
     match (action, source, target) {
         (SyncAction::AddFinalizer, Some(source), _) => {
@@ -21,15 +22,21 @@ pub(crate) fn simulate(action: SyncAction, observed: &mut Observed, attempt: &mu
         }
         (SyncAction::UploadSecret(index), ..) => attempt.secrets_tried.push(index),
         (SyncAction::CreateNamespace, Some(source), _) => {
-            let value = TargetNamespace { terminating: false, owner: None, owner_uid: None };
+            let value = TargetNamespace {
+                terminating: false,
+                owner: None,
+                owner_uid: None,
+                instance: None,
+            };
             observed.namespace = Some(Cached { uid: source.uid, version: 0, large: false, value });
         }
         (SyncAction::Create, Some(source), target) => {
             let state = ObjectState { generation: 1, ..source.value.state.clone() };
             let value =
-                TargetObject { state, copy_of: None, has_annotations: true, orphaned: false };
+                TargetObject { state, copy_of: mark, has_annotations: true, orphaned: false };
             *target = Some(Cached { uid: source.uid, version: 0, large: false, value });
         }
+        (SyncAction::Adopt, _, Some(target)) => target.value.copy_of = mark,
         (SyncAction::Update { .. }, Some(source), Some(target)) => {
             target.value.state.content = source.value.state.content;
             target.value.state.metadata = source.value.state.metadata;
@@ -42,4 +49,15 @@ pub(crate) fn simulate(action: SyncAction, observed: &mut Observed, attempt: &mu
         _ => return false,
     }
     true
+}
+
+/// The origin annotation that the target would have.
+fn mark(observed: &Observed) -> Option<CopyOf> {
+    let source = observed.source.as_ref()?;
+    Some(CopyOf {
+        cluster: observed.source_cluster.unwrap_or(observed.stand_in),
+        uid: source.uid,
+        place: observed.place,
+        generation: source.value.state.generation,
+    })
 }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use shared::logging::printable;
 
+use crate::sync::gate::GateHold;
+
 /// Characters of a [`PairCondition`]'s reason: there may be as many conditions as objects.
 const LONGEST_REASON: usize = 200;
 
@@ -45,8 +47,10 @@ pub(crate) enum Hold {
     GracePeriod(Duration),
     /// The source is gone, and orphans are kept.
     OrphanKept,
-    /// More sources disappeared at once than people delete.
-    TooManyOrphans,
+    /// The deletion waits for a person.
+    Gate(GateHold),
+    /// The target is a copy, and whether of this source, is not known.
+    Unidentified,
     /// A deletion does not finish.
     DeletionStuck,
 }
@@ -55,6 +59,8 @@ pub(crate) enum Hold {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Conflict {
     OtherSource,
+    /// The target is nobody's copy, and -adopt does not let it become one.
+    NotOurs,
     /// The source is itself a copy from one of the two clusters.
     Loop,
 }
@@ -97,9 +103,28 @@ impl Hold {
             }
             Self::GracePeriod(_) => "the source is gone, the target stays for the grace period",
             Self::OrphanKept => "the source is gone, the target is kept",
-            Self::TooManyOrphans => "too many sources disappeared at once, all targets are kept",
+            Self::Gate(hold) => hold.sentence(),
+            Self::Unidentified => {
+                "the target is a copy from another cluster, or from this one, whose kube-system cannot be read"
+            }
             Self::DeletionStuck => {
                 "the target or its namespace has been terminating for more than 10 minutes, check its finalizers"
+            }
+        }
+    }
+}
+
+impl GateHold {
+    pub(crate) fn sentence(self) -> &'static str {
+        match self {
+            Self::TooMany => {
+                "more is to be deleted at once than -max-deletions allows, all of it is kept"
+            }
+            Self::NamespaceDeleted => {
+                "the source's Namespace is being deleted, the target is kept until that is allowed"
+            }
+            Self::KindDeleted => {
+                "the source's CustomResourceDefinition is being deleted, the target is kept until that is allowed"
             }
         }
     }
@@ -109,6 +134,9 @@ impl Conflict {
     fn sentence(self) -> &'static str {
         match self {
             Self::OtherSource => "the target is the copy of another object",
+            Self::NotOurs => {
+                "an object that is no copy has the target's name, and -adopt does not allow to take it"
+            }
             Self::Loop => "it is itself a copy from the cluster that it would be copied to",
         }
     }

@@ -46,6 +46,13 @@ fn a_namespace_terminates() {
     let refused = client.post(SECRETS, secret("new"));
     assert_eq!((refused.code, refused.reason()), (403, "Forbidden"));
     assert_eq!(refused.json["details"]["causes"][0]["reason"], "NamespaceTerminating");
+    let again = client.post("/api/v1/namespaces", json!({"metadata": {"name": "a"}}));
+    assert_eq!((again.code, again.reason()), (409, "AlreadyExists"));
+    assert!(again.message().starts_with("object is being deleted: "), "{again:?}");
+    assert_eq!(
+        client.get("/api/v1/namespaces/a").json["spec"]["finalizers"],
+        json!(["kubernetes"])
+    );
     client.merge(&format!("{SECRETS}/held"), json!({"metadata": {"finalizers": []}}));
     eventually("the namespace goes", || server.get("v1", "namespaces", "", "a").is_none());
 }
@@ -126,5 +133,31 @@ fn dry_runs_change_nothing() {
     assert!(server.list("v1", "secrets", "a").is_empty());
     server.put(secret("s"));
     assert_eq!(client.delete(&format!("{SECRETS}/s?dryRun=All"), Value::Null).code, 200);
+    assert_eq!(client.delete(&format!("{SECRETS}/s"), json!({"dryRun": ["All"]})).code, 200);
     assert_eq!(server.list("v1", "secrets", "a").len(), 1);
+    let all = format!("{SECRETS}?dryRun=All");
+    assert_eq!(client.post(&all, secret("s")).reason(), "AlreadyExists");
+    assert_eq!(client.post(&all, secret("Not a name")).code, 422);
+}
+
+#[test]
+fn a_dry_run_answers_what_a_write_would() {
+    let (server, client) = start();
+    client.post(LEASES, lease());
+    let before = client.get(LEASE).json;
+    let dry = format!("{LEASE}?dryRun=All");
+    let patched = client.merge(&dry, json!({"spec": {"leaseDurationSeconds": 7}})).json;
+    assert_eq!(patched["spec"]["leaseDurationSeconds"], 7);
+    assert_eq!(patched["metadata"], before["metadata"]);
+    assert_eq!(client.merge(&dry, json!({"spec": {"leaseDurationSeconds": 0}})).code, 422);
+    let mut next = before.clone();
+    next["spec"]["holderIdentity"] = json!("me");
+    assert_eq!(client.put(&dry, next.clone()).json["spec"]["holderIdentity"], "me");
+    next["metadata"]["resourceVersion"] = json!("1");
+    assert_eq!(client.put(&dry, next).reason(), "Conflict");
+    let odd = client.merge(&format!("{LEASE}?dryRun=Some"), json!({}));
+    assert_eq!((odd.code, odd.cause()), (422, "dryRun"));
+    assert_eq!(client.get(LEASE).json, before);
+    let verbs: Vec<String> = server.writes().into_iter().map(|request| request.verb).collect();
+    assert_eq!(verbs, ["create", "patch"]);
 }

@@ -290,3 +290,25 @@ fn the_date_header_can_be_shifted() {
     let off = date.elapsed().expect("in the past").as_secs();
     assert!((7198..7205).contains(&off), "{off}");
 }
+
+#[test]
+fn stale_reads_are_of_an_older_state() {
+    let (server, client) = start();
+    server.put(secret("old"));
+    let version = server.resource_version();
+    let changed = json!({"data": {"k": "eA=="}});
+    client.merge(&format!("{SECRETS}/old"), changed);
+    server.put(secret("new"));
+    let action = Action::Stale { version: version.parse().expect("a number") };
+    let id = server.faults().add(Rule::new(action).resource("secrets"));
+    assert_eq!(client.get(&format!("{SECRETS}/old")).json["data"]["k"], "dg==");
+    assert_eq!(client.get(&format!("{SECRETS}/new")).code, 404);
+    let list = client.get(SECRETS).json;
+    assert_eq!(list["metadata"]["resourceVersion"], json!(version));
+    assert_eq!(list["items"].as_array().map(Vec::len), Some(1));
+    // A write is of the present, whatever its writer read.
+    let stale = client.get(&format!("{SECRETS}/old")).json;
+    assert_eq!(client.put(&format!("{SECRETS}/old"), stale).reason(), "Conflict");
+    server.faults().remove(id);
+    assert_eq!(client.get(&format!("{SECRETS}/new")).code, 200);
+}

@@ -2,10 +2,13 @@
 
 mod certificates;
 mod client;
+mod definitions;
 mod deletion;
 mod faults;
 mod lists;
 mod objects;
+mod rbac;
 mod registered;
+mod schemas;
 mod states;
 mod watches;

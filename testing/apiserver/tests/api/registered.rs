@@ -8,10 +8,8 @@ use crate::client::*;
 #[test]
 fn omitted_fields_get_their_defaults() {
     let (server, client) = start();
-    server.register(Resource {
-        defaults: vec![("/spec/size".into(), json!(60))],
-        ..Resource::custom("g.io", "v1", "things", "Thing", false)
-    });
+    let things = Resource::custom("g.io", "v1", "things", "Thing", false);
+    server.register(things.with_default("size", json!(60)));
     let things = "/apis/g.io/v1/things";
     let post = |name: &str, spec: Value| {
         let mut body = json!({"metadata": {"name": name}});

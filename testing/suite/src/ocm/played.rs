@@ -42,10 +42,8 @@ pub(super) fn start(cluster: &Arc<Cluster>) {
 }
 
 fn managed_clusters() -> Resource {
-    Resource {
-        defaults: vec![("/spec/leaseDurationSeconds".into(), json!(60))],
-        ..Resource::custom(GROUP, "v1", "managedclusters", "ManagedCluster", false)
-    }
+    Resource::custom(GROUP, "v1", "managedclusters", "ManagedCluster", false)
+        .with_default("leaseDurationSeconds", json!(60))
 }
 
 fn play(cluster: &Weak<Cluster>) {

@@ -12,6 +12,7 @@ use crate::{
     cluster::{Cluster, resource},
     eventually,
     listing::list,
+    pause, real,
 };
 
 /// A kind and what its objects look like.
@@ -72,6 +73,16 @@ pub static REGIONS: Kind = Kind {
     health: "ready",
 };
 
+/// Built in, outside of all namespaces, with a generation that stays 1 and a content beside any spec.
+pub static CLASSES: Kind = Kind {
+    resource: Resource::v1("scheduling.k8s.io", "priorityclasses", "PriorityClass"),
+    namespaced: false,
+    status: false,
+    field: "",
+    member: "description",
+    health: "",
+};
+
 /// Secrets as the harness handles them.
 pub fn secrets() -> &'static Kind {
     static KIND: OnceLock<Kind> = OnceLock::new();
@@ -103,13 +114,17 @@ impl Kind {
 
     /// Content that differs by a number.
     pub fn content(&self, number: u64) -> Value {
-        let value = if self.field == "data" { json!(number.to_string()) } else { json!(number) };
-        json!({self.field: {self.member: value}})
+        match self.field {
+            "" => json!({self.member: number.to_string(), "value": 1}),
+            "data" => json!({self.field: {self.member: number.to_string()}}),
+            _ => json!({self.field: {self.member: number}}),
+        }
     }
 
     /// The number in an object's content.
     pub fn number(&self, object: &Value) -> Option<u64> {
-        let value = &object[self.field][self.member];
+        let parent = if self.field.is_empty() { object } else { &object[self.field] };
+        let value = &parent[self.member];
         value.as_u64().or_else(|| value.as_str()?.parse().ok())
     }
 
@@ -137,7 +152,7 @@ pub fn ensure(cluster: &Cluster) {
 /// Installs a kind unless it is there.
 pub fn install(cluster: &Cluster, kind: &Kind) {
     let target = definitions().resource.cluster_object("").siblings();
-    match cluster.client.create(&target, &definition(kind)) {
+    match cluster.client.create(&target, &definition(kind, &any_content())) {
         Ok(_) | Err(Error::AlreadyExists(_)) => {}
         Err(error) => panic!("{error}"),
     }
@@ -148,11 +163,27 @@ fn served(cluster: &Cluster, kind: &Kind) {
     eventually(&format!("{} are served", kind.flag()), || list(&cluster.client, &all, "").ok());
 }
 
-/// Its definition, which takes any content.
-fn definition(kind: &Kind) -> Value {
+/// The schema that takes any content, and keeps it as it is.
+pub fn any_content() -> Value {
+    json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
+}
+
+/// Gives a kind another schema, as an upgrade of its definition does: what it does not name is dropped, what
+/// it has a default for is added.
+pub fn reshape(cluster: &Cluster, kind: &Kind, schema: &Value) {
+    let name = kind.flag();
+    let target = definitions().resource.cluster_object(&name);
+    let versions = definition(kind, schema)["spec"]["versions"].clone();
+    cluster.merge(&target, &json!({"spec": {"versions": versions}}));
+    if real() {
+        // The server that answers takes up a definition by a watch, and tells nobody.
+        pause(1000);
+    }
+}
+
+fn definition(kind: &Kind, schema: &Value) -> Value {
     let Resource { group, version, plural, kind: name } = &kind.resource;
-    let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let schema = json!({"openAPIV3Schema": any});
+    let schema = json!({"openAPIV3Schema": schema});
     let mut served = json!({"name": version, "served": true, "storage": true, "schema": schema});
     if kind.status {
         served["subresources"] = json!({"status": {}});

@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use dev_apiserver::Server;
+
 use super::{Kind, Stage, rights};
 use crate::real;
 use crate::sidecar::{Sidecar, bare, free_port, program};
@@ -126,8 +128,17 @@ impl Stage {
         self.spawn(command, port)
     }
 
+    /// From the next start on, the program has just the rights that it prints for its flags on embedded
+    /// servers too.
+    pub fn enforce_rbac(&self) {
+        self.sides()
+            .filter_map(|side| side.cluster.embedded.as_ref())
+            .for_each(Server::enforce_rbac);
+    }
+
     fn spawn(&self, command: Command, port: u16) -> Sidecar {
-        if real() {
+        let is_enforced = |server: &Server| server.enforces_rbac();
+        if real() || self.own.cluster.embedded.as_ref().is_some_and(is_enforced) {
             rights::grant(self, &command);
         }
         Sidecar::spawn(command, port)

@@ -1,4 +1,4 @@
-//! The program's rights on real servers: what `-print-rbac` prints for its flags, and nothing more.
+//! The program's rights on servers that heed them: what `-print-rbac` prints for its flags, and nothing more.
 
 use std::{
     process::{Command, Stdio},

@@ -167,3 +167,18 @@ fn a_list_comes_in_pages() {
     assert_eq!(names, ["a", "b", "c"]);
     assert_eq!(server.requests().len() - before, 2);
 }
+
+#[test]
+fn a_dry_run_tells_what_a_patch_would_do() {
+    let (server, access) = server();
+    let client = client(access);
+    let created = client.create(&lease("x"), &body("x")).unwrap();
+    let patch = json!({"spec": {"holderIdentity": "me"}});
+    let would = client.patch_dry_run(&lease("x"), Patch::Merge, &patch).unwrap();
+    assert_eq!(would["spec"]["holderIdentity"], "me");
+    let wrong = json!({"spec": {"leaseDurationSeconds": 0}});
+    let wrong = client.patch_dry_run(&lease("x"), Patch::Merge, &wrong);
+    assert!(matches!(wrong, Err(Error::Invalid { .. })), "{wrong:?}");
+    assert_eq!(client.get(&lease("x")).unwrap(), created);
+    assert_eq!(server.writes().len(), 1);
+}

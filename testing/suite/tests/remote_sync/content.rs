@@ -242,8 +242,8 @@ fn gap27_nothing_and_something_empty_are_not_the_same() {
 /// The target's server adds something to whatever is written.
 fn defaulting(stage: &Stage) {
     let Served { group, version, plural, kind } = &WIDGETS.resource;
-    let mut resource = Resource::custom(group, version, plural, kind, true);
-    resource.defaults = vec![("/spec/added".into(), json!("by the server"))];
+    let resource = Resource::custom(group, version, plural, kind, true)
+        .with_default("added", json!("by the server"));
     stage.own.cluster.server().register(resource);
 }
 

@@ -198,11 +198,15 @@ fn without_an_identity_no_orphan_is_deleted() {
     if !needs(Need::Embedded, "a read can be refused") {
         return;
     }
-    let (stage, mut sidecar, source, target) = one("no-identity", &WIDGETS, &[]);
-    sidecar.kill();
+    let stage = Stage::pull("no-identity", Setting::safe(&[&WIDGETS]));
+    let (source, target) = stage.pair(&WIDGETS, "one");
+    source.create_number(1);
     let hidden = Rule::new(Action::Forbid).verb("get").resource("namespaces").name("kube-system");
     let hub = stage.remote().cluster.faults();
     let rule = hub.add(hidden);
+    let mut sidecar = stage.start(&[]);
+    is_in_sync(&source, &target);
+    sidecar.kill();
     let _sidecar = stage.start(&[]);
     source.set_number(2);
     target.wait_for_number(2);

@@ -7,7 +7,7 @@ use suite::{
     faults::code,
     needs::{Need, needs},
     pause,
-    sync::{OWNER, Place, SETTINGS, Setting, Stage, WIDGETS, words},
+    sync::{CONFIGS, OWNER, Place, SETTINGS, Setting, Stage, WIDGETS, words},
 };
 
 use crate::support::{is_in_sync, of_program};
@@ -24,24 +24,102 @@ fn in_own_namespace(name: &str, compat: bool) -> (Stage, suite::sidecar::Sidecar
 }
 
 #[test]
-fn gap01_an_owned_namespace_goes_as_a_whole() {
-    for compat in [true, false] {
-        let (stage, _sidecar, source, target) = in_own_namespace("gap01", compat);
-        let namespace = stage.target_namespace();
-        assert_eq!(namespace.annotation(OWNER).as_deref(), Some("test"));
-        // Something keeps it from going at once.
-        let keeper = target.sibling(&suite::sync::CONFIGS, "keeper");
-        keeper.create(&json!({"metadata": {"finalizers": ["example.com/other"]}}));
-        let before = stage.settled();
-        source.delete();
-        let delete = format!("local delete namespaces {}", namespace.name);
-        stage.wrote_only_after(before, &[&delete]);
-        assert!(namespace.is_terminating() && source.is_claimed(), "compat: {compat}");
-        keeper.set_finalizers(&[]);
-        namespace.wait_until_gone();
-        source.wait_until_gone();
-        stage.wrote_only_after(before, &[&delete, "hub patch widgets test-remote-rs"]);
-    }
+fn gap01_an_owned_namespace_goes_as_a_whole_in_compat_mode() {
+    let (stage, _sidecar, source, target) = in_own_namespace("gap01", true);
+    let namespace = stage.target_namespace();
+    assert_eq!(namespace.annotation(OWNER).as_deref(), Some("test"));
+    // Something keeps it from going at once.
+    let keeper = target.sibling(&CONFIGS, "keeper");
+    keeper.create(&json!({"metadata": {"finalizers": ["example.com/other"]}}));
+    let before = stage.settled();
+    source.delete();
+    let delete = format!("local delete namespaces {}", namespace.name);
+    stage.wrote_only_after(before, &[&delete]);
+    assert!(namespace.is_terminating() && source.is_claimed());
+    keeper.set_finalizers(&[]);
+    namespace.wait_until_gone();
+    source.wait_until_gone();
+    stage.wrote_only_after(before, &[&delete, "hub patch widgets test-remote-rs"]);
+}
+
+#[test]
+fn gap01_a_namespace_that_was_made_for_a_target_goes_once_it_is_empty() {
+    let (stage, _sidecar, source, _target) = in_own_namespace("gap01-safe", false);
+    let namespace = stage.target_namespace();
+    let before = stage.settled();
+    source.delete();
+    source.wait_until_gone();
+    namespace.wait_until_gone();
+    let delete = format!("local delete namespaces {}", namespace.name);
+    stage.wrote_only_after(
+        before,
+        &["local delete widgets test", &delete, "hub patch widgets test-remote-rs"],
+    );
+}
+
+/// What others put into it is theirs, of whatever kind.
+#[test]
+fn s8_a_namespace_with_something_in_it_stays() {
+    let (stage, sidecar, source, target) = in_own_namespace("s8", false);
+    let theirs = stage.target_secret("theirs");
+    theirs.create(&json!({"type": "Opaque"}));
+    let uid = theirs.uid();
+    source.delete();
+    source.wait_until_gone();
+    sidecar.wait_for("namespace kept");
+    stage.stays_quiet();
+    assert!(target.get().is_none());
+    assert_eq!(theirs.uid(), uid);
+    assert!(!stage.target_namespace().is_terminating());
+}
+
+/// Each of two instances has its kind, and one of them made the namespace.
+#[test]
+fn s8_a_namespace_with_another_instance_s_copy_stays() {
+    let mut stage = Stage::pull("s8-two", Setting::safe(&[&WIDGETS]));
+    let (source, target) = stage.pair(&WIDGETS, "web");
+    source.create_number(1);
+    let _widgets = stage.start(&["-finalizer=example.com/w"]);
+    is_in_sync(&source, &target);
+    stage.setting.kinds = vec![&SETTINGS];
+    let (other, copy) = stage.pair(&SETTINGS, "db");
+    other.create_number(1);
+    let _settings = stage.start(&["-finalizer=example.com/s"]);
+    is_in_sync(&other, &copy);
+    let uid = copy.uid();
+    source.delete();
+    source.wait_until_gone();
+    stage.stays_quiet();
+    assert_eq!(copy.uid(), uid);
+    assert!(!stage.target_namespace().is_terminating());
+}
+
+/// Whoever it was made for: the last one takes it along.
+#[test]
+fn s16_a_namespace_goes_with_the_last_that_was_in_it() {
+    let (stage, _sidecar, source, _target) = in_own_namespace("s16", false);
+    let (second, copy) = stage.pair(&WIDGETS, "second");
+    second.create_number(2);
+    is_in_sync(&second, &copy);
+    source.delete();
+    source.wait_until_gone();
+    assert!(!stage.target_namespace().is_terminating());
+    second.delete();
+    second.wait_until_gone();
+    stage.target_namespace().wait_until_gone();
+}
+
+#[test]
+fn a_namespace_stays_where_that_is_the_policy() {
+    let stage = Stage::pull("policy", Setting::safe(&[&WIDGETS]));
+    let (source, target) = stage.pair(&WIDGETS, "test");
+    source.create_number(1);
+    let _sidecar = stage.start(&["-namespace-policy", "never"]);
+    is_in_sync(&source, &target);
+    source.delete();
+    source.wait_until_gone();
+    stage.stays_quiet();
+    assert!(!stage.target_namespace().is_terminating());
 }
 
 #[test]
@@ -119,8 +197,7 @@ fn an_owned_namespace_stays_while_it_is_not_known_what_else_is_in_it() {
     }
     source.delete();
     let sidecar = stage.start(&[]);
-    sidecar.wait_for("what else is in the target's namespace is not known yet");
-    pause(2000);
+    sidecar.wait_for("namespace kept");
     assert!(!stage.target_namespace().is_terminating());
     assert!(copy.get().is_some());
     stage.sides().for_each(|side| side.cluster.faults().heal());

@@ -200,7 +200,8 @@ fn printed(arguments: &[&str]) -> Vec<Value> {
 
 #[test]
 fn the_rights_are_printed_without_asking_anybody() {
-    let roles = printed(&["-resource", "widgets.sync.example.com", "-local-secret-name", "token"]);
+    let flags = ["-resource", "widgets.sync.example.com", "-local-secret-name", "token"];
+    let roles = printed(&[&flags[..], &["-namespace-policy", "never"]].concat());
     let kinds: Vec<_> =
         roles.iter().map(|role| role["kind"].as_str().unwrap_or_default()).collect();
     assert_eq!(kinds, ["ClusterRole", "ClusterRole"]);
@@ -244,7 +245,7 @@ fn asks_for_no_more(stage: &Stage, flags: &[&str], [source, target]: [&Side; 2],
 /// As RBAC has it (apiserver `plugin/pkg/auth/authorizer/rbac/rbac.go`, RuleAllows).
 fn grants(rule: &Value, request: &Request) -> bool {
     let has = |field: &str, word: &str| {
-        rule[field].as_array().is_some_and(|all| all.iter().any(|it| it == word))
+        rule[field].as_array().is_some_and(|all| all.iter().any(|it| it == word || it == "*"))
     };
     let Request { verb, group, resource, subresource, name, query, .. } = request;
     let slash = if subresource.is_empty() { "" } else { "/" };
@@ -324,6 +325,7 @@ fn nothing_is_asked_for_that_is_not_printed_when_pushing() {
     source.wait_until_gone();
     let remote = format!("-remote-kubeconfig={}=/none", stage.remote().name);
     let suffix = "-remote-resource-suffix=-{cluster}";
-    let flags = ["-direction=push", KIND, TOKEN, suffix, "-leader-election=false", &remote];
+    let own = format!("-namespace={}", stage.own.home);
+    let flags = ["-direction=push", KIND, TOKEN, suffix, "-leader-election=false", &remote, &own];
     asks_for_no_more(&stage, &flags, [&stage.own, stage.remote()], &stage.own);
 }

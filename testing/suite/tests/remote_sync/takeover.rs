@@ -8,7 +8,10 @@ use suite::{
     within,
 };
 
-use crate::{support::is_in_sync, upstream::HASHES};
+use crate::{
+    support::{self, is_in_sync},
+    upstream::HASHES,
+};
 
 /// The state that sync-controller writes, in its own words: nothing here comes from the program's names.
 fn left_behind(name: &str, compat: bool) -> (Stage, Place, Place) {
@@ -67,20 +70,35 @@ fn others(stage: &Stage, name: &str) -> Vec<String> {
     others.map(str::to_owned).collect()
 }
 
+/// An object but for what a mark changes.
+fn content(object: &Value) -> Value {
+    let metadata = &object["metadata"];
+    json!([
+        object["spec"],
+        object["status"],
+        metadata["generation"],
+        support::labels(object),
+        support::annotations(object)
+    ])
+}
+
 #[test]
-fn gap25_what_sync_controller_wrote_costs_no_write() {
+fn gap25_what_sync_controller_wrote_costs_no_write_of_content() {
     for compat in [true, false] {
         let (stage, source, target) = left_behind("gap25", compat);
         let before: [Value; 2] = [source.read(), target.read()];
         let mut sidecar = stage.start(&[]);
         has_looked(&stage, "new-one");
-        assert_eq!(others(&stage, "new-one"), [""; 0], "compat: {compat}");
-        assert_eq!([source.read(), target.read()], before);
+        // In safe mode the target is marked as the source's copy.
+        let mark: &[_] = if compat { &[] } else { &["local patch poddisruptionbudgets web"] };
+        assert_eq!(others(&stage, "new-one"), mark, "compat: {compat}");
+        assert_eq!(source.read(), before[0]);
+        assert_eq!(content(&target.read()), content(&before[1]));
         sidecar.kill();
         let _sidecar = stage.start(&[]);
         has_looked(&stage, "new-two");
         let written = others(&stage, "new-");
-        assert_eq!(written, [""; 0], "a second start, compat: {compat}");
+        assert_eq!(written, mark, "a second start, compat: {compat}");
     }
 }
 
@@ -89,6 +107,9 @@ fn gap25_what_was_taken_over_lives_on() {
     for compat in [true, false] {
         let (stage, source, target) = left_behind("gap25-life", compat);
         let _sidecar = stage.start(&[]);
+        has_looked(&stage, "new");
+        stage.source(&BUDGETS, "new").delete();
+        stage.source(&BUDGETS, "new").wait_until_gone();
         source.set_number(5);
         target.wait_for_number(5);
         is_in_sync(&source, &target);
@@ -126,14 +147,25 @@ fn gap25_a_copy_of_sync_controllers_without_a_source_stays_in_safe_mode() {
 
 // --- gap23 ---
 
-/// Pairs in sync, as sync-controller leaves them.
+/// Pairs in sync, as each mode leaves them.
 fn fill(stage: &Stage, count: u64) {
     stage.create_target_namespace(&json!({}));
+    let (hub, name) = (&stage.remote().cluster, &stage.namespace);
+    let cluster = Place::new(hub, suite::sync::namespaces(), "", "kube-system").uid();
+    let cluster = cluster.as_str().expect("a uid");
     for number in 0..count {
-        let name = format!("w{number}");
-        let (source, target) = stage.pair(&WIDGETS, &name);
+        let (source, target) = stage.pair(&WIDGETS, &format!("w{number}"));
         let mut object = WIDGETS.content(number);
         object["status"] = json!({"ready": number});
+        if !stage.setting.compat {
+            let origin = format!(
+                "{cluster}/{name}/{}/{cluster}/1/cloud.teleport.dev/sync-local",
+                source.name
+            );
+            object["metadata"]["annotations"] = json!({
+                "cloud.teleport.dev/source": origin, "cloud.teleport.dev/managed-keys": "|",
+            });
+        }
         put(&target, &object);
         object["metadata"] = json!({
             "finalizers": ["cloud.teleport.dev/sync-local"],

@@ -155,9 +155,12 @@ fn bodies_are_upstreams(case: &Case, writes: &[Wrote]) {
 #[test]
 fn t1_metadata_spec_status_and_secrets_safe() {
     let case = t1("t1-safe", false);
-    let _sidecar = case.stage.start(&[]);
-    let mut expected = T1;
-    expected[6] = "local patch poddisruptionbudgets test";
+    let _sidecar = case.stage.start(&["-adopt", "always"]);
+    let mut expected = T1.to_vec();
+    let patch = "local patch poddisruptionbudgets test";
+    expected[6] = patch;
+    // It becomes the source's copy first.
+    expected.insert(1, patch);
     case.stage.wrote_only(&expected);
     t1_is_done(&case);
     let local = case.local.read();
@@ -341,11 +344,10 @@ fn t8(name: &str, compat: bool) -> Case {
 }
 
 #[track_caller]
-fn t8_is_done(case: &Case) {
-    case.stage.wrote_only(&[
-        "local delete poddisruptionbudgets test",
-        "hub patch poddisruptionbudgets test-remote-rs",
-    ]);
+fn t8_is_done(case: &Case, before: &[&str]) {
+    let delete =
+        ["local delete poddisruptionbudgets test", "hub patch poddisruptionbudgets test-remote-rs"];
+    case.stage.wrote_only(&[before, &delete].concat());
     eventually("the remote object is gone", || case.remote.get().is_none().then_some(()));
     assert!(case.local.get().is_none());
     assert!(!case.stage.target_namespace().is_terminating());
@@ -355,12 +357,12 @@ fn t8_is_done(case: &Case) {
 fn t8_the_remote_object_is_being_deleted_compat() {
     let case = t8("t8", true);
     let _sidecar = case.stage.start(&[]);
-    t8_is_done(&case);
+    t8_is_done(&case, &[]);
 }
 
 #[test]
 fn t8_the_remote_object_is_being_deleted_safe() {
     let case = t8("t8-safe", false);
     let _sidecar = case.stage.start(&[]);
-    t8_is_done(&case);
+    t8_is_done(&case, &["local patch poddisruptionbudgets test"]);
 }

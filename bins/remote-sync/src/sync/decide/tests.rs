@@ -8,11 +8,14 @@ mod world;
 use super::*;
 use crate::{
     model::mode::Mode,
-    model::object::{ObjectState, TargetNamespace},
+    model::object::ObjectState,
+    settings::AdoptPolicy,
     sync::{observed::SettledDiff, simulate::simulate},
 };
 use world::*;
 
+/// The first step to the deletion of a target.
+const GATE: SyncAction = SyncAction::CheckGate(Destroyed::Target, DeletionReason::Wanted);
 const ALL: SyncAction = SyncAction::Update { content: true, metadata: true };
 const CONTENT: SyncAction = SyncAction::Update { content: true, metadata: false };
 
@@ -43,12 +46,26 @@ fn marked(mut target: Cached<TargetObject>) -> Cached<TargetObject> {
     target
 }
 
-/// Both sides in sync, as sync-controller leaves them.
+/// Both sides in sync.
 fn in_step(mode: Mode) -> World {
+    let mut world = left_by_upstream(mode);
+    if mode == Mode::Safe {
+        world.observed.target = world.observed.target.map(marked);
+    }
+    world
+}
+
+/// Both sides in sync, as sync-controller leaves them.
+fn left_by_upstream(mode: Mode) -> World {
     let mut world = World::new(mode);
     world.observed.source = Some(published(source(state(1, 1, 1))));
     world.observed.target = Some(target(state(1, 1, 1)));
     world
+}
+
+/// What the gate lets pass.
+fn gated(what: Destroyed, reason: DeletionReason, action: SyncAction) -> Vec<SyncAction> {
+    vec![SyncAction::CheckGate(what, reason), action]
 }
 
 /// The source is gone, its annotated target exists.
@@ -64,6 +81,7 @@ fn orphan(policy: OrphanPolicy) -> World {
 fn the_words_of_writes_stay_as_they_are() {
     let words = [
         (SyncAction::AddFinalizer, "add the finalizer"),
+        (SyncAction::Adopt, "adopt the target"),
         (SyncAction::UploadStatus, "upload the status"),
         (SyncAction::UploadSecret(0), "upload a Secret"),
         (SyncAction::CreateNamespace, "create the namespace"),
@@ -92,10 +110,14 @@ fn t1(mode: Mode) -> World {
 fn t1_metadata_spec_status_and_secrets() {
     let upload =
         [SyncAction::UploadStatus, SyncAction::UploadSecret(0), SyncAction::UploadSecret(1)];
-    let all =
-        [&[SyncAction::AddFinalizer][..], &upload, &[ALL, SyncAction::RecordGenerations]].concat();
-    assert_eq!(t1(Mode::Compat).run(), [&all[..1], &all[1..], &[]].map(<[_]>::to_vec)[..2]);
-    assert_eq!(t1(Mode::Safe).run(), [all]);
+    let claim = [SyncAction::AddFinalizer];
+    let rest = [&upload[..], &[ALL, SyncAction::RecordGenerations]].concat();
+    assert_eq!(t1(Mode::Compat).run(), [claim.to_vec(), rest.clone()]);
+    let mut safe = t1(Mode::Safe);
+    let conflict = SyncAction::Done(PairStatus::Conflict(Conflict::NotOurs));
+    assert_eq!(first(&safe), conflict, "it is nobody's copy");
+    safe.rules.adopt = AdoptPolicy::Always;
+    assert_eq!(safe.run(), [[&claim[..], &[SyncAction::Adopt], &rest].concat()]);
 }
 
 #[test]
@@ -132,16 +154,19 @@ fn t4_t5_what_is_missing_is_created() {
 
 #[test]
 fn t6_t7_without_a_source_compat_deletes_and_safe_leaves_alone() {
-    for (owner, delete) in
-        [(Some("test"), SyncAction::DeleteNamespace), (None, SyncAction::DeleteTarget)]
-    {
+    for (owner, what, delete) in [
+        (Some("test"), Destroyed::Namespace, SyncAction::DeleteNamespace),
+        (None, Destroyed::Target, SyncAction::DeleteTarget),
+    ] {
         let world = |mode| {
             let mut world = World::new(mode);
             world.observed.target = Some(target(state(1, 1, 2)));
             world.observed.namespace = Some(namespace(owner));
             world
         };
-        assert_eq!(world(Mode::Compat).run(), [[SyncAction::ConfirmSourceGone, delete]]);
+        let delete = gated(what, DeletionReason::Wanted, delete);
+        let expected = [vec![SyncAction::ConfirmSourceGone], delete].concat();
+        assert_eq!(world(Mode::Compat).run(), [expected]);
         assert_eq!(first(&world(Mode::Safe)), SyncAction::Done(PairStatus::Nothing), "a26");
     }
 }
@@ -153,7 +178,7 @@ fn t8_a_source_that_is_deleted_takes_its_target_along() {
         world.observed.source = world.observed.source.map(terminating);
         world
     };
-    let delete = vec![SyncAction::DeleteTarget];
+    let delete = gated(Destroyed::Target, DeletionReason::Wanted, SyncAction::DeleteTarget);
     assert_eq!(world(Mode::Compat).run(), [delete.clone(), vec![SyncAction::RemoveFinalizer]]);
     assert_eq!(
         world(Mode::Safe).run(),
@@ -176,7 +201,7 @@ fn only_pauses_of_what_is_there_count_and_a_paused_deletion_is_told() {
             (false, true, Some(false), paused),
             (false, true, Some(true), held),
             (false, false, None, SyncAction::ConfirmSourceGone),
-            (false, false, Some(true), SyncAction::DeleteTarget),
+            (false, false, Some(true), GATE),
         ] {
             let mut world = in_step(mode);
             let observed = &mut world.observed;
@@ -196,22 +221,21 @@ fn only_pauses_of_what_is_there_count_and_a_paused_deletion_is_told() {
 fn a_deletion_goes_by_namespace_target_and_finalizer() {
     const WAITS: SyncAction = SyncAction::Done(PairStatus::Waiting(Wait::NamespaceTerminating));
     const TARGET_WAITS: SyncAction = SyncAction::Done(PairStatus::Waiting(Wait::TargetTerminating));
-    for mode in [Mode::Compat, Mode::Safe] {
-        let release = if mode == Mode::Safe {
-            SyncAction::ConfirmTargetGone
-        } else {
-            SyncAction::RemoveFinalizer
-        };
-        // The namespace's owner, and whether it is terminating; whether the target exists, and is terminating.
-        for (owner, going, target, expected) in [
-            (Some("test"), false, Some(false), SyncAction::DeleteNamespace),
-            (Some("test"), false, Some(true), SyncAction::DeleteNamespace),
-            (Some("test"), true, Some(false), WAITS),
-            (Some("other"), false, Some(false), SyncAction::DeleteTarget),
-            (None, false, Some(false), SyncAction::DeleteTarget),
-            (None, false, Some(true), TARGET_WAITS),
-            (None, false, None, release),
-        ] {
+    const NAMESPACE: SyncAction =
+        SyncAction::CheckGate(Destroyed::Namespace, DeletionReason::Wanted);
+    const LOOK: SyncAction = SyncAction::ConfirmTargetGone;
+    // The namespace's owner, and whether it is terminating; whether the target exists, and is terminating; the
+    // decision in compat and in safe mode, where the target always goes first.
+    for (owner, going, target, compat, safe) in [
+        (Some("test"), false, Some(false), NAMESPACE, GATE),
+        (Some("test"), false, Some(true), NAMESPACE, TARGET_WAITS),
+        (Some("test"), true, Some(false), WAITS, GATE),
+        (Some("other"), false, Some(false), GATE, GATE),
+        (None, false, Some(false), GATE, GATE),
+        (None, false, Some(true), TARGET_WAITS, TARGET_WAITS),
+        (None, false, None, SyncAction::RemoveFinalizer, LOOK),
+    ] {
+        for (mode, expected) in [(Mode::Compat, compat), (Mode::Safe, safe)] {
             let mut world = in_step(mode);
             let observed = &mut world.observed;
             observed.source = observed.source.take().map(terminating);
@@ -248,42 +272,67 @@ fn a_living_source_waits_for_what_is_being_deleted() {
 }
 
 #[test]
-fn in_safe_mode_a_namespace_goes_only_for_its_own_object() {
-    let world = |change: fn(&mut Observed)| {
+fn in_safe_mode_a_namespace_goes_last_and_only_if_it_is_ours_and_empty() {
+    let world = |change: fn(&mut World)| {
         let mut world = in_step(Mode::Safe);
         world.observed.source = world.observed.source.map(terminating);
-        world.observed.namespace = Some(namespace(Some("test")));
-        change(&mut world.observed);
-        world
+        world.observed.target = None;
+        let mut namespace = namespace(Some("another"));
+        namespace.value.instance = Some(INSTANCE);
+        world.observed.namespace = Some(namespace);
+        change(&mut world);
+        world.run().concat()
     };
-    let owner = |observed: &mut Observed, uid| {
-        observed.namespace.as_mut().unwrap().value.owner_uid = Some(uid)
+    let made = |world: &mut World, owner: &str, uid| {
+        let value = &mut world.observed.namespace.as_mut().unwrap().value;
+        (value.owner, value.owner_uid, value.instance) = (Some(owner.into()), uid, None);
     };
-    assert_eq!(first(&world(|_| {})), SyncAction::DeleteNamespace, "made by sync-controller");
-    assert_eq!(
-        first(&world(|observed| observed.namespace_shared = true)),
-        SyncAction::DeleteTarget
-    );
-    let mut of_another = world(|_| {});
-    owner(&mut of_another.observed, uid(9));
-    assert_eq!(first(&of_another), SyncAction::DeleteTarget);
-    let mut empty = world(|observed| observed.target = None);
-    assert_eq!(first(&empty), SyncAction::DeleteNamespace, "as sync-controller leaves it");
-    empty.observed.source.as_mut().unwrap().value.generations.remote = None;
-    assert_eq!(
-        first(&empty),
-        SyncAction::ConfirmTargetGone,
-        "nobody says that it was made for this one"
-    );
-    owner(&mut empty.observed, uid(1));
-    assert_eq!(first(&empty), SyncAction::DeleteNamespace);
+    let whole = [
+        vec![SyncAction::ConfirmTargetGone, SyncAction::CheckNamespace],
+        gated(Destroyed::Namespace, DeletionReason::Wanted, SyncAction::DeleteNamespace),
+        vec![SyncAction::RemoveFinalizer],
+    ]
+    .concat();
+    let none = [SyncAction::ConfirmTargetGone, SyncAction::RemoveFinalizer];
+    assert_eq!(world(|_| {}), whole, "s16: whoever it was made for");
+    let used = [&whole[..2], &[SyncAction::RemoveFinalizer]].concat();
+    assert_eq!(world(|world| world.used = true), used, "s8");
+    assert_eq!(world(|world| world.rules.namespaces = NamespacePolicy::Never), none);
+    assert_eq!(world(|world| world.observed.namespace_shared = true), none);
+    let by = |owner: &str, uid| {
+        let mut of = in_step(Mode::Safe);
+        of.observed.source = of.observed.source.map(terminating);
+        (of.observed.target, of.observed.namespace) = (None, Some(namespace(None)));
+        made(&mut of, owner, uid);
+        of.run().concat()
+    };
+    assert_eq!(by("test", None), whole, "made by sync-controller");
+    assert_eq!(by("test", Some(uid(1))), whole, "made for this source by an older version");
+    assert_eq!(by("test", Some(uid(9))), none, "made for another one of that name");
+    assert_eq!(by("other", None), none);
 }
 
 #[test]
-fn in_safe_mode_a_namespace_stays_with_a_target_that_is_not_ours() {
-    let mut world = in_step(Mode::Safe);
+fn s16_a_namespace_that_is_left_of_a_pair_goes_after_a_look() {
+    let mut world = World::new(Mode::Safe);
+    let mut namespace = namespace(Some("test"));
+    namespace.value.instance = Some(INSTANCE);
+    world.observed.namespace = Some(namespace);
+    let expected = [
+        vec![SyncAction::ConfirmSourceGone, SyncAction::CheckNamespace],
+        gated(Destroyed::Namespace, DeletionReason::Wanted, SyncAction::DeleteNamespace),
+    ]
+    .concat();
+    assert_eq!(world.clone().run(), [expected]);
+    world.rules.orphans = OrphanPolicy::Keep;
+    assert_eq!(first(&world), SyncAction::Done(PairStatus::Nothing));
+}
+
+#[test]
+fn a_target_that_is_not_ours_stays_with_its_namespace() {
+    let mut world = left_by_upstream(Mode::Safe);
     let observed = &mut world.observed;
-    observed.source = Some(terminating(source(state(1, 1, 1))));
+    observed.source = Some(terminating(source(state(2, 1, 1))));
     observed.namespace = Some(namespace(Some("test")));
     assert_eq!(
         first(&world),
@@ -296,10 +345,6 @@ fn in_safe_mode_a_namespace_stays_with_a_target_that_is_not_ours() {
     let foreign = crate::model::object::CopyOf { place: 1, uid: uid(6), ..copy() };
     world.observed.target.as_mut().unwrap().value.copy_of = Some(foreign);
     assert_eq!(first(&world), SyncAction::RemoveFinalizer, "the copy of another");
-    // It was recorded with another target than this one.
-    world.observed.target.as_mut().unwrap().value.copy_of = None;
-    world.observed.source.as_mut().unwrap().value.generations.uid = Some(uid(8));
-    assert_eq!(first(&world), SyncAction::RemoveFinalizer);
 }
 
 // --- Secrets ---
@@ -338,6 +383,7 @@ fn gap04_a_secret_that_is_refused_holds_up_nothing_and_is_tried_once_in_a_pass()
     for mode in [Mode::Compat, Mode::Safe] {
         let mut world = t1(mode);
         world.observed.source = world.observed.source.map(finalizer_added);
+        world.observed.target = world.observed.target.map(marked);
         world.refused = vec![0];
         let up =
             [SyncAction::UploadStatus, SyncAction::UploadSecret(0), SyncAction::UploadSecret(1)];

@@ -48,7 +48,7 @@ fn desired<'a>(reader: &'a ObjectReader, source: &'a Value) -> Desired<'a> {
         generation: 1,
         finalizer: FINALIZER,
     };
-    Desired { reader, source, origin: Some(origin) }
+    Desired { reader, source, origin }
 }
 
 fn mark() -> String {
@@ -213,18 +213,19 @@ fn an_upload_is_noted_on_the_secret() {
 
 #[test]
 fn a_namespace_is_made_for_its_first_object() {
-    let uid = Uid::parse(SOURCE).unwrap();
+    let by = (Uid::parse(SOURCE).unwrap(), "hub/finalizer");
     let expected = |annotations: Value| {
         json!({"apiVersion": "v1", "kind": "Namespace",
             "metadata": {"name": "team", "annotations": annotations}})
     };
     assert_eq!(
-        namespace("team", "web", uid, &reader(Mode::Compat)),
+        namespace("team", "web", by, &reader(Mode::Compat)),
         expected(json!({"cloud.teleport.dev/sync-owner": "web"}))
     );
     let safe = json!({"cloud.teleport.dev/sync-owner": "web",
-        "cloud.teleport.dev/sync-owner-ref": SOURCE});
-    assert_eq!(namespace("team", "web", uid, &reader(Mode::Safe)), expected(safe));
+        "cloud.teleport.dev/sync-owner-ref": SOURCE,
+        "cloud.teleport.dev/created-by": "hub/finalizer"});
+    assert_eq!(namespace("team", "web", by, &reader(Mode::Safe)), expected(safe));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Ownership of targets, and orphans.
 
 use super::*;
+use crate::{model::digest::Digester, sync::gate::GateHold};
 
 #[test]
 fn a_target_follows_its_own_source_only() {
@@ -13,15 +14,18 @@ fn a_target_follows_its_own_source_only() {
         generation: 1,
     };
     for (mark, accepted, expected) in [
-        (None, false, update),
+        (None, false, SyncAction::CompareContents),
         (Some(of(0xa0, PLACE, 1)), false, update),
         // The source was recreated.
         (Some(of(0xa0, PLACE, 9)), false, update),
-        // The same source, in a cluster that was restored elsewhere.
-        (Some(of(0xa5, PLACE, 1)), false, update),
+        // h1b: another cluster's object with the same uid.
+        (Some(of(0xa5, PLACE, 1)), false, conflict),
+        (Some(of(0xa5, PLACE, 1)), true, update),
         (Some(of(0xa5, PLACE, 9)), false, conflict),
         (Some(of(0xa5, PLACE, 9)), true, update),
         (Some(of(0xa5, 1, 9)), true, conflict),
+        // Its label changed: it was another instance's.
+        (Some(of(0xa0, 1, 1)), false, update),
         (Some(of(0xa0, 1, 9)), false, conflict),
     ] {
         let mut world = in_step(Mode::Safe);
@@ -51,31 +55,100 @@ fn a_copy_does_not_go_back_to_where_it_came_from() {
 }
 
 #[test]
+fn s7_h4_what_is_nobody_s_copy_is_marked_first_or_left_alone() {
+    let conflict = SyncAction::Done(PairStatus::Conflict(Conflict::NotOurs));
+    let world = |content, policy, claims: bool| {
+        let mut world = left_by_upstream(Mode::Safe);
+        world.observed.source.as_mut().unwrap().value.state.content = content;
+        world.rules.adopt = policy;
+        if !claims {
+            world.observed.source = Some(source(state(content, 1, 1)));
+        }
+        world
+    };
+    let claim = SyncAction::AddFinalizer;
+    for (content, policy, claims, expected) in [
+        (1, AdoptPolicy::Equal, false, claim),
+        (1, AdoptPolicy::Equal, true, SyncAction::Adopt),
+        (1, AdoptPolicy::Never, true, conflict),
+        (2, AdoptPolicy::Equal, false, conflict),
+        (2, AdoptPolicy::Equal, true, SyncAction::CompareContents),
+        (2, AdoptPolicy::Always, false, claim),
+        (2, AdoptPolicy::Always, true, SyncAction::Adopt),
+        // Two objects without content are not the same for that.
+        (Digester::NOTHING, AdoptPolicy::Equal, true, conflict),
+    ] {
+        assert_eq!(first(&world(content, policy, claims)), expected, "{content} {policy:?}");
+        let mut ends = world(content, policy, claims);
+        ends.observed.source = ends.observed.source.map(terminating);
+        let passes = ends.run().concat();
+        let adopts = content == 1 && policy != AdoptPolicy::Never && claims;
+        assert_eq!(passes.contains(&SyncAction::DeleteTarget), adopts, "{passes:?}");
+        assert_eq!(passes.contains(&SyncAction::Adopt), adopts, "{passes:?}");
+    }
+}
+
+#[test]
+fn a25_a_takeover_marks_and_writes_no_content() {
+    let mut world = left_by_upstream(Mode::Safe);
+    assert_eq!(world.run(), [[SyncAction::Adopt]]);
+    let mut defaulted = left_by_upstream(Mode::Safe);
+    defaulted.observed.target.as_mut().unwrap().value.state.content = 501;
+    defaulted.alters = true;
+    assert_eq!(defaulted.run(), [[SyncAction::CompareContents, SyncAction::Adopt]]);
+    let mut edited = left_by_upstream(Mode::Safe);
+    edited.observed.target.as_mut().unwrap().value.state.content = 9;
+    assert_eq!(edited.run(), Vec::<Vec<_>>::new(), "the server says that it differs");
+}
+
+#[test]
+fn a_cluster_without_identity_has_only_the_very_objects_that_it_had() {
+    let world = |cluster, uid| {
+        let mut world = in_step(Mode::Safe);
+        world.observed.source_cluster = None;
+        let copy = crate::model::object::CopyOf { cluster, uid, ..copy() };
+        world.observed.target.as_mut().unwrap().value.copy_of = Some(copy);
+        world.observed.target.as_mut().unwrap().value.state.content = 9;
+        world
+    };
+    let conflict = SyncAction::Done(PairStatus::Held(Hold::Unidentified));
+    let stand_in = uid(0xb0);
+    assert_eq!(first(&world(stand_in, uid(1))), CONTENT);
+    assert_eq!(first(&world(stand_in, uid(9))), conflict);
+    assert_eq!(first(&world(hub(), uid(1))), conflict, "h1b: it hides which cluster it is");
+    let mut known = world(stand_in, uid(1));
+    known.observed.source_cluster = Some(hub());
+    assert_eq!(first(&known), CONTENT, "it may be read now");
+    let mut orphan = world(stand_in, uid(1));
+    orphan.observed.source = None;
+    assert_eq!(first(&orphan), SyncAction::Done(PairStatus::Nothing));
+}
+
+#[test]
 fn a_confirmed_orphan_goes_after_proof_and_judgement() {
+    let gone = DeletionReason::SourceGone;
+    let check = SyncAction::CheckGate(Destroyed::Target, gone);
     let mut world = orphan(OrphanPolicy::Confirm);
-    assert_eq!(
-        world.run(),
-        [[SyncAction::ConfirmSourceGone, SyncAction::CheckOrphan, SyncAction::DeleteTarget]]
-    );
+    assert_eq!(world.run(), [[SyncAction::ConfirmSourceGone, check, SyncAction::DeleteTarget]]);
     let left = std::time::Duration::from_secs(1);
     for (verdict, hold) in [
-        (OrphanVerdict::Grace(left), Hold::GracePeriod(left)),
-        (OrphanVerdict::Tripped, Hold::TooManyOrphans),
+        (GateVerdict::Grace(left), Hold::GracePeriod(left)),
+        (GateVerdict::Held(GateHold::TooMany), Hold::Gate(GateHold::TooMany)),
     ] {
         let mut world = orphan(OrphanPolicy::Confirm);
         world.verdict = verdict;
-        let expected = (
-            vec![SyncAction::ConfirmSourceGone, SyncAction::CheckOrphan],
-            Some(PairStatus::Held(hold)),
-        );
+        let expected = (vec![SyncAction::ConfirmSourceGone, check], Some(PairStatus::Held(hold)));
         assert_eq!(world.attempt(usize::MAX), expected);
     }
     let mut world = orphan(OrphanPolicy::Confirm);
     world.observed.namespace = Some(namespace(Some("test")));
-    assert_eq!(
-        world.run(),
-        [[SyncAction::ConfirmSourceGone, SyncAction::CheckOrphan, SyncAction::DeleteNamespace]]
-    );
+    let namespace = [
+        vec![SyncAction::ConfirmSourceGone, SyncAction::CheckNamespace],
+        gated(Destroyed::Namespace, DeletionReason::Wanted, SyncAction::DeleteNamespace),
+    ]
+    .concat();
+    let target = vec![SyncAction::ConfirmSourceGone, check, SyncAction::DeleteTarget];
+    assert_eq!(world.run(), [target, namespace]);
 }
 
 #[test]

@@ -3,7 +3,8 @@
 
 use fastrand::Rng;
 
-use super::{super::*, Mode, ObjectState, SettledDiff, TargetNamespace, world::*};
+use super::{super::*, Mode, ObjectState, SettledDiff, world::*};
+use crate::{model::object::TargetNamespace, settings::AdoptPolicy, sync::gate::GateHold};
 
 /// Fails for an action that is forbidden after `before` in the same attempt.
 pub(super) fn allowed(world: &World, attempt: &Attempt, action: SyncAction, before: &[SyncAction]) {
@@ -16,18 +17,18 @@ pub(super) fn allowed(world: &World, attempt: &Attempt, action: SyncAction, befo
     let finalizer_added =
         source.is_some_and(|source| matches!(source.finalizers, Finalizers::Ours(_)));
     let ending = source.is_some_and(|source| source.state.terminating);
-    let target = observed.target.as_ref().map(|target| target.uid);
-    let made = source.map(|source| &source.generations).is_some_and(|published| {
-        let of_this = published.uid.is_none() || target.is_none() || published.uid == target;
-        finalizer_added && published.remote.is_some() && of_this
-    });
     let relation = observed.ownership(rules);
-    let ours = relation == Ownership::Ours || relation == Ownership::Unmarked && made;
+    let ours = relation == Ownership::Ours;
     let safe = rules.mode == Mode::Safe;
     match action {
         SyncAction::DeleteTarget | SyncAction::DeleteNamespace => {
-            let owned = if ending { ours } else { relation == Ownership::Ours };
-            deletable(world, attempt, action, ending, owned, &fail);
+            deletable(world, attempt, action, ending, ours, &fail);
+        }
+        SyncAction::Adopt if relation != Ownership::Unmarked || !adoptable(world, attempt) => {
+            fail("it is not the source's to take");
+        }
+        SyncAction::UploadStatus | SyncAction::Update { .. } if safe && !ours => {
+            fail("the target is not ours");
         }
         SyncAction::RemoveFinalizer => {
             if observed.target.is_some() && (ours || !safe) {
@@ -53,6 +54,18 @@ pub(super) fn allowed(world: &World, attempt: &Attempt, action: SyncAction, befo
     in_order(rules.mode, action, before, &fail);
 }
 
+/// Returns whether the rules let the target become the source's copy.
+fn adoptable(world: &World, attempt: &Attempt) -> bool {
+    let (source, target) = (&world.observed.source, &world.observed.target);
+    let (from, to) = (&source.as_ref().unwrap().value.state, &target.as_ref().unwrap().value.state);
+    let same = from.content == to.content || attempt.same_content == Some(true);
+    match world.rules.adopt {
+        AdoptPolicy::Never => false,
+        AdoptPolicy::Equal => same,
+        AdoptPolicy::Always => same || !from.terminating,
+    }
+}
+
 /// Fails for a forbidden deletion; `owned` means that the target is this source's copy.
 fn deletable(
     world: &World,
@@ -67,16 +80,26 @@ fn deletable(
     if !(ending || observed.source.is_none() && attempt.source_gone) {
         fail("the source was not proven to be gone");
     }
-    if safe && !owned && (observed.target.is_some() || !ending) {
+    if safe && !owned && observed.target.is_some() {
         fail("the target is not ours");
     }
-    let judged = attempt.verdict == Some(OrphanVerdict::Delete);
-    if rules.orphans == OrphanPolicy::Confirm && !ending && !judged {
-        fail("nobody judged it");
+    let what = match action {
+        SyncAction::DeleteTarget => Destroyed::Target,
+        _ => Destroyed::Namespace,
+    };
+    if attempt.verdict != Some((what, GateVerdict::Open)) {
+        fail("the gate was not asked");
     }
     let namespace = observed.namespace.as_ref().map(|namespace| &namespace.value);
     let named = namespace.is_some_and(|value| value.owner.as_deref() == Some(&*observed.name));
-    if action == SyncAction::DeleteNamespace && !(named && !(safe && observed.namespace_shared)) {
+    let made_for = observed.source.as_ref().map(|source| source.uid);
+    let made = |value: &TargetNamespace| {
+        value.instance == Some(INSTANCE) || value.owner_uid.is_some() && value.owner_uid == made_for
+    };
+    let made = namespace.is_some_and(|value| value.owner.is_some() && (named || made(value)));
+    let unneeded = made && !observed.namespace_shared && attempt.namespace_empty == Some(true);
+    let unneeded = unneeded && observed.target.is_none();
+    if action == SyncAction::DeleteNamespace && !(if safe { unneeded } else { named }) {
         fail("the namespace is not the pair's");
     }
 }
@@ -145,6 +168,7 @@ fn maybe<T>(rng: &mut Rng, make: fn(&mut Rng) -> T) -> Option<T> {
 fn random_namespace(rng: &mut Rng) -> Cached<TargetNamespace> {
     let mut namespace = namespace(one(rng, &[None, Some("test"), Some("test"), Some("other")]));
     namespace.value.owner_uid = one(rng, &[None, Some(uid(1)), Some(uid(9))]);
+    namespace.value.instance = one(rng, &[None, Some(INSTANCE), Some(5)]);
     namespace
 }
 
@@ -176,8 +200,15 @@ fn random_world(rng: &mut Rng) -> World {
     if world.observed.target.is_none() && world.observed.namespace.is_some() && rng.u8(..4) == 0 {
         world.unlisted_target = Some(random_target(rng));
     }
-    let grace = OrphanVerdict::Grace(std::time::Duration::from_secs(1));
-    world.verdict = one(rng, &[OrphanVerdict::Delete, grace, OrphanVerdict::Tripped]);
+    let grace = GateVerdict::Grace(std::time::Duration::from_secs(1));
+    let held = GateVerdict::Held(GateHold::TooMany);
+    world.verdict = one(rng, &[GateVerdict::Open, grace, held]);
+    world.used = rng.bool();
+    if world.rules.mode == Mode::Safe {
+        let policies = [AdoptPolicy::Never, AdoptPolicy::Equal, AdoptPolicy::Always];
+        world.rules.adopt = one(rng, &policies);
+        world.rules.namespaces = one(rng, &[NamespacePolicy::Never, NamespacePolicy::Empty]);
+    }
     (world.alters, world.held) = (rng.u8(..4) == 0, rng.u8(..6) == 0);
     world.refused = (0..3).filter(|_| rng.u8(..6) == 0).collect();
     world

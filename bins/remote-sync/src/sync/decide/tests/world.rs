@@ -7,6 +7,7 @@ use crate::{
         mode::Mode,
         object::{CopyOf, Generations, ObjectState, TargetNamespace},
     },
+    settings::{AdoptPolicy, NamespacePolicy},
     sync::observed::SettledDiff,
 };
 
@@ -19,7 +20,9 @@ pub(super) struct World {
     pub(super) unlisted: Option<Cached<SourceObject>>,
     /// The same for a target.
     pub(super) unlisted_target: Option<Cached<TargetObject>>,
-    pub(super) verdict: OrphanVerdict,
+    pub(super) verdict: GateVerdict,
+    /// Something else is in the namespace.
+    pub(super) used: bool,
     /// The target's server mutates every content.
     pub(super) alters: bool,
     /// Other finalizers block the target's deletion.
@@ -41,6 +44,7 @@ pub(super) struct End {
 }
 
 pub(super) const PLACE: u64 = 70;
+pub(super) const INSTANCE: u64 = 71;
 /// The status that the target's server gives a new object.
 pub(super) const FRESH: u64 = 60;
 
@@ -77,8 +81,12 @@ pub(super) fn copy() -> CopyOf {
 }
 
 pub(super) fn namespace(owner: Option<&str>) -> Cached<TargetNamespace> {
-    let value =
-        TargetNamespace { terminating: false, owner: owner.map(Into::into), owner_uid: None };
+    let value = TargetNamespace {
+        terminating: false,
+        owner: owner.map(Into::into),
+        owner_uid: None,
+        instance: None,
+    };
     known(3, value)
 }
 
@@ -88,11 +96,11 @@ pub(super) fn secret() -> Cached<TargetSecret> {
 }
 
 pub(super) fn rules(mode: Mode) -> SyncRules {
-    let orphans = match mode {
-        Mode::Safe => OrphanPolicy::Confirm,
-        Mode::Compat => OrphanPolicy::Delete,
+    let (orphans, adopt, namespaces) = match mode {
+        Mode::Safe => (OrphanPolicy::Confirm, AdoptPolicy::Equal, NamespacePolicy::Empty),
+        Mode::Compat => (OrphanPolicy::Delete, AdoptPolicy::Always, NamespacePolicy::Owned),
     };
-    SyncRules { mode, orphans, namespaced: true, status: true, selective: false }
+    SyncRules { mode, orphans, adopt, namespaces, namespaced: true, status: true, selective: false }
 }
 
 impl World {
@@ -108,6 +116,8 @@ impl World {
             unlisted: false,
             name: "test".into(),
             place: PLACE,
+            instance: INSTANCE,
+            stand_in: uid(0xb0),
             source_cluster: Some(hub()),
             target_cluster: Some(uid(0xa1)),
             accepted: false,
@@ -117,7 +127,8 @@ impl World {
             rules: rules(mode),
             unlisted: None,
             unlisted_target: None,
-            verdict: OrphanVerdict::Delete,
+            verdict: GateVerdict::Open,
+            used: false,
             alters: false,
             held: false,
             refused: Vec::new(),
@@ -237,7 +248,10 @@ impl World {
                 Some(target) => self.observed.target = Some(target),
                 None => attempt.target_gone = true,
             },
-            SyncAction::CheckOrphan => attempt.verdict = Some(self.verdict),
+            SyncAction::CheckGate(what, _) => attempt.verdict = Some((what, self.verdict)),
+            SyncAction::CheckNamespace => attempt.namespace_empty = Some(!self.used),
+            // What the server alters was written before.
+            SyncAction::CompareContents => attempt.same_content = Some(self.alters),
             SyncAction::UploadSecret(index) => {
                 attempt.secrets_tried.push(index);
                 self.upload(index);
@@ -251,9 +265,10 @@ impl World {
             }
             SyncAction::DeleteNamespace => {
                 self.observed.namespace.as_mut().unwrap().value.terminating = true;
-                return Some(PairStatus::Waiting(Wait::NamespaceTerminating));
+                let target = self.observed.target.is_some();
+                return target.then_some(PairStatus::Waiting(Wait::NamespaceTerminating));
             }
-            action => self.write(action),
+            action => self.write(action, attempt),
         }
         None
     }
@@ -268,22 +283,23 @@ impl World {
     }
 
     /// Actions that need a source.
-    fn write(&mut self, action: SyncAction) {
+    fn write(&mut self, action: SyncAction, attempt: &Attempt) {
         let safe = self.rules.mode == Mode::Safe;
-        let Observed { source, target, namespace, settled, source_cluster, .. } =
+        let Observed { source, target, namespace, settled, source_cluster, stand_in, .. } =
             &mut self.observed;
         let source = source.as_mut().unwrap();
         let content = source.value.state.content + if self.alters { 500 } else { 0 };
-        let mark = Some(CopyOf { uid: source.uid, ..copy() });
-        let mark = mark.filter(|_| safe && *source_cluster == Some(hub()));
+        let cluster = source_cluster.unwrap_or(*stand_in);
+        let mark = Some(CopyOf { uid: source.uid, cluster, ..copy() }).filter(|_| safe);
         match (action, target) {
             (SyncAction::AddFinalizer, _) => source.value.finalizers = Finalizers::Ours(0),
             (SyncAction::RemoveFinalizer, _) => source.value.finalizers = Finalizers::None,
             (SyncAction::CreateNamespace, _) => {
                 let owner_uid = safe.then_some(source.uid);
                 let owner = Some("test".into());
-                *namespace =
-                    Some(known(3, TargetNamespace { terminating: false, owner, owner_uid }));
+                let instance = safe.then_some(INSTANCE);
+                let made = TargetNamespace { terminating: false, owner, owner_uid, instance };
+                *namespace = Some(known(3, made));
             }
             (SyncAction::Create, target @ None) => {
                 self.made += 1;
@@ -303,6 +319,12 @@ impl World {
                 target.value.orphaned &= !metadata;
                 settled.after_update(&source.value.state, &target.value.state);
                 target.value.copy_of = mark.or_else(|| target.value.copy_of.take());
+            }
+            (SyncAction::Adopt, Some(target)) => {
+                if attempt.same_content == Some(true) {
+                    settled.after_update(&source.value.state, &target.value.state);
+                }
+                target.value.copy_of = mark;
             }
             (SyncAction::UploadStatus, Some(target)) => {
                 source.value.state.status = target.value.state.status;

@@ -182,10 +182,17 @@ fn what_was_written_reads_as_equal() {
 }
 
 #[test]
-fn without_an_identity_there_is_no_mark_of_origin() {
+fn a_mark_says_whose_copy_it_is_and_changes_nothing_else() {
     let (reader, from) = (reader(Mode::Safe), full_source());
-    let desired = Desired { origin: None, ..desired(&reader, &from) };
-    let created = desired.created(&BUDGETS.object("team", "web"));
-    let annotations = json!({"note": "x", "cloud.teleport.dev/managed-keys": "a|note"});
-    assert_eq!(created["metadata"]["annotations"], annotations);
+    let before = json!({"metadata": {"name": "web", "namespace": "team", "uid": TARGET,
+        "resourceVersion": "221", "labels": {"a": "theirs"}}, "spec": {"x": 1}});
+    let cached = reader.target(&before).unwrap();
+    let patch = desired(&reader, &from).mark(&cached);
+    let mut after = patched(&before, &patch).unwrap();
+    let marked = reader.target(&after).unwrap().value;
+    assert_eq!(marked.copy_of.unwrap().place, reader.place("team", "web-rs", FINALIZER));
+    let annotations = after["metadata"]["annotations"].take();
+    assert_eq!(annotations["cloud.teleport.dev/managed-keys"], "a|note");
+    after["metadata"].as_object_mut().unwrap().remove("annotations");
+    assert_eq!(after, before);
 }

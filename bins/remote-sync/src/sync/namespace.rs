@@ -1,0 +1,76 @@
+//! Contents of a target's namespace: whether anything is left in it that Kubernetes does not put into each.
+
+use serde_json::Value;
+use shared::{
+    client::Client,
+    error::{Error, Result},
+};
+
+use crate::{
+    model::{
+        discovery::{self, ApiResource},
+        key,
+    },
+    sync::{
+        observed::Attempt,
+        pair::{PairContext, log_pair},
+    },
+};
+
+/// Objects of every namespace (kubernetes `pkg/controller/serviceaccount/serviceaccounts_controller.go`,
+/// `pkg/controller/certificates/rootcacertpublisher/publisher.go`).
+const IN_EACH: [(&str, &str); 2] =
+    [("serviceaccounts", "default"), ("configmaps", "kube-root-ca.crt")];
+
+impl PairContext<'_> {
+    /// Finds out whether the target's namespace is empty. Where that cannot be known, it is not.
+    pub(crate) fn check_namespace(&self, attempt: &mut Attempt) -> Result<()> {
+        let found = self.ask_target(|client| self.first_in_namespace(client));
+        let kept = match found {
+            Ok(None) => None,
+            Ok(Some(what)) => Some(what),
+            Err(error @ (Error::Unreachable(_) | Error::Unauthorized(_))) => return Err(error),
+            Err(error) => Some(error.to_string()),
+        };
+        attempt.namespace_empty = Some(kept.is_none());
+        if let Some(reason) = kept {
+            let namespace = &self.target.0;
+            log_pair!(
+                log::Level::Info,
+                self,
+                "namespace kept",
+                target = namespace,
+                reason = reason
+            );
+        }
+        Ok(())
+    }
+
+    /// The first thing in the namespace.
+    fn first_in_namespace(&self, client: &Client) -> Result<Option<String>> {
+        for kind in discovery::namespaced(client)? {
+            if let Some(name) = self.first_of(client, &kind)? {
+                return Ok(Some(format!("{} {name} is in it", kind.resource.plural)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn first_of(&self, client: &Client, kind: &ApiResource) -> Result<Option<String>> {
+        let plural = &*kind.resource.plural;
+        // Events are about what was there.
+        if plural == "events" {
+            return Ok(None);
+        }
+        // One more than Kubernetes puts there.
+        let path = format!("{}?limit=2", kind.resource.collection(&self.target.0).path());
+        let list = client.document(&path)?;
+        let items = list["items"].as_array().ok_or_else(|| {
+            Error::BadPeer(format!("list {plural} on {}: the answer is no list", client.whose()))
+        })?;
+        let mut names = items.iter().map(|item: &Value| key::namespaced_name(item).1);
+        let usual =
+            |name: &str| kind.resource.group.is_empty() && IN_EACH.contains(&(plural, name));
+        Ok(names.find(|name| !usual(name)).map(str::to_owned))
+    }
+}

@@ -1,0 +1,111 @@
+//! Role-based access: what the stored Roles, ClusterRoles and their bindings allow, by the rules of
+//! `plugin/pkg/auth/authorizer/rbac`. Nothing is allowed beyond them but what every authenticated user
+//! may do on a real server: discovery, and reviews of oneself.
+
+use std::sync::{Arc, atomic::Ordering::Relaxed};
+
+use serde_json::Value;
+
+use crate::{
+    cluster::Cluster,
+    metadata::text,
+    store::Key,
+    target::{Query, Target},
+    user::User,
+};
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+
+/// What is asked for.
+pub(crate) struct Access<'a> {
+    pub(crate) verb: &'a str,
+    pub(crate) target: &'a Target,
+    /// Of the object; a list or watch of one object has it in its field selector.
+    pub(crate) name: &'a str,
+}
+
+impl<'a> Access<'a> {
+    pub(crate) fn new(target: &'a Target, query: &'a Query) -> Self {
+        let selected = || query.text("fieldSelector")?.strip_prefix("metadata.name=");
+        let name = match target.name.as_str() {
+            "" if matches!(target.verb, "list" | "watch") => selected().unwrap_or_default(),
+            name => name,
+        };
+        Self { verb: target.verb, target, name }
+    }
+}
+
+/// Whether a user may do this; always if Roles do not count on this server.
+pub(crate) fn allows(cluster: &Cluster, user: &User, access: &Access<'_>) -> bool {
+    let own = matches!(
+        access.target.resource.as_str(),
+        "" | "selfsubjectaccessreviews" | "selfsubjectreviews"
+    );
+    if own || user.is_master() || !cluster.rbac.load(Relaxed) {
+        return true;
+    }
+    let namespace = &access.target.namespace;
+    bound(cluster, "clusterrolebindings", "", user, access)
+        || !namespace.is_empty() && bound(cluster, "rolebindings", namespace, user, access)
+}
+
+/// Whether a binding of this kind gives it.
+fn bound(cluster: &Cluster, kind: &str, place: &str, user: &User, access: &Access<'_>) -> bool {
+    let bindings = cluster.store.snapshot(&format!("{kind}.{GROUP}"), place).objects;
+    bindings.iter().filter(|(key, binding)| names(binding, user, &key.namespace)).any(
+        |(key, binding)| {
+            let role = role(cluster, binding, &key.namespace).unwrap_or_default();
+            list(&role["rules"]).any(|rule| grants(rule, access))
+        },
+    )
+}
+
+/// Whether a binding in this namespace names the user.
+fn names(binding: &Value, user: &User, namespace: &str) -> bool {
+    list(&binding["subjects"]).any(|subject| {
+        let name = text(subject, "/name");
+        match text(subject, "/kind") {
+            "User" => user.name == name,
+            "Group" => user.groups.iter().any(|group| group == name),
+            "ServiceAccount" => {
+                let own = text(subject, "/namespace");
+                let place = if own.is_empty() { namespace } else { own };
+                user.name == format!("system:serviceaccount:{place}:{name}")
+            }
+            _ => false,
+        }
+    })
+}
+
+fn role(cluster: &Cluster, binding: &Value, namespace: &str) -> Option<Arc<Value>> {
+    let (plural, namespace) = match text(binding, "/roleRef/kind") {
+        "Role" => ("roles", namespace),
+        _ => ("clusterroles", ""),
+    };
+    cluster.store.get(&Key {
+        resource: format!("{plural}.{GROUP}"),
+        namespace: namespace.into(),
+        name: text(binding, "/roleRef/name").into(),
+    })
+}
+
+fn grants(rule: &Value, access: &Access<'_>) -> bool {
+    let Target { group, resource, subresource, .. } = access.target;
+    let has = |field: &str, wanted: &str| list(&rule[field]).any(|one| one == wanted || one == "*");
+    let has_resource = match subresource.as_str() {
+        "" => has("resources", resource),
+        part => {
+            has("resources", &format!("{resource}/{part}"))
+                || list(&rule["resources"]).any(|one| *one == format!("*/{part}"))
+        }
+    };
+    let mut named = list(&rule["resourceNames"]).peekable();
+    has("verbs", access.verb)
+        && has("apiGroups", group)
+        && has_resource
+        && (named.peek().is_none() || named.any(|name| name == access.name))
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}

@@ -1,0 +1,188 @@
+//! The gate that every deletion passes: how many at once, and for which reasons.
+
+use serde_json::{Value, json};
+use suite::{
+    eventually,
+    sidecar::Sidecar,
+    stays,
+    sync::{Place, Setting, Stage, WIDGETS},
+};
+
+use crate::{events::events, support::is_in_sync};
+
+const LEDGER: &str = "remote-sync-deletions";
+
+/// Widgets in sync, in a namespace that nobody made for them.
+fn many(name: &str, number: usize, more: &[&str]) -> (Stage, Sidecar, Vec<(Place, Place)>) {
+    let stage = Stage::pull(name, Setting::safe(&[&WIDGETS]));
+    stage.create_target_namespace(&json!({}));
+    let pairs: Vec<_> =
+        (0..number).map(|index| stage.pair(&WIDGETS, &format!("w{index}"))).collect();
+    for (source, _) in &pairs {
+        source.create_number(1);
+    }
+    let sidecar = stage.start_served(more);
+    for (source, target) in &pairs {
+        is_in_sync(source, target);
+    }
+    stage.settled();
+    (stage, sidecar, pairs)
+}
+
+fn gone(pairs: &[(Place, Place)]) -> usize {
+    pairs.iter().filter(|(_, target)| target.get().is_none()).count()
+}
+
+/// As a person does with the command on /readyz.
+fn allow(stage: &Stage, number: usize) {
+    let key = format!("allow.{}", stage.remote().name);
+    stage.ledger(LEDGER).merge(&json!({"data": {key: number.to_string()}}));
+}
+
+fn is_held(sidecar: &Sidecar, number: f64) {
+    eventually("deletions are held", || {
+        (sidecar.metric("remote_sync_deletions_held{remote=\"hub\"}")? == number).then_some(())
+    });
+}
+
+#[track_caller]
+fn told(place: &Place, reason: &str) {
+    eventually(&format!("an Event {reason}"), || {
+        events(place).iter().any(|event| event["reason"] == reason).then_some(())
+    });
+}
+
+#[test]
+fn s18_of_more_deletions_than_people_make_the_rest_waits_for_a_person() {
+    let (stage, mut sidecar, pairs) = many("s18", 8, &["-max-deletions", "2/10m", "-qps", "0"]);
+    for (source, _) in &pairs {
+        source.delete();
+    }
+    is_held(&sidecar, 6.0);
+    stays("the others are there", || gone(&pairs) == 2);
+    let (code, remarks) = sidecar.ask("/readyz");
+    assert!(code == 200 && remarks.contains("allow.hub"), "{remarks}");
+    sidecar.wait_for("more is to be deleted at once");
+    // A new process knows how many there were.
+    sidecar.kill();
+    let sidecar = stage.start_served(&["-max-deletions", "2/10m", "-qps", "0"]);
+    is_held(&sidecar, 6.0);
+    stays("the others are there still", || gone(&pairs) == 2);
+    allow(&stage, 5);
+    eventually("those that were allowed are gone", || (gone(&pairs) == 7).then_some(()));
+    stays("one more was not allowed", || gone(&pairs) == 7);
+    allow(&stage, 1);
+    for (source, _) in &pairs {
+        source.wait_until_gone();
+    }
+    let data = stage.ledger(LEDGER).read()["data"].take();
+    assert!(data["allow.hub"].is_null(), "{data}");
+}
+
+#[test]
+fn s18_a_restart_forgets_no_deletion() {
+    let (stage, mut sidecar, pairs) = many("s18-restart", 3, &["-max-deletions", "2/10m"]);
+    for (source, _) in &pairs[..2] {
+        source.delete();
+        source.wait_until_gone();
+    }
+    sidecar.kill();
+    let sidecar = stage.start_served(&["-max-deletions", "2/10m"]);
+    pairs[2].0.delete();
+    is_held(&sidecar, 1.0);
+    stays("the third is there", || gone(&pairs) == 2);
+}
+
+#[test]
+fn s18_a_few_deletions_on_purpose_are_just_done() {
+    let (_stage, _sidecar, pairs) = many("s18-few", 3, &["-max-deletions", "3/10m"]);
+    for (source, _) in &pairs {
+        source.delete();
+    }
+    for (source, target) in &pairs {
+        source.wait_until_gone();
+        assert!(target.get().is_none());
+    }
+}
+
+/// The Namespace is deleted with all that is in it, by mistake or not: there is no way back.
+#[test]
+fn s18_a_deleted_namespace_takes_no_copy_along() {
+    let (stage, sidecar, pairs) = many("s18-namespace", 3, &[]);
+    stage.source_namespace().delete();
+    is_held(&sidecar, 3.0);
+    sidecar.wait_for("the source's Namespace is being deleted");
+    stays("all copies are there", || gone(&pairs) == 0);
+    allow(&stage, 3);
+    eventually("what was allowed is gone", || (gone(&pairs) == 3).then_some(()));
+    stage.source_namespace().wait_until_gone();
+}
+
+// --- nobody's copies ---
+
+#[test]
+fn s7_what_is_nobody_s_copy_is_neither_overwritten_nor_deleted() {
+    let stage = Stage::pull("s7", Setting::safe(&[&WIDGETS]));
+    stage.create_target_namespace(&json!({}));
+    let (source, target) = stage.pair(&WIDGETS, "web");
+    let before = target.create_number(42);
+    source.create_number(1);
+    let mut sidecar = stage.start_served(&[]);
+    sidecar.wait_for("an object that is no copy has the target's name");
+    stage.stays_quiet();
+    assert_eq!(target.read(), before);
+    assert!(!source.is_claimed());
+    told(&source, "SyncHeld");
+    source.delete();
+    source.wait_until_gone();
+    stays("it stays", || target.read() == before);
+    sidecar.kill();
+    // A person says that it may be taken.
+    source.create_number(1);
+    let _sidecar = stage.start(&["-adopt", "always"]);
+    target.wait_for_number(1);
+    told(&source, "Adopted");
+    assert_eq!(target.uid(), before["metadata"]["uid"]);
+}
+
+#[test]
+fn s7_what_has_the_source_s_content_becomes_its_copy() {
+    let stage = Stage::pull("s7-equal", Setting::safe(&[&WIDGETS]));
+    stage.create_target_namespace(&json!({}));
+    let (source, target) = stage.pair(&WIDGETS, "web");
+    let before = target.create_number(1);
+    source.create_number(1);
+    let mut sidecar = stage.start(&["-adopt", "never"]);
+    sidecar.wait_for("an object that is no copy has the target's name");
+    assert_eq!(target.read(), before);
+    sidecar.kill();
+    let _sidecar = stage.start(&[]);
+    is_in_sync(&source, &target);
+    source.set_number(2);
+    target.wait_for_number(2);
+    assert_eq!(target.uid(), before["metadata"]["uid"]);
+}
+
+/// Finalizer and annotations are written by whoever may write the source.
+#[test]
+fn h4_a_forged_source_deletes_nothing() {
+    let stage = Stage::pull("h4", Setting::safe(&[&WIDGETS]));
+    stage.create_target_namespace(&json!({}));
+    let (source, target) = stage.pair(&WIDGETS, "victim");
+    let before = target.create_number(7);
+    let claims: Value = json!({
+        "cloud.teleport.dev/sync-remote-generation": "1",
+        "cloud.teleport.dev/sync-local-generation": "1",
+        "cloud.teleport.dev/sync-local-uid": target.uid(),
+    });
+    let mut forged = WIDGETS.content(1);
+    forged["metadata"] = json!({
+        "finalizers": ["cloud.teleport.dev/sync-local"], "annotations": claims,
+    });
+    source.create(&forged);
+    let _sidecar = stage.start(&[]);
+    stays("it is as it was", || target.read() == before);
+    source.delete();
+    source.wait_until_gone();
+    stays("it is there", || target.read() == before);
+}

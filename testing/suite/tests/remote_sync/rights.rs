@@ -1,0 +1,63 @@
+//! Rights: what `-print-rbac` prints is enough, on servers that heed it.
+
+use dev_apiserver::Request;
+use serde_json::json;
+use suite::{
+    real, stays,
+    sync::{REGIONS, SETTINGS, Setting, Stage, WIDGETS},
+};
+
+use crate::support::is_in_sync;
+
+/// The requests of the program that were refused, where the server tells.
+fn refused(stage: &Stage) -> Vec<String> {
+    if real() {
+        return Vec::new();
+    }
+    let told = |side: &suite::sync::Side| {
+        let requests = side.cluster.requests_of(&side.user());
+        let refused = requests.into_iter().filter(|request| request.code == 403);
+        refused.map(|Request { method, path, .. }| format!("{method} {path}")).collect::<Vec<_>>()
+    };
+    stage.sides().flat_map(told).collect()
+}
+
+#[test]
+fn what_is_printed_suffices_for_the_life_of_a_pair() {
+    let kinds = [&WIDGETS, &SETTINGS, &REGIONS];
+    for setting in [Setting::safe(&kinds), Setting::compat(&kinds), Setting::push(&kinds)] {
+        let stage = Stage::pull("rights", setting.secrets(&["token"]));
+        stage.enforce_rbac();
+        let (source, target) = stage.pair(&WIDGETS, "one");
+        source.create_number(1);
+        let secret = stage.source_secret("token");
+        secret.create(&json!({"type": "Opaque"}));
+        let _sidecar = stage.start(&[]);
+        is_in_sync(&source, &target);
+        stage.create_target_secret("token", "first", Some(&target));
+        secret.wait("its data", |object| object["data"]["data"] == "Zmlyc3Q=");
+        source.set_number(2);
+        target.wait_for_number(2);
+        target.set_health(3);
+        source.wait_for_health(3);
+        source.delete();
+        source.wait_until_gone();
+        target.wait_until_gone();
+        stays("nothing is refused", || refused(&stage).is_empty());
+    }
+}
+
+/// Without a role nothing is copied, and nothing is lost when it is taken away.
+#[test]
+fn without_rights_nothing_is_copied() {
+    let (stage, source, target) = Stage::with_widget("rights-none");
+    stage.enforce_rbac();
+    let _sidecar = stage.start(&[]);
+    is_in_sync(&source, &target);
+    let give_back = stage.take_rights(stage.remote());
+    stage.remote().relay.cut();
+    source.set_number(2);
+    stays("it is there", || target.number() == Some(1));
+    give_back();
+    target.wait_for_number(2);
+}
