@@ -4,6 +4,7 @@
 //!
 //! `MODEL=whole` (as `make model` has it) allows for more troubles than `cargo test`.
 
+mod current;
 mod findings;
 mod old_rule;
 mod perform;
@@ -11,12 +12,13 @@ mod process;
 mod view;
 mod world;
 
-use std::borrow::Cow;
+use std::{borrow::Cow, env};
 
 use explorer::{Explored, Model, Step, explore};
 
 use self::{
-    old_rule::OldRule,
+    current::CurrentRule,
+    findings::Begin,
     process::pairs,
     view::{End, Rule},
     world::{Events, World},
@@ -98,4 +100,48 @@ impl<R: Rule> Sync<R> {
             None => Ok(()),
         }
     }
+}
+
+/// All that may happen with one name of one remote.
+const ONE: Events = Events {
+    names: 1,
+    remotes: 1,
+    people: true,
+    vanish: true,
+    sweep: true,
+    forge: true,
+    foreign: true,
+    select: false,
+    crash: true,
+};
+
+/// Explores the present rule, and fails if it breaks an invariant.
+fn holds(name: &str, events: Events, shows: [u8; 2], begins: &[Begin], troubles: [u8; 2]) {
+    let whole = env::var("MODEL").is_ok_and(|part| part == "whole");
+    let troubles = troubles[usize::from(whole)];
+    let starts = begins.iter().map(|begin| begin.world(shows, troubles)).collect();
+    let explored = explore(&Sync { rule: CurrentRule::new(), events, starts });
+    println!("{name}, {troubles} troubles: {explored}");
+    if let Some(violation) = explored.violation {
+        panic!("{violation}");
+    }
+}
+
+#[test]
+fn one_pair_keeps_every_invariant() {
+    let begins =
+        [Begin::Empty, Begin::CopyAndOther, Begin::Source, Begin::Takeover, Begin::Foreign];
+    holds("one pair", ONE, [1, 2], &begins, [3, 4]);
+}
+
+#[test]
+fn two_pairs_of_one_remote_keep_every_invariant() {
+    let begins = [Begin::Copy, Begin::Copies, Begin::SecondCopy];
+    holds("two pairs", Events { names: 2, ..ONE }, [1, 2], &begins, [2, 3]);
+}
+
+#[test]
+fn two_remotes_keep_every_invariant() {
+    let begins = [Begin::Copy, Begin::Source, Begin::Foreign];
+    holds("two remotes", Events { remotes: 2, ..ONE }, [1, 2], &begins, [2, 3]);
 }

@@ -1,7 +1,9 @@
 //! Findings of reviews: the model finds each under the old rule, on a short way, and none under the present one.
 
 use super::{
-    world::{REMOTES, new_source},
+    old_rule::OldRule,
+    view::{Published, Source},
+    world::{DEFAULTED, REMOTES, new_source},
     *,
 };
 
@@ -30,6 +32,8 @@ pub(super) enum Begin {
     SecondCopy,
     /// A's source that is new.
     Source,
+    /// What sync-controller leaves: a source with its generations, and a target that its server defaulted.
+    Takeover,
     /// Somebody's own object under the target's name.
     Foreign,
 }
@@ -57,6 +61,16 @@ impl Begin {
                 world.remotes[0].sources[0] = Some(new_source(uid, 1));
                 world
             }
+            Self::Takeover => {
+                let mut world = Self::Source.world(shows, troubles).with_foreign(0, DEFAULTED);
+                let published = Some(Published { remote: 1, local: 1, uid: None });
+                world.remotes[0].sources[0] = world.remotes[0].sources[0].map(|source| Source {
+                    finalizer: true,
+                    published,
+                    ..source
+                });
+                world
+            }
             Self::Foreign => world.with_namespace().with_foreign(0, 2),
         }
     }
@@ -75,6 +89,21 @@ fn mended(finding: &Finding) {
     println!("old rule: {old}");
     assert!(old.what.contains(finding.what), "{old}");
     assert!(old.trace.len() <= finding.most, "{old}");
+    if let Some(violation) = finding.explore(CurrentRule::new()).violation {
+        panic!("present rule: {violation}");
+    }
+}
+
+/// As [`mended`], but the present rule breaks the invariant too.
+fn open(finding: &Finding) {
+    for violation in [
+        finding.explore(OldRule).violation.expect("the old rule passes"),
+        finding.explore(CurrentRule::new()).violation.expect("it is mended: say so here"),
+    ] {
+        println!("{violation}");
+        assert!(violation.what.contains(finding.what), "{violation}");
+        assert!(violation.trace.len() <= finding.most, "{violation}");
+    }
 }
 
 /// One name, one remote, nothing ever happens.
@@ -190,7 +219,7 @@ fn s16_a_namespace_stays_where_its_first_object_went_first() {
 
 #[test]
 fn b11_a_source_that_is_unselected_in_the_absence_keeps_its_finalizer() {
-    mended(&Finding {
+    open(&Finding {
         events: Events { select: true, crash: true, ..NOTHING },
         begin: Begin::Source,
         troubles: 2,

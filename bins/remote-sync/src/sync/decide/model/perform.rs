@@ -4,7 +4,7 @@ use super::{
     MOST, Sync,
     process::Attempt,
     view::{Act, End, Mark, Namespace, Published, Rule, Source, Target, Verdict, View, Why},
-    world::{NAMES, World},
+    world::{NAMES, World, is_same},
 };
 
 /// What becomes of a request.
@@ -105,7 +105,12 @@ impl<R: Rule> Sync<R> {
             }
             Act::RemoveFinalizer => self.release(world, attempt, view),
             Act::CompareContents => {
-                progress.same_content = Some(false);
+                if world.targets[name] != view.target {
+                    return Ok(Next::Stale);
+                }
+                let both = view.source.zip(view.target);
+                progress.same_content =
+                    both.map(|(source, target)| is_same(source.content, target.content));
                 Ok(Next::Act)
             }
             Act::Adopt => world.adopt(at, view),
@@ -146,8 +151,7 @@ impl<R: Rule> Sync<R> {
                 let verdict = self.rule.ask(&mut process.gates[remote], name, namespace, why);
                 progress.verdict = Some((namespace, verdict));
                 if verdict == Verdict::Open {
-                    let recorded = &mut world.ledger[remote][usize::from(namespace)];
-                    *recorded = recorded.saturating_add(1).min(MOST as u8 + 1);
+                    world.ledger[remote] = self.rule.recorded(&process.gates[remote]);
                 }
                 Ok(Next::Act)
             }
@@ -259,7 +263,7 @@ impl<G: Clone + std::hash::Hash> World<G> {
         if self.targets[name] != Some(seen) {
             return Ok(Next::Stale);
         }
-        if seen.mark.is_some() || seen.content != source.content {
+        if seen.mark.is_some() || !is_same(source.content, seen.content) {
             return Err("an object is taken that differs, or is another's".into());
         }
         let (mark, owner) = (self.mark(at, view), Some(remote));

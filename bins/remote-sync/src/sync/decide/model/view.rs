@@ -131,6 +131,9 @@ pub(super) trait Rule {
     /// Asks for the deletion of a pair's target or namespace; `swept` is read at the source if it matters.
     fn ask(&self, gate: &mut Self::Gate, name: usize, namespace: bool, why: Why) -> Verdict;
 
+    /// What the ledger holds when a deletion passes: that of targets, and of namespaces.
+    fn recorded(&self, gate: &Self::Gate) -> [u8; 2];
+
     /// A pair's attempt ended without a hold.
     fn forget(&self, gate: &mut Self::Gate, name: usize);
 

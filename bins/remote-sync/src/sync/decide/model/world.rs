@@ -193,7 +193,8 @@ impl<G: Clone + Hash> World<G> {
                     let uid = world.uid();
                     world.remotes[remote].sources[name] = Some(forged(uid));
                 });
-                if let Some(mark) = self.targets[name].and_then(|target| target.mark) {
+                let others = self.targets[name].filter(|target| target.owner != Some(remote));
+                if let Some(mark) = others.and_then(|target| target.mark) {
                     trouble(
                         "a forged source with the uid of the copied one is created",
                         &|world| {
@@ -208,7 +209,7 @@ impl<G: Clone + Hash> World<G> {
         if events.people && !source.terminating {
             trouble("the source is edited", &|world| {
                 let source = world.source_mut(at);
-                source.content = 3 - source.content;
+                source.content = other(source.content);
                 source.generation += 1;
             });
             trouble("the source is deleted", &|world| world.delete_source(remote, name, false));
@@ -245,7 +246,7 @@ impl<G: Clone + Hash> World<G> {
                 None => {}
                 Some(target) => {
                     self.trouble(steps, format!("somebody edits target {name}"), |world| {
-                        let content = 3 - target.content;
+                        let content = other(target.content);
                         let generation = target.generation + 1;
                         world.targets[name] = Some(Target { content, generation, ..target });
                     });
@@ -315,8 +316,21 @@ pub(super) fn new_source(uid: u8, content: u8) -> Source {
     }
 }
 
+/// An edit.
+fn other(content: u8) -> u8 {
+    if content == 1 { 2 } else { 1 }
+}
+
+/// What the target's server made of content 1: a dry run says that writing that changes nothing.
+pub(super) const DEFAULTED: u8 = 11;
+
+/// Returns whether the target's server sees no difference.
+pub(super) fn is_same(source: u8, target: u8) -> bool {
+    source == target || (source, target) == (1, DEFAULTED)
+}
+
 /// A source that claims to have been copied, and is deleted at once.
 fn forged(uid: u8) -> Source {
     let published = Some(Published { remote: 1, local: 1, uid: None });
-    Source { finalizer: true, terminating: true, published, ..new_source(uid, 2) }
+    Source { finalizer: true, terminating: true, published, ..new_source(uid, 1) }
 }
