@@ -18,6 +18,8 @@ pub enum Error {
     Forbidden(String),
     /// The resourceVersion is too old for the server (410): list again.
     Gone(String),
+    /// The server refuses to change a field that is set once and for all (422): delete the object, or leave it.
+    Immutable(String),
     /// The server refuses the content (400, 405, 413, 415, 422): the same again would be refused again.
     Invalid(String),
     /// Another replica leads, or may do so soon: end the process.
@@ -98,6 +100,7 @@ impl Error {
             | Self::Conflict(m)
             | Self::Forbidden(m)
             | Self::Gone(m)
+            | Self::Immutable(m)
             | Self::Invalid(m)
             | Self::LeadLost(m)
             | Self::NamespaceTerminating(m)

@@ -180,7 +180,7 @@ impl Renewal {
             (_, Err(error)) => {
                 match (action, error) {
                     // The Lease as read is no base for a write: read again.
-                    (_, Error::Invalid(_))
+                    (_, Error::Immutable(_) | Error::Invalid(_))
                     // We may not create it, but somebody else may have done so meanwhile.
                     | (Action::Create(_), Error::Forbidden(_)) => self.known = Known::Nothing,
                     _ => {}

@@ -21,7 +21,7 @@ pub(crate) use self::{
     health::Phase,
     identity::{ClusterIdentity, OwnPod},
     schedule::ProbeTiming,
-    sources::{follow_files, offer_secret, secret_config},
+    sources::{accepted_identity, follow_files, offer_secret, secret_config},
 };
 
 /// Starts the supervision of a cluster, until `stop` is raised; the listener is not notified of that.

@@ -3,6 +3,7 @@
 pub(crate) mod clusters;
 mod dependents;
 mod handlers;
+mod identities;
 pub(crate) mod registry;
 mod watches;
 
@@ -119,9 +120,13 @@ impl Controller {
         remote.queue.close();
         remote.stop.raise();
         self.context.metrics.forget(name);
+        // Another one may have been held because of it.
+        self.stop.wake();
         match self.remote_cluster(&remote).connection.identity() {
-            ClusterIdentity::Known(uid) => Some(uid),
-            ClusterIdentity::Unknown(_) | ClusterIdentity::Changed { .. } => None,
+            ClusterIdentity::Known(uid)
+            | ClusterIdentity::Hidden { was: uid, .. }
+            | ClusterIdentity::Changed { was: uid, .. } => Some(uid),
+            ClusterIdentity::Unknown(_) => None,
         }
     }
 
@@ -163,15 +168,21 @@ impl Controller {
         loop {
             let seen = self.stop.wakes();
             *lock(&self.beat) = Some(Instant::now());
+            // Before any queue is opened for a cluster that is not what it seems.
+            self.check_identities();
             for remote in self.remotes().iter() {
                 remote.open_queue();
+                remote.forget_old(Instant::now());
                 if remote.source_cluster_is_new() {
                     self.enqueue_all(remote);
                 }
                 self.start_workers(remote);
             }
             if resync.is_some_and(|at| at <= Instant::now()) {
-                self.remotes().iter().for_each(|remote| self.enqueue_all(remote));
+                for remote in self.remotes().iter() {
+                    remote.retry_altered(None);
+                    self.enqueue_all(remote);
+                }
                 resync = self.next_resync();
             }
             if self.stop.wait_for_change(seen, Instant::now() + CHECK_AGAIN) {

@@ -8,4 +8,5 @@ pub(crate) mod key;
 pub(crate) mod mapping;
 pub(crate) mod mode;
 pub(crate) mod object;
+pub(crate) mod rules;
 pub(crate) mod secret;

@@ -8,6 +8,7 @@ use std::{
 use shared::error::{Error, Result};
 
 use crate::{
+    connection::Phase,
     controller::Controller,
     sync::{remote::RemoteSync, status::PairState},
 };
@@ -72,7 +73,9 @@ fn remaining(controller: &Controller) -> Option<Remaining> {
 /// The obstacle that prevents a whole kind from being reconciled.
 fn obstacle(controller: &Controller, remote: &RemoteSync) -> Option<Remaining> {
     let health = controller.remote_cluster(remote).connection.health();
-    let unreachable = health.failures > 0 || health.error.is_some();
+    let in_doubt = [Phase::IdentityChanged, Phase::IdentityHidden, Phase::IdentityConflict];
+    let unreachable =
+        health.failures > 0 || health.error.is_some() || in_doubt.contains(&health.phase);
     let mut kinds = controller.context.settings.resources.iter();
     kinds.find_map(|(kind, wanted)| {
         let what = format!("{wanted} ({}): {}", remote.name, remote.obstacle(kind)?);
@@ -104,7 +107,7 @@ fn pairs(remote: &RemoteSync) -> Option<Remaining> {
             why.unwrap_or_else(|| format!("a pair of {}", remote.name)),
         ));
     }
-    first(&[PairState::TooLarge])
+    first(&[PairState::TooLarge, PairState::Degraded, PairState::Fighting])
         .map(Remaining::Failed)
         .or_else(|| first(&[PairState::Waiting]).map(Remaining::Waiting))
 }

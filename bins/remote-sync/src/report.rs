@@ -24,8 +24,10 @@ use crate::{
 
 const PAIRS: Family =
     Family::gauge("remote_sync_pairs", "Pairs of a source and its target, by state.");
-const RESOURCE_READY: Family =
-    Family::gauge("remote_sync_resource_ready", "1 while pairs of the kind can be reconciled.");
+const RESOURCE_READY: Family = Family::gauge(
+    "remote_sync_resource_ready",
+    "1 while pairs of the kind can be read and reconciled.",
+);
 const QUEUE_DEPTH: Family =
     Family::gauge("remote_sync_queue_depth", "Pairs in the workqueue, by state.");
 const DELETIONS_HELD: Family = Family::gauge(
@@ -85,7 +87,8 @@ impl Report for Reporter {
         let line = |(what, why): (String, Option<String>)| Some(format!("{what}: {}\n", why?));
         let trouble = self.controller.registry_trouble().map(|why| format!("registry: {why}\n"));
         let held = self.held_deletions().into_iter();
-        self.obstacles().into_iter().filter_map(line).chain(held).chain(trouble).collect()
+        let all = self.obstacles().into_iter().chain(self.unidentified());
+        all.filter_map(line).chain(held).chain(trouble).collect()
     }
 
     fn metrics(&self) -> String {
@@ -127,8 +130,7 @@ impl Reporter {
         let mut obstacles = Vec::new();
         for remote in self.controller.remotes().iter() {
             for (kind, wanted) in self.controller.context.settings.resources.iter() {
-                let why = remote.obstacle(kind).or_else(|| remote.trouble(kind));
-                obstacles.push((format!("{wanted} ({})", remote.name), why));
+                obstacles.push((format!("{wanted} ({})", remote.name), remote.hindrance(kind)));
             }
         }
         obstacles
@@ -152,6 +154,22 @@ impl Reporter {
         lines
     }
 
+    /// By cluster, the reason why it is not known which one it is.
+    fn unidentified(&self) -> Vec<(String, Option<String>)> {
+        let remotes = self.controller.remotes();
+        let remotes = remotes.iter().map(|remote| self.controller.remote_cluster(remote));
+        let clusters = [&**self.controller.local.cluster()].into_iter().chain(remotes);
+        let why = |cluster: &ClusterClient| {
+            let health = cluster.connection.health();
+            let unknown = match health.identity {
+                ClusterIdentity::Unknown(why) if health.phase == Phase::Connected => Some(why),
+                _ => None,
+            };
+            (format!("identity ({})", cluster.name()), health.unread.or(unknown))
+        };
+        clusters.map(why).collect()
+    }
+
     fn add_remote(&self, remote: &RemoteSync, metrics: &mut Metrics) {
         let label = ("remote", &*remote.name);
         for (kind, wanted) in self.controller.context.settings.resources.iter() {
@@ -160,12 +178,15 @@ impl Reporter {
             let (mut states, not_in_sync) = remote.count_states(kind);
             let sources = self.controller.sources(remote, kind);
             let not_in_sync = not_in_sync + remote.queue.unseen(kind);
-            states.insert(PairState::InSync.as_str(), sources.saturating_sub(not_in_sync));
+            let hindered = remote.hindrance(kind).is_some();
+            states.insert(PairState::InSync.as_str(), 0);
+            // What cannot be read may have changed.
+            let rest = if hindered { PairState::Unknown } else { PairState::InSync };
+            states.insert(rest.as_str(), sources.saturating_sub(not_in_sync));
             for (state, count) in states {
                 metrics.add(PAIRS, &[label, resource, ("state", state)], count);
             }
-            let open = u8::from(remote.obstacle(kind).is_none());
-            metrics.add(RESOURCE_READY, &[label, resource], open);
+            metrics.add(RESOURCE_READY, &[label, resource], u8::from(!hindered));
         }
         let depth = remote.queue.depth();
         for (state, count) in [
@@ -194,7 +215,7 @@ impl Reporter {
             .map(|(kind, wanted)| {
                 let known = json!({"sources": remote.source.stores[kind].len(),
                     "targets": remote.target.stores[kind].len(),
-                    "waitsFor": remote.obstacle(kind)});
+                    "waitsFor": remote.obstacle(kind), "trouble": remote.trouble(kind)});
                 (wanted.to_string(), known)
             })
             .collect();
@@ -226,12 +247,15 @@ fn connection(cluster: &ClusterClient) -> Value {
         Phase::Waiting => "Waiting",
         Phase::Connected => "Connected",
         Phase::IdentityChanged => "IdentityChanged",
+        Phase::IdentityHidden => "IdentityHidden",
+        Phase::IdentityConflict => "IdentityConflict",
         Phase::Disconnected => "Disconnected",
     };
     let identity = match health.identity {
         ClusterIdentity::Known(uid) => json!({"uid": uid}),
         ClusterIdentity::Unknown(why) => json!({"unknown": why}),
         ClusterIdentity::Changed { was, now } => json!({"was": was, "now": now}),
+        ClusterIdentity::Hidden { was, why } => json!({"was": was, "unknown": why}),
     };
     json!({
         "state": phase,
@@ -245,5 +269,7 @@ fn connection(cluster: &ClusterClient) -> Value {
         },
         "error": health.error,
         "identity": identity,
+        "identityError": health.unread,
+        "held": cluster.connection.held(),
     })
 }

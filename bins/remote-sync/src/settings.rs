@@ -1,6 +1,7 @@
 //! Settings from flags and environment, checked as a whole: invalid combinations are rejected before anything is
 //! written.
 
+mod fields;
 mod remotes;
 mod selector;
 mod table;
@@ -29,6 +30,7 @@ use crate::{
         key::PerKind,
         mapping::{CLUSTER, MappingTemplate},
         mode::Mode,
+        rules::FieldRules,
     },
 };
 
@@ -46,6 +48,11 @@ pub(crate) struct Settings {
     /// Namespaces of sources; empty for all.
     pub(crate) source_namespaces: Vec<String>,
     pub(crate) mapping: MappingTemplate,
+    pub(crate) rules: PerKind<FieldRules>,
+    /// Delete a target whose server refuses to change it, and create it anew.
+    pub(crate) recreate: bool,
+    /// Labels of namespaces that are created.
+    pub(crate) namespace_labels: Vec<(String, String)>,
     /// The names of Secrets to upload.
     pub(crate) secrets: Vec<String>,
     pub(crate) keys: AnnotationKeys,
@@ -167,6 +174,12 @@ impl Settings {
         self.identities.iter().filter(move |(name, _)| meant(name)).map(|(_, uid)| &**uid)
     }
 
+    /// The uids that are accepted for this remote by its name.
+    pub(crate) fn genuine<'a>(&'a self, remote: &'a str) -> impl Iterator<Item = &'a str> {
+        let named = self.identities.iter().filter(move |(name, _)| name.as_deref() == Some(remote));
+        named.map(|(_, uid)| &**uid)
+    }
+
     fn check(flags: &Flags, namespace: Option<String>) -> Result<Self, String> {
         if let Some(namespace) = namespace.as_ref().filter(|namespace| !valid_label(namespace)) {
             return Err(format!(
@@ -178,12 +191,17 @@ impl Settings {
             values::one_of(flags, "mode", &[("safe", Mode::Safe), ("compat", Mode::Compat)])?;
         let directions = [("pull", Direction::Pull), ("push", Direction::Push)];
         let prefix = flags.text("annotation-prefix");
+        let resources = values::resources(flags)?;
+        fields::check_mode(flags, mode)?;
         let settings = Self {
             operation,
             dry_run,
             direction: values::one_of(flags, "direction", &directions)?,
             mode,
-            resources: values::resources(flags)?.into(),
+            rules: fields::rules(flags, &resources)?,
+            recreate: flags.switch("recreate-on-immutable"),
+            namespace_labels: fields::namespace_labels(flags)?,
+            resources: resources.into(),
             selector: selector(flags, "selector")?.unwrap_or_default(),
             source_namespaces: values::source_namespaces(flags)?,
             mapping: values::mapping(flags),

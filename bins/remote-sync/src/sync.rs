@@ -1,10 +1,12 @@
 //! Synchronization of one pair at a time: observed, decided and applied, until both sides agree.
 
+mod altered;
 pub(crate) mod apply;
 pub(crate) mod cleanup;
 pub(crate) mod context;
 pub(crate) mod decide;
 pub(crate) mod delete;
+mod fighting;
 pub(crate) mod gate;
 pub(crate) mod ledger;
 pub(crate) mod memory;

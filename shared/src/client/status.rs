@@ -70,6 +70,9 @@ impl Status {
             422 if json_patch && self.is_present() && details["causes"].is_null() => {
                 Error::Conflict(message)
             }
+            422 if details["causes"].as_array().into_iter().flatten().any(is_immutable) => {
+                Error::Immutable(message)
+            }
             429 | 500..=599 => {
                 let header = retry_after.and_then(|value| value.trim().parse().ok());
                 let seconds = header.or_else(|| details["retryAfterSeconds"].as_u64());
@@ -94,6 +97,23 @@ pub(crate) fn watch_error(what: &str, target: &Target<'_>, status: &Value) -> Er
 fn names(details: &Value, target: &Target<'_>) -> bool {
     let name = details["name"].as_str();
     name.is_some() && name == target.name && details["kind"] == *target.resource.plural
+}
+
+/// Returns whether a cause is that a field cannot be changed. There is no reason of that name: ValidateImmutableField
+/// (apimachinery `pkg/api/validation/objectmeta.go`) and most rules of CRDs say it after the rejected value, and
+/// StatefulSets, Pods and PersistentVolumeClaims (kubernetes `pkg/apis/*/validation`) in their own words. A uid
+/// that does not fit is no field of the object.
+fn is_immutable(cause: &Value) -> bool {
+    let text = |key: &str| cause[key].as_str().unwrap_or_default();
+    let message = text("message");
+    let said = match text("reason") {
+        "FieldValueInvalid" => message.ends_with("immutable"),
+        "FieldValueForbidden" => ["immutable", "updates to ", "may not change"]
+            .iter()
+            .any(|words| message.contains(words)),
+        _ => false,
+    };
+    said && !text("field").starts_with("metadata.")
 }
 
 fn sentence(what: &str, target: &Target<'_>, code: u16, status: &Value) -> String {
@@ -188,6 +208,37 @@ mod tests {
         assert!(matches!(patch(400, json!({})), Error::Invalid(_)));
         let causes = json!({"name": "x", "causes": [{"reason": "FieldValueInvalid"}]});
         assert!(matches!(patch(422, causes), Error::Invalid(_)));
+    }
+
+    #[test]
+    fn a_field_that_cannot_be_changed_is_told_from_a_bad_one() {
+        let of = |reason, field, message| {
+            let cause = json!({"reason": reason, "field": field, "message": message});
+            classify(422, None, status("Invalid", json!({"name": "x", "causes": [cause]})))
+        };
+        for (reason, message) in [
+            ("FieldValueInvalid", "Invalid value: 1: field is immutable"),
+            ("FieldValueInvalid", "Invalid value: \"object\": Value is immutable"),
+            ("FieldValueForbidden", "Forbidden: spec is immutable after creation except resources"),
+            (
+                "FieldValueForbidden",
+                "Forbidden: updates to statefulset spec for fields other than 'replicas' are forbidden",
+            ),
+            (
+                "FieldValueForbidden",
+                "Forbidden: pod updates may not change fields other than `spec.tolerations`",
+            ),
+        ] {
+            assert!(matches!(of(reason, "spec.x", message), Error::Immutable(_)), "{message}");
+            assert!(matches!(of(reason, "metadata.uid", message), Error::Invalid(_)), "{message}");
+        }
+        for (reason, message) in [
+            ("FieldValueInvalid", "Invalid value: \"field is immutable\": must be a number"),
+            ("FieldValueForbidden", "Forbidden: must not be set"),
+            ("FieldValueRequired", "Required value: is immutable"),
+        ] {
+            assert!(matches!(of(reason, "spec.x", message), Error::Invalid(_)), "{message}");
+        }
     }
 
     #[test]

@@ -184,9 +184,9 @@ impl<'a> Performer<'a> {
                 Ok(())
             }
             // An immutable one makes room for another.
-            Err(Error::Invalid(why)) if self.stored.is_some() => {
+            Err(error @ (Error::Immutable(_) | Error::Invalid(_))) if self.stored.is_some() => {
                 self.delete_request(machine)?;
-                Err(Error::Invalid(why))
+                Err(error)
             }
             Err(error) => Err(error),
         }

@@ -73,20 +73,27 @@ impl ClusterClient {
     /// `Unreachable`, without waiting, if there is none.
     pub(crate) fn session(&self) -> Result<ClusterSession> {
         let session = self.connection.session()?;
-        match &session.identity {
-            ClusterIdentity::Changed { now, .. } => Err(Error::Unreachable(format!(
-                "cluster {} was replaced: the uid of its kube-system is {now}, see -accept-identity",
-                self.name()
-            ))),
-            _ => Ok(session),
-        }
+        let name = self.name();
+        let why = match (&session.identity, self.connection.held()) {
+            (ClusterIdentity::Changed { now, .. }, _) => format!(
+                "cluster {name} was replaced: the uid of its kube-system is {now}, see -accept-identity"
+            ),
+            (ClusterIdentity::Hidden { why, .. }, _) => {
+                format!("cluster {name} may have been replaced, its identity is hidden: {why}")
+            }
+            (_, Some(why)) => format!("cluster {name} is held: {why}"),
+            (ClusterIdentity::Known(_) | ClusterIdentity::Unknown(_), None) => return Ok(session),
+        };
+        Err(Error::Unreachable(why))
     }
 
     /// The cluster's uid, if it is known.
     pub(crate) fn uid(&self) -> Option<Uid> {
         match self.connection.identity() {
-            ClusterIdentity::Known(uid) => Uid::parse(&uid),
-            _ => None,
+            ClusterIdentity::Known(uid) | ClusterIdentity::Hidden { was: uid, .. } => {
+                Uid::parse(&uid)
+            }
+            ClusterIdentity::Unknown(_) | ClusterIdentity::Changed { .. } => None,
         }
     }
 

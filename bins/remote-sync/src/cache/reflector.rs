@@ -1,8 +1,9 @@
 //! Reflector, as in client-go: a thread for each list of a cluster keeps a store up to date and passes every
 //! change to a handler.
 
+mod continuity;
+
 use std::{
-    cell::Cell,
     ops::ControlFlow,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
@@ -62,7 +63,7 @@ impl<W: Watched> Reflector<'_, W> {
     /// Follows the list until `stop` is raised, across all sessions.
     pub(crate) fn follow(&self, stop: &Stop) {
         let mut watcher = Watcher::default();
-        let mut backoff = Backoff::new(LONGEST_WAIT);
+        let [mut backoff, mut doubts] = [Backoff::new(LONGEST_WAIT), Backoff::new(LONGEST_WAIT)];
         let (mut identity, mut sessions, mut begun) = (None, 0, 0);
         let mut followed: Option<Arc<ApiResource>> = None;
         while !stop.raised() {
@@ -85,15 +86,18 @@ impl<W: Watched> Reflector<'_, W> {
             match self.kind(&session) {
                 Ok(kind) => {
                     backoff.succeeded();
-                    // A list of another version says nothing about this one.
-                    if followed.replace(kind.clone()).is_some_and(|before| before != kind) {
-                        self.store.invalidate_list(self.scope);
-                        watcher.reset();
+                    self.turn_to(&kind, &mut followed, &mut watcher);
+                    match self.run(&mut watcher, &session, &kind, &mut begun, &mut doubts) {
+                        Run::Overflowed => {
+                            watcher.reset();
+                            session.stop.wait(LIST_AGAIN.mul_f64(0.5 + fastrand::f64() / 2.0));
+                        }
+                        Run::Doubted(error) => self.doubt(&error, &mut doubts, &session.stop),
+                        Run::Ended => {}
                     }
-                    if self.run(&mut watcher, &session, &kind, &mut begun) == Run::Overflowed {
-                        watcher.reset();
-                        session.stop.wait(LIST_AGAIN.mul_f64(0.5 + fastrand::f64() / 2.0));
-                    } else if self.store.kind().is_none() {
+                    if self.store.kind().is_none() {
+                        // What comes back may be another definition, with other objects.
+                        followed = None;
                         session.stop.wait(FIND_AGAIN);
                     }
                 }
@@ -129,6 +133,7 @@ impl<W: Watched> Reflector<'_, W> {
         session: &ClusterSession,
         kind: &ApiResource,
         begun: &mut u64,
+        doubts: &mut Backoff,
     ) -> Run {
         let selection = Selection {
             target: target(kind, self.scope.namespace, self.name),
@@ -136,30 +141,27 @@ impl<W: Watched> Reflector<'_, W> {
             metadata_only: self.metadata_only,
             page: PAGE,
         };
-        let ended = Cell::new(Run::Ended);
-        // A session starts by reading the cluster's identity; later lists and watches may use another
-        // connection and reach another server.
+        let mut ended = Run::Ended;
         watcher.run(&session.client, &selection, &session.stop, &mut |event| {
             if matches!(event, Event::Init { .. } | Event::Watching) {
                 *begun += 1;
-                if !self.watched.accepts_kind(kind) {
-                    return ControlFlow::Break(());
-                }
-                if *begun > 2
-                    && !matches!(self.cluster.connection.is_still_there(session), Ok(true))
-                {
-                    session.stop.wait(FIND_AGAIN);
-                    return ControlFlow::Break(());
-                }
+                match self.is_as_before(session, kind, *begun) {
+                    Ok(true) => doubts.succeeded(),
+                    Ok(false) => return ControlFlow::Break(()),
+                    Err(error) => {
+                        ended = Run::Doubted(error);
+                        return ControlFlow::Break(());
+                    }
+                };
             }
             let handled = self.handle_event(event, session.number);
             if let Err(Overflow) = handled {
                 self.overflow(kind);
-                ended.set(Run::Overflowed);
+                ended = Run::Overflowed;
             }
             handled.unwrap_or(ControlFlow::Break(()))
         });
-        ended.get()
+        ended
     }
 
     /// Holds the whole kind, as there are more objects than fit: half of them are no basis for a decision.
@@ -287,10 +289,11 @@ impl<W: Watched> Reflector<'_, W> {
 }
 
 /// The way a run of the watcher ended.
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum Run {
     Ended,
     Overflowed,
+    /// Which cluster answers could not be read.
+    Doubted(Error),
 }
 
 /// The store has no room for another object.

@@ -52,6 +52,7 @@ pub(crate) fn classify(error: &Error) -> RetryClass {
         Error::BadPeer(_) | Error::Unauthorized(_) | Error::Unreachable(_) => RetryClass::Down,
         Error::BadConfig(_)
         | Error::Forbidden(_)
+        | Error::Immutable(_)
         | Error::Invalid(_)
         | Error::LeadLost(_)
         | Error::NamespaceTerminating(_)

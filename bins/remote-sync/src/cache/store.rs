@@ -5,6 +5,7 @@ use std::{
     collections::{BTreeMap, VecDeque},
     ops::Bound::{Included, Unbounded},
     sync::{Arc, Mutex, MutexGuard, atomic::AtomicUsize},
+    time::{Duration, Instant},
 };
 
 use serde_json::Value;
@@ -28,7 +29,8 @@ const MOST_GONE: usize = 64;
 pub(crate) struct Store<T> {
     objects: Mutex<Objects<T>>,
     documents: Documents,
-    kind: Mutex<Option<Arc<ApiResource>>>,
+    /// With the time at which it was found.
+    kind: Mutex<Option<(Arc<ApiResource>, Instant)>>,
     /// The reason why it cannot be listed or watched at present.
     trouble: Mutex<Option<String>>,
     /// The most objects that it holds.
@@ -319,11 +321,16 @@ impl<T: Clone + PartialEq> Store<T> {
 
     /// The kind as this cluster serves it, once it was found.
     pub(crate) fn kind(&self) -> Option<Arc<ApiResource>> {
-        lock(&self.kind).clone()
+        lock(&self.kind).as_ref().map(|(kind, _)| kind.clone())
     }
 
     pub(crate) fn set_kind(&self, kind: Option<Arc<ApiResource>>) {
-        *lock(&self.kind) = kind;
+        *lock(&self.kind) = kind.map(|kind| (kind, Instant::now()));
+    }
+
+    /// The time since the kind was found.
+    pub(crate) fn kind_age(&self) -> Option<Duration> {
+        lock(&self.kind).as_ref().map(|(_, found)| found.elapsed())
     }
 
     pub(crate) fn trouble(&self) -> Option<String> {

@@ -25,6 +25,15 @@ pub(crate) trait Watched {
     /// `NotServed` if the cluster does not serve it (yet), otherwise the request's error.
     fn find_kind(&self, session: &ClusterSession) -> Result<ApiResource>;
 
+    /// Finds a kind again that was found before, in the same version; `None` if it never changes.
+    fn find_kind_again(
+        &self,
+        _session: &ClusterSession,
+        _kind: &ApiResource,
+    ) -> Option<Result<ApiResource>> {
+        None
+    }
+
     /// Returns whether the kind that was found is still the one to follow: the version may have to change.
     fn accepts_kind(&self, _kind: &ApiResource) -> bool {
         true
@@ -55,6 +64,8 @@ pub(crate) enum Change<'a> {
     Gone { key: &'a str },
     /// Whether the store is complete, or whether it can be filled, has changed.
     State,
+    /// The kind itself has changed, for example its subresources: all pairs may be affected.
+    Kind,
 }
 
 impl Change<'_> {
@@ -65,7 +76,7 @@ impl Change<'_> {
             Self::Put { key, listed, .. } => Some((key, !listed)),
             Self::TooLarge { key } => Some((key, false)),
             Self::Gone { key } => Some((key, true)),
-            Self::State => None,
+            Self::State | Self::Kind => None,
         }
     }
 }

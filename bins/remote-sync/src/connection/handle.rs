@@ -14,7 +14,7 @@ use shared::{
 };
 
 use super::{
-    identity::{self, ClusterIdentity, OwnPod},
+    identity::{ClusterIdentity, OwnPod},
     schedule::{ProbeSchedule, ProbeTiming},
 };
 
@@ -32,6 +32,8 @@ pub(crate) struct ConnectionConfig {
     pub(crate) remembered: Option<String>,
     /// Uids of kube-system that may replace it.
     pub(crate) accepted: Vec<String>,
+    /// Those of them that were accepted for this cluster by its name.
+    pub(crate) genuine: Vec<String>,
     /// Reloads the credentials as soon as they are rejected; without it the next offer is awaited.
     pub(crate) reload: Option<ReloadCredentials>,
     /// The pod of this program, if known.
@@ -79,6 +81,12 @@ pub(super) struct ConnectionState {
     pub(super) identity: ClusterIdentity,
     /// Set if the session may be with another cluster than at its start, with the reason.
     pub(super) mistaken: Option<String>,
+    /// A uid that was accepted next to the kubeconfig, while the program runs.
+    pub(super) accepted: Option<String>,
+    /// The reason why the last read of the identity failed.
+    pub(super) unread: Option<String>,
+    /// The reason why nothing is asked of this cluster, although it is connected.
+    pub(super) held: Option<String>,
     pub(super) health: HealthRecord,
     /// The last iteration of the supervising thread.
     pub(super) beat: Option<Instant>,
@@ -102,6 +110,9 @@ impl Connection {
             offer: CredentialOffer::Awaited,
             identity: ClusterIdentity::Unknown("it was never connected".into()),
             mistaken: None,
+            accepted: None,
+            unread: None,
+            held: None,
             health: HealthRecord::new(Instant::now()),
             beat: None,
         };
@@ -168,23 +179,6 @@ impl Connection {
         if self.state().schedule.doubt(Instant::now()) {
             self.stop.wake();
         }
-    }
-
-    /// Returns whether the cluster that answers now is that of `session`, which a lost TCP connection may have changed. If
-    /// not, the session ends.
-    ///
-    /// # Errors
-    /// The request's.
-    pub(crate) fn is_still_there(&self, session: &ClusterSession) -> Result<bool> {
-        let ClusterIdentity::Known(uid) = &session.identity else { return Ok(true) };
-        let mistaken = match identity::read(&session.client)? {
-            Ok(now) if now == *uid => return Ok(true),
-            Ok(now) => format!("another cluster answered, with the uid {now} of kube-system"),
-            Err(why) => format!("its identity can no longer be read: {why}"),
-        };
-        self.state().mistaken = Some(mistaken);
-        self.stop.wake();
-        Ok(false)
     }
 
     /// The identity of the cluster that answered last.

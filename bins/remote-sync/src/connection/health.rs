@@ -15,6 +15,10 @@ const IDENTITY_CHANGED: Family = Family::gauge(
     "remote_sync_cluster_identity_changed",
     "1 while a different cluster answers than before.",
 );
+const IDENTITY_CONFLICT: Family = Family::gauge(
+    "remote_sync_cluster_identity_conflict",
+    "1 while another cluster shows the same uid of kube-system, and this one is held.",
+);
 const HEALTHY: Family =
     Family::gauge("remote_sync_cluster_healthy", "1 if the last probe succeeded.");
 const PROBES: Family = Family::counter("remote_sync_cluster_probes_total", "Probes, by result.");
@@ -28,6 +32,10 @@ pub(crate) enum Phase {
     Connected,
     /// To a different cluster than before, which is not written to.
     IdentityChanged,
+    /// To a cluster whose identity cannot be read any more, which is not written to.
+    IdentityHidden,
+    /// To a cluster with the identity of another one, which is not written to.
+    IdentityConflict,
     /// There is no session.
     Disconnected,
 }
@@ -53,6 +61,8 @@ pub(crate) struct Health {
     pub(crate) last_connect_failure: Option<Instant>,
     /// The identity of the cluster that answered last.
     pub(crate) identity: ClusterIdentity,
+    /// The reason why it could not be read the last time.
+    pub(crate) unread: Option<String>,
 }
 
 impl Connection {
@@ -62,6 +72,8 @@ impl Connection {
         let connected = state.session().is_some();
         let phase = match (&state.identity, &state.offer) {
             (ClusterIdentity::Changed { .. }, _) if connected => Phase::IdentityChanged,
+            (ClusterIdentity::Hidden { .. }, _) if connected => Phase::IdentityHidden,
+            _ if connected && state.held.is_some() => Phase::IdentityConflict,
             _ if connected => Phase::Connected,
             (_, CredentialOffer::Awaited)
                 if state.health.connections == 0 && state.health.error.is_none() =>
@@ -80,6 +92,7 @@ impl Connection {
             last_probe: state.schedule.last_probe(),
             last_connect_failure: state.schedule.last_connect_failure(),
             identity: state.identity.clone(),
+            unread: state.unread.clone(),
         }
     }
 
@@ -89,10 +102,12 @@ impl Connection {
         let up = u8::from(state.session().is_some());
         let ((good, bad), healthy) = (state.health.probes, state.health.probe_was_good);
         let changed = u8::from(matches!(state.identity, ClusterIdentity::Changed { .. }));
+        let conflict = u8::from(state.held.is_some());
         drop(state);
         let remote = ("remote", self.name());
         metrics.add(CONNECTED, &[remote], up);
         metrics.add(IDENTITY_CHANGED, &[remote], changed);
+        metrics.add(IDENTITY_CONFLICT, &[remote], conflict);
         if let Some(healthy) = healthy {
             metrics.add(HEALTHY, &[remote], u8::from(healthy));
         }

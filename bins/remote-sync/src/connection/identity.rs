@@ -1,11 +1,15 @@
 //! Identity of a cluster: the uid of its Namespace kube-system, which shows when a different cluster answers at
 //! the same address.
 
+use std::mem;
+
 use shared::{
     client::{Client, Load},
     error::{Error, Result},
     resource::{NAMESPACES, PODS},
 };
+
+use super::handle::{ClusterSession, Connection};
 
 /// Memory that these objects may cost, in bytes. Annotations may have 256 KiB, but nobody puts that much on
 /// kube-system, which every watch reads.
@@ -17,8 +21,15 @@ const POD: usize = 512 << 10;
 pub(crate) enum ClusterIdentity {
     /// The cluster has this uid, and had no other one before.
     Known(String),
-    /// It could not be read, for this reason.
+    /// It cannot be read and never could be, for this reason.
     Unknown(String),
+    /// It was this uid, but cannot be read any more, so another cluster may answer.
+    Hidden {
+        /// The uid that was read last.
+        was: String,
+        /// The reason.
+        why: String,
+    },
     /// A different cluster answers than before, which was not accepted.
     Changed {
         /// The uid that was seen first, or accepted.
@@ -55,15 +66,110 @@ pub(super) fn compare(
     remembered: &mut Option<String>,
     accepted: &[String],
 ) -> ClusterIdentity {
-    let now = match uid {
-        Ok(now) => now,
-        Err(why) => return ClusterIdentity::Unknown(why),
+    let now = match (uid, &*remembered) {
+        (Ok(now), _) => now,
+        (Err(why), Some(was)) => return ClusterIdentity::Hidden { was: was.clone(), why },
+        (Err(why), None) => return ClusterIdentity::Unknown(why),
     };
     match remembered {
         Some(was) if *was != now && !accepted.contains(&now) => {
             ClusterIdentity::Changed { was: was.clone(), now }
         }
         _ => ClusterIdentity::Known(remembered.insert(now).clone()),
+    }
+}
+
+/// The reason why a session that began with the identity `before` has to be replaced, if it has to be: a change
+/// of identity is the start of another session, which lists everything anew.
+pub(super) fn reason_to_reconnect(
+    before: &ClusterIdentity,
+    now: &ClusterIdentity,
+) -> Option<String> {
+    use ClusterIdentity::{Changed, Hidden, Known, Unknown};
+    match (before, now) {
+        (Known(one), Known(other)) if one == other => None,
+        (Unknown(_), Unknown(_)) | (Hidden { .. }, Hidden { .. }) => None,
+        (Changed { now: one, .. }, Changed { now: other, .. }) if one == other => None,
+        (_, Known(uid)) => Some(format!("the uid of kube-system can be read, and is {uid}")),
+        (_, Changed { now, .. }) => {
+            Some(format!("another cluster answered, with the uid {now} of kube-system"))
+        }
+        (_, Hidden { why, .. } | Unknown(why)) => {
+            Some(format!("its identity can no longer be read: {why}"))
+        }
+    }
+}
+
+impl Connection {
+    /// Returns whether the cluster that answers now is that of `session`, which a lost TCP connection may have
+    /// changed. If not, the session ends.
+    ///
+    /// # Errors
+    /// The request's: nothing is known then.
+    pub(crate) fn is_still_there(&self, session: &ClusterSession) -> Result<bool> {
+        let ClusterIdentity::Known(uid) = &session.identity else { return Ok(true) };
+        let answer = read(&session.client);
+        self.note_read(&answer);
+        let now = compare(answer?, &mut Some(uid.clone()), &[]);
+        let Some(reason) = reason_to_reconnect(&session.identity, &now) else {
+            return Ok(true);
+        };
+        self.state().mistaken = Some(reason);
+        self.stop.wake();
+        Ok(false)
+    }
+
+    /// Records whether the identity could be read; a failure is logged once.
+    pub(super) fn note_read(&self, answer: &Result<std::result::Result<String, String>>) {
+        let failure = answer.as_ref().err().map(ToString::to_string);
+        let before = mem::replace(&mut self.state().unread, failure.clone());
+        let remote = self.name();
+        match (before, failure) {
+            (None, Some(error)) => {
+                log::warn!(remote, error = error.as_str(); "the cluster's identity cannot be read");
+            }
+            (Some(_), None) => log::info!(remote; "the cluster's identity can be read again"),
+            _ => {}
+        }
+    }
+
+    /// Accepts a uid of kube-system for this cluster, or none, while the program runs. It is for a person to say,
+    /// next to the kubeconfig: what the cluster itself says is no reason to trust it.
+    pub(crate) fn accept(&self, uid: Option<String>) {
+        let mut state = self.state();
+        if state.accepted == uid {
+            return;
+        }
+        if let (ClusterIdentity::Changed { now, .. }, Some(uid)) = (&state.identity, &uid)
+            && now == uid
+        {
+            state.mistaken = Some(format!("a person accepted the uid {uid} of kube-system"));
+        }
+        state.accepted = uid;
+        drop(state);
+        self.stop.wake();
+    }
+
+    /// Returns whether a person accepted this uid for the cluster.
+    pub(crate) fn is_accepted(&self, uid: &str) -> bool {
+        self.settings.accepted.iter().any(|accepted| accepted == uid)
+            || self.state().accepted.as_deref() == Some(uid)
+    }
+
+    /// Returns whether a person said that this very cluster, and no other one, has this uid.
+    pub(crate) fn is_genuine(&self, uid: &str) -> bool {
+        self.settings.genuine.iter().any(|genuine| genuine == uid)
+            || self.state().accepted.as_deref() == Some(uid)
+    }
+
+    /// Holds the cluster for this reason, or no longer: it stays connected. Returns whether that is news.
+    pub(crate) fn hold(&self, reason: Option<String>) -> bool {
+        mem::replace(&mut self.state().held, reason.clone()) != reason
+    }
+
+    /// The reason why the cluster is held.
+    pub(crate) fn held(&self) -> Option<String> {
+        self.state().held.clone()
     }
 }
 

@@ -36,6 +36,8 @@ pub(super) struct Supervisor {
     remembered: Option<String>,
     /// Decides which failures are logged.
     backoff: Backoff,
+    /// The time of the last attempt to read the identity.
+    identified: Instant,
     /// The time of the current iteration.
     now: Instant,
 }
@@ -50,7 +52,18 @@ impl Supervisor {
         let backoff = Backoff::new(Duration::ZERO);
         let (attached, now) = (None, Instant::now());
         let remembered = connection.settings.remembered.clone();
-        Self { connection, source, notifier, random, attached, remembered, backoff, now }
+        let identified = now;
+        Self {
+            connection,
+            source,
+            notifier,
+            random,
+            attached,
+            remembered,
+            backoff,
+            identified,
+            now,
+        }
     }
 
     pub(super) fn run(mut self) {
@@ -72,7 +85,8 @@ impl Supervisor {
         let happened = self
             .check_credentials()
             .or_else(|| self.check_identity())
-            .or_else(|| self.connect_or_probe());
+            .or_else(|| self.connect_or_probe())
+            .or_else(|| self.read_identity());
         let state = self.connection.state();
         let (due, success) = (state.schedule.due(self.now), state.schedule.last_success());
         let awaited = matches!(
@@ -86,6 +100,7 @@ impl Supervisor {
             _ => (!awaited).then_some(Duration::ZERO),
         };
         let waits = schedule.into_iter().chain(self.notifier.next(success, self.now));
+        let waits = waits.chain(self.identity_due());
         soonest(waits, self.connection.settings.timing.interval)
     }
 
@@ -93,6 +108,47 @@ impl Supervisor {
     fn check_identity(&mut self) -> Option<ConnectionEvent> {
         let mistaken = self.connection.state().mistaken.take()?;
         self.disconnect(Duration::ZERO, &mistaken)
+    }
+
+    /// The time until the identity is read again, while there is a session. A probe that failed is followed by
+    /// others, which another request would only delay.
+    fn identity_due(&self) -> Option<Duration> {
+        let interval = self.connection.settings.timing.interval;
+        let due = || (self.identified + interval).saturating_duration_since(self.now);
+        let is_well = self.connection.state().schedule.failures() == 0;
+        (self.attached.is_some() && is_well).then(due)
+    }
+
+    /// Reads the identity once in each probe interval, whatever else is asked of the cluster: it may change, or
+    /// become unreadable, behind a connection that is well.
+    fn read_identity(&mut self) -> Option<ConnectionEvent> {
+        self.identity_due().filter(Duration::is_zero)?;
+        let client = self.attached.as_ref()?.client.clone();
+        self.identified = self.now;
+        let read = identity::read(&client);
+        self.connection.note_read(&read);
+        let now = self.judge(read.ok()?);
+        let before = self.connection.identity();
+        if let Some(reason) = identity::reason_to_reconnect(&before, &now) {
+            return self.disconnect(Duration::ZERO, &reason);
+        }
+        // The reason may be another one.
+        self.connection.state().identity = now;
+        None
+    }
+
+    /// Compares what was read with what is remembered.
+    fn judge(&mut self, read: std::result::Result<String, String>) -> ClusterIdentity {
+        let state = self.connection.state();
+        let (is_held, now) = (state.held.is_some(), state.accepted.clone());
+        drop(state);
+        // A uid for which it is held, as another cluster shows it too, need never have been its own.
+        if is_held && read.as_ref().is_ok_and(|uid| Some(uid) != self.remembered.as_ref()) {
+            self.remembered = None;
+        }
+        let accepted = &self.connection.settings.accepted;
+        let accepted: Vec<_> = accepted.iter().cloned().chain(now).collect();
+        identity::compare(read, &mut self.remembered, &accepted)
     }
 
     fn connect_or_probe(&mut self) -> Option<ConnectionEvent> {
@@ -192,7 +248,8 @@ impl Supervisor {
             attached.swap(attached.config.clone())?;
             self.probe_path(&attached.client)?;
         }
-        let identity = identity::compare(uid, &mut self.remembered, &settings.accepted);
+        self.identified = Instant::now();
+        let identity = self.judge(uid);
         Ok((attached, identity))
     }
 
@@ -317,6 +374,10 @@ fn log_identity(remote: &str, identity: &ClusterIdentity) {
         }
         ClusterIdentity::Unknown(why) => {
             log::warn!(remote, error = why.as_str(); "the cluster's identity is unknown");
+        }
+        ClusterIdentity::Hidden { was, why } => {
+            let (uid, error) = (was.as_str(), why.as_str());
+            log::error!(remote, uid, error; "the cluster's identity is hidden");
         }
         ClusterIdentity::Changed { was, now } => {
             let reason = format!("the uid of kube-system was {was} and is {now}");

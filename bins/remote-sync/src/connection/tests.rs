@@ -10,6 +10,7 @@ mod accessor;
 mod concurrency;
 mod improvements;
 mod pure;
+mod recognition;
 mod reconcile;
 mod workload;
 
@@ -104,6 +105,7 @@ fn settings(name: &str, timing: ProbeTiming) -> ConnectionConfig {
         request: 2 * SECOND,
         probe_path: "/version".into(),
         accepted: Vec::new(),
+        genuine: Vec::new(),
         remembered: None,
         reload: None,
         pod: None,

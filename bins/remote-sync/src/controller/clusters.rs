@@ -121,6 +121,7 @@ fn connect(
         probe_path: times.path.clone(),
         remembered,
         accepted: settings.accepted(name).map(str::to_owned).collect(),
+        genuine: settings.genuine(name).map(str::to_owned).collect(),
         reload: file.map(|file| -> ReloadCredentials {
             Arc::new(move || kubeconfig::from_file(&file, reach))
         }),
@@ -208,6 +209,7 @@ fn follow_secret(
         return Ok(());
     };
     let controller = controller.clone();
+    let accepts = controller.context.settings.keys.accept_identity.clone();
     runtime::spawn("kubeconfig", move || {
         let place = format!("{namespace}/{name}");
         let target = SECRETS.object(&namespace, &name);
@@ -217,6 +219,7 @@ fn follow_secret(
                 connection.offer(Err(Error::TooLarge(sentence)));
             }
             Some(Document::Whole(secret)) => {
+                connection.accept(connection::accepted_identity(secret, &accepts));
                 connection::offer_secret(&connection, &place, Some(secret), key.as_deref());
             }
             None => connection::offer_secret(&connection, &place, None, None),

@@ -53,7 +53,7 @@ impl Watched for NamespaceWatch {
             Change::Put { object, .. } => {
                 object["metadata"]["annotations"][&controller.context.settings.keys.owner].as_str()
             }
-            Change::TooLarge { .. } | Change::Gone { .. } | Change::State => None,
+            Change::TooLarge { .. } | Change::Gone { .. } | Change::State | Change::Kind => None,
         };
         let owner = owner.unwrap_or_default();
         for remote in remotes.iter() {
@@ -109,7 +109,7 @@ impl Watched for SecretWatch {
         let (key, object) = match change {
             Change::Put { key, object, .. } => (key, *object),
             Change::TooLarge { .. } | Change::Gone { .. } => return,
-            Change::State => return controller.stop.wake(),
+            Change::State | Change::Kind => return controller.stop.wake(),
         };
         let Some(owner) = controller_of(object) else { return };
         let (namespace, _) = key::split(key);

@@ -67,6 +67,10 @@ impl WatchedKind {
         &self.cluster.controller.context.settings.resources[self.kind]
     }
 
+    fn reader(&self) -> &ObjectReader {
+        &self.cluster.controller.context.readers[self.kind]
+    }
+
     /// Returns whether a kind has the local cluster's version, as far as that is known.
     fn accepts(&self, found: &ApiResource) -> bool {
         let local = self.cluster.controller.local_kind(self.kind);
@@ -81,14 +85,31 @@ impl WatchedKind {
         }
         loop {
             if let Some(local) = self.cluster.controller.local_kind(self.kind) {
-                let version = Some(local.resource.version.to_string());
-                let wanted = ResourceArg { version, ..wanted.clone() };
-                return discovery::resolve(&session.client, &wanted);
+                return discovery::resolve(&session.client, &wanted.in_version_of(&local));
             }
             if session.stop.wait(POLL) {
                 return Err(Error::Unreachable("the connection ended".into()));
             }
         }
+    }
+}
+
+impl WatchedKind {
+    /// Finds the kind in the version that is followed.
+    fn find_again(&self, session: &ClusterSession, kind: &ApiResource) -> Result<ApiResource> {
+        discovery::resolve(&session.client, &self.wanted().in_version_of(kind))
+    }
+
+    /// Handles a change that is not that of an object.
+    fn handle_state(&self, change: &Change<'_>) {
+        let controller = &self.cluster.controller;
+        if matches!(change, Change::Kind) {
+            for remote in self.cluster.remotes().iter() {
+                controller.enqueue_kind(remote, self.kind);
+                controller.start_workers(remote);
+            }
+        }
+        controller.stop.wake();
     }
 }
 
@@ -107,6 +128,14 @@ impl Watched for SourceWatch {
         self.0.find(session)
     }
 
+    fn find_kind_again(
+        &self,
+        session: &ClusterSession,
+        kind: &ApiResource,
+    ) -> Option<Result<ApiResource>> {
+        Some(self.0.find_again(session, kind))
+    }
+
     fn accepts_kind(&self, kind: &ApiResource) -> bool {
         self.0.accepts(kind)
     }
@@ -116,7 +145,7 @@ impl Watched for SourceWatch {
     }
 
     fn read(&self, object: &Value) -> Option<Cached<SourceObject>> {
-        self.0.cluster.reader().source(object)
+        self.0.reader().source(object)
     }
 
     fn keeps_document(&self, object: &SourceObject, listed: bool) -> bool {
@@ -126,7 +155,7 @@ impl Watched for SourceWatch {
     fn handle(&self, change: &Change<'_>) {
         let WatchedKind { cluster, kind } = &self.0;
         let controller = &cluster.controller;
-        let Some((key, urgent)) = change.object() else { return controller.stop.wake() };
+        let Some((key, urgent)) = change.object() else { return self.0.handle_state(change) };
         let (namespace, name) = key::split(key);
         let mut in_a_pair = false;
         for remote in cluster.remotes().iter() {
@@ -160,7 +189,18 @@ impl Watched for TargetWatch {
     }
 
     fn find_kind(&self, session: &ClusterSession) -> Result<ApiResource> {
-        self.0.find(session)
+        let found = self.0.find(session)?;
+        let WatchedKind { cluster, kind } = &self.0;
+        cluster.remotes().iter().for_each(|remote| remote.retry_altered(Some(*kind)));
+        Ok(found)
+    }
+
+    fn find_kind_again(
+        &self,
+        session: &ClusterSession,
+        kind: &ApiResource,
+    ) -> Option<Result<ApiResource>> {
+        Some(self.0.find_again(session, kind))
     }
 
     fn accepts_kind(&self, kind: &ApiResource) -> bool {
@@ -172,7 +212,7 @@ impl Watched for TargetWatch {
     }
 
     fn read(&self, object: &Value) -> Option<Cached<TargetObject>> {
-        self.0.cluster.reader().target(object)
+        self.0.reader().target(object)
     }
 
     fn keeps_document(&self, _object: &TargetObject, listed: bool) -> bool {
@@ -182,7 +222,7 @@ impl Watched for TargetWatch {
     fn handle(&self, change: &Change<'_>) {
         let WatchedKind { cluster, kind } = &self.0;
         let (controller, remotes) = (&cluster.controller, cluster.remotes());
-        let Some((key, urgent)) = change.object() else { return controller.stop.wake() };
+        let Some((key, urgent)) = change.object() else { return self.0.handle_state(change) };
         let mut in_a_pair = false;
         for remote in remotes.iter() {
             in_a_pair |= controller.enqueue_target(remote, *kind, key, urgent);
@@ -202,14 +242,19 @@ impl Controller {
     /// Enqueues all pairs of a remote.
     pub(super) fn enqueue_all(&self, remote: &RemoteSync) {
         for kind in self.context.settings.resources.kinds() {
-            for key in remote.source.stores[kind].keys() {
-                let (namespace, name) = key::split(&key);
-                let source = remote.names.canonical_of_source(namespace, name);
-                self.enqueue(remote, kind, source, false);
-            }
-            for key in remote.target.stores[kind].keys() {
-                self.enqueue_target(remote, kind, &key, false);
-            }
+            self.enqueue_kind(remote, kind);
+        }
+    }
+
+    /// Enqueues all pairs of a kind.
+    fn enqueue_kind(&self, remote: &RemoteSync, kind: KindIndex) {
+        for key in remote.source.stores[kind].keys() {
+            let (namespace, name) = key::split(&key);
+            let source = remote.names.canonical_of_source(namespace, name);
+            self.enqueue(remote, kind, source, false);
+        }
+        for key in remote.target.stores[kind].keys() {
+            self.enqueue_target(remote, kind, &key, false);
         }
     }
 

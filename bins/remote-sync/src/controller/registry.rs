@@ -81,6 +81,10 @@ struct RegistryMember {
     added: bool,
     /// The uid of the cluster that it last was.
     uid: Option<String>,
+    /// The uid of its Secret.
+    secret: String,
+    /// The cluster's uid that a person accepted in an annotation of the Secret.
+    accepted: Option<String>,
 }
 
 impl RegistryMembers<'_> {
@@ -139,10 +143,33 @@ impl RegistryMembers<'_> {
             return None;
         }
         self.make_room(&name);
-        self.remotes.entry(name.clone()).or_default().offer = Some(offer(&secret));
+        self.forget_previous(&name, uid_of(&secret));
+        let member = self.remotes.entry(name.clone()).or_default();
+        member.offer = Some(offer(&secret));
+        uid_of(&secret).clone_into(&mut member.secret);
+        if let Document::Whole(secret) = &secret {
+            let key = &self.controller.context.settings.keys.accept_identity;
+            member.accepted = connection::accepted_identity(secret, key);
+        }
         self.offer(&name);
         self.report_trouble(None);
         Some(name)
+    }
+
+    /// Forgets which cluster had this name if its Secret was deleted and another one was created: Cluster API does
+    /// that for a new cluster of the name, which need not be the one before. Who may do so at the local cluster
+    /// may say which cluster it is.
+    fn forget_previous(&mut self, name: &str, secret: &str) {
+        let Some(member) = self.remotes.get(name).filter(|member| member.secret != secret) else {
+            return;
+        };
+        // Its deletion may have been missed.
+        if member.offer.is_some() {
+            self.remove(name);
+        }
+        if let Some(uid) = self.remotes.get_mut(name).and_then(|member| member.uid.take()) {
+            log::info!(remote = name, uid = uid.as_str(); "another Secret has this name, the cluster may be a new one");
+        }
     }
 
     /// Forgets a former member if there is no room for a new one.
@@ -190,7 +217,9 @@ impl RegistryMembers<'_> {
             log::info!(remote = name; "remote added");
         }
         if let Some(remote) = self.controller.remotes().iter().find(|remote| remote.name == name) {
-            self.controller.remote_cluster(remote).connection.offer(config.clone());
+            let connection = &self.controller.remote_cluster(remote).connection;
+            connection.accept(member.accepted.clone());
+            connection.offer(config.clone());
         }
     }
 
@@ -208,6 +237,13 @@ impl RegistryMembers<'_> {
             }
         }
         self.report_trouble(None);
+    }
+}
+
+fn uid_of(secret: &Document) -> &str {
+    match secret {
+        Document::Whole(secret) => secret["metadata"]["uid"].as_str().unwrap_or_default(),
+        Document::TooLarge(head) => &head.uid,
     }
 }
 

@@ -27,12 +27,16 @@ pub(crate) struct AnnotationKeys {
     pub(crate) local_generation: String,
     /// On a source, in safe mode: the target's uid.
     pub(crate) local_uid: String,
+    /// On a source, in safe mode: the digests of both contents, where the target's server made another of it.
+    pub(crate) content: String,
     /// On a target, in safe mode: which object on which cluster it is a copy of.
     pub(crate) source: String,
     /// On the same: the keys of the labels and annotations that came from the source.
     pub(crate) managed_keys: String,
     /// On a target: since when it has had no source.
     pub(crate) orphaned: String,
+    /// On the Secret of a remote's kubeconfig, set by a person: the uid of kube-system that the remote has now.
+    pub(crate) accept_identity: String,
 }
 
 impl AnnotationKeys {
@@ -50,9 +54,11 @@ impl AnnotationKeys {
             remote_generation: key("sync-remote-generation"),
             local_generation: key("sync-local-generation"),
             local_uid: key("sync-local-uid"),
+            content: key("sync-content"),
             source: key("source"),
             managed_keys: key("managed-keys"),
             orphaned: key("orphaned"),
+            accept_identity: key("accept-identity"),
         }
     }
 
@@ -144,6 +150,30 @@ impl fmt::Display for Origin<'_> {
     }
 }
 
+/// The digests of a source's content and of what the target's server made of it: 32 hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ContentPair {
+    pub(crate) source: u64,
+    pub(crate) target: u64,
+}
+
+impl ContentPair {
+    /// Parses what [`Display`](fmt::Display) formats; `None` for anything else.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let is_digit = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+        let half = |text| u64::from_str_radix(text, 16).ok();
+        let (source, target) =
+            text.split_at_checked(16).filter(|_| text.len() == 32 && text.bytes().all(is_digit))?;
+        Some(Self { source: half(source)?, target: half(target)? })
+    }
+}
+
+impl fmt::Display for ContentPair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}{:016x}", self.source, self.target)
+    }
+}
+
 /// The keys of the labels and annotations that a target has from its source: `label,label|annotation,…`; no
 /// key can contain a comma or a bar. Sorted, for binary search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -209,6 +239,18 @@ mod tests {
             for bad in [&text[1..], &text[..text.len() - 8], ""] {
                 assert_eq!(Origin::parse(bad), None, "{bad}");
             }
+        }
+    }
+
+    #[test]
+    fn contents_are_read_as_they_are_written() {
+        let text = "00000000000000ff9c9b8b35770a097a";
+        let pair = ContentPair::parse(text).unwrap();
+        assert_eq!((pair.source, pair.to_string().as_str()), (255, text));
+        for bad in
+            ["", &text[1..], &text.to_uppercase(), &format!("{text}0"), &text.replace('9', "ü")]
+        {
+            assert_eq!(ContentPair::parse(bad), None, "{bad}");
         }
     }
 

@@ -28,6 +28,13 @@ pub(crate) struct ApiResource {
     pub(crate) status: bool,
 }
 
+impl ApiResource {
+    /// Returns whether the objects of both have the same paths, whatever else differs.
+    pub(crate) fn same_objects(&self, other: &Self) -> bool {
+        (&self.resource, self.namespaced) == (&other.resource, other.namespaced)
+    }
+}
+
 /// The only version of the core group, which has no discovery document that would list it.
 const CORE: &str = "v1";
 
@@ -56,6 +63,11 @@ impl ResourceArg {
         }
         let group = group.unwrap_or_default().to_owned();
         Ok(Self { group, version: version.map(str::to_owned), plural: plural.to_owned() })
+    }
+
+    /// The same kind in the version of `found`.
+    pub(crate) fn in_version_of(&self, found: &ApiResource) -> Self {
+        Self { version: Some(found.resource.version.to_string()), ..self.clone() }
     }
 
     /// Returns whether both name the same kind, in whatever version.

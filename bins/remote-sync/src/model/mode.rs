@@ -36,6 +36,11 @@ impl Mode {
         self == Self::Compat
     }
 
+    /// Returns whether writes that another writer undoes become rare.
+    pub(crate) fn slows_fights(self) -> bool {
+        self == Self::Safe
+    }
+
     /// Returns whether a pass ends after its writes and the next one starts at once, as upstream's do.
     pub(crate) fn ends_after_writes(self) -> bool {
         self == Self::Compat

@@ -1,12 +1,13 @@
 //! Cached objects: the few hundred bytes of a document that decisions depend on.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use shared::json;
 
 use crate::model::{
-    annotations::{AnnotationKeys, ManagedKeys, Origin, Uid},
+    annotations::{AnnotationKeys, ContentPair, ManagedKeys, Origin, Uid},
     digest::Digester,
     mode::Mode,
+    rules::FieldRules,
     secret,
 };
 
@@ -39,6 +40,13 @@ pub(crate) struct ObjectState {
     pub(crate) status: u64,
     pub(crate) terminating: bool,
     pub(crate) paused: bool,
+}
+
+impl ObjectState {
+    /// Digest of what a target is given of a source in this state.
+    pub(crate) fn written(&self) -> u64 {
+        self.content.rotate_left(1) ^ self.metadata
+    }
 }
 
 /// A source: the object that owns the content.
@@ -74,6 +82,8 @@ pub(crate) struct Generations {
     pub(crate) remote: Option<u32>,
     pub(crate) local: Option<u32>,
     pub(crate) uid: Option<Uid>,
+    /// Contents that differ although the target's server kept all that was written.
+    pub(crate) content: Option<ContentPair>,
 }
 
 /// A target: the copy, which owns the status.
@@ -82,6 +92,8 @@ pub(crate) struct TargetObject {
     pub(crate) state: ObjectState,
     pub(crate) copy_of: Option<CopyOf>,
     pub(crate) has_annotations: bool,
+    /// It has content beside its spec, which the source may not have any more.
+    pub(crate) beside_spec: bool,
     /// It is annotated as a kept orphan.
     pub(crate) orphaned: bool,
 }
@@ -128,6 +140,8 @@ pub(crate) struct ObjectReader {
     pub(crate) keys: AnnotationKeys,
     pub(crate) finalizer: String,
     pub(crate) mode: Mode,
+    /// Those of one kind.
+    pub(crate) rules: FieldRules,
 }
 
 impl ObjectReader {
@@ -136,6 +150,7 @@ impl ObjectReader {
         let number = |name: &str| annotation(name)?.as_str()?.parse().ok();
         let keys = &self.keys;
         let origin = annotation(&keys.source).and_then(Value::as_str).and_then(Origin::parse);
+        let content = annotation(&keys.content).and_then(Value::as_str);
         let value = SourceObject {
             state: self.state(object, self.metadata(object, None))?,
             finalizers: self.finalizers(object),
@@ -143,6 +158,7 @@ impl ObjectReader {
                 remote: number(&keys.remote_generation),
                 local: number(&keys.local_generation),
                 uid: annotation(&keys.local_uid).and_then(Uid::of),
+                content: content.and_then(ContentPair::parse),
             },
             copied_from: origin.map(|origin| origin.cluster),
         };
@@ -165,6 +181,7 @@ impl ObjectReader {
                 })
             }),
             has_annotations: annotations.is_object(),
+            beside_spec: self.content(object).any(|(key, _)| key != "spec"),
             orphaned: annotation(&self.keys.orphaned).is_some(),
         };
         cached(object, value)
@@ -219,8 +236,35 @@ impl ObjectReader {
         match self.mode {
             Mode::Compat => key != self.keys.remote_generation && key != self.keys.local_generation,
             // kubectl's record of the last apply is about the source.
-            Mode::Safe => !self.keys.is_ours(key) && key != LAST_APPLIED,
+            Mode::Safe => {
+                let dropped =
+                    || self.rules.dropped_annotations.iter().any(|glob| glob.matches(key));
+                !self.keys.is_ours(key) && key != LAST_APPLIED && !dropped()
+            }
         }
+    }
+
+    /// Returns whether the label `key` of a source is copied to its target.
+    pub(crate) fn copies_label(&self, key: &str) -> bool {
+        !self.rules.dropped_labels.iter().any(|glob| glob.matches(key))
+    }
+
+    /// The fields of an object that are copied.
+    pub(crate) fn content<'a>(
+        &'a self,
+        object: &'a Value,
+    ) -> impl Iterator<Item = (&'a String, &'a Value)> {
+        object.as_object().into_iter().flatten().filter(|(key, _)| self.is_content(key))
+    }
+
+    /// The digest of the content, but for ignored fields.
+    fn digest_content(&self, object: &Value) -> u64 {
+        if self.rules.ignored.is_empty() {
+            return self.digester.of_members(object.as_object(), |key| self.is_content(key));
+        }
+        let content: Map<_, _> =
+            self.content(object).map(|(key, value)| (key.clone(), value.clone())).collect();
+        self.digester.of_members(Some(&self.rules.without_ignored(content)), |_| true)
     }
 
     fn state(&self, object: &Value, metadata: u64) -> Option<ObjectState> {
@@ -232,7 +276,7 @@ impl ObjectReader {
         let paused = &object["metadata"]["annotations"][&self.keys.paused];
         Some(ObjectState {
             generation: generation.try_into().ok()?,
-            content: self.digester.of_members(object.as_object(), |key| self.is_content(key)),
+            content: self.digest_content(object),
             metadata,
             status: self.digester.of(status),
             terminating: terminating(object),
@@ -246,11 +290,16 @@ impl ObjectReader {
         let managed = managed.as_ref();
         let (labels, annotations) =
             (&object["metadata"]["labels"], &object["metadata"]["annotations"]);
-        let counts_label =
-            |key: &str| managed.is_none_or(|managed| managed.labels.binary_search(&key).is_ok());
-        let counts_annotation = |key: &str| {
-            self.copies_annotation(key)
-                && managed.is_none_or(|managed| managed.annotations.binary_search(&key).is_ok())
+        // A managed key that is not copied any more counts: it has to go.
+        let counts_label = |key: &str| match managed {
+            Some(managed) => managed.labels.binary_search(&key).is_ok(),
+            None => self.copies_label(key),
+        };
+        let counts_annotation = |key: &str| match managed {
+            Some(managed) => {
+                managed.annotations.binary_search(&key).is_ok() && !self.keys.is_ours(key)
+            }
+            None => self.copies_annotation(key),
         };
         let labels = self.digester.of_members(labels.as_object(), counts_label);
         // A label and an annotation of the same name must differ.

@@ -37,10 +37,28 @@ fn objects() -> Vec<Flag> {
             "pull: the remotes are the sources, this cluster is the target; push: the other way round.",
         ),
         flag(
+            "drop-annotation",
+            FlagKind::List,
+            "",
+            "Annotations that are not copied; * stands for any characters.",
+        ),
+        flag(
+            "drop-label",
+            FlagKind::List,
+            "",
+            "Labels that are not copied; * stands for any characters.",
+        ),
+        flag(
             "finalizer",
             FlagKind::String,
             "",
             "Finalizer on the source; instances that share objects each need their own (default: sync-local with the prefix).",
+        ),
+        flag(
+            "ignore-field",
+            FlagKind::List,
+            "",
+            "KIND:POINTER: a field that a new target gets and the target's side owns then, as in deployments.apps:/spec/replicas.",
         ),
         flag(
             "local-namespace-suffix",
@@ -61,10 +79,22 @@ fn objects() -> Vec<Flag> {
             "safe, or compat: exactly sync-controller's writes, without this program's own annotations on targets.",
         ),
         flag(
+            "namespace-label",
+            FlagKind::List,
+            "",
+            "KEY=VALUE: labels of namespaces created for targets.",
+        ),
+        flag(
             "namespace-prefix",
             FlagKind::String,
             "",
             "Only namespaces with this prefix, on both sides (default: all).",
+        ),
+        flag(
+            "recreate-on-immutable",
+            FlagKind::Bool,
+            "false",
+            "Delete a target whose server refuses to change a field, and create it anew.",
         ),
         flag(
             "remote-resource-suffix",
@@ -90,7 +120,7 @@ fn clusters() -> Vec<Flag> {
             "accept-identity",
             FlagKind::List,
             "",
-            "[NAME=]UID: accept that a remote was rebuilt, with this new uid of kube-system.",
+            "[NAME=]UID: accept that a remote was rebuilt, with this new uid of kube-system; with NAME also that no other one has it.",
         ),
         flag(
             "connection-retry",

@@ -1,6 +1,9 @@
 //! Actions as requests; each response goes into the stores at once.
 
+use std::{sync::Arc, time::Instant};
+
 use log::Level;
+use serde_json::Value;
 use shared::{
     client::Patch,
     error::{Error, Result},
@@ -10,7 +13,7 @@ use shared::{
 use crate::{
     model::{
         annotations::Uid,
-        key,
+        discovery, key,
         mode::Mode,
         object::{Cached, SourceObject, TargetObject},
         secret,
@@ -21,7 +24,7 @@ use crate::{
         observed::{Attempt, Observed},
         outcome,
         pair::{PairContext, log_pair, odd, stale},
-        patch,
+        patch::{self, Desired},
         status::PairStatus,
     },
 };
@@ -61,9 +64,10 @@ impl PairContext<'_> {
                 attempt.spec_started = true;
                 self.update(source, target, (content, metadata))?;
             }
+            (SyncAction::Recreate, _, Some(target)) => return self.delete_target(target),
             (SyncAction::RecordGenerations, Some(source), Some(target)) => {
                 attempt.spec_started = true;
-                self.record_generations(source, target)?;
+                self.record_generations(source, target, observed.settled.altered)?;
             }
             (SyncAction::RemoveFinalizer, Some(source), _) => self.remove_finalizer(source)?,
             (SyncAction::RemoveFinalizer, None, _) => {
@@ -132,7 +136,7 @@ impl PairContext<'_> {
         let marked = self.store_target(marked)?;
         log_pair!(Level::Info, self, "target adopted", target = self.target_key);
         if attempt.same_content == Some(true) {
-            self.record_settled(source, &marked);
+            self.record_settled(source, &marked, None);
         }
         if self.context.settings.adopt == AdoptPolicy::Always {
             let message = format!("{} was nobody's copy and is one from now on", self.target_key);
@@ -155,14 +159,34 @@ impl PairContext<'_> {
             }
         };
         let place = self.at_source();
-        let written = self.ask_source(|c| c.patch(&place.status(), kind, &patch));
-        let written = self.store_source(written.map_err(stale)?)?;
+        let written = match self.ask_source(|c| c.patch(&place.status(), kind, &patch)) {
+            Err(Error::NotServed(sentence)) => return Err(self.without_status(sentence)),
+            written => self.store_source(written.map_err(stale)?)?,
+        };
         self.context.metrics.status_lag(self.since.elapsed());
         log_pair!(Level::Debug, self, "status uploaded");
-        self.remote.update_settled(self.id, |settled| {
-            settled.after_upload(&written.value.state, &target.value.state);
+        self.remote.remember(self.id, |memory| {
+            memory.settled.after_upload(&written.value.state, &target.value.state);
+            if self.context.settings.mode.slows_fights() {
+                memory.writes.status.wrote(target.value.state.status, Instant::now());
+            }
         });
         Ok(())
+    }
+
+    /// The error for a kind whose status is not served. If discovery says so too, the next attempt goes on without
+    /// it at once.
+    fn without_status(&self, sentence: String) -> Error {
+        let (cluster, store) =
+            (&self.remote.source.cluster, &self.remote.source.stores[self.id.kind]);
+        let wanted = self.kind().in_version_of(&self.kinds.source);
+        match cluster.ask(&self.remote.stop, |client| discovery::resolve(client, &wanted)) {
+            Ok(found) if !found.status => {
+                store.set_kind(Some(Arc::new(found)));
+                Error::Conflict(sentence)
+            }
+            _ => Error::NotServed(sentence),
+        }
     }
 
     fn upload_secret(
@@ -201,7 +225,10 @@ impl PairContext<'_> {
         let namespace = &self.target.0;
         let instance = self.instance();
         let made_by = (source, &*instance);
-        let body = patch::namespace(namespace, &self.target.1, made_by, &self.context.reader);
+        let mut body = patch::namespace(namespace, &self.target.1, made_by, &self.context.reader);
+        for (key, value) in &self.context.settings.namespace_labels {
+            body["metadata"]["labels"][key] = value.as_str().into();
+        }
         let place = NAMESPACES.cluster_object(namespace);
         let created = match self.ask_target(|client| client.create(&place, &body)) {
             Err(Error::AlreadyExists(_)) => self.ask_target(|client| client.get(&place))?,
@@ -216,9 +243,10 @@ impl PairContext<'_> {
     fn create(&self, source: &Cached<SourceObject>) -> Result<()> {
         let body = self.source_document(source)?;
         let place = self.at_target();
-        let object = self.desired(&body, source).created(&place);
+        let desired = self.desired(&body, source);
+        let object = desired.created(&place);
         let created = match self.ask_target(|client| client.create(&place, &object)) {
-            Ok(created) => self.store_target(created)?,
+            Ok(created) => created,
             // The namespace does not exist: the cached one is outdated.
             Err(error @ Error::NotServed(_)) => {
                 self.refresh_namespace()?;
@@ -226,8 +254,8 @@ impl PairContext<'_> {
             }
             Err(error) => return Err(error),
         };
+        self.store_written(source, &desired, created)?;
         log_pair!(Level::Info, self, "target created", target = self.target_key);
-        self.record_settled(source, &created);
         Ok(())
     }
 
@@ -240,30 +268,68 @@ impl PairContext<'_> {
         let source_body = self.source_document(source)?;
         let desired = self.desired(&source_body, source);
         let replaces = self.context.settings.mode.replaces();
-        let whole = replaces || metadata || desired.is_more_than_spec();
+        let whole = replaces || metadata || desired.needs_document(target);
         let target_body = whole.then(|| self.target_document(target)).transpose()?;
         let place = self.at_target();
-        let updated = match target_body {
+        let updated = match &target_body {
             Some(body) if replaces => {
-                let object = desired.replaced(body);
-                Some(self.ask_target(|client| client.replace(&place, &object)).map_err(stale)?)
+                let object = desired.replaced(body.clone());
+                self.ask_target(|client| client.replace(&place, &object))
             }
             body => match desired.patch(target, body.as_ref(), content) {
-                Some(patch) => {
-                    let updated = self.ask_target(|c| c.patch(&place, Patch::Json, &patch));
-                    Some(updated.map_err(stale)?)
+                Some(patch) => self.ask_target(|c| c.patch(&place, Patch::Json, &patch)),
+                None => {
+                    self.record_settled(source, target, None);
+                    return Ok(());
                 }
-                None => None,
             },
         };
-        let Some(updated) = updated else {
-            self.record_settled(source, target);
-            return Ok(());
+        let updated = match updated {
+            Err(error @ Error::Immutable(_)) if !replaces => {
+                return self.keep_additions(source, target, &desired, target_body, error);
+            }
+            updated => updated.map_err(stale)?,
         };
-        let updated = self.store_target(updated)?;
+        self.store_written(source, &desired, updated)?;
         log_pair!(Level::Info, self, "target updated", target = self.target_key);
         self.report_regression(source, target);
-        self.record_settled(source, &updated);
+        if self.context.settings.mode.slows_fights() {
+            let what = source.value.state.written();
+            self.remote
+                .remember(self.id, |memory| memory.writes.update.wrote(what, Instant::now()));
+        }
+        Ok(())
+    }
+
+    /// Settles a difference that the target's server refuses to take away, if the target has all that it would be
+    /// given: a PersistentVolumeClaim keeps its volume, and a Service its address.
+    fn keep_additions(
+        &self,
+        source: &Cached<SourceObject>,
+        target: &Cached<TargetObject>,
+        desired: &Desired<'_>,
+        body: Option<Value>,
+        refusal: Error,
+    ) -> Result<()> {
+        let body = body.map_or_else(|| self.target_document(target), Ok)?;
+        if desired.altered(&body).is_some() {
+            return Err(refusal);
+        }
+        self.record_settled(source, target, None);
+        Ok(())
+    }
+
+    /// Stores the answer to a write of the target, and what it says of what was written.
+    fn store_written(
+        &self,
+        source: &Cached<SourceObject>,
+        desired: &Desired<'_>,
+        answer: Value,
+    ) -> Result<()> {
+        let checks = self.context.settings.mode.records_origin();
+        let altered = checks.then(|| desired.altered(&answer)).flatten();
+        let written = self.store_target(answer)?;
+        self.record_settled(source, &written, altered);
         Ok(())
     }
 
@@ -282,9 +348,10 @@ impl PairContext<'_> {
         &self,
         source: &Cached<SourceObject>,
         target: &Cached<TargetObject>,
+        altered: bool,
     ) -> Result<()> {
         self.report_regression(source, target);
-        let patch = patch::record_generations(source, target, &self.context.reader);
+        let patch = patch::record_generations(source, target, altered, &self.context.reader);
         let place = self.at_source();
         let published = self.ask_source(|client| client.patch(&place, Patch::Merge, &patch));
         self.store_source(published.map_err(stale)?)?;

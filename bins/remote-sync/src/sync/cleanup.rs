@@ -112,8 +112,8 @@ fn annotations(object: &Value, names: &[&String]) -> Vec<Value> {
     .collect()
 }
 
-fn of_source(keys: &AnnotationKeys) -> [&String; 3] {
-    [&keys.remote_generation, &keys.local_generation, &keys.local_uid]
+fn of_source(keys: &AnnotationKeys) -> [&String; 4] {
+    [&keys.remote_generation, &keys.local_generation, &keys.local_uid, &keys.content]
 }
 
 fn of_target(keys: &AnnotationKeys) -> [&String; 3] {

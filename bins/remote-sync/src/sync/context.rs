@@ -1,10 +1,17 @@
 //! Context that all pairs share: settings, reader, metrics and permits.
 
-use std::sync::Arc;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+};
+
+use shared::lock::lock;
 
 use crate::{
     cache::cluster::ClusterClient,
-    model::{digest::Digester, object::ObjectReader},
+    model::{
+        annotations::Uid, digest::Digester, key::PerKind, object::ObjectReader, rules::FieldRules,
+    },
     settings::Settings,
     sync::{ledger::Ledger, metrics::SyncMetrics, permits::Permits},
 };
@@ -12,11 +19,16 @@ use crate::{
 /// The part of the program that all pairs share.
 pub(crate) struct SyncContext {
     pub(crate) settings: Settings,
+    /// For everything but objects of the kinds.
     pub(crate) reader: ObjectReader,
+    /// For objects of each kind.
+    pub(crate) readers: PerKind<ObjectReader>,
     pub(crate) metrics: SyncMetrics,
     pub(crate) permits: Permits,
     /// `None` without a namespace of the program's own.
     pub(crate) ledger: Option<Ledger>,
+    /// The uids that the clusters show at present.
+    clusters: Mutex<BTreeSet<Uid>>,
 }
 
 impl SyncContext {
@@ -29,8 +41,28 @@ impl SyncContext {
             keys: settings.keys.clone(),
             finalizer: settings.finalizer.clone(),
             mode: settings.mode,
+            rules: FieldRules::default(),
         };
-        let (metrics, permits) = (SyncMetrics::default(), Permits::default());
-        Self { settings, reader, metrics, permits, ledger }
+        let readers =
+            settings.rules.map(|rules| ObjectReader { rules: rules.clone(), ..reader.clone() });
+        Self {
+            settings,
+            reader,
+            readers,
+            metrics: SyncMetrics::default(),
+            permits: Permits::default(),
+            ledger,
+            clusters: Mutex::default(),
+        }
+    }
+
+    /// Records the uids that the clusters show.
+    pub(crate) fn set_clusters(&self, uids: BTreeSet<Uid>) {
+        *lock(&self.clusters) = uids;
+    }
+
+    /// Returns whether a cluster shows this uid: its copies are not those of a cluster that was rebuilt.
+    pub(crate) fn has_cluster(&self, uid: Uid) -> bool {
+        lock(&self.clusters).contains(&uid)
     }
 }

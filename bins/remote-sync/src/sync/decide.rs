@@ -3,9 +3,13 @@
 //! process continues from what it observes.
 
 use crate::{
-    model::object::{Cached, Finalizers, SourceObject, TargetObject, TargetSecret},
+    model::{
+        annotations::ContentPair,
+        object::{Cached, Finalizers, SourceObject, TargetObject, TargetSecret},
+    },
     settings::{NamespacePolicy, OrphanPolicy},
     sync::{
+        fighting::Fight,
         gate::{DeletionReason, GateVerdict},
         observed::{Adoption, Attempt, Destroyed, Observed, Ownership, SyncRules},
         status::{Conflict, Hold, PairStatus, Wait},
@@ -31,6 +35,8 @@ pub(crate) enum SyncAction {
         content: bool,
         metadata: bool,
     },
+    /// Deletes a target whose server refuses to change it, to create it anew.
+    Recreate,
     /// Records on the source which generations belong together.
     RecordGenerations,
     /// Reads the source: its absence from a list is no reason to delete anything.
@@ -75,6 +81,7 @@ impl SyncAction {
             Self::CreateNamespace => "create the namespace",
             Self::Create => "create the target",
             Self::Update { .. } => "update the target",
+            Self::Recreate => "delete the target to create it anew",
             Self::RecordGenerations => "publish the generations",
             Self::ConfirmSourceGone => "look for the source",
             Self::ConfirmTargetGone => "look for the target",
@@ -155,8 +162,10 @@ fn with_source(
         return action;
     }
     match download(observed, source, attempt, rules) {
-        SyncAction::Done(PairStatus::InSync) => {
-            upload(observed, source, attempt, rules).unwrap_or(SyncAction::Done(PairStatus::InSync))
+        action @ SyncAction::Done(PairStatus::InSync | PairStatus::Altered) => {
+            let fights = observed.fight.map(|fight| PairStatus::Fighting(fight.left));
+            let done = fights.map_or(action, SyncAction::Done);
+            upload(observed, source, attempt, rules).unwrap_or(done)
         }
         action => action,
     }
@@ -180,7 +189,12 @@ fn upload(
 ) -> Option<SyncAction> {
     let target = observed.target.as_ref()?;
     let statuses = (source.value.state.status, target.value.state.status);
-    if rules.status && statuses.0 != statuses.1 && observed.settled.status != Some(statuses) {
+    let undone = observed.fight.is_some_and(|fight| fight.status == Some(statuses.1));
+    if rules.status
+        && statuses.0 != statuses.1
+        && observed.settled.status != Some(statuses)
+        && !undone
+    {
         return Some(SyncAction::UploadStatus);
     }
     let due = |upload: &Cached<TargetSecret>| {
@@ -215,35 +229,49 @@ fn download(
     if to.terminating {
         return SyncAction::Done(PairStatus::Waiting(Wait::TargetTerminating));
     }
-    let contents = (from.content, to.content);
-    let content = contents.0 != contents.1
-        && observed.settled.content != Some(contents)
-        && !(rules.mode.records_origin() && proves_equal(source, target));
-    let metadata = (from.metadata, to.metadata);
-    let metadata = metadata.0 != metadata.1 && observed.settled.metadata != Some(metadata)
+    let safe = rules.mode.records_origin();
+    let (contents, metadata) = ((from.content, to.content), (from.metadata, to.metadata));
+    let recorded = safe && is_recorded(source, target);
+    let content =
+        contents.0 != contents.1 && observed.settled.content != Some(contents) && !recorded;
+    let differ = metadata.0 != metadata.1 && observed.settled.metadata != Some(metadata)
         || target.value.orphaned;
-    if content || metadata {
-        return SyncAction::Update { content, metadata };
+    if content || differ {
+        return match observed.fight {
+            _ if attempt.immutable => {
+                let reason = DeletionReason::Wanted;
+                through_gate(attempt, Destroyed::Target, reason, SyncAction::Recreate)
+            }
+            Some(Fight { update, left, .. }) if update == Some(from.written()) => {
+                SyncAction::Done(PairStatus::Fighting(left))
+            }
+            _ => SyncAction::Update { content, metadata: differ },
+        };
     }
+    let altered =
+        observed.settled.altered && (contents.0 != contents.1 || metadata.0 != metadata.1);
     let published = &source.value.generations;
-    let other = published.uid.is_some_and(|uid| uid != target.uid) && rules.mode.records_origin();
-    if other || (published.remote, published.local) != (Some(from.generation), Some(to.generation))
-    {
+    let other = safe && published.uid.is_some_and(|uid| uid != target.uid);
+    let unrecorded = safe && contents.0 != contents.1 && !altered && !recorded;
+    let generations = (Some(from.generation), Some(to.generation));
+    if other || unrecorded || (published.remote, published.local) != generations {
         return SyncAction::RecordGenerations;
     }
-    let again = rules.mode.ends_after_writes() && attempt.wrote;
-    SyncAction::Done(if again { PairStatus::Again } else { PairStatus::InSync })
+    SyncAction::Done(match altered {
+        _ if rules.mode.ends_after_writes() && attempt.wrote => PairStatus::Again,
+        true => PairStatus::Altered,
+        false => PairStatus::InSync,
+    })
 }
 
-/// Returns whether the source's annotations record exactly these generations of these objects: their contents were equal
-/// once, whatever the target's server made of it, and have not changed since.
-fn proves_equal(source: &Cached<SourceObject>, target: &Cached<TargetObject>) -> bool {
-    let (published, from, to) =
-        (&source.value.generations, &source.value.state, &target.value.state);
-    from.generation > 0
-        && published.uid == Some(target.uid)
-        && published.remote == Some(from.generation)
-        && published.local == Some(to.generation)
+/// Returns whether the source's annotations record exactly these contents of these objects: the target's server made
+/// the one of the other, and dropped nothing. Generations prove nothing of that kind: some never move, and a server
+/// that pruned a field may know it by now.
+fn is_recorded(source: &Cached<SourceObject>, target: &Cached<TargetObject>) -> bool {
+    let published = &source.value.generations;
+    let (source, to) = (source.value.state.content, target.value.state.content);
+    published.uid == Some(target.uid)
+        && published.content == Some(ContentPair { source, target: to })
 }
 
 /// The source is being deleted: first the target, then its namespace, then our finalizer.

@@ -54,7 +54,7 @@ impl PairContext<'_> {
         let place = self.at_source();
         let released = self.ask_source(|client| client.patch(&place, Patch::Json, &patch));
         let released = released.map_err(stale)?;
-        attempt.unselected = self.context.reader.source(&released);
+        attempt.unselected = self.reader().source(&released);
         log_pair!(Level::Info, self, "finalizer removed, the source is no longer selected");
         Ok(())
     }
@@ -82,7 +82,7 @@ impl PairContext<'_> {
             }
             Err(error) => return Err(error),
         };
-        let source = self.context.reader.source(&object).ok_or_else(|| odd(&place))?;
+        let source = self.reader().source(&object).ok_or_else(|| odd(&place))?;
         // With our finalizer it is deleted as any other; without, it belongs to another instance.
         let has_finalizer = matches!(source.value.finalizers, Finalizers::Ours(_));
         if !self.context.settings.is_selective() || has_finalizer && source.value.state.terminating

@@ -10,8 +10,8 @@ use std::{
 };
 
 use crate::{
-    model::key::Pair,
-    sync::{observed::SettledDiff, status::PairCondition},
+    model::key::{KindIndex, Pair},
+    sync::{fighting::LastWrites, observed::SettledDiff, status::PairCondition},
 };
 
 /// The memory of one remote's pairs.
@@ -22,8 +22,13 @@ pub(super) struct Memory(BTreeMap<Pair, PairMemory>);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct PairMemory {
     pub(super) settled: SettledDiff,
+    /// What the target's server did not keep of what is settled, in words.
+    pub(super) altered: Option<Box<str>>,
+    pub(super) writes: LastWrites,
     /// The source has left the lists, for a reason that is not known yet.
     pub(super) unlisted: bool,
+    /// Attempts in a row that were outdated although both objects had been read again before them.
+    pub(super) stale: u32,
     /// Since when it has waited for a deletion to finish.
     pub(super) waiting_since: Option<Instant>,
     /// Set while it is not in sync.
@@ -56,6 +61,28 @@ impl Memory {
         result
     }
 
+    /// Forgets of all pairs what matters for a short time only.
+    pub(super) fn forget_old(&mut self, now: Instant) {
+        self.0.retain(|_, memory| {
+            memory.writes.forget_old(now);
+            *memory != PairMemory::default()
+        });
+    }
+
+    /// Makes pairs due whose last write was altered, of one kind or of all; returns them.
+    pub(super) fn retry_altered(&mut self, kind: Option<KindIndex>) -> Vec<Pair> {
+        let mut due = Vec::new();
+        for (pair, memory) in &mut self.0 {
+            if memory.altered.is_some() && kind.is_none_or(|kind| kind == pair.kind) {
+                // The condition stays until the result is known.
+                (memory.altered, memory.settled) = (None, memory.settled.unsettled());
+                memory.writes = LastWrites::default();
+                due.push(pair.clone());
+            }
+        }
+        due
+    }
+
     /// The pairs that are not in sync, in order.
     pub(super) fn conditions(&self) -> impl Iterator<Item = (&Pair, &PairCondition)> {
         self.0.iter().filter_map(|(pair, memory)| Some((pair, memory.condition.as_ref()?)))
@@ -63,6 +90,18 @@ impl Memory {
 }
 
 impl PairMemory {
+    /// Forgets what was written: both objects are gone.
+    pub(super) fn forget_writes(&mut self) {
+        (self.settled, self.altered) = (SettledDiff::default(), None);
+        self.writes = LastWrites::default();
+    }
+
+    /// Records what the target's server did not keep when it was written last.
+    pub(super) fn set_altered(&mut self, altered: Option<String>) {
+        self.settled.altered = altered.is_some();
+        self.altered = altered.map(Into::into);
+    }
+
     /// Records whether it waits; returns for how long it has.
     pub(super) fn waited(&mut self, waits: bool, now: Instant) -> Duration {
         if !waits {
@@ -100,6 +139,41 @@ mod tests {
         assert!(memory.update(&pair, |pair| pair.set_condition(None)));
         assert_eq!(memory, Memory::default());
         assert!(!memory.update(&pair, |pair| pair.set_condition(None)), "nothing was known");
+        assert_eq!(memory, Memory::default());
+    }
+
+    #[test]
+    fn s4_an_altered_write_is_due_again_and_what_the_status_settled_stays() {
+        let mut memory = Memory::default();
+        let pair = |kind, key: &str| Pair { kind, key: key.into() };
+        let [one, other, fine] = [
+            pair(KindIndex::FIRST, "ns/x"),
+            pair(KindIndex::SECOND, "ns/x"),
+            pair(KindIndex::FIRST, "ns/y"),
+        ];
+        for (pair, altered) in [(&one, true), (&other, true), (&fine, false)] {
+            memory.update(pair, |memory| {
+                memory.settled.content = Some((1, 2));
+                memory.settled.status = Some((3, 4));
+                memory.set_altered(altered.then(|| "why".to_owned()));
+            });
+        }
+        assert_eq!(memory.retry_altered(Some(KindIndex::SECOND)), [other.clone()]);
+        assert_eq!(memory.retry_altered(None), [one.clone()]);
+        let settled = |pair| memory.get(pair).unwrap().settled;
+        let status = SettledDiff { status: Some((3, 4)), ..SettledDiff::default() };
+        assert_eq!([settled(&one), settled(&other)], [status; 2]);
+        assert_eq!(settled(&fine), SettledDiff { content: Some((1, 2)), ..status });
+    }
+
+    #[test]
+    fn writes_are_remembered_while_somebody_may_undo_them() {
+        let (mut memory, now) = (Memory::default(), Instant::now());
+        let pair = Pair { kind: KindIndex::FIRST, key: "ns/x".into() };
+        memory.update(&pair, |memory| memory.writes.update.wrote(7, now));
+        memory.forget_old(now + Duration::from_secs(119));
+        assert!(memory.get(&pair).is_some());
+        memory.forget_old(now + Duration::from_secs(120));
         assert_eq!(memory, Memory::default());
     }
 }

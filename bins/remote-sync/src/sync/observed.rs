@@ -9,7 +9,7 @@ use crate::{
         object::{Cached, ObjectState, SourceObject, TargetNamespace, TargetObject, TargetSecret},
     },
     settings::{AdoptPolicy, NamespacePolicy, OrphanPolicy, Settings},
-    sync::gate::GateVerdict,
+    sync::{fighting::Fight, gate::GateVerdict},
 };
 
 /// The observed state of a pair.
@@ -24,6 +24,7 @@ pub(crate) struct Observed {
     /// The Secrets in it, in the order of `-local-secret-name`.
     pub(crate) uploads: Vec<Option<Cached<TargetSecret>>>,
     pub(crate) settled: SettledDiff,
+    pub(crate) fight: Option<Fight>,
     /// The source has left the lists, which need not mean that it is gone.
     pub(crate) unlisted: bool,
     /// The name of the target.
@@ -38,17 +39,22 @@ pub(crate) struct Observed {
     /// The uid that stands for it in annotations while it is not known.
     pub(crate) stand_in: Uid,
     pub(crate) target_cluster: Option<Uid>,
-    /// `-accept-identity` names the source's cluster.
+    /// A person accepted the identity of the source's cluster, and the target is no copy of another cluster that is there.
     pub(crate) accepted: bool,
 }
 
 /// Differences that remain after a write because a server prunes, defaults or mutates objects. As digests of
 /// source and target; the next change of either ends one.
+///
+/// What a server adds is settled for good. Where it did not keep all that was written, the pair is not in sync,
+/// and another attempt is made now and then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct SettledDiff {
     pub(crate) content: Option<(u64, u64)>,
     pub(crate) metadata: Option<(u64, u64)>,
     pub(crate) status: Option<(u64, u64)>,
+    /// The target's server did not keep all of the content or metadata.
+    pub(crate) altered: bool,
 }
 
 impl SettledDiff {
@@ -56,6 +62,12 @@ impl SettledDiff {
     pub(crate) fn after_update(&mut self, source: &ObjectState, target: &ObjectState) {
         self.content = differing(source.content, target.content);
         self.metadata = differing(source.metadata, target.metadata);
+        self.altered = false;
+    }
+
+    /// Without what was settled about the target, which is due then.
+    pub(crate) fn unsettled(self) -> Self {
+        Self { status: self.status, ..Self::default() }
     }
 
     /// Records what still differs after the status was written to the source.
@@ -112,6 +124,8 @@ pub(crate) struct Attempt {
     pub(crate) unselected: Option<Cached<SourceObject>>,
     /// A live read confirmed that the target does not exist.
     pub(crate) target_gone: bool,
+    /// The target's server refuses to change a field, and `-recreate-on-immutable` is set.
+    pub(crate) immutable: bool,
     /// The target's server says that writing the source's content would change nothing, or that it would.
     pub(crate) same_content: Option<bool>,
     /// There is nothing in the target's namespace that Kubernetes does not put into each, or there is.

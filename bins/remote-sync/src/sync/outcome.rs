@@ -15,7 +15,8 @@ use crate::{
     cache::retry::{RetryClass, classify, requested_delay},
     model::annotations::Uid,
     sync::{
-        observed::{Attempt, Observed, SettledDiff},
+        memory::PairMemory,
+        observed::{Attempt, Observed},
         pair::{PairContext, log_pair},
         status::{Hold, PairCondition, PairState, PairStatus},
         workqueue::ReconcileResult,
@@ -30,6 +31,12 @@ const CHECK_HELD: Duration = Duration::from_secs(300);
 /// The wait before a waiting pair is reconciled again, without a request: where pairs share a namespace,
 /// another pair may have found what the event would have brought.
 const CHECK_WAITING: Duration = Duration::from_secs(5);
+
+/// Outdated attempts in a row from which on they are failures: another writer would have to be faster each time.
+const LASTING: u32 = 3;
+/// From which on a person should know, after some ten seconds of them: probably no writer is faster, but the server, or
+/// a webhook, refuses the write in the words of a conflict.
+const REFUSING: u32 = 12;
 
 /// The attempt succeeded: there is nothing more to do for now.
 pub(crate) fn finished(
@@ -48,16 +55,22 @@ pub(crate) fn finished(
         pair.remote.set_unlisted(pair.id, false);
     }
     if observed.source.is_none() && observed.target.is_none() {
-        pair.remote.update_settled(pair.id, |settled| *settled = SettledDiff::default());
+        pair.remote.remember(pair.id, PairMemory::forget_writes);
     }
     if let Some(error) = failed_secrets.first() {
         return failed(pair, error);
     }
+    pair.remote.count_stale(pair.id, false);
     let waits = matches!(status, PairStatus::Waiting(_));
     let waited = pair.remote.waited(pair.id, waits, Instant::now());
     let status =
         if waited >= LONGEST_DELETION { PairStatus::Held(Hold::DeletionStuck) } else { status };
-    report(pair, observed, status.condition(), status.needs_people());
+    let altered = pair.remote.recall(pair.id).altered.filter(|_| status == PairStatus::Altered);
+    let condition = match altered {
+        Some(sentence) => Some(PairCondition::new(PairState::Degraded, &sentence)),
+        None => status.condition(),
+    };
+    report(pair, observed, condition, status.needs_people());
     requeue(status, pair.context.settings.orphans.grace)
 }
 
@@ -65,7 +78,9 @@ pub(crate) fn finished(
 fn requeue(status: PairStatus, grace: Duration) -> ReconcileResult {
     match status {
         PairStatus::Again => ReconcileResult::RequeueAfter(Duration::ZERO),
-        PairStatus::Held(Hold::GracePeriod(left)) => ReconcileResult::RequeueAfter(left),
+        PairStatus::Held(Hold::GracePeriod(left)) | PairStatus::Fighting(left) => {
+            ReconcileResult::RequeueAfter(left)
+        }
         PairStatus::Held(Hold::Gate(_)) => {
             ReconcileResult::RequeueAfter(grace.clamp(Duration::from_secs(1), CHECK_HELD))
         }
@@ -80,23 +95,20 @@ fn requeue(status: PairStatus, grace: Duration) -> ReconcileResult {
 /// An action failed; if it was based on an older state, both objects are read before the next attempt.
 pub(crate) fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
     let class = classify(error);
+    let outdated = pair.remote.count_stale(pair.id, class == RetryClass::Stale);
     let class = match class {
-        RetryClass::Stale => match pair.refresh() {
-            Ok(()) => RetryClass::Stale,
-            Err(_) => RetryClass::Transient,
-        },
+        RetryClass::Stale if pair.refresh().is_err() || outdated >= LASTING => {
+            RetryClass::Transient
+        }
         class => class,
     };
-    let state = if class == RetryClass::Refused { PairState::Degraded } else { PairState::Failing };
-    match class {
-        RetryClass::Stale => {
-            log_pair!(Level::Debug, pair, "outdated, both objects were read again", error = error);
-        }
-        _ => {
-            let condition = PairCondition::new(state, &error.to_string());
-            let observed = pair.observe(Instant::now());
-            report(pair, &observed, Some(condition), class == RetryClass::Refused);
-        }
+    if class == RetryClass::Stale {
+        log_pair!(Level::Debug, pair, "outdated, both objects were read again", error = error);
+    } else {
+        let refused = class == RetryClass::Refused || outdated >= REFUSING;
+        let state = if refused { PairState::Degraded } else { PairState::Failing };
+        let condition = PairCondition::new(state, &error.to_string());
+        report(pair, &pair.observe(Instant::now()), Some(condition), refused);
     }
     pair.context.metrics.failed(&pair.remote.name, class.name());
     ReconcileResult::Failed(class, requested_delay(error))

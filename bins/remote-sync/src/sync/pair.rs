@@ -110,6 +110,11 @@ impl<'a> PairContext<'a> {
         logging::write(place, &subject, keys, format_args!("{message}"));
     }
 
+    /// The reader for objects of the kind.
+    pub(crate) fn reader(&self) -> &'a ObjectReader {
+        &self.context.readers[self.id.kind]
+    }
+
     /// The kind as `-resource` names it.
     pub(crate) fn kind(&self) -> &ResourceArg {
         &self.context.settings.resources[self.id.kind]
@@ -154,15 +159,19 @@ impl<'a> PairContext<'a> {
         let deleted = source.as_ref().is_none_or(|source| source.value.state.terminating);
         let owned = deleted && namespace.as_ref().is_some_and(|found| found.value.owner.is_some());
         let secrets = remote.target.secrets.iter().zip(&settings.secrets);
+        let target = self.target_side().store.get(&self.target_key);
+        let copied_from = target.as_ref().and_then(|target| target.value.copy_of.as_ref());
+        let lives = copied_from.is_some_and(|copy| self.context.has_cluster(copy.cluster));
         Observed {
             source,
-            target: self.target_side().store.get(&self.target_key),
+            target,
             namespace,
             namespace_shared: owned && remote.shares_namespace(self.id, &memory, now),
             uploads: secrets
                 .map(|(store, name)| store.get(&key::of(&self.target.0, name)))
                 .collect(),
             settled: memory.settled,
+            fight: memory.writes.fight(now),
             unlisted: memory.unlisted,
             place: self.context.reader.place(&self.source.0, &self.source.1, finalizer),
             name: self.target.1.clone(),
@@ -170,7 +179,7 @@ impl<'a> PairContext<'a> {
             source_cluster: remote.source.cluster.uid(),
             stand_in: Uid::stand_in(remote.source.cluster.name()),
             target_cluster: remote.target.cluster.uid(),
-            accepted: remote.is_accepted(settings),
+            accepted: !lives && remote.is_accepted(),
         }
     }
 }
@@ -211,7 +220,7 @@ impl PairContext<'_> {
         source: &'b Value,
         cached: &Cached<SourceObject>,
     ) -> Desired<'b> {
-        let reader = &self.context.reader;
+        let reader = self.reader();
         let origin = Origin {
             cluster: self.remote.source.cluster.annotated_uid(),
             namespace: &self.source.0,
@@ -257,7 +266,7 @@ impl PairContext<'_> {
             store: &self.remote.source.stores[self.id.kind],
             key: &self.source_key,
             place: self.at_source(),
-            reader: &self.context.reader,
+            reader: self.reader(),
             read: ObjectReader::source,
             most: self.most,
         }
@@ -269,7 +278,7 @@ impl PairContext<'_> {
             store: &self.remote.target.stores[self.id.kind],
             key: &self.target_key,
             place: self.at_target(),
-            reader: &self.context.reader,
+            reader: self.reader(),
             read: ObjectReader::target,
             most: self.most,
         }
@@ -281,14 +290,17 @@ impl PairContext<'_> {
         self.remote.target.stores[self.id.kind].drop_document(&self.target_key);
     }
 
-    /// Records what still differs after the target was written from this state of the source.
+    /// Records what still differs after the target was written from this state of the source, and what its server
+    /// did not keep of it.
     pub(crate) fn record_settled(
         &self,
         source: &Cached<SourceObject>,
         target: &Cached<TargetObject>,
+        altered: Option<String>,
     ) {
-        self.remote.update_settled(self.id, |settled| {
-            settled.after_update(&source.value.state, &target.value.state);
+        self.remote.remember(self.id, |memory| {
+            memory.settled.after_update(&source.value.state, &target.value.state);
+            memory.set_altered(altered);
         });
     }
 }

@@ -4,9 +4,12 @@
 use serde_json::{Map, Value, json};
 use shared::resource::Target;
 
-use crate::model::{
-    annotations::{ManagedKeys, Origin, Uid},
-    object::{Cached, Finalizers, ObjectReader, SourceObject, TargetObject},
+use crate::{
+    model::{
+        annotations::{ContentPair, ManagedKeys, Origin, Uid},
+        object::{Cached, Finalizers, ObjectReader, SourceObject, TargetObject},
+    },
+    sync::altered::altered,
 };
 
 /// A JSON patch that starts with the preconditions; an outdated version is rejected with 409, another object of
@@ -87,12 +90,16 @@ fn difference(old: &Value, new: &Value) -> Value {
     patch.into()
 }
 
-/// Merge patch that records which generations belong together.
+/// Merge patch that records which generations belong together, and contents that differ although the target's
+/// server kept all that was written: none of it is missing, so that no later process has to write it again.
 pub(crate) fn record_generations(
     source: &Cached<SourceObject>,
     target: &Cached<TargetObject>,
+    altered: bool,
     reader: &ObjectReader,
 ) -> Value {
+    let contents =
+        ContentPair { source: source.value.state.content, target: target.value.state.content };
     let (keys, generation) = (&reader.keys, |state: u32| json!(state.to_string()));
     let mut annotations = json!({
         &keys.remote_generation: generation(source.value.state.generation),
@@ -100,6 +107,9 @@ pub(crate) fn record_generations(
     });
     if reader.mode.records_origin() {
         annotations[&keys.local_uid] = json!(target.uid.to_string());
+        if contents.source != contents.target && !altered {
+            annotations[&keys.content] = json!(contents.to_string());
+        }
     }
     annotate(source, reader, annotations)
 }
@@ -168,7 +178,7 @@ impl Desired<'_> {
             }
         }
         object.insert("metadata".into(), metadata);
-        object.extend(self.content().map(|(key, value)| (key.clone(), value.clone())));
+        object.extend(self.content());
         object.into()
     }
 
@@ -179,7 +189,7 @@ impl Desired<'_> {
         metadata["annotations"] = self.annotations().into();
         if let Some(target) = target.as_object_mut() {
             target.retain(|key, _| !self.reader.is_content(key));
-            target.extend(self.content().map(|(key, value)| (key.clone(), value.clone())));
+            target.extend(self.content());
         }
         target
     }
@@ -212,20 +222,41 @@ impl Desired<'_> {
     }
 
     /// Returns whether [`patch`](Self::patch) needs the target's document for the content: it may have fields to
-    /// remove. Nearly every kind has nothing but a spec.
-    pub(crate) fn is_more_than_spec(&self) -> bool {
-        !self.content().map(|(key, _)| key).eq(["spec"])
+    /// remove or to keep. Nearly every kind has nothing but a spec.
+    pub(crate) fn needs_document(&self, target: &Cached<TargetObject>) -> bool {
+        let spec_alone = self.reader.content(self.source).map(|(key, _)| key).eq(["spec"]);
+        !spec_alone || target.value.beside_spec || !self.reader.rules.ignored.is_empty()
+    }
+
+    /// What the target's server did not keep when this was written, in words, by its answer.
+    pub(crate) fn altered(&self, answer: &Value) -> Option<String> {
+        let mut sent = self.updated_content(Some(answer));
+        let maps = [("labels", self.labels()), ("annotations", self.copied_annotations())];
+        let maps = maps.into_iter().filter(|(_, map)| !map.is_empty());
+        let metadata: Map<_, _> = maps.map(|(field, map)| (field.into(), map.into())).collect();
+        sent.insert("metadata".into(), metadata.into());
+        altered(&sent.into(), answer)
     }
 
     fn patch_content(&self, body: Option<&Value>, patch: &mut Vec<Value>) {
-        for (key, value) in self.content() {
-            patch.push(json!({"op": "add", "path": pointer(&[key]), "value": value}));
+        let content = self.updated_content(body);
+        for (key, value) in &content {
+            if body.and_then(|body| body.get(key)) != Some(value) {
+                patch.push(json!({"op": "add", "path": pointer(&[key]), "value": value}));
+            }
         }
-        let theirs = body.and_then(Value::as_object).into_iter().flatten();
-        for (key, _) in theirs.filter(|(key, _)| self.reader.is_content(key)) {
-            if self.source.get(key).is_none() {
+        for (key, _) in body.into_iter().flat_map(|body| self.reader.content(body)) {
+            if !content.contains_key(key) {
                 patch.push(json!({"op": "remove", "path": pointer(&[key])}));
             }
+        }
+    }
+
+    /// The content of an existing target; its ignored fields are those of its document.
+    fn updated_content(&self, body: Option<&Value>) -> Map<String, Value> {
+        match body {
+            Some(body) => self.reader.rules.merged(self.content(), body),
+            None => self.content(),
         }
     }
 
@@ -264,13 +295,16 @@ impl Desired<'_> {
         }
     }
 
-    fn content(&self) -> impl Iterator<Item = (&String, &Value)> {
-        let fields = self.source.as_object().into_iter().flatten();
-        fields.filter(|(key, _)| self.reader.is_content(key))
+    fn content(&self) -> Map<String, Value> {
+        let content = self.reader.content(self.source);
+        content.map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
+    /// The labels of the source that are copied.
     fn labels(&self) -> Map<String, Value> {
-        self.source["metadata"]["labels"].as_object().cloned().unwrap_or_default()
+        let mut labels = self.source["metadata"]["labels"].as_object().cloned().unwrap_or_default();
+        labels.retain(|key, _| self.reader.copies_label(key));
+        labels
     }
 
     /// The annotations of the source that are copied.
@@ -304,7 +338,7 @@ impl Desired<'_> {
             map.into_iter().flatten().map(|(key, _)| key.as_str())
         };
         ManagedKeys {
-            labels: keys("labels").collect(),
+            labels: keys("labels").filter(|key| self.reader.copies_label(key)).collect(),
             annotations: keys("annotations")
                 .filter(|key| self.reader.copies_annotation(key))
                 .collect(),

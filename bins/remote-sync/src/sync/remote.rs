@@ -21,7 +21,6 @@ use crate::{
     sync::{
         gate::{DeletionGate, GateLimits},
         memory::{Memory, PairMemory},
-        observed::SettledDiff,
         status::{PairCondition, PairState},
         workqueue::Workqueue,
     },
@@ -132,6 +131,12 @@ impl RemoteSync {
                 versions[0], versions[1]
             ));
         }
+        if self.is_its_own_target(kinds.source.namespaced) {
+            let kind = &kinds.source.resource.kind;
+            return Some(format!(
+                "the remote is the local cluster, and without -remote-resource-suffix each {kind} would be its own copy"
+            ));
+        }
         if self.needs_namespace && !kinds.source.namespaced {
             let kind = &kinds.source.resource.kind;
             return Some(format!(
@@ -143,6 +148,20 @@ impl RemoteSync {
             && self.target.is_complete(kinds.source.namespaced, to);
         let trouble = || source.trouble().or_else(|| target.trouble()).or(namespaces).or(secrets);
         (!complete).then(|| trouble().unwrap_or_else(|| LISTING.into()))
+    }
+
+    /// Returns whether source and target are one object of one cluster.
+    fn is_its_own_target(&self, namespaced: bool) -> bool {
+        let namespace = if namespaced { "x" } else { "" };
+        let [from, to] = self.clusters().map(|cluster| cluster.uid());
+        from.is_some()
+            && from == to
+            && self.names.source(namespace, "x") == self.names.target(namespace, "x")
+    }
+
+    /// The reason why pairs of this kind cannot be reconciled at present, or why changes may go unnoticed.
+    pub(crate) fn hindrance(&self, kind: KindIndex) -> Option<String> {
+        self.obstacle(kind).or_else(|| self.trouble(kind))
     }
 
     /// The reason why changes of this kind may go unnoticed at present, for example a revoked right.
@@ -188,12 +207,11 @@ impl RemoteSync {
             })
     }
 
-    /// Returns whether `-accept-identity` names the sources' cluster.
-    pub(crate) fn is_accepted(&self, settings: &Settings) -> bool {
-        let ClusterIdentity::Known(uid) = self.source.cluster.connection.identity() else {
-            return false;
-        };
-        settings.accepted(&self.name).any(|accepted| accepted == uid)
+    /// Returns whether a person accepted the identity of the sources' cluster.
+    pub(crate) fn is_accepted(&self) -> bool {
+        let connection = &self.source.cluster.connection;
+        let ClusterIdentity::Known(uid) = connection.identity() else { return false };
+        connection.is_accepted(&uid)
     }
 
     /// The memory of a pair.
@@ -201,9 +219,20 @@ impl RemoteSync {
         self.memory().get(pair).cloned().unwrap_or_default()
     }
 
-    /// Changes the remembered difference of a pair.
-    pub(crate) fn update_settled(&self, pair: &Pair, change: impl FnOnce(&mut SettledDiff)) {
-        self.memory().update(pair, |memory| change(&mut memory.settled));
+    /// Changes the memory of a pair.
+    pub(crate) fn remember(&self, pair: &Pair, change: impl FnOnce(&mut PairMemory)) {
+        self.memory().update(pair, change);
+    }
+
+    /// Forgets of all pairs what matters for a short time only.
+    pub(crate) fn forget_old(&self, now: Instant) {
+        self.memory().forget_old(now);
+    }
+
+    /// Enqueues pairs whose last write the target's server altered, of one kind or of all: it may know better now.
+    pub(crate) fn retry_altered(&self, kind: Option<KindIndex>) {
+        let due = self.memory().retry_altered(kind);
+        due.into_iter().for_each(|pair| self.queue.add(pair, false));
     }
 
     /// Records that the source of a pair left the lists, or that the reason was found.
@@ -214,6 +243,14 @@ impl RemoteSync {
     /// Records whether a pair waits for a deletion to finish; returns for how long it has.
     pub(crate) fn waited(&self, pair: &Pair, waits: bool, now: Instant) -> Duration {
         self.memory().update(pair, |memory| memory.waited(waits, now))
+    }
+
+    /// Counts an attempt that was outdated, or forgets those before; returns how many there were in a row.
+    pub(crate) fn count_stale(&self, pair: &Pair, stale: bool) -> u32 {
+        self.memory().update(pair, |memory| {
+            memory.stale = if stale { memory.stale.saturating_add(1) } else { 0 };
+            memory.stale
+        })
     }
 
     /// Records the condition of a pair; `true` if it changed.

@@ -32,8 +32,13 @@ pub(crate) fn simulate(action: SyncAction, observed: &mut Observed, attempt: &mu
         }
         (SyncAction::Create, Some(source), target) => {
             let state = ObjectState { generation: 1, ..source.value.state.clone() };
-            let value =
-                TargetObject { state, copy_of: mark, has_annotations: true, orphaned: false };
+            let value = TargetObject {
+                state,
+                copy_of: mark,
+                has_annotations: true,
+                beside_spec: false,
+                orphaned: false,
+            };
             *target = Some(Cached { uid: source.uid, version: 0, large: false, value });
         }
         (SyncAction::Adopt, _, Some(target)) => target.value.copy_of = mark,

@@ -26,6 +26,10 @@ pub(crate) enum PairStatus {
     Held(Hold),
     /// The target belongs to another source.
     Conflict(Conflict),
+    /// The target's server did not keep all that was written; another attempt follows at the next resync.
+    Altered,
+    /// Something else undoes what is written; the next attempt is made after this time.
+    Fighting(Duration),
 }
 
 /// The event that a pair waits for.
@@ -74,13 +78,18 @@ impl PairStatus {
             Self::Waiting(wait) => (PairState::Waiting, wait.sentence()),
             Self::Held(hold) => (PairState::Held, hold.sentence()),
             Self::Conflict(conflict) => (PairState::Conflict, conflict.sentence()),
+            Self::Altered => (PairState::Degraded, "the target's server altered what was written"),
+            Self::Fighting(_) => (
+                PairState::Fighting,
+                "something else undoes each write, so that there is only one a minute",
+            ),
         };
         Some(PairCondition::new(state, reason))
     }
 
     /// Returns whether a person should look at it.
     pub(crate) fn needs_people(self) -> bool {
-        matches!(self, Self::Held(_) | Self::Conflict(_))
+        matches!(self, Self::Held(_) | Self::Conflict(_) | Self::Altered | Self::Fighting(_))
     }
 }
 
@@ -146,12 +155,16 @@ impl Conflict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum PairState {
     InSync,
+    /// It was in sync when it was seen last, but cannot be read or reconciled at present.
+    Unknown,
     Paused,
     Waiting,
     Held,
     Conflict,
-    /// The same write would be rejected again.
+    /// The same write would be rejected or altered again.
     Degraded,
+    /// Another writer undoes ours.
+    Fighting,
     /// It is being retried.
     Failing,
     TooLarge,
@@ -161,11 +174,13 @@ impl PairState {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::InSync => "insync",
+            Self::Unknown => "unknown",
             Self::Paused => "paused",
             Self::Waiting => "waiting",
             Self::Held => "held",
             Self::Conflict => "conflict",
             Self::Degraded => "degraded",
+            Self::Fighting => "fighting",
             Self::Failing => "failing",
             Self::TooLarge => "toolarge",
         }

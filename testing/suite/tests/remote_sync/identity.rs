@@ -184,11 +184,8 @@ fn gap16_that_a_source_is_gone_is_believed_of_its_own_cluster_alone() {
     stage.writes_no_more_than(before);
     assert!(target.get().is_some());
     hub.remove(rule);
-    // Who it is, is asked by the next connection.
-    stage.remote().relay.set(Way::Closed);
-    let connected = "remote_sync_cluster_connected{remote=\"hub\"}";
-    eventually("the connection is over", || sidecar.metric(connected) == Some(0.0));
-    stage.remote().relay.set(Way::Open);
+    // Who it is, is asked again and again: nobody has to break the connection.
+    eventually("it is itself", || sidecar.metric(changed) == Some(0.0));
     target.wait_until_gone();
 }
 
@@ -207,10 +204,32 @@ fn without_an_identity_no_orphan_is_deleted() {
     let mut sidecar = stage.start(&[]);
     is_in_sync(&source, &target);
     sidecar.kill();
-    let _sidecar = stage.start(&[]);
+    let sidecar = stage.start_served(&[]);
     source.set_number(2);
     target.wait_for_number(2);
+    let told = || sidecar.ask("/readyz").1.contains("identity (hub): ");
+    eventually("that it is not known is told", || told().then_some(()));
     source.delete_by_force();
     stays("the copy is there", || target.get().is_some());
     hub.remove(rule);
+}
+
+/// Someone puts the new uid beside the kubeconfig, and nothing has to be restarted.
+#[test]
+fn s10_a_file_beside_the_kubeconfig_accepts_a_hub_that_was_rebuilt() {
+    if !needs(Need::Embedded, "there are three servers") {
+        return;
+    }
+    let (stage, sidecar, source, target) = one("s10-file", &WIDGETS, &[]);
+    let other = Side::new("other", Cluster::embedded("other"));
+    other.cluster.create_namespace(&stage.namespace);
+    stage.write("hub.kubeconfig", &other.kubeconfig());
+    is_another(&sidecar);
+    let new = Place::new(&other.cluster, &WIDGETS, &stage.namespace, "new-remote-rs");
+    new.create_number(5);
+    stays("nothing of it is copied", || stage.target(&WIDGETS, "new").get().is_none());
+    let uid = Place::new(&other.cluster, suite::sync::namespaces(), "", "kube-system").uid();
+    stage.write("hub.kubeconfig.accept-identity", &format!("{}\n", uid.as_str().expect("a uid")));
+    stage.target(&WIDGETS, "new").wait_for_number(5);
+    assert_eq!((source.number(), target.number()), (Some(1), Some(1)));
 }

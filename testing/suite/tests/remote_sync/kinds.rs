@@ -1,11 +1,14 @@
 //! The life of an object of each sort of kind, with its writes.
 
+use dev_apiserver::Resource;
 use suite::{
     eventually,
+    needs::{Need, needs},
+    pause,
     sync::{BUDGETS, CONFIGS, Kind, Place, REGIONS, SETTINGS, Setting, Stage, WIDGETS},
 };
 
-use crate::support::{is_in_sync, label, labels};
+use crate::support::{is_in_sync, label, labels, one};
 
 /// Creates, changes, labels and deletes one object; checks that each of it costs just the writes it has to.
 fn life(name: &str, kind: &'static Kind) {
@@ -99,4 +102,53 @@ fn gap19_a_field_called_status_does_not_hinder_the_copy() {
     target.wait_for_number(2);
     is_in_sync(&source, &target);
     stage.stays_quiet();
+}
+
+/// The hub serves widgets with a status of their own, or without.
+fn serve_widgets(stage: &Stage, status: bool) {
+    let widgets =
+        Resource::custom("sync.example.com", "v1", "widgets", "Widget", WIDGETS.namespaced);
+    stage.remote().cluster.server().register(Resource { status, ..widgets });
+    // A server ends the watches of a definition that changes.
+    stage.remote().relay.cut();
+}
+
+#[test]
+fn s11_a_status_that_a_kind_gets_is_uploaded_without_a_restart() {
+    if !needs(Need::Embedded, "the definition is everybody's") {
+        return;
+    }
+    let (stage, source, target) = Stage::with_widget("s11");
+    serve_widgets(&stage, false);
+    let sidecar = stage.start_served(&[]);
+    is_in_sync(&source, &target);
+    target.set_health(4);
+    // What discovery said is believed for some seconds.
+    pause(6000);
+    assert_eq!(source.healthy(), None);
+    serve_widgets(&stage, true);
+    source.wait_for_health(4);
+    sidecar.wait_for("the kind has changed remote=hub");
+    target.set_health(5);
+    source.wait_for_health(5);
+}
+
+#[test]
+fn s11b_a_status_that_a_kind_loses_does_not_stop_its_content() {
+    if !needs(Need::Embedded, "the definition is everybody's") {
+        return;
+    }
+    let (stage, _sidecar, source, target) = one("s11b", &WIDGETS, &[]);
+    target.set_health(4);
+    source.wait_for_health(4);
+    serve_widgets(&stage, false);
+    target.set_health(5);
+    source.set_number(2);
+    target.wait_for_number(2);
+    source.set_number(3);
+    target.wait_for_number(3);
+    serve_widgets(&stage, true);
+    pause(6000);
+    stage.remote().relay.cut();
+    source.wait_for_health(5);
 }

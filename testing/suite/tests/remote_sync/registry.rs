@@ -9,7 +9,7 @@ use suite::{
     pause,
     sidecar::Sidecar,
     stays,
-    sync::{Place, Setting, Stage, WIDGETS, words},
+    sync::{Place, Setting, Stage, WIDGETS, namespaces, secrets, words},
 };
 
 use crate::support::is_in_sync;
@@ -144,4 +144,83 @@ fn of_two_remotes_of_one_name_that_of_the_flag_stays() {
     target.wait_for_number(6);
     is_in_sync(source, target);
     assert!(!words(&stage.writes()).iter().any(|words| words.starts_with("c2")));
+}
+
+/// The annotation with which a person accepts a cluster's identity.
+const ACCEPT: &str = "cloud.teleport.dev/accept-identity";
+
+fn identity_changed(sidecar: &Sidecar, remote: &str) -> Option<f64> {
+    sidecar.metric(&format!("remote_sync_cluster_identity_changed{{remote=\"{remote}\"}}"))
+}
+
+/// Cluster API makes another cluster of the same name: the Secret goes, and another one comes.
+#[test]
+fn s10_a_cluster_that_is_made_again_under_its_name_is_a_new_one() {
+    if !needs(Need::Embedded, "there are three servers") {
+        return;
+    }
+    let (stage, pairs) = stage("s10");
+    let sidecar = start(&stage);
+    put(&stage, 0);
+    let (source, copy) = &pairs[0];
+    is_in_sync(source, copy);
+    let (uid, old) = (copy.uid(), source.read());
+    stage.delete_kubeconfig("c1");
+    eventually("it is removed", || identity_changed(&sidecar, "c1").is_none());
+    stage.put_kubeconfig("c1", &stage.remotes[1].kubeconfig());
+    let new = stage.source_in(1, &WIDGETS, &stage.namespace, "two");
+    new.create_number(8);
+    stage.target_in(0, &WIDGETS, &stage.namespace, "two").wait_for_number(8);
+    assert_eq!(identity_changed(&sidecar, "c1"), Some(0.0));
+    // The copies of the cluster before are another cluster's: told, and left alone.
+    let conflict =
+        "remote_sync_pairs{remote=\"c1\",resource=\"widgets.sync.example.com\",state=\"conflict\"}";
+    eventually("the copy is another cluster's", || sidecar.metric(conflict) == Some(1.0));
+    stays("the copy is as it was", || (copy.uid(), copy.number()) == (uid.clone(), Some(1)));
+    assert_eq!(source.read(), old);
+}
+
+/// The Secret stays and leads to another cluster: nobody but a person knows whether it should.
+#[test]
+fn s10_a_kubeconfig_that_leads_elsewhere_is_held_until_a_person_accepts_it() {
+    if !needs(Need::Embedded, "there are three servers") {
+        return;
+    }
+    let (stage, pairs) = stage("s10-same");
+    let sidecar = start(&stage);
+    put(&stage, 0);
+    is_in_sync(&pairs[0].0, &pairs[0].1);
+    stage.put_kubeconfig("c1", &stage.remotes[1].kubeconfig());
+    eventually("it is another cluster", || identity_changed(&sidecar, "c1") == Some(1.0));
+    let new = stage.source_in(1, &WIDGETS, &stage.namespace, "two");
+    new.create_number(8);
+    let copy = stage.target_in(0, &WIDGETS, &stage.namespace, "two");
+    stays("nothing of it is copied", || copy.get().is_none());
+    let kube_system = Place::new(&stage.remotes[1].cluster, namespaces(), "", "kube-system").uid();
+    let secret = Place::new(&stage.own.cluster, secrets(), &stage.own.home, "c1-kubeconfig");
+    secret.annotate(ACCEPT, kube_system.as_str());
+    copy.wait_for_number(8);
+    assert_eq!(identity_changed(&sidecar, "c1"), Some(0.0));
+}
+
+/// Two names for one cluster: none of them is served until one goes.
+#[test]
+fn h1_of_two_remotes_with_one_identity_the_other_is_released_when_one_is_removed() {
+    if !needs(Need::Embedded, "there are three servers") {
+        return;
+    }
+    let (stage, pairs) = stage("h1-removed");
+    let sidecar = start(&stage);
+    put(&stage, 0);
+    is_in_sync(&pairs[0].0, &pairs[0].1);
+    stage.put_kubeconfig("c3", &stage.remotes[0].kubeconfig());
+    let conflict = |remote: &str| {
+        sidecar.metric(&format!("remote_sync_cluster_identity_conflict{{remote=\"{remote}\"}}"))
+    };
+    eventually("both are held", || conflict("c1") == Some(1.0) && conflict("c3") == Some(1.0));
+    pairs[0].0.set_number(5);
+    stays("nothing is copied", || pairs[0].1.number() == Some(1));
+    stage.delete_kubeconfig("c3");
+    pairs[0].1.wait_for_number(5);
+    assert_eq!(conflict("c1"), Some(0.0));
 }

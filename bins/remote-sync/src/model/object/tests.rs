@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::model::rules::{FieldPath, Glob};
 
 const UID: &str = "25f5d25c-70fb-4bf8-ba96-530c4ffb0cbb";
 const OTHER: &str = "9b60246b-e633-4982-a2eb-f6df262ae45c";
@@ -14,6 +15,7 @@ fn reader(mode: Mode) -> ObjectReader {
         keys: AnnotationKeys::new("cloud.teleport.dev"),
         finalizer: "cloud.teleport.dev/sync-local".into(),
         mode,
+        rules: FieldRules::default(),
     }
 }
 
@@ -54,6 +56,7 @@ fn a_source_has_a_finalizer_and_says_what_it_published() {
             "cloud.teleport.dev/sync-remote-generation": "6",
             "cloud.teleport.dev/sync-local-generation": "3",
             "cloud.teleport.dev/sync-local-uid": OTHER,
+            "cloud.teleport.dev/sync-content": "000000000000000700000000000000ff",
             "cloud.teleport.dev/source": format!("{CLUSTER}/team/web-rs/{OTHER}/2/a/b"),
         },
     }})));
@@ -62,7 +65,12 @@ fn a_source_has_a_finalizer_and_says_what_it_published() {
     let (value, state) = (&source.value, &source.value.state);
     assert_eq!((state.generation, state.terminating, state.paused), (7, true, true));
     assert_eq!(value.finalizers, Finalizers::Ours(1));
-    let published = Generations { remote: Some(6), local: Some(3), uid: Some(uid(OTHER)) };
+    let published = Generations {
+        remote: Some(6),
+        local: Some(3),
+        uid: Some(uid(OTHER)),
+        content: Some(ContentPair { source: 7, target: 255 }),
+    };
     assert_eq!((&value.generations, value.copied_from), (&published, Some(uid(CLUSTER))));
     let bare = reader.source(&object(&json!({}))).unwrap().value;
     assert_eq!((bare.finalizers, bare.state.generation), (Finalizers::None, 0));
@@ -134,7 +142,9 @@ fn a_target_says_whose_copy_it_is() {
         assert_eq!(value(&json!({source: odd})).copy_of, None, "{odd}");
     }
     let bare = reader.target(&object(&json!({}))).unwrap().value;
-    assert!(!bare.has_annotations && bare.copy_of.is_none());
+    assert!(!bare.has_annotations && bare.copy_of.is_none() && !bare.beside_spec);
+    let more = reader.target(&object(&json!({"spec": {}, "status": {}, "operation": {}})));
+    assert!(more.unwrap().value.beside_spec);
     assert_ne!(reader.place("a", "b", "f"), reader.place("", "a/b", "f"));
     assert_ne!(reader.place("a", "b", "f"), reader.place("a", "b", "g"), "another instance");
 }
@@ -294,6 +304,36 @@ fn a_target_s_own_keys_count_until_it_says_which_are_its_source_s() {
         let target = target(&labels, managed);
         assert_eq!(same_metadata(Mode::Safe, &source, &target), same, "{target}");
     }
+}
+
+#[test]
+fn what_is_ignored_or_dropped_does_not_count_and_goes_where_it_was_copied() {
+    let mut reader = reader(Mode::Safe);
+    reader.rules = FieldRules {
+        ignored: vec![FieldPath::parse("/spec/replicas").unwrap()],
+        dropped_labels: vec![Glob::parse("argocd/*").unwrap()],
+        dropped_annotations: vec![Glob::parse("helm/*").unwrap()],
+    };
+    let of_source = |object: &Value| reader.source(object).unwrap().value.state;
+    let of_target = |object: &Value| reader.target(object).unwrap().value.state;
+    let full = object(&json!({"spec": {"replicas": 1, "x": 1}, "metadata": {
+        "labels": {"a": "1", "argocd/instance": "i"}, "annotations": {"helm/release": "r"},
+    }}));
+    let less = |managed: &str| {
+        object(&json!({"spec": {"replicas": 7, "x": 1}, "metadata": {"labels": {"a": "1"},
+            "annotations": {"cloud.teleport.dev/managed-keys": managed}}}))
+    };
+    let same = |one: &ObjectState, other: &ObjectState| {
+        (one.content == other.content, one.metadata == other.metadata)
+    };
+    assert_eq!(same(&of_source(&full), &of_target(&less("a|"))), (true, true));
+    let mut earlier = less("a,argocd/instance|helm/release");
+    assert_eq!(same(&of_source(&full), &of_target(&earlier)), (true, true), "nothing to remove");
+    earlier["metadata"]["labels"]["argocd/instance"] = json!("i");
+    assert_eq!(same(&of_source(&full), &of_target(&earlier)), (true, false));
+    let mut own = less("a|");
+    own["metadata"]["labels"]["argocd/instance"] = json!("of the target's own Argo CD");
+    assert_eq!(same(&of_source(&full), &of_target(&own)), (true, true));
 }
 
 // --- documents that are not objects ---

@@ -89,6 +89,7 @@ fn the_words_of_writes_stay_as_they_are() {
         (ALL, "update the target"),
         (SyncAction::RecordGenerations, "publish the generations"),
         (SyncAction::AnnotateOrphan, "mark the orphan"),
+        (SyncAction::Recreate, "delete the target to create it anew"),
         (SyncAction::DeleteNamespace, "delete the namespace"),
         (SyncAction::DeleteTarget, "delete the target"),
         (SyncAction::RemoveFinalizer, "remove the finalizer"),

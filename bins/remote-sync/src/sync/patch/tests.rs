@@ -6,7 +6,12 @@ use serde_json::json;
 use shared::resource::Resource;
 
 use super::*;
-use crate::model::{annotations::AnnotationKeys, digest::Digester, mode::Mode};
+use crate::model::{
+    annotations::AnnotationKeys,
+    digest::Digester,
+    mode::Mode,
+    rules::{FieldPath, FieldRules, Glob},
+};
 
 const FINALIZER: &str = "cloud.teleport.dev/sync-local";
 const SOURCE: &str = "25f5d25c-70fb-4bf8-ba96-530c4ffb0cbb";
@@ -16,7 +21,8 @@ static BUDGETS: Resource = Resource::v1("policy", "poddisruptionbudgets", "PodDi
 
 fn reader(mode: Mode) -> ObjectReader {
     let keys = AnnotationKeys::new("cloud.teleport.dev");
-    ObjectReader { digester: Digester::default(), keys, finalizer: FINALIZER.into(), mode }
+    let (digester, finalizer) = (Digester::default(), FINALIZER.into());
+    ObjectReader { digester, keys, finalizer, mode, rules: FieldRules::default() }
 }
 
 /// A budget with this metadata.
@@ -176,20 +182,25 @@ fn in_compat_a_status_goes_up_as_what_differs() {
 #[test]
 fn generations_are_published_in_annotations() {
     let (one, other) = (source(&json!({"generation": 3})), target(&json!({"generation": 2})));
-    let body = |mode| {
+    let body = |mode, altered| {
         let reader = reader(mode);
-        record_generations(&reader.source(&one).unwrap(), &reader.target(&other).unwrap(), &reader)
+        let (one, other) = (reader.source(&one).unwrap(), reader.target(&other).unwrap());
+        record_generations(&one, &other, altered, &reader)
     };
     // As recorded from sync-controller.
     let compat = json!({"metadata": {"annotations": {
         "cloud.teleport.dev/sync-local-generation": "2",
         "cloud.teleport.dev/sync-remote-generation": "3"}}});
-    assert_eq!(body(Mode::Compat), compat);
-    let safe = json!({"metadata": {"uid": SOURCE, "resourceVersion": "221", "annotations": {
+    assert_eq!(body(Mode::Compat, false), compat);
+    let mut safe = json!({"metadata": {"uid": SOURCE, "resourceVersion": "221", "annotations": {
         "cloud.teleport.dev/sync-local-generation": "2",
         "cloud.teleport.dev/sync-remote-generation": "3",
         "cloud.teleport.dev/sync-local-uid": TARGET}}});
-    assert_eq!(body(Mode::Safe), safe);
+    assert_eq!(body(Mode::Safe, true), safe, "fields that were dropped are to be written again");
+    let digest = |object: &Value| reader(Mode::Safe).target(object).unwrap().value.state.content;
+    let contents = format!("{:016x}{:016x}", digest(&one), digest(&other));
+    safe["metadata"]["annotations"]["cloud.teleport.dev/sync-content"] = json!(contents);
+    assert_eq!(body(Mode::Safe, false), safe);
 }
 
 // --- next to the target ---

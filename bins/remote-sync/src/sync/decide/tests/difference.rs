@@ -1,39 +1,120 @@
 //! Differences that count, and those that do not.
 
 use super::*;
-use crate::sync::observed::SettledDiff;
+use crate::{model::annotations::ContentPair, sync::observed::SettledDiff};
+
+/// In step in safe mode but for the target's content, which the source's annotations say is so.
+fn recorded(published_to: Option<u8>) -> World {
+    let mut world = in_step(Mode::Safe);
+    world.observed.target.as_mut().unwrap().value.state.content = 9;
+    let published = &mut world.observed.source.as_mut().unwrap().value.generations;
+    (published.uid, published.content) =
+        (published_to.map(uid), Some(ContentPair { source: 1, target: 9 }));
+    world
+}
 
 #[test]
-fn generations_that_belong_together_prove_that_contents_did() {
-    let world = |published_to: Option<u8>| {
-        let mut world = in_step(Mode::Safe);
-        world.observed.target.as_mut().unwrap().value.state.content = 9;
-        world.observed.source.as_mut().unwrap().value.generations.uid = published_to.map(uid);
-        world
-    };
-    assert_eq!(
-        first(&world(Some(2))),
-        SyncAction::Done(PairStatus::InSync),
-        "a28, after a restart"
-    );
-    assert_eq!(first(&world(None)), CONTENT, "a target that was made anew begins with 1, too");
-    assert_eq!(first(&world(Some(8))), CONTENT);
-    let mut edited = world(Some(2));
-    edited.observed.target.as_mut().unwrap().value.state.generation = 2;
+fn contents_that_were_recorded_together_are_in_step() {
+    assert_eq!(first(&recorded(Some(2))), SyncAction::Done(PairStatus::InSync), "a28");
+    assert_eq!(first(&recorded(None)), CONTENT, "a target that was made anew");
+    assert_eq!(first(&recorded(Some(8))), CONTENT);
+    let mut edited = recorded(Some(2));
+    edited.observed.target.as_mut().unwrap().value.state.content = 10;
     assert_eq!(first(&edited), CONTENT, "a12");
-    let mut uncounted = world(Some(2));
-    for state in [
-        &mut uncounted.observed.source.as_mut().unwrap().value.state,
-        &mut uncounted.observed.target.as_mut().unwrap().value.state,
-    ] {
-        state.generation = 0;
-    }
-    let published = &mut uncounted.observed.source.as_mut().unwrap().value.generations;
-    (published.remote, published.local) = (Some(0), Some(0));
-    assert_eq!(first(&uncounted), CONTENT, "a kind without generations");
-    let mut compat = world(Some(2));
+    let mut newer = recorded(Some(2));
+    newer.observed.source.as_mut().unwrap().value.state.content = 2;
+    assert_eq!(first(&newer), CONTENT);
+    let mut compat = recorded(Some(2));
     compat.rules.mode = Mode::Compat;
     assert_eq!(first(&compat), CONTENT);
+}
+
+/// As left by versions that recorded generations alone.
+#[test]
+fn s4_generations_prove_nothing_about_contents() {
+    let mut world = recorded(Some(2));
+    world.observed.source.as_mut().unwrap().value.generations.content = None;
+    world.alters = true;
+    let (steps, status) = world.attempt(usize::MAX);
+    assert_eq!(steps, [CONTENT, SyncAction::RecordGenerations]);
+    assert_eq!(status, Some(PairStatus::InSync));
+    // In the next process.
+    world.observed.settled = SettledDiff::default();
+    assert_eq!(first(&world), SyncAction::Done(PairStatus::InSync));
+}
+
+#[test]
+fn s33_a_generation_that_never_moves_hides_no_edit() {
+    for generation in [0, 1] {
+        let mut world = in_step(Mode::Safe);
+        let observed = &mut world.observed;
+        let (source, target) =
+            (observed.source.as_mut().unwrap(), observed.target.as_mut().unwrap());
+        (source.value.state.generation, target.value.state.generation) = (generation, generation);
+        let published = &mut source.value.generations;
+        (published.remote, published.local) = (Some(generation), Some(generation));
+        published.uid = Some(uid(2));
+        assert_eq!(first(&world), SyncAction::Done(PairStatus::InSync));
+        world.observed.source.as_mut().unwrap().value.state.content = 7;
+        assert_eq!(first(&world), CONTENT);
+        world.observed.target.as_mut().unwrap().value.state.content = 7;
+        assert_eq!(first(&world), SyncAction::Done(PairStatus::InSync), "nothing to record");
+    }
+}
+
+#[test]
+fn s4_what_was_not_kept_is_told_and_written_again_by_the_next_process() {
+    let mut world = in_step(Mode::Safe);
+    (world.alters, world.prunes) = (true, true);
+    world.observed.source.as_mut().unwrap().value.state.content = 2;
+    let written = vec![CONTENT, SyncAction::RecordGenerations];
+    assert_eq!(world.attempt(usize::MAX), (written, Some(PairStatus::Altered)));
+    assert_eq!(world.attempt(usize::MAX), (vec![], Some(PairStatus::Altered)), "no loop");
+    world.observed.target.as_mut().unwrap().value.state.status = 9;
+    let up = vec![SyncAction::UploadStatus];
+    assert_eq!(world.attempt(usize::MAX), (up, Some(PairStatus::Altered)));
+    world.observed.settled = world.observed.settled.unsettled();
+    assert_eq!(world.attempt(usize::MAX), (vec![CONTENT], Some(PairStatus::Altered)));
+    // The kind has the field by now.
+    world.observed.settled = world.observed.settled.unsettled();
+    (world.alters, world.prunes) = (false, false);
+    let (steps, status) = world.attempt(usize::MAX);
+    assert_eq!((steps[0], status), (CONTENT, Some(PairStatus::InSync)));
+}
+
+#[test]
+fn s3_what_is_undone_again_and_again_has_to_wait() {
+    let left = std::time::Duration::from_secs(7);
+    let fights = SyncAction::Done(PairStatus::Fighting(left));
+    let mut world = in_step(Mode::Safe);
+    let what = world.observed.source.as_ref().unwrap().value.state.written();
+    world.observed.fight = Some(Fight { update: Some(what), status: Some(5), left });
+    assert_eq!(first(&world), fights, "told until it is over");
+    world.observed.target.as_mut().unwrap().value.state.content = 9;
+    assert_eq!(first(&world), fights);
+    world.observed.target.as_mut().unwrap().value.state.status = 5;
+    assert_eq!(first(&world), fights);
+    world.observed.target.as_mut().unwrap().value.state.status = 6;
+    assert_eq!(first(&world), SyncAction::UploadStatus, "a status that was not undone");
+    world.observed.source.as_mut().unwrap().value.state.status = 6;
+    world.observed.source.as_mut().unwrap().value.state.content = 8;
+    assert_eq!(first(&world), CONTENT, "an edit of the source");
+}
+
+#[test]
+fn a_target_that_cannot_be_changed_makes_room_for_another() {
+    let mut world = in_step(Mode::Safe);
+    world.observed.target.as_mut().unwrap().value.state.content = 9;
+    let held = GateVerdict::Held(GateHold::TooMany);
+    for (verdict, expected) in [
+        (None, GATE),
+        (Some(GateVerdict::Open), SyncAction::Recreate),
+        (Some(held), SyncAction::Done(PairStatus::Held(Hold::Gate(GateHold::TooMany)))),
+    ] {
+        let verdict = verdict.map(|verdict| (Destroyed::Target, verdict));
+        let attempt = Attempt { immutable: true, verdict, ..Attempt::default() };
+        assert_eq!(next_action(&world.observed, &attempt, &world.rules), expected);
+    }
 }
 
 #[test]

@@ -95,7 +95,8 @@ fn a25_a_takeover_marks_and_writes_no_content() {
     let mut defaulted = left_by_upstream(Mode::Safe);
     defaulted.observed.target.as_mut().unwrap().value.state.content = 501;
     defaulted.alters = true;
-    assert_eq!(defaulted.run(), [[SyncAction::CompareContents, SyncAction::Adopt]]);
+    let record = SyncAction::RecordGenerations;
+    assert_eq!(defaulted.run(), [[SyncAction::CompareContents, SyncAction::Adopt, record]]);
     let mut edited = left_by_upstream(Mode::Safe);
     edited.observed.target.as_mut().unwrap().value.state.content = 9;
     assert_eq!(edited.run(), Vec::<Vec<_>>::new(), "the server says that it differs");

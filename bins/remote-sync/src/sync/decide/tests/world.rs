@@ -3,7 +3,7 @@
 use super::super::*;
 use crate::{
     model::{
-        annotations::Uid,
+        annotations::{ContentPair, Uid},
         mode::Mode,
         object::{CopyOf, Generations, ObjectState, TargetNamespace},
     },
@@ -25,6 +25,8 @@ pub(super) struct World {
     pub(super) used: bool,
     /// The target's server mutates every content.
     pub(super) alters: bool,
+    /// And keeps less than was written.
+    pub(super) prunes: bool,
     /// Other finalizers block the target's deletion.
     pub(super) held: bool,
     /// Secrets that the source's server rejects.
@@ -72,7 +74,8 @@ pub(super) fn source(state: ObjectState) -> Cached<SourceObject> {
 }
 
 pub(super) fn target(state: ObjectState) -> Cached<TargetObject> {
-    known(2, TargetObject { state, copy_of: None, has_annotations: true, orphaned: false })
+    let (copy_of, has_annotations, beside_spec, orphaned) = (None, true, false, false);
+    known(2, TargetObject { state, copy_of, has_annotations, beside_spec, orphaned })
 }
 
 /// The origin annotation of a copy of our source.
@@ -113,6 +116,7 @@ impl World {
             namespace_shared: false,
             uploads: Vec::new(),
             settled: SettledDiff::default(),
+            fight: None,
             unlisted: false,
             name: "test".into(),
             place: PLACE,
@@ -130,6 +134,7 @@ impl World {
             verdict: GateVerdict::Open,
             used: false,
             alters: false,
+            prunes: false,
             held: false,
             refused: Vec::new(),
             made: 0x10,
@@ -284,7 +289,7 @@ impl World {
 
     /// Actions that need a source.
     fn write(&mut self, action: SyncAction, attempt: &Attempt) {
-        let safe = self.rules.mode == Mode::Safe;
+        let (safe, prunes) = (self.rules.mode == Mode::Safe, self.prunes);
         let Observed { source, target, namespace, settled, source_cluster, stand_in, .. } =
             &mut self.observed;
         let source = source.as_mut().unwrap();
@@ -305,6 +310,7 @@ impl World {
                 self.made += 1;
                 let made = self::state(content, source.value.state.metadata, FRESH);
                 settled.after_update(&source.value.state, &made);
+                settled.altered = prunes && safe;
                 let mut made = Cached { uid: uid(self.made), ..self::target(made) };
                 made.value.copy_of = mark;
                 *target = Some(made);
@@ -318,6 +324,7 @@ impl World {
                 );
                 target.value.orphaned &= !metadata;
                 settled.after_update(&source.value.state, &target.value.state);
+                settled.altered = prunes && safe;
                 target.value.copy_of = mark.or_else(|| target.value.copy_of.take());
             }
             (SyncAction::Adopt, Some(target)) => {
@@ -331,7 +338,11 @@ impl World {
                 settled.after_upload(&source.value.state, &target.value.state);
             }
             (SyncAction::RecordGenerations, Some(target)) => {
+                let (from, to) = (source.value.state.content, target.value.state.content);
+                let content = Some(ContentPair { source: from, target: to })
+                    .filter(|_| safe && from != to && !settled.altered);
                 source.value.generations = Generations {
+                    content,
                     remote: Some(source.value.state.generation),
                     local: Some(target.value.state.generation),
                     uid: safe.then_some(target.uid),

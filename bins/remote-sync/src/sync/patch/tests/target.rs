@@ -102,12 +102,80 @@ fn a_spec_alone_is_written_without_reading_the_target() {
         expected["metadata"]["annotations"]["cloud.teleport.dev/managed-keys"] = json!("a|note");
         assert_eq!(after, expected);
     }
-    let reader = reader(Mode::Safe);
-    assert!(!desired(&reader, &from).is_more_than_spec());
-    let (mut more, mut none) = (from.clone(), from);
+    let mut reader = reader(Mode::Safe);
+    let mut known = reader.target(&target(&json!({}))).unwrap();
+    assert!(!desired(&reader, &from).needs_document(&known));
+    let (mut more, mut none) = (from.clone(), from.clone());
     more["data"] = json!({});
     none.as_object_mut().unwrap().remove("spec");
-    assert!([more, none].iter().all(|from| desired(&reader, from).is_more_than_spec()));
+    assert!([more, none].iter().all(|from| desired(&reader, from).needs_document(&known)));
+    known.value.beside_spec = true;
+    assert!(desired(&reader, &from).needs_document(&known), "s2: it has something to remove");
+    known.value.beside_spec = false;
+    reader.rules.ignored = vec![FieldPath::parse("/spec/replicas").unwrap()];
+    assert!(desired(&reader, &from).needs_document(&known));
+}
+
+#[test]
+fn an_ignored_field_stays_as_the_target_has_it_and_a_new_target_gets_the_source_s() {
+    let mut reader = reader(Mode::Safe);
+    reader.rules.ignored =
+        ["/spec/replicas", "/operation"].map(|text| FieldPath::parse(text).unwrap()).to_vec();
+    let mut from = full_source();
+    (from["spec"]["replicas"], from["operation"]) = (json!(1), json!({"sync": {}}));
+    let created = desired(&reader, &from).created(&BUDGETS.object("team", "web"));
+    assert_eq!((&created["spec"], &created["operation"]), (&from["spec"], &from["operation"]));
+    let mut before = target(&json!({}));
+    before["spec"]["replicas"] = json!(7);
+    let update = |from: &Value| {
+        let known = reader.target(&before).unwrap();
+        let patch = desired(&reader, from).patch(&known, Some(&before), true).unwrap();
+        patched(&before, &patch).unwrap()
+    };
+    let after = update(&from);
+    assert_eq!(after["spec"], json!({"minAvailable": 3, "replicas": 7}));
+    assert_eq!((after.get("operation"), desired(&reader, &from).altered(&after)), (None, None));
+    from.as_object_mut().unwrap().remove("spec");
+    assert_eq!(update(&from)["spec"], json!({"replicas": 7}), "its parent went away");
+}
+
+#[test]
+fn what_is_dropped_is_not_copied_and_goes_where_it_was() {
+    let mut reader = reader(Mode::Safe);
+    reader.rules.dropped_labels = vec![Glob::parse("argocd/*").unwrap()];
+    reader.rules.dropped_annotations = vec![Glob::parse("note").unwrap()];
+    let mut from = full_source();
+    from["metadata"]["labels"]["argocd/instance"] = json!("i");
+    let created = desired(&reader, &from).created(&BUDGETS.object("team", "web"));
+    assert_eq!(created["metadata"]["labels"], json!({"a": "1"}));
+    assert_eq!(created["metadata"]["annotations"]["cloud.teleport.dev/managed-keys"], "a|");
+    let before = target(&json!({
+        "labels": {"a": "1", "argocd/instance": "i", "argocd/mine": "1"},
+        "annotations": {"note": "x", "cloud.teleport.dev/managed-keys": "a,argocd/instance|note"},
+    }));
+    let known = reader.target(&before).unwrap();
+    let patch = desired(&reader, &from).patch(&known, Some(&before), false).unwrap();
+    let after = patched(&before, &patch).unwrap();
+    assert_eq!(after["metadata"]["labels"], json!({"a": "1", "argocd/mine": "1"}));
+    assert_eq!(after["metadata"]["annotations"].get("note"), None);
+    assert_eq!(after["metadata"]["annotations"]["cloud.teleport.dev/managed-keys"], "a|");
+}
+
+#[test]
+fn s4_what_a_server_did_not_keep_is_told() {
+    let (reader, mut from) = (reader(Mode::Safe), full_source());
+    from["spec"]["newField"] = json!("secret value");
+    let desired = desired(&reader, &from);
+    let mut kept = desired.created(&BUDGETS.object("team", "web"));
+    kept["spec"]["defaulted"] = json!(true);
+    assert_eq!(desired.altered(&kept), None);
+    kept["spec"].as_object_mut().unwrap().remove("newField");
+    kept["metadata"]["labels"]["a"] = json!("2");
+    let told = "the target's server changed .metadata.labels.a, dropped .spec.newField";
+    assert_eq!(desired.altered(&kept).as_deref(), Some(told));
+    let bare = source(&json!({}));
+    let kept = json!({"metadata": {"name": "web"}, "spec": bare["spec"]});
+    assert_eq!(super::desired(&reader, &bare).altered(&kept), None, "no labels at all");
 }
 
 #[test]

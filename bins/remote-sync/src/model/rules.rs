@@ -1,0 +1,244 @@
+//! Field rules: what the source does not decide about its target, by flags of safe mode.
+
+use serde_json::{Map, Value};
+
+/// The rules for one kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FieldRules {
+    /// Fields that the target's own controllers set (`-ignore-field`): part of a new target, and neither written
+    /// nor compared afterwards.
+    pub(crate) ignored: Vec<FieldPath>,
+    /// Labels that stay at the source (`-drop-label`).
+    pub(crate) dropped_labels: Vec<Glob>,
+    /// Annotations that stay at the source (`-drop-annotation`).
+    pub(crate) dropped_annotations: Vec<Glob>,
+}
+
+impl FieldRules {
+    /// The content without the ignored fields, and without parents that hold nothing else: whoever owns a field
+    /// may have made them.
+    pub(crate) fn without_ignored(&self, mut content: Map<String, Value>) -> Map<String, Value> {
+        self.ignored.iter().for_each(|field| remove(&mut content, &field.0));
+        content
+    }
+
+    /// The content of a source with the ignored fields as `target` has them.
+    pub(crate) fn merged(&self, source: Map<String, Value>, target: &Value) -> Map<String, Value> {
+        if self.ignored.is_empty() {
+            return source;
+        }
+        let mut content = self.without_ignored(source.clone());
+        for field in &self.ignored {
+            let kept = field.0.iter().try_fold(target, |value, key| value.as_object()?.get(key));
+            match kept {
+                Some(kept) => insert(&mut content, &field.0, kept),
+                None => restore_parent(&mut content, &source, &field.0),
+            }
+        }
+        content
+    }
+}
+
+fn remove(members: &mut Map<String, Value>, path: &[String]) {
+    let Some((key, rest)) = path.split_first() else { return };
+    let emptied = match members.get_mut(key) {
+        _ if rest.is_empty() => true,
+        Some(Value::Object(inner)) => {
+            remove(inner, rest);
+            inner.is_empty()
+        }
+        _ => false,
+    };
+    if emptied {
+        members.remove(key);
+    }
+}
+
+/// Puts a value in, unless there is something other than an object in its way.
+fn insert(members: &mut Map<String, Value>, path: &[String], value: &Value) {
+    let Some((key, rest)) = path.split_first() else { return };
+    if rest.is_empty() {
+        members.insert(key.clone(), value.clone());
+        return;
+    }
+    let inner = members.entry(key.clone()).or_insert_with(|| Value::Object(Map::new()));
+    if let Value::Object(inner) = inner {
+        insert(inner, rest, value);
+    }
+}
+
+/// Puts back parents that the source has, empty but for the ignored field.
+fn restore_parent(content: &mut Map<String, Value>, source: &Map<String, Value>, path: &[String]) {
+    let Some((key, rest)) = path.split_first() else { return };
+    let Some(Value::Object(theirs)) = source.get(key).filter(|_| !rest.is_empty()) else { return };
+    let inner = content.entry(key.clone()).or_insert_with(|| Value::Object(Map::new()));
+    if let Value::Object(inner) = inner {
+        restore_parent(inner, theirs, rest);
+    }
+}
+
+/// The path of a field: a JSON pointer (RFC 6901) through objects. It never leads into a list, whose items have no
+/// names that would last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FieldPath(Vec<String>);
+
+impl FieldPath {
+    /// Parses a pointer to content; `None` for anything else.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let keys: Vec<_> =
+            text.strip_prefix('/')?.split('/').map(unescaped).collect::<Option<_>>()?;
+        let first: &str = keys.first()?;
+        let content = !matches!(first, "apiVersion" | "kind" | "metadata" | "status");
+        (content && keys.iter().all(|key| !key.is_empty())).then_some(Self(keys))
+    }
+}
+
+/// `~1` is a slash and `~0` a tilde; no other escape exists.
+fn unescaped(key: &str) -> Option<String> {
+    let sound = key.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
+    sound.then(|| key.replace("~1", "/").replace("~0", "~"))
+}
+
+/// A pattern of keys in which `*` stands for any characters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Glob(String);
+
+impl Glob {
+    /// Parses a pattern of label or annotation keys; `None` if no key can match it.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let is_key = |c: char| c.is_ascii_alphanumeric() || "-_./*".contains(c);
+        (!text.is_empty() && text.chars().all(is_key)).then(|| Self(text.to_owned()))
+    }
+
+    pub(crate) fn matches(&self, key: &str) -> bool {
+        let mut parts = self.0.split('*');
+        let Some(mut rest) = parts.next().and_then(|first| key.strip_prefix(first)) else {
+            return false;
+        };
+        let Some(last) = parts.next_back() else { return rest.is_empty() };
+        for part in parts {
+            let Some((_, after)) = rest.split_once(part) else { return false };
+            rest = after;
+        }
+        rest.ends_with(last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn rules(pointers: &[&str]) -> FieldRules {
+        let ignored = pointers.iter().map(|text| FieldPath::parse(text).unwrap()).collect();
+        FieldRules { ignored, ..FieldRules::default() }
+    }
+
+    fn map(value: Value) -> Map<String, Value> {
+        value.as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn pointers_lead_to_content_alone() {
+        let path = |text| FieldPath::parse(text).map(|path| path.0);
+        assert_eq!(path("/spec/replicas").unwrap(), ["spec", "replicas"]);
+        assert_eq!(path("/operation").unwrap(), ["operation"]);
+        assert_eq!(path("/data/a~1b~0c~01").unwrap(), ["data", "a/b~c~1"]);
+        for bad in [
+            "",
+            "/",
+            "spec",
+            "/spec/",
+            "//a",
+            "/metadata/labels",
+            "/metadata",
+            "/status/x",
+            "/kind",
+            "/apiVersion",
+            "/spec/~",
+            "/spec/~2",
+        ] {
+            assert_eq!(path(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn ignored_fields_and_their_empty_parents_do_not_count() {
+        let rules = rules(&["/spec/replicas", "/spec/a/b", "/operation"]);
+        let left = |content: Value| Value::Object(rules.without_ignored(map(content)));
+        assert_eq!(
+            left(json!({"spec": {"replicas": 1, "x": 2, "a": {"b": 1, "c": 2}}, "operation": {}})),
+            json!({"spec": {"x": 2, "a": {"c": 2}}})
+        );
+        for none in [
+            json!({}),
+            json!({"spec": {}}),
+            json!({"spec": {"replicas": 3}}),
+            json!({"spec": {"a": {"b": 1}}}),
+        ] {
+            assert_eq!(left(none), json!({}));
+        }
+        let list = json!({"spec": [{"replicas": 1}]});
+        assert_eq!(left(list.clone()), list, "a path does not lead into a list");
+    }
+
+    #[test]
+    fn an_update_keeps_the_target_s_ignored_fields_whatever_becomes_of_their_parents() {
+        let rules = rules(&["/spec/replicas", "/spec/a/b"]);
+        for (source, target, expected) in [
+            (
+                json!({"spec": {"replicas": 1, "x": 1}}),
+                json!({"spec": {"replicas": 7, "y": 1}}),
+                json!({"spec": {"replicas": 7, "x": 1}}),
+            ),
+            (
+                json!({"spec": {"replicas": 1, "x": 1}}),
+                json!({"spec": {"y": 1}}),
+                json!({"spec": {"x": 1}}),
+            ),
+            (json!({}), json!({"spec": {"replicas": 7, "y": 1}}), json!({"spec": {"replicas": 7}})),
+            (
+                json!({"data": {}}),
+                json!({"spec": {"a": {"b": 2, "c": 3}}}),
+                json!({"data": {}, "spec": {"a": {"b": 2}}}),
+            ),
+            (json!({"spec": {"a": {}}}), json!({}), json!({"spec": {"a": {}}})),
+            (json!({"spec": {"a": {"b": 1}}}), json!({}), json!({"spec": {"a": {}}})),
+            (
+                json!({"spec": {"a": "text"}}),
+                json!({"spec": {"a": {"b": 2}}}),
+                json!({"spec": {"a": "text"}}),
+            ),
+        ] {
+            let merged = Value::Object(rules.merged(map(source.clone()), &target));
+            assert_eq!(merged, expected, "{source} {target}");
+        }
+    }
+
+    #[test]
+    fn a_star_stands_for_anything() {
+        let matches = |glob, key| Glob::parse(glob).unwrap().matches(key);
+        for (glob, key) in [
+            ("argocd.argoproj.io/*", "argocd.argoproj.io/instance"),
+            ("app.kubernetes.io/instance", "app.kubernetes.io/instance"),
+            ("*", "any"),
+            ("*/managed-by", "a.b/managed-by"),
+            ("a*b*c", "abc"),
+            ("a*b*c", "axxbxbxc"),
+            ("a**", "a"),
+        ] {
+            assert!(matches(glob, key), "{glob} {key}");
+        }
+        for (glob, key) in [
+            ("argocd.argoproj.io/*", "argocd.argoproj.iox/instance"),
+            ("app", "app.kubernetes.io/instance"),
+            ("a*a", "a"),
+            ("a*b*c", "acb"),
+            ("*b", "bc"),
+        ] {
+            assert!(!matches(glob, key), "{glob} {key}");
+        }
+        assert!(Glob::parse("").is_none() && Glob::parse("a b").is_none());
+    }
+}

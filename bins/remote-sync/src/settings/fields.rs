@@ -1,0 +1,79 @@
+//! Flags about single fields, labels and annotations.
+
+use shared::{
+    flags::Flags,
+    resource::{valid_key, valid_value},
+};
+
+use crate::model::{
+    discovery::ResourceArg,
+    key::PerKind,
+    mode::Mode,
+    rules::{FieldPath, FieldRules, Glob},
+};
+
+/// The flags, which compat mode has no use for: its writes are upstream's.
+const FLAGS: [&str; 5] =
+    ["drop-annotation", "drop-label", "ignore-field", "namespace-label", "recreate-on-immutable"];
+
+/// Checks that none of the flags is given in compat mode.
+pub(super) fn check_mode(flags: &Flags, mode: Mode) -> Result<(), String> {
+    match FLAGS.into_iter().find(|name| mode == Mode::Compat && flags.is_given(name)) {
+        Some(name) => Err(format!("-{name} is for safe mode, compat has sync-controller's writes")),
+        None => Ok(()),
+    }
+}
+
+/// The rules for each of these kinds.
+pub(super) fn rules(
+    flags: &Flags,
+    resources: &[ResourceArg],
+) -> Result<PerKind<FieldRules>, String> {
+    let ignored = flags.list("ignore-field").into_iter().map(ignored_field);
+    let ignored: Vec<_> = ignored.collect::<Result<_, _>>()?;
+    let known = |kind: &ResourceArg| resources.iter().any(|resource| resource.same(kind));
+    if let Some((kind, _)) = ignored.iter().find(|(kind, _)| !known(kind)) {
+        return Err(format!("-ignore-field: -resource does not name {kind}"));
+    }
+    let (dropped_labels, dropped_annotations) =
+        (globs(flags, "drop-label")?, globs(flags, "drop-annotation")?);
+    let rules = resources.iter().map(|resource| {
+        let ignored = ignored.iter().filter(|(kind, _)| kind.same(resource));
+        FieldRules {
+            ignored: ignored.map(|(_, path)| path.clone()).collect(),
+            dropped_labels: dropped_labels.clone(),
+            dropped_annotations: dropped_annotations.clone(),
+        }
+    });
+    Ok(rules.collect::<Vec<_>>().into())
+}
+
+fn ignored_field(text: &str) -> Result<(ResourceArg, FieldPath), String> {
+    let parsed = text.split_once(':').and_then(|(kind, pointer)| {
+        Some((ResourceArg::parse(kind).ok()?, FieldPath::parse(pointer)?))
+    });
+    parsed.ok_or_else(|| {
+        format!(
+            "-ignore-field is KIND:POINTER, with a JSON pointer to content such as /spec/replicas, not {text:?}"
+        )
+    })
+}
+
+fn globs(flags: &Flags, name: &str) -> Result<Vec<Glob>, String> {
+    let globs = flags
+        .list(name)
+        .into_iter()
+        .map(|text| Glob::parse(text).ok_or_else(|| format!("-{name} {text:?} matches no key")));
+    globs.collect()
+}
+
+pub(super) fn namespace_labels(flags: &Flags) -> Result<Vec<(String, String)>, String> {
+    let labels = flags.list("namespace-label").into_iter().map(|text| {
+        let label =
+            text.split_once('=').filter(|(key, value)| valid_key(key) && valid_value(value));
+        let (key, value) =
+            label.ok_or_else(|| format!("-namespace-label is KEY=VALUE, not {text:?}"))?;
+        Ok((key.to_owned(), value.to_owned()))
+    });
+    labels.collect()
+}

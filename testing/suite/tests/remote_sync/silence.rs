@@ -1,0 +1,139 @@
+//! What goes wrong without a failed request of a pair, or with one that looks harmless, is told nevertheless.
+
+use dev_apiserver::Action;
+use serde_json::json;
+use suite::{
+    eventually,
+    needs::{Need, needs},
+    pause,
+    sidecar::Sidecar,
+    stays,
+    sync::{Stage, WIDGETS},
+    within,
+};
+
+use crate::{
+    events::events,
+    support::{of_program, one},
+};
+
+/// The number of pairs of widgets in this state.
+fn pairs(sidecar: &Sidecar, state: &str) -> f64 {
+    let labels = format!("remote=\"hub\",resource=\"widgets.sync.example.com\",state=\"{state}\"");
+    sidecar.metric(&format!("remote_sync_pairs{{{labels}}}")).unwrap_or_default()
+}
+
+fn is_ready(sidecar: &Sidecar) -> bool {
+    let labels = "{remote=\"hub\",resource=\"widgets.sync.example.com\"}";
+    sidecar.metric(&format!("remote_sync_resource_ready{labels}")) == Some(1.0)
+}
+
+fn remark(sidecar: &Sidecar, part: &str) -> bool {
+    let (code, text) = sidecar.ask("/readyz");
+    code == 200 && text.contains(part)
+}
+
+/// The watches of widgets that the program opened at the hub.
+fn watches(stage: &Stage) -> usize {
+    let requests = stage.remote().cluster.server().requests();
+    let is = |verb: &str, resource: &str| verb == "watch" && resource == "widgets";
+    requests.iter().filter(|request| is(&request.verb, &request.resource)).count()
+}
+
+/// Which cluster it is cannot be read, and nothing else fails.
+#[test]
+fn s35_a_cluster_that_cannot_be_identified_is_told_and_waited_for_at_a_pace() {
+    if !needs(Need::Embedded, "a read can fail") {
+        return;
+    }
+    let (stage, sidecar, source, target) = one("s35", &WIDGETS, &[]);
+    let hub = stage.remote().cluster.faults();
+    let broken = of_program(stage.remote(), suite::faults::code(500));
+    let rule = hub.add(broken.verb("get").resource("namespaces").name("kube-system"));
+    eventually("it is told", || remark(&sidecar, "identity (hub)"));
+    assert!(is_ready(&sidecar), "the watches go on");
+    stage.remote().relay.cut();
+    source.set_number(2);
+    eventually("the kind is not ready", || (!is_ready(&sidecar)).then_some(()));
+    assert_eq!((pairs(&sidecar, "insync"), pairs(&sidecar, "unknown")), (0.0, 1.0));
+    let before = watches(&stage);
+    pause(6000);
+    let opened = watches(&stage) - before;
+    assert!(opened <= 5, "{opened} watches in 6 s");
+    assert_eq!(target.number(), Some(1), "nothing is believed of a cluster that is not known");
+    assert_eq!(sidecar.warnings("identity cannot be read remote=hub"), 1, "{}", sidecar.log());
+    hub.remove(rule);
+    target.wait_for_number(2);
+    eventually("all is well", || is_ready(&sidecar) && pairs(&sidecar, "insync") == 1.0);
+    assert!(!remark(&sidecar, "identity (hub)"));
+}
+
+/// The right to read it is taken away while the program runs: it was known, so another cluster may answer.
+#[test]
+fn s35_a_cluster_whose_identity_is_hidden_is_held_until_it_is_not() {
+    if !needs(Need::Embedded, "a read can be refused") {
+        return;
+    }
+    let (stage, sidecar, source, target) = one("s35-hidden", &WIDGETS, &[]);
+    let hub = stage.remote().cluster.faults();
+    let hidden = of_program(stage.remote(), Action::Forbid);
+    let rule = hub.add(hidden.verb("get").resource("namespaces").name("kube-system"));
+    eventually("it is told", || remark(&sidecar, "its identity is hidden"));
+    source.set_number(2);
+    stays("nothing is copied", || target.number() == Some(1));
+    assert!(!is_ready(&sidecar) && sidecar.ask("/debug/state").1.contains("IdentityHidden"));
+    hub.remove(rule);
+    target.wait_for_number(2);
+}
+
+/// A webhook, say, denies in the words of a conflict, or of a test that failed in a patch.
+#[test]
+fn s36_a_conflict_that_lasts_is_no_pair_in_sync() {
+    if !needs(Need::Embedded, "a write can be refused") {
+        return;
+    }
+    for (code, reason) in [(422, "Invalid"), (409, "Conflict")] {
+        let (stage, sidecar, source, target) = one("s36", &WIDGETS, &[]);
+        let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "code": code, "reason": reason, "message": "the webhook says no"});
+        let no = Action::Answer { code, body: Some(status.to_string()), retry_after: None };
+        let own = stage.own.cluster.faults();
+        let rule = own.add(of_program(&stage.own, no).verb("patch").resource("widgets"));
+        source.set_number(2);
+        let state = || pairs(&sidecar, "failing") + pairs(&sidecar, "degraded");
+        eventually("it is not in sync", || state() == 1.0 && pairs(&sidecar, "insync") == 0.0);
+        assert!(sidecar.ask("/debug/state").1.contains("the webhook says no"));
+        assert!(sidecar.log().contains("not in sync"), "{}", sidecar.log());
+        let told = || events(&source).into_iter().find(|event| event["reason"] == "SyncFailed");
+        within(30, "a person is told", told);
+        assert!(own.hits(rule) < 20, "{} tries", own.hits(rule));
+        own.remove(rule);
+        source.set_number(3);
+        target.wait_for_number(3);
+        eventually("it is in sync", || pairs(&sidecar, "insync") == 1.0);
+    }
+}
+
+/// A right is taken away while the program runs.
+#[test]
+fn s12_a_kind_that_may_not_be_read_any_more_is_told_and_recovers() {
+    if !needs(Need::Embedded, "a right can be taken away from one kind") {
+        return;
+    }
+    let (stage, sidecar, source, target) = one("s12", &WIDGETS, &[]);
+    assert!(is_ready(&sidecar));
+    let hub = stage.remote().cluster.faults();
+    let rules = ["list", "watch"].map(|verb| {
+        hub.add(of_program(stage.remote(), Action::Forbid).verb(verb).resource("widgets"))
+    });
+    stage.remote().relay.cut();
+    source.set_number(2);
+    eventually("it is told", || remark(&sidecar, "cannot watch").then_some(()));
+    eventually("the kind is not ready", || (!is_ready(&sidecar)).then_some(()));
+    assert_eq!((pairs(&sidecar, "insync"), pairs(&sidecar, "unknown")), (0.0, 1.0));
+    assert!(sidecar.ask("/debug/state").1.contains("cannot watch"));
+    assert_eq!(target.number(), Some(1));
+    rules.into_iter().for_each(|rule| hub.remove(rule));
+    within(40, "it is copied", || target.number() == Some(2));
+    eventually("all is well", || is_ready(&sidecar) && pairs(&sidecar, "insync") == 1.0);
+}
