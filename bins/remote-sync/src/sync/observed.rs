@@ -127,11 +127,31 @@ pub(crate) struct Attempt {
     /// The target's server refuses to change a field, and `-recreate-on-immutable` is set.
     pub(crate) immutable: bool,
     /// The target's server says that writing the source's content would change nothing, or that it would.
-    pub(crate) same_content: Option<bool>,
+    pub(crate) compared: Option<Comparison>,
     /// There is nothing in the target's namespace that Kubernetes does not put into each, or there is.
     pub(crate) namespace_empty: Option<bool>,
     /// What the gate said, and about what.
     pub(crate) verdict: Option<(Destroyed, GateVerdict)>,
+}
+
+/// What the target's server said about the contents of two objects, in these versions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Comparison {
+    pub(crate) source: u64,
+    pub(crate) target: u64,
+    pub(crate) same: bool,
+}
+
+impl Attempt {
+    /// Returns whether the target's server said that both contents are the same, if it was asked about these versions.
+    pub(crate) fn same_content(
+        &self,
+        source: &Cached<SourceObject>,
+        target: &Cached<TargetObject>,
+    ) -> Option<bool> {
+        let of_these = |it: &Comparison| (it.source, it.target) == (source.version, target.version);
+        self.compared.filter(of_these).map(|it| it.same)
+    }
 }
 
 /// An object that a pair's deletion destroys.
@@ -195,7 +215,7 @@ impl Observed {
             return Adoption::Refused;
         };
         let (from, to) = (&source.value.state, &target.value.state);
-        match (rules.adopt, attempt.same_content) {
+        match (rules.adopt, attempt.same_content(source, target)) {
             (AdoptPolicy::Never, _) => Adoption::Refused,
             // One that was never seen alive may have been made only to be deleted.
             (AdoptPolicy::Always, _) if !from.terminating => Adoption::Allowed,

@@ -362,7 +362,7 @@ impl Registration {
         }
         let observed = Rc::new(self.observe_anew(world, process, attempts));
         let fixtures = &mut *self.fixtures.borrow_mut();
-        if fixtures.observed.len() > 200_000 {
+        if fixtures.observed.len() > 20_000 {
             fixtures.observed.clear();
         }
         fixtures.observed.insert(key, observed.clone());

@@ -112,6 +112,7 @@ const ONE: Events = Events {
     forge: true,
     foreign: true,
     select: false,
+    constant: false,
     crash: true,
 };
 

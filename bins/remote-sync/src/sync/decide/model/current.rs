@@ -1,6 +1,7 @@
 //! The present rule: `next_action` and `DeletionGate` as they are, with the model's objects as theirs.
 
 use std::{
+    hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -8,8 +9,10 @@ use std::{
 use super::{
     MOST,
     view::{Act, End, Progress, Rule, Source, Target, Verdict, View, Why},
+    world::AB,
 };
 use crate::{
+    controller::identities::{ShownIdentity, conflicts},
     model::{
         annotations::Uid,
         key::{KindIndex, Pair, PerKind},
@@ -23,7 +26,7 @@ use crate::{
     sync::{
         decide::{SyncAction, next_action},
         gate::{DeletionGate, DeletionReason, GateLimits, GateVerdict},
-        observed::{Attempt, Destroyed, Observed, SettledDiff, SyncRules},
+        observed::{Attempt, Comparison, Destroyed, Observed, SettledDiff, SyncRules},
         status::PairStatus,
     },
 };
@@ -110,16 +113,24 @@ impl Rule for CurrentRule {
     }
 
     fn forget(&self, gate: &mut DeletionGate, name: usize) {
-        gate.forget(&Pair { kind: self.kind, key: key(name) });
+        gate.forget(&Pair { kind: self.kind, key: key(name) }, self.now);
+    }
+
+    fn sends(&self, gate: &mut DeletionGate, name: usize, namespace: bool) {
+        gate.sends(self.counted(namespace), &key(name));
     }
 
     fn deleted(&self, gate: &mut DeletionGate, name: usize, namespace: bool, _: &Progress) {
         gate.deleted(self.counted(namespace), &key(name), self.now);
     }
 
-    /// As the connection does.
-    fn parks_clones(&self) -> bool {
-        true
+    fn is_parked(&self, shows: &[u8], remote: usize) -> bool {
+        let shown = shows.iter().zip(AB).map(|(uid, name)| ShownIdentity {
+            name,
+            uid: Some(cluster(*uid).to_string()),
+            genuine: false,
+        });
+        conflicts(None, &shown.collect::<Vec<_>>())[remote].is_some()
     }
 }
 
@@ -156,6 +167,7 @@ fn observed(view: &View) -> Observed {
         namespace_shared: view.shared,
         uploads: Vec::new(),
         settled: SettledDiff::default(),
+        fight: None,
         unlisted: view.unlisted,
         name: view.name.to_string(),
         place: place(view.name),
@@ -177,7 +189,11 @@ fn attempt(progress: &Progress) -> Attempt {
         source_gone: progress.source_gone,
         unselected: progress.unselected.map(source),
         target_gone: progress.target_gone,
-        same_content: progress.same_content,
+        compared: progress.compared.map(|(source, target, same)| Comparison {
+            source: version(&source),
+            target: version(&target),
+            same,
+        }),
         namespace_empty: progress.namespace_empty,
         verdict: progress.verdict.map(verdict),
         ..Attempt::default()
@@ -189,6 +205,7 @@ fn end(status: PairStatus) -> End {
         PairStatus::InSync => End::InSync,
         PairStatus::Waiting(_) => End::Waiting,
         PairStatus::Held(_) => End::Held,
+        PairStatus::Altered | PairStatus::Fighting(_) => End::Waiting,
         PairStatus::Conflict(_) => End::Conflict,
         PairStatus::Nothing | PairStatus::Again | PairStatus::Paused => End::Nothing,
     }
@@ -203,13 +220,15 @@ fn source(source: Source) -> Cached<SourceObject> {
             remote: published.map(|published| published.remote.into()),
             local: published.map(|published| published.local.into()),
             uid: published.and_then(|published| published.uid).map(object),
+            content: None,
         },
         copied_from: None,
     };
-    cached(source.uid, value)
+    Cached { version: version(&source), ..cached(source.uid, value) }
 }
 
 fn target(target: Target) -> Cached<TargetObject> {
+    let version = version(&target);
     let copy_of = target.mark.map(|mark| CopyOf {
         cluster: cluster(mark.cluster),
         uid: object(mark.uid),
@@ -217,7 +236,19 @@ fn target(target: Target) -> Cached<TargetObject> {
         generation: 1,
     });
     let state = state(target.content, target.generation, false);
-    cached(target.uid, TargetObject { state, copy_of, has_annotations: true, orphaned: false })
+    Cached {
+        version,
+        ..cached(
+            target.uid,
+            TargetObject {
+                state,
+                copy_of,
+                has_annotations: true,
+                beside_spec: false,
+                orphaned: false,
+            },
+        )
+    }
 }
 
 fn state(content: u8, generation: u8, terminating: bool) -> ObjectState {
@@ -227,6 +258,13 @@ fn state(content: u8, generation: u8, terminating: bool) -> ObjectState {
 
 fn cached<T>(uid: u8, value: T) -> Cached<T> {
     Cached { uid: object(uid), version: 1, large: false, value }
+}
+
+/// Different states have different versions.
+fn version(object: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    object.hash(&mut hasher);
+    hasher.finish()
 }
 
 fn place(name: usize) -> u64 {

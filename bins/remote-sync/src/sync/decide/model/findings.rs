@@ -2,7 +2,7 @@
 
 use super::{
     old_rule::OldRule,
-    view::{Published, Source},
+    view::{Published, Source, Target},
     world::{DEFAULTED, REMOTES, new_source},
     *,
 };
@@ -26,6 +26,8 @@ pub(super) enum Begin {
     Copy,
     /// The same, with somebody else's object in the namespace.
     CopyAndOther,
+    /// The same, where the target's server dropped what it did not know, and knows it by now.
+    Pruned,
     /// Two of them.
     Copies,
     /// The one that the namespace was made for is gone.
@@ -49,6 +51,11 @@ impl Begin {
             Self::Empty => world,
             Self::Copy => world.with_copy(0, 0),
             Self::CopyAndOther => World { foreign: true, ..world.with_copy(0, 0) },
+            Self::Pruned => {
+                let mut world = world.with_copy(0, 0);
+                world.targets[0] = world.targets[0].map(|target| Target { content: 2, ..target });
+                world
+            }
             Self::Copies => world.with_copy(0, 0).with_copy(0, 1),
             Self::SecondCopy => {
                 let mut world = world.with_copy(0, 1).with_copy(0, 0);
@@ -116,6 +123,7 @@ const NOTHING: Events = Events {
     forge: false,
     foreign: false,
     select: false,
+    constant: false,
     crash: false,
 };
 
@@ -224,6 +232,25 @@ fn b11_a_source_that_is_unselected_in_the_absence_keeps_its_finalizer() {
         begin: Begin::Source,
         troubles: 2,
         what: "a finalizer is left behind",
+        ..FINDING
+    });
+}
+
+#[test]
+fn s04_what_was_pruned_is_never_filled_in() {
+    mended(&Finding {
+        begin: Begin::Pruned,
+        troubles: 0,
+        what: "it rests out of step, as Some(InSync)",
+        ..FINDING
+    });
+}
+
+#[test]
+fn s33_an_edit_without_a_new_generation_never_arrives() {
+    mended(&Finding {
+        events: Events { people: true, constant: true, ..NOTHING },
+        what: "it rests out of step, as Some(InSync)",
         ..FINDING
     });
 }

@@ -54,13 +54,15 @@ impl Rule for OldRule {
         gate.waiting.remove(&name);
     }
 
+    fn sends(&self, _gate: &mut OrphanTracker, _name: usize, _namespace: bool) {}
+
     fn deleted(&self, gate: &mut OrphanTracker, name: usize, _: bool, progress: &Progress) {
         if progress.verdict.is_some_and(|(_, verdict)| verdict == Verdict::Open) {
             gate.deleted += usize::from(gate.waiting.remove(&name));
         }
     }
 
-    fn parks_clones(&self) -> bool {
+    fn is_parked(&self, _shows: &[u8], _remote: usize) -> bool {
         false
     }
 }

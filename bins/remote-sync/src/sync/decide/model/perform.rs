@@ -42,6 +42,10 @@ impl<R: Rule> Sync<R> {
         if process.attempt.take().is_none() {
             process.queued[remote][name] = false;
         }
+        if matches!(act, Act::DeleteTarget | Act::DeleteNamespace) {
+            let gate = &mut process.gates[remote];
+            self.rule.sends(gate, name, act == Act::DeleteNamespace);
+        }
         let before = world.process.clone();
         if fate != Fate::NotSent {
             match self.send(world, &mut attempt, view, act)? {
@@ -108,9 +112,10 @@ impl<R: Rule> Sync<R> {
                 if world.targets[name] != view.target {
                     return Ok(Next::Stale);
                 }
-                let both = view.source.zip(view.target);
-                progress.same_content =
-                    both.map(|(source, target)| is_same(source.content, target.content));
+                let compare = |(source, target): (Source, Target)| {
+                    (source, target, is_same(source.content, target.content))
+                };
+                progress.compared = view.source.zip(view.target).map(compare);
                 Ok(Next::Act)
             }
             Act::Adopt => world.adopt(at, view),

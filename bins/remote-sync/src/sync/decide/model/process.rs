@@ -62,9 +62,8 @@ impl<R: Rule> Sync<R> {
 
     /// A remote that shows the uid of another.
     pub(super) fn is_parked(&self, world: &World<R::Gate>, remote: usize) -> bool {
-        let others = &world.remotes[..self.events.remotes];
-        let same = others.iter().filter(|other| other.shows == world.remotes[remote].shows);
-        self.rule.parks_clones() && same.count() > 1
+        let shows = world.remotes.map(|remote| remote.shows);
+        remote >= self.events.remotes || self.rule.is_parked(&shows[..self.events.remotes], remote)
     }
 
     fn start(&self, world: &mut World<R::Gate>) {

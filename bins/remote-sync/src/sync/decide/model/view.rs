@@ -72,7 +72,8 @@ pub(super) struct Progress {
     pub(super) source_gone: bool,
     pub(super) unselected: Option<Source>,
     pub(super) target_gone: bool,
-    pub(super) same_content: Option<bool>,
+    /// What a dry run said about these two.
+    pub(super) compared: Option<(Source, Target, bool)>,
     pub(super) namespace_empty: Option<bool>,
     /// What the gate said, about the namespace or else the target.
     pub(super) verdict: Option<(bool, Verdict)>,
@@ -137,10 +138,13 @@ pub(super) trait Rule {
     /// A pair's attempt ended without a hold.
     fn forget(&self, gate: &mut Self::Gate, name: usize);
 
+    /// The request for a deletion is about to be sent.
+    fn sends(&self, gate: &mut Self::Gate, name: usize, namespace: bool);
+
     fn deleted(&self, gate: &mut Self::Gate, name: usize, namespace: bool, progress: &Progress);
 
-    /// Two remotes that show one uid are left alone.
-    fn parks_clones(&self) -> bool;
+    /// Whether a remote is left alone, where the remotes show these uids.
+    fn is_parked(&self, shows: &[u8], remote: usize) -> bool;
 }
 
 /// The reason for a deletion.

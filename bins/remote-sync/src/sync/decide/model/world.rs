@@ -59,6 +59,8 @@ pub(super) struct Events {
     pub(super) foreign: bool,
     /// Sources that are not selected any more.
     pub(super) select: bool,
+    /// The kind's generation never moves.
+    pub(super) constant: bool,
     /// The process is killed, and requests fail.
     pub(super) crash: bool,
 }
@@ -210,7 +212,7 @@ impl<G: Clone + Hash> World<G> {
             trouble("the source is edited", &|world| {
                 let source = world.source_mut(at);
                 source.content = other(source.content);
-                source.generation += 1;
+                source.generation += u8::from(!events.constant);
             });
             trouble("the source is deleted", &|world| world.delete_source(remote, name, false));
         }
