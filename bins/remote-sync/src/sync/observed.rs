@@ -132,6 +132,8 @@ pub(crate) struct Attempt {
     pub(crate) namespace_empty: Option<bool>,
     /// What the gate said, and about what.
     pub(crate) verdict: Option<(Destroyed, GateVerdict)>,
+    /// The objects that all this was found out about.
+    pub(crate) about: Option<Subjects>,
 }
 
 /// What the target's server said about the contents of two objects, in these versions.
@@ -142,7 +144,22 @@ pub(crate) struct Comparison {
     pub(crate) same: bool,
 }
 
+/// The source and whether it is terminating, and the target.
+pub(crate) type Subjects = (Option<(Uid, bool)>, Option<Uid>);
+
 impl Attempt {
+    /// Turns to the objects that are observed now. An event may have brought others than those of the last action:
+    /// these need a proof and a verdict of their own.
+    pub(crate) fn turn_to(&mut self, observed: &Observed) {
+        let source = observed.source.as_ref();
+        let source = source.map(|source| (source.uid, source.value.state.terminating));
+        let subjects = (source, observed.target.as_ref().map(|target| target.uid));
+        if self.about.replace(subjects) != Some(subjects) {
+            (self.source_gone, self.target_gone) = (false, false);
+            (self.namespace_empty, self.verdict) = (None, None);
+        }
+    }
+
     /// Returns whether the target's server said that both contents are the same, if it was asked about these versions.
     pub(crate) fn same_content(
         &self,
@@ -220,6 +237,8 @@ impl Observed {
             // One that was never seen alive may have been made only to be deleted.
             (AdoptPolicy::Always, _) if !from.terminating => Adoption::Allowed,
             _ if from.content == Digester::NOTHING => Adoption::Refused,
+            // It would be taken only to be deleted, and may be somebody's new object.
+            _ if from.terminating && !claims_copy(source, target) => Adoption::Refused,
             _ if from.content == to.content => Adoption::Allowed,
             (_, Some(true)) => Adoption::Allowed,
             // What sync-controller leaves may differ by what the target's server defaults or prunes.

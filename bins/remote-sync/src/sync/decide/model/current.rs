@@ -55,6 +55,17 @@ impl CurrentRule {
 impl Rule for CurrentRule {
     type Gate = DeletionGate;
 
+    fn turn_to(&self, view: &View, progress: &mut Progress) {
+        let mut attempt = attempt(progress);
+        attempt.turn_to(&observed(view));
+        progress.source_gone &= attempt.source_gone;
+        progress.target_gone &= attempt.target_gone;
+        progress.namespace_empty = attempt.namespace_empty;
+        progress.verdict = progress.verdict.filter(|_| attempt.verdict.is_some());
+        let source = view.source.map(|source| (source.uid, source.terminating));
+        progress.about = Some((source, view.target.map(|target| target.uid)));
+    }
+
     fn next(&self, view: &View, progress: &Progress) -> Act {
         match next_action(&observed(view), &attempt(progress), &rules(view)) {
             SyncAction::AddFinalizer => Act::AddFinalizer,
@@ -196,6 +207,9 @@ fn attempt(progress: &Progress) -> Attempt {
         }),
         namespace_empty: progress.namespace_empty,
         verdict: progress.verdict.map(verdict),
+        about: progress.about.map(|(source, target)| {
+            (source.map(|(uid, terminating)| (object(uid), terminating)), target.map(object))
+        }),
         ..Attempt::default()
     }
 }

@@ -25,6 +25,8 @@ enum Ownership {
 impl Rule for OldRule {
     type Gate = OrphanTracker;
 
+    fn turn_to(&self, _view: &View, _progress: &mut Progress) {}
+
     fn next(&self, view: &View, progress: &Progress) -> Act {
         match &view.source {
             None => without_source(view, progress),

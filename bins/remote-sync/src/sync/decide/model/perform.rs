@@ -175,8 +175,9 @@ impl<R: Rule> Sync<R> {
         if *here != seen {
             return Ok(Next::Stale);
         }
+        // A mark whose answer was lost may not be seen yet: the copy is an orphan then, which goes after its grace.
         let copy = world.targets[name].is_some_and(|target| target.owner == Some(remote));
-        if copy && unselected.is_none() {
+        if copy && view.target == world.targets[name] && unselected.is_none() {
             return Err("the finalizer goes before the copy".into());
         }
         let released = seen.map(|source| Source { finalizer: false, ..source });
@@ -271,6 +272,10 @@ impl<G: Clone + std::hash::Hash> World<G> {
         if seen.mark.is_some() || !is_same(source.content, seen.content) {
             return Err("an object is taken that differs, or is another's".into());
         }
+        let claimed = source.published.is_some_and(|it| it.uid.is_none_or(|uid| uid == seen.uid));
+        if source.terminating && !claimed {
+            return Err("an object is taken only to be deleted".into());
+        }
         let (mark, owner) = (self.mark(at, view), Some(remote));
         Ok(self.write_target(name, Target { mark, owner, ..seen }))
     }
@@ -329,8 +334,8 @@ impl<G: Clone + std::hash::Hash> World<G> {
         if source.is_some_and(|source| source.swept) {
             return Err("a copy is deleted with the kind of its source".into());
         }
-        self.deleted[remote] += 1;
-        match usize::from(self.deleted[remote]) > MOST {
+        self.deleted[remote][name] = true;
+        match self.deleted[remote].iter().filter(|deleted| **deleted).count() > MOST {
             true => Err("more copies are deleted than the limit".into()),
             false => Ok(()),
         }

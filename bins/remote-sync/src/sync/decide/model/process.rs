@@ -154,9 +154,11 @@ impl<R: Rule> Sync<R> {
     }
 
     /// The next request of an attempt, or its end.
-    fn act(&self, world: &World<R::Gate>, attempt: Attempt, steps: &mut Steps<R::Gate>) {
-        let Attempt { remote, name, progress } = attempt;
+    fn act(&self, world: &World<R::Gate>, mut attempt: Attempt, steps: &mut Steps<R::Gate>) {
+        let (remote, name) = (attempt.remote, attempt.name);
         let view = self.view(world, remote, name);
+        self.rule.turn_to(&view, &mut attempt.progress);
+        let progress = attempt.progress;
         let act = self.rule.next(&view, &progress);
         let what = format!("{}/{name}: {act:?}", AB[remote]);
         if let Act::Done(end) = act {

@@ -77,6 +77,8 @@ pub(super) struct Progress {
     pub(super) namespace_empty: Option<bool>,
     /// What the gate said, about the namespace or else the target.
     pub(super) verdict: Option<(bool, Verdict)>,
+    /// What all this was found out about.
+    pub(super) about: Option<(Option<(u8, bool)>, Option<u8>)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -123,6 +125,9 @@ pub(super) enum End {
 pub(super) trait Rule {
     /// The memory of one remote's deletions.
     type Gate: Clone + std::hash::Hash;
+
+    /// Forgets what was found out about other objects.
+    fn turn_to(&self, view: &View, progress: &mut Progress);
 
     fn next(&self, view: &View, progress: &Progress) -> Act;
 

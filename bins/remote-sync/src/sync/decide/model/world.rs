@@ -25,8 +25,8 @@ pub(super) struct World<G> {
     pub(super) process: Option<Process<G>>,
     /// Deletions that were recorded for later processes, of targets and of namespaces.
     pub(super) ledger: [[u8; 2]; REMOTES],
-    /// Targets that were deleted for each remote.
-    pub(super) deleted: [u8; REMOTES],
+    /// The names of targets that were deleted for each remote.
+    pub(super) deleted: [[bool; NAMES]; REMOTES],
     pub(super) uids: u8,
     pub(super) troubles: u8,
 }
