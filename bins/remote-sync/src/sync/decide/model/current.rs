@@ -177,6 +177,7 @@ fn observed(view: &View) -> Observed {
         namespace,
         namespace_shared: view.shared,
         uploads: Vec::new(),
+        secrets_checked: true,
         settled: SettledDiff::default(),
         fight: None,
         unlisted: view.unlisted,
