@@ -3,7 +3,7 @@
 pub(crate) mod clusters;
 mod dependents;
 mod handlers;
-mod identities;
+pub(crate) mod identities;
 pub(crate) mod registry;
 pub(crate) mod unfollowed;
 mod watches;

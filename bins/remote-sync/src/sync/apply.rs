@@ -20,7 +20,7 @@ use crate::{
     settings::AdoptPolicy,
     sync::{
         decide::SyncAction,
-        observed::{Attempt, Observed},
+        observed::{Attempt, Comparison, Observed},
         outcome,
         pair::{PairContext, log_pair, odd, stale},
         patch::{self, Desired},
@@ -77,7 +77,9 @@ impl PairContext<'_> {
             (SyncAction::ConfirmSourceGone, ..) => self.confirm_source_gone(attempt)?,
             (SyncAction::ConfirmTargetGone, ..) => self.confirm_target_gone(observed, attempt)?,
             (SyncAction::CompareContents, Some(source), Some(target)) => {
-                attempt.same_content = Some(self.compare_contents(source, target)?);
+                let same = self.compare_contents(source, target)?;
+                let (source, target) = (source.version, target.version);
+                attempt.compared = Some(Comparison { source, target, same });
             }
             (SyncAction::Adopt, Some(source), Some(target)) => {
                 self.adopt(source, target, attempt)?;
@@ -137,7 +139,7 @@ impl PairContext<'_> {
         let marked = self.ask_target(|c| c.patch(&place, Patch::Json, &patch)).map_err(stale)?;
         let marked = self.store_target(marked)?;
         log_pair!(Level::Info, self, "target adopted", target = self.target_key);
-        if attempt.same_content == Some(true) {
+        if attempt.same_content(source, target) == Some(true) {
             self.record_settled(source, &marked, None);
         }
         if self.context.settings.adopt == AdoptPolicy::Always {

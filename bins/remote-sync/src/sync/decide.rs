@@ -465,4 +465,6 @@ fn through_gate(
 }
 
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 mod tests;

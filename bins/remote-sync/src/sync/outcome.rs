@@ -48,7 +48,7 @@ pub(crate) fn finished(
 ) -> ReconcileResult {
     // What waits counts against the limit.
     if !matches!(status, PairStatus::Held(Hold::GracePeriod(_) | Hold::Gate(_))) {
-        lock(&pair.remote.gate).forget(pair.id);
+        lock(&pair.remote.gate).forget(pair.id, Instant::now());
     }
     pair.drop_documents();
     if attempt.explains_absence(observed) {
@@ -147,7 +147,7 @@ pub(crate) fn too_large(pair: &PairContext<'_>, which: &str) -> ReconcileResult 
 
 /// Forgets what earlier attempts found out.
 fn forget(pair: &PairContext<'_>) {
-    lock(&pair.remote.gate).forget(pair.id);
+    lock(&pair.remote.gate).forget(pair.id, Instant::now());
     pair.drop_documents();
 }
 

@@ -89,6 +89,7 @@ impl Reconciler<'_> {
         for _ in 0..MOST_ACTIONS + 2 * self.pair.context.settings.secrets.len() {
             let observed = self.simulated.take();
             let observed = observed.unwrap_or_else(|| self.pair.observe(Instant::now()));
+            self.attempt.turn_to(&observed);
             let action = decide::next_action(&observed, &self.attempt, &self.rules);
             if !begun && !matches!(action, SyncAction::Done(_)) && !self.is_dry() {
                 begun = true;
