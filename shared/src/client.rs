@@ -35,7 +35,7 @@ use crate::{
 
 pub use self::{
     counts::{RequestCounts, RequestMetrics},
-    timeouts::Timeouts,
+    timeouts::{LONGEST_LIST, Timeouts},
 };
 pub use crate::client::request::{Patch, Preconditions, Propagation};
 

@@ -30,7 +30,7 @@ use self::{
 
 pub use self::{
     follow::{LastError, follow},
-    list_watch::{LONGEST_LIST, Selection, list},
+    list_watch::{Selection, list},
 };
 
 /// The margin for a server that does not end a watch in time.
@@ -44,6 +44,8 @@ const LONGEST_WAIT_FOR_ALL: Duration = Duration::from_secs(300);
 /// Unopened watches in a row up to this number mean a network that comes and goes. After more of them a
 /// list stands in, as without the right to watch or behind a gateway that holds answers back.
 const TRIES_TO_WATCH: u32 = 3;
+/// How many times a page is halved: 500 objects become 62.
+const MOST_HALVED: u32 = 3;
 /// A watch that ends sooner than this without an event counts as failed (`reflector.go:1091`).
 const TOO_SHORT: Duration = Duration::from_secs(1);
 /// A watch that its server ends sooner than this without an event, as gateways do, counts as failed too.
@@ -82,6 +84,16 @@ pub struct Watcher {
     unopened: u32,
     /// The last watch was refused in its own stream: the success of a list says nothing about it.
     refused: bool,
+    pages: Pages,
+}
+
+/// The size of a list's pages, by how the lists before it ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Pages {
+    /// Halved so many times.
+    halved: u32,
+    /// None at all: they expired before they were read.
+    whole: bool,
 }
 
 /// The next request.
@@ -100,19 +112,28 @@ type On<'a> = dyn FnMut(Event<'_>) -> ControlFlow<()> + 'a;
 impl Default for Watcher {
     fn default() -> Self {
         let backoff = Backoff::new(LONGEST_WAIT).honoring(LONGEST_PAUSE);
-        Self { state: State::Newest, rewound: false, backoff, unopened: 0, refused: false }
+        Self {
+            state: State::Newest,
+            rewound: false,
+            backoff,
+            unopened: 0,
+            refused: false,
+            pages: Pages::default(),
+        }
     }
 }
 
 impl Watcher {
     /// Forgets the state, as for another server with the same name: the next run lists anew.
     pub fn reset(&mut self) {
+        self.pages = Pages::default();
         (self.state, self.rewound) = (State::Newest, true);
     }
 
     /// Continues with a list instead of a watch, as after a lost connection: a watch does not report that a
     /// server went back meanwhile.
     pub fn relist(&mut self) {
+        self.pages = Pages::default();
         if let State::At(version) = &mut self.state {
             self.state = State::Since(std::mem::take(version));
         }
@@ -151,8 +172,10 @@ impl Watcher {
     }
 
     fn list(&mut self, list_watch: &ListWatch<'_>, on: &mut On<'_>) -> Result<ControlFlow<()>> {
-        let query = self.state.first_page(list_watch.selection.page);
-        let ControlFlow::Continue(version) = list_watch.list(query, self.rewound, on)? else {
+        let page = self.pages.size(list_watch.selection.page);
+        let listed = list_watch.list((&self.state, page), self.rewound, on);
+        self.pages.learn(listed.as_ref().err(), self.state == State::Newest);
+        let ControlFlow::Continue(version) = listed? else {
             return Ok(ControlFlow::Break(()));
         };
         (self.state, self.rewound) = (State::At(version), false);
@@ -284,6 +307,23 @@ impl Watcher {
     }
 }
 
+impl Pages {
+    fn size(self, full: u32) -> u32 {
+        if self.whole || full == 0 { 0 } else { (full >> self.halved).max(1) }
+    }
+
+    /// A page that does not arrive is asked for again, smaller; and a list whose pages expire as one, as
+    /// client-go does (`tools/pager/pager.go`, FullListIfExpired).
+    fn learn(&mut self, error: Option<&Error>, newest: bool) {
+        self.halved = match error {
+            None => self.halved.saturating_sub(1),
+            Some(Error::Unreachable(_)) => (self.halved + 1).min(MOST_HALVED),
+            Some(_) => self.halved,
+        };
+        self.whole = newest && matches!(error, Some(Error::Gone(_)));
+    }
+}
+
 impl State {
     fn first_page(&self, page: u32) -> String {
         let limit = if page == 0 { String::new() } else { format!("limit={page}") };
@@ -362,6 +402,30 @@ mod tests {
         let (one, all) = (longest(false), longest(true));
         assert!(one <= LONGEST_WAIT && one > LONGEST_WAIT / 2, "{one:?}");
         assert!(all <= LONGEST_WAIT_FOR_ALL && all > LONGEST_WAIT, "{all:?}");
+    }
+
+    #[test]
+    fn b25_pages_that_do_not_arrive_get_smaller_and_those_that_expire_are_one() {
+        let (mut pages, lost) = (Pages::default(), Error::Unreachable("no answer in time".into()));
+        let sizes = [(); 5].map(|()| {
+            pages.learn(Some(&lost), true);
+            pages.size(500)
+        });
+        assert_eq!(sizes, [250, 125, 62, 62, 62]);
+        pages.learn(Some(&Error::Forbidden("no".into())), true);
+        assert_eq!((pages.size(500), pages.size(0), pages.size(3)), (62, 0, 1));
+        pages.learn(None, true);
+        assert_eq!(pages.size(500), 125, "larger again, step by step");
+        let gone = Error::Gone("expired".into());
+        pages.learn(Some(&gone), false);
+        assert_eq!(pages.size(500), 125, "a version that is too old is no page");
+        pages.learn(Some(&gone), true);
+        assert_eq!(pages.size(500), 0);
+        pages.learn(Some(&lost), true);
+        assert_eq!(pages.size(500), 62, "not for ever");
+        let mut watcher = Watcher { pages, ..at("7") };
+        watcher.relist();
+        assert_eq!(watcher.pages.size(500), 500, "another connection");
     }
 
     #[test]

@@ -4,11 +4,11 @@ use std::{sync::Arc, time::SystemTime};
 
 use shared::{
     certificate,
+    client::LONGEST_LIST,
     diagnostics::{LONGEST_BEAT, Report, stuck},
     leadership::Leadership,
     metrics::{CERTIFICATE_EXPIRES, Family, LEADER, Metrics, timestamp},
     secret,
-    watch::LONGEST_LIST,
 };
 
 use crate::{

@@ -8,6 +8,7 @@ pub(crate) mod registry;
 mod watches;
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize},
@@ -22,7 +23,7 @@ use crate::{
     connection::ClusterIdentity,
     model::{
         discovery::ApiResource,
-        key::{self, KindIndex, ObjectKey},
+        key::{KindIndex, PerKind},
     },
     sync::{context::SyncContext, remote::RemoteSync},
 };
@@ -43,6 +44,8 @@ pub(crate) struct Controller {
     /// The reason why some remotes of the registry are not followed.
     registry_trouble: Mutex<Option<String>>,
     remotes: Mutex<Arc<Vec<Arc<RemoteSync>>>>,
+    /// Woken when the local cluster may have found a kind.
+    awaiting_kind: Mutex<Vec<Stop>>,
     /// The last iteration of the loop that opens and closes workqueues.
     beat: Mutex<Option<Instant>>,
 }
@@ -79,6 +82,7 @@ impl Controller {
             all_known,
             registry_trouble: Mutex::default(),
             remotes: Mutex::default(),
+            awaiting_kind: Mutex::default(),
             beat: Mutex::default(),
         }
     }
@@ -101,7 +105,7 @@ impl Controller {
     }
 
     /// Adds a remote, and enqueues its pairs with objects that are cached already.
-    pub(crate) fn add(&self, remote: Arc<RemoteSync>) {
+    pub(crate) fn add(self: &Arc<Self>, remote: Arc<RemoteSync>) {
         let mut remotes = lock(&self.remotes);
         *remotes = remotes.iter().cloned().chain([remote.clone()]).collect::<Vec<_>>().into();
         drop(remotes);
@@ -146,20 +150,34 @@ impl Controller {
         }
     }
 
-    /// The number of a remote's sources of a kind.
-    pub(crate) fn sources(&self, remote: &RemoteSync, kind: KindIndex) -> usize {
-        let store = &remote.source.stores[kind];
-        match self.local {
-            LocalCluster::Target(_) => store.len(),
-            LocalCluster::Source(_) => {
-                let keys = store.keys();
-                let ours = |key: &ObjectKey| {
-                    let (namespace, name) = key::split(key);
-                    remote.names.canonical_of_source(namespace, name).is_some()
-                };
-                keys.iter().filter(|key| ours(key)).count()
-            }
+    /// Wakes `stop` when [`local_kind`](Self::local_kind) may have another answer.
+    fn wake_for_local_kind(&self, stop: &Stop) {
+        lock(&self.awaiting_kind).push(stop.clone());
+    }
+
+    fn local_kind_changed(&self) {
+        let waiting = std::mem::take(&mut *lock(&self.awaiting_kind));
+        waiting.iter().for_each(Stop::wake);
+    }
+
+    /// The number of each of these remotes' sources, by kind. In push one look at each source, whatever the
+    /// number of remotes: no name ends with the suffixes of two.
+    pub(crate) fn count_sources(&self, remotes: &[Arc<RemoteSync>]) -> Vec<PerKind<usize>> {
+        let LocalCluster::Source(side) = &self.local else {
+            return remotes.iter().map(|remote| remote.source.stores.map(|it| it.len())).collect();
+        };
+        let suffixes = remotes.iter().map(|remote| remote.names.source_suffix());
+        let by_suffix: BTreeMap<_, _> = suffixes.enumerate().map(|(n, it)| (it, n)).collect();
+        let lengths: BTreeSet<_> = by_suffix.keys().map(|suffix| suffix.len()).collect();
+        let whose = |key: &str| {
+            let end = |length: &usize| key.get(key.len().checked_sub(*length)?..);
+            lengths.iter().filter_map(end).find_map(|end| by_suffix.get(end))
+        };
+        let mut counts = vec![side.stores.map(|_| 0); remotes.len()];
+        for (kind, store) in side.stores.iter() {
+            store.for_each_key(|key| whose(key).into_iter().for_each(|n| counts[*n][kind] += 1));
         }
+        counts
     }
 
     /// Opens and closes workqueues as connections and stores allow, until `stop` is raised.
@@ -173,10 +191,10 @@ impl Controller {
             for remote in self.remotes().iter() {
                 remote.open_queue();
                 remote.forget_old(Instant::now());
+                self.start_workers(remote);
                 if remote.source_cluster_is_new() {
                     self.enqueue_all(remote);
                 }
-                self.start_workers(remote);
             }
             if resync.is_some_and(|at| at <= Instant::now()) {
                 for remote in self.remotes().iter() {

@@ -19,6 +19,7 @@ use crate::{
     cache::cluster::ClusterClient,
     connection::{ClusterIdentity, Phase},
     controller::Controller,
+    model::key::PerKind,
     sync::{gate::GateHold, remote::RemoteSync, status::PairState},
 };
 
@@ -99,9 +100,10 @@ impl Report for Reporter {
             metrics.add(LEADER, &[("name", &election.name)], leads);
         }
         add_cluster(self.controller.local.cluster(), &mut metrics);
-        for remote in self.controller.remotes().iter() {
+        let remotes = self.controller.remotes();
+        for (remote, sources) in remotes.iter().zip(self.controller.count_sources(&remotes)) {
             add_cluster(self.controller.remote_cluster(remote), &mut metrics);
-            self.add_remote(remote, &mut metrics);
+            self.add_remote(remote, &sources, &mut metrics);
         }
         self.controller.context.metrics.add_to(&mut metrics);
         metrics.to_string()
@@ -170,19 +172,18 @@ impl Reporter {
         clusters.map(why).collect()
     }
 
-    fn add_remote(&self, remote: &RemoteSync, metrics: &mut Metrics) {
+    fn add_remote(&self, remote: &RemoteSync, sources: &PerKind<usize>, metrics: &mut Metrics) {
         let label = ("remote", &*remote.name);
         for (kind, wanted) in self.controller.context.settings.resources.iter() {
             let resource = wanted.to_string();
             let resource = ("resource", &*resource);
             let (mut states, not_in_sync) = remote.count_states(kind);
-            let sources = self.controller.sources(remote, kind);
             let not_in_sync = not_in_sync + remote.queue.unseen(kind);
             let hindered = remote.hindrance(kind).is_some();
             states.insert(PairState::InSync.as_str(), 0);
             // What cannot be read may have changed.
             let rest = if hindered { PairState::Unknown } else { PairState::InSync };
-            states.insert(rest.as_str(), sources.saturating_sub(not_in_sync));
+            states.insert(rest.as_str(), sources[kind].saturating_sub(not_in_sync));
             for (state, count) in states {
                 metrics.add(PAIRS, &[label, resource, ("state", state)], count);
             }

@@ -22,7 +22,7 @@ use crate::{
     time,
 };
 
-use super::{Client, Load, Refused, Reload, ServerClock};
+use super::{Client, LONGEST_LIST, Load, Refused, Reload, ServerClock};
 
 /// The wait after unusable files (half of a rotated pair, say).
 const FILES_AGAIN: Duration = Duration::from_secs(1);
@@ -116,6 +116,9 @@ impl Client {
             let start = Instant::now();
             let answer = match (request.kind, request.timeout) {
                 (ResponseKind::Watch, _) => agent.run(self.endless(&agent, message)),
+                (ResponseKind::List, longest) if request.target.name.is_none() => {
+                    agent.run(self.long(&agent, message, longest))
+                }
                 (_, Some(_)) => {
                     let config = agent.configure_request(message).timeout_global(request.timeout);
                     agent.run(config.build())
@@ -139,6 +142,23 @@ impl Client {
                 }
             }
         }
+    }
+
+    /// A page takes as long as whoever handles its objects, or as a slow link; but no silence is longer than a
+    /// request may take.
+    fn long(
+        &self,
+        agent: &Agent,
+        request: Request<Vec<u8>>,
+        longest: Option<Duration>,
+    ) -> Request<Vec<u8>> {
+        let most = self.inner.timeouts.request;
+        agent
+            .configure_request(request)
+            .timeout_global(Some(longest.unwrap_or(LONGEST_LIST).max(most)))
+            .timeout_recv_response(Some(most))
+            .timeout_per_read(Some(most))
+            .build()
     }
 
     /// A watch has no last byte to wait for: its head is bounded as ever, then the time until the next
@@ -243,7 +263,7 @@ impl Client {
             self.record_refusal(code == 401);
         }
         let (what, after) = (self.describe(request), retry_after.as_deref());
-        status.error(&what, &request.target, code, after, request.is_json_patch())
+        status.error(&what, &request.target, code, after, request.form())
     }
 
     /// The error for no answer, or for one that cannot be understood: with the address, as a help to find

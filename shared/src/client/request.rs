@@ -9,7 +9,10 @@ use ureq::{
     http::{Method, Response},
 };
 
-use crate::resource::{LEASES, Resource, Target};
+use crate::{
+    client::status::Form,
+    resource::{LEASES, Resource, Target},
+};
 
 pub(crate) const JSON: &str = "application/json";
 /// Media types for the metadata alone, of an object (or the object of an event), and of each item of a
@@ -146,10 +149,14 @@ impl<'a> ApiRequest<'a> {
         ApiRequest::write(Method::DELETE, target, JSON, &options, guarded)
     }
 
-    pub(crate) fn is_json_patch(&self) -> bool {
-        self.body
-            .as_ref()
-            .is_some_and(|(content_type, _)| *content_type == Patch::Json.content_type())
+    pub(crate) fn form(&self) -> Form {
+        match &self.body {
+            Some((content_type, _)) if *content_type == Patch::Json.content_type() => {
+                Form::JsonPatch
+            }
+            Some(_) => Form::Write,
+            None => Form::Read,
+        }
     }
 
     /// The verb in RBAC.

@@ -18,6 +18,14 @@ pub(crate) const LONGEST: u64 = 512 << 10;
 /// The memory that a Status may cost, in bytes.
 const BUDGET: usize = 512 << 10;
 
+/// The form of a request, as far as it matters to what a refusal means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Read,
+    Write,
+    JsonPatch,
+}
+
 /// The body of an answer that is not a success, if it is a Status; else null.
 pub(crate) struct Status(Value);
 
@@ -34,15 +42,14 @@ impl Status {
 
     /// Classifies an answer with a code outside 200–299.
     ///
-    /// `what` begins the sentence ("update leases ns/x on the hub"); `retry_after` is the header;
-    /// `json_patch` is the form of the request.
+    /// `what` begins the sentence ("update leases ns/x on the hub"); `retry_after` is the header.
     pub(crate) fn error(
         &self,
         what: &str,
         target: &Target<'_>,
         code: u16,
         retry_after: Option<&str>,
-        json_patch: bool,
+        form: Form,
     ) -> Error {
         let Self(status) = self;
         let details = &status["details"];
@@ -67,7 +74,7 @@ impl Status {
             // A `test` that fails, or a path that is not there: the object has changed since it was read.
             // Rejected content comes with causes (apiserver `pkg/endpoints/handlers/patch.go`,
             // applyJSPatch).
-            422 if json_patch && self.is_present() && details["causes"].is_null() => {
+            422 if form == Form::JsonPatch && self.is_present() && details["causes"].is_null() => {
                 Error::Conflict(message)
             }
             422 if details["causes"].as_array().into_iter().flatten().any(is_immutable) => {
@@ -77,7 +84,12 @@ impl Status {
                 let header = retry_after.and_then(|value| value.trim().parse().ok());
                 let seconds = header.or_else(|| details["retryAfterSeconds"].as_u64());
                 let retry_after = seconds.map(|s| Duration::from_secs(s).min(LONGEST_RETRY_AFTER));
-                let of_object = names(details, target) || is_denial(status);
+                // A write that was let in and then refused, by a webhook say. Whoever turns requests away
+                // at the door, for all of a client's, sends no Status: neither API Priority and Fairness nor
+                // max-inflight (apiserver `pkg/server/filters/priority-and-fairness.go`, tooManyRequests), whose
+                // headers X-Kubernetes-PF-* are on each answer.
+                let refused = code == 429 && form != Form::Read && self.is_present();
+                let of_object = refused || names(details, target) || is_denial(status);
                 Error::Unavailable { message, retry_after, of_object }
             }
             _ => Error::Invalid(message),
@@ -89,7 +101,7 @@ impl Status {
 pub(crate) fn watch_error(what: &str, target: &Target<'_>, status: &Value) -> Error {
     let code = status["code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
     let status = if status["kind"] == "Status" { status.clone() } else { Value::Null };
-    Status(status).error(what, target, code, None, false)
+    Status(status).error(what, target, code, None, Form::Read)
 }
 
 /// The real server names the object in `details` when the object is missing, and the namespace or
@@ -157,7 +169,7 @@ mod tests {
         let target = LEASES.object("ns", "x");
         let body = status.to_string();
         let status = Status::of(body.as_bytes());
-        status.error("update leases ns/x on the hub", &target, code, header, false)
+        status.error("update leases ns/x on the hub", &target, code, header, Form::Read)
     }
 
     fn status(reason: &str, details: Value) -> Value {
@@ -201,7 +213,7 @@ mod tests {
                 &LEASES.object("ns", "x"),
                 code,
                 None,
-                true,
+                Form::JsonPatch,
             )
         };
         assert!(matches!(patch(422, json!({})), Error::Conflict(_)));
@@ -266,6 +278,23 @@ mod tests {
     }
 
     #[test]
+    fn s23_a_429_to_a_write_is_about_the_object_if_it_is_a_status() {
+        let of_object = |form, body: &[u8]| {
+            let (target, after) = (LEASES.collection("ns"), Some("60"));
+            match Status::of(body).error("create x", &target, 429, after, form) {
+                Error::Unavailable { of_object, .. } => of_object,
+                other => panic!("{other:?}"),
+            }
+        };
+        let webhook = status("TooManyRequests", json!({"retryAfterSeconds": 60})).to_string();
+        assert!(of_object(Form::Write, webhook.as_bytes()));
+        assert!(of_object(Form::JsonPatch, webhook.as_bytes()));
+        assert!(!of_object(Form::Read, webhook.as_bytes()));
+        let at_the_door = b"Too many requests, please try again later.";
+        assert!(!of_object(Form::Write, at_the_door));
+    }
+
+    #[test]
     fn a_status_that_is_no_status_is_no_word_of_the_server() {
         for body in ["", "null", "{}", r#"{"kind":"Lease"}"#, "<html>"] {
             assert!(!Status::of(body.as_bytes()).is_present(), "{body}");
@@ -283,7 +312,7 @@ mod tests {
         assert!(text.len() < 600 && !text.contains(|c: char| c.is_control()), "{text}");
         let target = LEASES.object("ns", "x");
         let html = Status::of(b"<html>bad gateway</html>");
-        let html = html.error("x", &target, 502, None, false);
+        let html = html.error("x", &target, 502, None, Form::Read);
         assert_eq!(html.to_string(), "x: 502 without a Kubernetes Status");
     }
 }

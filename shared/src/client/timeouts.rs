@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+/// The time limit of a list: its pages expire by then (etcd compacts every 5 minutes, apiserver
+/// `pkg/storage/storagebackend/config.go`, DefaultCompactInterval).
+pub const LONGEST_LIST: Duration = Duration::from_secs(300);
+
 /// The time limits of requests, files and watches.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {

@@ -23,6 +23,8 @@ use crate::{
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// kube-apiserver closes idle connections after 90 s (apiserver `pkg/server/secure_serving.go:171`).
 const MAX_IDLE: Duration = Duration::from_secs(90);
+/// As many as remote-sync has workers by default: ureq keeps 3, and any other would begin with a handshake.
+const MOST_IDLE: usize = 8;
 
 pub(crate) struct Transport {
     config: ClusterConfig,
@@ -61,6 +63,8 @@ impl Transport {
             // Less than the buffer: a full one would look like the end of the connection.
             .max_response_header_size((16 << 10) - 1)
             .max_idle_age(MAX_IDLE)
+            .max_idle_connections(MOST_IDLE)
+            .max_idle_connections_per_host(MOST_IDLE)
             .timeout_connect(Some(CONNECT_TIMEOUT.min(timeout)))
             .timeout_global(Some(timeout))
             .build();

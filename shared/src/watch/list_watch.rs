@@ -1,13 +1,10 @@
 //! Selection that is listed and watched, and its lists: page by page, never more than an object in memory.
 
-use std::{
-    ops::ControlFlow,
-    time::{Duration, Instant},
-};
+use std::{ops::ControlFlow, time::Instant};
 
 use crate::{
-    client::Client,
     client::request::{ApiRequest, JSON, METADATA, METADATA_LIST},
+    client::{Client, LONGEST_LIST},
     error::{Error, Result},
     json::Document,
     resource::Target,
@@ -18,10 +15,6 @@ use super::{
     Event, On, State,
     list::{Page, encoded, read_page},
 };
-
-/// The time limit of a list: its pages expire by then (etcd compacts every 5 minutes, apiserver
-/// `pkg/storage/storagebackend/config.go`, DefaultCompactInterval).
-pub const LONGEST_LIST: Duration = Duration::from_secs(300);
 
 /// The objects to list and watch.
 #[derive(Clone, Copy, Debug)]
@@ -83,29 +76,27 @@ pub fn list(
 ) -> Result<()> {
     let list_watch = ListWatch { client, selection, stop };
     let ended =
-        list_watch.list(
-            State::Newest.first_page(selection.page),
-            false,
-            &mut |event| match event {
-                Event::InitApply(document) => each(document),
-                _ => ControlFlow::Continue(()),
-            },
-        );
+        list_watch.list((&State::Newest, selection.page), false, &mut |event| match event {
+            Event::InitApply(document) => each(document),
+            _ => ControlFlow::Continue(()),
+        });
     ended.map(drop)
 }
 
 impl ListWatch<'_> {
-    /// Reads a list, page by page; returns its resourceVersion, or breaks before its end.
+    /// Reads a list of this state, in pages of this many objects (0 is all in one); returns its
+    /// resourceVersion, or breaks before its end.
     pub(super) fn list(
         &self,
-        mut query: String,
+        (state, page): (&State, u32),
         rewound: bool,
         on: &mut On<'_>,
     ) -> Result<ControlFlow<(), String>> {
-        let mut begun = false;
+        let (mut query, mut begun) = (state.first_page(page), false);
         let deadline = Instant::now() + LONGEST_LIST;
         loop {
-            let request = self.selection.list(&query);
+            let left = deadline.saturating_duration_since(Instant::now());
+            let request = ApiRequest { timeout: Some(left), ..self.selection.list(&query) };
             let answer = self.client.send(&request)?;
             if !begun && on(Event::Init { rewound }).is_break() {
                 return Ok(ControlFlow::Break(()));
@@ -113,11 +104,11 @@ impl ListWatch<'_> {
             begun = true;
             let limit = if self.selection.page == 0 { request.limit() } else { u64::MAX };
             let body = answer.into_body().into_with_config().limit(limit).reader();
-            let page = read_page(self.client, &request, body, &mut |item| {
+            let read = read_page(self.client, &request, body, &mut |item| {
                 self.is_asked_for(&item)?;
                 Ok(on(Event::InitApply(item)))
             })?;
-            let ControlFlow::Continue(Page { version, next }) = page else {
+            let ControlFlow::Continue(Page { version, next }) = read else {
                 return Ok(ControlFlow::Break(()));
             };
             self.client.mark_heard();
@@ -126,9 +117,10 @@ impl ListWatch<'_> {
                 return Ok(ControlFlow::Break(()));
             }
             if Instant::now() >= deadline {
-                return Err(self.client.odd(&request, "a list without an end"));
+                let what = self.client.describe(&request);
+                return Err(Error::Gone(format!("{what}: the list took too long")));
             }
-            query = format!("limit={}&continue={token}", self.selection.page);
+            query = format!("limit={page}&continue={token}");
         }
     }
 

@@ -2,6 +2,7 @@
 //! for a connection.
 
 use std::{
+    cell::Cell,
     sync::{
         Arc,
         atomic::{AtomicU64, AtomicUsize},
@@ -17,7 +18,7 @@ use shared::{
 
 use crate::{
     cache::{
-        rate_limiter::RateLimiter,
+        rate_limiter::{Admission, Lane, RateLimiter, Waiter},
         retry::{RetryClass, classify},
         store::Store,
     },
@@ -102,28 +103,59 @@ impl ClusterClient {
         self.uid().unwrap_or_else(|| Uid::stand_in(self.name()))
     }
 
-    /// Sends a request within the rate limit. A response that says that the cluster is busy or unreachable
-    /// slows down all requests.
-    pub(crate) fn ask<T>(
-        &self,
-        stop: &Stop,
-        request: impl FnOnce(&Client) -> Result<T>,
-    ) -> Result<T> {
-        if !self.limiter.wait(stop) {
+    /// A response that says that the cluster is busy or unreachable slows down all requests.
+    fn learn(&self, error: &Error) {
+        if let Error::Unavailable { retry_after: Some(pause), of_object: false, .. } = error {
+            self.limiter.pause((*pause).min(LONGEST_PAUSE));
+        }
+        if classify(error) == RetryClass::Down {
+            self.connection.doubt();
+        }
+    }
+}
+
+/// An attempt's turn at a cluster. An attempt waits for it before it decides, and once begun it comes before
+/// those that have not.
+pub(crate) struct Turn<'a> {
+    cluster: &'a ClusterClient,
+    remote: &'a str,
+    stop: &'a Stop,
+    /// A token for the first request.
+    token: Cell<bool>,
+}
+
+impl<'a> Turn<'a> {
+    pub(crate) fn new(cluster: &'a ClusterClient, remote: &'a str, stop: &'a Stop) -> Self {
+        Self { cluster, remote, stop, token: Cell::new(false) }
+    }
+
+    /// Waits for a token, unless it `yields`.
+    pub(crate) fn begin(&self, lane: Lane, yields: &dyn Fn() -> bool) -> Admission {
+        let waiter = Waiter { remote: self.remote, lane, stop: self.stop, yields };
+        let admission = self.cluster.limiter.wait(&waiter);
+        self.token.set(matches!(admission, Admission::Admitted { .. }));
+        admission
+    }
+
+    /// Sends a request within the rate limit.
+    pub(crate) fn ask<T>(&self, request: impl FnOnce(&Client) -> Result<T>) -> Result<T> {
+        let ready = self.token.take() || self.begin(Lane::Begun, &|| false) != Admission::Stopped;
+        self.token.set(false);
+        if !ready {
             return Err(Error::Unreachable(
                 "the remote was removed, or the process is shutting down".into(),
             ));
         }
-        let result = request(&self.session()?.client);
-        if let Err(error) = &result {
-            if let Error::Unavailable { retry_after: Some(pause), of_object: false, .. } = error {
-                self.limiter.pause((*pause).min(LONGEST_PAUSE));
-            }
-            if classify(error) == RetryClass::Down {
-                self.connection.doubt();
-            }
+        let result = request(&self.cluster.session()?.client);
+        result.inspect_err(|error| self.cluster.learn(error))
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if self.token.get() {
+            self.cluster.limiter.give_back();
         }
-        result
     }
 }
 

@@ -87,6 +87,11 @@ impl<W: Watched> Reflector<'_, W> {
                 Ok(kind) => {
                     backoff.succeeded();
                     self.turn_to(&kind, &mut followed, &mut watcher);
+                    if self.scope.is_redundant(kind.namespaced) {
+                        self.leave_to_another(session.number);
+                        session.stop.wait(LONGEST_WAIT);
+                        continue;
+                    }
                     match self.run(&mut watcher, &session, &kind, &mut begun, &mut doubts) {
                         Run::Overflowed => {
                             watcher.reset();
@@ -104,6 +109,14 @@ impl<W: Watched> Reflector<'_, W> {
                 Err(error) => self.fail(&error, &mut backoff, &session.stop),
             }
         }
+    }
+
+    /// Outside of namespaces there is one list, whatever the number of namespaces.
+    fn leave_to_another(&self, session: u64) {
+        for key in self.store.finish_list(self.scope, session) {
+            self.watched.handle(&Change::Gone { key: &key });
+        }
+        self.watched.handle(&Change::State);
     }
 
     fn kind(&self, session: &ClusterSession) -> Result<Arc<ApiResource>> {

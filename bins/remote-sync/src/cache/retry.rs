@@ -14,6 +14,8 @@ const LONGEST: Duration = Duration::from_secs(300);
 /// Shortest and longest backoff for failures that only a person can fix.
 const FIRST_REFUSED: Duration = Duration::from_secs(30);
 const LONGEST_REFUSED: Duration = Duration::from_secs(3600);
+/// The longest backoff while a quota is used up: that there is room again is no event.
+const LONGEST_OVER_QUOTA: Duration = Duration::from_secs(300);
 
 /// The longest Retry-After that is honored for one pair.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
@@ -27,6 +29,8 @@ pub(crate) enum RetryClass {
     Transient,
     /// The same request would be rejected again.
     Refused,
+    /// As before, until others need less of a quota or it is raised.
+    OverQuota,
     /// No response: the whole connection is in doubt.
     Down,
 }
@@ -37,9 +41,14 @@ impl RetryClass {
         match self {
             Self::Stale => "stale",
             Self::Transient => "transient",
-            Self::Refused => "refused",
+            Self::Refused | Self::OverQuota => "refused",
             Self::Down => "down",
         }
+    }
+
+    /// Returns whether a person has to do something about it.
+    pub(crate) const fn needs_people(self) -> bool {
+        matches!(self, Self::Refused | Self::OverQuota)
     }
 }
 
@@ -50,6 +59,8 @@ pub(crate) fn classify(error: &Error) -> RetryClass {
         }
         Error::NotFound(_) | Error::Unavailable { .. } => RetryClass::Transient,
         Error::BadPeer(_) | Error::Unauthorized(_) | Error::Unreachable(_) => RetryClass::Down,
+        // The words of the quota admission (apiserver `pkg/admission/plugin/resourcequota/controller.go`).
+        Error::Forbidden(message) if message.contains("exceeded quota") => RetryClass::OverQuota,
         Error::BadConfig(_)
         | Error::Forbidden(_)
         | Error::Immutable(_)
@@ -79,6 +90,7 @@ pub(crate) fn backoff(class: RetryClass, before: u32, mode: Mode) -> Duration {
         RetryClass::Stale => (FIRST, longest, before - 1),
         RetryClass::Transient | RetryClass::Down => (FIRST, longest, before),
         RetryClass::Refused => (FIRST_REFUSED, LONGEST_REFUSED, before),
+        RetryClass::OverQuota => (FIRST_REFUSED, LONGEST_OVER_QUOTA, before),
     };
     first.saturating_mul(1 << doublings.min(20)).min(longest)
 }
@@ -97,6 +109,7 @@ mod tests {
         assert_eq!(longest(RetryClass::Transient, Mode::Safe), 300);
         assert_eq!(longest(RetryClass::Transient, Mode::Compat), 1000);
         assert_eq!(longest(RetryClass::Refused, Mode::Safe), 3600);
+        assert_eq!(longest(RetryClass::OverQuota, Mode::Safe), 300);
     }
 
     #[test]
@@ -108,6 +121,15 @@ mod tests {
         assert_eq!(classify(&Error::Unreachable(text())), RetryClass::Down);
         let busy = Error::Unavailable { message: text(), retry_after: None, of_object: false };
         assert_eq!(classify(&busy), RetryClass::Transient);
+    }
+
+    #[test]
+    fn b27_a_quota_is_tried_again_within_minutes() {
+        let quota =
+            "widgets \"one\" is forbidden: exceeded quota: small, requested: a=1, used: a=1";
+        let class = classify(&Error::Forbidden(quota.into()));
+        assert_eq!((class, class.name()), (RetryClass::OverQuota, "refused"));
+        assert!(class.needs_people());
     }
 
     #[test]

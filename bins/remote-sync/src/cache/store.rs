@@ -76,8 +76,15 @@ pub(crate) struct ListScope<'a> {
 }
 
 impl ListScope<'_> {
+    /// Returns whether an object is in this list. The first one has all objects of a cluster-scoped kind.
     fn holds(&self, key: &str) -> bool {
-        self.namespace.is_none_or(|namespace| key::split(key).0 == namespace)
+        let of = key::split(key).0;
+        self.namespace.is_none_or(|namespace| of == namespace || of.is_empty() && self.index == 0)
+    }
+
+    /// Returns whether another list has all objects of the kind.
+    pub(crate) fn is_redundant(&self, namespaced: bool) -> bool {
+        !namespaced && self.index > 0
     }
 }
 
@@ -287,9 +294,18 @@ impl<T: Clone + PartialEq> Store<T> {
         self.objects().map.len()
     }
 
-    /// All keys.
-    pub(crate) fn keys(&self) -> Vec<ObjectKey> {
-        self.objects().map.keys().cloned().collect()
+    /// The keys of the objects that `counts`; without the object if it is too large.
+    pub(crate) fn keys_where(&self, counts: impl Fn(&str, Option<&T>) -> bool) -> Vec<ObjectKey> {
+        let objects = self.objects();
+        let counted = objects.map.iter().filter(|(key, entry)| match &entry.seen {
+            Seen::Whole(known) => counts(key, Some(&known.value)),
+            Seen::TooLarge { .. } => counts(key, None),
+        });
+        counted.map(|(key, _)| key.clone()).collect()
+    }
+
+    pub(crate) fn for_each_key(&self, each: impl FnMut(&str)) {
+        self.objects().map.keys().map(|key| &**key).for_each(each);
     }
 
     /// The keys of the objects in `namespace`.

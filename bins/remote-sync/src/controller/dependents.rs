@@ -73,7 +73,6 @@ impl Watched for NamespaceWatch {
                     controller.enqueue(remote, kind, source, urgent);
                 }
             }
-            controller.start_workers(remote);
         }
     }
 }
@@ -113,17 +112,14 @@ impl Watched for SecretWatch {
         };
         let Some(owner) = controller_of(object) else { return };
         let (namespace, _) = key::split(key);
-        for remote in remotes.iter() {
-            let is_owner = |kind: &KindIndex| {
-                let kind = remote.target.stores[*kind].kind();
-                kind.is_some_and(|kind| is_of(owner, &kind.resource.group, &kind.resource.kind))
-            };
-            let name = owner["name"].as_str().unwrap_or_default();
-            let target = remote.names.canonical_of_target(namespace, name);
-            for kind in controller.context.settings.resources.kinds().filter(is_owner) {
-                controller.enqueue(remote, kind, target, true);
-            }
-            controller.start_workers(remote);
+        let Some(first) = remotes.first() else { return };
+        let is_owner = |kind: &KindIndex| {
+            let kind = first.target.stores[*kind].kind();
+            kind.is_some_and(|kind| is_of(owner, &kind.resource.group, &kind.resource.kind))
+        };
+        let target = key::of(namespace, owner["name"].as_str().unwrap_or_default());
+        for kind in controller.context.settings.resources.kinds().filter(is_owner) {
+            controller.enqueue_target(&remotes, kind, &target, true);
         }
     }
 }

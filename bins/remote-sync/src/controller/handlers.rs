@@ -1,7 +1,10 @@
 //! Event handlers, as client-go has them for its informers: a change of a source or a target enqueues the pairs
 //! that it affects.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use serde_json::Value;
 use shared::{
@@ -22,9 +25,8 @@ use crate::{
     sync::{reconcile, remote::RemoteSync},
 };
 
-/// Interval at which a remote's reflector checks whether the local cluster's kind was found. A poll, as either
-/// the other cluster's store or the end of the session ends this wait, and no `Stop` is woken by both.
-const POLL: Duration = Duration::from_millis(100);
+/// The longest wait in one piece for the local cluster's kind, which ends when it is found.
+const SLICE: Duration = Duration::from_secs(60);
 
 /// A cluster that is watched: a remote's, or the local one for all remotes.
 #[derive(Clone)]
@@ -84,10 +86,12 @@ impl WatchedKind {
             return discovery::resolve(&session.client, wanted);
         }
         loop {
+            let seen = session.stop.wakes();
+            self.cluster.controller.wake_for_local_kind(&session.stop);
             if let Some(local) = self.cluster.controller.local_kind(self.kind) {
                 return discovery::resolve(&session.client, &wanted.in_version_of(&local));
             }
-            if session.stop.wait(POLL) {
+            if session.stop.wait_for_change(seen, Instant::now() + SLICE) {
                 return Err(Error::Unreachable("the connection ended".into()));
             }
         }
@@ -106,10 +110,12 @@ impl WatchedKind {
         if matches!(change, Change::Kind) {
             for remote in self.cluster.remotes().iter() {
                 controller.enqueue_kind(remote, self.kind);
-                controller.start_workers(remote);
             }
         }
         controller.stop.wake();
+        if self.cluster.remote.is_none() {
+            controller.local_kind_changed();
+        }
     }
 }
 
@@ -156,22 +162,23 @@ impl Watched for SourceWatch {
         let WatchedKind { cluster, kind } = &self.0;
         let controller = &cluster.controller;
         let Some((key, urgent)) = change.object() else { return self.0.handle_state(change) };
-        let (namespace, name) = key::split(key);
-        let mut in_a_pair = false;
+        let mut wanted = false;
         for remote in cluster.remotes().iter() {
-            let source = remote.names.canonical_of_source(namespace, name);
-            in_a_pair |= source.is_some();
+            let source = source_of(remote, key);
             if let (Change::Gone { .. }, Some((namespace, name))) = (change, source)
                 && controller.context.settings.is_selective()
             {
                 let pair = Pair { kind: *kind, key: key::of(namespace, name).into() };
                 remote.set_unlisted(&pair, true);
             }
-            controller.enqueue(remote, *kind, source, urgent);
-            controller.start_workers(remote);
+            wanted |= controller.enqueue(remote, *kind, source, urgent);
         }
         // Room for documents is reserved for those that a worker will take.
-        if let (false, LocalCluster::Source(side)) = (in_a_pair, &controller.local) {
+        let side = match &controller.local {
+            LocalCluster::Source(side) => Some(side),
+            LocalCluster::Target(_) => cluster.remote.as_ref().map(|remote| &remote.source),
+        };
+        if let (false, Some(side)) = (wanted, side) {
             side.stores[*kind].drop_document(key);
         }
     }
@@ -223,86 +230,104 @@ impl Watched for TargetWatch {
         let WatchedKind { cluster, kind } = &self.0;
         let (controller, remotes) = (&cluster.controller, cluster.remotes());
         let Some((key, urgent)) = change.object() else { return self.0.handle_state(change) };
-        let mut in_a_pair = false;
-        for remote in remotes.iter() {
-            in_a_pair |= controller.enqueue_target(remote, *kind, key, urgent);
-            controller.start_workers(remote);
-        }
+        let wanted = controller.enqueue_target(&remotes, *kind, key, urgent);
         let side = match &controller.local {
             LocalCluster::Target(side) => Some(side),
             LocalCluster::Source(_) => remotes.first().map(|remote| &remote.target),
         };
-        if let (false, Some(side)) = (in_a_pair, side) {
+        if let (false, Some(side)) = (wanted, side) {
             side.stores[*kind].drop_document(key);
         }
     }
 }
 
 impl Controller {
-    /// Enqueues all pairs of a remote.
-    pub(super) fn enqueue_all(&self, remote: &RemoteSync) {
+    /// Enqueues all pairs of a remote: those of its sources, and those that only have a copy.
+    pub(super) fn enqueue_all(self: &Arc<Self>, remote: &Arc<RemoteSync>) {
         for kind in self.context.settings.resources.kinds() {
             self.enqueue_kind(remote, kind);
         }
     }
 
     /// Enqueues all pairs of a kind.
-    fn enqueue_kind(&self, remote: &RemoteSync, kind: KindIndex) {
-        for key in remote.source.stores[kind].keys() {
-            let (namespace, name) = key::split(&key);
-            let source = remote.names.canonical_of_source(namespace, name);
-            self.enqueue(remote, kind, source, false);
+    fn enqueue_kind(self: &Arc<Self>, remote: &Arc<RemoteSync>, kind: KindIndex) {
+        let by_name = self.context.settings.mode.owns_by_name();
+        let cluster = remote.source.cluster.uid();
+        let is_source = |key: &str| source_of(remote, key).is_some();
+        for key in remote.source.stores[kind].keys_where(|key, _| is_source(key)) {
+            self.enqueue(remote, kind, source_of(remote, &key), false);
         }
-        for key in remote.target.stores[kind].keys() {
-            self.enqueue_target(remote, kind, &key, false);
+        let ours = |target: &TargetObject| {
+            let from = target.copy_of.as_ref().map(|copy| copy.cluster);
+            by_name || from.is_some() && from == cluster
+        };
+        let copies = remote.target.stores[kind].keys_where(|_, it| it.is_some_and(ours));
+        for key in copies {
+            let (namespace, name) = key::split(&key);
+            let target = remote.names.canonical_of_target(namespace, name);
+            self.enqueue(remote, kind, target, false);
         }
     }
 
-    /// Enqueues a target's pair if the target has a source or may be this remote's orphan, and returns whether
-    /// it did: with many remotes most targets belong to another one.
-    fn enqueue_target(
-        &self,
-        remote: &RemoteSync,
+    /// Enqueues a target's pair for each of the remotes that has its source, or whose orphan it may be; returns
+    /// whether a worker will take it. With many remotes most targets belong to another one, so this is quick.
+    pub(super) fn enqueue_target(
+        self: &Arc<Self>,
+        remotes: &[Arc<RemoteSync>],
         kind: KindIndex,
         key: &str,
         urgent: bool,
     ) -> bool {
-        let (namespace, name) = key::split(key);
-        let Some(canonical) = remote.names.canonical_of_target(namespace, name) else {
-            return false;
-        };
-        let (source_namespace, source_name) = remote.names.source(canonical.0, canonical.1);
-        let source = key::of(&source_namespace, &source_name);
-        let store = &remote.target.stores[kind];
+        let Some(first) = remotes.first() else { return false };
+        // All of them have it: the local cluster's, or that of the only remote.
+        let store = &first.target.stores[kind];
         let gone = !store.has(key);
-        let origin =
-            store.get(key).and_then(|target| target.value.copy_of).map(|copy| copy.cluster);
-        let belongs = gone
-            || self.context.settings.mode.owns_by_name()
-            || origin.is_some() && origin == remote.source.cluster.uid()
-            || remote.source.stores[kind].has(&source);
-        self.enqueue(remote, kind, Some(canonical).filter(|_| belongs), urgent);
-        belongs
+        let origin = store.get(key).and_then(|it| it.value.copy_of).map(|copy| copy.cluster);
+        let by_name = self.context.settings.mode.owns_by_name();
+        let (namespace, name) = key::split(key);
+        let mut wanted = false;
+        for remote in remotes {
+            let Some(canonical) = remote.names.canonical_of_target(namespace, name) else {
+                continue;
+            };
+            let source = remote.names.source_key(canonical.0, canonical.1);
+            let concerned = by_name
+                || origin.is_some_and(|origin| remote.is_followed_for(origin))
+                || remote.source.stores[kind].has(&source)
+                || gone && remote.knows(kind, canonical);
+            if concerned {
+                wanted |= self.enqueue(remote, kind, Some(canonical), urgent);
+            }
+        }
+        wanted
     }
 
-    /// Enqueues the pair of these canonical names, if its source's namespace is followed.
+    /// Enqueues the pair of these canonical names, if its source's namespace is followed; returns whether a worker
+    /// will take it before its clusters are connected again.
     pub(super) fn enqueue(
-        &self,
-        remote: &RemoteSync,
+        self: &Arc<Self>,
+        remote: &Arc<RemoteSync>,
         kind: KindIndex,
         canonical: Option<(&str, &str)>,
         urgent: bool,
-    ) {
+    ) -> bool {
         let followed = &self.context.settings.source_namespaces;
         let follows = |namespace: &str| {
             namespace.is_empty()
                 || followed.is_empty()
                 || followed.iter().any(|followed| followed == namespace)
         };
-        if let Some((namespace, name)) = canonical.filter(|(namespace, _)| follows(namespace)) {
-            let key = key::of(namespace, name).into();
-            remote.queue.add(Pair { kind, key }, urgent);
+        let Some((namespace, name)) = canonical.filter(|(namespace, _)| follows(namespace)) else {
+            return false;
+        };
+        let key = key::of(namespace, name).into();
+        remote.queue.add(Pair { kind, key }, urgent);
+        if urgent {
+            // A worker that waits with a pair of the backlog gives it back.
+            remote.turns.wake();
         }
+        self.start_workers(remote);
+        remote.queue.is_open(kind) || remote.is_connected()
     }
 
     /// Starts as many workers as the remote's workqueue needs.
@@ -319,4 +344,10 @@ impl Controller {
             }
         }
     }
+}
+
+/// The canonical names of the source with this key, if it can be one of the remote's.
+fn source_of<'a>(remote: &RemoteSync, key: &'a str) -> Option<(&'a str, &'a str)> {
+    let (namespace, name) = key::split(key);
+    remote.names.canonical_of_source(namespace, name)
 }

@@ -10,6 +10,8 @@
 
 use shared::resource::{valid_label, valid_name};
 
+use crate::model::key::ObjectKey;
+
 /// Placeholder for the remote's name.
 pub(crate) const CLUSTER: &str = "{cluster}";
 
@@ -95,6 +97,16 @@ impl NameMapping {
     /// Namespace and name of the source; also of the Secret that one of this name is uploaded to.
     pub(crate) fn source(&self, namespace: &str, name: &str) -> (String, String) {
         (namespace.to_owned(), format!("{name}{}", self.resource_suffix))
+    }
+
+    /// The key of the source.
+    pub(crate) fn source_key(&self, namespace: &str, name: &str) -> ObjectKey {
+        format!("{namespace}/{name}{}", self.resource_suffix).into()
+    }
+
+    /// What the names of sources end with.
+    pub(crate) fn source_suffix(&self) -> &str {
+        &self.resource_suffix
     }
 
     /// Namespace and name of the target.

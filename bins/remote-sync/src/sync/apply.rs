@@ -178,10 +178,9 @@ impl PairContext<'_> {
     /// The error for a kind whose status is not served. If discovery says so too, the next attempt goes on without
     /// it at once.
     fn without_status(&self, sentence: String) -> Error {
-        let (cluster, store) =
-            (&self.remote.source.cluster, &self.remote.source.stores[self.id.kind]);
+        let store = &self.remote.source.stores[self.id.kind];
         let wanted = self.kind().in_version_of(&self.kinds.source);
-        match cluster.ask(&self.remote.stop, |client| discovery::resolve(client, &wanted)) {
+        match self.ask_source(|client| discovery::resolve(client, &wanted)) {
             Ok(found) if !found.status => {
                 store.set_kind(Some(Arc::new(found)));
                 Error::Conflict(sentence)

@@ -315,9 +315,11 @@ fn with_terminating_source(
 fn without_source(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> SyncAction {
     let ours = rules.mode.owns_by_name() || observed.ownership(rules) == Ownership::Ours;
     if let Some(source) = &attempt.unselected {
-        // An instance that does not see its deletion must not block it.
         return match source.value.finalizers {
-            Finalizers::Ours(_) => SyncAction::RemoveFinalizer,
+            // An instance that does not see its deletion must not block it.
+            Finalizers::Ours(_) if observed.unlisted => SyncAction::RemoveFinalizer,
+            // It never was in our lists: another instance put this finalizer there, and needs it.
+            Finalizers::Ours(_) => SyncAction::Done(PairStatus::Held(Hold::FinalizerInUse)),
             _ if ours && observed.target.is_some() => {
                 SyncAction::Done(PairStatus::Held(Hold::Unselected))
             }

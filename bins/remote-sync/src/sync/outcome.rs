@@ -105,7 +105,7 @@ pub(crate) fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
     if class == RetryClass::Stale {
         log_pair!(Level::Debug, pair, "outdated, both objects were read again", error = error);
     } else {
-        let refused = class == RetryClass::Refused || outdated >= REFUSING;
+        let refused = class.needs_people() || outdated >= REFUSING;
         let state = if refused { PairState::Degraded } else { PairState::Failing };
         let condition = PairCondition::new(state, &error.to_string());
         report(pair, &pair.observe(Instant::now()), Some(condition), refused);

@@ -10,12 +10,12 @@ use shared::{
     error::{Error, Result},
     logging,
     resource::{Resource, Target},
-    stop::Stop,
 };
 
 use crate::{
     cache::{
-        cluster::{ApiResources, ClusterClient},
+        cluster::{ApiResources, Turn},
+        rate_limiter::{Admission, Lane},
         store::Store,
     },
     model::{
@@ -24,6 +24,7 @@ use crate::{
         key::{self, ObjectKey, Pair},
         object::{Cached, ObjectReader, SourceObject, TargetObject},
     },
+    settings::Direction,
     sync::{
         context::SyncContext,
         observed::{Observed, SyncRules},
@@ -47,6 +48,9 @@ pub(crate) struct PairContext<'a> {
     pub(crate) target_key: ObjectKey,
     /// The time at which the pair was enqueued.
     pub(crate) since: Instant,
+    lane: Lane,
+    source_turn: Turn<'a>,
+    target_turn: Turn<'a>,
     /// Memory that each of its objects may cost.
     most: usize,
 }
@@ -70,7 +74,7 @@ impl<'a> PairContext<'a> {
         remote: &'a RemoteSync,
         item: &'a WorkItem,
     ) -> Option<Self> {
-        let WorkItem { pair, since, large } = item;
+        let WorkItem { pair, since, urgent, large } = item;
         let kinds = ApiResources::of(&remote.source, &remote.target, pair.kind)?;
         let (namespace, name) = key::split(&pair.key);
         let source = remote.names.source(namespace, name);
@@ -78,6 +82,10 @@ impl<'a> PairContext<'a> {
         let source_key = key::of(&source.0, &source.1);
         let target_key = key::of(&target.0, &target.1);
         let (since, most) = (*since, if *large { USUAL_OBJECT } else { SMALL_RESPONSE });
+        let lane = if *urgent { Lane::Urgent } else { Lane::Backlog };
+        let turn = |cluster| Turn::new(cluster, &remote.name, &remote.turns);
+        let (source_turn, target_turn) =
+            (turn(&remote.source.cluster), turn(&remote.target.cluster));
         let id = pair;
         let pair = Self {
             context,
@@ -89,6 +97,9 @@ impl<'a> PairContext<'a> {
             source_key,
             target_key,
             since,
+            lane,
+            source_turn,
+            target_turn,
             most,
         };
         Some(pair)
@@ -185,16 +196,34 @@ impl<'a> PairContext<'a> {
 }
 
 impl PairContext<'_> {
+    /// Waits for its turn at both clusters, which costs nothing if no request follows. At the remote's own first:
+    /// for the local one all remotes wait.
+    pub(crate) fn begin(&self) -> Admission {
+        let yields = || self.lane == Lane::Backlog && self.remote.queue.wants_yield();
+        let mut turns = [&self.source_turn, &self.target_turn];
+        if self.context.settings.direction == Direction::Push {
+            turns.reverse();
+        }
+        let mut waited = false;
+        for turn in turns {
+            match turn.begin(self.lane, &yields) {
+                Admission::Admitted { waited: now } => waited |= now,
+                ended => return ended,
+            }
+        }
+        Admission::Admitted { waited }
+    }
+
     pub(crate) fn ask_source<T>(&self, request: impl FnOnce(&Client) -> Result<T>) -> Result<T> {
         let most = self.most;
         let request = |client: &Client| request(&client.limited_to(most));
-        self.remote.source.cluster.ask(&self.remote.stop, request)
+        self.source_turn.ask(request)
     }
 
     pub(crate) fn ask_target<T>(&self, request: impl FnOnce(&Client) -> Result<T>) -> Result<T> {
         let most = self.most;
         let request = |client: &Client| request(&client.limited_to(most));
-        self.remote.target.cluster.ask(&self.remote.stop, request)
+        self.target_turn.ask(request)
     }
 
     pub(crate) fn at_source(&self) -> Target<'_> {
@@ -234,12 +263,12 @@ impl PairContext<'_> {
 
     /// The source's document: kept from its event, or read.
     pub(crate) fn source_document(&self, source: &Cached<SourceObject>) -> Result<Value> {
-        self.source_side().document(source, &self.remote.stop)
+        self.source_side().document(source)
     }
 
     /// The target's document: kept from its event, or read.
     pub(crate) fn target_document(&self, target: &Cached<TargetObject>) -> Result<Value> {
-        self.target_side().document(target, &self.remote.stop)
+        self.target_side().document(target)
     }
 
     /// Puts a response about the source into its store.
@@ -262,7 +291,7 @@ impl PairContext<'_> {
 
     fn source_side(&self) -> PairObject<'_, SourceObject> {
         PairObject {
-            cluster: &self.remote.source.cluster,
+            turn: &self.source_turn,
             store: &self.remote.source.stores[self.id.kind],
             key: &self.source_key,
             place: self.at_source(),
@@ -274,7 +303,7 @@ impl PairContext<'_> {
 
     fn target_side(&self) -> PairObject<'_, TargetObject> {
         PairObject {
-            cluster: &self.remote.target.cluster,
+            turn: &self.target_turn,
             store: &self.remote.target.stores[self.id.kind],
             key: &self.target_key,
             place: self.at_target(),
@@ -307,7 +336,7 @@ impl PairContext<'_> {
 
 /// One of the two objects, with its store.
 struct PairObject<'a, R> {
-    cluster: &'a ClusterClient,
+    turn: &'a Turn<'a>,
     store: &'a Store<R>,
     key: &'a str,
     place: Target<'a>,
@@ -317,12 +346,12 @@ struct PairObject<'a, R> {
 }
 
 impl<R: Clone + PartialEq> PairObject<'_, R> {
-    fn document(&self, cached: &Cached<R>, stop: &Stop) -> Result<Value> {
+    fn document(&self, cached: &Cached<R>) -> Result<Value> {
         if let Some(body) = self.store.take_document(self.key, cached.version) {
             return Ok(body);
         }
         let get = |client: &Client| client.limited_to(self.most).get(&self.place);
-        let body = self.cluster.ask(stop, get).map_err(stale)?;
+        let body = self.turn.ask(get).map_err(stale)?;
         let now = (self.read)(self.reader, &body).ok_or_else(|| odd(&self.place))?;
         if now == *cached {
             return Ok(body);

@@ -6,7 +6,11 @@ use log::Level;
 use shared::error::Error;
 
 use crate::{
-    cache::retry::{RetryClass, classify},
+    cache::{
+        rate_limiter::Admission,
+        retry::{RetryClass, classify},
+    },
+    model::key::Pair,
     settings,
     sync::{
         cleanup,
@@ -30,7 +34,8 @@ const MOST_REPEATS: usize = 3;
 /// Reconciles pairs of `remote` until the queue ends this worker; calls `start_workers` before each pair, as one
 /// worker may not be enough.
 pub(crate) fn run_worker(context: &SyncContext, remote: &RemoteSync, start_workers: &dyn Fn()) {
-    while let Some(item) = remote.queue.get() {
+    let parked = |pair: &Pair| remote.drop_documents_if_cut_off(pair);
+    while let Some(item) = remote.queue.get(&parked) {
         start_workers();
         let result = if item.large {
             reconcile_large(context, remote, &item)
@@ -85,11 +90,21 @@ struct Reconciler<'a> {
 
 impl Reconciler<'_> {
     fn run(mut self) -> ReconcileResult {
-        let (mut last, mut repeats) = (None, 0);
+        let (mut last, mut repeats, mut begun) = (None, 0, false);
         for _ in 0..MOST_ACTIONS + self.pair.context.settings.secrets.len() {
             let observed = self.simulated.take();
             let observed = observed.unwrap_or_else(|| self.pair.observe(Instant::now()));
             let action = decide::next_action(&observed, &self.attempt, &self.rules);
+            if !begun && !matches!(action, SyncAction::Done(_)) && !self.is_dry() {
+                begun = true;
+                match self.pair.begin() {
+                    Admission::Admitted { waited: false } => {}
+                    // By now something else may have to be done, or nothing.
+                    Admission::Admitted { waited: true } => continue,
+                    Admission::Yielded => return ReconcileResult::Yielded,
+                    Admission::Stopped => return ReconcileResult::Done,
+                }
+            }
             repeats = if last.replace(action) == Some(action) { repeats + 1 } else { 0 };
             if repeats == MOST_REPEATS {
                 break;
@@ -105,7 +120,7 @@ impl Reconciler<'_> {
 
     /// Performs an action; returns the result if it was the last one.
     fn perform(&mut self, action: SyncAction, observed: Observed) -> Option<ReconcileResult> {
-        let dry_run = self.pair.context.settings.dry_run;
+        let dry_run = self.is_dry();
         match action {
             SyncAction::Done(PairStatus::Again) if dry_run => {
                 (self.attempt, self.simulated) = (Attempt::default(), Some(observed));
@@ -139,6 +154,10 @@ impl Reconciler<'_> {
                 Err(error) => Some(failed(&self.pair, &error)),
             },
         }
+    }
+
+    fn is_dry(&self) -> bool {
+        self.pair.context.settings.dry_run
     }
 
     fn simulate(&mut self, action: SyncAction, mut observed: Observed) -> Option<ReconcileResult> {

@@ -44,6 +44,8 @@ pub(crate) struct RemoteSync {
     needs_namespace: bool,
     /// Raised when the remote is removed.
     pub(crate) stop: Stop,
+    /// Woken, too, when an urgent pair comes and when a worker's turn has come.
+    pub(crate) turns: Stop,
     /// The sources' cluster for which all pairs were enqueued last.
     enqueued_for: Mutex<Option<Uid>>,
     /// The last session of the sources' cluster.
@@ -75,6 +77,7 @@ impl RemoteSync {
             gate: Mutex::new(DeletionGate::new(limits)),
             restored: AtomicBool::default(),
             needs_namespace: pulls && settings.many(),
+            turns: stop.child(),
             stop,
             enqueued_for: Mutex::default(),
             session: Mutex::default(),
@@ -104,6 +107,17 @@ impl RemoteSync {
     pub(crate) fn source_cluster_is_new(&self) -> bool {
         let now = self.source.cluster.uid();
         now.is_some() && mem::replace(&mut *lock(&self.enqueued_for), now) != now
+    }
+
+    /// Returns whether this is the uid of the sources' cluster; if that is new, all pairs are enqueued anyway.
+    pub(crate) fn is_followed_for(&self, cluster: Uid) -> bool {
+        *lock(&self.enqueued_for) == Some(cluster)
+    }
+
+    /// Returns whether a pair is in the queue, being processed, or remembered.
+    pub(crate) fn knows(&self, kind: KindIndex, (namespace, name): (&str, &str)) -> bool {
+        let pair = Pair { kind, key: key::of(namespace, name).into() };
+        self.queue.has(&pair) || self.memory().get(&pair).is_some()
     }
 
     /// The reason why pairs of this kind cannot be reconciled at present, if there is one.
@@ -170,6 +184,22 @@ impl RemoteSync {
         let secrets = || self.target.secrets.iter().find_map(|secrets| secrets.trouble());
         let trouble = source.trouble().or_else(|| target.trouble());
         trouble.or_else(|| self.target.namespaces.trouble()).or_else(secrets)
+    }
+
+    /// Returns whether both clusters are connected.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.clusters().iter().all(|cluster| cluster.session().is_ok())
+    }
+
+    /// Drops the documents of a parked pair unless its clusters are connected: its kind may only be listed.
+    pub(crate) fn drop_documents_if_cut_off(&self, pair: &Pair) {
+        if !self.is_connected() {
+            let (namespace, name) = key::split(&pair.key);
+            let (source, target) =
+                (self.names.source(namespace, name), self.names.target(namespace, name));
+            self.source.stores[pair.kind].drop_document(&key::of(&source.0, &source.1));
+            self.target.stores[pair.kind].drop_document(&key::of(&target.0, &target.1));
+        }
     }
 
     /// Returns whether the source of a pair is cached.

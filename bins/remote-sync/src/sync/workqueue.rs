@@ -39,6 +39,8 @@ struct QueueState {
     workers: usize,
     /// Workers that are waiting.
     idle: usize,
+    /// Workers that give their pair back for an urgent one.
+    yielding: usize,
     closed: bool,
 }
 
@@ -47,7 +49,13 @@ impl Workqueue {
     pub(crate) fn new<T>(kinds: &PerKind<T>, workers: usize, mode: Mode) -> Self {
         let order = QueueOrder::new(kinds.map(|_| false), mode);
         Self {
-            state: Mutex::new(QueueState { order, workers: 0, idle: 0, closed: false }),
+            state: Mutex::new(QueueState {
+                order,
+                workers: 0,
+                idle: 0,
+                yielding: 0,
+                closed: false,
+            }),
             changed: Condvar::new(),
             drained: Condvar::new(),
             most: workers,
@@ -77,8 +85,9 @@ impl Workqueue {
         wants
     }
 
-    /// The next pair for a worker; `None` if the worker should end.
-    pub(crate) fn get(&self) -> Option<WorkItem> {
+    /// The next pair for a worker; `None` if the worker should end. `parked` is told of pairs that cannot be
+    /// reconciled at present.
+    pub(crate) fn get(&self, parked: &dyn Fn(&Pair)) -> Option<WorkItem> {
         let mut state = self.state();
         let idle_until = Instant::now() + IDLE;
         loop {
@@ -87,8 +96,11 @@ impl Workqueue {
                 state.workers -= 1;
                 return None;
             }
-            if let Some(item) = state.order.get(now) {
-                return Some(item);
+            let mut left = Vec::new();
+            let item = state.order.get(now, &mut left);
+            left.iter().for_each(parked);
+            if item.is_some() {
+                return item;
             }
             // One worker has to stay for delayed pairs.
             let next = state.order.next_delayed();
@@ -112,11 +124,33 @@ impl Workqueue {
     /// Handles the result of an attempt.
     pub(crate) fn done(&self, item: &WorkItem, result: ReconcileResult) {
         let mut state = self.state();
-        state.order.done(item, result, Instant::now());
+        if result == ReconcileResult::Yielded {
+            state.yielding -= 1;
+        }
+        state.order.done(item, result, fastrand::f64(), Instant::now());
         if !state.order.is_running() {
             self.drained.notify_all();
         }
         self.changed.notify_one();
+    }
+
+    /// Returns whether a worker that waits should give its pair back: an urgent one would wait for it otherwise.
+    /// Such a worker is counted until it is [`done`](Self::done).
+    pub(crate) fn wants_yield(&self) -> bool {
+        let mut state = self.state();
+        let wants = state.order.urgent() > state.idle + state.yielding;
+        state.yielding += usize::from(wants);
+        wants
+    }
+
+    /// Returns whether a pair is in it, or being processed.
+    pub(crate) fn has(&self, pair: &Pair) -> bool {
+        self.state().order.has(pair)
+    }
+
+    /// Returns whether pairs of `kind` can be reconciled.
+    pub(crate) fn is_open(&self, kind: KindIndex) -> bool {
+        self.state().order.is_open(kind)
     }
 
     /// Uncounts a worker that could not be started.

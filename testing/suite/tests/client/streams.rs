@@ -102,6 +102,42 @@ fn a_page_that_is_too_old_begins_the_list_again() {
         }
     });
     assert_eq!(told, ["(", "a", "b", "!", "(", "a", "b", "c", "d", ")"]);
+    // In one answer, which cannot expire: pages that are read slowly would expire again and again.
+    let lists = asked(&server, "list");
+    assert!(lists[1].contains("continue=") && lists[2..] == [""], "{lists:?}");
+}
+
+/// The time limit is for the server and the way to it.
+#[test]
+fn b25_whoever_takes_long_with_a_page_gets_all_of_it() {
+    let (server, admin) = server();
+    let admin = client(admin);
+    let names: Vec<String> = (0..60).map(|number| format!("n{number:02}")).collect();
+    for name in &names {
+        let mut body = body(name);
+        body["metadata"]["annotations"] = json!({"note": "x".repeat(4000)});
+        admin.create(&lease(name), &body).unwrap();
+    }
+    let timing = Timeouts { request: std::time::Duration::from_millis(400), ..crate::timing() };
+    let client =
+        Client::new("the hub", access(&server, "follower"), Reload::Never, timing).unwrap();
+    let all = Selection { page: 500, ..selection(LEASES.collection("default")) };
+    let told = run(&mut Watcher::default(), &client, &all, ")", &|_| suite::pause(20));
+    assert_eq!((told.len(), &*told[0]), (62, "("), "{told:?}");
+}
+
+#[test]
+fn b25_a_page_that_does_not_arrive_is_asked_for_smaller() {
+    let (server, _) = filled(&["a", "b", "c"]);
+    let timing = Timeouts { request: std::time::Duration::from_millis(400), ..crate::timing() };
+    let client =
+        Client::new("the hub", access(&server, "follower"), Reload::Never, timing).unwrap();
+    server.faults().add(Rule::new(Action::Stall).verb("list").times(1));
+    let all = selection(LEASES.collection("default"));
+    let told = run(&mut Watcher::default(), &client, &all, ")", &|_| {});
+    assert_eq!(told[told.len() - 5..], ["(", "a", "b", "c", ")"], "{told:?}");
+    let lists = asked(&server, "list");
+    assert!(lists[0] == "limit=2" && lists[1] == "limit=1", "{lists:?}");
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod gate;
 mod identity;
 mod kinds;
 mod late;
+mod load;
 mod many;
 mod namespaces;
 mod operation;

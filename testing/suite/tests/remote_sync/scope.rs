@@ -3,8 +3,10 @@
 use serde_json::json;
 use suite::{
     needs::{Need, needs},
+    relay::Way,
+    sidecar::Sidecar,
     stays,
-    sync::{FINALIZER, Place, Setting, Stage, WIDGETS},
+    sync::{FINALIZER, Place, REGIONS, Setting, Stage, WIDGETS},
 };
 
 use crate::support::is_in_sync;
@@ -115,6 +117,87 @@ fn two_instances_divide_the_work_by_selector_and_finalizer() {
     stage.source(&WIDGETS, "b").wait_until_gone();
     assert!(stage.target(&WIDGETS, "b").get().is_none());
     assert!(stage.target(&WIDGETS, "a").get().is_some());
+}
+
+/// A forgotten -finalizer: each instance keeps to what it selects, and says what it has met.
+#[test]
+fn s19_two_instances_with_one_finalizer_do_not_fight() {
+    if !needs(Need::Embedded, "one scene has one account") {
+        return;
+    }
+    let stage = Stage::pull("forgotten", Setting::safe(&[&WIDGETS]));
+    for (index, name) in ["red", "blue"].into_iter().enumerate() {
+        labelled(&stage.source(&WIDGETS, name), index as u64 + 1, name);
+    }
+    let instances =
+        ["red", "blue"].map(|name| stage.start_served(&["-selector", &format!("part={name}")]));
+    for name in ["red", "blue"] {
+        is_in_sync(&stage.source(&WIDGETS, name), &stage.target(&WIDGETS, name));
+    }
+    suite::eventually("each says whose the other's are", || {
+        let told = |it: &Sidecar| it.ask("/debug/state").1.contains("needs its own -finalizer");
+        instances.iter().all(told).then_some(())
+    });
+    stage.settled();
+    stage.forget_requests();
+    let (source, target) = stage.pair(&WIDGETS, "red");
+    for number in 1..=20 {
+        target.set_health(number);
+        suite::eventually("the status is up", || (source.healthy() == Some(number)).then_some(()));
+    }
+    stage.settled();
+    assert_eq!(stage.counted().1, 20, "writes");
+    assert_eq!(source.finalizers(), [FINALIZER]);
+    source.delete();
+    source.wait_until_gone();
+    assert!(target.get().is_none() && stage.target(&WIDGETS, "blue").get().is_some());
+}
+
+/// Outside of namespaces there is one list, however many namespaces are named.
+#[test]
+fn s34_a_cluster_scoped_kind_is_listed_once_and_its_list_removes() {
+    if !needs(Need::Embedded, "an object is taken away in spite of its finalizer") {
+        return;
+    }
+    let stage = Stage::pull("regions", Setting::safe(&[&REGIONS]));
+    for name in ["a", "b"] {
+        stage.source(&REGIONS, name).create_number(1);
+    }
+    let sidecar = stage.start_served(&[
+        "-source-namespace",
+        &format!("{}-x", stage.namespace),
+        "-source-namespace",
+        &format!("{}-y", stage.namespace),
+        "-orphan-grace",
+        "0s",
+    ]);
+    for name in ["a", "b"] {
+        is_in_sync(&stage.source(&REGIONS, name), &stage.target(&REGIONS, name));
+    }
+    stage.settled();
+    let hub = stage.remote();
+    let lists = hub.cluster.server().requests().into_iter().filter(|request| {
+        request.user == hub.user()
+            && request.verb == "watch"
+            && *request.resource == *REGIONS.resource.plural
+    });
+    assert_eq!(lists.count(), 1, "watches");
+    // It vanishes while the hub is away.
+    hub.relay.set(Way::Closed);
+    suite::eventually("the hub is away", || {
+        let connected = sidecar.metric("remote_sync_cluster_connected{remote=\"hub\"}");
+        (connected == Some(0.0)).then_some(())
+    });
+    stage.source(&REGIONS, "a").delete_by_force();
+    hub.relay.set(Way::Open);
+    suite::eventually("it is in no list", || {
+        let state = sidecar.ask("/debug/state").1;
+        state.contains("\"sources\": 1").then_some(())
+    });
+    suite::eventually("and its copy goes", || {
+        stage.target(&REGIONS, "a").get().is_none().then_some(())
+    });
+    assert!(stage.target(&REGIONS, "b").get().is_some());
 }
 
 /// All names in the words of another organisation.

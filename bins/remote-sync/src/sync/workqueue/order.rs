@@ -22,9 +22,18 @@ const ROOM: usize = 64;
 /// The longest delay: later instants may not be representable.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
+/// Pairs with a recent event that come before one of the backlog, which events never stop altogether.
+const EVENTS_IN_A_ROW: u8 = 7;
+
+/// Failures in a row after which a retry no longer comes before the backlog.
+const HOPEFUL: u32 = 3;
+
 /// The state of a pair in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum ItemState {
+    /// In the backlog, since then.
+    Backlog(Instant),
+    /// Among the events or the large ones; an entry that the backlog still has of it is void.
     Queued,
     Parked,
     Processing,
@@ -41,6 +50,8 @@ pub(crate) enum ReconcileResult {
     Done,
     /// Done for now; reconcile again after this time.
     RequeueAfter(Duration),
+    /// Nothing was done, as another pair is urgent: it is the next one of the backlog.
+    Yielded,
     /// Its objects are large: it needs a permit.
     RequeueAsLarge,
     /// Failed; retried after the class's backoff, but not before this time.
@@ -53,6 +64,8 @@ pub(crate) struct WorkItem {
     pub(crate) pair: Pair,
     /// The time at which it was enqueued.
     pub(crate) since: Instant,
+    /// It comes before what a list returned.
+    pub(crate) urgent: bool,
     /// Its objects may be large: only one such pair of each remote is processed at a time.
     pub(crate) large: bool,
 }
@@ -72,8 +85,12 @@ pub(super) struct QueueOrder {
     mode: Mode,
     /// Pairs with a recent event.
     events: VecDeque<(Pair, Instant)>,
-    /// Pairs that a list returned.
+    /// Pairs that a list returned, with void entries.
     backlog: VecDeque<(Pair, Instant)>,
+    /// Entries of the backlog that are not void.
+    backlogged: usize,
+    /// Events since the last pair of the backlog.
+    in_a_row: u8,
     /// Pairs with large objects.
     large: VecDeque<(Pair, Instant)>,
     /// Whether one of them is being processed.
@@ -94,6 +111,8 @@ impl QueueOrder {
             mode,
             events: VecDeque::new(),
             backlog: VecDeque::new(),
+            backlogged: 0,
+            in_a_row: 0,
             large: VecDeque::new(),
             large_running: false,
             items: BTreeMap::new(),
@@ -112,7 +131,14 @@ impl QueueOrder {
                 self.items.insert(pair, ItemState::Dirty);
                 false
             }
-            Some(ItemState::Queued | ItemState::Parked | ItemState::Dirty) => false,
+            // It moves up.
+            Some(ItemState::Backlog(_)) if urgent => {
+                self.enqueue(pair, urgent, now);
+                false
+            }
+            Some(
+                ItemState::Backlog(_) | ItemState::Queued | ItemState::Parked | ItemState::Dirty,
+            ) => false,
             Some(ItemState::Delayed(_)) | None => {
                 self.enqueue(pair, urgent, now);
                 true
@@ -140,10 +166,10 @@ impl QueueOrder {
         true
     }
 
-    /// The next pair for a worker.
-    pub(super) fn get(&mut self, now: Instant) -> Option<WorkItem> {
-        self.promote(now);
-        let item = self.pop()?;
+    /// The next pair for a worker; `parked` are those before it that cannot be reconciled.
+    pub(super) fn get(&mut self, now: Instant, parked: &mut Vec<Pair>) -> Option<WorkItem> {
+        self.end_delays(now);
+        let item = self.pop(parked)?;
         self.items.insert(item.pair.clone(), ItemState::Processing);
         self.running += 1;
         self.large_running |= item.large;
@@ -155,9 +181,16 @@ impl QueueOrder {
         self.delayed.first().map(|(at, _)| *at)
     }
 
-    /// Handles the result of an attempt.
-    pub(super) fn done(&mut self, item: &WorkItem, result: ReconcileResult, now: Instant) {
-        let WorkItem { pair, since, large } = item;
+    /// Handles the result of an attempt; `spread`, between 0 and 1, keeps pairs that failed together from
+    /// coming back together.
+    pub(super) fn done(
+        &mut self,
+        item: &WorkItem,
+        result: ReconcileResult,
+        spread: f64,
+        now: Instant,
+    ) {
+        let WorkItem { pair, since, large, .. } = item;
         self.running -= 1;
         self.large_running &= !large;
         let again = self.items.remove(pair) == Some(ItemState::Dirty);
@@ -167,6 +200,8 @@ impl QueueOrder {
                 self.large.push_back((pair.clone(), *since));
                 return;
             }
+            ReconcileResult::Yielded if again => None,
+            ReconcileResult::Yielded => return self.put_back(pair, *since),
             ReconcileResult::Done => {
                 self.failures.remove(pair);
                 None
@@ -175,7 +210,9 @@ impl QueueOrder {
                 self.failures.remove(pair);
                 Some(wait)
             }
-            ReconcileResult::Failed(class, least) => Some(self.fail(pair, class).max(least)),
+            ReconcileResult::Failed(class, least) => {
+                Some(self.fail(pair, class).mul_f64(0.5 + spread / 2.0).max(least))
+            }
         };
         match wait {
             _ if again => self.enqueue(pair.clone(), true, now),
@@ -193,7 +230,21 @@ impl QueueOrder {
     /// The number of pairs that workers could take now.
     pub(super) fn waiting(&self) -> usize {
         let large = usize::from(!self.large_running && !self.large.is_empty());
-        self.events.len() + self.backlog.len() + large
+        self.events.len() + self.backlogged + large
+    }
+
+    /// The number of pairs with a recent event that no worker has taken.
+    pub(super) fn urgent(&self) -> usize {
+        self.events.len()
+    }
+
+    pub(super) fn has(&self, pair: &Pair) -> bool {
+        self.items.contains_key(pair)
+    }
+
+    /// Returns whether pairs of `kind` can be reconciled.
+    pub(super) fn is_open(&self, kind: KindIndex) -> bool {
+        self.open[kind]
     }
 
     pub(super) fn is_running(&self) -> bool {
@@ -210,15 +261,19 @@ impl QueueOrder {
 
     /// The number of pairs by state.
     pub(super) fn depth(&self) -> QueueDepth {
-        let count = |wanted: &[ItemState]| {
-            self.items.values().filter(|state| wanted.contains(state)).count()
-        };
-        QueueDepth {
-            queued: count(&[ItemState::Queued, ItemState::Dirty]),
-            parked: count(&[ItemState::Parked]),
+        let mut depth = QueueDepth {
             running: self.running,
             failing: self.failures.len(),
+            ..Default::default()
+        };
+        for state in self.items.values() {
+            match state {
+                ItemState::Backlog(_) | ItemState::Queued | ItemState::Dirty => depth.queued += 1,
+                ItemState::Parked => depth.parked += 1,
+                ItemState::Processing | ItemState::Delayed(_) => {}
+            }
         }
+        depth
     }
 
     /// Counts a failure and returns the backoff.
@@ -230,11 +285,29 @@ impl QueueOrder {
     }
 
     fn enqueue(&mut self, pair: Pair, urgent: bool, now: Instant) {
-        if let Some(ItemState::Delayed(at)) = self.items.insert(pair.clone(), ItemState::Queued) {
-            self.delayed.remove(&(at, pair.clone()));
+        let state = if urgent { ItemState::Queued } else { ItemState::Backlog(now) };
+        match self.items.insert(pair.clone(), state) {
+            Some(ItemState::Delayed(at)) => drop(self.delayed.remove(&(at, pair.clone()))),
+            Some(ItemState::Backlog(_)) => self.backlogged -= 1,
+            _ => {}
         }
-        let queue = if urgent { &mut self.events } else { &mut self.backlog };
-        queue.push_back((pair, now));
+        if self.backlogged == 0 {
+            // What it still has is void.
+            self.backlog.clear();
+        }
+        if urgent {
+            self.events.push_back((pair, now));
+        } else {
+            self.backlog.push_back((pair, now));
+            self.backlogged += 1;
+        }
+    }
+
+    /// Puts a pair back to where it was taken from.
+    fn put_back(&mut self, pair: &Pair, since: Instant) {
+        self.items.insert(pair.clone(), ItemState::Backlog(since));
+        self.backlog.push_front((pair.clone(), since));
+        self.backlogged += 1;
     }
 
     fn delay(&mut self, pair: Pair, until: Instant) {
@@ -243,25 +316,47 @@ impl QueueOrder {
     }
 
     /// Enqueues the delayed pairs that are due.
-    fn promote(&mut self, now: Instant) {
+    fn end_delays(&mut self, now: Instant) {
         while self.delayed.first().is_some_and(|(at, _)| *at <= now)
             && let Some((_, pair)) = self.delayed.pop_first()
         {
-            self.enqueue(pair, true, now);
+            let urgent = self.failures.get(&pair).is_none_or(|failures| *failures <= HOPEFUL);
+            self.enqueue(pair, urgent, now);
         }
     }
 
     /// The next pair that can be reconciled; those before it are parked.
-    fn pop(&mut self) -> Option<WorkItem> {
+    fn pop(&mut self, parked: &mut Vec<Pair>) -> Option<WorkItem> {
         loop {
-            let large = if self.large_running { None } else { self.large.pop_front() };
-            let is_large = large.is_some();
-            let next = large.or_else(|| self.events.pop_front());
-            let (pair, since) = next.or_else(|| self.backlog.pop_front())?;
-            if self.open[pair.kind] {
-                return Some(WorkItem { pair, since, large: is_large });
+            let item = self.pop_large().or_else(|| self.pop_in_turn())?;
+            if self.open[item.pair.kind] {
+                return Some(item);
             }
-            self.items.insert(pair, ItemState::Parked);
+            self.items.insert(item.pair.clone(), ItemState::Parked);
+            parked.push(item.pair);
+        }
+    }
+
+    fn pop_large(&mut self) -> Option<WorkItem> {
+        let (pair, since) = if self.large_running { None } else { self.large.pop_front() }?;
+        Some(WorkItem { pair, since, urgent: true, large: true })
+    }
+
+    /// Events first, and now and then one of the backlog.
+    fn pop_in_turn(&mut self) -> Option<WorkItem> {
+        if self.in_a_row < EVENTS_IN_A_ROW || self.backlogged == 0 {
+            self.in_a_row = self.in_a_row.saturating_add(1);
+            if let Some((pair, since)) = self.events.pop_front() {
+                return Some(WorkItem { pair, since, urgent: true, large: false });
+            }
+        }
+        self.in_a_row = 0;
+        loop {
+            let (pair, since) = self.backlog.pop_front()?;
+            if self.items.get(&pair) == Some(&ItemState::Backlog(since)) {
+                self.backlogged -= 1;
+                return Some(WorkItem { pair, since, urgent: false, large: false });
+            }
         }
     }
 }

@@ -187,7 +187,8 @@ fn an_orphan_of_an_unknown_or_another_cluster_stays() {
 
 #[test]
 fn a_source_that_left_the_selection_loses_its_finalizer_and_its_target_is_held() {
-    let world = orphan(OrphanPolicy::Confirm);
+    let mut world = orphan(OrphanPolicy::Confirm);
+    world.observed.unlisted = true;
     let next = |source| {
         let attempt = Attempt { unselected: Some(source), ..Attempt::default() };
         next_action(&world.observed, &attempt, &world.rules)
@@ -195,4 +196,14 @@ fn a_source_that_left_the_selection_loses_its_finalizer_and_its_target_is_held()
     assert_eq!(next(published(source(state(1, 1, 1)))), SyncAction::RemoveFinalizer);
     let held = SyncAction::Done(PairStatus::Held(Hold::Unselected));
     assert_eq!(next(source(state(1, 1, 1))), held);
+}
+
+/// Of two instances with different selectors and one finalizer each would take away what the other one adds.
+#[test]
+fn s19_a_source_that_never_was_in_the_selection_keeps_the_finalizer_of_another_instance() {
+    let world = orphan(OrphanPolicy::Confirm);
+    let unselected = Some(published(source(state(1, 1, 1))));
+    let attempt = Attempt { unselected, ..Attempt::default() };
+    let held = SyncAction::Done(PairStatus::Held(Hold::FinalizerInUse));
+    assert_eq!(next_action(&world.observed, &attempt, &world.rules), held);
 }

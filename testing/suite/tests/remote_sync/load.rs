@@ -1,0 +1,172 @@
+//! Order and load: what is urgent comes first, what is about one object stops no other, and several instances
+//! divide the rest.
+
+use dev_apiserver::Action;
+use serde_json::json;
+use suite::{
+    cluster::Cluster,
+    eventually,
+    needs::{Need, needs},
+    sidecar::Sidecar,
+    stays,
+    sync::{Kind, Place, Setting, Stage, WIDGETS, load::nth},
+};
+
+use crate::support::{is_in_sync, of_program, one};
+
+/// An edit at the end of a long start comes next, and the start goes on.
+#[test]
+fn s9_an_edit_is_served_before_the_backlog_of_a_start() {
+    if !needs(Need::Embedded, "the sources are put there at once") {
+        return;
+    }
+    const ALL: usize = 150;
+    let stage = Stage::pull("s9", Setting::safe(&[&WIDGETS]));
+    stage.put_sources(0, 0..ALL);
+    let _sidecar = stage.start(&[]);
+    let created = || stage.asked(&stage.own, "create", "widgets");
+    eventually("it has begun", || (created() > 5).then_some(()));
+    stage.change_specs(0, ALL - 1..ALL, 7);
+    let target = |index| stage.target(&WIDGETS, &nth(index));
+    eventually("the edit is there", || target(ALL - 1).get().is_some().then_some(()));
+    let before = created();
+    assert!(before < ALL / 2, "{before} others came first");
+    // One after the other, as each copy takes two writes of 20 a second.
+    eventually("the start goes on", || (created() > before + 10).then_some(()));
+}
+
+#[test]
+fn s23_a_webhook_that_asks_for_patience_with_one_object_stops_no_other() {
+    if !needs(Need::Embedded, "one request is answered in another way") {
+        return;
+    }
+    let (stage, _sidecar, source, target) = one("s23", &WIDGETS, &[]);
+    let body = json!({"kind": "Status", "status": "Failure", "code": 429,
+        "reason": "TooManyRequests", "message": "busy", "details": {"retryAfterSeconds": 60}});
+    let busy = Action::Answer { code: 429, body: Some(body.to_string()), retry_after: None };
+    let own = stage.own.cluster.faults();
+    let rule = own.add(of_program(&stage.own, busy).verb("create").resource("widgets"));
+    stage.source(&WIDGETS, "odd").create_number(1);
+    eventually("it is refused", || (own.hits(rule) > 0).then_some(()));
+    source.set_number(2);
+    target.wait_for_number(2);
+    is_in_sync(&source, &target);
+    assert_eq!(own.hits(rule), 1, "the other one waits");
+}
+
+const PARTS: [&str; 3] = ["a", "b", "c"];
+
+/// Three remotes, each the part of one instance, and their pairs.
+fn parts() -> (Stage, Vec<(Place, Place)>) {
+    let own = Cluster::embedded("management");
+    let remotes = PARTS.map(|name| (name, Cluster::embedded(name))).into();
+    let setting = Setting {
+        namespace_suffix: "-{cluster}".into(),
+        suffix: String::new(),
+        ..Setting::safe(&[&WIDGETS])
+    };
+    let stage = Stage::between(own, remotes, "parts", setting);
+    let namespace = stage.namespace.clone();
+    let pairs = (0..3).map(|remote| {
+        if remote > 0 {
+            stage.remotes[remote].cluster.create_namespace(&namespace);
+        }
+        stage.put_kubeconfig(PARTS[remote], &stage.remotes[remote].kubeconfig());
+        assign(&stage, PARTS[remote], PARTS[remote]);
+        let source = stage.source_in(remote, &WIDGETS, &namespace, "one");
+        source.create_number(1);
+        (source, stage.target_in(remote, &WIDGETS, &namespace, "one"))
+    });
+    let pairs = pairs.collect();
+    (stage, pairs)
+}
+
+/// Gives a remote to an instance.
+fn assign(stage: &Stage, remote: &str, part: &str) {
+    let kind: &'static Kind = suite::sync::secrets();
+    let name = format!("{remote}-kubeconfig");
+    let secret = Place::new(&stage.own.cluster, kind, &stage.own.home, &name);
+    secret.merge(&json!({"metadata": {"labels": {"part": part}}}));
+}
+
+fn remotes_of(sidecar: &Sidecar) -> Vec<String> {
+    let state: serde_json::Value = serde_json::from_str(&sidecar.ask("/debug/state").1).unwrap();
+    state["remotes"].as_object().unwrap().keys().cloned().collect()
+}
+
+/// By the remotes' Secrets: no flag but the selector differs, and each remote may move.
+#[test]
+fn three_instances_divide_the_remotes_and_one_takes_over_from_another() {
+    if !needs(Need::Embedded, "there are four servers") {
+        return;
+    }
+    let (stage, pairs) = parts();
+    let start = |part: &str| {
+        let selector = format!("part={part}");
+        stage.start_as(|command| {
+            command.args(["-remote-selector", &selector]);
+        })
+    };
+    let mut instances = PARTS.map(start);
+    for ((source, target), (part, instance)) in pairs.iter().zip(PARTS.iter().zip(&instances)) {
+        is_in_sync(source, target);
+        assert_eq!(remotes_of(instance), [*part]);
+    }
+    stage.stays_quiet();
+    instances[1].kill();
+    for (source, _) in &pairs {
+        source.set_number(2);
+    }
+    for index in [0, 2] {
+        pairs[index].1.wait_for_number(2);
+    }
+    stays("nobody else serves it", || pairs[1].1.number() == Some(1));
+    let uid = pairs[1].1.uid();
+    assign(&stage, "b", "c");
+    pairs[1].1.wait_for_number(2);
+    is_in_sync(&pairs[1].0, &pairs[1].1);
+    assert_eq!((remotes_of(&instances[2]), pairs[1].1.uid()), (vec!["b".into(), "c".into()], uid));
+    let back = start("b");
+    back.wait_for_code("/readyz", 200);
+    stage.stays_quiet();
+    pairs[1].0.delete();
+    pairs[1].0.wait_until_gone();
+    assert!(pairs[1].1.get().is_none() && pairs[0].1.get().is_some());
+}
+
+/// By labels, with a finalizer each: of one that is away nothing is lost, and nobody else touches it.
+#[test]
+fn three_instances_divide_one_remote_and_leave_the_part_of_one_that_is_away_alone() {
+    if !needs(Need::Embedded, "one scene has one account") {
+        return;
+    }
+    let stage = Stage::pull("thirds", Setting::safe(&[&WIDGETS]));
+    let pairs = PARTS.map(|part| stage.pair(&WIDGETS, part));
+    for ((source, _), part) in pairs.iter().zip(PARTS) {
+        let mut object = WIDGETS.content(1);
+        object["metadata"] = json!({"labels": {"part": part}});
+        source.create(&object);
+    }
+    let start = |part: &str| {
+        let (selector, finalizer) = (format!("part={part}"), format!("example.com/{part}"));
+        stage.start(&["-selector", &selector, "-finalizer", &finalizer])
+    };
+    let mut instances = PARTS.map(start);
+    pairs.iter().for_each(|(source, target)| is_in_sync(source, target));
+    // A namespace that one of them made would go with its object.
+    stage.disown_namespace();
+    instances[1].kill();
+    stage.settled();
+    let (source, target) = &pairs[1];
+    source.delete();
+    target.set_health(5);
+    let uid = target.uid();
+    stays("it is left alone", || {
+        (source.finalizers(), target.uid()) == (vec!["example.com/b".to_owned()], uid.clone())
+    });
+    pairs[0].0.set_number(2);
+    pairs[0].1.wait_for_number(2);
+    let _back = start("b");
+    source.wait_until_gone();
+    assert!(target.get().is_none() && pairs[2].1.get().is_some());
+}
