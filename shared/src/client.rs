@@ -205,6 +205,14 @@ impl Client {
         self.object(&ApiRequest::get(*target))
     }
 
+    /// As [`Client::get`], with its own time limit.
+    ///
+    /// # Errors
+    /// As the server says; `NotFound` only if it names this object.
+    pub fn get_within(&self, target: &Target<'_>, timeout: Duration) -> Result<Value> {
+        self.object(&ApiRequest { timeout: Some(timeout), ..ApiRequest::get(*target) })
+    }
+
     /// Creates an object; never repeated, as a first attempt that was cut off may have done it.
     ///
     /// # Errors

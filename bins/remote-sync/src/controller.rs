@@ -199,6 +199,7 @@ impl Controller {
             if resync.is_some_and(|at| at <= Instant::now()) {
                 for remote in self.remotes().iter() {
                     remote.retry_altered(None);
+                    remote.check_secrets_again();
                     self.enqueue_all(remote);
                 }
                 resync = self.next_resync();

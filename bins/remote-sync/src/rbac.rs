@@ -71,7 +71,8 @@ fn source(settings: &Settings) -> Vec<Value> {
         }
     }
     if !settings.secrets.is_empty() {
-        rules.push(core("secrets", &uploaded(settings), &["update"]));
+        rules.push(core("secrets", &uploaded(settings), &["get", "update"]));
+        rules.push(core("secrets", &[], &["create"]));
     }
     // kube-system is the cluster's identity; whether another or a kind is being deleted, is asked before a target is.
     rules.push(core("namespaces", &[], &["get"]));

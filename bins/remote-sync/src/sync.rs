@@ -20,6 +20,7 @@ pub(crate) mod permits;
 pub(crate) mod reconcile;
 mod refresh;
 pub(crate) mod remote;
+mod secrets;
 pub(crate) mod simulate;
 pub(crate) mod status;
 pub(crate) mod workqueue;

@@ -53,10 +53,10 @@ impl Cluster {
         decide: impl FnOnce(Option<&Value>) -> Result<Outcome, E>,
     ) -> Result<Value, E> {
         let object = self.store.transact(key, decide)?;
-        if key.resource == DEFINITIONS {
-            if let Some(resource) = Resource::from_definition(&object) {
-                self.serve(resource, self.store.get(key).is_some());
-            }
+        if key.resource == DEFINITIONS
+            && let Some(resource) = Resource::from_definition(&object)
+        {
+            self.serve(resource, self.store.get(key).is_some());
         }
         Ok(object)
     }

@@ -1,7 +1,7 @@
 //! Identity of a cluster: the uid of its Namespace kube-system, which shows when a different cluster answers at
 //! the same address.
 
-use std::mem;
+use std::{mem, time::Duration};
 
 use shared::{
     client::{Client, Load},
@@ -43,8 +43,12 @@ pub(crate) enum ClusterIdentity {
 ///
 /// # Errors
 /// The request's, unless a right is missing or the namespace is missing or too large.
-pub(super) fn read(client: &Client) -> Result<std::result::Result<String, String>> {
-    match client.limited_to(NAMESPACE).get(&NAMESPACES.cluster_object("kube-system")) {
+pub(super) fn read(
+    client: &Client,
+    timeout: Duration,
+) -> Result<std::result::Result<String, String>> {
+    let place = NAMESPACES.cluster_object("kube-system");
+    match client.limited_to(NAMESPACE).get_within(&place, timeout) {
         Ok(namespace) => {
             let uid = namespace["metadata"]["uid"].as_str().filter(|uid| !uid.is_empty());
             let nameless = || format!("namespaces kube-system on {} has no uid", client.whose());
@@ -108,7 +112,7 @@ impl Connection {
     /// The request's: nothing is known then.
     pub(crate) fn is_still_there(&self, session: &ClusterSession) -> Result<bool> {
         let ClusterIdentity::Known(uid) = &session.identity else { return Ok(true) };
-        let answer = read(&session.client);
+        let answer = read(&session.client, self.settings.request);
         self.note_read(&answer);
         let now = compare(answer?, &mut Some(uid.clone()), &[]);
         let Some(reason) = reason_to_reconnect(&session.identity, &now) else {

@@ -125,7 +125,8 @@ impl Supervisor {
         self.identity_due().filter(Duration::is_zero)?;
         let client = self.attached.as_ref()?.client.clone();
         self.identified = self.now;
-        let read = identity::read(&client);
+        let timeout = self.connection.settings.timing.timeout;
+        let read = identity::read(&client, timeout);
         self.connection.note_read(&read);
         let now = self.judge(read.ok()?);
         let before = self.connection.identity();
@@ -237,8 +238,8 @@ impl Supervisor {
         let config = client.config();
         let mut attached = Attached { client, config, inside: None };
         self.probe_path(&attached.client)?;
-        let uid = identity::read(&attached.client)?;
         let settings = &self.connection.settings;
+        let uid = identity::read(&attached.client, settings.request)?;
         if let (CredentialSource::Offered, Some(pod)) = (&self.source, &settings.pod)
             && pod.is_on(&attached.client)?
             // A pod without a service account has no route from inside, and needs none.

@@ -128,6 +128,8 @@ pub(crate) struct TargetSecret {
     pub(crate) changed: bool,
     /// The source that it was last uploaded for.
     pub(crate) to: Option<Uid>,
+    /// Digest of the hash of what was uploaded.
+    pub(crate) uploaded: u64,
 }
 
 /// kubectl's (kubernetes `staging/src/k8s.io/api/core/v1/annotation_key_constants.go`).
@@ -208,6 +210,7 @@ impl ObjectReader {
             controller: controller_of(secret).and_then(|owner| Uid::of(&owner["uid"])),
             changed: last != Some(&secret::hash(secret, &self.keys)),
             to: annotation(&self.keys.uploaded_to).and_then(Uid::of),
+            uploaded: self.digester.of_text(last.unwrap_or_default()),
         };
         cached(secret, value)
     }

@@ -1,10 +1,14 @@
-//! Secret uploads: the hash that says whether one is due, and the body that is written.
+//! Secret uploads: the hash that says whether one is due, the body that is written, and whose Secret is in its
+//! place.
 
 use ring::digest::{SHA256, digest};
 use serde_json::{Map, Value, json};
 use shared::resource::Resource;
 
-use crate::model::annotations::AnnotationKeys;
+use crate::{
+    model::{annotations::AnnotationKeys, object::controller_of},
+    settings::AdoptPolicy,
+};
 
 /// The source that controls an uploaded Secret, and that it is garbage-collected with.
 #[derive(Clone, Copy, Debug)]
@@ -32,8 +36,74 @@ pub(crate) fn hash(secret: &Value, keys: &AnnotationKeys) -> String {
         .collect()
 }
 
-/// The body that replaces the Secret `name` next to the source. It has no resourceVersion, so that the Secret
-/// need not be read, nor the right to read it be granted.
+/// What the Secret that is in an upload's place is to the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SecretStanding {
+    /// Uploaded for it, for an earlier source of its name, or for another one and unchanged since.
+    Ours,
+    /// Nobody's and without content, as made to be filled: sync-controller never creates one.
+    Empty,
+    /// Nobody's, with the content that is uploaded.
+    Equal,
+    Foreign,
+}
+
+impl SecretStanding {
+    /// The standing of a Secret; `hash` is that of the content to be uploaded.
+    pub(crate) fn of(
+        secret: &Value,
+        hash: &str,
+        owner: &SecretOwner<'_>,
+        keys: &AnnotationKeys,
+    ) -> Self {
+        let controller = controller_of(secret).unwrap_or(&Value::Null);
+        let group = |version: &str| version.split_once('/').map(|(group, _)| group.to_owned());
+        let is_of_name = controller["kind"] == *owner.resource.kind
+            && controller["name"] == owner.name
+            && controller["apiVersion"].as_str().map(group)
+                == Some(group(&owner.resource.api_version()));
+        let uploaded = secret["metadata"]["annotations"][&keys.hash].as_str();
+        let content = self::hash(secret, keys);
+        // The target's Secret may pass from one target to another.
+        let is_unchanged = uploaded == Some(&*content);
+        if controller["uid"] == owner.uid || is_unchanged || uploaded.is_some() && is_of_name {
+            return Self::Ours;
+        }
+        let owned =
+            secret["metadata"]["ownerReferences"].as_array().is_some_and(|it| !it.is_empty());
+        if owned {
+            Self::Foreign
+        } else if some(&secret["data"]).is_null() {
+            Self::Empty
+        } else if content == hash {
+            Self::Equal
+        } else {
+            Self::Foreign
+        }
+    }
+
+    /// Returns whether it may be replaced.
+    pub(crate) fn may_be_replaced(self, adopt: AdoptPolicy) -> bool {
+        match adopt {
+            AdoptPolicy::Never => self == Self::Ours,
+            AdoptPolicy::Equal => self != Self::Foreign,
+            AdoptPolicy::Always => true,
+        }
+    }
+}
+
+/// Makes `body` the replacement of exactly this Secret; finalizers are not the upload's to remove.
+pub(crate) fn replacing(mut body: Value, there: &Value) -> Value {
+    for key in ["uid", "resourceVersion", "finalizers"] {
+        if let Some(value) = there["metadata"].get(key) {
+            body["metadata"][key] = value.clone();
+        }
+    }
+    body
+}
+
+/// The body of the Secret `name` next to the source. As it is, it replaces whatever is there, as sync-controller
+/// does.
 pub(crate) fn body(
     secret: &Value,
     (namespace, name): (&str, &str),
@@ -154,6 +224,66 @@ mod tests {
         // Any other annotation of ours is content, as upstream.
         let paused = json!([{"data": "ZGF0YTE="}, "Opaque", {"cloud.teleport.dev/paused": ""}, {}]);
         assert_ne!(hash(&secret(&paused), &keys()), expected);
+    }
+
+    #[test]
+    fn whose_secret_it_is() {
+        use SecretStanding::{Empty, Equal, Foreign, Ours};
+        let resource = Resource::v1("policy", "poddisruptionbudgets", "PodDisruptionBudget");
+        let owner = SecretOwner { resource: &resource, name: "web", uid: "now" };
+        let controlled = |uid: &str, name: &str, version: &str| {
+            json!([{"apiVersion": version, "kind": "PodDisruptionBudget", "name": name, "uid": uid,
+                "controller": true}])
+        };
+        let (noted, other) =
+            (json!({"cloud.teleport.dev/last-uploaded-hash": "x"}), json!({"a": "b"}));
+        let content = json!({"k": "djE="});
+        let hash = hash(&secret(&json!([content, "Opaque", null, null])), &keys());
+        let exact = json!({"cloud.teleport.dev/last-uploaded-hash": hash});
+        let standing = |data: &Value, annotations: &Value, owners: Value| {
+            let mut secret = secret(&json!([data, "Opaque", annotations, null]));
+            secret["metadata"]["ownerReferences"] = owners;
+            SecretStanding::of(&secret, &hash, &owner, &keys())
+        };
+        let (nobody, none) = (Value::Null, json!({}));
+        for (data, annotations, owners, expected) in [
+            (&content, &nobody, controlled("now", "web", "policy/v1"), Ours),
+            (&none, &other, controlled("now", "web", "policy/v1"), Ours),
+            (&none, &noted, controlled("earlier", "web", "policy/v1beta1"), Ours),
+            (&content, &exact, controlled("other", "db", "policy/v1"), Ours),
+            (&json!({"k": "djI="}), &exact, controlled("other", "db", "policy/v1"), Foreign),
+            (&content, &nobody, controlled("earlier", "web", "policy/v1"), Foreign),
+            (&content, &noted, controlled("earlier", "other", "policy/v1"), Foreign),
+            (&content, &noted, controlled("earlier", "web", "example.com/v1"), Foreign),
+            (&none, &nobody, controlled("other", "db", "v1"), Foreign),
+            (&none, &noted, json!([]), Empty),
+            (&nobody, &other, nobody.clone(), Empty),
+            (&content, &noted, nobody.clone(), Equal),
+            (&content, &other, nobody.clone(), Foreign),
+            (&json!({"k": "djI="}), &nobody, nobody.clone(), Foreign),
+        ] {
+            assert_eq!(standing(data, annotations, owners.clone()), expected, "{data} {owners}");
+        }
+        for (adopt, allowed) in [
+            (AdoptPolicy::Never, [true, false, false, false]),
+            (AdoptPolicy::Equal, [true, true, true, false]),
+            (AdoptPolicy::Always, [true; 4]),
+        ] {
+            let all = [Ours, Empty, Equal, Foreign];
+            assert_eq!(all.map(|standing| standing.may_be_replaced(adopt)), allowed);
+        }
+    }
+
+    #[test]
+    fn a_replacement_is_of_one_version_and_keeps_finalizers() {
+        let there = json!({"metadata": {"uid": "u", "resourceVersion": "7", "finalizers": ["a/b"],
+            "labels": {"c": "d"}}});
+        let metadata =
+            json!({"name": "x", "uid": "u", "resourceVersion": "7", "finalizers": ["a/b"]});
+        assert_eq!(
+            replacing(json!({"metadata": {"name": "x"}}), &there),
+            json!({"metadata": metadata})
+        );
     }
 
     #[test]

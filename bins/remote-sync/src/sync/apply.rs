@@ -7,7 +7,7 @@ use serde_json::Value;
 use shared::{
     client::Patch,
     error::{Error, Result},
-    resource::{NAMESPACES, SECRETS},
+    resource::NAMESPACES,
 };
 
 use crate::{
@@ -16,7 +16,6 @@ use crate::{
         discovery, key,
         mode::Mode,
         object::{Cached, SourceObject, TargetObject},
-        secret,
     },
     settings::AdoptPolicy,
     sync::{
@@ -49,8 +48,10 @@ impl PairContext<'_> {
                 self.upload_status(source, target)?
             }
             (SyncAction::UploadSecret(index), Some(source), Some(target)) => {
-                attempt.secrets_tried.push(index);
-                self.upload_secret(index, source, target)?;
+                self.upload_secret(index, source, target, attempt)?;
+            }
+            (SyncAction::CheckSecret(index), Some(source), _) => {
+                self.check_secret(index, source, observed, attempt)?;
             }
             (SyncAction::CreateNamespace, Some(source), _) => {
                 attempt.spec_started = true;
@@ -187,38 +188,6 @@ impl PairContext<'_> {
             }
             _ => Error::NotServed(sentence),
         }
-    }
-
-    fn upload_secret(
-        &self,
-        index: usize,
-        source: &Cached<SourceObject>,
-        target: &Cached<TargetObject>,
-    ) -> Result<()> {
-        let name = &self.context.settings.secrets[index];
-        let (reader, store) = (&self.context.reader, &self.remote.target.secrets[index]);
-        let from = SECRETS.object(&self.target.0, name);
-        let key = key::of(&self.target.0, name);
-        let secret = self.ask_target(|client| client.get(&from))?;
-        let cached = reader.upload(&secret).ok_or_else(|| odd(&from))?;
-        store.put(&key, cached.clone());
-        if cached.value.controller != Some(target.uid) {
-            return Ok(());
-        }
-        let hash = secret::hash(&secret, &reader.keys);
-        let to = self.uploaded_name(index);
-        let owner = secret::SecretOwner {
-            resource: &self.kinds.source.resource,
-            name: &self.source.1,
-            uid: &source.uid.to_string(),
-        };
-        let copy = secret::body(&secret, (&self.source.0, &to), &owner, &hash, &reader.keys);
-        self.ask_source(|client| client.replace(&SECRETS.object(&self.source.0, &to), &copy))?;
-        let patch = patch::annotate_uploaded(&cached, reader, &hash, source.uid);
-        let patched = self.ask_target(|client| client.patch(&from, Patch::Merge, &patch))?;
-        store.put(&key, reader.upload(&patched).ok_or_else(|| odd(&from))?);
-        log_pair!(Level::Info, self, "Secret uploaded", target = key::of(&self.source.0, &to));
-        Ok(())
     }
 
     fn create_namespace(&self, source: Uid) -> Result<()> {

@@ -29,6 +29,8 @@ pub(crate) enum SyncAction {
     UploadStatus,
     /// Writes this Secret of the target's namespace to the source's.
     UploadSecret(usize),
+    /// Reads what the source's cluster has of this Secret.
+    CheckSecret(usize),
     CreateNamespace,
     Create,
     Update {
@@ -62,6 +64,7 @@ impl SyncAction {
         !matches!(
             self,
             Self::CompareContents
+                | Self::CheckSecret(_)
                 | Self::ConfirmSourceGone
                 | Self::ConfirmTargetGone
                 | Self::CheckGate(..)
@@ -78,6 +81,7 @@ impl SyncAction {
             Self::Adopt => "adopt the target",
             Self::UploadStatus => "upload the status",
             Self::UploadSecret(_) => "upload a Secret",
+            Self::CheckSecret(_) => "check a Secret",
             Self::CreateNamespace => "create the namespace",
             Self::Create => "create the target",
             Self::Update { .. } => "update the target",
@@ -165,7 +169,9 @@ fn with_source(
         action @ SyncAction::Done(PairStatus::InSync | PairStatus::Altered) => {
             let fights = observed.fight.map(|fight| PairStatus::Fighting(fight.left));
             let done = fights.map_or(action, SyncAction::Done);
-            upload(observed, source, attempt, rules).unwrap_or(done)
+            upload(observed, source, attempt, rules)
+                .or_else(|| check_secret(observed, attempt, rules))
+                .unwrap_or(done)
         }
         action => action,
     }
@@ -197,16 +203,37 @@ fn upload(
     {
         return Some(SyncAction::UploadStatus);
     }
-    let due = |upload: &Cached<TargetSecret>| {
+    let due = |index: &usize, upload: &Cached<TargetSecret>| {
         let elsewhere = upload.value.to.is_some_and(|to| to != source.uid);
         upload.value.controller == Some(target.uid)
-            && (upload.value.changed || elsewhere && rules.mode.records_origin())
+            && (upload.value.changed
+                || elsewhere && rules.mode.records_origin()
+                || attempt.secrets_lost.contains(index))
     };
     let mut uploads = observed.uploads.iter().enumerate();
     let (index, _) = uploads.find(|(index, upload)| {
-        upload.as_ref().is_some_and(due) && !attempt.secrets_tried.contains(index)
+        upload.as_ref().is_some_and(|upload| due(index, upload))
+            && !attempt.secrets_tried.contains(index)
     })?;
     Some(SyncAction::UploadSecret(index))
+}
+
+/// A Secret of the target whose copy may not be what was uploaded: somebody changed it, or its cluster was
+/// restored.
+fn check_secret(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> Option<SyncAction> {
+    let target = observed.target.as_ref()?;
+    if observed.secrets_checked || !rules.mode.sets_preconditions() {
+        return None;
+    }
+    let known = |index: &usize| {
+        attempt.secrets_tried.contains(index) || attempt.secrets_checked.contains(index)
+    };
+    let mut uploads = observed.uploads.iter().enumerate();
+    let (index, _) = uploads.find(|(index, upload)| {
+        let controller = upload.as_ref().and_then(|upload| upload.value.controller);
+        controller == Some(target.uid) && !known(index)
+    })?;
+    Some(SyncAction::CheckSecret(index))
 }
 
 /// The next action from source to target, and back with the generations.

@@ -29,6 +29,8 @@ pub(crate) struct PairMemory {
     pub(super) unlisted: bool,
     /// Attempts in a row that were outdated although both objects had been read again before them.
     pub(super) stale: u32,
+    /// Its Secrets were found as they were uploaded.
+    pub(super) secrets_checked: bool,
     /// Since when it has waited for a deletion to finish.
     pub(super) waiting_since: Option<Instant>,
     /// Set while it is not in sync.
@@ -59,6 +61,14 @@ impl Memory {
             self.0.insert(pair.clone(), memory);
         }
         result
+    }
+
+    /// Forgets that Secrets were found as they were uploaded.
+    pub(super) fn forget_secrets(&mut self) {
+        self.0.retain(|_, memory| {
+            memory.secrets_checked = false;
+            *memory != PairMemory::default()
+        });
     }
 
     /// Forgets of all pairs what matters for a short time only.

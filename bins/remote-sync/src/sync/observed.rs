@@ -23,6 +23,8 @@ pub(crate) struct Observed {
     pub(crate) namespace_shared: bool,
     /// The Secrets in it, in the order of `-local-secret-name`.
     pub(crate) uploads: Vec<Option<Cached<TargetSecret>>>,
+    /// What was uploaded of them was found as it should be, since the start or the last resync.
+    pub(crate) secrets_checked: bool,
     pub(crate) settled: SettledDiff,
     pub(crate) fight: Option<Fight>,
     /// The source has left the lists, which need not mean that it is gone.
@@ -118,6 +120,12 @@ pub(crate) struct Attempt {
     pub(crate) spec_started: bool,
     /// Secrets whose upload was tried.
     pub(crate) secrets_tried: Vec<usize>,
+    /// Secrets that were compared with what the source's cluster has of them.
+    pub(crate) secrets_checked: Vec<usize>,
+    /// Secrets that are not there as they were uploaded.
+    pub(crate) secrets_lost: Vec<usize>,
+    /// Secrets in whose place somebody else's is.
+    pub(crate) secrets_foreign: Vec<usize>,
     /// A live read confirmed that the source does not exist.
     pub(crate) source_gone: bool,
     /// A live read found the source, which is not selected.

@@ -56,6 +56,7 @@ pub(crate) fn finished(
     }
     if observed.source.is_none() && observed.target.is_none() {
         pair.remote.remember(pair.id, PairMemory::forget_writes);
+        pair.remote.set_secrets_checked(pair.id, false);
     }
     if let Some(error) = failed_secrets.first() {
         return failed(pair, error);
@@ -65,6 +66,14 @@ pub(crate) fn finished(
     let waited = pair.remote.waited(pair.id, waits, Instant::now());
     let status =
         if waited >= LONGEST_DELETION { PairStatus::Held(Hold::DeletionStuck) } else { status };
+    let conflict = pair.secret_conflict(attempt).filter(|_| status == PairStatus::InSync);
+    if conflict.is_some() {
+        report(pair, observed, conflict, true);
+        return ReconcileResult::RequeueAfter(CHECK_HELD);
+    }
+    if status == PairStatus::InSync && !attempt.secrets_checked.is_empty() {
+        pair.remote.set_secrets_checked(pair.id, true);
+    }
     let altered = pair.remote.recall(pair.id).altered.filter(|_| status == PairStatus::Altered);
     let condition = match altered {
         Some(sentence) => Some(PairCondition::new(PairState::Degraded, &sentence)),

@@ -181,6 +181,7 @@ impl<'a> PairContext<'a> {
             uploads: secrets
                 .map(|(store, name)| store.get(&key::of(&self.target.0, name)))
                 .collect(),
+            secrets_checked: memory.secrets_checked,
             settled: memory.settled,
             fight: memory.writes.fight(now),
             unlisted: memory.unlisted,

@@ -91,7 +91,7 @@ struct Reconciler<'a> {
 impl Reconciler<'_> {
     fn run(mut self) -> ReconcileResult {
         let (mut last, mut repeats, mut begun) = (None, 0, false);
-        for _ in 0..MOST_ACTIONS + self.pair.context.settings.secrets.len() {
+        for _ in 0..MOST_ACTIONS + 2 * self.pair.context.settings.secrets.len() {
             let observed = self.simulated.take();
             let observed = observed.unwrap_or_else(|| self.pair.observe(Instant::now()));
             let action = decide::next_action(&observed, &self.attempt, &self.rules);
@@ -137,8 +137,10 @@ impl Reconciler<'_> {
                 }
                 // A Secret that cannot be written blocks neither the others nor the spec.
                 Err(error)
-                    if matches!(action, SyncAction::UploadSecret(_))
-                        && classify(&error) != RetryClass::Down =>
+                    if matches!(
+                        action,
+                        SyncAction::UploadSecret(_) | SyncAction::CheckSecret(_)
+                    ) && classify(&error) != RetryClass::Down =>
                 {
                     self.failed_secrets.push(error);
                     None

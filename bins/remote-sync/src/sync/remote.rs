@@ -265,6 +265,16 @@ impl RemoteSync {
         due.into_iter().for_each(|pair| self.queue.add(pair, false));
     }
 
+    /// Records whether the Secrets of a pair were found as they were uploaded.
+    pub(crate) fn set_secrets_checked(&self, pair: &Pair, checked: bool) {
+        self.memory().update(pair, |memory| memory.secrets_checked = checked);
+    }
+
+    /// Has the Secrets of all pairs checked again.
+    pub(crate) fn check_secrets_again(&self) {
+        self.memory().forget_secrets();
+    }
+
     /// Records that the source of a pair left the lists, or that the reason was found.
     pub(crate) fn set_unlisted(&self, pair: &Pair, unlisted: bool) {
         self.memory().update(pair, |memory| memory.unlisted = unlisted);

@@ -31,7 +31,9 @@ fn what_is_printed_suffices_for_the_life_of_a_pair() {
         let (source, target) = stage.pair(&WIDGETS, "one");
         source.create_number(1);
         let secret = stage.source_secret("token");
-        secret.create(&json!({"type": "Opaque"}));
+        if stage.setting.compat {
+            secret.create(&json!({"type": "Opaque"}));
+        }
         let _sidecar = stage.start(&[]);
         is_in_sync(&source, &target);
         stage.create_target_secret("token", "first", Some(&target));

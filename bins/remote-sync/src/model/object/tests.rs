@@ -181,7 +181,9 @@ fn a_secret_says_who_controls_it_and_what_was_uploaded() {
         reader.upload(&secret).unwrap().value
     };
     let controller = Some(uid(OTHER));
-    let uploaded = TargetSecret { controller, changed: false, to: Some(uid(UID)) };
+    let digest = reader.digester.of_text(hash);
+    let uploaded =
+        TargetSecret { controller, changed: false, to: Some(uid(UID)), uploaded: digest };
     assert_eq!(read("ZGF0YTE=", hash, &owners), uploaded);
     assert!(read("ZGF0YTI=", hash, &owners).changed && read("ZGF0YTE=", "", &owners).changed);
     for none in [json!([]), json!(null), json!(["x"]), json!([{"uid": OTHER}])] {

@@ -380,6 +380,32 @@ fn a_secret_goes_up_when_it_is_the_target_s_and_changed() {
 }
 
 #[test]
+fn d5_what_was_uploaded_is_looked_at_once() {
+    let uploaded = TargetSecret { changed: false, to: Some(uid(1)), ..secret().value };
+    for (mode, lost, expected) in [
+        (Mode::Safe, vec![], vec![SyncAction::CheckSecret(0), SyncAction::CheckSecret(2)]),
+        (
+            Mode::Safe,
+            vec![2],
+            vec![
+                SyncAction::CheckSecret(0),
+                SyncAction::CheckSecret(2),
+                SyncAction::UploadSecret(2),
+            ],
+        ),
+        (Mode::Compat, vec![0, 2], vec![]),
+    ] {
+        let mut world = in_step(mode);
+        let other = TargetSecret { controller: Some(uid(5)), ..uploaded.clone() };
+        let secrets = [uploaded.clone(), other, uploaded.clone()];
+        world.observed.uploads = secrets.map(|secret| Some(known(4, secret))).into();
+        (world.observed.secrets_checked, world.lost) = (false, lost);
+        let (steps, status) = world.attempt(usize::MAX);
+        assert_eq!((steps, status), (expected, Some(PairStatus::InSync)));
+    }
+}
+
+#[test]
 fn gap04_a_secret_that_is_refused_holds_up_nothing_and_is_tried_once_in_a_pass() {
     for mode in [Mode::Compat, Mode::Safe] {
         let mut world = t1(mode);

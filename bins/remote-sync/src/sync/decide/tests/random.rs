@@ -175,7 +175,7 @@ fn random_namespace(rng: &mut Rng) -> Cached<TargetNamespace> {
 fn random_secret(rng: &mut Rng) -> Cached<TargetSecret> {
     let controller = one(rng, &[None, Some(uid(2)), Some(uid(2)), Some(uid(5))]);
     let to = one(rng, &[None, Some(uid(1)), Some(uid(9))]);
-    known(4, TargetSecret { controller, changed: rng.bool(), to })
+    known(4, TargetSecret { controller, changed: rng.bool(), to, uploaded: 0 })
 }
 
 fn random_world(rng: &mut Rng) -> World {
@@ -191,6 +191,7 @@ fn random_world(rng: &mut Rng) -> World {
         observed.namespace = Some(namespace(None));
     }
     observed.namespace_shared = rng.u8(..4) == 0;
+    observed.secrets_checked = rng.bool();
     observed.uploads = (0..3).map(|_| maybe(rng, random_secret)).collect();
     observed.source_cluster = one(rng, &[Some(hub()), Some(hub()), None]);
     observed.accepted = rng.u8(..6) == 0;

@@ -31,6 +31,8 @@ pub(super) struct World {
     pub(super) held: bool,
     /// Secrets that the source's server rejects.
     pub(super) refused: Vec<usize>,
+    /// Secrets that the source's server has no more.
+    pub(super) lost: Vec<usize>,
     made: u8,
 }
 
@@ -95,7 +97,7 @@ pub(super) fn namespace(owner: Option<&str>) -> Cached<TargetNamespace> {
 
 /// A Secret of the target that has not been uploaded yet.
 pub(super) fn secret() -> Cached<TargetSecret> {
-    known(4, TargetSecret { controller: Some(uid(2)), changed: true, to: None })
+    known(4, TargetSecret { controller: Some(uid(2)), changed: true, to: None, uploaded: 0 })
 }
 
 pub(super) fn rules(mode: Mode) -> SyncRules {
@@ -115,6 +117,7 @@ impl World {
             namespace: Some(namespace(None)),
             namespace_shared: false,
             uploads: Vec::new(),
+            secrets_checked: true,
             settled: SettledDiff::default(),
             fight: None,
             unlisted: false,
@@ -137,6 +140,7 @@ impl World {
             prunes: false,
             held: false,
             refused: Vec::new(),
+            lost: Vec::new(),
             made: 0x10,
         }
     }
@@ -255,11 +259,16 @@ impl World {
             },
             SyncAction::CheckGate(what, _) => attempt.verdict = Some((what, self.verdict)),
             SyncAction::CheckNamespace => attempt.namespace_empty = Some(!self.used),
-            // What the server alters was written before.
-            SyncAction::CompareContents => attempt.same_content = Some(self.alters),
+            SyncAction::CompareContents => attempt.same_content = Some(self.is_made_of_source()),
             SyncAction::UploadSecret(index) => {
                 attempt.secrets_tried.push(index);
                 self.upload(index);
+            }
+            SyncAction::CheckSecret(index) => {
+                attempt.secrets_checked.push(index);
+                if self.lost.contains(&index) {
+                    attempt.secrets_lost.push(index);
+                }
             }
             SyncAction::AnnotateOrphan => {
                 self.observed.target.as_mut().unwrap().value.orphaned = true
@@ -276,6 +285,14 @@ impl World {
             action => self.write(action, attempt),
         }
         None
+    }
+
+    /// Whether the target's server makes the target's content of the source's.
+    fn is_made_of_source(&self) -> bool {
+        let (source, target) = (&self.observed.source, &self.observed.target);
+        let from = source.as_ref().unwrap().value.state.content;
+        let made = from + if self.alters { 500 } else { 0 };
+        target.as_ref().unwrap().value.state.content == made
     }
 
     fn upload(&mut self, index: usize) {

@@ -1,0 +1,143 @@
+//! Secrets on their way to the source's cluster. In safe mode what is there is read first: it is replaced only if
+//! it is ours, or may be taken.
+
+use log::Level;
+use serde_json::Value;
+use shared::{
+    client::Patch,
+    error::{Error, Result},
+    resource::SECRETS,
+};
+
+use crate::{
+    model::{
+        key,
+        mode::Mode,
+        object::{Cached, SourceObject, TargetObject},
+        secret::{self, SecretOwner, SecretStanding},
+    },
+    settings::AdoptPolicy,
+    sync::{
+        observed::{Attempt, Observed},
+        outcome::write_event,
+        pair::{PairContext, log_pair, odd},
+        patch,
+        status::{PairCondition, PairState},
+    },
+};
+
+impl PairContext<'_> {
+    pub(super) fn upload_secret(
+        &self,
+        index: usize,
+        source: &Cached<SourceObject>,
+        target: &Cached<TargetObject>,
+        attempt: &mut Attempt,
+    ) -> Result<()> {
+        attempt.secrets_tried.push(index);
+        let name = &self.context.settings.secrets[index];
+        let (reader, store) = (&self.context.reader, &self.remote.target.secrets[index]);
+        let from = SECRETS.object(&self.target.0, name);
+        let key = key::of(&self.target.0, name);
+        let secret = self.ask_target(|client| client.get(&from))?;
+        let cached = reader.upload(&secret).ok_or_else(|| odd(&from))?;
+        store.put(&key, cached.clone());
+        if cached.value.controller != Some(target.uid) {
+            return Ok(());
+        }
+        let hash = secret::hash(&secret, &reader.keys);
+        let (to, uid) = (self.uploaded_name(index), source.uid.to_string());
+        let owner = self.secret_owner(&uid);
+        let copy = secret::body(&secret, (&self.source.0, &to), &owner, &hash, &reader.keys);
+        if !self.write_secret(&to, copy, &hash, source)? {
+            attempt.secrets_foreign.push(index);
+            return Ok(());
+        }
+        let patch = patch::annotate_uploaded(&cached, reader, &hash, source.uid);
+        let patched = self.ask_target(|client| client.patch(&from, Patch::Merge, &patch))?;
+        store.put(&key, reader.upload(&patched).ok_or_else(|| odd(&from))?);
+        log_pair!(Level::Info, self, "Secret uploaded", target = key::of(&self.source.0, &to));
+        Ok(())
+    }
+
+    /// Writes a Secret next to the source; `false` if somebody else's is in its place.
+    fn write_secret(
+        &self,
+        name: &str,
+        copy: Value,
+        hash: &str,
+        source: &Cached<SourceObject>,
+    ) -> Result<bool> {
+        let place = SECRETS.object(&self.source.0, name);
+        if self.context.settings.mode == Mode::Compat {
+            return self.ask_source(|client| client.replace(&place, &copy)).map(|_| true);
+        }
+        let Some(there) = self.uploaded_secret(name)? else {
+            // Somebody else's may be there by now.
+            return match self.ask_source(|client| client.create(&place, &copy)) {
+                Err(Error::AlreadyExists(sentence)) => Err(Error::Conflict(sentence)),
+                created => created.map(|_| true),
+            };
+        };
+        let (adopt, uid) = (self.context.settings.adopt, source.uid.to_string());
+        let owner = self.secret_owner(&uid);
+        let standing = SecretStanding::of(&there, hash, &owner, &self.context.reader.keys);
+        if !standing.may_be_replaced(adopt) {
+            return Ok(false);
+        }
+        let copy = secret::replacing(copy, &there);
+        self.ask_source(|client| client.replace(&place, &copy))?;
+        if matches!(standing, SecretStanding::Equal | SecretStanding::Foreign) {
+            log_pair!(Level::Info, self, "Secret adopted", target = key::of(&self.source.0, name));
+            if adopt == AdoptPolicy::Always {
+                let message = format!("Secret {name} was not this object's and is from now on");
+                write_event(self, source.uid, "Adopted", message);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Compares what the source's cluster has of a Secret with what was uploaded.
+    pub(super) fn check_secret(
+        &self,
+        index: usize,
+        source: &Cached<SourceObject>,
+        observed: &Observed,
+        attempt: &mut Attempt,
+    ) -> Result<()> {
+        attempt.secrets_checked.push(index);
+        let uploaded = observed.uploads.get(index).and_then(Option::as_ref);
+        let uploaded = uploaded.map(|upload| upload.value.uploaded);
+        let reader = &self.context.reader;
+        let there = self.uploaded_secret(&self.uploaded_name(index))?.unwrap_or_default();
+        let (hash, uid) = (secret::hash(&there, &reader.keys), source.uid.to_string());
+        // An upload decides what is to be done about one that is not ours.
+        let standing = SecretStanding::of(&there, &hash, &self.secret_owner(&uid), &reader.keys);
+        if standing != SecretStanding::Ours || uploaded != Some(reader.digester.of_text(&hash)) {
+            attempt.secrets_lost.push(index);
+        }
+        Ok(())
+    }
+
+    /// What is in an upload's place; `None` if nothing is.
+    fn uploaded_secret(&self, name: &str) -> Result<Option<Value>> {
+        let place = SECRETS.object(&self.source.0, name);
+        match self.ask_source(|client| client.get(&place)) {
+            Err(Error::NotFound(_)) => Ok(None),
+            found => found.map(Some),
+        }
+    }
+
+    fn secret_owner<'b>(&'b self, uid: &'b str) -> SecretOwner<'b> {
+        SecretOwner { resource: &self.kinds.source.resource, name: &self.source.1, uid }
+    }
+
+    /// The condition of a pair in whose Secrets' places somebody else's are.
+    pub(super) fn secret_conflict(&self, attempt: &Attempt) -> Option<PairCondition> {
+        let name = self.uploaded_name(*attempt.secrets_foreign.first()?);
+        let reason = format!(
+            "Secret {name} next to the source is not the copy's, and -adopt does not allow to take it"
+        );
+        Some(PairCondition::new(PairState::Conflict, &reason))
+    }
+}
