@@ -19,7 +19,7 @@ use crate::{
     },
     settings::AdoptPolicy,
     sync::{
-        decide::SyncAction,
+        decide::{SyncAction, is_recorded},
         observed::{Attempt, Comparison, Observed},
         outcome,
         pair::{PairContext, log_pair, odd, stale},
@@ -273,11 +273,6 @@ impl PairContext<'_> {
         self.store_written(source, &desired, updated)?;
         log_pair!(Level::Info, self, "target updated", target = self.target_key);
         self.report_regression(source, target);
-        if self.context.settings.mode.slows_fights() {
-            let what = source.value.state.written();
-            self.remote
-                .remember(self.id, |memory| memory.writes.update.wrote(what, Instant::now()));
-        }
         Ok(())
     }
 
@@ -306,10 +301,14 @@ impl PairContext<'_> {
         desired: &Desired<'_>,
         answer: Value,
     ) -> Result<()> {
-        let checks = self.context.settings.mode.records_origin();
-        let altered = checks.then(|| desired.altered(&answer)).flatten();
+        let mode = self.context.settings.mode;
+        let altered = mode.records_origin().then(|| desired.altered(&answer)).flatten();
         let written = self.store_target(answer)?;
         self.record_settled(source, &written, altered);
+        if mode.slows_fights() {
+            let (what, now) = (source.value.state.written(), Instant::now());
+            self.remote.remember(self.id, |memory| memory.writes.update.wrote(what, now));
+        }
         Ok(())
     }
 
@@ -334,7 +333,10 @@ impl PairContext<'_> {
         let patch = patch::record_generations(source, target, altered, &self.context.reader);
         let place = self.at_source();
         let published = self.ask_source(|client| client.patch(&place, Patch::Merge, &patch));
-        self.store_source(published.map_err(stale)?)?;
+        let published = self.store_source(published.map_err(stale)?)?;
+        if is_recorded(&published, target) {
+            self.remote.remember(self.id, |memory| memory.settled.content = None);
+        }
         self.context.metrics.spec_lag(self.since.elapsed());
         Ok(())
     }

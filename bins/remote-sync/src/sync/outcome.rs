@@ -170,8 +170,11 @@ fn report(
         && !pair.context.settings.dry_run
         && let Some(source) = &observed.source
     {
-        let degraded = condition.state == PairState::Degraded;
-        let reason = if degraded { "SyncFailed" } else { "SyncHeld" };
+        let reason = match condition.state {
+            PairState::Degraded => "SyncFailed",
+            PairState::Fighting => "Fighting",
+            _ => "SyncHeld",
+        };
         write_event(pair, source.uid, reason, condition.reason);
     }
 }
