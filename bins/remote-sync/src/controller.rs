@@ -9,7 +9,6 @@ pub(crate) mod unfollowed;
 mod watches;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize},
@@ -177,16 +176,20 @@ impl Controller {
         let LocalCluster::Source(side) = &self.local else {
             return remotes.iter().map(|remote| remote.source.stores.map(|it| it.len())).collect();
         };
-        let suffixes = remotes.iter().map(|remote| remote.names.source_suffix());
-        let by_suffix: BTreeMap<_, _> = suffixes.enumerate().map(|(n, it)| (it, n)).collect();
-        let lengths: BTreeSet<_> = by_suffix.keys().map(|suffix| suffix.len()).collect();
+        let suffix = |n: usize| remotes[n].names.source_suffix();
+        let mut by_suffix: Vec<usize> = (0..remotes.len()).collect();
+        by_suffix.sort_by_key(|n| suffix(*n));
+        let mut lengths: Vec<_> = by_suffix.iter().map(|n| suffix(*n).len()).collect();
+        lengths.sort_unstable();
+        lengths.dedup();
         let whose = |key: &str| {
             let end = |length: &usize| key.get(key.len().checked_sub(*length)?..);
-            lengths.iter().filter_map(end).find_map(|end| by_suffix.get(end))
+            let of = |end| by_suffix.binary_search_by_key(&end, |n| suffix(*n)).ok();
+            lengths.iter().filter_map(end).find_map(of).map(|index| by_suffix[index])
         };
         let mut counts = vec![side.stores.map(|_| 0); remotes.len()];
         for (kind, store) in side.stores.iter() {
-            store.for_each_key(|key| whose(key).into_iter().for_each(|n| counts[*n][kind] += 1));
+            store.for_each_key(|key| whose(key).into_iter().for_each(|n| counts[n][kind] += 1));
         }
         counts
     }

@@ -150,15 +150,19 @@ impl<'a> Turn<'a> {
 
     /// Sends a request within the rate limit.
     pub(crate) fn ask<T>(&self, request: impl FnOnce(&Client) -> Result<T>) -> Result<T> {
-        let ready = self.token.take() || self.begin(Lane::Begun, &|| false) != Admission::Stopped;
-        self.token.set(false);
-        if !ready {
+        let result = request(&self.ready()?.client);
+        result.inspect_err(|error| self.cluster.learn(error))
+    }
+
+    /// The session, once there is a token.
+    fn ready(&self) -> Result<ClusterSession> {
+        if !self.token.take() && self.begin(Lane::Begun, &|| false) == Admission::Stopped {
             return Err(Error::Unreachable(
                 "the remote was removed, or the process is shutting down".into(),
             ));
         }
-        let result = request(&self.cluster.session()?.client);
-        result.inspect_err(|error| self.cluster.learn(error))
+        self.token.set(false);
+        self.cluster.session()
     }
 }
 

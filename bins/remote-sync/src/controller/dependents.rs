@@ -70,7 +70,8 @@ impl Watched for NamespaceWatch {
                 for key in sources.iter().flatten() {
                     let (namespace, name) = key::split(key);
                     let source = remote.names.canonical_of_source(namespace, name);
-                    controller.enqueue(remote, kind, source, urgent);
+                    // All that wait in a new namespace must not overtake an edit of one of them.
+                    controller.enqueue(remote, kind, source, false);
                 }
             }
         }

@@ -333,7 +333,7 @@ impl Controller {
     }
 
     /// Enqueues the pair of these canonical names, if its source's namespace is followed; returns whether a worker
-    /// will take it before its clusters are connected again.
+    /// will take it soon, and not only when its clusters are back.
     pub(super) fn enqueue(
         self: &Arc<Self>,
         remote: &Arc<RemoteSync>,
@@ -352,7 +352,7 @@ impl Controller {
             remote.turns.wake();
         }
         self.start_workers(remote);
-        remote.queue.is_open(kind) || remote.is_connected()
+        remote.queue.is_open(kind) || !remote.is_cut_off()
     }
 
     /// Returns whether sources in this namespace are followed.

@@ -240,14 +240,18 @@ impl RemoteSync {
         self.target.secrets.iter().map(Store::trouble)
     }
 
-    /// Returns whether both clusters are connected.
-    pub(crate) fn is_connected(&self) -> bool {
-        self.clusters().iter().all(|cluster| cluster.session().is_ok())
+    /// Returns whether a cluster is unreachable, and not just about to be reached for the first time.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        let away = |cluster: &&Arc<ClusterClient>| {
+            let health = cluster.connection.health();
+            cluster.session().is_err() && (health.connections > 0 || health.error.is_some())
+        };
+        self.clusters().iter().any(away)
     }
 
-    /// Drops the documents of a parked pair unless its clusters are connected: its kind may only be listed.
+    /// Drops the documents of a parked pair if that may last.
     pub(crate) fn drop_documents_if_cut_off(&self, pair: &Pair) {
-        if !self.is_connected() {
+        if self.is_cut_off() {
             let (namespace, name) = key::split(&pair.key);
             let (source, target) =
                 (self.names.source(namespace, name), self.names.target(namespace, name));
