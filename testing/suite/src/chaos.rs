@@ -222,6 +222,9 @@ fn come_to_rest(scene: &mut Scene, number: usize) -> Result<usize, Failure> {
         // What is paused may go with its namespace only now.
         scene.pairs.iter_mut().for_each(Pair::look_at_paused);
         perform::let_go(scene);
+        if perform::bring_kinds_back(scene) {
+            scene.forget_refusals();
+        }
         scene.end_silent_watches();
         scene.broken.clear();
         let now = requests::look_at(scene);

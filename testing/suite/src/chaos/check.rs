@@ -104,11 +104,12 @@ impl Found {
         let Some(copy) = pair.copies.get(uid(&target)).filter(|copy| copy.by_hand) else {
             return false;
         };
-        let differs = number != Some(wanted.number) && annotation(&target, SOURCE).is_none();
-        if differs {
-            self.same("the target of its own", number, Some(copy.number));
+        let marked = annotation(&target, SOURCE).is_some();
+        if copy.was_equal && (marked || number == Some(wanted.number)) {
+            return false;
         }
-        differs
+        self.same("the target of its own", (number, marked), (Some(copy.number), false));
+        true
     }
 
     /// The fields beside the number. The target's server may have dropped one at the last write, and keep it

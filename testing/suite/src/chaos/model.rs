@@ -81,6 +81,8 @@ pub struct Copy {
     pub made: Option<Instant>,
     /// They made it, whenever that was.
     pub by_hand: bool,
+    /// It had the source's content then.
+    pub was_equal: bool,
     /// Its content then.
     pub number: u64,
     pub status: Option<u64>,

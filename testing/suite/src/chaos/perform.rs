@@ -283,12 +283,16 @@ fn make_target(scene: &mut Scene, index: usize, target: &Place, number: u64) -> 
         scene.namespaces.insert(namespace.name, text(&made["metadata"]["uid"]));
     }
     let at = Instant::now();
+    let wanted = scene.pairs[index].wanted.as_ref().map(|wanted| wanted.number);
+    let equal = wanted.filter(|_| number.is_multiple_of(2) && scene.has(Feature::Equal));
+    let number = equal.unwrap_or(number);
     let object = whole(target, target.kind.content(number));
     let created = answer(target.cluster.client.create(&target.target().siblings(), &object))?;
     let pair = &mut scene.pairs[index];
     let alone = pair.source.stored().is_none() && !pair.was_forced();
     let copy = pair.copy(&created);
     (copy.made, copy.number, copy.by_hand) = (alone.then_some(at), number, true);
+    copy.was_equal = equal.is_some();
     Some(created)
 }
 
@@ -410,14 +414,26 @@ pub fn let_go(scene: &mut Scene) {
         hold(&scene.pairs[index].target, false);
         make_secret(&scene.pairs[index]);
     }
+}
+
+/// Installs the kinds that were taken away; whether all are there.
+pub fn bring_kinds_back(scene: &mut Scene) -> bool {
     if scene.has(Feature::Gate) {
         force_kept(scene);
     }
-    let sources: Vec<_> = scene.pairs.iter().map(|pair| pair.source.cluster.clone()).collect();
-    for cluster in sources {
-        // Where its kind was taken away.
-        install(&cluster, &WIDGETS);
+    let mut all_there = true;
+    for index in 0..scene.pairs.len() {
+        let cluster = scene.pairs[index].source.cluster.clone();
+        let definition = Place::new(&cluster, definitions(), "", &WIDGETS.flag());
+        match definition.stored() {
+            Some(found) => all_there &= found["metadata"]["deletionTimestamp"].is_null(),
+            None => {
+                install(&cluster, &WIDGETS);
+                scene.refuses = true;
+            }
+        }
     }
+    all_there
 }
 
 /// People see to it that sources go whose kind or namespace does, and then their targets may.
