@@ -63,7 +63,7 @@ for program in "$@"; do
             name ~ /^(openssl|openssl-.*|native-tls|aws-lc-.*)$/ { reject("TLS is rustls with ring") }
             # x509-cert brings der_derive; each further one would cost compile time in every build.
             /\(proc-macro\)/ && name != "der_derive" { reject("a procedural macro") }
-            name ~ /^(suite|dev-apiserver|fuzz)$/ { reject("a testing crate") }
+            name ~ /^(suite|dev-apiserver|explorer|fuzz)$/ { reject("a testing crate") }
             END {
                 if (!bad) print "dependencies: " program " for " arch ": " crates " crates"
                 exit bad || !crates

@@ -10,6 +10,8 @@ mod deadline;
 mod hub;
 mod machine;
 mod manager;
+#[cfg(test)]
+mod model;
 mod need;
 mod observe;
 mod pacing;

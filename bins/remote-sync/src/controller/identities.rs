@@ -15,17 +15,17 @@ use crate::{
 
 /// A remote as it shows itself.
 #[derive(Clone, Debug)]
-pub(super) struct ShownIdentity<'a> {
-    pub(super) name: &'a str,
+pub(crate) struct ShownIdentity<'a> {
+    pub(crate) name: &'a str,
     /// The uid that it shows, unless that is in doubt already.
-    pub(super) uid: Option<String>,
+    pub(crate) uid: Option<String>,
     /// A person said that the uid is that of this remote.
-    pub(super) genuine: bool,
+    pub(crate) genuine: bool,
 }
 
 /// For each remote, the reason why it has to be held. `own` is the uid of the local cluster if a remote must not
 /// be the same cluster.
-pub(super) fn conflicts(own: Option<&str>, remotes: &[ShownIdentity<'_>]) -> Vec<Option<String>> {
+pub(crate) fn conflicts(own: Option<&str>, remotes: &[ShownIdentity<'_>]) -> Vec<Option<String>> {
     let mut names: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for remote in remotes {
         if let Some(uid) = &remote.uid {

@@ -20,11 +20,11 @@ use crate::{
     settings::AdoptPolicy,
     sync::{
         decide::{SyncAction, is_recorded},
-        observed::{Attempt, Observed},
+        observed::{Attempt, Comparison, Observed},
         outcome,
         pair::{PairContext, log_pair, odd, stale},
         patch::{self, Desired},
-        status::PairStatus,
+        status::{PairStatus, Wait},
     },
 };
 
@@ -59,7 +59,7 @@ impl PairContext<'_> {
             }
             (SyncAction::Create, Some(source), _) => {
                 attempt.spec_started = true;
-                self.create(source)?;
+                return self.create(source);
             }
             (SyncAction::Update { content, metadata }, Some(source), Some(target)) => {
                 attempt.spec_started = true;
@@ -77,7 +77,9 @@ impl PairContext<'_> {
             (SyncAction::ConfirmSourceGone, ..) => self.confirm_source_gone(attempt)?,
             (SyncAction::ConfirmTargetGone, ..) => self.confirm_target_gone(observed, attempt)?,
             (SyncAction::CompareContents, Some(source), Some(target)) => {
-                attempt.same_content = Some(self.compare_contents(source, target)?);
+                let same = self.compare_contents(source, target)?;
+                let (source, target) = (source.version, target.version);
+                attempt.compared = Some(Comparison { source, target, same });
             }
             (SyncAction::Adopt, Some(source), Some(target)) => {
                 self.adopt(source, target, attempt)?;
@@ -137,7 +139,7 @@ impl PairContext<'_> {
         let marked = self.ask_target(|c| c.patch(&place, Patch::Json, &patch)).map_err(stale)?;
         let marked = self.store_target(marked)?;
         log_pair!(Level::Info, self, "target adopted", target = self.target_key);
-        if attempt.same_content == Some(true) {
+        if attempt.same_content(source, target) == Some(true) {
             self.record_settled(source, &marked, None);
         }
         if self.context.settings.adopt == AdoptPolicy::Always {
@@ -209,13 +211,21 @@ impl PairContext<'_> {
         Ok(())
     }
 
-    fn create(&self, source: &Cached<SourceObject>) -> Result<()> {
+    fn create(&self, source: &Cached<SourceObject>) -> Result<Option<PairStatus>> {
+        let waits = !self.target.0.is_empty() && !self.context.settings.create_namespaces;
+        if waits && self.remote.lacks_namespace(&self.target.0, Instant::now()) {
+            return Ok(Some(PairStatus::Waiting(Wait::NoNamespace)));
+        }
         let body = self.source_document(source)?;
         let place = self.at_target();
         let desired = self.desired(&body, source);
         let object = desired.created(&place);
         let created = match self.ask_target(|client| client.create(&place, &object)) {
             Ok(created) => created,
+            Err(Error::NotServed(_)) if waits => {
+                self.remote.note_namespace(&self.target.0, Some(Instant::now()));
+                return Ok(Some(PairStatus::Waiting(Wait::NoNamespace)));
+            }
             // The namespace does not exist: the cached one is outdated.
             Err(error @ Error::NotServed(_)) => {
                 self.refresh_namespace()?;
@@ -224,8 +234,9 @@ impl PairContext<'_> {
             Err(error) => return Err(error),
         };
         self.store_written(source, &desired, created)?;
+        self.remote.note_namespace(&self.target.0, None);
         log_pair!(Level::Info, self, "target created", target = self.target_key);
-        Ok(())
+        Ok(None)
     }
 
     fn update(

@@ -463,4 +463,6 @@ fn through_gate(
 }
 
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 mod tests;

@@ -101,7 +101,7 @@ impl PairContext<'_> {
         // The response to the namespace's creation may have been lost, and nothing else would show it yet.
         let never_synced =
             observed.source.as_ref().is_some_and(|it| it.value.generations.remote.is_none());
-        if never_synced && observed.namespace.is_none() && !self.target.0.is_empty() {
+        if never_synced && observed.namespace.is_none() {
             self.refresh_namespace()?;
         }
         match self.ask_target(|client| client.get(&self.at_target())) {
@@ -186,6 +186,7 @@ impl PairContext<'_> {
     ) -> Result<Option<PairStatus>> {
         let place = self.at_target();
         let policy = self.context.settings.propagation;
+        self.sends_deletion(Destroyed::Target);
         let deleted = self.ask_target(|c| c.delete(&place, policy, &exactly(target)));
         match deleted {
             Ok(()) => {
@@ -214,6 +215,7 @@ impl PairContext<'_> {
         }
         let place = NAMESPACES.cluster_object(&self.target.0);
         let key = key::of("", &self.target.0);
+        self.sends_deletion(Destroyed::Namespace);
         match self.ask_target(|c| c.delete(&place, Propagation::Unsaid, &exactly(namespace))) {
             Ok(()) => {
                 log_pair!(Level::Info, self, "namespace deleted", target = self.target_key);
@@ -231,6 +233,10 @@ impl PairContext<'_> {
         // With the target in it, the event that it is gone continues from here.
         let target = observed.target.is_some();
         Ok(target.then_some(PairStatus::Waiting(Wait::NamespaceTerminating)))
+    }
+
+    fn sends_deletion(&self, what: Destroyed) {
+        lock(&self.remote.gate).sends(self.counted(what), &self.id.key);
     }
 
     fn count_deletion(&self, what: Destroyed) {

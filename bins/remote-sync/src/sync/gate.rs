@@ -6,6 +6,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    mem,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -85,6 +86,8 @@ struct Waiting {
     allowed: bool,
     /// It may be under way, and counts for whoever reads the ledger.
     passed: bool,
+    /// Its request was sent, and no answer said what became of it.
+    sent: bool,
 }
 
 impl DeletionGate {
@@ -104,7 +107,7 @@ impl DeletionGate {
         let GateLimits { grace, most, within } = self.limits;
         let counter = self.counters.entry(counted).or_default();
         let lately = counter.deleted_within(within, now);
-        let new = || Waiting { since: now, hold: None, allowed: false, passed: false };
+        let new = || Waiting { since: now, hold: None, allowed: false, passed: false, sent: false };
         counter.waiting.entry(key.clone()).or_insert_with(new);
         let too_many = lately.saturating_add(counter.waiting.len()) > most;
         let Some(waiting) = counter.waiting.get_mut(key) else { return GateVerdict::Grace(grace) };
@@ -142,21 +145,29 @@ impl DeletionGate {
         }
     }
 
+    /// Records that the request for a deletion is about to be sent.
+    pub(crate) fn sends(&mut self, counted: Counted, key: &str) {
+        let counter = self.counters.entry(counted).or_default();
+        counter.waiting.get_mut(key).into_iter().for_each(|waiting| waiting.sent = true);
+    }
+
     /// Forgets a pair that needs no deletion (any more).
-    pub(crate) fn forget(&mut self, pair: &Pair) {
+    pub(crate) fn forget(&mut self, pair: &Pair, now: Instant) {
+        let within = self.limits.within;
         for counted in [Some(pair.kind), None] {
             let Some(counter) = self.counters.get_mut(&counted) else { continue };
-            let unused = counter.waiting.remove(&pair.key).is_some_and(|waiting| waiting.allowed);
-            self.allowed += usize::from(unused);
+            let Some(waiting) = counter.waiting.remove(&pair.key) else { continue };
+            self.allowed += counter.give_up(&waiting, within, now);
         }
     }
 
     /// Forgets what waits: the sources' cluster was disconnected, and a source that was missing may be back.
-    pub(crate) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self, now: Instant) {
+        let within = self.limits.within;
         for counter in self.counters.values_mut() {
-            let unused = counter.waiting.values().filter(|waiting| waiting.allowed).count();
-            self.allowed += unused;
-            counter.waiting.clear();
+            for waiting in mem::take(&mut counter.waiting).into_values() {
+                self.allowed += counter.give_up(&waiting, within, now);
+            }
         }
     }
 
@@ -208,6 +219,15 @@ impl DeletionGate {
 }
 
 impl Counter {
+    /// Counts a deletion whose answer was lost: it may have happened. Returns the allowance that one which never
+    /// happened did not use.
+    fn give_up(&mut self, waiting: &Waiting, within: Duration, now: Instant) -> usize {
+        if waiting.sent && !waiting.allowed {
+            self.count(within, now, 1);
+        }
+        usize::from(waiting.allowed && !waiting.sent)
+    }
+
     fn deleted_within(&mut self, within: Duration, now: Instant) -> usize {
         self.deleted.retain(|at, _| now.duration_since(*at) < within);
         self.deleted.values().fold(0, |sum, number| sum.saturating_add(*number))

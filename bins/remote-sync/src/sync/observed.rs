@@ -89,6 +89,7 @@ pub(crate) struct SyncRules {
     pub(crate) orphans: OrphanPolicy,
     pub(crate) adopt: AdoptPolicy,
     pub(crate) namespaces: NamespacePolicy,
+    /// Whether targets have a namespace that is created and deleted with them.
     pub(crate) namespaced: bool,
     /// Whether the source has a `status` subresource.
     pub(crate) status: bool,
@@ -103,7 +104,7 @@ impl SyncRules {
             orphans: settings.orphans.policy,
             adopt: settings.adopt,
             namespaces: settings.namespaces,
-            namespaced: kinds.source.namespaced,
+            namespaced: kinds.source.namespaced && settings.create_namespaces,
             status: kinds.source.status,
             selective: settings.is_selective(),
         }
@@ -135,11 +136,48 @@ pub(crate) struct Attempt {
     /// The target's server refuses to change a field, and `-recreate-on-immutable` is set.
     pub(crate) immutable: bool,
     /// The target's server says that writing the source's content would change nothing, or that it would.
-    pub(crate) same_content: Option<bool>,
+    pub(crate) compared: Option<Comparison>,
     /// There is nothing in the target's namespace that Kubernetes does not put into each, or there is.
     pub(crate) namespace_empty: Option<bool>,
     /// What the gate said, and about what.
     pub(crate) verdict: Option<(Destroyed, GateVerdict)>,
+    /// The objects that all this was found out about.
+    pub(crate) about: Option<Subjects>,
+}
+
+/// What the target's server said about the contents of two objects, in these versions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Comparison {
+    pub(crate) source: u64,
+    pub(crate) target: u64,
+    pub(crate) same: bool,
+}
+
+/// The source and whether it is terminating, and the target.
+pub(crate) type Subjects = (Option<(Uid, bool)>, Option<Uid>);
+
+impl Attempt {
+    /// Turns to the objects that are observed now. An event may have brought others than those of the last action:
+    /// these need a proof and a verdict of their own.
+    pub(crate) fn turn_to(&mut self, observed: &Observed) {
+        let source = observed.source.as_ref();
+        let source = source.map(|source| (source.uid, source.value.state.terminating));
+        let subjects = (source, observed.target.as_ref().map(|target| target.uid));
+        if self.about.replace(subjects) != Some(subjects) {
+            (self.source_gone, self.target_gone) = (false, false);
+            (self.namespace_empty, self.verdict) = (None, None);
+        }
+    }
+
+    /// Returns whether the target's server said that both contents are the same, if it was asked about these versions.
+    pub(crate) fn same_content(
+        &self,
+        source: &Cached<SourceObject>,
+        target: &Cached<TargetObject>,
+    ) -> Option<bool> {
+        let of_these = |it: &Comparison| (it.source, it.target) == (source.version, target.version);
+        self.compared.filter(of_these).map(|it| it.same)
+    }
 }
 
 /// An object that a pair's deletion destroys.
@@ -148,6 +186,15 @@ pub(crate) enum Destroyed {
     Target,
     /// The target's namespace.
     Namespace,
+}
+
+impl Attempt {
+    /// Returns whether it found out why the source had left the lists. One that leaves them after this last look at
+    /// the pair is left to the next attempt: our finalizer may be on it.
+    pub(crate) fn explains_absence(&self, observed: &Observed) -> bool {
+        let found = observed.source.is_some() || self.source_gone || self.unselected.is_some();
+        observed.unlisted && found
+    }
 }
 
 /// Whose copy the target is, by its own annotation.
@@ -203,11 +250,13 @@ impl Observed {
             return Adoption::Refused;
         };
         let (from, to) = (&source.value.state, &target.value.state);
-        match (rules.adopt, attempt.same_content) {
+        match (rules.adopt, attempt.same_content(source, target)) {
             (AdoptPolicy::Never, _) => Adoption::Refused,
             // One that was never seen alive may have been made only to be deleted.
             (AdoptPolicy::Always, _) if !from.terminating => Adoption::Allowed,
             _ if from.content == Digester::NOTHING => Adoption::Refused,
+            // It would be taken only to be deleted, and may be somebody's new object.
+            _ if from.terminating && !claims_copy(source, target) => Adoption::Refused,
             _ if from.content == to.content => Adoption::Allowed,
             (_, Some(true)) => Adoption::Allowed,
             // What sync-controller leaves may differ by what the target's server defaults or prunes.

@@ -48,10 +48,10 @@ pub(crate) fn finished(
 ) -> ReconcileResult {
     // What waits counts against the limit.
     if !matches!(status, PairStatus::Held(Hold::GracePeriod(_) | Hold::Gate(_))) {
-        lock(&pair.remote.gate).forget(pair.id);
+        lock(&pair.remote.gate).forget(pair.id, Instant::now());
     }
     pair.drop_documents();
-    if observed.source.is_some() || attempt.source_gone || attempt.unselected.is_some() {
+    if attempt.explains_absence(observed) {
         pair.remote.set_unlisted(pair.id, false);
     }
     if observed.source.is_none() && observed.target.is_none() {
@@ -62,8 +62,7 @@ pub(crate) fn finished(
         return failed(pair, error);
     }
     pair.remote.count_stale(pair.id, false);
-    let waits = matches!(status, PairStatus::Waiting(_));
-    let waited = pair.remote.waited(pair.id, waits, Instant::now());
+    let waited = pair.remote.waited(pair.id, status.awaits_deletion(), Instant::now());
     let status =
         if waited >= LONGEST_DELETION { PairStatus::Held(Hold::DeletionStuck) } else { status };
     let conflict = pair.secret_conflict(attempt).filter(|_| status == PairStatus::InSync);
@@ -148,7 +147,7 @@ pub(crate) fn too_large(pair: &PairContext<'_>, which: &str) -> ReconcileResult 
 
 /// Forgets what earlier attempts found out.
 fn forget(pair: &PairContext<'_>) {
-    lock(&pair.remote.gate).forget(pair.id);
+    lock(&pair.remote.gate).forget(pair.id, Instant::now());
     pair.drop_documents();
 }
 
@@ -181,7 +180,7 @@ fn report(
 }
 
 fn log_condition(pair: &PairContext<'_>, condition: &PairCondition, level: Level) {
-    let PairCondition { state, reason } = condition;
+    let PairCondition { state, reason, .. } = condition;
     let cause = match state {
         PairState::Degraded | PairState::Failing => "error",
         _ => "reason",

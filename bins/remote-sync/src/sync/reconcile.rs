@@ -11,9 +11,7 @@ use crate::{
         retry::{RetryClass, classify},
     },
     model::key::Pair,
-    settings,
     sync::{
-        cleanup,
         context::SyncContext,
         decide::{self, SyncAction},
         observed::{Attempt, Observed, SyncRules},
@@ -71,9 +69,6 @@ fn reconcile(context: &SyncContext, remote: &RemoteSync, item: &WorkItem) -> Rec
     if !item.large && pair.is_large() {
         return ReconcileResult::RequeueAsLarge;
     }
-    if context.settings.operation == settings::Operation::Cleanup {
-        return cleanup::run(&pair);
-    }
     let (rules, attempt) = (pair.rules(), Attempt::default());
     Reconciler { pair, rules, attempt, failed_secrets: Vec::new(), simulated: None }.run()
 }
@@ -94,6 +89,7 @@ impl Reconciler<'_> {
         for _ in 0..MOST_ACTIONS + 2 * self.pair.context.settings.secrets.len() {
             let observed = self.simulated.take();
             let observed = observed.unwrap_or_else(|| self.pair.observe(Instant::now()));
+            self.attempt.turn_to(&observed);
             let action = decide::next_action(&observed, &self.attempt, &self.rules);
             if !begun && !matches!(action, SyncAction::Done(_)) && !self.is_dry() {
                 begun = true;

@@ -25,9 +25,9 @@ fn a_target_without_a_source_stays_for_its_grace() {
     assert_eq!(ask(&mut gate, "a", gone, start), grace(300));
     assert_eq!(ask(&mut gate, "a", gone, later(299)), grace(1));
     assert_eq!(ask(&mut gate, "a", gone, later(300)), GateVerdict::Open);
-    gate.forget(&pair("a"));
+    gate.forget(&pair("a"), later(300));
     assert_eq!(ask(&mut gate, "a", gone, later(301)), grace(300), "it was back");
-    gate.clear();
+    gate.clear(later(301));
     assert_eq!(gate.waiting(), 0);
     assert_eq!(ask(&mut gate, "a", gone, later(900)), grace(300), "the cluster was away");
     assert_eq!(ask(&mut gate, "b", DeletionReason::Wanted, later(900)), GateVerdict::Open);
@@ -46,7 +46,7 @@ fn s18_more_than_the_limit_all_stay_whatever_the_reason() {
             assert_eq!(verdict, GateVerdict::Held(GateHold::TooMany), "{reason:?}");
         }
         assert_eq!(gate.held(), (11, BTreeSet::from([GateHold::TooMany])));
-        gate.forget(&pair("10"));
+        gate.forget(&pair("10"), later);
         assert_eq!(ask(&mut gate, "0", reason, later), GateVerdict::Open);
         let other = gate.ask(None, &"0".into(), DeletionReason::Wanted, later);
         assert_eq!(other, GateVerdict::Open, "namespaces count apart");
@@ -88,11 +88,25 @@ fn what_was_allowed_and_not_used_is_allowed_still() {
     let (mut gate, now) = (gate(0), Instant::now());
     gate.allow(1);
     assert_eq!(ask(&mut gate, "a", DeletionReason::Wanted, now), GateVerdict::Open);
-    gate.forget(&pair("a"));
+    gate.forget(&pair("a"), now);
     assert_eq!(gate.allowed(), 1);
     assert_eq!(ask(&mut gate, "b", DeletionReason::Wanted, now), GateVerdict::Open);
-    gate.clear();
+    gate.clear(now);
     assert_eq!(gate.allowed(), 1);
+}
+
+#[test]
+fn a_deletion_without_an_answer_counts_when_its_target_is_gone() {
+    let (mut gate, now) = (gate(1), Instant::now());
+    let wanted = DeletionReason::Wanted;
+    assert_eq!(ask(&mut gate, "a", wanted, now), GateVerdict::Open);
+    gate.forget(&pair("a"), now);
+    assert_eq!(gate.recent(now), [], "it was not sent");
+    assert_eq!(ask(&mut gate, "a", wanted, now), GateVerdict::Open);
+    gate.sends(KIND, "a");
+    gate.forget(&pair("a"), now);
+    assert_eq!(gate.recent(now), [(KIND, Duration::ZERO, 1)]);
+    assert_eq!(ask(&mut gate, "b", wanted, now), GateVerdict::Held(GateHold::TooMany));
 }
 
 #[test]

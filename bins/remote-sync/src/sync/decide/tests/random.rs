@@ -57,8 +57,9 @@ pub(super) fn allowed(world: &World, attempt: &Attempt, action: SyncAction, befo
 /// Returns whether the rules let the target become the source's copy.
 fn adoptable(world: &World, attempt: &Attempt) -> bool {
     let (source, target) = (&world.observed.source, &world.observed.target);
-    let (from, to) = (&source.as_ref().unwrap().value.state, &target.as_ref().unwrap().value.state);
-    let same = from.content == to.content || attempt.same_content == Some(true);
+    let (source, target) = (source.as_ref().unwrap(), target.as_ref().unwrap());
+    let (from, to) = (&source.value.state, &target.value.state);
+    let same = from.content == to.content || attempt.same_content(source, target) == Some(true);
     match world.rules.adopt {
         AdoptPolicy::Never => false,
         AdoptPolicy::Equal => same,

@@ -8,7 +8,7 @@ use crate::{
         object::{CopyOf, Generations, ObjectState, TargetNamespace},
     },
     settings::{AdoptPolicy, NamespacePolicy},
-    sync::observed::SettledDiff,
+    sync::observed::{Comparison, SettledDiff},
 };
 
 /// A pair and its clusters.
@@ -259,7 +259,14 @@ impl World {
             },
             SyncAction::CheckGate(what, _) => attempt.verdict = Some((what, self.verdict)),
             SyncAction::CheckNamespace => attempt.namespace_empty = Some(!self.used),
-            SyncAction::CompareContents => attempt.same_content = Some(self.is_made_of_source()),
+            SyncAction::CompareContents => {
+                let (source, target) = (&self.observed.source, &self.observed.target);
+                attempt.compared = Some(Comparison {
+                    source: source.as_ref().unwrap().version,
+                    target: target.as_ref().unwrap().version,
+                    same: self.is_made_of_source(),
+                });
+            }
             SyncAction::UploadSecret(index) => {
                 attempt.secrets_tried.push(index);
                 self.upload(index);
@@ -345,7 +352,7 @@ impl World {
                 target.value.copy_of = mark.or_else(|| target.value.copy_of.take());
             }
             (SyncAction::Adopt, Some(target)) => {
-                if attempt.same_content == Some(true) {
+                if attempt.same_content(source, target) == Some(true) {
                     settled.after_update(&source.value.state, &target.value.state);
                 }
                 target.value.copy_of = mark;

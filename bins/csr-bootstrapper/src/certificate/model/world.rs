@@ -1,0 +1,309 @@
+//! The hub, the management cluster and the clocks, with what can happen to them.
+
+use std::{borrow::Cow, collections::BTreeMap, time::Duration};
+
+use explorer::Step;
+
+use super::process::Process;
+
+/// Certificates of this hub are valid for an hour.
+pub(super) const LIFE: Duration = Duration::from_secs(3600);
+/// A world that has not come to rest after this long never will.
+pub(super) const LONGEST: Duration = Duration::from_secs(24 * 3600);
+/// A clock that jumps does so by two lifetimes.
+const JUMP: i64 = 7200;
+
+pub(super) type Steps = Vec<Step<World, Cow<'static, str>>>;
+
+/// Everything at one moment.
+#[derive(Clone, Hash)]
+pub(super) struct World {
+    /// By the hub, since the beginning.
+    pub(super) now: Duration,
+    /// By so many seconds this machine's clock is wrong.
+    pub(super) own_ahead: i64,
+    /// The same for the Date of the hub's answers.
+    pub(super) hub_ahead: i64,
+    /// By key.
+    pub(super) csrs: BTreeMap<u8, Csr>,
+    /// Older certificates are refused by the hub.
+    pub(super) refused_before: Duration,
+    /// The credential's Secret.
+    pub(super) credential: Option<Credential>,
+    /// The pending request's Secret.
+    pub(super) pending: Option<Pending>,
+    pub(super) process: Option<Process>,
+    /// How many there have been.
+    pub(super) keys: u8,
+    pub(super) versions: u8,
+    pub(super) uids: u8,
+    pub(super) names: u8,
+    /// Certificates that were saved.
+    pub(super) saved: u8,
+    /// The names that the hub has heard, and that a Secret has held since.
+    pub(super) heard: Vec<u8>,
+    pub(super) troubles: u8,
+    pub(super) rotations: u8,
+}
+
+/// A CSR on the hub.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Csr {
+    pub(super) uid: u8,
+    pub(super) names: u8,
+    /// Posted with the agent's own credential.
+    pub(super) by_agent: bool,
+    pub(super) state: CsrState,
+    /// The certificates that had been saved when it was posted: the same number, the same need.
+    pub(super) need: u8,
+    /// Its certificate was in the Secret once, or it was given up for a good reason.
+    pub(super) done: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum CsrState {
+    Pending,
+    Approved,
+    Denied,
+    Failed,
+    Issued(Duration),
+}
+
+/// The content of the credential's Secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Credential {
+    pub(super) key: u8,
+    pub(super) names: u8,
+    pub(super) issued: Duration,
+}
+
+/// The content of the pending request's Secret.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Pending {
+    pub(super) key: u8,
+    pub(super) names: u8,
+    pub(super) version: u8,
+}
+
+impl World {
+    pub(super) fn new(troubles: u8, rotations: u8) -> Self {
+        Self {
+            now: Duration::ZERO,
+            own_ahead: 0,
+            hub_ahead: 0,
+            csrs: BTreeMap::new(),
+            refused_before: Duration::ZERO,
+            credential: None,
+            pending: None,
+            process: None,
+            keys: 0,
+            versions: 0,
+            uids: 0,
+            names: 0,
+            saved: 0,
+            heard: Vec::new(),
+            troubles,
+            rotations,
+        }
+    }
+
+    /// A step to a changed world.
+    pub(super) fn step(
+        &self,
+        steps: &mut Steps,
+        calm: bool,
+        event: impl Into<Cow<'static, str>>,
+        change: impl FnOnce(&mut Self) -> Result<(), String>,
+    ) {
+        let mut world = self.clone();
+        if !calm {
+            world.troubles -= 1;
+        }
+        let result = change(&mut world).map(|()| world);
+        steps.push(Step { event: event.into(), calm, result });
+    }
+
+    /// Events arrive, and the hub approves and signs.
+    pub(super) fn calm_steps(&self, steps: &mut Steps) {
+        let mut calm = |event, change: &dyn Fn(&mut Self)| {
+            self.step(steps, true, event, |world| {
+                change(world);
+                Ok(())
+            });
+        };
+        if let Some(process) = &self.process {
+            if process.credential != Some(self.credential) {
+                calm("the Secret's event arrives", &|world| {
+                    let credential = world.credential;
+                    world.process_mut(|process| process.credential = Some(credential));
+                });
+            }
+            if process.watch.as_ref().is_some_and(|watch| watch.is_behind(&self.csrs)) {
+                calm("the CSR's event arrives", &|world| {
+                    let csrs = world.csrs.clone();
+                    world.process_mut(|process| {
+                        process.watch.iter_mut().for_each(|watch| watch.hear(&csrs));
+                        process.contacted = true;
+                    });
+                });
+            }
+        }
+        for (&key, csr) in &self.csrs {
+            let change = |state| {
+                move |world: &mut Self| {
+                    world.csrs.get_mut(&key).unwrap().state = state;
+                }
+            };
+            match csr.state {
+                CsrState::Pending => calm("the CSR is approved", &change(CsrState::Approved)),
+                CsrState::Approved => {
+                    calm("the CSR is signed", &change(CsrState::Issued(self.now)));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Troubles that are not those of a request.
+    pub(super) fn troubled_steps(&self, steps: &mut Steps) {
+        let mut trouble = |event: &'static str, change: &dyn Fn(&mut Self)| {
+            self.step(steps, false, event, |world| {
+                change(world);
+                Ok(())
+            });
+        };
+        if self.process.is_some() {
+            trouble("the process is killed", &Self::kill);
+        }
+        for (&key, csr) in &self.csrs {
+            if csr.state == CsrState::Pending {
+                trouble("the CSR is denied", &|world| {
+                    world.csrs.get_mut(&key).unwrap().state = CsrState::Denied;
+                });
+            }
+            if csr.state == CsrState::Approved {
+                trouble("the CSR cannot be signed", &|world| {
+                    world.csrs.get_mut(&key).unwrap().state = CsrState::Failed;
+                });
+            }
+            trouble("the hub sweeps a CSR away", &|world| {
+                world.csrs.remove(&key);
+            });
+        }
+        let watch = self.process.as_ref().and_then(|process| process.watch.as_ref());
+        if watch.is_some_and(|watch| watch.seen.is_some()) {
+            trouble("an old event arrives: no CSR", &|world| {
+                world.process_mut(|process| {
+                    process.watch.iter_mut().for_each(|watch| watch.seen = None);
+                });
+            });
+        }
+        if self.credential.is_some() {
+            trouble("somebody deletes the credential", &Self::delete_credential);
+            trouble("the hub refuses all certificates so far", &|world| {
+                world.refused_before = world.now + Duration::from_millis(1);
+                // What it signs from now on is of a later time.
+                world.now += Duration::from_secs(1);
+            });
+        }
+        self.clock_steps(&mut trouble);
+    }
+
+    /// One clock at a time is wrong.
+    fn clock_steps(&self, trouble: &mut dyn FnMut(&'static str, &dyn Fn(&mut Self))) {
+        match (self.own_ahead, self.hub_ahead) {
+            (0, 0) => {
+                trouble("the own clock jumps ahead", &|world| world.own_ahead = JUMP);
+                trouble("the own clock jumps back", &|world| world.own_ahead = -JUMP);
+                trouble("the hub's clock jumps ahead", &|world| world.hub_ahead = JUMP);
+                trouble("the hub's clock jumps back", &|world| world.hub_ahead = -JUMP);
+            }
+            _ => trouble("the clock is put right", &|world| {
+                (world.own_ahead, world.hub_ahead) = (0, 0);
+            }),
+        }
+    }
+
+    fn delete_credential(&mut self) {
+        self.credential = None;
+        self.forget_names();
+    }
+
+    pub(super) fn kill(&mut self) {
+        self.process = None;
+        self.forget_names();
+    }
+
+    /// Where neither Secret nor process has the names any more, others are no fault.
+    fn forget_names(&mut self) {
+        if self.credential.is_none() && self.pending.is_none() && self.process.is_none() {
+            self.heard.clear();
+        }
+    }
+
+    pub(super) fn process_mut(&mut self, change: impl FnOnce(&mut Process)) {
+        self.process.as_mut().map(change);
+    }
+
+    /// The hub hears of these names.
+    pub(super) fn hear(&mut self, names: u8) -> Result<(), String> {
+        if !self.heard.contains(&names) {
+            self.heard.push(names);
+        }
+        match self.heard.len() {
+            1 => Ok(()),
+            _ => Err("the hub knows two names of one agent".into()),
+        }
+    }
+
+    /// Gives up a key, which must have served: what another identity posted is of no use to this one.
+    pub(super) fn give_up(&mut self, key: u8, by_agent: bool) -> Result<(), String> {
+        let Some(csr) = self.csrs.get(&key).filter(|csr| self.is_of_use(csr)) else {
+            return Ok(());
+        };
+        let better = self.credential.is_some_and(|saved| match csr.state {
+            CsrState::Issued(at) => saved.issued >= at,
+            _ => csr.need < self.saved,
+        });
+        if csr.by_agent == by_agent && !better {
+            return Err("a certificate is lost: its key is given up".into());
+        }
+        self.done(key);
+        Ok(())
+    }
+
+    pub(super) fn done(&mut self, key: u8) {
+        self.csrs.get_mut(&key).into_iter().for_each(|csr| csr.done = true);
+    }
+
+    /// Whether the hub accepts a certificate of this time.
+    fn accepts(&self, issued: Duration) -> bool {
+        issued + LIFE > self.now && issued >= self.refused_before
+    }
+
+    /// Whether a CSR leads to a certificate that nobody has yet.
+    pub(super) fn is_of_use(&self, csr: &Csr) -> bool {
+        match csr.state {
+            _ if csr.done => false,
+            CsrState::Pending | CsrState::Approved => true,
+            CsrState::Denied | CsrState::Failed => false,
+            CsrState::Issued(at) => self.accepts(at),
+        }
+    }
+
+    /// Whether everything is as it should be in the end.
+    pub(super) fn settled(&self) -> Result<(), String> {
+        let Some(process) = &self.process else { return Err("it rests without a process".into()) };
+        match self.credential {
+            None => Err("it rests without a certificate".into()),
+            Some(credential) if !self.accepts(credential.issued) => {
+                Err("it rests with a certificate that is of no use".into())
+            }
+            _ if self.pending.is_some() => Err("it rests with a request that has served".into()),
+            credential if process.session != credential => {
+                Err("it rests without using its certificate".into())
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Model of two remotes and one target cluster: every order of requests, crashes, lost answers, late events, edits by
+//! others, clones of an identity, forged sources, and the removal of a kind, up to a number of troubles. A
+//! [`Rule`](view::Rule) decides: `next_action`, or the frozen [`old_rule`], at which the model finds what was wrong.
+//!
+//! `MODEL=whole` (as `make model` has it) allows for more troubles than `cargo test`.
+
+mod current;
+mod findings;
+mod old_rule;
+mod perform;
+mod process;
+mod view;
+mod world;
+
+use std::{borrow::Cow, env};
+
+use explorer::{Explored, Model, Step, explore};
+
+use self::{
+    current::CurrentRule,
+    findings::Begin,
+    process::pairs,
+    view::{End, Rule},
+    world::{Events, World},
+};
+
+/// `-max-deletions` of the model, for all time.
+const MOST: usize = 1;
+
+/// A world under a rule.
+struct Sync<R: Rule> {
+    rule: R,
+    events: Events,
+    starts: Vec<World<R::Gate>>,
+}
+
+impl<R: Rule> Model for Sync<R> {
+    type State = World<R::Gate>;
+    type Event = Cow<'static, str>;
+
+    fn starts(&self) -> Vec<World<R::Gate>> {
+        self.starts.clone()
+    }
+
+    fn steps(&self, world: &World<R::Gate>) -> Vec<Step<World<R::Gate>, Self::Event>> {
+        let mut steps = Vec::new();
+        world.server_steps(&mut steps);
+        self.process_steps(world, &mut steps);
+        if world.troubles > 0 {
+            world.people_steps(&self.events, &mut steps);
+        }
+        steps
+    }
+
+    fn at_rest(&self, world: &World<R::Gate>) -> Result<(), String> {
+        for (remote, name) in pairs() {
+            if remote < self.events.remotes && !self.is_parked(world, remote) {
+                self.pair_at_rest(world, remote, name)?;
+            }
+        }
+        let held = |(remote, name): (usize, usize)| {
+            let process = world.process.as_ref().unwrap();
+            process.ends[remote][name] == Some(End::Held)
+        };
+        let made = world.namespace.is_some_and(|namespace| namespace.made_for.is_some());
+        let empty = !world.foreign && world.targets.iter().all(Option::is_none);
+        let wanted = world.remotes.iter().any(|remote| remote.sources.iter().any(Option::is_some));
+        if made && empty && !wanted && !pairs().any(held) {
+            return Err("a namespace is left behind".into());
+        }
+        Ok(())
+    }
+}
+
+impl<R: Rule> Sync<R> {
+    fn pair_at_rest(
+        &self,
+        world: &World<R::Gate>,
+        remote: usize,
+        name: usize,
+    ) -> Result<(), String> {
+        let Some(process) = &world.process else { return Err("it rests without a process".into()) };
+        let (end, target) = (process.ends[remote][name], world.targets[name]);
+        let copy = target.filter(|target| target.owner == Some(remote));
+        match world.remotes[remote].sources[name] {
+            Some(source) if source.terminating || !source.selected => {
+                match source.finalizer && end != Some(End::Held) {
+                    true => Err("a finalizer is left behind".into()),
+                    false => Ok(()),
+                }
+            }
+            Some(source) => match (end, copy) {
+                (Some(End::Conflict | End::Held), _) => Ok(()),
+                (Some(End::InSync), Some(copy)) if copy.content == source.content => Ok(()),
+                _ => Err(format!("it rests out of step, as {end:?}")),
+            },
+            None if copy.is_some() && end != Some(End::Held) => {
+                Err(format!("a copy is left without its source, as {end:?}"))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// All that may happen with one name of one remote.
+const ONE: Events = Events {
+    names: 1,
+    remotes: 1,
+    people: true,
+    vanish: true,
+    sweep: true,
+    forge: true,
+    foreign: true,
+    select: false,
+    constant: false,
+    crash: true,
+};
+
+/// Explores the present rule, and fails if it breaks an invariant.
+fn holds(name: &str, events: Events, shows: [u8; 2], begins: &[Begin], troubles: [u8; 2]) {
+    let whole = env::var("MODEL").is_ok_and(|part| part == "whole");
+    let troubles = troubles[usize::from(whole)];
+    let starts = begins.iter().map(|begin| begin.world(shows, troubles)).collect();
+    let explored = explore(&Sync { rule: CurrentRule::new(), events, starts });
+    println!("{name}, {troubles} troubles: {explored}");
+    if let Some(violation) = explored.violation {
+        panic!("{violation}");
+    }
+}
+
+#[test]
+fn one_pair_keeps_every_invariant() {
+    let begins =
+        [Begin::Empty, Begin::CopyAndOther, Begin::Source, Begin::Takeover, Begin::Foreign];
+    holds("one pair", ONE, [1, 2], &begins, [3, 4]);
+}
+
+#[test]
+fn two_pairs_of_one_remote_keep_every_invariant() {
+    let begins = [Begin::Copy, Begin::Copies, Begin::SecondCopy];
+    holds("two pairs", Events { names: 2, ..ONE }, [1, 2], &begins, [2, 3]);
+}
+
+#[test]
+fn two_remotes_keep_every_invariant() {
+    let begins = [Begin::Copy, Begin::Source, Begin::Foreign];
+    holds("two remotes", Events { remotes: 2, ..ONE }, [1, 2], &begins, [2, 3]);
+}

@@ -1,0 +1,299 @@
+//! The present rule: `next_action` and `DeletionGate` as they are, with the model's objects as theirs.
+
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::{
+    MOST,
+    view::{Act, End, Progress, Rule, Source, Target, Verdict, View, Why},
+    world::AB,
+};
+use crate::{
+    controller::identities::{ShownIdentity, conflicts},
+    model::{
+        annotations::Uid,
+        key::{KindIndex, Pair, PerKind},
+        mode::Mode,
+        object::{
+            Cached, CopyOf, Finalizers, Generations, ObjectState, SourceObject, TargetNamespace,
+            TargetObject,
+        },
+    },
+    settings::{AdoptPolicy, NamespacePolicy, OrphanPolicy},
+    sync::{
+        decide::{SyncAction, next_action},
+        gate::{DeletionGate, DeletionReason, GateLimits, GateVerdict},
+        observed::{Attempt, Comparison, Destroyed, Observed, SettledDiff, SyncRules},
+        status::PairStatus,
+    },
+};
+
+/// Longer than any way.
+const WITHIN: Duration = Duration::from_secs(3600);
+
+/// Safe mode with its defaults; all happens within a moment.
+pub(super) struct CurrentRule {
+    now: Instant,
+    kind: KindIndex,
+}
+
+impl CurrentRule {
+    pub(super) fn new() -> Self {
+        let kinds = PerKind::from(vec![()]);
+        let kind = kinds.kinds().next().unwrap();
+        Self { now: Instant::now() + WITHIN, kind }
+    }
+
+    fn counted(&self, namespace: bool) -> Option<KindIndex> {
+        (!namespace).then_some(self.kind)
+    }
+}
+
+impl Rule for CurrentRule {
+    type Gate = DeletionGate;
+
+    fn turn_to(&self, view: &View, progress: &mut Progress) {
+        let mut attempt = attempt(progress);
+        attempt.turn_to(&observed(view));
+        progress.source_gone &= attempt.source_gone;
+        progress.target_gone &= attempt.target_gone;
+        progress.namespace_empty = attempt.namespace_empty;
+        progress.verdict = progress.verdict.filter(|_| attempt.verdict.is_some());
+        let source = view.source.map(|source| (source.uid, source.terminating));
+        progress.about = Some((source, view.target.map(|target| target.uid)));
+    }
+
+    fn next(&self, view: &View, progress: &Progress) -> Act {
+        match next_action(&observed(view), &attempt(progress), &rules(view)) {
+            SyncAction::AddFinalizer => Act::AddFinalizer,
+            SyncAction::CompareContents => Act::CompareContents,
+            SyncAction::Adopt => Act::Adopt,
+            SyncAction::CreateNamespace => Act::CreateNamespace,
+            SyncAction::Create => Act::Create,
+            SyncAction::Update { .. } => Act::Update,
+            SyncAction::RecordGenerations => Act::RecordGenerations,
+            SyncAction::ConfirmSourceGone => Act::ConfirmSourceGone,
+            SyncAction::ConfirmTargetGone => Act::ConfirmTargetGone,
+            SyncAction::CheckGate(what, reason) => Act::CheckGate {
+                namespace: what == Destroyed::Namespace,
+                gone: reason == DeletionReason::SourceGone,
+            },
+            SyncAction::CheckNamespace => Act::CheckNamespace,
+            SyncAction::DeleteNamespace => Act::DeleteNamespace,
+            SyncAction::DeleteTarget => Act::DeleteTarget,
+            SyncAction::RemoveFinalizer => Act::RemoveFinalizer,
+            SyncAction::Done(status) => Act::Done(end(status)),
+            other => panic!("the model has nothing to {}", other.words()),
+        }
+    }
+
+    fn gate(&self, recorded: [u8; 2]) -> DeletionGate {
+        let limits = GateLimits { grace: Duration::ZERO, most: MOST, within: WITHIN };
+        let mut gate = DeletionGate::new(limits);
+        for (namespace, number) in [(false, recorded[0]), (true, recorded[1])] {
+            if number > 0 {
+                let counted = self.counted(namespace);
+                gate.restore(counted, Duration::ZERO, number.into(), self.now);
+            }
+        }
+        gate
+    }
+
+    fn ask(&self, gate: &mut DeletionGate, name: usize, namespace: bool, why: Why) -> Verdict {
+        let mut ask = |reason| gate.ask(self.counted(namespace), &key(name), reason, self.now);
+        let mut verdict =
+            ask(if why.gone { DeletionReason::SourceGone } else { DeletionReason::Wanted });
+        if verdict == GateVerdict::Open && !namespace && !why.gone && why.swept {
+            verdict = ask(DeletionReason::KindDeleted);
+        }
+        match verdict {
+            GateVerdict::Open => Verdict::Open,
+            GateVerdict::Grace(_) | GateVerdict::Held(_) => Verdict::Held,
+        }
+    }
+
+    fn recorded(&self, gate: &DeletionGate) -> [u8; 2] {
+        let recent = gate.recent(self.now);
+        [false, true].map(|namespace| {
+            let of_this = recent.iter().filter(|(of, ..)| *of == self.counted(namespace));
+            of_this.map(|(.., number)| u8::try_from(*number).unwrap()).sum()
+        })
+    }
+
+    fn forget(&self, gate: &mut DeletionGate, name: usize) {
+        gate.forget(&Pair { kind: self.kind, key: key(name) }, self.now);
+    }
+
+    fn sends(&self, gate: &mut DeletionGate, name: usize, namespace: bool) {
+        gate.sends(self.counted(namespace), &key(name));
+    }
+
+    fn deleted(&self, gate: &mut DeletionGate, name: usize, namespace: bool, _: &Progress) {
+        gate.deleted(self.counted(namespace), &key(name), self.now);
+    }
+
+    fn is_parked(&self, shows: &[u8], remote: usize) -> bool {
+        let shown = shows.iter().zip(AB).map(|(uid, name)| ShownIdentity {
+            name,
+            uid: Some(cluster(*uid).to_string()),
+            genuine: false,
+        });
+        conflicts(None, &shown.collect::<Vec<_>>())[remote].is_some()
+    }
+}
+
+fn key(name: usize) -> Arc<str> {
+    ["team/0", "team/1"][name].into()
+}
+
+fn rules(view: &View) -> SyncRules {
+    SyncRules {
+        mode: Mode::Safe,
+        orphans: OrphanPolicy::Confirm,
+        adopt: AdoptPolicy::Equal,
+        namespaces: NamespacePolicy::Empty,
+        namespaced: true,
+        status: false,
+        selective: view.selective,
+    }
+}
+
+fn observed(view: &View) -> Observed {
+    let namespace = view.namespace.map(|namespace| {
+        let value = TargetNamespace {
+            terminating: namespace.terminating,
+            owner: namespace.made_for.map(|(name, ..)| name.to_string().into()),
+            owner_uid: namespace.made_for.map(|(_, uid, _)| object(uid)),
+            instance: namespace.made_for.map(|(.., cluster)| instance(cluster)),
+        };
+        cached(namespace.uid, value)
+    });
+    Observed {
+        source: view.source.map(source),
+        target: view.target.map(target),
+        namespace,
+        namespace_shared: view.shared,
+        uploads: Vec::new(),
+        secrets_checked: true,
+        settled: SettledDiff::default(),
+        fight: None,
+        unlisted: view.unlisted,
+        name: view.name.to_string(),
+        place: place(view.name),
+        instance: instance(view.cluster),
+        source_cluster: Some(cluster(view.cluster)),
+        stand_in: cluster(0xf0 + view.cluster),
+        target_cluster: Some(cluster(0xff)),
+        accepted: false,
+    }
+}
+
+fn attempt(progress: &Progress) -> Attempt {
+    let verdict = |(namespace, verdict)| {
+        let about = if namespace { Destroyed::Namespace } else { Destroyed::Target };
+        let held = GateVerdict::Held(crate::sync::gate::GateHold::TooMany);
+        (about, if verdict == Verdict::Open { GateVerdict::Open } else { held })
+    };
+    Attempt {
+        source_gone: progress.source_gone,
+        unselected: progress.unselected.map(source),
+        target_gone: progress.target_gone,
+        compared: progress.compared.map(|(source, target, same)| Comparison {
+            source: version(&source),
+            target: version(&target),
+            same,
+        }),
+        namespace_empty: progress.namespace_empty,
+        verdict: progress.verdict.map(verdict),
+        about: progress.about.map(|(source, target)| {
+            (source.map(|(uid, terminating)| (object(uid), terminating)), target.map(object))
+        }),
+        ..Attempt::default()
+    }
+}
+
+fn end(status: PairStatus) -> End {
+    match status {
+        PairStatus::InSync => End::InSync,
+        PairStatus::Waiting(_) => End::Waiting,
+        PairStatus::Held(_) => End::Held,
+        PairStatus::Altered | PairStatus::Fighting(_) => End::Waiting,
+        PairStatus::Conflict(_) => End::Conflict,
+        PairStatus::Nothing | PairStatus::Again | PairStatus::Paused => End::Nothing,
+    }
+}
+
+fn source(source: Source) -> Cached<SourceObject> {
+    let published = source.published;
+    let value = SourceObject {
+        state: state(source.content, source.generation, source.terminating),
+        finalizers: if source.finalizer { Finalizers::Ours(0) } else { Finalizers::None },
+        generations: Generations {
+            remote: published.map(|published| published.remote.into()),
+            local: published.map(|published| published.local.into()),
+            uid: published.and_then(|published| published.uid).map(object),
+            content: None,
+        },
+        copied_from: None,
+    };
+    Cached { version: version(&source), ..cached(source.uid, value) }
+}
+
+fn target(target: Target) -> Cached<TargetObject> {
+    let version = version(&target);
+    let copy_of = target.mark.map(|mark| CopyOf {
+        cluster: cluster(mark.cluster),
+        uid: object(mark.uid),
+        place: place(mark.name),
+        generation: 1,
+    });
+    let state = state(target.content, target.generation, false);
+    Cached {
+        version,
+        ..cached(
+            target.uid,
+            TargetObject {
+                state,
+                copy_of,
+                has_annotations: true,
+                beside_spec: false,
+                orphaned: false,
+            },
+        )
+    }
+}
+
+fn state(content: u8, generation: u8, terminating: bool) -> ObjectState {
+    let (generation, content) = (generation.into(), content.into());
+    ObjectState { generation, content, metadata: 0, status: 0, terminating, paused: false }
+}
+
+fn cached<T>(uid: u8, value: T) -> Cached<T> {
+    Cached { uid: object(uid), version: 1, large: false, value }
+}
+
+/// Different states have different versions.
+fn version(object: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    object.hash(&mut hasher);
+    hasher.finish()
+}
+
+fn place(name: usize) -> u64 {
+    70 + name as u64
+}
+
+fn instance(cluster: u8) -> u64 {
+    90 + u64::from(cluster)
+}
+
+fn object(uid: u8) -> Uid {
+    Uid::parse(&format!("00000000-0000-0000-0000-0000000000{uid:02x}")).unwrap()
+}
+
+fn cluster(uid: u8) -> Uid {
+    Uid::parse(&format!("00000000-0000-0000-0001-0000000000{uid:02x}")).unwrap()
+}

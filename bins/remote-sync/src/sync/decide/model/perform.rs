@@ -1,0 +1,358 @@
+//! Requests: what they change, what the process learns, and the invariants that they must not break.
+
+use super::{
+    MOST, Sync,
+    process::Attempt,
+    view::{Act, End, Mark, Namespace, Published, Rule, Source, Target, Verdict, View, Why},
+    world::{NAMES, World, is_same},
+};
+
+/// What becomes of a request.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Fate {
+    Answered,
+    NotSent,
+    AnswerLost,
+    /// Killed after it was sent, before the answer.
+    Killed,
+}
+
+/// How an attempt goes on after a request.
+enum Next {
+    Act,
+    End(End),
+    /// 409 or 404: both objects are read before the next attempt.
+    Stale,
+}
+
+type Answer = Result<Next, String>;
+
+impl<R: Rule> Sync<R> {
+    /// Sends a request, or not, and lets the process know of it, or not.
+    pub(super) fn perform(
+        &self,
+        world: &mut World<R::Gate>,
+        mut attempt: Attempt,
+        view: &View,
+        act: Act,
+        fate: Fate,
+    ) -> Result<(), String> {
+        let (remote, name) = (attempt.remote, attempt.name);
+        let process = world.process.as_mut().unwrap();
+        if process.attempt.take().is_none() {
+            process.queued[remote][name] = false;
+        }
+        if matches!(act, Act::DeleteTarget | Act::DeleteNamespace) {
+            let gate = &mut process.gates[remote];
+            self.rule.sends(gate, name, act == Act::DeleteNamespace);
+        }
+        let before = world.process.clone();
+        if fate != Fate::NotSent {
+            match self.send(world, &mut attempt, view, act)? {
+                Next::Act => world.process.as_mut().unwrap().attempt = Some(attempt),
+                Next::End(end) => self.finish_sent(world, attempt, view, end),
+                Next::Stale => self.refresh(world, remote, name),
+            }
+        }
+        match fate {
+            Fate::Answered => {}
+            Fate::Killed => world.process = None,
+            Fate::NotSent | Fate::AnswerLost => {
+                world.process = before;
+                world.process.as_mut().unwrap().queued[remote][name] = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish_sent(&self, world: &mut World<R::Gate>, attempt: Attempt, view: &View, end: End) {
+        let queued = world.process.as_ref().unwrap().queued;
+        self.finish(world, attempt, view, end);
+        world.process.as_mut().unwrap().queued = queued;
+    }
+
+    /// As `PairContext::refresh`.
+    fn refresh(&self, world: &mut World<R::Gate>, remote: usize, name: usize) {
+        let (source, target) = (world.remotes[remote].sources[name], world.targets[name]);
+        let namespace = world.namespace;
+        let process = world.process.as_mut().unwrap();
+        let cached = &mut process.sources[remote][name];
+        *cached = cached.and(source);
+        (process.targets[name], process.namespace) = (target, namespace);
+        process.queued[remote][name] = true;
+    }
+
+    fn send(
+        &self,
+        world: &mut World<R::Gate>,
+        attempt: &mut Attempt,
+        view: &View,
+        act: Act,
+    ) -> Answer {
+        let at @ (remote, name) = (attempt.remote, attempt.name);
+        let progress = &mut attempt.progress;
+        match act {
+            Act::AddFinalizer => {
+                let changed = view.source.map(|source| Source { finalizer: true, ..source });
+                Ok(world.write_source(at, view.source, changed))
+            }
+            Act::RecordGenerations => {
+                let changed = view.source.zip(view.target).map(|(source, target)| Source {
+                    published: Some(Published {
+                        remote: source.generation,
+                        local: target.generation,
+                        uid: Some(target.uid),
+                    }),
+                    ..source
+                });
+                Ok(world.write_source(at, view.source, changed))
+            }
+            Act::RemoveFinalizer => self.release(world, attempt, view),
+            Act::CompareContents => {
+                if world.targets[name] != view.target {
+                    return Ok(Next::Stale);
+                }
+                let compare = |(source, target): (Source, Target)| {
+                    (source, target, is_same(source.content, target.content))
+                };
+                progress.compared = view.source.zip(view.target).map(compare);
+                Ok(Next::Act)
+            }
+            Act::Adopt => world.adopt(at, view),
+            Act::Update => world.update(at, view),
+            Act::Create => Ok(world.create(at, view)),
+            Act::CreateNamespace => Ok(world.create_namespace(at, view)),
+            Act::ConfirmSourceGone => {
+                match world.remotes[remote].sources[name] {
+                    None => progress.source_gone = true,
+                    Some(source)
+                        if !self.events.select || source.finalizer && source.terminating =>
+                    {
+                        world.process.as_mut().unwrap().sources[remote][name] = Some(source);
+                    }
+                    Some(source) => progress.unselected = Some(source),
+                }
+                Ok(Next::Act)
+            }
+            Act::ConfirmTargetGone => {
+                let (target, namespace) = (world.targets[name], world.namespace);
+                let process = world.process.as_mut().unwrap();
+                if view.namespace.is_none() {
+                    process.namespace = namespace;
+                }
+                process.targets[name] = target;
+                progress.target_gone = target.is_none();
+                Ok(Next::Act)
+            }
+            Act::CheckNamespace => {
+                let empty = !world.foreign && world.targets.iter().all(Option::is_none);
+                progress.namespace_empty = Some(empty);
+                Ok(Next::Act)
+            }
+            Act::CheckGate { namespace, gone } => {
+                let swept = world.remotes[remote].swept;
+                let process = world.process.as_mut().unwrap();
+                let why = Why { gone, swept };
+                let verdict = self.rule.ask(&mut process.gates[remote], name, namespace, why);
+                progress.verdict = Some((namespace, verdict));
+                if verdict == Verdict::Open {
+                    world.ledger[remote] = self.rule.recorded(&process.gates[remote]);
+                }
+                Ok(Next::Act)
+            }
+            Act::DeleteTarget => self.delete_target(world, attempt, view),
+            Act::DeleteNamespace => self.delete_namespace(world, attempt, view),
+            Act::Done(end) => Ok(Next::End(end)),
+        }
+    }
+
+    /// Removes the finalizer, and with it the last that held a terminating source.
+    fn release(&self, world: &mut World<R::Gate>, attempt: &mut Attempt, view: &View) -> Answer {
+        let (remote, name) = (attempt.remote, attempt.name);
+        let unselected = attempt.progress.unselected;
+        let seen = if view.source.is_some() { view.source } else { unselected };
+        let here = &mut world.remotes[remote].sources[name];
+        if *here != seen {
+            return Ok(Next::Stale);
+        }
+        // A mark whose answer was lost may not be seen yet: the copy is an orphan then, which goes after its grace.
+        let copy = world.targets[name].is_some_and(|target| target.owner == Some(remote));
+        if copy && view.target == world.targets[name] && unselected.is_none() {
+            return Err("the finalizer goes before the copy".into());
+        }
+        let released = seen.map(|source| Source { finalizer: false, ..source });
+        *here = released.filter(|source| !source.terminating);
+        if view.source.is_some() {
+            let cached = released.filter(|_| !self.events.select);
+            world.process.as_mut().unwrap().sources[remote][name] = cached;
+        } else {
+            attempt.progress.unselected = released;
+        }
+        Ok(Next::Act)
+    }
+
+    fn delete_target(&self, world: &mut World<R::Gate>, attempt: &Attempt, view: &View) -> Answer {
+        let (remote, name) = (attempt.remote, attempt.name);
+        if world.targets[name].is_none() {
+            world.process.as_mut().unwrap().targets[name] = None;
+            return Ok(Next::Act);
+        }
+        if world.targets[name] != view.target {
+            return Ok(Next::Stale);
+        }
+        world.check_deletion(remote, name)?;
+        world.targets[name] = None;
+        let process = world.process.as_mut().unwrap();
+        self.rule.deleted(&mut process.gates[remote], name, false, &attempt.progress);
+        Ok(Next::End(End::Waiting))
+    }
+
+    fn delete_namespace(
+        &self,
+        world: &mut World<R::Gate>,
+        attempt: &Attempt,
+        view: &View,
+    ) -> Answer {
+        let (remote, name) = (attempt.remote, attempt.name);
+        let Some(namespace) = world.namespace else {
+            world.process.as_mut().unwrap().namespace = None;
+            return Ok(Next::Act);
+        };
+        if view.namespace != Some(namespace) {
+            return Ok(Next::Stale);
+        }
+        // No request deletes a namespace only if it is empty: what came after the look is nobody's fault.
+        if attempt.progress.namespace_empty != Some(true) {
+            world.check_namespace(remote, name)?;
+        }
+        if namespace.made_for.is_none_or(|(.., of)| of != world.remotes[remote].shows) {
+            return Err("a namespace that others made is deleted".into());
+        }
+        let terminating = Some(Namespace { terminating: true, ..namespace });
+        world.namespace = terminating;
+        let process = world.process.as_mut().unwrap();
+        process.namespace = terminating;
+        self.rule.deleted(&mut process.gates[remote], name, true, &attempt.progress);
+        Ok(if view.target.is_some() { Next::End(End::Waiting) } else { Next::Act })
+    }
+}
+
+impl<G: Clone + std::hash::Hash> World<G> {
+    fn write_source(
+        &mut self,
+        (remote, name): (usize, usize),
+        seen: Option<Source>,
+        changed: Option<Source>,
+    ) -> Next {
+        let here = &mut self.remotes[remote].sources[name];
+        if *here != seen {
+            return Next::Stale;
+        }
+        *here = changed;
+        self.process.as_mut().unwrap().sources[remote][name] = changed;
+        Next::Act
+    }
+
+    fn write_target(&mut self, name: usize, target: Target) -> Next {
+        self.targets[name] = Some(target);
+        self.process.as_mut().unwrap().targets[name] = Some(target);
+        Next::Act
+    }
+
+    fn mark(&self, (remote, name): (usize, usize), view: &View) -> Option<Mark> {
+        let cluster = self.remotes[remote].shows;
+        view.source.map(|source| Mark { cluster, uid: source.uid, name })
+    }
+
+    fn adopt(&mut self, at @ (remote, name): (usize, usize), view: &View) -> Answer {
+        let Some((seen, source)) = view.target.zip(view.source) else { return Ok(Next::Stale) };
+        if self.targets[name] != Some(seen) {
+            return Ok(Next::Stale);
+        }
+        if seen.mark.is_some() || !is_same(source.content, seen.content) {
+            return Err("an object is taken that differs, or is another's".into());
+        }
+        let claimed = source.published.is_some_and(|it| it.uid.is_none_or(|uid| uid == seen.uid));
+        if source.terminating && !claimed {
+            return Err("an object is taken only to be deleted".into());
+        }
+        let (mark, owner) = (self.mark(at, view), Some(remote));
+        Ok(self.write_target(name, Target { mark, owner, ..seen }))
+    }
+
+    fn update(&mut self, at @ (remote, name): (usize, usize), view: &View) -> Answer {
+        let Some((seen, source)) = view.target.zip(view.source) else { return Ok(Next::Stale) };
+        if self.targets[name] != Some(seen) {
+            return Ok(Next::Stale);
+        }
+        match seen.owner {
+            None => return Err("an object that is nobody's copy is changed".into()),
+            Some(owner) if owner != remote => {
+                return Err("another remote's copy is changed".into());
+            }
+            Some(_) => {}
+        }
+        let (content, mark) = (source.content, self.mark(at, view));
+        let generation = seen.generation + u8::from(content != seen.content);
+        Ok(self.write_target(name, Target { content, generation, mark, ..seen }))
+    }
+
+    fn create(&mut self, at @ (remote, name): (usize, usize), view: &View) -> Next {
+        let alive = self.namespace.is_some_and(|namespace| !namespace.terminating);
+        let Some(source) = view.source.filter(|_| alive && self.targets[name].is_none()) else {
+            return Next::Stale;
+        };
+        let (uid, mark, owner) = (self.uid(), self.mark(at, view), Some(remote));
+        let content = source.content;
+        self.write_target(name, Target { uid, content, generation: 1, mark, owner })
+    }
+
+    fn create_namespace(&mut self, (remote, name): (usize, usize), view: &View) -> Next {
+        if self.namespace.is_none() {
+            let (uid, cluster) = (self.uid(), self.remotes[remote].shows);
+            let made_for = view.source.map(|source| (name, source.uid, cluster));
+            self.namespace = Some(Namespace { uid, made_for, terminating: false });
+        }
+        self.process.as_mut().unwrap().namespace = self.namespace;
+        Next::Act
+    }
+
+    /// No deletion without a proof, and none past the gate.
+    fn check_deletion(&mut self, remote: usize, name: usize) -> Result<(), String> {
+        let Some(target) = self.targets[name] else { return Ok(()) };
+        match target.owner {
+            None => return Err("an object that is nobody's copy is deleted".into()),
+            Some(owner) if owner != remote => return Err("another remote's copy is deleted".into()),
+            Some(_) => {}
+        }
+        let source = self.remotes[remote].sources[name];
+        // One that was created since the look is another.
+        let source = source.filter(|source| target.mark.is_none_or(|mark| mark.uid == source.uid));
+        if source.is_some_and(|source| !source.terminating) {
+            return Err("a copy is deleted while its source lives".into());
+        }
+        if source.is_some_and(|source| source.swept) {
+            return Err("a copy is deleted with the kind of its source".into());
+        }
+        self.deleted[remote][name] = true;
+        match self.deleted[remote].iter().filter(|deleted| **deleted).count() > MOST {
+            true => Err("more copies are deleted than the limit".into()),
+            false => Ok(()),
+        }
+    }
+
+    /// The same of a namespace and everything in it.
+    fn check_namespace(&mut self, remote: usize, name: usize) -> Result<(), String> {
+        if self.foreign {
+            return Err("somebody else's object is deleted with its namespace".into());
+        }
+        for other in (0..NAMES).filter(|other| *other != name) {
+            let Some(target) = self.targets[other] else { continue };
+            let source = target.owner.and_then(|owner| self.remotes[owner].sources[other]);
+            if target.owner.is_none() || source.is_some_and(|source| !source.terminating) {
+                return Err("another object is deleted with its namespace".into());
+            }
+        }
+        self.check_deletion(remote, name)
+    }
+}

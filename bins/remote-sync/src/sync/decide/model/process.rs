@@ -1,0 +1,238 @@
+//! The process: its stores, its queue, and the one attempt that it is at.
+
+use std::hash::Hash;
+
+use super::{
+    Sync,
+    perform::Fate,
+    view::{Act, End, Namespace, Progress, Rule, Source, Target, View},
+    world::{AB, NAMES, REMOTES, Steps, World},
+};
+
+/// What a restart forgets.
+#[derive(Clone, Hash)]
+pub(super) struct Process<G> {
+    pub(super) sources: [[Option<Source>; NAMES]; REMOTES],
+    pub(super) targets: [Option<Target>; NAMES],
+    pub(super) namespace: Option<Namespace>,
+    /// A source has left the lists, for a reason that is not known yet.
+    pub(super) unlisted: [[bool; NAMES]; REMOTES],
+    pub(super) gates: [G; REMOTES],
+    pub(super) queued: [[bool; NAMES]; REMOTES],
+    /// How the last attempts ended.
+    pub(super) ends: [[Option<End>; NAMES]; REMOTES],
+    pub(super) attempt: Option<Attempt>,
+}
+
+/// The attempt that is going on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Attempt {
+    pub(super) remote: usize,
+    pub(super) name: usize,
+    pub(super) progress: Progress,
+}
+
+impl<R: Rule> Sync<R> {
+    /// Events arrive, the process starts, and goes on with a pair.
+    pub(super) fn process_steps(&self, world: &World<R::Gate>, steps: &mut Steps<R::Gate>) {
+        let Some(process) = &world.process else {
+            world.step(steps, true, "a process starts", |world| {
+                self.start(world);
+                Ok(())
+            });
+            return;
+        };
+        self.event_steps(world, process, steps);
+        if let Some(attempt) = process.attempt {
+            return self.act(world, attempt, steps);
+        }
+        for (remote, name) in pairs() {
+            if process.queued[remote][name] && !self.is_parked(world, remote) {
+                let attempt = Attempt { remote, name, progress: Progress::default() };
+                self.act(world, attempt, steps);
+            }
+        }
+        if self.events.crash && world.troubles > 0 {
+            world.step(steps, false, "the process is killed", |world| {
+                world.process = None;
+                Ok(())
+            });
+        }
+    }
+
+    /// A remote that shows the uid of another.
+    pub(super) fn is_parked(&self, world: &World<R::Gate>, remote: usize) -> bool {
+        let shows = world.remotes.map(|remote| remote.shows);
+        remote >= self.events.remotes || self.rule.is_parked(&shows[..self.events.remotes], remote)
+    }
+
+    fn start(&self, world: &mut World<R::Gate>) {
+        world.process = Some(Process {
+            sources: Default::default(),
+            targets: Default::default(),
+            namespace: None,
+            unlisted: Default::default(),
+            gates: world.ledger.map(|recorded| self.rule.gate(recorded)),
+            queued: Default::default(),
+            ends: Default::default(),
+            attempt: None,
+        });
+        // Everything is listed before anything is done.
+        for (remote, name) in pairs() {
+            self.hear_source(world, remote, name);
+        }
+        (0..NAMES).for_each(|name| self.hear_target(world, name));
+        self.hear_namespace(world);
+        let process = world.process.as_mut().unwrap();
+        process.unlisted = Default::default();
+    }
+
+    fn event_steps(
+        &self,
+        world: &World<R::Gate>,
+        process: &Process<R::Gate>,
+        steps: &mut Steps<R::Gate>,
+    ) {
+        for (remote, name) in pairs() {
+            if process.sources[remote][name] != world.listed(remote, name) {
+                let event = format!("{}/{name}: the source's event arrives", AB[remote]);
+                world.step(steps, true, event, |world| {
+                    self.hear_source(world, remote, name);
+                    Ok(())
+                });
+            }
+        }
+        for name in 0..NAMES {
+            if process.targets[name] != world.targets[name] {
+                world.step(steps, true, format!("target {name}'s event arrives"), |world| {
+                    self.hear_target(world, name);
+                    Ok(())
+                });
+            }
+        }
+        if process.namespace != world.namespace {
+            world.step(steps, true, "the namespace's event arrives", |world| {
+                self.hear_namespace(world);
+                Ok(())
+            });
+        }
+    }
+
+    fn hear_source(&self, world: &mut World<R::Gate>, remote: usize, name: usize) {
+        let listed = world.listed(remote, name);
+        let process = world.process.as_mut().unwrap();
+        let gone = process.sources[remote][name].is_some() && listed.is_none();
+        process.unlisted[remote][name] |= gone && self.events.select;
+        process.queued[remote][name] |= gone || listed.is_some();
+        process.sources[remote][name] = listed;
+    }
+
+    /// As `enqueue_target`.
+    fn hear_target(&self, world: &mut World<R::Gate>, name: usize) {
+        let (now, shows) = (world.targets[name], world.remotes.map(|remote| remote.shows));
+        let process = world.process.as_mut().unwrap();
+        let gone = process.targets[name].is_some() && now.is_none();
+        process.targets[name] = now;
+        let origin = now.and_then(|target| target.mark).map(|mark| mark.cluster);
+        for remote in 0..self.events.remotes {
+            let known = process.sources[remote][name].is_some();
+            let belongs = gone || origin == Some(shows[remote]) || now.is_some() && known;
+            process.queued[remote][name] |= belongs;
+        }
+    }
+
+    /// As the handler of namespaces: the pair that it was made for, and those with a source.
+    fn hear_namespace(&self, world: &mut World<R::Gate>) {
+        let now = world.namespace;
+        let process = world.process.as_mut().unwrap();
+        process.namespace = now;
+        let owner = now.and_then(|namespace| namespace.made_for).map(|(name, ..)| name);
+        for (remote, name) in pairs().filter(|(remote, _)| *remote < self.events.remotes) {
+            let inside = process.sources[remote][name].is_some();
+            process.queued[remote][name] |= inside || owner == Some(name);
+        }
+    }
+
+    /// The next request of an attempt, or its end.
+    fn act(&self, world: &World<R::Gate>, mut attempt: Attempt, steps: &mut Steps<R::Gate>) {
+        let (remote, name) = (attempt.remote, attempt.name);
+        let view = self.view(world, remote, name);
+        self.rule.turn_to(&view, &mut attempt.progress);
+        let progress = attempt.progress;
+        let act = self.rule.next(&view, &progress);
+        let what = format!("{}/{name}: {act:?}", AB[remote]);
+        if let Act::Done(end) = act {
+            world.step(steps, true, what, |world| {
+                self.finish(world, attempt, &view, end);
+                Ok(())
+            });
+            return;
+        }
+        world.step(steps, true, what.clone(), |world| {
+            self.perform(world, attempt, &view, act, Fate::Answered)
+        });
+        if !self.events.crash || world.troubles == 0 {
+            return;
+        }
+        for (how, fate) in [
+            ("not sent", Fate::NotSent),
+            ("its answer is lost", Fate::AnswerLost),
+            ("the process is killed before the answer", Fate::Killed),
+        ] {
+            world.step(steps, false, format!("{what}: {how}"), |world| {
+                self.perform(world, attempt, &view, act, fate)
+            });
+        }
+    }
+
+    pub(super) fn view(&self, world: &World<R::Gate>, remote: usize, name: usize) -> View {
+        let process = world.process.as_ref().unwrap();
+        let other = |of: usize| {
+            of != name && (process.sources[remote][of].is_some() || process.targets[of].is_some())
+        };
+        View {
+            source: process.sources[remote][name],
+            target: process.targets[name],
+            namespace: process.namespace,
+            shared: (0..NAMES).any(other),
+            unlisted: process.unlisted[remote][name],
+            selective: self.events.select,
+            name,
+            cluster: world.remotes[remote].shows,
+        }
+    }
+
+    /// As `outcome::finished`.
+    pub(super) fn finish(
+        &self,
+        world: &mut World<R::Gate>,
+        Attempt { remote, name, progress }: Attempt,
+        view: &View,
+        end: End,
+    ) {
+        let process = world.process.as_mut().unwrap();
+        if end != End::Held {
+            self.rule.forget(&mut process.gates[remote], name);
+        }
+        if view.source.is_some() || progress.source_gone || progress.unselected.is_some() {
+            process.unlisted[remote][name] = false;
+        }
+        process.ends[remote][name] = Some(end);
+        if process.attempt.is_none() {
+            process.queued[remote][name] = false;
+        }
+        process.attempt = None;
+    }
+}
+
+impl<G: Clone + Hash> World<G> {
+    /// The source as a list shows it.
+    pub(super) fn listed(&self, remote: usize, name: usize) -> Option<Source> {
+        self.remotes[remote].sources[name].filter(|source| source.selected)
+    }
+}
+
+/// All pairs.
+pub(super) fn pairs() -> impl Iterator<Item = (usize, usize)> {
+    (0..REMOTES).flat_map(|remote| (0..NAMES).map(move |name| (remote, name)))
+}

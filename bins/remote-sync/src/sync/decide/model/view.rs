@@ -1,0 +1,162 @@
+//! Objects of the model, and what a rule sees of them. Contents, clusters and names are small numbers.
+
+/// A source, as its cluster has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Source {
+    pub(super) uid: u8,
+    pub(super) content: u8,
+    pub(super) generation: u8,
+    pub(super) finalizer: bool,
+    pub(super) terminating: bool,
+    pub(super) published: Option<Published>,
+    /// The selector covers it.
+    pub(super) selected: bool,
+    /// For the invariants alone: it is terminating because its kind or namespace is.
+    pub(super) swept: bool,
+}
+
+/// The annotations that say which generations belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Published {
+    pub(super) remote: u8,
+    pub(super) local: u8,
+    pub(super) uid: Option<u8>,
+}
+
+/// An object of the target's kind and name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Target {
+    pub(super) uid: u8,
+    pub(super) content: u8,
+    pub(super) generation: u8,
+    pub(super) mark: Option<Mark>,
+    /// For the invariants alone: the remote whose copy it really is; without one it is somebody's own.
+    pub(super) owner: Option<usize>,
+}
+
+/// The annotation that says whose copy a target is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Mark {
+    pub(super) cluster: u8,
+    pub(super) uid: u8,
+    pub(super) name: usize,
+}
+
+/// The namespace of all targets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Namespace {
+    pub(super) uid: u8,
+    /// The object that this program made it for: name, uid, and its cluster.
+    pub(super) made_for: Option<(usize, u8, u8)>,
+    pub(super) terminating: bool,
+}
+
+/// The observed state of a pair.
+#[derive(Clone, Debug)]
+pub(super) struct View {
+    pub(super) source: Option<Source>,
+    pub(super) target: Option<Target>,
+    pub(super) namespace: Option<Namespace>,
+    /// Other pairs have objects in it.
+    pub(super) shared: bool,
+    pub(super) unlisted: bool,
+    pub(super) selective: bool,
+    pub(super) name: usize,
+    /// The uid that the remote shows.
+    pub(super) cluster: u8,
+}
+
+/// Progress of an attempt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Progress {
+    pub(super) source_gone: bool,
+    pub(super) unselected: Option<Source>,
+    pub(super) target_gone: bool,
+    /// What a dry run said about these two.
+    pub(super) compared: Option<(Source, Target, bool)>,
+    pub(super) namespace_empty: Option<bool>,
+    /// What the gate said, about the namespace or else the target.
+    pub(super) verdict: Option<(bool, Verdict)>,
+    /// What all this was found out about.
+    pub(super) about: Option<(Option<(u8, bool)>, Option<u8>)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Verdict {
+    Open,
+    Held,
+}
+
+/// An action of either rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Act {
+    AddFinalizer,
+    CompareContents,
+    Adopt,
+    CreateNamespace,
+    Create,
+    Update,
+    RecordGenerations,
+    ConfirmSourceGone,
+    ConfirmTargetGone,
+    /// About the namespace or else the target; the source is gone, or else was deleted.
+    CheckGate {
+        namespace: bool,
+        gone: bool,
+    },
+    CheckNamespace,
+    DeleteNamespace,
+    DeleteTarget,
+    RemoveFinalizer,
+    Done(End),
+}
+
+/// The end of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum End {
+    InSync,
+    Nothing,
+    Waiting,
+    Held,
+    Conflict,
+}
+
+/// A rule that decides, and its gate.
+pub(super) trait Rule {
+    /// The memory of one remote's deletions.
+    type Gate: Clone + std::hash::Hash;
+
+    /// Forgets what was found out about other objects.
+    fn turn_to(&self, view: &View, progress: &mut Progress);
+
+    fn next(&self, view: &View, progress: &Progress) -> Act;
+
+    /// A new process; so many deletions of targets and namespaces were recorded by earlier ones.
+    fn gate(&self, recorded: [u8; 2]) -> Self::Gate;
+
+    /// Asks for the deletion of a pair's target or namespace; `swept` is read at the source if it matters.
+    fn ask(&self, gate: &mut Self::Gate, name: usize, namespace: bool, why: Why) -> Verdict;
+
+    /// What the ledger holds when a deletion passes: that of targets, and of namespaces.
+    fn recorded(&self, gate: &Self::Gate) -> [u8; 2];
+
+    /// A pair's attempt ended without a hold.
+    fn forget(&self, gate: &mut Self::Gate, name: usize);
+
+    /// The request for a deletion is about to be sent.
+    fn sends(&self, gate: &mut Self::Gate, name: usize, namespace: bool);
+
+    fn deleted(&self, gate: &mut Self::Gate, name: usize, namespace: bool, progress: &Progress);
+
+    /// Whether a remote is left alone, where the remotes show these uids.
+    fn is_parked(&self, shows: &[u8], remote: usize) -> bool;
+}
+
+/// The reason for a deletion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Why {
+    /// The source is gone, or else terminating.
+    pub(super) gone: bool,
+    /// Its namespace or kind is terminating, as a read at the source says.
+    pub(super) swept: bool,
+}

@@ -1,0 +1,338 @@
+//! Two remotes, the target's cluster, and everything that people and servers do there.
+
+use std::{borrow::Cow, hash::Hash};
+
+use explorer::Step;
+
+use super::{
+    process::Process,
+    view::{Mark, Namespace, Published, Source, Target},
+};
+
+pub(super) const NAMES: usize = 2;
+pub(super) const REMOTES: usize = 2;
+
+pub(super) type Steps<G> = Vec<Step<World<G>, Cow<'static, str>>>;
+
+/// Everything at one moment; `G` is the rule's gate.
+#[derive(Clone, Hash)]
+pub(super) struct World<G> {
+    pub(super) remotes: [Remote; REMOTES],
+    pub(super) targets: [Option<Target>; NAMES],
+    pub(super) namespace: Option<Namespace>,
+    /// Somebody else's object is in the namespace.
+    pub(super) foreign: bool,
+    pub(super) process: Option<Process<G>>,
+    /// Deletions that were recorded for later processes, of targets and of namespaces.
+    pub(super) ledger: [[u8; 2]; REMOTES],
+    /// The names of targets that were deleted for each remote.
+    pub(super) deleted: [[bool; NAMES]; REMOTES],
+    pub(super) uids: u8,
+    pub(super) troubles: u8,
+}
+
+/// The cluster of some sources.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Remote {
+    /// The uid of kube-system that it shows.
+    pub(super) shows: u8,
+    pub(super) sources: [Option<Source>; NAMES],
+    /// Its kind, or its namespace, is being deleted.
+    pub(super) swept: bool,
+}
+
+/// What may happen beside the failures of requests.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Events {
+    /// The names that are in use.
+    pub(super) names: usize,
+    pub(super) remotes: usize,
+    /// Sources are created, edited and deleted.
+    pub(super) people: bool,
+    /// Sources vanish without a deletion that anybody sees.
+    pub(super) vanish: bool,
+    /// The kind or the namespace of the sources is deleted.
+    pub(super) sweep: bool,
+    /// Sources with forged finalizers, generations and uids.
+    pub(super) forge: bool,
+    /// Objects of others under the targets' names and in their namespace.
+    pub(super) foreign: bool,
+    /// Sources that are not selected any more.
+    pub(super) select: bool,
+    /// The kind's generation never moves.
+    pub(super) constant: bool,
+    /// The process is killed, and requests fail.
+    pub(super) crash: bool,
+}
+
+impl<G: Clone + Hash> World<G> {
+    /// A world in which remotes show these uids.
+    pub(super) fn new(shows: [u8; REMOTES], troubles: u8) -> Self {
+        let remote = |shows| Remote { shows, sources: [None; NAMES], swept: false };
+        Self {
+            remotes: shows.map(remote),
+            targets: [None; NAMES],
+            namespace: None,
+            foreign: false,
+            process: None,
+            ledger: Default::default(),
+            deleted: Default::default(),
+            uids: 0,
+            troubles,
+        }
+    }
+
+    /// The same with a source that has been copied.
+    pub(super) fn with_copy(mut self, remote: usize, name: usize) -> Self {
+        let (source_uid, uid) = (self.uid(), self.uid());
+        let cluster = self.remotes[remote].shows;
+        let published = Some(Published { remote: 1, local: 1, uid: Some(uid) });
+        let source = Source { finalizer: true, published, ..new_source(source_uid, 1) };
+        self.remotes[remote].sources[name] = Some(source);
+        let mark = Some(Mark { cluster, uid: source_uid, name });
+        let owner = Some(remote);
+        self.targets[name] = Some(Target { uid, content: 1, generation: 1, mark, owner });
+        if self.namespace.is_none() {
+            let uid = self.uid();
+            let made_for = Some((name, source_uid, cluster));
+            self.namespace = Some(Namespace { uid, made_for, terminating: false });
+        }
+        self
+    }
+
+    /// The same where the namespace is nobody's.
+    pub(super) fn with_namespace(mut self) -> Self {
+        let uid = self.uid();
+        self.namespace = Some(Namespace { uid, made_for: None, terminating: false });
+        self
+    }
+
+    /// The same with somebody's own object.
+    pub(super) fn with_foreign(mut self, name: usize, content: u8) -> Self {
+        let uid = self.uid();
+        let (mark, owner) = (None, None);
+        self.targets[name] = Some(Target { uid, content, generation: 1, mark, owner });
+        self
+    }
+
+    pub(super) fn uid(&mut self) -> u8 {
+        self.uids += 1;
+        self.uids
+    }
+
+    /// A step to a changed world.
+    pub(super) fn step(
+        &self,
+        steps: &mut Steps<G>,
+        calm: bool,
+        event: impl Into<Cow<'static, str>>,
+        change: impl FnOnce(&mut Self) -> Result<(), String>,
+    ) {
+        let mut world = self.clone();
+        if !calm {
+            world.troubles -= 1;
+        }
+        let result = change(&mut world).map(|()| world);
+        steps.push(Step { event: event.into(), calm, result });
+    }
+
+    /// The servers finish what they began.
+    pub(super) fn server_steps(&self, steps: &mut Steps<G>) {
+        if self.namespace.is_some_and(|namespace| namespace.terminating) {
+            self.step(steps, true, "the namespace goes, with all that is in it", |world| {
+                (world.namespace, world.foreign) = (None, false);
+                world.targets = [None; NAMES];
+                Ok(())
+            });
+        }
+    }
+
+    /// What people, and whoever means harm, may do.
+    pub(super) fn people_steps(&self, events: &Events, steps: &mut Steps<G>) {
+        for remote in 0..events.remotes {
+            for name in 0..events.names {
+                self.source_steps(events, (remote, name), steps);
+            }
+            if events.sweep && !self.remotes[remote].swept {
+                self.trouble(
+                    steps,
+                    format!("{}: the kind of the sources is deleted", AB[remote]),
+                    |world| {
+                        world.remotes[remote].swept = true;
+                        for name in 0..NAMES {
+                            world.delete_source(remote, name, true);
+                        }
+                    },
+                );
+            }
+        }
+        if events.foreign {
+            self.foreign_steps(events, steps);
+        }
+    }
+
+    fn source_steps(
+        &self,
+        events: &Events,
+        at @ (remote, name): (usize, usize),
+        steps: &mut Steps<G>,
+    ) {
+        let mut trouble = |event: &str, change: &dyn Fn(&mut Self)| {
+            let event = format!("{}/{name}: {event}", AB[remote]);
+            self.trouble(steps, event, |world| change(world));
+        };
+        let source = self.remotes[remote].sources[name];
+        let swept = self.remotes[remote].swept;
+        let Some(source) = source else {
+            if events.people && !swept {
+                trouble("the source is created", &|world| {
+                    let uid = world.uid();
+                    world.remotes[remote].sources[name] = Some(new_source(uid, 1));
+                });
+            }
+            if events.forge && !swept {
+                trouble("a forged source with finalizer and generation is created", &|world| {
+                    let uid = world.uid();
+                    world.remotes[remote].sources[name] = Some(forged(uid));
+                });
+                let others = self.targets[name].filter(|target| target.owner != Some(remote));
+                if let Some(mark) = others.and_then(|target| target.mark) {
+                    trouble(
+                        "a forged source with the uid of the copied one is created",
+                        &|world| {
+                            let source = Source { uid: mark.uid, ..new_source(0, 2) };
+                            world.remotes[remote].sources[name] = Some(source);
+                        },
+                    );
+                }
+            }
+            return;
+        };
+        if events.people && !source.terminating {
+            trouble("the source is edited", &|world| {
+                let source = world.source_mut(at);
+                source.content = other(source.content);
+                source.generation += u8::from(!events.constant);
+            });
+            trouble("the source is deleted", &|world| world.delete_source(remote, name, false));
+        }
+        if events.vanish {
+            trouble("the source vanishes", &|world| world.remotes[remote].sources[name] = None);
+        }
+        if events.select && !source.terminating {
+            let event =
+                if source.selected { "the source is unselected" } else { "the source is selected" };
+            trouble(event, &|world| {
+                let source = world.source_mut(at);
+                source.selected = !source.selected;
+            });
+        }
+    }
+
+    fn foreign_steps(&self, events: &Events, steps: &mut Steps<G>) {
+        let alive = self.namespace.is_some_and(|namespace| !namespace.terminating);
+        for name in 0..events.names {
+            match self.targets[name] {
+                None if alive => {
+                    for content in [1, 2] {
+                        let event =
+                            format!("somebody creates an object {name} with content {content}");
+                        self.trouble(steps, event, |world| {
+                            let uid = world.uid();
+                            let (mark, owner) = (None, None);
+                            world.targets[name] =
+                                Some(Target { uid, content, generation: 1, mark, owner });
+                        });
+                    }
+                }
+                None => {}
+                Some(target) => {
+                    self.trouble(steps, format!("somebody edits target {name}"), |world| {
+                        let content = other(target.content);
+                        let generation = target.generation + 1;
+                        world.targets[name] = Some(Target { content, generation, ..target });
+                    });
+                    self.trouble(steps, format!("somebody deletes target {name}"), |world| {
+                        world.targets[name] = None;
+                    });
+                    if target.mark.is_some() {
+                        self.trouble(
+                            steps,
+                            format!("somebody takes target {name}: its mark goes"),
+                            |world| {
+                                world.targets[name] =
+                                    Some(Target { mark: None, owner: None, ..target });
+                            },
+                        );
+                    }
+                }
+            }
+        }
+        if alive && !self.foreign {
+            self.trouble(steps, "somebody puts something else into the namespace", |world| {
+                world.foreign = true;
+            });
+        }
+    }
+
+    fn trouble(
+        &self,
+        steps: &mut Steps<G>,
+        event: impl Into<Cow<'static, str>>,
+        change: impl FnOnce(&mut Self),
+    ) {
+        self.step(steps, false, event, |world| {
+            change(world);
+            Ok(())
+        });
+    }
+
+    fn source_mut(&mut self, (remote, name): (usize, usize)) -> &mut Source {
+        self.remotes[remote].sources[name].as_mut().unwrap()
+    }
+
+    /// An ordinary deletion: with a finalizer the object stays, terminating.
+    fn delete_source(&mut self, remote: usize, name: usize, swept: bool) {
+        let source = &mut self.remotes[remote].sources[name];
+        *source = source.take().filter(|source| source.finalizer).map(|source| Source {
+            terminating: true,
+            swept: source.swept || swept && !source.terminating,
+            ..source
+        });
+    }
+}
+
+/// The remotes' names.
+pub(super) const AB: [&str; REMOTES] = ["A", "B"];
+
+pub(super) fn new_source(uid: u8, content: u8) -> Source {
+    Source {
+        uid,
+        content,
+        generation: 1,
+        finalizer: false,
+        terminating: false,
+        published: None,
+        selected: true,
+        swept: false,
+    }
+}
+
+/// An edit.
+fn other(content: u8) -> u8 {
+    if content == 1 { 2 } else { 1 }
+}
+
+/// What the target's server made of content 1: a dry run says that writing that changes nothing.
+pub(super) const DEFAULTED: u8 = 11;
+
+/// Returns whether the target's server sees no difference.
+pub(super) fn is_same(source: u8, target: u8) -> bool {
+    source == target || (source, target) == (1, DEFAULTED)
+}
+
+/// A source that claims to have been copied, and is deleted at once.
+fn forged(uid: u8) -> Source {
+    let published = Some(Published { remote: 1, local: 1, uid: None });
+    Source { finalizer: true, terminating: true, published, ..new_source(uid, 1) }
+}
