@@ -83,7 +83,8 @@ pub(crate) struct Generations {
     pub(crate) local: Option<u32>,
     pub(crate) uid: Option<Uid>,
     /// Contents that differ although the target's server kept all that was written.
-    pub(crate) content: Option<ContentPair>,
+    /// Boxed, as few sources have one and stores hold many.
+    pub(crate) content: Option<Box<ContentPair>>,
 }
 
 /// A target: the copy, which owns the status.
@@ -160,7 +161,7 @@ impl ObjectReader {
                 remote: number(&keys.remote_generation),
                 local: number(&keys.local_generation),
                 uid: annotation(&keys.local_uid).and_then(Uid::of),
-                content: content.and_then(ContentPair::parse),
+                content: content.and_then(ContentPair::parse).map(Box::new),
             },
             copied_from: origin.map(|origin| origin.cluster),
         };

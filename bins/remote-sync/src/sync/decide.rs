@@ -307,7 +307,7 @@ pub(crate) fn is_recorded(source: &Cached<SourceObject>, target: &Cached<TargetO
     let published = &source.value.generations;
     let (source, to) = (source.value.state.content, target.value.state.content);
     published.uid == Some(target.uid)
-        && published.content == Some(ContentPair { source, target: to })
+        && published.content.as_deref() == Some(&ContentPair { source, target: to })
 }
 
 #[cfg(test)]

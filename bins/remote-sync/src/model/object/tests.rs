@@ -69,7 +69,7 @@ fn a_source_has_a_finalizer_and_says_what_it_published() {
         remote: Some(6),
         local: Some(3),
         uid: Some(uid(OTHER)),
-        content: Some(ContentPair { source: 7, target: 255 }),
+        content: Some(Box::new(ContentPair { source: 7, target: 255 })),
     };
     assert_eq!((&value.generations, value.copied_from), (&published, Some(uid(CLUSTER))));
     let bare = reader.source(&object(&json!({}))).unwrap().value;

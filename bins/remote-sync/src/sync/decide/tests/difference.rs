@@ -12,7 +12,7 @@ fn recorded(published_to: Option<u8>) -> World {
     world.observed.target.as_mut().unwrap().value.state.content = 9;
     let published = &mut world.observed.source.as_mut().unwrap().value.generations;
     (published.uid, published.content) =
-        (published_to.map(uid), Some(ContentPair { source: 1, target: 9 }));
+        (published_to.map(uid), Some(Box::new(ContentPair { source: 1, target: 9 })));
     world
 }
 

@@ -366,7 +366,7 @@ impl World {
             }
             (SyncAction::RecordGenerations, Some(target)) => {
                 let (from, to) = (source.value.state.content, target.value.state.content);
-                let content = Some(ContentPair { source: from, target: to })
+                let content = Some(Box::new(ContentPair { source: from, target: to }))
                     .filter(|_| safe && from != to && !settled.altered);
                 source.value.generations = Generations {
                     content,
