@@ -106,7 +106,7 @@ lint: ## Check format, clippy, documentation, dependencies and type names
 budget: dist ## Check size, memory, requests, bytes and system calls against their limits
 	$(MEASURE) --bin budget
 
-bench: dist ## Measure remote-sync: lag, throughput, memory, restart, a hundred remotes
+bench: dist ## Measure remote-sync: lag, throughput, memory, restart, 10 to 300 remotes
 	$(MEASURE) --bin bench
 
 soak: dist ## 100,000 renewals with 5 % random faults, in one process and in many; SEED, RENEWALS, PART

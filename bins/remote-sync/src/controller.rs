@@ -5,10 +5,10 @@ mod dependents;
 mod handlers;
 pub(crate) mod identities;
 pub(crate) mod registry;
+pub(crate) mod unfollowed;
 mod watches;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize},
@@ -28,6 +28,8 @@ use crate::{
     sync::{context::SyncContext, remote::RemoteSync},
 };
 
+use self::unfollowed::Unfollowed;
+
 /// The longest time until a change that wakes nobody is noticed.
 const CHECK_AGAIN: Duration = Duration::from_secs(5);
 
@@ -46,6 +48,10 @@ pub(crate) struct Controller {
     remotes: Mutex<Arc<Vec<Arc<RemoteSync>>>>,
     /// Woken when the local cluster may have found a kind.
     awaiting_kind: Mutex<Vec<Stop>>,
+    /// Sources that carry our finalizer, but belong to no remote or namespace that is followed.
+    pub(crate) unfollowed: Mutex<Unfollowed>,
+    /// Whether some of them are being released.
+    releasing: AtomicBool,
     /// The last iteration of the loop that opens and closes workqueues.
     beat: Mutex<Option<Instant>>,
 }
@@ -83,6 +89,8 @@ impl Controller {
             registry_trouble: Mutex::default(),
             remotes: Mutex::default(),
             awaiting_kind: Mutex::default(),
+            unfollowed: Mutex::default(),
+            releasing: AtomicBool::default(),
             beat: Mutex::default(),
         }
     }
@@ -109,6 +117,7 @@ impl Controller {
         let mut remotes = lock(&self.remotes);
         *remotes = remotes.iter().cloned().chain([remote.clone()]).collect::<Vec<_>>().into();
         drop(remotes);
+        self.follow_sources(&remote);
         self.enqueue_all(&remote);
         self.stop.wake();
     }
@@ -126,6 +135,7 @@ impl Controller {
         self.context.metrics.forget(name);
         // Another one may have been held because of it.
         self.stop.wake();
+        self.lose_sources(&remote);
         match self.remote_cluster(&remote).connection.identity() {
             ClusterIdentity::Known(uid)
             | ClusterIdentity::Hidden { was: uid, .. }
@@ -166,16 +176,20 @@ impl Controller {
         let LocalCluster::Source(side) = &self.local else {
             return remotes.iter().map(|remote| remote.source.stores.map(|it| it.len())).collect();
         };
-        let suffixes = remotes.iter().map(|remote| remote.names.source_suffix());
-        let by_suffix: BTreeMap<_, _> = suffixes.enumerate().map(|(n, it)| (it, n)).collect();
-        let lengths: BTreeSet<_> = by_suffix.keys().map(|suffix| suffix.len()).collect();
+        let suffix = |n: usize| remotes[n].names.source_suffix();
+        let mut by_suffix: Vec<usize> = (0..remotes.len()).collect();
+        by_suffix.sort_by_key(|n| suffix(*n));
+        let mut lengths: Vec<_> = by_suffix.iter().map(|n| suffix(*n).len()).collect();
+        lengths.sort_unstable();
+        lengths.dedup();
         let whose = |key: &str| {
             let end = |length: &usize| key.get(key.len().checked_sub(*length)?..);
-            lengths.iter().filter_map(end).find_map(|end| by_suffix.get(end))
+            let of = |end| by_suffix.binary_search_by_key(&end, |n| suffix(*n)).ok();
+            lengths.iter().filter_map(end).find_map(of).map(|index| by_suffix[index])
         };
         let mut counts = vec![side.stores.map(|_| 0); remotes.len()];
         for (kind, store) in side.stores.iter() {
-            store.for_each_key(|key| whose(key).into_iter().for_each(|n| counts[*n][kind] += 1));
+            store.for_each_key(|key| whose(key).into_iter().for_each(|n| counts[n][kind] += 1));
         }
         counts
     }
@@ -192,10 +206,11 @@ impl Controller {
                 remote.open_queue();
                 remote.forget_old(Instant::now());
                 self.start_workers(remote);
-                if remote.source_cluster_is_new() {
+                if remote.source_cluster_is_new() | remote.secrets_are_back() {
                     self.enqueue_all(remote);
                 }
             }
+            self.attend_to_unfollowed();
             if resync.is_some_and(|at| at <= Instant::now()) {
                 for remote in self.remotes().iter() {
                     remote.retry_altered(None);

@@ -23,6 +23,7 @@ mod connection;
 mod model;
 
 // Other tasks, and diagnostics.
+mod cleanup;
 mod once;
 mod rbac;
 mod report;

@@ -1,8 +1,8 @@
-//! RBAC that a command line needs: a ClusterRole for each side, and Roles on the local cluster for Leases and
-//! kubeconfigs. Discovery and `/version` are open to every identity.
+//! RBAC that a command line needs: roles for each side, and Roles on the local cluster for Leases and kubeconfigs.
+//! Discovery and `/version` are open to every identity.
 //!
-//! Both sides' rights are cluster-wide, even with `-source-namespace`: the target's namespaces follow from the
-//! objects, and a cluster's identity is the uid of a namespace.
+//! A side that is restricted to namespaces has a Role in each, and a small ClusterRole for what is in none: the
+//! cluster's identity, which is the uid of a Namespace, and the kinds' definitions.
 
 use std::{collections::BTreeMap, slice};
 
@@ -19,6 +19,11 @@ use crate::{
 
 /// The name of all roles, or its start.
 const NAME: &str = "remote-sync";
+/// The Namespace whose uid is the cluster's identity.
+const SYSTEM: &str = "kube-system";
+const GET: &[&str] = &["get"];
+/// This right cannot be restricted to a name.
+const CREATE: &[&str] = &["create"];
 
 /// A rule of a role; without `names` it is for all objects.
 fn rule(group: &str, resources: &[String], names: &[String], verbs: &[&str]) -> Value {
@@ -34,14 +39,33 @@ fn core(resource: &str, names: &[String], verbs: &[&str]) -> Value {
     rule("", &[resource.to_owned()], names, verbs)
 }
 
+/// The rights on one side.
+#[derive(Default)]
+struct SideRules {
+    /// For objects in namespaces.
+    inside: Vec<Value>,
+    /// For the others.
+    outside: Vec<Value>,
+}
+
 /// All roles as YAML documents.
 pub(crate) fn print(settings: &Settings) -> String {
-    let mut roles = vec![
-        role(&format!("{NAME}-source"), None, source(settings)),
-        role(&format!("{NAME}-target"), None, target(settings)),
-    ];
+    let sources: Vec<_> = settings.source_namespaces.iter().map(|name| &**name).collect();
+    let fixed: Vec<_> = settings.mapping.fixed.iter().map(|fixed| &*fixed.target).collect();
+    let mut roles = side("source", &sources, source(settings));
+    roles.extend(side("target", &fixed, target(settings)));
     roles.extend(local(settings).into_iter().map(|(ns, rules)| role(NAME, Some(ns), rules)));
     roles.iter().map(yaml::print).collect::<Vec<_>>().join("---\n")
+}
+
+/// One ClusterRole, or with `namespaces` a small one and a Role in each.
+fn side(side: &str, namespaces: &[&str], rules: SideRules) -> Vec<Value> {
+    let (name, SideRules { inside, outside }) = (format!("{NAME}-{side}"), rules);
+    if namespaces.is_empty() {
+        return vec![role(&name, None, [inside, outside].concat())];
+    }
+    let roles = namespaces.iter().map(|namespace| role(&name, Some(namespace), inside.clone()));
+    [role(&name, None, outside)].into_iter().chain(roles).collect()
 }
 
 fn role(name: &str, namespace: Option<&str>, rules: Vec<Value>) -> Value {
@@ -57,40 +81,44 @@ fn role(name: &str, namespace: Option<&str>, rules: Vec<Value>) -> Value {
     })
 }
 
-fn source(settings: &Settings) -> Vec<Value> {
-    let mut rules = Vec::new();
+fn source(settings: &Settings) -> SideRules {
+    let mut rules = SideRules::default();
     for (group, plurals) in kinds(settings) {
         let sub = |name: &str| plurals.iter().map(|plural| format!("{plural}/{name}")).collect();
         let (status, finalizers): (Vec<_>, Vec<_>) = (sub("status"), sub("finalizers"));
-        rules.push(rule(group, &plurals, &[], &["get", "list", "watch", "patch"]));
-        rules.push(rule(group, &status, &[], &["patch"]));
+        rules.inside.push(rule(group, &plurals, &[], &["get", "list", "watch", "patch"]));
+        rules.inside.push(rule(group, &status, &[], &["patch"]));
         if !settings.secrets.is_empty() {
             // Uploaded Secrets have blockOwnerDeletion, for which admission may require this
             // (apiserver `plugin/pkg/admission/gc/gc_admission.go`).
-            rules.push(rule(group, &finalizers, &[], &["update"]));
+            rules.inside.push(rule(group, &finalizers, &[], &["update"]));
         }
     }
     if !settings.secrets.is_empty() {
-        rules.push(core("secrets", &uploaded(settings), &["get", "update"]));
-        rules.push(core("secrets", &[], &["create"]));
+        rules.inside.push(core("secrets", &uploaded(settings), &["get", "update"]));
+        rules.inside.push(core("secrets", &[], CREATE));
     }
-    // kube-system is the cluster's identity; whether another or a kind is being deleted, is asked before a target is.
-    rules.push(core("namespaces", &[], &["get"]));
-    let definitions: Vec<_> = settings
-        .resources
-        .iter()
-        .filter(|(_, wanted)| !wanted.group.is_empty())
-        .map(|(_, wanted)| wanted.to_string())
-        .collect();
-    if !definitions.is_empty() {
-        let kind = &CUSTOM_RESOURCE_DEFINITIONS;
-        rules.push(rule(&kind.group, &[kind.plural.to_string()], &definitions, &["get"]));
+    rules.inside.push(core("events", &[], CREATE));
+    // A source's Namespace is read before its target is deleted. A Role in a namespace is enough for that Namespace.
+    let namespaces = &settings.source_namespaces;
+    if !namespaces.is_empty() {
+        rules.inside.push(core("namespaces", namespaces, GET));
     }
-    rules.push(core("events", &[], &["create"]));
+    let named = if namespaces.is_empty() { vec![] } else { vec![SYSTEM.to_owned()] };
+    rules.outside.push(core("namespaces", &named, GET));
+    rules.outside.extend(definitions(settings));
     rules
 }
 
-fn target(settings: &Settings) -> Vec<Value> {
+/// The right to read the kinds' definitions, which is done before a target is deleted.
+fn definitions(settings: &Settings) -> Option<Value> {
+    let defined = settings.resources.iter().filter(|(_, wanted)| !wanted.group.is_empty());
+    let names: Vec<_> = defined.map(|(_, wanted)| wanted.to_string()).collect();
+    let kind = &CUSTOM_RESOURCE_DEFINITIONS;
+    (!names.is_empty()).then(|| rule(&kind.group, &[kind.plural.to_string()], &names, GET))
+}
+
+fn target(settings: &Settings) -> SideRules {
     let writes: &[_] = match (settings.mode, settings.orphans.policy) {
         (Mode::Safe, _) => &["patch"],
         // PUT for the content, PATCH for the annotation of kept orphans.
@@ -99,19 +127,30 @@ fn target(settings: &Settings) -> Vec<Value> {
     };
     let verbs = [&["get", "list", "watch", "create"], writes, &["delete"]].concat();
     let kinds = kinds(settings).into_iter();
-    let mut rules: Vec<_> =
+    let mut inside: Vec<_> =
         kinds.map(|(group, plurals)| rule(group, &plurals, &[], &verbs)).collect();
-    let verbs = ["get", "list", "watch", "create", "delete"];
-    rules.push(core("namespaces", &[], &verbs));
-    if settings.namespaces == NamespacePolicy::Empty {
+    if settings.create_namespaces && settings.namespaces == NamespacePolicy::Empty {
         // Whether a namespace is empty, is known only to one who may list everything in it.
-        rules.push(rule("*", &["*".to_owned()], &[], &["list"]));
+        inside.push(rule("*", &["*".to_owned()], &[], &["list"]));
     }
     if !settings.secrets.is_empty() {
         let verbs = ["get", "list", "watch", "patch"];
-        rules.push(core("secrets", &settings.secrets, &verbs));
+        inside.push(core("secrets", &settings.secrets, &verbs));
     }
-    rules
+    SideRules { inside, outside: target_namespaces(settings) }
+}
+
+fn target_namespaces(settings: &Settings) -> Vec<Value> {
+    let identity = || core("namespaces", &[SYSTEM.to_owned()], GET);
+    match &settings.mapping.fixed {
+        _ if !settings.create_namespaces => vec![identity()],
+        None => vec![core("namespaces", &[], &["get", "list", "watch", "create", "delete"])],
+        Some(fixed) => {
+            let named = slice::from_ref(&fixed.target);
+            let verbs = ["get", "list", "watch", "delete"];
+            vec![core("namespaces", named, &verbs), core("namespaces", &[], CREATE), identity()]
+        }
+    }
 }
 
 /// The rules for the leader election Lease and remotes' kubeconfigs, by namespace.
@@ -122,8 +161,7 @@ fn local(settings: &Settings) -> BTreeMap<&str, Vec<Value>> {
         let rules = roles.entry(&election.namespace).or_default();
         let (group, leases) = (&*LEASES.group, [LEASES.plural.to_string()]);
         rules.push(rule(group, &leases, slice::from_ref(&election.name), &["get", "update"]));
-        // The right to create cannot be restricted to a name.
-        rules.push(rule(group, &leases, &[], &["create"]));
+        rules.push(rule(group, &leases, &[], CREATE));
     }
     let mut named: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for remote in &settings.remotes {
@@ -146,7 +184,7 @@ fn local(settings: &Settings) -> BTreeMap<&str, Vec<Value>> {
         let rules = roles.entry(namespace).or_default();
         let maps = &CONFIGMAPS.plural;
         rules.push(core(maps, slice::from_ref(name), &["get", "patch"]));
-        rules.push(core(maps, &[], &["create"]));
+        rules.push(core(maps, &[], CREATE));
     }
     roles
 }

@@ -35,6 +35,10 @@ const DELETIONS_HELD: Family = Family::gauge(
     "remote_sync_deletions_held",
     "Deletions that wait, for their grace or for a person.",
 );
+const UNFOLLOWED: Family = Family::gauge(
+    "remote_sync_unfollowed_sources",
+    "Sources with this instance's finalizer that belong to nothing that it follows.",
+);
 const WATCHES: Family = Family::counter("remote_sync_watches_total", "Watches started.");
 
 /// The most pairs of a remote in `/debug/state`: enough to see what is wrong.
@@ -87,7 +91,10 @@ impl Report for Reporter {
         }
         let line = |(what, why): (String, Option<String>)| Some(format!("{what}: {}\n", why?));
         let trouble = self.controller.registry_trouble().map(|why| format!("registry: {why}\n"));
-        let held = self.held_deletions().into_iter();
+        let unfollowed = self.unfollowed().into_iter().map(|(wanted, count)| {
+            format!("{wanted}: {count} carry the finalizer and are not followed, see -cleanup\n")
+        });
+        let held = self.held_deletions().into_iter().chain(unfollowed);
         let all = self.obstacles().into_iter().chain(self.unidentified());
         all.filter_map(line).chain(held).chain(trouble).collect()
     }
@@ -104,6 +111,9 @@ impl Report for Reporter {
         for (remote, sources) in remotes.iter().zip(self.controller.count_sources(&remotes)) {
             add_cluster(self.controller.remote_cluster(remote), &mut metrics);
             self.add_remote(remote, &sources, &mut metrics);
+        }
+        for (resource, count) in self.unfollowed() {
+            metrics.add(UNFOLLOWED, &[("resource", &resource)], count);
         }
         self.controller.context.metrics.add_to(&mut metrics);
         metrics.to_string()
@@ -134,8 +144,26 @@ impl Reporter {
             for (kind, wanted) in self.controller.context.settings.resources.iter() {
                 obstacles.push((format!("{wanted} ({})", remote.name), remote.hindrance(kind)));
             }
+            for (secrets, why) in self.secrets().zip(remote.secret_troubles()) {
+                obstacles.push((format!("{secrets} ({})", remote.name), why));
+            }
         }
         obstacles
+    }
+
+    /// By kind, the sources that are not followed any more; none while it is not known which remotes there are.
+    fn unfollowed(&self) -> Vec<(String, usize)> {
+        if !self.controller.all_known.load(Relaxed) {
+            return Vec::new();
+        }
+        let resources = &self.controller.context.settings.resources;
+        let counts = lock(&self.controller.unfollowed).counts().into_iter();
+        counts.map(|(kind, count)| (resources[kind].to_string(), count)).collect()
+    }
+
+    /// The names of Secrets, as metrics have them.
+    fn secrets(&self) -> impl Iterator<Item = String> {
+        self.controller.context.settings.secrets.iter().map(|name| format!("secrets/{name}"))
     }
 
     /// By remote, the deletions that wait for a person.
@@ -188,6 +216,9 @@ impl Reporter {
                 metrics.add(PAIRS, &[label, resource, ("state", state)], count);
             }
             metrics.add(RESOURCE_READY, &[label, resource], u8::from(!hindered));
+        }
+        for (secrets, why) in self.secrets().zip(remote.secret_troubles()) {
+            metrics.add(RESOURCE_READY, &[label, ("resource", &secrets)], u8::from(why.is_none()));
         }
         let depth = remote.queue.depth();
         for (state, count) in [

@@ -10,6 +10,7 @@ use shared::{
 };
 
 use crate::{
+    cleanup,
     controller::{Controller, clusters, registry},
     once,
     report::Reporter,
@@ -27,12 +28,15 @@ pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End
     let controller = Arc::new(clusters::build(settings.clone(), flags, stop)?);
     let limit = match settings.operation {
         Operation::Run => return run_until_stopped(&controller, flags),
-        Operation::Once(limit) => limit,
-        Operation::Cleanup => Duration::ZERO,
+        Operation::Once(limit) => Some(limit),
+        Operation::Cleanup => None,
     };
     clusters::start(&controller)?;
     registry::start(&controller)?;
-    let result = once::finish(&controller, limit);
+    let result = match limit {
+        Some(limit) => once::finish(&controller, limit),
+        None => cleanup::run(&controller),
+    };
     stop.raise();
     wait_for_writes(&controller);
     result.map(|()| End::Done)

@@ -53,6 +53,8 @@ pub(crate) struct Settings {
     pub(crate) recreate: bool,
     /// Labels of namespaces that are created.
     pub(crate) namespace_labels: Vec<(String, String)>,
+    /// Whether the targets' Namespaces are watched, created and deleted; otherwise none is ever read.
+    pub(crate) create_namespaces: bool,
     /// The names of Secrets to upload.
     pub(crate) secrets: Vec<String>,
     pub(crate) keys: AnnotationKeys,
@@ -193,6 +195,7 @@ impl Settings {
         let prefix = flags.text("annotation-prefix");
         let resources = values::resources(flags)?;
         fields::check_mode(flags, mode)?;
+        let source_namespaces = values::source_namespaces(flags)?;
         let settings = Self {
             operation,
             dry_run,
@@ -203,8 +206,9 @@ impl Settings {
             namespace_labels: fields::namespace_labels(flags)?,
             resources: resources.into(),
             selector: selector(flags, "selector")?.unwrap_or_default(),
-            source_namespaces: values::source_namespaces(flags)?,
-            mapping: values::mapping(flags),
+            mapping: values::mapping(flags, &source_namespaces)?,
+            source_namespaces,
+            create_namespaces: flags.switch("create-namespaces"),
             secrets: values::secrets(flags)?,
             keys: values::keys(prefix)?,
             finalizer: values::finalizer(flags, prefix)?,
@@ -280,7 +284,7 @@ impl Settings {
 
     /// Checks that mapped names can be valid.
     fn check_names(&self) -> Result<(), String> {
-        let MappingTemplate { resource_suffix, namespace_suffix, namespace_prefix: prefix } =
+        let MappingTemplate { resource_suffix, namespace_suffix, namespace_prefix: prefix, .. } =
             &self.mapping;
         // For remotes that are not known yet, a shortest possible name.
         for remote in self.names().chain(["x"]) {
@@ -319,6 +323,9 @@ impl Settings {
             }
             (Direction::Pull, Mode::Safe) => return Ok(()),
         };
+        if self.many() && self.direction == Direction::Pull && self.mapping.fixed.is_some() {
+            return Err("-target-namespace in compat mode is for one remote: an object would belong to all of them".into());
+        }
         if self.many() && !suffix.contains(CLUSTER) {
             return Err(format!(
                 "{flag} must contain {CLUSTER} if there may be several remotes, or an object would belong to all of them"

@@ -20,7 +20,8 @@ impl Server {
         self.handle().put(object).expect("the object is of a served kind and has a name")
     }
 
-    /// An object as stored. `api_version` is, for example, `coordination.k8s.io/v1`.
+    /// An object as stored; None also if its kind is not served. `api_version` is, for example,
+    /// `coordination.k8s.io/v1`.
     pub fn get(
         &self,
         api_version: &str,
@@ -28,7 +29,7 @@ impl Server {
         namespace: &str,
         name: &str,
     ) -> Option<Value> {
-        let (resource, version) = self.resource(api_version, plural);
+        let (resource, version) = self.resource(api_version, plural)?;
         let key = self.cluster.key(&resource, namespace, name);
         let object = self.cluster.store.get(&key)?;
         Some(kinds::present(&resource, &version, (*object).clone()))
@@ -36,7 +37,9 @@ impl Server {
 
     /// The objects of a resource; an empty namespace means all namespaces.
     pub fn list(&self, api_version: &str, plural: &str, namespace: &str) -> Vec<Value> {
-        let (resource, version) = self.resource(api_version, plural);
+        let Some((resource, version)) = self.resource(api_version, plural) else {
+            return Vec::new();
+        };
         let objects = self.cluster.store.snapshot(&resource.storage(), namespace).objects;
         let present = |object: &Value| kinds::present(&resource, &version, object.clone());
         objects.iter().map(|(_, object)| present(object)).collect()
@@ -53,7 +56,7 @@ impl Server {
         name: &str,
         change: impl FnOnce(&mut Value) -> bool,
     ) -> bool {
-        let (resource, _) = self.resource(api_version, plural);
+        let Some((resource, _)) = self.resource(api_version, plural) else { return false };
         let key = self.cluster.key(&resource, namespace, name);
         controllers::alter(&self.cluster, &key, |object| {
             let before = object.clone();
@@ -65,7 +68,7 @@ impl Server {
 
     /// Deletes an object by the rules (finalizers, owners); false if it does not exist.
     pub fn delete(&self, api_version: &str, plural: &str, namespace: &str, name: &str) -> bool {
-        let (resource, _) = self.resource(api_version, plural);
+        let Some((resource, _)) = self.resource(api_version, plural) else { return false };
         let key = self.cluster.key(&resource, namespace, name);
         delete::delete(&self.cluster, &resource, &key, &DeleteOptions::default()).is_ok()
     }
@@ -90,9 +93,9 @@ impl Server {
         self.cluster.store.version().to_string()
     }
 
-    fn resource(&self, api_version: &str, plural: &str) -> (Arc<Resource>, String) {
+    fn resource(&self, api_version: &str, plural: &str) -> Option<(Arc<Resource>, String)> {
         let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
         let found = self.cluster.registry.find(group, version, plural);
-        (found.expect("the resource is served"), version.into())
+        found.map(|resource| (resource, version.into()))
     }
 }

@@ -6,13 +6,7 @@ use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 use serde_json::Value;
 
-use crate::{
-    cluster::Cluster,
-    metadata::text,
-    store::Key,
-    target::{Query, Target},
-    user::User,
-};
+use crate::{cluster::Cluster, metadata::text, store::Key, target::Target, user::User};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -25,13 +19,8 @@ pub(crate) struct Access<'a> {
 }
 
 impl<'a> Access<'a> {
-    pub(crate) fn new(target: &'a Target, query: &'a Query) -> Self {
-        let selected = || query.text("fieldSelector")?.strip_prefix("metadata.name=");
-        let name = match target.name.as_str() {
-            "" if matches!(target.verb, "list" | "watch") => selected().unwrap_or_default(),
-            name => name,
-        };
-        Self { verb: target.verb, target, name }
+    pub(crate) fn new(target: &'a Target) -> Self {
+        Self { verb: target.verb, target, name: target.any_name() }
     }
 }
 

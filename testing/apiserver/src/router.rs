@@ -54,7 +54,7 @@ fn route(cluster: &Cluster, call: &Call, request: &Incoming) -> Result<Reply, St
     if !accepts_json(request) {
         return Err(Status::not_acceptable());
     }
-    if !rbac::allows(cluster, &user, &Access::new(target, &call.query)) {
+    if !rbac::allows(cluster, &user, &Access::new(target)) {
         return Err(effects::forbidden(target, &user));
     }
     if target.resource.is_empty() {

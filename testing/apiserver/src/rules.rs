@@ -192,7 +192,7 @@ impl Rule {
             && fits(&self.resource, attributes.resource)
             && fits(&self.subresource, &attributes.target.subresource)
             && fits(&self.namespace, &attributes.target.namespace)
-            && fits(&self.name, &attributes.target.name)
+            && fits(&self.name, attributes.target.any_name())
             && fits(&self.user, attributes.user)
     }
 }

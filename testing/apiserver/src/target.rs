@@ -15,6 +15,9 @@ pub(crate) struct Target {
     pub(crate) subresource: String,
     pub(crate) namespace: String,
     pub(crate) name: String,
+    /// The name that a list or watch selects by field: the authorizer treats it as the name
+    /// (apiserver `pkg/endpoints/request/requestinfo.go`).
+    pub(crate) selected: String,
 }
 
 impl Target {
@@ -28,7 +31,14 @@ impl Target {
         let mut target = Self { group: group.into(), version: version.into(), ..Self::default() };
         target.parse_resource(rest);
         target.verb = resource_verb(method, !target.name.is_empty(), query);
+        let selected = query.get("fieldSelector").and_then(|it| it.strip_prefix("metadata.name="));
+        target.selected = selected.unwrap_or_default().into();
         target
+    }
+
+    /// The name of the object, or the selected one.
+    pub(crate) fn any_name(&self) -> &str {
+        if self.name.is_empty() { &self.selected } else { &self.name }
     }
 
     fn parse_resource(&mut self, rest: &[&str]) {

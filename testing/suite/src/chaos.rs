@@ -6,6 +6,7 @@
 //! so a seed shows a defect again with luck only; a few tries are meant to be cheap.
 
 mod check;
+pub mod config;
 mod faults;
 mod model;
 mod operations;
@@ -16,12 +17,14 @@ mod scene;
 use std::{
     collections::BTreeSet,
     fmt::Write,
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
 use self::{
     check::Difference,
+    config::Config,
     model::Pair,
     operations::{Operation, Planned, plan},
     scene::Scene,
@@ -41,6 +44,7 @@ pub struct Run {
     pub seed: u64,
     pub operations: usize,
     pub compat: bool,
+    pub config: Config,
     /// These pairs only, by their numbers; all if there are none.
     pub pairs: BTreeSet<usize>,
 }
@@ -66,7 +70,7 @@ pub struct Failure {
 impl Run {
     /// Runs it to its end or to the first rest that is not as the model has it; `progress` is told at each.
     pub fn run(&self, mut progress: impl FnMut(&Summary)) -> Result<Summary, Failure> {
-        let mut scene = Scene::new(self.compat);
+        let mut scene = Scene::new(self.compat, &self.config);
         let mut summary = Summary::default();
         let all = plan(self.seed, self.operations);
         for (number, planned) in all.iter().enumerate() {
@@ -136,9 +140,10 @@ impl Run {
         number: usize,
         rests: usize,
     ) -> Result<(), Failure> {
-        let all = self.of_a_remote(scene, rests);
-        let Some(first) = all.first() else { return Ok(()) };
-        let cluster = scene.pairs[*first].source.cluster.clone();
+        let Some(first) = self.of_a_remote(scene, rests).first().copied() else { return Ok(()) };
+        let cluster = scene.pairs[first].source.cluster.clone();
+        let is_there = |pair: &usize| Arc::ptr_eq(&scene.pairs[*pair].source.cluster, &cluster);
+        let all: Vec<_> = (0..scene.pairs.len()).filter(is_there).collect();
         let backup = cluster.server().backup();
         let wanted: Vec<_> = all.iter().map(|pair| scene.pairs[*pair].wanted.clone()).collect();
         let value = number as u64;
@@ -158,7 +163,9 @@ impl Run {
             scene.pairs[pair].restore(wanted, at);
             scene.pairs[pair].history.push("restored with its cluster".to_owned());
         }
-        scene.restored = Some((turn(scene, rests), at));
+        let mut sides = scene.sides().into_iter();
+        let side = sides.position(|side| Arc::ptr_eq(&side.cluster, &cluster));
+        scene.restored = side.map(|side| (side, at));
         come_to_rest(scene, number).map(drop)
     }
 
@@ -215,6 +222,9 @@ fn come_to_rest(scene: &mut Scene, number: usize) -> Result<usize, Failure> {
         // What is paused may go with its namespace only now.
         scene.pairs.iter_mut().for_each(Pair::look_at_paused);
         perform::let_go(scene);
+        if perform::bring_kinds_back(scene) {
+            scene.forget_refusals();
+        }
         scene.end_silent_watches();
         scene.broken.clear();
         let now = requests::look_at(scene);

@@ -77,7 +77,9 @@ fn carried(name: &str) -> Vec<String> {
     let at = |place: usize| match words[place..] {
         ["kalc", "row", number, ..] if is(number, &[""]) => Some(format!("kalc_row_{number}")),
         ["kalc", line, ..] if is(line, &["d"]) => Some(format!("kalc_{line}")),
-        [word, ..] if is(word, &["f", "i", "t", "kalc", "ocm", "gap"]) => Some(word.to_owned()),
+        [word, ..] if is(word, &["f", "i", "t", "s", "kalc", "ocm", "gap"]) => {
+            Some(word.to_owned())
+        }
         _ => None,
     };
     (0..words.len()).filter_map(at).collect()

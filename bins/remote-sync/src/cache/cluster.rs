@@ -53,7 +53,9 @@ pub(crate) struct SourceSide {
 pub(crate) struct TargetSide {
     pub(crate) cluster: Arc<ClusterClient>,
     pub(crate) stores: PerKind<Store<TargetObject>>,
+    /// Followed only with `-create-namespaces`.
     pub(crate) namespaces: Store<TargetNamespace>,
+    follows_namespaces: bool,
     /// In the order of `-local-secret-name`.
     pub(crate) secrets: Vec<Store<TargetSecret>>,
 }
@@ -103,6 +105,15 @@ impl ClusterClient {
         self.uid().unwrap_or_else(|| Uid::stand_in(self.name()))
     }
 
+    /// Sends a request of no attempt within the rate limit.
+    pub(crate) fn ask<T>(
+        &self,
+        stop: &Stop,
+        request: impl FnOnce(&Client) -> Result<T>,
+    ) -> Result<T> {
+        Turn::new(self, self.name(), stop).ask(request)
+    }
+
     /// A response that says that the cluster is busy or unreachable slows down all requests.
     fn learn(&self, error: &Error) {
         if let Error::Unavailable { retry_after: Some(pause), of_object: false, .. } = error {
@@ -139,15 +150,19 @@ impl<'a> Turn<'a> {
 
     /// Sends a request within the rate limit.
     pub(crate) fn ask<T>(&self, request: impl FnOnce(&Client) -> Result<T>) -> Result<T> {
-        let ready = self.token.take() || self.begin(Lane::Begun, &|| false) != Admission::Stopped;
-        self.token.set(false);
-        if !ready {
+        let result = request(&self.ready()?.client);
+        result.inspect_err(|error| self.cluster.learn(error))
+    }
+
+    /// The session, once there is a token.
+    fn ready(&self) -> Result<ClusterSession> {
+        if !self.token.take() && self.begin(Lane::Begun, &|| false) == Admission::Stopped {
             return Err(Error::Unreachable(
                 "the remote was removed, or the process is shutting down".into(),
             ));
         }
-        let result = request(&self.cluster.session()?.client);
-        result.inspect_err(|error| self.cluster.learn(error))
+        self.token.set(false);
+        self.cluster.session()
     }
 }
 
@@ -184,14 +199,24 @@ impl TargetSide {
             cluster,
             stores: settings.resources.map(|_| Store::new(used.clone(), 1, most)),
             namespaces: Store::new(used.clone(), 1, most),
+            follows_namespaces: settings.create_namespaces,
             secrets: settings.secrets.iter().map(|_| Store::new(used.clone(), 1, most)).collect(),
         })
     }
 
-    /// Returns whether namespaces and Secrets were listed completely in this session.
+    /// Returns whether namespaces and Secrets were listed completely in this session. Secrets of a name that may
+    /// not be listed are left out: they are no reason to stop anything else.
     pub(crate) fn is_complete(&self, namespaced: bool, session: u64) -> bool {
-        (!namespaced || self.namespaces.is_complete(session))
-            && self.secrets.iter().all(|secrets| secrets.is_complete(session))
+        let secrets = &mut self.secrets.iter();
+        (!namespaced || !self.follows_namespaces || self.namespaces.is_complete(session))
+            && secrets.all(|secrets| secrets.is_complete(session) || secrets.is_refused())
+    }
+
+    /// Returns whether the Secrets of this name may not be listed in this session, so that what is cached may be
+    /// outdated.
+    pub(crate) fn is_parked(&self, secrets: &Store<TargetSecret>) -> bool {
+        let session = self.cluster.connection.session().ok();
+        secrets.is_refused() && !session.is_some_and(|it| secrets.is_complete(it.number))
     }
 }
 

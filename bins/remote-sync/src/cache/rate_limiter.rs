@@ -62,13 +62,14 @@ struct Bucket {
     filled: Instant,
     /// The server asked for a pause until this time.
     closed: Option<Instant>,
-    line: BTreeMap<LinePlace, Stop>,
+    /// In order; a vector, as it is short.
+    line: Vec<(LinePlace, Stop)>,
     /// The number of the next place.
     next: u64,
     /// The round that is being served; each remote has one place in a round.
     round: u64,
     /// The last round of each remote in the line.
-    rounds: BTreeMap<Box<str>, u64>,
+    rounds: BTreeMap<String, u64>,
     /// Urgent ones since the last of the backlog.
     in_a_row: u8,
 }
@@ -90,7 +91,7 @@ impl RateLimiter {
             waited = true;
             let stopped = waiter.stop.wait_for_change(seen, until);
             if stopped || (waiter.yields)() {
-                lock(&self.0).leave(place);
+                place.into_iter().for_each(|place| lock(&self.0).leave(place));
                 return if stopped { Admission::Stopped } else { Admission::Yielded };
             }
         }
@@ -120,7 +121,7 @@ impl Bucket {
             tokens: burst,
             filled: now,
             closed: None,
-            line: BTreeMap::new(),
+            line: Vec::new(),
             next: 0,
             round: 0,
             rounds: BTreeMap::new(),
@@ -141,7 +142,7 @@ impl Bucket {
             return None;
         }
         let own = *place.get_or_insert_with(|| self.enlist(waiter));
-        if self.first() != Some(own) {
+        if self.first().is_none_or(|(first, _)| *first != own) {
             return Some(now + SLICE);
         }
         if due > now {
@@ -154,7 +155,7 @@ impl Bucket {
             Lane::Backlog => self.in_a_row = 0,
         }
         self.round = self.round.max(own.1);
-        self.leave(Some(own));
+        self.leave(own);
         None
     }
 
@@ -177,29 +178,36 @@ impl Bucket {
         let round = if waiter.lane == Lane::Begun { 0 } else { self.next_round(waiter.remote) };
         self.next += 1;
         let place = (waiter.lane, round, self.next);
-        self.line.insert(place, waiter.stop.clone());
+        let index = self.index(place);
+        self.line.insert(index, (place, waiter.stop.clone()));
         place
     }
 
     fn next_round(&mut self, remote: &str) -> u64 {
         let round = self.rounds.get(remote).map_or(0, |last| last + 1).max(self.round);
-        match self.rounds.get_mut(remote) {
-            Some(last) => *last = round,
-            None => drop(self.rounds.insert(remote.into(), round)),
-        }
+        self.rounds.insert(remote.to_owned(), round);
         round
     }
 
-    /// Who has the next token.
-    fn first(&self) -> Option<LinePlace> {
-        let first = *self.line.first_key_value()?.0;
-        let overdue = first.0 == Lane::Urgent && self.in_a_row >= URGENT_IN_A_ROW;
-        let backlog = self.line.range((Lane::Backlog, 0, 0)..).next();
-        backlog.filter(|_| overdue).map(|(place, _)| *place).or(Some(first))
+    /// Where a place is in the line, or would be.
+    fn index(&self, place: LinePlace) -> usize {
+        self.line.partition_point(|(other, _)| *other < place)
     }
 
-    fn leave(&mut self, place: Option<LinePlace>) {
-        place.map(|place| self.line.remove(&place));
+    /// Who has the next token.
+    fn first(&self) -> Option<&(LinePlace, Stop)> {
+        let first = self.line.first()?;
+        if first.0.0 == Lane::Urgent && self.in_a_row >= URGENT_IN_A_ROW {
+            return self.line.get(self.index((Lane::Backlog, 0, 0))).or(Some(first));
+        }
+        Some(first)
+    }
+
+    fn leave(&mut self, place: LinePlace) {
+        let index = self.index(place);
+        if self.line.get(index).is_some_and(|(there, _)| *there == place) {
+            self.line.remove(index);
+        }
         if self.line.is_empty() {
             self.rounds.clear();
         }
@@ -207,8 +215,9 @@ impl Bucket {
     }
 
     fn wake_first(&self) {
-        let first = self.first().and_then(|place| self.line.get(&place));
-        first.into_iter().for_each(Stop::wake);
+        if let Some((_, stop)) = self.first() {
+            stop.wake();
+        }
     }
 }
 

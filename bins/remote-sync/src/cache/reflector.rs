@@ -133,7 +133,7 @@ impl<W: Watched> Reflector<'_, W> {
         if retry.should_log {
             log_unavailable(self.cluster.name(), &self.watched.kind_name(), error, retry.wait);
         }
-        self.store.set_trouble(Some(error.to_string()));
+        self.store.set_error(error);
         self.watched.handle(&Change::State);
         stop.wait(retry.wait);
     }
@@ -220,7 +220,7 @@ impl<W: Watched> Reflector<'_, W> {
                 self.store.set_trouble(None);
             }
             Event::Failed(error) => {
-                self.store.set_trouble(Some(error.to_string()));
+                self.store.set_error(error);
                 self.watched.handle(&Change::State);
                 // Perhaps another version is served now. The objects stay.
                 if let Error::NotServed(_) = error {
@@ -328,6 +328,7 @@ fn target<'a>(
     name: Option<&'a str>,
 ) -> Target<'a> {
     match (namespace, name) {
+        (Some(namespace), Some(name)) if kind.namespaced => kind.resource.object(namespace, name),
         (_, Some(name)) => kind.resource.named_everywhere(name),
         (Some(namespace), None) if kind.namespaced => kind.resource.collection(namespace),
         _ => kind.resource.everywhere(),

@@ -4,12 +4,15 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     ops::Bound::{Included, Unbounded},
-    sync::{Arc, Mutex, MutexGuard, atomic::AtomicUsize},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
 use serde_json::Value;
-use shared::lock::lock;
+use shared::{error::Error, lock::lock};
 
 use crate::{
     cache::documents::Documents,
@@ -33,6 +36,8 @@ pub(crate) struct Store<T> {
     kind: Mutex<Option<(Arc<ApiResource>, Instant)>>,
     /// The reason why it cannot be listed or watched at present.
     trouble: Mutex<Option<String>>,
+    /// That is a missing right, which others need not have.
+    refused: AtomicBool,
     /// The most objects that it holds.
     most: usize,
 }
@@ -145,6 +150,7 @@ impl<T: Clone + PartialEq> Store<T> {
             documents: Documents::new(used),
             kind: Mutex::default(),
             trouble: Mutex::default(),
+            refused: AtomicBool::default(),
             most,
         }
     }
@@ -354,7 +360,19 @@ impl<T: Clone + PartialEq> Store<T> {
     }
 
     pub(crate) fn set_trouble(&self, trouble: Option<String>) {
+        self.refused.store(false, Relaxed);
         *lock(&self.trouble) = trouble;
+    }
+
+    /// Records why it cannot be listed or watched.
+    pub(crate) fn set_error(&self, error: &Error) {
+        self.set_trouble(Some(error.to_string()));
+        self.refused.store(matches!(error, Error::Forbidden(_)), Relaxed);
+    }
+
+    /// Returns whether a right to list or watch it is missing.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.refused.load(Relaxed)
     }
 
     fn objects(&self) -> MutexGuard<'_, Objects<T>> {

@@ -37,7 +37,7 @@ impl Watched for NamespaceWatch {
     }
 
     fn covers(&self, _namespace: &str, name: &str) -> bool {
-        self.cluster.names.covers(name)
+        self.cluster.names.covers_target(name)
     }
 
     fn read(&self, object: &Value) -> Option<Cached<TargetNamespace>> {
@@ -70,7 +70,8 @@ impl Watched for NamespaceWatch {
                 for key in sources.iter().flatten() {
                     let (namespace, name) = key::split(key);
                     let source = remote.names.canonical_of_source(namespace, name);
-                    controller.enqueue(remote, kind, source, urgent);
+                    // All that wait in a new namespace must not overtake an edit of one of them.
+                    controller.enqueue(remote, kind, source, false);
                 }
             }
         }

@@ -20,7 +20,7 @@ use crate::{
         discovery::{self, ApiResource, ResourceArg},
         key::{self, KindIndex, Pair},
         mapping::NameMapping,
-        object::{Cached, ObjectReader, SourceObject, TargetObject},
+        object::{Cached, CopyOf, ObjectReader, SourceObject, TargetObject},
     },
     sync::{reconcile, remote::RemoteSync},
 };
@@ -162,9 +162,10 @@ impl Watched for SourceWatch {
         let WatchedKind { cluster, kind } = &self.0;
         let controller = &cluster.controller;
         let Some((key, urgent)) = change.object() else { return self.0.handle_state(change) };
-        let mut wanted = false;
+        let (mut wanted, mut followed) = (false, false);
         for remote in cluster.remotes().iter() {
             let source = source_of(remote, key);
+            followed |= source.is_some();
             if let (Change::Gone { .. }, Some((namespace, name))) = (change, source)
                 && controller.context.settings.is_selective()
             {
@@ -173,6 +174,7 @@ impl Watched for SourceWatch {
             }
             wanted |= controller.enqueue(remote, *kind, source, urgent);
         }
+        controller.note_source(*kind, key, followed);
         // Room for documents is reserved for those that a worker will take.
         let side = match &controller.local {
             LocalCluster::Source(side) => Some(side),
@@ -265,6 +267,10 @@ impl Controller {
         for key in copies {
             let (namespace, name) = key::split(&key);
             let target = remote.names.canonical_of_target(namespace, name);
+            if let Some(target) = target {
+                let copy = remote.target.stores[kind].get(&key).and_then(|it| it.value.copy_of);
+                self.note_target(remote, kind, target, copy.as_ref());
+            }
             self.enqueue(remote, kind, target, false);
         }
     }
@@ -282,7 +288,8 @@ impl Controller {
         // All of them have it: the local cluster's, or that of the only remote.
         let store = &first.target.stores[kind];
         let gone = !store.has(key);
-        let origin = store.get(key).and_then(|it| it.value.copy_of).map(|copy| copy.cluster);
+        let copy = store.get(key).and_then(|target| target.value.copy_of);
+        let origin = copy.as_ref().map(|copy| copy.cluster);
         let by_name = self.context.settings.mode.owns_by_name();
         let (namespace, name) = key::split(key);
         let mut wanted = false;
@@ -290,6 +297,7 @@ impl Controller {
             let Some(canonical) = remote.names.canonical_of_target(namespace, name) else {
                 continue;
             };
+            self.note_target(remote, kind, canonical, copy.as_ref());
             let source = remote.names.source_key(canonical.0, canonical.1);
             let concerned = by_name
                 || origin.is_some_and(|origin| remote.is_followed_for(origin))
@@ -302,8 +310,30 @@ impl Controller {
         wanted
     }
 
+    /// Notes a target whose source's namespace is not followed (any more).
+    fn note_target(
+        &self,
+        remote: &RemoteSync,
+        kind: KindIndex,
+        canonical: (&str, &str),
+        copy: Option<&CopyOf>,
+    ) {
+        if self.context.settings.source_namespaces.is_empty() {
+            return;
+        }
+        let source = remote.names.source(canonical.0, canonical.1);
+        let reader = &self.context.reader;
+        let place = reader.place(&source.0, &source.1, &reader.finalizer);
+        let known = copy.filter(|copy| Some(copy.cluster) == remote.source.cluster.uid());
+        let ours = known.is_some_and(|copy| copy.place == place);
+        if ours || copy.is_none() {
+            let source = key::of(&source.0, &source.1);
+            self.note_namespace(kind, &source, ours && !self.follows(canonical.0));
+        }
+    }
+
     /// Enqueues the pair of these canonical names, if its source's namespace is followed; returns whether a worker
-    /// will take it before its clusters are connected again.
+    /// will take it soon, and not only when its clusters are back.
     pub(super) fn enqueue(
         self: &Arc<Self>,
         remote: &Arc<RemoteSync>,
@@ -311,13 +341,8 @@ impl Controller {
         canonical: Option<(&str, &str)>,
         urgent: bool,
     ) -> bool {
-        let followed = &self.context.settings.source_namespaces;
-        let follows = |namespace: &str| {
-            namespace.is_empty()
-                || followed.is_empty()
-                || followed.iter().any(|followed| followed == namespace)
-        };
-        let Some((namespace, name)) = canonical.filter(|(namespace, _)| follows(namespace)) else {
+        let Some((namespace, name)) = canonical.filter(|(namespace, _)| self.follows(namespace))
+        else {
             return false;
         };
         let key = key::of(namespace, name).into();
@@ -327,7 +352,16 @@ impl Controller {
             remote.turns.wake();
         }
         self.start_workers(remote);
-        remote.queue.is_open(kind) || remote.is_connected()
+        remote.queue.is_open(kind) || !remote.is_cut_off()
+    }
+
+    /// Returns whether sources in this namespace are followed.
+    fn follows(&self, namespace: &str) -> bool {
+        let followed = &self.context.settings.source_namespaces;
+        let mut followed = followed.iter();
+        namespace.is_empty()
+            || followed.len() == 0
+            || followed.any(|followed| followed == namespace)
     }
 
     /// Starts as many workers as the remote's workqueue needs.

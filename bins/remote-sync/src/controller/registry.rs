@@ -229,6 +229,7 @@ impl RegistryMembers<'_> {
         member.offer = None;
         if std::mem::take(&mut member.added) {
             member.uid = self.controller.remove(name).or_else(|| member.uid.take());
+            self.controller.note_removed(name);
             log::info!(remote = name; "remote removed, its objects stay");
         }
         for name in self.remotes.keys().cloned().collect::<Vec<_>>() {

@@ -15,10 +15,15 @@ use crate::{
         dependents::{NamespaceWatch, SecretWatch},
         handlers::{SourceWatch, TargetWatch, WatchedCluster, WatchedKind},
     },
+    settings::{Operation, Settings},
     sync::remote::RemoteSync,
 };
 
-const ALL: ListScope<'static> = ListScope { index: 0, namespace: None };
+/// The part of a target's cluster that has targets: `-target-namespace`, or all of it.
+fn targets(settings: &Settings) -> ListScope<'_> {
+    let fixed = settings.mapping.fixed.as_ref();
+    ListScope { index: 0, namespace: fixed.map(|fixed| &*fixed.target) }
+}
 
 /// Watches a cluster with sources: that of `remote`, or the local one for all remotes.
 ///
@@ -32,6 +37,10 @@ pub(crate) fn source(
 ) -> Result<()> {
     let watched = WatchedCluster::new(controller, remote);
     let settings = &controller.context.settings;
+    // It lists for itself.
+    if settings.operation == Operation::Cleanup {
+        return Ok(());
+    }
     let scopes: Vec<_> = match settings.source_namespaces.is_empty() {
         true => vec![None],
         false => settings.source_namespaces.iter().cloned().map(Some).collect(),
@@ -68,14 +77,18 @@ pub(crate) fn target(
     stop: &Stop,
 ) -> Result<()> {
     let watched = WatchedCluster::new(controller, remote);
-    for kind in controller.context.settings.resources.kinds() {
-        let side = side.clone();
+    let settings = &controller.context.settings;
+    if settings.operation == Operation::Cleanup {
+        return Ok(());
+    }
+    for kind in settings.resources.kinds() {
+        let (context, side) = (controller.context.clone(), side.clone());
         let watched = TargetWatch(WatchedKind { cluster: watched.clone(), kind });
         spawn(stop, move |stop| {
             Reflector {
                 cluster: &side.cluster,
                 store: &side.stores[kind],
-                scope: ALL,
+                scope: targets(&context.settings),
                 name: None,
                 labels: "",
                 metadata_only: false,
@@ -84,19 +97,23 @@ pub(crate) fn target(
             .follow(stop);
         })?;
     }
-    namespaces(&watched, side.clone(), stop)?;
-    let mut secrets = controller.context.settings.secrets.iter().enumerate();
+    if settings.create_namespaces {
+        namespaces(&watched, side.clone(), stop)?;
+    }
+    let mut secrets = settings.secrets.iter().enumerate();
     secrets.try_for_each(|(index, name)| secret(&watched, side.clone(), (index, name), stop))
 }
 
 fn namespaces(cluster: &WatchedCluster, side: Arc<TargetSide>, stop: &Stop) -> Result<()> {
     let watched = NamespaceWatch { cluster: cluster.clone() };
+    let context = cluster.controller.context.clone();
     spawn(stop, move |stop| {
+        let scope = targets(&context.settings);
         Reflector {
             cluster: &side.cluster,
             store: &side.namespaces,
-            scope: ALL,
-            name: None,
+            scope: ListScope { namespace: None, ..scope },
+            name: scope.namespace,
             labels: "",
             metadata_only: true,
             watched,
@@ -113,11 +130,12 @@ fn secret(
     stop: &Stop,
 ) -> Result<()> {
     let (watched, name) = (SecretWatch { cluster: cluster.clone() }, name.to_owned());
+    let context = cluster.controller.context.clone();
     spawn(stop, move |stop| {
         Reflector {
             cluster: &side.cluster,
             store: &side.secrets[index],
-            scope: ALL,
+            scope: targets(&context.settings),
             name: Some(&name),
             labels: "",
             metadata_only: false,

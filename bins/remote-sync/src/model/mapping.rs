@@ -6,7 +6,8 @@
 //! | source | namespace | name + resource suffix |
 //! | target | namespace + namespace suffix | name |
 //!
-//! Cluster-scoped objects have an empty namespace, to which the namespace rules do not apply.
+//! Cluster-scoped objects have an empty namespace, to which the namespace rules do not apply. With a
+//! [`FixedNamespace`] the target's namespace no longer tells the source's; so there is only one of either.
 
 use shared::resource::{valid_label, valid_name};
 
@@ -24,6 +25,15 @@ pub(crate) struct MappingTemplate {
     pub(crate) namespace_suffix: String,
     /// Of the namespaces on both sides.
     pub(crate) namespace_prefix: String,
+    /// Instead of both rules for namespaces.
+    pub(crate) fixed: Option<FixedNamespace>,
+}
+
+/// The one namespace of all sources, and that of all targets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FixedNamespace {
+    pub(crate) source: String,
+    pub(crate) target: String,
 }
 
 impl MappingTemplate {
@@ -37,6 +47,7 @@ impl MappingTemplate {
             resource_suffix: common(&self.resource_suffix),
             namespace_suffix: common(&self.namespace_suffix),
             namespace_prefix: self.namespace_prefix.clone(),
+            fixed: self.fixed.clone(),
         }
     }
 
@@ -46,6 +57,7 @@ impl MappingTemplate {
             resource_suffix: self.resource_suffix.replace(CLUSTER, remote),
             namespace_suffix: self.namespace_suffix.replace(CLUSTER, remote),
             namespace_prefix: self.namespace_prefix.clone(),
+            fixed: self.fixed.clone(),
         }
     }
 }
@@ -56,6 +68,7 @@ pub(crate) struct NameMapping {
     resource_suffix: String,
     namespace_suffix: String,
     namespace_prefix: String,
+    fixed: Option<FixedNamespace>,
 }
 
 impl NameMapping {
@@ -66,18 +79,23 @@ impl NameMapping {
         name: &'a str,
     ) -> Option<(&'a str, &'a str)> {
         let name = name.strip_suffix(&*self.resource_suffix)?;
-        self.covers(namespace).then_some((namespace, name))
+        let elsewhere = |fixed: &FixedNamespace| !namespace.is_empty() && fixed.source != namespace;
+        let covered = self.covers(namespace) && !self.fixed.as_ref().is_some_and(elsewhere);
+        covered.then_some((namespace, name))
     }
 
     /// The canonical names of a target, if these can be the names of one. Also for a target's Secret, with
     /// its controller's name.
     pub(crate) fn canonical_of_target<'a>(
-        &self,
+        &'a self,
         namespace: &'a str,
         name: &'a str,
     ) -> Option<(&'a str, &'a str)> {
-        let canonical = match namespace {
-            "" => namespace,
+        let canonical = match (namespace, &self.fixed) {
+            ("", _) => namespace,
+            (_, Some(fixed)) => {
+                return (fixed.target == namespace).then_some((&fixed.source, name));
+            }
             _ => namespace.strip_suffix(&*self.namespace_suffix)?,
         };
         self.covers(namespace).then_some((canonical, name))
@@ -86,10 +104,13 @@ impl NameMapping {
     /// The canonical names of the object that a target's Namespace was created for. As upstream the
     /// Namespace may lack the suffix (`controller/controller.go:345-359`).
     pub(crate) fn canonical_of_namespace<'a>(
-        &self,
+        &'a self,
         namespace: &'a str,
         owner: &'a str,
     ) -> Option<(&'a str, &'a str)> {
+        if self.fixed.is_some() {
+            return self.canonical_of_target(namespace, owner).filter(|_| !owner.is_empty());
+        }
         let canonical = namespace.strip_suffix(&*self.namespace_suffix).unwrap_or(namespace);
         (self.covers(namespace) && !owner.is_empty()).then_some((canonical, owner))
     }
@@ -116,8 +137,9 @@ impl NameMapping {
 
     /// The namespace of the target.
     pub(crate) fn target_namespace(&self, namespace: &str) -> String {
-        match namespace {
-            "" => String::new(),
+        match (namespace, &self.fixed) {
+            ("", _) => String::new(),
+            (_, Some(fixed)) => fixed.target.clone(),
             _ => format!("{namespace}{}", self.namespace_suffix),
         }
     }
@@ -151,7 +173,13 @@ impl NameMapping {
 
     /// Returns whether a target's namespace can match `other` as well.
     pub(crate) fn shares_targets(&self, other: &Self) -> bool {
-        overlap(&self.namespace_suffix, &other.namespace_suffix)
+        self.fixed.is_some() || overlap(&self.namespace_suffix, &other.namespace_suffix)
+    }
+
+    /// Returns whether this namespace can be a target's, or one that was created for a target.
+    pub(crate) fn covers_target(&self, namespace: &str) -> bool {
+        let is = |fixed: &FixedNamespace| fixed.target == namespace;
+        self.fixed.as_ref().map_or_else(|| self.covers(namespace), is)
     }
 
     /// Returns whether this namespace, on either side, is within the prefix.

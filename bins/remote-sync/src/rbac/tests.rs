@@ -58,15 +58,15 @@ rules:
     resources: [secrets]
     verbs: [create]
   - apiGroups: [\"\"]
+    resources: [events]
+    verbs: [create]
+  - apiGroups: [\"\"]
     resources: [namespaces]
     verbs: [get]
   - apiGroups: [apiextensions.k8s.io]
     resources: [customresourcedefinitions]
     resourceNames: [widgets.example.com, gadgets.example.com]
     verbs: [get]
-  - apiGroups: [\"\"]
-    resources: [events]
-    verbs: [create]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -79,9 +79,6 @@ rules:
   - apiGroups: [example.com]
     resources: [widgets, gadgets]
     verbs: [get, list, watch, create, patch, delete]
-  - apiGroups: [\"\"]
-    resources: [namespaces]
-    verbs: [get, list, watch, create, delete]
   - apiGroups: [\"*\"]
     resources: [\"*\"]
     verbs: [list]
@@ -89,6 +86,9 @@ rules:
     resources: [secrets]
     resourceNames: [token, \"7\"]
     verbs: [get, list, watch, patch]
+  - apiGroups: [\"\"]
+    resources: [namespaces]
+    verbs: [get, list, watch, create, delete]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
@@ -187,8 +187,64 @@ fn the_manifests_grant_what_is_printed_for_their_flags() {
     let line = format!("{line} -namespace open-cluster-management-agent");
     let manifests = [
         include_str!("../../../../manifests/remote-sync/hub/clusterrole.yaml"),
+        include_str!("../../../../manifests/remote-sync/hub/role.yaml"),
         include_str!("../../../../manifests/remote-sync/clusterrole.yaml"),
+        include_str!("../../../../manifests/remote-sync/target/role.yaml"),
         include_str!("../../../../manifests/remote-sync/role.yaml"),
     ];
     assert_eq!(roles(&manifests.join("---\n")), roles(&printed(&line)), "for {line}");
+}
+
+/// Kind, namespace, and the resources of the rules.
+fn outline(role: &Value) -> (String, String, Vec<String>) {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let rules = role["rules"].as_array().unwrap().iter();
+    let resources = rules.map(|rule| text(&rule["resources"][0])).collect();
+    (text(&role["kind"]), text(&role["metadata"]["namespace"]), resources)
+}
+
+#[test]
+fn with_source_namespaces_there_is_a_role_in_each() {
+    let line = "-resource widgets.example.com -source-namespace a,b -local-secret-name token";
+    let roles = roles(&printed(line));
+    let inside =
+        ["widgets", "widgets/status", "widgets/finalizers", "secrets", "secrets", "events"];
+    let inside: Vec<_> = inside.into_iter().chain(["namespaces"]).map(str::to_owned).collect();
+    let outside = ["namespaces", "customresourcedefinitions"].map(str::to_owned).to_vec();
+    assert_eq!(outline(&roles[0]), ("ClusterRole".into(), String::new(), outside));
+    assert_eq!(rule_for(&roles[0], "namespaces")["resourceNames"], json!(["kube-system"]));
+    assert_eq!(outline(&roles[1]), ("Role".into(), "a".into(), inside.clone()));
+    assert_eq!(outline(&roles[2]), ("Role".into(), "b".into(), inside));
+    assert_eq!(rule_for(&roles[1], "namespaces")["verbs"], json!(["get"]));
+    assert_eq!(outline(&roles[3]).0, "ClusterRole", "targets may be in any namespace");
+    assert_eq!(outline(&roles[4]), ("Role".into(), "own".into(), vec!["configmaps".into(); 2]));
+    assert_eq!(roles.len(), 5);
+}
+
+#[test]
+fn with_a_target_namespace_there_is_a_role_in_that() {
+    let line = "-resource configmaps -source-namespace a -target-namespace b";
+    let all = roles(&printed(line)).split_off(2);
+    let namespaces: Vec<_> = all[0]["rules"].as_array().unwrap().iter().collect();
+    let expected = [
+        json!({"apiGroups": [""], "resources": ["namespaces"], "resourceNames": ["b"],
+            "verbs": ["get", "list", "watch", "delete"]}),
+        json!({"apiGroups": [""], "resources": ["namespaces"], "verbs": ["create"]}),
+        json!({"apiGroups": [""], "resources": ["namespaces"], "resourceNames": ["kube-system"],
+            "verbs": ["get"]}),
+    ];
+    assert_eq!(namespaces, expected.iter().collect::<Vec<_>>());
+    let inside = ["configmaps", "*"].map(str::to_owned).to_vec();
+    assert_eq!(outline(&all[1]), ("Role".into(), "b".into(), inside));
+}
+
+#[test]
+fn without_namespaces_to_create_only_the_identity_is_read() {
+    let roles = roles(&printed("-resource configmaps -create-namespaces=false"));
+    let rule = rule_for(&roles[1], "namespaces");
+    assert_eq!(
+        (&rule["verbs"], &rule["resourceNames"]),
+        (&json!(["get"]), &json!(["kube-system"]))
+    );
+    assert!(!roles[1].to_string().contains('*'), "none is ever looked into");
 }

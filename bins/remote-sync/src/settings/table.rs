@@ -31,6 +31,12 @@ fn objects() -> Vec<Flag> {
             "Prefix of all annotations written and read.",
         ),
         flag(
+            "create-namespaces",
+            FlagKind::Bool,
+            "true",
+            "Create the targets' namespaces; false: never create, delete or read one, and wait for it.",
+        ),
+        flag(
             "direction",
             FlagKind::String,
             "pull",
@@ -110,6 +116,12 @@ fn objects() -> Vec<Flag> {
         ),
         flag("selector", FlagKind::String, "", "Label selector for objects of the source."),
         flag("source-namespace", FlagKind::List, "", "Namespaces of the source (default: all)."),
+        flag(
+            "target-namespace",
+            FlagKind::String,
+            "",
+            "The namespace of all targets; needs exactly one -source-namespace.",
+        ),
     ]
 }
 
@@ -213,7 +225,7 @@ fn surroundings() -> Vec<Flag> {
             "cleanup",
             FlagKind::Bool,
             "false",
-            "Remove this instance's finalizers and annotations from all clusters and exit; objects stay.",
+            "Remove this instance's finalizer, and its annotations with it, wherever they are on all clusters, and exit; objects stay.",
         ),
         flag("concurrent-reconciles", FlagKind::Int, "8", "Workers per remote."),
         flag("dry-run", FlagKind::Bool, "false", "Log what would be written; write nothing."),
@@ -272,7 +284,7 @@ fn surroundings() -> Vec<Flag> {
             "wait-timeout",
             FlagKind::Seconds,
             "0",
-            "With -once: how long to wait for clusters and kinds that are not available; 0 checks once.",
+            "With -once: how long to wait for clusters and kinds that are not available, and for an -orphan-grace that is no longer; 0 checks once.",
         ),
     ]
 }

@@ -358,3 +358,25 @@ fn the_readme_shows_the_flags_as_they_are() {
     let block = format!("<!-- flags:remote-sync -->\n```text\n{help}```\n<!-- end -->");
     assert!(include_str!("../../README.md").contains(&block), "README.md should hold\n{block}");
 }
+
+#[test]
+fn one_target_namespace_is_for_one_source_namespace() {
+    let settings = with("-source-namespace a -target-namespace b").unwrap();
+    assert_eq!(settings.mapping.names("hub").target("a", "x"), ("b".into(), "x".into()));
+    assert!(settings.create_namespaces);
+    assert!(!with("-create-namespaces=false").unwrap().create_namespaces);
+    let one = "-target-namespace needs exactly one -source-namespace";
+    let many = "-remote-kubeconfig /b -source-namespace a -target-namespace b";
+    refused_with(&[
+        ("-target-namespace b", one),
+        ("-source-namespace a,c -target-namespace b", one),
+        ("-source-namespace a -target-namespace B", "-target-namespace \"B\" is not the name"),
+        (
+            "-source-namespace a -target-namespace b -local-namespace-suffix -x",
+            "-target-namespace and -local-namespace-suffix exclude each other",
+        ),
+        (&format!("-mode compat {many}"), "-target-namespace in compat mode is for one remote"),
+    ]);
+    // In safe mode the marks keep them apart.
+    assert!(with(many).is_ok());
+}

@@ -13,7 +13,10 @@ use super::{
 use crate::{
     connection::ProbeTiming,
     model::{
-        annotations::AnnotationKeys, discovery::ResourceArg, mapping::MappingTemplate, mode::Mode,
+        annotations::AnnotationKeys,
+        discovery::ResourceArg,
+        mapping::{FixedNamespace, MappingTemplate},
+        mode::Mode,
     },
 };
 
@@ -112,12 +115,28 @@ fn names(
     Ok(names)
 }
 
-pub(super) fn mapping(flags: &Flags) -> MappingTemplate {
+pub(super) fn mapping(flags: &Flags, sources: &[String]) -> Result<MappingTemplate, String> {
     let text = |name| flags.text(name).to_owned();
-    MappingTemplate {
+    Ok(MappingTemplate {
         resource_suffix: text("remote-resource-suffix"),
         namespace_suffix: text("local-namespace-suffix"),
         namespace_prefix: text("namespace-prefix"),
+        fixed: fixed_namespace(flags, sources)?,
+    })
+}
+
+/// From two namespaces objects of one name would have the same target, which would not say whose it is.
+fn fixed_namespace(flags: &Flags, sources: &[String]) -> Result<Option<FixedNamespace>, String> {
+    let Some(target) = flags.some("target-namespace") else { return Ok(None) };
+    if !valid_label(target) {
+        return Err(format!("-target-namespace {target:?} is not the name of a namespace"));
+    }
+    if flags.some("local-namespace-suffix").is_some() {
+        return Err("-target-namespace and -local-namespace-suffix exclude each other".into());
+    }
+    match sources {
+        [source] => Ok(Some(FixedNamespace { source: source.clone(), target: target.to_owned() })),
+        _ => Err("-target-namespace needs exactly one -source-namespace".into()),
     }
 }
 

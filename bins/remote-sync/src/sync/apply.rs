@@ -19,12 +19,12 @@ use crate::{
     },
     settings::AdoptPolicy,
     sync::{
-        decide::SyncAction,
+        decide::{SyncAction, is_recorded},
         observed::{Attempt, Comparison, Observed},
         outcome,
         pair::{PairContext, log_pair, odd, stale},
         patch::{self, Desired},
-        status::PairStatus,
+        status::{PairStatus, Wait},
     },
 };
 
@@ -59,7 +59,7 @@ impl PairContext<'_> {
             }
             (SyncAction::Create, Some(source), _) => {
                 attempt.spec_started = true;
-                self.create(source)?;
+                return self.create(source);
             }
             (SyncAction::Update { content, metadata }, Some(source), Some(target)) => {
                 attempt.spec_started = true;
@@ -211,13 +211,21 @@ impl PairContext<'_> {
         Ok(())
     }
 
-    fn create(&self, source: &Cached<SourceObject>) -> Result<()> {
+    fn create(&self, source: &Cached<SourceObject>) -> Result<Option<PairStatus>> {
+        let waits = !self.target.0.is_empty() && !self.context.settings.create_namespaces;
+        if waits && self.remote.lacks_namespace(&self.target.0, Instant::now()) {
+            return Ok(Some(PairStatus::Waiting(Wait::NoNamespace)));
+        }
         let body = self.source_document(source)?;
         let place = self.at_target();
         let desired = self.desired(&body, source);
         let object = desired.created(&place);
         let created = match self.ask_target(|client| client.create(&place, &object)) {
             Ok(created) => created,
+            Err(Error::NotServed(_)) if waits => {
+                self.remote.note_namespace(&self.target.0, Some(Instant::now()));
+                return Ok(Some(PairStatus::Waiting(Wait::NoNamespace)));
+            }
             // The namespace does not exist: the cached one is outdated.
             Err(error @ Error::NotServed(_)) => {
                 self.refresh_namespace()?;
@@ -226,8 +234,9 @@ impl PairContext<'_> {
             Err(error) => return Err(error),
         };
         self.store_written(source, &desired, created)?;
+        self.remote.note_namespace(&self.target.0, None);
         log_pair!(Level::Info, self, "target created", target = self.target_key);
-        Ok(())
+        Ok(None)
     }
 
     fn update(
@@ -264,11 +273,6 @@ impl PairContext<'_> {
         self.store_written(source, &desired, updated)?;
         log_pair!(Level::Info, self, "target updated", target = self.target_key);
         self.report_regression(source, target);
-        if self.context.settings.mode.slows_fights() {
-            let what = source.value.state.written();
-            self.remote
-                .remember(self.id, |memory| memory.writes.update.wrote(what, Instant::now()));
-        }
         Ok(())
     }
 
@@ -297,10 +301,14 @@ impl PairContext<'_> {
         desired: &Desired<'_>,
         answer: Value,
     ) -> Result<()> {
-        let checks = self.context.settings.mode.records_origin();
-        let altered = checks.then(|| desired.altered(&answer)).flatten();
+        let mode = self.context.settings.mode;
+        let altered = mode.records_origin().then(|| desired.altered(&answer)).flatten();
         let written = self.store_target(answer)?;
         self.record_settled(source, &written, altered);
+        if mode.slows_fights() {
+            let (what, now) = (source.value.state.written(), Instant::now());
+            self.remote.remember(self.id, |memory| memory.writes.update.wrote(what, now));
+        }
         Ok(())
     }
 
@@ -325,7 +333,10 @@ impl PairContext<'_> {
         let patch = patch::record_generations(source, target, altered, &self.context.reader);
         let place = self.at_source();
         let published = self.ask_source(|client| client.patch(&place, Patch::Merge, &patch));
-        self.store_source(published.map_err(stale)?)?;
+        let published = self.store_source(published.map_err(stale)?)?;
+        if is_recorded(&published, target) {
+            self.remote.remember(self.id, |memory| memory.settled.content = None);
+        }
         self.context.metrics.spec_lag(self.since.elapsed());
         Ok(())
     }

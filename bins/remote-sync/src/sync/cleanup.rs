@@ -1,104 +1,64 @@
-//! Cleanup (`-cleanup`): removes finalizers and annotations of this instance, so that it can be uninstalled. The
-//! objects stay, on both sides.
+//! Marks of this instance on an object, and the patch that removes them: pure. An object is known by the finalizer
+//! alone, on the source itself and in the target's origin annotation, whatever the mapping, selector and namespaces
+//! are by now. Metadata is all that this needs.
 
-use std::time::Instant;
-
-use log::Level;
 use serde_json::{Value, json};
-use shared::{
-    client::Patch,
-    error::{Error, Result},
-};
 
 use crate::{
-    cache::retry::{classify, requested_delay},
     model::{
-        annotations::AnnotationKeys,
-        object::{Cached, Finalizers},
+        annotations::{AnnotationKeys, Origin},
+        object::{Finalizers, ObjectReader},
     },
-    sync::{
-        observed::{Observed, Ownership},
-        pair::{PairContext, log_pair},
-        patch,
-        status::{PairCondition, PairState},
-        workqueue::ReconcileResult,
-    },
+    sync::patch,
 };
 
-/// Cleans one pair: finalizer and annotations of the source, annotations of the target.
-pub(crate) fn run(pair: &PairContext<'_>) -> ReconcileResult {
-    match clean(pair) {
-        Ok(()) => {
-            pair.remote.set_condition(pair.id, None);
-            ReconcileResult::Done
+/// The role that an object has on its cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Source,
+    Target,
+}
+
+impl Role {
+    pub(crate) fn action(self) -> &'static str {
+        match self {
+            Self::Source => "clean the source",
+            Self::Target => "clean the target",
         }
-        Err(Error::TooLarge(_)) if pair.has_no_permit() => ReconcileResult::RequeueAsLarge,
-        Err(error) => {
-            log_pair!(Level::Warn, pair, "cleanup failed", error = error);
-            pair.remote.set_condition(
-                pair.id,
-                Some(PairCondition::new(PairState::Failing, &error.to_string())),
-            );
-            ReconcileResult::Failed(classify(&error), requested_delay(&error))
+    }
+
+    /// The patch for an object in this role, if it carries our marks.
+    pub(crate) fn patch(self, object: &Value, reader: &ObjectReader) -> Option<Value> {
+        match self {
+            Self::Source => of_source(object, reader),
+            Self::Target => of_target(object, reader),
         }
     }
 }
 
-fn clean(pair: &PairContext<'_>) -> Result<()> {
-    let (observed, reader) = (pair.observe(Instant::now()), &pair.context.reader);
-    if let Some(source) = &observed.source {
-        let document = pair.source_document(source)?;
-        let mut patch = annotations(&document, &of_source(&reader.keys));
-        if let Finalizers::Ours(place) = source.value.finalizers {
-            patch.extend(patch::without_finalizer(place, &reader.finalizer));
-        }
-        write(pair, "source", source, patch, |patch| {
-            pair.ask_source(|client| client.patch(&pair.at_source(), Patch::Json, patch))
-        })?;
-    }
-    if let Some(target) = observed.target.as_ref().filter(|_| is_ours(pair, &observed)) {
-        let document = pair.target_document(target)?;
-        let patch = annotations(&document, &of_target(&reader.keys));
-        write(pair, "target", target, patch, |patch| {
-            pair.ask_target(|client| client.patch(&pair.at_target(), Patch::Json, patch))
-        })?;
-    }
-    Ok(())
+/// Removes our finalizer, and the annotations with it: without the finalizer they may be another instance's.
+fn of_source(object: &Value, reader: &ObjectReader) -> Option<Value> {
+    let source = reader.source(object)?;
+    let Finalizers::Ours(place) = source.value.finalizers else { return None };
+    let mut patch = patch::guarded(&source);
+    patch.extend(annotations(object, &source_keys(&reader.keys)));
+    patch.extend(patch::without_finalizer(place, &reader.finalizer));
+    Some(patch.into())
 }
 
-/// Returns whether this instance annotated the target. One without a source may belong to an instance with another
-/// selector.
-fn is_ours(pair: &PairContext<'_>, observed: &Observed) -> bool {
-    let settings = &pair.context.settings;
-    let selected = observed.source.is_some() || settings.selector.is_empty();
-    selected && observed.ownership(&pair.rules()) != Ownership::Foreign
-}
-
-fn write<R>(
-    pair: &PairContext<'_>,
-    side: &str,
-    cached: &Cached<R>,
-    patch: Vec<Value>,
-    send: impl FnOnce(&Value) -> Result<Value>,
-) -> Result<()> {
-    if patch.is_empty() {
-        return Ok(());
+fn of_target(object: &Value, reader: &ObjectReader) -> Option<Value> {
+    let annotation = |key: &String| object["metadata"]["annotations"].get(key)?.as_str();
+    let ours = match annotation(&reader.keys.source) {
+        Some(origin) => Origin::parse(origin)?.finalizer == reader.finalizer,
+        // In compat mode this is the only one, and says nothing about its instance.
+        None => reader.mode.owns_by_name() && annotation(&reader.keys.orphaned).is_some(),
+    };
+    if !ours {
+        return None;
     }
-    let action = format!("clean the {side}");
-    if pair.context.settings.dry_run {
-        log_pair!(Level::Info, pair, "dry run, nothing written", action = action);
-        return Ok(());
-    }
-    let mut guarded = patch::guarded(cached);
-    guarded.extend(patch);
-    match send(&guarded.into()) {
-        // NotFound: a source that was only waiting for its finalizer.
-        Ok(_) | Err(Error::NotFound(_)) => {
-            log_pair!(Level::Info, pair, "cleaned", action = action);
-            Ok(())
-        }
-        Err(error) => Err(error),
-    }
+    let mut patch = patch::guarded(&reader.target(object)?);
+    patch.extend(annotations(object, &target_keys(&reader.keys)));
+    Some(patch.into())
 }
 
 /// JSON patch operations that remove those of `names` that exist.
@@ -112,10 +72,63 @@ fn annotations(object: &Value, names: &[&String]) -> Vec<Value> {
     .collect()
 }
 
-fn of_source(keys: &AnnotationKeys) -> [&String; 4] {
+fn source_keys(keys: &AnnotationKeys) -> [&String; 4] {
     [&keys.remote_generation, &keys.local_generation, &keys.local_uid, &keys.content]
 }
 
-fn of_target(keys: &AnnotationKeys) -> [&String; 3] {
+fn target_keys(keys: &AnnotationKeys) -> [&String; 3] {
     [&keys.source, &keys.managed_keys, &keys.orphaned]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{digest::Digester, mode::Mode, rules::FieldRules};
+
+    const UID: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
+
+    fn reader(mode: Mode) -> ObjectReader {
+        let (keys, digester) = (AnnotationKeys::new("a.b"), Digester::default());
+        let rules = FieldRules::default();
+        ObjectReader { digester, keys, finalizer: "a.b/mine".into(), mode, rules }
+    }
+
+    fn object(finalizers: &[&str], annotations: &Value) -> Value {
+        json!({"metadata": {"name": "x", "uid": UID, "resourceVersion": "7",
+            "finalizers": finalizers, "annotations": annotations}})
+    }
+
+    #[test]
+    fn a_source_is_ours_by_its_finalizer() {
+        let written = json!({"a.b/sync-remote-generation": "1", "a.b/paused": "true", "c": "d"});
+        let patch = |finalizers: &[&str]| {
+            Role::Source.patch(&object(finalizers, &written), &reader(Mode::Safe))
+        };
+        let expected = json!([
+            {"op": "test", "path": "/metadata/uid", "value": UID},
+            {"op": "add", "path": "/metadata/resourceVersion", "value": "7"},
+            {"op": "remove", "path": "/metadata/annotations/a.b~1sync-remote-generation"},
+            {"op": "test", "path": "/metadata/finalizers/1", "value": "a.b/mine"},
+            {"op": "remove", "path": "/metadata/finalizers/1"},
+        ]);
+        assert_eq!(patch(&["other/x", "a.b/mine"]), Some(expected));
+        for others in [&[][..], &["a.b/other"]] {
+            assert_eq!(patch(others), None, "the annotations are another instance's");
+        }
+    }
+
+    #[test]
+    fn a_target_is_ours_by_the_finalizer_in_its_origin() {
+        let patch = |mode, annotations: Value| {
+            Role::Target.patch(&object(&[], &annotations), &reader(mode))
+        };
+        let origin = |finalizer: &str| format!("{UID}/ns/x/{UID}/7/{finalizer}");
+        let ours = json!({"a.b/source": origin("a.b/mine"), "a.b/managed-keys": "|", "c": "d"});
+        let ours = patch(Mode::Safe, ours).unwrap();
+        assert_eq!(ours.as_array().unwrap().len(), 4, "guards and two keys: {ours}");
+        assert_eq!(patch(Mode::Safe, json!({"a.b/source": origin("a.b/other")})), None);
+        assert_eq!(patch(Mode::Safe, json!({"a.b/source": "what"})), None);
+        assert_eq!(patch(Mode::Safe, json!({"a.b/orphaned": "now"})), None);
+        assert!(patch(Mode::Compat, json!({"a.b/orphaned": "now"})).is_some());
+    }
 }

@@ -243,13 +243,16 @@ fn download(
     attempt: &Attempt,
     rules: &SyncRules,
 ) -> SyncAction {
+    let undone = |fight: &Fight| fight.update == Some(source.value.state.written());
+    let fought = observed.fight.filter(undone);
+    let fought = fought.map(|fight| SyncAction::Done(PairStatus::Fighting(fight.left)));
     let Some(target) = &observed.target else {
         return match &observed.namespace {
             None if rules.namespaced => SyncAction::CreateNamespace,
             Some(namespace) if namespace.value.terminating => {
                 SyncAction::Done(PairStatus::Waiting(Wait::NamespaceTerminating))
             }
-            _ => SyncAction::Create,
+            _ => fought.unwrap_or(SyncAction::Create),
         };
     };
     let (from, to) = (&source.value.state, &target.value.state);
@@ -264,16 +267,11 @@ fn download(
     let differ = metadata.0 != metadata.1 && observed.settled.metadata != Some(metadata)
         || target.value.orphaned;
     if content || differ {
-        return match observed.fight {
-            _ if attempt.immutable => {
-                let reason = DeletionReason::Wanted;
-                through_gate(attempt, Destroyed::Target, reason, SyncAction::Recreate)
-            }
-            Some(Fight { update, left, .. }) if update == Some(from.written()) => {
-                SyncAction::Done(PairStatus::Fighting(left))
-            }
-            _ => SyncAction::Update { content, metadata: differ },
-        };
+        if attempt.immutable {
+            let reason = DeletionReason::Wanted;
+            return through_gate(attempt, Destroyed::Target, reason, SyncAction::Recreate);
+        }
+        return fought.unwrap_or(SyncAction::Update { content, metadata: differ });
     }
     let altered =
         observed.settled.altered && (contents.0 != contents.1 || metadata.0 != metadata.1);
@@ -294,7 +292,7 @@ fn download(
 /// Returns whether the source's annotations record exactly these contents of these objects: the target's server made
 /// the one of the other, and dropped nothing. Generations prove nothing of that kind: some never move, and a server
 /// that pruned a field may know it by now.
-fn is_recorded(source: &Cached<SourceObject>, target: &Cached<TargetObject>) -> bool {
+pub(crate) fn is_recorded(source: &Cached<SourceObject>, target: &Cached<TargetObject>) -> bool {
     let published = &source.value.generations;
     let (source, to) = (source.value.state.content, target.value.state.content);
     published.uid == Some(target.uid)

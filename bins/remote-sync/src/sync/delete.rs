@@ -101,7 +101,7 @@ impl PairContext<'_> {
         // The response to the namespace's creation may have been lost, and nothing else would show it yet.
         let never_synced =
             observed.source.as_ref().is_some_and(|it| it.value.generations.remote.is_none());
-        if never_synced && observed.namespace.is_none() && !self.target.0.is_empty() {
+        if never_synced && observed.namespace.is_none() {
             self.refresh_namespace()?;
         }
         match self.ask_target(|client| client.get(&self.at_target())) {

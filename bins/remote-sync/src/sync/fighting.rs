@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// The same writes in a row from which on two writers fight. Fewer may be a person with an editor.
+/// The repetitions of a write in a row from which on two writers fight. Fewer may be a person with an editor.
 const MOST: u8 = 8;
 /// The longest time between two of them, and between two attempts in a fight. An autoscaler, the usual opponent,
 /// writes every 15 s (kube-controller-manager, `--horizontal-pod-autoscaler-sync-period`).
@@ -11,7 +11,7 @@ const QUIET: Duration = Duration::from_secs(60);
 /// The last writes of a pair, each for as long as it may be undone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct LastWrites {
-    /// Of the source's content and metadata to the target.
+    /// Of the source's content and metadata to the target, new or not.
     pub(crate) update: LastWrite,
     /// Of the target's status to the source.
     pub(crate) status: LastWrite,
@@ -66,7 +66,7 @@ impl LastWrite {
             let longest = if last.times >= MOST { 2 * QUIET } else { QUIET };
             last.what == what && now.saturating_duration_since(last.at) <= longest
         });
-        let times = again.map_or(1, |last| last.times.saturating_add(1));
+        let times = again.map_or(0, |last| last.times.saturating_add(1));
         self.0 = Some(RepeatedWrite { what, times, at: now });
     }
 
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn the_same_write_again_and_again_is_a_fight() {
-        let expected: Vec<_> = (1..=10).map(|n| n >= 8).collect();
+        let expected: Vec<_> = (1..=10).map(|n| n > 8).collect();
         assert_eq!(fights(10, 0), expected);
         assert_eq!(fights(10, 15), expected, "an autoscaler");
         assert_eq!(fights(10, 61), [false; 10]);
@@ -106,7 +106,7 @@ mod tests {
     fn another_write_is_none() {
         let (mut writes, now) = (LastWrites::default(), Instant::now());
         (0..20).for_each(|n| writes.update.wrote(n % 2, now));
-        (0..7).for_each(|_| writes.status.wrote(7, now));
+        (0..8).for_each(|_| writes.status.wrote(7, now));
         assert_eq!(writes.fight(now), None);
     }
 
@@ -114,7 +114,7 @@ mod tests {
     fn a_fight_has_one_attempt_a_minute_and_ends_when_it_is_quiet() {
         let (mut writes, start) = (LastWrites::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
-        (0..8).for_each(|_| writes.status.wrote(7, start));
+        (0..9).for_each(|_| writes.status.wrote(7, start));
         let fight = |left| {
             let left = Duration::from_secs(left);
             Some(Fight { update: None, status: Some(7), left })
@@ -135,7 +135,7 @@ mod tests {
     fn a_fight_on_both_sides_goes_on_until_the_first_attempt() {
         let (mut writes, start) = (LastWrites::default(), Instant::now());
         let later = start + Duration::from_secs(20);
-        for _ in 0..8 {
+        for _ in 0..9 {
             writes.update.wrote(7, start);
             writes.status.wrote(8, later);
         }

@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::{Value, json};
 use shared::{
-    client::{Client, Patch},
+    client::Patch,
     error::{Error, Result},
     lock::lock,
     resource::{CONFIGMAPS, Target},
@@ -19,7 +19,7 @@ use shared::{
 };
 
 use crate::{
-    cache::cluster::{ClusterClient, Turn},
+    cache::cluster::ClusterClient,
     model::{discovery::ResourceArg, key::PerKind},
     sync::{gate::DeletionGate, remote::RemoteSync},
 };
@@ -60,7 +60,7 @@ impl Ledger {
     /// # Errors
     /// The request's. A missing right or namespace is none: then nothing survives a restart, which is logged.
     pub(crate) fn read(&self, remote: &RemoteSync) -> Result<bool> {
-        let map = match self.ask(remote, |client| client.get(&self.place())) {
+        let map = match self.cluster.ask(&remote.stop, |client| client.get(&self.place())) {
             // There is something to allow things in, whoever writes first.
             Err(Error::NotFound(_)) => self.create(remote).map(|()| Value::Null),
             result => result,
@@ -81,7 +81,7 @@ impl Ledger {
             "metadata": {"resourceVersion": map["metadata"]["resourceVersion"]},
             "data": {&key: null, &remote.name: self.text(&gate)},
         });
-        self.ask(remote, |c| c.patch(&self.place(), Patch::Merge, &patch))?;
+        self.cluster.ask(&remote.stop, |c| c.patch(&self.place(), Patch::Merge, &patch))?;
         lock(&remote.gate).allow(allowed);
         log::info!(remote = remote.name.as_str(), count = allowed; "deletions allowed");
         Ok(true)
@@ -97,7 +97,8 @@ impl Ledger {
         }
         let _writing = lock(&self.writing);
         let patch = json!({"data": {&remote.name: self.text(&lock(&remote.gate))}});
-        let written = self.ask(remote, |c| c.patch(&self.place(), Patch::Merge, &patch));
+        let written =
+            self.cluster.ask(&remote.stop, |c| c.patch(&self.place(), Patch::Merge, &patch));
         self.usable(written).map(drop)
     }
 
@@ -105,7 +106,7 @@ impl Ledger {
         let Self { namespace, name, .. } = self;
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": name, "namespace": namespace}});
-        match self.ask(remote, |client| client.create(&self.place(), &map)) {
+        match self.cluster.ask(&remote.stop, |client| client.create(&self.place(), &map)) {
             Ok(_) | Err(Error::AlreadyExists(_)) => Ok(()),
             Err(error) => Err(error),
         }
@@ -133,10 +134,6 @@ impl Ledger {
             }
             Err(error) => Err(error),
         }
-    }
-
-    fn ask<T>(&self, remote: &RemoteSync, request: impl FnOnce(&Client) -> Result<T>) -> Result<T> {
-        Turn::new(&self.cluster, &remote.name, &remote.stop).ask(request)
     }
 
     fn place(&self) -> Target<'_> {

@@ -131,6 +131,8 @@ impl PairMemory {
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use super::*;
     use crate::{model::key::KindIndex, sync::status::PairState};
 
@@ -168,8 +170,8 @@ mod tests {
                 memory.set_altered(altered.then(|| "why".to_owned()));
             });
         }
-        assert_eq!(memory.retry_altered(Some(KindIndex::SECOND)), [other.clone()]);
-        assert_eq!(memory.retry_altered(None), [one.clone()]);
+        assert_eq!(memory.retry_altered(Some(KindIndex::SECOND)), slice::from_ref(&other));
+        assert_eq!(memory.retry_altered(None), slice::from_ref(&one));
         let settled = |pair| memory.get(pair).unwrap().settled;
         let status = SettledDiff { status: Some((3, 4)), ..SettledDiff::default() };
         assert_eq!([settled(&one), settled(&other)], [status; 2]);

@@ -89,6 +89,7 @@ pub(crate) struct SyncRules {
     pub(crate) orphans: OrphanPolicy,
     pub(crate) adopt: AdoptPolicy,
     pub(crate) namespaces: NamespacePolicy,
+    /// Whether targets have a namespace that is created and deleted with them.
     pub(crate) namespaced: bool,
     /// Whether the source has a `status` subresource.
     pub(crate) status: bool,
@@ -103,7 +104,7 @@ impl SyncRules {
             orphans: settings.orphans.policy,
             adopt: settings.adopt,
             namespaces: settings.namespaces,
-            namespaced: kinds.source.namespaced,
+            namespaced: kinds.source.namespaced && settings.create_namespaces,
             status: kinds.source.status,
             selective: settings.is_selective(),
         }
@@ -185,6 +186,15 @@ pub(crate) enum Destroyed {
     Target,
     /// The target's namespace.
     Namespace,
+}
+
+impl Attempt {
+    /// Returns whether it found out why the source had left the lists. One that leaves them after this last look at
+    /// the pair is left to the next attempt: our finalizer may be on it.
+    pub(crate) fn explains_absence(&self, observed: &Observed) -> bool {
+        let found = observed.source.is_some() || self.source_gone || self.unselected.is_some();
+        observed.unlisted && found
+    }
 }
 
 /// Whose copy the target is, by its own annotation.

@@ -51,7 +51,7 @@ pub(crate) fn finished(
         lock(&pair.remote.gate).forget(pair.id, Instant::now());
     }
     pair.drop_documents();
-    if observed.source.is_some() || attempt.source_gone || attempt.unselected.is_some() {
+    if attempt.explains_absence(observed) {
         pair.remote.set_unlisted(pair.id, false);
     }
     if observed.source.is_none() && observed.target.is_none() {
@@ -62,8 +62,7 @@ pub(crate) fn finished(
         return failed(pair, error);
     }
     pair.remote.count_stale(pair.id, false);
-    let waits = matches!(status, PairStatus::Waiting(_));
-    let waited = pair.remote.waited(pair.id, waits, Instant::now());
+    let waited = pair.remote.waited(pair.id, status.awaits_deletion(), Instant::now());
     let status =
         if waited >= LONGEST_DELETION { PairStatus::Held(Hold::DeletionStuck) } else { status };
     let conflict = pair.secret_conflict(attempt).filter(|_| status == PairStatus::InSync);
@@ -171,14 +170,17 @@ fn report(
         && !pair.context.settings.dry_run
         && let Some(source) = &observed.source
     {
-        let degraded = condition.state == PairState::Degraded;
-        let reason = if degraded { "SyncFailed" } else { "SyncHeld" };
+        let reason = match condition.state {
+            PairState::Degraded => "SyncFailed",
+            PairState::Fighting => "Fighting",
+            _ => "SyncHeld",
+        };
         write_event(pair, source.uid, reason, condition.reason);
     }
 }
 
 fn log_condition(pair: &PairContext<'_>, condition: &PairCondition, level: Level) {
-    let PairCondition { state, reason } = condition;
+    let PairCondition { state, reason, .. } = condition;
     let cause = match state {
         PairState::Degraded | PairState::Failing => "error",
         _ => "reason",

@@ -179,7 +179,10 @@ impl<'a> PairContext<'a> {
             namespace,
             namespace_shared: owned && remote.shares_namespace(self.id, &memory, now),
             uploads: secrets
-                .map(|(store, name)| store.get(&key::of(&self.target.0, name)))
+                .map(|(store, name)| {
+                    let listed = !remote.target.is_parked(store);
+                    listed.then(|| store.get(&key::of(&self.target.0, name))).flatten()
+                })
                 .collect(),
             secrets_checked: memory.secrets_checked,
             settled: memory.settled,

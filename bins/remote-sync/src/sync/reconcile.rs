@@ -11,9 +11,7 @@ use crate::{
         retry::{RetryClass, classify},
     },
     model::key::Pair,
-    settings,
     sync::{
-        cleanup,
         context::SyncContext,
         decide::{self, SyncAction},
         observed::{Attempt, Observed, SyncRules},
@@ -70,9 +68,6 @@ fn reconcile(context: &SyncContext, remote: &RemoteSync, item: &WorkItem) -> Rec
     }
     if !item.large && pair.is_large() {
         return ReconcileResult::RequeueAsLarge;
-    }
-    if context.settings.operation == settings::Operation::Cleanup {
-        return cleanup::run(&pair);
     }
     let (rules, attempt) = (pair.rules(), Attempt::default());
     Reconciler { pair, rules, attempt, failed_secrets: Vec::new(), simulated: None }.run()

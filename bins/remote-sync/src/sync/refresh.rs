@@ -34,11 +34,14 @@ impl PairContext<'_> {
             }
             Err(error) => return Err(error),
         }
-        if self.target.0.is_empty() { Ok(()) } else { self.refresh_namespace() }
+        self.refresh_namespace()
     }
 
-    /// Reads the target's namespace.
+    /// Reads the target's namespace, if there is one that is followed.
     pub(crate) fn refresh_namespace(&self) -> Result<()> {
+        if !self.rules().namespaced {
+            return Ok(());
+        }
         let place = NAMESPACES.cluster_object(&self.target.0);
         let (store, key) = (&self.remote.target.namespaces, key::of("", &self.target.0));
         match self.ask_target(|client| client.get(&place)) {

@@ -10,24 +10,32 @@ use std::{
 use shared::{lock::lock, stop::Stop};
 
 use crate::{
-    cache::cluster::{ApiResources, ClusterClient, SourceSide, TargetSide},
+    cache::{
+        cluster::{ApiResources, ClusterClient, SourceSide, TargetSide},
+        store::Store,
+    },
     connection::ClusterIdentity,
     model::{
         annotations::Uid,
         key::{self, KindIndex, Pair},
         mapping::NameMapping,
+        object::TargetSecret,
     },
     settings::{Direction, Settings},
     sync::{
         gate::{DeletionGate, GateLimits},
         memory::{Memory, PairMemory},
-        status::{PairCondition, PairState},
+        status::PairCondition,
         workqueue::Workqueue,
     },
 };
 
 /// The longest wait for the lists that show what else is in a namespace to be deleted; then it stays.
 const LONGEST_UNLISTED: Duration = Duration::from_secs(60);
+
+/// The wait before the first object is tried again in a namespace that did not exist: without a right to read it,
+/// only a write shows that it does now.
+const TRY_NAMESPACE: Duration = Duration::from_secs(5);
 
 /// Everything between the local cluster and one remote.
 pub(crate) struct RemoteSync {
@@ -51,6 +59,10 @@ pub(crate) struct RemoteSync {
     /// The last session of the sources' cluster.
     session: Mutex<u64>,
     memory: Mutex<Memory>,
+    /// Target namespaces that did not exist at these times.
+    missing: Mutex<BTreeMap<String, Instant>>,
+    /// Whether Secrets of each name could not be listed when that was last looked at.
+    parked: Mutex<Vec<bool>>,
 }
 
 impl RemoteSync {
@@ -82,6 +94,8 @@ impl RemoteSync {
             enqueued_for: Mutex::default(),
             session: Mutex::default(),
             memory: Mutex::default(),
+            missing: Mutex::default(),
+            parked: Mutex::default(),
         }
     }
 
@@ -120,6 +134,41 @@ impl RemoteSync {
         self.queue.has(&pair) || self.memory().get(&pair).is_some()
     }
 
+    /// Returns whether that is still to be found out, and all pairs to be enqueued.
+    pub(crate) fn awaits_enqueuing(&self) -> bool {
+        let now = self.source.cluster.uid();
+        now.is_some() && *lock(&self.enqueued_for) != now
+    }
+
+    /// Returns whether Secrets of some name can be listed again that could not be: their pairs went on without them.
+    pub(crate) fn secrets_are_back(&self) -> bool {
+        let now: Vec<_> =
+            self.target.secrets.iter().map(|secrets| self.target.is_parked(secrets)).collect();
+        let mut parked = lock(&self.parked);
+        let back = parked.iter().zip(&now).any(|(before, now)| *before && !now);
+        *parked = now;
+        back
+    }
+
+    /// Returns whether a namespace was missing so recently that no other write is worth a try.
+    pub(crate) fn lacks_namespace(&self, namespace: &str, now: Instant) -> bool {
+        let missing = lock(&self.missing);
+        let since = missing.get(namespace).map(|since| now.saturating_duration_since(*since));
+        since.is_some_and(|since| since < TRY_NAMESPACE)
+    }
+
+    /// Records that a namespace is missing, or that it exists.
+    pub(crate) fn note_namespace(&self, namespace: &str, missing: Option<Instant>) {
+        let mut all = lock(&self.missing);
+        match missing {
+            Some(since) => {
+                all.retain(|_, before| since.saturating_duration_since(*before) < TRY_NAMESPACE);
+                all.insert(namespace.to_owned(), since);
+            }
+            None => drop(all.remove(namespace)),
+        }
+    }
+
     /// The reason why pairs of this kind cannot be reconciled at present, if there is one.
     pub(crate) fn obstacle(&self, kind: KindIndex) -> Option<String> {
         let (from, to) = match self.clusters().map(session) {
@@ -128,7 +177,8 @@ impl RemoteSync {
         };
         let (source, target) = (&self.source.stores[kind], &self.target.stores[kind]);
         let namespaces = self.target.namespaces.trouble();
-        let secrets = self.target.secrets.iter().find_map(|secrets| secrets.trouble());
+        let listed = |secrets: &&Store<TargetSecret>| !secrets.is_refused();
+        let secrets = self.target.secrets.iter().filter(listed).find_map(Store::trouble);
         let Some(kinds) = ApiResources::of(&self.source, &self.target, kind) else {
             return Some(
                 source.trouble().or_else(|| target.trouble()).unwrap_or_else(|| LISTING.into()),
@@ -181,19 +231,27 @@ impl RemoteSync {
     /// The reason why changes of this kind may go unnoticed at present, for example a revoked right.
     pub(crate) fn trouble(&self, kind: KindIndex) -> Option<String> {
         let (source, target) = (&self.source.stores[kind], &self.target.stores[kind]);
-        let secrets = || self.target.secrets.iter().find_map(|secrets| secrets.trouble());
         let trouble = source.trouble().or_else(|| target.trouble());
-        trouble.or_else(|| self.target.namespaces.trouble()).or_else(secrets)
+        trouble.or_else(|| self.target.namespaces.trouble())
     }
 
-    /// Returns whether both clusters are connected.
-    pub(crate) fn is_connected(&self) -> bool {
-        self.clusters().iter().all(|cluster| cluster.session().is_ok())
+    /// For each name of Secrets, why changes of these may go unnoticed at present.
+    pub(crate) fn secret_troubles(&self) -> impl Iterator<Item = Option<String>> {
+        self.target.secrets.iter().map(Store::trouble)
     }
 
-    /// Drops the documents of a parked pair unless its clusters are connected: its kind may only be listed.
+    /// Returns whether a cluster is unreachable, and not just about to be reached for the first time.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        let away = |cluster: &&Arc<ClusterClient>| {
+            let health = cluster.connection.health();
+            cluster.session().is_err() && (health.connections > 0 || health.error.is_some())
+        };
+        self.clusters().iter().any(away)
+    }
+
+    /// Drops the documents of a parked pair if that may last.
     pub(crate) fn drop_documents_if_cut_off(&self, pair: &Pair) {
-        if !self.is_connected() {
+        if self.is_cut_off() {
             let (namespace, name) = key::split(&pair.key);
             let (source, target) =
                 (self.names.source(namespace, name), self.names.target(namespace, name));
@@ -305,10 +363,18 @@ impl RemoteSync {
         conditions.map(|(pair, condition)| (pair.clone(), condition.clone())).collect()
     }
 
-    /// The first pair in one of these states.
-    pub(crate) fn first_in(&self, states: &[PairState]) -> Option<(Pair, PairCondition)> {
+    /// The number of pairs that are not in sync.
+    pub(crate) fn count_conditions(&self) -> usize {
+        self.memory().conditions().count()
+    }
+
+    /// The first pair whose condition `is` so.
+    pub(crate) fn first_in(
+        &self,
+        is: impl Fn(&PairCondition) -> bool,
+    ) -> Option<(Pair, PairCondition)> {
         let memory = self.memory();
-        let found = memory.conditions().find(|(_, condition)| states.contains(&condition.state));
+        let found = memory.conditions().find(|(_, condition)| is(condition));
         found.map(|(pair, condition)| (pair.clone(), condition.clone()))
     }
 

@@ -39,6 +39,8 @@ pub(crate) enum Wait {
     NamespaceContents,
     TargetTerminating,
     NamespaceTerminating,
+    /// The target's namespace does not exist, with `-create-namespaces=false`.
+    NoNamespace,
 }
 
 /// The reason why a pair is held for a person.
@@ -86,12 +88,20 @@ impl PairStatus {
                 "something else undoes each write, so that there is only one a minute",
             ),
         };
-        Some(PairCondition::new(state, reason))
+        let ends = matches!(self, Self::Held(Hold::GracePeriod(_)));
+        Some(PairCondition { ends, ..PairCondition::new(state, reason) })
     }
 
     /// Returns whether a person should look at it.
     pub(crate) fn needs_people(self) -> bool {
-        matches!(self, Self::Held(_) | Self::Conflict(_) | Self::Altered | Self::Fighting(_))
+        let waits = matches!(self, Self::Waiting(Wait::NoNamespace));
+        waits
+            || matches!(self, Self::Held(_) | Self::Conflict(_) | Self::Altered | Self::Fighting(_))
+    }
+
+    /// Returns whether it waits for a deletion to finish.
+    pub(crate) fn awaits_deletion(self) -> bool {
+        matches!(self, Self::Waiting(wait) if wait != Wait::NoNamespace)
     }
 }
 
@@ -101,6 +111,7 @@ impl Wait {
             Self::NamespaceContents => "what else is in the target's namespace is not known yet",
             Self::TargetTerminating => "the target is being deleted",
             Self::NamespaceTerminating => "the target's namespace is being deleted",
+            Self::NoNamespace => "the target's namespace does not exist, and none is created",
         }
     }
 }
@@ -197,11 +208,13 @@ impl PairState {
 pub(crate) struct PairCondition {
     pub(crate) state: PairState,
     pub(crate) reason: String,
+    /// It will end by itself after a while.
+    pub(crate) ends: bool,
 }
 
 impl PairCondition {
     /// `reason` may quote a server.
     pub(crate) fn new(state: PairState, reason: &str) -> Self {
-        Self { state, reason: printable(reason, LONGEST_REASON) }
+        Self { state, reason: printable(reason, LONGEST_REASON), ends: false }
     }
 }

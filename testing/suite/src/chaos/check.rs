@@ -6,12 +6,11 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::Value;
 
 use super::{
+    config::Feature,
     model::{Copy, Map, Pair, Wanted},
     scene::{SECRET, Scene, namespace_of},
 };
-use crate::sync::{
-    FINALIZER, HASH, LOCAL_GENERATION, OWNER, PREFIX, REMOTE_GENERATION, SOURCE, secrets,
-};
+use crate::sync::{HASH, LOCAL_GENERATION, OWNER, PREFIX, REMOTE_GENERATION, SOURCE, secrets};
 
 /// A pair by its number, if it is about one, and what is wrong.
 pub type Difference = (Option<usize>, String);
@@ -27,7 +26,7 @@ pub fn differences(scene: &Scene) -> Vec<Difference> {
     for (index, pair) in scene.pairs.iter().enumerate() {
         let mut found = Found { all: Vec::new() };
         match &pair.wanted {
-            Some(wanted) => found.living(pair, wanted, compat),
+            Some(wanted) => found.living(scene, pair, wanted),
             None => found.gone(pair, compat),
         }
         found.secret(scene, pair);
@@ -53,7 +52,14 @@ impl Found {
         self.unless(is == wanted, || format!("{what}: {is:?} instead of {wanted:?}"));
     }
 
-    fn living(&mut self, pair: &Pair, wanted: &Wanted, compat: bool) {
+    fn living(&mut self, scene: &Scene, pair: &Pair, wanted: &Wanted) {
+        if wanted.unselected {
+            return self.unselected(pair, wanted);
+        }
+        let compat = scene.stage.setting.compat;
+        if scene.has(Feature::Equal) && self.is_not_taken(pair, wanted) {
+            return;
+        }
         let (source, target) = (pair.source.stored(), pair.target.stored());
         let (Some(source), Some(target)) = (&source, &target) else {
             let there = (source.is_some(), target.is_some());
@@ -65,6 +71,7 @@ impl Found {
         self.same("the source's labels", map(source, "labels"), wanted.labels.clone());
         let annotations = map(source, "annotations");
         self.same("the source's annotations", annotations, wanted.annotations.clone());
+        self.beside(source, target, wanted);
         let nothing = Copy::default();
         let copy = pair.copies.get(uid(target)).unwrap_or(&nothing);
         let with = |own: &Map, theirs: &Map| {
@@ -82,11 +89,52 @@ impl Found {
             self.same("the target's status", health(target), copy.status.unwrap_or(0));
             self.same("the source's status", health(source), copy.status.unwrap_or(0));
         }
-        self.same("the source's finalizers", finalizers(source), vec![FINALIZER.to_owned()]);
+        let finalizer = scene.finalizer(kind).to_owned();
+        self.same("the source's finalizers", finalizers(source), vec![finalizer]);
         let published = |key: &str| annotation(source, key);
         self.same("its generation", published(REMOTE_GENERATION), generation(source));
         self.same("the target's generation", published(LOCAL_GENERATION), generation(target));
         self.unless(compat == annotation(target, SOURCE).is_none(), || "the target's mark".into());
+    }
+
+    /// A target that was there before, differs, and so stays as it is.
+    fn is_not_taken(&mut self, pair: &Pair, wanted: &Wanted) -> bool {
+        let Some(target) = pair.target.stored() else { return false };
+        let number = pair.target.kind.number(&target);
+        let Some(copy) = pair.copies.get(uid(&target)).filter(|copy| copy.by_hand) else {
+            return false;
+        };
+        let marked = annotation(&target, SOURCE).is_some();
+        if copy.was_equal && (marked || number == Some(wanted.number)) {
+            return false;
+        }
+        self.same("the target of its own", (number, marked), (Some(copy.number), false));
+        true
+    }
+
+    /// The fields beside the number. The target's server may have dropped one at the last write, and keep it
+    /// since.
+    fn beside(&mut self, source: &Value, target: &Value, wanted: &Wanted) {
+        let size =
+            |object: &Value| object["spec"]["filling"].as_str().map(|text| text.len() as u64 >> 10);
+        self.same("the source's filling", size(source), wanted.filling);
+        self.same("the target's filling", size(target), wanted.filling);
+        let extra = |object: &Value| object["spec"]["extra"].as_u64();
+        self.same("the source's other field", extra(source), wanted.extra);
+        let copied = extra(target);
+        self.unless(copied.is_none() || copied == wanted.extra, || {
+            format!("the target's other field: {copied:?}, but {:?} is wanted", wanted.extra)
+        });
+    }
+
+    /// A source that is not asked for is let go; what there is of a target stays, which each deletion shows.
+    fn unselected(&mut self, pair: &Pair, wanted: &Wanted) {
+        let Some(source) = pair.source.stored() else {
+            return self.all.push("the source is gone".to_owned());
+        };
+        self.same("the source's content", pair.source.kind.number(&source), Some(wanted.number));
+        self.same("the source's labels", map(&source, "labels"), wanted.labels.clone());
+        self.same("the source's finalizers", finalizers(&source), Vec::new());
     }
 
     fn gone(&mut self, pair: &Pair, compat: bool) {
@@ -121,11 +169,10 @@ impl Found {
             String::from_utf8(data).ok()
         };
         self.same("the target's Secret", data(&secret), value.clone());
-        if pair.wanted.is_none() {
+        if pair.wanted.as_ref().is_none_or(|wanted| wanted.unselected) {
             return;
         }
-        let up =
-            pair.source.sibling(secrets(), &format!("{SECRET}-rs")).stored().unwrap_or_default();
+        let up = pair.source.sibling(secrets(), &pair.secret).stored().unwrap_or_default();
         let hash = annotation(&secret, HASH);
         self.unless(hash.is_some(), || "the Secret is not marked as uploaded".into());
         // Upstream does not upload what another source got before.

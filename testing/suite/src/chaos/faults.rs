@@ -14,7 +14,9 @@ impl Fault {
     pub fn is_refusal(&self) -> bool {
         match self.action {
             // What one list lacks may come with the next.
-            Action::Answer { code: 403 | 404, .. } | Action::Forbid => self.verb.is_none(),
+            Action::Answer { code: 403 | 404, .. } | Action::Forbid => {
+                !matches!(self.verb, Some("list" | "watch"))
+            }
             Action::HugeBody { .. } => true,
             _ => false,
         }
@@ -31,6 +33,13 @@ pub fn faults() -> Vec<Fault> {
         ("list", answer(403, HTML, None)),
         ("list", html.clone()),
         ("watch", html),
+        ("list", answer(404, None, None)),
+        ("watch", answer(403, None, None)),
+        ("get", Action::Forbid),
+        ("get", answer(404, None, None)),
+        ("patch", Action::Forbid),
+        ("create", answer(403, None, None)),
+        ("delete", Action::Forbid),
         ("list", huge),
         ("watch", Action::WatchCut { events: 2 }),
         ("watch", Action::WatchSilent),
@@ -57,6 +66,8 @@ fn actions() -> Vec<Action> {
         answer(504, None, None),
         answer(429, None, Some("1")),
         answer(401, None, None),
+        answer(403, None, None),
+        answer(404, None, None),
         answer(404, HTML, None),
         answer(410, EXPIRED, None),
         Action::Forbid,

@@ -25,6 +25,8 @@ pub struct Pair {
     pub remote: usize,
     pub source: Place,
     pub target: Place,
+    /// The name of the Secret beside the source.
+    pub secret: String,
     /// What the source's owners want; none while it is not there, or is being deleted.
     pub wanted: Option<Wanted>,
     /// Since when it was wanted, and not wanted, in turn; at first it is not.
@@ -39,6 +41,8 @@ pub struct Pair {
     pub copies: HashMap<String, Copy>,
     /// When both sides were seen to be as they have to be: the program knew all of it.
     rests: Vec<Instant>,
+    /// The times in which the source's kind or namespace was going.
+    pub kept: Vec<(Instant, Option<Instant>)>,
     /// All times in which one of the two was paused.
     pauses: Vec<Pause>,
     /// The operations, with what came of them.
@@ -63,6 +67,11 @@ pub struct Wanted {
     pub number: u64,
     pub labels: Map,
     pub annotations: Map,
+    /// KiB of filling.
+    pub filling: Option<u64>,
+    pub extra: Option<u64>,
+    /// Its label is not the one that is asked for.
+    pub unselected: bool,
 }
 
 /// A target as its owners wrote it.
@@ -70,6 +79,10 @@ pub struct Wanted {
 pub struct Copy {
     /// When they made it, if there was no source.
     pub made: Option<Instant>,
+    /// They made it, whenever that was.
+    pub by_hand: bool,
+    /// It had the source's content then.
+    pub was_equal: bool,
     /// Its content then.
     pub number: u64,
     pub status: Option<u64>,
@@ -80,11 +93,12 @@ pub struct Copy {
 }
 
 impl Pair {
-    pub fn new(remote: usize, source: Place, target: Place) -> Self {
+    pub fn new(remote: usize, source: Place, target: Place, secret: String) -> Self {
         Self {
             remote,
             source,
             target,
+            secret,
             wanted: None,
             turns: Vec::new(),
             left_by: None,
@@ -92,6 +106,7 @@ impl Pair {
             lost: Vec::new(),
             rests: Vec::new(),
             copies: HashMap::new(),
+            kept: Vec::new(),
             pauses: Vec::new(),
             history: Vec::new(),
         }
@@ -203,6 +218,14 @@ impl Pair {
         let was_known = self.rests.iter().any(|rest| made < *rest && *rest < gone);
         let was_known = was_known || gone - made > self.slack(gone);
         (was_known && self.lost.contains(&gone)).then_some(gone)
+    }
+
+    /// Whether the source's kind or namespace was going at `at`, and had been for long enough to be seen.
+    pub fn was_kept(&self, at: Instant) -> bool {
+        let lasts = |(since, until): &(Instant, Option<Instant>)| {
+            *since + UNDER_WAY < at && until.is_none_or(|until| at < until)
+        };
+        self.kept.iter().any(lasts)
     }
 
     /// Both sides are as they have to be.

@@ -10,6 +10,9 @@ pub const KEYS: u64 = 3;
 /// So many operations later at most an outage is over.
 const LONGEST: u64 = 60;
 
+/// KiB of a large content.
+const LARGEST: u64 = 300;
+
 /// One of the two objects of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -47,6 +50,14 @@ pub enum Operation {
     Lose,
     /// The Secret beside it that one of the target's goes to.
     MakeSecret,
+    /// It is lost.
+    LoseSecret,
+    /// Content of so many KiB beside the rest, or none.
+    Fill(Option<u64>),
+    /// A field that the target's server may not know.
+    Extra(Option<u64>),
+    /// It gets the label that is asked for, or another.
+    Select(bool),
     /// A status that is not theirs to write.
     ForeignStatus(u64),
     // --- by those who own the status ---
@@ -68,6 +79,8 @@ pub enum Operation {
     /// A finalizer of somebody else's.
     Hold(End, bool),
     DeleteNamespace(End),
+    /// The kind goes from the source's cluster, and all its objects with it.
+    RemoveKind,
     // --- to servers, by number, and to the program ---
     Silence(u64, u64),
     Refuse(u64, u64),
@@ -91,6 +104,13 @@ pub enum Operation {
         server: u64,
         gap: u64,
     },
+    /// A server of targets drops a field from now on, or keeps it.
+    Upgrade {
+        server: u64,
+        drops: bool,
+    },
+    /// The second remote shows the first one's uid.
+    Clone(u64),
     Kill(Moment),
 }
 
@@ -116,6 +136,8 @@ impl Operation {
                 | Self::Clock { .. }
                 | Self::Compact(_)
                 | Self::Rotate { .. }
+                | Self::Upgrade { .. }
+                | Self::Clone(_)
                 | Self::Kill(_)
         )
     }
@@ -125,7 +147,7 @@ impl Operation {
         let note = (dice.below(KEYS), (!dice.one_in(3)).then_some(number));
         let end = if dice.one_in(2) { End::Source } else { End::Target };
         let (on, server, length) = (dice.one_in(3), dice.below(3), 1 + dice.below(LONGEST));
-        match dice.below(1000) {
+        match dice.below(1095) {
             0..130 => Self::Create(number),
             130..290 => Self::Edit(number),
             290..340 => Self::Label(note),
@@ -154,6 +176,13 @@ impl Operation {
             949..971 => Self::Fault { server, fault: number, length },
             971..977 => Self::Compact(server),
             977..983 => Self::Rotate { server, gap: if on { length } else { 0 } },
+            1000..1020 => Self::Fill((!dice.one_in(3)).then_some(1 + number % LARGEST)),
+            1020..1050 => Self::Extra(note.1),
+            1050..1063 => Self::Select(on),
+            1063..1069 => Self::Upgrade { server, drops: on },
+            1069..1075 => Self::RemoveKind,
+            1075..1081 => Self::Clone(length),
+            1081..1091 => Self::LoseSecret,
             _ => Self::Kill(match number % 3 {
                 0 => Moment::Now,
                 1 => Moment::Before,

@@ -1,7 +1,7 @@
 //! Operations on pairs, as the people and controllers of both clusters do them, past the program's own way
 //! to the servers. What a server accepts goes into the model.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
@@ -11,11 +11,12 @@ use shared::{
 };
 
 use super::{
+    config::Feature,
     model::{Map, Pair, Wanted},
     operations::{End, Note, Operation},
-    scene::{MOST, SECRET, Scene, namespace_of, whole},
+    scene::{MOST, SECRET, SELECTED, Scene, namespace_of, whole},
 };
-use crate::sync::{PAUSED, Place, SOURCE, secrets};
+use crate::sync::{PAUSED, Place, SOURCE, WIDGETS, definitions, install, secrets};
 
 /// A finalizer of somebody else's.
 const HOLD: &str = "example.com/hold";
@@ -28,6 +29,10 @@ pub fn perform(scene: &mut Scene, index: usize, operation: Operation) -> &'stati
         Operation::Hold(End::Source, on) => hold(&source, on),
         Operation::Hold(End::Target, on) => hold(&target, on),
         Operation::DeleteNamespace(end) => delete_namespace(scene, index, end),
+        Operation::RemoveKind => remove_kind(scene, index),
+        Operation::MakeSecret => make_secret(&scene.pairs[index]),
+        Operation::LoseSecret if scene.has(Feature::Secrets) => lose_secret(&scene.pairs[index]),
+        Operation::Select(on) => select(scene, index, on),
         operation => at_source(scene, index, &source, operation)
             .or_else(|| at_target(scene, index, &target, operation)),
     };
@@ -56,7 +61,13 @@ fn at_source(scene: &mut Scene, index: usize, source: &Place, done: Operation) -
         }
         Operation::Strip => strip(scene, index, source),
         Operation::Lose => lose(&mut scene.pairs[index]),
-        Operation::MakeSecret => make_secret(source),
+        Operation::Fill(size) if scene.has(Feature::Large) && takes_anything(source) => {
+            let text = size.map(filling);
+            wish(scene, index, &json!({"spec": {"filling": text}}), |it| it.filling = size)
+        }
+        Operation::Extra(extra) if scene.has(Feature::Schemas) && takes_anything(source) => {
+            wish(scene, index, &json!({"spec": {"extra": extra}}), |it| it.extra = extra)
+        }
         Operation::ForeignStatus(number) if source.kind.status => {
             let (place, patch) = (source.target().status(), source.kind.health(number));
             answer(source.cluster.client.patch(&place, Patch::Merge, &patch))
@@ -120,6 +131,16 @@ fn put(map: &mut Map, prefix: &str, (key, value): Note) {
     }
 }
 
+/// Whether the kind's schema is the run's own.
+pub fn takes_anything(place: &Place) -> bool {
+    place.kind.flag() == WIDGETS.flag()
+}
+
+/// So many KiB.
+pub fn filling(size: u64) -> String {
+    "x".repeat(1024 * size as usize)
+}
+
 /// A label that every other source has, and that its owners never change; the rest may come to have none.
 fn fixed(value: u64) -> Value {
     json!({"metadata": {"labels": {"fixed": value.to_string()}}})
@@ -135,13 +156,17 @@ fn has_fixed(index: usize) -> bool {
 fn create(scene: &mut Scene, index: usize, source: &Place, number: u64) -> Option<Value> {
     if let Some(namespace) = namespace_of(source).filter(|namespace| namespace.stored().is_none()) {
         namespace.create(&json!({}));
-        make_secret(source);
+        make_secret(&scene.pairs[index]);
     }
     let mut object = whole(source, source.kind.content(number));
     let mut labels = Map::new();
     if has_fixed(index) {
         object["metadata"]["labels"] = fixed(0)["metadata"]["labels"].clone();
         labels.insert("fixed".to_owned(), "0".to_owned());
+    }
+    if scene.has(Feature::Selector) {
+        object["metadata"]["labels"][SELECTED.0] = json!(SELECTED.1);
+        labels.insert(SELECTED.0.to_owned(), SELECTED.1.to_owned());
     }
     let created = answer(source.cluster.client.create(&source.target().siblings(), &object))?;
     scene.pairs[index].begin(Wanted { number, labels, ..Wanted::default() });
@@ -159,6 +184,47 @@ fn wish(
     let changed = merge(&pair.source, patch)?;
     pair.wanted.as_mut().map(change);
     Some(changed)
+}
+
+/// Gives a source the label that is asked for, or another.
+fn select(scene: &mut Scene, index: usize, on: bool) -> Option<Value> {
+    let value = if on { SELECTED.1 } else { "other" };
+    let may_change = scene.has(Feature::Selector) && (on || scene.has(Feature::Unselect));
+    let is_sensible = may_change && scene.pairs[index].wanted.is_some();
+    let patch = json!({"metadata": {"labels": {SELECTED.0: value}}});
+    let change = |wanted: &mut Wanted| {
+        wanted.unselected = !on;
+        wanted.labels.insert(SELECTED.0.to_owned(), value.to_owned());
+    };
+    is_sensible.then(|| wish(scene, index, &patch, change)).flatten()
+}
+
+/// Takes the kind from the source's cluster, as `kubectl delete crd` does.
+fn remove_kind(scene: &mut Scene, index: usize) -> Option<Value> {
+    let source = scene.pairs[index].source.clone();
+    if !scene.has(Feature::Kinds) || !takes_anything(&source) {
+        return None;
+    }
+    let definition = Place::new(&source.cluster, definitions(), "", &source.kind.flag());
+    let is_of_it = |pair: &Pair| {
+        pair.source.kind.flag() == source.kind.flag()
+            && Arc::ptr_eq(&pair.source.cluster, &source.cluster)
+    };
+    let uids: Vec<_> = scene.pairs.iter().map(source_uid).collect();
+    let at = Instant::now();
+    definition.stored().filter(|it| it["metadata"]["deletionTimestamp"].is_null())?;
+    delete(&definition)?;
+    for (pair, uid) in scene.pairs.iter_mut().zip(&uids).filter(|(pair, _)| is_of_it(pair)) {
+        pair.end(at, uid);
+        pair.kept.push((at, None));
+    }
+    // A kind that is gone is looked for again after up to half a minute.
+    scene.refuses = true;
+    Some(Value::Null)
+}
+
+fn source_uid(pair: &Pair) -> String {
+    text(&pair.source.stored().unwrap_or_default()["metadata"]["uid"])
 }
 
 fn delete_source(scene: &mut Scene, index: usize, source: &Place) -> Option<Value> {
@@ -185,12 +251,21 @@ fn lose(pair: &mut Pair) -> Option<Value> {
     Some(before)
 }
 
-/// The Secret beside the source that the target's goes to: nobody else makes one.
-pub fn make_secret(source: &Place) -> Option<Value> {
-    let namespace = source.namespace.as_deref()?;
-    let place = Place::new(&source.cluster, secrets(), namespace, &format!("{SECRET}-rs"));
+/// The Secret beside the source that the target's goes to, to be filled.
+pub fn make_secret(pair: &Pair) -> Option<Value> {
+    pair.source.namespace.as_ref()?;
+    let place = pair.source.sibling(secrets(), &pair.secret);
     let object = whole(&place, json!({"type": "Opaque"}));
     answer(place.cluster.client.create(&place.target().siblings(), &object))
+}
+
+/// Only in safe mode: sync-controller does not look at it again.
+fn lose_secret(pair: &Pair) -> Option<Value> {
+    pair.source.namespace.as_ref()?;
+    let place = pair.source.sibling(secrets(), &pair.secret);
+    let before = place.stored()?;
+    delete(&place)?;
+    Some(before)
 }
 
 // --- targets ---
@@ -208,12 +283,16 @@ fn make_target(scene: &mut Scene, index: usize, target: &Place, number: u64) -> 
         scene.namespaces.insert(namespace.name, text(&made["metadata"]["uid"]));
     }
     let at = Instant::now();
+    let wanted = scene.pairs[index].wanted.as_ref().map(|wanted| wanted.number);
+    let equal = wanted.filter(|_| number.is_multiple_of(2) && scene.has(Feature::Equal));
+    let number = equal.unwrap_or(number);
     let object = whole(target, target.kind.content(number));
     let created = answer(target.cluster.client.create(&target.target().siblings(), &object))?;
     let pair = &mut scene.pairs[index];
     let alone = pair.source.stored().is_none() && !pair.was_forced();
     let copy = pair.copy(&created);
-    (copy.made, copy.number) = (alone.then_some(at), number);
+    (copy.made, copy.number, copy.by_hand) = (alone.then_some(at), number, true);
+    copy.was_equal = equal.is_some();
     Some(created)
 }
 
@@ -292,15 +371,17 @@ fn delete_namespace(scene: &mut Scene, index: usize, end: End) -> Option<Value> 
         End::Target => namespace_of(&scene.pairs[index].target)?,
     };
     let at = Instant::now();
-    let uid = |pair: &Pair| pair.source.stored().map(|source| text(&source["metadata"]["uid"]));
-    let uids: Vec<_> = scene.pairs.iter().map(|pair| uid(pair).unwrap_or_default()).collect();
+    let uids: Vec<_> = scene.pairs.iter().map(source_uid).collect();
     delete(&place)?;
-    let remote = scene.pairs[index].remote;
     for (pair, uid) in scene.pairs.iter_mut().zip(&uids) {
         let (source, target) = (&pair.source.namespace, &pair.target.namespace);
         match end {
-            End::Source if pair.remote == remote && source.as_ref() == Some(&place.name) => {
+            End::Source
+                if Arc::ptr_eq(&pair.source.cluster, &place.cluster)
+                    && source.as_ref() == Some(&place.name) =>
+            {
                 pair.end(at, uid);
+                pair.kept.push((at, None));
             }
             End::Target if target.as_ref() == Some(&place.name) => {
                 pair.copies.values_mut().for_each(|copy| copy.deleted = true);
@@ -331,7 +412,43 @@ pub fn let_go(scene: &mut Scene) {
         }
         hold(&scene.pairs[index].source, false);
         hold(&scene.pairs[index].target, false);
-        make_secret(&scene.pairs[index].source);
+        make_secret(&scene.pairs[index]);
+    }
+}
+
+/// Installs the kinds that were taken away; whether all are there.
+pub fn bring_kinds_back(scene: &mut Scene) -> bool {
+    if scene.has(Feature::Gate) {
+        force_kept(scene);
+    }
+    let mut all_there = true;
+    for index in 0..scene.pairs.len() {
+        let cluster = scene.pairs[index].source.cluster.clone();
+        let definition = Place::new(&cluster, definitions(), "", &WIDGETS.flag());
+        match definition.stored() {
+            Some(found) => all_there &= found["metadata"]["deletionTimestamp"].is_null(),
+            None => {
+                install(&cluster, &WIDGETS);
+                scene.refuses = true;
+            }
+        }
+    }
+    all_there
+}
+
+/// People see to it that sources go whose kind or namespace does, and then their targets may.
+fn force_kept(scene: &mut Scene) {
+    for index in 0..scene.pairs.len() {
+        let source = scene.pairs[index].source.clone();
+        let is_going = |source: Value| source["metadata"]["deletionTimestamp"].is_string();
+        let is_kept = scene.pairs[index].kept.iter().any(|(_, until)| until.is_none());
+        if is_kept && source.stored().is_some_and(is_going) {
+            strip(scene, index, &source);
+            scene.pairs[index].history.push("let go with its kind or namespace".to_owned());
+        }
+        for (_, until) in &mut scene.pairs[index].kept {
+            until.get_or_insert_with(Instant::now);
+        }
     }
 }
 

@@ -1,16 +1,17 @@
 //! The check, by the servers' requests, that the program wrote and deleted nothing that it must not.
 
-use std::{collections::BTreeMap, time::Instant};
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use dev_apiserver::Request;
 
 use super::{
     check::Difference,
+    config::Feature,
     model::Pair,
     operations::End,
-    scene::{GRACE, MOST, Scene},
+    scene::{GRACE, MOST, SECRET, Scene},
 };
-use crate::sync::Place;
+use crate::sync::{Place, Side};
 
 /// What the program sent since the last time; each deletion is looked at.
 pub fn look_at(scene: &mut Scene) -> usize {
@@ -18,15 +19,14 @@ pub fn look_at(scene: &mut Scene) -> usize {
     let mut broken = Vec::new();
     for (index, side) in scene.sides().into_iter().enumerate() {
         let (server, user) = (side.cluster.server(), side.user());
-        let is_target = index + 1 == scene.sides().len();
+        let is_target = scene.is_of_targets(index);
         for request in server.writes().iter().filter(|request| request.user == user) {
             writes += 1;
             if request.verb.starts_with("delete") {
                 broken.extend(wrong_deletion(scene, request, is_target));
             }
             if matches!(request.code, 200..300) {
-                let remote = (!is_target).then_some(index);
-                broken.extend(paused_write(scene, request, remote));
+                broken.extend(paused_write(scene, request, side, is_target));
             }
         }
     }
@@ -64,6 +64,8 @@ fn wrong_deletion(scene: &Scene, request: &Request, is_target: bool) -> Option<D
         "whose source is not gone for long"
     } else if pair.copies.get(uid).is_some_and(|copy| pair.is_kept(copy, *at)) {
         "which is no copy"
+    } else if scene.has(Feature::Gate) && pair.was_kept(*at) {
+        "whose source goes with its kind or namespace"
     } else if *code == 200 && pair.was_paused(uid, *at) {
         "which is paused"
     } else {
@@ -124,35 +126,54 @@ fn too_many(scene: &Scene) -> Vec<Difference> {
         return Vec::new();
     }
     let (most, within) = MOST;
-    let (user, server) = (scene.stage.own.user(), scene.stage.own.cluster.server());
     let mut gone: BTreeMap<_, Vec<Instant>> = BTreeMap::new();
-    for request in server.writes() {
-        let (at, deleted) = (request.at, request.verb == "delete" && request.code == 200);
+    for request in scene.sides().iter().enumerate().flat_map(|(index, side)| {
+        let mut requests = if scene.is_of_targets(index) { deletions(side) } else { Vec::new() };
+        requests.retain(|request| request.code == 200);
+        requests
+    }) {
+        let at = request.at;
         let mut pairs = scene.pairs.iter().filter(|pair| is_of(&request, &pair.target));
-        let orphan = pairs.find(|pair| pair.lost_before(at).is_some());
-        if let Some(orphan) = orphan.filter(|_| deleted && request.user == user) {
-            let process = scene.starts.iter().filter(|start| **start < at).count();
-            gone.entry((orphan.remote, process)).or_default().push(at);
+        let all = scene.has(Feature::Gate);
+        if let Some(pair) = pairs.find(|pair| all || pair.lost_before(at).is_some()) {
+            // Without that it is counted by each process anew, and of all kinds together.
+            let process = scene.starts.iter().filter(|start| !all && **start < at).count();
+            let kind = if all { &*request.resource } else { "" };
+            gone.entry((pair.remote, process, kind.to_owned())).or_default().push(at);
         }
     }
     let at_once = |all: &[Instant]| all[most] - all[0] < within;
     let bad = gone.iter().filter(|(_, gone)| gone.windows(most + 1).any(at_once));
     let name = |remote: usize| &scene.stage.remotes[remote].name;
-    bad.map(|((remote, _), _)| {
-        (None, format!("it deleted more than {most} orphans of {}", name(*remote)))
+    bad.map(|((remote, ..), _)| {
+        (None, format!("it deleted more than {most} targets of {} at once", name(*remote)))
     })
     .collect()
 }
 
+/// What the program deleted, or tried to.
+fn deletions(side: &Side) -> Vec<Request> {
+    let (mut requests, user) = (side.cluster.server().writes(), side.user());
+    requests.retain(|request| request.verb == "delete" && request.user == user);
+    requests
+}
+
 /// A write that was done although people had stopped all work on the pair.
-fn paused_write(scene: &Scene, request: &Request, remote: Option<usize>) -> Option<Difference> {
+fn paused_write(
+    scene: &Scene,
+    request: &Request,
+    side: &Side,
+    is_target: bool,
+) -> Option<Difference> {
     let safe = !scene.stage.setting.compat;
     scene.pairs.iter().enumerate().find_map(|(index, pair)| {
-        let written = match remote {
-            Some(remote) if remote != pair.remote => return None,
-            Some(_) if is_of(request, &pair.source) => Some(End::Source),
-            None if is_of(request, &pair.target) => Some(End::Target),
-            _ if is_beside(scene, request, pair, remote.is_none()) => None,
+        let (end, place) = match is_target {
+            true => (End::Target, &pair.target),
+            false => (End::Source, &pair.source),
+        };
+        let written = match Arc::ptr_eq(&place.cluster, &side.cluster) {
+            true if is_of(request, place) => Some(end),
+            true if is_beside(scene, request, pair, is_target) => None,
             _ => return None,
         };
         let Request { verb, resource, subresource, namespace, .. } = request;
@@ -168,9 +189,10 @@ fn paused_write(scene: &Scene, request: &Request, remote: Option<usize>) -> Opti
 fn is_beside(scene: &Scene, request: &Request, pair: &Pair, at_target: bool) -> bool {
     let Some(target) = pair.target.namespace.as_deref() else { return false };
     let here = if at_target { Some(target) } else { pair.source.namespace.as_deref() };
+    let secret = if at_target { SECRET } else { &pair.secret };
     let namespace = match request.resource.as_str() {
         "namespaces" => name_of(request),
-        "secrets" => request.namespace.clone(),
+        "secrets" if name_of(request) == secret => request.namespace.clone(),
         _ => return false,
     };
     scene.pairs_in(target).count() == 1 && here == Some(&*namespace)

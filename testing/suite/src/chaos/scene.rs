@@ -10,6 +10,7 @@ use dev_apiserver::{Action, Rule};
 use serde_json::{Value, json};
 
 use super::{
+    config::{Config, Feature},
     faults::faults,
     model::Pair,
     operations::{Moment, Operation},
@@ -19,7 +20,10 @@ use crate::{
     pause,
     relay::Way,
     sidecar::Sidecar,
-    sync::{BUDGETS, Kind, Place, REGIONS, SETTINGS, Setting, Side, Stage, WIDGETS, namespaces},
+    sync::{
+        BUDGETS, FINALIZER, Kind, Place, REGIONS, SETTINGS, Setting, Side, Stage, WIDGETS,
+        any_content, namespaces, reshape,
+    },
 };
 
 /// The Secret that goes up from each namespace.
@@ -43,6 +47,11 @@ const SHORT: [&str; 14] = [
     "2s",
 ];
 
+/// The label that a selector asks for, where there is one.
+pub const SELECTED: (&str, &str) = ("team", "red");
+/// The finalizer of the second instance.
+pub const SECOND: &str = "example.com/second";
+
 /// Days by which a clock is wrong.
 const WRONG: i64 = 400;
 /// The -orphan-grace of these.
@@ -53,6 +62,7 @@ pub const MOST: (usize, Duration) = (4, Duration::from_secs(2));
 /// Everything of a run but its plan.
 pub struct Scene {
     pub stage: Stage,
+    config: Config,
     pub pairs: Vec<Pair>,
     /// By namespace of the target: the uid of the one that was made by hand.
     pub namespaces: HashMap<String, String>,
@@ -63,13 +73,17 @@ pub struct Scene {
     /// How the program ended that nobody had killed.
     pub ended: Option<String>,
     /// Whether the program may have been refused something since the last rest.
-    refuses: bool,
-    /// The remote that came from a backup, and when its watches were ended last.
+    pub refuses: bool,
+    /// The number of the operation that ends the second remote's time as a clone, and its own uid.
+    clone: Option<(usize, Value)>,
+    /// Whether the servers of targets drop a field, by side.
+    pub drops: Vec<bool>,
+    /// The side that came from a backup, and when its watches were ended last.
     pub restored: Option<(usize, Instant)>,
     pub kills: usize,
     /// When the program began each time; it remembers nothing of before.
     pub starts: Vec<Instant>,
-    sidecar: Sidecar,
+    sidecars: Vec<Sidecar>,
     /// Of those that were killed.
     logs: Vec<String>,
     /// By server: the number of the operation that ends what is wrong with it, and the token that is to come.
@@ -81,31 +95,40 @@ pub struct Scene {
 
 impl Scene {
     /// Two remotes, in compat one: there no kind outside of namespaces can have several.
-    pub fn new(compat: bool) -> Self {
+    pub fn new(compat: bool, config: &Config) -> Self {
+        let push = config.contains(&Feature::Push);
         let setting = Setting {
             compat,
+            push,
             namespace_suffix: "-{cluster}".into(),
-            suffix: "-rs".into(),
+            suffix: if push { "-{cluster}" } else { "-rs" }.into(),
             ..Setting::safe(&[&WIDGETS, second(compat), &REGIONS]).secrets(&[SECRET])
         };
         let names: &[&str] = if compat { &["hub"] } else { &["hub", "east"] };
         let remotes = names.iter().map(|name| (*name, Cluster::embedded(name))).collect();
-        let stage = Stage::between(Cluster::embedded("own"), remotes, "chaos", setting);
+        let mut stage = Stage::between(Cluster::embedded("own"), remotes, "chaos", setting);
         let pairs = (0..names.len()).flat_map(|remote| pairs(&stage, remote)).collect();
         let servers = names.len() + 1;
-        let sidecar = stage.start(&SHORT);
+        let sidecars = start(&mut stage, config);
+        let mut config = config.clone();
+        if compat {
+            config.remove(&Feature::Secrets);
+        }
         Self {
             stage,
+            config,
             pairs,
             namespaces: HashMap::new(),
             secrets: HashMap::new(),
             broken: Vec::new(),
             ended: None,
             refuses: false,
+            clone: None,
+            drops: vec![false; servers],
             restored: None,
             kills: 0,
             starts: Vec::new(),
-            sidecar,
+            sidecars,
             logs: Vec::new(),
             mends: vec![None; servers],
             rotations: vec![None; servers],
@@ -115,6 +138,21 @@ impl Scene {
 
     pub fn sides(&self) -> Vec<&Side> {
         self.stage.sides().collect()
+    }
+
+    pub fn has(&self, feature: Feature) -> bool {
+        self.config.contains(&feature)
+    }
+
+    /// Whether targets are on the side of this number, or sources.
+    pub fn is_of_targets(&self, side: usize) -> bool {
+        (side == self.stage.remotes.len()) != self.stage.setting.push
+    }
+
+    /// The finalizer of the instance that has this kind.
+    pub fn finalizer(&self, kind: &Kind) -> &'static str {
+        let is_second = kind.flag() == second(self.stage.setting.compat).flag();
+        if self.has(Feature::Instances) && is_second { SECOND } else { FINALIZER }
     }
 
     fn side(&self, server: u64) -> (usize, &Side) {
@@ -131,7 +169,11 @@ impl Scene {
 
     /// The log of the program and of the few that ran before.
     pub fn log(&self) -> String {
-        format!("{}\n{}", self.logs.join("\n"), self.sidecar.log())
+        format!("{}\n{}", self.logs.join("\n"), self.newest_log())
+    }
+
+    fn newest_log(&self) -> String {
+        self.sidecars.iter().map(Sidecar::log).collect::<Vec<_>>().join("\n")
     }
 
     // --- servers ---
@@ -160,6 +202,8 @@ impl Scene {
                 let is_silent = chosen.action == Action::WatchSilent;
                 let mut rule = Rule::new(chosen.action).user(&side.user()).probability(0.4, fault);
                 rule.verb = chosen.verb.map(str::to_owned);
+                // Who may not read which cluster it is on makes copies without a mark.
+                rule.resource = (chosen.verb == Some("get")).then(|| "widgets".to_owned());
                 side.cluster.faults().add(rule);
                 if is_silent {
                     side.relay.cut();
@@ -185,22 +229,55 @@ impl Scene {
                     self.rotations[index] = until(gap);
                 }
             }
+            Operation::Upgrade { server, drops } => self.upgrade(server, drops),
+            Operation::Clone(length) => self.clone_identity(number + length as usize),
             Operation::Kill(moment) => self.kill(moment),
             _ => unreachable!("it is about a pair"),
         }
     }
 
+    /// A server of targets gets another schema of widgets.
+    fn upgrade(&mut self, server: u64, drops: bool) {
+        let (index, side) = self.side(server);
+        if !self.has(Feature::Schemas) || !self.is_of_targets(index) {
+            return;
+        }
+        let schema = if drops { without_extra() } else { any_content() };
+        reshape(&side.cluster, &WIDGETS, &schema);
+        self.drops[index] = drops;
+    }
+
+    /// The second remote shows the uid of the first, as its clone does.
+    fn clone_identity(&mut self, until: usize) {
+        let [first, second, ..] = &*self.stage.remotes else { return };
+        if !self.config.contains(&Feature::Clones) || self.clone.is_some() {
+            return;
+        }
+        let own = identity(second).stored().expect("a namespace")["metadata"]["uid"].clone();
+        let other = identity(first).stored().expect("a namespace")["metadata"]["uid"].clone();
+        show(second, &other);
+        self.clone = Some((until, own));
+        self.refuses = true;
+    }
+
+    fn end_clone(&mut self, number: usize) {
+        if let Some((_, own)) = self.clone.take_if(|(until, _)| *until <= number) {
+            show(&self.stage.remotes[1], &own);
+        }
+    }
+
     /// A watch from a server's future says nothing until its time is over, which is minutes otherwise.
     pub fn end_silent_watches(&mut self) {
-        let Some((remote, at)) = self.restored else { return };
+        let Some((side, at)) = self.restored else { return };
         if at.elapsed() > Duration::from_secs(2) {
-            self.stage.remotes[remote].relay.cut();
-            self.restored = Some((remote, Instant::now()));
+            self.sides()[side].relay.cut();
+            self.restored = Some((side, Instant::now()));
         }
     }
 
     /// Ends what is over by the operation of this number.
     pub fn mend(&mut self, number: usize) {
+        self.end_clone(number);
         for index in 0..self.mends.len() {
             if self.mends[index].is_some_and(|until| until <= number) {
                 self.mends[index] = None;
@@ -242,12 +319,16 @@ impl Scene {
         }
     }
 
+    /// Not while a cluster shows what it is not: to one that begins then, it is that.
     fn kill(&mut self, moment: Moment) {
+        if self.clone.is_some() {
+            return;
+        }
         if !matches!(moment, Moment::Now) {
             self.wait_for_write(moment);
         }
         self.look_at_program();
-        self.sidecar.kill();
+        self.sidecars.iter_mut().for_each(Sidecar::kill);
         self.kills += 1;
         for index in 0..self.mends.len() {
             let faults = self.sides()[index].cluster.faults();
@@ -257,12 +338,12 @@ impl Scene {
             // It begins with a new token.
             self.rotations[index] = None;
         }
-        self.logs.push(self.sidecar.log());
+        self.logs.push(self.newest_log());
         if self.logs.len() > 3 {
             self.logs.remove(0);
         }
         self.starts.push(Instant::now());
-        self.sidecar = self.stage.start(&SHORT);
+        self.sidecars = start(&mut self.stage, &self.config);
     }
 
     /// Holds the next write to any server, and waits a moment for it.
@@ -292,11 +373,63 @@ impl Scene {
 
     /// Notes if it is not alive though nobody killed it; it is not started again then.
     pub fn look_at_program(&mut self) {
-        if self.ended.is_none() && !self.sidecar.alive() {
-            let code = self.sidecar.wait();
+        let Some(ended) = self.sidecars.iter_mut().find_map(|it| (!it.alive()).then_some(it))
+        else {
+            return;
+        };
+        let code = ended.wait();
+        if self.ended.is_none() {
             self.ended = Some(format!("the program ended by itself ({code})"));
         }
     }
+}
+
+/// Starts the program, or both instances of it.
+fn start(stage: &mut Stage, config: &Config) -> Vec<Sidecar> {
+    let mut flags = SHORT.to_vec();
+    if !stage.setting.compat {
+        let adopt = if config.contains(&Feature::Equal) { "equal" } else { "always" };
+        flags.extend(["-adopt", adopt]);
+    }
+    if config.contains(&Feature::Secrets) {
+        flags.extend(["-resync", "1s"]);
+    }
+    let selector = format!("{}={}", SELECTED.0, SELECTED.1);
+    if config.contains(&Feature::Selector) {
+        flags.extend(["-selector", &selector]);
+    }
+    if !config.contains(&Feature::Instances) {
+        return vec![stage.start(&flags)];
+    }
+    let kinds = std::mem::replace(&mut stage.setting.kinds, vec![&WIDGETS, &REGIONS]);
+    let first = stage.start(&flags);
+    stage.setting.kinds = vec![second(stage.setting.compat)];
+    flags.extend(["-finalizer", SECOND]);
+    let both = vec![first, stage.start(&flags)];
+    stage.setting.kinds = kinds;
+    both
+}
+
+/// The Namespace whose uid is the cluster's identity.
+fn identity(side: &Side) -> Place {
+    Place::new(&side.cluster, namespaces(), "", "kube-system")
+}
+
+/// Has a cluster show this uid to whoever connects.
+fn show(side: &Side, uid: &Value) {
+    side.cluster.server().alter("v1", "namespaces", "", "kube-system", |object| {
+        object["metadata"]["uid"] = uid.clone();
+        true
+    });
+    side.relay.cut();
+}
+
+/// A schema that knows all that a widget may have here but `spec.extra`.
+fn without_extra() -> Value {
+    let any = json!({"x-kubernetes-preserve-unknown-fields": true, "type": "object"});
+    let known = json!({"size": {"type": "integer"}, "filling": {"type": "string"}});
+    let spec = json!({"type": "object", "properties": known});
+    json!({"type": "object", "properties": {"spec": spec, "status": any}})
 }
 
 /// As the stage calls the kubeconfig of a side.
@@ -323,10 +456,12 @@ fn pairs(stage: &Stage, remote: usize) -> Vec<Pair> {
     ];
     let region = stage.remotes[remote].name.as_str();
     let outside = [("", &REGIONS, region)];
+    let suffix = stage.setting.suffix.replace("{cluster}", region);
     let pair = |(namespace, kind, name): (&str, &'static Kind, &str)| {
         let namespace = format!("{}-{namespace}", stage.namespace);
         let source = stage.source_in(remote, kind, &namespace, name);
-        Pair::new(remote, source, stage.target_in(remote, kind, &namespace, name))
+        let target = stage.target_in(remote, kind, &namespace, name);
+        Pair::new(remote, source, target, format!("{SECRET}{suffix}"))
     };
     alone.into_iter().chain(together).chain(outside).map(pair).collect()
 }

@@ -71,13 +71,18 @@ impl Side {
 impl Stage {
     /// The program as it runs in a pod: its own defaults, without the relays, and quiet.
     pub fn start_deployed(&self, more: &[&str]) -> Sidecar {
+        self.start_deployed_for(self.remotes.len(), more)
+    }
+
+    /// The same with the first remotes only.
+    pub fn start_deployed_for(&self, remotes: usize, more: &[&str]) -> Sidecar {
         let port = free_port();
         let mut command = crate::sidecar::bare(&crate::sidecar::program("remote-sync"));
         let own = self.write("own.direct", &self.own.direct_kubeconfig());
         command.arg("-kubeconfig").arg(own).args(["-namespace", &self.own.home]);
         command.args(self.setting.arguments()).args(["-namespace-prefix", &self.namespace]);
         command.args(["-metrics-port", &port.to_string(), "-v", "0"]);
-        for side in &self.remotes {
+        for side in self.remotes.iter().take(remotes) {
             let file = self.write(&format!("{}.direct", side.name), &side.direct_kubeconfig());
             command.args(["-remote-kubeconfig", &format!("{}={}", side.name, file.display())]);
         }

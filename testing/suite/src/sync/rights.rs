@@ -55,11 +55,18 @@ fn bound(side: &Side, kind: &str, role: &str) -> Value {
 pub(super) fn grant(stage: &Stage, command: &Command) {
     for role in printed(command) {
         let name = role["metadata"]["name"].as_str().expect("a name");
-        let rules = json!({"rules": role["rules"]});
-        match (role["kind"].as_str(), name.ends_with("-source") != stage.setting.push) {
-            (Some("Role"), _) => grant_in(&stage.own, &role, &rules),
-            (_, true) => stage.remotes.iter().for_each(|side| grant_all(side, &rules)),
-            (_, false) => grant_all(&stage.own, &rules),
+        let (remote, own) = match name.strip_prefix("remote-sync") {
+            Some("") => (false, true),
+            Some("-source") => (!stage.setting.push, stage.setting.push),
+            _ => (stage.setting.push, !stage.setting.push),
+        };
+        let remotes = stage.remotes.iter().filter(|_| remote);
+        for side in remotes.chain(Some(&stage.own).filter(|_| own)) {
+            let rules = json!({"rules": role["rules"]});
+            match role["metadata"]["namespace"].as_str() {
+                Some(namespace) => grant_in(side, name, namespace, &rules),
+                None => grant_all(side, &rules),
+            }
         }
     }
 }
@@ -93,9 +100,8 @@ fn grant_all(side: &Side, rules: &Value) {
     put(&binding, &body);
 }
 
-fn grant_in(side: &Side, role: &Value, rules: &Value) {
-    let namespace = role["metadata"]["namespace"].as_str().expect("a namespace");
-    let name = format!("{}-{ACCOUNT}", side.home);
+fn grant_in(side: &Side, role: &str, namespace: &str, rules: &Value) {
+    let name = format!("{}-{role}", side.home);
     put(&Place::new(&side.cluster, roles(), namespace, &name), rules);
     let binding = Place::new(&side.cluster, bindings(), namespace, &name);
     put(&binding, &bound(side, "Role", &name));

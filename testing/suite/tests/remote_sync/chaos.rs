@@ -4,28 +4,45 @@
 use std::collections::BTreeSet;
 
 use suite::{
-    chaos::Run,
+    chaos::{Run, config::named},
     needs::{Need, needs},
 };
 
 #[track_caller]
-fn as_the_model_has_it(seed: u64, compat: bool) {
+fn as_the_model_has_it(seed: u64, compat: bool, features: &str) {
     if !needs(Need::Embedded, "servers are disturbed") {
         return;
     }
-    let run = Run { seed, operations: 600, compat, pairs: BTreeSet::new() };
+    let run =
+        Run { seed, operations: 600, compat, config: named(features), pairs: BTreeSet::new() };
     match run.run_and_shrink(|_| {}) {
         Ok(summary) => println!("{summary:?}"),
-        Err(report) => panic!("SEED={seed}, compat: {compat}: {report}"),
+        Err(report) => panic!("SEED={seed}, compat: {compat}, {features}: {report}"),
     }
 }
 
 #[test]
 fn chaos_ends_as_the_model_has_it() {
-    as_the_model_has_it(20_261_121, false);
+    as_the_model_has_it(20_261_121, false, "none");
 }
 
 #[test]
 fn chaos_ends_as_the_model_has_it_compat() {
-    as_the_model_has_it(20_261_122, true);
+    as_the_model_has_it(20_261_122, true, "none");
+}
+
+#[test]
+fn chaos_with_all_that_a_run_may_have() {
+    let features = "push,selector,large,schemas,kinds,clones,secrets";
+    as_the_model_has_it(20_261_123, false, features);
+}
+
+#[test]
+fn chaos_of_two_instances() {
+    as_the_model_has_it(20_261_124, false, "instances,kinds");
+}
+
+#[test]
+fn chaos_with_more_compat() {
+    as_the_model_has_it(20_261_125, true, "push,large,schemas,kinds");
 }

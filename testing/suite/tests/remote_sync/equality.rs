@@ -183,9 +183,8 @@ fn s3_two_writers_that_fight_are_told_and_slowed_down() {
     let opponent = opponent(&target, &stop);
     is_told(&sidecar, &WIDGETS, "fighting");
     let updates = || {
-        let writes = stage.writes();
-        let updates = words(&writes[before..]).iter().filter(|it| it.starts_with("local")).count();
-        updates
+        let writes = stage.writes().split_off(before);
+        writes.iter().filter(|one| one.words.starts_with("local")).count()
     };
     let fought = updates();
     assert!((8..20).contains(&fought), "{fought} writes");

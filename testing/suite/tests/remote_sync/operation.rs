@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use dev_apiserver::Request;
+use dev_apiserver::{Action, Request};
 use serde_json::{Value, json};
 use suite::{
     eventually,
@@ -10,10 +10,10 @@ use suite::{
     pause,
     relay::Way,
     sidecar::{bare, program},
-    sync::{BUDGETS, Setting, Side, Stage, WIDGETS, words},
+    sync::{BUDGETS, Place, Setting, Side, Stage, WIDGETS, words},
 };
 
-use crate::support::{is_in_sync, one};
+use crate::support::{is_in_sync, of_program, one};
 
 // --- dry run ---
 
@@ -94,7 +94,7 @@ fn once_ends_with_1_when_something_is_left_to_do() {
 }
 
 #[test]
-fn once_and_cleanup_end_with_1_when_something_is_too_large_to_be_read() {
+fn once_ends_with_1_when_something_is_too_large_to_be_read() {
     if !needs(Need::Embedded, "what is that large is put there directly") {
         return;
     }
@@ -105,11 +105,9 @@ fn once_and_cleanup_end_with_1_when_something_is_too_large_to_be_read() {
         "metadata": {"name": source.name, "namespace": source.namespace},
         "spec": {"x": vec![json!({"": 0}); 20_000]},
     }));
-    for task in ["-once", "-cleanup"] {
-        let (code, log) = stage.run(&[task]);
-        assert_eq!(code, Some(1), "{log}");
-        assert!(log.contains("needs more than 2048 KiB of memory"), "{log}");
-    }
+    let (code, log) = stage.run(&["-once"]);
+    assert_eq!(code, Some(1), "{log}");
+    assert!(log.contains("needs more than 2048 KiB of memory"), "{log}");
 }
 
 #[test]
@@ -174,6 +172,62 @@ fn cleanup_fails_when_a_cluster_cannot_be_reached() {
     assert!(!source.is_claimed() && target.get().is_some());
 }
 
+/// What another instance marked is not this one's to clean.
+#[test]
+fn cleanup_goes_by_the_finalizer() {
+    let (stage, source, target) = Stage::with_widget("cleanup-whose");
+    let other = ["-finalizer", "example.com/other"];
+    let mut sidecar = stage.start(&other);
+    is_in_sync(&source, &target);
+    assert_eq!(sidecar.terminate().0, Some(0));
+    let before = stage.settled();
+    let (code, log) = stage.run(&["-cleanup"]);
+    assert_eq!((code, words(&stage.writes()[before..])), (Some(0), vec![]), "{log}");
+    // Whatever it is told to follow by now.
+    let (code, log) = stage.run(&[&other[..], &["-cleanup", "-selector", "no=one"]].concat());
+    assert_eq!(code, Some(0), "{log}");
+    assert_eq!((source.finalizers().len(), traces(&target.read())), (0, vec![]), "{log}");
+}
+
+#[test]
+fn cleanup_ends_with_1_and_says_what_it_could_not_clean() {
+    if !needs(Need::Embedded, "a write can be refused") {
+        return;
+    }
+    let (stage, mut sidecar, source, _) = one("cleanup-left", &WIDGETS, &[]);
+    sidecar.kill();
+    let refused = of_program(stage.remote(), Action::Forbid).verb("patch").resource("widgets");
+    let rule = stage.remote().cluster.faults().add(refused);
+    let (code, log) = stage.run(&["-cleanup"]);
+    assert_eq!(code, Some(1), "{log}");
+    let key = format!("widgets.sync.example.com {}/{} (hub): ", stage.namespace, source.name);
+    assert!(log.contains("1 not cleaned: ") && log.contains(&key), "{log}");
+    stage.remote().cluster.faults().remove(rule);
+    // Others are faster once.
+    let stale = Action::Answer { code: 409, body: None, retry_after: None };
+    let stale = of_program(stage.remote(), stale).verb("patch").times(1);
+    stage.remote().cluster.faults().add(stale);
+    let (code, log) = stage.run(&["-cleanup"]);
+    assert_eq!((code, source.is_claimed()), (Some(0), false), "{log}");
+}
+
+/// A hub may let its clusters see one namespace only; without being told of that it has seen nothing.
+#[test]
+fn cleanup_looks_into_the_namespaces_that_it_may_list() {
+    if !needs(Need::Embedded, "a list can be refused") {
+        return;
+    }
+    let (stage, mut sidecar, source, _) = one("cleanup-narrow", &WIDGETS, &[]);
+    sidecar.kill();
+    let all = of_program(stage.remote(), Action::Forbid).verb("list").resource("widgets");
+    stage.remote().cluster.faults().add(all.namespace(""));
+    let (code, log) = stage.run(&["-cleanup"]);
+    assert_eq!((code, source.is_claimed()), (Some(1), true), "{log}");
+    let (code, log) = stage.run(&["-cleanup", "-source-namespace", &stage.namespace]);
+    assert_eq!((code, source.is_claimed()), (Some(0), false), "{log}");
+    assert!(log.contains("only this namespace can be listed"), "{log}");
+}
+
 /// What waits for the finalizer goes with it.
 #[test]
 fn cleanup_frees_what_is_being_deleted() {
@@ -211,28 +265,38 @@ fn the_rights_are_printed_without_asking_anybody() {
         let secrets = role["rules"].as_array().expect("rules").iter().filter(|rule| {
             rule["resources"].as_array().is_some_and(|all| all.contains(&"secrets".into()))
         });
-        for rule in secrets {
+        // The right to create cannot be restricted to a name.
+        for rule in secrets.filter(|rule| rule["verbs"] != json!(["create"])) {
             assert_eq!(rule["resourceNames"].as_array().map(Vec::len), Some(1), "{rule}");
         }
     }
 }
 
-/// What is not granted is not asked for, by all that one pair needs in its life; `source` and `target` are
-/// the clusters that the first two roles are for, `own` has the third.
+/// What is not granted is not asked for, by all that one pair needs in its life.
 #[track_caller]
 fn asks_for_no_more(stage: &Stage, flags: &[&str], [source, target]: [&Side; 2], own: &Side) {
     let roles = printed(flags);
-    for (number, side) in [source, target].into_iter().enumerate() {
+    for (name, side) in [("remote-sync-source", source), ("remote-sync-target", target)] {
         let user = side.user();
-        let others = roles.get(2).filter(|_| std::ptr::eq(side, own));
-        let rules = [Some(&roles[number]), others].into_iter().flatten();
-        let rules: Vec<_> = rules.flat_map(|role| role["rules"].as_array()).flatten().collect();
+        let is_for = |role: &&Value| {
+            let role = &role["metadata"]["name"];
+            role == name || role == "remote-sync" && std::ptr::eq(side, own)
+        };
+        let roles: Vec<_> = roles.iter().filter(is_for).collect();
+        let rules = |request: &Request| {
+            let reaches = |role: &&&Value| {
+                let namespace = &role["metadata"]["namespace"];
+                namespace.is_null() || namespace == request.namespace.as_str()
+            };
+            let roles: Vec<_> = roles.iter().filter(reaches).copied().collect();
+            roles.into_iter().flat_map(|role| role["rules"].as_array()).flatten()
+        };
         for request in side.cluster.server().requests().iter().filter(|it| it.user == user) {
             // Discovery and /version are everybody's.
             let free = request.resource.is_empty();
             let path = &request.path;
             assert!(
-                free || rules.iter().any(|rule| grants(rule, request)),
+                free || rules(request).any(|rule| grants(rule, request)),
                 "{} {path}?{} in {}",
                 request.verb,
                 request.query,
@@ -328,4 +392,33 @@ fn nothing_is_asked_for_that_is_not_printed_when_pushing() {
     let own = format!("-namespace={}", stage.own.home);
     let flags = ["-direction=push", KIND, TOKEN, suffix, "-leader-election=false", &remote, &own];
     asks_for_no_more(&stage, &flags, [&stage.own, stage.remote()], &stage.own);
+}
+
+#[test]
+fn nothing_is_asked_for_that_is_not_printed_for_one_namespace() {
+    if !needs(Need::Embedded, "the log has all requests") {
+        return;
+    }
+    for more in [&[][..], &["-create-namespaces=false"]] {
+        let stage = Stage::pull("rights-narrow", Setting::safe(&[&WIDGETS]).secrets(&["token"]));
+        let setting = Setting { namespace_suffix: String::new(), ..stage.setting.clone() };
+        let stage = Stage { setting, ..stage };
+        let source = stage.source(&WIDGETS, "one");
+        source.create_number(1);
+        stage.source_secret("token").create(&json!({"type": "Opaque"}));
+        let namespace = stage.own.cluster.new_namespace("copies");
+        let from = format!("-source-namespace={}", stage.namespace);
+        let to = format!("-target-namespace={namespace}");
+        let _sidecar = stage.start(&[&[&*from, &to][..], more].concat());
+        let target = Place::new(&stage.own.cluster, &WIDGETS, &namespace, "one");
+        is_in_sync(&source, &target);
+        target.set_health(3);
+        source.wait_for_health(3);
+        source.delete();
+        source.wait_until_gone();
+        assert!(target.get().is_none());
+        let own = format!("-namespace={}", stage.own.home);
+        let flags = [&[KIND, TOKEN, SUFFIX, &own, &from, &to][..], more].concat();
+        asks_for_no_more(&stage, &flags, [stage.remote(), &stage.own], &stage.own);
+    }
 }

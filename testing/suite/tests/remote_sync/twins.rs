@@ -95,9 +95,9 @@ fn h1_of_two_remotes_with_one_identity_none_deletes_the_others_copies() {
     let (copy, before) = (target.uid(), stage.settled());
     let lie = shows(&stage.remotes[1], &uid(stage.remote()));
     let sidecar = stage.start_served(&[]);
-    are_held(&sidecar, &[("west", 1.0), ("east", 1.0)]);
     source.set_number(2);
-    throughout(3000, "the copy stays as it is", || target.number() == Some(1));
+    throughout(4000, "the copy stays as it is", || target.number() == Some(1));
+    are_held(&sidecar, &[("west", 1.0), ("east", 1.0)]);
     stage.writes_no_more_than(before);
     is_told(&sidecar);
     // One of them stops to show it.

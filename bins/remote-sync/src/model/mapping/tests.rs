@@ -7,6 +7,7 @@ fn names(resource_suffix: &str, namespace_suffix: &str, namespace_prefix: &str) 
         resource_suffix: resource_suffix.into(),
         namespace_suffix: namespace_suffix.into(),
         namespace_prefix: namespace_prefix.into(),
+        fixed: None,
     };
     mapping.names("east")
 }
@@ -110,4 +111,31 @@ fn suffixes_overlap_where_one_ends_with_the_other() {
         assert_eq!(one.shares_sources(&other), expected);
         assert_eq!(one.shares_targets(&other), expected);
     }
+}
+
+#[test]
+fn with_one_namespace_on_either_side_the_target_does_not_tell_the_source() {
+    let fixed = FixedNamespace { source: "cluster1".into(), target: "agent".into() };
+    let template = MappingTemplate {
+        resource_suffix: "-{cluster}".into(),
+        namespace_prefix: "cluster".into(),
+        fixed: Some(fixed),
+        ..MappingTemplate::default()
+    };
+    for names in [template.names("east"), template.common()] {
+        assert_eq!(names.canonical_of_target("agent", "x"), Some(("cluster1", "x")));
+        assert_eq!(names.canonical_of_namespace("agent", "x"), Some(("cluster1", "x")));
+        assert_eq!(names.target("cluster1", "x"), ("agent".into(), "x".into()));
+        for elsewhere in ["cluster1", "agent-2", "other"] {
+            assert_eq!(names.canonical_of_target(elsewhere, "x"), None);
+            assert_eq!(names.canonical_of_namespace(elsewhere, "x"), None);
+        }
+        assert_eq!(names.canonical_of_target("", "x"), Some(("", "x")));
+        assert_eq!(names.target("", "x"), (String::new(), "x".into()));
+        assert!(names.shares_targets(&template.names("west")));
+    }
+    let names = template.names("east");
+    assert_eq!(names.canonical_of_source("cluster1", "x-east"), Some(("cluster1", "x")));
+    assert_eq!(names.canonical_of_source("cluster2", "x-east"), None, "the same name elsewhere");
+    assert_eq!(names.canonical_of_source("", "x-east"), Some(("", "x")));
 }

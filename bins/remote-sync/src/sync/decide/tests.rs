@@ -466,3 +466,15 @@ fn a_source_that_left_the_selection_is_let_go_whoever_has_its_target() {
         SyncAction::Done(PairStatus::Nothing)
     );
 }
+
+#[test]
+fn a_source_that_leaves_the_lists_while_an_attempt_ends_is_left_to_the_next() {
+    let mut world = World::new(Mode::Safe);
+    let (found, gone) = (Attempt::default(), Attempt { source_gone: true, ..Attempt::default() });
+    world.observed.source = Some(source(state(1, 1, 1)));
+    assert!(!found.explains_absence(&world.observed), "it left after that look");
+    world.observed.unlisted = true;
+    assert!(found.explains_absence(&world.observed), "it is back");
+    world.observed.source = None;
+    assert!(!found.explains_absence(&world.observed) && gone.explains_absence(&world.observed));
+}

@@ -35,7 +35,8 @@ enum ItemState {
     Backlog(Instant),
     /// Among the events or the large ones; an entry that the backlog still has of it is void.
     Queued,
-    Parked,
+    /// Its kind cannot be reconciled; whether it was urgent, or has become so.
+    Parked(bool),
     Processing,
     /// It changed while it was being processed.
     Dirty,
@@ -136,9 +137,12 @@ impl QueueOrder {
                 self.enqueue(pair, urgent, now);
                 false
             }
-            Some(
-                ItemState::Backlog(_) | ItemState::Queued | ItemState::Parked | ItemState::Dirty,
-            ) => false,
+            Some(ItemState::Parked(before)) => {
+                let urgent = *before || urgent;
+                self.items.insert(pair, ItemState::Parked(urgent));
+                false
+            }
+            Some(ItemState::Backlog(_) | ItemState::Queued | ItemState::Dirty) => false,
             Some(ItemState::Delayed(_)) | None => {
                 self.enqueue(pair, urgent, now);
                 true
@@ -151,17 +155,18 @@ impl QueueOrder {
         if std::mem::replace(&mut self.open[kind], open) || !open {
             return false;
         }
-        let parked = |state: &ItemState| matches!(state, ItemState::Parked | ItemState::Delayed(_));
-        let waiting: Vec<_> = self
-            .items
-            .iter()
-            .filter(|(pair, state)| pair.kind == kind && parked(state))
-            .map(|(pair, _)| pair.clone())
-            .collect();
-        for pair in waiting {
+        let parked = |state: &ItemState| match state {
+            ItemState::Parked(urgent) => Some(*urgent),
+            ItemState::Delayed(_) => Some(false),
+            _ => None,
+        };
+        let of_kind = self.items.iter().filter(|(pair, _)| pair.kind == kind);
+        let waiting: Vec<_> =
+            of_kind.filter_map(|(pair, state)| Some((pair.clone(), parked(state)?))).collect();
+        for (pair, urgent) in waiting {
             // Backoff from the time before it was closed no longer applies.
             self.failures.remove(&pair);
-            self.enqueue(pair, false, now);
+            self.enqueue(pair, urgent, now);
         }
         true
     }
@@ -269,7 +274,7 @@ impl QueueOrder {
         for state in self.items.values() {
             match state {
                 ItemState::Backlog(_) | ItemState::Queued | ItemState::Dirty => depth.queued += 1,
-                ItemState::Parked => depth.parked += 1,
+                ItemState::Parked(_) => depth.parked += 1,
                 ItemState::Processing | ItemState::Delayed(_) => {}
             }
         }
@@ -332,7 +337,7 @@ impl QueueOrder {
             if self.open[item.pair.kind] {
                 return Some(item);
             }
-            self.items.insert(item.pair.clone(), ItemState::Parked);
+            self.items.insert(item.pair.clone(), ItemState::Parked(item.urgent));
             parked.push(item.pair);
         }
     }

@@ -311,6 +311,19 @@ fn s9_a_pair_that_yields_is_the_next_one_of_the_backlog() {
 }
 
 #[test]
+fn s9_what_was_edited_while_it_was_parked_comes_first() {
+    let (mut order, now) = (order(), Instant::now());
+    order.open(KindIndex::FIRST, false, now);
+    ["a", "b", "c"].iter().for_each(|name| assert!(order.add(pair(name), false, now)));
+    assert_eq!(order.get(now, &mut Vec::new()), None);
+    order.add(pair("c"), true, now);
+    order.add(pair("c"), false, now);
+    assert_eq!(order.depth().parked, 3);
+    order.open(KindIndex::FIRST, true, now);
+    assert_eq!(order_of_all(&mut order, now), "cab");
+}
+
+#[test]
 fn what_keeps_failing_is_in_no_hurry() {
     let (mut order, start) = (order(), Instant::now());
     let mut now = start;

@@ -1,6 +1,7 @@
 //! `make bench`: what remote-sync does in how much time and memory, in one run, as Markdown.
 
 mod echo;
+mod fleet;
 mod lag;
 mod memory;
 mod remotes;
@@ -25,10 +26,16 @@ fn main() -> ExitCode {
     println!("Go: sync-controller with 8 workers on real servers, so by other scales.\n");
     let file = binary(&program("remote-sync"));
     println!("Binary: {} bytes; Go: 44 MB.\n", grouped(file.bytes));
+    // For one table alone: cargo run --bin bench fleet.
+    if std::env::args().nth(1).is_some_and(|only| only == "fleet") {
+        fleet::measure();
+        return ExitCode::SUCCESS;
+    }
     let quick = lag::measure();
     throughput::measure();
     memory::measure();
     let apart = remotes::measure();
+    fleet::measure();
     println!("All of it took {:.0} s.", begun.elapsed().as_secs_f64());
     if quick && apart { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -102,6 +102,12 @@ fn s3_what_is_undone_again_and_again_has_to_wait() {
     world.observed.source.as_mut().unwrap().value.state.status = 6;
     world.observed.source.as_mut().unwrap().value.state.content = 8;
     assert_eq!(first(&world), CONTENT, "an edit of the source");
+    world.observed.fight = Some(Fight { update: None, status: None, left });
+    world.observed.target = None;
+    assert_eq!(first(&world), SyncAction::Create);
+    let what = world.observed.source.as_ref().unwrap().value.state.written();
+    world.observed.fight = Some(Fight { update: Some(what), status: None, left });
+    assert_eq!(first(&world), fights, "who takes the copy away each time is a writer, too");
 }
 
 #[test]

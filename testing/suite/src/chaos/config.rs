@@ -1,0 +1,85 @@
+//! What a run is about beside its operations: drawn from the seed, or named.
+
+use std::{collections::BTreeSet, str::FromStr};
+
+use crate::dice::Dice;
+
+/// Something that a run may have or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Feature {
+    /// The local cluster owns the specs.
+    Push,
+    /// Sources need a label.
+    Selector,
+    /// They may lose it.
+    Unselect,
+    /// Contents of hundreds of KiB.
+    Large,
+    /// The targets' servers come to drop a field, and to keep it again.
+    Schemas,
+    /// A kind is taken away from the sources' cluster with all its objects, and comes again.
+    Kinds,
+    /// A remote shows the uid of another for a while.
+    Clones,
+    /// Uploaded Secrets are lost, and looked at again and again.
+    Secrets,
+    /// Two instances have some of the kinds each.
+    Instances,
+    /// Targets that were there before are taken only if they are equal.
+    Equal,
+    /// No target goes because the kind or the namespace of its source goes, and no more of a kind at once, for
+    /// whatever reason, than may.
+    Gate,
+}
+
+const ALL: [(Feature, &str); 11] = [
+    (Feature::Push, "push"),
+    (Feature::Selector, "selector"),
+    (Feature::Unselect, "unselect"),
+    (Feature::Large, "large"),
+    (Feature::Schemas, "schemas"),
+    (Feature::Kinds, "kinds"),
+    (Feature::Clones, "clones"),
+    (Feature::Secrets, "secrets"),
+    (Feature::Instances, "instances"),
+    (Feature::Equal, "equal"),
+    (Feature::Gate, "gate"),
+];
+
+/// What the program does not stand yet: only by name.
+const NAMED_ONLY: [Feature; 4] =
+    [Feature::Unselect, Feature::Instances, Feature::Equal, Feature::Gate];
+
+/// The features of a run.
+pub type Config = BTreeSet<Feature>;
+
+/// About half of them, by the seed.
+pub fn draw(seed: u64) -> Config {
+    let mut dice = Dice::new(seed);
+    for _ in 0..32 {
+        dice.roll();
+    }
+    let known = ALL.iter().map(|(feature, _)| *feature).filter(|it| !NAMED_ONLY.contains(it));
+    known.filter(|_| dice.one_in(2)).collect()
+}
+
+/// As `named` reads it.
+pub fn words(config: &Config) -> String {
+    let named = ALL.iter().filter(|(feature, _)| config.contains(feature));
+    named.map(|(_, word)| *word).collect::<Vec<_>>().join(",")
+}
+
+/// `push,large`, or `none`.
+pub fn named(text: &str) -> Config {
+    let words = text.split(',').filter(|word| !word.is_empty() && *word != "none");
+    words.map(|word| word.parse().unwrap_or_else(|word| panic!("no feature {word:?}"))).collect()
+}
+
+impl FromStr for Feature {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = ALL.iter().find(|(_, word)| *word == text);
+        found.map(|(feature, _)| *feature).ok_or_else(|| text.to_owned())
+    }
+}

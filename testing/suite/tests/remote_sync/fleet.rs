@@ -1,0 +1,100 @@
+//! A hub that many clusters share: each sees its own namespace only, and copies go into one that is there.
+
+use suite::{
+    cluster::Cluster,
+    eventually,
+    needs::{Need, needs},
+    stays,
+    sync::{Place, Setting, Stage, WIDGETS, namespaces, words},
+};
+
+use crate::support::is_in_sync;
+
+fn plain() -> Setting {
+    Setting { namespace_suffix: String::new(), ..Setting::safe(&[&WIDGETS]) }
+}
+
+#[test]
+fn all_copies_go_into_the_target_namespace() {
+    let stage = Stage::pull("fleet", plain());
+    // On the embedded server, too, it may do what is printed, and nothing more.
+    stage.enforce_rbac();
+    let source = stage.source(&WIDGETS, "one");
+    source.create_number(1);
+    let namespace = format!("{}-copies", stage.namespace);
+    // A Role needs its namespace.
+    stage.own.cluster.create_namespace(&namespace);
+    let target = Place::new(&stage.own.cluster, &WIDGETS, &namespace, "one");
+    let flags = [
+        "-source-namespace",
+        &*stage.namespace,
+        "-target-namespace",
+        &*namespace,
+        "-create-namespaces=false",
+    ];
+    let _sidecar = stage.start(&flags);
+    is_in_sync(&source, &target);
+    target.set_health(4);
+    source.wait_for_health(4);
+    source.set_number(2);
+    target.wait_for_number(2);
+    is_in_sync(&source, &target);
+    assert!(stage.target(&WIDGETS, "one").get().is_none(), "in no namespace of its own");
+    source.delete();
+    source.wait_until_gone();
+    assert!(target.get().is_none());
+}
+
+/// The mark says whose it is, where the namespace does not.
+#[test]
+fn of_two_sources_with_one_target_the_second_is_a_conflict() {
+    if !needs(Need::Embedded, "there are three servers") {
+        return;
+    }
+    let own = Cluster::embedded("managed");
+    let remotes = ["east", "west"].map(|name| (name, Cluster::embedded(name))).into();
+    let stage = Stage::between(own, remotes, "fleet-two", plain());
+    stage.remotes[1].cluster.create_namespace(&stage.namespace);
+    let sources = [0, 1].map(|remote| stage.source_in(remote, &WIDGETS, &stage.namespace, "one"));
+    let target = Place::new(&stage.own.cluster, &WIDGETS, "copies", "one");
+    sources[0].create_number(1);
+    let flags = ["-source-namespace", &*stage.namespace, "-target-namespace", "copies"];
+    let sidecar = stage.start_served(&flags);
+    is_in_sync(&sources[0], &target);
+    sources[1].create_number(2);
+    let conflict = "remote_sync_pairs{remote=\"west\",resource=\"widgets.sync.example.com\",state=\"conflict\"}";
+    eventually("it is told", || (sidecar.metric(conflict) == Some(1.0)).then_some(()));
+    stays("the first has it", || target.number() == Some(1));
+}
+
+#[test]
+fn a_namespace_that_is_not_created_is_waited_for() {
+    for compat in [false, true] {
+        let stage = Stage::pull("fleet-wait", Setting { compat, ..plain() });
+        let (source, target) = stage.pair(&WIDGETS, "one");
+        let second = stage.source(&WIDGETS, "two");
+        source.create_number(1);
+        second.create_number(2);
+        let sidecar = stage.start_served(&["-create-namespaces=false"]);
+        let waiting = "remote_sync_pairs{remote=\"hub\",resource=\"widgets.sync.example.com\",state=\"waiting\"}";
+        eventually("it is told", || (sidecar.metric(waiting) == Some(2.0)).then_some(()));
+        sidecar.wait_for("the target's namespace does not exist, and none is created");
+        let (code, log) = stage.run(&["-once", "-wait-timeout", "1", "-create-namespaces=false"]);
+        assert_eq!(code, Some(1), "{log}");
+        stage.own.cluster.create_namespace(&stage.namespace);
+        is_in_sync(&source, &target);
+        is_in_sync(&second, &stage.target(&WIDGETS, "two"));
+        source.delete();
+        source.wait_until_gone();
+        assert!(target.get().is_none());
+        second.delete();
+        second.wait_until_gone();
+        let namespace = Place::new(&stage.own.cluster, namespaces(), "", &stage.namespace);
+        stays("the namespace is there", || namespace.get().is_some());
+        let writes = stage.writes();
+        let touched = words(&writes).into_iter().any(|words| words.contains(" namespaces "));
+        assert!(!touched, "{:?}", words(&writes));
+        let tries = words(&writes).iter().filter(|it| it.contains("create widgets")).count();
+        assert!(tries <= 12, "{tries} attempts to create two widgets");
+    }
+}

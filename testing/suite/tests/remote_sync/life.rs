@@ -1,0 +1,241 @@
+//! The life cycle of remotes, namespaces and Secrets: what is taken away leaves nothing behind unsaid.
+
+use std::process::Command;
+
+use dev_apiserver::Action;
+use serde_json::json;
+use suite::{
+    cluster::Cluster,
+    eventually,
+    needs::{Need, needs},
+    sidecar::Sidecar,
+    stays,
+    sync::{Place, Setting, Stage, WIDGETS, secrets},
+};
+
+use crate::support::{is_in_sync, of_program, one};
+
+// --- Secrets ---
+
+#[test]
+fn s14_secrets_of_one_name_that_may_not_be_listed_hold_up_nothing_else() {
+    if !needs(Need::Embedded, "a list can be refused") {
+        return;
+    }
+    let setting = Setting::safe(&[&WIDGETS]).secrets(&["token", "extra"]);
+    let stage = Stage::pull("s14", setting);
+    let (source, target) = stage.pair(&WIDGETS, "one");
+    source.create_number(1);
+    for name in ["token", "extra"] {
+        stage.source_secret(name).create(&json!({"type": "Opaque"}));
+    }
+    let faults = stage.own.cluster.faults();
+    let forbidden = of_program(&stage.own, Action::Forbid).verb("list").resource("secrets");
+    let rule = faults.add(forbidden.name("extra"));
+    let sidecar = stage.start_served(&[]);
+    is_in_sync(&source, &target);
+    for name in ["token", "extra"] {
+        stage.create_target_secret(name, name, Some(&target));
+    }
+    let uploaded = |name: &str| stage.source_secret(name).read()["data"]["data"].is_string();
+    eventually("the other goes up", || uploaded("token").then_some(()));
+    assert!(!uploaded("extra"));
+    let remarks = sidecar.ask("/readyz").1;
+    assert!(remarks.contains("secrets/extra (hub): "), "{remarks}");
+    assert!(!remarks.contains("secrets/token") && !remarks.contains("widgets"), "{remarks}");
+    let ready = |name: &str| {
+        let labels = format!("remote=\"hub\",resource=\"secrets/{name}\"");
+        sidecar.metric(&format!("remote_sync_resource_ready{{{labels}}}"))
+    };
+    assert_eq!((ready("token"), ready("extra")), (Some(1.0), Some(0.0)));
+    let (code, log) = stage.run(&["-once"]);
+    assert_eq!(code, Some(1), "{log}");
+    assert!(log.contains("secrets/extra (hub): "), "{log}");
+    faults.remove(rule);
+    eventually("it goes up too", || uploaded("extra").then_some(()));
+    eventually("nothing is wrong", || (ready("extra") == Some(1.0)).then_some(()));
+}
+
+// --- remotes ---
+
+/// A source in the own cluster whose remote is in the registry, and its copy.
+fn pushed(name: &str) -> (Stage, Place, Place) {
+    let own = Cluster::embedded("management");
+    let remotes = vec![("c1", Cluster::embedded("c1"))];
+    let setting = Setting { namespace_suffix: String::new(), ..Setting::push(&[&WIDGETS]) };
+    let stage = Stage::between(own, remotes, name, setting);
+    let (source, target) = stage.pair(&WIDGETS, "one");
+    source.create_number(1);
+    stage.put_kubeconfig("c1", &stage.remote().kubeconfig());
+    (stage, source, target)
+}
+
+fn start(stage: &Stage, more: &[&str]) -> Sidecar {
+    stage.start_as(|command: &mut Command| {
+        command.args(["-remote-selector", "cluster.x-k8s.io/cluster-name"]).args(more);
+    })
+}
+
+/// The number of sources that it carries the finalizer for and does not follow.
+fn unfollowed(sidecar: &Sidecar) -> Option<f64> {
+    sidecar.metric("remote_sync_unfollowed_sources{resource=\"widgets.sync.example.com\"}")
+}
+
+#[track_caller]
+fn tells_of_one(sidecar: &Sidecar, place: &Place) {
+    eventually("it tells", || (unfollowed(sidecar) == Some(1.0)).then_some(()));
+    let remarks = sidecar.ask("/readyz").1;
+    assert!(remarks.contains("widgets.sync.example.com: 1 carry the finalizer"), "{remarks}");
+    eventually("the log says so", || {
+        let log = sidecar.log();
+        let mut lines = log.lines();
+        lines.find(|it| it.contains("are not followed") && it.contains(&place.name)).map(drop)
+    });
+}
+
+#[test]
+fn s15_a_source_of_a_removed_remote_is_told_of_and_released_when_it_is_deleted() {
+    if !needs(Need::Embedded, "its own cluster has no other sources") {
+        return;
+    }
+    let (stage, source, target) = pushed("s15");
+    let sidecar = start(&stage, &[]);
+    is_in_sync(&source, &target);
+    assert_eq!(unfollowed(&sidecar), None);
+    stage.delete_kubeconfig("c1");
+    tells_of_one(&sidecar, &source);
+    stays("it is claimed while it lives", || source.is_claimed());
+    source.delete();
+    source.wait_until_gone();
+    assert!(target.get().is_some(), "the copy is not reachable, and stays");
+    sidecar.wait_for("finalizer removed, the remote was taken away");
+    eventually("nothing is left", || unfollowed(&sidecar).is_none().then_some(()));
+}
+
+#[test]
+fn s15_a_remote_that_comes_back_is_followed_again() {
+    if !needs(Need::Embedded, "its own cluster has no other sources") {
+        return;
+    }
+    let (stage, source, target) = pushed("s15-back");
+    let sidecar = start(&stage, &[]);
+    is_in_sync(&source, &target);
+    stage.delete_kubeconfig("c1");
+    tells_of_one(&sidecar, &source);
+    stage.put_kubeconfig("c1", &stage.remote().kubeconfig());
+    source.set_number(2);
+    is_in_sync(&source, &target);
+    assert_eq!(unfollowed(&sidecar), None);
+    source.delete();
+    source.wait_until_gone();
+    assert!(target.get().is_none());
+}
+
+/// It is no longer selected, which is no proof that the cluster is gone.
+#[test]
+fn s15_a_source_whose_remote_only_lost_its_label_is_not_released() {
+    if !needs(Need::Embedded, "its own cluster has no other sources") {
+        return;
+    }
+    let (stage, source, target) = pushed("s15-label");
+    let sidecar = start(&stage, &[]);
+    is_in_sync(&source, &target);
+    let secret = Place::new(&stage.own.cluster, secrets(), &stage.own.home, "c1-kubeconfig");
+    let label = "cluster.x-k8s.io/cluster-name";
+    secret.merge(&json!({"metadata": {"labels": {label: null}}}));
+    tells_of_one(&sidecar, &source);
+    source.delete();
+    stays("it is claimed", || source.is_claimed());
+    secret.merge(&json!({"metadata": {"labels": {label: "c1"}}}));
+    source.wait_until_gone();
+    assert!(target.get().is_none(), "as if nothing had been");
+}
+
+#[test]
+fn s15_cleanup_releases_what_the_process_never_saw() {
+    if !needs(Need::Embedded, "its own cluster has no other sources") {
+        return;
+    }
+    let (stage, source, target) = pushed("s15-cleanup");
+    let mut sidecar = start(&stage, &[]);
+    is_in_sync(&source, &target);
+    sidecar.kill();
+    stage.delete_kubeconfig("c1");
+    source.delete();
+    let mut sidecar = start(&stage, &[]);
+    tells_of_one(&sidecar, &source);
+    assert!(source.is_claimed());
+    sidecar.kill();
+    let mut cleanup = start(&stage, &["-cleanup"]);
+    assert_eq!(cleanup.wait().code(), Some(0), "{}", cleanup.log());
+    source.wait_until_gone();
+}
+
+#[test]
+fn s15_cleanup_that_cannot_know_all_remotes_says_so() {
+    if !needs(Need::Embedded, "a list can be refused") {
+        return;
+    }
+    let (stage, source, target) = pushed("s15-unknown");
+    let mut sidecar = start(&stage, &[]);
+    is_in_sync(&source, &target);
+    sidecar.kill();
+    let faults = stage.own.cluster.faults();
+    let rule = faults.add(of_program(&stage.own, Action::Forbid).resource("secrets"));
+    let mut cleanup = start(&stage, &["-cleanup"]);
+    assert_eq!(cleanup.wait().code(), Some(1), "{}", cleanup.log());
+    assert!(cleanup.log().contains("not cleaned: registry: "), "{}", cleanup.log());
+    assert!(!source.is_claimed(), "what is known is cleaned");
+    faults.remove(rule);
+    let mut cleanup = start(&stage, &["-cleanup"]);
+    assert_eq!(cleanup.wait().code(), Some(0), "{}", cleanup.log());
+}
+
+// --- namespaces ---
+
+#[test]
+fn s20_a_source_in_a_namespace_that_is_taken_away_is_told_of_and_cleaned() {
+    let (stage, mut sidecar, source, target) = one("s20", &WIDGETS, &[]);
+    sidecar.kill();
+    let team = format!("{}-team", stage.namespace);
+    stage.remote().cluster.create_namespace(&team);
+    let narrowed = ["-source-namespace", &*team];
+    let mut sidecar = stage.start_served(&narrowed);
+    tells_of_one(&sidecar, &source);
+    source.delete();
+    stays("nothing is decided about it", || source.is_claimed() && target.get().is_some());
+    sidecar.kill();
+    let (code, log) = stage.run(&[&narrowed[..], &["-cleanup"]].concat());
+    // On a real server the rights are narrowed too.
+    if needs(Need::Embedded, "the old namespace can still be listed") {
+        assert_eq!(code, Some(0), "{log}");
+        source.wait_until_gone();
+        assert!(target.get().is_some());
+    }
+}
+
+// --- once ---
+
+#[test]
+fn s17_once_ends_an_orphan_whose_grace_is_shorter_than_its_time() {
+    if !needs(Need::Embedded, "an object that is claimed can go unseen") {
+        return;
+    }
+    let (stage, mut sidecar, source, target) = one("s17", &WIDGETS, &[]);
+    stage.disown_namespace();
+    sidecar.kill();
+    source.delete_by_force();
+    // There is no use in waiting for longer than it may: it says what it leaves.
+    for times in [&["-wait-timeout", "2"][..], &[]] {
+        let (code, log) = stage.run(&[&["-once", "-orphan-grace", "5m"][..], times].concat());
+        assert_eq!(code, Some(0), "{log}");
+        let mut left = log.lines().filter(|line| line.contains("left as it is"));
+        let left = left.next().unwrap_or_else(|| panic!("{log}"));
+        assert!(left.contains("name=one") && left.contains("state=held"), "{left}");
+        assert!(target.get().is_some());
+    }
+    let (code, log) = stage.run(&["-once", "-orphan-grace", "2s", "-wait-timeout", "20"]);
+    assert_eq!(code, Some(0), "{log}");
+    assert!(target.get().is_none(), "{log}");
+    assert!(!log.contains("left as it is"), "{log}");
+}
