@@ -112,7 +112,7 @@ bench: dist ## Measure remote-sync: lag, throughput, memory, restart, a hundred 
 soak: dist ## 100,000 renewals with 5 % random faults, in one process and in many; SEED, RENEWALS, PART
 	$(MEASURE) --bin soak
 
-chaos: dist ## 10,000 random operations on remote-sync, checked against a model; SEED, OPERATIONS, SECONDS, MODE
+chaos: dist ## 10,000 random operations on remote-sync, checked against a model; SEED, OPERATIONS, SECONDS, MODE, CONFIG
 	$(MEASURE) --bin chaos
 
 # The seeds are part of `make test`. TARGET is a variable above, too; on the command line it names a fuzz target.
