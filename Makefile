@@ -112,7 +112,7 @@ bench: dist ## Measure remote-sync: lag, throughput, memory, restart, 10 to 300 
 soak: dist ## 100,000 renewals with 5 % random faults, in one process and in many; SEED, RENEWALS, PART
 	$(MEASURE) --bin soak
 
-chaos: dist ## 10,000 random operations on remote-sync, checked against a model; SEED, OPERATIONS, SECONDS, MODE
+chaos: dist ## 10,000 random operations on remote-sync, checked against a model; SEED, OPERATIONS, SECONDS, MODE, CONFIG
 	$(MEASURE) --bin chaos
 
 # A part of it is in `make test`.
