@@ -10,7 +10,7 @@ use crate::{
 
 /// Changes the observed state as the action would change the clusters; `false` if its effect cannot be known.
 pub(crate) fn simulate(action: SyncAction, observed: &mut Observed, attempt: &mut Attempt) -> bool {
-    let mark = mark(observed);
+    let (mark, uid) = (mark(observed), observed.stand_in);
     let Observed { source, target, .. } = observed;
     match (action, source, target) {
         (SyncAction::AddFinalizer, Some(source), _) => {
@@ -39,7 +39,8 @@ pub(crate) fn simulate(action: SyncAction, observed: &mut Observed, attempt: &mu
                 beside_spec: false,
                 orphaned: false,
             };
-            *target = Some(Cached { uid: source.uid, version: 0, large: false, value });
+            // Of no object that exists.
+            *target = Some(Cached { uid, version: 0, large: false, value });
         }
         (SyncAction::Adopt, _, Some(target)) => target.value.copy_of = mark,
         (SyncAction::Update { .. }, Some(source), Some(target)) => {
