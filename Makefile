@@ -12,7 +12,7 @@ export CARGO_TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 PLATFORM := $(if $(filter $(ARCH),$(shell uname -m)),,--platform linux/$(ARCH))
 RELEASE := $(CARGO_TARGET_DIR)/$(TARGET)/release
 
-.PHONY: help build dist image test demo demo-sync controlplane e2e lint budget bench soak chaos fuzz clean
+.PHONY: help build dist image test demo demo-sync controlplane e2e lint budget bench soak chaos model fuzz clean
 .DEFAULT_GOAL := help
 
 help: ## Show this help
@@ -112,8 +112,13 @@ bench: dist ## Measure remote-sync: lag, throughput, memory, restart, 10 to 300 
 soak: dist ## 100,000 renewals with 5 % random faults, in one process and in many; SEED, RENEWALS, PART
 	$(MEASURE) --bin soak
 
-chaos: dist ## 10,000 random operations on remote-sync, checked against a model; SEED, OPERATIONS, SECONDS, MODE
+chaos: dist ## 10,000 random operations on remote-sync, checked against a model; SEED, OPERATIONS, SECONDS, MODE, CONFIG
 	$(MEASURE) --bin chaos
+
+# A part of it is in `make test`.
+model: ## Explore the models of csr-bootstrapper and remote-sync, with more troubles than `make test`
+	MODEL=whole cargo test --locked --profile fuzz -p explorer -p csr-bootstrapper -p remote-sync -- \
+		--nocapture --test-threads 1 model::
 
 # The seeds are part of `make test`. TARGET is a variable above, too; on the command line it names a fuzz target.
 fuzz: ## Fuzz each parser of untrusted bytes for SECONDS=600; TARGET=pem picks one, INPUT=file replays; SEED

@@ -22,6 +22,7 @@ pub(crate) use self::{
     remotes::{CLUSTER_LABEL, OWN, Registry, Remote, RemoteSource, SECRET_SUFFIX},
     table::table,
 };
+pub(crate) use crate::model::mode::AdoptPolicy;
 use crate::{
     connection::ProbeTiming,
     model::{
@@ -123,15 +124,6 @@ pub(crate) enum OrphanPolicy {
     /// Deleted at once; only in compat mode.
     Delete,
     Keep,
-}
-
-/// The policy for targets that are nobody's copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum AdoptPolicy {
-    Never,
-    /// Those that have the source's content become its copies.
-    Equal,
-    Always,
 }
 
 /// The policy for namespaces that were created for targets.

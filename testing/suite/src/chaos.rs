@@ -24,7 +24,7 @@ use std::{
 
 use self::{
     check::Difference,
-    config::Config,
+    config::{Config, Feature},
     model::Pair,
     operations::{Operation, Planned, plan},
     scene::Scene,
@@ -84,6 +84,9 @@ impl Run {
                 summary.writes += come_to_rest(&mut scene, number)?;
                 (summary.rests, summary.kills) = (summary.rests + 1, scene.kills);
                 progress(&summary);
+                if scene.has(Feature::Secrets) {
+                    self.lose_secrets(&mut scene, number, summary.rests)?;
+                }
                 match summary.rests % 2 {
                     0 => self.lose_a_cluster(&mut scene, number, summary.rests)?,
                     _ => self.restore_a_cluster(&mut scene, number, summary.rests)?,
@@ -131,6 +134,20 @@ impl Run {
         }
         thread::sleep(2 * scene::GRACE);
         Ok(())
+    }
+
+    /// The Secrets beside a remote's sources are there, and lost.
+    fn lose_secrets(&self, scene: &mut Scene, number: usize, rests: usize) -> Result<(), Failure> {
+        let value = number as u64;
+        for pair in self.of_a_remote(scene, rests) {
+            perform::perform(scene, pair, Operation::Secret { value, anew: false });
+        }
+        come_to_rest(scene, number)?;
+        for pair in self.of_a_remote(scene, rests) {
+            perform::perform(scene, pair, Operation::LoseSecret);
+            scene.pairs[pair].history.push("its Secret was lost".to_owned());
+        }
+        come_to_rest(scene, number).map(drop)
     }
 
     /// A remote is changed, comes to rest, and is then as it was before: from a backup.

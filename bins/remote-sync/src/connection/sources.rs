@@ -125,6 +125,22 @@ mod tests {
     }
 
     #[test]
+    fn a_uid_is_accepted_in_an_annotation_of_the_secret_or_a_file_beside_the_kubeconfig() {
+        let secret = |uid: &str| json!({"metadata": {"annotations": {"x/accept-identity": uid}}});
+        let accepted = |uid: &str| accepted_identity(&secret(uid), "x/accept-identity");
+        assert_eq!(accepted(" 1-2 ").as_deref(), Some("1-2"));
+        assert_eq!(
+            (accepted(""), accepted_identity(&json!({}), "x/accept-identity")),
+            (None, None)
+        );
+        let directory = tempfile::TempDir::new().unwrap();
+        let file = directory.path().join("hub.kubeconfig");
+        assert_eq!(identity_beside(&file), None);
+        std::fs::write(directory.path().join("hub.kubeconfig.accept-identity"), "1-2\n").unwrap();
+        assert_eq!(identity_beside(&file).as_deref(), Some("1-2"));
+    }
+
+    #[test]
     fn a_missing_key_is_named() {
         let error =
             |key| secret_config("ns/x", &secret(&[("a", "s", "")]), key).unwrap_err().to_string();

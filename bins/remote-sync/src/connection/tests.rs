@@ -9,6 +9,7 @@
 mod accessor;
 mod concurrency;
 mod improvements;
+mod model;
 mod pure;
 mod recognition;
 mod reconcile;

@@ -284,3 +284,37 @@ impl Unfollowed {
 fn is_claimed(source: &Cached<SourceObject>) -> bool {
     matches!(source.value.finalizers, Finalizers::Ours(_))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_of_them_are_told_once() {
+        let (mut unfollowed, kind) = (Unfollowed::default(), KindIndex::FIRST);
+        assert_eq!(unfollowed.untold(), None);
+        unfollowed.note(kind, "ns/b", true);
+        unfollowed.note(kind, "ns/a", true);
+        assert_eq!(unfollowed.untold(), Some((2, kind, "ns/a".into())));
+        assert_eq!(unfollowed.untold(), None);
+        unfollowed.note(kind, "ns/a", false);
+        unfollowed.note(KindIndex::SECOND, "ns/a", true);
+        assert_eq!(unfollowed.counts(), [(kind, 1), (KindIndex::SECOND, 1)].into());
+        assert_eq!(unfollowed.untold(), None, "as many as before");
+        unfollowed.note(kind, "ns/c", true);
+        assert_eq!(unfollowed.untold(), Some((3, kind, "ns/b".into())));
+    }
+
+    #[test]
+    fn sources_are_looked_at_when_something_is_new_and_after_a_failure() {
+        let (mut unfollowed, now) = (Unfollowed::default(), Instant::now());
+        unfollowed.note(KindIndex::FIRST, "ns/a", true);
+        assert!(!unfollowed.is_due(now), "no remote was removed");
+        unfollowed.removed.insert("east".into());
+        unfollowed.note(KindIndex::FIRST, "ns/a", true);
+        assert!(unfollowed.is_due(now) && !unfollowed.is_due(now));
+        unfollowed.retry = Some(now + TRY_AGAIN);
+        assert!(!unfollowed.is_due(now));
+        assert!(unfollowed.is_due(now + TRY_AGAIN) && !unfollowed.is_due(now + TRY_AGAIN));
+    }
+}

@@ -9,6 +9,15 @@ pub(crate) enum Mode {
     Safe,
 }
 
+/// The policy for targets that are nobody's copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum AdoptPolicy {
+    Never,
+    /// Those that have the source's content become its copies.
+    Equal,
+    Always,
+}
+
 impl Mode {
     /// Returns whether annotations record, by uids, whose copy an object is and what of it was copied.
     pub(crate) fn records_origin(self) -> bool {

@@ -5,10 +5,7 @@ use ring::digest::{SHA256, digest};
 use serde_json::{Map, Value, json};
 use shared::resource::Resource;
 
-use crate::{
-    model::{annotations::AnnotationKeys, object::controller_of},
-    settings::AdoptPolicy,
-};
+use crate::model::{annotations::AnnotationKeys, mode::AdoptPolicy, object::controller_of};
 
 /// The source that controls an uploaded Secret, and that it is garbage-collected with.
 #[derive(Clone, Copy, Debug)]

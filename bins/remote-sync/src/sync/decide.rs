@@ -2,15 +2,16 @@
 //! (sync-controller `controller/controller.go:135-282`); any of them may be the last before a crash, and the next
 //! process continues from what it observes.
 
+mod deletion;
+
 use crate::{
     model::{
         annotations::ContentPair,
         object::{Cached, Finalizers, SourceObject, TargetObject, TargetSecret},
     },
-    settings::{NamespacePolicy, OrphanPolicy},
     sync::{
         fighting::Fight,
-        gate::{DeletionReason, GateVerdict},
+        gate::DeletionReason,
         observed::{Adoption, Attempt, Destroyed, Observed, Ownership, SyncRules},
         status::{Conflict, Hold, PairStatus, Wait},
     },
@@ -112,8 +113,10 @@ pub(crate) fn next_action(observed: &Observed, attempt: &Attempt, rules: &SyncRu
         });
     }
     match source {
-        None => without_source(observed, attempt, rules),
-        Some(source) if terminating => with_terminating_source(observed, source, attempt, rules),
+        None => deletion::without_source(observed, attempt, rules),
+        Some(source) if terminating => {
+            deletion::with_terminating_source(observed, source, attempt, rules)
+        }
         Some(source) => with_source(observed, source, attempt, rules),
     }
 }
@@ -127,8 +130,11 @@ fn with_source(
     let mut adopt = None;
     if rules.mode.records_origin() {
         let origin = source.value.copied_from;
-        if origin.is_some()
-            && (origin == observed.target_cluster || origin == observed.source_cluster)
+        // Two names of one object, where it is not known that both clusters are the same.
+        let itself = observed.target.as_ref().is_some_and(|target| target.uid == source.uid);
+        if itself
+            || origin.is_some()
+                && (origin == observed.target_cluster || origin == observed.source_cluster)
         {
             return SyncAction::Done(PairStatus::Conflict(Conflict::Loop));
         }
@@ -269,7 +275,12 @@ fn download(
     if content || differ {
         if attempt.immutable {
             let reason = DeletionReason::Wanted;
-            return through_gate(attempt, Destroyed::Target, reason, SyncAction::Recreate);
+            return deletion::through_gate(
+                attempt,
+                Destroyed::Target,
+                reason,
+                SyncAction::Recreate,
+            );
         }
         return fought.unwrap_or(SyncAction::Update { content, metadata: differ });
     }
@@ -297,169 +308,6 @@ pub(crate) fn is_recorded(source: &Cached<SourceObject>, target: &Cached<TargetO
     let (source, to) = (source.value.state.content, target.value.state.content);
     published.uid == Some(target.uid)
         && published.content.as_deref() == Some(&ContentPair { source, target: to })
-}
-
-/// The source is being deleted: first the target, then its namespace, then our finalizer.
-fn with_terminating_source(
-    observed: &Observed,
-    source: &Cached<SourceObject>,
-    attempt: &Attempt,
-    rules: &SyncRules,
-) -> SyncAction {
-    let has_finalizer = matches!(source.value.finalizers, Finalizers::Ours(_));
-    let release = if has_finalizer {
-        SyncAction::RemoveFinalizer
-    } else {
-        SyncAction::Done(PairStatus::Nothing)
-    };
-    let reason = DeletionReason::Wanted;
-    if rules.mode.owns_by_name() {
-        return match &observed.target {
-            _ if rules.namespaces == NamespacePolicy::Owned && observed.owns_namespace() => {
-                delete_namespace(observed, attempt, reason)
-            }
-            Some(target) => delete_target(observed, target, attempt, rules, reason),
-            None => release,
-        };
-    }
-    match (&observed.target, observed.ownership(rules)) {
-        (Some(target), Ownership::Ours) => delete_target(observed, target, attempt, rules, reason),
-        // Nothing unmarked is deleted.
-        (Some(_), Ownership::Unmarked) if has_finalizer => {
-            adopt_target(observed, attempt, rules).unwrap_or(release)
-        }
-        (None, _) if has_finalizer && !attempt.target_gone => SyncAction::ConfirmTargetGone,
-        (None, _) if has_finalizer => {
-            delete_unneeded(observed, attempt, rules, reason).unwrap_or(release)
-        }
-        _ => release,
-    }
-}
-
-/// The source is in no list.
-fn without_source(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> SyncAction {
-    let ours = rules.mode.owns_by_name() || observed.ownership(rules) == Ownership::Ours;
-    if let Some(source) = &attempt.unselected {
-        return match source.value.finalizers {
-            // An instance that does not see its deletion must not block it.
-            Finalizers::Ours(_) if observed.unlisted => SyncAction::RemoveFinalizer,
-            // It never was in our lists: another instance put this finalizer there, and needs it.
-            Finalizers::Ours(_) => SyncAction::Done(PairStatus::Held(Hold::FinalizerInUse)),
-            _ if ours && observed.target.is_some() => {
-                SyncAction::Done(PairStatus::Held(Hold::Unselected))
-            }
-            _ => SyncAction::Done(PairStatus::Nothing),
-        };
-    }
-    // Whoever owns the target by now, our finalizer may still be on the source.
-    if rules.selective && observed.unlisted && !attempt.source_gone {
-        return SyncAction::ConfirmSourceGone;
-    }
-    match &observed.target {
-        Some(target) if ours => with_orphan(observed, target, attempt, rules),
-        Some(_) => SyncAction::Done(PairStatus::Nothing),
-        None => with_nothing(observed, attempt, rules),
-    }
-}
-
-/// The target is ours and has no source.
-fn with_orphan(
-    observed: &Observed,
-    target: &Cached<TargetObject>,
-    attempt: &Attempt,
-    rules: &SyncRules,
-) -> SyncAction {
-    if target.value.state.terminating {
-        return SyncAction::Done(PairStatus::Waiting(Wait::TargetTerminating));
-    }
-    if rules.orphans == OrphanPolicy::Keep && target.value.orphaned {
-        return SyncAction::Done(PairStatus::Held(Hold::OrphanKept));
-    }
-    if !attempt.source_gone {
-        return SyncAction::ConfirmSourceGone;
-    }
-    let reason = match rules.orphans {
-        OrphanPolicy::Keep => return SyncAction::AnnotateOrphan,
-        OrphanPolicy::Confirm => DeletionReason::SourceGone,
-        OrphanPolicy::Delete => DeletionReason::Wanted,
-    };
-    if rules.namespaces == NamespacePolicy::Owned && observed.owns_namespace() {
-        delete_namespace(observed, attempt, reason)
-    } else {
-        delete_target(observed, target, attempt, rules, reason)
-    }
-}
-
-/// There is neither source nor target; a namespace that this instance made may be left of them.
-fn with_nothing(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> SyncAction {
-    let nothing = SyncAction::Done(PairStatus::Nothing);
-    if rules.orphans != OrphanPolicy::Confirm
-        || rules.namespaces != NamespacePolicy::Empty
-        || observed.unneeded_namespace(None).is_none()
-    {
-        return nothing;
-    }
-    if !attempt.source_gone {
-        return SyncAction::ConfirmSourceGone;
-    }
-    delete_unneeded(observed, attempt, rules, DeletionReason::Wanted).unwrap_or(nothing)
-}
-
-/// Deletes the target's namespace if this instance made it and nothing is left in it.
-fn delete_unneeded(
-    observed: &Observed,
-    attempt: &Attempt,
-    rules: &SyncRules,
-    reason: DeletionReason,
-) -> Option<SyncAction> {
-    let source = observed.source.as_ref().map(|source| source.uid);
-    observed.unneeded_namespace(source).filter(|_| rules.namespaces == NamespacePolicy::Empty)?;
-    match attempt.namespace_empty {
-        None => Some(SyncAction::CheckNamespace),
-        Some(true) => Some(delete_namespace(observed, attempt, reason)),
-        Some(false) => None,
-    }
-}
-
-fn delete_namespace(observed: &Observed, attempt: &Attempt, reason: DeletionReason) -> SyncAction {
-    match &observed.namespace {
-        Some(namespace) if namespace.value.terminating => {
-            SyncAction::Done(PairStatus::Waiting(Wait::NamespaceTerminating))
-        }
-        _ => through_gate(attempt, Destroyed::Namespace, reason, SyncAction::DeleteNamespace),
-    }
-}
-
-fn delete_target(
-    observed: &Observed,
-    target: &Cached<TargetObject>,
-    attempt: &Attempt,
-    rules: &SyncRules,
-    reason: DeletionReason,
-) -> SyncAction {
-    // Without its namespace the target is gone too, and the event is under way.
-    let gone = rules.namespaced && observed.namespace.is_none();
-    if gone || target.value.state.terminating {
-        return SyncAction::Done(PairStatus::Waiting(Wait::TargetTerminating));
-    }
-    through_gate(attempt, Destroyed::Target, reason, SyncAction::DeleteTarget)
-}
-
-/// The action if the gate let it pass in this attempt.
-fn through_gate(
-    attempt: &Attempt,
-    what: Destroyed,
-    reason: DeletionReason,
-    action: SyncAction,
-) -> SyncAction {
-    match attempt.verdict.filter(|(about, _)| *about == what) {
-        None => SyncAction::CheckGate(what, reason),
-        Some((_, GateVerdict::Open)) => action,
-        Some((_, GateVerdict::Grace(left))) => {
-            SyncAction::Done(PairStatus::Held(Hold::GracePeriod(left)))
-        }
-        Some((_, GateVerdict::Held(hold))) => SyncAction::Done(PairStatus::Held(Hold::Gate(hold))),
-    }
 }
 
 #[cfg(test)]

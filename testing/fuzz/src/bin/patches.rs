@@ -8,17 +8,23 @@
 #![cfg_attr(fuzzing, no_main)]
 
 fuzz::modules! {
+    altered = "../../../../bins/remote-sync/src/sync/altered.rs",
     annotations = "../../../../bins/remote-sync/src/model/annotations.rs",
     digest = "../../../../bins/remote-sync/src/model/digest.rs",
     mode = "../../../../bins/remote-sync/src/model/mode.rs",
     object = "../../../../bins/remote-sync/src/model/object.rs",
     patch = "../../../../bins/remote-sync/src/sync/patch.rs",
+    rules = "../../../../bins/remote-sync/src/model/rules.rs",
     secret = "../../../../bins/remote-sync/src/model/secret.rs",
 }
 
 /// The modules at their paths in the program.
 mod model {
-    pub(crate) use crate::{annotations, digest, mode, object, secret};
+    pub(crate) use crate::{annotations, digest, mode, object, rules, secret};
+}
+
+mod sync {
+    pub(crate) use crate::altered;
 }
 
 use fuzz::{HUGE, bounded, expand, parts};
@@ -31,6 +37,7 @@ use crate::{
     mode::Mode,
     object::{Cached, Finalizers, ObjectReader, SourceObject, TargetObject},
     patch::Desired,
+    rules::FieldRules,
 };
 
 const FINALIZER: &str = "cloud.teleport.dev/sync-local";
@@ -57,6 +64,7 @@ fn run(data: &[u8]) {
             keys: AnnotationKeys::new("cloud.teleport.dev"),
             finalizer: FINALIZER.to_owned(),
             mode,
+            rules: FieldRules::default(),
         };
         let (Some(known), Some(copy)) = (reader.source(source), reader.target(target)) else {
             continue;
@@ -75,14 +83,15 @@ fn check_target(
     target: &Side<'_, TargetObject>,
     length: usize,
 ) {
-    let origin = Uid::parse(CLUSTER).map(|cluster| Origin {
+    let Some(cluster) = Uid::parse(CLUSTER) else { return };
+    let origin = Origin {
         cluster,
         namespace: "ns",
         name: "x",
         uid: source.known.uid,
         generation: source.known.value.state.generation.into(),
         finalizer: FINALIZER,
-    });
+    };
     let desired = Desired { reader, source: source.object, origin };
     // Labels and annotations before, after and merged; the patch, with its paths and annotations.
     let limit =
@@ -130,7 +139,8 @@ fn check_source(
         let count = |metadata: &Value| metadata["finalizers"].as_array().map_or(0, Vec::len);
         assert_eq!(count(before), count(after) + 1);
     }
-    let published = merged(source.object, &patch::record_generations(known, &target.known, reader));
+    let record = patch::record_generations(known, &target.known, false, reader);
+    let published = merged(source.object, &record);
     let published = reader.source(&published).expect("it is an object").value.generations;
     let generations = (known.value.state.generation, target.known.value.state.generation);
     assert_eq!((published.remote, published.local), (Some(generations.0), Some(generations.1)));

@@ -11,12 +11,13 @@ fuzz::modules! {
     digest = "../../../../bins/remote-sync/src/model/digest.rs",
     mode = "../../../../bins/remote-sync/src/model/mode.rs",
     object = "../../../../bins/remote-sync/src/model/object.rs",
+    rules = "../../../../bins/remote-sync/src/model/rules.rs",
     secret = "../../../../bins/remote-sync/src/model/secret.rs",
 }
 
 /// The modules at their paths in the program.
 mod model {
-    pub(crate) use crate::{annotations, digest, mode, secret};
+    pub(crate) use crate::{annotations, digest, mode, object, rules, secret};
 }
 
 use fuzz::{HUGE, bounded, expand};
@@ -28,6 +29,7 @@ use crate::{
     digest::Digester,
     mode::Mode,
     object::{Cached, Finalizers, ObjectReader, ObjectState},
+    rules::FieldRules,
 };
 
 const FINALIZER: &str = "cloud.teleport.dev/sync-local";
@@ -45,6 +47,7 @@ fn run(data: &[u8]) {
             keys: AnnotationKeys::new("cloud.teleport.dev"),
             finalizer: FINALIZER.to_owned(),
             mode,
+            rules: FieldRules::default(),
         };
         check(&reader, &object, text.len());
     }

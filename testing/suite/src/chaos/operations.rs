@@ -147,7 +147,7 @@ impl Operation {
         let note = (dice.below(KEYS), (!dice.one_in(3)).then_some(number));
         let end = if dice.one_in(2) { End::Source } else { End::Target };
         let (on, server, length) = (dice.one_in(3), dice.below(3), 1 + dice.below(LONGEST));
-        match dice.below(1095) {
+        match dice.below(1120) {
             0..130 => Self::Create(number),
             130..290 => Self::Edit(number),
             290..340 => Self::Label(note),
@@ -182,7 +182,7 @@ impl Operation {
             1063..1069 => Self::Upgrade { server, drops: on },
             1069..1075 => Self::RemoveKind,
             1075..1081 => Self::Clone(length),
-            1081..1091 => Self::LoseSecret,
+            1081..1111 => Self::LoseSecret,
             _ => Self::Kill(match number % 3 {
                 0 => Moment::Now,
                 1 => Moment::Before,

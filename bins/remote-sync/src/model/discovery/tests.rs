@@ -145,3 +145,21 @@ fn what_is_no_answer_does_not_mean_that_a_kind_is_absent() {
     let error = resolve(&client, &wanted).unwrap_err();
     assert!(matches!(error, Error::Unreachable(_)), "{error}");
 }
+
+#[test]
+fn a_status_that_comes_or_goes_leaves_the_objects_where_they_are() {
+    let found = |version: &'static str, namespaced, status| ApiResource {
+        resource: Resource {
+            version: version.into(),
+            ..Resource::v1("example.com", "widgets", "Widget")
+        },
+        namespaced,
+        status,
+    };
+    let kind = found("v1", true, true);
+    assert!(kind.same_objects(&found("v1", true, false)));
+    assert!(!kind.same_objects(&found("v1", false, true)));
+    assert!(!kind.same_objects(&found("v2", true, true)));
+    let again = ResourceArg::parse("widgets.example.com").unwrap().in_version_of(&kind);
+    assert_eq!(again, ResourceArg::parse("example.com/v1/widgets").unwrap());
+}

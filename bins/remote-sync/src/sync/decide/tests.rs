@@ -9,8 +9,8 @@ use super::*;
 use crate::{
     model::mode::Mode,
     model::object::ObjectState,
-    settings::AdoptPolicy,
-    sync::{observed::SettledDiff, simulate::simulate},
+    settings::{AdoptPolicy, NamespacePolicy, OrphanPolicy},
+    sync::{gate::GateVerdict, observed::SettledDiff, simulate::simulate},
 };
 use world::*;
 

@@ -4,7 +4,11 @@
 use fastrand::Rng;
 
 use super::{super::*, Mode, ObjectState, SettledDiff, world::*};
-use crate::{model::object::TargetNamespace, settings::AdoptPolicy, sync::gate::GateHold};
+use crate::{
+    model::object::TargetNamespace,
+    settings::{AdoptPolicy, NamespacePolicy, OrphanPolicy},
+    sync::gate::{GateHold, GateVerdict},
+};
 
 /// Fails for an action that is forbidden after `before` in the same attempt.
 pub(super) fn allowed(world: &World, attempt: &Attempt, action: SyncAction, before: &[SyncAction]) {

@@ -7,8 +7,11 @@ use crate::{
         mode::Mode,
         object::{CopyOf, Generations, ObjectState, TargetNamespace},
     },
-    settings::{AdoptPolicy, NamespacePolicy},
-    sync::observed::{Comparison, SettledDiff},
+    settings::{AdoptPolicy, NamespacePolicy, OrphanPolicy},
+    sync::{
+        gate::GateVerdict,
+        observed::{Comparison, SettledDiff},
+    },
 };
 
 /// A pair and its clusters.

@@ -1,0 +1,218 @@
+//! Model of the schedule: every order of outages, refusals, credentials, doubts and answers between attempts and
+//! probes, up to a number of troubles. Time is that of the schedule, which always is `now`.
+
+use std::env;
+
+use explorer::{Model, Step, explore};
+
+use super::{
+    super::schedule::{Due, ProbeOutcome},
+    *,
+};
+
+/// An invariant holds, or not.
+type Held = std::result::Result<(), String>;
+
+/// The shortest wait between two attempts of a limited connection.
+const LEAST_RETRY: f64 = 0.8;
+
+/// By then the schedule knows the server.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// A server, and the schedule of its connection.
+#[derive(Clone, Hash)]
+struct World {
+    server: ServerState,
+    schedule: ProbeSchedule,
+    /// Since the last attempt to connect, and what came of it.
+    attempt: Option<(Duration, ServerState)>,
+    /// Since the last probe.
+    probe: Option<Duration>,
+    /// For how long the world has been quiet.
+    quiet: Duration,
+    troubles: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum ServerState {
+    Up,
+    Down,
+    /// It answers 401.
+    Refusing,
+}
+
+/// The rules under test: the real `due`, or a broken one.
+struct Schedule {
+    due: fn(&ProbeSchedule, Instant) -> Due,
+    now: Instant,
+    troubles: u8,
+}
+
+impl World {
+    fn pass(&mut self, time: Duration) {
+        self.schedule.age(time);
+        let passed = |since: Duration| (since + time).min(Duration::from_secs(3600));
+        self.attempt = self.attempt.map(|(since, state)| (passed(since), state));
+        self.probe = self.probe.map(passed);
+    }
+}
+
+impl Schedule {
+    /// Takes the next step that is due, if there is one.
+    fn act(&self, world: &mut World, random: f64) -> Held {
+        let timing = ProbeTiming::default();
+        match (self.due)(&world.schedule, self.now) {
+            Due::Wait(time) => {
+                world.quiet += time;
+                world.pass(time);
+            }
+            Due::Connect => {
+                let least = timing.retry.mul_f64(LEAST_RETRY);
+                if world.attempt.is_some_and(|it| it.0 < least && it.1 == ServerState::Down) {
+                    return Err("a dead server is tried again too soon".into());
+                }
+                world.attempt = Some((Duration::ZERO, world.server));
+                match world.server {
+                    ServerState::Up => world.schedule.connected(self.now),
+                    state => {
+                        let refused = state == ServerState::Refusing;
+                        world.schedule.connect_failed(refused, self.now, random);
+                    }
+                }
+            }
+            Due::Probe => {
+                if world.probe.is_some_and(|since| since < timing.interval / 2) {
+                    return Err("a server is probed too often".into());
+                }
+                world.probe = Some(Duration::ZERO);
+                let outcome = match world.server {
+                    ServerState::Up => ProbeOutcome::Success,
+                    ServerState::Down => ProbeOutcome::Failure,
+                    ServerState::Refusing => ProbeOutcome::Unauthorized,
+                };
+                world.schedule.probed(outcome, self.now, random);
+                if world.server == ServerState::Up && !world.schedule.is_connected() {
+                    return Err("a server that answers is given up".into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_settled(&self, world: &World) -> bool {
+        let waits =
+            matches!((self.due)(&world.schedule, self.now), Due::Wait(time) if time > SECOND);
+        waits && world.schedule.is_connected() == (world.server == ServerState::Up)
+    }
+}
+
+impl Model for Schedule {
+    type State = World;
+    type Event = String;
+
+    fn starts(&self) -> Vec<World> {
+        let schedule = ProbeSchedule::new(ProbeTiming::default());
+        let world = |server| World {
+            server,
+            schedule: schedule.clone(),
+            attempt: None,
+            probe: None,
+            quiet: Duration::ZERO,
+            troubles: self.troubles,
+        };
+        [ServerState::Up, ServerState::Down, ServerState::Refusing].map(world).into()
+    }
+
+    fn steps(&self, world: &World) -> Vec<Step<World, String>> {
+        let mut steps = Vec::new();
+        let mut step = |calm: bool, event: String, change: &dyn Fn(&mut World) -> Held| {
+            let mut next = world.clone();
+            if !calm {
+                (next.troubles, next.quiet) = (next.troubles - 1, Duration::ZERO);
+            }
+            let result = change(&mut next).map(|()| next);
+            steps.push(Step { event, calm, result });
+        };
+        let due = (self.due)(&world.schedule, self.now);
+        if !self.is_settled(world) && world.quiet < LONGEST {
+            step(true, format!("{due:?}"), &|world| self.act(world, 0.0));
+        }
+        if world.troubles == 0 {
+            return steps;
+        }
+        step(false, format!("{due:?}, with other jitter"), &|world| self.act(world, 0.999));
+        if let Due::Wait(time) = due {
+            step(false, format!("half of {time:?} passes"), &|world| {
+                world.pass(time / 2);
+                Ok(())
+            });
+        }
+        for server in [ServerState::Up, ServerState::Down, ServerState::Refusing] {
+            step(false, format!("the server is {server:?}"), &|world| {
+                world.server = server;
+                Ok(())
+            });
+        }
+        step(false, "credentials are offered".into(), &|world| {
+            world.schedule.offered();
+            Ok(())
+        });
+        step(false, "a request gets no answer".into(), &|world| {
+            world.schedule.doubt(self.now);
+            Ok(())
+        });
+        if world.server == ServerState::Up {
+            step(false, "a request is answered".into(), &|world| {
+                world.schedule.heard(self.now);
+                Ok(())
+            });
+        }
+        steps
+    }
+
+    fn at_rest(&self, world: &World) -> Held {
+        match self.is_settled(world) {
+            true => Ok(()),
+            false => Err("it rests without knowing the server".into()),
+        }
+    }
+}
+
+fn schedule(due: fn(&ProbeSchedule, Instant) -> Due, troubles: u8) -> Schedule {
+    Schedule { due, now: Instant::now() + Duration::from_secs(1_000_000), troubles }
+}
+
+#[test]
+fn every_way_ends_with_the_servers_state_known_and_no_server_is_pestered() {
+    let whole = env::var("MODEL").is_ok_and(|part| part == "whole");
+    let troubles = if whole { 7 } else { 4 };
+    let explored = explore(&schedule(ProbeSchedule::due, troubles));
+    println!("schedule, {troubles} troubles: {explored}");
+    if let Some(violation) = explored.violation {
+        panic!("{violation}");
+    }
+}
+
+#[test]
+fn a_schedule_without_waits_pesters_and_one_without_probes_never_knows() {
+    fn hasty(schedule: &ProbeSchedule, now: Instant) -> Due {
+        match schedule.due(now) {
+            Due::Wait(_) if !schedule.is_connected() => Due::Connect,
+            due => due,
+        }
+    }
+    fn blind(schedule: &ProbeSchedule, now: Instant) -> Due {
+        match schedule.due(now) {
+            Due::Probe => Due::Wait(60 * SECOND),
+            due => due,
+        }
+    }
+    for (due, what) in [
+        (hasty as fn(&ProbeSchedule, Instant) -> Due, "tried again too soon"),
+        (blind, "rests without knowing"),
+    ] {
+        let violation = explore(&schedule(due, 2)).violation.unwrap();
+        println!("{violation}");
+        assert!(violation.what.contains(what) && violation.trace.len() <= 16, "{violation}");
+    }
+}

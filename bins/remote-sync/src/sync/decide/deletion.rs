@@ -1,0 +1,179 @@
+//! Decisions about a pair whose source is terminating or gone. Every deletion passes the gate.
+
+use crate::{
+    model::object::{Cached, Finalizers, SourceObject, TargetObject},
+    settings::{NamespacePolicy, OrphanPolicy},
+    sync::{
+        decide::{SyncAction, adopt_target},
+        gate::{DeletionReason, GateVerdict},
+        observed::{Attempt, Destroyed, Observed, Ownership, SyncRules},
+        status::{Hold, PairStatus, Wait},
+    },
+};
+
+/// The source is being deleted: first the target, then its namespace, then our finalizer.
+pub(super) fn with_terminating_source(
+    observed: &Observed,
+    source: &Cached<SourceObject>,
+    attempt: &Attempt,
+    rules: &SyncRules,
+) -> SyncAction {
+    let has_finalizer = matches!(source.value.finalizers, Finalizers::Ours(_));
+    let release = if has_finalizer {
+        SyncAction::RemoveFinalizer
+    } else {
+        SyncAction::Done(PairStatus::Nothing)
+    };
+    let reason = DeletionReason::Wanted;
+    if rules.mode.owns_by_name() {
+        return match &observed.target {
+            _ if rules.namespaces == NamespacePolicy::Owned && observed.owns_namespace() => {
+                delete_namespace(observed, attempt, reason)
+            }
+            Some(target) => delete_target(observed, target, attempt, rules, reason),
+            None => release,
+        };
+    }
+    match (&observed.target, observed.ownership(rules)) {
+        (Some(target), Ownership::Ours) => delete_target(observed, target, attempt, rules, reason),
+        // Nothing unmarked is deleted.
+        (Some(_), Ownership::Unmarked) if has_finalizer => {
+            adopt_target(observed, attempt, rules).unwrap_or(release)
+        }
+        (None, _) if has_finalizer && !attempt.target_gone => SyncAction::ConfirmTargetGone,
+        (None, _) if has_finalizer => {
+            delete_unneeded(observed, attempt, rules, reason).unwrap_or(release)
+        }
+        _ => release,
+    }
+}
+
+/// The source is in no list.
+pub(super) fn without_source(
+    observed: &Observed,
+    attempt: &Attempt,
+    rules: &SyncRules,
+) -> SyncAction {
+    let ours = rules.mode.owns_by_name() || observed.ownership(rules) == Ownership::Ours;
+    if let Some(source) = &attempt.unselected {
+        return match source.value.finalizers {
+            // An instance that does not see its deletion must not block it.
+            Finalizers::Ours(_) if observed.unlisted => SyncAction::RemoveFinalizer,
+            // It never was in our lists: another instance put this finalizer there, and needs it.
+            Finalizers::Ours(_) => SyncAction::Done(PairStatus::Held(Hold::FinalizerInUse)),
+            _ if ours && observed.target.is_some() => {
+                SyncAction::Done(PairStatus::Held(Hold::Unselected))
+            }
+            _ => SyncAction::Done(PairStatus::Nothing),
+        };
+    }
+    // Whoever owns the target by now, our finalizer may still be on the source.
+    if rules.selective && observed.unlisted && !attempt.source_gone {
+        return SyncAction::ConfirmSourceGone;
+    }
+    match &observed.target {
+        Some(target) if ours => with_orphan(observed, target, attempt, rules),
+        Some(_) => SyncAction::Done(PairStatus::Nothing),
+        None => with_nothing(observed, attempt, rules),
+    }
+}
+
+/// The target is ours and has no source.
+fn with_orphan(
+    observed: &Observed,
+    target: &Cached<TargetObject>,
+    attempt: &Attempt,
+    rules: &SyncRules,
+) -> SyncAction {
+    if target.value.state.terminating {
+        return SyncAction::Done(PairStatus::Waiting(Wait::TargetTerminating));
+    }
+    if rules.orphans == OrphanPolicy::Keep && target.value.orphaned {
+        return SyncAction::Done(PairStatus::Held(Hold::OrphanKept));
+    }
+    if !attempt.source_gone {
+        return SyncAction::ConfirmSourceGone;
+    }
+    let reason = match rules.orphans {
+        OrphanPolicy::Keep => return SyncAction::AnnotateOrphan,
+        OrphanPolicy::Confirm => DeletionReason::SourceGone,
+        OrphanPolicy::Delete => DeletionReason::Wanted,
+    };
+    if rules.namespaces == NamespacePolicy::Owned && observed.owns_namespace() {
+        delete_namespace(observed, attempt, reason)
+    } else {
+        delete_target(observed, target, attempt, rules, reason)
+    }
+}
+
+/// There is neither source nor target; a namespace that this instance made may be left of them.
+fn with_nothing(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> SyncAction {
+    let nothing = SyncAction::Done(PairStatus::Nothing);
+    if rules.orphans != OrphanPolicy::Confirm
+        || rules.namespaces != NamespacePolicy::Empty
+        || observed.unneeded_namespace(None).is_none()
+    {
+        return nothing;
+    }
+    if !attempt.source_gone {
+        return SyncAction::ConfirmSourceGone;
+    }
+    delete_unneeded(observed, attempt, rules, DeletionReason::Wanted).unwrap_or(nothing)
+}
+
+/// Deletes the target's namespace if this instance made it and nothing is left in it.
+fn delete_unneeded(
+    observed: &Observed,
+    attempt: &Attempt,
+    rules: &SyncRules,
+    reason: DeletionReason,
+) -> Option<SyncAction> {
+    let source = observed.source.as_ref().map(|source| source.uid);
+    observed.unneeded_namespace(source).filter(|_| rules.namespaces == NamespacePolicy::Empty)?;
+    match attempt.namespace_empty {
+        None => Some(SyncAction::CheckNamespace),
+        Some(true) => Some(delete_namespace(observed, attempt, reason)),
+        Some(false) => None,
+    }
+}
+
+fn delete_namespace(observed: &Observed, attempt: &Attempt, reason: DeletionReason) -> SyncAction {
+    match &observed.namespace {
+        Some(namespace) if namespace.value.terminating => {
+            SyncAction::Done(PairStatus::Waiting(Wait::NamespaceTerminating))
+        }
+        _ => through_gate(attempt, Destroyed::Namespace, reason, SyncAction::DeleteNamespace),
+    }
+}
+
+fn delete_target(
+    observed: &Observed,
+    target: &Cached<TargetObject>,
+    attempt: &Attempt,
+    rules: &SyncRules,
+    reason: DeletionReason,
+) -> SyncAction {
+    // Without its namespace the target is gone too, and the event is under way.
+    let gone = rules.namespaced && observed.namespace.is_none();
+    if gone || target.value.state.terminating {
+        return SyncAction::Done(PairStatus::Waiting(Wait::TargetTerminating));
+    }
+    through_gate(attempt, Destroyed::Target, reason, SyncAction::DeleteTarget)
+}
+
+/// The action if the gate let it pass in this attempt.
+pub(super) fn through_gate(
+    attempt: &Attempt,
+    what: Destroyed,
+    reason: DeletionReason,
+    action: SyncAction,
+) -> SyncAction {
+    match attempt.verdict.filter(|(about, _)| *about == what) {
+        None => SyncAction::CheckGate(what, reason),
+        Some((_, GateVerdict::Open)) => action,
+        Some((_, GateVerdict::Grace(left))) => {
+            SyncAction::Done(PairStatus::Held(Hold::GracePeriod(left)))
+        }
+        Some((_, GateVerdict::Held(hold))) => SyncAction::Done(PairStatus::Held(Hold::Gate(hold))),
+    }
+}
