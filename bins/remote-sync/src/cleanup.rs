@@ -94,8 +94,7 @@ fn wait_for_clusters(controller: &Controller) -> Result<()> {
         let mut waits =
             !controller.all_known.load(Relaxed) && controller.registry_trouble().is_none();
         each_cluster(controller, |cluster, _| {
-            let health = cluster.connection.health();
-            let failed = health.failures > 0 || health.error.is_some();
+            let failed = once::is_unreachable(&cluster.connection);
             waits |= !failed && !cluster.connection.is_connected();
         });
         if !waits {

@@ -8,7 +8,7 @@ use std::{
 use shared::error::{Error, Result};
 
 use crate::{
-    connection::Phase,
+    connection::{Connection, Phase},
     controller::Controller,
     model::key,
     sync::{
@@ -133,12 +133,16 @@ fn remaining(controller: &Controller) -> Option<Remaining> {
         .or_else(|| remotes.iter().find_map(|remote| orphaned(remote)))
 }
 
+/// Returns whether a cluster cannot be reached at present, or is not what it seems.
+pub(crate) fn is_unreachable(connection: &Connection) -> bool {
+    let health = connection.health();
+    let in_doubt = [Phase::IdentityChanged, Phase::IdentityHidden, Phase::IdentityConflict];
+    health.failures > 0 || health.error.is_some() || in_doubt.contains(&health.phase)
+}
+
 /// The obstacle that prevents a whole kind from being reconciled.
 fn obstacle(controller: &Controller, remote: &RemoteSync) -> Option<Remaining> {
-    let health = controller.remote_cluster(remote).connection.health();
-    let in_doubt = [Phase::IdentityChanged, Phase::IdentityHidden, Phase::IdentityConflict];
-    let unreachable =
-        health.failures > 0 || health.error.is_some() || in_doubt.contains(&health.phase);
+    let unreachable = is_unreachable(&controller.remote_cluster(remote).connection);
     let mut kinds = controller.context.settings.resources.iter();
     kinds.find_map(|(kind, wanted)| {
         let what = format!("{wanted} ({}): {}", remote.name, remote.obstacle(kind)?);
