@@ -10,9 +10,11 @@ pub mod config;
 mod faults;
 mod model;
 mod operations;
+mod people;
 mod perform;
 mod requests;
 mod scene;
+mod start;
 
 use std::{
     collections::BTreeSet,
@@ -230,7 +232,7 @@ fn come_to_rest(scene: &mut Scene, number: usize) -> Result<usize, Failure> {
     scene.mend(usize::MAX);
     scene.forget_refusals();
     pause(QUIET * 2);
-    perform::touch_paused(scene);
+    people::touch_paused(scene);
     pause(QUIET);
     scene.pairs.iter_mut().for_each(Pair::look_at_paused);
     let end = Instant::now() + REST;
@@ -238,8 +240,8 @@ fn come_to_rest(scene: &mut Scene, number: usize) -> Result<usize, Failure> {
     loop {
         // What is paused may go with its namespace only now.
         scene.pairs.iter_mut().for_each(Pair::look_at_paused);
-        perform::let_go(scene);
-        if perform::bring_kinds_back(scene) {
+        people::let_go(scene);
+        if people::bring_kinds_back(scene) {
             scene.forget_refusals();
         }
         scene.end_silent_watches();

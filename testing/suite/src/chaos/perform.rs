@@ -14,9 +14,9 @@ use super::{
     config::Feature,
     model::{Map, Pair, Wanted},
     operations::{End, Note, Operation},
-    scene::{MOST, SECRET, SELECTED, Scene, namespace_of, whole},
+    scene::{SECRET, SELECTED, Scene, namespace_of, whole},
 };
-use crate::sync::{PAUSED, Place, SOURCE, WIDGETS, definitions, install, secrets};
+use crate::sync::{PAUSED, Place, WIDGETS, definitions, secrets};
 
 /// A finalizer of somebody else's.
 const HOLD: &str = "example.com/hold";
@@ -234,7 +234,7 @@ fn delete_source(scene: &mut Scene, index: usize, source: &Place) -> Option<Valu
     Some(before)
 }
 
-fn strip(scene: &mut Scene, index: usize, source: &Place) -> Option<Value> {
+pub fn strip(scene: &mut Scene, index: usize, source: &Place) -> Option<Value> {
     let stripped = merge(source, &json!({"metadata": {"finalizers": null}}))?;
     if scene.pairs[index].wanted.is_none() {
         scene.pairs[index].force();
@@ -328,7 +328,7 @@ fn put_secret(scene: &mut Scene, target: &Place, value: u64, anew: bool) -> Opti
 
 // --- both ---
 
-fn set_pause(scene: &mut Scene, index: usize, end: End, on: bool) -> Option<Value> {
+pub fn set_pause(scene: &mut Scene, index: usize, end: End, on: bool) -> Option<Value> {
     let pair = &mut scene.pairs[index];
     let at = Instant::now();
     let place = if end == End::Source { &pair.source } else { &pair.target };
@@ -345,7 +345,7 @@ fn set_pause(scene: &mut Scene, index: usize, end: End, on: bool) -> Option<Valu
 }
 
 /// Adds somebody's finalizer, or takes it away.
-fn hold(place: &Place, on: bool) -> Option<Value> {
+pub fn hold(place: &Place, on: bool) -> Option<Value> {
     loop {
         let mut object = place.stored()?;
         let all = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
@@ -392,85 +392,6 @@ fn delete_namespace(scene: &mut Scene, index: usize, end: End) -> Option<Value> 
     Some(Value::Null)
 }
 
-/// Changes both objects of what is paused: nothing comes of it.
-pub fn touch_paused(scene: &mut Scene) {
-    for index in 0..scene.pairs.len() {
-        if scene.pairs[index].is_paused() {
-            perform(scene, index, Operation::Edit(1));
-            perform(scene, index, Operation::Status(1));
-            scene.pairs[index].history.push("touched while it was paused".to_owned());
-        }
-    }
-}
-
-/// Takes away what holds things up for people's sake: pauses and finalizers, and too many orphans.
-pub fn let_go(scene: &mut Scene) {
-    put_back(scene);
-    for index in 0..scene.pairs.len() {
-        for end in [End::Source, End::Target] {
-            set_pause(scene, index, end, false);
-        }
-        hold(&scene.pairs[index].source, false);
-        hold(&scene.pairs[index].target, false);
-        make_secret(&scene.pairs[index]);
-    }
-}
-
-/// Installs the kinds that were taken away; whether all are there.
-pub fn bring_kinds_back(scene: &mut Scene) -> bool {
-    if scene.has(Feature::Gate) {
-        force_kept(scene);
-    }
-    let mut all_there = true;
-    for index in 0..scene.pairs.len() {
-        let cluster = scene.pairs[index].source.cluster.clone();
-        let definition = Place::new(&cluster, definitions(), "", &WIDGETS.flag());
-        match definition.stored() {
-            Some(found) => all_there &= found["metadata"]["deletionTimestamp"].is_null(),
-            None => {
-                install(&cluster, &WIDGETS);
-                scene.refuses = true;
-            }
-        }
-    }
-    all_there
-}
-
-/// People see to it that sources go whose kind or namespace does, and then their targets may.
-fn force_kept(scene: &mut Scene) {
-    for index in 0..scene.pairs.len() {
-        let source = scene.pairs[index].source.clone();
-        let is_going = |source: Value| source["metadata"]["deletionTimestamp"].is_string();
-        let is_kept = scene.pairs[index].kept.iter().any(|(_, until)| until.is_none());
-        if is_kept && source.stored().is_some_and(is_going) {
-            strip(scene, index, &source);
-            scene.pairs[index].history.push("let go with its kind or namespace".to_owned());
-        }
-        for (_, until) in &mut scene.pairs[index].kept {
-            until.get_or_insert_with(Instant::now);
-        }
-    }
-}
-
-/// Where so many sources are gone that no orphan goes any more, people put them back.
-fn put_back(scene: &mut Scene) {
-    for remote in 0..scene.stage.remotes.len() {
-        let is_orphan = |pair: &Pair| {
-            let target = pair.target.stored().unwrap_or_default();
-            let marked = target["metadata"]["annotations"][SOURCE].is_string();
-            pair.remote == remote && pair.source.stored().is_none() && marked
-        };
-        let all = 0..scene.pairs.len();
-        let orphans: Vec<_> = all.filter(|index| is_orphan(&scene.pairs[*index])).collect();
-        if orphans.len() > MOST.0 {
-            for index in orphans {
-                perform(scene, index, Operation::Create(1));
-                scene.pairs[index].history.push("put back".to_owned());
-            }
-        }
-    }
-}
-
-fn text(value: &Value) -> String {
+pub fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }

@@ -14,6 +14,7 @@ use super::{
     faults::faults,
     model::Pair,
     operations::{Moment, Operation},
+    start::{identity, pairs, show, start, without_extra},
 };
 use crate::{
     cluster::Cluster,
@@ -28,25 +29,6 @@ use crate::{
 
 /// The Secret that goes up from each namespace.
 pub const SECRET: &str = "token";
-/// No wait longer than a run can be. A silent connection is given up after five probes, which take 2.5 s;
-/// what was asked on it just then ends 2 s later. See [`UNAWARE`](super::model::UNAWARE).
-const SHORT: [&str; 14] = [
-    "-qps",
-    "0",
-    "-connection-retry",
-    "200ms",
-    "-probe-interval",
-    "200ms",
-    "-probe-timeout",
-    "300ms",
-    "-orphan-grace",
-    "300ms",
-    "-max-deletions",
-    "4/2s",
-    "-timeout",
-    "2s",
-];
-
 /// The label that a selector asks for, where there is one.
 pub const SELECTED: (&str, &str) = ("team", "red");
 /// The finalizer of the second instance.
@@ -384,54 +366,6 @@ impl Scene {
     }
 }
 
-/// Starts the program, or both instances of it.
-fn start(stage: &mut Stage, config: &Config) -> Vec<Sidecar> {
-    let mut flags = SHORT.to_vec();
-    if !stage.setting.compat {
-        let adopt = if config.contains(&Feature::Equal) { "equal" } else { "always" };
-        flags.extend(["-adopt", adopt]);
-    }
-    if config.contains(&Feature::Secrets) {
-        flags.extend(["-resync", "1s"]);
-    }
-    let selector = format!("{}={}", SELECTED.0, SELECTED.1);
-    if config.contains(&Feature::Selector) {
-        flags.extend(["-selector", &selector]);
-    }
-    if !config.contains(&Feature::Instances) {
-        return vec![stage.start(&flags)];
-    }
-    let kinds = std::mem::replace(&mut stage.setting.kinds, vec![&WIDGETS, &REGIONS]);
-    let first = stage.start(&flags);
-    stage.setting.kinds = vec![second(stage.setting.compat)];
-    flags.extend(["-finalizer", SECOND]);
-    let both = vec![first, stage.start(&flags)];
-    stage.setting.kinds = kinds;
-    both
-}
-
-/// The Namespace whose uid is the cluster's identity.
-fn identity(side: &Side) -> Place {
-    Place::new(&side.cluster, namespaces(), "", "kube-system")
-}
-
-/// Has a cluster show this uid to whoever connects.
-fn show(side: &Side, uid: &Value) {
-    side.cluster.server().alter("v1", "namespaces", "", "kube-system", |object| {
-        object["metadata"]["uid"] = uid.clone();
-        true
-    });
-    side.relay.cut();
-}
-
-/// A schema that knows all that a widget may have here but `spec.extra`.
-fn without_extra() -> Value {
-    let any = json!({"x-kubernetes-preserve-unknown-fields": true, "type": "object"});
-    let known = json!({"size": {"type": "integer"}, "filling": {"type": "string"}});
-    let spec = json!({"type": "object", "properties": known});
-    json!({"type": "object", "properties": {"spec": spec, "status": any}})
-}
-
 /// As the stage calls the kubeconfig of a side.
 fn file(side: &Side) -> String {
     let name = if side.name.is_empty() { "own" } else { &side.name };
@@ -439,31 +373,8 @@ fn file(side: &Side) -> String {
 }
 
 /// Without a spec, where that is copied too.
-fn second(compat: bool) -> &'static Kind {
+pub fn second(compat: bool) -> &'static Kind {
     if compat { &BUDGETS } else { &SETTINGS }
-}
-
-/// Those of one remote: alone in their namespace, together in one, and outside of all.
-fn pairs(stage: &Stage, remote: usize) -> Vec<Pair> {
-    let alone = ["solo", "lone"].map(|namespace| (namespace, &WIDGETS, "one"));
-    let together: [(&str, &'static Kind, &str); 5] = [
-        ("many", &WIDGETS, "a"),
-        ("many", &WIDGETS, "b"),
-        ("many", &WIDGETS, "c"),
-        // An object of another kind with the same name.
-        ("many", second(stage.setting.compat), "a"),
-        ("many", second(stage.setting.compat), "d"),
-    ];
-    let region = stage.remotes[remote].name.as_str();
-    let outside = [("", &REGIONS, region)];
-    let suffix = stage.setting.suffix.replace("{cluster}", region);
-    let pair = |(namespace, kind, name): (&str, &'static Kind, &str)| {
-        let namespace = format!("{}-{namespace}", stage.namespace);
-        let source = stage.source_in(remote, kind, &namespace, name);
-        let target = stage.target_in(remote, kind, &namespace, name);
-        Pair::new(remote, source, target, format!("{SECRET}{suffix}"))
-    };
-    alone.into_iter().chain(together).chain(outside).map(pair).collect()
 }
 
 /// The namespace of an object, an object itself.

@@ -38,11 +38,6 @@ fn chaos_with_all_that_a_run_may_have() {
 }
 
 #[test]
-fn chaos_of_two_instances() {
-    as_the_model_has_it(20_261_124, false, "instances,kinds");
-}
-
-#[test]
 fn chaos_with_more_compat() {
     as_the_model_has_it(20_261_125, true, "push,large,schemas,kinds");
 }
