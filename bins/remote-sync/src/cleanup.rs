@@ -2,7 +2,10 @@
 //! nothing of it is left, so that the instance can be uninstalled. The objects stay, on both sides.
 
 use std::{
-    collections::BTreeMap, ops::ControlFlow, sync::atomic::Ordering::Relaxed, time::Duration,
+    collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
+    sync::atomic::Ordering::Relaxed,
+    time::Duration,
 };
 
 use serde_json::Value;
@@ -18,6 +21,7 @@ use crate::{
     cache::{cluster::ClusterClient, reflector::PAGE},
     controller::{Controller, LocalCluster},
     model::{
+        annotations::Uid,
         discovery::{self, ApiResource, ResourceArg},
         key::{self, ObjectKey},
     },
@@ -43,11 +47,12 @@ pub(crate) fn run(controller: &Controller) -> Result<()> {
     let (mut left, settings) = (Left::default(), &controller.context.settings);
     // Remotes that are not known, or were skipped.
     left.extend(controller.registry_trouble().map(|why| format!("registry: {why}")));
+    let sources = source_clusters(controller);
     for (_, wanted) in settings.resources.iter() {
         let mut unserved = None;
         let mut served = false;
         each_cluster(controller, |cluster, role| {
-            let sweep = Sweep { controller, cluster, role, wanted };
+            let sweep = Sweep { controller, cluster, role, wanted, sources: &sources };
             match sweep.run(&mut left) {
                 Ok(()) => served = true,
                 Err(error @ Error::NotServed(_)) => unserved = Some(error.to_string()),
@@ -115,12 +120,25 @@ fn each_cluster(controller: &Controller, mut each: impl FnMut(&ClusterClient, Ro
     }
 }
 
+/// The uids that targets' annotations have for the clusters that sources come from.
+fn source_clusters(controller: &Controller) -> BTreeSet<Uid> {
+    let mut uids = BTreeSet::new();
+    each_cluster(controller, |cluster, role| {
+        if role == Role::Source {
+            uids.extend([cluster.annotated_uid(), Uid::stand_in(cluster.name())]);
+        }
+    });
+    uids
+}
+
 /// One kind on one cluster.
 struct Sweep<'a> {
     controller: &'a Controller,
     cluster: &'a ClusterClient,
     role: Role,
     wanted: &'a ResourceArg,
+    /// Of [`source_clusters`].
+    sources: &'a BTreeSet<Uid>,
 }
 
 /// An object that was tried, how often, and why it may still be marked.
@@ -209,7 +227,7 @@ impl Sweep<'_> {
                     return ControlFlow::Continue(());
                 }
             };
-            if let Some(patch) = self.role.patch(&object, &context.reader) {
+            if let Some(patch) = self.role.patch(&object, self.sources, &context.reader) {
                 let (namespace, name) = key::namespaced_name(&object);
                 let key = key::of(namespace, name);
                 match tried.get(&key) {

@@ -1,12 +1,14 @@
-//! Marks of this instance on an object, and the patch that removes them: pure. An object is known by the finalizer
-//! alone, on the source itself and in the target's origin annotation, whatever the mapping, selector and namespaces
+//! Marks of this instance on an object, and the patch that removes them: pure. A source is known by the finalizer
+//! alone, and a target by that and the cluster in its origin annotation, whatever the mapping, selector and namespaces
 //! are by now. Metadata is all that this needs.
+
+use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
 use crate::{
     model::{
-        annotations::{AnnotationKeys, Origin},
+        annotations::{AnnotationKeys, Origin, Uid},
         object::{Finalizers, ObjectReader},
     },
     sync::patch,
@@ -27,11 +29,17 @@ impl Role {
         }
     }
 
-    /// The patch for an object in this role, if it carries our marks.
-    pub(crate) fn patch(self, object: &Value, reader: &ObjectReader) -> Option<Value> {
+    /// The patch for an object in this role, if it carries our marks; `sources` are the uids of the clusters that
+    /// sources come from.
+    pub(crate) fn patch(
+        self,
+        object: &Value,
+        sources: &BTreeSet<Uid>,
+        reader: &ObjectReader,
+    ) -> Option<Value> {
         match self {
             Self::Source => of_source(object, reader),
-            Self::Target => of_target(object, reader),
+            Self::Target => of_target(object, sources, reader),
         }
     }
 }
@@ -46,10 +54,14 @@ fn of_source(object: &Value, reader: &ObjectReader) -> Option<Value> {
     Some(patch.into())
 }
 
-fn of_target(object: &Value, reader: &ObjectReader) -> Option<Value> {
+/// Removes the annotations of a copy. An instance for another cluster may have the same finalizer.
+fn of_target(object: &Value, sources: &BTreeSet<Uid>, reader: &ObjectReader) -> Option<Value> {
     let annotation = |key: &String| object["metadata"]["annotations"].get(key)?.as_str();
     let ours = match annotation(&reader.keys.source) {
-        Some(origin) => Origin::parse(origin)?.finalizer == reader.finalizer,
+        Some(origin) => {
+            let origin = Origin::parse(origin)?;
+            origin.finalizer == reader.finalizer && sources.contains(&origin.cluster)
+        }
         // In compat mode this is the only one, and says nothing about its instance.
         None => reader.mode.owns_by_name() && annotation(&reader.keys.orphaned).is_some(),
     };
@@ -102,7 +114,8 @@ mod tests {
     fn a_source_is_ours_by_its_finalizer() {
         let written = json!({"a.b/sync-remote-generation": "1", "a.b/paused": "true", "c": "d"});
         let patch = |finalizers: &[&str]| {
-            Role::Source.patch(&object(finalizers, &written), &reader(Mode::Safe))
+            let reader = reader(Mode::Safe);
+            Role::Source.patch(&object(finalizers, &written), &BTreeSet::new(), &reader)
         };
         let expected = json!([
             {"op": "test", "path": "/metadata/uid", "value": UID},
@@ -120,9 +133,13 @@ mod tests {
     #[test]
     fn a_target_is_ours_by_the_finalizer_in_its_origin() {
         let patch = |mode, annotations: Value| {
-            Role::Target.patch(&object(&[], &annotations), &reader(mode))
+            let sources = BTreeSet::from([Uid::parse(UID).unwrap()]);
+            Role::Target.patch(&object(&[], &annotations), &sources, &reader(mode))
         };
         let origin = |finalizer: &str| format!("{UID}/ns/x/{UID}/7/{finalizer}");
+        let elsewhere = Uid::stand_in("another");
+        let foreign = format!("{elsewhere}/ns/x/{UID}/7/a.b/mine");
+        assert_eq!(patch(Mode::Safe, json!({"a.b/source": foreign})), None);
         let ours = json!({"a.b/source": origin("a.b/mine"), "a.b/managed-keys": "|", "c": "d"});
         let ours = patch(Mode::Safe, ours).unwrap();
         assert_eq!(ours.as_array().unwrap().len(), 4, "guards and two keys: {ours}");

@@ -292,8 +292,10 @@ impl Observed {
 /// Returns whether the source's annotations say that the target is its copy in these very generations.
 fn claims_copy(source: &Cached<SourceObject>, target: &Cached<TargetObject>) -> bool {
     let (claimed, from, to) = (&source.value.generations, &source.value.state, &target.value.state);
+    // A deletion counts as a change (apiserver `pkg/registry/rest/delete.go`, BeforeDelete).
+    let deleted = |copied: u32| from.terminating && copied.saturating_add(1) == from.generation;
     from.generation > 0
         && claimed.uid.is_none_or(|uid| uid == target.uid)
-        && claimed.remote == Some(from.generation)
+        && claimed.remote.is_some_and(|copied| copied == from.generation || deleted(copied))
         && claimed.local == Some(to.generation)
 }
