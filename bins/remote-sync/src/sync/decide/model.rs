@@ -63,7 +63,7 @@ impl<R: Rule> Model for Sync<R> {
             process.ends[remote][name] == Some(End::Held)
         };
         let made = world.namespace.is_some_and(|namespace| namespace.made_for.is_some());
-        let empty = !world.foreign && world.targets.iter().all(Option::is_none);
+        let empty = !world.used && world.targets.iter().all(Option::is_none);
         let wanted = world.remotes.iter().any(|remote| remote.sources.iter().any(Option::is_some));
         if made && empty && !wanted && !pairs().any(held) {
             return Err("a namespace is left behind".into());
