@@ -13,6 +13,9 @@ pub(super) const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// A clock that jumps does so by two lifetimes.
 const JUMP: i64 = 7200;
 
+/// Adds a step with a trouble.
+type Troubles<'a> = dyn FnMut(&'static str, &dyn Fn(&mut World)) + 'a;
+
 pub(super) type Steps = Vec<Step<World, Cow<'static, str>>>;
 
 /// Everything at one moment.
@@ -210,7 +213,7 @@ impl World {
     }
 
     /// One clock at a time is wrong.
-    fn clock_steps(&self, trouble: &mut dyn FnMut(&'static str, &dyn Fn(&mut Self))) {
+    fn clock_steps(&self, trouble: &mut Troubles<'_>) {
         match (self.own_ahead, self.hub_ahead) {
             (0, 0) => {
                 trouble("the own clock jumps ahead", &|world| world.own_ahead = JUMP);

@@ -50,7 +50,7 @@ impl Begin {
         match self {
             Self::Empty => world,
             Self::Copy => world.with_copy(0, 0),
-            Self::CopyAndOther => World { foreign: true, ..world.with_copy(0, 0) },
+            Self::CopyAndOther => World { foreign: true, used: true, ..world.with_copy(0, 0) },
             Self::Pruned => {
                 let mut world = world.with_copy(0, 0);
                 world.targets[0] = world.targets[0].map(|target| Target { content: 2, ..target });

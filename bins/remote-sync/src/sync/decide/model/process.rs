@@ -134,9 +134,9 @@ impl<R: Rule> Sync<R> {
         let gone = process.targets[name].is_some() && now.is_none();
         process.targets[name] = now;
         let origin = now.and_then(|target| target.mark).map(|mark| mark.cluster);
-        for remote in 0..self.events.remotes {
+        for (remote, uid) in shows.iter().enumerate().take(self.events.remotes) {
             let known = process.sources[remote][name].is_some();
-            let belongs = gone || origin == Some(shows[remote]) || now.is_some() && known;
+            let belongs = gone || origin == Some(*uid) || now.is_some() && known;
             process.queued[remote][name] |= belongs;
         }
     }

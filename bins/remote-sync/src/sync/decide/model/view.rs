@@ -78,8 +78,11 @@ pub(super) struct Progress {
     /// What the gate said, about the namespace or else the target.
     pub(super) verdict: Option<(bool, Verdict)>,
     /// What all this was found out about.
-    pub(super) about: Option<(Option<(u8, bool)>, Option<u8>)>,
+    pub(super) about: Option<Subjects>,
 }
+
+/// The source's uid and whether it is terminating, and the target's uid.
+pub(super) type Subjects = (Option<(u8, bool)>, Option<u8>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Verdict {

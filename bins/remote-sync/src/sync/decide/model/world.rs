@@ -22,6 +22,8 @@ pub(super) struct World<G> {
     pub(super) namespace: Option<Namespace>,
     /// Somebody else's object is in the namespace.
     pub(super) foreign: bool,
+    /// For the invariants alone: others have had something in it, whose end need not be noticed.
+    pub(super) used: bool,
     pub(super) process: Option<Process<G>>,
     /// Deletions that were recorded for later processes, of targets and of namespaces.
     pub(super) ledger: [[u8; 2]; REMOTES],
@@ -74,6 +76,7 @@ impl<G: Clone + Hash> World<G> {
             targets: [None; NAMES],
             namespace: None,
             foreign: false,
+            used: false,
             process: None,
             ledger: Default::default(),
             deleted: Default::default(),
@@ -140,7 +143,7 @@ impl<G: Clone + Hash> World<G> {
     pub(super) fn server_steps(&self, steps: &mut Steps<G>) {
         if self.namespace.is_some_and(|namespace| namespace.terminating) {
             self.step(steps, true, "the namespace goes, with all that is in it", |world| {
-                (world.namespace, world.foreign) = (None, false);
+                (world.namespace, world.foreign, world.used) = (None, false, false);
                 world.targets = [None; NAMES];
                 Ok(())
             });
@@ -149,21 +152,17 @@ impl<G: Clone + Hash> World<G> {
 
     /// What people, and whoever means harm, may do.
     pub(super) fn people_steps(&self, events: &Events, steps: &mut Steps<G>) {
-        for remote in 0..events.remotes {
+        for (remote, of) in AB.iter().enumerate().take(events.remotes) {
             for name in 0..events.names {
                 self.source_steps(events, (remote, name), steps);
             }
             if events.sweep && !self.remotes[remote].swept {
-                self.trouble(
-                    steps,
-                    format!("{}: the kind of the sources is deleted", AB[remote]),
-                    |world| {
-                        world.remotes[remote].swept = true;
-                        for name in 0..NAMES {
-                            world.delete_source(remote, name, true);
-                        }
-                    },
-                );
+                self.trouble(steps, format!("{of}: the kind of the sources is deleted"), |world| {
+                    world.remotes[remote].swept = true;
+                    for name in 0..NAMES {
+                        world.delete_source(remote, name, true);
+                    }
+                });
             }
         }
         if events.foreign {
@@ -240,6 +239,7 @@ impl<G: Clone + Hash> World<G> {
                         self.trouble(steps, event, |world| {
                             let uid = world.uid();
                             let (mark, owner) = (None, None);
+                            world.used = true;
                             world.targets[name] =
                                 Some(Target { uid, content, generation: 1, mark, owner });
                         });
@@ -270,7 +270,7 @@ impl<G: Clone + Hash> World<G> {
         }
         if alive && !self.foreign {
             self.trouble(steps, "somebody puts something else into the namespace", |world| {
-                world.foreign = true;
+                (world.foreign, world.used) = (true, true);
             });
         }
     }
