@@ -172,6 +172,10 @@ impl Found {
         if pair.wanted.as_ref().is_none_or(|wanted| wanted.unselected) {
             return;
         }
+        // What is nobody's copy has nothing to upload.
+        if !scene.stage.setting.compat && annotation(&target, SOURCE).is_none() {
+            return;
+        }
         let up = pair.source.sibling(secrets(), &pair.secret).stored().unwrap_or_default();
         let hash = annotation(&secret, HASH);
         self.unless(hash.is_some(), || "the Secret is not marked as uploaded".into());

@@ -27,12 +27,9 @@ pub enum Feature {
     Instances,
     /// Targets that were there before are taken only if they are equal.
     Equal,
-    /// No target goes because the kind or the namespace of its source goes, and no more of a kind at once, for
-    /// whatever reason, than may.
-    Gate,
 }
 
-const ALL: [(Feature, &str); 11] = [
+const ALL: [(Feature, &str); 10] = [
     (Feature::Push, "push"),
     (Feature::Selector, "selector"),
     (Feature::Unselect, "unselect"),
@@ -43,12 +40,10 @@ const ALL: [(Feature, &str); 11] = [
     (Feature::Secrets, "secrets"),
     (Feature::Instances, "instances"),
     (Feature::Equal, "equal"),
-    (Feature::Gate, "gate"),
 ];
 
 /// What the program does not stand yet: only by name.
-const NAMED_ONLY: [Feature; 4] =
-    [Feature::Unselect, Feature::Instances, Feature::Equal, Feature::Gate];
+const NAMED_ONLY: [Feature; 2] = [Feature::Unselect, Feature::Instances];
 
 /// The features of a run.
 pub type Config = BTreeSet<Feature>;

@@ -1,17 +1,14 @@
 //! What people do so that everything can come to rest: they take away what holds things up for their sake.
 
-use std::time::Instant;
-
-use serde_json::Value;
+use std::{collections::BTreeMap, time::Instant};
 
 use super::{
-    config::Feature,
     model::Pair,
     operations::{End, Operation},
     perform::{hold, make_secret, perform, set_pause, strip},
     scene::{MOST, Scene},
 };
-use crate::sync::{Place, SOURCE, WIDGETS, definitions, install};
+use crate::sync::{Place, SOURCE, WIDGETS, definitions, install, namespaces};
 
 /// Changes both objects of what is paused: nothing comes of it.
 pub fn touch_paused(scene: &mut Scene) {
@@ -26,6 +23,7 @@ pub fn touch_paused(scene: &mut Scene) {
 
 /// Takes away what holds things up for people's sake: pauses and finalizers, and too many orphans.
 pub fn let_go(scene: &mut Scene) {
+    force_many(scene);
     put_back(scene);
     for index in 0..scene.pairs.len() {
         for end in [End::Source, End::Target] {
@@ -39,9 +37,7 @@ pub fn let_go(scene: &mut Scene) {
 
 /// Installs the kinds that were taken away; whether all are there.
 pub fn bring_kinds_back(scene: &mut Scene) -> bool {
-    if scene.has(Feature::Gate) {
-        force_kept(scene);
-    }
+    force_kept(scene);
     let mut all_there = true;
     for index in 0..scene.pairs.len() {
         let cluster = scene.pairs[index].source.cluster.clone();
@@ -61,15 +57,42 @@ pub fn bring_kinds_back(scene: &mut Scene) -> bool {
 fn force_kept(scene: &mut Scene) {
     for index in 0..scene.pairs.len() {
         let source = scene.pairs[index].source.clone();
-        let is_going = |source: Value| source["metadata"]["deletionTimestamp"].is_string();
         let is_kept = scene.pairs[index].kept.iter().any(|(_, until)| until.is_none());
-        if is_kept && source.stored().is_some_and(is_going) {
+        if is_going(&source) && (is_kept || goes_with_more(&source)) {
             strip(scene, index, &source);
             scene.pairs[index].history.push("let go with its kind or namespace".to_owned());
         }
         for (_, until) in &mut scene.pairs[index].kept {
             until.get_or_insert_with(Instant::now);
         }
+    }
+}
+
+fn is_going(place: &Place) -> bool {
+    place.stored().is_some_and(|it| it["metadata"]["deletionTimestamp"].is_string())
+}
+
+/// Whether the kind or the namespace of a source is being deleted, too, whichever began first.
+fn goes_with_more(source: &Place) -> bool {
+    let definition = Place::new(&source.cluster, definitions(), "", &source.kind.flag());
+    let namespace =
+        source.namespace.as_ref().map(|name| Place::new(&source.cluster, namespaces(), "", name));
+    is_going(&definition) || namespace.is_some_and(|namespace| is_going(&namespace))
+}
+
+/// Where so many sources of a kind are being deleted that none of them goes, people see to it that they do.
+fn force_many(scene: &mut Scene) {
+    let mut waiting = BTreeMap::<_, Vec<usize>>::new();
+    for (index, pair) in scene.pairs.iter().enumerate() {
+        if is_going(&pair.source) && pair.target.stored().is_some() {
+            let kind = pair.source.kind.resource.plural.clone();
+            waiting.entry((pair.remote, kind)).or_default().push(index);
+        }
+    }
+    for index in waiting.into_values().filter(|all| all.len() > MOST.0).flatten() {
+        let source = scene.pairs[index].source.clone();
+        strip(scene, index, &source);
+        scene.pairs[index].history.push("let go as one of many".to_owned());
     }
 }
 

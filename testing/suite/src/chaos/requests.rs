@@ -6,7 +6,6 @@ use dev_apiserver::Request;
 
 use super::{
     check::Difference,
-    config::Feature,
     model::Pair,
     operations::End,
     scene::{GRACE, MOST, SECRET, Scene},
@@ -64,7 +63,7 @@ fn wrong_deletion(scene: &Scene, request: &Request, is_target: bool) -> Option<D
         "whose source is not gone for long"
     } else if pair.copies.get(uid).is_some_and(|copy| pair.is_kept(copy, *at)) {
         "which is no copy"
-    } else if scene.has(Feature::Gate) && pair.was_kept(*at) {
+    } else if pair.was_kept(*at) {
         "whose source goes with its kind or namespace"
     } else if *code == 200 && pair.was_paused(uid, *at) {
         "which is paused"
@@ -134,12 +133,8 @@ fn too_many(scene: &Scene) -> Vec<Difference> {
     }) {
         let at = request.at;
         let mut pairs = scene.pairs.iter().filter(|pair| is_of(&request, &pair.target));
-        let all = scene.has(Feature::Gate);
-        if let Some(pair) = pairs.find(|pair| all || pair.lost_before(at).is_some()) {
-            // Without that it is counted by each process anew, and of all kinds together.
-            let process = scene.starts.iter().filter(|start| !all && **start < at).count();
-            let kind = if all { &*request.resource } else { "" };
-            gone.entry((pair.remote, process, kind.to_owned())).or_default().push(at);
+        if let Some(pair) = pairs.next() {
+            gone.entry((pair.remote, request.resource.clone())).or_default().push(at);
         }
     }
     let at_once = |all: &[Instant]| all[most] - all[0] < within;

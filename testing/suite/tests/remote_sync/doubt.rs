@@ -212,6 +212,9 @@ fn f57_an_object_that_was_never_claimed_does_not_go_with_a_source() {
 /// A namespace says no more than a name.
 #[test]
 fn f57_the_copy_of_another_object_does_not_go_with_its_namespace() {
+    if !needs(Need::Embedded, "a cleanup is of whole clusters, which other tests share") {
+        return;
+    }
     let stage = Stage::pull("f57-namespace", Setting::safe(&[&WIDGETS]));
     stage.create_target_namespace(&json!({OWNER: "one"}));
     let (source, target) = stage.pair(&WIDGETS, "one");

@@ -195,6 +195,9 @@ fn s15_cleanup_that_cannot_know_all_remotes_says_so() {
 
 #[test]
 fn s20_a_source_in_a_namespace_that_is_taken_away_is_told_of_and_cleaned() {
+    if !needs(Need::Embedded, "a cleanup is of whole clusters, which other tests share") {
+        return;
+    }
     let (stage, mut sidecar, source, target) = one("s20", &WIDGETS, &[]);
     sidecar.kill();
     let team = format!("{}-team", stage.namespace);
