@@ -1,0 +1,97 @@
+//! Obstacles to the pairs of a kind: why they cannot be reconciled at present, and why their changes may go unnoticed.
+
+use std::sync::Arc;
+
+use crate::{
+    cache::{
+        cluster::{ApiResources, ClusterClient},
+        store::Store,
+    },
+    model::{key::KindIndex, object::TargetSecret},
+    sync::remote::RemoteSync,
+};
+
+impl RemoteSync {
+    /// The reason why pairs of this kind cannot be reconciled at present, if there is one.
+    pub(crate) fn obstacle(&self, kind: KindIndex) -> Option<String> {
+        let (from, to) = match self.clusters().map(session) {
+            [Ok(from), Ok(to)] => (from, to),
+            [Err(why), _] | [_, Err(why)] => return Some(why),
+        };
+        let (source, target) = (&self.source.stores[kind], &self.target.stores[kind]);
+        let namespaces = self.target.namespaces.trouble();
+        let listed = |secrets: &&Store<TargetSecret>| !secrets.is_refused();
+        let secrets = self.target.secrets.iter().filter(listed).find_map(Store::trouble);
+        let Some(kinds) = ApiResources::of(&self.source, &self.target, kind) else {
+            return Some(
+                source.trouble().or_else(|| target.trouble()).unwrap_or_else(|| LISTING.into()),
+            );
+        };
+        if kinds.source.namespaced != kinds.target.namespaced {
+            let kind = &kinds.source.resource.kind;
+            return Some(format!("{kind} is namespaced on one side only"));
+        }
+        let versions = [&kinds.source, &kinds.target].map(|kind| &kind.resource.version);
+        if versions[0] != versions[1] {
+            return Some(format!(
+                "the source has version {} and the target {}",
+                versions[0], versions[1]
+            ));
+        }
+        if self.is_its_own_target(kinds.source.namespaced) {
+            let kind = &kinds.source.resource.kind;
+            return Some(format!(
+                "the remote is the local cluster, and without -remote-resource-suffix each {kind} would be its own copy"
+            ));
+        }
+        if self.needs_namespace && !kinds.source.namespaced {
+            let kind = &kinds.source.resource.kind;
+            return Some(format!(
+                "{kind} is cluster-scoped, so several remotes would share its objects"
+            ));
+        }
+        let complete = source.is_complete(from)
+            && target.is_complete(to)
+            && self.target.is_complete(kinds.source.namespaced, to);
+        let trouble = || source.trouble().or_else(|| target.trouble()).or(namespaces).or(secrets);
+        (!complete).then(|| trouble().unwrap_or_else(|| LISTING.into()))
+    }
+
+    /// Returns whether source and target are one object of one cluster.
+    fn is_its_own_target(&self, namespaced: bool) -> bool {
+        let namespace = if namespaced { "x" } else { "" };
+        let [from, to] = self.clusters().map(|cluster| cluster.uid());
+        from.is_some()
+            && from == to
+            && self.names.source(namespace, "x") == self.names.target(namespace, "x")
+    }
+
+    /// The reason why pairs of this kind cannot be reconciled at present, or why changes may go unnoticed.
+    pub(crate) fn hindrance(&self, kind: KindIndex) -> Option<String> {
+        self.obstacle(kind).or_else(|| self.trouble(kind))
+    }
+
+    /// The reason why changes of this kind may go unnoticed at present, for example a revoked right.
+    pub(crate) fn trouble(&self, kind: KindIndex) -> Option<String> {
+        let (source, target) = (&self.source.stores[kind], &self.target.stores[kind]);
+        let trouble = source.trouble().or_else(|| target.trouble());
+        trouble.or_else(|| self.target.namespaces.trouble())
+    }
+
+    /// For each name of Secrets, why changes of these may go unnoticed at present.
+    pub(crate) fn secret_troubles(&self) -> impl Iterator<Item = Option<String>> {
+        self.target.secrets.iter().map(Store::trouble)
+    }
+}
+
+/// The number of a cluster's session, or why it has none.
+pub(super) fn session(cluster: &Arc<ClusterClient>) -> Result<u64, String> {
+    cluster.session().map(|session| session.number).map_err(|error| {
+        match cluster.connection.health().error {
+            Some(detail) => format!("{error}: {detail}"),
+            None => error.to_string(),
+        }
+    })
+}
+
+const LISTING: &str = "its objects are being listed";
