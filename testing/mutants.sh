@@ -28,5 +28,5 @@ mutants csr-bootstrapper --bins $src/certificate/machine.rs $src/certificate/nee
     $src/certificate/validate.rs $src/clocks.rs
 mutants hub-kubeconfig-dumper --bins bins/hub-kubeconfig-dumper/src/plan.rs
 src=bins/remote-sync/src
-mutants remote-sync --bins $src/sync/decide.rs $src/sync/observed.rs $src/sync/orphan.rs $src/sync/workqueue/order.rs \
+mutants remote-sync --bins $src/sync/decide.rs $src/sync/observed.rs $src/sync/decide/deletion.rs $src/sync/gate.rs $src/sync/workqueue/order.rs \
     $src/connection/schedule.rs

@@ -5,7 +5,11 @@ use ring::digest::{SHA256, digest};
 use serde_json::{Map, Value, json};
 use shared::resource::Resource;
 
-use crate::model::{annotations::AnnotationKeys, mode::AdoptPolicy, object::controller_of};
+use crate::model::{
+    annotations::AnnotationKeys,
+    mode::AdoptPolicy,
+    object::{controller_of, members},
+};
 
 /// The source that controls an uploaded Secret, and that it is garbage-collected with.
 #[derive(Clone, Copy, Debug)]
@@ -138,9 +142,8 @@ pub(crate) fn body(
 
 /// The annotations that are content, not records of an upload.
 fn annotations(secret: &Value, keys: &AnnotationKeys) -> Map<String, Value> {
-    let all = secret["metadata"]["annotations"].as_object().into_iter().flatten();
     let ours = |key: &str| key == keys.hash || key == keys.uploaded_to;
-    all.filter(|(key, _)| !ours(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
+    members(secret["metadata"]["annotations"].as_object(), &|key| !ours(key))
 }
 
 /// Empty maps count as missing: Go omits them.

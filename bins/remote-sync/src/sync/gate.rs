@@ -65,7 +65,7 @@ pub(crate) struct GateLimits {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct DeletionGate {
     limits: GateLimits,
-    counters: BTreeMap<Counted, Counter>,
+    counters: Vec<(Counted, Counter)>,
     /// Deletions that a person allowed beyond the limit, and that did not happen yet.
     allowed: usize,
 }
@@ -75,7 +75,7 @@ struct Counter {
     /// Those that were asked for.
     waiting: BTreeMap<Arc<str>, Waiting>,
     /// Numbers of deletions, by the start of the part of the period that they happened in.
-    deleted: BTreeMap<Instant, usize>,
+    deleted: Vec<(Instant, usize)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -92,7 +92,7 @@ struct Waiting {
 
 impl DeletionGate {
     pub(crate) fn new(limits: GateLimits) -> Self {
-        Self { limits, counters: BTreeMap::new(), allowed: 0 }
+        Self { limits, counters: Vec::new(), allowed: 0 }
     }
 
     /// Decides about a deletion. Those that wait count with those that happened: if everything is to go at once,
@@ -105,7 +105,7 @@ impl DeletionGate {
         now: Instant,
     ) -> GateVerdict {
         let GateLimits { grace, most, within } = self.limits;
-        let counter = self.counters.entry(counted).or_default();
+        let counter = counter_of(&mut self.counters, counted);
         let lately = counter.deleted_within(within, now);
         let new = || Waiting { since: now, hold: None, allowed: false, passed: false, sent: false };
         counter.waiting.entry(key.clone()).or_insert_with(new);
@@ -139,7 +139,7 @@ impl DeletionGate {
     /// Counts a deletion. One that a person allowed does not use up the limit.
     pub(crate) fn deleted(&mut self, counted: Counted, key: &str, now: Instant) {
         let within = self.limits.within;
-        let counter = self.counters.entry(counted).or_default();
+        let counter = counter_of(&mut self.counters, counted);
         if counter.waiting.remove(key).is_none_or(|waiting| !waiting.allowed) {
             counter.count(within, now, 1);
         }
@@ -147,7 +147,7 @@ impl DeletionGate {
 
     /// Records that the request for a deletion is about to be sent.
     pub(crate) fn sends(&mut self, counted: Counted, key: &str) {
-        let counter = self.counters.entry(counted).or_default();
+        let counter = counter_of(&mut self.counters, counted);
         counter.waiting.get_mut(key).into_iter().for_each(|waiting| waiting.sent = true);
     }
 
@@ -155,7 +155,7 @@ impl DeletionGate {
     pub(crate) fn forget(&mut self, pair: &Pair, now: Instant) {
         let within = self.limits.within;
         for counted in [Some(pair.kind), None] {
-            let Some(counter) = self.counters.get_mut(&counted) else { continue };
+            let counter = counter_of(&mut self.counters, counted);
             let Some(waiting) = counter.waiting.remove(&pair.key) else { continue };
             self.allowed += counter.give_up(&waiting, within, now);
         }
@@ -164,7 +164,7 @@ impl DeletionGate {
     /// Forgets what waits: the sources' cluster was disconnected, and a source that was missing may be back.
     pub(crate) fn clear(&mut self, now: Instant) {
         let within = self.limits.within;
-        for counter in self.counters.values_mut() {
+        for (_, counter) in &mut self.counters {
             for waiting in mem::take(&mut counter.waiting).into_values() {
                 self.allowed += counter.give_up(&waiting, within, now);
             }
@@ -178,18 +178,18 @@ impl DeletionGate {
 
     /// Deletions that were allowed and are not under way yet.
     pub(crate) fn allowed(&self) -> usize {
-        let waiting = self.counters.values().flat_map(|counter| counter.waiting.values());
+        let waiting = self.counters.iter().flat_map(|(_, counter)| counter.waiting.values());
         self.allowed + waiting.filter(|waiting| waiting.allowed && !waiting.passed).count()
     }
 
     /// The number of deletions that wait, for their grace or for a person.
     pub(crate) fn waiting(&self) -> usize {
-        self.counters.values().map(|counter| counter.waiting.len()).sum()
+        self.counters.iter().map(|(_, counter)| counter.waiting.len()).sum()
     }
 
     /// The number of held deletions, and the reasons.
     pub(crate) fn held(&self) -> (usize, BTreeSet<GateHold>) {
-        let waiting = self.counters.values().flat_map(|counter| counter.waiting.values());
+        let waiting = self.counters.iter().flat_map(|(_, counter)| counter.waiting.values());
         let holds: Vec<_> = waiting.filter_map(|waiting| waiting.hold).collect();
         (holds.len(), holds.into_iter().collect())
     }
@@ -214,8 +214,18 @@ impl DeletionGate {
         let within = self.limits.within;
         // Not representable so soon after the machine's start: it counts as new.
         let at = now.checked_sub(age.min(within)).unwrap_or(now);
-        self.counters.entry(counted).or_default().count(within, at, number);
+        counter_of(&mut self.counters, counted).count(within, at, number);
     }
+}
+
+/// The counter of these, of which there are a few.
+fn counter_of(counters: &mut Vec<(Counted, Counter)>, counted: Counted) -> &mut Counter {
+    let known = counters.iter().position(|(of, _)| *of == counted);
+    let index = known.unwrap_or_else(|| {
+        counters.push((counted, Counter::default()));
+        counters.len() - 1
+    });
+    &mut counters[index].1
 }
 
 impl Counter {
@@ -229,18 +239,15 @@ impl Counter {
     }
 
     fn deleted_within(&mut self, within: Duration, now: Instant) -> usize {
-        self.deleted.retain(|at, _| now.duration_since(*at) < within);
-        self.deleted.values().fold(0, |sum, number| sum.saturating_add(*number))
+        self.deleted.retain(|(at, _)| now.duration_since(*at) < within);
+        self.deleted.iter().fold(0, |sum, (_, number)| sum.saturating_add(*number))
     }
 
     fn count(&mut self, within: Duration, at: Instant, number: usize) {
-        let open = self.deleted.last_entry();
-        match open.filter(|part| at.saturating_duration_since(*part.key()) < within / PARTS) {
-            Some(mut part) => *part.get_mut() = part.get().saturating_add(number),
-            None => {
-                let part = self.deleted.entry(at).or_default();
-                *part = part.saturating_add(number);
-            }
+        let open = self.deleted.last_mut();
+        match open.filter(|(part, _)| at.saturating_duration_since(*part) < within / PARTS) {
+            Some((_, count)) => *count = count.saturating_add(number),
+            None => self.deleted.push((at, number)),
         }
     }
 }

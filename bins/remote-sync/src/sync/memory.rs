@@ -1,7 +1,7 @@
 //! Memory of pairs that their objects do not hold: pure. A pair with nothing to remember takes no room.
 //!
-//! Two maps of pairs are elsewhere. Orphans count together: their number decides about each of them, and a new
-//! session clears them all ([`orphan`](crate::sync::orphan)). Failures belong to the workqueue, as
+//! Two maps of pairs are elsewhere. Deletions that wait count together: their number decides about each of them, and a
+//! new session clears them all ([`gate`](crate::sync::gate)). Failures belong to the workqueue, as
 //! client-go's rate limiter has its own map next to the queue ([`workqueue`](crate::sync::workqueue)).
 
 use std::{
@@ -65,16 +65,18 @@ impl Memory {
 
     /// Forgets that Secrets were found as they were uploaded.
     pub(super) fn forget_secrets(&mut self) {
-        self.0.retain(|_, memory| {
-            memory.secrets_checked = false;
-            *memory != PairMemory::default()
-        });
+        self.change_all(&mut |memory| memory.secrets_checked = false);
     }
 
     /// Forgets of all pairs what matters for a short time only.
     pub(super) fn forget_old(&mut self, now: Instant) {
+        self.change_all(&mut |memory| memory.writes.forget_old(now));
+    }
+
+    /// Changes the memory of all pairs, and forgets those of which nothing is left.
+    fn change_all(&mut self, change: &mut dyn FnMut(&mut PairMemory)) {
         self.0.retain(|_, memory| {
-            memory.writes.forget_old(now);
+            change(memory);
             *memory != PairMemory::default()
         });
     }

@@ -7,7 +7,7 @@ use shared::resource::Target;
 use crate::{
     model::{
         annotations::{ContentPair, ManagedKeys, Origin, Uid},
-        object::{Cached, Finalizers, ObjectReader, SourceObject, TargetObject},
+        object::{Cached, Finalizers, ObjectReader, SourceObject, TargetObject, members},
     },
     sync::altered::altered,
 };
@@ -82,8 +82,10 @@ fn difference(old: &Value, new: &Value) -> Value {
     let (Some(before), Some(after)) = (old.as_object(), new.as_object()) else {
         return new.clone();
     };
-    let gone = before.keys().filter(|key| !after.contains_key(*key));
-    let mut patch: Map<_, _> = gone.map(|key| (key.clone(), Value::Null)).collect();
+    let mut patch = Map::new();
+    for key in before.keys().filter(|key| !after.contains_key(*key)) {
+        patch.insert(key.clone(), Value::Null);
+    }
     for (key, value) in after.iter().filter(|(key, value)| before.get(*key) != Some(*value)) {
         patch.insert(key.clone(), difference(before.get(key).unwrap_or(&Value::Null), value));
     }
@@ -188,7 +190,7 @@ impl Desired<'_> {
         metadata["labels"] = self.labels().into();
         metadata["annotations"] = self.annotations().into();
         if let Some(target) = target.as_object_mut() {
-            target.retain(|key, _| !self.reader.is_content(key));
+            *target = members(Some(target), &|key| !self.reader.is_content(key));
             target.extend(self.content());
         }
         target
@@ -231,9 +233,13 @@ impl Desired<'_> {
     /// What the target's server did not keep when this was written, in words, by its answer.
     pub(crate) fn altered(&self, answer: &Value) -> Option<String> {
         let mut sent = self.updated_content(Some(answer));
-        let maps = [("labels", self.labels()), ("annotations", self.copied_annotations())];
-        let maps = maps.into_iter().filter(|(_, map)| !map.is_empty());
-        let metadata: Map<_, _> = maps.map(|(field, map)| (field.into(), map.into())).collect();
+        let mut metadata = Map::new();
+        for (field, map) in [("labels", self.labels()), ("annotations", self.copied_annotations())]
+        {
+            if !map.is_empty() {
+                metadata.insert(field.into(), map.into());
+            }
+        }
         sent.insert("metadata".into(), metadata.into());
         altered(&sent.into(), answer)
     }
@@ -296,23 +302,19 @@ impl Desired<'_> {
     }
 
     fn content(&self) -> Map<String, Value> {
-        let content = self.reader.content(self.source);
-        content.map(|(key, value)| (key.clone(), value.clone())).collect()
+        members(self.source.as_object(), &|key| self.reader.is_content(key))
     }
 
     /// The labels of the source that are copied.
     fn labels(&self) -> Map<String, Value> {
-        let mut labels = self.source["metadata"]["labels"].as_object().cloned().unwrap_or_default();
-        labels.retain(|key, _| self.reader.copies_label(key));
-        labels
+        let all = self.source["metadata"]["labels"].as_object();
+        members(all, &|key| self.reader.copies_label(key))
     }
 
     /// The annotations of the source that are copied.
     fn copied_annotations(&self) -> Map<String, Value> {
-        let all = self.source["metadata"]["annotations"].as_object().into_iter().flatten();
-        all.filter(|(key, _)| self.reader.copies_annotation(key))
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect()
+        let all = self.source["metadata"]["annotations"].as_object();
+        members(all, &|key| self.reader.copies_annotation(key))
     }
 
     fn annotations(&self) -> Map<String, Value> {
@@ -352,8 +354,7 @@ fn merged(
     managed: &[&str],
     new: Map<String, Value>,
 ) -> Map<String, Value> {
-    let mut merged = old.clone();
-    merged.retain(|key, _| managed.binary_search(&key.as_str()).is_err());
+    let mut merged = members(Some(old), &|key| managed.binary_search(&key).is_err());
     merged.extend(new);
     merged
 }

@@ -58,7 +58,7 @@ pub(crate) struct RemoteSync {
     session: Mutex<u64>,
     memory: Mutex<Memory>,
     /// Target namespaces that did not exist at these times.
-    missing: Mutex<BTreeMap<String, Instant>>,
+    missing: Mutex<Vec<(String, Instant)>>,
     /// Whether Secrets of each name could not be listed when that was last looked at.
     parked: Mutex<Vec<bool>>,
 }
@@ -151,19 +151,17 @@ impl RemoteSync {
     /// Returns whether a namespace was missing so recently that no other write is worth a try.
     pub(crate) fn lacks_namespace(&self, namespace: &str, now: Instant) -> bool {
         let missing = lock(&self.missing);
-        let since = missing.get(namespace).map(|since| now.saturating_duration_since(*since));
-        since.is_some_and(|since| since < TRY_NAMESPACE)
+        let since = missing.iter().find(|(name, _)| name == namespace);
+        since.is_some_and(|(_, since)| now.saturating_duration_since(*since) < TRY_NAMESPACE)
     }
 
     /// Records that a namespace is missing, or that it exists.
     pub(crate) fn note_namespace(&self, namespace: &str, missing: Option<Instant>) {
         let mut all = lock(&self.missing);
-        match missing {
-            Some(since) => {
-                all.retain(|_, before| since.saturating_duration_since(*before) < TRY_NAMESPACE);
-                all.insert(namespace.to_owned(), since);
-            }
-            None => drop(all.remove(namespace)),
+        all.retain(|(name, _)| name != namespace);
+        if let Some(since) = missing {
+            all.retain(|(_, before)| since.saturating_duration_since(*before) < TRY_NAMESPACE);
+            all.push((namespace.to_owned(), since));
         }
     }
 

@@ -273,7 +273,7 @@ fn a_living_source_waits_for_what_is_being_deleted() {
 }
 
 #[test]
-fn in_safe_mode_a_namespace_goes_last_and_only_if_it_is_ours_and_empty() {
+fn s8_in_safe_mode_a_namespace_goes_last_and_only_if_it_is_ours_and_empty() {
     let world = |change: fn(&mut World)| {
         let mut world = in_step(Mode::Safe);
         world.observed.source = world.observed.source.map(terminating);

@@ -191,7 +191,7 @@ fn b01_a_restart_opens_the_breaker() {
 }
 
 #[test]
-fn s08_a_namespace_goes_with_what_others_put_there() {
+fn s8_a_namespace_goes_with_what_others_put_there() {
     mended(&Finding {
         events: Events { people: true, ..NOTHING },
         begin: Begin::CopyAndOther,
@@ -201,7 +201,7 @@ fn s08_a_namespace_goes_with_what_others_put_there() {
 }
 
 #[test]
-fn s07_an_object_that_was_there_is_overwritten() {
+fn s7_an_object_that_was_there_is_overwritten() {
     mended(&Finding {
         events: Events { people: true, ..NOTHING },
         begin: Begin::Foreign,
@@ -233,7 +233,7 @@ fn b11_a_source_that_is_unselected_in_the_absence_keeps_its_finalizer() {
 }
 
 #[test]
-fn s04_what_was_pruned_is_never_filled_in() {
+fn s4_what_was_pruned_is_never_filled_in() {
     mended(&Finding {
         begin: Begin::Pruned,
         troubles: 0,
