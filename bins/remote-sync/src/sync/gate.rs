@@ -5,7 +5,7 @@
 //! ([`ledger`](crate::sync::ledger)). Namespaces count as a kind of their own.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     mem,
     sync::Arc,
     time::{Duration, Instant},
@@ -188,10 +188,16 @@ impl DeletionGate {
     }
 
     /// The number of held deletions, and the reasons.
-    pub(crate) fn held(&self) -> (usize, BTreeSet<GateHold>) {
+    pub(crate) fn held(&self) -> (usize, Vec<GateHold>) {
         let waiting = self.counters.iter().flat_map(|(_, counter)| counter.waiting.values());
-        let holds: Vec<_> = waiting.filter_map(|waiting| waiting.hold).collect();
-        (holds.len(), holds.into_iter().collect())
+        let (mut number, mut reasons) = (0, Vec::new());
+        for hold in waiting.filter_map(|waiting| waiting.hold) {
+            number += 1;
+            if !reasons.contains(&hold) {
+                reasons.push(hold);
+            }
+        }
+        (number, reasons)
     }
 
     /// What counts at present, with its age; what may be under way counts as done.

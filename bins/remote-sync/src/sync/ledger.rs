@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use shared::{
     client::Patch,
     error::{Error, Result},
+    json,
     lock::lock,
     resource::{CONFIGMAPS, Target},
     time::{parse_micro_time, seconds_time},
@@ -23,6 +24,9 @@ use crate::{
     model::{discovery::ResourceArg, key::PerKind},
     sync::{gate::DeletionGate, remote::RemoteSync},
 };
+
+/// Memory that a remote's record may cost, in bytes: it has a few dozen numbers for each kind.
+const RECORD: usize = 256 << 10;
 
 /// The ConfigMap.
 pub(crate) struct Ledger {
@@ -69,7 +73,8 @@ impl Ledger {
         let _writing = lock(&self.writing);
         if !remote.restored.swap(true, Relaxed) {
             let text = map["data"][&remote.name].as_str().unwrap_or_default();
-            self.restore(&serde_json::from_str(text).unwrap_or_default(), remote);
+            let record = json::parse(text.as_bytes(), RECORD).unwrap_or_default();
+            self.restore(&record, remote);
         }
         let key = format!("allow.{}", remote.name);
         let allowed = map["data"][&key].as_str().and_then(|number| number.trim().parse().ok());

@@ -45,7 +45,7 @@ fn s18_more_than_the_limit_all_stay_whatever_the_reason() {
             let verdict = ask(&mut gate, &name.to_string(), reason, later);
             assert_eq!(verdict, GateVerdict::Held(GateHold::TooMany), "{reason:?}");
         }
-        assert_eq!(gate.held(), (11, BTreeSet::from([GateHold::TooMany])));
+        assert_eq!(gate.held(), (11, vec![GateHold::TooMany]));
         gate.forget(&pair("10"), later);
         assert_eq!(ask(&mut gate, "0", reason, later), GateVerdict::Open);
         let other = gate.ask(None, &"0".into(), DeletionReason::Wanted, later);
