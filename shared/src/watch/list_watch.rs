@@ -96,7 +96,9 @@ impl ListWatch<'_> {
         let deadline = Instant::now() + LONGEST_LIST;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let request = ApiRequest { timeout: Some(left), ..self.selection.list(&query) };
+            // A list of one object is a request as any other.
+            let timeout = self.selection.target.name.is_none().then_some(left);
+            let request = ApiRequest { timeout, ..self.selection.list(&query) };
             let answer = self.client.send(&request)?;
             if !begun && on(Event::Init { rewound }).is_break() {
                 return Ok(ControlFlow::Break(()));
