@@ -32,8 +32,9 @@ const IDLE: u64 = 20_000;
 const LIMIT: Duration = Duration::from_secs(300);
 /// In KiB, of an idle one.
 const ANONYMOUS: f64 = 2048.0;
-/// Two lists of 20 pages, one of the namespaces, three watches, and what finds the kinds and connects.
-const REQUESTS: f64 = 60.0;
+/// Two lists of 20 pages, one of the namespaces, three watches, what finds the kinds, once more before each watch, and
+/// connects, and a read of each cluster's identity in each of the probe's intervals.
+const REQUESTS: f64 = 66.0;
 const BUSY: [&str; 5] = ["-qps", "0", "-concurrent-reconciles", "16", "-leader-election=false"];
 
 impl Table {
