@@ -240,11 +240,7 @@ impl Remote {
     pub(crate) fn on(ip: IpAddr, name: &str) -> Self {
         let (hub, own) = servers(ip);
         // The names of the manifest.
-        let setting = Setting {
-            suffix: "-cluster1".into(),
-            namespace_suffix: String::new(),
-            ..Setting::safe(&[&WIDGETS])
-        };
+        let setting = Setting::safe(&[&WIDGETS]).same_names();
         let stage = Stage::between(own, vec![("hub", hub)], name, setting);
         let subject = Self { stage, container: Container::of("remote-sync") };
         subject.put_kubeconfig(&subject.kubeconfig());
@@ -260,6 +256,9 @@ impl Remote {
         let mut command = self.container.command(&[
             ("resource", &WIDGETS.flag()),
             ("remote-kubeconfig-secret", &format!("hub={home}/{KUBECONFIG}")),
+            ("source-namespace", &self.stage.namespace),
+            ("target-namespace", &self.stage.namespace),
+            ("create-namespaces", "true"),
         ]);
         let own = self.stage.write("own.kubeconfig", &self.stage.own.kubeconfig());
         command.arg("-kubeconfig").arg(own).args(["-namespace", home]).args(more);

@@ -120,7 +120,7 @@ fn more_objects_than_there_is_room_for_hold_their_kind() {
     for index in 0..25_000 {
         subject.hub().put(json!({
             "apiVersion": WIDGETS.resource.api_version(), "kind": "Widget",
-            "metadata": {"name": format!("{name}-{index}-cluster1"), "namespace": namespace},
+            "metadata": {"name": format!("{name}-{index}"), "namespace": namespace},
             "spec": {"size": 1},
         }));
     }
