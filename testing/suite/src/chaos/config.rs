@@ -43,7 +43,7 @@ const ALL: [(Feature, &str); 10] = [
 ];
 
 /// What the program does not stand yet: only by name.
-const NAMED_ONLY: [Feature; 2] = [Feature::Unselect, Feature::Instances];
+const NAMED_ONLY: [Feature; 3] = [Feature::Unselect, Feature::Instances, Feature::Kinds];
 
 /// The features of a run.
 pub type Config = BTreeSet<Feature>;

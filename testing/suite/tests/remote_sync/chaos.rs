@@ -33,11 +33,11 @@ fn chaos_ends_as_the_model_has_it_compat() {
 
 #[test]
 fn chaos_with_all_that_a_run_may_have() {
-    let features = "push,selector,large,schemas,kinds,clones,secrets";
+    let features = "push,selector,large,schemas,clones,secrets,equal";
     as_the_model_has_it(20_261_123, false, features);
 }
 
 #[test]
 fn chaos_with_more_compat() {
-    as_the_model_has_it(20_261_125, true, "push,large,schemas,kinds");
+    as_the_model_has_it(20_261_125, true, "push,large,schemas");
 }
