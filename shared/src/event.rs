@@ -4,7 +4,12 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use crate::{client::Client, error::Result, resource::Resource, time::seconds_time};
+use crate::{
+    client::Client,
+    error::Result,
+    resource::{Resource, Target},
+    time::seconds_time,
+};
 
 static EVENTS: Resource = Resource::v1("", "events", "Event");
 
@@ -28,13 +33,16 @@ pub struct CoreEvent {
 }
 
 impl CoreEvent {
-    /// Writes it to `namespace` on the cluster of `client`, about `object` (apiVersion, kind, name, and
-    /// what else is known of namespace and uid).
+    /// Writes it to the cluster of `client`, about an object with this uid, by which kubectl describe finds its
+    /// Events. Those about cluster-scoped objects are in the namespace default (client-go `tools/record/event.go`,
+    /// makeEvent).
     ///
     /// # Errors
     /// As the server says; an Event is no reason to stop for.
-    pub fn write(&self, client: &Client, namespace: &str, object: &Value) -> Result<()> {
-        let event = self.object(namespace, object, SystemTime::now(), fastrand::u64(..));
+    pub fn write(&self, client: &Client, about: &Target<'_>, uid: Option<&str>) -> Result<()> {
+        let namespace = about.namespace.unwrap_or("default");
+        let object = reference(about, uid);
+        let event = self.object(namespace, &object, SystemTime::now(), fastrand::u64(..));
         client.create(&EVENTS.collection(namespace), &event).map(drop)
     }
 
@@ -59,4 +67,18 @@ impl CoreEvent {
             "count": 1,
         })
     }
+}
+
+/// An ObjectReference.
+fn reference(target: &Target<'_>, uid: Option<&str>) -> Value {
+    let Target { resource, namespace, name, .. } = target;
+    let mut reference = json!({
+        "apiVersion": resource.api_version(), "kind": resource.kind, "name": name,
+    });
+    for (field, value) in [("namespace", *namespace), ("uid", uid)] {
+        if let Some(value) = value {
+            reference[field] = value.into();
+        }
+    }
+    reference
 }

@@ -53,6 +53,14 @@ impl Resource {
         Target { resource: self, namespace: Some(namespace), name: Some(name), subresource: None }
     }
 
+    /// One object of any kind: an empty `namespace` is none.
+    pub fn object_in<'a>(&'a self, namespace: &'a str, name: &'a str) -> Target<'a> {
+        match namespace {
+            "" => self.cluster_object(name),
+            namespace => self.object(namespace, name),
+        }
+    }
+
     /// One object of a kind that is in no namespace.
     pub fn cluster_object<'a>(&'a self, name: &'a str) -> Target<'a> {
         Target { resource: self, namespace: None, name: Some(name), subresource: None }

@@ -6,7 +6,6 @@ use std::{
 };
 
 use log::Level;
-use serde_json::json;
 use shared::{
     client::{Client, Reload, Timeouts},
     error::Result,
@@ -189,13 +188,12 @@ impl Agent {
         log_object!(level, self.credential(), event = reason; "{message}");
         let event =
             CoreEvent { source: "csr-bootstrapper", reason, message: message.to_owned(), warning };
-        let Settings { namespace, hub_secret, .. } = &self.settings;
-        let mut secret = json!({"apiVersion": "v1", "kind": "Secret", "namespace": namespace, "name": hub_secret});
-        if let CachedObject::Object(seen) = self.read(|state| state.credential.clone()) {
-            // kubectl describe finds the Events of an object by its uid.
-            secret["uid"] = seen["metadata"]["uid"].clone();
-        }
-        if let Err(error) = event.write(&self.management, namespace, &secret) {
+        let seen = self.read(|state| state.credential.clone());
+        let uid = match &seen {
+            CachedObject::Object(seen) => seen["metadata"]["uid"].as_str(),
+            _ => None,
+        };
+        if let Err(error) = event.write(&self.management, &self.credential(), uid) {
             log_object!(
                 Level::Debug, self.credential(), event = reason, error:% = error;
                 "the Event is not written"

@@ -247,10 +247,7 @@ impl Sweep<'_> {
     /// Returns whether it succeeded.
     fn clean(&self, kind: &ApiResource, key: ObjectKey, patch: &Value, tried: &mut Tried) -> bool {
         let (namespace, name) = key::split(&key);
-        let target = match namespace {
-            "" => kind.resource.cluster_object(name),
-            _ => kind.resource.object(namespace, name),
-        };
+        let target = kind.resource.object_in(namespace, name);
         let stop = &self.controller.stop;
         let (remote, action) = (self.cluster.name(), self.role.action());
         let cleaned = self.cluster.ask(stop, |client| client.patch(&target, Patch::Json, patch));

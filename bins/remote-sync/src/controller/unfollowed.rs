@@ -11,7 +11,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::json;
 use shared::{
     client::Patch,
     error::{Error, Result},
@@ -229,11 +228,8 @@ impl Controller {
                 return Ok(());
             }
         }
-        let (remote, resource) = (&due.remote, &due.kind.resource);
-        let target = match due.namespace {
-            "" => resource.cluster_object(due.name),
-            namespace => resource.object(namespace, due.name),
-        };
+        let remote = &due.remote;
+        let target = due.kind.resource.object_in(due.namespace, due.name);
         let Finalizers::Ours(place) = due.source.value.finalizers else { return Ok(()) };
         let patch = patch::remove_finalizer(&due.source, place, &settings.finalizer);
         if settings.dry_run {
@@ -253,17 +249,14 @@ impl Controller {
     }
 
     fn write_event(&self, due: &Due<'_>, target: &Target<'_>) {
-        let resource = target.resource;
-        let about = json!({"apiVersion": resource.api_version(), "kind": resource.kind,
-            "namespace": due.namespace, "name": due.name, "uid": due.source.uid.to_string()});
+        let uid = due.source.uid.to_string();
         let event = CoreEvent {
             source: "remote-sync",
             reason: "SyncReleased",
             message: format!("the remote {} was taken away, the copy there stays", due.remote),
             warning: true,
         };
-        let namespace = if due.namespace.is_empty() { "default" } else { due.namespace };
-        let write = |client: &_| event.write(client, namespace, &about);
+        let write = |client: &_| event.write(client, target, Some(&uid));
         if let Err(error) = self.local.cluster().ask(&self.stop, write) {
             shared::log_object!(log::Level::Debug, target, remote = OWN, error:% = error; "Event not recorded");
         }

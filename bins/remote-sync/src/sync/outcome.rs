@@ -3,13 +3,7 @@
 use std::time::{Duration, Instant};
 
 use log::{Level, kv::Value};
-use serde_json::json;
-use shared::{
-    client::USUAL_OBJECT,
-    error::{Error, Result},
-    event::CoreEvent,
-    lock::lock,
-};
+use shared::{client::USUAL_OBJECT, error::Error, event::CoreEvent, lock::lock};
 
 use crate::{
     cache::retry::{RetryClass, classify, requested_delay},
@@ -73,8 +67,8 @@ pub(crate) fn finished(
     if status == PairStatus::InSync && !attempt.secrets_checked.is_empty() {
         pair.remote.set_secrets_checked(pair.id, true);
     }
-    let altered = pair.remote.recall(pair.id).altered.filter(|_| status == PairStatus::Altered);
-    let condition = match altered {
+    let altered = (status == PairStatus::Altered).then(|| pair.remote.recall(pair.id).altered);
+    let condition = match altered.flatten() {
         Some(sentence) => Some(PairCondition::new(PairState::Degraded, &sentence)),
         None => status.condition(),
     };
@@ -196,18 +190,9 @@ pub(crate) fn write_event(
     reason: &'static str,
     message: String,
 ) {
-    let resource = &pair.kinds.source.resource;
-    let about = json!({
-        "apiVersion": resource.api_version(),
-        "kind": resource.kind,
-        "namespace": pair.source.0,
-        "name": pair.source.1,
-        "uid": source.to_string(),
-    });
-    let namespace = if pair.source.0.is_empty() { "default" } else { &pair.source.0 };
+    let (about, uid) = (pair.at_source(), source.to_string());
     let event = CoreEvent { source: "remote-sync", reason, message, warning: true };
-    let written: Result<()> = pair.ask_source(|client| event.write(client, namespace, &about));
-    if let Err(error) = written {
+    if let Err(error) = pair.ask_source(|client| event.write(client, &about, Some(&uid))) {
         log_pair!(Level::Debug, pair, "Event not recorded", error = error);
     }
 }

@@ -9,7 +9,7 @@ use shared::{
     client::{Client, USUAL_OBJECT},
     error::{Error, Result},
     logging,
-    resource::{Resource, Target},
+    resource::Target,
 };
 
 use crate::{
@@ -231,11 +231,11 @@ impl PairContext<'_> {
     }
 
     pub(crate) fn at_source(&self) -> Target<'_> {
-        at(&self.kinds.source.resource, &self.source)
+        self.kinds.source.resource.object_in(&self.source.0, &self.source.1)
     }
 
     pub(crate) fn at_target(&self) -> Target<'_> {
-        at(&self.kinds.target.resource, &self.target)
+        self.kinds.target.resource.object_in(&self.target.0, &self.target.1)
     }
 
     /// The name of a Secret at the source: with the suffix that the source has.
@@ -369,13 +369,6 @@ impl<R: Clone + PartialEq> PairObject<'_, R> {
         self.store.put(self.key, cached.clone());
         self.store.keep_document(self.key, &cached, &object);
         Ok(cached)
-    }
-}
-
-fn at<'a>(resource: &'a Resource, (namespace, name): &'a (String, String)) -> Target<'a> {
-    match &**namespace {
-        "" => resource.cluster_object(name),
-        namespace => resource.object(namespace, name),
     }
 }
 
