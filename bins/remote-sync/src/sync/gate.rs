@@ -43,7 +43,7 @@ pub(crate) enum GateVerdict {
 }
 
 /// The reason why a deletion is held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum GateHold {
     /// More is to be deleted at once than people delete.
     TooMany,
@@ -107,10 +107,10 @@ impl DeletionGate {
         let GateLimits { grace, most, within } = self.limits;
         let counter = counter_of(&mut self.counters, counted);
         let lately = counter.deleted_within(within, now);
+        let others = counter.waiting.len() - usize::from(counter.waiting.contains_key(key));
+        let too_many = lately.saturating_add(others + 1) > most;
         let new = || Waiting { since: now, hold: None, allowed: false, passed: false, sent: false };
-        counter.waiting.entry(key.clone()).or_insert_with(new);
-        let too_many = lately.saturating_add(counter.waiting.len()) > most;
-        let Some(waiting) = counter.waiting.get_mut(key) else { return GateVerdict::Grace(grace) };
+        let waiting = counter.waiting.entry(key.clone()).or_insert_with(new);
         let left = grace.saturating_sub(now.duration_since(waiting.since));
         let hold = match reason {
             DeletionReason::NamespaceDeleted => Some(GateHold::NamespaceDeleted),

@@ -178,6 +178,13 @@ impl Attempt {
         let of_these = |it: &Comparison| (it.source, it.target) == (source.version, target.version);
         self.compared.filter(of_these).map(|it| it.same)
     }
+
+    /// Returns whether it found out why the source had left the lists. One that leaves them after this last look at
+    /// the pair is left to the next attempt: our finalizer may be on it.
+    pub(crate) fn explains_absence(&self, observed: &Observed) -> bool {
+        let found = observed.source.is_some() || self.source_gone || self.unselected.is_some();
+        observed.unlisted && found
+    }
 }
 
 /// An object that a pair's deletion destroys.
@@ -186,15 +193,6 @@ pub(crate) enum Destroyed {
     Target,
     /// The target's namespace.
     Namespace,
-}
-
-impl Attempt {
-    /// Returns whether it found out why the source had left the lists. One that leaves them after this last look at
-    /// the pair is left to the next attempt: our finalizer may be on it.
-    pub(crate) fn explains_absence(&self, observed: &Observed) -> bool {
-        let found = observed.source.is_some() || self.source_gone || self.unselected.is_some();
-        observed.unlisted && found
-    }
 }
 
 /// Whose copy the target is, by its own annotation.
@@ -272,20 +270,18 @@ impl Observed {
         namespace.is_some_and(|namespace| namespace.owner.as_deref() == Some(&*self.name))
     }
 
-    /// The target's namespace if this instance made it, for this source or another, and no pair needs it.
-    pub(crate) fn unneeded_namespace(
-        &self,
-        source: Option<Uid>,
-    ) -> Option<&Cached<TargetNamespace>> {
-        let namespace = self.namespace.as_ref()?;
-        let value = &namespace.value;
-        let for_this = value.owner_uid.is_some() && value.owner_uid == source;
+    /// Returns whether this instance made the target's namespace, for this source or another, and no pair needs it.
+    pub(crate) fn has_unneeded_namespace(&self) -> bool {
+        let Some(namespace) = self.namespace.as_ref().map(|namespace| &namespace.value) else {
+            return false;
+        };
+        let source = self.source.as_ref().map(|source| source.uid);
+        let for_this = namespace.owner_uid.is_some() && namespace.owner_uid == source;
         // sync-controller records no more than the name.
-        let by_name = value.owner_uid.is_none() && self.owns_namespace();
-        let made = value.instance == Some(self.instance) || for_this || by_name;
+        let by_name = namespace.owner_uid.is_none() && self.owns_namespace();
+        let made = namespace.instance == Some(self.instance) || for_this || by_name;
         // A person who removes the owner keeps it.
-        (made && value.owner.is_some() && !value.terminating && !self.namespace_shared)
-            .then_some(namespace)
+        made && namespace.owner.is_some() && !namespace.terminating && !self.namespace_shared
     }
 }
 

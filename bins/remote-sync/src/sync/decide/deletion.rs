@@ -28,7 +28,7 @@ pub(super) fn with_terminating_source(
     if rules.mode.owns_by_name() {
         return match &observed.target {
             _ if rules.namespaces == NamespacePolicy::Owned && observed.owns_namespace() => {
-                delete_namespace(observed, attempt, reason)
+                delete_namespace(observed, attempt)
             }
             Some(target) => delete_target(observed, target, attempt, rules, reason),
             None => release,
@@ -41,9 +41,7 @@ pub(super) fn with_terminating_source(
             adopt_target(observed, attempt, rules).unwrap_or(release)
         }
         (None, _) if has_finalizer && !attempt.target_gone => SyncAction::ConfirmTargetGone,
-        (None, _) if has_finalizer => {
-            delete_unneeded(observed, attempt, rules, reason).unwrap_or(release)
-        }
+        (None, _) if has_finalizer => delete_unneeded(observed, attempt, rules).unwrap_or(release),
         _ => release,
     }
 }
@@ -100,7 +98,7 @@ fn with_orphan(
         OrphanPolicy::Delete => DeletionReason::Wanted,
     };
     if rules.namespaces == NamespacePolicy::Owned && observed.owns_namespace() {
-        delete_namespace(observed, attempt, reason)
+        delete_namespace(observed, attempt)
     } else {
         delete_target(observed, target, attempt, rules, reason)
     }
@@ -109,16 +107,18 @@ fn with_orphan(
 /// There is neither source nor target; a namespace that this instance made may be left of them.
 fn with_nothing(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> SyncAction {
     let nothing = SyncAction::Done(PairStatus::Nothing);
-    if rules.orphans != OrphanPolicy::Confirm
-        || rules.namespaces != NamespacePolicy::Empty
-        || observed.unneeded_namespace(None).is_none()
-    {
+    if rules.orphans != OrphanPolicy::Confirm || !may_delete_namespace(observed, rules) {
         return nothing;
     }
     if !attempt.source_gone {
         return SyncAction::ConfirmSourceGone;
     }
-    delete_unneeded(observed, attempt, rules, DeletionReason::Wanted).unwrap_or(nothing)
+    delete_unneeded(observed, attempt, rules).unwrap_or(nothing)
+}
+
+/// Returns whether the target's namespace may be deleted if nothing is left in it.
+fn may_delete_namespace(observed: &Observed, rules: &SyncRules) -> bool {
+    rules.namespaces == NamespacePolicy::Empty && observed.has_unneeded_namespace()
 }
 
 /// Deletes the target's namespace if this instance made it and nothing is left in it.
@@ -126,18 +126,20 @@ fn delete_unneeded(
     observed: &Observed,
     attempt: &Attempt,
     rules: &SyncRules,
-    reason: DeletionReason,
 ) -> Option<SyncAction> {
-    let source = observed.source.as_ref().map(|source| source.uid);
-    observed.unneeded_namespace(source).filter(|_| rules.namespaces == NamespacePolicy::Empty)?;
+    if !may_delete_namespace(observed, rules) {
+        return None;
+    }
     match attempt.namespace_empty {
         None => Some(SyncAction::CheckNamespace),
-        Some(true) => Some(delete_namespace(observed, attempt, reason)),
+        Some(true) => Some(delete_namespace(observed, attempt)),
         Some(false) => None,
     }
 }
 
-fn delete_namespace(observed: &Observed, attempt: &Attempt, reason: DeletionReason) -> SyncAction {
+/// An empty namespace needs no grace, and upstream grants none.
+fn delete_namespace(observed: &Observed, attempt: &Attempt) -> SyncAction {
+    let reason = DeletionReason::Wanted;
     match &observed.namespace {
         Some(namespace) if namespace.value.terminating => {
             SyncAction::Done(PairStatus::Waiting(Wait::NamespaceTerminating))
