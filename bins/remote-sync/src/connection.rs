@@ -6,6 +6,7 @@ mod event;
 mod handle;
 mod health;
 mod identity;
+mod recognition;
 mod schedule;
 mod sources;
 mod supervisor;

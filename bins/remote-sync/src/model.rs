@@ -6,6 +6,7 @@ pub(crate) mod digest;
 pub(crate) mod discovery;
 pub(crate) mod key;
 pub(crate) mod mapping;
+pub(crate) mod metadata;
 pub(crate) mod mode;
 pub(crate) mod object;
 pub(crate) mod rules;

@@ -14,8 +14,9 @@ use crate::{
     model::{
         discovery::ApiResource,
         key::{self, KindIndex},
+        metadata::controller_of,
         mode::Mode,
-        object::{Cached, TargetNamespace, TargetSecret, controller_of},
+        object::{Cached, TargetNamespace, TargetSecret},
     },
 };
 

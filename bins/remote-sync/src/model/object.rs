@@ -1,11 +1,12 @@
 //! Cached objects: the few hundred bytes of a document that decisions depend on.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use shared::json;
 
 use crate::model::{
     annotations::{AnnotationKeys, ContentPair, ManagedKeys, Origin, Uid},
     digest::Digester,
+    metadata::{controller_of, members},
     mode::Mode,
     rules::FieldRules,
     secret,
@@ -320,25 +321,6 @@ impl ObjectReader {
             None => Finalizers::Others,
         }
     }
-}
-
-/// A copy of the members that `keep` accepts. One function for all: each sort of iterator that is collected into a
-/// map, and each closure that a map retains by, takes 3 KB of the program.
-pub(crate) fn members(
-    of: Option<&Map<String, Value>>,
-    keep: &dyn Fn(&str) -> bool,
-) -> Map<String, Value> {
-    let mut kept = Map::new();
-    for (key, value) in of.into_iter().flatten().filter(|(key, _)| keep(key)) {
-        kept.insert(key.clone(), value.clone());
-    }
-    kept
-}
-
-/// The ownerReference of the object that controls this one.
-pub(crate) fn controller_of(object: &Value) -> Option<&Value> {
-    let owners = object["metadata"]["ownerReferences"].as_array();
-    owners.into_iter().flatten().find(|owner| owner["controller"] == true)
 }
 
 fn cached<R>(object: &Value, value: R) -> Option<Cached<R>> {

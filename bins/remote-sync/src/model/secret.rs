@@ -7,8 +7,8 @@ use shared::resource::Resource;
 
 use crate::model::{
     annotations::AnnotationKeys,
+    metadata::{controller_of, members},
     mode::AdoptPolicy,
-    object::{controller_of, members},
 };
 
 /// The source that controls an uploaded Secret, and that it is garbage-collected with.

@@ -7,7 +7,8 @@ use shared::resource::Target;
 use crate::{
     model::{
         annotations::{ContentPair, ManagedKeys, Origin, Uid},
-        object::{Cached, Finalizers, ObjectReader, SourceObject, TargetObject, members},
+        metadata::members,
+        object::{Cached, Finalizers, ObjectReader, SourceObject, TargetObject},
     },
     sync::altered::altered,
 };

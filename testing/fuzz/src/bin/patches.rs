@@ -11,6 +11,7 @@ fuzz::modules! {
     altered = "../../../../bins/remote-sync/src/sync/altered.rs",
     annotations = "../../../../bins/remote-sync/src/model/annotations.rs",
     digest = "../../../../bins/remote-sync/src/model/digest.rs",
+    metadata = "../../../../bins/remote-sync/src/model/metadata.rs",
     mode = "../../../../bins/remote-sync/src/model/mode.rs",
     object = "../../../../bins/remote-sync/src/model/object.rs",
     patch = "../../../../bins/remote-sync/src/sync/patch.rs",
@@ -20,7 +21,7 @@ fuzz::modules! {
 
 /// The modules at their paths in the program.
 mod model {
-    pub(crate) use crate::{annotations, digest, mode, object, rules, secret};
+    pub(crate) use crate::{annotations, digest, metadata, mode, object, rules, secret};
 }
 
 mod sync {

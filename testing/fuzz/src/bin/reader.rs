@@ -9,6 +9,7 @@
 fuzz::modules! {
     annotations = "../../../../bins/remote-sync/src/model/annotations.rs",
     digest = "../../../../bins/remote-sync/src/model/digest.rs",
+    metadata = "../../../../bins/remote-sync/src/model/metadata.rs",
     mode = "../../../../bins/remote-sync/src/model/mode.rs",
     object = "../../../../bins/remote-sync/src/model/object.rs",
     rules = "../../../../bins/remote-sync/src/model/rules.rs",
@@ -17,7 +18,7 @@ fuzz::modules! {
 
 /// The modules at their paths in the program.
 mod model {
-    pub(crate) use crate::{annotations, digest, mode, object, rules, secret};
+    pub(crate) use crate::{annotations, digest, metadata, mode, rules, secret};
 }
 
 use fuzz::{HUGE, bounded, expand};
