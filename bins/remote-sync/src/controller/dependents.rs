@@ -69,8 +69,7 @@ impl Watched for NamespaceWatch {
                 controller.enqueue(remote, kind, owned, urgent);
                 let sources = inside.map(|inside| remote.source.stores[kind].keys_in(inside));
                 for key in sources.iter().flatten() {
-                    let (namespace, name) = key::split(key);
-                    let source = remote.names.canonical_of_source(namespace, name);
+                    let source = remote.names.canonical_of_source_key(key);
                     // All that wait in a new namespace must not overtake an edit of one of them.
                     controller.enqueue(remote, kind, source, false);
                 }

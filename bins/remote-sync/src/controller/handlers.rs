@@ -96,9 +96,7 @@ impl WatchedKind {
             }
         }
     }
-}
 
-impl WatchedKind {
     /// Finds the kind in the version that is followed.
     fn find_again(&self, session: &ClusterSession, kind: &ApiResource) -> Result<ApiResource> {
         discovery::resolve(&session.client, &self.wanted().in_version_of(kind))
@@ -164,7 +162,7 @@ impl Watched for SourceWatch {
         let Some((key, urgent)) = change.object() else { return self.0.handle_state(change) };
         let (mut wanted, mut followed) = (false, false);
         for remote in cluster.remotes().iter() {
-            let source = source_of(remote, key);
+            let source = remote.names.canonical_of_source_key(key);
             followed |= source.is_some();
             if let (Change::Gone { .. }, Some((namespace, name))) = (change, source)
                 && controller.context.settings.is_selective()
@@ -255,9 +253,10 @@ impl Controller {
     fn enqueue_kind(self: &Arc<Self>, remote: &Arc<RemoteSync>, kind: KindIndex) {
         let by_name = self.context.settings.mode.owns_by_name();
         let cluster = remote.source.cluster.uid();
-        let is_source = |key: &str| source_of(remote, key).is_some();
+        let names = &remote.names;
+        let is_source = |key: &str| names.canonical_of_source_key(key).is_some();
         for key in remote.source.stores[kind].keys_where(|key, _| is_source(key)) {
-            self.enqueue(remote, kind, source_of(remote, &key), false);
+            self.enqueue(remote, kind, names.canonical_of_source_key(&key), false);
         }
         let ours = |target: &TargetObject| {
             let from = target.copy_of.as_ref().map(|copy| copy.cluster);
@@ -378,10 +377,4 @@ impl Controller {
             }
         }
     }
-}
-
-/// The canonical names of the source with this key, if it can be one of the remote's.
-fn source_of<'a>(remote: &RemoteSync, key: &'a str) -> Option<(&'a str, &'a str)> {
-    let (namespace, name) = key::split(key);
-    remote.names.canonical_of_source(namespace, name)
 }

@@ -60,6 +60,15 @@ impl Unfollowed {
         counts
     }
 
+    fn note(&mut self, kind: KindIndex, key: &str, unfollowed: bool) {
+        if unfollowed {
+            self.sources.insert((kind, key.into()));
+            self.news = true;
+        } else if !self.sources.is_empty() {
+            self.sources.remove(&(kind, key.into()));
+        }
+    }
+
     /// The number of them and the first one, if there are more than were logged.
     fn untold(&mut self) -> Option<(usize, KindIndex, ObjectKey)> {
         let before = std::mem::replace(&mut self.told, self.sources.len());
@@ -93,9 +102,8 @@ impl Controller {
         if followed && unfollowed.sources.is_empty() {
             return;
         }
-        let (namespace, name) = key::split(key);
         let followed =
-            |remote: &Arc<RemoteSync>| remote.names.canonical_of_source(namespace, name).is_some();
+            |remote: &Arc<RemoteSync>| remote.names.canonical_of_source_key(key).is_some();
         // Under the lock, so that a remote that is being added is not missed.
         let lost = !self.remotes().iter().any(followed)
             && side.stores[kind].get(key).is_some_and(|source| is_claimed(&source));
@@ -116,10 +124,9 @@ impl Controller {
         let mut unfollowed = lock(&self.unfollowed);
         unfollowed.removed.remove(&remote.name);
         if matches!(self.local, LocalCluster::Source(_)) {
-            unfollowed.sources.retain(|(_, key)| {
-                let (namespace, name) = key::split(key);
-                remote.names.canonical_of_source(namespace, name).is_none()
-            });
+            unfollowed
+                .sources
+                .retain(|(_, key)| remote.names.canonical_of_source_key(key).is_none());
         }
     }
 
@@ -127,10 +134,7 @@ impl Controller {
     pub(super) fn lose_sources(&self, remote: &RemoteSync) {
         let LocalCluster::Source(side) = &self.local else { return };
         for (kind, store) in side.stores.iter() {
-            let of_remote = |key: &str| {
-                let (namespace, name) = key::split(key);
-                remote.names.canonical_of_source(namespace, name).is_some()
-            };
+            let of_remote = |key: &str| remote.names.canonical_of_source_key(key).is_some();
             for key in store.keys_where(|key, _| of_remote(key)) {
                 self.note_source(kind, &key, false);
             }
@@ -209,7 +213,7 @@ impl Controller {
         let remote = unfollowed
             .removed
             .iter()
-            .find(|remote| mapping.names(remote).canonical_of_source(namespace, name).is_some())?;
+            .find(|remote| mapping.names(remote).canonical_of_source_key(key).is_some())?;
         let kind = side.stores[kind].kind()?;
         Some(Due { remote: remote.clone(), kind, namespace, name, source })
     }
@@ -259,17 +263,6 @@ impl Controller {
         let write = |client: &_| event.write(client, target, Some(&uid));
         if let Err(error) = self.local.cluster().ask(&self.stop, write) {
             shared::log_object!(log::Level::Debug, target, remote = OWN, error:% = error; "Event not recorded");
-        }
-    }
-}
-
-impl Unfollowed {
-    fn note(&mut self, kind: KindIndex, key: &str, unfollowed: bool) {
-        if unfollowed {
-            self.sources.insert((kind, key.into()));
-            self.news = true;
-        } else if !self.sources.is_empty() {
-            self.sources.remove(&(kind, key.into()));
         }
     }
 }

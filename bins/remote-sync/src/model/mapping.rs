@@ -11,7 +11,7 @@
 
 use shared::resource::{valid_label, valid_name};
 
-use crate::model::key::ObjectKey;
+use crate::model::key::{self, ObjectKey};
 
 /// Placeholder for the remote's name.
 pub(crate) const CLUSTER: &str = "{cluster}";
@@ -82,6 +82,12 @@ impl NameMapping {
         let elsewhere = |fixed: &FixedNamespace| !namespace.is_empty() && fixed.source != namespace;
         let covered = self.covers(namespace) && !self.fixed.as_ref().is_some_and(elsewhere);
         covered.then_some((namespace, name))
+    }
+
+    /// The canonical names of the source with this key, if it can be the key of one.
+    pub(crate) fn canonical_of_source_key<'a>(&self, key: &'a str) -> Option<(&'a str, &'a str)> {
+        let (namespace, name) = key::split(key);
+        self.canonical_of_source(namespace, name)
     }
 
     /// The canonical names of a target, if these can be the names of one. Also for a target's Secret, with
