@@ -8,26 +8,12 @@ use suite::{
     sync::{Place, Setting, Stage, WIDGETS},
 };
 
-use crate::{events::events, support::is_in_sync};
+use crate::{
+    events::events,
+    support::{is_in_sync, many},
+};
 
 const LEDGER: &str = "remote-sync-deletions";
-
-/// Widgets in sync, in a namespace that nobody made for them.
-fn many(name: &str, number: usize, more: &[&str]) -> (Stage, Sidecar, Vec<(Place, Place)>) {
-    let stage = Stage::pull(name, Setting::safe(&[&WIDGETS]));
-    stage.create_target_namespace(&json!({}));
-    let pairs: Vec<_> =
-        (0..number).map(|index| stage.pair(&WIDGETS, &format!("w{index}"))).collect();
-    for (source, _) in &pairs {
-        source.create_number(1);
-    }
-    let sidecar = stage.start_served(more);
-    for (source, target) in &pairs {
-        is_in_sync(source, target);
-    }
-    stage.settled();
-    (stage, sidecar, pairs)
-}
 
 fn gone(pairs: &[(Place, Place)]) -> usize {
     pairs.iter().filter(|(_, target)| target.get().is_none()).count()

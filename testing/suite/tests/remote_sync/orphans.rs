@@ -1,42 +1,19 @@
 //! Orphans, copies without a source: proof, grace, breaker, and the other policies.
 
-use serde_json::json;
 use suite::{
     eventually,
     needs::{Need, needs},
     pause,
     relay::Way,
-    sidecar::Sidecar,
     stays,
-    sync::{Place, Setting, Stage, WIDGETS, words},
+    sync::{Place, WIDGETS, words},
     throughout,
 };
 
-use crate::support::{is_in_sync, one, one_budget};
+use crate::support::{is_in_sync, many, one, one_budget};
 
 /// A person is never quick enough: what lost its finalizer is claimed again.
 const UNSEEN: &str = "an object that is claimed can go unseen";
-
-/// So many widgets in sync.
-fn many(name: &str, count: usize, more: &[&str]) -> (Stage, Sidecar, Vec<(Place, Place)>) {
-    let stage = Stage::pull(name, Setting::safe(&[&WIDGETS]));
-    stage.create_target_namespace(&json!({}));
-    let pairs: Vec<_> = (0..count)
-        .map(|index| {
-            let name = format!("w{index}");
-            stage.pair(&WIDGETS, &name)
-        })
-        .collect();
-    for (source, _) in &pairs {
-        source.create_number(1);
-    }
-    let sidecar = stage.start_served(more);
-    for (source, target) in &pairs {
-        is_in_sync(source, target);
-    }
-    stage.settled();
-    (stage, sidecar, pairs)
-}
 
 fn there(pairs: &[(Place, Place)]) -> usize {
     pairs.iter().filter(|(_, target)| target.get().is_some()).count()

@@ -5,7 +5,9 @@ use serde_json::{Map, Value, json};
 use suite::{
     eventually,
     sidecar::Sidecar,
-    sync::{BUDGETS, Kind, LOCAL_GENERATION, Place, REMOTE_GENERATION, Setting, Side, Stage},
+    sync::{
+        BUDGETS, Kind, LOCAL_GENERATION, Place, REMOTE_GENERATION, Setting, Side, Stage, WIDGETS,
+    },
 };
 
 /// A refusal in the words of the API server's validation.
@@ -84,6 +86,27 @@ pub(crate) fn one(
     let (stage, sidecar) = in_sync(name, Setting::safe(&[kind]), more);
     let (source, target) = (stage.source(kind, "one"), stage.target(kind, "one"));
     (stage, sidecar, source, target)
+}
+
+/// So many widgets in sync, in a namespace that nobody made for them.
+pub(crate) fn many(
+    name: &str,
+    number: usize,
+    more: &[&str],
+) -> (Stage, Sidecar, Vec<(Place, Place)>) {
+    let stage = Stage::pull(name, Setting::safe(&[&WIDGETS]));
+    stage.create_target_namespace(&json!({}));
+    let pairs: Vec<_> =
+        (0..number).map(|index| stage.pair(&WIDGETS, &format!("w{index}"))).collect();
+    for (source, _) in &pairs {
+        source.create_number(1);
+    }
+    let sidecar = stage.start_served(more);
+    for (source, target) in &pairs {
+        is_in_sync(source, target);
+    }
+    stage.settled();
+    (stage, sidecar, pairs)
 }
 
 // --- objects ---
