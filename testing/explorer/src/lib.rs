@@ -42,6 +42,33 @@ pub struct Step<S, E> {
     pub result: Result<S, String>,
 }
 
+impl<S: Clone, E> Step<S, E> {
+    /// The step by which `change` comes about.
+    pub fn by(
+        state: &S,
+        event: E,
+        calm: bool,
+        change: impl FnOnce(&mut S) -> Result<(), String>,
+    ) -> Self {
+        let mut state = state.clone();
+        let result = change(&mut state).map(|()| state);
+        Self { event, calm, result }
+    }
+}
+
+/// What becomes of a request that a process in the model sends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It is sent, and its answer arrives.
+    Answered,
+    /// It does not reach the server.
+    NotSent,
+    /// The server has done it, and its answer is lost.
+    AnswerLost,
+    /// The process is killed after it was sent, before the answer.
+    Killed,
+}
+
 /// The result of a search.
 #[derive(Clone, Debug)]
 pub struct Explored {

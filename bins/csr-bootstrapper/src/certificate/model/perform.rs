@@ -1,5 +1,6 @@
 //! The effect of the process's actions, as in `perform`, `hub` and `store`, with or without an answer.
 
+use explorer::Fate;
 use shared::error::{Error, Result as HubResult};
 
 use super::{
@@ -17,16 +18,6 @@ use crate::certificate::{
 
 /// The first wait after a failure.
 const RETRY: std::time::Duration = std::time::Duration::from_secs(1);
-
-/// What becomes of a request.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Fate {
-    Answered,
-    NotSent,
-    AnswerLost,
-    /// Killed after it was sent, before the answer.
-    Killed,
-}
 
 impl Registration {
     /// Sends a request, or not, and lets the process know of it, or not.

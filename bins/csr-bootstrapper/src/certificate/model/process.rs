@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use explorer::Fate;
 use shared::{
     client::{Refused, ServerClock},
     config::Trust,
@@ -15,7 +16,7 @@ use shared::{
 
 use super::{
     Registration,
-    perform::{Fate, words},
+    perform::words,
     world::{Credential, Csr, LIFE, LONGEST, Steps, World},
 };
 use crate::{

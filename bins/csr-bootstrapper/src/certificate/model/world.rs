@@ -118,12 +118,10 @@ impl World {
         event: impl Into<Cow<'static, str>>,
         change: impl FnOnce(&mut Self) -> Result<(), String>,
     ) {
-        let mut world = self.clone();
-        if !calm {
-            world.troubles -= 1;
-        }
-        let result = change(&mut world).map(|()| world);
-        steps.push(Step { event: event.into(), calm, result });
+        steps.push(Step::by(self, event.into(), calm, |world| {
+            world.troubles -= u8::from(!calm);
+            change(world)
+        }));
     }
 
     /// Events arrive, and the hub approves and signs.

@@ -126,12 +126,12 @@ impl Model for Schedule {
     fn steps(&self, world: &World) -> Vec<Step<World, String>> {
         let mut steps = Vec::new();
         let mut step = |calm: bool, event: String, change: &dyn Fn(&mut World) -> Held| {
-            let mut next = world.clone();
-            if !calm {
-                (next.troubles, next.quiet) = (next.troubles - 1, Duration::ZERO);
-            }
-            let result = change(&mut next).map(|()| next);
-            steps.push(Step { event, calm, result });
+            steps.push(Step::by(world, event, calm, |next| {
+                if !calm {
+                    (next.troubles, next.quiet) = (next.troubles - 1, Duration::ZERO);
+                }
+                change(next)
+            }));
         };
         let due = (self.due)(&world.schedule, self.now);
         if !self.is_settled(world) && world.quiet < LONGEST {

@@ -1,21 +1,13 @@
 //! Requests: what they change, what the process learns, and the invariants that they must not break.
 
+use explorer::Fate;
+
 use super::{
     MOST, Sync,
     process::Attempt,
     view::{Act, End, Mark, Namespace, Published, Rule, Source, Target, Verdict, View, Why},
     world::{NAMES, World, is_same},
 };
-
-/// What becomes of a request.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Fate {
-    Answered,
-    NotSent,
-    AnswerLost,
-    /// Killed after it was sent, before the answer.
-    Killed,
-}
 
 /// How an attempt goes on after a request.
 enum Next {

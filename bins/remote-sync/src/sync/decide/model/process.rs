@@ -2,9 +2,10 @@
 
 use std::hash::Hash;
 
+use explorer::Fate;
+
 use super::{
     Sync,
-    perform::Fate,
     view::{Act, End, Namespace, Progress, Rule, Source, Target, View},
     world::{AB, NAMES, REMOTES, Steps, World},
 };
