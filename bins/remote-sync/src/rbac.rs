@@ -14,7 +14,7 @@ use shared::{
 
 use crate::{
     model::{mapping::CLUSTER, mode::Mode},
-    settings::{NamespacePolicy, OrphanPolicy, RemoteSource, Settings},
+    settings::{NamespacePolicy, OrphanPolicy, RemoteSource, Settings, Track},
 };
 
 /// The name of all roles, or its start.
@@ -83,10 +83,14 @@ fn role(name: &str, namespace: Option<&str>, rules: Vec<Value>) -> Value {
 
 fn source(settings: &Settings) -> SideRules {
     let mut rules = SideRules::default();
+    let verbs: &[_] = match settings.track {
+        Track::Source | Track::Finalizer => &["get", "list", "watch", "patch"],
+        Track::Target => &["get", "list", "watch"],
+    };
     for (group, plurals) in kinds(settings) {
         let sub = |name: &str| plurals.iter().map(|plural| format!("{plural}/{name}")).collect();
         let (status, finalizers): (Vec<_>, Vec<_>) = (sub("status"), sub("finalizers"));
-        rules.inside.push(rule(group, &plurals, &[], &["get", "list", "watch", "patch"]));
+        rules.inside.push(rule(group, &plurals, &[], verbs));
         rules.inside.push(rule(group, &status, &[], &["patch"]));
         if !settings.secrets.is_empty() {
             // Uploaded Secrets have blockOwnerDeletion, for which admission may require this

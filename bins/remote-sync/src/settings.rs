@@ -22,7 +22,7 @@ pub(crate) use self::{
     remotes::{CLUSTER_LABEL, OWN, Registry, Remote, RemoteSource, SECRET_SUFFIX},
     table::table,
 };
-pub(crate) use crate::model::mode::AdoptPolicy;
+pub(crate) use crate::model::mode::{AdoptPolicy, Track};
 use crate::{
     connection::ProbeTiming,
     model::{
@@ -43,6 +43,7 @@ pub(crate) struct Settings {
     pub(crate) dry_run: bool,
     pub(crate) direction: Direction,
     pub(crate) mode: Mode,
+    pub(crate) track: Track,
     pub(crate) resources: PerKind<ResourceArg>,
     /// Label selector of sources; empty for all.
     pub(crate) selector: String,
@@ -213,6 +214,7 @@ impl Settings {
             registry: registry(flags, namespace.as_deref())?,
             reach: Reach::of(flags),
             identities: values::identities(flags)?,
+            track: values::one_of(flags, "track", &values::TRACK)?,
             connection: values::connection(flags)?,
             max_objects: values::number(flags, "max-objects", 1, values::MOST_OBJECTS)?,
             workers: values::number(flags, "concurrent-reconciles", 1, values::MOST_WORKERS)?,

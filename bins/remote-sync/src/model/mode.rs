@@ -18,6 +18,17 @@ pub(crate) enum AdoptPolicy {
     Always,
 }
 
+/// The bookkeeping: what a source is given beside its status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Track {
+    /// A finalizer, and annotations that say what of it was copied.
+    Source,
+    /// A finalizer, so that it stays until its target is gone.
+    Finalizer,
+    /// Nothing: all that is recorded is on the target.
+    Target,
+}
+
 impl Mode {
     /// Returns whether annotations record, by uids, whose copy an object is and what of it was copied.
     pub(crate) fn records_origin(self) -> bool {
@@ -53,5 +64,16 @@ impl Mode {
     /// Returns whether a pass ends after its writes and the next one starts at once, as upstream's do.
     pub(crate) fn ends_after_writes(self) -> bool {
         self == Self::Compat
+    }
+}
+
+impl Track {
+    pub(crate) fn adds_finalizers(self) -> bool {
+        self != Self::Target
+    }
+
+    /// Returns whether the source says which generations belong together.
+    pub(crate) fn records_generations(self) -> bool {
+        self == Self::Source
     }
 }

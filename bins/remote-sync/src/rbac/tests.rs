@@ -156,6 +156,16 @@ fn each_mode_has_its_own_writes() {
 }
 
 #[test]
+fn track_target_changes_nothing_of_a_source_but_its_status() {
+    let source = |line: &str| roles(&printed(&format!("-resource configmaps {line}"))).remove(0);
+    let verbs = |line: &str, resource: &str| rule_for(&source(line), resource)["verbs"].clone();
+    let (read, patch) = (json!(["get", "list", "watch"]), json!(["get", "list", "watch", "patch"]));
+    assert_eq!(verbs("-track target", "configmaps"), read);
+    assert_eq!(verbs("-track target", "configmaps/status"), json!(["patch"]));
+    assert_eq!(verbs("-track finalizer", "configmaps"), patch);
+}
+
+#[test]
 fn uploaded_secrets_are_named_where_their_names_are_known() {
     let names = |line: &str| {
         let text = printed(&format!("-resource configmaps -local-secret-name token {line}"));

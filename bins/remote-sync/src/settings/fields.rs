@@ -13,8 +13,14 @@ use crate::model::{
 };
 
 /// The flags, which compat mode has no use for: its writes are upstream's.
-const FLAGS: [&str; 5] =
-    ["drop-annotation", "drop-label", "ignore-field", "namespace-label", "recreate-on-immutable"];
+const FLAGS: [&str; 6] = [
+    "drop-annotation",
+    "drop-label",
+    "ignore-field",
+    "namespace-label",
+    "recreate-on-immutable",
+    "track",
+];
 
 /// Checks that none of the flags is given in compat mode.
 pub(super) fn check_mode(flags: &Flags, mode: Mode) -> Result<(), String> {

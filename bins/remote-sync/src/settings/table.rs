@@ -122,6 +122,12 @@ fn objects() -> Vec<Flag> {
             "",
             "The namespace of all targets; needs exactly one -source-namespace.",
         ),
+        flag(
+            "track",
+            FlagKind::String,
+            "source",
+            "What a source is given beside its status: source: a finalizer and annotations; finalizer: no annotations; target: nothing, all is recorded on the target.",
+        ),
     ]
 }
 

@@ -267,6 +267,8 @@ fn fields_labels_and_annotations_have_rules_in_safe_mode() {
         ("-namespace-label a/b/c=d", "-namespace-label is KEY=VALUE"),
         ("-mode compat -recreate-on-immutable", "-recreate-on-immutable is for safe mode"),
         ("-mode compat -drop-label a", "-drop-label is for safe mode"),
+        ("-mode compat -track target", "-track is for safe mode"),
+        ("-track nothing", "-track"),
     ]);
 }
 

@@ -8,7 +8,7 @@ use shared::{
 
 use super::{
     AdoptPolicy, ConnectionSettings, Election, NamespacePolicy, Operation, OrphanPolicy,
-    OrphanSettings,
+    OrphanSettings, Track,
 };
 use crate::{
     connection::ProbeTiming,
@@ -32,6 +32,9 @@ pub(super) const PROPAGATION: [(&str, Propagation); 3] = [
     ("Background", Propagation::Background),
     ("Orphan", Propagation::Orphan),
 ];
+
+pub(super) const TRACK: [(&str, Track); 3] =
+    [("source", Track::Source), ("finalizer", Track::Finalizer), ("target", Track::Target)];
 
 pub(super) fn operation(flags: &Flags) -> Result<Operation, String> {
     let once = flags.once()?;

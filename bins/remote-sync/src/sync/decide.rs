@@ -7,7 +7,7 @@ mod deletion;
 use crate::{
     model::{
         annotations::ContentPair,
-        object::{Cached, Finalizers, SourceObject, TargetObject, TargetSecret},
+        object::{Cached, Finalizers, Generations, SourceObject, TargetObject, TargetSecret},
     },
     sync::{
         fighting::Fight,
@@ -42,6 +42,10 @@ pub(crate) enum SyncAction {
     Recreate,
     /// Records on the source which generations belong together.
     RecordGenerations,
+    /// Removes from the source what earlier bookkeeping recorded there.
+    RemoveRecords {
+        finalizer: bool,
+    },
     /// Reads the source: its absence from a list is no reason to delete anything.
     ConfirmSourceGone,
     /// Reads the target: the finalizer stays while the target may exist.
@@ -88,6 +92,7 @@ impl SyncAction {
             Self::Update { .. } => "update the target",
             Self::Recreate => "delete the target to create it anew",
             Self::RecordGenerations => "publish the generations",
+            Self::RemoveRecords { .. } => "remove what the source was given",
             Self::ConfirmSourceGone => "look for the source",
             Self::ConfirmTargetGone => "look for the target",
             Self::CheckGate(..) => "ask the gate",
@@ -155,7 +160,7 @@ fn with_source(
             _ => None,
         };
     }
-    if !matches!(source.value.finalizers, Finalizers::Ours(_)) {
+    if rules.track.adds_finalizers() && !has_finalizer(source) {
         return SyncAction::AddFinalizer;
     }
     if let Some(action) = adopt {
@@ -290,14 +295,26 @@ fn download(
     let other = safe && published.uid.is_some_and(|uid| uid != target.uid);
     let unrecorded = safe && contents.0 != contents.1 && !altered && !recorded;
     let generations = (Some(from.generation), Some(to.generation));
-    if other || unrecorded || (published.remote, published.local) != generations {
-        return SyncAction::RecordGenerations;
+    let outdated = other || unrecorded || (published.remote, published.local) != generations;
+    if rules.track.records_generations() {
+        if outdated {
+            return SyncAction::RecordGenerations;
+        }
+    } else {
+        let finalizer = !rules.track.adds_finalizers() && has_finalizer(source);
+        if finalizer || *published != Generations::default() {
+            return SyncAction::RemoveRecords { finalizer };
+        }
     }
     SyncAction::Done(match altered {
         _ if rules.mode.ends_after_writes() && attempt.wrote => PairStatus::Again,
         true => PairStatus::Altered,
         false => PairStatus::InSync,
     })
+}
+
+pub(crate) fn has_finalizer(source: &Cached<SourceObject>) -> bool {
+    matches!(source.value.finalizers, Finalizers::Ours(_))
 }
 
 /// Returns whether the source's annotations record exactly these contents of these objects: the target's server made

@@ -21,6 +21,7 @@ use crate::{
         object::{Cached, Finalizers, SourceObject, TargetObject},
     },
     sync::{
+        decide::has_finalizer,
         gate::{Counted, DeletionReason, GateVerdict},
         observed::{Attempt, Destroyed, Observed},
         pair::{PairContext, log_pair, odd, stale},
@@ -28,6 +29,15 @@ use crate::{
         status::{PairStatus, Wait},
     },
 };
+
+/// What a read says of the Namespace or the definition that a source belongs to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Life {
+    /// It is there, or may not be read.
+    NotKnownToEnd,
+    Terminating,
+    Absent,
+}
 
 impl PairContext<'_> {
     pub(crate) fn remove_finalizer(&self, source: &Cached<SourceObject>) -> Result<()> {
@@ -44,6 +54,18 @@ impl PairContext<'_> {
         }
         log_pair!(Level::Info, self, "finalizer removed, the target is gone");
         Ok(())
+    }
+
+    /// Removes from a source in use what earlier bookkeeping recorded there.
+    pub(crate) fn remove_records(
+        &self,
+        source: &Cached<SourceObject>,
+        finalizer: bool,
+    ) -> Result<()> {
+        let patch = patch::remove_records(source, finalizer, &self.context.reader);
+        let place = self.at_source();
+        let removed = self.ask_source(|client| client.patch(&place, Patch::Json, &patch));
+        self.store_source(removed.map_err(stale)?).map(drop)
     }
 
     /// Removes the finalizer of a source that is no longer selected, which stays out of the stores.
@@ -84,8 +106,8 @@ impl PairContext<'_> {
         };
         let source = self.reader().source(&object).ok_or_else(|| odd(&place))?;
         // With our finalizer it is deleted as any other; without, it belongs to another instance.
-        let has_finalizer = matches!(source.value.finalizers, Finalizers::Ours(_));
-        if !self.context.settings.is_selective() || has_finalizer && source.value.state.terminating
+        if !self.context.settings.is_selective()
+            || has_finalizer(&source) && source.value.state.terminating
         {
             return self.store_source(object).map(drop);
         }
@@ -128,9 +150,10 @@ impl PairContext<'_> {
         let (counted, key) = (self.counted(what), &self.id.key);
         let ask = |reason| lock(&self.remote.gate).ask(counted, key, reason, Instant::now());
         let mut verdict = ask(reason);
-        let terminating = observed.source.as_ref().is_some_and(|it| it.value.state.terminating);
-        if verdict == GateVerdict::Open && what == Destroyed::Target && terminating {
-            verdict = match self.deletion_of_more()? {
+        let source = observed.source.as_ref();
+        let lives = source.is_some_and(|source| !source.value.state.terminating);
+        if verdict == GateVerdict::Open && what == Destroyed::Target && !lives {
+            verdict = match self.deletion_of_more(source.is_none())? {
                 None => verdict,
                 Some(reason) => ask(reason),
             };
@@ -142,33 +165,34 @@ impl PairContext<'_> {
         Ok(())
     }
 
-    /// The reason if the terminating source is only a part of what is being deleted. Both are marked before their
-    /// objects are (kubernetes `pkg/controller/namespace/deletion`, apiextensions `pkg/controller/finalizer`), so
-    /// a read now cannot be too early. Whoever may not read them has the limits alone.
-    fn deletion_of_more(&self) -> Result<Option<DeletionReason>> {
-        if !self.source.0.is_empty()
-            && self.is_terminating(&NAMESPACES.cluster_object(&self.source.0))?
-        {
+    /// The reason if the source, terminating or `gone`, is only a part of what is or was being deleted. Both are marked
+    /// before their objects are (kubernetes `pkg/controller/namespace/deletion`, apiextensions
+    /// `pkg/controller/finalizer`), so a read now cannot be too early. Whoever may not read them has the limits alone.
+    fn deletion_of_more(&self, gone: bool) -> Result<Option<DeletionReason>> {
+        let namespace = NAMESPACES.cluster_object(&self.source.0);
+        let ends = |life| life == Life::Terminating || gone && life == Life::Absent;
+        if !self.source.0.is_empty() && ends(self.life_at_source(&namespace)?) {
             return Ok(Some(DeletionReason::NamespaceDeleted));
         }
         let kind = &self.kinds.source.resource;
         let name = format!("{}.{}", kind.plural, kind.group);
         let definition = CUSTOM_RESOURCE_DEFINITIONS.cluster_object(&name);
-        let deleted = !kind.group.is_empty() && self.is_terminating(&definition)?;
+        // Not each kind has a definition.
+        let deleted =
+            !kind.group.is_empty() && self.life_at_source(&definition)? == Life::Terminating;
         Ok(deleted.then_some(DeletionReason::KindDeleted))
     }
 
-    /// Returns whether an object at the source is terminating; `false` if it may not be read.
-    fn is_terminating(&self, place: &Target<'_>) -> Result<bool> {
+    fn life_at_source(&self, place: &Target<'_>) -> Result<Life> {
         match self.ask_source(|client| client.get(place)) {
-            Ok(object) => Ok(object["metadata"]["deletionTimestamp"].is_string()),
-            Err(
-                Error::Forbidden(_)
-                | Error::NotFound(_)
-                | Error::NotServed(_)
-                // A definition may be large.
-                | Error::TooLarge(_),
-            ) => Ok(false),
+            Ok(object) if object["metadata"]["deletionTimestamp"].is_string() => {
+                Ok(Life::Terminating)
+            }
+            Err(Error::NotFound(_)) => Ok(Life::Absent),
+            // A definition may be large.
+            Ok(_) | Err(Error::Forbidden(_) | Error::NotServed(_) | Error::TooLarge(_)) => {
+                Ok(Life::NotKnownToEnd)
+            }
             Err(error) => Err(error),
         }
     }

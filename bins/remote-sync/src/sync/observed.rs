@@ -8,7 +8,7 @@ use crate::{
         mode::Mode,
         object::{Cached, ObjectState, SourceObject, TargetNamespace, TargetObject, TargetSecret},
     },
-    settings::{AdoptPolicy, NamespacePolicy, OrphanPolicy, Settings},
+    settings::{AdoptPolicy, NamespacePolicy, OrphanPolicy, Settings, Track},
     sync::{fighting::Fight, gate::GateVerdict},
 };
 
@@ -86,6 +86,7 @@ fn differing(source: u64, target: u64) -> Option<(u64, u64)> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SyncRules {
     pub(crate) mode: Mode,
+    pub(crate) track: Track,
     pub(crate) orphans: OrphanPolicy,
     pub(crate) adopt: AdoptPolicy,
     pub(crate) namespaces: NamespacePolicy,
@@ -101,6 +102,7 @@ impl SyncRules {
     pub(crate) fn new(settings: &Settings, kinds: &ApiResources) -> Self {
         Self {
             mode: settings.mode,
+            track: settings.track,
             orphans: settings.orphans.policy,
             adopt: settings.adopt,
             namespaces: settings.namespaces,

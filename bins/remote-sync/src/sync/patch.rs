@@ -117,6 +117,33 @@ pub(crate) fn record_generations(
     annotate(source, reader, annotations)
 }
 
+/// JSON patch that removes from a source what `-track source` recorded there, or `-track finalizer`.
+pub(crate) fn remove_records(
+    source: &Cached<SourceObject>,
+    finalizer: bool,
+    reader: &ObjectReader,
+) -> Value {
+    let mut patch = guarded(source);
+    if let Finalizers::Ours(place) = source.value.finalizers
+        && finalizer
+    {
+        patch.extend(without_finalizer(place, &reader.finalizer));
+    }
+    let (keys, recorded) = (&reader.keys, &source.value.generations);
+    for (key, is_there) in [
+        (&keys.remote_generation, recorded.remote.is_some()),
+        (&keys.local_generation, recorded.local.is_some()),
+        (&keys.local_uid, recorded.uid.is_some()),
+        (&keys.content, recorded.content.is_some()),
+    ] {
+        if is_there {
+            let path = pointer(&["metadata", "annotations", key]);
+            patch.push(json!({"op": "remove", "path": path}));
+        }
+    }
+    patch.into()
+}
+
 /// Merge patch that records since when a kept target has been an orphan.
 pub(crate) fn annotate_orphan(
     target: &Cached<TargetObject>,

@@ -1,7 +1,9 @@
 //! Simulated actions for `-dry-run`: pure.
 
 use crate::{
-    model::object::{Cached, CopyOf, Finalizers, ObjectState, TargetNamespace, TargetObject},
+    model::object::{
+        Cached, CopyOf, Finalizers, Generations, ObjectState, TargetNamespace, TargetObject,
+    },
     sync::{
         decide::SyncAction,
         observed::{Attempt, Observed},
@@ -51,6 +53,12 @@ pub(crate) fn simulate(action: SyncAction, observed: &mut Observed, attempt: &mu
             source.value.generations.remote = Some(source.value.state.generation);
             source.value.generations.local = Some(target.value.state.generation);
             source.value.generations.uid = Some(target.uid);
+        }
+        (SyncAction::RemoveRecords { finalizer }, Some(source), _) => {
+            source.value.generations = Generations::default();
+            if finalizer {
+                source.value.finalizers = Finalizers::None;
+            }
         }
         _ => return false,
     }

@@ -89,11 +89,14 @@ impl Found {
             self.same("the target's status", health(target), copy.status.unwrap_or(0));
             self.same("the source's status", health(source), copy.status.unwrap_or(0));
         }
-        let finalizer = scene.finalizer(kind).to_owned();
-        self.same("the source's finalizers", finalizers(source), vec![finalizer]);
+        let bare = !compat && scene.has(Feature::Track);
+        let recorded = |it| if bare { None } else { it };
+        let finalizer = recorded(Some(scene.finalizer(kind).to_owned()));
+        self.same("the source's finalizers", finalizers(source), Vec::from_iter(finalizer));
         let published = |key: &str| annotation(source, key);
-        self.same("its generation", published(REMOTE_GENERATION), generation(source));
-        self.same("the target's generation", published(LOCAL_GENERATION), generation(target));
+        let (from, to) = (recorded(generation(source)), recorded(generation(target)));
+        self.same("its generation", published(REMOTE_GENERATION), from);
+        self.same("the target's generation", published(LOCAL_GENERATION), to);
         self.unless(compat == annotation(target, SOURCE).is_none(), || "the target's mark".into());
     }
 

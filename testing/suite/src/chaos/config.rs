@@ -27,9 +27,11 @@ pub enum Feature {
     Instances,
     /// Targets that were there before are taken only if they are equal.
     Equal,
+    /// The sources are given nothing.
+    Track,
 }
 
-const ALL: [(Feature, &str); 10] = [
+const ALL: [(Feature, &str); 11] = [
     (Feature::Push, "push"),
     (Feature::Selector, "selector"),
     (Feature::Unselect, "unselect"),
@@ -40,6 +42,7 @@ const ALL: [(Feature, &str); 10] = [
     (Feature::Secrets, "secrets"),
     (Feature::Instances, "instances"),
     (Feature::Equal, "equal"),
+    (Feature::Track, "track"),
 ];
 
 /// What the program does not stand yet: only by name.

@@ -37,6 +37,9 @@ pub fn start(stage: &mut Stage, config: &Config) -> Vec<Sidecar> {
     if !stage.setting.compat {
         let adopt = if config.contains(&Feature::Equal) { "equal" } else { "always" };
         flags.extend(["-adopt", adopt]);
+        if config.contains(&Feature::Track) {
+            flags.extend(["-track", "target"]);
+        }
     }
     if config.contains(&Feature::Secrets) {
         flags.extend(["-resync", "1s"]);

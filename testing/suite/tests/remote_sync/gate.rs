@@ -20,12 +20,12 @@ fn gone(pairs: &[(Place, Place)]) -> usize {
 }
 
 /// As a person does with the command on /readyz.
-fn allow(stage: &Stage, number: usize) {
+pub(crate) fn allow(stage: &Stage, number: usize) {
     let key = format!("allow.{}", stage.remote().name);
     stage.ledger(LEDGER).merge(&json!({"data": {key: number.to_string()}}));
 }
 
-fn is_held(sidecar: &Sidecar, number: f64) {
+pub(crate) fn is_held(sidecar: &Sidecar, number: f64) {
     eventually("deletions are held", || {
         (sidecar.metric("remote_sync_deletions_held{remote=\"hub\"}")? == number).then_some(())
     });

@@ -37,6 +37,7 @@ mod secrets;
 mod silence;
 mod support;
 mod takeover;
+mod track;
 mod twins;
 mod upstream;
 mod waiting;

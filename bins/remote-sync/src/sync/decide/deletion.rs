@@ -4,7 +4,7 @@ use crate::{
     model::object::{Cached, Finalizers, SourceObject, TargetObject},
     settings::{NamespacePolicy, OrphanPolicy},
     sync::{
-        decide::{SyncAction, adopt_target},
+        decide::{SyncAction, adopt_target, has_finalizer},
         gate::{DeletionReason, GateVerdict},
         observed::{Attempt, Destroyed, Observed, Ownership, SyncRules},
         status::{Hold, PairStatus, Wait},
@@ -18,7 +18,7 @@ pub(super) fn with_terminating_source(
     attempt: &Attempt,
     rules: &SyncRules,
 ) -> SyncAction {
-    let has_finalizer = matches!(source.value.finalizers, Finalizers::Ours(_));
+    let has_finalizer = has_finalizer(source);
     let release = if has_finalizer {
         SyncAction::RemoveFinalizer
     } else {

@@ -9,7 +9,7 @@ use super::*;
 use crate::{
     model::mode::Mode,
     model::object::ObjectState,
-    settings::{AdoptPolicy, NamespacePolicy, OrphanPolicy},
+    settings::{AdoptPolicy, NamespacePolicy, OrphanPolicy, Track},
     sync::{gate::GateVerdict, observed::SettledDiff, simulate::simulate},
 };
 use world::*;
@@ -88,6 +88,7 @@ fn the_words_of_writes_stay_as_they_are() {
         (SyncAction::Create, "create the target"),
         (ALL, "update the target"),
         (SyncAction::RecordGenerations, "publish the generations"),
+        (SyncAction::RemoveRecords { finalizer: true }, "remove what the source was given"),
         (SyncAction::AnnotateOrphan, "mark the orphan"),
         (SyncAction::Recreate, "delete the target to create it anew"),
         (SyncAction::DeleteNamespace, "delete the namespace"),
@@ -150,6 +151,28 @@ fn t4_t5_what_is_missing_is_created() {
         assert_eq!(safe.run(), [passes.concat()]);
         let status = safe.observed.source.unwrap().value.state.status;
         assert_eq!(status, FRESH, "the source's own is overwritten");
+    }
+}
+
+#[test]
+fn a_source_gets_what_the_bookkeeping_says_and_loses_what_another_left() {
+    let finalizer = SyncAction::RemoveRecords { finalizer: false };
+    let all = SyncAction::RemoveRecords { finalizer: true };
+    for (track, claim, removed) in [
+        (Track::Finalizer, vec![SyncAction::AddFinalizer], finalizer),
+        (Track::Target, vec![], all),
+    ] {
+        let mut world = World::new(Mode::Safe);
+        world.rules.track = track;
+        world.rules.status = false;
+        world.observed.source = Some(source(state(2, 2, 1)));
+        assert_eq!(world.run(), [[claim, vec![SyncAction::Create]].concat()], "{track:?}");
+        world.observed = in_step(Mode::Safe).observed;
+        assert_eq!(world.run(), [[removed]], "{track:?}");
+        // An edit first: it must not wait for a right that may be missing.
+        world.observed = in_step(Mode::Safe).observed;
+        world.observed.source.as_mut().unwrap().value.state.content = 7;
+        assert_eq!(world.run(), [[CONTENT, removed]], "{track:?}");
     }
 }
 

@@ -129,6 +129,29 @@ fn gap06_finalizers_of_others_stay_where_they_are() {
 }
 
 #[test]
+fn what_the_source_was_given_goes_and_nothing_else() {
+    let reader = reader(Mode::Safe);
+    let all = json!({
+        "finalizers": ["example.com/a", FINALIZER],
+        "annotations": {
+            "note": "mine", "cloud.teleport.dev/paused": "false",
+            "cloud.teleport.dev/sync-remote-generation": "3",
+            "cloud.teleport.dev/sync-local-generation": "4",
+            "cloud.teleport.dev/sync-local-uid": TARGET,
+        },
+    });
+    let before = source(&all);
+    let kept = json!({"note": "mine", "cloud.teleport.dev/paused": "false"});
+    for (finalizer, left) in [(true, json!(["example.com/a"])), (false, all["finalizers"].clone())]
+    {
+        let patch = remove_records(&reader.source(&before).unwrap(), finalizer, &reader);
+        let after = patched(&before, &patch).unwrap();
+        assert_eq!(after["metadata"]["annotations"], kept);
+        assert_eq!(after["metadata"]["finalizers"], left);
+    }
+}
+
+#[test]
 fn every_guard_holds_off_another_object_of_the_name() {
     let reader = reader(Mode::Safe);
     let (before, other) = (source(&json!({})), budget("web-rs", TARGET, &json!({}), &json!({})));

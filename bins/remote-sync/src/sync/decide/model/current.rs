@@ -75,6 +75,7 @@ impl Rule for CurrentRule {
             SyncAction::Create => Act::Create,
             SyncAction::Update { .. } => Act::Update,
             SyncAction::RecordGenerations => Act::RecordGenerations,
+            SyncAction::RemoveRecords { finalizer } => Act::RemoveRecords { finalizer },
             SyncAction::ConfirmSourceGone => Act::ConfirmSourceGone,
             SyncAction::ConfirmTargetGone => Act::ConfirmTargetGone,
             SyncAction::CheckGate(what, reason) => Act::CheckGate {
@@ -106,7 +107,7 @@ impl Rule for CurrentRule {
         let mut ask = |reason| gate.ask(self.counted(namespace), &key(name), reason, self.now);
         let mut verdict =
             ask(if why.gone { DeletionReason::SourceGone } else { DeletionReason::Wanted });
-        if verdict == GateVerdict::Open && !namespace && !why.gone && why.swept {
+        if verdict == GateVerdict::Open && !namespace && why.swept {
             verdict = ask(DeletionReason::KindDeleted);
         }
         match verdict {
@@ -152,6 +153,7 @@ fn key(name: usize) -> Arc<str> {
 fn rules(view: &View) -> SyncRules {
     SyncRules {
         mode: Mode::Safe,
+        track: view.track,
         orphans: OrphanPolicy::Confirm,
         adopt: AdoptPolicy::Equal,
         namespaces: NamespacePolicy::Empty,

@@ -24,6 +24,8 @@ pub(super) enum Begin {
     Empty,
     /// One source of A, and its copy.
     Copy,
+    /// The same, where the source was given nothing.
+    CopyAlone,
     /// The same, with somebody else's object in the namespace.
     CopyAndOther,
     /// The same, where the target's server dropped what it did not know, and knows it by now.
@@ -50,6 +52,12 @@ impl Begin {
         match self {
             Self::Empty => world,
             Self::Copy => world.with_copy(0, 0),
+            Self::CopyAlone => {
+                let mut world = world.with_copy(0, 0);
+                let alone = |source| Source { finalizer: false, published: None, ..source };
+                world.remotes[0].sources[0] = world.remotes[0].sources[0].map(alone);
+                world
+            }
             Self::CopyAndOther => World { foreign: true, used: true, ..world.with_copy(0, 0) },
             Self::Pruned => {
                 let mut world = world.with_copy(0, 0);
@@ -121,6 +129,7 @@ const NOTHING: Events = Events {
     select: false,
     constant: false,
     crash: false,
+    track: Track::Source,
 };
 
 const FINDING: Finding =

@@ -99,6 +99,14 @@ impl<R: Rule> Sync<R> {
                 });
                 Ok(world.write_source(at, view.source, changed))
             }
+            Act::RemoveRecords { finalizer } => {
+                let changed = view.source.map(|source| Source {
+                    published: None,
+                    finalizer: source.finalizer && !finalizer,
+                    ..source
+                });
+                Ok(world.write_source(at, view.source, changed))
+            }
             Act::RemoveFinalizer => self.release(world, attempt, view),
             Act::CompareContents => {
                 if world.targets[name] != view.target {
@@ -323,7 +331,7 @@ impl<G: Clone + std::hash::Hash> World<G> {
         if source.is_some_and(|source| !source.terminating) {
             return Err("a copy is deleted while its source lives".into());
         }
-        if source.is_some_and(|source| source.swept) {
+        if source.is_some_and(|source| source.swept) || self.swept_away[remote][name] {
             return Err("a copy is deleted with the kind of its source".into());
         }
         self.deleted[remote][name] = true;

@@ -198,6 +198,7 @@ impl<R: Rule> Sync<R> {
             shared: (0..NAMES).any(other),
             unlisted: process.unlisted[remote][name],
             selective: self.events.select,
+            track: self.events.track,
             name,
             cluster: world.remotes[remote].shows,
         }

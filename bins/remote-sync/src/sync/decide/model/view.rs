@@ -1,5 +1,7 @@
 //! Objects of the model, and what a rule sees of them. Contents, clusters and names are small numbers.
 
+use crate::settings::Track;
+
 /// A source, as its cluster has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Source {
@@ -61,6 +63,7 @@ pub(super) struct View {
     pub(super) shared: bool,
     pub(super) unlisted: bool,
     pub(super) selective: bool,
+    pub(super) track: Track,
     pub(super) name: usize,
     /// The uid that the remote shows.
     pub(super) cluster: u8,
@@ -100,6 +103,9 @@ pub(super) enum Act {
     Create,
     Update,
     RecordGenerations,
+    RemoveRecords {
+        finalizer: bool,
+    },
     ConfirmSourceGone,
     ConfirmTargetGone,
     /// About the namespace or else the target; the source is gone, or else was deleted.
@@ -160,6 +166,6 @@ pub(super) trait Rule {
 pub(super) struct Why {
     /// The source is gone, or else terminating.
     pub(super) gone: bool,
-    /// Its namespace or kind is terminating, as a read at the source says.
+    /// Its namespace or kind is terminating or gone, as a read at the source says.
     pub(super) swept: bool,
 }

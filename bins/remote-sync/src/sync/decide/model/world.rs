@@ -4,6 +4,8 @@ use std::{borrow::Cow, hash::Hash};
 
 use explorer::Step;
 
+use crate::settings::Track;
+
 use super::{
     process::Process,
     view::{Mark, Namespace, Published, Source, Target},
@@ -29,6 +31,8 @@ pub(super) struct World<G> {
     pub(super) ledger: [[u8; 2]; REMOTES],
     /// The names of targets that were deleted for each remote.
     pub(super) deleted: [[bool; NAMES]; REMOTES],
+    /// For the invariants alone: sources that went at once with their kind.
+    pub(super) swept_away: [[bool; NAMES]; REMOTES],
     pub(super) uids: u8,
     pub(super) troubles: u8,
 }
@@ -44,7 +48,7 @@ pub(super) struct Remote {
 }
 
 /// What may happen beside the failures of requests.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(super) struct Events {
     /// The names that are in use.
     pub(super) names: usize,
@@ -65,6 +69,8 @@ pub(super) struct Events {
     pub(super) constant: bool,
     /// The process is killed, and requests fail.
     pub(super) crash: bool,
+    /// The bookkeeping.
+    pub(super) track: Track,
 }
 
 impl<G: Clone + Hash> World<G> {
@@ -80,6 +86,7 @@ impl<G: Clone + Hash> World<G> {
             process: None,
             ledger: Default::default(),
             deleted: Default::default(),
+            swept_away: Default::default(),
             uids: 0,
             troubles,
         }
@@ -292,6 +299,7 @@ impl<G: Clone + Hash> World<G> {
     /// An ordinary deletion: with a finalizer the object stays, terminating.
     fn delete_source(&mut self, remote: usize, name: usize, swept: bool) {
         let source = &mut self.remotes[remote].sources[name];
+        self.swept_away[remote][name] |= swept && source.is_some_and(|source| !source.finalizer);
         *source = source.take().filter(|source| source.finalizer).map(|source| Source {
             terminating: true,
             swept: source.swept || swept && !source.terminating,

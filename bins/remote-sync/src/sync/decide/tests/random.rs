@@ -6,7 +6,7 @@ use fastrand::Rng;
 use super::{super::*, Mode, ObjectState, SettledDiff, world::*};
 use crate::{
     model::object::TargetNamespace,
-    settings::{AdoptPolicy, NamespacePolicy, OrphanPolicy},
+    settings::{AdoptPolicy, NamespacePolicy, OrphanPolicy, Track},
     sync::gate::{GateHold, GateVerdict},
 };
 
@@ -50,8 +50,22 @@ pub(super) fn allowed(world: &World, attempt: &Attempt, action: SyncAction, befo
         SyncAction::AddFinalizer if ending || before.iter().any(|action| action.writes()) => {
             fail("not the first write to a living source");
         }
+        SyncAction::AddFinalizer if rules.track == Track::Target => fail("nobody asked for one"),
+        SyncAction::RecordGenerations if rules.track != Track::Source => {
+            fail("nobody asked for it")
+        }
+        SyncAction::RemoveRecords { finalizer } => {
+            if ending || rules.track == Track::Source {
+                fail("they are in use");
+            }
+            if finalizer != (rules.track == Track::Target && finalizer_added) {
+                fail("only a finalizer that is there and not wanted goes");
+            }
+        }
         SyncAction::AnnotateOrphan | SyncAction::AddFinalizer => {}
-        action if action.writes() && !finalizer_added => fail("the source lacks the finalizer"),
+        action if action.writes() && !finalizer_added && rules.track != Track::Target => {
+            fail("the source lacks the finalizer");
+        }
         action if action.writes() && safe && relation == Ownership::Foreign => fail("a conflict"),
         _ => {}
     }
@@ -214,6 +228,7 @@ fn random_world(rng: &mut Rng) -> World {
         let policies = [AdoptPolicy::Never, AdoptPolicy::Equal, AdoptPolicy::Always];
         world.rules.adopt = one(rng, &policies);
         world.rules.namespaces = one(rng, &[NamespacePolicy::Never, NamespacePolicy::Empty]);
+        world.rules.track = one(rng, &[Track::Source, Track::Finalizer, Track::Target]);
     }
     (world.alters, world.held) = (rng.u8(..4) == 0, rng.u8(..6) == 0);
     world.refused = (0..3).filter(|_| rng.u8(..6) == 0).collect();

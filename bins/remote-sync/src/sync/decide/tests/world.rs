@@ -7,7 +7,7 @@ use crate::{
         mode::Mode,
         object::{CopyOf, Generations, ObjectState, TargetNamespace},
     },
-    settings::{AdoptPolicy, NamespacePolicy, OrphanPolicy},
+    settings::{AdoptPolicy, NamespacePolicy, OrphanPolicy, Track},
     sync::{
         gate::GateVerdict,
         observed::{Comparison, SettledDiff},
@@ -108,7 +108,16 @@ pub(super) fn rules(mode: Mode) -> SyncRules {
         Mode::Safe => (OrphanPolicy::Confirm, AdoptPolicy::Equal, NamespacePolicy::Empty),
         Mode::Compat => (OrphanPolicy::Delete, AdoptPolicy::Always, NamespacePolicy::Owned),
     };
-    SyncRules { mode, orphans, adopt, namespaces, namespaced: true, status: true, selective: false }
+    SyncRules {
+        mode,
+        track: Track::Source,
+        orphans,
+        adopt,
+        namespaces,
+        namespaced: true,
+        status: true,
+        selective: false,
+    }
 }
 
 impl World {
@@ -326,6 +335,12 @@ impl World {
         match (action, target) {
             (SyncAction::AddFinalizer, _) => source.value.finalizers = Finalizers::Ours(0),
             (SyncAction::RemoveFinalizer, _) => source.value.finalizers = Finalizers::None,
+            (SyncAction::RemoveRecords { finalizer }, _) => {
+                source.value.generations = Generations::default();
+                if finalizer {
+                    source.value.finalizers = Finalizers::None;
+                }
+            }
             (SyncAction::CreateNamespace, _) => {
                 let owner_uid = safe.then_some(source.uid);
                 let owner = Some("test".into());

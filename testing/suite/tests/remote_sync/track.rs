@@ -1,0 +1,174 @@
+//! What the source is given: `-track`.
+
+use dev_apiserver::Action;
+use serde_json::{Value, json};
+use suite::{
+    eventually,
+    needs::{Need, needs},
+    stays,
+    sync::{FINALIZER, Place, REMOTE_GENERATION, SOURCE, Setting, Stage, WIDGETS},
+    throughout,
+};
+
+use crate::{
+    gate::{allow, is_held},
+    support::{is_in_sync, of_program},
+};
+
+const TARGET: [&str; 2] = ["-track", "target"];
+
+/// Nothing of the program's is on the source.
+fn is_bare(source: &Place) -> bool {
+    let text = source.read()["metadata"].to_string();
+    // The embedded server says in managedFields who wrote a status; a real one does, too.
+    let fields: Value = source.read()["metadata"]["managedFields"].take();
+    !text.replace(&fields.to_string(), "").contains("cloud.teleport.dev")
+}
+
+fn one(name: &str) -> (Stage, Place, Place) {
+    let stage = Stage::pull(name, Setting::safe(&[&WIDGETS]));
+    stage.create_target_namespace(&json!({}));
+    let (source, target) = stage.pair(&WIDGETS, "one");
+    source.create_number(1);
+    (stage, source, target)
+}
+
+#[test]
+fn track_target_takes_one_write_each_way() {
+    let (stage, source, target) = one("track-target");
+    let _sidecar = stage.start_served(&TARGET);
+    stage.wrote_only(&["local create widgets one"]);
+    assert!(target.annotation(SOURCE).is_some());
+    let before = stage.settled();
+    target.set_health(7);
+    source.wait_for_health(7);
+    stage.wrote_only_after(before, &["hub patch widgets/status one-remote-rs"]);
+    let before = stage.settled();
+    source.set_number(2);
+    target.wait_for_number(2);
+    stage.wrote_only_after(before, &["local patch widgets one"]);
+    assert!(is_bare(&source), "{}", source.read());
+}
+
+#[test]
+fn track_finalizer_takes_one_more_at_the_beginning() {
+    let (stage, source, target) = one("track-finalizer");
+    let _sidecar = stage.start_served(&["-track", "finalizer"]);
+    stage.wrote_only(&["hub patch widgets one-remote-rs", "local create widgets one"]);
+    let before = stage.settled();
+    source.set_number(2);
+    target.wait_for_number(2);
+    stage.wrote_only_after(before, &["local patch widgets one"]);
+    assert_eq!(source.annotation(REMOTE_GENERATION), None);
+    // A finalizer makes a deletion one that needs no grace.
+    source.delete();
+    source.wait_until_gone();
+    assert!(target.get().is_none());
+}
+
+#[test]
+fn track_target_deletes_after_the_grace() {
+    let (stage, source, target) = one("track-deletion");
+    let _sidecar = stage.start_served(&[&TARGET[..], &["-orphan-grace", "3s"]].concat());
+    target.wait_for_number(1);
+    let before = stage.settled();
+    source.delete();
+    source.wait_until_gone();
+    throughout(2000, "it is there for its grace", || target.get().is_some());
+    target.wait_until_gone();
+    stage.wrote_only_after(before, &["local delete widgets one"]);
+}
+
+#[test]
+fn track_target_does_what_was_left_undone_while_it_was_away() {
+    let (stage, source, target) = one("track-away");
+    let other = stage.source(&WIDGETS, "other");
+    let copy = stage.target(&WIDGETS, "other");
+    other.create_number(5);
+    let mut sidecar = stage.start_served(&TARGET);
+    target.wait_for_number(1);
+    copy.wait_for_number(5);
+    stage.settled();
+    sidecar.kill();
+    let uid = target.uid();
+    source.set_number(2);
+    other.delete();
+    let _sidecar = stage.start_served(&TARGET);
+    target.wait_for_number(2);
+    copy.wait_until_gone();
+    assert_eq!(target.uid(), uid);
+}
+
+/// Without finalizers the sources of a deleted namespace are gone before anybody asks.
+#[test]
+fn track_target_keeps_the_copies_of_a_deleted_namespace() {
+    let (stage, source, target) = one("track-namespace");
+    let sidecar = stage.start_served(&TARGET);
+    target.wait_for_number(1);
+    stage.source_namespace().delete();
+    source.wait_until_gone();
+    is_held(&sidecar, 1.0);
+    sidecar.wait_for("the source's Namespace is being deleted");
+    stage.source_namespace().wait_until_gone();
+    stays("the copy is there", || target.get().is_some());
+    allow(&stage, 1);
+    target.wait_until_gone();
+}
+
+#[test]
+fn track_can_be_changed_there_and_back() {
+    let (stage, source, target) = one("track-change");
+    let mut sidecar = stage.start_served(&[]);
+    is_in_sync(&source, &target);
+    stage.settled();
+    sidecar.kill();
+    let uid = target.uid();
+    source.set_number(2);
+    let mut sidecar = stage.start_served(&["-track", "finalizer"]);
+    target.wait_for_number(2);
+    eventually("the annotations go", || {
+        source.annotation(REMOTE_GENERATION).is_none().then_some(())
+    });
+    assert_eq!(source.finalizers(), [FINALIZER]);
+    sidecar.kill();
+    source.set_number(3);
+    let mut sidecar = stage.start_served(&[]);
+    is_in_sync(&source, &target);
+    sidecar.kill();
+    assert_eq!(target.uid(), uid);
+    // Only now, as the smaller roles of `-track target` do not let it.
+    if !needs(Need::Embedded, "the roles are those of -track source") {
+        return;
+    }
+    let mut sidecar = stage.start_served(&TARGET);
+    eventually("all records go", || is_bare(&source).then_some(()));
+    stage.settled();
+    sidecar.kill();
+    source.set_number(4);
+    let _sidecar = stage.start_served(&[]);
+    is_in_sync(&source, &target);
+    assert_eq!((target.uid(), source.finalizers()), (uid, vec![FINALIZER.to_owned()]));
+}
+
+#[test]
+fn track_target_says_what_it_may_not_remove() {
+    if !needs(Need::Embedded, "a right can be taken away from one verb") {
+        return;
+    }
+    let (stage, source, target) = one("track-forbidden");
+    let mut sidecar = stage.start_served(&[]);
+    is_in_sync(&source, &target);
+    sidecar.kill();
+    let rule = of_program(stage.remote(), Action::Forbid).verb("patch").resource("widgets");
+    let rule = stage.remote().cluster.faults().add(rule);
+    let sidecar = stage.start_served(&TARGET);
+    eventually("it is told", || {
+        let sample = "remote_sync_pairs{remote=\"hub\",resource=\"widgets.sync.example.com\",state=\"degraded\"}";
+        (sidecar.metric(sample)? == 1.0).then_some(())
+    });
+    source.set_number(2);
+    target.wait_for_number(2);
+    stage.remote().cluster.faults().remove(rule);
+    source.set_number(3);
+    eventually("all records go", || is_bare(&source).then_some(()));
+}
