@@ -12,7 +12,7 @@ export CARGO_TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 PLATFORM := $(if $(filter $(ARCH),$(shell uname -m)),,--platform linux/$(ARCH))
 RELEASE := $(CARGO_TARGET_DIR)/$(TARGET)/release
 
-.PHONY: help build dist image test demo demo-sync controlplane e2e lint budget bench soak chaos model fuzz clean
+.PHONY: help build dist image test demo demo-sync controlplane e2e lint budget bench bench-real soak chaos model fuzz clean
 .DEFAULT_GOAL := help
 
 help: ## Show this help
@@ -54,7 +54,7 @@ image: dist ## The image, with docker, podman or buildah, whichever is installed
 
 # These run the released programs, not the debug build; MEASURE builds its tools with the same libc and
 # optimisation.
-demo demo-sync budget bench soak chaos: export BIN_DIR := $(CURDIR)/dist
+demo demo-sync budget bench bench-real soak chaos: export BIN_DIR := $(CURDIR)/dist
 MEASURE := cargo run --locked -q --release --target $(TARGET) -p suite
 
 ##@ Try
@@ -108,6 +108,9 @@ budget: dist ## Check size, memory, requests, bytes and system calls against the
 
 bench: dist ## Measure remote-sync: lag, throughput, memory, restart, 10 to 300 remotes
 	$(MEASURE) --bin bench
+
+bench-real: dist controlplane ## Measure how long 1,000 waiting objects take on two real API servers, by -track
+	SUITE=real testing/controlplane/run.sh $(MEASURE) --bin bench backlog
 
 soak: dist ## 100,000 renewals with 5 % random faults, in one process and in many; SEED, RENEWALS, PART
 	$(MEASURE) --bin soak

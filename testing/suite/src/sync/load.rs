@@ -87,7 +87,7 @@ impl Stage {
             command.args(["-remote-kubeconfig", &format!("{}={}", side.name, file.display())]);
         }
         command.args(more);
-        Sidecar::spawn(command, port)
+        self.spawn(command, port)
     }
 
     /// Puts sources of a remote there, without HTTP.

@@ -136,7 +136,7 @@ impl Stage {
             .for_each(Server::enforce_rbac);
     }
 
-    fn spawn(&self, command: Command, port: u16) -> Sidecar {
+    pub(super) fn spawn(&self, command: Command, port: u16) -> Sidecar {
         let is_enforced = |server: &Server| server.enforces_rbac();
         if real() || self.own.cluster.embedded.as_ref().is_some_and(is_enforced) {
             rights::grant(self, &command);

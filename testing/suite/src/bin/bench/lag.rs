@@ -44,7 +44,7 @@ pub(crate) fn measure() -> bool {
     stage.put_sources(0, 0..BUSY + 1);
     let sidecar = stage.start_deployed(&["-qps", "0", "-leader-election=false"]);
     load::wait_for_pairs(&sidecar, BUSY + 1, LIMIT);
-    let head = ["lag, ms", "P50", "P99", "server's own P50", "P99", "added P50", "P99", "Go P50"];
+    let head = ["lag, ms", "P50", "P99", "server's own P50", "P99", "added P50", "P99"];
     let mut rows = vec![row(head)];
     let mut missed = 0;
     for (what, loaded) in
@@ -65,7 +65,6 @@ pub(crate) fn measure() -> bool {
             ms(&lags.own, 0.99),
             ms(&lags.added, 0.5),
             ms(&lags.added, 0.99),
-            if matches!((what, loaded), (What::Spec, false)) { "27-43" } else { "" }.to_owned(),
         ]);
     }
     table::print(&rows);

@@ -1,5 +1,6 @@
 //! `make bench`: what remote-sync does in how much time and memory, in one run, as Markdown.
 
+mod backlog;
 mod echo;
 mod fleet;
 mod lag;
@@ -23,12 +24,20 @@ fn main() -> ExitCode {
     let begun = Instant::now();
     println!("{}", bold("remote-sync: one kind, servers on the same machine"));
     println!("{}", suite::measure::machine());
-    println!("Go: sync-controller with 8 workers on real servers, so by other scales.\n");
     let file = binary(&program("remote-sync"));
     println!("Binary: {} bytes; Go: 44 MB.\n", grouped(file.bytes));
-    // For one table alone: cargo run --bin bench fleet.
-    if std::env::args().nth(1).is_some_and(|only| only == "fleet") {
-        fleet::measure();
+    // For one table alone: cargo run --bin bench fleet. The backlog needs the real control plane.
+    let only = match std::env::args().nth(1).as_deref() {
+        None => None,
+        Some("fleet") => Some(fleet::measure as fn()),
+        Some("backlog") => Some(backlog::measure as fn()),
+        Some(other) => {
+            eprintln!("there is no table {other}: fleet and backlog can be had alone");
+            return ExitCode::FAILURE;
+        }
+    };
+    if let Some(measure) = only {
+        measure();
         return ExitCode::SUCCESS;
     }
     let quick = lag::measure();

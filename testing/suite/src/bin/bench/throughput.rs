@@ -26,7 +26,6 @@ pub(crate) fn measure() {
         let seconds = each.iter().map(|rate| format!("{:.1}", 1000.0 / rate));
         rows.push([name].into_iter().chain(rates).chain(seconds).collect());
     }
-    rows.push(row(["Go, 8 workers, real servers", "54", "83", "93", "18.4", "12.1", "10.7"]));
     table::print(&rows);
 }
 
