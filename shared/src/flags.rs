@@ -35,6 +35,8 @@ pub enum FlagKind {
     Int,
     /// May be repeated; values are put together with commas.
     List,
+    /// Two values, each an argument of its own; they are put together with a blank.
+    Pair,
     /// 0 to 65535.
     Port,
     /// A flag of the program that this one replaces, without an effect here; its help text says why, and
@@ -180,6 +182,7 @@ pub fn help(program: &str, table: &[Flag]) -> String {
             FlagKind::Duration | FlagKind::Seconds => " duration",
             FlagKind::Int | FlagKind::Port => " int",
             FlagKind::List => " strings",
+            FlagKind::Pair => " string string",
             FlagKind::String => " string",
         };
         let default = match flag.default {
@@ -288,11 +291,18 @@ fn long_form(table: &[Flag], arguments: impl IntoIterator<Item = OsString>) -> V
         let mut whole = OsString::from(format!("--{flag}"));
         let takes_value =
             |kind| !matches!(kind, FlagKind::Bool | FlagKind::Refused) && !flag.contains('=');
-        if table.iter().any(|known| known.name == flag && takes_value(known.kind))
+        let known = table.iter().find(|known| known.name == flag && takes_value(known.kind));
+        if let Some(known) = known
             && let Some(value) = arguments.next()
         {
             whole.push("=");
             whole.push(value);
+            if known.kind == FlagKind::Pair
+                && let Some(second) = arguments.next()
+            {
+                whole.push(" ");
+                whole.push(second);
+            }
         }
         long.push(whole);
     }
@@ -330,6 +340,7 @@ fn checked(flag: &Flag, value: String) -> Result<String, String> {
             (seconds(&value).is_some(), "a duration such as 30s, or a number of seconds")
         }
         FlagKind::List | FlagKind::String => (true, ""),
+        FlagKind::Pair => (value.contains(' '), "two values"),
     };
     if fits {
         return Ok(value);

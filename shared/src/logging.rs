@@ -35,6 +35,7 @@ pub const KEYS: &[(&str, &str)] = &[
     ("target", "namespace and name of the copy"),
     ("action", "what is done, or would be"),
     ("state", "state of a pair, as metrics have it"),
+    ("fields", "fields that would be written, without their values"),
     ("reason", "what a state or a change comes from"),
     ("error", "what went wrong"),
     ("event", "reason of the Event that goes with the line"),

@@ -26,7 +26,7 @@ use crate::{
         key::{self, ObjectKey},
     },
     once,
-    sync::cleanup::Role,
+    sync::cleanup::{Instance, Role},
 };
 
 /// Objects that are collected at a time.
@@ -217,6 +217,11 @@ impl Sweep<'_> {
     fn list(&self, target: Target<'_>, tried: &Tried, found: &mut Found) -> Result<()> {
         let selection = Selection { target, labels: "", metadata_only: true, page: PAGE };
         let context = &self.controller.context;
+        let instance = Instance {
+            reader: &context.reader,
+            sources: self.sources,
+            annotates: context.settings.annotate_state,
+        };
         // All of them are logged.
         let most = if context.settings.dry_run { usize::MAX } else { BATCH };
         let mut see = |document: Document| {
@@ -227,7 +232,7 @@ impl Sweep<'_> {
                     return ControlFlow::Continue(());
                 }
             };
-            if let Some(patch) = self.role.patch(&object, self.sources, &context.reader) {
+            if let Some(patch) = self.role.patch(&object, &instance) {
                 let (namespace, name) = key::namespaced_name(&object);
                 let key = key::of(namespace, name);
                 match tried.get(&key) {

@@ -24,6 +24,7 @@ mod model;
 
 // Other tasks, and diagnostics.
 mod cleanup;
+mod explain;
 mod once;
 mod rbac;
 mod report;

@@ -83,9 +83,9 @@ fn role(name: &str, namespace: Option<&str>, rules: Vec<Value>) -> Value {
 
 fn source(settings: &Settings) -> SideRules {
     let mut rules = SideRules::default();
-    let verbs: &[_] = match settings.track {
-        Track::Source | Track::Finalizer => &["get", "list", "watch", "patch"],
-        Track::Target => &["get", "list", "watch"],
+    let verbs: &[_] = match (settings.track, settings.annotate_state) {
+        (Track::Target, false) => &["get", "list", "watch"],
+        _ => &["get", "list", "watch", "patch"],
     };
     for (group, plurals) in kinds(settings) {
         let sub = |name: &str| plurals.iter().map(|plural| format!("{plural}/{name}")).collect();

@@ -12,7 +12,7 @@ use shared::{
 use crate::{
     cleanup,
     controller::{Controller, clusters, registry},
-    once,
+    explain, once,
     report::Reporter,
     settings::{Election, Operation, Settings},
 };
@@ -26,17 +26,15 @@ const GRACE_PERIOD: Duration = Stop::GRACE_PERIOD;
 /// At startup: an unusable kubeconfig, a port in use. Later: lost leadership. For a task: why it is not done.
 pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
     let controller = Arc::new(clusters::build(settings.clone(), flags, stop)?);
-    let limit = match settings.operation {
+    let task: &dyn Fn() -> Result<()> = match &settings.operation {
         Operation::Run => return run_until_stopped(&controller, flags),
-        Operation::Once(limit) => Some(limit),
-        Operation::Cleanup => None,
+        Operation::Once(limit) => &|| once::finish(&controller, *limit),
+        Operation::Cleanup => &|| cleanup::run(&controller),
+        Operation::Explain(wanted) => &|| explain::run(&controller, wanted),
     };
     clusters::start(&controller)?;
     registry::start(&controller)?;
-    let result = match limit {
-        Some(limit) => once::finish(&controller, limit),
-        None => cleanup::run(&controller),
-    };
+    let result = task();
     stop.raise();
     wait_for_writes(&controller);
     result.map(|()| End::Done)

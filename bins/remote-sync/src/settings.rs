@@ -7,7 +7,7 @@ mod selector;
 mod table;
 mod values;
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use shared::{
     client::Propagation,
@@ -28,7 +28,7 @@ use crate::{
     model::{
         annotations::AnnotationKeys,
         discovery::ResourceArg,
-        key::PerKind,
+        key::{KindIndex, PerKind},
         mapping::{CLUSTER, MappingTemplate},
         mode::Mode,
         rules::FieldRules,
@@ -44,6 +44,8 @@ pub(crate) struct Settings {
     pub(crate) direction: Direction,
     pub(crate) mode: Mode,
     pub(crate) track: Track,
+    /// Say on each source whether its pair is in sync, and if not, why.
+    pub(crate) annotate_state: bool,
     pub(crate) resources: PerKind<ResourceArg>,
     /// Label selector of sources; empty for all.
     pub(crate) selector: String,
@@ -90,12 +92,32 @@ pub(crate) struct Settings {
 }
 
 /// The task of the process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Run,
     /// Until everything is in sync, but no longer than this.
     Once(Duration),
     Cleanup,
+    Explain(Explained),
+}
+
+/// An object to explain: a source, or a target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Explained {
+    pub(crate) kind: KindIndex,
+    /// As `-resource` names it.
+    pub(crate) resource: String,
+    /// Empty for a cluster-scoped object.
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+impl fmt::Display for Explained {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { resource, namespace, name, .. } = self;
+        let slash = if namespace.is_empty() { "" } else { "/" };
+        write!(f, "{resource} {namespace}{slash}{name}")
+    }
 }
 
 /// The side that the specs come from.
@@ -181,23 +203,25 @@ impl Settings {
                 "the namespace {namespace:?} (-namespace, POD_NAMESPACE) is not a valid name"
             ));
         }
-        let (operation, dry_run) = (values::operation(flags)?, flags.switch("dry-run"));
         let mode =
             values::one_of(flags, "mode", &[("safe", Mode::Safe), ("compat", Mode::Compat)])?;
         let directions = [("pull", Direction::Pull), ("push", Direction::Push)];
         let prefix = flags.text("annotation-prefix");
-        let resources = values::resources(flags)?;
+        let resources: PerKind<_> = values::resources(flags)?.into();
+        let operation = values::operation(flags, &resources)?;
+        let explains = matches!(operation, Operation::Explain(_));
         fields::check_mode(flags, mode)?;
         let source_namespaces = values::source_namespaces(flags)?;
         let settings = Self {
-            operation,
-            dry_run,
+            dry_run: flags.switch("dry-run") || explains,
             direction: values::one_of(flags, "direction", &directions)?,
             mode,
+            annotate_state: flags.switch("annotate-state"),
+            track: values::one_of(flags, "track", &values::TRACK)?,
             rules: fields::rules(flags, &resources)?,
             recreate: flags.switch("recreate-on-immutable"),
             namespace_labels: fields::namespace_labels(flags)?,
-            resources: resources.into(),
+            resources,
             selector: selector(flags, "selector")?.unwrap_or_default(),
             mapping: values::mapping(flags, &source_namespaces)?,
             source_namespaces,
@@ -214,15 +238,20 @@ impl Settings {
             registry: registry(flags, namespace.as_deref())?,
             reach: Reach::of(flags),
             identities: values::identities(flags)?,
-            track: values::one_of(flags, "track", &values::TRACK)?,
             connection: values::connection(flags)?,
             max_objects: values::number(flags, "max-objects", 1, values::MOST_OBJECTS)?,
-            workers: values::number(flags, "concurrent-reconciles", 1, values::MOST_WORKERS)?,
+            // What it explains, it works on itself.
+            workers: match values::number(flags, "concurrent-reconciles", 1, values::MOST_WORKERS)?
+            {
+                _ if explains => 0,
+                workers => workers,
+            },
             qps: values::number(flags, "qps", 0, values::MOST_REQUESTS)?,
             burst: values::number(flags, "burst", 1, values::MOST_REQUESTS)?,
             timeout: flags.period("timeout")?,
             resync: Some(flags.duration("resync")).filter(|resync| !resync.is_zero()),
-            election: values::election(flags, operation, namespace.as_deref())?,
+            election: values::election(flags, &operation, namespace.as_deref())?,
+            operation,
         };
         // Roles can be printed without a remote.
         if !flags.switch("print-rbac") {

@@ -6,6 +6,8 @@ pub(crate) mod cleanup;
 pub(crate) mod context;
 pub(crate) mod decide;
 pub(crate) mod delete;
+mod difference;
+pub(crate) mod explain;
 mod fighting;
 pub(crate) mod gate;
 pub(crate) mod ledger;

@@ -82,6 +82,19 @@ fn a_list_is_repeated_and_a_refused_flag_says_why() {
 }
 
 #[test]
+fn a_pair_takes_two_arguments_or_one_with_a_blank() {
+    let table = [Flag { name: "pair", kind: FlagKind::Pair, default: "", help: "Two." }];
+    let run = |line: &[&str]| parse("x", &table, line.iter().map(OsString::from));
+    for line in [&["-pair", "a", "b"][..], &["-pair=a b"], &["--pair", "a", "b"]] {
+        let Ok(Invocation::Run(flags)) = run(line) else { panic!("{line:?}") };
+        assert_eq!(flags.text("pair"), "a b");
+    }
+    let refusal = run(&["-pair", "a"]).unwrap_err();
+    assert_eq!(refusal, "invalid value \"a\" for flag -pair: it takes two values");
+    assert!(help("x", &table).contains("-pair string string"));
+}
+
+#[test]
 fn help_lists_every_flag_in_order() {
     for line in ["-h", "-help", "--help", "-v 1 -h"] {
         let text = run(line).unwrap_err();

@@ -58,6 +58,8 @@ pub(crate) struct SourceObject {
     pub(crate) generations: Generations,
     /// The cluster that it was itself copied from.
     pub(crate) copied_from: Option<Uid>,
+    /// Digest of what it says of its pair's state, see [`AnnotationKeys::state`].
+    pub(crate) told: u64,
 }
 
 impl SourceObject {
@@ -165,6 +167,9 @@ impl ObjectReader {
                 content: content.and_then(ContentPair::parse).map(Box::new),
             },
             copied_from: origin.map(|origin| origin.cluster),
+            told: self
+                .digester
+                .of_text(annotation(&keys.state).and_then(Value::as_str).unwrap_or_default()),
         };
         cached(object, value)
     }

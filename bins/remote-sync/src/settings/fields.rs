@@ -13,7 +13,8 @@ use crate::model::{
 };
 
 /// The flags, which compat mode has no use for: its writes are upstream's.
-const FLAGS: [&str; 6] = [
+const FLAGS: [&str; 7] = [
+    "annotate-state",
     "drop-annotation",
     "drop-label",
     "ignore-field",
@@ -33,25 +34,24 @@ pub(super) fn check_mode(flags: &Flags, mode: Mode) -> Result<(), String> {
 /// The rules for each of these kinds.
 pub(super) fn rules(
     flags: &Flags,
-    resources: &[ResourceArg],
+    resources: &PerKind<ResourceArg>,
 ) -> Result<PerKind<FieldRules>, String> {
     let ignored = flags.list("ignore-field").into_iter().map(ignored_field);
     let ignored: Vec<_> = ignored.collect::<Result<_, _>>()?;
-    let known = |kind: &ResourceArg| resources.iter().any(|resource| resource.same(kind));
+    let known = |kind: &ResourceArg| resources.iter().any(|(_, resource)| resource.same(kind));
     if let Some((kind, _)) = ignored.iter().find(|(kind, _)| !known(kind)) {
         return Err(format!("-ignore-field: -resource does not name {kind}"));
     }
     let (dropped_labels, dropped_annotations) =
         (globs(flags, "drop-label")?, globs(flags, "drop-annotation")?);
-    let rules = resources.iter().map(|resource| {
+    Ok(resources.map(|resource| {
         let ignored = ignored.iter().filter(|(kind, _)| kind.same(resource));
         FieldRules {
             ignored: ignored.map(|(_, path)| path.clone()).collect(),
             dropped_labels: dropped_labels.clone(),
             dropped_annotations: dropped_annotations.clone(),
         }
-    });
-    Ok(rules.collect::<Vec<_>>().into())
+    }))
 }
 
 fn ignored_field(text: &str) -> Result<(ResourceArg, FieldPath), String> {

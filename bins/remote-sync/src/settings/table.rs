@@ -25,6 +25,12 @@ fn objects() -> Vec<Flag> {
             "Targets that are there and nobody's copy: never, equal (only with the source's content) or always become copies (default: equal; in compat always).",
         ),
         flag(
+            "annotate-state",
+            FlagKind::Bool,
+            "false",
+            "Say on each source, in an annotation, whether its pair is in sync, and if not, why: one more write for each change of that.",
+        ),
+        flag(
             "annotation-prefix",
             FlagKind::String,
             "cloud.teleport.dev",
@@ -234,7 +240,18 @@ fn surroundings() -> Vec<Flag> {
             "Remove this instance's finalizer, and its annotations with it, wherever they are on all clusters, and exit; objects stay.",
         ),
         flag("concurrent-reconciles", FlagKind::Int, "8", "Workers per remote."),
-        flag("dry-run", FlagKind::Bool, "false", "Log what would be written; write nothing."),
+        flag(
+            "explain",
+            FlagKind::Pair,
+            "",
+            "KIND NAMESPACE/NAME: print what would be done next about this source or target, and why, and exit; write nothing.",
+        ),
+        flag(
+            "dry-run",
+            FlagKind::Bool,
+            "false",
+            "Log what would be written, and which fields; write nothing.",
+        ),
         flag(
             "leader-election",
             FlagKind::Bool,

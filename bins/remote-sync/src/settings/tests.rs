@@ -279,9 +279,38 @@ fn there_is_one_task() {
     assert_eq!(operation("-once -wait-timeout 9"), Ok(Operation::Once(Duration::from_secs(9))));
     assert_eq!(operation("-cleanup -dry-run"), Ok(Operation::Cleanup));
     for line in ["-once -cleanup", "-cleanup -print-rbac", "-print-rbac -once"] {
-        refused_with(&[(line, "-once, -cleanup and -print-rbac exclude each other")]);
+        refused_with(&[(line, "-once, -cleanup, -explain and -print-rbac exclude each other")]);
     }
     refused_with(&[("-cleanup -wait-timeout 9", "-wait-timeout belongs to -once")]);
+}
+
+#[test]
+fn an_object_to_explain_is_a_kind_and_a_name() {
+    let explained = |line: &str| with(line).map(|it| (it.operation, it.dry_run, it.workers));
+    let (operation, dry_run, workers) = explained("-explain widgets.example.com team/web").unwrap();
+    let Operation::Explain(wanted) = operation else { panic!("{operation:?}") };
+    assert_eq!((&*wanted.namespace, &*wanted.name), ("team", "web"));
+    assert_eq!(
+        (wanted.to_string().as_str(), dry_run, workers),
+        ("widgets.example.com team/web", true, 0)
+    );
+    let (operation, ..) = explained("-explain widgets.example.com web").unwrap();
+    let Operation::Explain(wanted) = operation else { panic!("{operation:?}") };
+    assert_eq!(wanted.to_string(), "widgets.example.com web");
+    let form = "-explain is KIND NAMESPACE/NAME, or KIND NAME";
+    refused_with(&[
+        ("-explain widgets.example.com a/b/c", form),
+        ("-explain widgets.example.com A/b", form),
+        (
+            "-explain gadgets.example.com a/b",
+            "-explain: -resource does not name gadgets.example.com",
+        ),
+        ("-explain widgets.example.com", "invalid value \"widgets.example.com\" for flag -explain"),
+        (
+            "-explain widgets.example.com a/b -once",
+            "-once, -cleanup, -explain and -print-rbac exclude",
+        ),
+    ]);
 }
 
 #[test]

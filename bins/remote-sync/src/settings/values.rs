@@ -7,7 +7,7 @@ use shared::{
 };
 
 use super::{
-    AdoptPolicy, ConnectionSettings, Election, NamespacePolicy, Operation, OrphanPolicy,
+    AdoptPolicy, ConnectionSettings, Election, Explained, NamespacePolicy, Operation, OrphanPolicy,
     OrphanSettings, Track,
 };
 use crate::{
@@ -15,6 +15,7 @@ use crate::{
     model::{
         annotations::AnnotationKeys,
         discovery::ResourceArg,
+        key::PerKind,
         mapping::{FixedNamespace, MappingTemplate},
         mode::Mode,
     },
@@ -36,18 +37,37 @@ pub(super) const PROPAGATION: [(&str, Propagation); 3] = [
 pub(super) const TRACK: [(&str, Track); 3] =
     [("source", Track::Source), ("finalizer", Track::Finalizer), ("target", Track::Target)];
 
-pub(super) fn operation(flags: &Flags) -> Result<Operation, String> {
+pub(super) fn operation(
+    flags: &Flags,
+    resources: &PerKind<ResourceArg>,
+) -> Result<Operation, String> {
     let once = flags.once()?;
     let tasks = [
         once.map(Operation::Once),
         flags.switch("cleanup").then_some(Operation::Cleanup),
+        explained(flags, resources)?.map(Operation::Explain),
         flags.switch("print-rbac").then_some(Operation::Run),
     ];
     let mut tasks = tasks.into_iter().flatten();
     match (tasks.next(), tasks.next()) {
-        (_, Some(_)) => Err("-once, -cleanup and -print-rbac exclude each other".into()),
+        (_, Some(_)) => Err("-once, -cleanup, -explain and -print-rbac exclude each other".into()),
         (operation, None) => Ok(operation.unwrap_or(Operation::Run)),
     }
+}
+
+fn explained(flags: &Flags, resources: &PerKind<ResourceArg>) -> Result<Option<Explained>, String> {
+    let Some(text) = flags.some("explain") else { return Ok(None) };
+    let (resource, object) = text.split_once(' ').unwrap_or((text, ""));
+    let (namespace, name) = object.split_once('/').unwrap_or(("", object));
+    if !valid_name(name) || !(namespace.is_empty() || valid_label(namespace)) {
+        return Err(format!("-explain is KIND NAMESPACE/NAME, or KIND NAME, not {text:?}"));
+    }
+    let wanted = ResourceArg::parse(resource)?;
+    let found = resources.iter().find(|(_, known)| known.same(&wanted));
+    let (kind, known) =
+        found.ok_or_else(|| format!("-explain: -resource does not name {resource}"))?;
+    let (resource, namespace, name) = (known.to_string(), namespace.to_owned(), name.to_owned());
+    Ok(Some(Explained { kind, resource, namespace, name }))
 }
 
 pub(super) fn one_of<T: Copy>(
@@ -251,7 +271,7 @@ pub(super) fn connection(flags: &Flags) -> Result<ConnectionSettings, String> {
 /// None for tasks that end: somebody waits for them.
 pub(super) fn election(
     flags: &Flags,
-    operation: Operation,
+    operation: &Operation,
     namespace: Option<&str>,
 ) -> Result<Option<Election>, String> {
     let timing = shared::election::ElectionTiming::of(flags)?;
@@ -260,7 +280,7 @@ pub(super) fn election(
         return Err(format!("-leader-election-name {name:?} is not a valid object name"));
     }
     let wanted = flags.switch("leader-election") && !flags.switch("dry-run");
-    if !wanted || operation != Operation::Run {
+    if !wanted || *operation != Operation::Run {
         return Ok(None);
     }
     let namespace =

@@ -49,7 +49,7 @@ fn is_same(one: &Value, other: &Value) -> bool {
     one == other || one.as_f64().is_some_and(|number| Some(number) == other.as_f64())
 }
 
-fn within(path: &mut String, part: &str, then: impl FnOnce(&mut String)) {
+pub(super) fn within(path: &mut String, part: &str, then: impl FnOnce(&mut String)) {
     let length = path.len();
     path.push_str(part);
     then(path);
@@ -57,7 +57,7 @@ fn within(path: &mut String, part: &str, then: impl FnOnce(&mut String)) {
 }
 
 /// As kubectl writes a JSONPath: `.spec`, `['app.kubernetes.io/name']`.
-fn member(key: &str) -> String {
+pub(super) fn member(key: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if key.chars().all(plain) { format!(".{key}") } else { format!("['{key}']") }
 }

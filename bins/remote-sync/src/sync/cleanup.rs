@@ -21,6 +21,15 @@ pub(crate) enum Role {
     Target,
 }
 
+/// The instance that is cleaned up after.
+pub(crate) struct Instance<'a> {
+    pub(crate) reader: &'a ObjectReader,
+    /// The uids of the clusters that sources come from.
+    pub(crate) sources: &'a BTreeSet<Uid>,
+    /// It writes states on sources.
+    pub(crate) annotates: bool,
+}
+
 impl Role {
     pub(crate) fn action(self) -> &'static str {
         match self {
@@ -29,33 +38,35 @@ impl Role {
         }
     }
 
-    /// The patch for an object in this role, if it carries our marks; `sources` are the uids of the clusters that
-    /// sources come from.
-    pub(crate) fn patch(
-        self,
-        object: &Value,
-        sources: &BTreeSet<Uid>,
-        reader: &ObjectReader,
-    ) -> Option<Value> {
+    /// The patch for an object in this role, if it carries our marks.
+    pub(crate) fn patch(self, object: &Value, instance: &Instance<'_>) -> Option<Value> {
         match self {
-            Self::Source => of_source(object, reader),
-            Self::Target => of_target(object, sources, reader),
+            Self::Source => of_source(object, instance),
+            Self::Target => of_target(object, instance),
         }
     }
 }
 
 /// Removes our finalizer, and the annotations with it: without the finalizer they may be another instance's.
-fn of_source(object: &Value, reader: &ObjectReader) -> Option<Value> {
+/// A state is nobody's but of an instance that writes such.
+fn of_source(object: &Value, instance: &Instance<'_>) -> Option<Value> {
+    let (reader, keys) = (instance.reader, &instance.reader.keys);
     let source = reader.source(object)?;
-    let Finalizers::Ours(place) = source.value.finalizers else { return None };
     let mut patch = patch::guarded(&source);
-    patch.extend(annotations(object, &source_keys(&reader.keys)));
-    patch.extend(patch::without_finalizer(place, &reader.finalizer));
-    Some(patch.into())
+    let guards = patch.len();
+    if instance.annotates {
+        patch.extend(annotations(object, &[&keys.state]));
+    }
+    if let Finalizers::Ours(place) = source.value.finalizers {
+        patch.extend(annotations(object, &source_keys(keys)));
+        patch.extend(patch::without_finalizer(place, &reader.finalizer));
+    }
+    (patch.len() > guards).then(|| patch.into())
 }
 
 /// Removes the annotations of a copy. An instance for another cluster may have the same finalizer.
-fn of_target(object: &Value, sources: &BTreeSet<Uid>, reader: &ObjectReader) -> Option<Value> {
+fn of_target(object: &Value, instance: &Instance<'_>) -> Option<Value> {
+    let Instance { reader, sources, .. } = instance;
     let annotation = |key: &String| object["metadata"]["annotations"].get(key)?.as_str();
     let ours = match annotation(&reader.keys.source) {
         Some(origin) => {
@@ -114,8 +125,9 @@ mod tests {
     fn a_source_is_ours_by_its_finalizer() {
         let written = json!({"a.b/sync-remote-generation": "1", "a.b/paused": "true", "c": "d"});
         let patch = |finalizers: &[&str]| {
-            let reader = reader(Mode::Safe);
-            Role::Source.patch(&object(finalizers, &written), &BTreeSet::new(), &reader)
+            let (reader, sources) = (&reader(Mode::Safe), &BTreeSet::new());
+            let instance = Instance { reader, sources, annotates: false };
+            Role::Source.patch(&object(finalizers, &written), &instance)
         };
         let expected = json!([
             {"op": "test", "path": "/metadata/uid", "value": UID},
@@ -131,10 +143,23 @@ mod tests {
     }
 
     #[test]
+    fn a_state_goes_with_the_instance_that_writes_them() {
+        let said = object(&[], &json!({"a.b/sync-state": "insync"}));
+        let patch = |annotates| {
+            let (reader, sources) = (&reader(Mode::Safe), &BTreeSet::new());
+            Role::Source.patch(&said, &Instance { reader, sources, annotates })
+        };
+        let path = "/metadata/annotations/a.b~1sync-state";
+        assert_eq!(patch(true).unwrap()[2], json!({"op": "remove", "path": path}));
+        assert_eq!(patch(false), None);
+    }
+
+    #[test]
     fn a_target_is_ours_by_the_finalizer_in_its_origin() {
         let patch = |mode, annotations: Value| {
-            let sources = BTreeSet::from([Uid::parse(UID).unwrap()]);
-            Role::Target.patch(&object(&[], &annotations), &sources, &reader(mode))
+            let (reader, sources) = (&reader(mode), &BTreeSet::from([Uid::parse(UID).unwrap()]));
+            let instance = Instance { reader, sources, annotates: false };
+            Role::Target.patch(&object(&[], &annotations), &instance)
         };
         let origin = |finalizer: &str| format!("{UID}/ns/x/{UID}/7/{finalizer}");
         let elsewhere = Uid::stand_in("another");

@@ -33,8 +33,8 @@ pub(crate) struct PairMemory {
     pub(super) secrets_checked: bool,
     /// Since when it has waited for a deletion to finish.
     pub(super) waiting_since: Option<Instant>,
-    /// Set while it is not in sync.
-    condition: Option<PairCondition>,
+    /// Set while it is not in sync, with the time since when it has not been.
+    condition: Option<(PairCondition, Instant)>,
 }
 
 impl Memory {
@@ -97,7 +97,17 @@ impl Memory {
 
     /// The pairs that are not in sync, in order.
     pub(super) fn conditions(&self) -> impl Iterator<Item = (&Pair, &PairCondition)> {
-        self.0.iter().filter_map(|(pair, memory)| Some((pair, memory.condition.as_ref()?)))
+        let all = self.0.iter();
+        all.filter_map(|(pair, memory)| Some((pair, &memory.condition.as_ref()?.0)))
+    }
+
+    /// Since when the pair of a kind has been out of date that has been so for longest; those that wait for a person
+    /// do not count.
+    pub(super) fn outdated_since(&self, kind: KindIndex) -> Option<Instant> {
+        let of_kind = self.0.iter().filter(|(pair, _)| pair.kind == kind);
+        let conditions = of_kind.filter_map(|(_, memory)| memory.condition.as_ref());
+        let outdated = conditions.filter(|(condition, _)| !condition.state.is_meant());
+        outdated.map(|(_, since)| *since).min()
     }
 }
 
@@ -123,10 +133,16 @@ impl PairMemory {
         now.saturating_duration_since(since)
     }
 
+    /// The condition while it is not in sync.
+    pub(crate) fn condition(&self) -> Option<&PairCondition> {
+        self.condition.as_ref().map(|(condition, _)| condition)
+    }
+
     /// `true` if it changed.
-    pub(super) fn set_condition(&mut self, condition: Option<PairCondition>) -> bool {
-        let news = self.condition != condition;
-        self.condition = condition;
+    pub(super) fn set_condition(&mut self, condition: Option<PairCondition>, now: Instant) -> bool {
+        let (before, since) = self.condition.take().unzip();
+        let news = before != condition;
+        self.condition = condition.map(|condition| (condition, since.unwrap_or(now)));
         news
     }
 }
@@ -145,14 +161,23 @@ mod tests {
         let later = now + Duration::from_secs(7);
         assert!(memory.update(&pair, |pair| pair.waited(true, now)).is_zero());
         let condition = PairCondition::new(PairState::Waiting, "why");
-        assert!(memory.update(&pair, |pair| pair.set_condition(Some(condition.clone()))));
-        assert!(!memory.update(&pair, |pair| pair.set_condition(Some(condition.clone()))));
+        let failing = PairCondition::new(PairState::Failing, "why");
+        let steps = [(&condition, now, true), (&condition, later, false), (&failing, later, true)];
+        for (condition, at, news) in steps.into_iter().chain([(&condition, later, true)]) {
+            let set = |pair: &mut PairMemory| pair.set_condition(Some(condition.clone()), at);
+            assert_eq!(memory.update(&pair, set), news);
+        }
         assert_eq!(memory.conditions().collect::<Vec<_>>(), [(&pair, &condition)]);
+        let since = [KindIndex::FIRST, KindIndex::SECOND].map(|kind| memory.outdated_since(kind));
+        assert_eq!(since, [Some(now), None], "it has never been in sync since");
+        let held = PairCondition::new(PairState::Held, "why");
+        memory.update(&pair, |pair| pair.set_condition(Some(held), later));
+        assert_eq!(memory.outdated_since(KindIndex::FIRST), None, "a person decides");
         assert_eq!(memory.update(&pair, |pair| pair.waited(true, later)).as_secs(), 7);
         assert!(memory.update(&pair, |pair| pair.waited(false, later)).is_zero());
-        assert!(memory.update(&pair, |pair| pair.set_condition(None)));
+        assert!(memory.update(&pair, |pair| pair.set_condition(None, later)));
         assert_eq!(memory, Memory::default());
-        assert!(!memory.update(&pair, |pair| pair.set_condition(None)), "nothing was known");
+        assert!(!memory.update(&pair, |pair| pair.set_condition(None, later)), "nothing was known");
         assert_eq!(memory, Memory::default());
     }
 

@@ -144,6 +144,15 @@ pub(crate) fn remove_records(
     patch.into()
 }
 
+/// Merge patch that says the state of its pair on a source.
+pub(crate) fn annotate_state(
+    source: &Cached<SourceObject>,
+    reader: &ObjectReader,
+    state: &str,
+) -> Value {
+    annotate(source, reader, json!({&reader.keys.state: state}))
+}
+
 /// Merge patch that records since when a kept target has been an orphan.
 pub(crate) fn annotate_orphan(
     target: &Cached<TargetObject>,
@@ -294,17 +303,40 @@ impl Desired<'_> {
         }
     }
 
+    /// The target as an update leaves it, but for what that records.
+    pub(crate) fn updated(&self, body: &Value, content: bool) -> Value {
+        let mut updated = body.clone();
+        for (field, map) in ["labels", "annotations"].into_iter().zip(self.merged_metadata(body)) {
+            if !map.is_empty() || body["metadata"].get(field).is_some() {
+                updated["metadata"][field] = map.into();
+            }
+        }
+        if let Some(object) = updated.as_object_mut().filter(|_| content) {
+            *object = members(Some(object), &|key| !self.reader.is_content(key));
+            object.extend(self.updated_content(Some(body)));
+        }
+        updated
+    }
+
     /// Labels and annotations: those of the source, and those that others added to the target.
-    fn patch_metadata(&self, body: &Value, content: bool, patch: &mut Vec<Value>) {
+    fn merged_metadata(&self, body: &Value) -> [Map<String, Value>; 2] {
         let old = |field: &str| body["metadata"][field].as_object().cloned().unwrap_or_default();
-        let (old_labels, old_annotations) = (old("labels"), old("annotations"));
+        let old_annotations = old("annotations");
         let managed = old_annotations.get(&self.reader.keys.managed_keys).and_then(Value::as_str);
         let keys = managed.map(ManagedKeys::parse).unwrap_or_default();
-        let labels = merged(&old_labels, &keys.labels, self.labels());
+        let labels = merged(&old("labels"), &keys.labels, self.labels());
         let mut annotations =
             merged(&old_annotations, &keys.annotations, self.copied_annotations());
         // It is not an orphan any more.
         annotations.remove(&self.reader.keys.orphaned);
+        [labels, annotations]
+    }
+
+    fn patch_metadata(&self, body: &Value, content: bool, patch: &mut Vec<Value>) {
+        let old = |field: &str| body["metadata"][field].as_object().cloned().unwrap_or_default();
+        let (old_labels, old_annotations) = (old("labels"), old("annotations"));
+        let managed = old_annotations.get(&self.reader.keys.managed_keys).and_then(Value::as_str);
+        let [labels, mut annotations] = self.merged_metadata(body);
         let labels_differ = labels != old_labels;
         if labels_differ {
             patch.push(json!({"op": "add", "path": "/metadata/labels", "value": labels}));

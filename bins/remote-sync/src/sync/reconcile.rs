@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use log::Level;
-use shared::error::Error;
+use shared::error::{Error, Result};
 
 use crate::{
     cache::{
@@ -14,6 +14,7 @@ use crate::{
     sync::{
         context::SyncContext,
         decide::{self, SyncAction},
+        difference::Difference,
         observed::{Attempt, Observed, SyncRules},
         outcome::{failed, finished, invalid_names, too_large},
         pair::{PairContext, log_pair},
@@ -38,7 +39,7 @@ pub(crate) fn run_worker(context: &SyncContext, remote: &RemoteSync, start_worke
         let result = if item.large {
             reconcile_large(context, remote, &item)
         } else {
-            reconcile(context, remote, &item)
+            reconcile(context, remote, &item, &log_step)
         };
         remote.queue.done(&item, result);
     }
@@ -47,12 +48,41 @@ pub(crate) fn run_worker(context: &SyncContext, remote: &RemoteSync, start_worke
 /// As [`reconcile`], with a permit for large objects.
 fn reconcile_large(context: &SyncContext, remote: &RemoteSync, item: &WorkItem) -> ReconcileResult {
     match context.permits.acquire(&remote.stop) {
-        Some(_permit) => reconcile(context, remote, item),
+        Some(_permit) => reconcile(context, remote, item, &log_step),
         None => ReconcileResult::Done,
     }
 }
 
-fn reconcile(context: &SyncContext, remote: &RemoteSync, item: &WorkItem) -> ReconcileResult {
+/// A step of a dry run.
+pub(super) struct Step<'a> {
+    pub(super) pair: &'a PairContext<'a>,
+    pub(super) action: SyncAction,
+    pub(super) observed: &'a Observed,
+    /// What it would change in the objects as they are.
+    pub(super) differences: Vec<Difference>,
+}
+
+fn log_step(step: &Step<'_>) {
+    let Step { pair, action, differences, .. } = step;
+    if !action.writes() {
+        return;
+    }
+    let fields: Vec<_> = differences.iter().map(ToString::to_string).collect();
+    let (action, fields) = (action.words(), fields.join(", "));
+    if fields.is_empty() {
+        log_pair!(Level::Info, pair, "dry run, nothing written", action = action);
+    } else {
+        log_pair!(Level::Info, pair, "dry run, nothing written", action = action, fields = fields);
+    }
+}
+
+/// Makes an attempt at a pair; a dry run passes its steps to `tell`.
+pub(super) fn reconcile(
+    context: &SyncContext,
+    remote: &RemoteSync,
+    item: &WorkItem,
+    tell: &dyn Fn(&Step<'_>),
+) -> ReconcileResult {
     let Some(pair) = PairContext::new(context, remote, item) else {
         return ReconcileResult::Failed(RetryClass::Transient, Duration::ZERO);
     };
@@ -70,7 +100,7 @@ fn reconcile(context: &SyncContext, remote: &RemoteSync, item: &WorkItem) -> Rec
         return ReconcileResult::RequeueAsLarge;
     }
     let (rules, attempt) = (pair.rules(), Attempt::default());
-    Reconciler { pair, rules, attempt, failed_secrets: Vec::new(), simulated: None }.run()
+    Reconciler { pair, rules, attempt, failed_secrets: Vec::new(), simulated: None, tell }.run()
 }
 
 /// One attempt to bring a pair in sync.
@@ -81,6 +111,7 @@ struct Reconciler<'a> {
     failed_secrets: Vec<Error>,
     /// The state that simulated actions led to, with `-dry-run`.
     simulated: Option<Observed>,
+    tell: &'a dyn Fn(&Step<'_>),
 }
 
 impl Reconciler<'_> {
@@ -117,6 +148,12 @@ impl Reconciler<'_> {
     /// Performs an action; returns the result if it was the last one.
     fn perform(&mut self, action: SyncAction, observed: Observed) -> Option<ReconcileResult> {
         let dry_run = self.is_dry();
+        if dry_run
+            && !matches!(action, SyncAction::Done(_))
+            && let Err(error) = self.tell_of(action, &observed)
+        {
+            return Some(failed(&self.pair, &error));
+        }
         match action {
             SyncAction::Done(PairStatus::Again) if dry_run => {
                 (self.attempt, self.simulated) = (Attempt::default(), Some(observed));
@@ -158,8 +195,14 @@ impl Reconciler<'_> {
         self.pair.context.settings.dry_run
     }
 
+    /// Simulated objects have no documents: what differs is about those that there are.
+    fn tell_of(&self, action: SyncAction, observed: &Observed) -> Result<()> {
+        let differences = self.pair.differences(action, &self.pair.observe(Instant::now()))?;
+        (self.tell)(&Step { pair: &self.pair, action, observed, differences });
+        Ok(())
+    }
+
     fn simulate(&mut self, action: SyncAction, mut observed: Observed) -> Option<ReconcileResult> {
-        log_pair!(Level::Info, self.pair, "dry run, nothing written", action = action.words());
         if !simulate(action, &mut observed, &mut self.attempt) {
             return Some(self.end(&observed, PairStatus::Nothing));
         }

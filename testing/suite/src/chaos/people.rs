@@ -2,11 +2,13 @@
 
 use std::{collections::BTreeMap, time::Instant};
 
+use serde_json::json;
+
 use super::{
     model::Pair,
     operations::{End, Operation},
     perform::{hold, make_secret, perform, set_pause, strip},
-    scene::{MOST, Scene},
+    scene::{MOST, Scene, namespace_of},
 };
 use crate::sync::{Place, SOURCE, WIDGETS, definitions, install, namespaces};
 
@@ -64,6 +66,12 @@ fn force_kept(scene: &mut Scene) {
         }
         for (_, until) in &mut scene.pairs[index].kept {
             until.get_or_insert_with(Instant::now);
+        }
+        // Targets of sources that went with their namespace stay until it is there again, or that is allowed.
+        let namespace = namespace_of(&source).filter(|namespace| namespace.stored().is_none());
+        if let Some(namespace) = namespace.filter(|_| scene.pairs[index].target.stored().is_some())
+        {
+            namespace.create(&json!({}));
         }
     }
 }

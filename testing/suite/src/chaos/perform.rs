@@ -155,7 +155,18 @@ fn has_fixed(index: usize) -> bool {
 /// Creates it, and its namespace with the Secret if they are not there.
 fn create(scene: &mut Scene, index: usize, source: &Place, number: u64) -> Option<Value> {
     if let Some(namespace) = namespace_of(source).filter(|namespace| namespace.stored().is_none()) {
+        let at = Instant::now();
         namespace.create(&json!({}));
+        // Where it is again, a source that is gone is one that went alone, for all that anybody can see.
+        let is_in_it = |pair: &&mut Pair| {
+            pair.source.namespace == source.namespace
+                && Arc::ptr_eq(&pair.source.cluster, &source.cluster)
+        };
+        for pair in scene.pairs.iter_mut().filter(is_in_it) {
+            for (_, until) in &mut pair.kept {
+                until.get_or_insert(at);
+            }
+        }
         make_secret(&scene.pairs[index]);
     }
     let mut object = whole(source, source.kind.content(number));

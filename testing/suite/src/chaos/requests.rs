@@ -101,13 +101,12 @@ fn wrong_namespace(scene: &Scene, name: &str, uid: &str, at: Instant) -> Option<
         let any = inside.any(|(_, pair)| pair.may_lose_target(at));
         return (!any).then(|| (None, "whose owner is there".into()));
     }
-    let alone = scene.pairs_in(name).count() == 1;
+    // It goes only while nothing is in it: the grace is that of the target, which went before.
     inside.find_map(|(index, pair)| {
         let kept = pair.copies.values().any(|copy| pair.is_kept(copy, at));
         let why = match (pair.may_lose_target(at), kept) {
             (false, _) => "where a source's target is",
             (_, true) => "where somebody's own target is",
-            _ if alone && is_in_grace(scene, pair, at) => "whose owner is not gone for long",
             _ => return None,
         };
         Some((Some(index), why.into()))

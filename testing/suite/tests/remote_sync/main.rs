@@ -13,6 +13,7 @@ mod deletion;
 mod doubt;
 mod equality;
 mod events;
+mod explain;
 mod failures;
 mod flags;
 mod fleet;

@@ -240,6 +240,7 @@ fn source(source: Source) -> Cached<SourceObject> {
             content: None,
         },
         copied_from: None,
+        told: 0,
     };
     Cached { version: version(&source), ..cached(source.uid, value) }
 }

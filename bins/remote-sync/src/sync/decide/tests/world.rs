@@ -75,7 +75,8 @@ pub(super) fn state(content: u64, metadata: u64, status: u64) -> ObjectState {
 /// A new source.
 pub(super) fn source(state: ObjectState) -> Cached<SourceObject> {
     let (finalizers, published) = (Finalizers::None, Generations::default());
-    known(1, SourceObject { state, finalizers, generations: published, copied_from: None })
+    let (generations, copied_from, told) = (published, None, 0);
+    known(1, SourceObject { state, finalizers, generations, copied_from, told })
 }
 
 pub(super) fn target(state: ObjectState) -> Cached<TargetObject> {

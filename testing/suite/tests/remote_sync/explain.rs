@@ -1,0 +1,156 @@
+//! What the program says of single objects: `-explain`, the fields of a dry run, states on sources, staleness.
+
+use std::fs::{self, File};
+
+use serde_json::json;
+use suite::{
+    eventually,
+    relay::Way,
+    sync::{PAUSED, Place, Setting, Stage, WIDGETS, words},
+};
+
+use crate::support::{is_in_sync, one};
+
+const STATE: &str = "cloud.teleport.dev/sync-state";
+
+/// What it prints about an object of this kind and name, and its exit code.
+fn explain_named(stage: &Stage, kind: &str, object: &str) -> (Option<i32>, String) {
+    let path = stage.directory.path().join("explained");
+    let file = File::create(&path).unwrap();
+    let mut sidecar = stage.start_as(|command| {
+        stage.add_remotes(command);
+        command.args(["-explain", kind, object]).stdout(file);
+    });
+    let code = sidecar.wait().code();
+    (code, format!("{}{}", fs::read_to_string(path).unwrap(), sidecar.log()))
+}
+
+/// The same of a widget.
+fn explain(stage: &Stage, place: &Place) -> (Option<i32>, String) {
+    let object = format!("{}/{}", place.namespace.as_deref().unwrap_or_default(), place.name);
+    explain_named(stage, "widgets.sync.example.com", &object)
+}
+
+#[track_caller]
+fn says(explained: &(Option<i32>, String), parts: &[&str]) {
+    let (code, text) = explained;
+    assert_eq!(*code, Some(0), "{text}");
+    for part in parts {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn explain_says_what_comes_next_and_why() {
+    let (stage, source, target) = Stage::with_widget("explain");
+    let new = ["add the finalizer, as the source must not go", "create the target, as there is no"];
+    says(&explain(&stage, &source), &new);
+    assert_eq!(words(&stage.writes()), [""; 0], "it only reads");
+    let mut sidecar = stage.start(&[]);
+    is_in_sync(&source, &target);
+    stage.settled();
+    sidecar.kill();
+    let before = stage.writes().len();
+    let (code, text) = explain(&stage, &target);
+    assert!(!text.contains("next:"), "{text}");
+    says(&(code, text), &["with the finalizer", "a copy of the source's generation 1", "insync"]);
+    source.set_number(2);
+    let differs = ["update the target, as the contents differ", ".spec.size: 1 -> 2"];
+    says(&explain(&stage, &source), &differs);
+    source.annotate(PAUSED, Some("true"));
+    says(&explain(&stage, &source), &["then: paused"]);
+    assert_eq!(stage.writes().len(), before);
+}
+
+#[test]
+fn explain_names_what_is_in_the_way() {
+    let (stage, source, target) = Stage::with_widget("explain-not");
+    stage.create_target_namespace(&json!({}));
+    target.create_number(7);
+    says(&explain(&stage, &source), &["nobody's copy", "then: conflict", "-adopt"]);
+    let nobody = source.sibling(&WIDGETS, "nobody-remote-rs");
+    let (code, text) = explain(&stage, &nobody);
+    assert!(code == Some(3) && text.contains("neither a source nor a target"), "{code:?} {text}");
+    let (code, text) = explain_named(&stage, "gadgets", "a/b");
+    assert!(code == Some(2) && text.contains("-resource does not name gadgets"), "{text}");
+    stage.remote().relay.set(Way::Closed);
+    says(&explain(&stage, &target), &["nothing is done: the connection to cluster hub is down"]);
+}
+
+#[test]
+fn a_dry_run_names_the_fields_that_it_would_write() {
+    let (stage, mut sidecar, source, target) = one("dry-fields", &WIDGETS, &[]);
+    sidecar.kill();
+    source.merge(&json!({"metadata": {"labels": {"note": "secret-7"}}, "spec": {"size": 987_654}}));
+    target.set_health(5);
+    let before = stage.writes().len();
+    let (code, log) = stage.run(&["-dry-run", "-once"]);
+    assert_eq!(code, Some(0), "{log}");
+    for field in ["add .metadata.labels.note", "change .spec.size", "add .status"] {
+        assert!(log.contains(field), "{field}: {log}");
+    }
+    assert!(!log.contains("secret-7") && !log.contains("987654"), "no values: {log}");
+    assert_eq!(stage.writes().len(), before);
+}
+
+#[test]
+fn the_state_of_a_pair_is_on_its_source_if_that_is_wanted() {
+    let (stage, mut sidecar, source, target) = one("annotate", &WIDGETS, &["-annotate-state"]);
+    source.wait_for_annotation(STATE, "insync");
+    let before = stage.settled();
+    sidecar.kill();
+    let _sidecar = stage.start(&["-annotate-state"]);
+    stage.writes_no_more_than(before);
+    assert_eq!(target.annotation(STATE), None);
+    // A person takes the copy, and gives it back.
+    let mark = target.annotation(suite::sync::SOURCE);
+    target.annotate(suite::sync::SOURCE, Some(crate::support::OTHERS));
+    source.wait("a conflict", |it| {
+        let state = it["metadata"]["annotations"][STATE].as_str().unwrap_or_default();
+        state == "conflict: the target is the copy of another object"
+    });
+    target.annotate(suite::sync::SOURCE, mark.as_deref());
+    source.wait_for_annotation(STATE, "insync");
+    let before = stage.settled();
+    source.annotate(PAUSED, Some("true"));
+    stage.writes_no_more_than(before);
+}
+
+#[test]
+fn a_cleanup_takes_the_states_along() {
+    let stage = Stage::pull("annotate-clean", Setting::safe(&[&WIDGETS]));
+    let (source, _) = stage.pair(&WIDGETS, "one");
+    source.create_number(1);
+    let mut sidecar = stage.start(&["-track", "target", "-annotate-state"]);
+    source.wait_for_annotation(STATE, "insync");
+    sidecar.kill();
+    let (code, log) = stage.run(&["-cleanup", "-annotate-state"]);
+    assert_eq!(code, Some(0), "{log}");
+    assert_eq!(source.annotation(STATE), None);
+}
+
+#[test]
+fn staleness_grows_while_it_is_not_known_what_is_on_the_other_side() {
+    let (stage, sidecar, source, target) = one("stale", &WIDGETS, &[]);
+    let sample =
+        "remote_sync_staleness_seconds{remote=\"hub\",resource=\"widgets.sync.example.com\"}";
+    let is = |what: &str, holds: &dyn Fn(f64) -> bool| {
+        eventually(what, || sidecar.metric(sample).filter(|value| holds(*value)).map(drop));
+    };
+    is("all is known", &|value| value == 0.0);
+    stage.remote().relay.set(Way::Closed);
+    is("it grows", &|value| value > 2.0);
+    stage.remote().relay.set(Way::Open);
+    is("all is known again", &|value| value == 0.0);
+    // What waits for a person is no news that is late.
+    source.annotate(PAUSED, Some("true"));
+    is_paused(&sidecar);
+    is("a pause is meant", &|value| value == 0.0);
+    assert!(target.get().is_some());
+}
+
+fn is_paused(sidecar: &suite::sidecar::Sidecar) {
+    let sample =
+        "remote_sync_pairs{remote=\"hub\",resource=\"widgets.sync.example.com\",state=\"paused\"}";
+    eventually("it is paused", || (sidecar.metric(sample)? == 1.0).then_some(()));
+}
