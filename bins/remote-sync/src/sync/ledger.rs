@@ -16,7 +16,7 @@ use shared::{
     json,
     lock::lock,
     resource::{CONFIGMAPS, Target},
-    time::{parse_micro_time, seconds_time},
+    time::{micro_time, parse_micro_time},
 };
 
 use crate::{
@@ -150,7 +150,7 @@ impl Ledger {
         let now = SystemTime::now();
         let deleted = gate.recent(Instant::now()).into_iter().map(|(counted, age, number)| {
             let kind = counted.map(|kind| self.kinds[kind].to_string());
-            let at = seconds_time(now.checked_sub(age).unwrap_or(now));
+            let at = micro_time(now.checked_sub(age).unwrap_or(now));
             json!({"kind": kind, "at": at, "number": number})
         });
         json!({"allowed": gate.allowed(), "deleted": deleted.collect::<Vec<_>>()}).to_string()

@@ -12,7 +12,7 @@ use super::operations::End;
 use crate::sync::Place;
 
 /// What was decided on the newest news may still be on its way for so long.
-const UNDER_WAY: Duration = Duration::from_secs(1);
+pub const UNDER_WAY: Duration = Duration::from_secs(1);
 /// A source that is being deleted leaves only when the target is gone, unless its finalizers are taken by
 /// force; whose connection is silent just then learns of the next one when the connection is given up. By the
 /// program's flags that takes 4.5 s, and the list that follows may fail twice and wait for up to 3 s.
