@@ -331,7 +331,9 @@ impl<G: Clone + std::hash::Hash> World<G> {
         if source.is_some_and(|source| !source.terminating) {
             return Err("a copy is deleted while its source lives".into());
         }
-        if source.is_some_and(|source| source.swept) || self.swept_away[remote][name] {
+        let away = self.swept_away[remote][name];
+        let away = away.is_some_and(|uid| target.mark.is_none_or(|mark| mark.uid == uid));
+        if source.is_some_and(|source| source.swept) || away {
             return Err("a copy is deleted with the kind of its source".into());
         }
         self.deleted[remote][name] = true;

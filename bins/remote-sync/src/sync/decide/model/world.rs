@@ -31,8 +31,8 @@ pub(super) struct World<G> {
     pub(super) ledger: [[u8; 2]; REMOTES],
     /// The names of targets that were deleted for each remote.
     pub(super) deleted: [[bool; NAMES]; REMOTES],
-    /// For the invariants alone: sources that went at once with their kind.
-    pub(super) swept_away: [[bool; NAMES]; REMOTES],
+    /// For the invariants alone: the uids of sources that went at once with their kind.
+    pub(super) swept_away: [[Option<u8>; NAMES]; REMOTES],
     pub(super) uids: u8,
     pub(super) troubles: u8,
 }
@@ -299,7 +299,9 @@ impl<G: Clone + Hash> World<G> {
     /// An ordinary deletion: with a finalizer the object stays, terminating.
     fn delete_source(&mut self, remote: usize, name: usize, swept: bool) {
         let source = &mut self.remotes[remote].sources[name];
-        self.swept_away[remote][name] |= swept && source.is_some_and(|source| !source.finalizer);
+        if let Some(source) = source.filter(|source| swept && !source.finalizer) {
+            self.swept_away[remote][name] = Some(source.uid);
+        }
         *source = source.take().filter(|source| source.finalizer).map(|source| Source {
             terminating: true,
             swept: source.swept || swept && !source.terminating,
