@@ -6,6 +6,7 @@ pub(crate) mod cleanup;
 pub(crate) mod context;
 pub(crate) mod decide;
 pub(crate) mod delete;
+mod desired;
 mod difference;
 pub(crate) mod explain;
 mod fighting;

@@ -20,10 +20,11 @@ use crate::{
     settings::AdoptPolicy,
     sync::{
         decide::{SyncAction, is_recorded},
+        desired::Desired,
         observed::{Attempt, Comparison, Observed},
         outcome,
         pair::{PairContext, log_pair, odd, stale},
-        patch::{self, Desired},
+        patch,
         status::{PairStatus, Wait},
     },
 };

@@ -16,7 +16,8 @@ use crate::{
         pair::PairContext,
         reconcile::{Step, reconcile},
         remote::RemoteSync,
-        status::PairState,
+        simulate::is_simulated,
+        status::{PairCondition, PairState},
         workqueue::WorkItem,
     },
 };
@@ -44,16 +45,27 @@ pub(crate) fn explain(context: &SyncContext, remote: &RemoteSync, pair: &Pair) -
         let _ = writeln!(text, "  nothing is done: {obstacle}");
         return Some(text);
     }
-    let steps = RefCell::new(text);
-    reconcile(context, remote, &item, &|step| add_step(step, &mut steps.borrow_mut()));
-    let mut text = steps.into_inner();
-    let _ = match remote.recall(pair).condition() {
-        None => writeln!(text, "  then: {}", PairState::InSync.as_str()),
-        Some(condition) => {
-            writeln!(text, "  then: {}: {}", condition.state.as_str(), condition.reason)
-        }
+    let steps = RefCell::new((text, None));
+    let tell = |step: &Step<'_>| {
+        let (text, last) = &mut *steps.borrow_mut();
+        add_step(step, text);
+        *last = Some(step.action);
     };
+    reconcile(context, remote, &item, &tell);
+    let (mut text, last) = steps.into_inner();
+    let _ = writeln!(text, "  then: {}", end(remote.recall(pair).condition(), last));
     Some(text)
+}
+
+/// What comes after the last step, as far as it is known.
+fn end(condition: Option<&PairCondition>, last: Option<SyncAction>) -> String {
+    match (condition, last) {
+        (Some(condition), _) => format!("{}: {}", condition.state.as_str(), condition.reason),
+        (None, Some(action)) if action.writes() && !is_simulated(action) => {
+            "what the clusters' answer to that calls for".into()
+        }
+        (None, _) => PairState::InSync.as_str().into(),
+    }
 }
 
 fn add_step(step: &Step<'_>, text: &mut String) {

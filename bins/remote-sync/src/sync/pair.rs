@@ -27,8 +27,8 @@ use crate::{
     settings::Direction,
     sync::{
         context::SyncContext,
+        desired::Desired,
         observed::{Observed, SyncRules},
-        patch::Desired,
         permits::SMALL_RESPONSE,
         remote::RemoteSync,
         workqueue::WorkItem,

@@ -6,11 +6,14 @@ use serde_json::json;
 use shared::resource::Resource;
 
 use super::*;
-use crate::model::{
-    annotations::AnnotationKeys,
-    digest::Digester,
-    mode::Mode,
-    rules::{FieldPath, FieldRules, Glob},
+use crate::{
+    model::{
+        annotations::{AnnotationKeys, Origin},
+        digest::Digester,
+        mode::Mode,
+        rules::{FieldPath, FieldRules, Glob},
+    },
+    sync::desired::Desired,
 };
 
 const FINALIZER: &str = "cloud.teleport.dev/sync-local";

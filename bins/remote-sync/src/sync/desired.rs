@@ -1,0 +1,243 @@
+//! Desired target of a source, and the bodies of writes that bring it about: pure.
+
+use serde_json::{Map, Value, json};
+use shared::resource::Target;
+
+use crate::{
+    model::{
+        annotations::{ManagedKeys, Origin},
+        metadata::members,
+        object::{Cached, ObjectReader, TargetObject},
+    },
+    sync::{
+        altered::altered,
+        patch::{guarded, pointer},
+    },
+};
+
+/// The desired target of a source.
+pub(crate) struct Desired<'a> {
+    pub(crate) reader: &'a ObjectReader,
+    /// The source's document.
+    pub(crate) source: &'a Value,
+    /// Recorded in safe mode.
+    pub(crate) origin: Origin<'a>,
+}
+
+impl Desired<'_> {
+    /// The body that creates the target.
+    pub(crate) fn created(&self, place: &Target<'_>) -> Value {
+        let mut object = Map::new();
+        object.insert("apiVersion".into(), place.resource.api_version().into());
+        object.insert("kind".into(), place.resource.kind.as_ref().into());
+        let mut metadata = json!({"name": place.name});
+        if let Some(namespace) = place.namespace {
+            metadata["namespace"] = namespace.into();
+        }
+        for (field, map) in [("labels", self.labels()), ("annotations", self.annotations())] {
+            if !map.is_empty() {
+                metadata[field] = map.into();
+            }
+        }
+        object.insert("metadata".into(), metadata);
+        object.extend(self.content());
+        object.into()
+    }
+
+    /// The body that replaces the target, as upstream does: with the source's labels and annotations only.
+    pub(crate) fn replaced(&self, mut target: Value) -> Value {
+        let metadata = &mut target["metadata"];
+        metadata["labels"] = self.labels().into();
+        metadata["annotations"] = self.annotations().into();
+        if let Some(target) = target.as_object_mut() {
+            *target = members(Some(target), &|key| !self.reader.is_content(key));
+            target.extend(self.content());
+        }
+        target
+    }
+
+    /// JSON patch that updates the target; `body` is the target's document, needed for anything but the spec.
+    /// `None` if there is nothing to write.
+    pub(crate) fn patch(
+        &self,
+        target: &Cached<TargetObject>,
+        body: Option<&Value>,
+        content: bool,
+    ) -> Option<Value> {
+        let mut patch = guarded(target);
+        let guards = patch.len();
+        if content {
+            self.patch_content(body, &mut patch);
+        }
+        match body {
+            Some(body) => self.patch_metadata(body, content, &mut patch),
+            None => self.patch_origin(target.value.has_annotations, &mut patch),
+        }
+        (patch.len() > guards).then(|| patch.into())
+    }
+
+    /// JSON patch that marks a target as the source's copy and changes nothing else.
+    pub(crate) fn mark(&self, target: &Cached<TargetObject>) -> Value {
+        let mut patch = guarded(target);
+        self.patch_origin(target.value.has_annotations, &mut patch);
+        patch.into()
+    }
+
+    /// Returns whether [`patch`](Self::patch) needs the target's document for the content: it may have fields to
+    /// remove or to keep. Nearly every kind has nothing but a spec.
+    pub(crate) fn needs_document(&self, target: &Cached<TargetObject>) -> bool {
+        let spec_alone = self.reader.content(self.source).map(|(key, _)| key).eq(["spec"]);
+        !spec_alone || target.value.beside_spec || !self.reader.rules.ignored.is_empty()
+    }
+
+    /// What the target's server did not keep when this was written, in words, by its answer.
+    pub(crate) fn altered(&self, answer: &Value) -> Option<String> {
+        let mut sent = self.updated_content(Some(answer));
+        let mut metadata = Map::new();
+        for (field, map) in [("labels", self.labels()), ("annotations", self.copied_annotations())]
+        {
+            if !map.is_empty() {
+                metadata.insert(field.into(), map.into());
+            }
+        }
+        sent.insert("metadata".into(), metadata.into());
+        altered(&sent.into(), answer)
+    }
+
+    fn patch_content(&self, body: Option<&Value>, patch: &mut Vec<Value>) {
+        let content = self.updated_content(body);
+        for (key, value) in &content {
+            if body.and_then(|body| body.get(key)) != Some(value) {
+                patch.push(json!({"op": "add", "path": pointer(&[key]), "value": value}));
+            }
+        }
+        for (key, _) in body.into_iter().flat_map(|body| self.reader.content(body)) {
+            if !content.contains_key(key) {
+                patch.push(json!({"op": "remove", "path": pointer(&[key])}));
+            }
+        }
+    }
+
+    /// The content of an existing target; its ignored fields are those of its document.
+    fn updated_content(&self, body: Option<&Value>) -> Map<String, Value> {
+        match body {
+            Some(body) => self.reader.rules.merged(self.content(), body),
+            None => self.content(),
+        }
+    }
+
+    /// The target as an update leaves it, but for what that records.
+    pub(crate) fn updated(&self, body: &Value, content: bool) -> Value {
+        let mut updated = body.clone();
+        for (field, map) in ["labels", "annotations"].into_iter().zip(self.merged_metadata(body)) {
+            if !map.is_empty() || body["metadata"].get(field).is_some() {
+                updated["metadata"][field] = map.into();
+            }
+        }
+        if let Some(object) = updated.as_object_mut().filter(|_| content) {
+            *object = members(Some(object), &|key| !self.reader.is_content(key));
+            object.extend(self.updated_content(Some(body)));
+        }
+        updated
+    }
+
+    /// Labels and annotations: those of the source, and those that others added to the target.
+    fn merged_metadata(&self, body: &Value) -> [Map<String, Value>; 2] {
+        let old = |field: &str| body["metadata"][field].as_object().cloned().unwrap_or_default();
+        let old_annotations = old("annotations");
+        let managed = old_annotations.get(&self.reader.keys.managed_keys).and_then(Value::as_str);
+        let keys = managed.map(ManagedKeys::parse).unwrap_or_default();
+        let labels = merged(&old("labels"), &keys.labels, self.labels());
+        let mut annotations =
+            merged(&old_annotations, &keys.annotations, self.copied_annotations());
+        // It is not an orphan any more.
+        annotations.remove(&self.reader.keys.orphaned);
+        [labels, annotations]
+    }
+
+    fn patch_metadata(&self, body: &Value, content: bool, patch: &mut Vec<Value>) {
+        let old = |field: &str| body["metadata"][field].as_object().cloned().unwrap_or_default();
+        let (old_labels, old_annotations) = (old("labels"), old("annotations"));
+        let managed = old_annotations.get(&self.reader.keys.managed_keys).and_then(Value::as_str);
+        let [labels, mut annotations] = self.merged_metadata(body);
+        let labels_differ = labels != old_labels;
+        if labels_differ {
+            patch.push(json!({"op": "add", "path": "/metadata/labels", "value": labels}));
+        }
+        // Our own annotations are no reason for a write, unless the recorded keys are wrong.
+        let stale = managed.is_some_and(|managed| managed != self.managed().to_string());
+        if content || labels_differ || stale || annotations != old_annotations {
+            annotations.extend(self.origin_annotations());
+            patch.push(json!({"op": "add", "path": "/metadata/annotations", "value": annotations}));
+        }
+    }
+
+    fn patch_origin(&self, has_annotations: bool, patch: &mut Vec<Value>) {
+        let annotations = self.origin_annotations();
+        if !has_annotations {
+            patch.push(json!({"op": "add", "path": "/metadata/annotations", "value": annotations}));
+            return;
+        }
+        for (name, value) in annotations {
+            let path = pointer(&["metadata", "annotations", &name]);
+            patch.push(json!({"op": "add", "path": path, "value": value}));
+        }
+    }
+
+    fn content(&self) -> Map<String, Value> {
+        members(self.source.as_object(), &|key| self.reader.is_content(key))
+    }
+
+    /// The labels of the source that are copied.
+    fn labels(&self) -> Map<String, Value> {
+        let all = self.source["metadata"]["labels"].as_object();
+        members(all, &|key| self.reader.copies_label(key))
+    }
+
+    /// The annotations of the source that are copied.
+    fn copied_annotations(&self) -> Map<String, Value> {
+        let all = self.source["metadata"]["annotations"].as_object();
+        members(all, &|key| self.reader.copies_annotation(key))
+    }
+
+    fn annotations(&self) -> Map<String, Value> {
+        let mut annotations = self.copied_annotations();
+        annotations.extend(self.origin_annotations());
+        annotations
+    }
+
+    /// The annotations that record, in safe mode, whose copy the target is.
+    fn origin_annotations(&self) -> Map<String, Value> {
+        let mut annotations = Map::new();
+        if self.reader.mode.records_origin() {
+            annotations.insert(self.reader.keys.source.clone(), self.origin.to_string().into());
+            let managed = self.managed().to_string();
+            annotations.insert(self.reader.keys.managed_keys.clone(), managed.into());
+        }
+        annotations
+    }
+
+    fn managed(&self) -> ManagedKeys<'_> {
+        let keys = |field: &str| {
+            let map = self.source["metadata"][field].as_object();
+            map.into_iter().flatten().map(|(key, _)| key.as_str())
+        };
+        ManagedKeys {
+            labels: keys("labels").filter(|key| self.reader.copies_label(key)).collect(),
+            annotations: keys("annotations")
+                .filter(|key| self.reader.copies_annotation(key))
+                .collect(),
+        }
+    }
+}
+
+/// `old` without the keys that came from the source earlier, and with those that do now.
+fn merged(
+    old: &Map<String, Value>,
+    managed: &[&str],
+    new: Map<String, Value>,
+) -> Map<String, Value> {
+    let mut merged = members(Some(old), &|key| managed.binary_search(&key).is_err());
+    merged.extend(new);
+    merged
+}
