@@ -82,6 +82,9 @@ fn printed(command: &Command) -> Vec<Value> {
             Some("-wait-timeout") => {
                 words.next();
             }
+            Some("-explain") => {
+                words.nth(1);
+            }
             _ => {
                 print.arg(word);
             }

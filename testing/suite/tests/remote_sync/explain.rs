@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use serde_json::json;
 use suite::{
     eventually,
+    needs::{Need, needs},
     relay::Way,
     sync::{PAUSED, Place, Setting, Stage, WIDGETS, words},
 };
@@ -118,6 +119,9 @@ fn the_state_of_a_pair_is_on_its_source_if_that_is_wanted() {
 
 #[test]
 fn a_cleanup_takes_the_states_along() {
+    if !needs(Need::Embedded, "a cleanup is of whole clusters") {
+        return;
+    }
     let stage = Stage::pull("annotate-clean", Setting::safe(&[&WIDGETS]));
     let (source, _) = stage.pair(&WIDGETS, "one");
     source.create_number(1);
