@@ -10,6 +10,7 @@
 fuzz::modules! {
     altered = "../../../../bins/remote-sync/src/sync/altered.rs",
     annotations = "../../../../bins/remote-sync/src/model/annotations.rs",
+    desired = "../../../../bins/remote-sync/src/sync/desired.rs",
     digest = "../../../../bins/remote-sync/src/model/digest.rs",
     metadata = "../../../../bins/remote-sync/src/model/metadata.rs",
     mode = "../../../../bins/remote-sync/src/model/mode.rs",
@@ -25,7 +26,7 @@ mod model {
 }
 
 mod sync {
-    pub(crate) use crate::altered;
+    pub(crate) use crate::{altered, patch};
 }
 
 use fuzz::{HUGE, bounded, expand, parts};
@@ -34,10 +35,10 @@ use shared::{client::USUAL_OBJECT, json, resource::Resource};
 
 use crate::{
     annotations::{AnnotationKeys, Origin, Uid},
+    desired::Desired,
     digest::Digester,
     mode::Mode,
     object::{Cached, Finalizers, ObjectReader, SourceObject, TargetObject},
-    patch::Desired,
     rules::FieldRules,
 };
 
