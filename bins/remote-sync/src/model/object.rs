@@ -58,8 +58,8 @@ pub(crate) struct SourceObject {
     pub(crate) generations: Generations,
     /// The cluster that it was itself copied from.
     pub(crate) copied_from: Option<Uid>,
-    /// Digest of what it says of its pair's state, see [`AnnotationKeys::state`].
-    pub(crate) told: u64,
+    /// Short digest of what it says of its pair's state, see [`AnnotationKeys::state`]. Stores hold many.
+    pub(crate) told: u32,
 }
 
 impl SourceObject {
@@ -167,9 +167,7 @@ impl ObjectReader {
                 content: content.and_then(ContentPair::parse).map(Box::new),
             },
             copied_from: origin.map(|origin| origin.cluster),
-            told: self
-                .digester
-                .of_text(annotation(&keys.state).and_then(Value::as_str).unwrap_or_default()),
+            told: self.told(annotation(&keys.state).and_then(Value::as_str).unwrap_or_default()),
         };
         cached(object, value)
     }
@@ -220,6 +218,11 @@ impl ObjectReader {
             uploaded: self.digester.of_text(last.unwrap_or_default()),
         };
         cached(secret, value)
+    }
+
+    /// Short digest of what a source says of its pair's state.
+    pub(crate) fn told(&self, state: &str) -> u32 {
+        (self.digester.of_text(state) >> 32) as u32
     }
 
     /// Digest of a namespace, a name and an instance's finalizer, see [`CopyOf`].

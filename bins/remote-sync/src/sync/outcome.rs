@@ -195,7 +195,7 @@ fn annotate_state(pair: &PairContext<'_>, condition: Option<&PairCondition>) {
         Some(condition) => format!("{}: {}", condition.state.as_str(), condition.reason),
     };
     let observed = pair.observe(Instant::now());
-    let digest = pair.context.reader.digester.of_text(&text);
+    let digest = pair.context.reader.told(&text);
     let is_due = |source: &Cached<SourceObject>| {
         // A pause stops every write, and one that is released as it should be is about to go.
         let released = source.value.state.terminating && condition.is_none();
