@@ -4,7 +4,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::ControlFlow,
-    sync::atomic::Ordering::Relaxed,
     time::Duration,
 };
 
@@ -89,23 +88,14 @@ impl Left {
 
 /// Waits until each cluster is connected or cannot be reached.
 fn wait_for_clusters(controller: &Controller) -> Result<()> {
-    loop {
-        if controller.stop.wait(once::POLL) {
-            return Err(once::unfinished("stopped before anything was done".into()));
-        }
-        if let Some(why) = once::local_failure(controller) {
-            return Err(once::unfinished(why));
-        }
-        let mut waits =
-            !controller.all_known.load(Relaxed) && controller.registry_trouble().is_none();
+    once::wait_while(controller, "stopped before anything was done", || {
+        let mut waits = once::awaits_remotes(controller);
         each_cluster(controller, |cluster, _| {
             let failed = once::is_unreachable(&cluster.connection);
             waits |= !failed && !cluster.connection.is_connected();
         });
-        if !waits {
-            return Ok(());
-        }
-    }
+        waits
+    })
 }
 
 /// Calls `each` for the local cluster and all remotes, with the role that objects have there.

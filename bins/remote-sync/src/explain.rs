@@ -1,8 +1,7 @@
-//! Explanation (`-explain`): what the program would do next for one object, and why. It reads and writes nothing.
+//! Explanation (`-explain`): what the program would do next for one object, and why. It only reads.
 
 use std::{
     io::{self, Write},
-    sync::atomic::Ordering::Relaxed,
     time::{Duration, Instant},
 };
 
@@ -61,23 +60,15 @@ fn keys(remote: &RemoteSync, wanted: &Explained) -> Vec<key::ObjectKey> {
 /// Waits until the kind is listed on all clusters, or it is known why not.
 fn wait_for_lists(controller: &Controller, kind: KindIndex) -> Result<()> {
     let begun = Instant::now();
-    loop {
-        if controller.stop.wait(once::POLL) {
-            return Err(once::unfinished("stopped before everything was known".into()));
-        }
-        if let Some(why) = once::local_failure(controller) {
-            return Err(once::unfinished(why));
-        }
-        let known = controller.all_known.load(Relaxed) || controller.registry_trouble().is_some();
+    let lists = |remote: &RemoteSync| {
+        let connection = &controller.remote_cluster(remote).connection;
+        remote.obstacle(kind).is_some()
+            && remote.trouble(kind).is_none()
+            && !once::is_unreachable(connection)
+    };
+    once::wait_while(controller, "stopped before everything was known", || {
         let remotes = controller.remotes();
-        let waits = |remote: &RemoteSync| {
-            let connection = &controller.remote_cluster(remote).connection;
-            remote.obstacle(kind).is_some()
-                && remote.trouble(kind).is_none()
-                && !once::is_unreachable(connection)
-        };
-        if known && !remotes.iter().any(|remote| waits(remote)) || begun.elapsed() >= LONGEST {
-            return Ok(());
-        }
-    }
+        let waits = once::awaits_remotes(controller) || remotes.iter().any(|it| lists(it));
+        waits && begun.elapsed() < LONGEST
+    })
 }

@@ -107,6 +107,33 @@ fn report_left(controller: &Controller) {
     }
 }
 
+/// Waits for as long as it `waits`, a task's first step; `stopped` is the sentence for a signal in between.
+///
+/// # Errors
+/// `Unavailable` if the process is stopped, or the local cluster cannot be reached.
+pub(crate) fn wait_while(
+    controller: &Controller,
+    stopped: &str,
+    waits: impl Fn() -> bool,
+) -> Result<()> {
+    loop {
+        if controller.stop.wait(POLL) {
+            return Err(unfinished(stopped.into()));
+        }
+        if let Some(why) = local_failure(controller) {
+            return Err(unfinished(why));
+        }
+        if !waits() {
+            return Ok(());
+        }
+    }
+}
+
+/// Returns whether the remotes are not known yet, and no reason why.
+pub(crate) fn awaits_remotes(controller: &Controller) -> bool {
+    !controller.all_known.load(Relaxed) && controller.registry_trouble().is_none()
+}
+
 /// The reason why the local cluster is not connected, once that was tried.
 pub(crate) fn local_failure(controller: &Controller) -> Option<String> {
     let local = controller.local.cluster().connection.health();

@@ -65,6 +65,11 @@ impl AnnotationKeys {
         }
     }
 
+    /// What `-track source` records on a source.
+    pub(crate) fn records(&self) -> [&String; 4] {
+        [&self.remote_generation, &self.local_generation, &self.local_uid, &self.content]
+    }
+
     /// Returns whether a key is under the prefix, even if it is not one of these.
     pub(crate) fn is_ours(&self, key: &str) -> bool {
         key.starts_with(&*self.prefix)

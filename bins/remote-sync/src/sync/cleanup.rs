@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{
     model::{
@@ -58,7 +58,7 @@ fn of_source(object: &Value, instance: &Instance<'_>) -> Option<Value> {
         patch.extend(annotations(object, &[&keys.state]));
     }
     if let Finalizers::Ours(place) = source.value.finalizers {
-        patch.extend(annotations(object, &source_keys(keys)));
+        patch.extend(annotations(object, &keys.records()));
         patch.extend(patch::without_finalizer(place, &reader.finalizer));
     }
     (patch.len() > guards).then(|| patch.into())
@@ -88,15 +88,7 @@ fn of_target(object: &Value, instance: &Instance<'_>) -> Option<Value> {
 fn annotations(object: &Value, names: &[&String]) -> Vec<Value> {
     let here = object["metadata"]["annotations"].as_object();
     let here = names.iter().filter(|name| here.is_some_and(|here| here.contains_key(**name)));
-    here.map(|name| {
-        let path = patch::pointer(&["metadata", "annotations", name]);
-        json!({"op": "remove", "path": path})
-    })
-    .collect()
-}
-
-fn source_keys(keys: &AnnotationKeys) -> [&String; 4] {
-    [&keys.remote_generation, &keys.local_generation, &keys.local_uid, &keys.content]
+    here.map(|name| patch::without_annotation(name)).collect()
 }
 
 fn target_keys(keys: &AnnotationKeys) -> [&String; 3] {
@@ -105,6 +97,8 @@ fn target_keys(keys: &AnnotationKeys) -> [&String; 3] {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::model::{digest::Digester, mode::Mode, rules::FieldRules};
 

@@ -141,32 +141,35 @@ impl Desired<'_> {
         updated
     }
 
+    /// The keys that the target records to have from its source, as it has them.
+    fn recorded_keys<'b>(&self, body: &'b Value) -> Option<&'b str> {
+        body["metadata"]["annotations"].get(&self.reader.keys.managed_keys)?.as_str()
+    }
+
     /// Labels and annotations: those of the source, and those that others added to the target.
     fn merged_metadata(&self, body: &Value) -> [Map<String, Value>; 2] {
-        let old = |field: &str| body["metadata"][field].as_object().cloned().unwrap_or_default();
-        let old_annotations = old("annotations");
-        let managed = old_annotations.get(&self.reader.keys.managed_keys).and_then(Value::as_str);
-        let keys = managed.map(ManagedKeys::parse).unwrap_or_default();
-        let labels = merged(&old("labels"), &keys.labels, self.labels());
+        let keys = self.recorded_keys(body).map(ManagedKeys::parse).unwrap_or_default();
+        let labels = merged(old(body, "labels"), &keys.labels, self.labels());
         let mut annotations =
-            merged(&old_annotations, &keys.annotations, self.copied_annotations());
+            merged(old(body, "annotations"), &keys.annotations, self.copied_annotations());
         // It is not an orphan any more.
         annotations.remove(&self.reader.keys.orphaned);
         [labels, annotations]
     }
 
     fn patch_metadata(&self, body: &Value, content: bool, patch: &mut Vec<Value>) {
-        let old = |field: &str| body["metadata"][field].as_object().cloned().unwrap_or_default();
-        let (old_labels, old_annotations) = (old("labels"), old("annotations"));
-        let managed = old_annotations.get(&self.reader.keys.managed_keys).and_then(Value::as_str);
+        let differs = |field: &str, new: &Map<String, Value>| match old(body, field) {
+            Some(old) => old != new,
+            None => !new.is_empty(),
+        };
         let [labels, mut annotations] = self.merged_metadata(body);
-        let labels_differ = labels != old_labels;
+        let labels_differ = differs("labels", &labels);
         if labels_differ {
             patch.push(json!({"op": "add", "path": "/metadata/labels", "value": labels}));
         }
         // Our own annotations are no reason for a write, unless the recorded keys are wrong.
-        let stale = managed.is_some_and(|managed| managed != self.managed().to_string());
-        if content || labels_differ || stale || annotations != old_annotations {
+        let stale = self.recorded_keys(body).is_some_and(|keys| keys != self.managed().to_string());
+        if content || labels_differ || stale || differs("annotations", &annotations) {
             annotations.extend(self.origin_annotations());
             patch.push(json!({"op": "add", "path": "/metadata/annotations", "value": annotations}));
         }
@@ -231,13 +234,18 @@ impl Desired<'_> {
     }
 }
 
+/// The labels or the annotations of an object.
+fn old<'a>(body: &'a Value, field: &str) -> Option<&'a Map<String, Value>> {
+    body["metadata"][field].as_object()
+}
+
 /// `old` without the keys that came from the source earlier, and with those that do now.
 fn merged(
-    old: &Map<String, Value>,
+    old: Option<&Map<String, Value>>,
     managed: &[&str],
     new: Map<String, Value>,
 ) -> Map<String, Value> {
-    let mut merged = members(Some(old), &|key| managed.binary_search(&key).is_err());
+    let mut merged = members(old, &|key| managed.binary_search(&key).is_err());
     merged.extend(new);
     merged
 }

@@ -16,7 +16,6 @@ use crate::{
         pair::PairContext,
         reconcile::{Step, reconcile},
         remote::RemoteSync,
-        simulate::is_simulated,
         status::{PairCondition, PairState},
         workqueue::WorkItem,
     },
@@ -33,8 +32,8 @@ pub(crate) fn explain(context: &SyncContext, remote: &RemoteSync, pair: &Pair) -
         if observed.source.is_none() && observed.target.is_none() {
             return None;
         }
-        let source = observed.source.as_ref().map_or_else(|| "there is none".into(), source);
         let none = || "there is none".into();
+        let source = observed.source.as_ref().map_or_else(none, source);
         let target =
             observed.target.as_ref().map_or_else(none, |it| target(it, &observed, &pair.rules()));
         let [from, to] = remote.clusters().map(|cluster| cluster.name());
@@ -49,7 +48,7 @@ pub(crate) fn explain(context: &SyncContext, remote: &RemoteSync, pair: &Pair) -
     let tell = |step: &Step<'_>| {
         let (text, last) = &mut *steps.borrow_mut();
         add_step(step, text);
-        *last = Some(step.action);
+        *last = Some(step.simulated);
     };
     reconcile(context, remote, &item, &tell);
     let (mut text, last) = steps.into_inner();
@@ -57,19 +56,17 @@ pub(crate) fn explain(context: &SyncContext, remote: &RemoteSync, pair: &Pair) -
     Some(text)
 }
 
-/// What comes after the last step, as far as it is known.
-fn end(condition: Option<&PairCondition>, last: Option<SyncAction>) -> String {
-    match (condition, last) {
+/// What comes after the last step, if that was [`simulated`](Step::simulated).
+fn end(condition: Option<&PairCondition>, simulated: Option<bool>) -> String {
+    match (condition, simulated) {
         (Some(condition), _) => format!("{}: {}", condition.state.as_str(), condition.reason),
-        (None, Some(action)) if action.writes() && !is_simulated(action) => {
-            "what the clusters' answer to that calls for".into()
-        }
+        (None, Some(false)) => "what the clusters' answer to that calls for".into(),
         (None, _) => PairState::InSync.as_str().into(),
     }
 }
 
 fn add_step(step: &Step<'_>, text: &mut String) {
-    let Step { pair, action, observed, differences } = step;
+    let Step { pair, action, observed, differences, .. } = step;
     let _ = writeln!(text, "  next: {}, as {}", action.words(), reason(*action, observed));
     let hidden = hides_values(pair.kind());
     for difference in differences {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::model::{
     annotations::{ContentPair, Uid},
-    object::{Cached, Finalizers, ObjectReader, SourceObject, TargetObject},
+    object::{Cached, Finalizers, Generations, ObjectReader, SourceObject, TargetObject},
 };
 
 /// A JSON patch that starts with the preconditions; an outdated version is rejected with 409, another object of
@@ -124,19 +124,16 @@ pub(crate) fn remove_records(
     {
         patch.extend(without_finalizer(place, &reader.finalizer));
     }
-    let (keys, recorded) = (&reader.keys, &source.value.generations);
-    for (key, is_there) in [
-        (&keys.remote_generation, recorded.remote.is_some()),
-        (&keys.local_generation, recorded.local.is_some()),
-        (&keys.local_uid, recorded.uid.is_some()),
-        (&keys.content, recorded.content.is_some()),
-    ] {
-        if is_there {
-            let path = pointer(&["metadata", "annotations", key]);
-            patch.push(json!({"op": "remove", "path": path}));
-        }
-    }
+    let Generations { remote, local, uid, content } = &source.value.generations;
+    let there = [remote.is_some(), local.is_some(), uid.is_some(), content.is_some()];
+    let records = reader.keys.records().into_iter().zip(there);
+    patch.extend(records.filter(|(_, there)| *there).map(|(key, _)| without_annotation(key)));
     patch.into()
+}
+
+/// JSON patch operation that removes an annotation, which is there.
+pub(crate) fn without_annotation(key: &str) -> Value {
+    json!({"op": "remove", "path": pointer(&["metadata", "annotations", key])})
 }
 
 /// Merge patch that says the state of its pair on a source.

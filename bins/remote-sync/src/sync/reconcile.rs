@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use log::Level;
-use shared::error::{Error, Result};
+use shared::error::Error;
 
 use crate::{
     cache::{
@@ -60,6 +60,8 @@ pub(super) struct Step<'a> {
     pub(super) observed: &'a Observed,
     /// What it would change in the objects as they are.
     pub(super) differences: Vec<Difference>,
+    /// Whether the next step is one after its effect; otherwise the clusters have to answer first.
+    pub(super) simulated: bool,
 }
 
 fn log_step(step: &Step<'_>) {
@@ -148,11 +150,10 @@ impl Reconciler<'_> {
     /// Performs an action; returns the result if it was the last one.
     fn perform(&mut self, action: SyncAction, observed: Observed) -> Option<ReconcileResult> {
         let dry_run = self.is_dry();
-        if dry_run
-            && !matches!(action, SyncAction::Done(_))
-            && let Err(error) = self.tell_of(action, &observed)
-        {
-            return Some(failed(&self.pair, &error));
+        if dry_run && !action.writes() && !matches!(action, SyncAction::Done(_)) {
+            let (pair, differences) = (&self.pair, Vec::new());
+            let observed = &observed;
+            (self.tell)(&Step { pair, action, observed, differences, simulated: true });
         }
         match action {
             SyncAction::Done(PairStatus::Again) if dry_run => {
@@ -195,18 +196,21 @@ impl Reconciler<'_> {
         self.pair.context.settings.dry_run
     }
 
-    /// Simulated objects have no documents: what differs is about those that there are.
-    fn tell_of(&self, action: SyncAction, observed: &Observed) -> Result<()> {
-        let differences = self.pair.differences(action, &self.pair.observe(Instant::now()))?;
-        (self.tell)(&Step { pair: &self.pair, action, observed, differences });
-        Ok(())
-    }
-
-    fn simulate(&mut self, action: SyncAction, mut observed: Observed) -> Option<ReconcileResult> {
-        if !simulate(action, &mut observed, &mut self.attempt) {
-            return Some(self.end(&observed, PairStatus::Nothing));
+    fn simulate(&mut self, action: SyncAction, observed: Observed) -> Option<ReconcileResult> {
+        // Simulated objects have no documents: what differs is about those that there are.
+        let differences = self.pair.differences(action, &self.pair.observe(Instant::now()));
+        let differences = match differences {
+            Ok(differences) => differences,
+            Err(error) => return Some(failed(&self.pair, &error)),
+        };
+        let mut after = observed.clone();
+        let simulated = simulate(action, &mut after, &mut self.attempt);
+        let (pair, observed) = (&self.pair, &observed);
+        (self.tell)(&Step { pair, action, observed, differences, simulated });
+        if !simulated {
+            return Some(self.end(&after, PairStatus::Nothing));
         }
-        self.simulated = Some(observed);
+        self.simulated = Some(after);
         None
     }
 

@@ -65,18 +65,6 @@ pub(crate) fn simulate(action: SyncAction, observed: &mut Observed, attempt: &mu
     true
 }
 
-/// Returns whether the effect of an action on a whole pair is known beforehand; deletions have to be seen.
-pub(crate) fn is_simulated(action: SyncAction) -> bool {
-    !matches!(
-        action,
-        SyncAction::Recreate
-            | SyncAction::AnnotateOrphan
-            | SyncAction::DeleteNamespace
-            | SyncAction::DeleteTarget
-            | SyncAction::RemoveFinalizer
-    )
-}
-
 /// The origin annotation that the target would have.
 fn mark(observed: &Observed) -> Option<CopyOf> {
     let source = observed.source.as_ref()?;

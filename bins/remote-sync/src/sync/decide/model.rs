@@ -16,8 +16,6 @@ use std::{borrow::Cow, env};
 
 use explorer::{Explored, Model, Step, explore};
 
-use crate::settings::Track;
-
 use self::{
     current::CurrentRule,
     findings::Begin,
@@ -25,6 +23,7 @@ use self::{
     view::{End, Rule, Source},
     world::{Events, World},
 };
+use crate::settings::Track;
 
 /// `-max-deletions` of the model, for all time.
 const MOST: usize = 1;
@@ -104,9 +103,7 @@ impl<R: Rule> Sync<R> {
             None => Ok(()),
         }
     }
-}
 
-impl<R: Rule> Sync<R> {
     /// A source carries what the bookkeeping wants there, and nothing else.
     fn records_at_rest(&self, source: &Source) -> Result<(), String> {
         let track = self.events.track;

@@ -266,11 +266,9 @@ impl QueueOrder {
 
     /// Since when the pair of a kind has waited that has waited for longest.
     pub(super) fn oldest(&self, kind: KindIndex) -> Option<Instant> {
-        let is_void = |(pair, since): &&(Pair, Instant)| {
-            self.items.get(pair) != Some(&ItemState::Backlog(*since))
-        };
         let of_kind = |(pair, _): &&(Pair, Instant)| pair.kind == kind;
-        let backlog = self.backlog.iter().filter(of_kind).find(|entry| !is_void(entry));
+        let mut backlog = self.backlog.iter().filter(of_kind);
+        let backlog = backlog.find(|(pair, since)| self.is_backlogged(pair, *since));
         let queued =
             [&self.events, &self.large].into_iter().filter_map(|it| it.iter().find(of_kind));
         queued.chain(backlog).map(|(_, since)| *since).min()
@@ -359,6 +357,11 @@ impl QueueOrder {
         Some(WorkItem { pair, since, urgent: true, large: true })
     }
 
+    /// Returns whether an entry of the backlog is not void.
+    fn is_backlogged(&self, pair: &Pair, since: Instant) -> bool {
+        self.items.get(pair) == Some(&ItemState::Backlog(since))
+    }
+
     /// Events first, and now and then one of the backlog.
     fn pop_in_turn(&mut self) -> Option<WorkItem> {
         if self.in_a_row < EVENTS_IN_A_ROW || self.backlogged == 0 {
@@ -370,7 +373,7 @@ impl QueueOrder {
         self.in_a_row = 0;
         loop {
             let (pair, since) = self.backlog.pop_front()?;
-            if self.items.get(&pair) == Some(&ItemState::Backlog(since)) {
+            if self.is_backlogged(&pair, since) {
                 self.backlogged -= 1;
                 return Some(WorkItem { pair, since, urgent: false, large: false });
             }
