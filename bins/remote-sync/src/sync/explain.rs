@@ -25,13 +25,14 @@ use crate::{
 pub(crate) fn explain(context: &SyncContext, remote: &RemoteSync, pair: &Pair) -> Option<String> {
     let item = WorkItem { pair: pair.clone(), since: Instant::now(), urgent: true, large: true };
     let seen = PairContext::new(context, remote, &item);
-    let mut text = String::new();
+    let (mut text, mut has_source) = (String::new(), false);
     // Writing into a String cannot fail.
     if let Some(pair) = &seen {
         let observed = pair.observe(Instant::now());
         if observed.source.is_none() && observed.target.is_none() {
             return None;
         }
+        has_source = observed.source.is_some();
         let none = || "there is none".into();
         let source = observed.source.as_ref().map_or_else(none, source);
         let target =
@@ -52,15 +53,16 @@ pub(crate) fn explain(context: &SyncContext, remote: &RemoteSync, pair: &Pair) -
     };
     reconcile(context, remote, &item, &tell);
     let (mut text, last) = steps.into_inner();
-    let _ = writeln!(text, "  then: {}", end(remote.recall(pair).condition(), last));
+    let _ = writeln!(text, "  then: {}", end(remote.recall(pair).condition(), last, has_source));
     Some(text)
 }
 
 /// What comes after the last step, if that was [`simulated`](Step::simulated).
-fn end(condition: Option<&PairCondition>, simulated: Option<bool>) -> String {
+fn end(condition: Option<&PairCondition>, simulated: Option<bool>, has_source: bool) -> String {
     match (condition, simulated) {
         (Some(condition), _) => format!("{}: {}", condition.state.as_str(), condition.reason),
         (None, Some(false)) => "what the clusters' answer to that calls for".into(),
+        (None, _) if !has_source => "nothing, there is no pair".into(),
         (None, _) => PairState::InSync.as_str().into(),
     }
 }

@@ -69,6 +69,11 @@ fn explain_names_what_is_in_the_way() {
     stage.create_target_namespace(&json!({}));
     target.create_number(7);
     says(&explain(&stage, &source), &["nobody's copy", "then: conflict", "-adopt"]);
+    // Without a source there is nothing that could be in sync.
+    let own = target.sibling(&WIDGETS, "own");
+    own.create_number(1);
+    let (code, text) = explain(&stage, &own);
+    assert!(code == Some(0) && text.contains("then: nothing, there is no pair"), "{text}");
     let nobody = source.sibling(&WIDGETS, "nobody-remote-rs");
     let (code, text) = explain(&stage, &nobody);
     assert!(code == Some(3) && text.contains("neither a source nor a target"), "{code:?} {text}");
