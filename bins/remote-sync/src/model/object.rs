@@ -58,8 +58,6 @@ pub(crate) struct SourceObject {
     pub(crate) generations: Generations,
     /// The cluster that it was itself copied from.
     pub(crate) copied_from: Option<Uid>,
-    /// Short digest of what it says of its pair's state, see [`AnnotationKeys::state`]. Stores hold many.
-    pub(crate) told: u32,
 }
 
 impl SourceObject {
@@ -88,6 +86,15 @@ pub(crate) struct Generations {
     /// Contents that differ although the target's server kept all that was written.
     /// Boxed, as few sources have one and stores hold many.
     pub(crate) content: Option<Box<ContentPair>>,
+    /// Short digest of the pair's state, see [`AnnotationKeys::state`]; 0 without. It takes no room of its own here.
+    pub(crate) told: u32,
+}
+
+impl Generations {
+    /// Which of [`AnnotationKeys::records`] are there.
+    pub(crate) fn records(&self) -> [bool; 4] {
+        [self.remote.is_some(), self.local.is_some(), self.uid.is_some(), self.content.is_some()]
+    }
 }
 
 /// A target: the copy, which owns the status.
@@ -165,9 +172,9 @@ impl ObjectReader {
                 local: number(&keys.local_generation),
                 uid: annotation(&keys.local_uid).and_then(Uid::of),
                 content: content.and_then(ContentPair::parse).map(Box::new),
+                told: annotation(&keys.state).and_then(Value::as_str).map_or(0, |it| self.told(it)),
             },
             copied_from: origin.map(|origin| origin.cluster),
-            told: self.told(annotation(&keys.state).and_then(Value::as_str).unwrap_or_default()),
         };
         cached(object, value)
     }

@@ -7,7 +7,7 @@ mod deletion;
 use crate::{
     model::{
         annotations::ContentPair,
-        object::{Cached, Finalizers, Generations, SourceObject, TargetObject, TargetSecret},
+        object::{Cached, Finalizers, SourceObject, TargetObject, TargetSecret},
     },
     sync::{
         fighting::Fight,
@@ -302,7 +302,7 @@ fn download(
         }
     } else {
         let finalizer = !rules.track.adds_finalizers() && has_finalizer(source);
-        if finalizer || *published != Generations::default() {
+        if finalizer || published.records().contains(&true) {
             return SyncAction::RemoveRecords { finalizer };
         }
     }

@@ -199,7 +199,7 @@ fn annotate_state(pair: &PairContext<'_>, condition: Option<&PairCondition>) {
     let is_due = |source: &Cached<SourceObject>| {
         // A pause stops every write, and one that is released as it should be is about to go.
         let released = source.value.state.terminating && condition.is_none();
-        source.value.told != digest && !released
+        source.value.generations.told != digest && !released
     };
     let paused = observed.paused();
     let Some(source) = observed.source.filter(|it| !paused && is_due(it)) else { return };

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::model::{
     annotations::{ContentPair, Uid},
-    object::{Cached, Finalizers, Generations, ObjectReader, SourceObject, TargetObject},
+    object::{Cached, Finalizers, ObjectReader, SourceObject, TargetObject},
 };
 
 /// A JSON patch that starts with the preconditions; an outdated version is rejected with 409, another object of
@@ -124,9 +124,7 @@ pub(crate) fn remove_records(
     {
         patch.extend(without_finalizer(place, &reader.finalizer));
     }
-    let Generations { remote, local, uid, content } = &source.value.generations;
-    let there = [remote.is_some(), local.is_some(), uid.is_some(), content.is_some()];
-    let records = reader.keys.records().into_iter().zip(there);
+    let records = reader.keys.records().into_iter().zip(source.value.generations.records());
     patch.extend(records.filter(|(_, there)| *there).map(|(key, _)| without_annotation(key)));
     patch.into()
 }

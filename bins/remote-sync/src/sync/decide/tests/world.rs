@@ -75,8 +75,7 @@ pub(super) fn state(content: u64, metadata: u64, status: u64) -> ObjectState {
 /// A new source.
 pub(super) fn source(state: ObjectState) -> Cached<SourceObject> {
     let (finalizers, published) = (Finalizers::None, Generations::default());
-    let (generations, copied_from, told) = (published, None, 0);
-    known(1, SourceObject { state, finalizers, generations, copied_from, told })
+    known(1, SourceObject { state, finalizers, generations: published, copied_from: None })
 }
 
 pub(super) fn target(state: ObjectState) -> Cached<TargetObject> {
@@ -389,6 +388,7 @@ impl World {
                     remote: Some(source.value.state.generation),
                     local: Some(target.value.state.generation),
                     uid: safe.then_some(target.uid),
+                    told: 0,
                 };
             }
             (action, target) => panic!("{action:?} with {target:?}"),
