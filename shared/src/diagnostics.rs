@@ -7,7 +7,6 @@ mod socket;
 use std::{
     io::{self, ErrorKind},
     net::TcpListener,
-    thread,
     time::{Duration, Instant},
 };
 
@@ -19,6 +18,7 @@ use rustix::{
 use crate::{
     error::{Error, Result},
     flags::Flags,
+    runtime::start_thread,
     stop::Stop,
 };
 
@@ -89,7 +89,7 @@ fn listen(host: &str, port: u16, stop: &Stop, report: impl Report) -> Result<()>
             }
         }
     };
-    thread::Builder::new().name("endpoint".into()).spawn(serve).map(drop).map_err(failed)
+    start_thread("endpoint", Box::new(serve)).map_err(failed)
 }
 
 struct Server<R> {

@@ -4,7 +4,6 @@ use std::{
     fmt,
     io::{self, Write},
     sync::mpsc::{Receiver, SyncSender, sync_channel},
-    thread,
     time::{Duration, SystemTime},
 };
 
@@ -15,7 +14,7 @@ use log::{
 };
 use serde_json::json;
 
-use crate::{flags::Flags, resource};
+use crate::{flags::Flags, resource, runtime::start_thread};
 
 /// Lines that wait for a slow reader; more are dropped.
 const QUEUE: usize = 256;
@@ -133,8 +132,8 @@ pub fn start(program: &'static str, flags: &Flags) -> Result<Log, String> {
         _ => LevelFilter::Debug,
     };
     let (sender, entries) = sync_channel(QUEUE);
-    let writer = thread::Builder::new().name("log".into()).spawn(move || write_out(&entries));
-    writer.map_err(|e| format!("no thread for the log: {e}"))?;
+    start_thread("log", Box::new(move || write_out(&entries)))
+        .map_err(|e| format!("no thread for the log: {e}"))?;
     let log = Log(sender.clone());
     Builder::new()
         // The libraries' own lines name connections and frames, nothing that a user can act on.

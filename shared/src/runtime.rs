@@ -79,8 +79,14 @@ pub fn main<Settings>(
 /// # Errors
 /// `BadConfig` when the system gives none.
 pub fn spawn(name: &'static str, work: impl FnOnce() + Send + 'static) -> Result<()> {
-    let thread = thread::Builder::new().name(name.into()).spawn(work);
-    thread.map(drop).map_err(|e| Error::bad_config(format!("no thread for {name}: {e}")))
+    let refused = |e| Error::bad_config(format!("no thread for {name}: {e}"));
+    start_thread(name, Box::new(work)).map_err(refused)
+}
+
+/// As [`spawn`], with the system's own error. In a box, as the code of a start for each kind of work would cost
+/// 1 % of a program.
+pub(crate) fn start_thread(name: &str, work: Box<dyn FnOnce() + Send>) -> io::Result<()> {
+    thread::Builder::new().name(name.into()).spawn(work).map(drop)
 }
 
 /// As [`spawn`], with the part of the program that its threads share.

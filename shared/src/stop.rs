@@ -2,7 +2,6 @@
 
 use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard, Weak},
-    thread,
     time::{Duration, Instant},
 };
 
@@ -14,6 +13,7 @@ use signal_hook::{
 use crate::{
     error::{Error, Result},
     lock::lock,
+    runtime::start_thread,
 };
 
 /// Shared by all threads of a process: set once, and everything that waits is woken.
@@ -49,14 +49,12 @@ impl Stop {
         let refused = |e| Error::bad_config(format!("signals cannot be handled: {e}"));
         let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(refused)?;
         let raise = stop.clone();
-        thread::Builder::new()
-            .name("signals".into())
-            .spawn(move || {
-                if signals.forever().next().is_some() {
-                    raise.raise();
-                }
-            })
-            .map_err(refused)?;
+        let wait = move || {
+            if signals.forever().next().is_some() {
+                raise.raise();
+            }
+        };
+        start_thread("signals", Box::new(wait)).map_err(refused)?;
         Ok(stop)
     }
 
@@ -134,6 +132,8 @@ impl Stop {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
 
     #[test]

@@ -1,23 +1,24 @@
 //! Cleanup (`-cleanup`): lists every kind on every cluster, removes what is this instance's, and lists again until
 //! nothing of it is left, so that the instance can be uninstalled. The objects stay, on both sides.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::ControlFlow,
-    time::Duration,
-};
+use std::{collections::BTreeMap, ops::ControlFlow, time::Duration};
 
+use log::Level;
 use serde_json::Value;
 use shared::{
     client::Patch,
     error::{Error, Result},
     json::Document,
+    log_object,
     resource::Target,
     watch::{self, Selection},
 };
 
 use crate::{
-    cache::{cluster::ClusterClient, reflector::PAGE},
+    cache::{
+        cluster::{ClusterClient, Turn},
+        reflector::PAGE,
+    },
     controller::{Controller, LocalCluster},
     model::{
         annotations::Uid,
@@ -111,8 +112,8 @@ fn each_cluster(controller: &Controller, mut each: impl FnMut(&ClusterClient, Ro
 }
 
 /// The uids that targets' annotations have for the clusters that sources come from.
-fn source_clusters(controller: &Controller) -> BTreeSet<Uid> {
-    let mut uids = BTreeSet::new();
+fn source_clusters(controller: &Controller) -> Vec<Uid> {
+    let mut uids = Vec::new();
     each_cluster(controller, |cluster, role| {
         if role == Role::Source {
             uids.extend([cluster.annotated_uid(), Uid::stand_in(cluster.name())]);
@@ -128,7 +129,7 @@ struct Sweep<'a> {
     role: Role,
     wanted: &'a ResourceArg,
     /// Of [`source_clusters`].
-    sources: &'a BTreeSet<Uid>,
+    sources: &'a [Uid],
 }
 
 /// An object that was tried, how often, and why it may still be marked.
@@ -147,7 +148,7 @@ impl Sweep<'_> {
     /// Cleans until a list shows nothing that is worth another try; adds to `left` what it shows.
     fn run(&self, left: &mut Left) -> Result<()> {
         let find = |client: &_| discovery::resolve(client, self.wanted);
-        let kind = self.cluster.ask(&self.controller.stop, find)?;
+        let kind = self.cluster.ask(&self.controller.stop, &find)?;
         let mut tried = Tried::new();
         loop {
             let Found { marked, stuck } = self.find(&kind, &tried)?;
@@ -155,7 +156,7 @@ impl Sweep<'_> {
                 return Err(once::unfinished("stopped before everything was done".into()));
             }
             if marked.is_empty() || self.controller.context.settings.dry_run {
-                marked.iter().for_each(|(key, _)| self.log_dry_run(key));
+                marked.iter().for_each(|(key, _)| self.log_dry_run(&kind, key));
                 let why = |key: &ObjectKey| {
                     tried.get(key).map_or("it is too large to be read", |(_, why)| why)
                 };
@@ -236,7 +237,8 @@ impl Sweep<'_> {
             }
         };
         let stop = &self.controller.stop;
-        self.cluster.ask(stop, |client| watch::list(client, &selection, stop, &mut see))
+        let turn = Turn::new(self.cluster, self.cluster.name(), stop);
+        turn.ask(|client| watch::list(client, &selection, stop, &mut see))
     }
 
     /// Returns whether it succeeded.
@@ -245,16 +247,16 @@ impl Sweep<'_> {
         let target = kind.resource.object_in(namespace, name);
         let stop = &self.controller.stop;
         let (remote, action) = (self.cluster.name(), self.role.action());
-        let cleaned = self.cluster.ask(stop, |client| client.patch(&target, Patch::Json, patch));
+        let cleaned = self.cluster.ask(stop, &|client| client.patch(&target, Patch::Json, patch));
         let (done, why) = match cleaned {
             // NotFound: a source that was only waiting for its finalizer.
             Ok(_) | Err(Error::NotFound(_)) => {
-                log::info!(remote, kind:% = self.wanted, namespace, name, action; "cleaned");
+                log_object!(Level::Info, target, remote = remote, action = action; "cleaned");
                 (true, "something marks it again, is the instance still running?".to_owned())
             }
             Err(error) => {
-                log::warn!(
-                    remote, kind:% = self.wanted, namespace, name, action, error:% = error;
+                log_object!(
+                    Level::Warn, target, remote = remote, action = action, error:% = error;
                     "cleanup failed"
                 );
                 (false, error.to_string())
@@ -265,11 +267,12 @@ impl Sweep<'_> {
         done
     }
 
-    fn log_dry_run(&self, key: &str) {
-        let ((namespace, name), remote) = (key::split(key), self.cluster.name());
-        let action = self.role.action();
-        log::info!(
-            remote, kind:% = self.wanted, namespace, name, action;
+    fn log_dry_run(&self, kind: &ApiResource, key: &str) {
+        let (namespace, name) = key::split(key);
+        let target = kind.resource.object_in(namespace, name);
+        let (remote, action) = (self.cluster.name(), self.role.action());
+        log_object!(
+            Level::Info, target, remote = remote, action = action;
             "dry run, nothing written"
         );
     }

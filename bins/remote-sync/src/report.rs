@@ -2,12 +2,11 @@
 //! object.
 
 use std::{
-    collections::BTreeMap,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::{Instant, SystemTime},
 };
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use shared::{
     diagnostics::{LONGEST_BEAT, Report, stuck},
     leadership::Leadership,
@@ -124,7 +123,7 @@ impl Report for Reporter {
     }
 
     fn state(&self) -> Option<String> {
-        let remotes: BTreeMap<_, _> = self
+        let remotes: Map<_, _> = self
             .controller
             .remotes()
             .iter()
@@ -160,9 +159,10 @@ impl Reporter {
         if !self.controller.all_known.load(Relaxed) {
             return Vec::new();
         }
-        let resources = &self.controller.context.settings.resources;
-        let counts = lock(&self.controller.unfollowed).counts().into_iter();
-        counts.map(|(kind, count)| (resources[kind].to_string(), count)).collect()
+        let resources = self.controller.context.settings.resources.iter();
+        let unfollowed = lock(&self.controller.unfollowed);
+        let counts = resources.map(|(kind, wanted)| (wanted.to_string(), unfollowed.count(kind)));
+        counts.filter(|(_, count)| *count > 0).collect()
     }
 
     /// The names of Secrets, as metrics have them.
@@ -248,7 +248,7 @@ impl Reporter {
                     "state": condition.state.as_str(), "reason": condition.reason})
             })
             .collect();
-        let kinds: BTreeMap<_, _> = resources
+        let kinds: Map<_, _> = resources
             .iter()
             .map(|(kind, wanted)| {
                 let known = json!({"sources": remote.source.stores[kind].len(),

@@ -6,11 +6,13 @@ use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 
+use log::Level;
 use serde_json::Value;
 use shared::{
     config::ClusterConfig,
     error::{Error, Result},
     json::{Document, Head},
+    log_object,
     resource::{SECRETS, valid_label},
     runtime,
     watch::{Event, Selection, Watcher},
@@ -192,9 +194,8 @@ impl RegistryMembers<'_> {
                 let known = name.strip_suffix(SECRET_SUFFIX);
                 let known = known.filter(|name| self.remotes.contains_key(*name));
                 if known.is_none() {
-                    log::warn!(
-                        remote = OWN, kind = "secrets",
-                        namespace = namespace.as_str(), name = name.as_str();
+                    log_object!(
+                        Level::Warn, SECRETS.object(namespace, name), remote = OWN;
                         "the kubeconfig needs too much memory and is skipped"
                     );
                 }

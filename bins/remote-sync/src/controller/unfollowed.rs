@@ -3,7 +3,7 @@
 //! released as soon as they are being deleted. That deletes nothing else: the copies stay.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     sync::{
         Arc,
         atomic::Ordering::{AcqRel, Relaxed, Release},
@@ -51,13 +51,9 @@ pub(crate) struct Unfollowed {
 }
 
 impl Unfollowed {
-    /// The number of them by kind.
-    pub(crate) fn counts(&self) -> BTreeMap<KindIndex, usize> {
-        let mut counts = BTreeMap::new();
-        for (kind, _) in &self.sources {
-            *counts.entry(*kind).or_default() += 1;
-        }
-        counts
+    /// The number of them of a kind.
+    pub(crate) fn count(&self, kind: KindIndex) -> usize {
+        self.sources.iter().filter(|(of, _)| *of == kind).count()
     }
 
     fn note(&mut self, kind: KindIndex, key: &str, unfollowed: bool) {
@@ -224,7 +220,7 @@ impl Controller {
         let Some(registry) = &settings.registry else { return Ok(()) };
         let secret = format!("{}{SECRET_SUFFIX}", due.remote);
         let secret = SECRETS.object(&registry.namespace, &secret);
-        match cluster.ask(&self.stop, |client| client.get(&secret)) {
+        match cluster.ask(&self.stop, &|client| client.get(&secret)) {
             Err(Error::NotFound(_)) => {}
             Err(error) => return Err(error),
             Ok(_) => {
@@ -241,7 +237,7 @@ impl Controller {
             return Ok(());
         }
         self.write_event(due, &target);
-        match cluster.ask(&self.stop, |client| client.patch(&target, Patch::Json, &patch)) {
+        match cluster.ask(&self.stop, &|client| client.patch(&target, Patch::Json, &patch)) {
             Ok(_) | Err(Error::NotFound(_)) => {}
             Err(error) => return Err(error),
         }
@@ -261,7 +257,7 @@ impl Controller {
             warning: true,
         };
         let write = |client: &_| event.write(client, target, Some(&uid));
-        if let Err(error) = self.local.cluster().ask(&self.stop, write) {
+        if let Err(error) = self.local.cluster().ask(&self.stop, &write) {
             shared::log_object!(log::Level::Debug, target, remote = OWN, error:% = error; "Event not recorded");
         }
     }
@@ -285,7 +281,7 @@ mod tests {
         assert_eq!(unfollowed.untold(), None);
         unfollowed.note(kind, "ns/a", false);
         unfollowed.note(KindIndex::SECOND, "ns/a", true);
-        assert_eq!(unfollowed.counts(), [(kind, 1), (KindIndex::SECOND, 1)].into());
+        assert_eq!([kind, KindIndex::SECOND].map(|kind| unfollowed.count(kind)), [1, 1]);
         assert_eq!(unfollowed.untold(), None, "as many as before");
         unfollowed.note(kind, "ns/c", true);
         assert_eq!(unfollowed.untold(), Some((3, kind, "ns/b".into())));

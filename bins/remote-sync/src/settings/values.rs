@@ -78,8 +78,8 @@ pub(super) fn one_of<T: Copy>(
     let given = flags.text(name);
     let found = choices.iter().find(|(choice, _)| *choice == given);
     found.map(|(_, value)| *value).ok_or_else(|| {
-        let choices = choices.iter().map(|(choice, _)| *choice).collect::<Vec<_>>().join(" or ");
-        format!("-{name} is {choices}, not {given:?}")
+        let choices: Vec<_> = choices.iter().map(|(choice, _)| *choice).collect();
+        format!("-{name} is {}, not {given:?}", choices.join(" or "))
     })
 }
 

@@ -105,7 +105,7 @@ impl PairContext<'_> {
         attempt.finalizer_added = true;
         let patch = patch::add_finalizer(source, &self.context.reader.finalizer);
         let place = self.at_source();
-        let patched = self.ask_source(|c| c.patch(&place, Patch::Json, &patch)).map_err(stale)?;
+        let patched = self.ask_source(&|c| c.patch(&place, Patch::Json, &patch)).map_err(stale)?;
         log_pair!(Level::Info, self, "finalizer added");
         self.store_source(patched).map(drop)
     }
@@ -120,7 +120,7 @@ impl PairContext<'_> {
         let desired = self.desired(&from, source);
         let Some(patch) = desired.patch(target, Some(&to), true) else { return Ok(true) };
         let place = self.at_target();
-        let answer = self.ask_target(|c| c.patch_dry_run(&place, Patch::Json, &patch));
+        let answer = self.ask_target(&|c| c.patch_dry_run(&place, Patch::Json, &patch));
         let answer = match answer.map_err(stale) {
             // What cannot be written is not the same, and what was added for good is no difference.
             Err(Error::Immutable(_)) => return Ok(desired.altered(&to).is_none()),
@@ -140,7 +140,7 @@ impl PairContext<'_> {
         let from = self.source_document(source)?;
         let patch = self.desired(&from, source).mark(target);
         let place = self.at_target();
-        let marked = self.ask_target(|c| c.patch(&place, Patch::Json, &patch)).map_err(stale)?;
+        let marked = self.ask_target(&|c| c.patch(&place, Patch::Json, &patch)).map_err(stale)?;
         let marked = self.store_target(marked)?;
         log_pair!(Level::Info, self, "target adopted", target = self.target_key);
         if attempt.same_content(source, target) == Some(true) {
@@ -167,7 +167,7 @@ impl PairContext<'_> {
             }
         };
         let place = self.at_source();
-        let written = match self.ask_source(|c| c.patch(&place.status(), kind, &patch)) {
+        let written = match self.ask_source(&|c| c.patch(&place.status(), kind, &patch)) {
             Err(Error::NotServed(sentence)) => return Err(self.without_status(sentence)),
             written => self.store_source(written.map_err(stale)?)?,
         };
@@ -187,7 +187,7 @@ impl PairContext<'_> {
     fn without_status(&self, sentence: String) -> Error {
         let store = &self.remote.source.stores[self.id.kind];
         let wanted = self.kind().in_version_of(&self.kinds.source);
-        match self.ask_source(|client| discovery::resolve(client, &wanted)) {
+        match self.ask_source(&|client| discovery::resolve(client, &wanted)) {
             Ok(found) if !found.status => {
                 store.set_kind(Some(Arc::new(found)));
                 Error::Conflict(sentence)
@@ -205,8 +205,8 @@ impl PairContext<'_> {
             body["metadata"]["labels"][key] = value.as_str().into();
         }
         let place = NAMESPACES.cluster_object(namespace);
-        let created = match self.ask_target(|client| client.create(&place, &body)) {
-            Err(Error::AlreadyExists(_)) => self.ask_target(|client| client.get(&place))?,
+        let created = match self.ask_target(&|client| client.create(&place, &body)) {
+            Err(Error::AlreadyExists(_)) => self.ask_target(&|client| client.get(&place))?,
             created => created?,
         };
         let created = self.context.reader.namespace(&created).ok_or_else(|| odd(&place))?;
@@ -224,7 +224,7 @@ impl PairContext<'_> {
         let place = self.at_target();
         let desired = self.desired(&body, source);
         let object = desired.created(&place);
-        let created = match self.ask_target(|client| client.create(&place, &object)) {
+        let created = match self.ask_target(&|client| client.create(&place, &object)) {
             Ok(created) => created,
             Err(Error::NotServed(_)) if waits => {
                 self.remote.note_namespace(&self.target.0, Some(Instant::now()));
@@ -258,10 +258,10 @@ impl PairContext<'_> {
         let updated = match &target_body {
             Some(body) if replaces => {
                 let object = desired.replaced(body.clone());
-                self.ask_target(|client| client.replace(&place, &object))
+                self.ask_target(&|client| client.replace(&place, &object))
             }
             body => match desired.patch(target, body.as_ref(), content) {
-                Some(patch) => self.ask_target(|c| c.patch(&place, Patch::Json, &patch)),
+                Some(patch) => self.ask_target(&|c| c.patch(&place, Patch::Json, &patch)),
                 None => {
                     self.record_settled(source, target, None);
                     return Ok(());
@@ -339,7 +339,7 @@ impl PairContext<'_> {
         self.report_regression(source, target);
         let patch = patch::record_generations(source, target, altered, &self.context.reader);
         let place = self.at_source();
-        let published = self.ask_source(|client| client.patch(&place, Patch::Merge, &patch));
+        let published = self.ask_source(&|client| client.patch(&place, Patch::Merge, &patch));
         let published = self.store_source(published.map_err(stale)?)?;
         if is_recorded(&published, target) {
             self.remote.remember(self.id, |memory| memory.settled.content = None);

@@ -2,8 +2,6 @@
 //! alone, and a target by that and the cluster in its origin annotation, whatever the mapping, selector and namespaces
 //! are by now. Metadata is all that this needs.
 
-use std::collections::BTreeSet;
-
 use serde_json::Value;
 
 use crate::{
@@ -25,7 +23,7 @@ pub(crate) enum Role {
 pub(crate) struct Instance<'a> {
     pub(crate) reader: &'a ObjectReader,
     /// The uids of the clusters that sources come from.
-    pub(crate) sources: &'a BTreeSet<Uid>,
+    pub(crate) sources: &'a [Uid],
     /// It writes states on sources.
     pub(crate) annotates: bool,
 }
@@ -119,7 +117,7 @@ mod tests {
     fn a_source_is_ours_by_its_finalizer() {
         let written = json!({"a.b/sync-remote-generation": "1", "a.b/paused": "true", "c": "d"});
         let patch = |finalizers: &[&str]| {
-            let (reader, sources) = (&reader(Mode::Safe), &BTreeSet::new());
+            let (reader, sources) = (&reader(Mode::Safe), &[]);
             let instance = Instance { reader, sources, annotates: false };
             Role::Source.patch(&object(finalizers, &written), &instance)
         };
@@ -140,7 +138,7 @@ mod tests {
     fn a_state_goes_with_the_instance_that_writes_them() {
         let said = object(&[], &json!({"a.b/sync-state": "insync"}));
         let patch = |annotates| {
-            let (reader, sources) = (&reader(Mode::Safe), &BTreeSet::new());
+            let (reader, sources) = (&reader(Mode::Safe), &[]);
             Role::Source.patch(&said, &Instance { reader, sources, annotates })
         };
         let path = "/metadata/annotations/a.b~1sync-state";
@@ -151,7 +149,7 @@ mod tests {
     #[test]
     fn a_target_is_ours_by_the_finalizer_in_its_origin() {
         let patch = |mode, annotations: Value| {
-            let (reader, sources) = (&reader(mode), &BTreeSet::from([Uid::parse(UID).unwrap()]));
+            let (reader, sources) = (&reader(mode), &[Uid::parse(UID).unwrap()]);
             let instance = Instance { reader, sources, annotates: false };
             Role::Target.patch(&object(&[], &annotations), &instance)
         };

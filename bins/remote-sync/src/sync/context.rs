@@ -1,9 +1,6 @@
 //! Context that all pairs share: settings, reader, metrics and permits.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex},
-};
+use std::sync::{Arc, Mutex};
 
 use shared::lock::lock;
 
@@ -28,7 +25,7 @@ pub(crate) struct SyncContext {
     /// `None` without a namespace of the program's own.
     pub(crate) ledger: Option<Ledger>,
     /// The uids that the clusters show at present.
-    clusters: Mutex<BTreeSet<Uid>>,
+    clusters: Mutex<Vec<Uid>>,
 }
 
 impl SyncContext {
@@ -57,7 +54,7 @@ impl SyncContext {
     }
 
     /// Records the uids that the clusters show.
-    pub(crate) fn set_clusters(&self, uids: BTreeSet<Uid>) {
+    pub(crate) fn set_clusters(&self, uids: Vec<Uid>) {
         *lock(&self.clusters) = uids;
     }
 

@@ -43,7 +43,7 @@ impl PairContext<'_> {
     pub(crate) fn remove_finalizer(&self, source: &Cached<SourceObject>) -> Result<()> {
         let Finalizers::Ours(place) = source.value.finalizers else { return Ok(()) };
         let patch = patch::remove_finalizer(source, place, &self.context.reader.finalizer);
-        match self.ask_source(|c| c.patch(&self.at_source(), Patch::Json, &patch)) {
+        match self.ask_source(&|c| c.patch(&self.at_source(), Patch::Json, &patch)) {
             // No event follows if it is not selected.
             Ok(_) if self.context.settings.is_selective() => self.forget_source(source.uid),
             Ok(released) => {
@@ -64,7 +64,7 @@ impl PairContext<'_> {
     ) -> Result<()> {
         let patch = patch::remove_records(source, finalizer, &self.context.reader);
         let place = self.at_source();
-        let removed = self.ask_source(|client| client.patch(&place, Patch::Json, &patch));
+        let removed = self.ask_source(&|client| client.patch(&place, Patch::Json, &patch));
         self.store_source(removed.map_err(stale)?).map(drop)
     }
 
@@ -74,7 +74,7 @@ impl PairContext<'_> {
         let Finalizers::Ours(index) = source.value.finalizers else { return Ok(()) };
         let patch = patch::remove_finalizer(&source, index, &self.context.reader.finalizer);
         let place = self.at_source();
-        let released = self.ask_source(|client| client.patch(&place, Patch::Json, &patch));
+        let released = self.ask_source(&|client| client.patch(&place, Patch::Json, &patch));
         let released = released.map_err(stale)?;
         attempt.unselected = self.reader().source(&released);
         log_pair!(Level::Info, self, "finalizer removed, the source is no longer selected");
@@ -85,14 +85,14 @@ impl PairContext<'_> {
         let patch =
             patch::annotate_orphan(target, &self.context.reader, &seconds_time(SystemTime::now()));
         let place = self.at_target();
-        let patched = self.ask_target(|client| client.patch(&place, Patch::Merge, &patch));
+        let patched = self.ask_target(&|client| client.patch(&place, Patch::Merge, &patch));
         self.store_target(patched.map_err(stale)?).map(drop)
     }
 
     /// A list may be stale or incomplete; only this read confirms that the source is gone.
     pub(crate) fn confirm_source_gone(&self, attempt: &mut Attempt) -> Result<()> {
         let place = self.at_source();
-        let object = match self.ask_source(|client| client.get(&place)) {
+        let object = match self.ask_source(&|client| client.get(&place)) {
             Ok(object) => object,
             Err(Error::NotFound(sentence)) => {
                 let cluster = &self.remote.source.cluster;
@@ -126,7 +126,7 @@ impl PairContext<'_> {
         if never_synced && observed.namespace.is_none() {
             self.refresh_namespace()?;
         }
-        match self.ask_target(|client| client.get(&self.at_target())) {
+        match self.ask_target(&|client| client.get(&self.at_target())) {
             Ok(object) => {
                 self.store_target(object)?;
             }
@@ -184,7 +184,7 @@ impl PairContext<'_> {
     }
 
     fn life_at_source(&self, place: &Target<'_>) -> Result<Life> {
-        match self.ask_source(|client| client.get(place)) {
+        match self.ask_source(&|client| client.get(place)) {
             Ok(object) if object["metadata"]["deletionTimestamp"].is_string() => {
                 Ok(Life::Terminating)
             }
@@ -211,7 +211,7 @@ impl PairContext<'_> {
         let place = self.at_target();
         let policy = self.context.settings.propagation;
         self.sends_deletion(Destroyed::Target);
-        let deleted = self.ask_target(|c| c.delete(&place, policy, &exactly(target)));
+        let deleted = self.ask_target(&|c| c.delete(&place, policy, &exactly(target)));
         match deleted {
             Ok(()) => {
                 log_pair!(Level::Info, self, "target deleted", target = self.target_key);
@@ -240,7 +240,7 @@ impl PairContext<'_> {
         let place = NAMESPACES.cluster_object(&self.target.0);
         let key = key::of("", &self.target.0);
         self.sends_deletion(Destroyed::Namespace);
-        match self.ask_target(|c| c.delete(&place, Propagation::Unsaid, &exactly(namespace))) {
+        match self.ask_target(&|c| c.delete(&place, Propagation::Unsaid, &exactly(namespace))) {
             Ok(()) => {
                 log_pair!(Level::Info, self, "namespace deleted", target = self.target_key);
                 let mut terminating = namespace.clone();

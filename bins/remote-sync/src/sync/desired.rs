@@ -11,7 +11,7 @@ use crate::{
     },
     sync::{
         altered::altered,
-        patch::{guarded, pointer},
+        patch::{add, guarded, pointer, remove},
     },
 };
 
@@ -108,12 +108,12 @@ impl Desired<'_> {
         let content = self.updated_content(body);
         for (key, value) in &content {
             if body.and_then(|body| body.get(key)) != Some(value) {
-                patch.push(json!({"op": "add", "path": pointer(&[key]), "value": value}));
+                patch.push(add(&pointer(&[key]), value.clone()));
             }
         }
         for (key, _) in body.into_iter().flat_map(|body| self.reader.content(body)) {
             if !content.contains_key(key) {
-                patch.push(json!({"op": "remove", "path": pointer(&[key])}));
+                patch.push(remove(&pointer(&[key])));
             }
         }
     }
@@ -165,25 +165,24 @@ impl Desired<'_> {
         let [labels, mut annotations] = self.merged_metadata(body);
         let labels_differ = differs("labels", &labels);
         if labels_differ {
-            patch.push(json!({"op": "add", "path": "/metadata/labels", "value": labels}));
+            patch.push(add("/metadata/labels", labels));
         }
         // Our own annotations are no reason for a write, unless the recorded keys are wrong.
         let stale = self.recorded_keys(body).is_some_and(|keys| keys != self.managed().to_string());
         if content || labels_differ || stale || differs("annotations", &annotations) {
             annotations.extend(self.origin_annotations());
-            patch.push(json!({"op": "add", "path": "/metadata/annotations", "value": annotations}));
+            patch.push(add("/metadata/annotations", annotations));
         }
     }
 
     fn patch_origin(&self, has_annotations: bool, patch: &mut Vec<Value>) {
         let annotations = self.origin_annotations();
         if !has_annotations {
-            patch.push(json!({"op": "add", "path": "/metadata/annotations", "value": annotations}));
+            patch.push(add("/metadata/annotations", annotations));
             return;
         }
         for (name, value) in annotations {
-            let path = pointer(&["metadata", "annotations", &name]);
-            patch.push(json!({"op": "add", "path": path, "value": value}));
+            patch.push(add(&pointer(&["metadata", "annotations", &name]), value));
         }
     }
 

@@ -64,7 +64,7 @@ impl Ledger {
     /// # Errors
     /// The request's. A missing right or namespace is none: then nothing survives a restart, which is logged.
     pub(crate) fn read(&self, remote: &RemoteSync) -> Result<bool> {
-        let map = match self.cluster.ask(&remote.stop, |client| client.get(&self.place())) {
+        let map = match self.cluster.ask(&remote.stop, &|client| client.get(&self.place())) {
             // There is something to allow things in, whoever writes first.
             Err(Error::NotFound(_)) => self.create(remote).map(|()| Value::Null),
             result => result,
@@ -86,7 +86,7 @@ impl Ledger {
             "metadata": {"resourceVersion": map["metadata"]["resourceVersion"]},
             "data": {&key: null, &remote.name: self.text(&gate)},
         });
-        self.cluster.ask(&remote.stop, |c| c.patch(&self.place(), Patch::Merge, &patch))?;
+        self.cluster.ask(&remote.stop, &|c| c.patch(&self.place(), Patch::Merge, &patch))?;
         lock(&remote.gate).allow(allowed);
         log::info!(remote = remote.name.as_str(), count = allowed; "deletions allowed");
         Ok(true)
@@ -103,7 +103,7 @@ impl Ledger {
         let _writing = lock(&self.writing);
         let patch = json!({"data": {&remote.name: self.text(&lock(&remote.gate))}});
         let written =
-            self.cluster.ask(&remote.stop, |c| c.patch(&self.place(), Patch::Merge, &patch));
+            self.cluster.ask(&remote.stop, &|c| c.patch(&self.place(), Patch::Merge, &patch));
         self.usable(written).map(drop)
     }
 
@@ -111,7 +111,7 @@ impl Ledger {
         let Self { namespace, name, .. } = self;
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": name, "namespace": namespace}});
-        match self.cluster.ask(&remote.stop, |client| client.create(&self.place(), &map)) {
+        match self.cluster.ask(&remote.stop, &|client| client.create(&self.place(), &map)) {
             Ok(_) | Err(Error::AlreadyExists(_)) => Ok(()),
             Err(error) => Err(error),
         }

@@ -25,7 +25,7 @@ const IN_EACH: [(&str, &str); 2] =
 impl PairContext<'_> {
     /// Finds out whether the target's namespace is empty. Where that cannot be known, it is not.
     pub(crate) fn check_namespace(&self, attempt: &mut Attempt) -> Result<()> {
-        let found = self.ask_target(|client| self.first_in_namespace(client));
+        let found = self.ask_target(&|client| self.first_in_namespace(client));
         let kept = match found {
             Ok(None) => None,
             Ok(Some(what)) => Some(what),

@@ -206,7 +206,7 @@ fn annotate_state(pair: &PairContext<'_>, condition: Option<&PairCondition>) {
     let patch = patch::annotate_state(&source, pair.reader(), &text);
     let place = pair.at_source();
     pair.context.metrics.wrote(&pair.remote.name, "annotate the state");
-    let written = pair.ask_source(|client| client.patch(&place, Patch::Merge, &patch));
+    let written = pair.ask_source(&|client| client.patch(&place, Patch::Merge, &patch));
     // Another change of the source brings another attempt.
     if let Err(error) = written.and_then(|written| pair.store_source(written)) {
         log_pair!(Level::Debug, pair, "state not annotated", error = error);
@@ -232,7 +232,7 @@ pub(crate) fn write_event(
 ) {
     let (about, uid) = (pair.at_source(), source.to_string());
     let event = CoreEvent { source: "remote-sync", reason, message, warning: true };
-    if let Err(error) = pair.ask_source(|client| event.write(client, &about, Some(&uid))) {
+    if let Err(error) = pair.ask_source(&|client| event.write(client, &about, Some(&uid))) {
         log_pair!(Level::Debug, pair, "Event not recorded", error = error);
     }
 }

@@ -14,7 +14,7 @@ use shared::{
 
 use crate::{
     cache::{
-        cluster::{ApiResources, Turn},
+        cluster::{ApiResources, Request, Turn},
         rate_limiter::{Admission, Lane},
         store::Store,
     },
@@ -218,16 +218,12 @@ impl PairContext<'_> {
         Admission::Admitted { waited }
     }
 
-    pub(crate) fn ask_source<T>(&self, request: impl FnOnce(&Client) -> Result<T>) -> Result<T> {
-        let most = self.most;
-        let request = |client: &Client| request(&client.limited_to(most));
-        self.source_turn.ask(request)
+    pub(crate) fn ask_source<T>(&self, request: Request<'_, T>) -> Result<T> {
+        self.source_turn.ask(|client| request(&client.limited_to(self.most)))
     }
 
-    pub(crate) fn ask_target<T>(&self, request: impl FnOnce(&Client) -> Result<T>) -> Result<T> {
-        let most = self.most;
-        let request = |client: &Client| request(&client.limited_to(most));
-        self.target_turn.ask(request)
+    pub(crate) fn ask_target<T>(&self, request: Request<'_, T>) -> Result<T> {
+        self.target_turn.ask(|client| request(&client.limited_to(self.most)))
     }
 
     pub(crate) fn at_source(&self) -> Target<'_> {

@@ -8,12 +8,35 @@ use crate::model::{
     object::{Cached, Finalizers, ObjectReader, SourceObject, TargetObject},
 };
 
+/// An operation of a JSON patch (RFC 6902).
+fn operation(op: &str, path: &str, value: Option<Value>) -> Value {
+    let mut operation = Map::new();
+    operation.insert("op".into(), op.into());
+    operation.insert("path".into(), path.into());
+    operation.extend(value.map(|value| ("value".into(), value)));
+    operation.into()
+}
+
+/// The operation that adds this, or puts it in the place of what is there.
+pub(crate) fn add(path: &str, value: impl Into<Value>) -> Value {
+    operation("add", path, Some(value.into()))
+}
+
+pub(crate) fn remove(path: &str) -> Value {
+    operation("remove", path, None)
+}
+
+/// The operation that fails where something else is there.
+fn test(path: &str, value: &str) -> Value {
+    operation("test", path, Some(value.into()))
+}
+
 /// A JSON patch that starts with the preconditions; an outdated version is rejected with 409, another object of
 /// the same name with 422.
 pub(crate) fn guarded<R>(cached: &Cached<R>) -> Vec<Value> {
     vec![
-        json!({"op": "test", "path": "/metadata/uid", "value": cached.uid.to_string()}),
-        json!({"op": "add", "path": "/metadata/resourceVersion", "value": cached.version.to_string()}),
+        test("/metadata/uid", &cached.uid.to_string()),
+        add("/metadata/resourceVersion", cached.version.to_string()),
     ]
 }
 
@@ -33,10 +56,8 @@ fn annotate<R>(cached: &Cached<R>, reader: &ObjectReader, annotations: Value) ->
 pub(crate) fn add_finalizer(source: &Cached<SourceObject>, finalizer: &str) -> Value {
     let mut patch = guarded(source);
     patch.push(match source.value.finalizers {
-        Finalizers::None => {
-            json!({"op": "add", "path": "/metadata/finalizers", "value": [finalizer]})
-        }
-        _ => json!({"op": "add", "path": "/metadata/finalizers/-", "value": finalizer}),
+        Finalizers::None => add("/metadata/finalizers", vec![finalizer]),
+        _ => add("/metadata/finalizers/-", finalizer),
     });
     patch.into()
 }
@@ -55,15 +76,15 @@ pub(crate) fn remove_finalizer(
 /// JSON patch operations that remove the finalizer at this index, if it is this one.
 pub(crate) fn without_finalizer(place: u16, finalizer: &str) -> [Value; 2] {
     let path = format!("/metadata/finalizers/{place}");
-    [json!({"op": "test", "path": path, "value": finalizer}), json!({"op": "remove", "path": path})]
+    [test(&path, finalizer), remove(&path)]
 }
 
 /// JSON patch that replaces the status.
 pub(crate) fn status(source: &Cached<SourceObject>, status: &Value) -> Value {
     let mut patch = guarded(source);
     patch.push(match status {
-        Value::Null => json!({"op": "remove", "path": "/status"}),
-        status => json!({"op": "add", "path": "/status", "value": status}),
+        Value::Null => remove("/status"),
+        status => add("/status", status.clone()),
     });
     patch.into()
 }
@@ -131,7 +152,7 @@ pub(crate) fn remove_records(
 
 /// JSON patch operation that removes an annotation, which is there.
 pub(crate) fn without_annotation(key: &str) -> Value {
-    json!({"op": "remove", "path": pointer(&["metadata", "annotations", key])})
+    remove(&pointer(&["metadata", "annotations", key]))
 }
 
 /// Merge patch that says the state of its pair on a source.

@@ -16,7 +16,7 @@ impl PairContext<'_> {
     /// Reads both objects and the namespace.
     pub(crate) fn refresh(&self) -> Result<()> {
         let observed = self.observe(Instant::now());
-        match self.ask_source(|client| client.get(&self.at_source())) {
+        match self.ask_source(&|client| client.get(&self.at_source())) {
             Ok(object) if observed.source.is_some() => {
                 self.store_source(object)?;
             }
@@ -25,7 +25,7 @@ impl PairContext<'_> {
             }
             other => drop(other?),
         }
-        match self.ask_target(|client| client.get(&self.at_target())) {
+        match self.ask_target(&|client| client.get(&self.at_target())) {
             Ok(object) => {
                 self.store_target(object)?;
             }
@@ -44,7 +44,7 @@ impl PairContext<'_> {
         }
         let place = NAMESPACES.cluster_object(&self.target.0);
         let (store, key) = (&self.remote.target.namespaces, key::of("", &self.target.0));
-        match self.ask_target(|client| client.get(&place)) {
+        match self.ask_target(&|client| client.get(&place)) {
             Ok(object) => {
                 store.put(&key, self.context.reader.namespace(&object).ok_or_else(|| odd(&place))?);
             }

@@ -39,7 +39,7 @@ impl PairContext<'_> {
         let (reader, store) = (&self.context.reader, &self.remote.target.secrets[index]);
         let from = SECRETS.object(&self.target.0, name);
         let key = key::of(&self.target.0, name);
-        let secret = self.ask_target(|client| client.get(&from))?;
+        let secret = self.ask_target(&|client| client.get(&from))?;
         let cached = reader.upload(&secret).ok_or_else(|| odd(&from))?;
         store.put(&key, cached.clone());
         if cached.value.controller != Some(target.uid) {
@@ -54,7 +54,7 @@ impl PairContext<'_> {
             return Ok(());
         }
         let patch = patch::annotate_uploaded(&cached, reader, &hash, source.uid);
-        let patched = self.ask_target(|client| client.patch(&from, Patch::Merge, &patch))?;
+        let patched = self.ask_target(&|client| client.patch(&from, Patch::Merge, &patch))?;
         store.put(&key, reader.upload(&patched).ok_or_else(|| odd(&from))?);
         log_pair!(Level::Info, self, "Secret uploaded", target = key::of(&self.source.0, &to));
         Ok(())
@@ -70,11 +70,11 @@ impl PairContext<'_> {
     ) -> Result<bool> {
         let place = SECRETS.object(&self.source.0, name);
         if self.context.settings.mode == Mode::Compat {
-            return self.ask_source(|client| client.replace(&place, &copy)).map(|_| true);
+            return self.ask_source(&|client| client.replace(&place, &copy)).map(|_| true);
         }
         let Some(there) = self.uploaded_secret(name)? else {
             // Somebody else's may be there by now.
-            return match self.ask_source(|client| client.create(&place, &copy)) {
+            return match self.ask_source(&|client| client.create(&place, &copy)) {
                 Err(Error::AlreadyExists(sentence)) => Err(Error::Conflict(sentence)),
                 created => created.map(|_| true),
             };
@@ -86,7 +86,7 @@ impl PairContext<'_> {
             return Ok(false);
         }
         let copy = secret::replacing(copy, &there);
-        self.ask_source(|client| client.replace(&place, &copy))?;
+        self.ask_source(&|client| client.replace(&place, &copy))?;
         if matches!(standing, SecretStanding::Equal | SecretStanding::Foreign) {
             log_pair!(Level::Info, self, "Secret adopted", target = key::of(&self.source.0, name));
             if adopt == AdoptPolicy::Always {
@@ -122,7 +122,7 @@ impl PairContext<'_> {
     /// What is in an upload's place; `None` if nothing is.
     fn uploaded_secret(&self, name: &str) -> Result<Option<Value>> {
         let place = SECRETS.object(&self.source.0, name);
-        match self.ask_source(|client| client.get(&place)) {
+        match self.ask_source(&|client| client.get(&place)) {
             Err(Error::NotFound(_)) => Ok(None),
             found => found.map(Some),
         }

@@ -5,11 +5,10 @@ use std::{
     io, mem,
     net::{IpAddr, SocketAddr, ToSocketAddrs},
     sync::{Arc, Condvar, Mutex, PoisonError},
-    thread,
     time::{Duration, Instant},
 };
 
-use crate::lock::lock;
+use crate::{lock::lock, runtime::start_thread};
 
 /// The time for which a late answer still serves the next connection.
 const FRESH: Duration = Duration::from_secs(10);
@@ -90,7 +89,7 @@ impl Shared {
             find(&mut lock(&self.all), &host).record(found);
             self.changed.notify_all();
         };
-        thread::Builder::new().name("resolver".into()).spawn(ask).map(drop)
+        start_thread("resolver", Box::new(ask))
     }
 }
 

@@ -29,7 +29,7 @@ const UNMARKED: usize = 4_000;
 const CHANGES: usize = 200;
 const SCRAPES: u32 = 5;
 
-pub(crate) fn measure() {
+pub(crate) fn measure() -> bool {
     let names: Vec<String> = (0..FLEETS[2]).map(|index| format!("r{index:03}")).collect();
     let remotes = names.iter().map(|name| (&**name, Cluster::embedded(name))).collect();
     let mut stage = between(Cluster::embedded("own"), remotes);
@@ -43,6 +43,7 @@ pub(crate) fn measure() {
         ..Setting::push(&[&WIDGETS])
     };
     scrape(&stage);
+    true
 }
 
 fn mib(room: Room) -> String {

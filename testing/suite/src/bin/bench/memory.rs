@@ -23,7 +23,7 @@ const SETTLING: u64 = 10_000;
 const LIMIT: Duration = Duration::from_secs(300);
 const FLAGS: [&str; 5] = ["-qps", "0", "-concurrent-reconciles", "16", "-leader-election=false"];
 
-pub(crate) fn measure() {
+pub(crate) fn measure() -> bool {
     let stage = stage();
     let mut rows = vec![head()];
     let (mut there, mut base) = (0, 0);
@@ -42,6 +42,7 @@ pub(crate) fn measure() {
     }
     table::print(&rows);
     println!("Sources of {} bytes as JSON, targets about as large.\n", stage.bytes(0, 0));
+    true
 }
 
 /// What it took to be back with so many pairs, and what they take.

@@ -15,7 +15,7 @@ const CASES: [(u64, usize, usize); 6] =
     [(0, 1, 1000), (0, 8, 1000), (0, 32, 1000), (50, 1, 60), (50, 8, 400), (50, 32, 1000)];
 const LIMIT: Duration = Duration::from_secs(120);
 
-pub(crate) fn measure() {
+pub(crate) fn measure() -> bool {
     let head = ["objects a second", "new", "spec", "status", "s for 1,000: new", "spec", "status"];
     let mut rows = vec![row(head)];
     for (delay, workers, objects) in CASES {
@@ -27,6 +27,7 @@ pub(crate) fn measure() {
         rows.push([name].into_iter().chain(rates).chain(seconds).collect());
     }
     table::print(&rows);
+    true
 }
 
 /// Of new objects, changed specs and changed statuses.

@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     table.bootstrapper(&managed);
     table.program("hub-kubeconfig-dumper", 1_950_000.0);
     table.dumper(&managed);
-    table.program("remote-sync", 2_340_000.0);
+    table.program("remote-sync", 2_300_000.0);
     table.sync(&hub, &managed);
     table.end();
     ExitCode::SUCCESS
