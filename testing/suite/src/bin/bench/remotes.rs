@@ -28,7 +28,7 @@ const HEALTHY: usize = 80;
 const DEAD: usize = 20;
 const PAIRS: usize = 10;
 const SAMPLES: u64 = 240;
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(240);
 /// A dead one is tried again after 30 s and a fifth of that at most.
 const RETRY: f64 = 36.0;
 /// In milliseconds, for a machine that is busier in the one run than in the other; who waits for a dead
