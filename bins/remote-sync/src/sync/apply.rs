@@ -88,6 +88,10 @@ impl PairContext<'_> {
             (SyncAction::Adopt, Some(source), Some(target)) => {
                 self.adopt(source, target, attempt)?;
             }
+            (SyncAction::UpdateMark, Some(source), Some(target)) => {
+                self.mark(source, target)?;
+                log_pair!(Level::Info, self, "mark updated", target = self.target_key);
+            }
             (SyncAction::CheckGate(what, reason), ..) => {
                 self.check_gate((what, reason), observed, attempt)?;
             }
@@ -131,17 +135,25 @@ impl PairContext<'_> {
     }
 
     /// Marks a target that was nobody's copy.
+    fn mark(
+        &self,
+        source: &Cached<SourceObject>,
+        target: &Cached<TargetObject>,
+    ) -> Result<Cached<TargetObject>> {
+        let from = self.source_document(source)?;
+        let patch = self.desired(&from, source).mark(target);
+        let place = self.at_target();
+        let marked = self.ask_target(&|c| c.patch(&place, Patch::Json, &patch)).map_err(stale)?;
+        self.store_target(marked)
+    }
+
     fn adopt(
         &self,
         source: &Cached<SourceObject>,
         target: &Cached<TargetObject>,
         attempt: &Attempt,
     ) -> Result<()> {
-        let from = self.source_document(source)?;
-        let patch = self.desired(&from, source).mark(target);
-        let place = self.at_target();
-        let marked = self.ask_target(&|c| c.patch(&place, Patch::Json, &patch)).map_err(stale)?;
-        let marked = self.store_target(marked)?;
+        let marked = self.mark(source, target)?;
         log_pair!(Level::Info, self, "target adopted", target = self.target_key);
         if attempt.same_content(source, target) == Some(true) {
             self.record_settled(source, &marked, None);

@@ -26,6 +26,8 @@ pub(crate) enum SyncAction {
     CompareContents,
     /// Marks a target that was nobody's copy as the source's.
     Adopt,
+    /// Marks a target that is the source's copy anew: the mark names another cluster or instance.
+    UpdateMark,
     /// Writes the target's status to the source.
     UploadStatus,
     /// Writes this Secret of the target's namespace to the source's.
@@ -84,6 +86,7 @@ impl SyncAction {
             Self::AddFinalizer => "add the finalizer",
             Self::CompareContents => "compare the contents",
             Self::Adopt => "adopt the target",
+            Self::UpdateMark => "update the target's mark",
             Self::UploadStatus => "upload the status",
             Self::UploadSecret(_) => "upload a Secret",
             Self::CheckSecret(_) => "check a Secret",
@@ -288,6 +291,9 @@ fn download(
             );
         }
         return fought.unwrap_or(SyncAction::Update { content, metadata: differ });
+    }
+    if safe && observed.mark_is_outdated() {
+        return SyncAction::UpdateMark;
     }
     let altered =
         observed.settled.altered && (contents.0 != contents.1 || metadata.0 != metadata.1);

@@ -83,6 +83,7 @@ fn reason(action: SyncAction, observed: &Observed) -> &'static str {
         SyncAction::AddFinalizer => "the source must not go before its target",
         SyncAction::CompareContents => "the target is nobody's copy, and differs from the source",
         SyncAction::Adopt => "the target is nobody's copy, and -adopt lets it become one",
+        SyncAction::UpdateMark => "the mark names another cluster or instance",
         SyncAction::UploadStatus => "the source has another status than the target",
         SyncAction::UploadSecret(_) => "it differs from what was uploaded",
         SyncAction::CheckSecret(_) => "it is not known whether its copy is as it was uploaded",

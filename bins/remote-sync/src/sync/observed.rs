@@ -242,6 +242,14 @@ impl Observed {
         }
     }
 
+    /// Returns whether the target's mark names another cluster or instance than the source's. The source proves
+    /// that it is its copy; without the source, nothing would.
+    pub(crate) fn mark_is_outdated(&self) -> bool {
+        let copy = self.target.as_ref().and_then(|target| target.value.copy_of.as_ref());
+        copy.zip(self.source_cluster)
+            .is_some_and(|(copy, cluster)| (copy.cluster, copy.place) != (cluster, self.place))
+    }
+
     /// Returns whether a target that is nobody's copy may be marked as the source's. Whatever the source claims
     /// is no proof: its annotations and finalizers are written by whoever may write the source. That its content
     /// is the target's is one, but for objects without content.

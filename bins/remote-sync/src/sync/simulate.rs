@@ -44,7 +44,9 @@ pub(crate) fn simulate(action: SyncAction, observed: &mut Observed, attempt: &mu
             // Of no object that exists.
             *target = Some(Cached { uid, version: 0, large: false, value });
         }
-        (SyncAction::Adopt, _, Some(target)) => target.value.copy_of = mark,
+        (SyncAction::Adopt | SyncAction::UpdateMark, _, Some(target)) => {
+            target.value.copy_of = mark
+        }
         (SyncAction::Update { .. }, Some(source), Some(target)) => {
             target.value.state.content = source.value.state.content;
             target.value.state.metadata = source.value.state.metadata;

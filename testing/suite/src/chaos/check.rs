@@ -9,6 +9,7 @@ use super::{
     config::Feature,
     model::{Copy, Map, Pair, Wanted},
     scene::{SECRET, Scene, namespace_of},
+    start::identity,
 };
 use crate::sync::{HASH, LOCAL_GENERATION, OWNER, PREFIX, REMOTE_GENERATION, SOURCE, secrets};
 
@@ -97,7 +98,10 @@ impl Found {
         let (from, to) = (recorded(generation(source)), recorded(generation(target)));
         self.same("its generation", published(REMOTE_GENERATION), from);
         self.same("the target's generation", published(LOCAL_GENERATION), to);
-        self.unless(compat == annotation(target, SOURCE).is_none(), || "the target's mark".into());
+        let mark = annotation(target, SOURCE);
+        let cluster = mark.as_deref().and_then(|mark| mark.split('/').next());
+        let identity = identity(&pair.source.cluster);
+        self.same("the cluster of its mark", cluster, Some(&*identity).filter(|_| !compat));
     }
 
     /// A target that was there before, differs, and so stays as it is.

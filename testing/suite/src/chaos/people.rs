@@ -9,6 +9,7 @@ use super::{
     operations::{End, Operation},
     perform::{hold, make_secret, perform, set_pause, strip},
     scene::{MOST, Scene, namespace_of},
+    start::identity,
 };
 use crate::sync::{Place, SOURCE, WIDGETS, definitions, install, namespaces};
 
@@ -27,6 +28,7 @@ pub fn touch_paused(scene: &mut Scene) {
 pub fn let_go(scene: &mut Scene) {
     force_many(scene);
     put_back(scene);
+    delete_unproven(scene);
     for index in 0..scene.pairs.len() {
         for end in [End::Source, End::Target] {
             set_pause(scene, index, end, false);
@@ -101,6 +103,23 @@ fn force_many(scene: &mut Scene) {
         let source = scene.pairs[index].source.clone();
         strip(scene, index, &source);
         scene.pairs[index].history.push("let go as one of many".to_owned());
+    }
+}
+
+/// Targets that were marked while the source's cluster could not be identified, and whose source is gone or another
+/// one: nothing proves whose they are, so people say what becomes of them.
+fn delete_unproven(scene: &mut Scene) {
+    for index in 0..scene.pairs.len() {
+        let pair = &scene.pairs[index];
+        let target = pair.target.stored().unwrap_or_default();
+        let mark = target["metadata"]["annotations"][SOURCE].as_str().unwrap_or_default();
+        let [cluster, _, _, uid, ..] = mark.split('/').collect::<Vec<_>>()[..] else { continue };
+        let source = pair.source.stored().unwrap_or_default();
+        let is_identified = cluster == identity(&pair.source.cluster);
+        if !is_identified && source["metadata"]["uid"] != uid {
+            perform(scene, index, Operation::DeleteTarget);
+            scene.pairs[index].history.push("deleted by people, as of an unknown cluster".into());
+        }
     }
 }
 

@@ -57,7 +57,7 @@ pub struct Scene {
     /// Whether the program may have been refused something since the last rest.
     pub refuses: bool,
     /// The number of the operation that ends the second remote's time as a clone, and its own uid.
-    clone: Option<(usize, Value)>,
+    clone: Option<(usize, String)>,
     /// Whether the servers of targets drop a field, by side.
     pub drops: Vec<bool>,
     /// The side that came from a backup, and when its watches were ended last.
@@ -235,9 +235,8 @@ impl Scene {
         if !self.config.contains(&Feature::Clones) || self.clone.is_some() {
             return;
         }
-        let own = identity(second).stored().expect("a namespace")["metadata"]["uid"].clone();
-        let other = identity(first).stored().expect("a namespace")["metadata"]["uid"].clone();
-        show(second, &other);
+        let own = identity(&second.cluster);
+        show(second, &identity(&first.cluster));
         self.clone = Some((until, own));
         self.refuses = true;
     }

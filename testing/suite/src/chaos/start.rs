@@ -1,13 +1,17 @@
 //! The pairs and the program on the stage of a run, and what its clusters show it.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::{
     config::{Config, Feature},
     model::Pair,
+    perform::text,
     scene::{SECOND, SECRET, SELECTED, second},
 };
 use crate::{
+    cluster::Cluster,
     sidecar::Sidecar,
     sync::{Kind, Place, REGIONS, Side, Stage, WIDGETS, namespaces},
 };
@@ -60,15 +64,16 @@ pub fn start(stage: &mut Stage, config: &Config) -> Vec<Sidecar> {
     both
 }
 
-/// The Namespace whose uid is the cluster's identity.
-pub fn identity(side: &Side) -> Place {
-    Place::new(&side.cluster, namespaces(), "", "kube-system")
+/// What a cluster is identified by: the uid of this Namespace.
+pub fn identity(cluster: &Arc<Cluster>) -> String {
+    let namespace = Place::new(cluster, namespaces(), "", "kube-system").stored();
+    text(&namespace.expect("a namespace")["metadata"]["uid"])
 }
 
 /// Has a cluster show this uid to whoever connects.
-pub fn show(side: &Side, uid: &Value) {
+pub fn show(side: &Side, uid: &str) {
     side.cluster.server().alter("v1", "namespaces", "", "kube-system", |object| {
-        object["metadata"]["uid"] = uid.clone();
+        object["metadata"]["uid"] = json!(uid);
         true
     });
     side.relay.cut();

@@ -11,7 +11,7 @@ use suite::{
     relay::Way,
     sidecar::Sidecar,
     stays,
-    sync::{Place, Setting, Side, Stage, WIDGETS},
+    sync::{Place, SOURCE, Setting, Side, Stage, WIDGETS},
     throughout,
 };
 
@@ -212,6 +212,35 @@ fn without_an_identity_no_orphan_is_deleted() {
     source.delete_by_force();
     stays("the copy is there", || target.get().is_some());
     hub.remove(rule);
+}
+
+/// What was copied while nobody knew from where is a copy like any other afterwards, and goes with its source.
+#[test]
+fn a_hub_that_can_be_identified_at_last_has_its_copies_marked_anew() {
+    if !needs(Need::Embedded, "a read can be refused") {
+        return;
+    }
+    let stage = Stage::pull("late-identity", Setting::safe(&[&WIDGETS]));
+    let (source, target) = stage.pair(&WIDGETS, "one");
+    source.create_number(1);
+    let uid =
+        Place::new(&stage.remote().cluster, suite::sync::namespaces(), "", "kube-system").uid();
+    let hidden = Rule::new(Action::Forbid).verb("get").resource("namespaces").name("kube-system");
+    let hub = stage.remote().cluster.faults();
+    let rule = hub.add(hidden);
+    let _sidecar = stage.start_served(&[]);
+    is_in_sync(&source, &target);
+    let is_marked = || {
+        let mark = target.get()?["metadata"]["annotations"][SOURCE].as_str()?.to_owned();
+        Some(mark.starts_with(uid.as_str().expect("a uid")))
+    };
+    assert_eq!(is_marked(), Some(false));
+    let before = stage.settled();
+    hub.remove(rule);
+    eventually("the mark names the hub", || is_marked().filter(|marked| *marked));
+    stage.writes_no_more_than(before + 1);
+    source.delete_by_force();
+    target.wait_until_gone();
 }
 
 /// Someone puts the new uid beside the kubeconfig, and nothing has to be restarted.

@@ -82,6 +82,7 @@ fn the_words_of_writes_stay_as_they_are() {
     let words = [
         (SyncAction::AddFinalizer, "add the finalizer"),
         (SyncAction::Adopt, "adopt the target"),
+        (SyncAction::UpdateMark, "update the target's mark"),
         (SyncAction::UploadStatus, "upload the status"),
         (SyncAction::UploadSecret(0), "upload a Secret"),
         (SyncAction::CreateNamespace, "create the namespace"),

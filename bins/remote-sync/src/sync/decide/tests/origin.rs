@@ -125,6 +125,32 @@ fn a_cluster_without_identity_has_only_the_very_objects_that_it_had() {
     assert_eq!(first(&orphan), SyncAction::Done(PairStatus::Nothing));
 }
 
+/// Such a mark proves nothing once the source is gone: of a cluster that could not be identified, of one that
+/// was rebuilt since, or of the instance that had the source before its label changed.
+#[test]
+fn a_mark_is_brought_up_to_date_while_the_source_proves_it() {
+    let ours = copy();
+    let of = |cluster, place| crate::model::object::CopyOf { cluster, place, ..copy() };
+    for (mark, accepted) in
+        [(of(uid(0xb0), PLACE), false), (of(uid(0xa5), PLACE), true), (of(hub(), 1), false)]
+    {
+        let mut world = in_step(Mode::Safe);
+        world.observed.target.as_mut().unwrap().value.copy_of = Some(mark.clone());
+        world.observed.accepted = accepted;
+        assert_eq!(world.run(), [[SyncAction::UpdateMark]], "{mark:?}");
+        assert_eq!(world.observed.target.unwrap().value.copy_of.as_ref(), Some(&ours));
+    }
+    let mut unknown = in_step(Mode::Safe);
+    unknown.observed.source_cluster = None;
+    let stand_in = of(uid(0xb0), PLACE);
+    unknown.observed.target.as_mut().unwrap().value.copy_of = Some(stand_in);
+    assert_eq!(
+        first(&unknown),
+        SyncAction::Done(PairStatus::InSync),
+        "its cluster is still unknown"
+    );
+}
+
 #[test]
 fn a_confirmed_orphan_goes_after_proof_and_judgement() {
     let gone = DeletionReason::SourceGone;

@@ -31,7 +31,9 @@ pub(super) fn allowed(world: &World, attempt: &Attempt, action: SyncAction, befo
         SyncAction::Adopt if relation != Ownership::Unmarked || !adoptable(world, attempt) => {
             fail("it is not the source's to take");
         }
-        SyncAction::UploadStatus | SyncAction::Update { .. } if safe && !ours => {
+        SyncAction::UploadStatus | SyncAction::Update { .. } | SyncAction::UpdateMark
+            if safe && !ours =>
+        {
             fail("the target is not ours");
         }
         SyncAction::RemoveFinalizer => {
@@ -174,7 +176,9 @@ fn random_target(rng: &mut Rng) -> Cached<TargetObject> {
     let mut target = target(random_state(rng));
     let foreign = crate::model::object::CopyOf { cluster: uid(0xa5), ..copy() };
     let elsewhere = crate::model::object::CopyOf { place: 1, uid: uid(6), ..copy() };
-    let marks = [None, Some(copy()), Some(copy()), Some(foreign), Some(elsewhere)];
+    let unidentified = crate::model::object::CopyOf { cluster: uid(0xb0), ..copy() };
+    let others = [foreign, elsewhere, unidentified].map(Some);
+    let marks = [&[None, Some(copy()), Some(copy())], &others[..]].concat();
     target.value.copy_of = one(rng, &marks);
     target.value.orphaned = rng.u8(..8) == 0;
     target

@@ -45,7 +45,9 @@ pub(super) struct End {
     source: Option<(Finalizers, u64)>,
     /// The source's recorded generation, and whether generation and uid are this target's.
     generations: Option<(Option<u32>, bool, bool)>,
-    target: Option<(u64, u64, u64, bool, bool)>,
+    target: Option<(u64, u64, u64, bool)>,
+    /// The cluster and the place that the target's mark names.
+    mark: Option<(Uid, u64)>,
     namespace: Option<TargetNamespace>,
     uploads: Vec<Option<TargetSecret>>,
 }
@@ -213,9 +215,11 @@ impl World {
             }),
             target: to.map(|target| {
                 let (value, state) = (&target.value, &target.value.state);
-                let copied = value.copy_of.is_some();
-                (state.content, state.metadata, state.status, copied, value.orphaned)
+                (state.content, state.metadata, state.status, value.orphaned)
             }),
+            mark: to
+                .and_then(|target| target.value.copy_of.as_ref())
+                .map(|copy| (copy.cluster, copy.place)),
             namespace: observed.namespace.as_ref().map(|namespace| namespace.value.clone()),
             uploads: observed
                 .uploads
@@ -375,6 +379,7 @@ impl World {
                 }
                 target.value.copy_of = mark;
             }
+            (SyncAction::UpdateMark, Some(target)) => target.value.copy_of = mark,
             (SyncAction::UploadStatus, Some(target)) => {
                 source.value.state.status = target.value.state.status;
                 settled.after_upload(&source.value.state, &target.value.state);
