@@ -12,7 +12,7 @@ export CARGO_TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 PLATFORM := $(if $(filter $(ARCH),$(shell uname -m)),,--platform linux/$(ARCH))
 RELEASE := $(CARGO_TARGET_DIR)/$(TARGET)/release
 
-.PHONY: help build dist image test demo demo-sync controlplane e2e lint budget bench bench-real soak chaos model fuzz clean
+.PHONY: help build dist image test demo demo-sync controlplane e2e lint budget bench bench-real soak chaos chaos-real model fuzz clean
 .DEFAULT_GOAL := help
 
 help: ## Show this help
@@ -54,7 +54,7 @@ image: dist ## The image, with docker, podman or buildah, whichever is installed
 
 # These run the released programs, not the debug build; MEASURE builds its tools with the same libc and
 # optimisation.
-demo demo-sync budget bench bench-real soak chaos: export BIN_DIR := $(CURDIR)/dist
+demo demo-sync budget bench bench-real soak chaos chaos-real: export BIN_DIR := $(CURDIR)/dist
 MEASURE := cargo run --locked -q --release --target $(TARGET) -p suite
 
 ##@ Try
@@ -117,6 +117,10 @@ soak: dist ## 100,000 renewals with 5 % random faults, in one process and in man
 
 chaos: dist ## 10,000 random operations on remote-sync, checked against a model; SEED, OPERATIONS, SECONDS, MODE, CONFIG
 	$(MEASURE) --bin chaos
+
+# A part of it is in `make e2e`.
+chaos-real: dist controlplane ## The same on two real API servers, with what they offer; OPERATIONS=2000 or so
+	SUITE=real testing/controlplane/run.sh $(MEASURE) --bin chaos
 
 # A part of it is in `make test`.
 model: ## Explore the models of csr-bootstrapper and remote-sync, with more troubles than `make test`

@@ -21,7 +21,7 @@ import (
 )
 
 // auditPolicy logs one line for each answered request and each started watch:
-// the user, the verb, the object and the result.
+// the user, the verb, the object and the result; of a deletion its preconditions too.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -30,6 +30,8 @@ rules:
   resources:
   - group: coordination.k8s.io
     resources: [leases]
+- level: Request
+  verbs: [delete]
 - level: Metadata
 `
 

@@ -26,7 +26,7 @@ pub use self::{
     },
     place::Place,
     program::{FAST, Setting},
-    writes::{Wrote, words},
+    writes::{LoggedWrite, Wrote, words},
 };
 use crate::{cluster::Cluster, files, identity, real, relay::Relay};
 
@@ -121,7 +121,6 @@ impl Stage {
         name: &str,
         setting: Setting,
     ) -> Self {
-        writes::origin();
         let remotes: Vec<_> =
             remotes.into_iter().map(|(name, cluster)| Side::new(name, cluster)).collect();
         let own = Side::new("", own);

@@ -142,6 +142,11 @@ impl Operation {
         )
     }
 
+    /// Whether it is about the way to a server, or the program.
+    pub fn is_of_way(&self) -> bool {
+        matches!(self, Self::Silence(..) | Self::Refuse(..) | Self::Cut(_) | Self::Kill(_))
+    }
+
     fn draw(dice: &mut Dice) -> Self {
         let number = dice.below(1_000_000);
         let note = (dice.below(KEYS), (!dice.one_in(3)).then_some(number));

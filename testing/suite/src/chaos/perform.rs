@@ -16,7 +16,10 @@ use super::{
     operations::{End, Note, Operation},
     scene::{SECRET, SELECTED, Scene, namespace_of, whole},
 };
-use crate::sync::{PAUSED, Place, WIDGETS, definitions, secrets};
+use crate::{
+    real,
+    sync::{PAUSED, Place, WIDGETS, definitions, secrets},
+};
 
 /// A finalizer of somebody else's.
 const HOLD: &str = "example.com/hold";
@@ -60,7 +63,8 @@ fn at_source(scene: &mut Scene, index: usize, source: &Place, done: Operation) -
             strip(scene, index, source).or(deleted)
         }
         Operation::Strip => strip(scene, index, source),
-        Operation::Lose => lose(&mut scene.pairs[index]),
+        // On a real server nothing is gone that nobody saw going.
+        Operation::Lose if !real() => lose(&mut scene.pairs[index]),
         Operation::Fill(size) if scene.has(Feature::Large) && takes_anything(source) => {
             let text = size.map(filling);
             wish(scene, index, &json!({"spec": {"filling": text}}), |it| it.filling = size)

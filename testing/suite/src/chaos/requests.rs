@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
-use dev_apiserver::Request;
+use dev_apiserver::Server;
 
 use super::{
     check::Difference,
@@ -10,40 +10,49 @@ use super::{
     operations::End,
     scene::{GRACE, MOST, SECRET, Scene},
 };
-use crate::sync::{Place, Side};
+use crate::sync::{LoggedWrite, Place, Side};
 
 /// What the program sent since the last time; each deletion is looked at.
 pub fn look_at(scene: &mut Scene) -> usize {
     let mut writes = 0;
     let mut broken = Vec::new();
+    let mut deletions = Vec::new();
     for (index, side) in scene.sides().into_iter().enumerate() {
-        let (server, user) = (side.cluster.server(), side.user());
         let is_target = scene.is_of_targets(index);
-        for request in server.writes().iter().filter(|request| request.user == user) {
+        for write in news(scene, side) {
             writes += 1;
-            if request.verb.starts_with("delete") {
-                broken.extend(wrong_deletion(scene, request, is_target));
+            if matches!(write.code, 200..300) {
+                broken.extend(paused_write(scene, &write, side, is_target));
             }
-            if matches!(request.code, 200..300) {
-                broken.extend(paused_write(scene, request, side, is_target));
+            if write.verb.starts_with("delete") {
+                broken.extend(wrong_deletion(scene, &write, is_target));
+                deletions.extend((is_target && write.code == 200).then_some(write));
             }
         }
     }
-    broken.extend(too_many(scene));
+    broken.extend(too_many(scene, &deletions));
     scene.broken.extend(broken);
     writes
 }
 
-/// Forgets what was looked at.
-pub fn forget(scene: &Scene) {
-    scene.sides().iter().for_each(|side| side.cluster.server().clear_requests());
+/// What the program wrote to a cluster and was not looked at before.
+fn news(scene: &Scene, side: &Side) -> Vec<LoggedWrite> {
+    let mut all = side.writes();
+    all.retain(|write| !write.is_dry_run && write.at > scene.looked);
+    all
 }
 
-fn wrong_deletion(scene: &Scene, request: &Request, is_target: bool) -> Option<Difference> {
-    let Request { resource, namespace, name, at, code, .. } = request;
+/// Forgets what was looked at.
+pub fn forget(scene: &mut Scene) {
+    scene.looked = Instant::now();
+    let servers = scene.sides().into_iter().filter_map(|side| side.cluster.embedded.as_ref());
+    servers.for_each(Server::clear_requests);
+}
+
+fn wrong_deletion(scene: &Scene, write: &LoggedWrite, is_target: bool) -> Option<Difference> {
+    let LoggedWrite { resource, namespace, name, at, code, .. } = write;
     let what = format!("it deleted {resource} {namespace}/{name} (answer {code})");
-    let body = request.json();
-    let Some(uid) = body["preconditions"]["uid"].as_str() else {
+    let Some(uid) = write.body["preconditions"]["uid"].as_str() else {
         return Some((None, format!("{what} whatever it is")));
     };
     if !is_target {
@@ -54,7 +63,7 @@ fn wrong_deletion(scene: &Scene, request: &Request, is_target: bool) -> Option<D
             .map(|(pair, why)| (pair, what + ", " + &why));
     }
     let mut pairs = scene.pairs.iter().enumerate();
-    let Some((index, pair)) = pairs.find(|(_, pair)| is_of(request, &pair.target)) else {
+    let Some((index, pair)) = pairs.find(|(_, pair)| is_of(write, &pair.target)) else {
         return Some((None, format!("{what}, which is no target")));
     };
     let why = if !pair.may_lose_target(*at) {
@@ -73,19 +82,11 @@ fn wrong_deletion(scene: &Scene, request: &Request, is_target: bool) -> Option<D
     Some((Some(index), format!("{what}, {why}")))
 }
 
-/// Whether a request is about this object.
-fn is_of(request: &Request, place: &Place) -> bool {
-    place.kind.resource.plural == request.resource
-        && place.name == name_of(request)
-        && place.namespace.as_deref().unwrap_or_default() == request.namespace
-}
-
-/// The path of what is created names it not.
-fn name_of(request: &Request) -> String {
-    match request.verb.as_str() {
-        "create" => request.json()["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
-        _ => request.name.clone(),
-    }
+/// Whether a write is about this object.
+fn is_of(write: &LoggedWrite, place: &Place) -> bool {
+    place.kind.resource.plural == write.resource
+        && place.name == write.name
+        && place.namespace.as_deref().unwrap_or_default() == write.namespace
 }
 
 fn wrong_namespace(scene: &Scene, name: &str, uid: &str, at: Instant) -> Option<Difference> {
@@ -119,21 +120,16 @@ fn is_in_grace(scene: &Scene, pair: &Pair, at: Instant) -> bool {
 }
 
 /// More orphans of one remote went at once than may, by one process.
-fn too_many(scene: &Scene) -> Vec<Difference> {
+fn too_many(scene: &Scene, deletions: &[LoggedWrite]) -> Vec<Difference> {
     if scene.stage.setting.compat {
         return Vec::new();
     }
     let (most, within) = MOST;
     let mut gone: BTreeMap<_, Vec<Instant>> = BTreeMap::new();
-    for request in scene.sides().iter().enumerate().flat_map(|(index, side)| {
-        let mut requests = if scene.is_of_targets(index) { deletions(side) } else { Vec::new() };
-        requests.retain(|request| request.code == 200);
-        requests
-    }) {
-        let at = request.at;
-        let mut pairs = scene.pairs.iter().filter(|pair| is_of(&request, &pair.target));
+    for write in deletions {
+        let mut pairs = scene.pairs.iter().filter(|pair| is_of(write, &pair.target));
         if let Some(pair) = pairs.next() {
-            gone.entry((pair.remote, request.resource.clone())).or_default().push(at);
+            gone.entry((pair.remote, &write.resource)).or_default().push(write.at);
         }
     }
     // A process that is killed has counted what its last request does a moment later.
@@ -146,17 +142,10 @@ fn too_many(scene: &Scene) -> Vec<Difference> {
     .collect()
 }
 
-/// What the program deleted, or tried to.
-fn deletions(side: &Side) -> Vec<Request> {
-    let (mut requests, user) = (side.cluster.server().writes(), side.user());
-    requests.retain(|request| request.verb == "delete" && request.user == user);
-    requests
-}
-
 /// A write that was done although people had stopped all work on the pair.
 fn paused_write(
     scene: &Scene,
-    request: &Request,
+    write: &LoggedWrite,
     side: &Side,
     is_target: bool,
 ) -> Option<Difference> {
@@ -167,28 +156,27 @@ fn paused_write(
             false => (End::Source, &pair.source),
         };
         let written = match Arc::ptr_eq(&place.cluster, &side.cluster) {
-            true if is_of(request, place) => Some(end),
-            true if is_beside(scene, request, pair, is_target) => None,
+            true if is_of(write, place) => Some(end),
+            true if is_beside(scene, write, pair, is_target) => None,
             _ => return None,
         };
-        let Request { verb, resource, subresource, namespace, .. } = request;
-        let name = name_of(request);
-        pair.was_stopped(written, request.at, safe).then(|| {
+        let LoggedWrite { verb, resource, subresource, namespace, name, .. } = write;
+        pair.was_stopped(written, write.at, safe).then(|| {
             let what = format!("{verb} {resource} {subresource} {namespace}/{name}");
             (Some(index), format!("{what}, which is paused"))
         })
     })
 }
 
-/// Whether a request is about the namespace or the Secret of a pair that is alone there.
-fn is_beside(scene: &Scene, request: &Request, pair: &Pair, at_target: bool) -> bool {
+/// Whether a write is about the namespace or the Secret of a pair that is alone there.
+fn is_beside(scene: &Scene, write: &LoggedWrite, pair: &Pair, at_target: bool) -> bool {
     let Some(target) = pair.target.namespace.as_deref() else { return false };
     let here = if at_target { Some(target) } else { pair.source.namespace.as_deref() };
     let secret = if at_target { SECRET } else { &pair.secret };
-    let namespace = match request.resource.as_str() {
-        "namespaces" => name_of(request),
-        "secrets" if name_of(request) == secret => request.namespace.clone(),
+    let namespace = match write.resource.as_str() {
+        "namespaces" => &write.name,
+        "secrets" if write.name == secret => &write.namespace,
         _ => return false,
     };
-    scene.pairs_in(target).count() == 1 && here == Some(&*namespace)
+    scene.pairs_in(target).count() == 1 && here == Some(&**namespace)
 }

@@ -1,8 +1,9 @@
 //! The servers, the program between them, and the pairs.
 
+mod servers;
+
 use std::{
     collections::{HashMap, HashSet},
-    fs,
     time::{Duration, Instant},
 };
 
@@ -11,19 +12,17 @@ use serde_json::{Value, json};
 
 use super::{
     config::{Config, Feature},
-    faults::faults,
     model::Pair,
-    operations::{Moment, Operation},
-    start::{identity, pairs, show, start, without_extra},
+    operations::Moment,
+    start::{pairs, start},
 };
 use crate::{
     cluster::Cluster,
-    pause,
-    relay::Way,
+    pause, real,
     sidecar::Sidecar,
     sync::{
         BUDGETS, FINALIZER, Kind, Place, REGIONS, SETTINGS, Setting, Side, Stage, WIDGETS,
-        any_content, namespaces, reshape,
+        namespaces,
     },
 };
 
@@ -34,8 +33,6 @@ pub const SELECTED: (&str, &str) = ("team", "red");
 /// The finalizer of the second instance.
 pub const SECOND: &str = "example.com/second";
 
-/// Days by which a clock is wrong.
-const WRONG: i64 = 400;
 /// The -orphan-grace of these.
 pub const GRACE: Duration = Duration::from_millis(300);
 /// Their -max-deletions: fewer than a remote has pairs, in a time that a rest can wait for.
@@ -56,6 +53,8 @@ pub struct Scene {
     pub ended: Option<String>,
     /// Whether the program may have been refused something since the last rest.
     pub refuses: bool,
+    /// All that was written before was looked at.
+    pub looked: Instant,
     /// The number of the operation that ends the second remote's time as a clone, and its own uid.
     clone: Option<(usize, String)>,
     /// Whether the servers of targets drop a field, by side.
@@ -76,7 +75,8 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Two remotes, in compat one: there no kind outside of namespaces can have several.
+    /// Two remotes, in compat one: there no kind outside of namespaces can have several. On the real control plane
+    /// one, too, and of kinds in namespaces: others run there as well.
     pub fn new(compat: bool, config: &Config) -> Self {
         let push = config.contains(&Feature::Push);
         let setting = Setting {
@@ -84,11 +84,16 @@ impl Scene {
             push,
             namespace_suffix: "-{cluster}".into(),
             suffix: if push { "-{cluster}" } else { "-rs" }.into(),
-            ..Setting::safe(&[&WIDGETS, second(compat), &REGIONS]).secrets(&[SECRET])
+            ..Setting::safe(&kinds(compat)).secrets(&[SECRET])
         };
-        let names: &[&str] = if compat { &["hub"] } else { &["hub", "east"] };
-        let remotes = names.iter().map(|name| (*name, Cluster::embedded(name))).collect();
-        let mut stage = Stage::between(Cluster::embedded("own"), remotes, "chaos", setting);
+        let names: &[&str] = if compat || real() { &["hub"] } else { &["hub", "east"] };
+        let mut stage = match real() {
+            true => Stage::pull("chaos", setting),
+            false => {
+                let remotes = names.iter().map(|name| (*name, Cluster::embedded(name))).collect();
+                Stage::between(Cluster::embedded("own"), remotes, "chaos", setting)
+            }
+        };
         let pairs = (0..names.len()).flat_map(|remote| pairs(&stage, remote)).collect();
         let servers = names.len() + 1;
         let sidecars = start(&mut stage, config);
@@ -105,6 +110,7 @@ impl Scene {
             broken: Vec::new(),
             ended: None,
             refuses: false,
+            looked: Instant::now(),
             clone: None,
             drops: vec![false; servers],
             restored: None,
@@ -158,141 +164,6 @@ impl Scene {
         self.sidecars.iter().map(Sidecar::log).collect::<Vec<_>>().join("\n")
     }
 
-    // --- servers ---
-
-    /// Does something to a server or to the program, as the operation of this number.
-    pub fn disturb(&mut self, number: usize, operation: Operation) {
-        let until = |length: u64| Some(number + length as usize);
-        match operation {
-            Operation::Silence(server, length) => {
-                let (index, side) = self.side(server);
-                side.relay.set(Way::Silent);
-                self.silent.insert(index);
-                self.mends[index] = until(length);
-            }
-            Operation::Refuse(server, length) => {
-                let (index, side) = self.side(server);
-                side.relay.set(Way::Closed);
-                self.mends[index] = until(length);
-            }
-            Operation::Cut(server) => self.side(server).1.relay.cut(),
-            Operation::Fault { server, fault, length } => {
-                let all = faults();
-                let chosen = all[fault as usize % all.len()].clone();
-                self.refuses |= chosen.is_refusal();
-                let (index, side) = self.side(server);
-                let is_silent = chosen.action == Action::WatchSilent;
-                let mut rule = Rule::new(chosen.action).user(&side.user()).probability(0.4, fault);
-                rule.verb = chosen.verb.map(str::to_owned);
-                // Who may not read which cluster it is on makes copies without a mark.
-                rule.resource = (chosen.verb == Some("get")).then(|| "widgets".to_owned());
-                side.cluster.faults().add(rule);
-                if is_silent {
-                    side.relay.cut();
-                    self.silent.insert(index);
-                }
-                self.mends[index] = until(length);
-            }
-            Operation::Clock { server, ahead, length } => {
-                let (index, side) = self.side(server);
-                let days = if ahead { WRONG } else { -WRONG };
-                side.cluster.faults().set_date_offset(days * 24 * 3600);
-                self.mends[index] = until(length);
-            }
-            Operation::Compact(server) => {
-                let side = self.side(server).1;
-                side.cluster.server().compact();
-                side.relay.cut();
-            }
-            Operation::Rotate { server, gap } => {
-                let (index, side) = self.side(server);
-                self.revoke(side, gap == 0);
-                if gap > 0 {
-                    self.rotations[index] = until(gap);
-                }
-            }
-            Operation::Upgrade { server, drops } => self.upgrade(server, drops),
-            Operation::Clone(length) => self.clone_identity(number + length as usize),
-            Operation::Kill(moment) => self.kill(moment),
-            _ => unreachable!("it is about a pair"),
-        }
-    }
-
-    /// A server of targets gets another schema of widgets.
-    fn upgrade(&mut self, server: u64, drops: bool) {
-        let (index, side) = self.side(server);
-        if !self.has(Feature::Schemas) || !self.is_of_targets(index) {
-            return;
-        }
-        let schema = if drops { without_extra() } else { any_content() };
-        reshape(&side.cluster, &WIDGETS, &schema);
-        self.drops[index] = drops;
-    }
-
-    /// The second remote shows the uid of the first, as its clone does.
-    fn clone_identity(&mut self, until: usize) {
-        let [first, second, ..] = &*self.stage.remotes else { return };
-        if !self.config.contains(&Feature::Clones) || self.clone.is_some() {
-            return;
-        }
-        let own = identity(&second.cluster);
-        show(second, &identity(&first.cluster));
-        self.clone = Some((until, own));
-        self.refuses = true;
-    }
-
-    fn end_clone(&mut self, number: usize) {
-        if let Some((_, own)) = self.clone.take_if(|(until, _)| *until <= number) {
-            show(&self.stage.remotes[1], &own);
-        }
-    }
-
-    /// A watch from a server's future says nothing until its time is over, which is minutes otherwise.
-    pub fn end_silent_watches(&mut self) {
-        let Some((side, at)) = self.restored else { return };
-        if at.elapsed() > Duration::from_secs(2) {
-            self.sides()[side].relay.cut();
-            self.restored = Some((side, Instant::now()));
-        }
-    }
-
-    /// Ends what is over by the operation of this number.
-    pub fn mend(&mut self, number: usize) {
-        self.end_clone(number);
-        for index in 0..self.mends.len() {
-            if self.mends[index].is_some_and(|until| until <= number) {
-                self.mends[index] = None;
-                // The relay swallows bytes; TCP would send them again. A watch stays silent forever.
-                let was_silent = self.silent.remove(&index);
-                let side = self.sides()[index];
-                if was_silent {
-                    side.relay.cut();
-                }
-                side.cluster.faults().heal();
-                side.relay.set(Way::Open);
-            }
-            if self.rotations[index].is_some_and(|until| until <= number) {
-                self.rotations[index] = None;
-                let side = self.sides()[index];
-                self.stage.write(&file(side), &side.kubeconfig());
-            }
-        }
-    }
-
-    /// Makes the token worthless that the program has for a server; with another one in its file before.
-    fn revoke(&self, side: &Side, at_once: bool) {
-        let path = self.stage.directory.path().join(file(side));
-        let text = fs::read_to_string(path).expect("the kubeconfig");
-        let config: Value = serde_json::from_str(&text).expect("JSON");
-        let token = config["users"][0]["user"]["token"].as_str().expect("a token");
-        if at_once {
-            self.stage.write(&file(side), &side.kubeconfig());
-        }
-        side.cluster.server().revoke(token);
-    }
-
-    // --- the program ---
-
     /// What was refused is tried again after half a minute, or by another process.
     pub fn forget_refusals(&mut self) {
         if std::mem::take(&mut self.refuses) {
@@ -305,16 +176,16 @@ impl Scene {
         if self.clone.is_some() {
             return;
         }
-        if !matches!(moment, Moment::Now) {
+        if !matches!(moment, Moment::Now) && !real() {
             self.wait_for_write(moment);
         }
         self.look_at_program();
         self.sidecars.iter_mut().for_each(Sidecar::kill);
         self.kills += 1;
         for index in 0..self.mends.len() {
-            let faults = self.sides()[index].cluster.faults();
-            if self.mends[index].is_none() {
-                faults.clear();
+            let server = self.sides()[index].cluster.embedded.as_ref();
+            if let Some(server) = server.filter(|_| self.mends[index].is_none()) {
+                server.faults().clear();
             }
             // It begins with a new token.
             self.rotations[index] = None;
@@ -365,10 +236,10 @@ impl Scene {
     }
 }
 
-/// As the stage calls the kubeconfig of a side.
-fn file(side: &Side) -> String {
-    let name = if side.name.is_empty() { "own" } else { &side.name };
-    format!("{name}.kubeconfig")
+fn kinds(compat: bool) -> Vec<&'static Kind> {
+    let mut kinds = vec![&WIDGETS, second(compat), &REGIONS];
+    kinds.retain(|kind| kind.namespaced || !real());
+    kinds
 }
 
 /// Without a spec, where that is copied too.

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     cluster::Cluster,
+    real,
     sidecar::Sidecar,
     sync::{Kind, Place, REGIONS, Side, Stage, WIDGETS, namespaces},
 };
@@ -55,9 +56,10 @@ pub fn start(stage: &mut Stage, config: &Config) -> Vec<Sidecar> {
     if !config.contains(&Feature::Instances) {
         return vec![stage.start(&flags)];
     }
-    let kinds = std::mem::replace(&mut stage.setting.kinds, vec![&WIDGETS, &REGIONS]);
+    let (kinds, other) = (stage.setting.kinds.clone(), second(stage.setting.compat));
+    stage.setting.kinds.retain(|kind| kind.flag() != other.flag());
     let first = stage.start(&flags);
-    stage.setting.kinds = vec![second(stage.setting.compat)];
+    stage.setting.kinds = vec![other];
     flags.extend(["-finalizer", SECOND]);
     let both = vec![first, stage.start(&flags)];
     stage.setting.kinds = kinds;
@@ -107,5 +109,6 @@ pub fn pairs(stage: &Stage, remote: usize) -> Vec<Pair> {
         let target = stage.target_in(remote, kind, &namespace, name);
         Pair::new(remote, source, target, format!("{SECRET}{suffix}"))
     };
-    alone.into_iter().chain(together).chain(outside).map(pair).collect()
+    let all = alone.into_iter().chain(together).chain(outside);
+    all.filter(|(_, kind, _)| kind.namespaced || !real()).map(pair).collect()
 }

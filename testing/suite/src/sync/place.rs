@@ -43,11 +43,12 @@ impl Place {
 
     // --- reading ---
 
-    /// What the embedded server has, without a request.
+    /// What its server has; the embedded one is not asked by a request.
     pub fn stored(&self) -> Option<Value> {
+        let Some(server) = &self.cluster.embedded else { return self.get() };
         let resource = &self.kind.resource;
         let namespace = self.namespace.as_deref().unwrap_or_default();
-        self.cluster.server().get(&resource.api_version(), &resource.plural, namespace, &self.name)
+        server.get(&resource.api_version(), &resource.plural, namespace, &self.name)
     }
 
     pub fn get(&self) -> Option<Value> {

@@ -1,8 +1,14 @@
 //! The program's writes, on all clusters in one order: from the log of the embedded server, or from the audit
-//! log of the real one, which has no bodies.
+//! log of the real one, which has no bodies but those of deletions.
 
-use std::{env, fs, path::PathBuf, sync::OnceLock, time::Instant};
+use std::{
+    env, fs,
+    path::PathBuf,
+    sync::OnceLock,
+    time::{Instant, SystemTime},
+};
 
+use dev_apiserver::{Request, Server};
 use serde_json::Value;
 
 use super::{Side, Stage};
@@ -18,14 +24,31 @@ pub struct Wrote {
     pub content_type: String,
     /// Null on a real server.
     pub body: Value,
-    /// In microseconds, by the one clock of all servers.
-    at: u128,
+    at: Instant,
 }
 
-/// Embedded servers are in this process; their times count from when it made its first stage.
-pub(super) fn origin() -> Instant {
-    static ORIGIN: OnceLock<Instant> = OnceLock::new();
-    *ORIGIN.get_or_init(Instant::now)
+/// A write as the server's log has it, a refused one too.
+#[derive(Clone, Debug)]
+pub struct LoggedWrite {
+    pub verb: String,
+    pub resource: String,
+    pub subresource: String,
+    pub namespace: String,
+    /// Also of what it created.
+    pub name: String,
+    pub code: u16,
+    pub content_type: String,
+    /// Null on a real server, but for that of a deletion.
+    pub body: Value,
+    pub is_dry_run: bool,
+    /// By the one clock of all servers.
+    pub at: Instant,
+}
+
+/// The same moment by both clocks: audit logs have wall time.
+fn origin() -> (Instant, SystemTime) {
+    static ORIGIN: OnceLock<(Instant, SystemTime)> = OnceLock::new();
+    *ORIGIN.get_or_init(|| (Instant::now(), SystemTime::now()))
 }
 
 /// The words of all.
@@ -38,17 +61,14 @@ const ASIDE: [&str; 2] = ["events", "leases"];
 /// The end of the name of the ConfigMap that deletions are counted in.
 const LEDGER: &str = "-deletions";
 const READS: [&str; 3] = ["get", "list", "watch"];
+const DRY_RUN: &str = "dryRun=All";
 
 impl Stage {
     /// All writes of the program's so far, refused ones too, but for Events, Leases and the count of deletions.
     pub fn writes(&self) -> Vec<Wrote> {
-        let mut all: Vec<_> = self
-            .sides()
-            .flat_map(|side| match &side.cluster.embedded {
-                Some(_) => logged(side),
-                None => audited(side),
-            })
-            .collect();
+        let told = |write: &LoggedWrite| !ASIDE.contains(&write.resource.as_str());
+        let of = |side| Side::writes(side).into_iter().filter(told).map(|write| tell(side, write));
+        let mut all: Vec<_> = self.sides().flat_map(of).collect();
         all.retain(|one| !one.words.ends_with(LEDGER));
         all.sort_by_key(|one| one.at);
         all
@@ -106,66 +126,91 @@ impl Stage {
     }
 }
 
-/// The local cluster has no name of its own; upstream's word for it is local.
-fn name(side: &Side) -> &str {
-    if side.name.is_empty() { "local" } else { &side.name }
+impl Side {
+    /// All writes of the program's to this cluster so far.
+    pub fn writes(&self) -> Vec<LoggedWrite> {
+        match &self.cluster.embedded {
+            Some(server) => logged(server, &self.user()),
+            None => audited(&self.cluster.name, &self.user()),
+        }
+    }
 }
 
-fn line(side: &Side, verb: &str, resource: &str, subresource: &str, object: &str) -> String {
+fn tell(side: &Side, write: LoggedWrite) -> Wrote {
+    // The local cluster has no name of its own; upstream's word for it is local.
+    let cluster = if side.name.is_empty() { "local" } else { &side.name };
+    let LoggedWrite { verb, resource, subresource, name, code, content_type, body, at, .. } = write;
     let slash = if subresource.is_empty() { "" } else { "/" };
-    format!("{} {verb} {resource}{slash}{subresource} {object}", name(side))
+    let words = format!("{cluster} {verb} {resource}{slash}{subresource} {name}");
+    Wrote { words, code, content_type, body, at }
 }
 
-fn logged(side: &Side) -> Vec<Wrote> {
-    let user = side.user();
-    let requests = side.cluster.server().requests().into_iter();
-    let ours = requests.filter(|request| {
-        request.user == user
-            && !READS.contains(&request.verb.as_str())
-            && !ASIDE.contains(&request.resource.as_str())
-    });
+fn logged(server: &Server, user: &str) -> Vec<LoggedWrite> {
+    let ours = server
+        .requests()
+        .into_iter()
+        .filter(|request| request.user == user && !READS.contains(&request.verb.as_str()));
     ours.map(|request| {
         let body = request.json();
-        let given = body["metadata"]["name"].as_str().unwrap_or_default();
-        let object = if request.verb == "create" { given } else { &request.name };
-        let words = line(side, &request.verb, &request.resource, &request.subresource, object);
-        let at = request.at.saturating_duration_since(origin()).as_micros();
-        Wrote { words, code: request.code, content_type: request.content_type, body, at }
+        let given = body["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let Request { verb, resource, subresource, namespace, code, content_type, at, .. } =
+            request;
+        let name = if verb == "create" { given } else { request.name };
+        let is_dry_run = request.query.contains(DRY_RUN);
+        LoggedWrite {
+            verb,
+            resource,
+            subresource,
+            namespace,
+            name,
+            code,
+            content_type,
+            body,
+            is_dry_run,
+            at,
+        }
     })
     .collect()
 }
 
-fn audited(side: &Side) -> Vec<Wrote> {
+fn audited(cluster: &str, user: &str) -> Vec<LoggedWrite> {
     let directory = env::var("E2E_DIR").expect("testing/controlplane/run.sh sets E2E_DIR");
-    let path = PathBuf::from(directory).join(&side.cluster.name).join("audit.log");
+    let path = PathBuf::from(directory).join(cluster).join("audit.log");
     let log = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let user = side.user();
     // Whole lines of the program's only; the rest is not worth reading.
-    let lines = log.lines().filter(|line| line.contains(&user));
+    let lines = log.lines().filter(|line| line.contains(user));
     let events = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let text = |event: &Value, pointer: &str| {
-        event.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
-    };
+    let verb = |event: &Value| event["verb"].as_str().unwrap_or_default().to_owned();
     let writes = events.filter(|event| {
-        event["user"]["username"] == user.as_str()
-            && !READS.contains(&text(event, "/verb").as_str())
-            && !ASIDE.contains(&text(event, "/objectRef/resource").as_str())
+        event["user"]["username"] == user && !READS.contains(&verb(event).as_str())
     });
     writes
         .map(|event| {
-            let part = |name: &str| text(&event, &format!("/objectRef/{name}"));
-            let verb = text(&event, "/verb");
-            let words = line(side, &verb, &part("resource"), &part("subresource"), &part("name"));
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let part = |name: &str| text(&event["objectRef"][name]);
             let code = event["responseStatus"]["code"].as_u64().unwrap_or_default();
-            let at = micros(&text(&event, "/requestReceivedTimestamp"));
-            let code = u16::try_from(code).unwrap_or_default();
-            Wrote { words, code, content_type: String::new(), body: Value::Null, at }
+            LoggedWrite {
+                verb: verb(&event),
+                resource: part("resource"),
+                subresource: part("subresource"),
+                namespace: part("namespace"),
+                name: part("name"),
+                code: u16::try_from(code).unwrap_or_default(),
+                content_type: String::new(),
+                body: event["requestObject"].clone(),
+                is_dry_run: text(&event["requestURI"]).contains(DRY_RUN),
+                at: instant(&text(&event["requestReceivedTimestamp"])),
+            }
         })
         .collect()
 }
 
-/// A time as audit logs write it, in microseconds.
-fn micros(time: &str) -> u128 {
-    let parsed = shared::time::parse_micro_time(time).expect("a time with six digits");
-    parsed.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_micros())
+/// A time as audit logs write it.
+fn instant(time: &str) -> Instant {
+    let time = shared::time::parse_micro_time(time).expect("a time with six digits");
+    let (instant, wall) = origin();
+    match time.duration_since(wall) {
+        Ok(since) => instant + since,
+        Err(before) => instant - before.duration(),
+    }
 }

@@ -10,11 +10,14 @@ use suite::{
 
 #[track_caller]
 fn as_the_model_has_it(seed: u64, compat: bool, features: &str) {
-    if !needs(Need::Embedded, "servers are disturbed") {
-        return;
+    if needs(Need::Embedded, "servers are disturbed") {
+        run(seed, 600, compat, features);
     }
-    let run =
-        Run { seed, operations: 600, compat, config: named(features), pairs: BTreeSet::new() };
+}
+
+#[track_caller]
+fn run(seed: u64, operations: usize, compat: bool, features: &str) {
+    let run = Run { seed, operations, compat, config: named(features), pairs: BTreeSet::new() };
     match run.run_and_shrink(|_| {}) {
         Ok(summary) => println!("{summary:?}"),
         Err(report) => panic!("SEED={seed}, compat: {compat}, {features}: {report}"),
@@ -40,4 +43,14 @@ fn chaos_with_all_that_a_run_may_have() {
 #[test]
 fn chaos_with_more_compat() {
     as_the_model_has_it(20_261_125, true, "push,large,schemas");
+}
+
+/// Real servers have no faults but those of the way to them. A namespace takes them tens of seconds to empty.
+#[test]
+fn chaos_on_real_servers() {
+    if needs(Need::Real, "their garbage collector and namespaces have a pace of their own") {
+        run(20_261_126, 250, false, "selector,large,secrets");
+        run(20_261_127, 250, false, "push,equal,track");
+        run(20_261_128, 250, true, "large");
+    }
 }
