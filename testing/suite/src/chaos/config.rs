@@ -45,8 +45,9 @@ const ALL: [(Feature, &str); 11] = [
     (Feature::Track, "track"),
 ];
 
-/// What the program does not stand yet: only by name.
-const NAMED_ONLY: [Feature; 3] = [Feature::Unselect, Feature::Instances, Feature::Kinds];
+/// What the program does not stand yet: only by name. A source that leaves the selection while no process runs
+/// keeps its finalizer; -cleanup takes it.
+const NAMED_ONLY: [Feature; 1] = [Feature::Unselect];
 
 /// The features of a run.
 pub type Config = BTreeSet<Feature>;
