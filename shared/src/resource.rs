@@ -32,9 +32,19 @@ pub static SECRETS: Resource = Resource::v1("", "secrets", "Secret");
 impl Resource {
     /// A kind of version `v1`.
     pub const fn v1(group: &'static str, plural: &'static str, kind: &'static str) -> Self {
+        Self::new(group, "v1", plural, kind)
+    }
+
+    /// A kind of any version.
+    pub const fn new(
+        group: &'static str,
+        version: &'static str,
+        plural: &'static str,
+        kind: &'static str,
+    ) -> Self {
         Self {
             group: Cow::Borrowed(group),
-            version: Cow::Borrowed("v1"),
+            version: Cow::Borrowed(version),
             plural: Cow::Borrowed(plural),
             kind: Cow::Borrowed(kind),
         }

@@ -52,6 +52,7 @@ pub(crate) struct LastErrors {
     pub(crate) credential: LastError,
     pub(crate) bootstrap: LastError,
     pub(crate) cluster: LastError,
+    pub(crate) addons: LastError,
     pub(crate) csr: Arc<LastError>,
 }
 
@@ -104,6 +105,11 @@ impl Agent {
         let result = update(&mut lock(&self.state));
         self.stop.wake();
         result
+    }
+
+    /// Changes the shared state where hardly anything comes of it: nobody is woken.
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut SharedState) -> T) -> T {
+        change(&mut lock(&self.state))
     }
 
     /// Sets the result of the last rotation.
@@ -175,8 +181,9 @@ impl Agent {
     /// One line for each reason why a watched object may have changed unseen, and for a missing bootstrap
     /// kubeconfig.
     pub(crate) fn remarks(&self) -> String {
-        let LastErrors { credential, bootstrap, cluster, csr } = &self.errors;
-        let watches = [credential, bootstrap, cluster, csr].into_iter().filter_map(LastError::get);
+        let LastErrors { credential, bootstrap, cluster, addons, csr } = &self.errors;
+        let watches = [credential, bootstrap, cluster, addons, csr];
+        let watches = watches.into_iter().filter_map(LastError::get);
         let no_bootstrap = self.read(|state| state.no_bootstrap.clone());
         let no_bootstrap = no_bootstrap.map(|why| format!("no valid bootstrap kubeconfig: {why}"));
         watches.chain(no_bootstrap).map(|remark| remark + "\n").collect()

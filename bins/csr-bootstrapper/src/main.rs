@@ -1,11 +1,13 @@
 //! Registration agent of Open Cluster Management: obtains a cluster's credential for the hub by CSR,
 //! rotates it forever, and sends the cluster's heartbeats.
 
+mod addon;
 mod agent;
 mod bootstrap;
 mod cached;
 mod certificate;
 mod clocks;
+mod conditions;
 mod identity;
 mod managedcluster;
 mod report;
@@ -13,6 +15,7 @@ mod run;
 mod settings;
 mod sources;
 mod state;
+mod write_pace;
 
 use std::process::ExitCode;
 

@@ -7,6 +7,7 @@ mod spec;
 mod status;
 
 pub(crate) use self::{
+    conditions::accepted,
     lease::ManagedClusterLease,
     spec::{MANAGED_CLUSTERS, follow, introduce},
     status::run as run_status,

@@ -26,6 +26,7 @@ use shared::{
 };
 
 use crate::{
+    addon,
     agent::Agent,
     cached::CachedObject,
     certificate::{CertificateManager, OnceGoal, ready, store},
@@ -75,6 +76,11 @@ fn lead(agent: &Arc<Agent>, leadership: &Arc<Leadership>, flags: &Flags) -> Resu
     keep_credential(agent, None)?;
     runtime::spawn_with("cluster", agent, managedcluster::follow)?;
     runtime::spawn_with("status", agent, managedcluster::run_status)?;
+    if agent.settings.addon_management {
+        runtime::spawn_with("addons", agent, addon::follow)?;
+        let shared = agent.clone();
+        runtime::spawn("addon-health", move || addon::run_lease_controller(&shared))?;
+    }
     runtime::spawn_with("heartbeat", agent, move |agent| lease.run(agent))?;
     leadership.wait_until_lost()
 }

@@ -1,5 +1,6 @@
 //! Command line: the registration agent's flags and defaults, and this program's own.
 
+mod feature_gates;
 mod table;
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
@@ -39,6 +40,8 @@ pub(crate) struct Settings {
     /// The lifetime to request from the signer, in seconds.
     pub(crate) expiration: Option<u32>,
     pub(crate) healthcheck_period: Duration,
+    /// Whether the availability of add-ons is reported.
+    pub(crate) addon_management: bool,
     /// The times of the leader election, if there is one.
     pub(crate) election: Option<election::ElectionTiming>,
     /// The time limit, if the credential is obtained once and not kept; zero is a single check.
@@ -102,6 +105,7 @@ impl Settings {
             dropped_annotations,
             expiration: expiration(flags)?,
             healthcheck_period: flags.period("cluster-healthcheck-period")?,
+            addon_management: feature_gates::addon_management(flags)?,
             // A caller waits for the exit, and two instances that request a certificate do no harm.
             election: (once.is_none() && !flags.switch("disable-leader-election"))
                 .then_some(election),

@@ -13,7 +13,9 @@ use shared::{
     stop::Stop,
 };
 
-use crate::{bootstrap::BootstrapKubeconfig, cached::CachedObject, identity::AgentNames};
+use crate::{
+    addon::AddOns, bootstrap::BootstrapKubeconfig, cached::CachedObject, identity::AgentNames,
+};
 
 /// The objects of both clusters, as the threads know them.
 #[derive(Default)]
@@ -32,6 +34,7 @@ pub(crate) struct SharedState {
     pub(crate) rotated: Option<Rotated>,
     /// The client that requests a certificate, unless it is the session's.
     pub(crate) requester: Option<Client>,
+    pub(crate) addons: AddOns,
     pub(crate) status: CertificateStatus,
     session: Option<Arc<HubSession>>,
     managed_cluster: Option<Value>,

@@ -22,7 +22,8 @@ impl LastError {
         lock(&self.0).clone()
     }
 
-    fn set(&self, error: Option<&Error>) {
+    /// Sets the sentence, or removes it with `None`.
+    pub fn set(&self, error: Option<&Error>) {
         *lock(&self.0) = error.map(ToString::to_string);
     }
 }

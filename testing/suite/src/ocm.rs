@@ -48,6 +48,8 @@ pub const HEARTBEAT: &str = "managed-cluster-lease";
 pub const PREFIX: &str = "system:open-cluster-management:";
 const NAMESPACE: &str = "open-cluster-management";
 const GROUP: &str = "cluster.open-cluster-management.io";
+/// Group and version of ManagedClusterAddOns.
+const ADDONS: (&str, &str) = ("addon.open-cluster-management.io", "v1alpha1");
 
 /// With which identity a cluster asks to join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,6 +149,45 @@ impl Hub {
         self.cluster.get(&LEASES.object(name, HEARTBEAT))
     }
 
+    // --- add-ons ---
+
+    /// Installs an add-on on a cluster as `kubectl apply` does, with these annotations.
+    pub fn add_addon(&self, cluster: &str, name: &str, annotations: &Value) {
+        self.cluster.create(
+            &addons().collection(cluster),
+            &json!({
+                "apiVersion": addons().api_version(), "kind": "ManagedClusterAddOn",
+                "metadata": {"name": name, "namespace": cluster, "annotations": annotations},
+                "spec": {},
+            }),
+        );
+    }
+
+    pub fn addon(&self, cluster: &str, name: &str) -> Option<Value> {
+        self.cluster.get(&addons().object(cluster, name))
+    }
+
+    /// Merges into the status of an add-on, as its manager on the hub does.
+    pub fn set_addon_status(&self, cluster: &str, name: &str, status: &Value) {
+        let (addons, patch) = (addons(), json!({"status": status}));
+        self.cluster.merge(&addons.object(cluster, name).status(), &patch);
+    }
+
+    pub fn delete_addon(&self, cluster: &str, name: &str) {
+        self.cluster.delete(&addons().object(cluster, name));
+    }
+
+    /// Waits until an add-on's condition Available has this status; the condition.
+    #[track_caller]
+    pub fn wait_for_addon(&self, cluster: &str, name: &str, status: &str) -> Value {
+        eventually(&format!("the add-on {name} is {status}"), || {
+            let addon = self.addon(cluster, name)?;
+            let conditions = addon["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let is_it = |it: &Value| it["type"] == "Available" && it["status"] == status;
+            conditions.into_iter().find(is_it)
+        })
+    }
+
     // --- certificate requests ---
 
     /// The requests with the cluster's label, those of add-ons included, oldest first (to the second).
@@ -234,6 +275,11 @@ pub fn certificate(request: &Value) -> Option<String> {
 
 pub fn clusters() -> Resource {
     resource(GROUP, "managedclusters", "ManagedCluster")
+}
+
+pub fn addons() -> Resource {
+    let version = ADDONS.1.into();
+    Resource { version, ..resource(ADDONS.0, "managedclusteraddons", "ManagedClusterAddOn") }
 }
 
 pub fn requests() -> Resource {

@@ -107,6 +107,24 @@ impl Spoke {
         }
     }
 
+    /// A new namespace for add-ons, with the agent's rights on their Leases there.
+    pub fn addon_namespace(&self) -> String {
+        let namespace = self.managed.new_namespace(&format!("{}-addons", self.namespace));
+        for mut manifest in manifests(&["clusterrole", "clusterrolebinding"]) {
+            // In a Role, as the manifest has it: on the real control plane, others have add-ons too.
+            let kind = manifest["kind"].as_str().expect("a kind").replacen("Cluster", "", 1);
+            manifest["kind"] = kind.into();
+            for subject in manifest["subjects"].as_array_mut().into_iter().flatten() {
+                subject["namespace"] = self.namespace.as_str().into();
+            }
+            if manifest["kind"] == "RoleBinding" {
+                manifest["roleRef"]["kind"] = "Role".into();
+            }
+            self.managed.apply(&manifest, &namespace);
+        }
+        namespace
+    }
+
     // --- the bootstrap credentials ---
 
     /// A bootstrap kubeconfig with a new token, by the relay.
@@ -252,11 +270,14 @@ impl Spoke {
 
 /// The objects of manifests/csr-bootstrapper that give rights on the managed cluster.
 pub fn rights() -> Vec<Value> {
+    manifests(&["serviceaccount", "role", "rolebinding"])
+}
+
+fn manifests(names: &[&str]) -> Vec<Value> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/csr-bootstrapper");
     let read =
         |name: &str| fs::read_to_string(root.join(format!("{name}.yaml"))).expect("a manifest");
-    let parse = |name: &str| serde_yaml::from_str(&read(name)).expect("YAML");
-    ["serviceaccount", "role", "rolebinding"].map(parse).into()
+    names.iter().map(|name| serde_yaml::from_str(&read(name)).expect("YAML")).collect()
 }
 
 /// The service account of the manifests.

@@ -3,10 +3,12 @@
 use std::time::SystemTime;
 
 use serde_json::{Map, Value, json};
-use shared::time::seconds_time;
 
 use super::health::ApiServerHealth;
-use crate::state::Rotated;
+use crate::{
+    conditions::{guard, has, set},
+    state::Rotated,
+};
 
 pub(crate) const AVAILABLE: &str = "ManagedClusterConditionAvailable";
 pub(crate) const JOINED: &str = "ManagedClusterJoined";
@@ -39,11 +41,11 @@ pub(crate) fn patch(
     if let Some(version) = version.filter(|v| cluster["status"]["version"]["kubernetes"] != *v) {
         status.insert("version".to_owned(), json!({"kubernetes": version}));
     }
-    let Value::Object(metadata) = &cluster["metadata"] else { return None };
-    let (uid, version) = (metadata.get("uid"), metadata.get("resourceVersion"));
+    if status.is_empty() {
+        return None;
+    }
     // The patch replaces the whole list of conditions: a stale one must be rejected.
-    let guard = json!({"uid": uid, "resourceVersion": version});
-    (!status.is_empty()).then(|| json!({"metadata": guard, "status": status}))
+    Some(json!({"metadata": guard(cluster)?, "status": status}))
 }
 
 /// Calls `set` for each of our conditions: type, whether True or False, reason, message.
@@ -73,24 +75,6 @@ fn conditions_of(
     }
 }
 
-/// Sets one condition as upstream does (apimachinery `pkg/api/meta/conditions.go`, SetStatusCondition):
-/// `lastTransitionTime` changes with the status alone.
-fn set(conditions: &mut Vec<Value>, condition: [&str; 4], now: SystemTime) {
-    let [kind, status, reason, message] = condition;
-    let found = conditions.iter().position(|condition| condition["type"] == kind);
-    let index = found.unwrap_or_else(|| {
-        conditions.push(json!({"type": kind}));
-        conditions.len() - 1
-    });
-    let condition = &mut conditions[index];
-    if condition["status"] != status {
-        condition["status"] = json!(status);
-        condition["lastTransitionTime"] = json!(seconds_time(now));
-    }
-    condition["reason"] = json!(reason);
-    condition["message"] = json!(message);
-}
-
 /// Returns whether the hub finds that this agent's clock differs from its own.
 pub(crate) fn clocks_differ(cluster: &Value) -> bool {
     has(cluster, "ManagedClusterConditionClockSynced", "False")
@@ -102,16 +86,11 @@ pub(crate) fn accepted(cluster: &Value) -> bool {
     has(cluster, "HubAcceptedManagedCluster", "True")
 }
 
-/// Returns whether the condition of this type has this status.
-pub(crate) fn has(cluster: &Value, kind: &str, status: &str) -> bool {
-    let conditions = cluster["status"]["conditions"].as_array();
-    let mut conditions = conditions.into_iter().flatten();
-    conditions.any(|condition| condition["type"] == kind && condition["status"] == status)
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use shared::time::seconds_time;
 
     use super::*;
 

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant, SystemTime};
 use log::Level;
 use serde_json::Value;
 use shared::{
-    backoff::Backoff,
     client::Patch,
     error::{Error, Result},
     log_object,
@@ -15,22 +14,19 @@ use shared::{
 };
 
 use super::{
-    conditions::{self, AVAILABLE, JOINED, accepted, clocks_differ, has},
+    conditions::{self, AVAILABLE, JOINED, accepted, clocks_differ},
     health::{ApiServerHealth, Probes},
     spec::{self, MANAGED_CLUSTERS},
 };
 use crate::{
     agent::Agent,
+    conditions::has,
     state::{HubSession, SharedState},
+    write_pace::WritePace,
 };
 
 /// After a conflict the watch has this long to bring the write in between.
 const ECHO: Duration = Duration::from_secs(1);
-/// The shortest time between two writes; it doubles after each write that did not settle the matter, so
-/// that another writer's disagreement causes no loop.
-const GAP: Duration = Duration::from_secs(1);
-/// The longest wait between two attempts, and between two writes.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// A hub may grant nothing before it accepts the cluster, and the watch brings the acceptance.
 const NO_RIGHT_YET: Duration = Duration::from_secs(600);
 
@@ -288,75 +284,5 @@ impl Part {
             Self::Status => "the ManagedCluster's status",
             Self::Spec => "the ManagedCluster's client configs",
         }
-    }
-}
-
-/// The pace of one part's writes.
-struct WritePace {
-    not_before: Instant,
-    gap: Duration,
-    backoff: Backoff,
-}
-
-impl WritePace {
-    fn new(now: Instant) -> Self {
-        Self { not_before: now, gap: GAP, backoff: Backoff::new(LONGEST_WAIT) }
-    }
-
-    /// Records whether a write is needed; once it is not, the matter is settled.
-    fn needed(&mut self, needed: bool, now: Instant) {
-        if !needed && now >= self.not_before {
-            self.gap = GAP;
-        }
-    }
-
-    /// Records a write that arrived; returns the failures before it.
-    fn wrote(&mut self, now: Instant) -> u32 {
-        self.not_before = now + self.gap;
-        self.gap = (self.gap * 2).min(LONGEST_WAIT);
-        self.backoff.succeeded()
-    }
-
-    /// Records a failed write; returns whether to log it.
-    fn failed(&mut self, error: &Error, now: Instant) -> bool {
-        let retry = self.backoff.failed(error, now, fastrand::f64());
-        self.not_before = now + retry.wait;
-        retry.should_log
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn whoever_disagrees_makes_this_agent_write_once_a_minute_at_most() {
-        let mut now = Instant::now();
-        let mut pace = WritePace::new(now);
-        let mut gaps = Vec::new();
-        for _ in 0..8 {
-            pace.needed(true, now);
-            pace.wrote(now);
-            gaps.push((pace.not_before - now).as_secs());
-            now = pace.not_before;
-        }
-        assert_eq!(gaps, [1, 2, 4, 8, 16, 32, 60, 60]);
-        pace.needed(false, now - Duration::from_secs(1));
-        pace.wrote(now);
-        assert_eq!(pace.not_before, now + LONGEST_WAIT, "the echo alone settles nothing");
-        now = pace.not_before;
-        pace.needed(false, now);
-        pace.wrote(now);
-        assert_eq!(pace.not_before, now + GAP);
-    }
-
-    #[test]
-    fn a_failed_write_backs_off_and_is_told_once() {
-        let now = Instant::now();
-        let mut pace = WritePace::new(now);
-        let refused = Error::Forbidden("no".into());
-        assert!(pace.failed(&refused, now) && !pace.failed(&refused, now));
-        assert!(pace.not_before <= now + Duration::from_secs(2));
-        assert_eq!(pace.wrote(now), 2);
     }
 }

@@ -57,6 +57,12 @@ fn registration() -> Vec<Flag> {
             "Name of the cluster on the hub (default: as stored, else generated).",
         ),
         flag(
+            "feature-gates",
+            FlagKind::List,
+            "",
+            "Features Name=true|false,...: AddonManagement reports whether add-ons are available (default true).",
+        ),
+        flag(
             "hub-kubeconfig-dir",
             FlagKind::String,
             "",
@@ -139,7 +145,7 @@ fn surroundings() -> Vec<Flag> {
 }
 
 /// Flags of the registration agent that would not do here what users expect.
-const REFUSED: [(&str, &[&str]); 9] = [
+const REFUSED: [(&str, &[&str]); 8] = [
     ("the kubeconfig is kept in -hub-kubeconfig-secret.", &["hub-kubeconfig"]),
     (
         "requests are few, and each loop has a pace of its own.",
@@ -150,7 +156,6 @@ const REFUSED: [(&str, &[&str]); 9] = [
         &["config", "listen", "tls-cipher-suites", "tls-min-version"],
     ),
     ("changed files are read again without a restart.", &["terminate-on-files"]),
-    ("there are no features to choose from.", &["feature-gates"]),
     (
         "there is one hub, that of -bootstrap-kubeconfig or its Secret.",
         &["bootstrap-kubeconfigs", "hub-connection-timeout-seconds"],

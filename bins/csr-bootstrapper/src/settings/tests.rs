@@ -213,7 +213,6 @@ fn flags_of_the_registration_agent_are_never_silently_eaten() {
         ("--hub-kube-api-qps=50", "requests are few"),
         ("--kube-api-burst 100", "requests are few"),
         ("--tls-min-version VersionTLS13", "plain HTTP"),
-        ("--feature-gates=AddonManagement=false", "no features to choose"),
         ("--terminate-on-files=/spoke/config/kubeconfig", "without a restart"),
         ("--max-custom-cluster-claims 20", "claims are not reported"),
         ("--addon-token-expiration-seconds 600", "add-ons are not registered"),
@@ -230,4 +229,30 @@ fn the_readme_shows_the_flags_as_they_are() {
     let help = shared::flags::help("csr-bootstrapper", &table());
     let block = format!("<!-- flags:csr-bootstrapper -->\n```text\n{help}```\n<!-- end -->");
     assert!(include_str!("../../README.md").contains(&block), "README.md should hold\n{block}");
+}
+
+#[test]
+fn feature_gates_are_upstreams_and_say_what_this_program_does_not_do() {
+    let management = |gates: &[&str]| {
+        let gates: Vec<_> = gates.iter().map(|gate| format!("-feature-gates={gate}")).collect();
+        settings(&gates.join(" ")).map(|settings| settings.addon_management)
+    };
+    assert_eq!(management(&[]), Ok(true));
+    assert_eq!(management(&["AddonManagement=true,ClusterClaim=false"]), Ok(true));
+    assert_eq!(management(&["AddonManagement=true", "AddonManagement=false"]), Ok(false));
+    for (gates, sentence) in [
+        ("ClusterClaim=true", "-feature-gates: no ClusterClaim, claims are not reported"),
+        (
+            "MultipleHubs=true",
+            "-feature-gates: no MultipleHubs, there is one hub, that of the bootstrap kubeconfig",
+        ),
+        ("Other=true", "-feature-gates: the agent has no feature \"Other\""),
+        ("AddonManagement", "-feature-gates: \"AddonManagement\" is not Name=true or Name=false"),
+        (
+            "AddonManagement=yes",
+            "-feature-gates: \"AddonManagement=yes\" is not Name=true or Name=false",
+        ),
+    ] {
+        assert_eq!(management(&[gates]), Err(sentence.to_owned()));
+    }
 }

@@ -13,7 +13,7 @@ use dev_apiserver::{Bearer, Resource, Server};
 use serde_json::{Value, json};
 use shared::time::{micro_time, parse_micro_time};
 
-use super::{AUTO, Bootstrap, CLUSTER_LABEL, GROUP, HEARTBEAT, PREFIX, reasons};
+use super::{ADDONS, AUTO, Bootstrap, CLUSTER_LABEL, GROUP, HEARTBEAT, PREFIX, reasons};
 use crate::{
     cluster::Cluster,
     ocm::{ACCEPTED, AVAILABLE, SYNCED},
@@ -30,6 +30,13 @@ const REQUESTS: (&str, &str) = ("certificates.k8s.io/v1", "certificatesigningreq
 pub(super) fn start(cluster: &Arc<Cluster>) {
     let server = cluster.server();
     server.register(managed_clusters());
+    server.register(Resource::custom(
+        ADDONS.0,
+        ADDONS.1,
+        "managedclusteraddons",
+        "ManagedClusterAddOn",
+        true,
+    ));
     server.register(Resource::custom(
         GROUP,
         "v1beta2",

@@ -1,0 +1,112 @@
+//! Watch of the cluster's ManagedClusterAddOns on the hub.
+
+use std::{collections::BTreeMap, ops::ControlFlow, time::Instant};
+
+use log::Level;
+use shared::{
+    json::Document,
+    log_object,
+    stop::Stop,
+    watch::{Event, Selection, Watcher},
+};
+
+use super::{MANAGED_CLUSTER_ADDONS, availability::AddOn, cache::MOST_ADDONS};
+use crate::{
+    agent::Agent,
+    managedcluster::accepted,
+    state::{HubSession, SharedState},
+};
+
+/// Objects in a page of a list, as in client-go (`tools/pager/pager.go`, defaultPageSize).
+pub(super) const PAGE: u32 = 500;
+
+/// Keeps the add-ons in the shared state, in each session and while the hub accepts the cluster: before, it grants
+/// no right to them.
+pub(crate) fn follow(agent: &Agent) {
+    while let Some(session) = agent.next_session() {
+        let names = agent.read(|state| state.names.clone());
+        let Some(names) = names.filter(|_| wait_until_accepted(agent, &session)) else {
+            continue;
+        };
+        let target = MANAGED_CLUSTER_ADDONS.collection(&names.cluster);
+        let selection = Selection { page: PAGE, ..Selection::all(target) };
+        let (mut listed, mut too_many) = (BTreeMap::new(), false);
+        Watcher::default().run(&session.client, &selection, &session.stop, &mut |event| {
+            let more = match event {
+                Event::Init { .. } => {
+                    listed = BTreeMap::new();
+                    false
+                }
+                Event::InitApply(document) => {
+                    let (name, addon) = read(&names.cluster, document);
+                    // One more than may be is enough to know that.
+                    let has_room = listed.len() <= MOST_ADDONS;
+                    listed.extend(addon.filter(|_| has_room).map(|addon| (name, addon)));
+                    false
+                }
+                Event::InitDone => {
+                    let all = std::mem::take(&mut listed);
+                    agent.update(|state| state.addons.replace_addons(all))
+                }
+                Event::Apply(document) => {
+                    let (name, addon) = read(&names.cluster, document);
+                    agent.update(|state| state.addons.set_addon(&name, addon))
+                }
+                Event::Delete(document) => {
+                    agent.update(|state| state.addons.set_addon(document.name(), None))
+                }
+                Event::Watching => {
+                    agent.errors.addons.set(None);
+                    false
+                }
+                Event::Failed(error) => {
+                    agent.errors.addons.set(Some(error));
+                    false
+                }
+            };
+            if more && !std::mem::replace(&mut too_many, true) {
+                log_object!(Level::Warn, target; "too many add-ons: some are left alone");
+            }
+            match is_accepted(agent) {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        });
+        agent.errors.addons.set(None);
+        agent.update(|state| state.addons.replace_addons(BTreeMap::new()));
+    }
+}
+
+/// Waits until the hub accepts the cluster; `false` at the end of the session.
+fn wait_until_accepted(agent: &Agent, session: &HubSession) -> bool {
+    loop {
+        let seen = agent.stop.wakes();
+        if session.stop.raised() {
+            return false;
+        }
+        if is_accepted(agent) {
+            return true;
+        }
+        agent.stop.wait_for_change(seen, Instant::now() + Stop::SLICE);
+    }
+}
+
+fn is_accepted(agent: &Agent) -> bool {
+    agent.read(SharedState::managed_cluster).is_some_and(|cluster| accepted(&cluster))
+}
+
+/// The add-on in a document, with its name; none if it cannot be read as one.
+fn read(namespace: &str, document: Document) -> (String, Option<AddOn>) {
+    let name = document.name().to_owned();
+    let addon = match document {
+        Document::Whole(object) => AddOn::of(&object),
+        Document::TooLarge(_) => None,
+    };
+    if addon.is_none() {
+        log_object!(
+            Level::Warn, MANAGED_CLUSTER_ADDONS.object(namespace, &name);
+            "the add-on is too large or has an invalid namespace: its availability is not reported"
+        );
+    }
+    (name, addon)
+}

@@ -1,0 +1,162 @@
+//! Loop that tells the hub whether each add-on is available. In the steady state nothing is written: renewals of
+//! Leases come by their watches.
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Instant, SystemTime},
+};
+
+use log::Level;
+use shared::{client::Patch, error::Error, log_object, resource::LEASES, stop::Stop};
+
+use super::{
+    MANAGED_CLUSTER_ADDONS,
+    availability::{AddOn, AddOnLease, Availability},
+    lease_watch::{cluster_of, start_missing},
+};
+use crate::{agent::Agent, state::HubSession, write_pace::WritePace};
+
+/// Keeps the condition Available of each add-on up to date, until the end of the process.
+pub(crate) fn run(agent: &Arc<Agent>) {
+    while let Some(session) = agent.next_session() {
+        let mut controller = LeaseController::new(agent, &session);
+        loop {
+            let seen = agent.stop.wakes();
+            let addons = agent.read(|state| state.addons.with_leases());
+            // In this order: the end of the session also removes the add-ons.
+            if session.stop.raised() {
+                break;
+            }
+            if let Err(error) = start_missing(agent) {
+                log::warn!(error:% = error; "the Leases of an add-on are not watched");
+            }
+            let until = controller.reconcile(&addons);
+            agent.stop.wait_for_change(seen, until.min(Instant::now() + Stop::SLICE));
+        }
+    }
+}
+
+/// The state of one session.
+struct LeaseController<'a> {
+    agent: &'a Agent,
+    session: &'a HubSession,
+    /// By the add-on's name.
+    paces: BTreeMap<String, AddOnPace>,
+}
+
+/// The pace of what is done for one add-on.
+struct AddOnPace {
+    /// Reads of its Lease.
+    lease: WritePace,
+    /// Writes of its condition.
+    condition: WritePace,
+}
+
+impl<'a> LeaseController<'a> {
+    fn new(agent: &'a Agent, session: &'a HubSession) -> Self {
+        Self { agent, session, paces: BTreeMap::new() }
+    }
+
+    /// Performs what is due; returns when to come again if nothing changes.
+    fn reconcile(&mut self, addons: &[(String, AddOn, Option<AddOnLease>)]) -> Instant {
+        self.paces.retain(|name, _| addons.iter().any(|(of, ..)| of == name));
+        let mut until = Instant::now() + Stop::SLICE;
+        for (name, addon, lease) in addons {
+            if self.session.stop.raised() {
+                break;
+            }
+            until = until.min(match lease {
+                None => self.read_lease(name, addon),
+                Some(lease) => self.update(name, addon, *lease),
+            });
+        }
+        until
+    }
+
+    /// Reads a Lease that no watch has brought yet.
+    fn read_lease(&mut self, name: &str, addon: &AddOn) -> Instant {
+        let pace = &mut self.paces.entry(name.to_owned()).or_default().lease;
+        if Instant::now() < pace.not_before {
+            return pace.not_before;
+        }
+        let target = LEASES.object(&addon.leases.name, name);
+        let lease = match cluster_of(self.agent, &addon.leases).get(&target) {
+            Ok(lease) => AddOnLease::of(&lease),
+            Err(Error::NotFound(_)) => AddOnLease::Absent,
+            Err(error) => {
+                let level = level(pace.failed(&error, Instant::now()));
+                log_object!(level, target, error:% = error; "the Lease of an add-on cannot be read");
+                return pace.not_before;
+            }
+        };
+        pace.wrote(Instant::now());
+        self.agent.update(|state| state.addons.set_unknown_lease(&addon.leases, name, lease));
+        Instant::now()
+    }
+
+    /// Writes the condition if the hub has another one.
+    fn update(&mut self, name: &str, addon: &AddOn, lease: AddOnLease) -> Instant {
+        let (now, wall) = (Instant::now(), SystemTime::now());
+        let (wanted, stale) = addon.by_lease(name, lease, wall);
+        let differs = addon.available.as_ref() != Some(&wanted);
+        let pace = &mut self.paces.entry(name.to_owned()).or_default().condition;
+        pace.needed(differs, now);
+        match stale.and_then(|stale| stale.duration_since(wall).ok()) {
+            _ if differs && now < pace.not_before => pace.not_before,
+            _ if differs => {
+                self.write(name, addon, &wanted);
+                Instant::now()
+            }
+            // A later time than any that the loop waits for need not be exact.
+            left => now + left.map_or(Stop::SLICE, |left| left.min(Stop::SLICE)),
+        }
+    }
+
+    fn write(&mut self, name: &str, addon: &AddOn, wanted: &Availability) {
+        let pace = &mut self.paces.entry(name.to_owned()).or_default().condition;
+        let Some(names) = self.agent.read(|state| state.names.clone()) else { return };
+        let target = MANAGED_CLUSTER_ADDONS.object(&names.cluster, name);
+        let client = &self.session.client;
+        let answer = client.get(&target).and_then(|object| {
+            // What the watch has not brought yet is judged anew.
+            let is_as_known = AddOn::of(&object).as_ref() == Some(addon);
+            match wanted.patch(&object, SystemTime::now()).filter(|_| is_as_known) {
+                None => Ok(object),
+                Some(patch) => {
+                    let written = client.patch(&target.status(), Patch::Merge, &patch)?;
+                    let state = &*wanted.status;
+                    log_object!(Level::Info, target, state = state; "availability reported");
+                    Ok(written)
+                }
+            }
+        });
+        let now = Instant::now();
+        match answer {
+            Ok(object) => {
+                pace.wrote(now);
+                let addon = AddOn::of(&object);
+                self.agent.update(|state| state.addons.set_addon(name, addon));
+            }
+            Err(Error::NotFound(_)) => {
+                self.agent.update(|state| state.addons.set_addon(name, None));
+            }
+            Err(error) => {
+                let is_conflict = matches!(error, Error::Conflict(_));
+                let level = level(pace.failed(&error, now) && !is_conflict);
+                log_object!(level, target, error:% = error; "availability not reported");
+            }
+        }
+    }
+}
+
+impl Default for AddOnPace {
+    fn default() -> Self {
+        let now = Instant::now();
+        Self { lease: WritePace::new(now), condition: WritePace::new(now) }
+    }
+}
+
+fn level(should_log: bool) -> Level {
+    if should_log { Level::Warn } else { Level::Debug }
+}
