@@ -31,7 +31,10 @@ impl Right {
 /// All that the Roles among these manifests grant.
 #[track_caller]
 pub fn granted(manifests: &[Value]) -> BTreeSet<Right> {
-    let roles = manifests.iter().filter(|manifest| manifest["kind"] == "Role");
+    let is_role = |manifest: &&Value| {
+        manifest["kind"].as_str().is_some_and(|kind| ["Role", "ClusterRole"].contains(&kind))
+    };
+    let roles = manifests.iter().filter(is_role);
     let rules = roles.flat_map(|role| role["rules"].as_array().into_iter().flatten());
     let granted: BTreeSet<_> = rules.flat_map(rights).collect();
     assert!(!granted.is_empty(), "no rights in the manifests");

@@ -110,7 +110,7 @@ impl Spoke {
     /// A new namespace for add-ons, with the agent's rights on their Leases there.
     pub fn addon_namespace(&self) -> String {
         let namespace = self.managed.new_namespace(&format!("{}-addons", self.namespace));
-        for mut manifest in manifests(&["clusterrole", "clusterrolebinding"]) {
+        for mut manifest in addon_rights() {
             // In a Role, as the manifest has it: on the real control plane, others have add-ons too.
             let kind = manifest["kind"].as_str().expect("a kind").replacen("Cluster", "", 1);
             manifest["kind"] = kind.into();
@@ -271,6 +271,11 @@ impl Spoke {
 /// The objects of manifests/csr-bootstrapper that give rights on the managed cluster.
 pub fn rights() -> Vec<Value> {
     manifests(&["serviceaccount", "role", "rolebinding"])
+}
+
+/// The same of its rights on the Leases of add-ons.
+pub fn addon_rights() -> Vec<Value> {
+    manifests(&["clusterrole", "clusterrolebinding"])
 }
 
 fn manifests(names: &[&str]) -> Vec<Value> {

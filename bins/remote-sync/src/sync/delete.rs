@@ -153,7 +153,7 @@ impl PairContext<'_> {
         let source = observed.source.as_ref();
         let lives = source.is_some_and(|source| !source.value.state.terminating);
         if verdict == GateVerdict::Open && what == Destroyed::Target && !lives {
-            verdict = match self.deletion_of_more(source.is_none())? {
+            verdict = match self.deletion_of_more(source)? {
                 None => verdict,
                 Some(reason) => ask(reason),
             };
@@ -165,22 +165,31 @@ impl PairContext<'_> {
         Ok(())
     }
 
-    /// The reason if the source, terminating or `gone`, is only a part of what is or was being deleted. Both are marked
-    /// before their objects are (kubernetes `pkg/controller/namespace/deletion`, apiextensions
+    /// The reason if the source, terminating or gone (`None`), is only a part of what is or was being deleted. Both
+    /// are marked before their objects are (kubernetes `pkg/controller/namespace/deletion`, apiextensions
     /// `pkg/controller/finalizer`), so a read now cannot be too early. Whoever may not read them has the limits alone.
-    fn deletion_of_more(&self, gone: bool) -> Result<Option<DeletionReason>> {
+    fn deletion_of_more(
+        &self,
+        source: Option<&Cached<SourceObject>>,
+    ) -> Result<Option<DeletionReason>> {
         let namespace = NAMESPACES.cluster_object(&self.source.0);
-        let ends = |life| life == Life::Terminating || gone && life == Life::Absent;
-        if !self.source.0.is_empty() && ends(self.life_at_source(&namespace)?) {
+        let is_namespaced = !self.source.0.is_empty();
+        if is_namespaced && self.life_at_source(&namespace)? != Life::NotKnownToEnd {
             return Ok(Some(DeletionReason::NamespaceDeleted));
         }
         let kind = &self.kinds.source.resource;
+        if kind.group.is_empty() {
+            return Ok(None);
+        }
         let name = format!("{}.{}", kind.plural, kind.group);
         let definition = CUSTOM_RESOURCE_DEFINITIONS.cluster_object(&name);
-        // Not each kind has a definition.
-        let deleted =
-            !kind.group.is_empty() && self.life_at_source(&definition)? == Life::Terminating;
-        Ok(deleted.then_some(DeletionReason::KindDeleted))
+        let life = self.life_at_source(&definition)?;
+        // Not each kind has a definition. One that had it is gone with its objects.
+        if life == Life::Absent && source.is_some() {
+            let place = self.at_source();
+            self.ask_source(&|client| client.get(&place)).map_err(stale)?;
+        }
+        Ok((life == Life::Terminating).then_some(DeletionReason::KindDeleted))
     }
 
     fn life_at_source(&self, place: &Target<'_>) -> Result<Life> {

@@ -14,7 +14,7 @@ use suite::{
     },
     ocm::{HEARTBEAT, PREFIX, SYNCED},
     pause,
-    spoke::rights,
+    spoke::{addon_rights, rights},
 };
 
 use crate::support::beats_again;
@@ -42,7 +42,7 @@ fn on_hub(certificate: bool) -> Vec<Value> {
 #[test]
 #[ignore = "reads what the scenarios left on the real control plane: run it after them"]
 fn audit_every_granted_right_is_used() {
-    assert_used(&granted(&rights()), &on_managed());
+    assert_used(&granted(&[rights(), addon_rights()].concat()), &on_managed());
 }
 
 #[test]
@@ -53,15 +53,18 @@ fn audit_no_right_is_missing_but_where_it_was_taken_away() {
 
 #[test]
 #[ignore = "reads what the scenarios left on the real control plane: run it after them"]
-fn audit_outside_of_its_namespace_it_only_looks_at_the_servers_health() {
+fn audit_outside_of_its_namespace_it_looks_at_the_servers_health_and_the_leases_of_add_ons() {
     for event in on_managed() {
         if text(&event, "/objectRef/resource").is_empty() {
             let uri = text(&event, "/requestURI");
             assert!(["/livez", "/healthz", "/version"].contains(&uri), "{uri}");
             continue;
         }
-        let namespace = user(&event).split(':').nth(2).unwrap_or_default();
-        assert_eq!(text(&event, "/objectRef/namespace"), namespace, "{event}");
+        let own = user(&event).split(':').nth(2).unwrap_or_default();
+        let namespace = text(&event, "/objectRef/namespace");
+        let of_addons = ["get leases", "list leases", "watch leases"].contains(&&*words(&event))
+            && namespace.starts_with(&format!("{own}-addons"));
+        assert!(namespace == own || of_addons, "{event}");
     }
 }
 
@@ -74,6 +77,8 @@ fn audit_on_the_hub_it_does_what_it_has_to_and_deletes_nothing() {
         verbs.iter().map(|verb| format!("{verb} managedclusters")).collect()
     };
     let more = ["patch managedclusters/status", "get leases", "update leases"];
+    let addons = "managedclusteraddons";
+    let of_addons = ["get", "list", "watch"].map(|verb| format!("{verb} {addons}"));
     for (certificate, own) in [
         (false, cluster(&["get", "create"])),
         // A hub at a new address is introduced to by the agent itself.
@@ -82,12 +87,19 @@ fn audit_on_the_hub_it_does_what_it_has_to_and_deletes_nothing() {
         let mut allowed: BTreeSet<String> = asking.iter().cloned().chain(own).collect();
         if certificate {
             allowed.extend(more.map(str::to_owned));
+            allowed.extend(of_addons.clone());
+            allowed.insert(format!("patch {addons}/status"));
         }
         let used: BTreeSet<String> = on_hub(certificate).iter().map(words).collect();
         println!("{used:#?}");
         let others: Vec<_> = used.difference(&allowed).collect();
         assert!(others.is_empty(), "certificate {certificate}: {others:?}");
     }
+}
+
+/// The cluster of an agent's request.
+fn cluster(event: &Value) -> &str {
+    user(event).strip_prefix(PREFIX).and_then(|user| user.split(':').next()).unwrap_or_default()
 }
 
 #[test]
@@ -103,6 +115,8 @@ fn audit_on_the_hub_it_asks_for_nobody_elses_objects() {
                     uri.contains("labelSelector=open-cluster-management.io%2Fcluster-name%3D")
                         || uri.contains("fieldSelector=metadata.name%3D")
                 }
+                // All of its own namespace.
+                "managedclusteraddons" => text(&event, "/objectRef/namespace") == cluster(&event),
                 _ => uri.contains("fieldSelector=metadata.name%3D"),
             };
             assert!(selector, "{verb} {uri}");

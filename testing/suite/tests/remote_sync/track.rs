@@ -172,3 +172,36 @@ fn track_target_says_what_it_may_not_remove() {
     source.set_number(3);
     eventually("all records go", || is_bare(&source).then_some(()));
 }
+
+/// People let the source go after its deletion was seen, and its kind or namespace goes with it: neither is being
+/// deleted any more when the program looks, and no watch has told it that the source is gone.
+#[test]
+fn track_target_keeps_the_copy_of_a_source_that_goes_with_the_rest_while_it_is_judged() {
+    if !needs(Need::Embedded, "a server's reads and its watches differ") {
+        return;
+    }
+    for (resource, name) in [("namespaces", ""), ("customresourcedefinitions", &*WIDGETS.flag())] {
+        let (stage, source, target) = one("track-judged");
+        let _sidecar = stage.start_served(&[&TARGET[..], &["-orphan-grace", "1m"]].concat());
+        target.wait_for_number(1);
+        stage.settled();
+        let faults = stage.remote().cluster.faults();
+        let namespace = source.namespace.clone().expect("a namespace");
+        for (resource, name) in [
+            (resource, if name.is_empty() { &*namespace } else { name }),
+            (&*WIDGETS.resource.plural, &*source.name),
+        ] {
+            let status = json!({
+                "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404,
+                "reason": "NotFound", "details": {"kind": resource, "name": name},
+            });
+            let body = Some(status.to_string());
+            let gone = Action::Answer { code: 404, body, retry_after: None };
+            let gone = of_program(stage.remote(), gone).verb("get").resource(resource);
+            faults.add(gone.name(name));
+        }
+        source.set_finalizers(&["example.com/hold"]);
+        source.delete();
+        stays("the copy is there", || target.get().is_some());
+    }
+}
