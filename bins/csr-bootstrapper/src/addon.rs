@@ -8,9 +8,7 @@ mod lease_watch;
 
 use shared::resource::Resource;
 
-pub(crate) use self::{
-    cache::AddOns, follow::follow, lease_controller::run as run_lease_controller,
-};
+pub(crate) use self::{cache::AddOns, follow::follow};
 
 /// `addon.open-cluster-management.io/v1alpha1` ManagedClusterAddOn: newer hubs serve it beside v1beta1.
 static MANAGED_CLUSTER_ADDONS: Resource = Resource::new(

@@ -77,9 +77,8 @@ fn lead(agent: &Arc<Agent>, leadership: &Arc<Leadership>, flags: &Flags) -> Resu
     runtime::spawn_with("cluster", agent, managedcluster::follow)?;
     runtime::spawn_with("status", agent, managedcluster::run_status)?;
     if agent.settings.addon_management {
-        runtime::spawn_with("addons", agent, addon::follow)?;
-        let shared = agent.clone();
-        runtime::spawn("addon-health", move || addon::run_lease_controller(&shared))?;
+        let agent = agent.clone();
+        runtime::spawn("addons", move || addon::follow(&agent))?;
     }
     runtime::spawn_with("heartbeat", agent, move |agent| lease.run(agent))?;
     leadership.wait_until_lost()

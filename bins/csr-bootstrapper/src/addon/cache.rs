@@ -41,6 +41,11 @@ impl AddOns {
         false
     }
 
+    /// Returns whether the health of some add-on is told by its Lease.
+    pub(super) fn any(&self) -> bool {
+        self.by_name.values().any(|addon| !addon.customized)
+    }
+
     /// Each add-on whose health is told by its Lease, with that Lease as far as it is known.
     pub(super) fn with_leases(&self) -> Vec<(String, AddOn, Option<AddOnLease>)> {
         let by_lease = self.by_name.iter().filter(|(_, addon)| !addon.customized);

@@ -1,16 +1,16 @@
 //! Watch of the cluster's ManagedClusterAddOns on the hub.
 
-use std::{collections::BTreeMap, ops::ControlFlow, time::Instant};
+use std::{collections::BTreeMap, ops::ControlFlow, sync::Arc, time::Instant};
 
 use log::Level;
 use shared::{
     json::Document,
-    log_object,
+    log_object, runtime,
     stop::Stop,
     watch::{Event, Selection, Watcher},
 };
 
-use super::{MANAGED_CLUSTER_ADDONS, availability::AddOn, cache::MOST_ADDONS};
+use super::{MANAGED_CLUSTER_ADDONS, availability::AddOn, cache::MOST_ADDONS, lease_controller};
 use crate::{
     agent::Agent,
     managedcluster::accepted,
@@ -22,7 +22,8 @@ pub(super) const PAGE: u32 = 500;
 
 /// Keeps the add-ons in the shared state, in each session and while the hub accepts the cluster: before, it grants
 /// no right to them.
-pub(crate) fn follow(agent: &Agent) {
+pub(crate) fn follow(agent: &Arc<Agent>) {
+    let mut controller = false;
     while let Some(session) = agent.next_session() {
         let names = agent.read(|state| state.names.clone());
         let Some(names) = names.filter(|_| wait_until_accepted(agent, &session)) else {
@@ -64,6 +65,10 @@ pub(crate) fn follow(agent: &Agent) {
                     false
                 }
             };
+            // Most clusters without add-ons never have one: its thread begins with the first.
+            if !controller && agent.read(|state| state.addons.any()) {
+                controller = start_controller(agent);
+            }
             if more && !std::mem::replace(&mut too_many, true) {
                 log_object!(Level::Warn, target; "too many add-ons: some are left alone");
             }
@@ -75,6 +80,16 @@ pub(crate) fn follow(agent: &Agent) {
         agent.errors.addons.set(None);
         agent.update(|state| state.addons.replace_addons(BTreeMap::new()));
     }
+}
+
+/// Starts the loop that reports the add-ons' availability; `false` if the system gives no thread.
+fn start_controller(agent: &Arc<Agent>) -> bool {
+    let agent = agent.clone();
+    let started = runtime::spawn("addon-health", move || lease_controller::run(&agent));
+    if let Err(error) = &started {
+        log::warn!(error:% = error; "the availability of add-ons is not reported");
+    }
+    started.is_ok()
 }
 
 /// Waits until the hub accepts the cluster; `false` at the end of the session.

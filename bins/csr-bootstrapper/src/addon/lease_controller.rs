@@ -18,7 +18,7 @@ use super::{
 use crate::{agent::Agent, state::HubSession, write_pace::WritePace};
 
 /// Keeps the condition Available of each add-on up to date, until the end of the process.
-pub(crate) fn run(agent: &Arc<Agent>) {
+pub(super) fn run(agent: &Arc<Agent>) {
     while let Some(session) = agent.next_session() {
         let mut controller = LeaseController::new(agent, &session);
         loop {
