@@ -53,6 +53,7 @@ pub(crate) struct LastErrors {
     pub(crate) bootstrap: LastError,
     pub(crate) cluster: LastError,
     pub(crate) addons: LastError,
+    pub(crate) claims: LastError,
     pub(crate) csr: Arc<LastError>,
 }
 
@@ -181,8 +182,8 @@ impl Agent {
     /// One line for each reason why a watched object may have changed unseen, and for a missing bootstrap
     /// kubeconfig.
     pub(crate) fn remarks(&self) -> String {
-        let LastErrors { credential, bootstrap, cluster, addons, csr } = &self.errors;
-        let watches = [credential, bootstrap, cluster, addons, csr];
+        let LastErrors { credential, bootstrap, cluster, addons, claims, csr } = &self.errors;
+        let watches = [credential, bootstrap, cluster, addons, claims, csr];
         let watches = watches.into_iter().filter_map(LastError::get);
         let no_bootstrap = self.read(|state| state.no_bootstrap.clone());
         let no_bootstrap = no_bootstrap.map(|why| format!("no valid bootstrap kubeconfig: {why}"));

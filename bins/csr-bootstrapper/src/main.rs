@@ -6,6 +6,7 @@ mod agent;
 mod bootstrap;
 mod cached;
 mod certificate;
+mod claim;
 mod clocks;
 mod conditions;
 mod identity;

@@ -30,6 +30,7 @@ use crate::{
     agent::Agent,
     cached::CachedObject,
     certificate::{CertificateManager, OnceGoal, ready, store},
+    claim,
     identity::{self, AgentNames, NameSources, ResolvedNames},
     managedcluster::{self, ManagedClusterLease},
     report::Reporter,
@@ -76,6 +77,9 @@ fn lead(agent: &Arc<Agent>, leadership: &Arc<Leadership>, flags: &Flags) -> Resu
     keep_credential(agent, None)?;
     runtime::spawn_with("cluster", agent, managedcluster::follow)?;
     runtime::spawn_with("status", agent, managedcluster::run_status)?;
+    if agent.settings.claims.is_some() {
+        runtime::spawn_with("claims", agent, claim::follow)?;
+    }
     if agent.settings.addon_management {
         let agent = agent.clone();
         runtime::spawn("addons", move || addon::follow(&agent))?;

@@ -12,8 +12,12 @@ use shared::{
     resource::{valid_key, valid_label, valid_name},
 };
 
+use self::feature_gates::FeatureGates;
 pub(crate) use self::table::table;
-use crate::identity::{valid_agent, valid_cluster};
+use crate::{
+    claim::ClaimRules,
+    identity::{valid_agent, valid_cluster},
+};
 
 /// All settings of the process, complete and valid.
 #[derive(Clone, Debug)]
@@ -42,6 +46,8 @@ pub(crate) struct Settings {
     pub(crate) healthcheck_period: Duration,
     /// Whether the availability of add-ons is reported.
     pub(crate) addon_management: bool,
+    /// The choice of claims that are reported, if any are.
+    pub(crate) claims: Option<ClaimRules>,
     /// The times of the leader election, if there is one.
     pub(crate) election: Option<election::ElectionTiming>,
     /// The time limit, if the credential is obtained once and not kept; zero is a single check.
@@ -87,6 +93,8 @@ impl Settings {
         let once = flags.once()?;
         let election = election::ElectionTiming::of(flags)?;
         let (annotations, dropped_annotations) = annotations(flags)?;
+        let gates = FeatureGates::of(flags)?;
+        let claims = claim_rules(flags)?;
         let path = |name| flags.some(name).map(PathBuf::from);
         let settings = Self {
             namespace: namespace.unwrap_or_else(|| NAMESPACE.to_owned()),
@@ -105,7 +113,8 @@ impl Settings {
             dropped_annotations,
             expiration: expiration(flags)?,
             healthcheck_period: flags.period("cluster-healthcheck-period")?,
-            addon_management: feature_gates::addon_management(flags)?,
+            addon_management: gates.addon_management,
+            claims: gates.cluster_claim.then_some(claims),
             // A caller waits for the exit, and two instances that request a certificate do no harm.
             election: (once.is_none() && !flags.switch("disable-leader-election"))
                 .then_some(election),
@@ -229,6 +238,16 @@ fn annotations(flags: &Flags) -> Result<Annotations, String> {
         }
     }
     Ok((kept, dropped))
+}
+
+fn claim_rules(flags: &Flags) -> Result<ClaimRules, String> {
+    let most = flags.number("max-custom-cluster-claims");
+    let most_custom = usize::try_from(most)
+        .map_err(|_| format!("-max-custom-cluster-claims is 0 or more, not {most}"))?;
+    let suffixes = flags.list("reserved-cluster-claim-suffixes");
+    // An empty one would make each claim a reserved one.
+    let suffixes = suffixes.into_iter().filter(|suffix| !suffix.is_empty());
+    Ok(ClaimRules { most_custom, reserved_suffixes: suffixes.map(str::to_owned).collect() })
 }
 
 /// The API's field is an int32.

@@ -14,7 +14,8 @@ use shared::{
 };
 
 use crate::{
-    addon::AddOns, bootstrap::BootstrapKubeconfig, cached::CachedObject, identity::AgentNames,
+    addon::AddOns, bootstrap::BootstrapKubeconfig, cached::CachedObject, claim::Claims,
+    identity::AgentNames,
 };
 
 /// The objects of both clusters, as the threads know them.
@@ -35,6 +36,8 @@ pub(crate) struct SharedState {
     /// The client that requests a certificate, unless it is the session's.
     pub(crate) requester: Option<Client>,
     pub(crate) addons: AddOns,
+    /// The spoke's ClusterClaims, once they could be read.
+    pub(crate) claims: Option<Claims>,
     pub(crate) status: CertificateStatus,
     session: Option<Arc<HubSession>>,
     managed_cluster: Option<Value>,

@@ -17,7 +17,7 @@
 mod played;
 mod real;
 
-use std::sync::Arc;
+use std::{env, fs, path::PathBuf, sync::Arc};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
@@ -31,6 +31,7 @@ use crate::{
     eventually, identity,
     listing::list,
     real,
+    sync::definitions,
 };
 
 /// Conditions of a ManagedCluster, by their types.
@@ -340,6 +341,31 @@ fn give_bootstrap_rights(hub: &Cluster) {
             ],
         }),
     );
+}
+
+/// Makes a spoke serve ClusterClaims, as OCM's operator does.
+pub fn serve_claims(spoke: &Cluster) {
+    if let Some(server) = &spoke.embedded {
+        let claims = dev_apiserver::Resource::custom(
+            GROUP,
+            "v1alpha1",
+            "clusterclaims",
+            "ClusterClaim",
+            false,
+        );
+        return server.register(claims);
+    }
+    let assets = PathBuf::from(env::var_os("E2E_ASSETS").expect("E2E_ASSETS"));
+    let file = "0000_02_clusters.open-cluster-management.io_clusterclaims.crd.yaml";
+    let text = fs::read_to_string(assets.join("crds").join(file)).expect("the definition");
+    let definition = serde_yaml::from_str(&text).expect("YAML");
+    ensure(spoke, &definitions().resource, None, definition);
+    let all = claims();
+    eventually("claims are served", || list(&spoke.client, &all.everywhere(), "").ok());
+}
+
+pub fn claims() -> Resource {
+    Resource { version: "v1alpha1".into(), ..resource(GROUP, "clusterclaims", "ClusterClaim") }
 }
 
 /// Creates an object unless it is there.

@@ -86,6 +86,7 @@ impl Spoke {
         for manifest in rights() {
             spoke.managed.apply(&manifest, &spoke.namespace);
         }
+        spoke.allow_claims();
         spoke.put_bootstrap(&spoke.bootstrap_kubeconfig());
         spoke
     }
@@ -107,10 +108,28 @@ impl Spoke {
         }
     }
 
+    /// Gives the agent the manifests' right to claims, which are in no namespace.
+    fn allow_claims(&self) {
+        for mut manifest in cluster_rights() {
+            manifest["metadata"]["name"] = self.namespace.as_str().into();
+            let kind = if manifest["kind"] == "ClusterRole" {
+                let rules = manifest["rules"].as_array_mut().expect("rules");
+                rules.retain(|rule| rule["resources"][0] == "clusterclaims");
+                ("clusterroles", "ClusterRole")
+            } else {
+                manifest["roleRef"]["name"] = self.namespace.as_str().into();
+                manifest["subjects"][0]["namespace"] = self.namespace.as_str().into();
+                ("clusterrolebindings", "ClusterRoleBinding")
+            };
+            let all = resource("rbac.authorization.k8s.io", kind.0, kind.1);
+            self.managed.create(&all.everywhere(), &manifest);
+        }
+    }
+
     /// A new namespace for add-ons, with the agent's rights on their Leases there.
     pub fn addon_namespace(&self) -> String {
         let namespace = self.managed.new_namespace(&format!("{}-addons", self.namespace));
-        for mut manifest in addon_rights() {
+        for mut manifest in cluster_rights() {
             // In a Role, as the manifest has it: on the real control plane, others have add-ons too.
             let kind = manifest["kind"].as_str().expect("a kind").replacen("Cluster", "", 1);
             manifest["kind"] = kind.into();
@@ -273,8 +292,8 @@ pub fn rights() -> Vec<Value> {
     manifests(&["serviceaccount", "role", "rolebinding"])
 }
 
-/// The same of its rights on the Leases of add-ons.
-pub fn addon_rights() -> Vec<Value> {
+/// The same of those on what is not in its namespace.
+pub fn cluster_rights() -> Vec<Value> {
     manifests(&["clusterrole", "clusterrolebinding"])
 }
 

@@ -1,4 +1,4 @@
-//! Conditions and version that this agent wants in the ManagedCluster's status. No I/O, no clock.
+//! Conditions, version and claims that this agent wants in the ManagedCluster's status. No I/O, no clock.
 
 use std::time::SystemTime;
 
@@ -13,19 +13,28 @@ use crate::{
 pub(crate) const AVAILABLE: &str = "ManagedClusterConditionAvailable";
 pub(crate) const JOINED: &str = "ManagedClusterJoined";
 
+/// What was found out about the spoke.
+#[derive(Clone, Copy)]
+pub(crate) struct SpokeStatus<'a> {
+    pub(crate) health: &'a ApiServerHealth,
+    pub(crate) version: Option<&'a str>,
+    /// The claims that the hub is to be told, if they are known.
+    pub(crate) claims: Option<&'a [Value]>,
+}
+
 /// The patch for the status of `cluster`, or `None` if it is up to date.
 ///
 /// `rotated` is reported even before the hub accepts the cluster, and while the hub finds that the clocks
 /// differ; the rest is not (ocm `pkg/registration/spoke/managedcluster/status_controller.go:160-165`, and
 /// `pkg/registration/register/secret_controller.go`, which writes `rotated` by itself). The version of an
-/// unhealthy spoke stays as it is.
+/// unhealthy spoke stays as it is, and so do its claims.
 pub(crate) fn patch(
     cluster: &Value,
-    health: &ApiServerHealth,
-    version: Option<&str>,
+    spoke: SpokeStatus<'_>,
     rotated: Option<&Rotated>,
     now: SystemTime,
 ) -> Option<Value> {
+    let SpokeStatus { health, version, claims } = spoke;
     let accepted = accepted(cluster) && !clocks_differ(cluster);
     let before = cluster["status"]["conditions"].as_array().cloned().unwrap_or_default();
     let mut conditions = before.clone();
@@ -40,6 +49,12 @@ pub(crate) fn patch(
     let version = version.filter(|_| accepted && *health == ApiServerHealth::Ok);
     if let Some(version) = version.filter(|v| cluster["status"]["version"]["kubernetes"] != *v) {
         status.insert("version".to_owned(), json!({"kubernetes": version}));
+    }
+    let is_ill = matches!(health, ApiServerHealth::Failing(_));
+    // None at all is as good as an empty list.
+    let told = cluster["status"]["clusterClaims"].as_array().map_or(&[][..], Vec::as_slice);
+    if let Some(claims) = claims.filter(|claims| accepted && !is_ill && told != *claims) {
+        status.insert("clusterClaims".to_owned(), json!(claims));
     }
     if status.is_empty() {
         return None;
@@ -105,6 +120,10 @@ mod tests {
             "lastTransitionTime": BEFORE})
     }
 
+    fn spoke<'a>(health: &'a ApiServerHealth, version: &'a str) -> SpokeStatus<'a> {
+        SpokeStatus { health, version: Some(version), claims: None }
+    }
+
     /// The object on the hub after these conditions were written.
     fn cluster(conditions: Vec<Value>) -> Value {
         json!({
@@ -133,7 +152,7 @@ mod tests {
         health: &ApiServerHealth,
         rotated: Option<&Rotated>,
     ) -> Option<Value> {
-        patch(cluster, health, Some("v1.34.3"), rotated, now())
+        patch(cluster, spoke(health, "v1.34.3"), rotated, now())
     }
 
     /// The condition of this type in a patch.
@@ -182,7 +201,7 @@ mod tests {
         let cluster = cluster(vec![hub_accepted(), joined(), available()]);
         let ill =
             ApiServerHealth::Failing("The kube-apiserver is not ok, status code: 500, etcd".into());
-        let patch = patch(&cluster, &ill, Some("v1.35.0"), None, now()).unwrap();
+        let patch = patch(&cluster, spoke(&ill, "v1.35.0"), None, now()).unwrap();
         let told = said(&patch, AVAILABLE);
         assert_eq!(told["status"], "False");
         assert_eq!(told["reason"], "ManagedClusterKubeAPIServerUnavailable");
@@ -220,7 +239,7 @@ mod tests {
     #[test]
     fn a_version_that_is_new_is_written_alone() {
         let cluster = cluster(vec![hub_accepted(), joined(), available()]);
-        let patch = patch(&cluster, &ApiServerHealth::Ok, Some("v1.35.0"), None, now()).unwrap();
+        let patch = patch(&cluster, spoke(&ApiServerHealth::Ok, "v1.35.0"), None, now()).unwrap();
         assert_eq!(patch["status"], json!({"version": {"kubernetes": "v1.35.0"}}));
         assert_eq!(patch["metadata"], json!({"uid": "u-1", "resourceVersion": "295"}));
     }
@@ -279,5 +298,29 @@ mod tests {
         for not in [cluster(vec![]), status("False"), status("Unknown"), json!({}), json!(null)] {
             assert!(!accepted(&not), "{not}");
         }
+    }
+
+    #[test]
+    fn claim_is_told_when_it_changes_and_while_the_spoke_is_well() {
+        let claims = [json!({"name": "id.k8s.io", "value": "a"})];
+        let mut known = cluster(vec![hub_accepted(), joined(), available()]);
+        let told = |known: &Value, health: &ApiServerHealth, claims: &[Value]| {
+            let spoke = SpokeStatus { health, version: None, claims: Some(claims) };
+            let patch = patch(known, spoke, None, now())?;
+            Some(patch["status"]["clusterClaims"].clone()).filter(|claims| !claims.is_null())
+        };
+        let ok = &ApiServerHealth::Ok;
+        assert_eq!(told(&known, ok, &claims), Some(json!(claims)));
+        let reported = &ApiServerHealth::Unknown;
+        assert_eq!(told(&known, reported, &claims), Some(json!(claims)));
+        assert_eq!(told(&known, &ApiServerHealth::Failing("ill".into()), &claims), None);
+        assert_eq!(told(&known, ok, &[]), None, "none is as good as an empty list");
+        known["status"]["clusterClaims"] = json!(claims);
+        assert_eq!(told(&known, ok, &claims), None);
+        assert_eq!(told(&known, ok, &[]), Some(json!([])), "the last one is gone");
+        known["status"]["clusterClaims"] = json!([]);
+        assert_eq!(told(&known, ok, &[]), None);
+        let unaccepted = cluster(vec![]);
+        assert_eq!(told(&unaccepted, ok, &claims), None);
     }
 }

@@ -14,7 +14,7 @@ use shared::{
 };
 
 use super::{
-    conditions::{self, AVAILABLE, JOINED, accepted, clocks_differ},
+    conditions::{self, AVAILABLE, JOINED, SpokeStatus, accepted, clocks_differ},
     health::{ApiServerHealth, Probes},
     spec::{self, MANAGED_CLUSTERS},
 };
@@ -62,6 +62,8 @@ struct StatusLoop<'a> {
     latest: Latest,
     status: WritePace,
     spec: WritePace,
+    /// Custom claims beyond the most that are reported.
+    claims_left_out: usize,
 }
 
 /// The ManagedCluster that the next write is based on.
@@ -96,6 +98,7 @@ impl<'a> StatusLoop<'a> {
             latest: Latest::Watched,
             status: WritePace::new(now),
             spec: WritePace::new(now),
+            claims_left_out: 0,
         }
     }
 
@@ -184,12 +187,29 @@ impl<'a> StatusLoop<'a> {
     }
 
     fn status_of(&mut self, cluster: &Value) -> Option<Write> {
+        let claims = self.claims();
         let health = if self.reported { &ApiServerHealth::Unknown } else { self.probes.health() };
         let (rotated, now) = (self.agent.read(|state| state.rotated.clone()), SystemTime::now());
-        let patch =
-            conditions::patch(cluster, health, self.probes.version(), rotated.as_ref(), now);
+        let spoke =
+            SpokeStatus { health, version: self.probes.version(), claims: claims.as_deref() };
+        let patch = conditions::patch(cluster, spoke, rotated.as_ref(), now);
         self.status.needed(patch.is_some(), Instant::now());
         patch.map(Write::Status)
+    }
+
+    /// The claims that the hub is told while the spoke is well, if they are known.
+    fn claims(&mut self) -> Option<Vec<Value>> {
+        let rules = self.agent.settings.claims.as_ref()?;
+        if *self.probes.health() != ApiServerHealth::Ok {
+            return None;
+        }
+        let exposed = |state: &SharedState| state.claims.as_ref().map(|all| rules.exposed(all));
+        let (claims, left_out) = self.agent.read(exposed)?;
+        if std::mem::replace(&mut self.claims_left_out, left_out) < left_out {
+            let event = "CustomClusterClaimsTruncated";
+            log::warn!(event = event, count = left_out; "claims are not reported, see -max-custom-cluster-claims");
+        }
+        Some(claims)
     }
 
     /// The change of the spec; this agent has the right to it once it is accepted.

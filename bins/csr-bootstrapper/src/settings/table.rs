@@ -60,7 +60,7 @@ fn registration() -> Vec<Flag> {
             "feature-gates",
             FlagKind::List,
             "",
-            "Features Name=true|false,...: AddonManagement reports whether add-ons are available (default true).",
+            "Features Name=true|false,...: AddonManagement reports whether add-ons are available (default true), ClusterClaim the cluster's claims (default true).",
         ),
         flag(
             "hub-kubeconfig-dir",
@@ -75,10 +75,22 @@ fn registration() -> Vec<Flag> {
             "Secret for the hub kubeconfig, certificate and key, in the program's namespace.",
         ),
         flag(
+            "max-custom-cluster-claims",
+            FlagKind::Int,
+            "20",
+            "ClusterClaims to report besides the reserved ones.",
+        ),
+        flag(
             "registration-auth",
             FlagKind::String,
             "csr",
             "How to register; only csr is supported.",
+        ),
+        flag(
+            "reserved-cluster-claim-suffixes",
+            FlagKind::List,
+            "",
+            "Ends of names of ClusterClaims that are always reported.",
         ),
         flag("spoke-cluster-name", FlagKind::String, "", "Same as -cluster-name."),
         flag(
@@ -145,7 +157,7 @@ fn surroundings() -> Vec<Flag> {
 }
 
 /// Flags of the registration agent that would not do here what users expect.
-const REFUSED: [(&str, &[&str]); 8] = [
+const REFUSED: [(&str, &[&str]); 7] = [
     ("the kubeconfig is kept in -hub-kubeconfig-secret.", &["hub-kubeconfig"]),
     (
         "requests are few, and each loop has a pace of its own.",
@@ -160,7 +172,6 @@ const REFUSED: [(&str, &[&str]); 8] = [
         "there is one hub, that of -bootstrap-kubeconfig or its Secret.",
         &["bootstrap-kubeconfigs", "hub-connection-timeout-seconds"],
     ),
-    ("claims are not reported.", &["max-custom-cluster-claims", "reserved-cluster-claim-suffixes"]),
     (
         "add-ons are not registered.",
         &["addon-kubeclient-registration-auth", "addon-token-expiration-seconds"],

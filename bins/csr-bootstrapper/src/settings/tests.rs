@@ -214,7 +214,6 @@ fn flags_of_the_registration_agent_are_never_silently_eaten() {
         ("--kube-api-burst 100", "requests are few"),
         ("--tls-min-version VersionTLS13", "plain HTTP"),
         ("--terminate-on-files=/spoke/config/kubeconfig", "without a restart"),
-        ("--max-custom-cluster-claims 20", "claims are not reported"),
         ("--addon-token-expiration-seconds 600", "add-ons are not registered"),
         ("--grpc-config x", "by CSR alone"),
         ("--hub-kubeconfig /spoke/hub-kubeconfig/kubeconfig", "-hub-kubeconfig-secret"),
@@ -240,8 +239,17 @@ fn feature_gates_are_upstreams_and_say_what_this_program_does_not_do() {
     assert_eq!(management(&[]), Ok(true));
     assert_eq!(management(&["AddonManagement=true,ClusterClaim=false"]), Ok(true));
     assert_eq!(management(&["AddonManagement=true", "AddonManagement=false"]), Ok(false));
+    let claims = |line: &str| settings(line).map(|settings| settings.claims);
+    let rules = ClaimRules { most_custom: 20, reserved_suffixes: Vec::new() };
+    assert_eq!(claims(""), Ok(Some(rules)));
+    assert_eq!(claims("-feature-gates ClusterClaim=false"), Ok(None));
+    let reserved_suffixes = vec!["a.io".to_owned(), "b.io".to_owned()];
+    let line = "-max-custom-cluster-claims 0 -reserved-cluster-claim-suffixes a.io,,b.io";
+    assert_eq!(claims(line), Ok(Some(ClaimRules { most_custom: 0, reserved_suffixes })));
+    let refused = "-max-custom-cluster-claims is 0 or more, not -1";
+    assert_eq!(claims("-max-custom-cluster-claims -1"), Err(refused.to_owned()));
     for (gates, sentence) in [
-        ("ClusterClaim=true", "-feature-gates: no ClusterClaim, claims are not reported"),
+        ("ClusterProperty=true", "-feature-gates: no ClusterProperty, properties are not reported"),
         (
             "MultipleHubs=true",
             "-feature-gates: no MultipleHubs, there is one hub, that of the bootstrap kubeconfig",

@@ -203,7 +203,7 @@ fn addon_lease_that_may_not_be_read_says_nothing_until_it_may() {
     let namespace = spoke.addon_namespace();
     assert!(namespace.starts_with("revoked-"));
     renew(&spoke.managed, &namespace, &seconds_ago(0));
-    let role = "csr-bootstrapper-addons";
+    let role = "csr-bootstrapper";
     let get = revoke(&spoke.managed, &namespace, role, "get", "leases");
     let list = revoke(&spoke.managed, &namespace, role, "list", "leases");
     spoke.hub.add_addon(&spoke.cluster, ADDON, &json!({INSTALL_NAMESPACE: namespace}));

@@ -1,0 +1,133 @@
+//! Watch of the spoke's ClusterClaims.
+
+use std::{ops::ControlFlow, time::Duration};
+
+use log::Level;
+use serde_json::Value;
+use shared::{
+    error::Error,
+    json::Document,
+    log_object,
+    resource::Resource,
+    watch::{Event, Selection, Watcher},
+};
+
+use super::Claims;
+use crate::agent::Agent;
+
+/// `cluster.open-cluster-management.io/v1alpha1` ClusterClaim.
+static CLUSTER_CLAIMS: Resource = Resource::new(
+    "cluster.open-cluster-management.io",
+    "v1alpha1",
+    "clusterclaims",
+    "ClusterClaim",
+);
+/// All claims but those that are meant to stay on the spoke (ocm
+/// `pkg/registration/spoke/managedcluster/claim_reconcile.go`, labelCustomizedOnly).
+const SELECTOR: &str = "!open-cluster-management.io/spoke-only";
+/// Objects in a page of a list, as in client-go (`tools/pager/pager.go`, defaultPageSize).
+const PAGE: u32 = 500;
+/// A spoke that has no such kind is asked again this often.
+const ASK_AGAIN: Duration = Duration::from_secs(300);
+/// More claims than this are left alone: each costs memory.
+const MOST: usize = 1000;
+/// Longer values are refused by the kind's own schema.
+const LONGEST: usize = 1024;
+
+/// Keeps the claims in the shared state; while they cannot be read, what the hub has of them stays.
+pub(crate) fn follow(agent: &Agent) {
+    if !wait_until_served(agent) {
+        return;
+    }
+    let target = CLUSTER_CLAIMS.everywhere();
+    let selection = Selection { labels: SELECTOR, page: PAGE, ..Selection::all(target) };
+    let (mut listed, mut too_many) = (Claims::new(), false);
+    Watcher::default().run(agent.spoke(), &selection, &agent.stop, &mut |event| {
+        match event {
+            Event::Init { .. } => listed = Claims::new(),
+            Event::InitApply(document) => too_many |= put(&mut listed, &document),
+            Event::InitDone => {
+                let all = std::mem::take(&mut listed);
+                agent.update(|state| state.claims = Some(all));
+            }
+            Event::Apply(document) => agent.update(|state| {
+                too_many |= put(state.claims.get_or_insert_default(), &document);
+            }),
+            Event::Delete(document) => agent.update(|state| {
+                state.claims.get_or_insert_default().remove(document.name());
+            }),
+            Event::Watching => agent.errors.claims.set(None),
+            Event::Failed(error) => agent.errors.claims.set(Some(error)),
+        }
+        if std::mem::take(&mut too_many) {
+            log_object!(Level::Warn, target; "too many claims: some are left alone");
+        }
+        ControlFlow::Continue(())
+    });
+}
+
+/// Waits until the spoke serves the kind, which comes with OCM's operator; `false` at the end of the process.
+fn wait_until_served(agent: &Agent) -> bool {
+    let (client, mut told) = (agent.spoke(), false);
+    let path = format!("/apis/{}", CLUSTER_CLAIMS.api_version());
+    loop {
+        let kinds = match client.document(&path) {
+            Ok(found) => found,
+            Err(Error::NotServed(_) | Error::NotFound(_)) => Value::Null,
+            // The watch tells of it, and tries again sooner.
+            Err(_) => return !agent.stop.raised(),
+        };
+        let mut kinds = kinds["resources"].as_array().into_iter().flatten();
+        if kinds.any(|kind| kind["name"] == *CLUSTER_CLAIMS.plural) {
+            return true;
+        }
+        if !std::mem::replace(&mut told, true) {
+            let server = client.whose();
+            log::info!(server = server; "no ClusterClaims are served: none are reported to the hub");
+        }
+        if agent.stop.wait(ASK_AGAIN) {
+            return false;
+        }
+    }
+}
+
+/// Puts a claim among the others; returns whether there is no room for it.
+fn put(claims: &mut Claims, document: &Document) -> bool {
+    let Document::Whole(claim) = document else { return true };
+    let value = claim["spec"]["value"].as_str().unwrap_or_default();
+    let has_room = claims.len() < MOST || claims.contains_key(document.name());
+    if has_room && value.len() <= LONGEST {
+        claims.insert(document.name().to_owned(), value.to_owned());
+        return false;
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn claim(name: &str, value: &str) -> Document {
+        Document::Whole(json!({"metadata": {"name": name}, "spec": {"value": value}}))
+    }
+
+    #[test]
+    fn claims_beyond_the_most_or_of_any_length_cost_nothing() {
+        let mut claims = Claims::new();
+        for number in 0..MOST {
+            assert!(!put(&mut claims, &claim(&format!("c{number}"), "v")));
+        }
+        assert!(put(&mut claims, &claim("one-more", "v")));
+        assert!(!put(&mut claims, &claim("c7", "new")), "one that is known");
+        assert_eq!((claims.len(), &*claims["c7"]), (MOST, "new"));
+        claims.clear();
+        assert!(put(&mut claims, &claim("long", &"v".repeat(LONGEST + 1))) && claims.is_empty());
+        assert!(!put(
+            &mut claims,
+            &Document::Whole(json!({"metadata": {"name": "odd"}, "spec": 7}))
+        ));
+        assert_eq!(claims["odd"], "");
+    }
+}

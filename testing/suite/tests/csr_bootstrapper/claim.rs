@@ -1,0 +1,131 @@
+//! ClusterClaims of the spoke in the ManagedCluster's status.
+
+use serde_json::{Value, json};
+use suite::{
+    eventually,
+    needs::{Need, needs},
+    ocm::{claims, serve_claims},
+    spoke::Spoke,
+    stays,
+};
+
+use crate::support::joins;
+
+/// A spoke with claims, as OCM's operator makes one.
+fn spoke(name: &str) -> Spoke {
+    let spoke = Spoke::auto(name);
+    serve_claims(&spoke.managed);
+    spoke
+}
+
+fn put(spoke: &Spoke, name: &str, value: &str, labels: &Value) {
+    let kind = claims();
+    let target = kind.cluster_object(name);
+    let spec = json!({"value": value});
+    if spoke.managed.get(&target).is_some() {
+        spoke.managed.merge(&target, &json!({"spec": spec}));
+        return;
+    }
+    let claim = json!({
+        "apiVersion": kind.api_version(), "kind": "ClusterClaim",
+        "metadata": {"name": name, "labels": labels}, "spec": spec,
+    });
+    spoke.managed.create(&target.siblings(), &claim);
+}
+
+/// What the hub has of it.
+fn told(spoke: &Spoke, name: &str) -> Option<String> {
+    let cluster = spoke.hub.managed_cluster(&spoke.cluster)?;
+    let mut all = cluster["status"]["clusterClaims"].as_array()?.iter();
+    Some(all.find(|claim| claim["name"] == name)?["value"].as_str()?.to_owned())
+}
+
+fn all(spoke: &Spoke) -> Vec<String> {
+    let cluster = spoke.hub.managed_cluster(&spoke.cluster).expect("the cluster");
+    let all = cluster["status"]["clusterClaims"].as_array().cloned().unwrap_or_default();
+    all.iter().map(|claim| claim["name"].as_str().expect("a name").to_owned()).collect()
+}
+
+#[track_caller]
+fn becomes(spoke: &Spoke, name: &str, value: Option<&str>) {
+    eventually(&format!("{name} is {value:?}"), || {
+        (told(spoke, name).as_deref() == value).then_some(())
+    });
+}
+
+#[test]
+fn claim_is_told_changed_and_gone() {
+    let spoke = spoke("claim-life");
+    // On real servers, others have claims too.
+    let name = |first: &str| format!("{first}.{}", spoke.namespace);
+    put(&spoke, &name("a"), "1", &json!({}));
+    let secret = json!({"open-cluster-management.io/spoke-only": ""});
+    put(&spoke, &name("own"), "1", &secret);
+    let _agent = joins(&spoke, &[]);
+    becomes(&spoke, &name("a"), Some("1"));
+    put(&spoke, &name("a"), "2", &json!({}));
+    becomes(&spoke, &name("a"), Some("2"));
+    put(&spoke, &name("b"), "1", &json!({}));
+    becomes(&spoke, &name("b"), Some("1"));
+    spoke.managed.delete(&claims().cluster_object(&name("a")));
+    becomes(&spoke, &name("a"), None);
+    assert_eq!(told(&spoke, &name("own")), None);
+    spoke.managed.delete(&claims().cluster_object(&name("b")));
+    becomes(&spoke, &name("b"), None);
+}
+
+#[test]
+fn claim_reserved_truncated_and_by_suffix() {
+    if !needs(Need::Embedded, "on the real control plane, others have claims too") {
+        return;
+    }
+    let spoke = spoke("claim-many");
+    for name in ["c", "b", "a", "id.k8s.io", "z.mycompany.io"] {
+        put(&spoke, name, "v", &json!({}));
+    }
+    let flags = ["-max-custom-cluster-claims=2", "-reserved-cluster-claim-suffixes=mycompany.io"];
+    let agent = joins(&spoke, &flags);
+    becomes(&spoke, "b", Some("v"));
+    assert_eq!(all(&spoke), ["id.k8s.io", "z.mycompany.io", "a", "b"]);
+    agent.wait_for("event=CustomClusterClaimsTruncated");
+    // The next one has its place.
+    spoke.managed.delete(&claims().cluster_object("a"));
+    becomes(&spoke, "c", Some("v"));
+    assert_eq!(all(&spoke), ["id.k8s.io", "z.mycompany.io", "b", "c"]);
+}
+
+#[test]
+fn claim_that_cannot_be_read_stays_as_the_hub_has_it() {
+    if !needs(Need::Embedded, "a right is taken away for a moment") {
+        return;
+    }
+    let spoke = spoke("claim-refused");
+    put(&spoke, "a", "1", &json!({}));
+    let mut agent = joins(&spoke, &[]);
+    becomes(&spoke, "a", Some("1"));
+    agent.kill();
+    let rule = spoke.managed.faults().deny("list", "clusterclaims", "");
+    put(&spoke, "a", "2", &json!({}));
+    let agent = joins(&spoke, &[]);
+    agent.wait_for("list clusterclaims");
+    stays("nothing is said of it", || told(&spoke, "a").as_deref() == Some("1"));
+    assert!(agent.ask("/readyz").1.contains("clusterclaims"), "{:?}", agent.ask("/readyz"));
+    spoke.managed.faults().remove(rule);
+    becomes(&spoke, "a", Some("2"));
+}
+
+#[test]
+fn claim_of_a_spoke_without_that_kind_or_without_the_feature() {
+    if !needs(Need::Embedded, "the kind is not there") {
+        return;
+    }
+    let spoke = Spoke::auto("claim-none");
+    let mut agent = joins(&spoke, &[]);
+    agent.wait_for("no ClusterClaims are served");
+    assert_eq!(agent.ask("/readyz").0, 200);
+    agent.kill();
+    serve_claims(&spoke.managed);
+    put(&spoke, "a", "1", &json!({}));
+    let _agent = joins(&spoke, &["-feature-gates=ClusterClaim=false"]);
+    stays("nothing is said of it", || all(&spoke).is_empty());
+}
