@@ -36,7 +36,6 @@ fn flags_of_the_registration_agent_that_mean_nothing_here_are_refused_with_a_rea
         ("plain HTTP", &["config", "listen", "tls-cipher-suites", "tls-min-version"]),
         ("without a restart", &["terminate-on-files"]),
         ("one hub", &["bootstrap-kubeconfigs", "hub-connection-timeout-seconds"]),
-        ("claims", &["max-custom-cluster-claims", "reserved-cluster-claim-suffixes"]),
         ("add-ons", &["addon-kubeclient-registration-auth", "addon-token-expiration-seconds"]),
         (
             "CSR alone",
