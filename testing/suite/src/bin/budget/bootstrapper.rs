@@ -120,8 +120,8 @@ fn add_addon(spoke: &Spoke) {
 }
 
 const ADDON: &str = "addon1";
-/// 1,068 KiB and 1,498 bytes were measured.
-const ANONYMOUS: f64 = 1126.0;
+/// 1,108 KiB and 1,498 bytes were measured.
+const ANONYMOUS: f64 = 1152.0;
 const BYTES: f64 = 1700.0;
 
 fn milliseconds(time: Duration) -> f64 {
