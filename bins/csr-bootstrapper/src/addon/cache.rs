@@ -46,9 +46,10 @@ impl AddOns {
         self.by_name.values().any(|addon| !addon.customized)
     }
 
-    /// Each add-on whose health is told by its Lease, with that Lease as far as it is known.
+    /// Each add-on whose health is told by a Lease that is watched, with that Lease as far as it is known.
     pub(super) fn with_leases(&self) -> Vec<(String, AddOn, Option<AddOnLease>)> {
-        let by_lease = self.by_name.iter().filter(|(_, addon)| !addon.customized);
+        let is_watched = |addon: &AddOn| !addon.customized && self.watched.contains(&addon.leases);
+        let by_lease = self.by_name.iter().filter(|(_, addon)| is_watched(addon));
         let with = by_lease.map(|(name, addon)| {
             let lease = self.leases.get(&(addon.leases.clone(), name.clone())).copied();
             (name.clone(), addon.clone(), lease)

@@ -13,6 +13,7 @@ use shared::{
 use super::{MANAGED_CLUSTER_ADDONS, availability::AddOn, cache::MOST_ADDONS, lease_controller};
 use crate::{
     agent::Agent,
+    identity::AgentNames,
     managedcluster::accepted,
     state::{HubSession, SharedState},
 };
@@ -25,10 +26,7 @@ pub(super) const PAGE: u32 = 500;
 pub(crate) fn follow(agent: &Arc<Agent>) {
     let mut controller = false;
     while let Some(session) = agent.next_session() {
-        let names = agent.read(|state| state.names.clone());
-        let Some(names) = names.filter(|_| wait_until_accepted(agent, &session)) else {
-            continue;
-        };
+        let Some(names) = wait_until_accepted(agent, &session) else { continue };
         let target = MANAGED_CLUSTER_ADDONS.collection(&names.cluster);
         let selection = Selection { page: PAGE, ..Selection::all(target) };
         let (mut listed, mut too_many) = (BTreeMap::new(), false);
@@ -92,15 +90,16 @@ fn start_controller(agent: &Arc<Agent>) -> bool {
     started.is_ok()
 }
 
-/// Waits until the hub accepts the cluster; `false` at the end of the session.
-fn wait_until_accepted(agent: &Agent, session: &HubSession) -> bool {
+/// Waits until the hub accepts the cluster of these names; `None` at the end of the session.
+fn wait_until_accepted(agent: &Agent, session: &HubSession) -> Option<AgentNames> {
     loop {
         let seen = agent.stop.wakes();
         if session.stop.raised() {
-            return false;
+            return None;
         }
-        if is_accepted(agent) {
-            return true;
+        let names = agent.read(|state| state.names.clone());
+        if let Some(names) = names.filter(|_| is_accepted(agent)) {
+            return Some(names);
         }
         agent.stop.wait_for_change(seen, Instant::now() + Stop::SLICE);
     }

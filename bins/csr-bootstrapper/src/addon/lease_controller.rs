@@ -67,18 +67,34 @@ impl<'a> LeaseController<'a> {
                 break;
             }
             until = until.min(match lease {
-                None => self.read_lease(name, addon),
+                None => self.take_lease(name, addon),
                 Some(lease) => self.update(name, addon, *lease),
             });
         }
         until
     }
 
-    /// Reads a Lease that no watch has brought yet.
-    fn read_lease(&mut self, name: &str, addon: &AddOn) -> Instant {
+    /// Takes a Lease that no watch has brought yet.
+    fn take_lease(&mut self, name: &str, addon: &AddOn) -> Instant {
+        match self.read_lease(name, addon) {
+            Err(due) => due,
+            Ok(lease) => {
+                let namespace = &addon.leases;
+                self.agent.update(|state| state.addons.set_unknown_lease(namespace, name, lease));
+                Instant::now()
+            }
+        }
+    }
+
+    /// Reads a Lease from its server, or returns when that may be tried again.
+    fn read_lease(
+        &mut self,
+        name: &str,
+        addon: &AddOn,
+    ) -> std::result::Result<AddOnLease, Instant> {
         let pace = &mut self.paces.entry(name.to_owned()).or_default().lease;
         if Instant::now() < pace.not_before {
-            return pace.not_before;
+            return Err(pace.not_before);
         }
         let target = LEASES.object(&addon.leases.name, name);
         let lease = match cluster_of(self.agent, &addon.leases).get(&target) {
@@ -87,12 +103,13 @@ impl<'a> LeaseController<'a> {
             Err(error) => {
                 let level = level(pace.failed(&error, Instant::now()));
                 log_object!(level, target, error:% = error; "the Lease of an add-on cannot be read");
-                return pace.not_before;
+                return Err(pace.not_before);
             }
         };
+        // Reads are only kept a moment apart.
+        pace.needed(false, Instant::now());
         pace.wrote(Instant::now());
-        self.agent.update(|state| state.addons.set_unknown_lease(&addon.leases, name, lease));
-        Instant::now()
+        Ok(lease)
     }
 
     /// Writes the condition if the hub has another one.
@@ -102,15 +119,27 @@ impl<'a> LeaseController<'a> {
         let differs = addon.available.as_ref() != Some(&wanted);
         let pace = &mut self.paces.entry(name.to_owned()).or_default().condition;
         pace.needed(differs, now);
-        match stale.and_then(|stale| stale.duration_since(wall).ok()) {
-            _ if differs && now < pace.not_before => pace.not_before,
-            _ if differs => {
-                self.write(name, addon, &wanted);
-                Instant::now()
-            }
+        if !differs {
             // A later time than any that the loop waits for need not be exact.
-            left => now + left.map_or(Stop::SLICE, |left| left.min(Stop::SLICE)),
+            let left = stale.and_then(|stale| stale.duration_since(wall).ok());
+            return now + left.map_or(Stop::SLICE, |left| left.min(Stop::SLICE));
         }
+        if now < pace.not_before {
+            return pace.not_before;
+        }
+        // A watch that brings nothing, as without the way to the server, makes no Lease stale.
+        if stale.is_none() && lease != AddOnLease::Absent {
+            match self.read_lease(name, addon) {
+                Err(due) => return due,
+                Ok(newer) if newer != lease => {
+                    self.agent.update(|state| state.addons.set_lease(&addon.leases, name, newer));
+                    return now;
+                }
+                Ok(_) => {}
+            }
+        }
+        self.write(name, addon, &wanted);
+        Instant::now()
     }
 
     fn write(&mut self, name: &str, addon: &AddOn, wanted: &Availability) {

@@ -9,6 +9,7 @@ use shared::{
     json::Document,
     log_object,
     resource::Resource,
+    stop::Stop,
     watch::{Event, Selection, Watcher},
 };
 
@@ -74,8 +75,9 @@ fn wait_until_served(agent: &Agent) -> bool {
         let kinds = match client.document(&path) {
             Ok(found) => found,
             Err(Error::NotServed(_) | Error::NotFound(_)) => Value::Null,
-            // The watch tells of it, and tries again sooner.
-            Err(_) => return !agent.stop.raised(),
+            // Others tell that the spoke is away.
+            Err(_) if agent.stop.wait(Stop::SLICE) => return false,
+            Err(_) => continue,
         };
         let mut kinds = kinds["resources"].as_array().into_iter().flatten();
         if kinds.any(|kind| kind["name"] == *CLUSTER_CLAIMS.plural) {

@@ -13,6 +13,7 @@ use suite::{
     eventually,
     needs::{Need, needs},
     pause, real,
+    relay::Way,
     rights::revoke,
     sidecar::{Sidecar, bare, free_port, program},
     spoke::Spoke,
@@ -127,6 +128,20 @@ fn addon_lease_that_goes_stale_while_nobody_says_anything() {
     clock.set(600);
     told(&spoke, "False");
     drop(agent);
+}
+
+/// What cannot be read may have been renewed all the while.
+#[test]
+fn addon_lease_that_no_way_leads_to_is_not_stale() {
+    let (spoke, _agent, namespace) = with_addon("addon-away");
+    renew(&spoke.managed, &namespace, &seconds_ago(292));
+    told(&spoke, "True");
+    spoke.managed_relay.set(Way::Closed);
+    pause(9000);
+    let condition = spoke.hub.wait_for_addon(&spoke.cluster, ADDON, "True");
+    assert_eq!(condition["reason"], "ManagedClusterAddOnLeaseUpdated");
+    spoke.managed_relay.set(Way::Open);
+    told(&spoke, "False");
 }
 
 #[test]

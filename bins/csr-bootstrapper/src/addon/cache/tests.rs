@@ -36,6 +36,8 @@ fn each_namespace_is_watched_once_and_while_an_add_on_uses_it() {
 fn only_the_leases_of_add_ons_are_kept_and_as_long_as_they_are_theirs() {
     let mut addons = AddOns::default();
     addons.replace_addons(all(&[("a", "one")]));
+    assert!(addons.with_leases().is_empty(), "nobody watches yet");
+    while addons.next_unwatched().is_some() {}
     let known = |addons: &AddOns| addons.with_leases().into_iter().map(|(.., lease)| lease).next();
     assert_eq!(known(&addons), Some(None), "nothing is known");
     let (lease, one) = (AddOnLease::Renewed(None), namespace("one"));
@@ -46,10 +48,14 @@ fn only_the_leases_of_add_ons_are_kept_and_as_long_as_they_are_theirs() {
     assert_eq!(known(&addons), Some(Some(lease)), "a read is older than what a watch says");
     assert_eq!(addons.leases_in(&one), [("a".to_owned(), AddOnLease::Absent)].into());
     addons.set_addon("a", Some(addon("two", "")));
-    assert_eq!(known(&addons), Some(None), "it moved");
+    assert_eq!(known(&addons), None, "it moved");
+    assert_eq!(addons.next_unwatched(), Some(namespace("two")));
+    assert_eq!(known(&addons), Some(None));
     addons.set_lease(&namespace("two"), "a", lease);
     addons.unwatch(&namespace("two"));
-    assert_eq!(known(&addons), Some(None), "nobody watches");
+    assert_eq!(known(&addons), None, "nobody watches");
+    assert_eq!(addons.next_unwatched(), Some(namespace("two")));
+    assert_eq!(known(&addons), Some(None), "what was known is too old");
 }
 
 #[test]
@@ -58,9 +64,10 @@ fn a_hub_that_lists_too_many_costs_no_more_than_the_most() {
     let names: Vec<_> = (0..MOST_ADDONS + 5).map(|number| format!("a{number:04}")).collect();
     let pairs: Vec<_> = names.iter().map(|name| (name.as_str(), name.as_str())).collect();
     assert!(addons.replace_addons(all(&pairs)));
-    assert_eq!(addons.with_leases().len(), MOST_ADDONS);
+    assert_eq!(addons.leases_in(&namespace("a0499")).len(), 1);
+    assert!(!addons.uses(&namespace("a0500")));
     assert!(addons.set_addon("z", Some(addon("z", ""))), "one more");
     assert!(!addons.set_addon("a0000", Some(addon("z", ""))), "one that is known");
     let watched = std::iter::from_fn(|| addons.next_unwatched()).count();
-    assert_eq!(watched, MOST_NAMESPACES);
+    assert_eq!((watched, addons.with_leases().len()), (MOST_NAMESPACES, MOST_NAMESPACES));
 }
