@@ -12,14 +12,11 @@ use shared::{
 
 use super::{MANAGED_CLUSTER_ADDONS, availability::AddOn, cache::MOST_ADDONS, lease_controller};
 use crate::{
-    agent::Agent,
+    agent::{Agent, PAGE},
     identity::AgentNames,
     managedcluster::accepted,
     state::{HubSession, SharedState},
 };
-
-/// Objects in a page of a list, as in client-go (`tools/pager/pager.go`, defaultPageSize).
-pub(super) const PAGE: u32 = 500;
 
 /// Keeps the add-ons in the shared state, in each session and while the hub accepts the cluster: before, it grants
 /// no right to them.

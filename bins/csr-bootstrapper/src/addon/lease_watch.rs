@@ -11,11 +11,8 @@ use shared::{
     watch::{Event, Selection, Watcher},
 };
 
-use super::{
-    availability::{AddOnLease, LeaseNamespace},
-    follow::PAGE,
-};
-use crate::agent::Agent;
+use super::availability::{AddOnLease, LeaseNamespace};
+use crate::agent::{Agent, PAGE};
 
 /// The cluster that has the Leases of such a namespace.
 pub(super) fn cluster_of<'a>(agent: &'a Agent, namespace: &LeaseNamespace) -> &'a Client {

@@ -24,7 +24,7 @@ use super::{
     need::Requester,
 };
 use crate::{
-    agent::{Agent, HUB_OBJECT},
+    agent::{Agent, HUB_OBJECT, PAGE},
     cached::CachedObject,
     identity::AgentNames,
 };
@@ -33,10 +33,6 @@ use crate::{
 const WATCH_BEGINS: Duration = Duration::from_secs(2);
 /// The CSR is read this often while no watch begins, because of rights or a proxy.
 const READ_AGAIN: Duration = Duration::from_secs(15);
-
-/// Page size of a list of CSRs, as in client-go (`tools/pager/pager.go`, defaultPageSize): a cluster and
-/// its add-ons may have thousands, answered and not yet removed.
-const PAGE: u32 = 500;
 
 /// The open connections for a certificate; none while no certificate is needed.
 #[derive(Default)]

@@ -14,7 +14,7 @@ use shared::{
 };
 
 use super::Claims;
-use crate::agent::Agent;
+use crate::agent::{Agent, PAGE};
 
 /// `cluster.open-cluster-management.io/v1alpha1` ClusterClaim.
 static CLUSTER_CLAIMS: Resource = Resource::new(
@@ -26,8 +26,6 @@ static CLUSTER_CLAIMS: Resource = Resource::new(
 /// All claims but those that are meant to stay on the spoke (ocm
 /// `pkg/registration/spoke/managedcluster/claim_reconcile.go`, labelCustomizedOnly).
 const SELECTOR: &str = "!open-cluster-management.io/spoke-only";
-/// Objects in a page of a list, as in client-go (`tools/pager/pager.go`, defaultPageSize).
-const PAGE: u32 = 500;
 /// A spoke that has no such kind is asked again this often.
 const ASK_AGAIN: Duration = Duration::from_secs(300);
 /// More claims than this are left alone: each costs memory.

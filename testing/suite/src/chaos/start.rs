@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use super::{
     config::{Config, Feature},
     model::Pair,
-    perform::text,
     scene::{SECOND, SECRET, SELECTED, second},
 };
 use crate::{
@@ -69,7 +68,7 @@ pub fn start(stage: &mut Stage, config: &Config) -> Vec<Sidecar> {
 /// What a cluster is identified by: the uid of this Namespace.
 pub fn identity(cluster: &Arc<Cluster>) -> String {
     let namespace = Place::new(cluster, namespaces(), "", "kube-system").stored();
-    text(&namespace.expect("a namespace")["metadata"]["uid"])
+    namespace.expect("a namespace")["metadata"]["uid"].as_str().expect("a uid").to_owned()
 }
 
 /// Has a cluster show this uid to whoever connects.
