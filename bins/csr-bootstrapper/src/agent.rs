@@ -112,7 +112,7 @@ impl Agent {
         result
     }
 
-    /// Changes the shared state where hardly anything comes of it: nobody is woken.
+    /// Changes the shared state and wakes nobody: whoever calls it knows who has to look.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut SharedState) -> T) -> T {
         change(&mut lock(&self.state))
     }

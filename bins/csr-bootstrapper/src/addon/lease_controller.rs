@@ -23,13 +23,13 @@ pub(super) fn run(agent: &Arc<Agent>) {
         let mut controller = LeaseController::new(agent, &session);
         loop {
             let seen = agent.stop.wakes();
+            if let Err(error) = start_missing(agent) {
+                log::warn!(error:% = error; "the Leases of an add-on are not watched");
+            }
             let addons = agent.read(|state| state.addons.with_leases());
             // In this order: the end of the session also removes the add-ons.
             if session.stop.raised() {
                 break;
-            }
-            if let Err(error) = start_missing(agent) {
-                log::warn!(error:% = error; "the Leases of an add-on are not watched");
             }
             let until = controller.reconcile(&addons);
             agent.stop.wait_for_change(seen, until.min(Instant::now() + Stop::SLICE));

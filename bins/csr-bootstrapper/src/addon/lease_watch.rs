@@ -24,14 +24,12 @@ pub(super) fn cluster_of<'a>(agent: &'a Agent, namespace: &LeaseNamespace) -> &'
 /// # Errors
 /// `BadConfig` when the system gives no thread.
 pub(super) fn start_missing(agent: &Arc<Agent>) -> Result<()> {
-    while let Some(namespace) = agent.update(|state| state.addons.next_unwatched()) {
-        let (agent, of) = (agent.clone(), namespace.clone());
-        let started = runtime::spawn("addon-leases", {
-            let agent = agent.clone();
-            move || follow(&agent, &of)
-        });
+    // Without a wake: the loop that calls this would wake itself.
+    while let Some(namespace) = agent.change(|state| state.addons.next_unwatched()) {
+        let (shared, of) = (agent.clone(), namespace.clone());
+        let started = runtime::spawn("addon-leases", move || follow(&shared, &of));
         if started.is_err() {
-            agent.update(|state| state.addons.unwatch(&namespace));
+            agent.change(|state| state.addons.unwatch(&namespace));
         }
         started?;
     }

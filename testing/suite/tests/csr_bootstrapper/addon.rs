@@ -257,6 +257,20 @@ fn addon_lease_renewals_cost_the_hub_nothing() {
     assert!(patches <= 2, "{before:?}");
 }
 
+/// A loop that wakes itself would take all of a processor.
+#[test]
+fn addon_lease_at_rest_takes_no_processor() {
+    let (spoke, agent, namespace) = with_addon("addon-rest");
+    renew(&spoke.managed, &namespace, &seconds_ago(0));
+    told(&spoke, "True");
+    pause(1000);
+    let before = agent.cpu_time();
+    pause(3000);
+    let took = agent.cpu_time() - before;
+    // The health check each second is the most of it.
+    assert!(took < Duration::from_millis(300), "{took:?} in 3 s");
+}
+
 /// Two controllers of the hub may write this condition, and another agent.
 #[test]
 fn addon_lease_what_somebody_else_writes_is_put_right() {
