@@ -90,10 +90,11 @@ pub fn memory(sidecar: &Sidecar) -> Memory {
     Memory { resident: sidecar.memory("VmRSS"), anonymous: sidecar.memory("RssAnon") }
 }
 
-/// Resident memory of this process itself, in KiB.
+/// Anonymous memory of this process, in KiB: code that runs for the first time is 64 KiB more of resident memory, and
+/// no leak.
 pub fn own_memory() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
     line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
 }
 

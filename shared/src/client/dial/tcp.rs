@@ -30,6 +30,9 @@ const HEAD_START: Duration = Duration::from_millis(250);
 const KEEPALIVE: Duration = Duration::from_secs(15);
 /// The time limit for unacknowledged data, probes of a quiet connection too.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
+/// The input buffer below TLS, in bytes: rustls asks for so many at a time (src/msgs/deframer/buffers.rs,
+/// READ_SIZE), and a larger one would only be memory of every connection.
+const RECORDS: usize = 4 << 10;
 
 /// Connects to the first of `addresses` that answers.
 ///
@@ -156,7 +159,8 @@ impl TcpTransport {
         let handle = Arc::downgrade(&stream);
         (details.register_shutdown)(handle as Weak<dyn ShutdownHandle>)?;
         let config = details.config;
-        let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
+        let input = if details.needs_tls() { RECORDS } else { config.input_buffer_size() };
+        let buffers = LazyBuffers::new(input, config.output_buffer_size());
         let connect = Connect::new(details);
         Ok(Self { stream, buffers, connect, read_timeout: None, write_timeout: None })
     }

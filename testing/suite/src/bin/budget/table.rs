@@ -10,20 +10,24 @@ use suite::{
 
 #[derive(Default)]
 pub(crate) struct Table {
+    program: String,
     rows: usize,
-    missed: usize,
+    missed: Vec<String>,
     skipped: usize,
 }
 
 impl Table {
     pub(crate) fn row(&mut self, figure: &str, limit: &str, measured: &str, ok: bool) {
-        self.missed += usize::from(!ok);
+        if !ok {
+            self.missed.push(format!("{}: {}, {measured}", self.program, figure.trim()));
+        }
         let verdict = if ok { green("ok") } else { red("MISSED") };
         self.print(figure, limit, measured, &verdict);
     }
 
     /// The table of another program.
     pub(crate) fn program(&mut self, name: &str, most_bytes: f64) {
+        self.program = name.to_owned();
         println!("\n  {}", bold(name));
         println!("  {}", bold(format!("{:40}{:>18}{:>18}", "figure", "limit", "measured")));
         self.file(name, most_bytes);
@@ -57,7 +61,14 @@ impl Table {
 
     pub(crate) fn end(&self) {
         println!();
-        assert!(self.missed == 0, "{} of {} figures miss their limits", self.missed, self.rows);
+        let missed = &self.missed;
+        assert!(
+            missed.is_empty(),
+            "{} of {} figures miss their limits:\n  {}",
+            missed.len(),
+            self.rows,
+            missed.join("\n  ")
+        );
         println!("{} figures are within their limits.", self.rows - self.skipped);
     }
 }
