@@ -35,8 +35,10 @@ use crate::{pause, real};
 
 /// After so many operations everything has to come to rest.
 const BATCH: usize = 250;
-/// It has so long for that; real servers take tens of seconds to empty a namespace.
-const REST: [Duration; 2] = [Duration::from_secs(30), Duration::from_secs(120)];
+/// It has so long for that.
+const REST: Duration = Duration::from_secs(30);
+/// Real servers take tens of seconds to empty a namespace.
+const REST_ON_REAL: Duration = Duration::from_secs(120);
 /// Nothing may be written for so long then.
 const QUIET: u64 = 250;
 
@@ -238,7 +240,7 @@ fn come_to_rest(scene: &mut Scene, number: usize) -> Result<usize, Failure> {
     people::touch_paused(scene);
     pause(QUIET);
     scene.pairs.iter_mut().for_each(Pair::look_at_paused);
-    let end = Instant::now() + REST[usize::from(real())];
+    let end = Instant::now() + if real() { REST_ON_REAL } else { REST };
     let mut writes = 0;
     loop {
         // What is paused may go with its namespace only now.

@@ -49,6 +49,8 @@ pub const HEARTBEAT: &str = "managed-cluster-lease";
 pub const PREFIX: &str = "system:open-cluster-management:";
 const NAMESPACE: &str = "open-cluster-management";
 const GROUP: &str = "cluster.open-cluster-management.io";
+/// On an add-on: the namespace that its agent is in.
+pub const INSTALL_NAMESPACE: &str = "addon.open-cluster-management.io/v1alpha1-install-namespace";
 /// Group and version of ManagedClusterAddOns.
 const ADDONS: (&str, &str) = ("addon.open-cluster-management.io", "v1alpha1");
 
@@ -130,8 +132,7 @@ impl Hub {
     /// Status, reason and message of a condition.
     pub fn condition(&self, name: &str, kind: &str) -> Option<(String, String, String)> {
         let cluster = self.managed_cluster(name)?;
-        let mut all = cluster["status"]["conditions"].as_array()?.iter();
-        let condition = all.find(|condition| condition["type"] == kind)?;
+        let condition = condition(&cluster, kind)?;
         let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
         Some((text("status"), text("reason"), text("message")))
     }
@@ -183,9 +184,7 @@ impl Hub {
     pub fn wait_for_addon(&self, cluster: &str, name: &str, status: &str) -> Value {
         eventually(&format!("the add-on {name} is {status}"), || {
             let addon = self.addon(cluster, name)?;
-            let conditions = addon["status"]["conditions"].as_array().cloned().unwrap_or_default();
-            let is_it = |it: &Value| it["type"] == "Available" && it["status"] == status;
-            conditions.into_iter().find(is_it)
+            condition(&addon, "Available").filter(|it| it["status"] == status).cloned()
         })
     }
 
@@ -260,6 +259,12 @@ impl Hub {
         let user = json!({"token": self.bootstrap_token(how)});
         identity::kubeconfig(address, &self.cluster.ca, &user).to_string()
     }
+}
+
+/// The condition of this type, in the status of an object.
+fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    let mut all = object["status"]["conditions"].as_array()?.iter();
+    all.find(|condition| condition["type"] == kind)
 }
 
 /// The reasons of a request's conditions: none while nobody decided.

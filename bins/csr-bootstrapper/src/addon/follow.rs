@@ -28,38 +28,7 @@ pub(crate) fn follow(agent: &Arc<Agent>) {
         let selection = Selection { page: PAGE, ..Selection::all(target) };
         let (mut listed, mut too_many) = (BTreeMap::new(), false);
         Watcher::default().run(&session.client, &selection, &session.stop, &mut |event| {
-            let more = match event {
-                Event::Init { .. } => {
-                    listed = BTreeMap::new();
-                    false
-                }
-                Event::InitApply(document) => {
-                    let (name, addon) = read(&names.cluster, document);
-                    // One more than may be is enough to know that.
-                    let has_room = listed.len() <= MOST_ADDONS;
-                    listed.extend(addon.filter(|_| has_room).map(|addon| (name, addon)));
-                    false
-                }
-                Event::InitDone => {
-                    let all = std::mem::take(&mut listed);
-                    agent.update(|state| state.addons.replace_addons(all))
-                }
-                Event::Apply(document) => {
-                    let (name, addon) = read(&names.cluster, document);
-                    agent.update(|state| state.addons.set_addon(&name, addon))
-                }
-                Event::Delete(document) => {
-                    agent.update(|state| state.addons.set_addon(document.name(), None))
-                }
-                Event::Watching => {
-                    agent.errors.addons.set(None);
-                    false
-                }
-                Event::Failed(error) => {
-                    agent.errors.addons.set(Some(error));
-                    false
-                }
-            };
+            let more = take(agent, &names.cluster, &mut listed, event);
             // Most clusters without add-ons never have one: its thread begins with the first.
             if !controller && agent.read(|state| state.addons.any()) {
                 controller = start_controller(agent);
@@ -75,6 +44,38 @@ pub(crate) fn follow(agent: &Arc<Agent>) {
         agent.errors.addons.set(None);
         agent.update(|state| state.addons.replace_addons(BTreeMap::new()));
     }
+}
+
+/// Takes an event into the shared state; returns whether there are too many add-ons.
+fn take(
+    agent: &Agent,
+    namespace: &str,
+    listed: &mut BTreeMap<String, AddOn>,
+    event: Event<'_>,
+) -> bool {
+    match event {
+        Event::Init { .. } => listed.clear(),
+        Event::InitApply(document) => {
+            let (name, addon) = read(namespace, document);
+            // One more than may be is enough to know that.
+            let has_room = listed.len() <= MOST_ADDONS;
+            listed.extend(addon.filter(|_| has_room).map(|addon| (name, addon)));
+        }
+        Event::InitDone => {
+            let all = std::mem::take(listed);
+            return agent.update(|state| state.addons.replace_addons(all));
+        }
+        Event::Apply(document) => {
+            let (name, addon) = read(namespace, document);
+            return agent.update(|state| state.addons.set_addon(&name, addon));
+        }
+        Event::Delete(document) => {
+            return agent.update(|state| state.addons.set_addon(document.name(), None));
+        }
+        Event::Watching => agent.errors.addons.set(None),
+        Event::Failed(error) => agent.errors.addons.set(Some(error)),
+    }
+    false
 }
 
 /// Starts the loop that reports the add-ons' availability; `false` if the system gives no thread.

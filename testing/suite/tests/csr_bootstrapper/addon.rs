@@ -12,6 +12,7 @@ use suite::{
     cluster::Cluster,
     eventually,
     needs::{Need, needs},
+    ocm::{AVAILABLE, INSTALL_NAMESPACE},
     pause, real,
     relay::Way,
     rights::revoke,
@@ -23,7 +24,6 @@ use suite::{
 use crate::support::{joined, joins, sent, words};
 
 const ADDON: &str = "addon1";
-const INSTALL_NAMESPACE: &str = "addon.open-cluster-management.io/v1alpha1-install-namespace";
 const HOSTING: &str = "addon.open-cluster-management.io/hosting-cluster-name";
 
 /// A cluster with an add-on, whose agent is in a namespace of its own.
@@ -116,7 +116,7 @@ fn addon_lease_that_goes_stale_while_nobody_says_anything() {
         clock.give(command);
     });
     let namespace = spoke.addon_namespace();
-    spoke.hub.wait_for_condition(&spoke.cluster, suite::ocm::AVAILABLE, "True");
+    spoke.hub.wait_for_condition(&spoke.cluster, AVAILABLE, "True");
     spoke.hub.add_addon(&spoke.cluster, ADDON, &json!({INSTALL_NAMESPACE: namespace}));
     renew(&spoke.managed, &namespace, &seconds_ago(290));
     told(&spoke, "True");

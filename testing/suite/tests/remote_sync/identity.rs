@@ -1,7 +1,7 @@
 //! A hub that is another cluster than before, or an earlier state of it (gap16).
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use dev_apiserver::{Action, Options, Rule};
+use dev_apiserver::{Action, Faults, Options, Rule};
 use serde_json::json;
 use suite::{
     cluster::Cluster,
@@ -189,6 +189,13 @@ fn gap16_that_a_source_is_gone_is_believed_of_its_own_cluster_alone() {
     target.wait_until_gone();
 }
 
+/// Nobody may see the hub's kube-system; the rule that says so.
+fn hide_identity(stage: &Stage) -> (&Faults, u64) {
+    let hidden = Rule::new(Action::Forbid).verb("get").resource("namespaces").name("kube-system");
+    let hub = stage.remote().cluster.faults();
+    (hub, hub.add(hidden))
+}
+
 /// Who may not see kube-system gives no proof of who the hub is.
 #[test]
 fn without_an_identity_no_orphan_is_deleted() {
@@ -198,9 +205,7 @@ fn without_an_identity_no_orphan_is_deleted() {
     let stage = Stage::pull("no-identity", Setting::safe(&[&WIDGETS]));
     let (source, target) = stage.pair(&WIDGETS, "one");
     source.create_number(1);
-    let hidden = Rule::new(Action::Forbid).verb("get").resource("namespaces").name("kube-system");
-    let hub = stage.remote().cluster.faults();
-    let rule = hub.add(hidden);
+    let (hub, rule) = hide_identity(&stage);
     let mut sidecar = stage.start(&[]);
     is_in_sync(&source, &target);
     sidecar.kill();
@@ -225,9 +230,7 @@ fn a_hub_that_can_be_identified_at_last_has_its_copies_marked_anew() {
     source.create_number(1);
     let uid =
         Place::new(&stage.remote().cluster, suite::sync::namespaces(), "", "kube-system").uid();
-    let hidden = Rule::new(Action::Forbid).verb("get").resource("namespaces").name("kube-system");
-    let hub = stage.remote().cluster.faults();
-    let rule = hub.add(hidden);
+    let (hub, rule) = hide_identity(&stage);
     let _sidecar = stage.start_served(&[]);
     is_in_sync(&source, &target);
     let is_marked = || {
