@@ -19,13 +19,12 @@ use rustls::{
     sign::{CertifiedKey, SingleCertAndKey},
 };
 use ureq::unversioned::transport::{
-    Buffers, ConnectionDetails, Connector, Either, LazyBuffers, NextTimeout, Transport,
-    TransportAdapter,
+    Buffers, ConnectionDetails, Connector, Either, NextTimeout, Transport, TransportAdapter,
 };
 
 use self::trust::verifier;
 use crate::{
-    client::dial::left_of,
+    client::{buffers::GrowingBuffers, dial::left_of},
     config::{ClusterConfig, KeyPair},
     error::{Error, Result},
 };
@@ -96,10 +95,7 @@ impl<In: Transport> Connector<In> for TlsConnector {
         socket.set_timeout(timeout);
         // The handshake is done here so that the connect timeout covers it.
         tls.complete_io(&mut socket)?;
-        let buffers = LazyBuffers::new(
-            details.config.input_buffer_size(),
-            details.config.output_buffer_size(),
-        );
+        let buffers = GrowingBuffers::new(details);
         Ok(Some(Either::B(TlsTransport { buffers, stream: StreamOwned::new(tls, socket) })))
     }
 }
@@ -111,7 +107,7 @@ impl fmt::Debug for TlsConnector {
 }
 
 pub(crate) struct TlsTransport {
-    buffers: LazyBuffers,
+    buffers: GrowingBuffers,
     stream: StreamOwned<ClientConnection, TransportAdapter>,
 }
 

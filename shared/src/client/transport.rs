@@ -57,7 +57,7 @@ impl Transport {
             .proxy(proxy)
             .user_agent(user_agent())
             .accept_encoding("identity")
-            // 128 KiB each by default; these need 120 KiB less memory per connection.
+            // 128 KiB each by default; the input begins with less.
             .input_buffer_size(16 << 10)
             .output_buffer_size(4 << 10)
             // Less than the buffer: a full one would look like the end of the connection.

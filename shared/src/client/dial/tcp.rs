@@ -18,10 +18,11 @@ use rustix::{
     },
 };
 use ureq::unversioned::transport::{
-    Buffers, ConnectionDetails, LazyBuffers, NextTimeout, ShutdownHandle, Transport,
+    Buffers, ConnectionDetails, NextTimeout, ShutdownHandle, Transport,
 };
 
 use super::left_of;
+use crate::client::buffers::GrowingBuffers;
 
 /// The delay of the next address after the one before (RFC 8305, Connection Attempt Delay; Go's
 /// `net.Dialer` has 300 ms).
@@ -30,10 +31,6 @@ const HEAD_START: Duration = Duration::from_millis(250);
 const KEEPALIVE: Duration = Duration::from_secs(15);
 /// The time limit for unacknowledged data, probes of a quiet connection too.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
-/// The input buffer below TLS, in bytes: rustls asks for so many at a time (src/msgs/deframer/buffers.rs,
-/// READ_SIZE), and a larger one would only be memory of every connection.
-const RECORDS: usize = 4 << 10;
-
 /// Connects to the first of `addresses` that answers.
 ///
 /// # Errors
@@ -126,7 +123,7 @@ fn keep_alive(stream: impl AsFd) -> rustix::io::Result<()> {
 pub(crate) struct TcpTransport {
     /// Shared with the one who may have to cut it off.
     stream: Arc<TcpStream>,
-    buffers: LazyBuffers,
+    buffers: GrowingBuffers,
     connect: Connect,
     read_timeout: Option<Duration>,
     write_timeout: Option<Duration>,
@@ -158,10 +155,7 @@ impl TcpTransport {
         let stream = Arc::new(stream);
         let handle = Arc::downgrade(&stream);
         (details.register_shutdown)(handle as Weak<dyn ShutdownHandle>)?;
-        let config = details.config;
-        let input = if details.needs_tls() { RECORDS } else { config.input_buffer_size() };
-        let buffers = LazyBuffers::new(input, config.output_buffer_size());
-        let connect = Connect::new(details);
+        let (buffers, connect) = (GrowingBuffers::new(details), Connect::new(details));
         Ok(Self { stream, buffers, connect, read_timeout: None, write_timeout: None })
     }
 }
