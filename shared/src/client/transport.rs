@@ -11,6 +11,7 @@ use ureq::{
 use zeroize::Zeroizing;
 
 use crate::{
+    client::apart::Apart,
     client::dial::{self, Dial, LazyResolver},
     client::request::ApiRequest,
     client::tls::TlsConnector,
@@ -68,7 +69,7 @@ impl Transport {
             .timeout_connect(Some(CONNECT_TIMEOUT.min(timeout)))
             .timeout_global(Some(timeout))
             .build();
-        let agent = Agent::with_parts(agent_config, connector, LazyResolver);
+        let agent = Agent::with_parts(agent_config, Apart(connector), LazyResolver);
         let headers = headers(&config)?;
         Ok(Self { config, server, way, agent, headers })
     }
