@@ -58,6 +58,7 @@ pub(crate) struct LastErrors {
     pub(crate) cluster: LastError,
     pub(crate) addons: LastError,
     pub(crate) claims: LastError,
+    pub(crate) nodes: LastError,
     pub(crate) csr: Arc<LastError>,
 }
 
@@ -186,8 +187,9 @@ impl Agent {
     /// One line for each reason why a watched object may have changed unseen, and for a missing bootstrap
     /// kubeconfig.
     pub(crate) fn remarks(&self) -> String {
-        let LastErrors { credential, bootstrap, cluster, addons, claims, csr } = &self.errors;
-        let watches = [credential, bootstrap, cluster, addons, claims, csr];
+        let LastErrors { credential, bootstrap, cluster, addons, claims, nodes, csr } =
+            &self.errors;
+        let watches = [credential, bootstrap, cluster, addons, claims, nodes, csr];
         let watches = watches.into_iter().filter_map(LastError::get);
         let no_bootstrap = self.read(|state| state.no_bootstrap.clone());
         let no_bootstrap = no_bootstrap.map(|why| format!("no valid bootstrap kubeconfig: {why}"));

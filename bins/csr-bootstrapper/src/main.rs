@@ -5,6 +5,7 @@ mod addon;
 mod agent;
 mod bootstrap;
 mod cached;
+mod capacity;
 mod certificate;
 mod claim;
 mod clocks;

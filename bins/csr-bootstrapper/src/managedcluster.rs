@@ -1,6 +1,7 @@
 //! The ManagedCluster on the hub: its creation, its spec, its status and its Lease.
 
 mod conditions;
+mod event;
 mod health;
 mod lease;
 mod spec;

@@ -29,6 +29,7 @@ use crate::{
     addon,
     agent::Agent,
     cached::CachedObject,
+    capacity,
     certificate::{CertificateManager, OnceGoal, ready, store},
     claim,
     identity::{self, AgentNames, NameSources, ResolvedNames},
@@ -79,6 +80,9 @@ fn lead(agent: &Arc<Agent>, leadership: &Arc<Leadership>, flags: &Flags) -> Resu
     runtime::spawn_with("status", agent, managedcluster::run_status)?;
     if agent.settings.claims.is_some() {
         runtime::spawn_with("claims", agent, claim::follow)?;
+    }
+    if agent.settings.report_capacity {
+        runtime::spawn_with("nodes", agent, capacity::follow)?;
     }
     if agent.settings.addon_management {
         let agent = agent.clone();

@@ -46,6 +46,8 @@ pub(crate) struct Settings {
     pub(crate) healthcheck_period: Duration,
     /// Whether the availability of add-ons is reported.
     pub(crate) addon_management: bool,
+    /// Whether the resources of the cluster's nodes are reported.
+    pub(crate) report_capacity: bool,
     /// The choice of claims that are reported, if any are.
     pub(crate) claims: Option<ClaimRules>,
     /// The times of the leader election, if there is one.
@@ -114,6 +116,7 @@ impl Settings {
             expiration: expiration(flags)?,
             healthcheck_period: flags.period("cluster-healthcheck-period")?,
             addon_management: gates.addon_management,
+            report_capacity: flags.switch("report-capacity"),
             claims: gates.cluster_claim.then_some(claims),
             // A caller waits for the exit, and two instances that request a certificate do no harm.
             election: (once.is_none() && !flags.switch("disable-leader-election"))

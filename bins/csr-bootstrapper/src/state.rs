@@ -14,8 +14,8 @@ use shared::{
 };
 
 use crate::{
-    addon::AddOns, bootstrap::BootstrapKubeconfig, cached::CachedObject, claim::Claims,
-    identity::AgentNames,
+    addon::AddOns, bootstrap::BootstrapKubeconfig, cached::CachedObject, capacity::Capacity,
+    claim::Claims, identity::AgentNames,
 };
 
 /// The objects of both clusters, as the threads know them.
@@ -38,6 +38,8 @@ pub(crate) struct SharedState {
     pub(crate) addons: AddOns,
     /// The spoke's ClusterClaims, once they could be read.
     pub(crate) claims: Option<Claims>,
+    /// The resources of the spoke's nodes, while all of them could be read.
+    pub(crate) capacity: Option<Capacity>,
     pub(crate) status: CertificateStatus,
     session: Option<Arc<HubSession>>,
     managed_cluster: Option<Value>,

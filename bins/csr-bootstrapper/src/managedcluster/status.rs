@@ -15,6 +15,7 @@ use shared::{
 
 use super::{
     conditions::{self, AVAILABLE, JOINED, SpokeStatus, accepted, clocks_differ},
+    event,
     health::{ApiServerHealth, Probes},
     spec::{self, MANAGED_CLUSTERS},
 };
@@ -187,22 +188,25 @@ impl<'a> StatusLoop<'a> {
     }
 
     fn status_of(&mut self, cluster: &Value) -> Option<Write> {
-        let claims = self.claims();
+        let is_well = *self.probes.health() == ApiServerHealth::Ok;
+        let claims = if is_well { self.claims() } else { None };
+        let capacity = self.agent.read(|state| state.capacity.clone()).filter(|_| is_well);
         let health = if self.reported { &ApiServerHealth::Unknown } else { self.probes.health() };
         let (rotated, now) = (self.agent.read(|state| state.rotated.clone()), SystemTime::now());
-        let spoke =
-            SpokeStatus { health, version: self.probes.version(), claims: claims.as_deref() };
+        let spoke = SpokeStatus {
+            health,
+            version: self.probes.version(),
+            claims: claims.as_deref(),
+            capacity: capacity.as_ref(),
+        };
         let patch = conditions::patch(cluster, spoke, rotated.as_ref(), now);
         self.status.needed(patch.is_some(), Instant::now());
         patch.map(Write::Status)
     }
 
-    /// The claims that the hub is told while the spoke is well, if they are known.
+    /// The claims that the hub is told, if they are known.
     fn claims(&mut self) -> Option<Vec<Value>> {
         let rules = self.agent.settings.claims.as_ref()?;
-        if *self.probes.health() != ApiServerHealth::Ok {
-            return None;
-        }
         let exposed = |state: &SharedState| state.claims.as_ref().map(|all| rules.exposed(all));
         let (claims, left_out) = self.agent.read(exposed)?;
         if std::mem::replace(&mut self.claims_left_out, left_out) < left_out {
@@ -232,10 +236,18 @@ impl<'a> StatusLoop<'a> {
                 if has(&after, JOINED, "True") && !has(before, JOINED, "True") {
                     log_object!(Level::Info, target; "the cluster has joined the hub");
                 }
+                self.record_event(before, &after);
                 self.latest = Latest::Answered(after);
             }
             Err(error) => self.failed(&target, write.part(), &error),
         }
+    }
+
+    /// Tells the people of the hub if the cluster has become available, or is no longer.
+    fn record_event(&self, before: &Value, after: &Value) {
+        let names = self.agent.read(|state| state.names.clone());
+        let agent = names.map(|names| names.agent).unwrap_or_default();
+        event::write(&self.session.client, &agent, before, after);
     }
 
     fn wrote(&mut self, target: &Target<'_>, part: Part) {

@@ -87,6 +87,12 @@ fn registration() -> Vec<Flag> {
             "How to register; only csr is supported.",
         ),
         flag(
+            "report-capacity",
+            FlagKind::Bool,
+            "true",
+            "Report what the cluster's nodes have together: capacity and allocatable.",
+        ),
+        flag(
             "reserved-cluster-claim-suffixes",
             FlagKind::List,
             "",

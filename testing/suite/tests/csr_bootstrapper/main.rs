@@ -1,9 +1,11 @@
 //! csr-bootstrapper as a process, on either server: how a cluster joins a hub and moves to another one
 //! (`joining`), how the certificate is obtained and rotated (`certificate`), what the hub is told
-//! (`managedcluster`), also of its add-ons (`addon`) and claims (`claim`); and the process itself: endpoint, `-once`, flags, signals, rights.
+//! (`managedcluster`), also of its add-ons (`addon`), claims (`claim`) and nodes (`capacity`); and the process itself:
+//! endpoint, `-once`, flags, signals, rights.
 
 mod addon;
 mod audit;
+mod capacity;
 mod certificate;
 mod claim;
 mod endpoint;

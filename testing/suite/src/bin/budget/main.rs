@@ -1,6 +1,7 @@
 //! `make budget`: what the programs cost, against the limits that they promise to keep.
 
 mod bootstrapper;
+mod capacity;
 mod dumper;
 mod lease;
 mod sync;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
     table.drift(&hub);
     table.program("csr-bootstrapper", 2_100_000.0);
     table.bootstrapper(&managed);
+    table.capacity();
     table.program("hub-kubeconfig-dumper", 1_950_000.0);
     table.dumper(&managed);
     table.program("remote-sync", 2_300_000.0);

@@ -6,11 +6,14 @@ use std::{
 };
 
 use dev_apiserver::{Action, Rule};
+use serde_json::Value;
+use shared::resource::Resource;
 use suite::{
     Stopwatch,
     cluster::Cluster,
     eventually,
     faults::code,
+    listing::list,
     needs::{Need, needs},
     ocm::AVAILABLE,
     real,
@@ -26,6 +29,17 @@ const ILL: &str = "The kube-apiserver is not ok, status code: 0, ";
 
 fn available(spoke: &Spoke) -> (String, String, String) {
     spoke.hub.condition(&spoke.cluster, AVAILABLE).expect("the condition")
+}
+
+/// Reasons and types of the Events about it on the hub, in order.
+fn events(spoke: &Spoke) -> Vec<(String, String)> {
+    let events = Resource::v1("events.k8s.io", "events", "Event");
+    let listed = list(&spoke.hub.cluster.client, &events.collection(&spoke.cluster), "");
+    let mut events = listed.expect("the Events");
+    events.retain(|event| event["reportingController"] == "csr-bootstrapper");
+    events.sort_by_key(|event| event["eventTime"].as_str().map(str::to_owned));
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    events.iter().map(|event| (text(&event["reason"]), text(&event["type"]))).collect()
 }
 
 /// Waits for the end of the 20 s that a failure has to last.
@@ -71,6 +85,10 @@ fn slow_an_api_server_that_fails_or_is_down_is_reported_after_20_s_and_when_it_i
     spoke.managed_relay.set(Way::Open);
     within(10, "it is told", || available(&spoke).0 == "True");
     assert_eq!(available(&spoke).1, "ManagedClusterAvailable");
+    let up = || ("Available".to_owned(), "Normal".to_owned());
+    let down = ("Unavailable".to_owned(), "Warning".to_owned());
+    let expected = [up(), down, up()];
+    within(10, "the people of the hub are told", || events(&spoke) == expected);
 }
 
 /// What a server with a failing check says.

@@ -1,0 +1,102 @@
+//! Capacity of the spoke: what all its nodes have together, for Placements to choose by.
+
+mod follow;
+mod nodes;
+mod quantity;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+pub(crate) use self::follow::follow;
+use self::quantity::same;
+
+/// Quantities in canonical form, by name of the resource.
+type ResourceList = BTreeMap<String, String>;
+
+/// The resources of all nodes together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Capacity {
+    /// Of all nodes.
+    capacity: ResourceList,
+    /// Of those that pods can be scheduled to.
+    allocatable: ResourceList,
+}
+
+impl Capacity {
+    /// Adds to the merge patch of a ManagedCluster's status what differs. Other components have resources of their
+    /// own in `capacity`, but not in `allocatable` (ocm
+    /// `pkg/registration/spoke/managedcluster/resource_reconcile.go`, reconcile).
+    pub(crate) fn differences(&self, told: &Value, status: &mut Map<String, Value>) {
+        let mut capacity = changed(&self.capacity, &told["capacity"]);
+        let mut allocatable = changed(&self.allocatable, &told["allocatable"]);
+        let names = told["allocatable"].as_object().into_iter().flat_map(Map::keys);
+        let gone = names.filter(|name| !self.allocatable.contains_key(*name));
+        allocatable.extend(gone.map(|name| (name.clone(), Value::Null)));
+        for (field, list) in [("capacity", &mut capacity), ("allocatable", &mut allocatable)] {
+            if !list.is_empty() {
+                status.insert(field.to_owned(), Value::Object(std::mem::take(list)));
+            }
+        }
+    }
+}
+
+fn changed(ours: &ResourceList, told: &Value) -> Map<String, Value> {
+    let differs = |(name, ours): &(&String, &String)| !same(&told[name.as_str()], ours);
+    ours.iter().filter(differs).map(|(name, ours)| (name.clone(), json!(ours))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(resources: &[(&str, &str)]) -> ResourceList {
+        resources.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+    }
+
+    fn differences(told: &Value) -> Value {
+        let capacity = list(&[("cpu", "64"), ("memory", "128Mi")]);
+        let allocatable = list(&[("cpu", "32"), ("memory", "64Mi")]);
+        let mut status = Map::new();
+        Capacity { capacity, allocatable }.differences(told, &mut status);
+        Value::Object(status)
+    }
+
+    #[test]
+    fn status_merge_managed_cluster_status() {
+        // Upstream's row: others' resources stay in the capacity.
+        let told = json!({
+            "capacity": {"sockets": "1200", "cores": "128"},
+            "allocatable": {"cpu": "16", "memory": "32Mi"},
+        });
+        let expected = json!({
+            "capacity": {"cpu": "64", "memory": "128Mi"},
+            "allocatable": {"cpu": "32", "memory": "64Mi"},
+        });
+        assert_eq!(differences(&told), expected);
+    }
+
+    #[test]
+    fn status_says_only_what_differs() {
+        for (told, expected) in [
+            (
+                json!({}),
+                json!({"capacity": {"cpu": "64", "memory": "128Mi"}, "allocatable": {"cpu": "32", "memory": "64Mi"}}),
+            ),
+            (
+                json!({"capacity": {"cpu": "64", "memory": "128Mi"}, "allocatable": {"cpu": "31", "memory": "64Mi"}}),
+                json!({"allocatable": {"cpu": "32"}}),
+            ),
+            (
+                json!({"capacity": {"cpu": 64, "memory": "131072Ki"}, "allocatable": {"cpu": "32e0", "memory": "64Mi"}}),
+                json!({}),
+            ),
+            (
+                json!({"capacity": {"cpu": "64", "memory": "128Mi", "gpu": "1"}, "allocatable": {"cpu": "32", "memory": "64Mi", "gpu": "1"}}),
+                json!({"allocatable": {"gpu": null}}),
+            ),
+        ] {
+            assert_eq!(differences(&told), expected, "{told}");
+        }
+    }
+}

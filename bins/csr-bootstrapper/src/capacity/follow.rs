@@ -1,0 +1,61 @@
+//! Watch of the spoke's nodes.
+
+use std::ops::ControlFlow;
+
+use log::Level;
+use shared::{
+    json::Document,
+    log_object,
+    resource::Resource,
+    watch::{Event, Selection, Watcher},
+};
+
+use super::nodes::Nodes;
+use crate::agent::{Agent, PAGE};
+
+static NODES: Resource = Resource::v1("", "nodes", "Node");
+
+/// Keeps the capacity in the shared state; while it is not known, what the hub has of it stays.
+pub(crate) fn follow(agent: &Agent) {
+    let selection = Selection { page: PAGE, ..Selection::all(NODES.everywhere()) };
+    let (mut nodes, mut is_unknown) = (Nodes::default(), false);
+    Watcher::default().run(agent.spoke(), &selection, &agent.stop, &mut |event| {
+        if take(agent, &mut nodes, event) {
+            let sum = nodes.sum();
+            if sum.is_none() && !is_unknown {
+                let name = nodes.unreadable().next().unwrap_or("one of too many");
+                log_object!(
+                    Level::Warn, NODES.cluster_object(name);
+                    "a node cannot be read: the cluster's capacity is not reported"
+                );
+            }
+            is_unknown = sum.is_none();
+            agent.update(|state| state.capacity = sum);
+        }
+        ControlFlow::Continue(())
+    });
+}
+
+/// Takes an event; returns whether the sum may be another now.
+fn take(agent: &Agent, nodes: &mut Nodes, event: Event<'_>) -> bool {
+    match event {
+        Event::Init { .. } => nodes.begin_list(),
+        Event::InitApply(document) => {
+            put(nodes, &document);
+        }
+        Event::InitDone => {
+            nodes.end_list();
+            return true;
+        }
+        Event::Apply(document) => return put(nodes, &document),
+        Event::Delete(document) => return nodes.remove(document.name()),
+        Event::Watching => agent.errors.nodes.set(None),
+        Event::Failed(error) => agent.errors.nodes.set(Some(error)),
+    }
+    false
+}
+
+fn put(nodes: &mut Nodes, document: &Document) -> bool {
+    let node = if let Document::Whole(node) = document { Some(node) } else { None };
+    nodes.put(document.name(), node)
+}

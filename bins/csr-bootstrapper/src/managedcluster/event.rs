@@ -1,0 +1,133 @@
+//! Events on the hub, in the cluster's namespace, about a change of its availability.
+
+use std::time::SystemTime;
+
+use log::Level;
+use serde_json::{Value, json};
+use shared::{client::Client, log_object, resource::Resource, time::micro_time};
+
+use super::conditions::AVAILABLE;
+use crate::conditions::has;
+
+/// The hub lets an agent create Events by this API alone (ocm
+/// `pkg/registration/hub/manifests/rbac/managedcluster-registration-clusterrole.yaml`).
+static EVENTS: Resource = Resource::v1("events.k8s.io", "events", "Event");
+const CONTROLLER: &str = "csr-bootstrapper";
+
+/// Writes what is to be told about a ManagedCluster that was `before` and is `after` a write of ours; a failed Event
+/// stops nothing.
+pub(super) fn write(client: &Client, agent: &str, before: &Value, after: &Value) {
+    let Some(event) = available(agent, before, after, SystemTime::now()) else { return };
+    let namespace = after["metadata"]["name"].as_str().unwrap_or_default();
+    let target = EVENTS.collection(namespace);
+    if let Err(error) = client.create(&target, &event) {
+        log_object!(Level::Debug, target, error:% = error; "the Event is not written");
+    }
+}
+
+/// The Event in upstream's words (ocm `pkg/registration/spoke/managedcluster/status_controller.go`,
+/// sendAvailableConditionEvent).
+fn available(agent: &str, before: &Value, after: &Value, now: SystemTime) -> Option<Value> {
+    let becomes = |status| has(after, AVAILABLE, status) && !has(before, AVAILABLE, status);
+    let cluster = &after["metadata"];
+    let name = cluster["name"].as_str()?;
+    let (kind, reason, more) = if becomes("True") {
+        let more = ", and it is managed by the hub cluster. Its apieserver is available";
+        ("Normal", "Available", more)
+    } else if becomes("False") {
+        ("Warning", "Unavailable", ". However, its Kube API server is unavailable")
+    } else {
+        return None;
+    };
+    Some(json!({
+        "apiVersion": EVENTS.api_version(),
+        "kind": "Event",
+        "metadata": {"name": format!("{name}.{:016x}", fastrand::u64(..)), "namespace": name},
+        "eventTime": micro_time(now),
+        "reportingController": CONTROLLER,
+        "reportingInstance": agent,
+        "action": reason,
+        "reason": reason,
+        "regarding": {
+            "apiVersion": after["apiVersion"],
+            "kind": after["kind"],
+            // An Event is about an object of its own namespace, or of none in "default" alone (kubernetes
+            // `pkg/apis/core/validation/events.go`).
+            "namespace": name,
+            "name": name,
+            "uid": cluster["uid"],
+            "resourceVersion": cluster["resourceVersion"],
+        },
+        "note": format!("The {name} is successfully imported{more}"),
+        "type": kind,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A ManagedCluster with this status of its availability, or without any.
+    fn cluster(status: &str) -> Value {
+        let conditions = match status {
+            "" => json!([]),
+            status => json!([{"type": AVAILABLE, "status": status}]),
+        };
+        json!({
+            "apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
+            "metadata": {"name": "cluster1", "uid": "u-1", "resourceVersion": "295"},
+            "status": {"conditions": conditions},
+        })
+    }
+
+    fn event(before: &str, after: &str) -> Option<Value> {
+        available("agent1", &cluster(before), &cluster(after), SystemTime::UNIX_EPOCH)
+    }
+
+    #[test]
+    fn status_an_event_tells_when_the_availability_changes() {
+        for (before, after, reason) in [
+            ("", "True", Some("Available")),
+            ("Unknown", "True", Some("Available")),
+            ("False", "True", Some("Available")),
+            ("True", "False", Some("Unavailable")),
+            ("", "False", Some("Unavailable")),
+            ("True", "True", None),
+            ("False", "False", None),
+            ("", "", None),
+            ("True", "Unknown", None),
+        ] {
+            let reason = reason.map(Value::from);
+            assert_eq!(
+                event(before, after).map(|it| it["reason"].clone()),
+                reason,
+                "{before} {after}"
+            );
+        }
+    }
+
+    #[test]
+    fn status_the_event_is_the_one_that_the_go_agent_writes() {
+        let mut told = event("", "True").unwrap();
+        let name = told["metadata"]["name"].take();
+        assert_eq!(name.as_str().and_then(|name| name.split_once('.')).unwrap().0, "cluster1");
+        let expected = json!({
+            "apiVersion": "events.k8s.io/v1", "kind": "Event",
+            "metadata": {"name": null, "namespace": "cluster1"},
+            "eventTime": "1970-01-01T00:00:00.000000Z",
+            "reportingController": "csr-bootstrapper", "reportingInstance": "agent1",
+            "action": "Available", "reason": "Available",
+            "regarding": {
+                "kind": "ManagedCluster", "namespace": "cluster1", "name": "cluster1", "uid": "u-1",
+                "apiVersion": "cluster.open-cluster-management.io/v1", "resourceVersion": "295",
+            },
+            "note": "The cluster1 is successfully imported, and it is managed by the hub cluster. Its apieserver is available",
+            "type": "Normal",
+        });
+        assert_eq!(told, expected);
+        let told = event("True", "False").unwrap();
+        let note =
+            "The cluster1 is successfully imported. However, its Kube API server is unavailable";
+        assert_eq!((&told["note"], &told["type"]), (&json!(note), &json!("Warning")));
+    }
+}

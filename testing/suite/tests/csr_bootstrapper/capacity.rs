@@ -1,0 +1,159 @@
+//! Capacity and allocatable of the spoke's nodes in the ManagedCluster's status.
+
+use serde_json::{Value, json};
+use shared::resource::{Resource, Target};
+use suite::{
+    needs::{Need, needs},
+    ocm::clusters,
+    real,
+    spoke::Spoke,
+    stays, within,
+};
+
+use crate::support::joins;
+
+static NODES: Resource = Resource::v1("", "nodes", "Node");
+
+/// A node of this spoke; its name is no other spoke's.
+struct Node<'a> {
+    spoke: &'a Spoke,
+    name: String,
+}
+
+impl<'a> Node<'a> {
+    fn new(spoke: &'a Spoke, name: &str, resources: &Value) -> Self {
+        let node = Self { spoke, name: format!("{}-{name}", spoke.namespace) };
+        let object = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node.name}});
+        spoke.managed.create(&NODES.cluster_object(&node.name).siblings(), &object);
+        node.set(resources, resources);
+        node
+    }
+
+    fn target(&self) -> Target<'_> {
+        NODES.cluster_object(&self.name)
+    }
+
+    fn set(&self, capacity: &Value, allocatable: &Value) {
+        let status = json!({"capacity": capacity, "allocatable": allocatable});
+        self.spoke.managed.merge(&self.target().status(), &json!({"status": status}));
+    }
+
+    fn cordon(&self, unschedulable: bool) {
+        let spec = json!({"unschedulable": unschedulable});
+        self.spoke.managed.merge(&self.target(), &json!({"spec": spec}));
+    }
+}
+
+impl Drop for Node<'_> {
+    fn drop(&mut self) {
+        self.spoke.managed.delete(&self.target());
+    }
+}
+
+/// What the hub has of a resource: capacity and allocatable.
+fn told(spoke: &Spoke, resource: &str) -> [Option<String>; 2] {
+    let cluster = spoke.hub.managed_cluster(&spoke.cluster).expect("the cluster");
+    ["capacity", "allocatable"]
+        .map(|list| Some(cluster["status"][list].get(resource)?.as_str()?.to_owned()))
+}
+
+/// Waits longer than elsewhere: one change after the other is written at growing intervals.
+#[track_caller]
+fn becomes(spoke: &Spoke, resource: &str, expected: [Option<&str>; 2]) {
+    let expected = expected.map(|text| text.map(str::to_owned));
+    within(60, &format!("{resource} is {expected:?}"), || told(spoke, resource) == expected);
+}
+
+#[test]
+fn status_resources_of_the_nodes_together_are_told() {
+    let spoke = Spoke::auto("capacity");
+    // On real servers, the nodes of other tests have CPUs too.
+    let widgets = format!("example.com/{}", spoke.namespace);
+    let first = Node::new(&spoke, "a", &json!({"cpu": "4", "memory": "1Gi", &*widgets: "1500"}));
+    let _agent = joins(&spoke, &[]);
+    becomes(&spoke, &widgets, [Some("1500"), Some("1500")]);
+    let second = Node::new(&spoke, "b", &json!({&*widgets: "1500"}));
+    second.set(&json!({&*widgets: "1500"}), &json!({&*widgets: "500"}));
+    becomes(&spoke, &widgets, [Some("3k"), Some("2k")]);
+    second.cordon(true);
+    becomes(&spoke, &widgets, [Some("3k"), Some("1500")]);
+    drop(first);
+    second.cordon(false);
+    becomes(&spoke, &widgets, [Some("1500"), Some("500")]);
+    if !real() {
+        assert_eq!(
+            told(&spoke, "cpu"),
+            [Some("4".into()), None],
+            "in the capacity it may be others'"
+        );
+    }
+}
+
+#[test]
+fn status_resources_of_others_stay_and_heartbeats_of_nodes_are_not_told() {
+    let spoke = Spoke::auto("capacity-others");
+    let widgets = format!("example.com/{}", spoke.namespace);
+    let node = Node::new(&spoke, "a", &json!({&*widgets: "2Ki"}));
+    let _agent = joins(&spoke, &[]);
+    becomes(&spoke, &widgets, [Some("2Ki"), Some("2Ki")]);
+    let (clusters, others) = (clusters(), json!({"capacity": {"sockets": "1200"}}));
+    let target = clusters.cluster_object(&spoke.cluster);
+    spoke.hub.cluster.merge(&target.status(), &json!({"status": others}));
+    node.set(&json!({&*widgets: "4Ki"}), &json!({&*widgets: "4Ki"}));
+    becomes(&spoke, &widgets, [Some("4Ki"), Some("4Ki")]);
+    assert_eq!(told(&spoke, "sockets"), [Some("1200".into()), None]);
+    if !needs(Need::Embedded, "the nodes of other tests change too") {
+        return;
+    }
+    let version = || {
+        let cluster = spoke.hub.managed_cluster(&spoke.cluster).expect("the cluster");
+        cluster["metadata"]["resourceVersion"].clone()
+    };
+    let before = version();
+    let beat = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    spoke.managed.merge(&node.target().status(), &beat);
+    // 2048 of 1024 each are 2Ki as well.
+    node.set(&json!({&*widgets: "4096"}), &json!({&*widgets: "4Ki"}));
+    stays("nothing is written", || version() == before);
+}
+
+#[test]
+fn status_resources_that_cannot_be_read_stay_as_the_hub_has_them() {
+    if !needs(Need::Embedded, "a right is taken away for a moment") {
+        return;
+    }
+    let spoke = Spoke::auto("capacity-refused");
+    let node = Node::new(&spoke, "a", &json!({"cpu": "4"}));
+    let mut agent = joins(&spoke, &[]);
+    becomes(&spoke, "cpu", [Some("4"), Some("4")]);
+    agent.kill();
+    let rule = spoke.managed.faults().deny("list", "nodes", "");
+    node.set(&json!({"cpu": "8"}), &json!({"cpu": "8"}));
+    let agent = joins(&spoke, &[]);
+    agent.wait_for("list nodes");
+    stays("nothing is said of it", || told(&spoke, "cpu")[0].as_deref() == Some("4"));
+    assert!(agent.ask("/readyz").1.contains("nodes"), "{:?}", agent.ask("/readyz"));
+    spoke.managed.faults().remove(rule);
+    becomes(&spoke, "cpu", [Some("8"), Some("8")]);
+    node.set(&json!({"cpu": "much"}), &json!({"cpu": "much"}));
+    agent.wait_for("the cluster's capacity is not reported");
+    stays("nothing is said of it", || told(&spoke, "cpu")[0].as_deref() == Some("8"));
+    node.set(&json!({"cpu": "16"}), &json!({"cpu": "16"}));
+    becomes(&spoke, "cpu", [Some("16"), Some("16")]);
+}
+
+#[test]
+fn status_resources_are_left_alone_by_flag() {
+    if !needs(Need::Embedded, "its log of requests is read") {
+        return;
+    }
+    let spoke = Spoke::auto("capacity-off");
+    let _node = Node::new(&spoke, "a", &json!({"cpu": "4"}));
+    let _agent = joins(&spoke, &["-report-capacity=false"]);
+    stays("nothing is said of it", || told(&spoke, "cpu") == [None, None]);
+    let requests = spoke.managed.server().requests();
+    let account = format!("system:serviceaccount:{}:", spoke.namespace);
+    let asked =
+        |it: &dev_apiserver::Request| it.resource == "nodes" && it.user.starts_with(&account);
+    assert!(!requests.iter().any(asked));
+}
