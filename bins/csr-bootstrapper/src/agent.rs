@@ -21,6 +21,7 @@ use shared::{
 
 use crate::{
     cached::CachedObject,
+    claim::ClaimKind,
     clocks::Clocks,
     settings::Settings,
     state::{CertificateStatus, HubRequests, HubSession, Rotated, SharedState},
@@ -58,8 +59,19 @@ pub(crate) struct LastErrors {
     pub(crate) cluster: LastError,
     pub(crate) addons: LastError,
     pub(crate) claims: LastError,
+    pub(crate) properties: LastError,
     pub(crate) nodes: LastError,
     pub(crate) csr: Arc<LastError>,
+}
+
+impl LastErrors {
+    /// The one of claims of this kind.
+    pub(crate) fn of_claims(&self, kind: ClaimKind) -> &LastError {
+        match kind {
+            ClaimKind::ClusterClaim => &self.claims,
+            ClaimKind::ClusterProperty => &self.properties,
+        }
+    }
 }
 
 impl Agent {
@@ -187,9 +199,9 @@ impl Agent {
     /// One line for each reason why a watched object may have changed unseen, and for a missing bootstrap
     /// kubeconfig.
     pub(crate) fn remarks(&self) -> String {
-        let LastErrors { credential, bootstrap, cluster, addons, claims, nodes, csr } =
+        let LastErrors { credential, bootstrap, cluster, addons, claims, properties, nodes, csr } =
             &self.errors;
-        let watches = [credential, bootstrap, cluster, addons, claims, nodes, csr];
+        let watches = [credential, bootstrap, cluster, addons, claims, properties, nodes, csr];
         let watches = watches.into_iter().filter_map(LastError::get);
         let no_bootstrap = self.read(|state| state.no_bootstrap.clone());
         let no_bootstrap = no_bootstrap.map(|why| format!("no valid bootstrap kubeconfig: {why}"));

@@ -78,8 +78,8 @@ fn lead(agent: &Arc<Agent>, leadership: &Arc<Leadership>, flags: &Flags) -> Resu
     keep_credential(agent, None)?;
     runtime::spawn_with("cluster", agent, managedcluster::follow)?;
     runtime::spawn_with("status", agent, managedcluster::run_status)?;
-    if agent.settings.claims.is_some() {
-        runtime::spawn_with("claims", agent, claim::follow)?;
+    for &kind in &agent.settings.claim_kinds {
+        runtime::spawn_with("claims", agent, move |agent| claim::follow(agent, kind))?;
     }
     if agent.settings.report_capacity {
         runtime::spawn_with("nodes", agent, capacity::follow)?;

@@ -15,7 +15,7 @@ use shared::{
 use self::feature_gates::FeatureGates;
 pub(crate) use self::table::table;
 use crate::{
-    claim::ClaimRules,
+    claim::{ClaimKind, ClaimRules},
     identity::{valid_agent, valid_cluster},
 };
 
@@ -48,8 +48,10 @@ pub(crate) struct Settings {
     pub(crate) addon_management: bool,
     /// Whether the resources of the cluster's nodes are reported.
     pub(crate) report_capacity: bool,
-    /// The choice of claims that are reported, if any are.
-    pub(crate) claims: Option<ClaimRules>,
+    /// The kinds of claims that are reported.
+    pub(crate) claim_kinds: Vec<ClaimKind>,
+    /// The choice of claims that are reported.
+    pub(crate) claim_rules: ClaimRules,
     /// The times of the leader election, if there is one.
     pub(crate) election: Option<election::ElectionTiming>,
     /// The time limit, if the credential is obtained once and not kept; zero is a single check.
@@ -96,7 +98,6 @@ impl Settings {
         let election = election::ElectionTiming::of(flags)?;
         let (annotations, dropped_annotations) = annotations(flags)?;
         let gates = FeatureGates::of(flags)?;
-        let claims = claim_rules(flags)?;
         let path = |name| flags.some(name).map(PathBuf::from);
         let settings = Self {
             namespace: namespace.unwrap_or_else(|| NAMESPACE.to_owned()),
@@ -117,7 +118,8 @@ impl Settings {
             healthcheck_period: flags.period("cluster-healthcheck-period")?,
             addon_management: gates.addon_management,
             report_capacity: flags.switch("report-capacity"),
-            claims: gates.cluster_claim.then_some(claims),
+            claim_kinds: gates.claim_kinds(),
+            claim_rules: claim_rules(flags)?,
             // A caller waits for the exit, and two instances that request a certificate do no harm.
             election: (once.is_none() && !flags.switch("disable-leader-election"))
                 .then_some(election),

@@ -14,8 +14,12 @@ use shared::{
 };
 
 use crate::{
-    addon::AddOns, bootstrap::BootstrapKubeconfig, cached::CachedObject, capacity::Capacity,
-    claim::Claims, identity::AgentNames,
+    addon::AddOns,
+    bootstrap::BootstrapKubeconfig,
+    cached::CachedObject,
+    capacity::Capacity,
+    claim::{ClaimKind, Claims},
+    identity::AgentNames,
 };
 
 /// The objects of both clusters, as the threads know them.
@@ -36,8 +40,8 @@ pub(crate) struct SharedState {
     /// The client that requests a certificate, unless it is the session's.
     pub(crate) requester: Option<Client>,
     pub(crate) addons: AddOns,
-    /// The spoke's ClusterClaims, once they could be read.
-    pub(crate) claims: Option<Claims>,
+    /// The spoke's claims of each kind, once they could be read.
+    pub(crate) claims: BTreeMap<ClaimKind, Claims>,
     /// The resources of the spoke's nodes, while all of them could be read.
     pub(crate) capacity: Option<Capacity>,
     pub(crate) status: CertificateStatus,

@@ -348,6 +348,40 @@ fn give_bootstrap_rights(hub: &Cluster) {
     );
 }
 
+/// Makes a spoke serve ClusterProperties, as the definition of KEP-2149 does.
+pub fn serve_properties(spoke: &Cluster) {
+    let kind = properties();
+    if let Some(server) = &spoke.embedded {
+        let Resource { group, version, plural, kind } = &kind;
+        let properties = dev_apiserver::Resource::custom(group, version, plural, kind, false);
+        return server.register(properties);
+    }
+    let value = json!({"type": "object", "properties": {"value": {"type": "string"}}});
+    let schema = json!({"type": "object", "properties": {"spec": value}});
+    let definition = json!({
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": format!("{}.{}", kind.plural, kind.group),
+            "annotations": {"api-approved.kubernetes.io": "unapproved, experimental-only"},
+        },
+        "spec": {
+            "group": kind.group, "scope": "Cluster",
+            "names": {"plural": kind.plural, "singular": "clusterproperty", "kind": kind.kind},
+            "versions": [{
+                "name": kind.version, "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": schema},
+            }],
+        },
+    });
+    ensure(spoke, &definitions().resource, None, definition);
+    eventually("properties are served", || list(&spoke.client, &kind.everywhere(), "").ok());
+}
+
+pub fn properties() -> Resource {
+    let version = "v1alpha1".into();
+    Resource { version, ..resource("about.k8s.io", "clusterproperties", "ClusterProperty") }
+}
+
 /// Makes a spoke serve ClusterClaims, as OCM's operator does.
 pub fn serve_claims(spoke: &Cluster) {
     if let Some(server) = &spoke.embedded {

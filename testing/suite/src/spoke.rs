@@ -86,7 +86,7 @@ impl Spoke {
         for manifest in rights() {
             spoke.managed.apply(&manifest, &spoke.namespace);
         }
-        spoke.allow_claims();
+        spoke.allow_cluster_scoped();
         spoke.put_bootstrap(&spoke.bootstrap_kubeconfig());
         spoke
     }
@@ -108,13 +108,13 @@ impl Spoke {
         }
     }
 
-    /// Gives the agent the manifests' right to claims, which are in no namespace.
-    fn allow_claims(&self) {
+    /// Gives the agent the manifests' rights to what is in no namespace.
+    fn allow_cluster_scoped(&self) {
         for mut manifest in cluster_rights() {
             manifest["metadata"]["name"] = self.namespace.as_str().into();
             let kind = if manifest["kind"] == "ClusterRole" {
                 let rules = manifest["rules"].as_array_mut().expect("rules");
-                rules.retain(|rule| rule["resources"][0] == "clusterclaims");
+                rules.retain(|rule| rule["resources"][0] != "leases");
                 ("clusterroles", "ClusterRole")
             } else {
                 manifest["roleRef"]["name"] = self.namespace.as_str().into();

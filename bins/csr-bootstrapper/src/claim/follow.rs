@@ -1,4 +1,4 @@
-//! Watch of the spoke's ClusterClaims.
+//! Watch of the spoke's claims of one kind.
 
 use std::{ops::ControlFlow, time::Duration};
 
@@ -8,21 +8,13 @@ use shared::{
     error::Error,
     json::Document,
     log_object,
-    resource::Resource,
     stop::Stop,
     watch::{Event, Selection, Watcher},
 };
 
-use super::Claims;
+use super::{ClaimKind, Claims};
 use crate::agent::{Agent, PAGE};
 
-/// `cluster.open-cluster-management.io/v1alpha1` ClusterClaim.
-static CLUSTER_CLAIMS: Resource = Resource::new(
-    "cluster.open-cluster-management.io",
-    "v1alpha1",
-    "clusterclaims",
-    "ClusterClaim",
-);
 /// All claims but those that are meant to stay on the spoke (ocm
 /// `pkg/registration/spoke/managedcluster/claim_reconcile.go`, labelCustomizedOnly).
 const SELECTOR: &str = "!open-cluster-management.io/spoke-only";
@@ -34,11 +26,12 @@ const MOST: usize = 1000;
 const LONGEST: usize = 1024;
 
 /// Keeps the claims in the shared state; while they cannot be read, what the hub has of them stays.
-pub(crate) fn follow(agent: &Agent) {
-    if !wait_until_served(agent) {
+pub(crate) fn follow(agent: &Agent, kind: ClaimKind) {
+    if !wait_until_served(agent, kind) {
         return;
     }
-    let target = CLUSTER_CLAIMS.everywhere();
+    let target = kind.resource().everywhere();
+    let errors = agent.errors.of_claims(kind);
     let selection = Selection { labels: SELECTOR, page: PAGE, ..Selection::all(target) };
     let (mut listed, mut too_many) = (Claims::new(), false);
     Watcher::default().run(agent.spoke(), &selection, &agent.stop, &mut |event| {
@@ -47,16 +40,16 @@ pub(crate) fn follow(agent: &Agent) {
             Event::InitApply(document) => too_many |= put(&mut listed, &document),
             Event::InitDone => {
                 let all = std::mem::take(&mut listed);
-                agent.update(|state| state.claims = Some(all));
+                agent.update(|state| state.claims.insert(kind, all));
             }
             Event::Apply(document) => agent.update(|state| {
-                too_many |= put(state.claims.get_or_insert_default(), &document);
+                too_many |= put(state.claims.entry(kind).or_default(), &document);
             }),
             Event::Delete(document) => agent.update(|state| {
-                state.claims.get_or_insert_default().remove(document.name());
+                state.claims.entry(kind).or_default().remove(document.name());
             }),
-            Event::Watching => agent.errors.claims.set(None),
-            Event::Failed(error) => agent.errors.claims.set(Some(error)),
+            Event::Watching => errors.set(None),
+            Event::Failed(error) => errors.set(Some(error)),
         }
         if std::mem::take(&mut too_many) {
             log_object!(Level::Warn, target; "too many claims: some are left alone");
@@ -65,10 +58,10 @@ pub(crate) fn follow(agent: &Agent) {
     });
 }
 
-/// Waits until the spoke serves the kind, which comes with OCM's operator; `false` at the end of the process.
-fn wait_until_served(agent: &Agent) -> bool {
+/// Waits until the spoke serves the kind; `false` at the end of the process.
+fn wait_until_served(agent: &Agent, kind: ClaimKind) -> bool {
     let (client, mut told) = (agent.spoke(), false);
-    let path = format!("/apis/{}", CLUSTER_CLAIMS.api_version());
+    let path = format!("/apis/{}", kind.resource().api_version());
     loop {
         let kinds = match client.document(&path) {
             Ok(found) => found,
@@ -78,12 +71,16 @@ fn wait_until_served(agent: &Agent) -> bool {
             Err(_) => continue,
         };
         let mut kinds = kinds["resources"].as_array().into_iter().flatten();
-        if kinds.any(|kind| kind["name"] == *CLUSTER_CLAIMS.plural) {
+        if kinds.any(|served| served["name"] == *kind.resource().plural) {
             return true;
         }
         if !std::mem::replace(&mut told, true) {
             let server = client.whose();
-            log::info!(server = server; "no ClusterClaims are served: none are reported to the hub");
+            log::info!(server = server; "no {} is served: none are reported to the hub", kind.resource().kind);
+        }
+        // ClusterClaims come with OCM's operator, maybe in a moment; a cluster may never have ClusterProperties.
+        if kind == ClaimKind::ClusterProperty {
+            agent.update(|state| state.claims.insert(kind, Claims::new()));
         }
         if agent.stop.wait(ASK_AGAIN) {
             return false;

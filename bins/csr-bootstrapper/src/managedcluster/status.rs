@@ -21,7 +21,9 @@ use super::{
 };
 use crate::{
     agent::Agent,
+    claim,
     conditions::has,
+    settings::Settings,
     state::{HubSession, SharedState},
     write_pace::WritePace,
 };
@@ -206,9 +208,9 @@ impl<'a> StatusLoop<'a> {
 
     /// The claims that the hub is told, if they are known.
     fn claims(&mut self) -> Option<Vec<Value>> {
-        let rules = self.agent.settings.claims.as_ref()?;
-        let exposed = |state: &SharedState| state.claims.as_ref().map(|all| rules.exposed(all));
-        let (claims, left_out) = self.agent.read(exposed)?;
+        let Settings { claim_kinds, claim_rules, .. } = &self.agent.settings;
+        let claims = self.agent.read(|state| claim::together(&state.claims, claim_kinds))?;
+        let (claims, left_out) = claim_rules.exposed(&claims);
         if std::mem::replace(&mut self.claims_left_out, left_out) < left_out {
             let event = "CustomClusterClaimsTruncated";
             log::warn!(event = event, count = left_out; "claims are not reported, see -max-custom-cluster-claims");

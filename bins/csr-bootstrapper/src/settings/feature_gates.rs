@@ -2,21 +2,24 @@
 
 use shared::flags::Flags;
 
+use crate::claim::ClaimKind;
+
 /// The gates of ocm v1.2.0 (its api module, `feature/feature.go`, DefaultSpokeRegistrationFeatureGates) that cannot be
 /// turned on, and why.
-const NEVER: [(&str, &str); 3] = [
-    ("ClusterProperty", "properties are not reported"),
+const NEVER: [(&str, &str); 2] = [
     ("MultipleHubs", "there is one hub, that of the bootstrap kubeconfig"),
     ("V1beta1CSRAPICompatibility", "certificates are requested by version v1"),
 ];
 
-/// The gates that can be turned off.
+/// The gates that can be turned on and off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FeatureGates {
     /// The availability of add-ons is reported.
     pub(super) addon_management: bool,
     /// ClusterClaims are reported.
     pub(super) cluster_claim: bool,
+    /// ClusterProperties are reported.
+    pub(super) cluster_property: bool,
 }
 
 impl FeatureGates {
@@ -25,7 +28,8 @@ impl FeatureGates {
     /// # Errors
     /// One sentence about a gate that is unknown, has no boolean, or asks for what this program does not do.
     pub(super) fn of(flags: &Flags) -> Result<Self, String> {
-        let mut gates = Self { addon_management: true, cluster_claim: true };
+        let mut gates =
+            Self { addon_management: true, cluster_claim: true, cluster_property: false };
         for gate in flags.list("feature-gates") {
             gates.set(gate)?;
         }
@@ -42,6 +46,7 @@ impl FeatureGates {
         match name.trim() {
             "AddonManagement" => self.addon_management = wanted,
             "ClusterClaim" => self.cluster_claim = wanted,
+            "ClusterProperty" => self.cluster_property = wanted,
             name => match NEVER.iter().find(|(never, _)| *never == name) {
                 Some((_, why)) if wanted => {
                     return Err(format!("-feature-gates: no {name}, {why}"));
@@ -51,5 +56,14 @@ impl FeatureGates {
             },
         }
         Ok(())
+    }
+
+    /// The kinds of claims that are reported.
+    pub(super) fn claim_kinds(&self) -> Vec<ClaimKind> {
+        let kinds = [
+            (self.cluster_claim, ClaimKind::ClusterClaim),
+            (self.cluster_property, ClaimKind::ClusterProperty),
+        ];
+        kinds.into_iter().filter_map(|(wanted, kind)| wanted.then_some(kind)).collect()
     }
 }

@@ -60,7 +60,7 @@ fn registration() -> Vec<Flag> {
             "feature-gates",
             FlagKind::List,
             "",
-            "Features Name=true|false,...: AddonManagement reports whether add-ons are available (default true), ClusterClaim the cluster's claims (default true).",
+            "Features Name=true|false,...: AddonManagement reports whether add-ons are available (default true), ClusterClaim the cluster's claims (default true), ClusterProperty its properties (default false).",
         ),
         flag(
             "hub-kubeconfig-dir",

@@ -1,10 +1,11 @@
 //! ClusterClaims of the spoke in the ManagedCluster's status.
 
 use serde_json::{Value, json};
+use shared::resource::Resource;
 use suite::{
     eventually,
     needs::{Need, needs},
-    ocm::{claims, serve_claims},
+    ocm::{claims, properties, serve_claims, serve_properties},
     spoke::Spoke,
     stays,
 };
@@ -19,7 +20,10 @@ fn spoke(name: &str) -> Spoke {
 }
 
 fn put(spoke: &Spoke, name: &str, value: &str, labels: &Value) {
-    let kind = claims();
+    put_as(&claims(), spoke, name, value, labels);
+}
+
+fn put_as(kind: &Resource, spoke: &Spoke, name: &str, value: &str, labels: &Value) {
     let target = kind.cluster_object(name);
     let spec = json!({"value": value});
     if spoke.managed.get(&target).is_some() {
@@ -27,7 +31,7 @@ fn put(spoke: &Spoke, name: &str, value: &str, labels: &Value) {
         return;
     }
     let claim = json!({
-        "apiVersion": kind.api_version(), "kind": "ClusterClaim",
+        "apiVersion": kind.api_version(), "kind": kind.kind,
         "metadata": {"name": name, "labels": labels}, "spec": spec,
     });
     spoke.managed.create(&target.siblings(), &claim);
@@ -115,13 +119,43 @@ fn claim_that_cannot_be_read_stays_as_the_hub_has_it() {
 }
 
 #[test]
+fn claim_of_a_property_is_told_in_place_of_the_claim_of_that_name() {
+    let spoke = spoke("claim-property");
+    serve_properties(&spoke.managed);
+    let name = |first: &str| format!("{first}.{}", spoke.namespace);
+    put(&spoke, &name("a"), "claim", &json!({}));
+    put(&spoke, &name("b"), "claim", &json!({}));
+    put_as(&properties(), &spoke, &name("b"), "property", &json!({}));
+    let _agent = joins(&spoke, &["-feature-gates=ClusterProperty=true"]);
+    becomes(&spoke, &name("a"), Some("claim"));
+    becomes(&spoke, &name("b"), Some("property"));
+    spoke.managed.delete(&properties().cluster_object(&name("b")));
+    becomes(&spoke, &name("b"), Some("claim"));
+    spoke.managed.delete(&claims().cluster_object(&name("a")));
+    spoke.managed.delete(&claims().cluster_object(&name("b")));
+    becomes(&spoke, &name("b"), None);
+}
+
+#[test]
+fn claim_is_told_where_there_are_no_properties() {
+    if !needs(Need::Embedded, "the kind is not there") {
+        return;
+    }
+    let spoke = spoke("claim-no-property");
+    put(&spoke, "a", "1", &json!({}));
+    let agent = joins(&spoke, &["-feature-gates=ClusterProperty=true"]);
+    agent.wait_for("no ClusterProperty is served");
+    becomes(&spoke, "a", Some("1"));
+}
+
+#[test]
 fn claim_of_a_spoke_without_that_kind_or_without_the_feature() {
     if !needs(Need::Embedded, "the kind is not there") {
         return;
     }
     let spoke = Spoke::auto("claim-none");
     let mut agent = joins(&spoke, &[]);
-    agent.wait_for("no ClusterClaims are served");
+    agent.wait_for("no ClusterClaim is served");
     assert_eq!(agent.ask("/readyz").0, 200);
     agent.kill();
     serve_claims(&spoke.managed);
