@@ -61,6 +61,7 @@ pub(crate) struct LastErrors {
     pub(crate) claims: LastError,
     pub(crate) properties: LastError,
     pub(crate) nodes: LastError,
+    pub(crate) namespaces: LastError,
     pub(crate) csr: Arc<LastError>,
 }
 
@@ -199,9 +200,18 @@ impl Agent {
     /// One line for each reason why a watched object may have changed unseen, and for a missing bootstrap
     /// kubeconfig.
     pub(crate) fn remarks(&self) -> String {
-        let LastErrors { credential, bootstrap, cluster, addons, claims, properties, nodes, csr } =
-            &self.errors;
-        let watches = [credential, bootstrap, cluster, addons, claims, properties, nodes, csr];
+        let all = &self.errors;
+        let watches = [
+            &all.credential,
+            &all.bootstrap,
+            &all.cluster,
+            &all.addons,
+            &all.claims,
+            &all.properties,
+            &all.nodes,
+            &all.namespaces,
+            &all.csr,
+        ];
         let watches = watches.into_iter().filter_map(LastError::get);
         let no_bootstrap = self.read(|state| state.no_bootstrap.clone());
         let no_bootstrap = no_bootstrap.map(|why| format!("no valid bootstrap kubeconfig: {why}"));

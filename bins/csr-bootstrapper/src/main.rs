@@ -11,6 +11,7 @@ mod claim;
 mod clocks;
 mod conditions;
 mod identity;
+mod managed_namespace;
 mod managedcluster;
 mod report;
 mod run;

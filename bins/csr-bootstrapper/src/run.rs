@@ -33,6 +33,7 @@ use crate::{
     certificate::{CertificateManager, OnceGoal, ready, store},
     claim,
     identity::{self, AgentNames, NameSources, ResolvedNames},
+    managed_namespace,
     managedcluster::{self, ManagedClusterLease},
     report::Reporter,
     settings::{LOCK, Settings},
@@ -80,6 +81,10 @@ fn lead(agent: &Arc<Agent>, leadership: &Arc<Leadership>, flags: &Flags) -> Resu
     runtime::spawn_with("status", agent, managedcluster::run_status)?;
     for &kind in &agent.settings.claim_kinds {
         runtime::spawn_with("claims", agent, move |agent| claim::follow(agent, kind))?;
+    }
+    if agent.settings.managed_namespaces {
+        let agent = agent.clone();
+        runtime::spawn("managed-namespaces", move || managed_namespace::run(&agent))?;
     }
     if agent.settings.report_capacity {
         runtime::spawn_with("nodes", agent, capacity::follow)?;

@@ -46,6 +46,8 @@ pub(crate) struct Settings {
     pub(crate) healthcheck_period: Duration,
     /// Whether the availability of add-ons is reported.
     pub(crate) addon_management: bool,
+    /// Whether namespaces are labelled for the hub.
+    pub(crate) managed_namespaces: bool,
     /// Whether the resources of the cluster's nodes are reported.
     pub(crate) report_capacity: bool,
     /// The kinds of claims that are reported.
@@ -117,6 +119,7 @@ impl Settings {
             expiration: expiration(flags)?,
             healthcheck_period: flags.period("cluster-healthcheck-period")?,
             addon_management: gates.addon_management,
+            managed_namespaces: flags.switch("managed-namespaces"),
             report_capacity: flags.switch("report-capacity"),
             claim_kinds: gates.claim_kinds(),
             claim_rules: claim_rules(flags)?,

@@ -2,7 +2,7 @@
 //! the endpoint.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::{Instant, SystemTime},
 };
@@ -20,6 +20,7 @@ use crate::{
     capacity::Capacity,
     claim::{ClaimKind, Claims},
     identity::AgentNames,
+    managed_namespace::Applied,
 };
 
 /// The objects of both clusters, as the threads know them.
@@ -42,6 +43,10 @@ pub(crate) struct SharedState {
     pub(crate) addons: AddOns,
     /// The spoke's claims of each kind, once they could be read.
     pub(crate) claims: BTreeMap<ClaimKind, Claims>,
+    /// Names of the spoke's namespaces with the hub's label, once they could be read.
+    pub(crate) labelled_namespaces: Option<BTreeSet<String>>,
+    /// What was done for those that the hub manages.
+    pub(crate) applied_namespaces: Applied,
     /// The resources of the spoke's nodes, while all of them could be read.
     pub(crate) capacity: Option<Capacity>,
     pub(crate) status: CertificateStatus,

@@ -35,7 +35,7 @@ use crate::{
 };
 
 pub use self::kinds::{
-    addons, claims, clusters, properties, requests, serve_claims, serve_properties,
+    addons, claims, clusters, properties, requests, serve_claims, serve_properties, sets,
 };
 
 /// Conditions of a ManagedCluster, by their types.
@@ -55,6 +55,8 @@ const NAMESPACE: &str = "open-cluster-management";
 const GROUP: &str = "cluster.open-cluster-management.io";
 /// On an add-on: the namespace that its agent is in.
 pub const INSTALL_NAMESPACE: &str = "addon.open-cluster-management.io/v1alpha1-install-namespace";
+/// On a cluster: the set that it is in.
+pub const SET_LABEL: &str = "cluster.open-cluster-management.io/clusterset";
 /// Group and version of ManagedClusterAddOns.
 const ADDONS: (&str, &str) = ("addon.open-cluster-management.io", "v1alpha1");
 

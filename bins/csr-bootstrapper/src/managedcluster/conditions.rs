@@ -1,4 +1,4 @@
-//! Conditions, version, claims and capacity that this agent wants in the ManagedCluster's status. No I/O, no clock.
+//! Conditions, version, claims, capacity and namespaces that this agent wants in the ManagedCluster's status. No I/O, no clock.
 
 use std::time::SystemTime;
 
@@ -8,6 +8,7 @@ use super::health::ApiServerHealth;
 use crate::{
     capacity::Capacity,
     conditions::{guard, has, set},
+    managed_namespace::{self, Applied},
     state::Rotated,
 };
 
@@ -23,6 +24,8 @@ pub(crate) struct SpokeStatus<'a> {
     pub(crate) claims: Option<&'a [Value]>,
     /// The resources of its nodes, if they are known.
     pub(crate) capacity: Option<&'a Capacity>,
+    /// What was done for the namespaces that the hub manages.
+    pub(crate) namespaces: &'a Applied,
 }
 
 /// The patch for the status of `cluster`, or `None` if it is up to date.
@@ -37,7 +40,7 @@ pub(crate) fn patch(
     rotated: Option<&Rotated>,
     now: SystemTime,
 ) -> Option<Value> {
-    let SpokeStatus { health, version, claims, capacity } = spoke;
+    let SpokeStatus { health, version, claims, capacity, namespaces } = spoke;
     let accepted = accepted(cluster) && !clocks_differ(cluster);
     let before = cluster["status"]["conditions"].as_array().cloned().unwrap_or_default();
     let mut conditions = before.clone();
@@ -61,6 +64,10 @@ pub(crate) fn patch(
     }
     if let Some(capacity) = capacity.filter(|_| accepted && !is_ill) {
         capacity.differences(&cluster["status"], &mut status);
+    }
+    let namespaces = managed_namespace::told(cluster, namespaces, now);
+    if let Some(namespaces) = namespaces.filter(|_| accepted) {
+        status.insert("managedNamespaces".to_owned(), namespaces);
     }
     if status.is_empty() {
         return None;
@@ -115,6 +122,7 @@ mod tests {
 
     use super::*;
 
+    static NONE: Applied = Applied::new();
     const BEFORE: &str = "2026-11-21T11:39:01Z";
 
     fn now() -> SystemTime {
@@ -127,7 +135,13 @@ mod tests {
     }
 
     fn spoke<'a>(health: &'a ApiServerHealth, version: &'a str) -> SpokeStatus<'a> {
-        SpokeStatus { health, version: Some(version), claims: None, capacity: None }
+        SpokeStatus {
+            health,
+            version: Some(version),
+            claims: None,
+            capacity: None,
+            namespaces: &NONE,
+        }
     }
 
     /// The object on the hub after these conditions were written.
@@ -311,7 +325,13 @@ mod tests {
         let claims = [json!({"name": "id.k8s.io", "value": "a"})];
         let mut known = cluster(vec![hub_accepted(), joined(), available()]);
         let told = |known: &Value, health: &ApiServerHealth, claims: &[Value]| {
-            let spoke = SpokeStatus { health, version: None, claims: Some(claims), capacity: None };
+            let spoke = SpokeStatus {
+                health,
+                version: None,
+                claims: Some(claims),
+                capacity: None,
+                namespaces: &NONE,
+            };
             let patch = patch(known, spoke, None, now())?;
             Some(patch["status"]["clusterClaims"].clone()).filter(|claims| !claims.is_null())
         };

@@ -195,11 +195,13 @@ impl<'a> StatusLoop<'a> {
         let capacity = self.agent.read(|state| state.capacity.clone()).filter(|_| is_well);
         let health = if self.reported { &ApiServerHealth::Unknown } else { self.probes.health() };
         let (rotated, now) = (self.agent.read(|state| state.rotated.clone()), SystemTime::now());
+        let namespaces = self.agent.read(|state| state.applied_namespaces.clone());
         let spoke = SpokeStatus {
             health,
             version: self.probes.version(),
             claims: claims.as_deref(),
             capacity: capacity.as_ref(),
+            namespaces: &namespaces,
         };
         let patch = conditions::patch(cluster, spoke, rotated.as_ref(), now);
         self.status.needed(patch.is_some(), Instant::now());

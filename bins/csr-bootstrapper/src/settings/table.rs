@@ -75,6 +75,12 @@ fn registration() -> Vec<Flag> {
             "Secret for the hub kubeconfig, certificate and key, in the program's namespace.",
         ),
         flag(
+            "managed-namespaces",
+            FlagKind::Bool,
+            "true",
+            "Create and label the namespaces that the hub's cluster sets manage.",
+        ),
+        flag(
             "max-custom-cluster-claims",
             FlagKind::Int,
             "20",

@@ -22,6 +22,11 @@ pub fn addons() -> Resource {
     Resource { version, ..resource(ADDONS.0, "managedclusteraddons", "ManagedClusterAddOn") }
 }
 
+pub fn sets() -> Resource {
+    let version = "v1beta2".into();
+    Resource { version, ..resource(GROUP, "managedclustersets", "ManagedClusterSet") }
+}
+
 pub fn requests() -> Resource {
     resource("certificates.k8s.io", "certificatesigningrequests", "CertificateSigningRequest")
 }

@@ -13,7 +13,7 @@ use dev_apiserver::{Bearer, Resource, Server};
 use serde_json::{Value, json};
 use shared::time::{micro_time, parse_micro_time};
 
-use super::{ADDONS, AUTO, Bootstrap, CLUSTER_LABEL, GROUP, HEARTBEAT, PREFIX, reasons};
+use super::{ADDONS, AUTO, Bootstrap, CLUSTER_LABEL, GROUP, HEARTBEAT, PREFIX, SET_LABEL, reasons};
 use crate::{
     cluster::Cluster,
     ocm::{ACCEPTED, AVAILABLE, SYNCED},
@@ -23,6 +23,7 @@ use crate::{
 const FINALIZER: &str = "cluster.open-cluster-management.io/api-resource-cleanup";
 const ACCEPTED_ON: &str = "open-cluster-management.io/automatically-accepted-on";
 const CLUSTERS: (&str, &str) = ("cluster.open-cluster-management.io/v1", "managedclusters");
+const SETS: (&str, &str) = ("cluster.open-cluster-management.io/v1beta2", "managedclustersets");
 const LEASES: (&str, &str) = ("coordination.k8s.io/v1", "leases");
 const REQUESTS: (&str, &str) = ("certificates.k8s.io/v1", "certificatesigningrequests");
 
@@ -61,6 +62,8 @@ fn play(cluster: &Weak<Cluster>) {
             let name = text(&object, "/metadata/name");
             admit(server, &object, name);
             alter(server, name, taint);
+            let managed = managed_namespaces(server, &object);
+            alter(server, name, |cluster| list_namespaces(cluster, managed));
             watch_heartbeat(server, name, &mut seen);
         }
         for request in server.list(REQUESTS.0, REQUESTS.1, "") {
@@ -129,6 +132,27 @@ fn add_namespace(server: &Server, name: &str) {
         let metadata = json!({"name": name, "labels": {CLUSTER_LABEL: name}});
         server.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}));
     }
+}
+
+/// The namespaces that the set of a cluster manages.
+fn managed_namespaces(server: &Server, cluster: &Value) -> Vec<Value> {
+    let Some(set) = cluster["metadata"]["labels"][SET_LABEL].as_str() else { return Vec::new() };
+    let managed = server.get(SETS.0, SETS.1, "", set).unwrap_or_default();
+    let managed = managed["spec"]["managedNamespaces"].as_array().into_iter().flatten();
+    managed.map(|namespace| json!({"name": namespace["name"], "clusterSet": set})).collect()
+}
+
+/// Lists them without conditions, as the real one does.
+fn list_namespaces(cluster: &mut Value, wanted: Vec<Value>) -> bool {
+    let mut before = cluster["status"]["managedNamespaces"].as_array().cloned().unwrap_or_default();
+    for namespace in before.iter_mut().filter_map(Value::as_object_mut) {
+        namespace.remove("conditions");
+    }
+    let changed = before != wanted;
+    if changed {
+        cluster["status"]["managedNamespaces"] = Value::Array(wanted);
+    }
+    changed
 }
 
 /// Keeps workloads away from a cluster that nobody can reach. For the agent that is one more writer

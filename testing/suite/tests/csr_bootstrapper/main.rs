@@ -1,6 +1,7 @@
 //! csr-bootstrapper as a process, on either server: how a cluster joins a hub and moves to another one
 //! (`joining`), how the certificate is obtained and rotated (`certificate`), what the hub is told
-//! (`managedcluster`), also of its add-ons (`addon`), claims (`claim`) and nodes (`capacity`); and the process itself:
+//! (`managedcluster`), also of its add-ons (`addon`), claims (`claim`), nodes (`capacity`) and
+//! namespaces (`managed_namespace`); and the process itself:
 //! endpoint, `-once`, flags, signals, rights.
 
 mod addon;
@@ -11,6 +12,7 @@ mod claim;
 mod endpoint;
 mod flags;
 mod joining;
+mod managed_namespace;
 mod managedcluster;
 mod once;
 mod secrecy;

@@ -1,0 +1,238 @@
+//! Loop that labels the namespaces that the hub manages, and those that it manages no more. In the steady state
+//! nothing is sent.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Instant,
+};
+
+use log::Level;
+use serde_json::json;
+use shared::{
+    client::Patch,
+    error::{Error, Result},
+    log_object, runtime,
+    stop::Stop,
+};
+
+use super::{
+    follow::{NAMESPACES, any, follow},
+    label, wanted,
+};
+use crate::{
+    agent::Agent,
+    state::{HubSession, SharedState},
+    write_pace::WritePace,
+};
+
+/// Labels namespaces, until the end of the process.
+pub(crate) fn run(agent: &Arc<Agent>) {
+    while let Some(session) = agent.next_session() {
+        let mut controller = NamespaceController::new(agent, &session);
+        loop {
+            let seen = agent.stop.wakes();
+            let cluster = agent.read(SharedState::managed_cluster);
+            // In this order: the end of the session also removes the ManagedCluster.
+            if session.stop.raised() {
+                break;
+            }
+            let soon = Instant::now() + Stop::SLICE;
+            let until = cluster.map_or(soon, |cluster| controller.reconcile(&wanted(&cluster)));
+            agent.stop.wait_for_change(seen, until.min(soon));
+        }
+        agent.change(|state| {
+            state.labelled_namespaces = None;
+            state.applied_namespaces.clear();
+        });
+    }
+}
+
+/// The state of one session.
+struct NamespaceController<'a> {
+    agent: &'a Arc<Agent>,
+    session: &'a Arc<HubSession>,
+    label: String,
+    /// Most clusters never have such a namespace: the watch begins with the first.
+    watch: Watch,
+    /// Looks for the first.
+    look: WritePace,
+    /// By the namespace's name.
+    paces: BTreeMap<String, WritePace>,
+    failures: BTreeMap<String, String>,
+}
+
+/// What is known of the namespaces with the hub's label.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Watch {
+    /// This hub may have managed some before.
+    NotYet,
+    /// It has not.
+    NotNeeded,
+    Started,
+}
+
+impl<'a> NamespaceController<'a> {
+    fn new(agent: &'a Arc<Agent>, session: &'a Arc<HubSession>) -> Self {
+        let label = label(&session.client.config().server);
+        let (paces, failures) = (BTreeMap::new(), BTreeMap::new());
+        let look = WritePace::new(Instant::now());
+        Self { agent, session, label, watch: Watch::NotYet, look, paces, failures }
+    }
+
+    /// Performs what is due; returns when to come again if nothing changes.
+    fn reconcile(&mut self, wanted: &BTreeSet<String>) -> Instant {
+        let later = Instant::now() + Stop::SLICE;
+        if self.watch != Watch::Started {
+            return self.watch_if_needed(wanted);
+        }
+        let Some(labelled) = self.agent.read(|state| state.labelled_namespaces.clone()) else {
+            return later;
+        };
+        self.paces.retain(|name, _| wanted.contains(name) || labelled.contains(name));
+        self.failures.retain(|name, _| wanted.contains(name));
+        let due: Vec<(&String, bool)> = due(wanted, &labelled);
+        let settled = wanted.intersection(&labelled);
+        settled.for_each(|name| self.settle(name));
+        let mut until = later;
+        for (name, managed) in due {
+            if self.session.stop.raised() {
+                break;
+            }
+            until = until.min(self.write(name, managed));
+        }
+        self.tell(wanted);
+        until
+    }
+
+    /// Starts the watch if there are such namespaces, or may be.
+    fn watch_if_needed(&mut self, wanted: &BTreeSet<String>) -> Instant {
+        let selector = format!("{}=true", self.label);
+        if wanted.is_empty() && self.watch == Watch::NotYet {
+            if Instant::now() < self.look.not_before {
+                return self.look.not_before;
+            }
+            match any(self.agent, self.session, &selector) {
+                Ok(true) => {}
+                // Without the right nobody asked for this.
+                Ok(false) | Err(Error::Forbidden(_)) => self.watch = Watch::NotNeeded,
+                Err(error) => {
+                    self.look.failed(&error, Instant::now());
+                    return self.look.not_before;
+                }
+            }
+        }
+        if wanted.is_empty() && self.watch == Watch::NotNeeded {
+            return Instant::now() + Stop::SLICE;
+        }
+        let (agent, session) = (self.agent.clone(), self.session.clone());
+        let watch = move || follow(&agent, &session, &selector);
+        match runtime::spawn("namespaces", watch) {
+            Ok(()) => self.watch = Watch::Started,
+            Err(error) => log::warn!(error:% = error; "the hub's namespaces are not watched"),
+        }
+        Instant::now() + Stop::SLICE
+    }
+
+    fn settle(&mut self, name: &str) {
+        self.failures.remove(name);
+        if let Some(pace) = self.paces.get_mut(name) {
+            pace.needed(false, Instant::now());
+        }
+    }
+
+    /// Labels a namespace, unless it is too early; returns when to look again.
+    fn write(&mut self, name: &str, managed: bool) -> Instant {
+        let now = Instant::now();
+        let pace = self.paces.entry(name.to_owned()).or_insert_with(|| WritePace::new(now));
+        if now < pace.not_before {
+            return pace.not_before;
+        }
+        let target = NAMESPACES.cluster_object(name);
+        match put_label(self.agent, name, &self.label, managed) {
+            Ok(()) => {
+                pace.wrote(Instant::now());
+                self.failures.remove(name);
+                self.agent.change(|state| {
+                    let labelled = state.labelled_namespaces.get_or_insert_default();
+                    if managed { labelled.insert(name.to_owned()) } else { labelled.remove(name) }
+                });
+                let what = if managed { "managed" } else { "managed no more" };
+                log_object!(Level::Info, target; "the namespace is {what} by the hub");
+            }
+            Err(error) => {
+                let level =
+                    if pace.failed(&error, Instant::now()) { Level::Warn } else { Level::Debug };
+                log_object!(level, target, error:% = error; "a namespace of the hub cannot be labelled");
+                self.failures
+                    .insert(name.to_owned(), format!("Failed to apply namespace: {error}"));
+            }
+        }
+        pace.not_before
+    }
+
+    /// Sets what the hub is told, and wakes the loop that tells it.
+    fn tell(&self, wanted: &BTreeSet<String>) {
+        let labelled =
+            self.agent.read(|state| state.labelled_namespaces.clone()).unwrap_or_default();
+        let result = |name: &String| match self.failures.get(name) {
+            Some(error) => Some((name.clone(), Err(error.clone()))),
+            None => labelled.contains(name).then(|| (name.clone(), Ok(()))),
+        };
+        let applied = wanted.iter().filter_map(result).collect();
+        if self.agent.read(|state| state.applied_namespaces != applied) {
+            self.agent.update(|state| state.applied_namespaces = applied);
+        }
+    }
+}
+
+/// The namespaces to label, and whether the hub manages them.
+fn due<'a>(
+    wanted: &'a BTreeSet<String>,
+    labelled: &'a BTreeSet<String>,
+) -> Vec<(&'a String, bool)> {
+    let new = wanted.difference(labelled).map(|name| (name, true));
+    let former = labelled.difference(wanted).map(|name| (name, false));
+    new.chain(former).collect()
+}
+
+/// Labels a namespace; creates one that the hub manages.
+fn put_label(agent: &Agent, name: &str, label: &str, managed: bool) -> Result<()> {
+    let (target, value) = (NAMESPACES.cluster_object(name), if managed { "true" } else { "false" });
+    let labels = json!({label: value});
+    let patch = json!({"metadata": {"labels": labels}});
+    match agent.spoke().patch(&target, Patch::Merge, &patch) {
+        Err(Error::NotFound(_)) if managed => {
+            let new = json!({
+                "apiVersion": NAMESPACES.api_version(), "kind": NAMESPACES.kind,
+                "metadata": {"name": name, "labels": labels},
+            });
+            agent.spoke().create(&target.siblings(), &new).map(drop)
+        }
+        Ok(_) | Err(Error::NotFound(_)) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn managed_namespace_what_is_due() {
+        let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        for (wanted, labelled, expected) in [
+            (&[][..], &[][..], &[][..]),
+            (&["a"], &[], &[("a", true)]),
+            (&["a"], &["a"], &[]),
+            (&[], &["old"], &[("old", false)]),
+            (&["a", "b"], &["b", "old"], &[("a", true), ("old", false)]),
+        ] {
+            let (wanted, labelled): (BTreeSet<String>, BTreeSet<String>) =
+                (set(wanted), set(labelled));
+            let due: Vec<_> = due(&wanted, &labelled);
+            let due: Vec<_> = due.iter().map(|(name, managed)| (name.as_str(), *managed)).collect();
+            assert_eq!(due, expected);
+        }
+    }
+}

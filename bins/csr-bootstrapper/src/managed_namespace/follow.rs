@@ -1,0 +1,67 @@
+//! Watch of the namespaces with the hub's label.
+
+use std::{collections::BTreeSet, ops::ControlFlow};
+
+use shared::{
+    error::Result,
+    resource::Resource,
+    watch::{self, Event, Selection, Watcher},
+};
+
+use super::MOST;
+use crate::{
+    agent::{Agent, PAGE},
+    state::HubSession,
+};
+
+pub(super) static NAMESPACES: Resource = Resource::v1("", "namespaces", "Namespace");
+
+fn selection(selector: &str) -> Selection<'_> {
+    let target = NAMESPACES.everywhere();
+    Selection { target, labels: selector, metadata_only: true, page: PAGE }
+}
+
+/// Returns whether there is any now.
+///
+/// # Errors
+/// As the server says.
+pub(super) fn any(agent: &Agent, session: &HubSession, selector: &str) -> Result<bool> {
+    let mut any = false;
+    watch::list(agent.spoke(), &selection(selector), &session.stop, &mut |_| {
+        any = true;
+        ControlFlow::Break(())
+    })?;
+    Ok(any)
+}
+
+/// Keeps their names in the shared state, until the end of the session.
+pub(super) fn follow(agent: &Agent, session: &HubSession, selector: &str) {
+    let mut listed = BTreeSet::new();
+    let errors = &agent.errors.namespaces;
+    Watcher::default().run(agent.spoke(), &selection(selector), &session.stop, &mut |event| {
+        match event {
+            Event::Init { .. } => listed = BTreeSet::new(),
+            Event::InitApply(document) => put(&mut listed, document.name()),
+            Event::InitDone => {
+                let all = std::mem::take(&mut listed);
+                agent.update(|state| state.labelled_namespaces = Some(all));
+            }
+            Event::Apply(document) => agent.update(|state| {
+                put(state.labelled_namespaces.get_or_insert_default(), document.name());
+            }),
+            Event::Delete(document) => agent.update(|state| {
+                state.labelled_namespaces.get_or_insert_default().remove(document.name());
+            }),
+            Event::Watching => errors.set(None),
+            Event::Failed(error) => errors.set(Some(error)),
+        }
+        ControlFlow::Continue(())
+    });
+}
+
+/// Those that the hub managed may be as many as those that it manages.
+fn put(names: &mut BTreeSet<String>, name: &str) {
+    if names.len() < 2 * MOST {
+        names.insert(name.to_owned());
+    }
+}

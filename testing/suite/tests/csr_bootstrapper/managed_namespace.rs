@@ -1,0 +1,155 @@
+//! Namespaces of the spoke that the hub's cluster sets manage.
+
+use serde_json::{Value, json};
+use suite::{
+    cluster::resource,
+    eventually,
+    needs::{Need, needs},
+    ocm::{SET_LABEL, clusters, sets},
+    spoke::Spoke,
+    stays,
+};
+
+use crate::support::joins;
+
+const LABEL: &str = "clusterset.open-cluster-management.io/";
+
+/// Another namespace for each spoke.
+fn name(spoke: &Spoke, suffix: &str) -> String {
+    format!("{}-{suffix}", spoke.namespace)
+}
+
+/// A set of clusters that has this one, and manages these namespaces from now on.
+fn manage(spoke: &Spoke, names: &[&str]) {
+    let (hub, sets, clusters) = (&spoke.hub.cluster, sets(), clusters());
+    let target = sets.cluster_object(&spoke.namespace);
+    if hub.get(&target).is_none() {
+        let (api, kind) = (sets.api_version(), &sets.kind);
+        let set = json!({"apiVersion": api, "kind": kind, "metadata": {"name": spoke.namespace}});
+        hub.create(&target.siblings(), &set);
+        let labels = json!({SET_LABEL: spoke.namespace});
+        let cluster = clusters.cluster_object(&spoke.cluster);
+        hub.merge(&cluster, &json!({"metadata": {"labels": labels}}));
+    }
+    let all: Vec<_> = names.iter().map(|name| json!({"name": name})).collect();
+    hub.merge(&target, &json!({"spec": {"managedNamespaces": all}}));
+}
+
+/// The namespace on the spoke, and what its label of the hub says.
+fn label(spoke: &Spoke, name: &str) -> Option<(Value, Option<String>)> {
+    let namespaces = resource("", "namespaces", "Namespace");
+    let namespace = spoke.managed.get(&namespaces.cluster_object(name))?;
+    let labels = namespace["metadata"]["labels"].as_object().cloned().unwrap_or_default();
+    let ours = labels.iter().find(|(key, _)| key.starts_with(LABEL));
+    let value = ours.and_then(|(_, value)| value.as_str().map(str::to_owned));
+    Some((namespace, value))
+}
+
+#[track_caller]
+fn becomes(spoke: &Spoke, name: &str, expected: &str) {
+    eventually(&format!("{name} is labelled {expected}"), || {
+        label(spoke, name)?.1.filter(|value| value == expected)
+    });
+}
+
+/// Status and reason of its condition on the hub.
+fn told(spoke: &Spoke, name: &str) -> Option<(String, String)> {
+    let cluster = spoke.hub.managed_cluster(&spoke.cluster)?;
+    let mut all = cluster["status"]["managedNamespaces"].as_array()?.iter();
+    let namespace = all.find(|namespace| namespace["name"] == name)?;
+    let mut conditions = namespace["conditions"].as_array()?.iter();
+    let condition = conditions.find(|condition| condition["type"] == "NamespaceAvailable")?;
+    let text = |field: &str| condition[field].as_str().map(str::to_owned);
+    Some((text("status")?, text("reason")?))
+}
+
+#[track_caller]
+fn becomes_told(spoke: &Spoke, name: &str, status: &str, reason: &str) {
+    eventually(&format!("{name} is told as {reason}"), || {
+        (told(spoke, name)? == (status.to_owned(), reason.to_owned())).then_some(())
+    });
+}
+
+#[test]
+fn managed_namespace_is_created_labelled_told_and_let_go() {
+    let spoke = Spoke::auto("namespaces");
+    let (new, old) = (name(&spoke, "new"), name(&spoke, "old"));
+    spoke.managed.create_namespace(&old);
+    let namespaces = resource("", "namespaces", "Namespace");
+    let others = json!({"metadata": {"labels": {"other-label": "value"}}});
+    spoke.managed.merge(&namespaces.cluster_object(&old), &others);
+    let mut agent = joins(&spoke, &[]);
+    manage(&spoke, &[&new, &old]);
+    for name in [&new, &old] {
+        becomes(&spoke, name, "true");
+        becomes_told(&spoke, name, "True", "NamespaceApplied");
+    }
+    assert_eq!(label(&spoke, &old).expect("it").0["metadata"]["labels"]["other-label"], "value");
+    manage(&spoke, &[&new]);
+    becomes(&spoke, &old, "false");
+    // What the hub lets go while nobody looks is let go by the next process.
+    agent.kill();
+    manage(&spoke, &[]);
+    let _agent = joins(&spoke, &[]);
+    becomes(&spoke, &new, "false");
+}
+
+#[test]
+fn managed_namespace_that_somebody_changes_is_put_right() {
+    let spoke = Spoke::auto("namespaces-undone");
+    let one = name(&spoke, "one");
+    let _agent = joins(&spoke, &[]);
+    manage(&spoke, &[&one]);
+    becomes(&spoke, &one, "true");
+    let (before, _) = label(&spoke, &one).expect("it");
+    let labels = before["metadata"]["labels"].as_object().expect("labels");
+    let ours = labels.keys().find(|key| key.starts_with(LABEL)).expect("our label");
+    let namespaces = resource("", "namespaces", "Namespace");
+    let target = namespaces.cluster_object(&one);
+    spoke.managed.merge(&target, &json!({"metadata": {"labels": {ours: null}}}));
+    becomes(&spoke, &one, "true");
+    spoke.managed.delete(&target);
+    let uid = |namespace: &Value| namespace["metadata"]["uid"].clone();
+    eventually("another is created", || {
+        let (namespace, label) = label(&spoke, &one)?;
+        (uid(&namespace) != uid(&before) && label.as_deref() == Some("true")).then_some(())
+    });
+}
+
+#[test]
+fn managed_namespace_that_cannot_be_created_is_told() {
+    if !needs(Need::Embedded, "a right is taken away for a moment") {
+        return;
+    }
+    let spoke = Spoke::auto("namespaces-refused");
+    let one = name(&spoke, "one");
+    let rule = spoke.managed.faults().deny("create", "namespaces", "");
+    let _agent = joins(&spoke, &[]);
+    manage(&spoke, &[&one]);
+    becomes_told(&spoke, &one, "False", "NamespaceApplyFailed");
+    spoke.managed.faults().remove(rule);
+    becomes_told(&spoke, &one, "True", "NamespaceApplied");
+    becomes(&spoke, &one, "true");
+}
+
+#[test]
+fn managed_namespace_costs_nothing_where_the_hub_manages_none() {
+    if !needs(Need::Embedded, "its log of requests is read") {
+        return;
+    }
+    let spoke = Spoke::auto("namespaces-none");
+    let asked = || {
+        let account = format!("system:serviceaccount:{}:", spoke.namespace);
+        let mut requests = spoke.managed.server().requests();
+        requests.retain(|it| it.resource == "namespaces" && it.user.starts_with(&account));
+        requests.len()
+    };
+    let mut agent = joins(&spoke, &["-managed-namespaces=false"]);
+    manage(&spoke, &["never"]);
+    stays("nothing is asked", || asked() == 0);
+    manage(&spoke, &[]);
+    agent.kill();
+    let _agent = joins(&spoke, &[]);
+    eventually("it has looked once", || (asked() == 1).then_some(()));
+    stays("nothing more is asked", || asked() == 1);
+}
