@@ -31,6 +31,7 @@ const HEAD_START: Duration = Duration::from_millis(250);
 const KEEPALIVE: Duration = Duration::from_secs(15);
 /// The time limit for unacknowledged data, probes of a quiet connection too.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
+
 /// Connects to the first of `addresses` that answers.
 ///
 /// # Errors

@@ -45,6 +45,7 @@ fn s18_of_more_deletions_than_people_make_the_rest_waits_for_a_person() {
         source.delete();
     }
     is_held(&sidecar, 6.0);
+    eventually("those of usual times are gone", || (gone(&pairs) == 2).then_some(()));
     stays("the others are there", || gone(&pairs) == 2);
     let (code, remarks) = sidecar.ask("/readyz");
     assert!(code == 200 && remarks.contains("allow.hub"), "{remarks}");
