@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 pub(crate) use self::follow::follow;
 use self::quantity::same;
+use crate::conditions::guard;
 
 /// Quantities in canonical form, by name of the resource.
 type ResourceList = BTreeMap<String, String>;
@@ -24,10 +25,19 @@ pub(crate) struct Capacity {
 }
 
 impl Capacity {
-    /// Adds to the merge patch of a ManagedCluster's status what differs. Other components have resources of their
-    /// own in `capacity`, but not in `allocatable` (ocm
+    /// The patch for the status of `cluster`, or `None` if it is up to date.
+    pub(crate) fn patch(&self, cluster: &Value) -> Option<Value> {
+        let status = self.differences(&cluster["status"]);
+        if status.is_empty() {
+            return None;
+        }
+        Some(json!({"metadata": guard(cluster)?, "status": status}))
+    }
+
+    /// What differs. Other components have resources of their own in `capacity`, but not in `allocatable` (ocm
     /// `pkg/registration/spoke/managedcluster/resource_reconcile.go`, reconcile).
-    pub(crate) fn differences(&self, told: &Value, status: &mut Map<String, Value>) {
+    fn differences(&self, told: &Value) -> Map<String, Value> {
+        let mut status = Map::new();
         let mut capacity = changed(&self.capacity, &told["capacity"]);
         let mut allocatable = changed(&self.allocatable, &told["allocatable"]);
         let names = told["allocatable"].as_object().into_iter().flat_map(Map::keys);
@@ -38,6 +48,7 @@ impl Capacity {
                 status.insert(field.to_owned(), Value::Object(std::mem::take(list)));
             }
         }
+        status
     }
 }
 
@@ -57,9 +68,12 @@ mod tests {
     fn differences(told: &Value) -> Value {
         let capacity = list(&[("cpu", "64"), ("memory", "128Mi")]);
         let allocatable = list(&[("cpu", "32"), ("memory", "64Mi")]);
-        let mut status = Map::new();
-        Capacity { capacity, allocatable }.differences(told, &mut status);
-        Value::Object(status)
+        let cluster = json!({"metadata": {"uid": "u-1", "resourceVersion": "7"}, "status": told});
+        let Some(mut patch) = Capacity { capacity, allocatable }.patch(&cluster) else {
+            return json!({});
+        };
+        assert_eq!(patch["metadata"], cluster["metadata"]);
+        patch["status"].take()
     }
 
     #[test]

@@ -41,12 +41,20 @@ impl ClaimKind {
 
 /// The claims of these kinds together, those of a later kind in place of earlier ones; `None` while those of one are not
 /// known, and without kinds.
-pub(crate) fn together(known: &BTreeMap<ClaimKind, Claims>, kinds: &[ClaimKind]) -> Option<Claims> {
-    let mut together = known.get(kinds.first()?)?.clone();
-    for kind in &kinds[1..] {
-        together.extend(known.get(kind)?.clone());
+pub(crate) fn together<'a>(
+    known: &'a BTreeMap<ClaimKind, Claims>,
+    kinds: &[ClaimKind],
+) -> Option<BTreeMap<&'a str, &'a str>> {
+    let (first, others) = kinds.split_first()?;
+    let mut together = by_reference(known.get(first)?).collect::<BTreeMap<_, _>>();
+    for kind in others {
+        together.extend(by_reference(known.get(kind)?));
     }
     Some(together)
+}
+
+fn by_reference(claims: &Claims) -> impl Iterator<Item = (&str, &str)> {
+    claims.iter().map(|(name, value)| (&**name, &**value))
 }
 
 #[cfg(test)]
@@ -61,9 +69,12 @@ mod tests {
         };
         let mut known = BTreeMap::from([(kinds[0], claims(&[("a", "claim"), ("b", "claim")]))]);
         assert_eq!(together(&known, &kinds), None, "there may be properties");
-        assert_eq!(together(&known, &kinds[..1]), Some(claims(&[("a", "claim"), ("b", "claim")])));
+        assert_eq!(
+            together(&known, &kinds[..1]),
+            Some(BTreeMap::from([("a", "claim"), ("b", "claim")]))
+        );
         known.insert(kinds[1], claims(&[("b", "property"), ("c", "property")]));
-        let all = claims(&[("a", "claim"), ("b", "property"), ("c", "property")]);
+        let all = BTreeMap::from([("a", "claim"), ("b", "property"), ("c", "property")]);
         assert_eq!(together(&known, &kinds), Some(all));
         assert_eq!(together(&known, &[]), None);
     }

@@ -18,22 +18,36 @@ static NODES: Resource = Resource::v1("", "nodes", "Node");
 /// Keeps the capacity in the shared state; while it is not known, what the hub has of it stays.
 pub(crate) fn follow(agent: &Agent) {
     let selection = Selection { page: PAGE, ..Selection::all(NODES.everywhere()) };
-    let (mut nodes, mut is_unknown) = (Nodes::default(), false);
-    Watcher::default().run(agent.spoke(), &selection, &agent.stop, &mut |event| {
-        if take(agent, &mut nodes, event) {
-            let sum = nodes.sum();
-            if sum.is_none() && !is_unknown {
-                let name = nodes.unreadable().next().unwrap_or("one of too many");
-                log_object!(
-                    Level::Warn, NODES.cluster_object(name);
-                    "a node cannot be read: the cluster's capacity is not reported"
-                );
+    let mut nodes = Nodes::default();
+    let mut is_unknown = false;
+    while !agent.stop.raised() {
+        // Each run begins with a list.
+        Watcher::default().run(agent.spoke(), &selection, &agent.stop, &mut |event| {
+            if take(agent, &mut nodes, event) {
+                is_unknown = publish(agent, &nodes, is_unknown);
             }
-            is_unknown = sum.is_none();
-            agent.update(|state| state.capacity = sum);
-        }
-        ControlFlow::Continue(())
-    });
+            match nodes.needs_list() {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        });
+    }
+}
+
+/// Publishes the sum; returns whether it is unknown, which is logged when it begins.
+fn publish(agent: &Agent, nodes: &Nodes, was_unknown: bool) -> bool {
+    let sum = nodes.sum();
+    let is_unknown = sum.is_none();
+    match nodes.unreadable() {
+        _ if was_unknown || !is_unknown => {}
+        Some(name) => log_object!(
+            Level::Warn, NODES.cluster_object(name);
+            "a node cannot be read: the cluster's capacity is not reported"
+        ),
+        None => log::warn!("there are too many nodes: the cluster's capacity is not reported"),
+    }
+    agent.update(|state| state.capacity = sum);
+    is_unknown
 }
 
 /// Takes an event; returns whether the sum may be another now.

@@ -16,154 +16,169 @@ use super::{
 const MOST_NODES: usize = 20_000;
 /// Names of resources in all; nodes without special devices have six.
 const MOST_NAMES: usize = 256;
+/// Quantities of all kinds of nodes together: 8 MiB.
+const MOST_QUANTITIES: usize = 256 << 10;
 /// A qualified name is a DNS subdomain, a slash and 63 characters (apimachinery `pkg/util/validation/validation.go`).
 const LONGEST_NAME: usize = 253 + 1 + 63;
 
-/// The nodes of a cluster. A list of all of them replaces what is known without a second copy.
+/// The nodes of a cluster.
 #[derive(Debug, Default)]
 pub(super) struct Nodes {
-    nodes: BTreeMap<Box<str>, Node>,
+    /// What each has; `None` if it cannot be read.
+    nodes: BTreeMap<Box<str>, Option<Rc<Resources>>>,
     /// What any of them has; most are of a few kinds.
     kinds: BTreeSet<Rc<Resources>>,
-    /// Names of resources, which nodes refer to by their index.
-    names: Vec<String>,
-    list: u32,
+    names: BTreeSet<Rc<str>>,
+    /// Quantities of all kinds.
+    quantities: usize,
+    listing: bool,
     too_many: bool,
 }
 
-/// A node that is known.
-#[derive(Debug)]
-struct Node {
-    /// The last list that it was in.
-    list: u32,
-    /// `None` if they cannot be read.
-    resources: Option<Rc<Resources>>,
-}
+/// The quantities of a list, by name of the resource.
+type Quantities = Box<[(Rc<str>, Quantity)]>;
 
-/// The first `capacity` are those of the node's capacity, the others are allocatable.
+/// The resources of a node.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Resources {
-    capacity: usize,
-    names: Box<[u16]>,
-    quantities: Box<[Quantity]>,
+    capacity: Quantities,
+    allocatable: Quantities,
+}
+
+impl Resources {
+    fn quantities(&self) -> usize {
+        self.capacity.len() + self.allocatable.len()
+    }
 }
 
 impl Nodes {
-    /// Begins a list: nodes that are not put before its end are gone.
+    /// Begins a list of all nodes: what was known before is forgotten, and there is no sum until its end.
     pub(super) fn begin_list(&mut self) {
-        self.list = self.list.wrapping_add(1);
-        self.too_many = false;
+        *self = Self { listing: true, ..Self::default() };
     }
 
     /// Ends the list that has begun.
     pub(super) fn end_list(&mut self) {
-        let list = self.list;
-        self.nodes.retain(|_, node| node.list == list);
-        self.kinds.retain(|kind| Rc::strong_count(kind) > 1);
+        self.listing = false;
     }
 
     /// Puts a node; `None` is one that cannot be read. Returns whether the sum may be another now.
     pub(super) fn put(&mut self, name: &str, node: Option<&Value>) -> bool {
         if self.nodes.len() == MOST_NODES && !self.nodes.contains_key(name) {
-            return !std::mem::replace(&mut self.too_many, true);
+            return !std::mem::replace(&mut self.too_many, true) && !self.listing;
         }
-        let resources =
-            node.and_then(|node| self.read(node)).map(|resources| self.shared(resources));
-        let node = Node { list: self.list, resources };
-        if let Some(known) = self.nodes.get_mut(name) {
-            let before = std::mem::replace(known, node);
-            let changed = before.resources != known.resources;
-            self.forget(before);
-            return changed;
-        }
-        self.nodes.insert(name.into(), node);
-        true
+        let resources = node.and_then(|node| self.read(node)).and_then(|node| self.shared(node));
+        let before = self.nodes.insert(name.into(), resources.clone());
+        let changed = before.as_ref() != Some(&resources);
+        self.forget(before.flatten());
+        changed && !self.listing
     }
 
+    /// Removes a node; returns whether the sum may be another now.
     pub(super) fn remove(&mut self, name: &str) -> bool {
-        let removed = self.nodes.remove(name);
-        removed.map(|node| self.forget(node)).is_some()
+        let node = self.nodes.remove(name);
+        let changed = node.is_some();
+        self.forget(node.flatten());
+        changed && !self.listing
     }
 
-    fn shared(&mut self, resources: Resources) -> Rc<Resources> {
-        if let Some(kind) = self.kinds.get(&resources) {
-            return kind.clone();
-        }
-        let kind = Rc::new(resources);
-        self.kinds.insert(kind.clone());
-        kind
+    /// Returns whether nodes were left out that there may be room for now: only a list brings them.
+    pub(super) fn needs_list(&self) -> bool {
+        self.too_many && !self.listing && self.nodes.len() < MOST_NODES
     }
 
-    /// Forgets the kind of a former node if it was the last.
-    fn forget(&mut self, node: Node) {
-        if let Some(kind) = node.resources.filter(|kind| Rc::strong_count(kind) == 2) {
-            self.kinds.remove(&kind);
-        }
+    /// The first node that cannot be read.
+    pub(super) fn unreadable(&self) -> Option<&str> {
+        let mut nodes = self.nodes.iter();
+        nodes.find(|(_, resources)| resources.is_none()).map(|(name, _)| &**name)
     }
 
-    /// The nodes that cannot be read.
-    pub(super) fn unreadable(&self) -> impl Iterator<Item = &str> {
-        let unreadable = self.nodes.iter().filter(|(_, node)| node.resources.is_none());
-        unreadable.map(|(name, _)| &**name)
-    }
-
-    /// The resources of all nodes; `None` if those of one are not known.
+    /// The resources of all nodes; `None` if those of one are not known, or are more than can be counted.
     pub(super) fn sum(&self) -> Option<Capacity> {
-        if self.too_many {
+        if self.too_many || self.unreadable().is_some() {
             return None;
         }
-        let none = || vec![None; self.names.len()];
-        let (mut capacity, mut allocatable) = (none(), none());
-        for node in self.nodes.values() {
-            let Resources { capacity: first, names, quantities } = node.resources.as_deref()?;
-            for (index, (name, quantity)) in names.iter().zip(quantities).enumerate() {
-                let sums = if index < *first { &mut capacity } else { &mut allocatable };
-                let sum = &mut sums[usize::from(*name)];
-                *sum = Some(sum.unwrap_or(Sum::ZERO).plus(*quantity)?);
-            }
+        let (mut capacity, mut allocatable) = (BTreeMap::new(), BTreeMap::new());
+        for kind in &self.kinds {
+            // The other reference is the set's own.
+            let nodes = Rc::strong_count(kind) - 1;
+            add(&mut capacity, &kind.capacity, nodes)?;
+            add(&mut allocatable, &kind.allocatable, nodes)?;
         }
-        let list = |sums: Vec<Option<Sum>>| -> ResourceList {
-            let named = self.names.iter().zip(sums);
-            named.filter_map(|(name, sum)| Some((name.clone(), sum?.to_string()))).collect()
+        let list = |sums: BTreeMap<&str, Sum>| -> ResourceList {
+            sums.into_iter().map(|(name, sum)| (name.to_owned(), sum.to_string())).collect()
         };
         Some(Capacity { capacity: list(capacity), allocatable: list(allocatable) })
     }
 
     /// Nothing of a node that takes no pods is allocatable.
     fn read(&mut self, node: &Value) -> Option<Resources> {
-        let (mut names, mut quantities) = (Vec::new(), Vec::new());
-        self.read_list(&node["status"]["capacity"], &mut names, &mut quantities)?;
-        let capacity = names.len();
-        if node["spec"]["unschedulable"] != true {
-            self.read_list(&node["status"]["allocatable"], &mut names, &mut quantities)?;
-        }
-        Some(Resources { capacity, names: names.into(), quantities: quantities.into() })
+        let status = &node["status"];
+        let allocatable = if node["spec"]["unschedulable"] == true {
+            Box::default()
+        } else {
+            self.read_list(&status["allocatable"])?
+        };
+        Some(Resources { capacity: self.read_list(&status["capacity"])?, allocatable })
     }
 
-    fn read_list(
-        &mut self,
-        list: &Value,
-        names: &mut Vec<u16>,
-        quantities: &mut Vec<Quantity>,
-    ) -> Option<()> {
-        for (name, quantity) in list.as_object().into_iter().flatten() {
-            quantities.push(Quantity::parse(quantity.as_str()?)?);
-            names.push(self.index(name)?);
-        }
-        Some(())
+    fn read_list(&mut self, list: &Value) -> Option<Quantities> {
+        let all = list.as_object().into_iter().flatten();
+        all.map(|(name, quantity)| Some((self.name(name)?, Quantity::parse(quantity.as_str()?)?)))
+            .collect()
     }
 
-    fn index(&mut self, name: &str) -> Option<u16> {
-        let known = self.names.iter().position(|known| known == name);
-        let index = known.unwrap_or(self.names.len());
-        if known.is_none() {
-            if index == MOST_NAMES || name.len() > LONGEST_NAME {
-                return None;
-            }
-            self.names.push(name.to_owned());
+    /// The one copy of a name; `None` if there are too many.
+    fn name(&mut self, name: &str) -> Option<Rc<str>> {
+        if let Some(known) = self.names.get(name) {
+            return Some(known.clone());
         }
-        index.try_into().ok()
+        if self.names.len() == MOST_NAMES {
+            self.names.retain(|name| Rc::strong_count(name) > 1);
+        }
+        if self.names.len() == MOST_NAMES || name.len() > LONGEST_NAME {
+            return None;
+        }
+        let new: Rc<str> = name.into();
+        self.names.insert(new.clone());
+        Some(new)
     }
+
+    /// The one copy of a node's resources; `None` if there are too many.
+    fn shared(&mut self, resources: Resources) -> Option<Rc<Resources>> {
+        if let Some(kind) = self.kinds.get(&resources) {
+            return Some(kind.clone());
+        }
+        let more = self.quantities + resources.quantities();
+        if more > MOST_QUANTITIES {
+            return None;
+        }
+        self.quantities = more;
+        let kind = Rc::new(resources);
+        self.kinds.insert(kind.clone());
+        Some(kind)
+    }
+
+    /// Forgets what a former node had if it was the last to have it.
+    fn forget(&mut self, resources: Option<Rc<Resources>>) {
+        if let Some(kind) = resources.filter(|kind| Rc::strong_count(kind) == 2) {
+            self.kinds.remove(&kind);
+            self.quantities -= kind.quantities();
+        }
+    }
+}
+
+/// Adds what so many nodes have.
+fn add<'a>(
+    sums: &mut BTreeMap<&'a str, Sum>,
+    resources: &'a [(Rc<str>, Quantity)],
+    nodes: usize,
+) -> Option<()> {
+    for (name, quantity) in resources {
+        let sum = sums.entry(name).or_insert(Sum::ZERO);
+        *sum = sum.plus(*quantity, nodes)?;
+    }
+    Some(())
 }
 
 #[cfg(test)]
@@ -184,6 +199,10 @@ mod tests {
 
     fn list(resources: &[(&str, &str)]) -> ResourceList {
         resources.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+    }
+
+    fn cpus(nodes: &Nodes) -> Option<String> {
+        nodes.sum().map(|sum| sum.capacity["cpu"].clone())
     }
 
     /// Upstream's node of the row: 32 CPUs and 64 Mi, half of it allocatable.
@@ -215,25 +234,6 @@ mod tests {
     }
 
     #[test]
-    fn nodes_that_have_the_same_share_it_and_what_nobody_has_is_forgotten() {
-        let mut nodes = Nodes::default();
-        for name in ["a", "b", "c"] {
-            nodes.put(name, Some(&half()));
-        }
-        assert_eq!(nodes.kinds.len(), 1);
-        nodes.put("a", Some(&node("1", "1Gi")));
-        assert_eq!(nodes.kinds.len(), 2);
-        nodes.put("a", Some(&half()));
-        assert_eq!(nodes.kinds.len(), 1);
-        nodes.remove("a");
-        nodes.remove("b");
-        assert_eq!(nodes.kinds.len(), 1, "c has it");
-        nodes.begin_list();
-        nodes.end_list();
-        assert!(nodes.kinds.is_empty());
-    }
-
-    #[test]
     fn changes_and_heartbeats_are_told_apart() {
         let mut nodes = Nodes::default();
         assert!(nodes.put("a", Some(&node("1", "1Gi"))));
@@ -246,18 +246,32 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_in_the_next_list_is_gone_at_its_end() {
+    fn a_list_replaces_what_was_known() {
         let mut nodes = Nodes::default();
-        nodes.begin_list();
         nodes.put("a", Some(&node("1", "1Gi")));
-        nodes.put("b", Some(&node("2", "1Gi")));
-        nodes.end_list();
         nodes.begin_list();
-        nodes.put("b", Some(&node("2", "1Gi")));
+        assert!(!nodes.put("b", Some(&node("2", "1Gi"))), "it is not complete");
         nodes.begin_list();
         nodes.put("c", Some(&node("4", "1Gi")));
         nodes.end_list();
-        assert_eq!(nodes.sum().unwrap().capacity["cpu"], "4", "the list of b was not completed");
+        assert_eq!(cpus(&nodes).as_deref(), Some("4"));
+    }
+
+    #[test]
+    fn nodes_that_have_the_same_share_it_and_what_nobody_has_is_forgotten() {
+        let mut nodes = Nodes::default();
+        for name in ["a", "b", "c"] {
+            nodes.put(name, Some(&half()));
+        }
+        assert_eq!((nodes.kinds.len(), nodes.quantities), (1, 4));
+        nodes.put("a", Some(&node("1", "1Gi")));
+        assert_eq!((nodes.kinds.len(), nodes.quantities), (2, 8));
+        nodes.put("a", Some(&half()));
+        nodes.remove("a");
+        nodes.remove("b");
+        assert_eq!((nodes.kinds.len(), nodes.quantities), (1, 4), "c has it");
+        nodes.remove("c");
+        assert_eq!((nodes.kinds.len(), nodes.quantities), (0, 0));
     }
 
     #[test]
@@ -271,31 +285,61 @@ mod tests {
             let mut nodes = Nodes::default();
             nodes.put("a", Some(&node("1", "1Gi")));
             assert!(nodes.put("b", odd.as_ref()));
-            assert_eq!(nodes.sum(), None, "{odd:?}");
-            assert_eq!(nodes.unreadable().collect::<Vec<_>>(), ["b"]);
+            assert_eq!((nodes.sum(), nodes.unreadable()), (None, Some("b")), "{odd:?}");
             assert!(nodes.put("b", Some(&node("1", "1Gi"))));
-            assert_eq!(nodes.sum().unwrap().capacity["cpu"], "2");
+            assert_eq!(cpus(&nodes).as_deref(), Some("2"));
         }
     }
 
     #[test]
-    fn nodes_and_names_beyond_the_most_cost_nothing() {
+    fn a_sum_beyond_all_numbers_is_not_told() {
+        let mut nodes = Nodes::default();
+        for name in 0..20 {
+            nodes.put(&name.to_string(), Some(&node("9e27", "1Gi")));
+        }
+        assert_eq!((nodes.sum(), nodes.unreadable()), (None, None));
+    }
+
+    #[test]
+    fn nodes_beyond_the_most_cost_nothing_and_are_listed_again_when_there_is_room() {
         let mut nodes = Nodes::default();
         for number in 0..MOST_NODES {
             nodes.put(&format!("n{number}"), Some(&node("1", "1Gi")));
         }
-        assert_eq!(nodes.sum().unwrap().capacity["cpu"], "20k");
+        assert_eq!(cpus(&nodes).as_deref(), Some("20k"));
         assert!(nodes.put("one-more", Some(&node("1", "1Gi"))));
         assert!(!nodes.put("another", Some(&node("1", "1Gi"))));
         assert_eq!((nodes.sum(), nodes.nodes.len()), (None, MOST_NODES));
+        assert!(!nodes.needs_list());
+        nodes.remove("n1");
+        assert!(nodes.needs_list() && nodes.sum().is_none());
         nodes.begin_list();
-        nodes.put("n1", Some(&node("1", "1Gi")));
+        nodes.put("one-more", Some(&node("1", "1Gi")));
         nodes.end_list();
-        assert_eq!(nodes.sum().unwrap().capacity["cpu"], "1");
-        let many: serde_json::Map<_, _> =
-            (0..300).map(|number| (format!("r{number}"), json!("1"))).collect();
-        nodes.put("n1", Some(&json!({"status": {"capacity": many}})));
+        assert_eq!((cpus(&nodes).as_deref(), nodes.needs_list()), (Some("1"), false));
+    }
+
+    #[test]
+    fn names_and_quantities_are_bounded_and_those_that_nobody_has_make_room() {
+        let resources = |names: std::ops::Range<usize>| {
+            let all: serde_json::Map<_, _> =
+                names.map(|number| (format!("r{number}"), json!("1"))).collect();
+            json!({"status": {"capacity": all}})
+        };
+        let mut nodes = Nodes::default();
+        nodes.put("a", Some(&resources(0..MOST_NAMES + 1)));
         assert_eq!((nodes.sum(), nodes.names.len()), (None, MOST_NAMES));
+        nodes.put("a", Some(&resources(1000..1000 + MOST_NAMES)));
+        assert_eq!(nodes.sum().unwrap().capacity.len(), MOST_NAMES, "of other names");
+        nodes.begin_list();
+        for number in 0..MOST_QUANTITIES / MOST_NAMES + 1 {
+            let mut node = resources(0..MOST_NAMES);
+            node["status"]["capacity"]["r0"] = json!(number.to_string());
+            nodes.put(&number.to_string(), Some(&node));
+        }
+        nodes.end_list();
+        assert_eq!((nodes.sum(), nodes.quantities), (None, MOST_QUANTITIES));
+        assert!(nodes.unreadable().is_some());
     }
 
     #[test]

@@ -3,11 +3,12 @@
 use std::{ops::ControlFlow, time::Duration};
 
 use log::Level;
-use serde_json::Value;
 use shared::{
-    error::Error,
+    client::Client,
+    error::{Error, Result},
     json::Document,
     log_object,
+    resource::Resource,
     stop::Stop,
     watch::{Event, Selection, Watcher},
 };
@@ -60,31 +61,52 @@ pub(crate) fn follow(agent: &Agent, kind: ClaimKind) {
 
 /// Waits until the spoke serves the kind; `false` at the end of the process.
 fn wait_until_served(agent: &Agent, kind: ClaimKind) -> bool {
-    let (client, mut told) = (agent.spoke(), false);
-    let path = format!("/apis/{}", kind.resource().api_version());
+    let errors = agent.errors.of_claims(kind);
+    let mut looks = 0;
     loop {
-        let kinds = match client.document(&path) {
-            Ok(found) => found,
-            Err(Error::NotServed(_) | Error::NotFound(_)) => Value::Null,
-            // Others tell that the spoke is away.
-            Err(_) if agent.stop.wait(Stop::SLICE) => return false,
-            Err(_) => continue,
+        let wait = match is_served(agent.spoke(), kind.resource()) {
+            Ok(true) => return true,
+            Ok(false) => {
+                errors.set(None);
+                looks += 1;
+                not_served(agent, kind, looks);
+                if looks == 1 { Stop::SLICE } else { ASK_AGAIN }
+            }
+            Err(error) => {
+                errors.set(Some(&error));
+                Stop::SLICE
+            }
         };
-        let mut kinds = kinds["resources"].as_array().into_iter().flatten();
-        if kinds.any(|served| served["name"] == *kind.resource().plural) {
-            return true;
-        }
-        if !std::mem::replace(&mut told, true) {
-            let server = client.whose();
-            log::info!(server = server; "no {} is served: none are reported to the hub", kind.resource().kind);
-        }
-        // ClusterClaims come with OCM's operator, maybe in a moment; a cluster may never have ClusterProperties.
-        if kind == ClaimKind::ClusterProperty {
-            agent.update(|state| state.claims.insert(kind, Claims::new()));
-        }
-        if agent.stop.wait(ASK_AGAIN) {
+        if agent.stop.wait(wait) {
             return false;
         }
+    }
+}
+
+/// ClusterClaims come with OCM's operator; a cluster may never have ClusterProperties. A definition that is made anew is
+/// away for a moment, so that the first look proves nothing.
+fn not_served(agent: &Agent, kind: ClaimKind, looks: u32) {
+    if looks == 1 {
+        let (server, name) = (agent.spoke().whose(), &kind.resource().kind);
+        log::info!(server = server; "no {name} is served: none are reported to the hub");
+    } else if kind == ClaimKind::ClusterProperty {
+        agent.update(|state| state.claims.insert(kind, Claims::new()));
+    }
+}
+
+/// Returns whether the server has this kind.
+///
+/// # Errors
+/// As the server says.
+fn is_served(client: &Client, resource: &Resource) -> Result<bool> {
+    let path = format!("/apis/{}", resource.api_version());
+    match client.document(&path) {
+        Ok(found) => {
+            let mut kinds = found["resources"].as_array().into_iter().flatten();
+            Ok(kinds.any(|kind| kind["name"] == *resource.plural))
+        }
+        Err(Error::NotServed(_) | Error::NotFound(_)) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

@@ -34,7 +34,8 @@ pub(super) fn any(agent: &Agent, session: &HubSession, selector: &str) -> Result
     Ok(any)
 }
 
-/// Keeps their names in the shared state, until the end of the session.
+/// Keeps their names in the shared state, until the end of the session: after it, those of its hub are no business of
+/// the next one. Whoever ends a session does so under the state's lock.
 pub(super) fn follow(agent: &Agent, session: &HubSession, selector: &str) {
     let mut listed = BTreeSet::new();
     let errors = &agent.errors.namespaces;
@@ -44,18 +45,29 @@ pub(super) fn follow(agent: &Agent, session: &HubSession, selector: &str) {
             Event::InitApply(document) => put(&mut listed, document.name()),
             Event::InitDone => {
                 let all = std::mem::take(&mut listed);
-                agent.update(|state| state.labelled_namespaces = Some(all));
+                update(agent, session, |labelled| *labelled = all);
             }
-            Event::Apply(document) => agent.update(|state| {
-                put(state.labelled_namespaces.get_or_insert_default(), document.name());
-            }),
-            Event::Delete(document) => agent.update(|state| {
-                state.labelled_namespaces.get_or_insert_default().remove(document.name());
+            Event::Apply(document) => {
+                update(agent, session, |labelled| put(labelled, document.name()));
+            }
+            Event::Delete(document) => update(agent, session, |labelled| {
+                labelled.remove(document.name());
             }),
             Event::Watching => errors.set(None),
             Event::Failed(error) => errors.set(Some(error)),
         }
-        ControlFlow::Continue(())
+        match session.stop.raised() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    });
+}
+
+fn update(agent: &Agent, session: &HubSession, change: impl FnOnce(&mut BTreeSet<String>)) {
+    agent.update(|state| {
+        if !session.stop.raised() {
+            change(state.labelled_namespaces.get_or_insert_default());
+        }
     });
 }
 

@@ -1,4 +1,4 @@
-//! Conditions, version, claims, capacity and namespaces that this agent wants in the ManagedCluster's status. No I/O, no clock.
+//! Conditions, version, claims and namespaces that this agent wants in the ManagedCluster's status. No I/O, no clock.
 
 use std::time::SystemTime;
 
@@ -6,7 +6,6 @@ use serde_json::{Map, Value, json};
 
 use super::health::ApiServerHealth;
 use crate::{
-    capacity::Capacity,
     conditions::{guard, has, set},
     managed_namespace::{self, Applied},
     state::Rotated,
@@ -22,8 +21,6 @@ pub(crate) struct SpokeStatus<'a> {
     pub(crate) version: Option<&'a str>,
     /// The claims that the hub is to be told, if they are known.
     pub(crate) claims: Option<&'a [Value]>,
-    /// The resources of its nodes, if they are known.
-    pub(crate) capacity: Option<&'a Capacity>,
     /// What was done for the namespaces that the hub manages.
     pub(crate) namespaces: &'a Applied,
 }
@@ -33,14 +30,14 @@ pub(crate) struct SpokeStatus<'a> {
 /// `rotated` is reported even before the hub accepts the cluster, and while the hub finds that the clocks
 /// differ; the rest is not (ocm `pkg/registration/spoke/managedcluster/status_controller.go:160-165`, and
 /// `pkg/registration/register/secret_controller.go`, which writes `rotated` by itself). The version of an
-/// unhealthy spoke stays as it is, and so do its claims and its capacity.
+/// unhealthy spoke stays as it is, and so do its claims.
 pub(crate) fn patch(
     cluster: &Value,
     spoke: SpokeStatus<'_>,
     rotated: Option<&Rotated>,
     now: SystemTime,
 ) -> Option<Value> {
-    let SpokeStatus { health, version, claims, capacity, namespaces } = spoke;
+    let SpokeStatus { health, version, claims, namespaces } = spoke;
     let accepted = accepted(cluster) && !clocks_differ(cluster);
     let before = cluster["status"]["conditions"].as_array().cloned().unwrap_or_default();
     let mut conditions = before.clone();
@@ -61,9 +58,6 @@ pub(crate) fn patch(
     let told = cluster["status"]["clusterClaims"].as_array().map_or(&[][..], Vec::as_slice);
     if let Some(claims) = claims.filter(|claims| accepted && !is_ill && told != *claims) {
         status.insert("clusterClaims".to_owned(), json!(claims));
-    }
-    if let Some(capacity) = capacity.filter(|_| accepted && !is_ill) {
-        capacity.differences(&cluster["status"], &mut status);
     }
     let namespaces = managed_namespace::told(cluster, namespaces, now);
     if let Some(namespaces) = namespaces.filter(|_| accepted) {
@@ -135,13 +129,7 @@ mod tests {
     }
 
     fn spoke<'a>(health: &'a ApiServerHealth, version: &'a str) -> SpokeStatus<'a> {
-        SpokeStatus {
-            health,
-            version: Some(version),
-            claims: None,
-            capacity: None,
-            namespaces: &NONE,
-        }
+        SpokeStatus { health, version: Some(version), claims: None, namespaces: &NONE }
     }
 
     /// The object on the hub after these conditions were written.
@@ -325,13 +313,8 @@ mod tests {
         let claims = [json!({"name": "id.k8s.io", "value": "a"})];
         let mut known = cluster(vec![hub_accepted(), joined(), available()]);
         let told = |known: &Value, health: &ApiServerHealth, claims: &[Value]| {
-            let spoke = SpokeStatus {
-                health,
-                version: None,
-                claims: Some(claims),
-                capacity: None,
-                namespaces: &NONE,
-            };
+            let spoke =
+                SpokeStatus { health, version: None, claims: Some(claims), namespaces: &NONE };
             let patch = patch(known, spoke, None, now())?;
             Some(patch["status"]["clusterClaims"].clone()).filter(|claims| !claims.is_null())
         };

@@ -13,6 +13,8 @@ use crate::conditions::has;
 /// `pkg/registration/hub/manifests/rbac/managedcluster-registration-clusterrole.yaml`).
 static EVENTS: Resource = Resource::v1("events.k8s.io", "events", "Event");
 const CONTROLLER: &str = "csr-bootstrapper";
+/// Of `reportingInstance` (kubernetes `pkg/apis/core/validation/events.go`, ReportingInstanceLengthLimit).
+const LONGEST_INSTANCE: usize = 128;
 
 /// Writes what is to be told about a ManagedCluster that was `before` and is `after` a write of ours; a failed Event
 /// stops nothing.
@@ -45,14 +47,13 @@ fn available(agent: &str, before: &Value, after: &Value, now: SystemTime) -> Opt
         "metadata": {"name": format!("{name}.{:016x}", fastrand::u64(..)), "namespace": name},
         "eventTime": micro_time(now),
         "reportingController": CONTROLLER,
-        "reportingInstance": agent,
+        "reportingInstance": agent.chars().take(LONGEST_INSTANCE).collect::<String>(),
         "action": reason,
         "reason": reason,
         "regarding": {
             "apiVersion": after["apiVersion"],
             "kind": after["kind"],
-            // An Event is about an object of its own namespace, or of none in "default" alone (kubernetes
-            // `pkg/apis/core/validation/events.go`).
+            // As upstream, for an Event that is not in the namespace "default".
             "namespace": name,
             "name": name,
             "uid": cluster["uid"],

@@ -64,6 +64,7 @@ struct StatusLoop<'a> {
     watched_version: Value,
     latest: Latest,
     status: WritePace,
+    capacity: WritePace,
     spec: WritePace,
     /// Custom claims beyond the most that are reported.
     claims_left_out: usize,
@@ -83,6 +84,8 @@ enum Latest {
 enum Write {
     /// A patch of the status.
     Status(Value),
+    /// A patch of the status with what the nodes have.
+    Capacity(Value),
     /// A replacement of the whole.
     Spec(Value),
 }
@@ -100,6 +103,7 @@ impl<'a> StatusLoop<'a> {
             watched_version: Value::Null,
             latest: Latest::Watched,
             status: WritePace::new(now),
+            capacity: WritePace::new(now),
             spec: WritePace::new(now),
             claims_left_out: 0,
         }
@@ -114,7 +118,8 @@ impl<'a> StatusLoop<'a> {
         self.record_hub_view(&cluster);
         let mut until = self.probe(&cluster);
         let now = Instant::now();
-        for write in [self.status_of(&cluster), self.spec_of(&cluster)].into_iter().flatten() {
+        let writes = [self.status_of(&cluster), self.capacity_of(&cluster), self.spec_of(&cluster)];
+        for write in writes.into_iter().flatten() {
             let not_before = self.pace(write.part()).not_before;
             if not_before <= now {
                 self.write(&cluster, &write);
@@ -158,8 +163,10 @@ impl<'a> StatusLoop<'a> {
         if std::mem::replace(&mut self.accepted, accepted) != accepted {
             // Other rights: waits of the old ones end.
             let now = Instant::now();
-            (self.reported, self.status, self.spec) =
-                (false, WritePace::new(now), WritePace::new(now));
+            self.reported = false;
+            for part in [Part::Status, Part::Capacity, Part::Spec] {
+                *self.pace(part) = WritePace::new(now);
+            }
         }
         let (differ, target) = (clocks_differ(cluster), target_of(cluster));
         match (std::mem::replace(&mut self.differed, differ), differ) {
@@ -192,7 +199,6 @@ impl<'a> StatusLoop<'a> {
     fn status_of(&mut self, cluster: &Value) -> Option<Write> {
         let is_well = *self.probes.health() == ApiServerHealth::Ok;
         let claims = if is_well { self.claims() } else { None };
-        let capacity = self.agent.read(|state| state.capacity.clone()).filter(|_| is_well);
         let health = if self.reported { &ApiServerHealth::Unknown } else { self.probes.health() };
         let (rotated, now) = (self.agent.read(|state| state.rotated.clone()), SystemTime::now());
         let namespaces = self.agent.read(|state| state.applied_namespaces.clone());
@@ -200,7 +206,6 @@ impl<'a> StatusLoop<'a> {
             health,
             version: self.probes.version(),
             claims: claims.as_deref(),
-            capacity: capacity.as_ref(),
             namespaces: &namespaces,
         };
         let patch = conditions::patch(cluster, spoke, rotated.as_ref(), now);
@@ -211,13 +216,25 @@ impl<'a> StatusLoop<'a> {
     /// The claims that the hub is told, if they are known.
     fn claims(&mut self) -> Option<Vec<Value>> {
         let Settings { claim_kinds, claim_rules, .. } = &self.agent.settings;
-        let claims = self.agent.read(|state| claim::together(&state.claims, claim_kinds))?;
-        let (claims, left_out) = claim_rules.exposed(&claims);
+        let (claims, left_out) = self.agent.read(|state| {
+            let all = claim::together(&state.claims, claim_kinds)?;
+            Some(claim_rules.exposed(&all))
+        })?;
         if std::mem::replace(&mut self.claims_left_out, left_out) < left_out {
             let event = "CustomClusterClaimsTruncated";
             log::warn!(event = event, count = left_out; "claims are not reported, see -max-custom-cluster-claims");
         }
         Some(claims)
+    }
+
+    /// What the nodes have, if the hub has something else.
+    fn capacity_of(&mut self, cluster: &Value) -> Option<Write> {
+        let is_well =
+            self.accepted && !self.differed && *self.probes.health() == ApiServerHealth::Ok;
+        let capacity = self.agent.read(|state| state.capacity.clone()).filter(|_| is_well);
+        let patch = capacity.and_then(|capacity| capacity.patch(cluster));
+        self.capacity.needed(patch.is_some(), Instant::now());
+        patch.map(Write::Capacity)
     }
 
     /// The change of the spec; this agent has the right to it once it is accepted.
@@ -230,7 +247,9 @@ impl<'a> StatusLoop<'a> {
     fn write(&mut self, before: &Value, write: &Write) {
         let (client, target) = (&self.session.client, target_of(before));
         let answer: Result<Value> = match write {
-            Write::Status(patch) => client.patch(&target.status(), Patch::Merge, patch),
+            Write::Status(patch) | Write::Capacity(patch) => {
+                client.patch(&target.status(), Patch::Merge, patch)
+            }
             Write::Spec(cluster) => client.replace(&target, cluster),
         };
         match answer {
@@ -288,6 +307,7 @@ impl<'a> StatusLoop<'a> {
     fn pace(&mut self, part: Part) -> &mut WritePace {
         match part {
             Part::Status => &mut self.status,
+            Part::Capacity => &mut self.capacity,
             Part::Spec => &mut self.spec,
         }
     }
@@ -297,6 +317,7 @@ impl Write {
     fn part(&self) -> Part {
         match self {
             Self::Status(_) => Part::Status,
+            Self::Capacity(_) => Part::Capacity,
             Self::Spec(_) => Part::Spec,
         }
     }
@@ -310,6 +331,8 @@ fn target_of(cluster: &Value) -> Target<'_> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Status,
+    /// Nodes that come and go must not keep the health waiting.
+    Capacity,
     Spec,
 }
 
@@ -318,6 +341,7 @@ impl Part {
     fn name(self) -> &'static str {
         match self {
             Self::Status => "the ManagedCluster's status",
+            Self::Capacity => "the ManagedCluster's capacity",
             Self::Spec => "the ManagedCluster's client configs",
         }
     }

@@ -1,11 +1,18 @@
 //! Capacity and allocatable of the spoke's nodes in the ManagedCluster's status.
 
+use std::{
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+};
+
+use dev_apiserver::Rule;
 use serde_json::{Value, json};
 use shared::resource::{Resource, Target};
 use suite::{
+    faults::code,
     needs::{Need, needs},
-    ocm::clusters,
-    real,
+    ocm::{AVAILABLE, clusters},
+    pause, real,
     spoke::Spoke,
     stays, within,
 };
@@ -112,7 +119,7 @@ fn status_resources_of_others_stay_and_heartbeats_of_nodes_are_not_told() {
     let before = version();
     let beat = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
     spoke.managed.merge(&node.target().status(), &beat);
-    // 2048 of 1024 each are 2Ki as well.
+    // The same in other words.
     node.set(&json!({&*widgets: "4096"}), &json!({&*widgets: "4Ki"}));
     stays("nothing is written", || version() == before);
 }
@@ -140,6 +147,50 @@ fn status_resources_that_cannot_be_read_stay_as_the_hub_has_them() {
     stays("nothing is said of it", || told(&spoke, "cpu")[0].as_deref() == Some("8"));
     node.set(&json!({"cpu": "16"}), &json!({"cpu": "16"}));
     becomes(&spoke, "cpu", [Some("16"), Some("16")]);
+}
+
+#[test]
+fn slow_status_health_is_told_in_time_while_nodes_come_and_go() {
+    if !needs(Need::Embedded, "the spoke fails for a while") {
+        return;
+    }
+    let spoke = Spoke::auto("capacity-busy");
+    let node = Node::new(&spoke, "a", &json!({"cpu": "1"}));
+    let _agent = joins(&spoke, &[]);
+    becomes(&spoke, "cpu", [Some("1"), Some("1")]);
+    let is = |status: &str| {
+        let condition = spoke.hub.condition(&spoke.cluster, AVAILABLE);
+        condition.is_some_and(|(told, ..)| told == status)
+    };
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _end = End(&done);
+        scope.spawn(|| {
+            for number in 2.. {
+                if done.load(Relaxed) {
+                    return;
+                }
+                let cpus = json!({"cpu": number.to_string()});
+                node.set(&cpus, &cpus);
+                pause(200);
+            }
+        });
+        // The sixth sum came after 31 s, the next would come after another 32.
+        pause(33_000);
+        let ill = spoke.managed.faults().add(Rule::new(code(500)).resource("/livez"));
+        within(28, "the failure is told", || is("False"));
+        spoke.managed.faults().remove(ill);
+        within(10, "the health is told", || is("True"));
+    });
+}
+
+/// Ends the other thread, also after a failure.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use suite::{
     needs::{Need, needs},
     ocm::{claims, properties, serve_claims, serve_properties},
     spoke::Spoke,
-    stays,
+    stays, within,
 };
 
 use crate::support::joins;
@@ -145,7 +145,8 @@ fn claim_is_told_where_there_are_no_properties() {
     put(&spoke, "a", "1", &json!({}));
     let agent = joins(&spoke, &["-feature-gates=ClusterProperty=true"]);
     agent.wait_for("no ClusterProperty is served");
-    becomes(&spoke, "a", Some("1"));
+    // Not before the second look.
+    within(30, "the claim is told", || told(&spoke, "a").as_deref() == Some("1"));
 }
 
 #[test]

@@ -23,24 +23,25 @@ impl Table {
     pub(crate) fn capacity(&mut self) {
         let (hub, managed) = (Hub::on(Cluster::embedded("hub")), Cluster::embedded("managed"));
         let spoke = Spoke::between(hub, managed, "nodes", Bootstrap::Auto);
-        let of = |flags: &[&str]| {
-            let agent = spoke.start(flags);
+        let joined = || {
+            let agent = spoke.start(&[]);
             let kind = "ManagedClusterConditionAvailable";
             spoke.hub.wait_for_condition(&spoke.cluster, kind, "True");
-            (Room::of(&agent), agent)
+            pause(SETTLING);
+            agent
         };
-        let (without, agent) = of(&["-report-capacity=false"]);
-        drop(agent);
+        // One that only takes over from another, like the one with nodes.
+        drop(joined());
+        let without = Room::of(&joined());
         for index in 0..NODES {
             spoke.managed.server().put(node(index));
         }
-        let (_, agent) = of(&[]);
+        let agent = joined();
         let cpus = format!("{}k", NODES * 16 / 1000);
         within(120, "the capacity is told", || {
             let cluster = spoke.hub.managed_cluster(&spoke.cluster).expect("the cluster");
             cluster["status"]["capacity"]["cpu"] == *cpus
         });
-        pause(SETTLING);
         let room = Room::of(&agent);
         let more = room.resident.saturating_sub(without.resident);
         let figure = format!("memory for {} nodes", grouped(NODES));
