@@ -171,6 +171,27 @@ impl Agent {
         }
     }
 
+    /// Calls `reconcile` with what `read` finds, at each change and at the time that it returns, until the end of
+    /// `session`.
+    pub(crate) fn run_session<T>(
+        &self,
+        session: &HubSession,
+        read: impl Fn(&SharedState) -> Option<T>,
+        mut reconcile: impl FnMut(T) -> Instant,
+    ) {
+        loop {
+            let seen = self.stop.wakes();
+            let found = self.read(&read);
+            // In this order: the end of the session also removes the ManagedCluster.
+            if session.stop.raised() {
+                return;
+            }
+            let soon = Instant::now() + Stop::SLICE;
+            let until = found.map_or(soon, &mut reconcile);
+            self.stop.wait_for_change(seen, until.min(soon));
+        }
+    }
+
     /// The clocks for the credential: its hub's, or else that of the requester's hub.
     pub(crate) fn clocks(&self) -> Clocks {
         let (session, requester) = self.read(|state| (state.session(), state.requester.clone()));

@@ -37,18 +37,14 @@ impl Capacity {
     /// What differs. Other components have resources of their own in `capacity`, but not in `allocatable` (ocm
     /// `pkg/registration/spoke/managedcluster/resource_reconcile.go`, reconcile).
     fn differences(&self, told: &Value) -> Map<String, Value> {
-        let mut status = Map::new();
-        let mut capacity = changed(&self.capacity, &told["capacity"]);
+        let capacity = changed(&self.capacity, &told["capacity"]);
         let mut allocatable = changed(&self.allocatable, &told["allocatable"]);
         let names = told["allocatable"].as_object().into_iter().flat_map(Map::keys);
         let gone = names.filter(|name| !self.allocatable.contains_key(*name));
         allocatable.extend(gone.map(|name| (name.clone(), Value::Null)));
-        for (field, list) in [("capacity", &mut capacity), ("allocatable", &mut allocatable)] {
-            if !list.is_empty() {
-                status.insert(field.to_owned(), Value::Object(std::mem::take(list)));
-            }
-        }
-        status
+        let lists = [("capacity", capacity), ("allocatable", allocatable)];
+        let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
+        lists.map(|(field, list)| (field.to_owned(), Value::Object(list))).collect()
     }
 }
 

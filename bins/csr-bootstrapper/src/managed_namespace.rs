@@ -1,5 +1,5 @@
 //! Namespaces of the spoke that the hub's cluster sets manage: created, labelled, and told of in the ManagedCluster's
-//! status. None is ever deleted: one that is managed no more only has another label.
+//! status. None is ever deleted: one that is no longer managed only gets another label.
 
 mod controller;
 mod follow;

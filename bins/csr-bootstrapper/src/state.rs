@@ -74,8 +74,8 @@ impl SharedState {
     }
 
     /// The ManagedCluster in its last known state of this session.
-    pub(crate) fn managed_cluster(&self) -> Option<Value> {
-        self.managed_cluster.clone()
+    pub(crate) fn managed_cluster(&self) -> Option<&Value> {
+        self.managed_cluster.as_ref()
     }
 
     /// Sets the ManagedCluster, unless the session that saw it has ended.

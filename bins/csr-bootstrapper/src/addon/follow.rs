@@ -15,7 +15,7 @@ use crate::{
     agent::{Agent, PAGE},
     identity::AgentNames,
     managedcluster::accepted,
-    state::{HubSession, SharedState},
+    state::HubSession,
 };
 
 /// Keeps the add-ons in the shared state, in each session and while the hub accepts the cluster: before, it grants
@@ -104,7 +104,7 @@ fn wait_until_accepted(agent: &Agent, session: &HubSession) -> Option<AgentNames
 }
 
 fn is_accepted(agent: &Agent) -> bool {
-    agent.read(SharedState::managed_cluster).is_some_and(|cluster| accepted(&cluster))
+    agent.read(|state| state.managed_cluster().is_some_and(accepted))
 }
 
 /// The add-on in a document, with its name; none if it cannot be read as one.

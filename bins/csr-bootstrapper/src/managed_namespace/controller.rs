@@ -1,4 +1,4 @@
-//! Loop that labels the namespaces that the hub manages, and those that it manages no more. In the steady state
+//! Loop that labels the namespaces that the hub manages, and those that it no longer manages. In the steady state
 //! nothing is sent.
 
 use std::{
@@ -12,12 +12,14 @@ use serde_json::json;
 use shared::{
     client::Patch,
     error::{Error, Result},
-    log_object, runtime,
+    log_object,
+    resource::NAMESPACES,
+    runtime,
     stop::Stop,
 };
 
 use super::{
-    follow::{NAMESPACES, any, follow},
+    follow::{any, follow},
     label, wanted,
 };
 use crate::{
@@ -30,17 +32,8 @@ use crate::{
 pub(crate) fn run(agent: &Arc<Agent>) {
     while let Some(session) = agent.next_session() {
         let mut controller = NamespaceController::new(agent, &session);
-        loop {
-            let seen = agent.stop.wakes();
-            let cluster = agent.read(SharedState::managed_cluster);
-            // In this order: the end of the session also removes the ManagedCluster.
-            if session.stop.raised() {
-                break;
-            }
-            let soon = Instant::now() + Stop::SLICE;
-            let until = cluster.map_or(soon, |cluster| controller.reconcile(&wanted(&cluster)));
-            agent.stop.wait_for_change(seen, until.min(soon));
-        }
+        let wanted = |state: &SharedState| state.managed_cluster().map(wanted);
+        agent.run_session(&session, wanted, |wanted| controller.reconcile(&wanted));
         agent.change(|state| {
             state.labelled_namespaces = None;
             state.applied_namespaces.clear();
@@ -91,11 +84,9 @@ impl<'a> NamespaceController<'a> {
         };
         self.paces.retain(|name, _| wanted.contains(name) || labelled.contains(name));
         self.failures.retain(|name, _| wanted.contains(name));
-        let due: Vec<(&String, bool)> = due(wanted, &labelled);
-        let settled = wanted.intersection(&labelled);
-        settled.for_each(|name| self.settle(name));
+        wanted.intersection(&labelled).for_each(|name| self.settle(name));
         let mut until = later;
-        for (name, managed) in due {
+        for (name, managed) in due(wanted, &labelled) {
             if self.session.stop.raised() {
                 break;
             }
@@ -157,7 +148,7 @@ impl<'a> NamespaceController<'a> {
                     let labelled = state.labelled_namespaces.get_or_insert_default();
                     if managed { labelled.insert(name.to_owned()) } else { labelled.remove(name) }
                 });
-                let what = if managed { "managed" } else { "managed no more" };
+                let what = if managed { "managed" } else { "no longer managed" };
                 log_object!(Level::Info, target; "the namespace is {what} by the hub");
             }
             Err(error) => {
@@ -173,15 +164,17 @@ impl<'a> NamespaceController<'a> {
 
     /// Sets what the hub is told, and wakes the loop that tells it.
     fn tell(&self, wanted: &BTreeSet<String>) {
-        let labelled =
-            self.agent.read(|state| state.labelled_namespaces.clone()).unwrap_or_default();
-        let result = |name: &String| match self.failures.get(name) {
-            Some(error) => Some((name.clone(), Err(error.clone()))),
-            None => labelled.contains(name).then(|| (name.clone(), Ok(()))),
-        };
-        let applied = wanted.iter().filter_map(result).collect();
-        if self.agent.read(|state| state.applied_namespaces != applied) {
-            self.agent.update(|state| state.applied_namespaces = applied);
+        let changed = self.agent.change(|state| {
+            let labelled = state.labelled_namespaces.as_ref();
+            let result = |name: &String| match self.failures.get(name) {
+                Some(error) => Some((name.clone(), Err(error.clone()))),
+                None => labelled?.contains(name).then(|| (name.clone(), Ok(()))),
+            };
+            let applied = wanted.iter().filter_map(result).collect();
+            std::mem::replace(&mut state.applied_namespaces, applied) != state.applied_namespaces
+        });
+        if changed {
+            self.agent.stop.wake();
         }
     }
 }

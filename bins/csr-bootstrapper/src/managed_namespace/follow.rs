@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, ops::ControlFlow};
 
 use shared::{
     error::Result,
-    resource::Resource,
+    resource::NAMESPACES,
     watch::{self, Event, Selection, Watcher},
 };
 
@@ -13,8 +13,6 @@ use crate::{
     agent::{Agent, PAGE},
     state::HubSession,
 };
-
-pub(super) static NAMESPACES: Resource = Resource::v1("", "namespaces", "Namespace");
 
 fn selection(selector: &str) -> Selection<'_> {
     let target = NAMESPACES.everywhere();

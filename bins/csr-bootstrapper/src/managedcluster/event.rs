@@ -53,7 +53,7 @@ fn available(agent: &str, before: &Value, after: &Value, now: SystemTime) -> Opt
         "regarding": {
             "apiVersion": after["apiVersion"],
             "kind": after["kind"],
-            // As upstream, for an Event that is not in the namespace "default".
+            // As upstream: an object without a namespace is given the Event's.
             "namespace": name,
             "name": name,
             "uid": cluster["uid"],

@@ -19,10 +19,7 @@ use shared::{
 };
 
 use super::conditions::accepted;
-use crate::{
-    agent::Agent,
-    state::{HubSession, SharedState},
-};
+use crate::{agent::Agent, state::HubSession};
 
 /// The Lease's name on the hub (ocm `pkg/registration/hub/lease/controller.go`).
 const LEASE: &str = "managed-cluster-lease";
@@ -73,7 +70,7 @@ impl ManagedClusterLease {
         let mut generation = session.client.generation();
         loop {
             let seen = agent.stop.wakes();
-            let wanted = agent.read(SharedState::managed_cluster).as_ref().and_then(period_of);
+            let wanted = agent.read(|state| state.managed_cluster().and_then(period_of));
             // In this order: the end of the session also removes the ManagedCluster.
             if session.stop.raised() {
                 return;

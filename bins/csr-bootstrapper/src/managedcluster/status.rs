@@ -37,17 +37,8 @@ const NO_RIGHT_YET: Duration = Duration::from_secs(600);
 pub(crate) fn run(agent: &Agent) {
     while let Some(session) = agent.next_session() {
         let mut status_loop = StatusLoop::new(agent, &session);
-        loop {
-            let seen = agent.stop.wakes();
-            let cluster = agent.read(SharedState::managed_cluster);
-            // In this order: the end of the session also removes the ManagedCluster.
-            if session.stop.raised() {
-                break;
-            }
-            let soon = Instant::now() + Stop::SLICE;
-            let until = cluster.map_or(soon, |cluster| status_loop.reconcile(cluster));
-            agent.stop.wait_for_change(seen, until.min(soon));
-        }
+        let cluster = |state: &SharedState| state.managed_cluster().cloned();
+        agent.run_session(&session, cluster, |cluster| status_loop.reconcile(cluster));
     }
 }
 
@@ -200,15 +191,12 @@ impl<'a> StatusLoop<'a> {
         let is_well = *self.probes.health() == ApiServerHealth::Ok;
         let claims = if is_well { self.claims() } else { None };
         let health = if self.reported { &ApiServerHealth::Unknown } else { self.probes.health() };
-        let (rotated, now) = (self.agent.read(|state| state.rotated.clone()), SystemTime::now());
-        let namespaces = self.agent.read(|state| state.applied_namespaces.clone());
-        let spoke = SpokeStatus {
-            health,
-            version: self.probes.version(),
-            claims: claims.as_deref(),
-            namespaces: &namespaces,
-        };
-        let patch = conditions::patch(cluster, spoke, rotated.as_ref(), now);
+        let (version, now) = (self.probes.version(), SystemTime::now());
+        let patch = self.agent.read(|state| {
+            let (claims, namespaces) = (claims.as_deref(), &state.applied_namespaces);
+            let spoke = SpokeStatus { health, version, claims, namespaces };
+            conditions::patch(cluster, spoke, state.rotated.as_ref(), now)
+        });
         self.status.needed(patch.is_some(), Instant::now());
         patch.map(Write::Status)
     }
@@ -231,8 +219,8 @@ impl<'a> StatusLoop<'a> {
     fn capacity_of(&mut self, cluster: &Value) -> Option<Write> {
         let is_well =
             self.accepted && !self.differed && *self.probes.health() == ApiServerHealth::Ok;
-        let capacity = self.agent.read(|state| state.capacity.clone()).filter(|_| is_well);
-        let patch = capacity.and_then(|capacity| capacity.patch(cluster));
+        let patch = self.agent.read(|state| state.capacity.as_ref()?.patch(cluster));
+        let patch = patch.filter(|_| is_well);
         self.capacity.needed(patch.is_some(), Instant::now());
         patch.map(Write::Capacity)
     }

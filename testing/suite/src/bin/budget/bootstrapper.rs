@@ -12,7 +12,7 @@ use suite::{
     cluster::Cluster,
     eventually,
     measure::{self, median},
-    ocm::{Bootstrap, Hub, INSTALL_NAMESPACE},
+    ocm::{AVAILABLE, Bootstrap, Hub, INSTALL_NAMESPACE},
     pause,
     sidecar::Sidecar,
     spoke::Spoke,
@@ -34,8 +34,7 @@ impl Table {
         let join = |_| {
             let spoke = Spoke::between(hub.clone(), managed.clone(), "budget", Bootstrap::Auto);
             let agent = spoke.start(&FLAGS);
-            let kind = "ManagedClusterConditionAvailable";
-            spoke.hub.wait_for_condition(&spoke.cluster, kind, "True");
+            spoke.hub.wait_for_condition(&spoke.cluster, AVAILABLE, "True");
             spoke.hub.set_lease_duration(&spoke.cluster, 1);
             (spoke, agent)
         };

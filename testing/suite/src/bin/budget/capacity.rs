@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use suite::{
     cluster::Cluster,
     measure::grouped,
-    ocm::{Bootstrap, Hub},
+    ocm::{AVAILABLE, Bootstrap, Hub},
     pause,
     spoke::Spoke,
     sync::load::Room,
@@ -25,8 +25,7 @@ impl Table {
         let spoke = Spoke::between(hub, managed, "nodes", Bootstrap::Auto);
         let joined = || {
             let agent = spoke.start(&[]);
-            let kind = "ManagedClusterConditionAvailable";
-            spoke.hub.wait_for_condition(&spoke.cluster, kind, "True");
+            spoke.hub.wait_for_condition(&spoke.cluster, AVAILABLE, "True");
             pause(SETTLING);
             agent
         };
