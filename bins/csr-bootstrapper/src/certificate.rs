@@ -16,14 +16,18 @@ mod need;
 mod observe;
 mod pacing;
 mod perform;
+mod pkcs10;
 mod readiness;
 mod session;
 pub(crate) mod store;
+mod template;
 mod validate;
 
 #[cfg(test)]
 pub(crate) use self::csr::authority;
 pub(crate) use self::{
+    csr::{CLUSTER_LABEL, KUBE_API_SERVER_CLIENT},
     manager::{CertificateManager, OnceGoal},
     readiness::ready,
+    template::{CsrTemplate, Subject},
 };

@@ -14,6 +14,8 @@ use shared::{
     secret::Data,
 };
 
+use crate::certificate::{CLUSTER_LABEL, CsrTemplate, KUBE_API_SERVER_CLIENT, Subject};
+
 /// Prefix of all users and groups of Open Cluster Management's agents.
 const PREFIX: &str = "system:open-cluster-management:";
 /// The group of all agents (ocm `pkg/registration/register/csr/csr.go:429-482`).
@@ -37,6 +39,22 @@ impl AgentNames {
     /// The user on the hub: the common name of the certificate.
     pub(crate) fn user(&self) -> String {
         format!("{PREFIX}{}:{}", self.cluster, self.agent)
+    }
+
+    /// The subject of its certificate.
+    pub(crate) fn subject(&self) -> Subject {
+        Subject { user: self.user(), groups: self.groups().into(), units: Vec::new() }
+    }
+
+    /// The requests for its certificate.
+    pub(crate) fn csr_template(&self) -> CsrTemplate {
+        CsrTemplate {
+            subject: self.subject(),
+            dns_names: Vec::new(),
+            signer: KUBE_API_SERVER_CLIENT.to_owned(),
+            name_prefix: format!("{}-", self.cluster),
+            labels: vec![(CLUSTER_LABEL, self.cluster.clone())],
+        }
     }
 
     /// Its groups, sorted: the organizations of the certificate.

@@ -9,7 +9,9 @@ use shared::{
 };
 
 use super::{
-    csr::{self, CLUSTER_LABEL, CertificateRequest, SIGNER},
+    csr::{CLUSTER_LABEL, CertificateRequest, KUBE_API_SERVER_CLIENT},
+    pkcs10,
+    template::{CsrTemplate, Subject},
     validate::objection,
 };
 use crate::{clocks::Clocks, identity::AgentNames};
@@ -127,33 +129,38 @@ impl CsrFailure {
     }
 }
 
-/// The status of `csr` for `request`. `posted_uid` is that of the posted object, if known; the requester is
-/// the agent's own user or else the bootstrap identity: a hub renews only for the former.
-pub(crate) fn evaluate(
-    csr: &Value,
-    request: &CertificateRequest,
-    posted_uid: Option<&str>,
-    requester_is_agent: bool,
-    names: &AgentNames,
-    clocks: Clocks,
-) -> CsrStatus {
+/// What a CSR is judged by.
+pub(crate) struct Judge<'a> {
+    pub(crate) request: &'a CertificateRequest,
+    pub(crate) template: &'a CsrTemplate,
+    /// uid of the posted object, if it is known.
+    pub(crate) posted_uid: Option<&'a str>,
+    /// The agent's own user.
+    pub(crate) agent: &'a str,
+    /// The requester is that user, or else the bootstrap identity: a hub renews only for the former.
+    pub(crate) by_agent: bool,
+    pub(crate) clocks: Clocks,
+}
+
+/// The status of `csr` for the request.
+pub(crate) fn evaluate(csr: &Value, judge: &Judge<'_>) -> CsrStatus {
+    let Judge { request, template, posted_uid, agent, by_agent, clocks } = *judge;
     if posted_uid.is_some_and(|uid| csr["metadata"]["uid"] != uid) {
         return CsrStatus::Replaced;
     }
     let spec = &csr["spec"];
-    if content(spec).as_ref() != Some(&request.csr) || spec["signerName"] != SIGNER {
+    if content(spec).as_ref() != Some(&request.csr) || spec["signerName"] != *template.signer {
         return CsrStatus::Foreign;
     }
     // The requester decides whether a person has to approve; it does not matter after the signature.
-    let of_other = (spec["username"] == names.user()) != requester_is_agent;
+    let of_other = (spec["username"] == *agent) != by_agent;
     let quoted = |kind| condition(csr, kind).map(words);
     match (quoted("Denied"), quoted("Failed"), issued(csr)) {
         (Some(_), ..) | (_, Some(_), _) | (.., None) if of_other => CsrStatus::Foreign,
         (Some(why), ..) => CsrStatus::Denied(format!("was denied{why}")),
         (_, Some(why), _) => CsrStatus::Failed(format!("was approved but not signed{why}")),
-        (.., Some(text)) => {
-            accept(text, request, names, clocks).map_or_else(CsrStatus::Wrong, CsrStatus::Issued)
-        }
+        (.., Some(text)) => accept(text, request, &template.subject, clocks)
+            .map_or_else(CsrStatus::Wrong, CsrStatus::Issued),
         _ if condition(csr, "Approved").is_some() => CsrStatus::Approved,
         _ => CsrStatus::Pending,
     }
@@ -168,10 +175,10 @@ pub(crate) fn is_own_pending(csr: &Value, names: &AgentNames) -> bool {
     named.is_some_and(|rest| rest.starts_with('-'))
         && metadata["labels"][CLUSTER_LABEL] == names.cluster
         && metadata["labels"][ADDON_LABEL].is_null()
-        && spec["signerName"] == SIGNER
+        && spec["signerName"] == KUBE_API_SERVER_CLIENT
         && issued(csr).is_none()
         && ["Approved", "Denied", "Failed"].iter().all(|kind| condition(csr, kind).is_none())
-        && content(spec).is_some_and(|pem| csr::asks_for(&pem, &names.user()))
+        && content(spec).is_some_and(|pem| pkcs10::asks_for(&pem, &names.user()))
 }
 
 /// The PEM of the request.
@@ -204,14 +211,14 @@ fn words(condition: &Value) -> String {
 fn accept(
     text: &str,
     request: &CertificateRequest,
-    names: &AgentNames,
+    subject: &Subject,
     clocks: Clocks,
 ) -> Result<Vec<u8>, String> {
     let pem =
         BASE64_STANDARD.decode(text).map_err(|_| "was issued a certificate that is not base64")?;
     let chain =
         certificate::chain(&pem).map_err(|what| format!("was answered with PEM that {what}"))?;
-    if let Some(what) = objection(&chain, names, clocks) {
+    if let Some(what) = objection(&chain, subject, clocks) {
         return Err(format!("was answered with a certificate that {what}"));
     }
     check_pair(&pem, request.key.as_bytes())

@@ -171,7 +171,7 @@ mod tests {
 
     /// A certificate with this validity.
     fn issued(not_before: SystemTime, not_after: SystemTime) -> Vec<u8> {
-        let request = CertificateRequest::new(&names()).unwrap();
+        let request = CertificateRequest::new(&names().csr_template()).unwrap();
         let paper = CertificateTemplate {
             not_before,
             not_after,

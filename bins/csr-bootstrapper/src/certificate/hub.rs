@@ -173,7 +173,7 @@ impl<'a> HubRequester<'a> {
     ) -> Result<()> {
         let Some(request) = machine.request() else { return Ok(()) };
         let name = request.name.clone();
-        let object = request.object(&self.names.cluster, self.agent.settings.expiration);
+        let object = request.object(&self.names.csr_template(), self.agent.settings.expiration);
         let target = CSRS.cluster_object(&name);
         let events = self.csr_watcher.events();
         let csr = match client.create(&target, &object) {

@@ -16,7 +16,7 @@ use shared::{
 
 use super::{
     csr::CertificateRequest,
-    csr_status::{self, IssuedCsr, ObservedCsr},
+    csr_status::{self, IssuedCsr, Judge, ObservedCsr},
     csr_watch::WatchedCsr,
     deadline,
     need::{self, AvailableIdentities, HubMove, Need, Requester},
@@ -348,8 +348,15 @@ fn observe_csr(inputs: &Inputs<'_>, observed: &ObservedCredential) -> (ObservedC
         },
     };
     let by_agent = requester != Requester::Bootstrap;
-    let (names, clocks) = (inputs.names, inputs.requester_clocks);
-    let status = csr_status::evaluate(object, request, inputs.uid, by_agent, names, clocks);
+    let judge = Judge {
+        request,
+        template: &inputs.names.csr_template(),
+        posted_uid: inputs.uid,
+        agent: &inputs.names.user(),
+        by_agent,
+        clocks: inputs.requester_clocks,
+    };
+    let status = csr_status::evaluate(object, &judge);
     (ObservedCsr::Present(status), Some(object.clone()))
 }
 

@@ -166,7 +166,7 @@ impl<'a> Performer<'a> {
     }
 
     fn store_request(&mut self, machine: &mut CsrMachine) -> Result<()> {
-        let request = CertificateRequest::new(&self.names)?;
+        let request = CertificateRequest::new(&self.names.csr_template())?;
         let stored = store::store_request(self.agent, &request, &self.names, self.stored.as_ref());
         match stored {
             Ok(secret) => {

@@ -12,6 +12,7 @@ use shared::{
     time::seconds_time,
 };
 
+use super::template::Subject;
 use crate::{
     clocks::Clocks,
     identity::{AGENT_NAME, AgentNames, CLUSTER_NAME},
@@ -78,7 +79,7 @@ pub(crate) fn validate(
     names: &AgentNames,
     clocks: Clocks,
 ) -> Validation {
-    let certificate = certificate(data, names, clocks);
+    let certificate = certificate(data, &names.subject(), clocks);
     let validation = certificate.and_then(|good| hub(data, bootstrap, names, good));
     validation.unwrap_or_else(|(event, reason)| {
         Validation::Unusable(UnusableCredential { reason, event })
@@ -95,26 +96,29 @@ pub(crate) fn validate_timeless(data: &Data, names: &AgentNames) -> Option<Valid
 /// The objection to a certificate, as the predicate of a sentence about it.
 pub(crate) fn objection(
     chain: &[Certificate],
-    names: &AgentNames,
+    subject: &Subject,
     clocks: Clocks,
 ) -> Option<String> {
-    let (user, groups) = (names.user(), names.groups());
+    let Subject { user, groups, units } = subject;
     let Some(leaf) = chain.first() else { return Some("is not there".into()) };
     let expired = chain.iter().find(|certificate| clocks.are_past(certificate.not_after));
-    if leaf.common_name != user {
-        let later = chain.iter().any(|certificate| certificate.common_name == user);
+    if leaf.common_name != *user {
+        let later = chain.iter().any(|certificate| certificate.common_name == *user);
         let name = quoted(&leaf.common_name);
         return Some(match later {
             true => "is not the first in its chain".into(),
             false => format!("is for user {name:?}, not {user:?}"),
         });
     }
-    if leaf.organizations != groups {
+    if once(&leaf.organizations) != *groups {
         let found = quoted(&leaf.organizations.join(", "));
         return Some(format!("is for other groups than {}: {found:?}", groups.join(" and ")));
     }
-    if !leaf.units.is_empty() {
-        return Some("has organizational units".into());
+    if once(&leaf.units) != *units {
+        return Some(match units.is_empty() {
+            true => "has organizational units".into(),
+            false => format!("is for other organizational units than {}", units.join(" and ")),
+        });
     }
     if let Some(expired) = expired {
         return Some(format!("expired at {}", seconds_time(expired.not_after)));
@@ -123,13 +127,21 @@ pub(crate) fn objection(
     early.then(|| format!("is not valid before {}", seconds_time(leaf.not_before)))
 }
 
+/// Sorted texts, each once: upstream compares sets.
+fn once(sorted: &[String]) -> Vec<String> {
+    let mut texts = sorted.to_vec();
+    texts.dedup();
+    texts
+}
+
 /// The Event's reason, and the problem.
-type Refusal = (&'static str, String);
+pub(crate) type Refusal = (&'static str, String);
 
-/// A valid certificate of this agent, with its key and its chain.
-type Good = (KeyPair, Vec<Certificate>);
+/// A valid certificate, with its key and its chain.
+pub(crate) type Good = (KeyPair, Vec<Certificate>);
 
-fn certificate(data: &Data, names: &AgentNames, clocks: Clocks) -> Result<Good, Refusal> {
+/// Validates certificate and key.
+pub(crate) fn certificate(data: &Data, subject: &Subject, clocks: Clocks) -> Result<Good, Refusal> {
     if data.is_empty() {
         return Err((NOT_VALID, "is empty".into()));
     }
@@ -138,7 +150,7 @@ fn certificate(data: &Data, names: &AgentNames, clocks: Clocks) -> Result<Good, 
     let key = file("tls.key").ok_or_else(|| (NOT_VALID, "has no tls.key".into()))?;
     let chain = certificate::chain(&certificate)
         .map_err(|what| (UNREADABLE, format!("has a tls.crt that {what}")))?;
-    if let Some(what) = objection(&chain, names, clocks) {
+    if let Some(what) = objection(&chain, subject, clocks) {
         return Err((NOT_VALID, format!("has a certificate that {what}")));
     }
     check_pair(&certificate, &key).map_err(|what| (NOT_VALID, what.to_owned()))?;

@@ -6,16 +6,23 @@ use ring::{rand::SystemRandom, signature::KeyPair};
 use shared::time::seconds_time;
 
 use super::*;
+use crate::certificate::pkcs10::{
+    COMMON_NAME, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, ORGANIZATION, P256, SEQUENCE, UNIT,
+    bits, ecdsa, part, wrap,
+};
 
-const UNIT: &[u8] = &[0x55, 4, 11];
 const UTC_TIME: u8 = 0x17;
-const OCTET_STRING: u8 = 0x04;
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 
 pub(crate) fn names() -> AgentNames {
     AgentNames { cluster: "cluster1".into(), agent: "agent1".into() }
+}
+
+/// The requests of these names.
+pub(crate) fn template() -> CsrTemplate {
+    names().csr_template()
 }
 
 /// A moment in 2027, in whole seconds as certificates have them.

@@ -6,6 +6,7 @@ use std::{
 use shared::{certificate, kubeconfig::check_pair, resource::valid_name, secret};
 
 use super::{authority::*, *};
+use crate::certificate::{Subject, pkcs10::*};
 
 /// The output of openssl for `input`; `None` without openssl.
 fn openssl(arguments: &[&str], input: &str) -> Option<String> {
@@ -32,7 +33,7 @@ fn kept(request: &CertificateRequest, names: &AgentNames) -> Data {
 
 #[test]
 fn openssl_verifies_the_request_and_reads_the_names() {
-    let request = CertificateRequest::new(&names()).unwrap();
+    let request = CertificateRequest::new(&template()).unwrap();
     let arguments = ["req", "-verify", "-noout", "-subject", "-nameopt", "RFC2253", "-text"];
     let Some(text) = openssl(&arguments, &request.csr) else { return };
     assert!(text.contains("verify OK"), "{text}");
@@ -54,8 +55,8 @@ fn openssl_verifies_the_request_and_reads_the_names() {
 fn lengths_of_one_and_more_bytes_are_right() {
     for length in [1, 2, 63, 64, 126, 127, 128, 129, 200, 253, 255, 256, 257, 300] {
         let names = AgentNames { agent: "x".repeat(length), ..names() };
-        let request = CertificateRequest::new(&names).unwrap();
-        assert!(request.is_whole(&names), "{length}");
+        let request = CertificateRequest::new(&names.csr_template()).unwrap();
+        assert!(request.is_whole(&names.csr_template()), "{length}");
         assert!(asks_for(&request.csr, &names.user()), "{length}");
         if let Some(text) = openssl(&["req", "-verify", "-noout"], &request.csr) {
             assert!(text.contains("verify OK"), "{length}: {text}");
@@ -72,8 +73,10 @@ fn lengths_of_one_and_more_bytes_are_right() {
 
 #[test]
 fn a_certificate_for_the_request_fits_its_key_and_no_other() {
-    let (request, other) =
-        (CertificateRequest::new(&names()).unwrap(), CertificateRequest::new(&names()).unwrap());
+    let (request, other) = (
+        CertificateRequest::new(&template()).unwrap(),
+        CertificateRequest::new(&template()).unwrap(),
+    );
     let pem = CertificateTemplate::of(&names(), now()).certificate(&request);
     assert_eq!(check_pair(pem.as_bytes(), request.key.as_bytes()), Ok(()));
     assert_eq!(check_pair(pem.as_bytes(), go_key(&request).as_bytes()), Ok(()));
@@ -87,8 +90,10 @@ fn a_certificate_for_the_request_fits_its_key_and_no_other() {
 #[test]
 fn the_name_is_the_keys_and_a_valid_one() {
     let names = AgentNames { cluster: "a".repeat(63), ..names() };
-    let (request, other) =
-        (CertificateRequest::new(&names).unwrap(), CertificateRequest::new(&names).unwrap());
+    let (request, other) = (
+        CertificateRequest::new(&names.csr_template()).unwrap(),
+        CertificateRequest::new(&names.csr_template()).unwrap(),
+    );
     assert!(valid_name(&request.name), "{}", request.name);
     assert_eq!(request.name.len(), 63 + 1 + 16);
     assert_ne!(request.name, other.name);
@@ -96,7 +101,7 @@ fn the_name_is_the_keys_and_a_valid_one() {
 
 #[test]
 fn the_object_is_the_go_agents_but_for_the_name() {
-    let request = CertificateRequest::new(&names()).unwrap();
+    let request = CertificateRequest::new(&template()).unwrap();
     let expected = json!({
         "apiVersion": "certificates.k8s.io/v1",
         "kind": "CertificateSigningRequest",
@@ -110,13 +115,13 @@ fn the_object_is_the_go_agents_but_for_the_name() {
             "usages": ["digital signature", "key encipherment", "client auth"],
         },
     });
-    assert_eq!(request.object("cluster1", None), expected);
-    assert_eq!(request.object("cluster1", Some(86_400))["spec"]["expirationSeconds"], 86_400);
+    assert_eq!(request.object(&template(), None), expected);
+    assert_eq!(request.object(&template(), Some(86_400))["spec"]["expirationSeconds"], 86_400);
 }
 
 #[test]
 fn a_request_comes_back_out_of_its_secret() {
-    let request = CertificateRequest::new(&names()).unwrap();
+    let request = CertificateRequest::new(&template()).unwrap();
     let again = CertificateRequest::of_secret(&kept(&request, &names()), &names()).unwrap();
     assert_eq!(again.key, request.key);
     assert_eq!(again.csr, request.csr);
@@ -125,8 +130,10 @@ fn a_request_comes_back_out_of_its_secret() {
 
 #[test]
 fn a_request_that_is_not_whole_is_none() {
-    let (request, other) =
-        (CertificateRequest::new(&names()).unwrap(), CertificateRequest::new(&names()).unwrap());
+    let (request, other) = (
+        CertificateRequest::new(&template()).unwrap(),
+        CertificateRequest::new(&template()).unwrap(),
+    );
     let (whole, foreign) = (kept(&request, &names()), kept(&other, &names()));
     for key in whole.keys() {
         let without = whole.iter().filter(|(name, _)| *name != key);
@@ -147,7 +154,7 @@ fn a_request_that_is_not_whole_is_none() {
 
 #[test]
 fn a_request_for_other_names_is_none() {
-    let request = CertificateRequest::new(&names()).unwrap();
+    let request = CertificateRequest::new(&template()).unwrap();
     for other in [
         AgentNames { cluster: "cluster2".into(), ..names() },
         AgentNames { agent: "agent10".into(), ..names() },
@@ -160,7 +167,7 @@ fn a_request_for_other_names_is_none() {
 
 #[test]
 fn a_request_with_one_bit_changed_is_none() {
-    let request = CertificateRequest::new(&names()).unwrap();
+    let request = CertificateRequest::new(&template()).unwrap();
     let der =
         CertificateSigningRequestDer::from_pem_slice(request.csr.as_bytes()).unwrap().to_vec();
     for bit in 0..der.len() * 8 {
@@ -171,14 +178,14 @@ fn a_request_with_one_bit_changed_is_none() {
             csr: to_pem(REQUEST, &der),
             name: request.name.clone(),
         };
-        assert!(!changed.is_whole(&names()), "bit {bit}");
+        assert!(!changed.is_whole(&template()), "bit {bit}");
     }
 }
 
 #[test]
 fn a_request_asks_for_exactly_one_user() {
-    let request =
-        CertificateRequest::new(&AgentNames { agent: "agent10".into(), ..names() }).unwrap();
+    let longer = AgentNames { agent: "agent10".into(), ..names() };
+    let request = CertificateRequest::new(&longer.csr_template()).unwrap();
     assert!(asks_for(&request.csr, "system:open-cluster-management:cluster1:agent10"));
     assert!(!asks_for(&request.csr, "system:open-cluster-management:cluster1:agent1"));
     assert!(!asks_for(&request.csr, "system:open-cluster-management:cluster1"), "a group of it");
@@ -189,40 +196,53 @@ fn a_request_asks_for_exactly_one_user() {
 
 #[test]
 fn the_key_is_in_no_debug_output() {
-    let request = CertificateRequest::new(&names()).unwrap();
+    let request = CertificateRequest::new(&template()).unwrap();
     assert_eq!(format!("{request:?}"), format!("CertificateRequest({})", request.name));
 }
 
-/// extensionRequest (RFC 2985, section 5.4.2) with a subjectAltName, as other tools add one.
-fn with_names_of_hosts(request: &CertificateRequest, names: &AgentNames) -> String {
-    let host = wrap(SEQUENCE, &wrap(0x82, b"cluster1.example"));
-    let extension = [wrap(OBJECT_IDENTIFIER, &[0x55, 0x1d, 0x11]), wrap(0x04, &host)].concat();
-    let extensions = wrap(SEQUENCE, &wrap(SEQUENCE, &extension));
-    let kind = wrap(OBJECT_IDENTIFIER, &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 9, 14]);
-    let attribute = wrap(SEQUENCE, &[kind, wrap(SET, &extensions)].concat());
-    let pair = pair(&pkcs8(request)).unwrap();
-    let subject = wrap(SEQUENCE, &part(COMMON_NAME, &names.user()));
-    let key = public_key(pair.public_key().as_ref());
-    let content = [wrap(INTEGER, &[0]), subject, key, wrap(ATTRIBUTES, &attribute)].concat();
-    let content = wrap(SEQUENCE, &content);
-    let signature = pair.sign(&SystemRandom::new(), &content).unwrap();
-    to_pem(REQUEST, &signed(&content, signature.as_ref()))
+/// As the Go agent's for an add-on.
+fn of_addon() -> CsrTemplate {
+    let text = str::to_owned;
+    CsrTemplate {
+        subject: Subject {
+            user: text("addon-user"),
+            groups: vec![text("group1"), text("group2")],
+            units: vec![text("unit1"), text("unit2")],
+        },
+        dns_names: vec![text("a.addon.open-cluster-management.io"), text("b.example")],
+        signer: text("example.com/signer"),
+        name_prefix: text("addon-cluster1-a-"),
+        labels: vec![(CLUSTER_LABEL, text("cluster1"))],
+    }
+}
+
+#[test]
+fn openssl_reads_units_and_names_of_hosts() {
+    let request = CertificateRequest::new(&of_addon()).unwrap();
+    assert!(request.is_whole(&of_addon()) && !request.is_whole(&template()));
+    assert!(request.name.starts_with("addon-cluster1-a-"));
+    let arguments = ["req", "-verify", "-noout", "-subject", "-nameopt", "RFC2253", "-text"];
+    let Some(text) = openssl(&arguments, &request.csr) else { return };
+    let subject = "CN=addon-user,OU=unit2,OU=unit1,O=group2,O=group1";
+    let hosts = "DNS:a.addon.open-cluster-management.io, DNS:b.example";
+    for part in ["verify OK", subject, hosts] {
+        assert!(text.contains(part), "{text}");
+    }
 }
 
 #[test]
 fn a_request_with_names_of_hosts_asks_for_its_user_too() {
-    let names = names();
-    let request = CertificateRequest::new(&names).unwrap();
-    let csr = with_names_of_hosts(&request, &names);
-    assert!(asks_for(&csr, &names.user()));
-    assert!(!asks_for(&csr, "cluster1.example"), "a host is no user");
+    let request = CertificateRequest::new(&of_addon()).unwrap();
+    assert!(asks_for(&request.csr, "addon-user"));
+    assert!(!asks_for(&request.csr, "b.example"), "a host is no user");
+    assert!(!asks_for(&request.csr, "group1"), "nor is a group");
 }
 
 #[test]
 fn bytes_that_merely_hold_the_user_ask_for_nobody() {
     let names = names();
     let user = names.user();
-    let request = CertificateRequest::new(&names).unwrap();
+    let request = CertificateRequest::new(&names.csr_template()).unwrap();
     let der = CertificateSigningRequestDer::from_pem_slice(request.csr.as_bytes()).unwrap();
     for junk in [user.as_bytes(), &der[..der.len() - 1], &[&*der, &[0]].concat()] {
         assert!(!asks_for(&to_pem(REQUEST, junk), &user));

@@ -5,8 +5,8 @@ use crate::{certificate::csr::authority::*, clocks::tests::at};
 
 /// A request of ours, and its object on the hub as the bootstrap identity posted it.
 fn posted() -> (CertificateRequest, Value) {
-    let request = CertificateRequest::new(&names()).unwrap();
-    let mut csr = request.object("cluster1", None);
+    let request = CertificateRequest::new(&template()).unwrap();
+    let mut csr = request.object(&template(), None);
     csr["metadata"]["uid"] = json!("uid-1");
     csr["spec"]["username"] = json!("system:serviceaccount:open-cluster-management:bootstrap");
     csr["status"] = json!({});
@@ -14,7 +14,17 @@ fn posted() -> (CertificateRequest, Value) {
 }
 
 fn seen(csr: &Value, request: &CertificateRequest) -> CsrStatus {
-    evaluate(csr, request, Some("uid-1"), false, &names(), at(now()))
+    judged(csr, request, Some("uid-1"), false)
+}
+
+fn judged(
+    csr: &Value,
+    request: &CertificateRequest,
+    posted_uid: Option<&str>,
+    by_agent: bool,
+) -> CsrStatus {
+    let (template, agent) = (&template(), &*names().user());
+    evaluate(csr, &Judge { request, template, posted_uid, agent, by_agent, clocks: at(now()) })
 }
 
 fn conditions(kinds: &[&str]) -> Value {
@@ -78,11 +88,11 @@ fn the_words_of_a_hub_are_one_short_line() {
 #[test]
 fn f44_another_object_under_the_name_is_not_taken_for_ours() {
     let (request, csr) = posted();
-    let evaluated = |uid, csr: &Value| evaluate(csr, &request, uid, false, &names(), at(now()));
+    let evaluated = |uid, csr: &Value| judged(csr, &request, uid, false);
     assert_eq!(evaluated(Some("uid-2"), &csr), CsrStatus::Replaced);
     assert_eq!(evaluated(None, &csr), CsrStatus::Pending, "the answer to the post was lost");
     let other =
-        CertificateRequest::new(&names()).unwrap().object("cluster1", None)["spec"]["request"]
+        CertificateRequest::new(&template()).unwrap().object(&template(), None)["spec"]["request"]
             .clone();
     let agent = json!(names().user());
     for (field, value) in [
@@ -102,8 +112,7 @@ fn f44_another_object_under_the_name_is_not_taken_for_ours() {
 #[test]
 fn f44_a_renewal_is_one_that_the_agent_itself_asked_for() {
     let (request, mut csr) = posted();
-    let evaluated =
-        |csr: &Value, by_agent| evaluate(csr, &request, None, by_agent, &names(), at(now()));
+    let evaluated = |csr: &Value, by_agent| judged(csr, &request, None, by_agent);
     assert_eq!(evaluated(&csr, true), CsrStatus::Foreign);
     csr["spec"]["username"] = json!(names().user());
     assert_eq!(evaluated(&csr, true), CsrStatus::Pending);
@@ -130,7 +139,7 @@ fn f45_an_issued_certificate_is_checked() {
         not_after: now() - MINUTE,
         ..CertificateTemplate::of_authority(now())
     };
-    let another = CertificateRequest::new(&names()).unwrap();
+    let another = CertificateRequest::new(&template()).unwrap();
     for (case, pem, refusal) in [
         ("no cert", "no PEM".into(), "holds no certificate"),
         ("no cert but our key", key.to_string(), "holds no certificate"),
@@ -190,9 +199,9 @@ fn f45_an_issued_certificate_is_checked() {
 fn ocm07_only_own_pending_requests_count_for_the_throttle() {
     let (request, csr) = posted();
     let other = AgentNames { agent: "agent10".into(), ..names() };
-    let theirs =
-        CertificateRequest::new(&other).unwrap().object("cluster1", None)["spec"]["request"]
-            .clone();
+    let theirs = CertificateRequest::new(&other.csr_template()).unwrap().object(&template(), None)
+        ["spec"]["request"]
+        .clone();
     let pem =
         BASE64_STANDARD.encode(CertificateTemplate::of(&names(), now()).certificate(&request));
     let labels = "/metadata/labels";
@@ -233,7 +242,7 @@ fn ocm07_a_request_of_the_go_agent_counts_too() {
     );
     let csr = json!({
         "metadata": {"name": "cluster1-bvz4k", "labels": {CLUSTER_LABEL: "cluster1"}},
-        "spec": {"request": BASE64_STANDARD.encode(pem), "signerName": SIGNER},
+        "spec": {"request": BASE64_STANDARD.encode(pem), "signerName": KUBE_API_SERVER_CLIENT},
         "status": {},
     });
     assert!(is_own_pending(&csr, &names()));
@@ -245,7 +254,7 @@ fn ocm07_a_request_of_the_go_agent_counts_too() {
 #[test]
 fn f48_what_was_signed_is_taken_whoever_asked_for_it() {
     let (request, mut csr) = posted();
-    let evaluated = |csr: &Value| evaluate(csr, &request, Some("uid-1"), true, &names(), at(now()));
+    let evaluated = |csr: &Value| judged(csr, &request, Some("uid-1"), true);
     assert_eq!(evaluated(&csr), CsrStatus::Foreign, "the agent itself asks by now");
     let pem = CertificateTemplate::of(&names(), now()).certificate(&request);
     csr["status"] = json!({"certificate": BASE64_STANDARD.encode(&pem)});

@@ -77,7 +77,7 @@ impl Clusters {
         match action {
             CertificateAction::CountPending if !before_answer => machine.counted(),
             CertificateAction::StoreRequest => {
-                let request = CertificateRequest::new(&names()).unwrap();
+                let request = CertificateRequest::new(&names().csr_template()).unwrap();
                 self.stored = Some(copy(&request));
                 if !before_answer {
                     machine.stored(Some(request));
@@ -197,7 +197,7 @@ fn f42_ten_restarts_while_pending_keep_the_request() {
 /// A machine whose request is pending on the hub.
 fn pending() -> CsrMachine {
     let mut machine = CsrMachine::default();
-    machine.stored(Some(CertificateRequest::new(&names()).unwrap()));
+    machine.stored(Some(CertificateRequest::new(&names().csr_template()).unwrap()));
     machine.introduced(Instant::now(), 0.0);
     machine
 }
@@ -233,7 +233,7 @@ fn f40_denied_and_failed_rest_for_five_minutes_to_an_hour() {
             assert_eq!(next(&machine, CsrStatus::Pending, now).name_at(), "count");
             machine.counted();
             assert_eq!(next(&machine, CsrStatus::Pending, now).name_at(), "store");
-            machine.stored(Some(CertificateRequest::new(&names()).unwrap()));
+            machine.stored(Some(CertificateRequest::new(&names().csr_template()).unwrap()));
         }
         assert_eq!(rests, [300, 600, 1200, 2400, 3600, 3600]);
         succeeded(&mut machine, true, now);
@@ -314,7 +314,7 @@ fn another_bootstrap_kubeconfig_ends_a_rest() {
 fn a_rotation_asks_without_introducing_the_cluster_again() {
     let mut machine = CsrMachine::default();
     machine.counted();
-    machine.stored(Some(CertificateRequest::new(&names()).unwrap()));
+    machine.stored(Some(CertificateRequest::new(&names().csr_template()).unwrap()));
     let action = machine.next_for_request(
         &some_need(),
         Some(Requester::Agent),

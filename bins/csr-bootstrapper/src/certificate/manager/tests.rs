@@ -67,7 +67,7 @@ fn credential(request: &CertificateRequest, not_after: SystemTime) -> Value {
 
 /// Every combination of a credential, a bootstrap kubeconfig and a stored request.
 fn cases() -> Vec<(CachedObject, Option<BootstrapKubeconfig>, Option<Value>)> {
-    let request = CertificateRequest::new(&names()).unwrap();
+    let request = CertificateRequest::new(&names().csr_template()).unwrap();
     let now = SystemTime::now();
     let credentials = [
         CachedObject::Absent,

@@ -29,7 +29,7 @@ impl Registration {
     pub(super) fn request(&self, key: u8, names: u8) -> CertificateRequest {
         let of = self.names(names);
         let mut fixtures = self.fixtures.borrow_mut();
-        let new = || CertificateRequest::new(&of).unwrap();
+        let new = || CertificateRequest::new(&of.csr_template()).unwrap();
         fixtures.requests.entry((key, names)).or_insert_with(new).clone()
     }
 
@@ -75,7 +75,7 @@ impl Registration {
 
     fn csr_object(&self, key: u8, csr: Csr) -> Value {
         let (names, request) = (self.names(csr.names), self.request(key, csr.names));
-        let mut object = request.object(&names.cluster, None);
+        let mut object = request.object(&names.csr_template(), None);
         object["metadata"]["uid"] = json!(format!("uid-{}", csr.uid));
         object["spec"]["username"] =
             if csr.by_agent { json!(names.user()) } else { json!("bootstrap") };

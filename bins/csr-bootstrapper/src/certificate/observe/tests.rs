@@ -101,7 +101,7 @@ fn opened(observed: &ObservedCredential) -> SessionInputs {
 #[test]
 fn a_credential_opens_a_session_which_is_announced_once() {
     let (names, hub) = (names(), hub());
-    let request = CertificateRequest::new(&names).unwrap();
+    let request = CertificateRequest::new(&names.csr_template()).unwrap();
     let secret = credential(&request);
     let known = || Inputs { credential: secret.clone(), ..inputs(&names) };
     let first = observe(&known());
@@ -119,7 +119,7 @@ fn a_credential_opens_a_session_which_is_announced_once() {
 fn another_certificate_swaps_the_sessions_and_another_hub_opens_one() {
     let (names, hub) = (names(), hub());
     let other = Hub { server: "https://other.example".into(), ..hub.clone() };
-    let [one, two] = [(); 2].map(|()| CertificateRequest::new(&names).unwrap());
+    let [one, two] = [(); 2].map(|()| CertificateRequest::new(&names.csr_template()).unwrap());
     let known =
         |request| Inputs { credential: credential(request), hub: Some(&hub), ..inputs(&names) };
     let session = opened(&observe(&known(&one)));
@@ -133,7 +133,7 @@ fn another_certificate_swaps_the_sessions_and_another_hub_opens_one() {
 #[test]
 fn an_expired_session_ends_only_if_there_is_another_identity() {
     let (names, hub) = (names(), hub());
-    let request = CertificateRequest::new(&names).unwrap();
+    let request = CertificateRequest::new(&names.csr_template()).unwrap();
     let first = observe(&Inputs { credential: credential(&request), ..inputs(&names) });
     let session = |expires| Some(SessionInputs { expires: Some(expires), ..opened(&first) });
     for (expires, bootstrap, ends) in [
@@ -151,7 +151,7 @@ fn an_expired_session_ends_only_if_there_is_another_identity() {
 #[test]
 fn a_credential_is_refused_once_401_has_lasted_and_that_is_looked_at_in_time() {
     let (names, hub) = (names(), hub());
-    let request = CertificateRequest::new(&names).unwrap();
+    let request = CertificateRequest::new(&names.csr_template()).unwrap();
     let first = observe(&Inputs { credential: credential(&request), ..inputs(&names) });
     let start = inputs(&names).now;
     let observed = |lasted: Duration| {
@@ -190,7 +190,7 @@ fn observations_that_differ_have_other_hashes() {
 #[test]
 fn a_need_is_announced_before_the_request_is_watched() {
     let names = names();
-    let request = CertificateRequest::new(&names).unwrap();
+    let request = CertificateRequest::new(&names.csr_template()).unwrap();
     let mut machine = CsrMachine::new(Some(request.clone()));
     let empty =
         || Inputs { bootstrap: Some(bootstrap()), request: Some(&request), ..inputs(&names) };
@@ -211,7 +211,7 @@ fn a_need_is_announced_before_the_request_is_watched() {
 #[test]
 fn a_watch_counts_for_the_requester_and_the_hub_that_it_was_begun_with() {
     let names = names();
-    let request = CertificateRequest::new(&names).unwrap();
+    let request = CertificateRequest::new(&names.csr_template()).unwrap();
     let watched = |requester, name: &str, config| {
         let seen = Some(CachedObject::Absent);
         let watched = WatchedCsr { name: name.to_owned(), requester, config, seen };
@@ -230,8 +230,8 @@ fn a_watch_counts_for_the_requester_and_the_hub_that_it_was_begun_with() {
 #[test]
 fn a_csr_that_waits_is_announced_at_once_and_again_after_a_quarter_of_an_hour() {
     let names = names();
-    let request = CertificateRequest::new(&names).unwrap();
-    let mut csr = request.object(&names.cluster, None);
+    let request = CertificateRequest::new(&names.csr_template()).unwrap();
+    let mut csr = request.object(&names.csr_template(), None);
     csr["metadata"]["uid"] = json!("u-1");
     csr["spec"]["username"] = json!("bootstrap");
     let observed = observe(&Inputs {
@@ -266,7 +266,7 @@ fn a_csr_that_waits_is_announced_at_once_and_again_after_a_quarter_of_an_hour() 
 fn a_client_that_serves_nothing_is_closed() {
     let names = names();
     let hub = hub();
-    let request = CertificateRequest::new(&names).unwrap();
+    let request = CertificateRequest::new(&names.csr_template()).unwrap();
     let secret = credential(&request);
     let known = || Inputs { credential: secret.clone(), ..inputs(&names) };
     let session = Some(opened(&observe(&known())));

@@ -40,7 +40,7 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Self {
-        let request = CertificateRequest::new(&names()).unwrap();
+        let request = CertificateRequest::new(&template()).unwrap();
         let authority = CertificateTemplate::of_authority(now()).certificate(&request);
         let kubeconfig = GO.replace("AUTHORITY", &BASE64_STANDARD.encode(&authority));
         let data = [
