@@ -46,11 +46,13 @@ pod_of open-cluster-management-agent my-agent
 
 # In the same namespace, as next to OCM's own agents.
 on managed apply -k csr-bootstrapper
+on managed create namespace open-cluster-management-agent-addon
+on managed apply -k csr-bootstrapper/addons
 pod_of open-cluster-management-agent csr-bootstrapper
 # The same with the dumper and an agent in the pod.
 on managed -n open-cluster-management-agent delete deployment csr-bootstrapper
 on managed -n open-cluster-management-agent delete pod csr-bootstrapper-0 --now
-cp csr-bootstrapper/* "$copy/agent"
+cp csr-bootstrapper/*.yaml "$copy/agent"
 sed -i 's/^# \(patches:\|  - path: agent.yaml\)/\1/' "$copy/agent/kustomization.yaml"
 on managed apply -k "$copy/agent"
 pod_of open-cluster-management-agent csr-bootstrapper

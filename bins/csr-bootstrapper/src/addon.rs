@@ -1,14 +1,24 @@
-//! Add-ons of this cluster on the hub: whether each is available, by the Lease that its agent renews.
+//! Add-ons of this cluster on the hub: whether each is available, by the Lease that its agent renews, and the
+//! credentials that the agent needs on the hub.
 
 mod availability;
 mod cache;
 mod follow;
 mod lease_controller;
 mod lease_watch;
+mod managed_cluster_addon;
+mod registration;
+mod secret_cache;
+mod secret_watch;
+mod status;
 
-use shared::resource::Resource;
+use shared::{client::Client, resource::Resource};
 
-pub(crate) use self::{cache::AddOns, follow::follow};
+use self::managed_cluster_addon::AddOnNamespace;
+pub(crate) use self::{
+    cache::AddOns, follow::follow, registration::KubeClientDriver, secret_cache::AddOnSecrets,
+};
+use crate::agent::Agent;
 
 /// `addon.open-cluster-management.io/v1alpha1` ManagedClusterAddOn: newer hubs serve it beside v1beta1.
 static MANAGED_CLUSTER_ADDONS: Resource = Resource::new(
@@ -17,3 +27,8 @@ static MANAGED_CLUSTER_ADDONS: Resource = Resource::new(
     "managedclusteraddons",
     "ManagedClusterAddOn",
 );
+
+/// The cluster that an add-on's agent runs on, with its Lease and its Secrets.
+fn cluster_of<'a>(agent: &'a Agent, namespace: &AddOnNamespace) -> &'a Client {
+    if namespace.hosted { &agent.management } else { agent.spoke() }
+}

@@ -3,17 +3,17 @@
 //! The loop in `manager.rs` gathers the inputs, `observe.rs` interprets them, `machine.rs` decides, and
 //! `perform.rs` acts. Only `manager.rs`, `perform.rs` and the modules they call read a clock or do I/O.
 
-mod csr;
-mod csr_status;
+pub(crate) mod csr;
+pub(crate) mod csr_status;
 mod csr_watch;
-mod deadline;
+pub(crate) mod deadline;
 mod hub;
-mod machine;
+pub(crate) mod machine;
 mod manager;
 #[cfg(test)]
 mod model;
-mod need;
-mod observe;
+pub(crate) mod need;
+pub(crate) mod observe;
 mod pacing;
 mod perform;
 mod pkcs10;
@@ -21,12 +21,12 @@ mod readiness;
 mod session;
 pub(crate) mod store;
 mod template;
-mod validate;
+pub(crate) mod validate;
 
 #[cfg(test)]
 pub(crate) use self::csr::authority;
 pub(crate) use self::{
-    csr::{CLUSTER_LABEL, KUBE_API_SERVER_CLIENT},
+    csr::KUBE_API_SERVER_CLIENT,
     manager::{CertificateManager, OnceGoal},
     readiness::ready,
     template::{CsrTemplate, Subject},

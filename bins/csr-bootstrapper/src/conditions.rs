@@ -5,6 +5,28 @@ use std::time::SystemTime;
 use serde_json::{Value, json};
 use shared::time::seconds_time;
 
+/// Status, reason and message of a condition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Condition {
+    pub(crate) status: String,
+    pub(crate) reason: String,
+    pub(crate) message: String,
+}
+
+impl Condition {
+    pub(crate) fn new(status: &str, reason: &str, message: String) -> Self {
+        Self { status: status.to_owned(), reason: reason.to_owned(), message }
+    }
+
+    /// The condition of this type in the status of `object`, if there is one.
+    pub(crate) fn of(object: &Value, kind: &str) -> Option<Self> {
+        let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+        let condition = conditions.find(|condition| condition["type"] == kind)?;
+        let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
+        Some(Self { status: text("status"), reason: text("reason"), message: text("message") })
+    }
+}
+
 /// Sets one condition as upstream does (apimachinery `pkg/api/meta/conditions.go`, SetStatusCondition):
 /// `lastTransitionTime` changes with the status alone.
 pub(crate) fn set(conditions: &mut Vec<Value>, condition: [&str; 4], now: SystemTime) {

@@ -14,7 +14,7 @@ use shared::{
     secret::Data,
 };
 
-use crate::certificate::{CLUSTER_LABEL, CsrTemplate, KUBE_API_SERVER_CLIENT, Subject};
+use crate::certificate::{CsrTemplate, KUBE_API_SERVER_CLIENT, Subject, csr::CLUSTER_LABEL};
 
 /// Prefix of all users and groups of Open Cluster Management's agents.
 const PREFIX: &str = "system:open-cluster-management:";
@@ -63,6 +63,11 @@ impl AgentNames {
         groups.sort();
         groups
     }
+}
+
+/// Returns whether `data` has this name under `key`.
+pub(crate) fn said(data: &Data, key: &str, name: &str) -> bool {
+    data.get(key).is_some_and(|value| value.trim_ascii_end() == name.as_bytes())
 }
 
 /// All sources of a name; the first that has it counts, in this order.

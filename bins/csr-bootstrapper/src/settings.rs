@@ -15,6 +15,7 @@ use shared::{
 use self::feature_gates::FeatureGates;
 pub(crate) use self::table::table;
 use crate::{
+    addon::KubeClientDriver,
     claim::{ClaimKind, ClaimRules},
     identity::{valid_agent, valid_cluster},
 };
@@ -46,6 +47,8 @@ pub(crate) struct Settings {
     pub(crate) healthcheck_period: Duration,
     /// Whether the availability of add-ons is reported.
     pub(crate) addon_management: bool,
+    /// How agents of add-ons get their credential for the hub's API server.
+    pub(crate) addon_driver: KubeClientDriver,
     /// Whether namespaces are labelled for the hub.
     pub(crate) managed_namespaces: bool,
     /// Whether the resources of the cluster's nodes are reported.
@@ -78,6 +81,10 @@ const NAMESPACE: &str = "open-cluster-management-agent";
 const ANNOTATIONS: &str = "agent.open-cluster-management.io";
 /// Suffix of the Secret for a pending request, after the name of the credential's.
 const PENDING: &str = "-pending";
+/// Suffix of the Secret for the registrations of add-ons.
+const REGISTRATIONS: &str = "-addons";
+/// Upstream's limit for tokens, which is the API server's own.
+const SHORTEST_TOKEN: u32 = 600;
 /// Upstream's limit; the API server's own is 600.
 const SHORTEST_LIFETIME: u32 = 3600;
 
@@ -92,10 +99,7 @@ impl Settings {
     }
 
     fn check(flags: &Flags, namespace: Option<String>) -> Result<Self, String> {
-        match flags.text("registration-auth") {
-            "" | "csr" => {}
-            other => return Err(format!("-registration-auth is csr, not {other:?}")),
-        }
+        check_registration_auth(flags.text("registration-auth"))?;
         let once = flags.once()?;
         let election = election::ElectionTiming::of(flags)?;
         let (annotations, dropped_annotations) = annotations(flags)?;
@@ -119,6 +123,7 @@ impl Settings {
             expiration: expiration(flags)?,
             healthcheck_period: flags.period("cluster-healthcheck-period")?,
             addon_management: gates.addon_management,
+            addon_driver: addon_driver(flags)?,
             managed_namespaces: flags.switch("managed-namespaces"),
             report_capacity: flags.switch("report-capacity"),
             claim_kinds: gates.claim_kinds(),
@@ -135,6 +140,11 @@ impl Settings {
     /// The Secret for a pending request.
     pub(crate) fn pending_secret(&self) -> String {
         format!("{}{PENDING}", self.hub_secret)
+    }
+
+    /// The Secret for the registrations of add-ons.
+    pub(crate) fn registrations_secret(&self) -> String {
+        format!("{}{REGISTRATIONS}", self.hub_secret)
     }
 
     /// Logs the dropped annotations, once there is a log.
@@ -157,12 +167,13 @@ impl Settings {
                 self.hub_secret
             ));
         }
+        let registrations = self.registrations_secret();
         let BootstrapSource::Secret(bootstrap) = &self.bootstrap else { return Ok(()) };
         match bootstrap {
             name if !valid_name(name) => {
                 Err(format!("-bootstrap-kubeconfig-secret {name:?} is not a valid object name"))
             }
-            name if [&self.hub_secret, &pending].contains(&name) => Err(format!(
+            name if [&self.hub_secret, &pending, &registrations].contains(&name) => Err(format!(
                 "-bootstrap-kubeconfig-secret {name:?} is a Secret that this program writes"
             )),
             _ => Ok(()),
@@ -256,6 +267,30 @@ fn claim_rules(flags: &Flags) -> Result<ClaimRules, String> {
     // An empty one would make each claim a reserved one.
     let suffixes = suffixes.into_iter().filter(|suffix| !suffix.is_empty());
     Ok(ClaimRules { most_custom, reserved_suffixes: suffixes.map(str::to_owned).collect() })
+}
+
+/// The other drivers of upstream need what is not in the image, and other hubs.
+fn check_registration_auth(driver: &str) -> Result<(), String> {
+    let why = match driver {
+        "" | "csr" => return Ok(()),
+        "awsirsa" => ", which needs the AWS CLI and a hub on AWS EKS",
+        "grpc" => ", which needs a hub behind a gRPC broker",
+        _ => "",
+    };
+    Err(format!("-registration-auth is csr, not {driver:?}{why}"))
+}
+
+fn addon_driver(flags: &Flags) -> Result<KubeClientDriver, String> {
+    let seconds = flags.number("addon-token-expiration-seconds");
+    let lifetime = u32::try_from(seconds).ok().filter(|seconds| *seconds >= SHORTEST_TOKEN);
+    let lifetime = lifetime.ok_or_else(|| {
+        format!("-addon-token-expiration-seconds is {SHORTEST_TOKEN} or more, not {seconds}")
+    })?;
+    match flags.text("addon-kubeclient-registration-auth") {
+        "" | "csr" => Ok(KubeClientDriver::Csr),
+        "token" => Ok(KubeClientDriver::Token { lifetime }),
+        other => Err(format!("-addon-kubeclient-registration-auth is csr or token, not {other:?}")),
+    }
 }
 
 /// The API's field is an int32.

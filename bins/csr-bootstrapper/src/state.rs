@@ -10,15 +10,17 @@ use std::{
 use serde_json::Value;
 use shared::{
     client::{self, Client},
+    kubeconfig::Hub,
     stop::Stop,
 };
 
 use crate::{
-    addon::AddOns,
+    addon::{AddOnSecrets, AddOns},
     bootstrap::BootstrapKubeconfig,
     cached::CachedObject,
     capacity::Capacity,
     claim::{ClaimKind, Claims},
+    conditions::Condition,
     identity::AgentNames,
     managed_namespace::Applied,
 };
@@ -41,6 +43,7 @@ pub(crate) struct SharedState {
     /// The client that requests a certificate, unless it is the session's.
     pub(crate) requester: Option<Client>,
     pub(crate) addons: AddOns,
+    pub(crate) addon_secrets: AddOnSecrets,
     /// The spoke's claims of each kind, once they could be read.
     pub(crate) claims: BTreeMap<ClaimKind, Claims>,
     /// Names of the spoke's namespaces with the hub's label, once they could be read.
@@ -97,6 +100,8 @@ impl SharedState {
 pub(crate) struct HubSession {
     /// Client for the hub as the agent's user; its credentials are swapped at each rotation.
     pub(crate) client: Client,
+    /// The hub that it leads to.
+    pub(crate) hub: Hub,
     /// Raised when no credential is valid any more, or at the end.
     pub(crate) stop: Stop,
 }
@@ -122,6 +127,20 @@ pub(crate) enum Rotated {
 impl Rotated {
     pub(crate) fn is_done(&self) -> bool {
         matches!(self, Self::Done(_))
+    }
+
+    /// The condition ClusterCertificateRotated.
+    pub(crate) fn condition(&self) -> Condition {
+        let status = if self.is_done() { "True" } else { "False" };
+        Condition::new(status, self.reason(), self.message().to_owned())
+    }
+
+    /// For the condition, as upstream has it.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self.is_done() {
+            true => "ClientCertificateUpdated",
+            false => "ClientCertificateUpdateFailed",
+        }
     }
 
     /// For the condition, in upstream's words.

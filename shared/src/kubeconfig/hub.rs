@@ -4,7 +4,7 @@
 use std::fmt;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Kubeconfig, current_context, find, nothing_in, proxy, server};
 use crate::{error::Result, secret::Data, yaml};
@@ -92,6 +92,15 @@ impl Hub {
     /// It is that of Open Cluster Management's agents (ocm `pkg/registration/register/common.go:37-64`),
     /// byte for byte unless it names a file: a file's authority becomes part of it.
     pub fn kubeconfig(&self) -> String {
+        self.kubeconfig_of(&json!({"client-certificate": "tls.crt", "client-key": "tls.key"}))
+    }
+
+    /// The same for a user with the token in the file `token` next to it.
+    pub fn token_kubeconfig(&self, token: &str) -> String {
+        self.kubeconfig_of(&json!({"tokenFile": token}))
+    }
+
+    fn kubeconfig_of(&self, user: &Value) -> String {
         let mut cluster = json!({"server": self.server});
         let authority = self.authority.as_ref().map(|pem| json!(BASE64_STANDARD.encode(pem)));
         for (field, value) in [
@@ -106,7 +115,6 @@ impl Hub {
         }
         let context =
             json!({"cluster": self.name, "namespace": "configuration", "user": "default-auth"});
-        let user = json!({"client-certificate": "tls.crt", "client-key": "tls.key"});
         let kubeconfig = json!({
             "apiVersion": "v1",
             "clusters": [{"cluster": cluster, "name": self.name}],

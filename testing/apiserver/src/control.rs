@@ -149,7 +149,7 @@ fn decide(handle: &Handle, request: &Incoming, condition: &str) -> Result<(), St
 fn token(handle: &Handle, new: NewIdentity) -> Value {
     let user = User::new(&new.user, new.groups);
     let valid_for = Duration::from_secs(new.seconds);
-    json!({"token": handle.cluster.identities.issue(user, valid_for)})
+    json!({"token": handle.cluster.identities.issue(user, valid_for, None)})
 }
 
 fn body<T: DeserializeOwned>(request: &Incoming) -> Result<T, Status> {

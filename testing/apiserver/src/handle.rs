@@ -48,7 +48,7 @@ impl Handle {
             ),
             false => {
                 let admin = User::new("admin", ["system:masters"]);
-                let token = self.cluster.identities.issue(admin, ten_years);
+                let token = self.cluster.identities.issue(admin, ten_years, None);
                 (String::new(), format!("token: {token}"))
             }
         };

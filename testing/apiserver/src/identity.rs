@@ -12,7 +12,7 @@ use rustls::{
     pki_types::{CertificateDer, UnixTime},
     server::{WebPkiClientVerifier, danger::ClientCertVerifier},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     ca::{Ca, random},
@@ -45,13 +45,23 @@ impl Identities {
         Self { verifier, tokens: Mutex::default() }
     }
 
-    /// Issues a token in the form of a JWT, since clients read the expiry from it.
-    pub(crate) fn issue(&self, user: User, valid_for: Duration) -> String {
-        let expires = SystemTime::now() + valid_for;
-        let seconds = expires.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let part = |value: serde_json::Value| URL_SAFE_NO_PAD.encode(value.to_string());
-        let header = part(json!({"alg": "none", "typ": "JWT"}));
-        let claims = part(json!({"sub": user.name, "exp": seconds.as_secs()}));
+    /// Issues a token in the form of a JWT, since clients read its times and whose it is; `account` is the
+    /// ServiceAccount, if it is one's.
+    pub(crate) fn issue(&self, user: User, valid_for: Duration, account: Option<&Value>) -> String {
+        let (now, expires) = (SystemTime::now(), SystemTime::now() + valid_for);
+        let seconds = |at: SystemTime| {
+            at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+        };
+        let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        let header = part(&json!({"alg": "none", "typ": "JWT"}));
+        let mut claims = json!({"sub": user.name, "exp": seconds(expires), "iat": seconds(now)});
+        if let Some(metadata) = account.map(|account| &account["metadata"]) {
+            claims["kubernetes.io"] = json!({
+                "namespace": metadata["namespace"],
+                "serviceaccount": {"name": metadata["name"], "uid": metadata["uid"]},
+            });
+        }
+        let claims = part(&claims);
         let token = format!("{header}.{claims}.{}", URL_SAFE_NO_PAD.encode(random::<24>()));
         lock(&self.tokens).insert(token.clone(), Token { user, expires });
         token

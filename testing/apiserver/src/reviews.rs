@@ -92,7 +92,8 @@ fn token(cluster: &Cluster, target: &Target, request: &Incoming) -> Result<Value
     let key =
         Key { resource: target.resource.clone(), namespace: namespace.clone(), name: name.clone() };
     let resource = cluster.registry.find("", "v1", "serviceaccounts");
-    if let (None, Some(resource)) = (cluster.store.get(&key), resource) {
+    let account = cluster.store.get(&key);
+    if let (None, Some(resource)) = (&account, resource) {
         return Err(Status::not_found(&resource, name));
     }
     let mut review = body(request)?;
@@ -108,7 +109,7 @@ fn token(cluster: &Cluster, target: &Target, request: &Incoming) -> Result<Value
     );
     let valid_for = Duration::from_secs(seconds);
     let expires = humantime::format_rfc3339_seconds(SystemTime::now() + valid_for).to_string();
-    let token = cluster.identities.issue(user, valid_for);
+    let token = cluster.identities.issue(user, valid_for, account.as_deref());
     review["status"] = json!({"token": token, "expirationTimestamp": expires});
     Ok(review)
 }

@@ -144,7 +144,7 @@ impl Server {
     pub fn token(&self, user: &str, groups: &[&str]) -> String {
         let century = Duration::from_secs(100 * 365 * 24 * 3600);
         let user = User::new(user, groups.iter().copied());
-        self.cluster.identities.issue(user, century)
+        self.cluster.identities.issue(user, century, None)
     }
 
     /// Revokes a token.

@@ -53,8 +53,8 @@ pub const HEARTBEAT: &str = "managed-cluster-lease";
 pub const PREFIX: &str = "system:open-cluster-management:";
 const NAMESPACE: &str = "open-cluster-management";
 const GROUP: &str = "cluster.open-cluster-management.io";
-/// On an add-on: the namespace that its agent is in.
-pub const INSTALL_NAMESPACE: &str = "addon.open-cluster-management.io/v1alpha1-install-namespace";
+/// On an add-on: the cluster that its agent runs on, if that is not the one that it is for.
+pub const HOSTING_CLUSTER: &str = "addon.open-cluster-management.io/hosting-cluster-name";
 /// On a cluster: the set that it is in.
 pub const SET_LABEL: &str = "cluster.open-cluster-management.io/clusterset";
 /// Group and version of ManagedClusterAddOns.
@@ -159,14 +159,25 @@ impl Hub {
 
     // --- add-ons ---
 
-    /// Installs an add-on on a cluster as `kubectl apply` does, with these annotations.
-    pub fn add_addon(&self, cluster: &str, name: &str, annotations: &Value) {
+    /// Installs an add-on on a cluster, in this namespace, as `clusteradm addon enable` does.
+    pub fn add_addon(&self, cluster: &str, name: &str, namespace: &str) {
+        self.add_annotated_addon(cluster, name, namespace, &json!({}));
+    }
+
+    /// The same with these annotations.
+    pub fn add_annotated_addon(
+        &self,
+        cluster: &str,
+        name: &str,
+        namespace: &str,
+        annotations: &Value,
+    ) {
         self.cluster.create(
             &addons().collection(cluster),
             &json!({
                 "apiVersion": addons().api_version(), "kind": "ManagedClusterAddOn",
                 "metadata": {"name": name, "namespace": cluster, "annotations": annotations},
-                "spec": {},
+                "spec": {"installNamespace": namespace},
             }),
         );
     }

@@ -126,10 +126,17 @@ impl Spoke {
         }
     }
 
-    /// A new namespace for add-ons, with the agent's rights on their Leases there.
+    /// A new namespace for add-ons, with the agent's rights on their Leases and Secrets there.
     pub fn addon_namespace(&self) -> String {
         let namespace = self.managed.new_namespace(&format!("{}-addons", self.namespace));
-        for mut manifest in cluster_rights() {
+        self.allow_addons(&self.managed, &namespace);
+        namespace
+    }
+
+    /// Gives the agent its rights in a namespace of add-ons.
+    pub fn allow_addons(&self, cluster: &Cluster, namespace: &str) {
+        let secrets = manifests(&["addons/role", "addons/rolebinding"]);
+        for mut manifest in cluster_rights().into_iter().chain(secrets) {
             // In a Role, as the manifest has it: on the real control plane, others have add-ons too.
             let kind = manifest["kind"].as_str().expect("a kind").replacen("Cluster", "", 1);
             manifest["kind"] = kind.into();
@@ -139,9 +146,8 @@ impl Spoke {
             if manifest["kind"] == "RoleBinding" {
                 manifest["roleRef"]["kind"] = "Role".into();
             }
-            self.managed.apply(&manifest, &namespace);
+            cluster.apply(&manifest, namespace);
         }
-        namespace
     }
 
     // --- the bootstrap credentials ---

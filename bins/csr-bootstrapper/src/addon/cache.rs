@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::availability::{AddOn, AddOnLease, LeaseNamespace};
+use super::{
+    availability::AddOnLease,
+    managed_cluster_addon::{AddOn, AddOnNamespace},
+};
 
 /// More add-ons than this are left alone: each costs memory, and a hub may list any number.
 pub(super) const MOST_ADDONS: usize = 500;
@@ -13,32 +16,105 @@ const MOST_NAMESPACES: usize = 16;
 #[derive(Default)]
 pub(crate) struct AddOns {
     by_name: BTreeMap<String, AddOn>,
-    watched: BTreeSet<LeaseNamespace>,
-    leases: BTreeMap<(LeaseNamespace, String), AddOnLease>,
+    /// Names of those that exist and cannot be read.
+    unreadable: BTreeSet<String>,
+    /// All add-ons of the cluster are known: what is not here does not exist.
+    complete: bool,
+    /// Changes of the add-ons so far.
+    revision: u64,
+    watched: BTreeSet<AddOnNamespace>,
+    leases: BTreeMap<(AddOnNamespace, String), AddOnLease>,
+}
+
+/// The add-ons at one moment.
+#[derive(Clone, Default)]
+pub(super) struct KnownAddOns {
+    pub(super) by_name: BTreeMap<String, AddOn>,
+    unreadable: BTreeSet<String>,
+    complete: bool,
+    revision: u64,
+}
+
+impl KnownAddOns {
+    /// Returns whether the add-on is gone for certain.
+    pub(super) fn is_gone(&self, name: &str) -> bool {
+        self.complete && !self.by_name.contains_key(name) && !self.unreadable.contains(name)
+    }
 }
 
 impl AddOns {
-    /// Replaces all add-ons; returns whether there are too many.
-    pub(super) fn replace_addons(&mut self, mut all: BTreeMap<String, AddOn>) -> bool {
-        let too_many = all.len() > MOST_ADDONS;
-        while all.len() > MOST_ADDONS {
-            all.pop_last();
+    /// Replaces all add-ons by those of a complete list; returns whether there are too many.
+    pub(super) fn replace_addons(&mut self, all: BTreeMap<String, Option<AddOn>>) -> bool {
+        self.clear();
+        self.complete = true;
+        let mut too_many = false;
+        for (name, addon) in all {
+            too_many |= self.insert(name, addon);
         }
-        self.by_name = all;
         self.forget_leases();
         too_many
     }
 
-    /// Sets an add-on, or removes it with `None`; returns whether that is one too many.
+    /// Sets an add-on, or one that cannot be read with `None`; returns whether that is one too many.
     pub(super) fn set_addon(&mut self, name: &str, addon: Option<AddOn>) -> bool {
-        let is_new = !self.by_name.contains_key(name);
-        match addon {
-            Some(_) if is_new && self.by_name.len() >= MOST_ADDONS => return true,
-            Some(addon) => drop(self.by_name.insert(name.to_owned(), addon)),
-            None => drop(self.by_name.remove(name)),
-        }
+        let too_many = self.insert(name.to_owned(), addon);
         self.forget_leases();
+        too_many
+    }
+
+    /// Removes an add-on that is gone from the hub.
+    pub(super) fn remove_addon(&mut self, name: &str) {
+        self.by_name.remove(name);
+        self.unreadable.remove(name);
+        self.revision += 1;
+        self.forget_leases();
+    }
+
+    /// Forgets all add-ons: nothing is known of them, as at the end of a session.
+    pub(super) fn clear(&mut self) {
+        self.by_name.clear();
+        self.unreadable.clear();
+        self.complete = false;
+        self.revision += 1;
+        self.forget_leases();
+    }
+
+    fn insert(&mut self, name: String, addon: Option<AddOn>) -> bool {
+        self.revision += 1;
+        let is_known = self.by_name.contains_key(&name) || self.unreadable.contains(&name);
+        if !is_known && self.by_name.len() + self.unreadable.len() >= MOST_ADDONS {
+            self.complete = false;
+            return true;
+        }
+        self.by_name.remove(&name);
+        self.unreadable.remove(&name);
+        match addon {
+            Some(addon) => drop(self.by_name.insert(name, addon)),
+            None => drop(self.unreadable.insert(name)),
+        }
         false
+    }
+
+    /// The add-ons, unless they are the same as `before`.
+    pub(super) fn since(&self, before: &KnownAddOns) -> Option<KnownAddOns> {
+        (before.revision != self.revision).then(|| KnownAddOns {
+            by_name: self.by_name.clone(),
+            unreadable: self.unreadable.clone(),
+            complete: self.complete,
+            revision: self.revision,
+        })
+    }
+
+    /// Returns whether some add-on needs a credential on the hub, or has one.
+    pub(super) fn any_registered(&self) -> bool {
+        let has_any =
+            |addon: &AddOn| addon.registrations.as_ref().is_none_or(|all| !all.is_empty());
+        self.by_name.values().any(has_any)
+    }
+
+    /// `kubeClientDriver` of an add-on.
+    pub(super) fn driver_of(&self, name: &str) -> Option<String> {
+        self.by_name.get(name).map(|addon| addon.driver.clone())
     }
 
     /// Returns whether the health of some add-on is told by its Lease.
@@ -48,24 +124,25 @@ impl AddOns {
 
     /// Each add-on whose health is told by a Lease that is watched, with that Lease as far as it is known.
     pub(super) fn with_leases(&self) -> Vec<(String, AddOn, Option<AddOnLease>)> {
-        let is_watched = |addon: &AddOn| !addon.customized && self.watched.contains(&addon.leases);
+        let is_watched =
+            |addon: &AddOn| !addon.customized && self.watched.contains(&addon.namespace);
         let by_lease = self.by_name.iter().filter(|(_, addon)| is_watched(addon));
         let with = by_lease.map(|(name, addon)| {
-            let lease = self.leases.get(&(addon.leases.clone(), name.clone())).copied();
+            let lease = self.leases.get(&(addon.namespace.clone(), name.clone())).copied();
             (name.clone(), addon.clone(), lease)
         });
         with.collect()
     }
 
     /// Returns whether the Lease of some add-on is in this namespace.
-    pub(super) fn uses(&self, namespace: &LeaseNamespace) -> bool {
-        self.by_name.values().any(|addon| !addon.customized && addon.leases == *namespace)
+    pub(super) fn uses(&self, namespace: &AddOnNamespace) -> bool {
+        self.by_name.values().any(|addon| !addon.customized && addon.namespace == *namespace)
     }
 
     /// A namespace that has to be watched and is not, which counts as watched from now on.
-    pub(super) fn next_unwatched(&mut self) -> Option<LeaseNamespace> {
+    pub(super) fn next_unwatched(&mut self) -> Option<AddOnNamespace> {
         let mut wanted = self.by_name.values().filter(|addon| !addon.customized);
-        let next = wanted.find(|addon| !self.watched.contains(&addon.leases))?.leases.clone();
+        let next = wanted.find(|addon| !self.watched.contains(&addon.namespace))?.namespace.clone();
         if self.watched.len() >= MOST_NAMESPACES {
             return None;
         }
@@ -74,7 +151,7 @@ impl AddOns {
     }
 
     /// The watch of this namespace has ended.
-    pub(super) fn unwatch(&mut self, namespace: &LeaseNamespace) {
+    pub(super) fn unwatch(&mut self, namespace: &AddOnNamespace) {
         self.watched.remove(namespace);
         self.leases.retain(|(of, _), _| of != namespace);
     }
@@ -82,19 +159,19 @@ impl AddOns {
     /// Sets the Lease of this name, if an add-on has such a one; returns whether it is another than before.
     pub(super) fn set_lease(
         &mut self,
-        namespace: &LeaseNamespace,
+        namespace: &AddOnNamespace,
         name: &str,
         lease: AddOnLease,
     ) -> bool {
         let addon = self.by_name.get(name);
-        addon.is_some_and(|addon| addon.leases == *namespace)
+        addon.is_some_and(|addon| addon.namespace == *namespace)
             && self.leases.insert((namespace.clone(), name.to_owned()), lease) != Some(lease)
     }
 
     /// The same, unless something is known of it by now.
     pub(super) fn set_unknown_lease(
         &mut self,
-        namespace: &LeaseNamespace,
+        namespace: &AddOnNamespace,
         name: &str,
         lease: AddOnLease,
     ) {
@@ -104,8 +181,8 @@ impl AddOns {
     }
 
     /// The Leases that a list of this namespace is about: none of them is known to exist.
-    pub(super) fn leases_in(&self, namespace: &LeaseNamespace) -> BTreeMap<String, AddOnLease> {
-        let here = self.by_name.iter().filter(|(_, addon)| addon.leases == *namespace);
+    pub(super) fn leases_in(&self, namespace: &AddOnNamespace) -> BTreeMap<String, AddOnLease> {
+        let here = self.by_name.iter().filter(|(_, addon)| addon.namespace == *namespace);
         here.map(|(name, _)| (name.clone(), AddOnLease::Absent)).collect()
     }
 
@@ -113,7 +190,7 @@ impl AddOns {
     fn forget_leases(&mut self) {
         let Self { by_name, leases, .. } = self;
         leases.retain(|(namespace, name), _| {
-            by_name.get(name).is_some_and(|addon| addon.leases == *namespace)
+            by_name.get(name).is_some_and(|addon| addon.namespace == *namespace)
         });
     }
 }

@@ -10,7 +10,13 @@ use shared::{
     watch::{Event, Selection, Watcher},
 };
 
-use super::{MANAGED_CLUSTER_ADDONS, availability::AddOn, cache::MOST_ADDONS, lease_controller};
+use super::{
+    MANAGED_CLUSTER_ADDONS,
+    cache::MOST_ADDONS,
+    lease_controller,
+    managed_cluster_addon::AddOn,
+    registration::{self, RegistrationStore},
+};
 use crate::{
     agent::{Agent, PAGE},
     identity::AgentNames,
@@ -21,18 +27,16 @@ use crate::{
 /// Keeps the add-ons in the shared state, in each session and while the hub accepts the cluster: before, it grants
 /// no right to them.
 pub(crate) fn follow(agent: &Arc<Agent>) {
-    let mut controller = false;
+    let mut controllers = Controllers::default();
     while let Some(session) = agent.next_session() {
         let Some(names) = wait_until_accepted(agent, &session) else { continue };
         let target = MANAGED_CLUSTER_ADDONS.collection(&names.cluster);
         let selection = Selection { page: PAGE, ..Selection::all(target) };
         let (mut listed, mut too_many) = (BTreeMap::new(), false);
         Watcher::default().run(&session.client, &selection, &session.stop, &mut |event| {
+            let is_list = matches!(event, Event::InitDone);
             let more = take(agent, &names.cluster, &mut listed, event);
-            // Most clusters without add-ons never have one: its thread begins with the first.
-            if !controller && agent.read(|state| state.addons.any()) {
-                controller = start_controller(agent);
-            }
+            controllers.start(agent, is_list);
             if more && !std::mem::replace(&mut too_many, true) {
                 log_object!(Level::Warn, target; "too many add-ons: some are left alone");
             }
@@ -42,7 +46,7 @@ pub(crate) fn follow(agent: &Arc<Agent>) {
             }
         });
         agent.errors.addons.set(None);
-        agent.update(|state| state.addons.replace_addons(BTreeMap::new()));
+        agent.update(|state| state.addons.clear());
     }
 }
 
@@ -50,7 +54,7 @@ pub(crate) fn follow(agent: &Arc<Agent>) {
 fn take(
     agent: &Agent,
     namespace: &str,
-    listed: &mut BTreeMap<String, AddOn>,
+    listed: &mut BTreeMap<String, Option<AddOn>>,
     event: Event<'_>,
 ) -> bool {
     match event {
@@ -59,7 +63,7 @@ fn take(
             let (name, addon) = read(namespace, document);
             // One more than may be is enough to know that.
             let has_room = listed.len() <= MOST_ADDONS;
-            listed.extend(addon.filter(|_| has_room).map(|addon| (name, addon)));
+            listed.extend(has_room.then_some((name, addon)));
         }
         Event::InitDone => {
             let all = std::mem::take(listed);
@@ -70,7 +74,7 @@ fn take(
             return agent.update(|state| state.addons.set_addon(&name, addon));
         }
         Event::Delete(document) => {
-            return agent.update(|state| state.addons.set_addon(document.name(), None));
+            agent.update(|state| state.addons.remove_addon(document.name()));
         }
         Event::Watching => agent.errors.addons.set(None),
         Event::Failed(error) => agent.errors.addons.set(Some(error)),
@@ -78,12 +82,43 @@ fn take(
     false
 }
 
-/// Starts the loop that reports the add-ons' availability; `false` if the system gives no thread.
-fn start_controller(agent: &Arc<Agent>) -> bool {
+/// The loops that work for add-ons. Most clusters without add-ons never have one: a thread begins with the first that
+/// needs it.
+#[derive(Default)]
+struct Controllers {
+    health: bool,
+    registration: bool,
+    /// It is known whether an earlier process left registrations behind.
+    looked: bool,
+}
+
+impl Controllers {
+    /// Starts the loops that are needed by now; after a complete list also for what an earlier process left.
+    fn start(&mut self, agent: &Arc<Agent>, is_list: bool) {
+        if !self.health && agent.read(|state| state.addons.any()) {
+            self.health = start("addon-health", agent, lease_controller::run);
+        }
+        if !self.registration {
+            let any = agent.read(|state| state.addons.any_registered());
+            if any || (is_list && !std::mem::replace(&mut self.looked, true) && left_behind(agent))
+            {
+                self.registration = start("addon-registration", agent, registration::run);
+            }
+        }
+    }
+}
+
+/// Returns whether an earlier process may have left registrations of add-ons that are gone.
+fn left_behind(agent: &Agent) -> bool {
+    RegistrationStore::load(agent).map_or(true, |store| !store.is_empty())
+}
+
+/// Starts a loop for add-ons; `false` if the system gives no thread.
+fn start(name: &'static str, agent: &Arc<Agent>, run: fn(&Arc<Agent>)) -> bool {
     let agent = agent.clone();
-    let started = runtime::spawn("addon-health", move || lease_controller::run(&agent));
+    let started = runtime::spawn(name, move || run(&agent));
     if let Err(error) = &started {
-        log::warn!(error:% = error; "the availability of add-ons is not reported");
+        log::warn!(error:% = error; "add-ons are left alone");
     }
     started.is_ok()
 }
@@ -107,7 +142,7 @@ fn is_accepted(agent: &Agent) -> bool {
     agent.read(|state| state.managed_cluster().is_some_and(accepted))
 }
 
-/// The add-on in a document, with its name; none if it cannot be read as one.
+/// The add-on in a document, with its name; `None` if it cannot be read as one.
 fn read(namespace: &str, document: Document) -> (String, Option<AddOn>) {
     let name = document.name().to_owned();
     let addon = match document {
@@ -117,7 +152,7 @@ fn read(namespace: &str, document: Document) -> (String, Option<AddOn>) {
     if addon.is_none() {
         log_object!(
             Level::Warn, MANAGED_CLUSTER_ADDONS.object(namespace, &name);
-            "the add-on is too large or has an invalid namespace: its availability is not reported"
+            "the add-on is too large or has an invalid namespace: it is left alone"
         );
     }
     (name, addon)

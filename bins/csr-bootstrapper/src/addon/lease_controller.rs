@@ -8,14 +8,16 @@ use std::{
 };
 
 use log::Level;
-use shared::{client::Patch, error::Error, log_object, resource::LEASES, stop::Stop};
+use shared::{error::Error, log_object, resource::LEASES, stop::Stop};
 
 use super::{
-    MANAGED_CLUSTER_ADDONS,
-    availability::{AddOn, AddOnLease, Availability},
-    lease_watch::{cluster_of, start_missing},
+    availability::AddOnLease,
+    cluster_of,
+    lease_watch::start_missing,
+    managed_cluster_addon::{AVAILABLE, AddOn},
+    status::{self, AddOnStatus},
 };
-use crate::{agent::Agent, state::HubSession, write_pace::WritePace};
+use crate::{agent::Agent, conditions::Condition, state::HubSession, write_pace::WritePace};
 
 /// Keeps the condition Available of each add-on up to date, until the end of the process.
 pub(super) fn run(agent: &Arc<Agent>) {
@@ -79,7 +81,7 @@ impl<'a> LeaseController<'a> {
         match self.read_lease(name, addon) {
             Err(due) => due,
             Ok(lease) => {
-                let namespace = &addon.leases;
+                let namespace = &addon.namespace;
                 self.agent.update(|state| state.addons.set_unknown_lease(namespace, name, lease));
                 Instant::now()
             }
@@ -96,8 +98,8 @@ impl<'a> LeaseController<'a> {
         if Instant::now() < pace.not_before {
             return Err(pace.not_before);
         }
-        let target = LEASES.object(&addon.leases.name, name);
-        let lease = match cluster_of(self.agent, &addon.leases).get(&target) {
+        let target = LEASES.object(&addon.namespace.name, name);
+        let lease = match cluster_of(self.agent, &addon.namespace).get(&target) {
             Ok(lease) => AddOnLease::of(&lease),
             Err(Error::NotFound(_)) => AddOnLease::Absent,
             Err(error) => {
@@ -132,7 +134,8 @@ impl<'a> LeaseController<'a> {
             match self.read_lease(name, addon) {
                 Err(due) => return due,
                 Ok(newer) if newer != lease => {
-                    self.agent.update(|state| state.addons.set_lease(&addon.leases, name, newer));
+                    self.agent
+                        .update(|state| state.addons.set_lease(&addon.namespace, name, newer));
                     return now;
                 }
                 Ok(_) => {}
@@ -142,38 +145,16 @@ impl<'a> LeaseController<'a> {
         Instant::now()
     }
 
-    fn write(&mut self, name: &str, addon: &AddOn, wanted: &Availability) {
+    fn write(&mut self, name: &str, addon: &AddOn, wanted: &Condition) {
         let pace = &mut self.paces.entry(name.to_owned()).or_default().condition;
-        let Some(names) = self.agent.read(|state| state.names.clone()) else { return };
-        let target = MANAGED_CLUSTER_ADDONS.object(&names.cluster, name);
-        let client = &self.session.client;
-        let answer = client.get(&target).and_then(|object| {
-            // What the watch has not brought yet is judged anew.
-            let is_as_known = AddOn::of(&object).as_ref() == Some(addon);
-            match wanted.patch(&object, SystemTime::now()).filter(|_| is_as_known) {
-                None => Ok(object),
-                Some(patch) => {
-                    let written = client.patch(&target.status(), Patch::Merge, &patch)?;
-                    let state = &*wanted.status;
-                    log_object!(Level::Info, target, state = state; "availability reported");
-                    Ok(written)
-                }
-            }
-        });
-        let now = Instant::now();
-        match answer {
-            Ok(object) => {
-                pace.wrote(now);
-                let addon = AddOn::of(&object);
-                self.agent.update(|state| state.addons.set_addon(name, addon));
-            }
-            Err(Error::NotFound(_)) => {
-                self.agent.update(|state| state.addons.set_addon(name, None));
-            }
+        let status =
+            AddOnStatus { conditions: vec![(AVAILABLE, wanted.clone())], ..AddOnStatus::default() };
+        match status::write(self.agent, self.session, (name, addon), &status) {
+            Ok(_) => drop(pace.wrote(Instant::now())),
             Err(error) => {
                 let is_conflict = matches!(error, Error::Conflict(_));
-                let level = level(pace.failed(&error, now) && !is_conflict);
-                log_object!(level, target, error:% = error; "availability not reported");
+                let level = level(pace.failed(&error, Instant::now()) && !is_conflict);
+                log::log!(level, name = name, error:% = error; "availability not reported");
             }
         }
     }

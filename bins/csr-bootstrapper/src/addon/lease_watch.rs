@@ -3,7 +3,6 @@
 use std::{collections::BTreeMap, ops::ControlFlow, sync::Arc};
 
 use shared::{
-    client::Client,
     error::Result,
     json::Document,
     resource::LEASES,
@@ -11,13 +10,8 @@ use shared::{
     watch::{Event, Selection, Watcher},
 };
 
-use super::availability::{AddOnLease, LeaseNamespace};
+use super::{availability::AddOnLease, cluster_of, managed_cluster_addon::AddOnNamespace};
 use crate::agent::{Agent, PAGE};
-
-/// The cluster that has the Leases of such a namespace.
-pub(super) fn cluster_of<'a>(agent: &'a Agent, namespace: &LeaseNamespace) -> &'a Client {
-    if namespace.hosted { &agent.management } else { agent.spoke() }
-}
 
 /// Starts the watch of each namespace that needs one.
 ///
@@ -37,7 +31,7 @@ pub(super) fn start_missing(agent: &Arc<Agent>) -> Result<()> {
 }
 
 /// Keeps the Leases of add-ons in the shared state, until no add-on has one there.
-fn follow(agent: &Agent, namespace: &LeaseNamespace) {
+fn follow(agent: &Agent, namespace: &AddOnNamespace) {
     let selection = Selection { page: PAGE, ..Selection::all(LEASES.collection(&namespace.name)) };
     let mut listed = BTreeMap::new();
     let client = cluster_of(agent, namespace);
@@ -81,7 +75,7 @@ fn read(document: Document) -> Option<AddOnLease> {
 }
 
 /// Wakes nobody for the Leases of others, such as those of elections.
-fn set(agent: &Agent, namespace: &LeaseNamespace, name: &str, lease: AddOnLease) {
+fn set(agent: &Agent, namespace: &AddOnNamespace, name: &str, lease: AddOnLease) {
     if agent.change(|state| state.addons.set_lease(namespace, name, lease)) {
         agent.stop.wake();
     }

@@ -20,7 +20,8 @@ use crate::{clocks::Clocks, identity::AgentNames};
 /// too (ocm `pkg/registration/register/csr/options.go:72-84`).
 pub(crate) const MOST_PENDING: usize = 10;
 
-const ADDON_LABEL: &str = "open-cluster-management.io/addon-name";
+/// Label of the CSR of an add-on.
+pub(crate) const ADDON_LABEL: &str = "open-cluster-management.io/addon-name";
 
 /// The status of a CSR; texts are predicates of sentences about "CSR <name>".
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -170,15 +171,26 @@ pub(crate) fn evaluate(csr: &Value, judge: &Judge<'_>) -> CsrStatus {
 /// name post requests too.
 pub(crate) fn is_own_pending(csr: &Value, names: &AgentNames) -> bool {
     let (metadata, spec) = (&csr["metadata"], &csr["spec"]);
-    let named =
-        metadata["name"].as_str().and_then(|name| name.strip_prefix(names.cluster.as_str()));
-    named.is_some_and(|rest| rest.starts_with('-'))
+    has_prefix(csr, &format!("{}-", names.cluster))
         && metadata["labels"][CLUSTER_LABEL] == names.cluster
         && metadata["labels"][ADDON_LABEL].is_null()
         && spec["signerName"] == KUBE_API_SERVER_CLIENT
-        && issued(csr).is_none()
-        && ["Approved", "Denied", "Failed"].iter().all(|kind| condition(csr, kind).is_none())
+        && is_pending(csr)
         && content(spec).is_some_and(|pem| pkcs10::asks_for(&pem, &names.user()))
+}
+
+/// Returns whether this request is pending, was posted by `user`, and has a name that begins so.
+pub(crate) fn is_pending_of(csr: &Value, prefix: &str, user: &str) -> bool {
+    has_prefix(csr, prefix) && csr["spec"]["username"] == user && is_pending(csr)
+}
+
+fn has_prefix(csr: &Value, prefix: &str) -> bool {
+    csr["metadata"]["name"].as_str().is_some_and(|name| name.starts_with(prefix))
+}
+
+fn is_pending(csr: &Value) -> bool {
+    issued(csr).is_none()
+        && ["Approved", "Denied", "Failed"].iter().all(|kind| condition(csr, kind).is_none())
 }
 
 /// The PEM of the request.

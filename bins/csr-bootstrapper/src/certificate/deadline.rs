@@ -1,6 +1,6 @@
 //! Rotation deadline: the time at which the next certificate is due. No I/O, no clock.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use ring::digest::{SHA256, digest};
 use shared::{
@@ -40,6 +40,20 @@ pub(crate) fn rotation_deadline(pem: &[u8], chain: &[Certificate]) -> RotationDe
     };
     let life = length(begin, end);
     RotationDeadline { at: end - life.mul_f64(LEAST_LEFT + SPREAD * drawn(pem)), life }
+}
+
+/// The time until the next certificate after the `chain` in `pem`; zero when it is due. The last one that this
+/// process `obtained` is used for a while in any case.
+pub(crate) fn due_in(
+    pem: &[u8],
+    chain: &[Certificate],
+    obtained: Option<&(Vec<u8>, Instant)>,
+    (clocks, now): (Clocks, Instant),
+) -> Duration {
+    let deadline = rotation_deadline(pem, chain);
+    let used = obtained.filter(|(of, _)| of == pem);
+    let used = used.map(|(_, until)| until.saturating_duration_since(now));
+    clocks.until_due(deadline.at, deadline.life).max(used.unwrap_or_default())
 }
 
 /// The least time for which the certificate in `pem`, issued just now, is used.

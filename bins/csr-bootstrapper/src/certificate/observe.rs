@@ -171,7 +171,9 @@ pub(crate) fn observe(inputs: &Inputs<'_>) -> ObservedCredential {
     let (data, validation) = validated(inputs);
     let (refused, refused_at) = refused(inputs);
     let end = inputs.session.as_ref().and_then(|session| session.expires);
-    let due_in = validation.usable().map(|usable| due_in(inputs, usable));
+    let due_in = validation.usable().map(|UsableCredential { identity, chain, .. }| {
+        deadline::due_in(&identity.certificate, chain, inputs.obtained, (clocks, now))
+    });
     let need = need::need(inputs.secret_name, &validation, due_in, refused);
     let identities = AvailableIdentities {
         agent: end.is_some_and(|end| !clocks.are_past(end)),
@@ -236,15 +238,6 @@ fn refused(inputs: &Inputs<'_>) -> (bool, Option<Instant>) {
         }
         None => (false, None),
     }
-}
-
-/// The time until the next certificate; zero when it is due.
-fn due_in(inputs: &Inputs<'_>, usable: &UsableCredential) -> Duration {
-    let pem = &usable.identity.certificate;
-    let deadline = deadline::rotation_deadline(pem, &usable.chain);
-    let used = inputs.obtained.filter(|(of, _)| of == pem);
-    let used = used.map(|(_, until)| until.saturating_duration_since(inputs.now));
-    inputs.clocks.until_due(deadline.at, deadline.life).max(used.unwrap_or_default())
 }
 
 /// The hub of `requester`.

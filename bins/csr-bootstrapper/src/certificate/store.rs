@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value, json};
 use shared::{
-    client::{Preconditions, Propagation},
+    client::{Client, Preconditions, Propagation},
     error::{Error, Result},
     kubeconfig::Hub,
     resource::{SECRETS, Target},
@@ -79,31 +79,42 @@ pub(crate) type SecretValues = BTreeMap<&'static str, Zeroizing<Vec<u8>>>;
 pub(crate) fn save(agent: &Agent, values: &SecretValues, fallback: &SecretValues) -> Result<()> {
     let (namespace, name) = (&agent.settings.namespace, &agent.settings.hub_secret);
     let target = SECRETS.object(namespace, name);
-    let mut seen = agent.read(|state| state.credential.clone());
-    for tried in 1.. {
-        let written = match &seen {
+    let seen = agent.read(|state| state.credential.clone());
+    let secret = save_in(&agent.management, &target, &seen, (values, fallback), &[])?;
+    agent.update(|state| state.credential = CachedObject::Object(secret));
+    Ok(())
+}
+
+/// The same for any Secret, which was last `seen` so; `removed` keys go. Returns what was saved.
+pub(crate) fn save_in(
+    client: &Client,
+    target: &Target<'_>,
+    seen: &CachedObject,
+    (values, fallback): (&SecretValues, &SecretValues),
+    removed: &[&str],
+) -> Result<Value> {
+    let (mut newer, mut tried) = (None, 0);
+    loop {
+        tried += 1;
+        let written = match newer.as_ref().unwrap_or(seen) {
             CachedObject::Object(secret) => {
-                agent.management.replace(&target, &merged(secret.clone(), values, fallback))
+                client.replace(target, &merged(secret.clone(), values, fallback, removed))
             }
-            _ => agent
-                .management
-                .create(&target, &merged(new(&target, Map::new()), values, fallback)),
+            _ => {
+                let secret = new(target, Map::new());
+                client.create(target, &merged(secret, values, fallback, removed))
+            }
         };
-        seen = match written {
-            Ok(secret) => {
-                agent.update(|state| state.credential = CachedObject::Object(secret));
-                return Ok(());
-            }
+        match written {
             // The watch lags behind, or another writer was faster.
             Err(Error::Conflict(_) | Error::AlreadyExists(_) | Error::NotFound(_))
                 if tried < CONFLICTS =>
             {
-                credential(agent)?
+                newer = Some(CachedObject::of(client.get(target))?);
             }
-            Err(error) => return Err(error),
-        };
+            written => return written,
+        }
     }
-    Ok(())
 }
 
 /// The values to save with certificate and key, and those to save only where they are missing. A kubeconfig
@@ -133,9 +144,17 @@ fn new(target: &Target<'_>, data: Map<String, Value>) -> Value {
     json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
 }
 
-fn merged(mut secret: Value, values: &SecretValues, fallback: &SecretValues) -> Value {
+fn merged(
+    mut secret: Value,
+    values: &SecretValues,
+    fallback: &SecretValues,
+    removed: &[&str],
+) -> Value {
     if !secret["data"].is_object() {
         secret["data"] = json!({});
+    }
+    if let Some(data) = secret["data"].as_object_mut() {
+        data.retain(|key, _| !removed.contains(&key.as_str()));
     }
     let missing = |(key, _): &(&&str, &Zeroizing<Vec<u8>>)| secret["data"][**key].is_null();
     let missing: Vec<_> = fallback.iter().filter(missing).collect();
@@ -152,12 +171,13 @@ mod tests {
     #[test]
     fn foreign_keys_labels_and_the_version_survive_a_save() {
         let metadata = json!({"name": "x", "resourceVersion": "7", "labels": {"a": "b"}});
-        let data = json!({"theirs": "aGk=", "tls.crt": "b2xk"});
+        let data = json!({"theirs": "aGk=", "tls.crt": "b2xk", "old": ""});
         let secret = json!({"metadata": metadata, "data": data, "type": "Opaque"});
         let merged = merged(
             secret,
             &SecretValues::from([("tls.crt", b"new".to_vec().into())]),
             &SecretValues::from([("theirs", b"x".to_vec().into())]),
+            &["old"],
         );
         assert_eq!(merged["data"], json!({"theirs": "aGk=", "tls.crt": "bmV3"}));
         assert_eq!((&merged["metadata"], &merged["type"]), (&metadata, &json!("Opaque")));
@@ -170,6 +190,7 @@ mod tests {
                 json!({"data": data}),
                 &SecretValues::new(),
                 &SecretValues::from([("a", b"hi".to_vec().into())]),
+                &[],
             );
             assert_eq!(secret["data"], json!({"a": "aGk="}));
         }

@@ -15,7 +15,7 @@ use shared::{
 use super::template::Subject;
 use crate::{
     clocks::Clocks,
-    identity::{AGENT_NAME, AgentNames, CLUSTER_NAME},
+    identity::{AGENT_NAME, AgentNames, CLUSTER_NAME, said},
 };
 
 /// A certificate is valid this much before its notBefore: the hub has another clock, and a naive check of
@@ -65,10 +65,10 @@ pub(crate) struct UnusableCredential {
 
 /// Subject of the kubeconfig's errors, of which only the predicate is used.
 const SUBJECT: &str = "";
-const UNREADABLE: &str = "CertificateValidationFailed";
-const NOT_VALID: &str = "NoValidCertificateFound";
+pub(crate) const UNREADABLE: &str = "CertificateValidationFailed";
+pub(crate) const NOT_VALID: &str = "NoValidCertificateFound";
 /// Spelled as the Go agent spells it.
-const OTHER_DATA: &str = "AdditonalSecretDataChanged";
+pub(crate) const OTHER_DATA: &str = "AdditonalSecretDataChanged";
 
 /// Validates `data` for the agent `names`, and compares the hub with that of the `bootstrap` kubeconfig, if there
 /// is one. The rules are those of ocm `pkg/registration/register/common.go:86-145`, and that key and certificate
@@ -170,12 +170,9 @@ fn hub(
         Err(_) if bootstrap.is_some_and(|hub| can_replace(hub, data, &identity)) => None,
         Err(reason) => return Err((OTHER_DATA, reason)),
     };
-    let said = |key: &str, name: &str| {
-        data.get(key).is_some_and(|value| value.trim_ascii_end() == name.as_bytes())
-    };
     let reached =
         bootstrap.is_none_or(|to| hub.server_name == to.server_name && hub.insecure == to.insecure);
-    let known = said(CLUSTER_NAME, &names.cluster) && said(AGENT_NAME, &names.agent);
+    let known = said(data, CLUSTER_NAME, &names.cluster) && said(data, AGENT_NAME, &names.agent);
     let stale = config.is_none() || !reached || !known;
     let moved = bootstrap.and_then(|bootstrap| hub.differs_from(bootstrap));
     let usable = UsableCredential { identity, chain, hub, config, stale };
@@ -186,7 +183,10 @@ fn hub(
 }
 
 /// The kubeconfig's connection, if it authenticates as the user of the certificate.
-fn config(data: &Data, identity: &KeyPair) -> Result<ClusterConfig, String> {
+///
+/// # Errors
+/// The problem, as the predicate of a sentence about the Secret.
+pub(crate) fn config(data: &Data, identity: &KeyPair) -> Result<ClusterConfig, String> {
     let config = kubeconfig::from_secret(SUBJECT, data).map_err(|error| about(&error))?;
     // Without TLS the certificate is not used.
     let shown = config.identity.as_ref() == Some(identity) || !config.server.starts_with("https:");

@@ -90,10 +90,7 @@ fn conditions_of(
         }
     }
     if let Some(rotated) = rotated {
-        let done = rotated.is_done();
-        let reason =
-            if done { "ClientCertificateUpdated" } else { "ClientCertificateUpdateFailed" };
-        set("ClusterCertificateRotated", done, reason, rotated.message());
+        set("ClusterCertificateRotated", rotated.is_done(), rotated.reason(), rotated.message());
     }
 }
 

@@ -21,6 +21,18 @@ pub(crate) fn table() -> Vec<Flag> {
 fn registration() -> Vec<Flag> {
     vec![
         flag(
+            "addon-kubeclient-registration-auth",
+            FlagKind::String,
+            "csr",
+            "How agents of add-ons authenticate to the hub's API server: csr or token.",
+        ),
+        flag(
+            "addon-token-expiration-seconds",
+            FlagKind::Int,
+            "31536000",
+            "Lifetime of the tokens to request for add-ons, at least 600.",
+        ),
+        flag(
             "agent-id",
             FlagKind::String,
             "",
@@ -60,7 +72,7 @@ fn registration() -> Vec<Flag> {
             "feature-gates",
             FlagKind::List,
             "",
-            "Features Name=true|false,...: AddonManagement reports whether add-ons are available (default true), ClusterClaim the cluster's claims (default true), ClusterProperty its properties (default false).",
+            "Features Name=true|false,...: AddonManagement registers add-ons and reports whether they are available (default true), ClusterClaim the cluster's claims (default true), ClusterProperty its properties (default false).",
         ),
         flag(
             "hub-kubeconfig-dir",
@@ -169,7 +181,7 @@ fn surroundings() -> Vec<Flag> {
 }
 
 /// Flags of the registration agent that would not do here what users expect.
-const REFUSED: [(&str, &[&str]); 7] = [
+const REFUSED: [(&str, &[&str]); 6] = [
     ("the kubeconfig is kept in -hub-kubeconfig-secret.", &["hub-kubeconfig"]),
     (
         "requests are few, and each loop has a pace of its own.",
@@ -183,10 +195,6 @@ const REFUSED: [(&str, &[&str]); 7] = [
     (
         "there is one hub, that of -bootstrap-kubeconfig or its Secret.",
         &["bootstrap-kubeconfigs", "hub-connection-timeout-seconds"],
-    ),
-    (
-        "add-ons are not registered.",
-        &["addon-kubeclient-registration-auth", "addon-token-expiration-seconds"],
     ),
     (
         "registration is by CSR alone.",

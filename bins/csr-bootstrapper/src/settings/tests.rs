@@ -205,22 +205,43 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
 #[test]
 fn flags_of_the_registration_agent_are_never_silently_eaten() {
     assert!(settings("-registration-auth csr").is_ok() && settings("-registration-auth=").is_ok());
-    for other in ["grpc", "awsirsa", "token", "CSR"] {
+    for (other, why) in [
+        ("grpc", ", which needs a hub behind a gRPC broker"),
+        ("awsirsa", ", which needs the AWS CLI and a hub on AWS EKS"),
+        ("token", ""),
+        ("CSR", ""),
+    ] {
         let refusal = refusal(&format!("-registration-auth {other}"));
-        assert_eq!(refusal, format!("-registration-auth is csr, not {other:?}"));
+        assert_eq!(refusal, format!("-registration-auth is csr, not {other:?}{why}"));
     }
     for (line, reason) in [
         ("--hub-kube-api-qps=50", "requests are few"),
         ("--kube-api-burst 100", "requests are few"),
         ("--tls-min-version VersionTLS13", "plain HTTP"),
         ("--terminate-on-files=/spoke/config/kubeconfig", "without a restart"),
-        ("--addon-token-expiration-seconds 600", "add-ons are not registered"),
         ("--grpc-config x", "by CSR alone"),
         ("--hub-kubeconfig /spoke/hub-kubeconfig/kubeconfig", "-hub-kubeconfig-secret"),
     ] {
         let refusal = refusal(line);
         assert!(refusal.contains("has no meaning here") && refusal.contains(reason), "{refusal}");
     }
+}
+
+/// ocm `pkg/registration/register/factory/options.go` and `token/options.go`, Validate.
+#[test]
+fn agents_of_add_ons_authenticate_by_csr_or_token() {
+    let driver = |line: &str| settings(line).map(|settings| settings.addon_driver);
+    let auth = "--addon-kubeclient-registration-auth";
+    for line in ["".to_owned(), format!("{auth}="), format!("{auth}=csr")] {
+        assert_eq!(driver(&line), Ok(KubeClientDriver::Csr));
+    }
+    let token = |lifetime| Ok(KubeClientDriver::Token { lifetime });
+    assert_eq!(driver(&format!("{auth} token")), token(31_536_000));
+    assert_eq!(driver(&format!("{auth} token -addon-token-expiration-seconds 600")), token(600));
+    let refused = "-addon-kubeclient-registration-auth is csr or token, not \"x\"";
+    assert_eq!(driver(&format!("{auth} x")), Err(refused.to_owned()));
+    let refused = "-addon-token-expiration-seconds is 600 or more, not 599";
+    assert_eq!(driver("-addon-token-expiration-seconds 599"), Err(refused.to_owned()));
 }
 
 #[test]

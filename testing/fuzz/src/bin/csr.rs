@@ -14,7 +14,17 @@ fuzz::modules! {
     csr = "../../../../bins/csr-bootstrapper/src/certificate/csr.rs",
     csr_status = "../../../../bins/csr-bootstrapper/src/certificate/csr_status.rs",
     identity = "../../../../bins/csr-bootstrapper/src/identity.rs",
+    pkcs10 = "../../../../bins/csr-bootstrapper/src/certificate/pkcs10.rs",
+    template = "../../../../bins/csr-bootstrapper/src/certificate/template.rs",
     validate = "../../../../bins/csr-bootstrapper/src/certificate/validate.rs",
+}
+
+/// Where these modules look for each other in the program.
+mod certificate {
+    pub(crate) use crate::{
+        csr::{self, KUBE_API_SERVER_CLIENT},
+        template::{CsrTemplate, Subject},
+    };
 }
 
 use std::time::{Duration, Instant, SystemTime};
@@ -22,13 +32,16 @@ use std::time::{Duration, Instant, SystemTime};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use fuzz::{HUGE, KEY, REQUEST, assert_one_line, bounded, expand, pem};
 use serde_json::{Value, json};
-use shared::{certificate, client::USUAL_OBJECT, json, kubeconfig::check_pair, secret::Data};
+use shared::{
+    certificate::chain, client::USUAL_OBJECT, json, kubeconfig::check_pair, secret::Data,
+};
 
 use crate::{
     clocks::Clocks,
-    csr::{CertificateRequest, SIGNER, asks_for},
-    csr_status::{CsrStatus, evaluate, is_own_pending},
+    csr::{CertificateRequest, KUBE_API_SERVER_CLIENT},
+    csr_status::{CsrStatus, Judge, evaluate, is_own_pending},
     identity::{AGENT_NAME, AgentNames, CLUSTER_NAME},
+    pkcs10::asks_for,
     validate::{Validation, objection, validate, validate_timeless},
 };
 
@@ -84,7 +97,7 @@ fn secret(key: &[u8], csr: &[u8]) -> Data {
 fn check_certificate(certificate: &[u8]) {
     let csr = json!({
         "metadata": {"name": NAME},
-        "spec": {"request": BASE64_STANDARD.encode(REQUEST), "signerName": SIGNER,
+        "spec": {"request": BASE64_STANDARD.encode(REQUEST), "signerName": KUBE_API_SERVER_CLIENT,
             "username": names().user()},
         "status": {"certificate": BASE64_STANDARD.encode(certificate),
             "conditions": [{"type": "Approved", "status": "True"}]},
@@ -112,15 +125,20 @@ fn check_csr(csr: &Value, length: usize) -> CsrStatus {
         CertificateRequest::of_secret(&secret(KEY, REQUEST), &names).expect("the right request");
     // The request and the certificate, decoded and parsed.
     let limit = 6 * length + OVERHEAD;
-    let by = |agent| bounded(length, limit, || evaluate(csr, &request, None, agent, &names, now()));
+    let (template, agent) = (names.csr_template(), names.user());
+    let judge = |posted_uid, by_agent| {
+        let (request, template, agent) = (&request, &template, &*agent);
+        Judge { request, template, posted_uid, agent, by_agent, clocks: now() }
+    };
+    let by = |agent| bounded(length, limit, || evaluate(csr, &judge(None, agent)));
     let (status, other) = (by(true), by(false));
     let own = bounded(length, limit, || is_own_pending(csr, &names));
     for status in [&status, &other] {
         match status {
             CsrStatus::Issued(pem) => {
                 assert!(!own, "an issued request is not pending");
-                let chain = certificate::chain(pem).expect("a chain");
-                assert_eq!(objection(&chain, &names, now()), None);
+                let chain = chain(pem).expect("a chain");
+                assert_eq!(objection(&chain, &names.subject(), now()), None);
                 assert_eq!(check_pair(pem, KEY), Ok(()));
             }
             CsrStatus::Denied(why) | CsrStatus::Failed(why) | CsrStatus::Wrong(why) => {
@@ -131,7 +149,7 @@ fn check_csr(csr: &Value, length: usize) -> CsrStatus {
             }
         }
     }
-    assert_eq!(evaluate(csr, &request, Some("\0"), true, &names, now()), CsrStatus::Replaced);
+    assert_eq!(evaluate(csr, &judge(Some("\0"), true)), CsrStatus::Replaced);
     status
 }
 
@@ -149,7 +167,7 @@ fn check_pending(key: &[u8], csr: &[u8]) {
     let csr = json!({
         "metadata": {"name": NAME,
             "labels": {"open-cluster-management.io/cluster-name": names.cluster}},
-        "spec": {"request": BASE64_STANDARD.encode(csr), "signerName": SIGNER},
+        "spec": {"request": BASE64_STANDARD.encode(csr), "signerName": KUBE_API_SERVER_CLIENT},
     });
     assert_eq!(bounded(length, limit, || is_own_pending(&csr, &names)), asks);
 }

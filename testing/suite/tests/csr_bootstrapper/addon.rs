@@ -12,7 +12,7 @@ use suite::{
     cluster::Cluster,
     eventually,
     needs::{Need, needs},
-    ocm::{AVAILABLE, INSTALL_NAMESPACE},
+    ocm::{AVAILABLE, HOSTING_CLUSTER},
     pause, real,
     relay::Way,
     rights::revoke,
@@ -24,13 +24,12 @@ use suite::{
 use crate::support::{joined, joins, sent, words};
 
 const ADDON: &str = "addon1";
-const HOSTING: &str = "addon.open-cluster-management.io/hosting-cluster-name";
 
 /// A cluster with an add-on, whose agent is in a namespace of its own.
 fn with_addon(name: &str) -> (Spoke, Sidecar, String) {
     let (spoke, agent) = joined(name, &[]);
     let namespace = spoke.addon_namespace();
-    spoke.hub.add_addon(&spoke.cluster, ADDON, &json!({INSTALL_NAMESPACE: namespace}));
+    spoke.hub.add_addon(&spoke.cluster, ADDON, &namespace);
     (spoke, agent, namespace)
 }
 
@@ -117,7 +116,7 @@ fn addon_lease_that_goes_stale_while_nobody_says_anything() {
     });
     let namespace = spoke.addon_namespace();
     spoke.hub.wait_for_condition(&spoke.cluster, AVAILABLE, "True");
-    spoke.hub.add_addon(&spoke.cluster, ADDON, &json!({INSTALL_NAMESPACE: namespace}));
+    spoke.hub.add_addon(&spoke.cluster, ADDON, &namespace);
     renew(&spoke.managed, &namespace, &seconds_ago(290));
     told(&spoke, "True");
     // The rest of the 300 seconds passes.
@@ -194,8 +193,8 @@ fn addon_lease_hosted_is_on_the_management_cluster() {
     let spoke = Spoke::auto("addon-hosted");
     let _agent = joins(&spoke, &["-spoke-kubeconfig", other.kubeconfig.to_str().expect("a path")]);
     let namespace = spoke.addon_namespace();
-    let annotations = json!({INSTALL_NAMESPACE: namespace, HOSTING: "hosting1"});
-    spoke.hub.add_addon(&spoke.cluster, ADDON, &annotations);
+    let annotations = json!({HOSTING_CLUSTER: "hosting1"});
+    spoke.hub.add_annotated_addon(&spoke.cluster, ADDON, &namespace, &annotations);
     let message = "The status of addon1 add-on is unknown. No lease found on hosting cluster \
                    \"hosting1\"; verify it matches the cluster where this managed cluster's \
                    klusterlet actually runs.";
@@ -205,7 +204,7 @@ fn addon_lease_hosted_is_on_the_management_cluster() {
     told(&spoke, "True");
     // The one that runs on the spoke has its Lease there.
     spoke.hub.delete_addon(&spoke.cluster, ADDON);
-    spoke.hub.add_addon(&spoke.cluster, ADDON, &json!({INSTALL_NAMESPACE: namespace}));
+    spoke.hub.add_addon(&spoke.cluster, ADDON, &namespace);
     told(&spoke, "Unknown");
     other.create_namespace(&namespace);
     renew(&other, &namespace, &seconds_ago(0));
@@ -221,7 +220,7 @@ fn addon_lease_that_may_not_be_read_says_nothing_until_it_may() {
     let role = "csr-bootstrapper";
     let get = revoke(&spoke.managed, &namespace, role, "get", "leases");
     let list = revoke(&spoke.managed, &namespace, role, "list", "leases");
-    spoke.hub.add_addon(&spoke.cluster, ADDON, &json!({INSTALL_NAMESPACE: namespace}));
+    spoke.hub.add_addon(&spoke.cluster, ADDON, &namespace);
     agent.wait_for("the Lease of an add-on cannot be read");
     let conditions = || {
         let addon = spoke.hub.addon(&spoke.cluster, ADDON).expect("the add-on");
@@ -291,7 +290,7 @@ fn addon_lease_what_somebody_else_writes_is_put_right() {
 #[test]
 fn addon_lease_without_the_feature_nothing_is_asked() {
     let (spoke, agent) = joined("addon-off", &["-feature-gates", "AddonManagement=false"]);
-    spoke.hub.add_addon(&spoke.cluster, ADDON, &json!({}));
+    spoke.hub.add_addon(&spoke.cluster, ADDON, "addons");
     let addon = || spoke.hub.addon(&spoke.cluster, ADDON).expect("the add-on");
     stays("nothing is said", || addon()["status"]["conditions"].is_null());
     if !real() {

@@ -4,7 +4,7 @@
 mod answers;
 mod clock;
 mod crash;
-mod forge;
+pub(crate) mod forge;
 mod hub;
 mod object;
 mod rotation;

@@ -5,6 +5,7 @@
 //! endpoint, `-once`, flags, signals, rights.
 
 mod addon;
+mod addon_registration;
 mod audit;
 mod capacity;
 mod certificate;

@@ -7,12 +7,13 @@ fn addon(namespace: &str, mode: &str) -> AddOn {
     AddOn::of(&json!({"metadata": {"name": "x"}, "status": status})).unwrap()
 }
 
-fn namespace(name: &str) -> LeaseNamespace {
-    addon(name, "").leases
+fn namespace(name: &str) -> AddOnNamespace {
+    addon(name, "").namespace
 }
 
-fn all(addons: &[(&str, &str)]) -> BTreeMap<String, AddOn> {
-    addons.iter().map(|(name, namespace)| ((*name).to_owned(), addon(namespace, ""))).collect()
+fn all(addons: &[(&str, &str)]) -> BTreeMap<String, Option<AddOn>> {
+    let addon = |namespace: &str| Some(addon(namespace, ""));
+    addons.iter().map(|(name, namespace)| ((*name).to_owned(), addon(namespace))).collect()
 }
 
 #[test]
@@ -23,7 +24,7 @@ fn each_namespace_is_watched_once_and_while_an_add_on_uses_it() {
     assert_eq!(addons.next_unwatched(), Some(namespace("one")));
     assert_eq!(addons.next_unwatched(), Some(namespace("two")));
     assert_eq!(addons.next_unwatched(), None);
-    addons.set_addon("c", None);
+    addons.remove_addon("c");
     assert!(addons.uses(&namespace("one")) && !addons.uses(&namespace("two")));
     addons.unwatch(&namespace("two"));
     addons.set_addon("c", Some(addon("two", "Customized")));
@@ -70,4 +71,41 @@ fn a_hub_that_lists_too_many_costs_no_more_than_the_most() {
     assert!(!addons.set_addon("a0000", Some(addon("z", ""))), "one that is known");
     let watched = std::iter::from_fn(|| addons.next_unwatched()).count();
     assert_eq!((watched, addons.with_leases().len()), (MOST_NAMESPACES, MOST_NAMESPACES));
+}
+
+/// What is deleted with an add-on is lost.
+#[test]
+fn an_add_on_is_gone_only_if_all_are_known() {
+    let mut addons = AddOns::default();
+    let known = |addons: &AddOns| {
+        let before = KnownAddOns { revision: u64::MAX, ..KnownAddOns::default() };
+        addons.since(&before).unwrap()
+    };
+    assert!(!known(&addons).is_gone("a"), "nothing was listed yet");
+    addons.set_addon("b", Some(addon("one", "")));
+    assert!(!known(&addons).is_gone("a"), "nor now");
+    addons.replace_addons([("a".into(), Some(addon("one", ""))), ("b".into(), None)].into());
+    let (a, b) = (known(&addons).is_gone("a"), known(&addons).is_gone("b"));
+    assert_eq!((a, b, known(&addons).is_gone("c")), (false, false, true), "b cannot be read");
+    addons.remove_addon("a");
+    addons.remove_addon("b");
+    assert!(known(&addons).is_gone("a") && known(&addons).is_gone("b"));
+    let many = (0..=MOST_ADDONS).map(|number| (format!("{number}"), Some(addon("one", ""))));
+    assert!(addons.replace_addons(many.collect()));
+    assert!(!known(&addons).is_gone("a"), "it may be one of those that have no room");
+    addons.replace_addons(all(&[("a", "one")]));
+    addons.clear();
+    assert!(!known(&addons).is_gone("a"), "the session has ended");
+}
+
+#[test]
+fn the_add_ons_are_handed_out_once_for_each_change() {
+    let mut addons = AddOns::default();
+    let before = KnownAddOns::default();
+    assert!(addons.since(&before).is_none());
+    addons.replace_addons(all(&[("a", "one")]));
+    let known = addons.since(&before).unwrap();
+    assert!(known.by_name.contains_key("a") && addons.since(&known).is_none());
+    addons.set_addon("a", None);
+    assert!(addons.since(&known).unwrap().by_name.is_empty());
 }

@@ -12,7 +12,7 @@ use suite::{
     cluster::Cluster,
     eventually,
     measure::{self, median},
-    ocm::{AVAILABLE, Bootstrap, Hub, INSTALL_NAMESPACE},
+    ocm::{AVAILABLE, Bootstrap, Hub},
     pause,
     sidecar::Sidecar,
     spoke::Spoke,
@@ -113,7 +113,7 @@ fn add_addon(spoke: &Spoke) {
         "spec": {"renewTime": micro_time(SystemTime::now())},
     });
     spoke.managed.create(&LEASES.collection(&namespace), &lease);
-    spoke.hub.add_addon(&spoke.cluster, ADDON, &json!({INSTALL_NAMESPACE: namespace}));
+    spoke.hub.add_addon(&spoke.cluster, ADDON, &namespace);
     spoke.hub.wait_for_addon(&spoke.cluster, ADDON, "True");
 }
 

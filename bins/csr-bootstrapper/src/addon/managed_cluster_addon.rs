@@ -1,0 +1,124 @@
+//! ManagedClusterAddOn of the hub, as far as its agent is concerned: pure.
+
+use serde_json::Value;
+use shared::resource::{valid_label, valid_name};
+
+use crate::{certificate::Subject, conditions::Condition};
+
+/// Type of the condition that says whether the add-on is available.
+pub(super) const AVAILABLE: &str = "Available";
+/// Types of the conditions about its credentials (ocm `pkg/registration/register/csr/csr.go`,
+/// `register/token/token.go`).
+pub(super) const ROTATED: &str = "ClusterCertificateRotated";
+pub(super) const TOKEN_REFRESHED: &str = "TokenRefreshed";
+const TOKEN_INFRASTRUCTURE: &str = "TokenInfrastructureReady";
+/// The namespace of an add-on that names none (ocm `pkg/registration/spoke/addon/configuration.go`).
+const INSTALL_NAMESPACE: &str = "open-cluster-management-agent-addon";
+const HOSTING_CLUSTER: &str = "addon.open-cluster-management.io/hosting-cluster-name";
+/// More registrations of one add-on are not read, nor any whose texts are longer than this together: the hub may say
+/// anything, and each costs memory.
+const MOST_REGISTRATIONS: usize = 16;
+const LONGEST_REGISTRATIONS: usize = 16 << 10;
+
+/// An add-on of this cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AddOn {
+    /// The namespace of its agent, with the agent's Lease and Secrets.
+    pub(super) namespace: AddOnNamespace,
+    /// The cluster that its agent runs on, if that is not this one.
+    pub(super) hosting_cluster: Option<String>,
+    /// Somebody else tells its health.
+    pub(super) customized: bool,
+    /// It is about to be deleted: its agent may need its credentials to clean up.
+    pub(super) terminating: bool,
+    /// The credentials that its agent needs; `None` if there are too many to read.
+    pub(super) registrations: Option<Vec<RegistrationConfig>>,
+    /// `status.kubeClientDriver`: how this agent is said to get a credential for the hub's API server.
+    pub(super) driver: String,
+    /// Conditions, as they are on the hub.
+    pub(super) available: Option<Condition>,
+    pub(super) rotated: Option<Condition>,
+    pub(super) token_refreshed: Option<Condition>,
+    pub(super) token_infrastructure: Option<Condition>,
+}
+
+/// A namespace of the spoke, or of the management cluster for agents that are hosted there.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct AddOnNamespace {
+    pub(super) hosted: bool,
+    pub(super) name: String,
+}
+
+/// One entry of `status.registrations`: a credential that the add-on's agent needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RegistrationConfig {
+    pub(super) signer: String,
+    /// Parts that are empty have defaults.
+    pub(super) subject: Subject,
+}
+
+impl AddOn {
+    /// What `object` says; `None` where it names what cannot be a namespace.
+    pub(super) fn of<'a>(object: &'a Value) -> Option<Self> {
+        let (status, metadata) = (&object["status"], &object["metadata"]);
+        let set = |value: &'a Value| value.as_str().filter(|text| !text.is_empty());
+        let hosting = set(&metadata["annotations"][HOSTING_CLUSTER]);
+        let namespace =
+            set(&status["namespace"]).or_else(|| set(&object["spec"]["installNamespace"]));
+        let namespace = namespace.unwrap_or(INSTALL_NAMESPACE);
+        let condition = |kind| Condition::of(object, kind);
+        let valid = valid_label(namespace) && valid_name(metadata["name"].as_str()?);
+        valid.then(|| Self {
+            namespace: AddOnNamespace { hosted: hosting.is_some(), name: namespace.to_owned() },
+            hosting_cluster: hosting.map(str::to_owned),
+            customized: status["healthCheck"]["mode"] == "Customized",
+            terminating: !metadata["deletionTimestamp"].is_null(),
+            registrations: registrations(&status["registrations"]),
+            driver: set(&status["kubeClientDriver"]).unwrap_or_default().to_owned(),
+            available: condition(AVAILABLE),
+            rotated: condition(ROTATED),
+            token_refreshed: condition(TOKEN_REFRESHED),
+            token_infrastructure: condition(TOKEN_INFRASTRUCTURE),
+        })
+    }
+}
+
+/// The registrations in `list`; `None` if they are too many or too long.
+fn registrations(list: &Value) -> Option<Vec<RegistrationConfig>> {
+    let list = list.as_array().map_or(&[][..], Vec::as_slice);
+    let all: Vec<_> = list.iter().take(MOST_REGISTRATIONS).map(RegistrationConfig::of).collect();
+    let length: usize = all.iter().map(RegistrationConfig::length).sum();
+    (list.len() <= MOST_REGISTRATIONS && length <= LONGEST_REGISTRATIONS).then_some(all)
+}
+
+impl RegistrationConfig {
+    fn of(config: &Value) -> Self {
+        let subject = &config["subject"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let texts = |field: &str| {
+            let all = subject[field].as_array().into_iter().flatten().filter_map(Value::as_str);
+            let mut texts: Vec<_> = all.map(str::to_owned).collect();
+            texts.sort();
+            texts.dedup();
+            texts
+        };
+        Self {
+            signer: text(&config["signerName"]),
+            subject: Subject {
+                user: text(&subject["user"]),
+                groups: texts("groups"),
+                units: texts("organizationUnit"),
+            },
+        }
+    }
+
+    fn length(&self) -> usize {
+        let Subject { user, groups, units } = &self.subject;
+        let texts = [&self.signer, user].into_iter().chain(groups).chain(units);
+        // An empty text costs something too.
+        texts.map(|text| text.len() + size_of::<String>()).sum()
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,88 @@
+use std::time::{Duration, SystemTime};
+
+use serde_json::json;
+
+use super::*;
+
+pub(in crate::addon) fn now() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000)
+}
+
+/// An add-on with this object's fields.
+pub(in crate::addon) fn addon(more: &Value) -> Value {
+    let mut addon = json!({
+        "metadata": {"name": "test", "namespace": "cluster1", "uid": "u-1", "resourceVersion": "7"},
+        "status": {"namespace": "addons"},
+    });
+    for field in ["metadata", "spec", "status"] {
+        for (key, value) in more[field].as_object().into_iter().flatten() {
+            addon[field][key] = value.clone();
+        }
+    }
+    addon
+}
+
+#[test]
+fn addon_lease_customized_is_somebody_elses() {
+    let mode = |mode: &str| AddOn::of(&addon(&json!({"status": {"healthCheck": {"mode": mode}}})));
+    assert!(mode("Customized").unwrap().customized);
+    assert!(!mode("Lease").unwrap().customized);
+}
+
+/// Upstream's queueKeyFunc.
+#[test]
+fn addon_lease_install_namespace() {
+    let namespace = |told: &str, installed: &str| {
+        let spec = json!({"installNamespace": installed});
+        let more = json!({"spec": spec, "status": {"namespace": told}});
+        AddOn::of(&addon(&more)).map(|addon| addon.namespace.name)
+    };
+    assert_eq!(namespace("told", "installed").as_deref(), Some("told"));
+    assert_eq!(namespace("", "installed").as_deref(), Some("installed"));
+    assert_eq!(namespace("", "").as_deref(), Some("open-cluster-management-agent-addon"));
+    for odd in ["../kube-system", "A", "a/b", "a?watch=true"] {
+        assert_eq!(namespace(odd, ""), None, "it would change the path of a request");
+    }
+}
+
+#[test]
+fn a_hosted_add_on_is_on_the_management_cluster() {
+    let annotation = |cluster: &str| {
+        let hosting = json!({"addon.open-cluster-management.io/hosting-cluster-name": cluster});
+        AddOn::of(&addon(&json!({"metadata": {"annotations": hosting}}))).unwrap()
+    };
+    let namespace = annotation("hosting1").namespace;
+    assert_eq!(namespace, AddOnNamespace { hosted: true, name: "addons".into() });
+    assert!(!annotation("").namespace.hosted);
+}
+
+#[test]
+fn registrations_are_read_with_their_subjects() {
+    let subject = json!({"user": "u", "groups": ["b", "a", "b", 7], "organizationUnit": ["x"]});
+    let all = json!([{"signerName": "example.com/x", "subject": subject}, {}]);
+    let read = AddOn::of(&addon(&json!({"status": {"registrations": all}}))).unwrap();
+    let texts = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect();
+    let subject = Subject { user: "u".into(), groups: texts(&["a", "b"]), units: texts(&["x"]) };
+    let first = RegistrationConfig { signer: "example.com/x".into(), subject };
+    let empty = RegistrationConfig { signer: String::new(), subject: Subject::default() };
+    assert_eq!(read.registrations, Some(vec![first, empty]));
+    for none in [json!(null), json!([]), json!(7)] {
+        let read = AddOn::of(&addon(&json!({"status": {"registrations": none}}))).unwrap();
+        assert_eq!(read.registrations, Some(Vec::new()), "{none}");
+    }
+}
+
+#[test]
+fn registrations_that_are_too_many_or_too_long_are_not_read() {
+    let read = |all: Vec<Value>| {
+        AddOn::of(&addon(&json!({"status": {"registrations": all}}))).unwrap().registrations
+    };
+    let one = |user: String| json!({"signerName": "example.com/x", "subject": {"user": user}});
+    assert_eq!(read(vec![one(String::new()); 16]).unwrap().len(), 16);
+    assert_eq!(read(vec![one(String::new()); 17]), None);
+    assert!(read(vec![one("x".repeat(15 << 10))]).is_some());
+    assert_eq!(read(vec![one("x".repeat(16 << 10))]), None);
+    let groups = vec![String::new(); 10_000];
+    let many = json!({"signerName": "example.com/x", "subject": {"groups": groups}});
+    assert_eq!(read(vec![many]).unwrap()[0].subject.groups, [""], "each counts once");
+}

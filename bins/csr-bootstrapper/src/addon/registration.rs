@@ -1,0 +1,157 @@
+//! Registrations of add-ons: the credentials that their agents need on the hub, and the Secrets that these go into.
+
+mod certificate;
+mod controller;
+mod csr_watch;
+mod observe;
+mod secret;
+mod status;
+mod store;
+mod token;
+mod token_driver;
+
+use shared::resource::{SECRETS, Target, valid_name};
+
+use self::{
+    certificate::CertificateRegistration, csr_watch::AddOnCsrWatcher,
+    token_driver::TokenRegistration,
+};
+use super::managed_cluster_addon::{AddOn, AddOnNamespace, RegistrationConfig};
+use crate::{
+    agent::Agent,
+    certificate::{
+        CsrTemplate, KUBE_API_SERVER_CLIENT, csr::CLUSTER_LABEL, csr_status::ADDON_LABEL,
+    },
+    identity::AgentNames,
+    state::HubSession,
+};
+
+pub(super) use self::{controller::run, store::RegistrationStore};
+
+/// How agents of add-ons get their credential for the hub's API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KubeClientDriver {
+    /// A certificate by CSR.
+    Csr,
+    /// A token of a ServiceAccount on the hub, for so many seconds.
+    Token { lifetime: u32 },
+}
+
+impl KubeClientDriver {
+    /// As `status.kubeClientDriver` has it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Csr => "csr",
+            Self::Token { .. } => "token",
+        }
+    }
+}
+
+/// The Secret of a registration.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct RegistrationSecret {
+    pub(super) namespace: AddOnNamespace,
+    pub(super) name: String,
+}
+
+impl RegistrationSecret {
+    pub(super) fn target(&self) -> Target<'_> {
+        SECRETS.object(&self.namespace.name, &self.name)
+    }
+
+    /// `Secret ns/name`, for sentences.
+    fn sentence_name(&self) -> String {
+        format!("Secret {}/{}", self.namespace.name, self.name)
+    }
+}
+
+/// A credential that an add-on's agent needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Registration {
+    addon: String,
+    secret: RegistrationSecret,
+    credential: Credential,
+}
+
+/// The kind of a credential.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Credential {
+    Certificate(CsrTemplate),
+    /// A token of this add-on's ServiceAccount.
+    Token {
+        lifetime: u32,
+    },
+}
+
+/// What the work on a registration needs.
+struct Context<'a> {
+    agent: &'a Agent,
+    session: &'a HubSession,
+    names: &'a AgentNames,
+    store: &'a mut RegistrationStore,
+    csrs: &'a mut AddOnCsrWatcher,
+}
+
+/// The user of an add-on's agent that has a token.
+fn service_account_user(cluster: &str, addon: &str) -> String {
+    format!("system:serviceaccount:{cluster}:{addon}-agent")
+}
+
+/// The registrations of an add-on, one for each Secret: of two for one signer the first counts. Those without a valid
+/// name are left out.
+fn registrations(
+    name: &str,
+    addon: &AddOn,
+    names: &AgentNames,
+    driver: KubeClientDriver,
+) -> Vec<Registration> {
+    let mut all: Vec<Registration> = Vec::new();
+    for config in addon.registrations.iter().flatten() {
+        let is_kube_client = config.signer == KUBE_API_SERVER_CLIENT;
+        let secret = match is_kube_client {
+            true => format!("{name}-hub-kubeconfig"),
+            false => format!("{name}-{}-client-cert", config.signer.replace('/', "-")),
+        };
+        let secret = RegistrationSecret { namespace: addon.namespace.clone(), name: secret };
+        if !valid_name(&secret.name) || all.iter().any(|known| known.secret == secret) {
+            continue;
+        }
+        let credential = match driver {
+            KubeClientDriver::Token { lifetime } if is_kube_client => {
+                Credential::Token { lifetime }
+            }
+            _ => Credential::Certificate(csr_template(name, config, names)),
+        };
+        all.push(Registration { addon: name.to_owned(), secret, credential });
+    }
+    all
+}
+
+/// Requests for an add-on's certificate, with the parts of the subject that the add-on leaves open (ocm
+/// `pkg/registration/spoke/addon/configuration.go`, x509Subject, and `pkg/registration/register/csr/csr.go`,
+/// NewCSRDriverForAddOn).
+fn csr_template(addon: &str, config: &RegistrationConfig, names: &AgentNames) -> CsrTemplate {
+    let AgentNames { cluster, agent } = names;
+    let mut subject = config.subject.clone();
+    if subject.user == service_account_user(cluster, addon) {
+        // Left from the time when its agent had a token.
+        subject.user.clear();
+    }
+    let group = format!("system:open-cluster-management:cluster:{cluster}:addon:{addon}");
+    if subject.user.is_empty() {
+        subject.user = format!("{group}:agent:{agent}");
+    }
+    if subject.groups.is_empty() && config.signer == KUBE_API_SERVER_CLIENT {
+        subject.groups.push(group);
+    }
+    CsrTemplate {
+        subject,
+        dns_names: vec![format!("{addon}.addon.open-cluster-management.io")],
+        signer: config.signer.clone(),
+        name_prefix: format!("addon-{cluster}-{addon}-"),
+        labels: vec![(CLUSTER_LABEL, cluster.clone()), (ADDON_LABEL, addon.to_owned())],
+    }
+}
+
+#[cfg(test)]
+mod tests;

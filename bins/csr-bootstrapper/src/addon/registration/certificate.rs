@@ -1,0 +1,421 @@
+//! Certificate of an add-on: one turn of its machine, and the effects of the actions.
+
+use std::time::{Duration, Instant};
+
+use log::Level;
+use shared::{
+    backoff::Backoff,
+    error::{Error, Result},
+    json::Document,
+    log_object,
+    logging::seconds,
+    watch::{self, Selection},
+};
+
+use super::{
+    Context, Registration,
+    observe::{RegistrationInputs, observe},
+    secret::SecretReader,
+    store::StoredRegistration,
+};
+use crate::{
+    addon::managed_cluster_addon::ROTATED,
+    agent::PAGE,
+    cached::CachedObject,
+    certificate::{
+        CsrTemplate,
+        csr::{CLUSTER_LABEL, CSRS, CertificateRequest, KUBE_API_SERVER_CLIENT},
+        csr_status::{ADDON_LABEL, CsrFailure, MOST_PENDING, is_pending_of},
+        deadline::{least_use, rotated_message},
+        machine::{CertificateAction, CsrMachine},
+        need::{Need, Requester},
+        observe::ObservedCredential,
+        store::SecretValues,
+    },
+    conditions::Condition,
+    identity::CLUSTER_NAME,
+    state::Rotated,
+};
+
+/// The longest wait between two attempts.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// The time until a hub with too many requests is asked again.
+const HALTED: Duration = Duration::from_secs(60);
+/// A turn ends after so many preparations, whatever is left.
+const MOST_PREPARATIONS: usize = 8;
+/// What the Secret of a token has.
+const KEYS_OF_TOKENS: &[&str] = &["token"];
+
+/// The certificate of one registration.
+pub(super) struct CertificateRegistration {
+    template: CsrTemplate,
+    secret: SecretReader,
+    machine: CsrMachine,
+    /// The stored request is new: it has no CSR yet.
+    fresh: bool,
+    /// The CSR that is awaited.
+    awaited: Option<String>,
+    errors: Backoff,
+    rotated: Option<Rotated>,
+}
+
+impl CertificateRegistration {
+    /// Starts with the request that an earlier process stored.
+    pub(super) fn new(template: CsrTemplate, request: Option<CertificateRequest>) -> Self {
+        Self {
+            template,
+            secret: SecretReader::default(),
+            machine: CsrMachine::new(request),
+            fresh: false,
+            awaited: None,
+            errors: Backoff::new(LONGEST_WAIT),
+            rotated: None,
+        }
+    }
+
+    /// Requests by another template from now on, at the pace of before.
+    pub(super) fn set_template(&mut self, template: &CsrTemplate, context: &mut Context<'_>) {
+        if self.template != *template {
+            self.template = template.clone();
+            self.close(context);
+            self.machine.stored(None);
+        }
+    }
+
+    /// The condition about the certificate, once there is something to say.
+    pub(super) fn condition(&self) -> Option<(&'static str, Condition)> {
+        Some((ROTATED, self.rotated.as_ref()?.condition()))
+    }
+
+    /// Returns whether a CSR is awaited.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.awaited.is_some()
+    }
+
+    pub(super) fn secret(&self) -> &SecretReader {
+        &self.secret
+    }
+
+    /// Does what is due; returns when to come again if nothing changes.
+    ///
+    /// # Errors
+    /// As the cluster of the Secret says.
+    pub(super) fn reconcile(
+        &mut self,
+        registration: &Registration,
+        context: &mut Context<'_>,
+    ) -> Result<Instant> {
+        self.secret.refresh(context.agent, &registration.secret)?;
+        for _ in 0..MOST_PREPARATIONS {
+            let (observed, now) = (self.observe(registration, context), Instant::now());
+            self.machine.saw(&observed, now);
+            let action = self.machine.next(&observed, now);
+            if let CertificateAction::Wait(until) = action {
+                self.announce_usable(&observed);
+                return Ok(observed.again.map_or(until, |again| until.min(again)));
+            }
+            if !action.is_preparation() {
+                let result = self.perform(&action, &observed, registration, context);
+                self.conclude(registration, result);
+                break;
+            }
+            self.prepare(&action, &observed, registration, context);
+        }
+        Ok(Instant::now())
+    }
+
+    fn observe(&self, registration: &Registration, context: &Context<'_>) -> ObservedCredential {
+        let (request, now) = (self.machine.open_request(), Instant::now());
+        let hub = &context.session.hub;
+        observe(&RegistrationInputs {
+            secret_name: &registration.secret.sentence_name(),
+            secret: self.secret.seen(),
+            template: &self.template,
+            is_kube_client: self.template.signer == KUBE_API_SERVER_CLIENT,
+            names: context.names,
+            hub,
+            obtained: self.machine.obtained(),
+            request,
+            uid: self.machine.uid(),
+            issued: self.machine.issued(),
+            csr: request.and_then(|request| context.csrs.seen(&request.name, now)),
+            clocks: context.agent.clocks(),
+            now,
+        })
+    }
+
+    /// An earlier process may have ended before it reported its certificate.
+    fn announce_usable(&mut self, observed: &ObservedCredential) {
+        if let (Some(usable), None) = (observed.validation.usable(), &self.rotated) {
+            let pem = &usable.identity.certificate;
+            self.rotated = Some(Rotated::Done(rotated_message(pem)));
+        }
+    }
+
+    fn prepare(
+        &mut self,
+        action: &CertificateAction,
+        observed: &ObservedCredential,
+        registration: &Registration,
+        context: &mut Context<'_>,
+    ) {
+        let target = registration.secret.target();
+        match action {
+            CertificateAction::AnnounceNeed => {
+                if let Some(sentence) = &observed.sentence {
+                    log_object!(Level::Info, target; "requesting a certificate: {sentence}");
+                }
+                self.machine.need_announced(observed.sentence.clone());
+            }
+            CertificateAction::AnnouncePending { overdue } => {
+                let level = if *overdue { Level::Warn } else { Level::Info };
+                let sentence = observed.pending.as_deref().unwrap_or_default();
+                log_object!(level, target; "{sentence}");
+                self.machine.pending_announced(*overdue);
+            }
+            CertificateAction::WatchCsr => self.watch(context),
+            _ => self.close(context),
+        }
+    }
+
+    fn watch(&mut self, context: &mut Context<'_>) {
+        let Some(request) = self.machine.request() else { return };
+        let known = if self.fresh { CachedObject::Absent } else { CachedObject::Unknown };
+        let name = request.name.clone();
+        let (of, cluster) = ((context.agent, &context.session.client), &context.names.cluster);
+        if let Err(error) = context.csrs.wait_for(of, cluster, &name, known) {
+            let target = CSRS.cluster_object(&name);
+            log_object!(Level::Debug, target, error:% = error; "the CSR is not watched");
+        }
+        self.awaited = Some(name);
+        self.machine.watched();
+    }
+
+    /// Awaits no CSR any more.
+    pub(super) fn close(&mut self, context: &mut Context<'_>) {
+        if let Some(name) = self.awaited.take() {
+            context.csrs.forget(&name);
+        }
+        self.machine.closed();
+    }
+
+    fn perform(
+        &mut self,
+        action: &CertificateAction,
+        observed: &ObservedCredential,
+        registration: &Registration,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        match action {
+            CertificateAction::CountPending => self.count_pending(registration, context),
+            CertificateAction::StoreRequest => self.store_request(registration, context),
+            CertificateAction::CreateCsr => self.create_csr(context),
+            CertificateAction::GetCsr => self.get_csr(context),
+            CertificateAction::ConfirmGone => self.confirm_gone(context),
+            CertificateAction::SaveCertificate(pem) => {
+                self.save(pem, observed, registration, context)
+            }
+            CertificateAction::RepairSecret => self.repair(registration, context),
+            CertificateAction::DeleteRequest => self.delete_request(registration, context),
+            CertificateAction::AbandonCsr(failure) => {
+                self.abandon(failure, context);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Logs a failure, and backs off.
+    fn conclude(&mut self, registration: &Registration, result: Result<()>) {
+        let Err(error) = result else {
+            self.errors.succeeded();
+            return;
+        };
+        let now = Instant::now();
+        let retry = self.errors.failed(&error, now, fastrand::f64());
+        self.machine.failed(now, retry.wait, None);
+        let level = if retry.should_log { Level::Warn } else { Level::Debug };
+        log_object!(
+            level, registration.secret.target(), error:% = error, retry_in = seconds(retry.wait);
+            "managing the certificate of an add-on failed"
+        );
+    }
+
+    fn count_pending(&mut self, registration: &Registration, context: &Context<'_>) -> Result<()> {
+        let (cluster, addon) = (&context.names.cluster, &registration.addon);
+        let labels = format!("{CLUSTER_LABEL}={cluster},{ADDON_LABEL}={addon}");
+        let all = Selection::all(CSRS.everywhere());
+        let selection = Selection { labels: &labels, page: PAGE, ..all };
+        let (user, prefix) = (context.names.user(), &self.template.name_prefix);
+        let mut pending = 0;
+        let listed =
+            watch::list(&context.session.client, &selection, &context.session.stop, &mut |csr| {
+                let is_ours =
+                    matches!(&csr, Document::Whole(csr) if is_pending_of(csr, prefix, &user));
+                pending += usize::from(is_ours);
+                std::ops::ControlFlow::Continue(())
+            });
+        match listed {
+            // Without the right to list requests one may still post.
+            Err(Error::Forbidden(_)) => {}
+            listed => listed?,
+        }
+        if pending < MOST_PENDING {
+            self.machine.counted();
+            return Ok(());
+        }
+        if self.rotated != Some(Rotated::Halted) {
+            let halted = Rotated::Halted;
+            log_object!(Level::Warn, registration.secret.target(); "{}", halted.message());
+            self.rotated = Some(halted);
+        }
+        self.machine.halted(Requester::Agent, Instant::now(), HALTED);
+        Ok(())
+    }
+
+    fn store_request(
+        &mut self,
+        registration: &Registration,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let request = CertificateRequest::new(&self.template)?;
+        let stored = StoredRegistration {
+            addon: registration.addon.clone(),
+            request: Some(request.clone()),
+        };
+        match context.store.set(&registration.secret, stored) {
+            Ok(()) => {
+                self.machine.stored(Some(request));
+                self.fresh = true;
+                Ok(())
+            }
+            // Another writer was faster: its request counts.
+            Err(Error::AlreadyExists(_) | Error::Conflict(_) | Error::NotFound(_)) => {
+                let request = context.store.request(&registration.secret, &self.template);
+                self.machine.stored(request);
+                self.fresh = false;
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn create_csr(&mut self, context: &Context<'_>) -> Result<()> {
+        let Some(request) = self.machine.request() else { return Ok(()) };
+        let name = request.name.clone();
+        let object = request.object(&self.template, context.agent.settings.expiration);
+        let (client, target) = (&context.session.client, CSRS.cluster_object(&name));
+        let events = context.csrs.events(&name);
+        let csr = match client.create(&target, &object) {
+            // The answer to an earlier attempt was lost.
+            Err(Error::AlreadyExists(_)) => client.get(&target)?,
+            Err(error) => {
+                self.rotated = Some(Rotated::Failed(format!("Failed to create CSR {error}")));
+                return Err(error);
+            }
+            Ok(csr) => {
+                self.machine.posted(&csr);
+                log_object!(Level::Info, target; "the CSR of an add-on was created on the hub");
+                csr
+            }
+        };
+        self.fresh = false;
+        context.csrs.answered(&name, CachedObject::Object(csr), events);
+        Ok(())
+    }
+
+    /// Reads the CSR while the watch does not show it.
+    fn get_csr(&self, context: &Context<'_>) -> Result<()> {
+        let Some(request) = self.machine.request() else { return Ok(()) };
+        let events = context.csrs.events(&request.name);
+        let answer = context.session.client.get(&CSRS.cluster_object(&request.name));
+        context.csrs.answered(&request.name, CachedObject::of(answer)?, events);
+        Ok(())
+    }
+
+    /// Confirms that the CSR is gone: the watch may lag behind.
+    fn confirm_gone(&mut self, context: &Context<'_>) -> Result<()> {
+        let Some(request) = self.machine.request() else { return Ok(()) };
+        let (name, events) = (request.name.clone(), context.csrs.events(&request.name));
+        let target = CSRS.cluster_object(&name);
+        match CachedObject::of(context.session.client.get(&target))? {
+            CachedObject::Absent => {
+                let rest = self.machine.gone(Requester::Agent, Instant::now(), fastrand::f64());
+                log_object!(
+                    Level::Warn, target, retry_in = seconds(rest);
+                    "the CSR is gone from the hub without an answer"
+                );
+            }
+            csr => context.csrs.answered(&name, csr, events),
+        }
+        Ok(())
+    }
+
+    fn save(
+        &mut self,
+        pem: &[u8],
+        observed: &ObservedCredential,
+        registration: &Registration,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let Some(request) = self.machine.request() else { return Ok(()) };
+        let mut values = self.other_values(context);
+        values.insert("tls.crt", pem.to_vec().into());
+        values.insert("tls.key", request.key.as_bytes().to_vec().into());
+        let none = SecretValues::new();
+        let (agent, secret) = (context.agent, &registration.secret);
+        self.secret.save(agent, secret, (&values, &none), KEYS_OF_TOKENS)?;
+        let (used, now) = (least_use(pem, &agent.clocks()), Instant::now());
+        let regular = matches!(&observed.need, Need::Certificate(why) if why.regular);
+        self.machine.saved(pem, now + used, regular, now);
+        self.close(context);
+        self.rotated = Some(Rotated::Done(rotated_message(pem)));
+        log_object!(Level::Info, secret.target(); "the certificate of an add-on was saved");
+        Ok(())
+    }
+
+    fn repair(&mut self, registration: &Registration, context: &Context<'_>) -> Result<()> {
+        let (values, none) = (self.other_values(context), SecretValues::new());
+        let (agent, secret) = (context.agent, &registration.secret);
+        self.secret.save(agent, secret, (&values, &none), KEYS_OF_TOKENS)?;
+        self.machine.repaired(Instant::now());
+        log_object!(Level::Info, secret.target(); "the credential of an add-on was repaired");
+        Ok(())
+    }
+
+    /// What is next to certificate and key. As in upstream there is no `agent-name`.
+    fn other_values(&self, context: &Context<'_>) -> SecretValues {
+        let cluster = context.names.cluster.clone();
+        let mut values = SecretValues::from([(CLUSTER_NAME, cluster.into_bytes().into())]);
+        if self.template.signer == KUBE_API_SERVER_CLIENT {
+            let kubeconfig = context.session.hub.kubeconfig();
+            values.insert("kubeconfig", kubeconfig.into_bytes().into());
+        }
+        values
+    }
+
+    fn delete_request(
+        &mut self,
+        registration: &Registration,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let stored = StoredRegistration { addon: registration.addon.clone(), request: None };
+        context.store.set(&registration.secret, stored)?;
+        self.machine.stored(None);
+        Ok(())
+    }
+
+    fn abandon(&mut self, failure: &CsrFailure, context: &mut Context<'_>) {
+        let name = self.machine.request().map_or_else(String::new, |it| it.name.clone());
+        let requester = Some(Requester::Agent);
+        let rest = self.machine.ended(failure, requester, Instant::now(), fastrand::f64());
+        self.close(context);
+        let sentence = format!("CSR {name} {}", failure.sentence());
+        log_object!(
+            Level::Warn, CSRS.cluster_object(&name), retry_in = seconds(rest);
+            "{sentence}"
+        );
+        let failed = format!("Failed to rotated client certificate {sentence}");
+        self.rotated = Some(Rotated::Failed(failed));
+    }
+}

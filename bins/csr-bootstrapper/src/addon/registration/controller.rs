@@ -1,0 +1,376 @@
+//! Loop that keeps the credentials of all add-ons: starts what is wanted, ends what is not, and tells the hub.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use log::Level;
+use shared::{
+    backoff::Backoff,
+    error::{Error, Result},
+    log_object,
+    stop::Stop,
+};
+
+use super::{
+    AddOnCsrWatcher, CertificateRegistration, Context, Credential, Registration,
+    RegistrationSecret, RegistrationStore, TokenRegistration, registrations, secret,
+    status::{StatusReporter, Told},
+    store::StoredRegistration,
+};
+use crate::{
+    addon::{
+        cache::KnownAddOns, managed_cluster_addon::AddOn, secret_cache::SecretVersion,
+        secret_watch::start_missing,
+    },
+    agent::Agent,
+    identity::AgentNames,
+    state::HubSession,
+    write_pace::WritePace,
+};
+
+/// More registrations than this are left alone: each costs memory, and room in the store.
+const MOST_REGISTRATIONS: usize = 500;
+/// The longest wait for the store at the start.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// Keeps the credentials of add-ons, until the end of the process.
+pub(in crate::addon) fn run(agent: &Arc<Agent>) {
+    while let Some(session) = agent.next_session() {
+        let Some((store, names)) = prepare(agent, &session) else { continue };
+        let mut controller = RegistrationController::new(agent, &session, names, store);
+        let mut addons = KnownAddOns::default();
+        loop {
+            let seen = agent.stop.wakes();
+            if let Err(error) = start_missing(agent) {
+                log::warn!(error:% = error; "the Secrets of add-ons are not watched");
+            }
+            let newer = agent.read(|state| state.addons.since(&addons));
+            // In this order: the end of the session also forgets the add-ons.
+            if session.stop.raised() {
+                break;
+            }
+            if let Some(newer) = newer {
+                addons = newer;
+                controller.plan(&addons);
+            }
+            let until = controller.reconcile(&addons);
+            agent.stop.wait_for_change(seen, until.min(Instant::now() + Stop::SLICE));
+        }
+    }
+}
+
+/// Reads the store; `None` at the end of the session.
+fn prepare(agent: &Agent, session: &HubSession) -> Option<(RegistrationStore, AgentNames)> {
+    let mut backoff = Backoff::new(LONGEST_WAIT);
+    loop {
+        let error = match RegistrationStore::load(agent) {
+            Ok(store) => return Some((store, agent.read(|state| state.names.clone())?)),
+            Err(error) => error,
+        };
+        let retry = backoff.failed(&error, Instant::now(), fastrand::f64());
+        let level = if retry.should_log { Level::Warn } else { Level::Debug };
+        log::log!(level, error:% = error; "the registrations of add-ons cannot be read");
+        if session.stop.wait(retry.wait) {
+            return None;
+        }
+    }
+}
+
+/// The state of one session.
+struct RegistrationController<'a> {
+    agent: &'a Agent,
+    session: &'a HubSession,
+    names: AgentNames,
+    store: RegistrationStore,
+    csrs: AddOnCsrWatcher,
+    by_secret: BTreeMap<RegistrationSecret, Entry>,
+    /// The Secrets to remove, with the pace of the attempts.
+    obsolete: BTreeMap<RegistrationSecret, WritePace>,
+    reporter: StatusReporter<'a>,
+}
+
+/// One registration at work.
+struct Entry {
+    registration: Registration,
+    keeper: Keeper,
+    /// The pace of attempts that the keeper does not pace itself.
+    pace: WritePace,
+    /// Nothing is due before, unless something changes.
+    again: Instant,
+}
+
+/// The code that keeps a credential, by its kind.
+enum Keeper {
+    Certificate(Box<CertificateRegistration>),
+    Token(Box<TokenRegistration>),
+}
+
+impl<'a> RegistrationController<'a> {
+    fn new(
+        agent: &'a Agent,
+        session: &'a HubSession,
+        names: AgentNames,
+        store: RegistrationStore,
+    ) -> Self {
+        Self {
+            agent,
+            session,
+            names,
+            store,
+            csrs: AddOnCsrWatcher::default(),
+            by_secret: BTreeMap::new(),
+            obsolete: BTreeMap::new(),
+            reporter: StatusReporter::new(agent, session),
+        }
+    }
+
+    /// Takes other add-ons into account.
+    fn plan(&mut self, addons: &KnownAddOns) {
+        let now = Instant::now();
+        let wanted = self.wanted(addons);
+        let secrets: BTreeSet<_> = wanted.iter().map(|one| one.secret.clone()).collect();
+        self.agent.change(|state| state.addon_secrets.keep(&secrets));
+        self.close_all_but(&secrets);
+        for registration in wanted {
+            self.start(registration, now);
+        }
+        let stored = self.store.iter();
+        let obsolete: BTreeSet<_> = stored
+            .filter(|(secret, stored)| !secrets.contains(secret) && is_obsolete(stored, addons))
+            .map(|(secret, _)| secret.clone())
+            .collect();
+        self.obsolete.retain(|secret, _| obsolete.contains(secret));
+        for secret in obsolete {
+            self.obsolete.entry(secret).or_insert_with(|| WritePace::new(now));
+        }
+    }
+
+    /// The registrations of all add-ons. One that is about to be deleted gets no new ones: its agent may still need
+    /// those that it has.
+    fn wanted(&self, addons: &KnownAddOns) -> Vec<Registration> {
+        let driver = self.agent.settings.addon_driver;
+        let all = addons.by_name.iter().flat_map(|(name, addon)| {
+            let all = registrations(name, addon, &self.names, driver).into_iter();
+            all.filter(|one| !addon.terminating || self.store.get(&one.secret).is_some())
+        });
+        let mut wanted: Vec<_> = all.take(MOST_REGISTRATIONS + 1).collect();
+        if wanted.len() > MOST_REGISTRATIONS {
+            log::warn!("add-ons have too many registrations: some are left alone");
+            wanted.truncate(MOST_REGISTRATIONS);
+        }
+        wanted
+    }
+
+    fn close_all_but(&mut self, wanted: &BTreeSet<RegistrationSecret>) {
+        let mut rest = std::mem::take(&mut self.by_secret);
+        rest.retain(|secret, entry| {
+            let stays = wanted.contains(secret);
+            if !stays {
+                entry.close(&mut self.context());
+            }
+            stays
+        });
+        self.by_secret = rest;
+    }
+
+    /// Starts a registration, or continues with what changed in it.
+    fn start(&mut self, registration: Registration, now: Instant) {
+        let secret = registration.secret.clone();
+        let mut entry = self.by_secret.remove(&secret).unwrap_or_else(|| Entry {
+            keeper: Keeper::new(&registration, &self.store),
+            registration: registration.clone(),
+            pace: WritePace::new(now),
+            again: now,
+        });
+        if entry.registration != registration {
+            entry.change(&registration, &mut self.context());
+        }
+        entry.again = now;
+        self.by_secret.insert(secret, entry);
+    }
+
+    fn context(&mut self) -> Context<'_> {
+        Context {
+            agent: self.agent,
+            session: self.session,
+            names: &self.names,
+            store: &mut self.store,
+            csrs: &mut self.csrs,
+        }
+    }
+
+    /// Performs what is due; returns when to come again if nothing changes.
+    fn reconcile(&mut self, addons: &KnownAddOns) -> Instant {
+        let mut until = Instant::now() + Stop::SLICE;
+        for secret in self.obsolete.keys().cloned().collect::<Vec<_>>() {
+            until = until.min(self.remove(&secret));
+        }
+        let mut entries = std::mem::take(&mut self.by_secret);
+        for (secret, entry) in &mut entries {
+            if self.session.stop.raised() {
+                break;
+            }
+            let Some(addon) = addons.by_name.get(&entry.registration.addon) else { continue };
+            if entry.is_due(self.agent, secret) {
+                entry.again = entry.reconcile(addon, &mut self.context());
+            }
+            until = until.min(entry.again);
+        }
+        self.by_secret = entries;
+        until.min(self.report(addons))
+    }
+
+    /// Tells the hub about each add-on; returns when to come again.
+    fn report(&mut self, addons: &KnownAddOns) -> Instant {
+        let mut until = Instant::now() + Stop::SLICE;
+        self.reporter.keep(|name| addons.by_name.contains_key(name));
+        for (name, addon) in &addons.by_name {
+            if addon.terminating || self.session.stop.raised() {
+                continue;
+            }
+            let mine = self.by_secret.values().filter(|entry| entry.registration.addon == *name);
+            let told: Vec<Told> = mine.filter_map(|entry| entry.keeper.condition()).collect();
+            until = until.min(self.reporter.report((name, addon), &self.names, told));
+        }
+        until
+    }
+
+    /// Removes a Secret that no add-on needs any more; returns when to try again.
+    fn remove(&mut self, secret: &RegistrationSecret) -> Instant {
+        let now = Instant::now();
+        let Some(pace) = self.obsolete.get_mut(secret).filter(|pace| now >= pace.not_before) else {
+            return self.obsolete.get(secret).map_or(now, |pace| pace.not_before);
+        };
+        let target = secret.target();
+        let removed = secret::delete(self.agent, secret, &self.names.cluster).and_then(|ours| {
+            match ours {
+                true => log_object!(Level::Info, target; "the credential of an add-on was deleted"),
+                false => log_object!(
+                    Level::Warn, target;
+                    "the Secret is left: it is no credential of this cluster any more"
+                ),
+            }
+            self.store.remove(secret)
+        });
+        match removed {
+            Ok(()) => {
+                self.obsolete.remove(secret);
+                now
+            }
+            Err(error) => {
+                let is_conflict = matches!(error, Error::Conflict(_));
+                let should_log = pace.failed(&error, now) && !is_conflict;
+                let level = if should_log { Level::Warn } else { Level::Debug };
+                log_object!(level, target, error:% = error; "the credential of an add-on is not deleted");
+                pace.not_before
+            }
+        }
+    }
+}
+
+/// Returns whether nobody needs this Secret for certain: its add-on is gone from the hub, or does not name it any more.
+fn is_obsolete(stored: &StoredRegistration, addons: &KnownAddOns) -> bool {
+    match addons.by_name.get(&stored.addon) {
+        Some(addon) => !addon.terminating && addon.registrations.is_some(),
+        None => addons.is_gone(&stored.addon),
+    }
+}
+
+impl Entry {
+    /// Returns whether something is due or may have changed.
+    fn is_due(&self, agent: &Agent, secret: &RegistrationSecret) -> bool {
+        let now = Instant::now();
+        let (reader, is_waiting) = match &self.keeper {
+            Keeper::Certificate(certificate) => (certificate.secret(), certificate.is_waiting()),
+            Keeper::Token(token) => (token.secret(), false),
+        };
+        now >= self.again
+            || now >= self.pace.not_before && (is_waiting || reader.is_stale(agent, secret, now))
+    }
+
+    /// Does what is due; returns when to come again.
+    fn reconcile(&mut self, addon: &AddOn, context: &mut Context<'_>) -> Instant {
+        let now = Instant::now();
+        if now < self.pace.not_before {
+            return self.pace.not_before;
+        }
+        match self.try_reconcile(addon, context) {
+            Ok(again) => again,
+            Err(error) => {
+                let target = self.registration.secret.target();
+                let should_log = self.pace.failed(&error, now);
+                let level = if should_log { Level::Warn } else { Level::Debug };
+                log_object!(level, target, error:% = error; "the credential of an add-on is not kept");
+                self.pace.not_before
+            }
+        }
+    }
+
+    fn try_reconcile(&mut self, addon: &AddOn, context: &mut Context<'_>) -> Result<Instant> {
+        let Registration { addon: name, secret, .. } = &self.registration;
+        // Before anything is written there: a Secret that is not stored would never be removed.
+        if context.store.get(secret).is_none() {
+            let stored = StoredRegistration { addon: name.clone(), request: None };
+            context.store.set(secret, stored)?;
+        }
+        let again = match &mut self.keeper {
+            Keeper::Certificate(certificate) => {
+                certificate.reconcile(&self.registration, context)?
+            }
+            Keeper::Token(token) => token.reconcile(&self.registration, addon, context)?,
+        };
+        let seen = match &self.keeper {
+            Keeper::Certificate(certificate) => certificate.secret().seen(),
+            Keeper::Token(token) => token.secret().seen(),
+        };
+        let version = SecretVersion::of(seen);
+        context.agent.change(|state| state.addon_secrets.set_unknown(secret, version));
+        self.pace.needed(false, Instant::now());
+        Ok(again)
+    }
+
+    /// Goes on with what the add-on says now.
+    fn change(&mut self, registration: &Registration, context: &mut Context<'_>) {
+        match (&mut self.keeper, &registration.credential) {
+            (Keeper::Certificate(certificate), Credential::Certificate(template)) => {
+                certificate.set_template(template, context);
+            }
+            _ => {
+                self.close(context);
+                self.keeper = Keeper::new(registration, context.store);
+            }
+        }
+        self.registration = registration.clone();
+    }
+
+    fn close(&mut self, context: &mut Context<'_>) {
+        if let Keeper::Certificate(certificate) = &mut self.keeper {
+            certificate.close(context);
+        }
+    }
+}
+
+impl Keeper {
+    fn new(registration: &Registration, store: &RegistrationStore) -> Self {
+        match &registration.credential {
+            Credential::Certificate(template) => {
+                let request = store.request(&registration.secret, template);
+                let certificate = CertificateRegistration::new(template.clone(), request);
+                Self::Certificate(Box::new(certificate))
+            }
+            Credential::Token { lifetime } => {
+                Self::Token(Box::new(TokenRegistration::new(*lifetime)))
+            }
+        }
+    }
+
+    fn condition(&self) -> Option<Told> {
+        match self {
+            Self::Certificate(certificate) => certificate.condition(),
+            Self::Token(token) => token.condition(),
+        }
+    }
+}

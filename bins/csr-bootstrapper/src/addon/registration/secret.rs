@@ -1,0 +1,116 @@
+//! Secret of a registration as it was last read: kept up to date by what its watch says, saved and removed.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use shared::{
+    client::{Client, Preconditions, Propagation},
+    error::{Error, Result},
+    secret,
+};
+
+use super::RegistrationSecret;
+use crate::{
+    addon::{cluster_of, secret_cache::SecretVersion},
+    agent::Agent,
+    cached::CachedObject,
+    certificate::store::{SecretValues, save_in},
+    identity::{CLUSTER_NAME, said},
+};
+
+/// A Secret that is not watched is read this often, as upstream does (ocm
+/// `pkg/registration/register/secret_controller.go`, ControllerResyncInterval).
+pub(super) const READ_AGAIN: Duration = Duration::from_secs(300);
+
+/// The last known state of a Secret.
+#[derive(Default)]
+pub(super) struct SecretReader {
+    seen: CachedObject,
+    /// When the Secret was read, and the changes that its watch had told before.
+    read: Option<(Instant, u64)>,
+}
+
+impl SecretReader {
+    pub(super) fn seen(&self) -> &CachedObject {
+        &self.seen
+    }
+
+    /// Returns whether the Secret may be another than the one that was read.
+    pub(super) fn is_stale(
+        &self,
+        agent: &Agent,
+        secret: &RegistrationSecret,
+        now: Instant,
+    ) -> bool {
+        let Some((at, changes)) = self.read else { return true };
+        let watched = agent.read(|state| state.addon_secrets.watched(secret));
+        match watched.version {
+            None => now >= at + READ_AGAIN,
+            Some(told) => watched.changes != changes && told != SecretVersion::of(&self.seen),
+        }
+    }
+
+    /// Reads the Secret, if it may be another one.
+    ///
+    /// # Errors
+    /// As the server says.
+    pub(super) fn refresh(&mut self, agent: &Agent, secret: &RegistrationSecret) -> Result<()> {
+        let now = Instant::now();
+        if self.is_stale(agent, secret, now) {
+            let watched = agent.read(|state| state.addon_secrets.watched(secret));
+            self.seen = CachedObject::of(client(agent, secret).get(&secret.target()))?;
+            self.read = Some((now, watched.changes));
+        }
+        Ok(())
+    }
+
+    /// Saves `values` with a single write, and those of `fallback` whose keys it lacks; `removed` keys go, others stay.
+    ///
+    /// # Errors
+    /// As the server says.
+    pub(super) fn save(
+        &mut self,
+        agent: &Agent,
+        secret: &RegistrationSecret,
+        (values, fallback): (&SecretValues, &SecretValues),
+        removed: &[&str],
+    ) -> Result<()> {
+        let target = secret.target();
+        let saved =
+            save_in(client(agent, secret), &target, &self.seen, (values, fallback), removed)?;
+        self.seen = CachedObject::Object(saved);
+        Ok(())
+    }
+}
+
+/// Deletes the Secret if it is one of this cluster's for an add-on; returns whether it was, or was gone already.
+///
+/// # Errors
+/// As the server says; `Conflict` if it changed meanwhile.
+pub(super) fn delete(agent: &Agent, secret: &RegistrationSecret, cluster: &str) -> Result<bool> {
+    let (client, target) = (client(agent, secret), secret.target());
+    let CachedObject::Object(object) = CachedObject::of(client.get(&target))? else {
+        return Ok(true);
+    };
+    if !is_credential_of(&object, cluster) {
+        return Ok(false);
+    }
+    let text = |field: &str| object["metadata"][field].as_str().map(str::to_owned);
+    let guard = Preconditions { uid: text("uid"), resource_version: text("resourceVersion") };
+    match client.delete(&target, Propagation::Background, &guard) {
+        Ok(()) | Err(Error::NotFound(_)) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns whether this is a credential that an agent of `cluster` wrote.
+fn is_credential_of(object: &Value, cluster: &str) -> bool {
+    let Ok(data) = secret::data(object) else { return false };
+    said(&data, CLUSTER_NAME, cluster)
+        && ["tls.crt", "token"].iter().any(|key| data.contains_key(*key))
+}
+
+/// The cluster that has the Secret.
+fn client<'a>(agent: &'a Agent, secret: &RegistrationSecret) -> &'a Client {
+    cluster_of(agent, &secret.namespace)
+}

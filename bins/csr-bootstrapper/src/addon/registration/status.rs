@@ -1,0 +1,144 @@
+//! Status of add-ons, as far as their registration is concerned: the driver, the user of a token, and conditions.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Instant,
+};
+
+use log::Level;
+use shared::{error::Error, log_object, stop::Stop};
+
+use super::service_account_user;
+use crate::{
+    addon::{
+        MANAGED_CLUSTER_ADDONS,
+        managed_cluster_addon::{AddOn, ROTATED, RegistrationConfig},
+        status::{self, AddOnStatus},
+    },
+    agent::Agent,
+    certificate::KUBE_API_SERVER_CLIENT,
+    conditions::Condition,
+    identity::AgentNames,
+    state::HubSession,
+    write_pace::WritePace,
+};
+
+/// The type of a condition, and what it says.
+pub(super) type Told = (&'static str, Condition);
+
+/// Writes the status of add-ons, in one session.
+pub(super) struct StatusReporter<'a> {
+    agent: &'a Agent,
+    session: &'a HubSession,
+    paces: BTreeMap<String, WritePace>,
+    /// The add-ons of a hub that does not know the field of the driver: it is older than OCM 1.2.
+    without_driver: BTreeSet<String>,
+}
+
+impl<'a> StatusReporter<'a> {
+    pub(super) fn new(agent: &'a Agent, session: &'a HubSession) -> Self {
+        let (paces, without_driver) = (BTreeMap::new(), BTreeSet::new());
+        Self { agent, session, paces, without_driver }
+    }
+
+    /// Forgets the other add-ons.
+    pub(super) fn keep(&mut self, is_known: impl Fn(&str) -> bool) {
+        self.paces.retain(|name, _| is_known(name));
+        self.without_driver.retain(|name| is_known(name));
+    }
+
+    /// Writes the status if the hub has another one; returns when to come again.
+    pub(super) fn report(
+        &mut self,
+        (name, addon): (&str, &AddOn),
+        names: &AgentNames,
+        told: Vec<Told>,
+    ) -> Instant {
+        let (now, later) = (Instant::now(), Instant::now() + Stop::SLICE);
+        let driver = self.agent.settings.addon_driver;
+        let token = matches!(driver, super::KubeClientDriver::Token { .. });
+        let user = token.then(|| service_account_user(&names.cluster, name));
+        let mut wanted = wanted(addon, driver.name(), user, told);
+        if self.without_driver.contains(name) {
+            wanted.driver = None;
+        }
+        let differs = differs(addon, &wanted);
+        let pace = self.paces.entry(name.to_owned()).or_insert_with(|| WritePace::new(now));
+        pace.needed(differs, now);
+        if !differs {
+            return later;
+        }
+        if now < pace.not_before {
+            return pace.not_before;
+        }
+        match status::write(self.agent, self.session, (name, addon), &wanted) {
+            Ok(written) => {
+                pace.wrote(Instant::now());
+                let driver = |state: &crate::state::SharedState| state.addons.driver_of(name);
+                if written && self.agent.read(driver).as_deref() != wanted.driver {
+                    self.without_driver.insert(name.to_owned());
+                }
+            }
+            Err(error) => {
+                let is_conflict = matches!(error, Error::Conflict(_));
+                let should_log = pace.failed(&error, Instant::now()) && !is_conflict;
+                let level = if should_log { Level::Warn } else { Level::Debug };
+                let target = MANAGED_CLUSTER_ADDONS.object(&names.cluster, name);
+                log_object!(level, target, error:% = error; "the registration is not reported");
+            }
+        }
+        now
+    }
+}
+
+/// What the status of an add-on has to say, of which so much was `told`. Of two certificates that say different things
+/// the one that failed is reported.
+fn wanted(
+    addon: &AddOn,
+    driver: &'static str,
+    user: Option<String>,
+    told: Vec<Told>,
+) -> AddOnStatus {
+    let has_kube_client = kube_client(addon).is_some();
+    let mut conditions: Vec<Told> = Vec::new();
+    for (kind, condition) in told {
+        match conditions.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, known)) if condition.status == "False" && known.status != "False" => {
+                *known = condition;
+            }
+            Some(_) => {}
+            None => conditions.push((kind, condition)),
+        }
+    }
+    AddOnStatus {
+        conditions,
+        driver: Some(if has_kube_client { driver } else { "" }),
+        user: user.filter(|_| has_kube_client),
+    }
+}
+
+/// Returns whether the hub says something else.
+fn differs(addon: &AddOn, wanted: &AddOnStatus) -> bool {
+    let known = |kind: &str| match kind {
+        ROTATED => addon.rotated.as_ref(),
+        _ => addon.token_refreshed.as_ref(),
+    };
+    let subject = kube_client(addon).map(|config| &config.subject);
+    let has_user = |user: &String| {
+        let is_same = |it: &crate::certificate::Subject| {
+            it.user == *user && it.groups.is_empty() && it.units.is_empty()
+        };
+        subject.is_some_and(is_same)
+    };
+    wanted.driver.is_some_and(|driver| driver != addon.driver)
+        || wanted.user.as_ref().is_some_and(|user| !has_user(user))
+        || wanted.conditions.iter().any(|(kind, condition)| known(kind) != Some(condition))
+}
+
+fn kube_client(addon: &AddOn) -> Option<&RegistrationConfig> {
+    let mut all = addon.registrations.iter().flatten();
+    all.find(|config| config.signer == KUBE_API_SERVER_CLIENT)
+}
+
+#[cfg(test)]
+mod tests;

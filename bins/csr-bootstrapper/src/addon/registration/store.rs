@@ -1,0 +1,219 @@
+//! Store of the registrations: which Secrets this program keeps for add-ons, and their pending requests. It outlives
+//! the process, so that each request is made once, and no Secret is forgotten when its add-on goes meanwhile.
+
+use std::collections::BTreeMap;
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use ring::digest::{SHA256, digest};
+use serde_json::{Value, json};
+use shared::{
+    client::{Client, Patch, Preconditions, Propagation},
+    error::{Error, Result},
+    resource::{SECRETS, Target, valid_label, valid_name},
+    secret::{self, Data},
+};
+
+use super::{super::managed_cluster_addon::AddOnNamespace, RegistrationSecret};
+use crate::{
+    agent::Agent,
+    cached::CachedObject,
+    certificate::{CsrTemplate, csr::CertificateRequest},
+};
+
+/// A Secret that this program keeps for an add-on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct StoredRegistration {
+    pub(super) addon: String,
+    /// The pending request, as it was stored.
+    pub(super) request: Option<CertificateRequest>,
+}
+
+/// All registrations, as the Secret of the store has them.
+pub(crate) struct RegistrationStore {
+    client: Client,
+    namespace: String,
+    name: String,
+    /// uid and resourceVersion of the Secret, if there is one.
+    version: Option<(String, String)>,
+    by_secret: BTreeMap<RegistrationSecret, StoredRegistration>,
+}
+
+impl RegistrationStore {
+    /// Reads the store.
+    ///
+    /// # Errors
+    /// As the server says.
+    pub(crate) fn load(agent: &Agent) -> Result<Self> {
+        let mut store = Self {
+            client: agent.management.clone(),
+            namespace: agent.settings.namespace.clone(),
+            name: agent.settings.registrations_secret(),
+            version: None,
+            by_secret: BTreeMap::new(),
+        };
+        store.reload()?;
+        Ok(store)
+    }
+
+    /// Returns whether nothing is stored.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_secret.is_empty()
+    }
+
+    pub(super) fn get(&self, secret: &RegistrationSecret) -> Option<&StoredRegistration> {
+        self.by_secret.get(secret)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&RegistrationSecret, &StoredRegistration)> {
+        self.by_secret.iter()
+    }
+
+    /// The pending request for this Secret, if it is one of `template`.
+    pub(super) fn request(
+        &self,
+        secret: &RegistrationSecret,
+        template: &CsrTemplate,
+    ) -> Option<CertificateRequest> {
+        self.get(secret)?.request.clone()?.checked(template)
+    }
+
+    /// Stores `stored` for this Secret.
+    ///
+    /// # Errors
+    /// As the server says; after a conflict the store is read again.
+    pub(super) fn set(
+        &mut self,
+        secret: &RegistrationSecret,
+        stored: StoredRegistration,
+    ) -> Result<()> {
+        let value = BASE64_STANDARD.encode(stored.to_json(secret).to_string());
+        self.write(key(secret), json!(value))?;
+        self.by_secret.insert(secret.clone(), stored);
+        Ok(())
+    }
+
+    /// Removes this Secret, and with the last one the store.
+    ///
+    /// # Errors
+    /// As the server says; after a conflict the store is read again.
+    pub(super) fn remove(&mut self, secret: &RegistrationSecret) -> Result<()> {
+        if self.by_secret.keys().all(|known| known == secret) {
+            self.delete()?;
+        } else {
+            self.write(key(secret), Value::Null)?;
+        }
+        self.by_secret.remove(secret);
+        Ok(())
+    }
+
+    fn target(&self) -> Target<'_> {
+        SECRETS.object(&self.namespace, &self.name)
+    }
+
+    fn reload(&mut self) -> Result<()> {
+        let answer = self.client.get(&self.target());
+        (self.version, self.by_secret) = match CachedObject::of(answer)? {
+            CachedObject::Object(object) => (version(&object), read(&secret::data(&object)?)),
+            _ => (None, BTreeMap::new()),
+        };
+        Ok(())
+    }
+
+    /// Writes one key, if the Secret is still as it is known.
+    fn write(&mut self, key: String, value: Value) -> Result<()> {
+        let (client, target) = (&self.client, self.target());
+        let answer = match &self.version {
+            Some((uid, version)) => {
+                let metadata = json!({"uid": uid, "resourceVersion": version});
+                let patch = json!({"metadata": metadata, "data": {key: value}});
+                client.patch(&target, Patch::Merge, &patch)
+            }
+            None => {
+                let metadata = json!({"name": target.name, "namespace": target.namespace});
+                let secret = json!({
+                    "apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {key: value},
+                });
+                client.create(&target, &secret)
+            }
+        };
+        match answer {
+            Ok(object) => self.version = version(&object),
+            Err(error) => return Err(self.after(error)),
+        }
+        Ok(())
+    }
+
+    fn delete(&mut self) -> Result<()> {
+        if let Some((uid, version)) = self.version.clone() {
+            let guard = Preconditions { uid: Some(uid), resource_version: Some(version) };
+            match self.client.delete(&self.target(), Propagation::Background, &guard) {
+                Ok(()) | Err(Error::NotFound(_)) => {}
+                Err(error) => return Err(self.after(error)),
+            }
+        }
+        self.version = None;
+        Ok(())
+    }
+
+    /// Another writer was faster: what it wrote counts.
+    fn after(&mut self, error: Error) -> Error {
+        if matches!(error, Error::Conflict(_) | Error::AlreadyExists(_) | Error::NotFound(_))
+            && let Err(error) = self.reload()
+        {
+            return error;
+        }
+        error
+    }
+}
+
+/// Keys of a Secret have at most 253 letters, which is not enough for the names.
+fn key(secret: &RegistrationSecret) -> String {
+    let RegistrationSecret { namespace: AddOnNamespace { hosted, name }, name: of } = secret;
+    let hash = digest(&SHA256, format!("{hosted}/{name}/{of}").as_bytes());
+    hash.as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn version(object: &Value) -> Option<(String, String)> {
+    let text = |field: &str| object["metadata"][field].as_str().map(str::to_owned);
+    Some((text("uid")?, text("resourceVersion")?))
+}
+
+/// What can be read of the store's content; the rest is nobody's.
+fn read(data: &Data) -> BTreeMap<RegistrationSecret, StoredRegistration> {
+    let entry = |value: &[u8]| StoredRegistration::of_json(&serde_json::from_slice(value).ok()?);
+    data.values().filter_map(|value| entry(value)).collect()
+}
+
+impl StoredRegistration {
+    fn to_json(&self, secret: &RegistrationSecret) -> Value {
+        let AddOnNamespace { hosted, name } = &secret.namespace;
+        let mut stored = json!({
+            "addon": self.addon, "hosted": hosted, "namespace": name, "name": secret.name,
+        });
+        if let Some(CertificateRequest { key, csr, name }) = &self.request {
+            stored["request"] = json!({"tls.key": **key, "tls.csr": csr, "csr-name": name});
+        }
+        stored
+    }
+
+    fn of_json(stored: &Value) -> Option<(RegistrationSecret, Self)> {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let namespace = AddOnNamespace {
+            hosted: stored["hosted"].as_bool()?,
+            name: text(&stored["namespace"])?,
+        };
+        let secret = RegistrationSecret { namespace, name: text(&stored["name"])? };
+        let request = &stored["request"];
+        let request = || {
+            let key = text(&request["tls.key"])?.into();
+            let (csr, name) = (text(&request["tls.csr"])?, text(&request["csr-name"])?);
+            Some(CertificateRequest { key, csr, name })
+        };
+        let valid = valid_label(&secret.namespace.name) && valid_name(&secret.name);
+        let this = Self { addon: text(&stored["addon"])?, request: request() };
+        valid.then_some((secret, this))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+use serde_json::json;
+
+use super::*;
+use crate::{certificate::authority::now, clocks::tests::at};
+
+const HUB: &str = r#"{"current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+    "clusters": [{"name": "c", "cluster": {"server": "https://hub"}}]}"#;
+
+fn hub(kubeconfig: &str) -> Hub {
+    let data = Data::from([("kubeconfig".to_owned(), kubeconfig.as_bytes().to_vec().into())]);
+    Hub::of_secret("", &data).unwrap()
+}
+
+fn jwt(claims: &Value) -> Vec<u8> {
+    format!("e30.{}.c2ln", BASE64_URL_SAFE_NO_PAD.encode(claims.to_string())).into_bytes()
+}
+
+/// A token for 1,000 s that was issued so many seconds ago.
+fn token(age: u64) -> Vec<u8> {
+    let issued = 1_800_000_000 - age;
+    let account = json!({"serviceaccount": {"uid": "u1"}});
+    jwt(&json!({"iat": issued, "exp": issued + 1000, "kubernetes.io": account}))
+}
+
+fn secret(token: Vec<u8>) -> Data {
+    let kubeconfig = hub(HUB).token_kubeconfig(TOKEN).into_bytes();
+    [("token", token), ("kubeconfig", kubeconfig), ("cluster-name", b"c1".to_vec())]
+        .map(|(key, value)| (key.to_owned(), value.into()))
+        .into()
+}
+
+fn needs(data: &Data) -> TokenNeed {
+    need(data, "u1", "c1", &hub(HUB), at(now()))
+}
+
+fn another(why: &str) -> TokenNeed {
+    TokenNeed::Token(why.to_owned())
+}
+
+/// token_test.go
+#[test]
+fn addon_token_is_refreshed_with_a_fifth_of_its_life_left() {
+    for (age, left) in [(0, 800), (799, 1)] {
+        let claims = TokenClaims::of(&token(age)).unwrap();
+        assert_eq!(
+            needs(&secret(token(age))),
+            TokenNeed::Nothing(Duration::from_secs(left), claims)
+        );
+    }
+    for age in [800, 999, 5000] {
+        assert_eq!(needs(&secret(token(age))), another("has a token that is due for renewal"));
+    }
+}
+
+#[test]
+fn addon_token_that_is_none_is_replaced() {
+    for (bytes, what) in [
+        (&b""[..], "has no token"),
+        (b"x", "has a token that is no JWT"),
+        (b"a.b", "has a token that is no JWT"),
+        (b"a.b.c.d", "has a token that is no JWT"),
+        (b"a.%.c", "has a token that has claims that cannot be read"),
+        (b"a.eA.c", "has a token that has claims that cannot be read"),
+    ] {
+        assert_eq!(needs(&secret(bytes.to_vec())), another(what));
+    }
+    for (claims, what) in [
+        (json!({"exp": 1}), "has a token that does not say when it was issued"),
+        (json!({"iat": 1, "exp": 0}), "has a token that does not say when it expires"),
+        (json!({"iat": 1, "exp": u64::MAX}), "has a token that does not say when it expires"),
+        (json!({"iat": 1, "exp": 2}), "has a token of another ServiceAccount"),
+    ] {
+        assert_eq!(needs(&secret(jwt(&claims))), another(what), "{claims}");
+    }
+    let account = json!({"serviceaccount": {"uid": "u1"}});
+    let backwards = jwt(&json!({"iat": 9_000_000_000_u64, "exp": 1, "kubernetes.io": account}));
+    assert_eq!(needs(&secret(backwards)), another("has a token that is due for renewal"));
+    let padded = String::from_utf8(token(0)).unwrap().replace(".c2ln", "==.c2ln");
+    assert!(TokenClaims::of(padded.as_bytes()).is_ok());
+}
+
+/// Upstream writes another hub only with the next token.
+#[test]
+fn addon_token_is_for_this_hub() {
+    let mut data = secret(token(0));
+    data.insert("kubeconfig".into(), HUB.replace("//hub", "//old").into_bytes().into());
+    assert_eq!(needs(&data), another("is for another hub: the server differs"));
+    for (key, value) in [("kubeconfig", HUB), ("kubeconfig", "junk"), ("cluster-name", "c2")] {
+        let mut data = secret(token(0));
+        data.insert(key.into(), value.as_bytes().to_vec().into());
+        assert_eq!(needs(&data), TokenNeed::Repair, "{key}");
+        data.remove(key);
+        assert_eq!(needs(&data), TokenNeed::Repair, "without {key}");
+    }
+}
+
+#[test]
+fn addon_token_waits_for_its_service_account() {
+    let condition = |status, message: &str| Condition::new(status, "R", message.to_owned());
+    let uid = |condition: &Condition| service_account_uid(Some(condition)).map(str::to_owned);
+    let message = "ServiceAccount c1/a-agent (UID: u-1) is ready";
+    assert_eq!(uid(&condition("True", message)), Ok("u-1".to_owned()));
+    let not_yet = Err("the hub has not made its ServiceAccount yet");
+    assert_eq!(uid(&condition("False", message)), not_yet);
+    assert_eq!(service_account_uid(None).map(str::to_owned), not_yet);
+    for message in ["", "UID: ", "UID: u-1", "UID: )"] {
+        assert!(uid(&condition("True", message)).is_err(), "{message}");
+    }
+}
+
+#[test]
+fn addon_token_condition_is_upstreams() {
+    let condition = TokenClaims::of(&token(0)).unwrap().refreshed();
+    assert_eq!(condition.message, "Addon token refreshed, expires at 2027-01-15T08:16:40Z");
+}

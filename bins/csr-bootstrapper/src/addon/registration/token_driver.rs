@@ -1,0 +1,171 @@
+//! Token of an add-on's ServiceAccount on the hub: requested, saved and refreshed.
+
+use std::time::Instant;
+
+use log::Level;
+use serde_json::json;
+use shared::{
+    error::{Error, Result},
+    log_object,
+    resource::{Resource, Target},
+    secret,
+    stop::Stop,
+};
+
+use super::{
+    Context, Registration,
+    secret::SecretReader,
+    token::{TOKEN, TokenClaims, TokenNeed, need, service_account_uid},
+};
+use crate::{
+    addon::managed_cluster_addon::{AddOn, TOKEN_REFRESHED},
+    cached::CachedObject,
+    certificate::store::SecretValues,
+    conditions::Condition,
+    identity::CLUSTER_NAME,
+    write_pace::WritePace,
+};
+
+static SERVICE_ACCOUNTS: Resource = Resource::v1("", "serviceaccounts", "ServiceAccount");
+/// What the Secret of a certificate has.
+const KEYS_OF_CERTIFICATES: &[&str] = &["tls.crt", "tls.key"];
+
+/// The token of one registration.
+pub(super) struct TokenRegistration {
+    lifetime: u32,
+    secret: SecretReader,
+    pace: WritePace,
+    /// What was logged last that the token waits for.
+    waits: Option<&'static str>,
+    refreshed: Option<Condition>,
+}
+
+impl TokenRegistration {
+    pub(super) fn new(lifetime: u32) -> Self {
+        Self {
+            lifetime,
+            secret: SecretReader::default(),
+            pace: WritePace::new(Instant::now()),
+            waits: None,
+            refreshed: None,
+        }
+    }
+
+    /// The condition about the token, once there is something to say.
+    pub(super) fn condition(&self) -> Option<(&'static str, Condition)> {
+        Some((TOKEN_REFRESHED, self.refreshed.clone()?))
+    }
+
+    pub(super) fn secret(&self) -> &SecretReader {
+        &self.secret
+    }
+
+    /// Does what is due; returns when to come again if nothing changes.
+    ///
+    /// # Errors
+    /// As the cluster of the Secret says.
+    pub(super) fn reconcile(
+        &mut self,
+        registration: &Registration,
+        addon: &AddOn,
+        context: &Context<'_>,
+    ) -> Result<Instant> {
+        let target = registration.secret.target();
+        let uid = match service_account_uid(addon.token_infrastructure.as_ref()) {
+            Ok(uid) => uid,
+            Err(waits) => {
+                if self.waits.replace(waits) != Some(waits) {
+                    log_object!(Level::Info, target; "no token for the add-on: {waits}");
+                }
+                return Ok(Instant::now() + Stop::SLICE);
+            }
+        };
+        self.waits = None;
+        self.secret.refresh(context.agent, &registration.secret)?;
+        let now = Instant::now();
+        let need = self.need(uid, context);
+        self.pace.needed(!matches!(need, TokenNeed::Nothing(..)), now);
+        if let TokenNeed::Nothing(left, claims) = need {
+            self.refreshed.get_or_insert_with(|| claims.refreshed());
+            return Ok(now + left);
+        }
+        if now < self.pace.not_before {
+            return Ok(self.pace.not_before);
+        }
+        let result = match need {
+            TokenNeed::Token(why) => {
+                let name = registration.secret.sentence_name();
+                log_object!(Level::Info, target; "requesting a token: {name} {why}");
+                self.refresh(registration, context)
+            }
+            _ => self.save(None, registration, context),
+        };
+        match result {
+            Ok(()) => drop(self.pace.wrote(Instant::now())),
+            Err(error) => {
+                let should_log = self.pace.failed(&error, Instant::now());
+                let level = if should_log { Level::Warn } else { Level::Debug };
+                log_object!(level, target, error:% = error; "managing the token of an add-on failed");
+            }
+        }
+        Ok(Instant::now())
+    }
+
+    fn need(&self, uid: &str, context: &Context<'_>) -> TokenNeed {
+        let CachedObject::Object(object) = self.secret.seen() else {
+            return TokenNeed::Token("does not exist".into());
+        };
+        let (cluster, clocks) = (&context.names.cluster, context.agent.clocks());
+        match secret::data(object) {
+            Ok(data) => need(&data, uid, cluster, &context.session.hub, clocks),
+            Err(error) => TokenNeed::Token(format!("cannot be read: {error}")),
+        }
+    }
+
+    /// Requests a token and saves it.
+    fn refresh(&mut self, registration: &Registration, context: &Context<'_>) -> Result<()> {
+        let token = self.request(registration, context).inspect_err(|error| {
+            let message = format!("Failed to create token: {error}");
+            self.refreshed = Some(Condition::new("False", "TokenCreationFailed", message));
+        })?;
+        let claims = TokenClaims::of(token.as_bytes())
+            .map_err(|what| Error::bad_config(format!("the hub's token {what}")))?;
+        self.save(Some(token), registration, context)?;
+        self.refreshed = Some(claims.refreshed());
+        let target = registration.secret.target();
+        log_object!(Level::Info, target; "the token of an add-on was saved");
+        Ok(())
+    }
+
+    fn request(&self, registration: &Registration, context: &Context<'_>) -> Result<String> {
+        let account = format!("{}-agent", registration.addon);
+        let object = SERVICE_ACCOUNTS.object(&context.names.cluster, &account);
+        let target = Target { subresource: Some("token"), ..object };
+        let request = json!({
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+            "spec": {"expirationSeconds": self.lifetime},
+        });
+        let answer = context.session.client.create(&target, &request)?;
+        let token = answer["status"]["token"].as_str().map(str::to_owned);
+        token.ok_or_else(|| Error::bad_config(format!("the hub gives no token for {target}")))
+    }
+
+    /// Saves the token, if there is a new one, and what is next to it.
+    fn save(
+        &mut self,
+        token: Option<String>,
+        registration: &Registration,
+        context: &Context<'_>,
+    ) -> Result<()> {
+        let (cluster, hub) = (context.names.cluster.clone(), &context.session.hub);
+        let mut values = SecretValues::from([
+            (CLUSTER_NAME, cluster.into_bytes().into()),
+            ("kubeconfig", hub.token_kubeconfig(TOKEN).into_bytes().into()),
+        ]);
+        if let Some(token) = token {
+            values.insert(TOKEN, token.into_bytes().into());
+        }
+        let (agent, none) = (context.agent, SecretValues::new());
+        self.secret.save(agent, &registration.secret, (&values, &none), KEYS_OF_CERTIFICATES)
+    }
+}

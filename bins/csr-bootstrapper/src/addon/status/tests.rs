@@ -1,0 +1,58 @@
+use super::*;
+use crate::addon::{
+    availability::AddOnLease,
+    managed_cluster_addon::{
+        AVAILABLE,
+        tests::{addon, now},
+    },
+};
+
+/// What is wanted of the condition Available.
+fn available(condition: Condition) -> AddOnStatus {
+    AddOnStatus { conditions: vec![(AVAILABLE, condition)], ..AddOnStatus::default() }
+}
+
+#[test]
+fn addon_lease_a_patch_is_of_this_very_object_and_changes_one_condition() {
+    let other = json!({"type": "Progressing", "status": "False", "lastTransitionTime": "then"});
+    let before = json!({"type": "Available", "status": "True", "reason": "old", "message": "old",
+        "lastTransitionTime": "then"});
+    let known = addon(&json!({"status": {"conditions": [before, other]}}));
+    let (wanted, _) =
+        AddOn::of(&known).unwrap().by_lease("test", AddOnLease::Renewed(Some(now())), now());
+    let patch = available(wanted.clone()).patch(&known, now()).unwrap();
+    assert_eq!(patch["metadata"], json!({"uid": "u-1", "resourceVersion": "7"}));
+    let conditions = &patch["status"]["conditions"];
+    assert_eq!(conditions[0]["reason"], "ManagedClusterAddOnLeaseUpdated");
+    assert_eq!(conditions[0]["lastTransitionTime"], "then", "the status is the same");
+    assert_eq!((&conditions[1], conditions[2].is_null()), (&other, true));
+    assert_eq!(available(wanted.clone()).patch(&json!([]), now()), None);
+    let after = addon(&patch);
+    let told = AddOn::of(&after).unwrap().available;
+    assert_eq!(told, Some(wanted), "unchanged status: nothing more to write");
+}
+
+#[test]
+fn driver_and_user_are_written_where_they_differ() {
+    let registrations = json!([
+        {"signerName": "example.com/x", "subject": {"user": "kept"}},
+        {"signerName": KUBE_API_SERVER_CLIENT, "subject": {"user": "x", "groups": ["g"]}, "more": 1},
+    ]);
+    let known = addon(&json!({"status": {"registrations": registrations}}));
+    let wanted = AddOnStatus {
+        driver: Some("token"),
+        user: Some("account".into()),
+        ..AddOnStatus::default()
+    };
+    let patch = wanted.patch(&known, now()).unwrap();
+    let after = json!([
+        {"signerName": "example.com/x", "subject": {"user": "kept"}},
+        {"signerName": KUBE_API_SERVER_CLIENT, "subject": {"user": "account"}, "more": 1},
+    ]);
+    assert_eq!(patch["status"], json!({"kubeClientDriver": "token", "registrations": after}));
+    let written = addon(&json!({"status": patch["status"]}));
+    assert_eq!(wanted.patch(&written, now()), None, "it is written once");
+    let none = AddOnStatus { driver: Some(""), ..AddOnStatus::default() };
+    assert_eq!(none.patch(&written, now()).unwrap()["status"], json!({"kubeClientDriver": null}));
+    assert_eq!(none.patch(&addon(&json!({})), now()), None);
+}

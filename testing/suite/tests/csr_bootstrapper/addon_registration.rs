@@ -1,0 +1,8 @@
+//! Registration of add-ons: their credentials on the hub, by CSR and by token (upstream's
+//! `addon_registration_test.go` and `addon_token_registration_test.go`).
+
+mod certificate;
+mod crash;
+mod removal;
+mod support;
+mod token;

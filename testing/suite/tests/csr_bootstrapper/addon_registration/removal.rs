@@ -1,0 +1,111 @@
+//! Credentials that no add-on needs any more are deleted, and no others.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::json;
+use shared::resource::SECRETS;
+use suite::{eventually, ocm::addons, pause, spoke::Spoke, stays};
+
+use super::support::*;
+
+fn registered(spoke: &Spoke, namespace: &str) {
+    add(spoke, namespace, &of_signer(KUBE_CLIENT));
+    spoke.hub.approve_next(&spoke.cluster);
+    certificate(&spoke.managed, namespace, KUBE_CLIENT_SECRET, None);
+}
+
+#[track_caller]
+fn store_is_gone(spoke: &Spoke) {
+    gone(&spoke.managed, &spoke.namespace, STORE);
+}
+
+#[test]
+fn addon_registration_deleted() {
+    let (spoke, _agent, namespace) = stage("addon-gone", &[]);
+    registered(&spoke, &namespace);
+    spoke.hub.delete_addon(&spoke.cluster, ADDON);
+    gone(&spoke.managed, &namespace, KUBE_CLIENT_SECRET);
+    store_is_gone(&spoke);
+}
+
+#[test]
+fn addon_registration_updated() {
+    let (spoke, _agent, namespace) = stage("addon-signer", &[]);
+    registered(&spoke, &namespace);
+    register(&spoke, &of_signer(CUSTOM));
+    gone(&spoke.managed, &namespace, KUBE_CLIENT_SECRET);
+    let name = spoke.hub.approve_next(&spoke.cluster);
+    sign(&spoke, &name, &user(&spoke));
+    certificate(&spoke.managed, &namespace, CUSTOM_SECRET, None);
+    has_driver(&spoke, "");
+}
+
+#[test]
+fn addon_registration_namespace_updated() {
+    let (spoke, _agent, namespace) = stage("addon-moved", &[]);
+    registered(&spoke, &namespace);
+    let other = spoke.addon_namespace();
+    spoke.hub.set_addon_status(&spoke.cluster, ADDON, &json!({"namespace": other}));
+    gone(&spoke.managed, &namespace, KUBE_CLIENT_SECRET);
+    spoke.hub.approve_next(&spoke.cluster);
+    certificate(&spoke.managed, &other, KUBE_CLIENT_SECRET, None);
+}
+
+/// Upstream forgets them.
+#[test]
+fn addon_registration_deleted_while_nobody_was_there() {
+    let (spoke, mut agent, namespace) = stage("addon-orphan", &[]);
+    registered(&spoke, &namespace);
+    agent.stops_as_asked();
+    spoke.hub.delete_addon(&spoke.cluster, ADDON);
+    let _agent = spoke.start(&[]);
+    gone(&spoke.managed, &namespace, KUBE_CLIENT_SECRET);
+    store_is_gone(&spoke);
+}
+
+/// Its agent may need the credential to clean up.
+#[test]
+fn addon_registration_of_an_add_on_that_is_about_to_be_deleted_stays() {
+    let (spoke, mut agent, namespace) = stage("addon-deleting", &[]);
+    registered(&spoke, &namespace);
+    let target = addons();
+    let target = target.object(&spoke.cluster, ADDON);
+    spoke.hub.cluster.hold(&target);
+    spoke.hub.delete_addon(&spoke.cluster, ADDON);
+    let is_there = || data(&spoke.managed, &namespace, KUBE_CLIENT_SECRET).is_some();
+    stays("the credential stays", is_there);
+    agent.stops_as_asked();
+    let agent = spoke.start(&[]);
+    agent.wait_for_code("/readyz", 200);
+    stays("the credential stays after a restart", is_there);
+    spoke.hub.cluster.release(&target);
+    gone(&spoke.managed, &namespace, KUBE_CLIENT_SECRET);
+}
+
+/// Somebody took the name for something else.
+#[test]
+fn addon_registration_leaves_what_is_not_its_own() {
+    let (spoke, agent, namespace) = stage("addon-foreign", &[]);
+    registered(&spoke, &namespace);
+    let other = BASE64_STANDARD.encode("another-cluster");
+    let mut agent = agent;
+    agent.stops_as_asked();
+    let secret = SECRETS.object(&namespace, KUBE_CLIENT_SECRET);
+    spoke.managed.merge(&secret, &json!({"data": {"cluster-name": other}}));
+    spoke.hub.delete_addon(&spoke.cluster, ADDON);
+    let agent = spoke.start(&[]);
+    agent.wait_for("it is no credential of this cluster any more");
+    store_is_gone(&spoke);
+    assert!(spoke.managed.get(&secret).is_some());
+}
+
+/// A hub that no longer accepts the cluster says nothing about its add-ons.
+#[test]
+fn addon_registration_survives_a_hub_that_denies_the_cluster() {
+    let (spoke, _agent, namespace) = stage("addon-kept", &[]);
+    registered(&spoke, &namespace);
+    spoke.hub.deny(&spoke.cluster);
+    pause(1500);
+    let is_there = || data(&spoke.managed, &namespace, KUBE_CLIENT_SECRET).is_some();
+    stays("the credential stays", is_there);
+    eventually("so does the store", || spoke.read_secret(STORE));
+}
