@@ -135,8 +135,7 @@ impl Spoke {
 
     /// Gives the agent its rights in a namespace of add-ons.
     pub fn allow_addons(&self, cluster: &Cluster, namespace: &str) {
-        let secrets = manifests(&["addons/role", "addons/rolebinding"]);
-        for mut manifest in cluster_rights().into_iter().chain(secrets) {
+        for mut manifest in cluster_rights().into_iter().chain(addon_rights()) {
             // In a Role, as the manifest has it: on the real control plane, others have add-ons too.
             let kind = manifest["kind"].as_str().expect("a kind").replacen("Cluster", "", 1);
             manifest["kind"] = kind.into();
@@ -301,6 +300,11 @@ pub fn rights() -> Vec<Value> {
 /// The same of those on what is not in its namespace.
 pub fn cluster_rights() -> Vec<Value> {
     manifests(&["clusterrole", "clusterrolebinding"])
+}
+
+/// The same of those on the credentials of add-ons.
+pub fn addon_rights() -> Vec<Value> {
+    manifests(&["addons/role", "addons/rolebinding"])
 }
 
 fn manifests(names: &[&str]) -> Vec<Value> {

@@ -14,7 +14,7 @@ use suite::{
     },
     ocm::{HEARTBEAT, PREFIX, SYNCED},
     pause,
-    spoke::{cluster_rights, rights},
+    spoke::{addon_rights, cluster_rights, rights},
 };
 
 use crate::support::beats_again;
@@ -42,7 +42,7 @@ fn on_hub(certificate: bool) -> Vec<Value> {
 #[test]
 #[ignore = "reads what the scenarios left on the real control plane: run it after them"]
 fn audit_every_granted_right_is_used() {
-    assert_used(&granted(&[rights(), cluster_rights()].concat()), &on_managed());
+    assert_used(&granted(&[rights(), cluster_rights(), addon_rights()].concat()), &on_managed());
 }
 
 #[test]
@@ -53,8 +53,7 @@ fn audit_no_right_is_missing_but_where_it_was_taken_away() {
 
 #[test]
 #[ignore = "reads what the scenarios left on the real control plane: run it after them"]
-fn audit_outside_of_its_namespace_it_has_to_do_with_health_nodes_namespaces_claims_and_leases_of_add_ons()
- {
+fn audit_outside_of_its_namespace_it_has_to_do_with_health_nodes_namespaces_claims_and_add_ons() {
     for event in on_managed() {
         if text(&event, "/objectRef/resource").is_empty() {
             let uri = text(&event, "/requestURI");
@@ -72,8 +71,10 @@ fn audit_outside_of_its_namespace_it_has_to_do_with_health_nodes_namespaces_clai
         }
         let own = user(&event).split(':').nth(2).unwrap_or_default();
         let namespace = text(&event, "/objectRef/namespace");
-        let of_addons = ["get leases", "list leases", "watch leases"].contains(&&*words(&event))
-            && namespace.starts_with(&format!("{own}-addons"));
+        let words = words(&event);
+        let is_of_addons = ["get leases", "list leases", "watch leases"].contains(&&*words)
+            || words.ends_with(" secrets");
+        let of_addons = is_of_addons && namespace.starts_with(&format!("{own}-addons"));
         assert!(namespace == own || of_addons, "{event}");
     }
 }
@@ -99,6 +100,7 @@ fn audit_on_the_hub_it_does_what_it_has_to_and_deletes_nothing() {
             allowed.extend(more.map(str::to_owned));
             allowed.extend(of_addons.clone());
             allowed.insert(format!("patch {addons}/status"));
+            allowed.insert("create serviceaccounts/token".to_owned());
         }
         let used: BTreeSet<String> = on_hub(certificate).iter().map(words).collect();
         println!("{used:#?}");

@@ -144,9 +144,11 @@ impl CertificateRegistration {
         })
     }
 
-    /// An earlier process may have ended before it reported its certificate.
+    /// An earlier process may have ended before it reported its certificate, and somebody may have put one there.
     fn announce_usable(&mut self, observed: &ObservedCredential) {
-        if let (Some(usable), None) = (observed.validation.usable(), &self.rotated) {
+        let is_settled = matches!(observed.need, Need::Nothing(_));
+        let is_told = self.rotated.as_ref().is_some_and(Rotated::is_done);
+        if let Some(usable) = observed.validation.usable().filter(|_| is_settled && !is_told) {
             let pem = &usable.identity.certificate;
             self.rotated = Some(Rotated::Done(rotated_message(pem)));
         }

@@ -90,6 +90,8 @@ struct RegistrationController<'a> {
     /// The Secrets to remove, with the pace of the attempts.
     obsolete: BTreeMap<RegistrationSecret, WritePace>,
     reporter: StatusReporter<'a>,
+    /// There were more registrations than may be.
+    too_many: bool,
 }
 
 /// One registration at work.
@@ -124,6 +126,7 @@ impl<'a> RegistrationController<'a> {
             by_secret: BTreeMap::new(),
             obsolete: BTreeMap::new(),
             reporter: StatusReporter::new(agent, session),
+            too_many: false,
         }
     }
 
@@ -150,7 +153,7 @@ impl<'a> RegistrationController<'a> {
 
     /// The registrations of all add-ons. One that is about to be deleted gets no new ones: its agent may still need
     /// those that it has.
-    fn wanted(&self, addons: &KnownAddOns) -> Vec<Registration> {
+    fn wanted(&mut self, addons: &KnownAddOns) -> Vec<Registration> {
         let driver = self.agent.settings.addon_driver;
         let all = addons.by_name.iter().flat_map(|(name, addon)| {
             let all = registrations(name, addon, &self.names, driver).into_iter();
@@ -158,8 +161,10 @@ impl<'a> RegistrationController<'a> {
         });
         let mut wanted: Vec<_> = all.take(MOST_REGISTRATIONS + 1).collect();
         if wanted.len() > MOST_REGISTRATIONS {
-            log::warn!("add-ons have too many registrations: some are left alone");
             wanted.truncate(MOST_REGISTRATIONS);
+            if !std::mem::replace(&mut self.too_many, true) {
+                log::warn!("add-ons have too many registrations: some are left alone");
+            }
         }
         wanted
     }
@@ -227,12 +232,15 @@ impl<'a> RegistrationController<'a> {
     fn report(&mut self, addons: &KnownAddOns) -> Instant {
         let mut until = Instant::now() + Stop::SLICE;
         self.reporter.keep(|name| addons.by_name.contains_key(name));
+        let mut told: BTreeMap<&str, Vec<Told>> = BTreeMap::new();
+        for entry in self.by_secret.values() {
+            told.entry(&entry.registration.addon).or_default().extend(entry.keeper.condition());
+        }
         for (name, addon) in &addons.by_name {
             if addon.terminating || self.session.stop.raised() {
                 continue;
             }
-            let mine = self.by_secret.values().filter(|entry| entry.registration.addon == *name);
-            let told: Vec<Told> = mine.filter_map(|entry| entry.keeper.condition()).collect();
+            let told = told.remove(&**name).unwrap_or_default();
             until = until.min(self.reporter.report((name, addon), &self.names, told));
         }
         until

@@ -15,12 +15,15 @@ use crate::{
     agent::Agent,
     cached::CachedObject,
     certificate::store::{SecretValues, save_in},
-    identity::{CLUSTER_NAME, said},
+    identity::{AGENT_NAME, CLUSTER_NAME, said},
 };
 
 /// A Secret that is not watched is read this often, as upstream does (ocm
 /// `pkg/registration/register/secret_controller.go`, ControllerResyncInterval).
 pub(super) const READ_AGAIN: Duration = Duration::from_secs(300);
+
+/// All keys that an agent writes.
+const KEYS: [&str; 6] = ["kubeconfig", "tls.crt", "tls.key", "token", CLUSTER_NAME, AGENT_NAME];
 
 /// The last known state of a Secret.
 #[derive(Default)]
@@ -83,7 +86,8 @@ impl SecretReader {
     }
 }
 
-/// Deletes the Secret if it is one of this cluster's for an add-on; returns whether it was, or was gone already.
+/// Deletes the Secret if it is one of this cluster's for an add-on, or the credential in it if somebody put more there;
+/// returns whether it was one, or was gone already.
 ///
 /// # Errors
 /// As the server says; `Conflict` if it changed meanwhile.
@@ -94,6 +98,9 @@ pub(super) fn delete(agent: &Agent, secret: &RegistrationSecret, cluster: &str) 
     };
     if !is_credential_of(&object, cluster) {
         return Ok(false);
+    }
+    if let Some(rest) = without_credential(&object) {
+        return client.replace(&target, &rest).map(|_| true);
     }
     let text = |field: &str| object["metadata"][field].as_str().map(str::to_owned);
     let guard = Preconditions { uid: text("uid"), resource_version: text("resourceVersion") };
@@ -110,7 +117,48 @@ fn is_credential_of(object: &Value, cluster: &str) -> bool {
         && ["tls.crt", "token"].iter().any(|key| data.contains_key(*key))
 }
 
+/// What somebody else put into the Secret, if there is such a thing.
+fn without_credential(object: &Value) -> Option<Value> {
+    let mut rest = object.clone();
+    let data = rest["data"].as_object_mut()?;
+    data.retain(|key, _| !KEYS.contains(&key.as_str()));
+    let is_more = !data.is_empty();
+    is_more.then_some(rest)
+}
+
 /// The cluster that has the Secret.
 fn client<'a>(agent: &'a Agent, secret: &RegistrationSecret) -> &'a Client {
     cluster_of(agent, &secret.namespace)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_credential_is_ours_by_the_name_of_the_cluster_in_it() {
+        let is_ours = |data: Value| is_credential_of(&json!({"data": data}), "c1");
+        let (c1, c2) = ("YzE=", "YzI=");
+        assert!(is_ours(json!({"cluster-name": c1, "tls.crt": "", "tls.key": ""})));
+        assert!(is_ours(json!({"cluster-name": c1, "token": "eA=="})));
+        for other in [
+            json!({"cluster-name": c2, "tls.crt": ""}),
+            json!({"tls.crt": ""}),
+            json!({"cluster-name": c1}),
+            json!({"cluster-name": c1, "tls.crt": "%"}),
+            json!(null),
+        ] {
+            assert!(!is_ours(other.clone()), "{other}");
+        }
+    }
+
+    #[test]
+    fn what_somebody_else_put_next_to_a_credential_stays() {
+        let more = json!({"metadata": {"name": "x"}, "data": {"tls.crt": "", "theirs": "eA=="}});
+        let rest = json!({"metadata": {"name": "x"}, "data": {"theirs": "eA=="}});
+        assert_eq!(without_credential(&more), Some(rest));
+        assert_eq!(without_credential(&json!({"data": {"token": "", "kubeconfig": ""}})), None);
+    }
 }

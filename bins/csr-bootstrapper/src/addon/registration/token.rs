@@ -14,6 +14,8 @@ use crate::{
 
 /// Key of the token in the Secret, and its file next to the kubeconfig.
 pub(super) const TOKEN: &str = "token";
+/// The end of the year 9999, in seconds since 1970: a later time is none.
+const END_OF_TIME: u64 = 253_402_300_799;
 /// A token is used until this part of its lifetime is left (ocm
 /// `pkg/registration/register/token/token_validation.go`, RefreshThreshold).
 const LEAST_LEFT: u32 = 5;
@@ -45,8 +47,9 @@ impl TokenClaims {
         let claims: Option<Value> = claims.and_then(|json| serde_json::from_slice(&json).ok());
         let claims = claims.ok_or("has claims that cannot be read")?;
         let time = |claim: &str| {
-            let seconds = claims[claim].as_u64().filter(|seconds| *seconds > 0)?;
-            SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
+            let seconds = claims[claim].as_u64();
+            let seconds = seconds.filter(|seconds| (1..=END_OF_TIME).contains(seconds))?;
+            Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
         };
         let uid = claims["kubernetes.io"]["serviceaccount"]["uid"].as_str();
         Ok(Self {

@@ -86,7 +86,9 @@ impl TokenRegistration {
         let need = self.need(uid, context);
         self.pace.needed(!matches!(need, TokenNeed::Nothing(..)), now);
         if let TokenNeed::Nothing(left, claims) = need {
-            self.refreshed.get_or_insert_with(|| claims.refreshed());
+            if self.refreshed.as_ref().is_none_or(|told| told.status != "True") {
+                self.refreshed = Some(claims.refreshed());
+            }
             return Ok(now + left);
         }
         if now < self.pace.not_before {

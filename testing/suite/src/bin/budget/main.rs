@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     fleet.measure(&mut table);
     drop(fleet);
     table.drift(&hub);
-    table.program("csr-bootstrapper", 2_200_000.0);
+    table.program("csr-bootstrapper", 2_300_000.0);
     table.bootstrapper(&managed);
     table.capacity();
     table.program("hub-kubeconfig-dumper", 1_950_000.0);

@@ -98,6 +98,18 @@ fn addon_registration_leaves_what_is_not_its_own() {
     assert!(spoke.managed.get(&secret).is_some());
 }
 
+#[test]
+fn addon_registration_leaves_what_somebody_put_next_to_it() {
+    let (spoke, _agent, namespace) = stage("addon-more", &[]);
+    registered(&spoke, &namespace);
+    let secret = SECRETS.object(&namespace, KUBE_CLIENT_SECRET);
+    spoke.managed.merge(&secret, &json!({"data": {"theirs": "eA=="}}));
+    spoke.hub.delete_addon(&spoke.cluster, ADDON);
+    store_is_gone(&spoke);
+    let data = data(&spoke.managed, &namespace, KUBE_CLIENT_SECRET).expect("the Secret");
+    assert_eq!(data, [("theirs".to_owned(), b"x".to_vec())].into());
+}
+
 /// A hub that no longer accepts the cluster says nothing about its add-ons.
 #[test]
 fn addon_registration_survives_a_hub_that_denies_the_cluster() {
