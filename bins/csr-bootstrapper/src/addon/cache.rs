@@ -44,7 +44,7 @@ impl KnownAddOns {
 
 impl AddOns {
     /// Replaces all add-ons by those of a complete list; returns whether there are too many.
-    pub(super) fn replace_addons(&mut self, all: BTreeMap<String, Option<AddOn>>) -> bool {
+    pub(super) fn replace_addons(&mut self, all: Vec<(String, Option<AddOn>)>) -> bool {
         self.clear();
         self.complete = true;
         let mut too_many = false;

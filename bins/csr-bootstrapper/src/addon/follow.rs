@@ -1,6 +1,6 @@
 //! Watch of the cluster's ManagedClusterAddOns on the hub.
 
-use std::{collections::BTreeMap, ops::ControlFlow, sync::Arc, time::Instant};
+use std::{ops::ControlFlow, sync::Arc, time::Instant};
 
 use log::Level;
 use shared::{
@@ -32,7 +32,7 @@ pub(crate) fn follow(agent: &Arc<Agent>) {
         let Some(names) = wait_until_accepted(agent, &session) else { continue };
         let target = MANAGED_CLUSTER_ADDONS.collection(&names.cluster);
         let selection = Selection { page: PAGE, ..Selection::all(target) };
-        let (mut listed, mut too_many) = (BTreeMap::new(), false);
+        let (mut listed, mut too_many) = (Vec::new(), false);
         Watcher::default().run(&session.client, &selection, &session.stop, &mut |event| {
             let is_list = matches!(event, Event::InitDone);
             let more = take(agent, &names.cluster, &mut listed, event);
@@ -54,7 +54,7 @@ pub(crate) fn follow(agent: &Arc<Agent>) {
 fn take(
     agent: &Agent,
     namespace: &str,
-    listed: &mut BTreeMap<String, Option<AddOn>>,
+    listed: &mut Vec<(String, Option<AddOn>)>,
     event: Event<'_>,
 ) -> bool {
     match event {

@@ -1,7 +1,5 @@
 //! Versions of the Secrets of registrations, as their watches tell: no I/O.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::{managed_cluster_addon::AddOnNamespace, registration::RegistrationSecret};
 use crate::cached::CachedObject;
 
@@ -33,30 +31,39 @@ pub(super) struct WatchedSecret {
     pub(super) changes: u64,
 }
 
-/// The Secrets that are kept for add-ons, and what is known of them.
+/// The Secrets that are kept for add-ons, and what is known of them. Lists: a BTreeMap of each would be tens of KiB of
+/// code.
 #[derive(Default)]
 pub(crate) struct AddOnSecrets {
-    versions: BTreeMap<RegistrationSecret, WatchedSecret>,
+    all: Vec<(RegistrationSecret, WatchedSecret)>,
     /// The namespaces that are watched, and whether that watch is open.
-    watched: BTreeMap<AddOnNamespace, bool>,
+    watched: Vec<(AddOnNamespace, bool)>,
 }
 
 impl AddOnSecrets {
     /// Keeps these Secrets and no others.
-    pub(super) fn keep(&mut self, secrets: &BTreeSet<RegistrationSecret>) {
-        self.versions.retain(|secret, _| secrets.contains(secret));
+    pub(super) fn keep<'a>(&mut self, secrets: impl Iterator<Item = &'a RegistrationSecret>) {
+        let mut before = std::mem::take(&mut self.all);
         for secret in secrets {
-            self.versions.entry(secret.clone()).or_default();
+            let known = before.iter().position(|(known, _)| known == secret);
+            let known = known.map(|index| before.swap_remove(index));
+            self.all.push(known.unwrap_or_else(|| (secret.clone(), WatchedSecret::default())));
         }
     }
 
     pub(super) fn watched(&self, secret: &RegistrationSecret) -> WatchedSecret {
-        self.versions.get(secret).cloned().unwrap_or_default()
+        let known = self.all.iter().find(|(known, _)| known == secret);
+        known.map(|(_, watched)| watched.clone()).unwrap_or_default()
+    }
+
+    fn get_mut(&mut self, secret: &RegistrationSecret) -> Option<&mut WatchedSecret> {
+        let known = self.all.iter_mut().find(|(known, _)| known == secret);
+        known.map(|(_, watched)| watched)
     }
 
     /// Sets the state of this Secret, if it is kept; returns whether it is another than before.
     pub(super) fn set(&mut self, secret: &RegistrationSecret, version: SecretVersion) -> bool {
-        let known = self.versions.get_mut(secret);
+        let known = self.get_mut(secret);
         let Some(known) = known.filter(|known| known.version.as_ref() != Some(&version)) else {
             return false;
         };
@@ -67,49 +74,49 @@ impl AddOnSecrets {
 
     /// The same by a read, which counts while a watch is open that has said nothing about it.
     pub(super) fn set_unknown(&mut self, secret: &RegistrationSecret, version: SecretVersion) {
-        if self.watched.get(&secret.namespace) == Some(&true)
-            && let Some(known) = self.versions.get_mut(secret)
+        if self.watched.contains(&(secret.namespace.clone(), true))
+            && let Some(known) = self.get_mut(secret)
         {
             known.version.get_or_insert(version);
         }
     }
 
-    /// The Secrets that a list of this namespace is about: none of them is known to exist.
-    pub(super) fn listed(&self, namespace: &AddOnNamespace) -> BTreeMap<String, SecretVersion> {
-        let here = self.versions.keys().filter(|secret| secret.namespace == *namespace);
-        here.map(|secret| (secret.name.clone(), SecretVersion::Absent)).collect()
+    /// The names of the Secrets that a list of this namespace is about: none of them is known to exist.
+    pub(super) fn listed(&self, namespace: &AddOnNamespace) -> Vec<(String, SecretVersion)> {
+        let here = self.all.iter().filter(|(secret, _)| secret.namespace == *namespace);
+        here.map(|(secret, _)| (secret.name.clone(), SecretVersion::Absent)).collect()
     }
 
     /// Records that the watch of this namespace is open, or tells nothing for now.
     pub(super) fn set_open(&mut self, namespace: &AddOnNamespace, open: bool) {
-        self.watched.insert(namespace.clone(), open);
+        self.watched.iter_mut().filter(|(of, _)| of == namespace).for_each(|(_, is)| *is = open);
         if !open {
-            let all = self.versions.iter_mut();
-            let mine = all.filter(|(secret, _)| secret.namespace == *namespace);
+            let mine = self.all.iter_mut().filter(|(secret, _)| secret.namespace == *namespace);
             mine.for_each(|(_, known)| known.version = None);
         }
     }
 
     /// Returns whether a Secret in this namespace is kept.
     pub(super) fn uses(&self, namespace: &AddOnNamespace) -> bool {
-        self.versions.keys().any(|secret| secret.namespace == *namespace)
+        self.all.iter().any(|(secret, _)| secret.namespace == *namespace)
     }
 
     /// A namespace that has to be watched and is not, which counts as watched from now on.
     pub(super) fn next_unwatched(&mut self) -> Option<AddOnNamespace> {
-        let mut namespaces = self.versions.keys().map(|secret| &secret.namespace);
-        let next = namespaces.find(|namespace| !self.watched.contains_key(*namespace))?.clone();
+        let is_watched = |of: &AddOnNamespace| self.watched.iter().any(|(known, _)| known == of);
+        let mut namespaces = self.all.iter().map(|(secret, _)| &secret.namespace);
+        let next = namespaces.find(|namespace| !is_watched(namespace))?.clone();
         if self.watched.len() >= MOST_NAMESPACES {
             return None;
         }
-        self.watched.insert(next.clone(), false);
+        self.watched.push((next.clone(), false));
         Some(next)
     }
 
     /// The watch of this namespace has ended.
     pub(super) fn unwatch(&mut self, namespace: &AddOnNamespace) {
         self.set_open(namespace, false);
-        self.watched.remove(namespace);
+        self.watched.retain(|(of, _)| of != namespace);
     }
 }
 

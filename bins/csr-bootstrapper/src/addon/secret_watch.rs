@@ -1,6 +1,6 @@
 //! Watch of the Secrets of one namespace, without their content: those of add-ons must not be lost unseen.
 
-use std::{collections::BTreeMap, ops::ControlFlow, sync::Arc};
+use std::{ops::ControlFlow, sync::Arc};
 
 use shared::{
     error::Result,
@@ -36,7 +36,7 @@ pub(super) fn start_missing(agent: &Arc<Agent>) -> Result<()> {
 fn follow(agent: &Agent, namespace: &AddOnNamespace) {
     let all = Selection::all(SECRETS.collection(&namespace.name));
     let selection = Selection { page: PAGE, metadata_only: true, ..all };
-    let mut listed = BTreeMap::new();
+    let mut listed = Vec::new();
     let client = cluster_of(agent, namespace);
     Watcher::default().run(client, &selection, &agent.stop, &mut |event| {
         match event {
@@ -45,9 +45,9 @@ fn follow(agent: &Agent, namespace: &AddOnNamespace) {
                 listed = agent.read(|state| state.addon_secrets.listed(namespace));
             }
             Event::InitApply(document) => {
-                if let Some(known) = listed.get_mut(document.name()) {
-                    *known = version(&document);
-                }
+                let name = document.name();
+                let known = listed.iter_mut().find(|(known, _)| known == name);
+                known.into_iter().for_each(|(_, known)| *known = version(&document));
             }
             Event::InitDone => {
                 for (name, version) in std::mem::take(&mut listed) {

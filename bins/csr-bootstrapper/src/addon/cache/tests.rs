@@ -11,7 +11,7 @@ fn namespace(name: &str) -> AddOnNamespace {
     addon(name, "").namespace
 }
 
-fn all(addons: &[(&str, &str)]) -> BTreeMap<String, Option<AddOn>> {
+fn all(addons: &[(&str, &str)]) -> Vec<(String, Option<AddOn>)> {
     let addon = |namespace: &str| Some(addon(namespace, ""));
     addons.iter().map(|(name, namespace)| ((*name).to_owned(), addon(namespace))).collect()
 }

@@ -1,7 +1,6 @@
 //! Loop that keeps the credentials of all add-ons: starts what is wanted, ends what is not, and tells the hub.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -86,9 +85,10 @@ struct RegistrationController<'a> {
     names: AgentNames,
     store: RegistrationStore,
     csrs: AddOnCsrWatcher,
-    by_secret: BTreeMap<RegistrationSecret, Entry>,
+    /// In the order of the add-ons' names.
+    entries: Vec<Entry>,
     /// The Secrets to remove, with the pace of the attempts.
-    obsolete: BTreeMap<RegistrationSecret, WritePace>,
+    obsolete: Vec<(RegistrationSecret, WritePace)>,
     reporter: StatusReporter<'a>,
     /// There were more registrations than may be.
     too_many: bool,
@@ -123,8 +123,8 @@ impl<'a> RegistrationController<'a> {
             names,
             store,
             csrs: AddOnCsrWatcher::default(),
-            by_secret: BTreeMap::new(),
-            obsolete: BTreeMap::new(),
+            entries: Vec::new(),
+            obsolete: Vec::new(),
             reporter: StatusReporter::new(agent, session),
             too_many: false,
         }
@@ -134,21 +134,30 @@ impl<'a> RegistrationController<'a> {
     fn plan(&mut self, addons: &KnownAddOns) {
         let now = Instant::now();
         let wanted = self.wanted(addons);
-        let secrets: BTreeSet<_> = wanted.iter().map(|one| one.secret.clone()).collect();
-        self.agent.change(|state| state.addon_secrets.keep(&secrets));
-        self.close_all_but(&secrets);
-        for registration in wanted {
-            self.start(registration, now);
-        }
-        let stored = self.store.iter();
-        let obsolete: BTreeSet<_> = stored
-            .filter(|(secret, stored)| !secrets.contains(secret) && is_obsolete(stored, addons))
-            .map(|(secret, _)| secret.clone())
-            .collect();
-        self.obsolete.retain(|secret, _| obsolete.contains(secret));
+        self.agent.change(|state| state.addon_secrets.keep(wanted.iter().map(|one| &one.secret)));
+        let is_wanted =
+            |secret: &RegistrationSecret| wanted.iter().any(|one| one.secret == *secret);
+        let obsolete = self
+            .store
+            .all()
+            .iter()
+            .filter(|(secret, stored)| !is_wanted(secret) && is_obsolete(stored, addons));
+        let obsolete: Vec<_> = obsolete.map(|(secret, _)| secret.clone()).collect();
+        self.obsolete.retain(|(secret, _)| obsolete.contains(secret));
         for secret in obsolete {
-            self.obsolete.entry(secret).or_insert_with(|| WritePace::new(now));
+            if !self.obsolete.iter().any(|(known, _)| *known == secret) {
+                self.obsolete.push((secret, WritePace::new(now)));
+            }
         }
+        let mut before = std::mem::take(&mut self.entries);
+        for registration in wanted {
+            let known = before.iter().position(|entry| entry.is_of(&registration.secret));
+            let known = known.map(|index| before.swap_remove(index));
+            let entry = self.start(registration, known, now);
+            self.entries.push(entry);
+        }
+        let mut context = self.context();
+        before.iter_mut().for_each(|entry| entry.close(&mut context));
     }
 
     /// The registrations of all add-ons. One that is about to be deleted gets no new ones: its agent may still need
@@ -169,22 +178,9 @@ impl<'a> RegistrationController<'a> {
         wanted
     }
 
-    fn close_all_but(&mut self, wanted: &BTreeSet<RegistrationSecret>) {
-        let mut rest = std::mem::take(&mut self.by_secret);
-        rest.retain(|secret, entry| {
-            let stays = wanted.contains(secret);
-            if !stays {
-                entry.close(&mut self.context());
-            }
-            stays
-        });
-        self.by_secret = rest;
-    }
-
-    /// Starts a registration, or continues with what changed in it.
-    fn start(&mut self, registration: Registration, now: Instant) {
-        let secret = registration.secret.clone();
-        let mut entry = self.by_secret.remove(&secret).unwrap_or_else(|| Entry {
+    /// Starts a registration, or continues with what changed in a `known` one.
+    fn start(&mut self, registration: Registration, known: Option<Entry>, now: Instant) -> Entry {
+        let mut entry = known.unwrap_or_else(|| Entry {
             keeper: Keeper::new(&registration, &self.store),
             registration: registration.clone(),
             pace: WritePace::new(now),
@@ -194,7 +190,7 @@ impl<'a> RegistrationController<'a> {
             entry.change(&registration, &mut self.context());
         }
         entry.again = now;
-        self.by_secret.insert(secret, entry);
+        entry
     }
 
     fn context(&mut self) -> Context<'_> {
@@ -210,21 +206,21 @@ impl<'a> RegistrationController<'a> {
     /// Performs what is due; returns when to come again if nothing changes.
     fn reconcile(&mut self, addons: &KnownAddOns) -> Instant {
         let mut until = Instant::now() + Stop::SLICE;
-        for secret in self.obsolete.keys().cloned().collect::<Vec<_>>() {
-            until = until.min(self.remove(&secret));
+        for index in (0..self.obsolete.len()).rev() {
+            until = until.min(self.remove(index));
         }
-        let mut entries = std::mem::take(&mut self.by_secret);
-        for (secret, entry) in &mut entries {
+        let mut entries = std::mem::take(&mut self.entries);
+        for entry in &mut entries {
             if self.session.stop.raised() {
                 break;
             }
             let Some(addon) = addons.by_name.get(&entry.registration.addon) else { continue };
-            if entry.is_due(self.agent, secret) {
+            if entry.is_due(self.agent) {
                 entry.again = entry.reconcile(addon, &mut self.context());
             }
             until = until.min(entry.again);
         }
-        self.by_secret = entries;
+        self.entries = entries;
         until.min(self.report(addons))
     }
 
@@ -232,26 +228,27 @@ impl<'a> RegistrationController<'a> {
     fn report(&mut self, addons: &KnownAddOns) -> Instant {
         let mut until = Instant::now() + Stop::SLICE;
         self.reporter.keep(|name| addons.by_name.contains_key(name));
-        let mut told: BTreeMap<&str, Vec<Told>> = BTreeMap::new();
-        for entry in self.by_secret.values() {
-            told.entry(&entry.registration.addon).or_default().extend(entry.keeper.condition());
-        }
+        let mut entries = self.entries.iter().peekable();
         for (name, addon) in &addons.by_name {
+            let mut told: Vec<Told> = Vec::new();
+            while let Some(entry) = entries.next_if(|entry| entry.registration.addon == *name) {
+                told.extend(entry.keeper.condition());
+            }
             if addon.terminating || self.session.stop.raised() {
                 continue;
             }
-            let told = told.remove(&**name).unwrap_or_default();
             until = until.min(self.reporter.report((name, addon), &self.names, told));
         }
         until
     }
 
     /// Removes a Secret that no add-on needs any more; returns when to try again.
-    fn remove(&mut self, secret: &RegistrationSecret) -> Instant {
+    fn remove(&mut self, index: usize) -> Instant {
         let now = Instant::now();
-        let Some(pace) = self.obsolete.get_mut(secret).filter(|pace| now >= pace.not_before) else {
-            return self.obsolete.get(secret).map_or(now, |pace| pace.not_before);
-        };
+        let (secret, pace) = &mut self.obsolete[index];
+        if now < pace.not_before {
+            return pace.not_before;
+        }
         let target = secret.target();
         let removed = secret::delete(self.agent, secret, &self.names.cluster).and_then(|ours| {
             match ours {
@@ -265,7 +262,7 @@ impl<'a> RegistrationController<'a> {
         });
         match removed {
             Ok(()) => {
-                self.obsolete.remove(secret);
+                self.obsolete.remove(index);
                 now
             }
             Err(error) => {
@@ -288,9 +285,13 @@ fn is_obsolete(stored: &StoredRegistration, addons: &KnownAddOns) -> bool {
 }
 
 impl Entry {
+    fn is_of(&self, secret: &RegistrationSecret) -> bool {
+        self.registration.secret == *secret
+    }
+
     /// Returns whether something is due or may have changed.
-    fn is_due(&self, agent: &Agent, secret: &RegistrationSecret) -> bool {
-        let now = Instant::now();
+    fn is_due(&self, agent: &Agent) -> bool {
+        let (secret, now) = (&self.registration.secret, Instant::now());
         let (reader, is_waiting) = match &self.keeper {
             Keeper::Certificate(certificate) => (certificate.secret(), certificate.is_waiting()),
             Keeper::Token(token) => (token.secret(), false),

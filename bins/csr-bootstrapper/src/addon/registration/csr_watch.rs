@@ -1,7 +1,6 @@
 //! Watch of the CSRs of all add-ons together, while one of them waits for a certificate.
 
 use std::{
-    collections::BTreeMap,
     ops::ControlFlow,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
@@ -29,7 +28,7 @@ use crate::{
 /// CSRs are read this often while no watch of them is open, because of rights or a proxy.
 const READ_AGAIN: Duration = Duration::from_secs(15);
 
-/// The CSRs that are awaited, by their names.
+/// The CSRs that are awaited.
 #[derive(Default)]
 pub(super) struct AddOnCsrWatcher {
     shared: Arc<Mutex<AwaitedCsrs>>,
@@ -39,12 +38,13 @@ pub(super) struct AddOnCsrWatcher {
 
 #[derive(Default)]
 struct AwaitedCsrs {
-    by_name: BTreeMap<String, AwaitedCsr>,
+    all: Vec<AwaitedCsr>,
     /// The watch is open.
     watching: bool,
 }
 
 struct AwaitedCsr {
+    name: String,
     seen: CachedObject,
     /// Events about it so far.
     events: u64,
@@ -66,8 +66,14 @@ impl AddOnCsrWatcher {
         name: &str,
         known: CachedObject,
     ) -> Result<()> {
-        let csr = AwaitedCsr { seen: known, events: 0, read: Instant::now(), listed: false };
-        lock(&self.shared).by_name.insert(name.to_owned(), csr);
+        let csr = AwaitedCsr {
+            name: name.to_owned(),
+            seen: known,
+            events: 0,
+            read: Instant::now(),
+            listed: false,
+        };
+        lock(&self.shared).all.push(csr);
         if self.stop.is_some() {
             return Ok(());
         }
@@ -82,19 +88,20 @@ impl AddOnCsrWatcher {
     /// The CSR `name` as it is known, if it is awaited.
     pub(super) fn seen(&self, name: &str, now: Instant) -> Option<CachedObject> {
         let shared = lock(&self.shared);
-        let csr = shared.by_name.get(name)?;
+        let csr = shared.all.iter().find(|csr| csr.name == name)?;
         let is_old = !shared.watching && now >= csr.read + READ_AGAIN;
         Some(if is_old { CachedObject::Unknown } else { csr.seen.clone() })
     }
 
     /// The number of events about the CSR so far; read it before a request, for [`Self::answered`].
     pub(super) fn events(&self, name: &str) -> u64 {
-        lock(&self.shared).by_name.get(name).map_or(0, |csr| csr.events)
+        let shared = lock(&self.shared);
+        shared.all.iter().find(|csr| csr.name == name).map_or(0, |csr| csr.events)
     }
 
     /// Records the CSR of an answer, unless the watch has had more than `events` events about it: these are newer.
     pub(super) fn answered(&self, name: &str, seen: CachedObject, events: u64) {
-        if let Some(csr) = lock(&self.shared).by_name.get_mut(name) {
+        if let Some(csr) = lock(&self.shared).get_mut(name) {
             csr.read = Instant::now();
             if csr.events == events {
                 csr.seen = seen;
@@ -105,8 +112,8 @@ impl AddOnCsrWatcher {
     /// Awaits the CSR `name` no more; the watch ends with the last.
     pub(super) fn forget(&mut self, name: &str) {
         let mut shared = lock(&self.shared);
-        shared.by_name.remove(name);
-        if shared.by_name.is_empty() {
+        shared.all.retain(|csr| csr.name != name);
+        if shared.all.is_empty() {
             shared.watching = false;
             drop(shared);
             self.end();
@@ -139,8 +146,8 @@ fn follow(client: &Client, labels: &str, shared: &Mutex<AwaitedCsrs>, stop: &Sto
             Event::Delete(csr) => see(&mut awaited, csr, true),
             Event::Watching => awaited.watching = true,
             Event::Failed(_) => awaited.watching = false,
-            Event::Init { .. } => awaited.by_name.values_mut().for_each(|csr| csr.listed = false),
-            Event::InitDone => awaited.by_name.values_mut().for_each(AwaitedCsr::conclude_list),
+            Event::Init { .. } => awaited.all.iter_mut().for_each(|csr| csr.listed = false),
+            Event::InitDone => awaited.all.iter_mut().for_each(AwaitedCsr::conclude_list),
         }
         drop(awaited);
         wakes.wake();
@@ -149,6 +156,12 @@ fn follow(client: &Client, labels: &str, shared: &Mutex<AwaitedCsrs>, stop: &Sto
             false => ControlFlow::Continue(()),
         }
     });
+}
+
+impl AwaitedCsrs {
+    fn get_mut(&mut self, name: &str) -> Option<&mut AwaitedCsr> {
+        self.all.iter_mut().find(|csr| csr.name == name)
+    }
 }
 
 impl AwaitedCsr {
@@ -161,7 +174,7 @@ impl AwaitedCsr {
 }
 
 fn see(awaited: &mut AwaitedCsrs, csr: Document, gone: bool) {
-    let Some(known) = awaited.by_name.get_mut(csr.name()) else { return };
+    let Some(known) = awaited.get_mut(csr.name()) else { return };
     known.events += 1;
     known.listed = true;
     known.read = Instant::now();

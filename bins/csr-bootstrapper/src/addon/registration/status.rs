@@ -1,9 +1,6 @@
 //! Status of add-ons, as far as their registration is concerned: the driver, the user of a token, and conditions.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Instant,
-};
+use std::time::Instant;
 
 use log::Level;
 use shared::{error::Error, log_object, stop::Stop};
@@ -30,21 +27,25 @@ pub(super) type Told = (&'static str, Condition);
 pub(super) struct StatusReporter<'a> {
     agent: &'a Agent,
     session: &'a HubSession,
-    paces: BTreeMap<String, WritePace>,
-    /// The add-ons of a hub that does not know the field of the driver: it is older than OCM 1.2.
-    without_driver: BTreeSet<String>,
+    addons: Vec<ReportedAddOn>,
+}
+
+/// An add-on whose status is written.
+struct ReportedAddOn {
+    name: String,
+    pace: WritePace,
+    /// The hub does not know the field of the driver: it is older than OCM 1.2.
+    without_driver: bool,
 }
 
 impl<'a> StatusReporter<'a> {
     pub(super) fn new(agent: &'a Agent, session: &'a HubSession) -> Self {
-        let (paces, without_driver) = (BTreeMap::new(), BTreeSet::new());
-        Self { agent, session, paces, without_driver }
+        Self { agent, session, addons: Vec::new() }
     }
 
     /// Forgets the other add-ons.
     pub(super) fn keep(&mut self, is_known: impl Fn(&str) -> bool) {
-        self.paces.retain(|name, _| is_known(name));
-        self.without_driver.retain(|name| is_known(name));
+        self.addons.retain(|addon| is_known(&addon.name));
     }
 
     /// Writes the status if the hub has another one; returns when to come again.
@@ -59,11 +60,17 @@ impl<'a> StatusReporter<'a> {
         let token = matches!(driver, super::KubeClientDriver::Token { .. });
         let user = token.then(|| service_account_user(&names.cluster, name));
         let mut wanted = wanted(addon, driver.name(), user, told);
-        if self.without_driver.contains(name) {
+        let index = self.addons.iter().position(|addon| addon.name == name);
+        let index = index.unwrap_or_else(|| {
+            let pace = WritePace::new(now);
+            self.addons.push(ReportedAddOn { name: name.to_owned(), pace, without_driver: false });
+            self.addons.len() - 1
+        });
+        let ReportedAddOn { pace, without_driver, .. } = &mut self.addons[index];
+        if *without_driver {
             wanted.driver = None;
         }
         let differs = differs(addon, &wanted);
-        let pace = self.paces.entry(name.to_owned()).or_insert_with(|| WritePace::new(now));
         pace.needed(differs, now);
         if !differs {
             return later;
@@ -76,7 +83,7 @@ impl<'a> StatusReporter<'a> {
                 pace.wrote(Instant::now());
                 let driver = |state: &crate::state::SharedState| state.addons.driver_of(name);
                 if written && self.agent.read(driver).as_deref() != wanted.driver {
-                    self.without_driver.insert(name.to_owned());
+                    *without_driver = true;
                 }
             }
             Err(error) => {

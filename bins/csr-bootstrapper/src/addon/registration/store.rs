@@ -1,8 +1,6 @@
 //! Store of the registrations: which Secrets this program keeps for add-ons, and their pending requests. It outlives
 //! the process, so that each request is made once, and no Secret is forgotten when its add-on goes meanwhile.
 
-use std::collections::BTreeMap;
-
 use base64::{Engine, prelude::BASE64_STANDARD};
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
@@ -35,7 +33,7 @@ pub(crate) struct RegistrationStore {
     name: String,
     /// uid and resourceVersion of the Secret, if there is one.
     version: Option<(String, String)>,
-    by_secret: BTreeMap<RegistrationSecret, StoredRegistration>,
+    all: Vec<(RegistrationSecret, StoredRegistration)>,
 }
 
 impl RegistrationStore {
@@ -49,7 +47,7 @@ impl RegistrationStore {
             namespace: agent.settings.namespace.clone(),
             name: agent.settings.registrations_secret(),
             version: None,
-            by_secret: BTreeMap::new(),
+            all: Vec::new(),
         };
         store.reload()?;
         Ok(store)
@@ -57,15 +55,15 @@ impl RegistrationStore {
 
     /// Returns whether nothing is stored.
     pub(crate) fn is_empty(&self) -> bool {
-        self.by_secret.is_empty()
+        self.all.is_empty()
     }
 
     pub(super) fn get(&self, secret: &RegistrationSecret) -> Option<&StoredRegistration> {
-        self.by_secret.get(secret)
+        self.all.iter().find(|(known, _)| known == secret).map(|(_, stored)| stored)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&RegistrationSecret, &StoredRegistration)> {
-        self.by_secret.iter()
+    pub(super) fn all(&self) -> &[(RegistrationSecret, StoredRegistration)] {
+        &self.all
     }
 
     /// The pending request for this Secret, if it is one of `template`.
@@ -88,7 +86,8 @@ impl RegistrationStore {
     ) -> Result<()> {
         let value = BASE64_STANDARD.encode(stored.to_json(secret).to_string());
         self.write(key(secret), json!(value))?;
-        self.by_secret.insert(secret.clone(), stored);
+        self.all.retain(|(known, _)| known != secret);
+        self.all.push((secret.clone(), stored));
         Ok(())
     }
 
@@ -97,12 +96,12 @@ impl RegistrationStore {
     /// # Errors
     /// As the server says; after a conflict the store is read again.
     pub(super) fn remove(&mut self, secret: &RegistrationSecret) -> Result<()> {
-        if self.by_secret.keys().all(|known| known == secret) {
+        if self.all.iter().all(|(known, _)| known == secret) {
             self.delete()?;
         } else {
             self.write(key(secret), Value::Null)?;
         }
-        self.by_secret.remove(secret);
+        self.all.retain(|(known, _)| known != secret);
         Ok(())
     }
 
@@ -112,9 +111,9 @@ impl RegistrationStore {
 
     fn reload(&mut self) -> Result<()> {
         let answer = self.client.get(&self.target());
-        (self.version, self.by_secret) = match CachedObject::of(answer)? {
+        (self.version, self.all) = match CachedObject::of(answer)? {
             CachedObject::Object(object) => (version(&object), read(&secret::data(&object)?)),
-            _ => (None, BTreeMap::new()),
+            _ => (None, Vec::new()),
         };
         Ok(())
     }
@@ -179,7 +178,7 @@ fn version(object: &Value) -> Option<(String, String)> {
 }
 
 /// What can be read of the store's content; the rest is nobody's.
-fn read(data: &Data) -> BTreeMap<RegistrationSecret, StoredRegistration> {
+fn read(data: &Data) -> Vec<(RegistrationSecret, StoredRegistration)> {
     let entry = |value: &[u8]| StoredRegistration::of_json(&serde_json::from_slice(value).ok()?);
     data.values().filter_map(|value| entry(value)).collect()
 }

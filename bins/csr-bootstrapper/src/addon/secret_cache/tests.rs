@@ -18,7 +18,7 @@ fn at(version: &str) -> SecretVersion {
 fn a_secret_is_known_by_what_its_watch_tells() {
     let (mut secrets, mine) = (AddOnSecrets::default(), secret("one", "a"));
     assert!(!secrets.set(&mine, at("1")), "nobody keeps it");
-    secrets.keep(&[mine.clone()].into());
+    secrets.keep([mine.clone()].iter());
     assert_eq!(secrets.next_unwatched(), Some(namespace("one")));
     assert_eq!((secrets.next_unwatched(), secrets.watched(&mine).version), (None, None));
     secrets.set_unknown(&mine, at("1"));
@@ -40,22 +40,24 @@ fn a_secret_is_known_by_what_its_watch_tells() {
 #[test]
 fn a_namespace_is_watched_while_a_secret_is_kept_there() {
     let mut secrets = AddOnSecrets::default();
-    secrets.keep(&[secret("one", "a"), secret("one", "b"), secret("two", "a")].into());
+    secrets.keep([secret("one", "a"), secret("one", "b"), secret("two", "a")].iter());
     assert!(secrets.next_unwatched().is_some() && secrets.next_unwatched().is_some());
     assert_eq!(secrets.next_unwatched(), None);
     let listed = secrets.listed(&namespace("one"));
-    assert_eq!(listed.into_keys().collect::<Vec<_>>(), ["a", "b"]);
-    secrets.keep(&[secret("one", "b")].into());
+    let absent = |name: &str| (name.to_owned(), SecretVersion::Absent);
+    assert_eq!(listed, [absent("a"), absent("b")]);
+    secrets.keep([secret("one", "b")].iter());
     assert!(secrets.uses(&namespace("one")) && !secrets.uses(&namespace("two")));
     secrets.unwatch(&namespace("two"));
-    secrets.keep(&[secret("two", "a")].into());
+    secrets.keep([secret("two", "a")].iter());
     assert_eq!(secrets.next_unwatched(), Some(namespace("two")));
 }
 
 #[test]
 fn a_hub_that_names_many_namespaces_costs_no_more_than_the_most() {
     let mut secrets = AddOnSecrets::default();
-    secrets.keep(&(0..40).map(|number| secret(&format!("n{number}"), "a")).collect());
+    let many: Vec<_> = (0..40).map(|number| secret(&format!("n{number}"), "a")).collect();
+    secrets.keep(many.iter());
     assert_eq!(std::iter::from_fn(|| secrets.next_unwatched()).count(), MOST_NAMESPACES);
 }
 

@@ -26,7 +26,7 @@ use crate::{
 /// Heartbeats that requests and bytes are counted over.
 const COUNTED: usize = 10;
 /// `-v 0`, and nothing that another flag would add to what is counted.
-const FLAGS: [&str; 4] = ["-v", "0", "-cluster-healthcheck-period", "60s"];
+const FLAGS: [&str; 4] = ["-v", "0", "-cluster-healthcheck-period", "1h"];
 
 impl Table {
     pub(crate) fn bootstrapper(&mut self, managed: &Arc<Cluster>) {
