@@ -5,4 +5,5 @@ mod certificate;
 mod crash;
 mod removal;
 mod support;
+mod takeover;
 mod token;

@@ -4,17 +4,23 @@
 //! `SUITE=real testing/controlplane/run.sh sh -c 'cargo test -p suite --test csr_bootstrapper; cargo test
 //! -p suite --test csr_bootstrapper -- --ignored'`
 
-use std::{collections::BTreeSet, time::Instant};
+use std::{
+    collections::BTreeSet,
+    env,
+    time::{Instant, SystemTime},
+};
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use shared::{resource::LEASES, time::micro_time};
 use suite::{
     audit::{
         self, assert_none_is_missing, assert_used, granted, is_in_group, is_of_account, text, user,
         words,
     },
-    ocm::{HEARTBEAT, PREFIX, SYNCED},
+    ocm::{AVAILABLE, Bootstrap, HEARTBEAT, PREFIX, SYNCED},
     pause,
-    spoke::{addon_rights, cluster_rights, rights},
+    spoke::{Spoke, addon_rights, cluster_rights, rights},
+    within,
 };
 
 use crate::support::beats_again;
@@ -136,6 +142,83 @@ fn audit_on_the_hub_it_asks_for_nobody_elses_objects() {
         if resource == "leases" {
             assert_eq!(name, HEARTBEAT, "{verb} {uri}");
         }
+    }
+}
+
+/// Both agents side by side, with five add-ons each: what they ask the hub for while nothing happens, for SECONDS (60 by
+/// default; the README has what was seen in 600).
+#[test]
+#[ignore = "needs the real control plane's audit log"]
+fn audit_with_five_add_ons_the_hub_is_asked_for_less_than_by_the_go_agent() {
+    let seconds: u64 = env::var("SECONDS").map_or(60, |text| text.parse().expect("seconds"));
+    let go = Spoke::for_go("go-five", Bootstrap::Auto);
+    let _go_agent = go.start_go_agent(&GO_FLAGS);
+    let ours = Spoke::auto("five");
+    let _agent = ours.start(&["-cluster-healthcheck-period", "60s", "-v", "0"]);
+    let both = [(&go, ours.addon_namespace()), (&ours, ours.addon_namespace())];
+    for (spoke, namespace) in &both {
+        spoke.hub.wait_for_condition(&spoke.cluster, AVAILABLE, "True");
+        (1..=5).for_each(|number| add_addon(spoke, namespace, &format!("addon{number}")));
+    }
+    for (spoke, _) in &both {
+        (1..=5).for_each(|number| wait_until_told(spoke, &format!("addon{number}")));
+    }
+    pause(5000);
+    let mut asked = both.each_ref().map(|(spoke, _)| requests_of(&spoke.user()));
+    for _ in 0..seconds {
+        pause(1000);
+        both.iter().for_each(|(spoke, namespace)| renew_all(spoke, namespace));
+    }
+    for ((spoke, _), asked) in both.iter().zip(&mut asked) {
+        *asked = requests_of(&spoke.user()).split_off(asked.len());
+    }
+    for (name, asked) in ["Go agent", "csr-bootstrapper"].iter().zip(&asked) {
+        let kinds: BTreeSet<_> = asked.iter().collect();
+        println!("{name}: {} in {seconds} s", asked.len());
+        for kind in kinds {
+            println!("  {kind}: {}", asked.iter().filter(|it| *it == kind).count());
+        }
+    }
+    assert!(asked[1].len() < asked[0].len(), "{asked:?}");
+}
+
+/// As an operator starts it: gates and the period of its health checks.
+const GO_FLAGS: [&str; 2] =
+    ["--feature-gates=AddonManagement=true", "--cluster-healthcheck-period=60s"];
+
+/// What a user has asked the hub for so far.
+fn requests_of(agent: &str) -> Vec<String> {
+    audit::requests("hub", |event| user(event) == agent).iter().map(words).collect()
+}
+
+/// An add-on with a Lease and a certificate.
+fn add_addon(spoke: &Spoke, namespace: &str, name: &str) {
+    let lease = json!({
+        "apiVersion": LEASES.api_version(), "kind": "Lease", "metadata": {"name": name},
+        "spec": {"renewTime": micro_time(SystemTime::now())},
+    });
+    spoke.managed.create(&LEASES.collection(namespace), &lease);
+    spoke.hub.add_addon(&spoke.cluster, name, namespace);
+    let registrations = json!([{"signerName": "kubernetes.io/kube-apiserver-client"}]);
+    spoke.hub.set_addon_status(&spoke.cluster, name, &json!({"registrations": registrations}));
+    spoke.hub.approve_next(&spoke.cluster);
+}
+
+fn wait_until_told(spoke: &Spoke, name: &str) {
+    // The Go agent looks every 30 s.
+    within(60, "the add-on is available", || {
+        let addon = spoke.hub.addon(&spoke.cluster, name)?;
+        let conditions = addon["status"]["conditions"].to_string();
+        let told = ["ManagedClusterAddOnLeaseUpdated", "ClientCertificateUpdated"];
+        told.iter().all(|reason| conditions.contains(reason)).then_some(())
+    });
+}
+
+fn renew_all(spoke: &Spoke, namespace: &str) {
+    for number in 1..=5 {
+        let name = format!("addon{number}");
+        let time = json!({"spec": {"renewTime": micro_time(SystemTime::now())}});
+        spoke.managed.merge(&LEASES.object(namespace, &name), &time);
     }
 }
 
