@@ -3,19 +3,21 @@
 use std::time::Instant;
 
 use dev_apiserver::Request;
+use serde_json::json;
+use shared::resource::SECRETS;
 use suite::{
     eventually,
     measure::{self, Wire},
     pause,
     relay::Way,
-    scene::renew_time,
+    scene::{ADDON, SECRET, renew_time},
     sidecar::Sidecar,
     term::{Timeline, after},
 };
 
 use crate::{
     agent::Agent,
-    stage::{CLUSTER, PERIOD, Stage},
+    stage::{ADDON_NAMESPACE, CLUSTER, PERIOD, Stage},
 };
 
 pub struct Addon<'a> {
@@ -125,6 +127,22 @@ impl<'a> Addon<'a> {
         self.sidecar.wait_for_code("/readyz", 200);
         assert!(self.sidecar.alive(), "the process ended");
         format!("Lease renewed {}, heartbeat {}", after(lease), after(heartbeat))
+    }
+
+    /// csr-bootstrapper gives it a credential of its own, and tells the hub that it is available.
+    pub fn enabled(&self) -> String {
+        let (hub, managed) = (&self.stage.spoke.hub, &self.stage.spoke.managed);
+        hub.add_addon(CLUSTER, ADDON, ADDON_NAMESPACE);
+        let registrations = json!([{"signerName": "kubernetes.io/kube-apiserver-client"}]);
+        hub.set_addon_status(CLUSTER, ADDON, &json!({"registrations": registrations}));
+        // As the add-on's manager does.
+        hub.approve_next(CLUSTER);
+        let begin = Instant::now();
+        let secret = SECRETS.object(ADDON_NAMESPACE, SECRET);
+        eventually("the add-on has a credential", || managed.get(&secret));
+        let time = begin.elapsed();
+        hub.wait_for_addon(CLUSTER, ADDON, "True");
+        format!("its own credential {}, Available on the hub", after(time))
     }
 
     pub fn wire(&self) -> &Wire {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
 use signal_hook::{
     consts::{SIGINT, SIGTERM},
     iterator::Signals,
@@ -9,6 +10,7 @@ use signal_hook::{
 use suite::{
     cluster::Cluster,
     measure::{self, Memory, grouped},
+    scene::ADDON,
     sidecar::{Sidecar, program},
     term::{bold, milliseconds},
 };
@@ -36,6 +38,27 @@ pub fn stopped(agent: &mut Agent, addon: &mut Addon) -> String {
         slowest = slowest.max(time);
     }
     format!("ended with exit code 0, within {}", milliseconds(slowest))
+}
+
+/// What a user of the hub sees: the columns of the kinds' definitions.
+pub fn hub_view(stage: &Stage) {
+    let hub = &stage.spoke.hub;
+    let cluster = hub.managed_cluster(CLUSTER).expect("the ManagedCluster");
+    let addon = hub.addon(CLUSTER, ADDON).expect("the add-on");
+    let status = |object: &Value, kind: &str| {
+        let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+        let found = conditions.into_iter().find(|condition| condition["type"] == kind);
+        found.and_then(|it| it["status"].as_str()).unwrap_or_default().to_owned()
+    };
+    let accepted = cluster["spec"]["hubAcceptsClient"].as_bool().unwrap_or_default();
+    let kinds = ["ManagedClusterJoined", "ManagedClusterConditionAvailable"];
+    let [joined, available] = kinds.map(|kind| status(&cluster, kind));
+    println!("\n{}", bold("kubectl get managedclusters,managedclusteraddons -A"));
+    println!("{:15}{:10}{:15}{:9}AVAILABLE", "", "NAME", "HUB ACCEPTED", "JOINED");
+    println!("{:15}{CLUSTER:10}{accepted:<15}{joined:9}{available}", "managedcluster");
+    println!("\n{:21}{:12}{:12}AVAILABLE", "", "NAMESPACE", "NAME");
+    let available = status(&addon, "Available");
+    println!("{:21}{CLUSTER:12}{ADDON:12}{available}", "managedclusteraddon");
 }
 
 pub fn table(agent: &Agent, addon: &Addon, used: &Used) {

@@ -28,10 +28,12 @@ fn main() {
     play(&timeline, &mut agent, &mut addon);
     let used = end::Used::by(&agent, &addon);
     if env::var("KEEP").is_ok_and(|keep| !keep.is_empty() && keep != "0") {
+        end::hub_view(&stage);
         end::table(&agent, &addon, &used);
         end::keep(&stage, &mut agent, &mut addon);
     } else {
         timeline.step("SIGTERM to all three", || end::stopped(&mut agent, &mut addon));
+        end::hub_view(&stage);
         end::table(&agent, &addon, &used);
         end::next_steps();
     }
@@ -43,12 +45,12 @@ fn introduce() {
     println!("{}", bold(headline));
     name(
         "csr-bootstrapper",
-        "joins: a certificate for the hub into a Secret, the next one, heartbeats",
+        "joins: a certificate for the hub into a Secret, the next one, heartbeats, add-ons",
     );
     name("hub-kubeconfig-dumper", "keeps what is in that Secret in files, for other programs");
     name(
         "addon-lease-controller",
-        "renews a ready add-on's Lease there; real hubs give it a Secret of its own",
+        "renews a ready add-on's Lease, on the hub and where the add-on is",
     );
     println!(
         "The programs are real, hub and cluster are small API servers. Certificates live {} s, periods {} s.\n",
@@ -67,4 +69,5 @@ fn play(timeline: &Timeline, agent: &mut Agent, addon: &mut Addon) {
     timeline.step("Everybody goes on with the new one", || agent.goes_on(&mut addon.sidecar));
     timeline.step("The hub is gone: connections refused", || addon.hub_away(agent));
     timeline.step("The hub is back", || addon.hub_back(agent));
+    timeline.step("The add-on is enabled on the hub", || addon.enabled());
 }

@@ -100,13 +100,14 @@ impl Stage {
         listening(command)
     }
 
-    /// With the Secret of the agent. A real hub gives an add-on a credential of its own.
+    /// With the Secret of the agent, as the hub does not know the add-on yet.
     pub fn lease_sidecar(&self) -> Sidecar {
         let port = free_port();
         let mut command = self.scene.command(port);
         // Of a repeated flag the last counts.
         command
             .args(["-lease-duration", &PERIOD.as_secs().to_string(), "-v", "0"])
+            .args(["-lease-target", "both"])
             .args(["-hub-kubeconfig-secret", SECRET])
             .env("WATCH_NAMESPACE", AGENT_NAMESPACE);
         Sidecar::spawn(command, port)
