@@ -13,7 +13,7 @@ use shared::{
 };
 
 use super::{
-    Context, Registration,
+    Context, Registration, RegistrationSecret,
     observe::{RegistrationInputs, observe},
     secret::SecretReader,
     store::StoredRegistration,
@@ -35,6 +35,7 @@ use crate::{
     conditions::Condition,
     identity::CLUSTER_NAME,
     state::Rotated,
+    write_pace::WritePace,
 };
 
 /// The longest wait between two attempts.
@@ -57,6 +58,8 @@ pub(super) struct CertificateRegistration {
     awaited: Option<String>,
     errors: Backoff,
     rotated: Option<Rotated>,
+    /// The pace of tidying up.
+    tidying: WritePace,
 }
 
 impl CertificateRegistration {
@@ -70,15 +73,22 @@ impl CertificateRegistration {
             awaited: None,
             errors: Backoff::new(LONGEST_WAIT),
             rotated: None,
+            tidying: WritePace::new(Instant::now()),
         }
     }
 
-    /// Requests by another template from now on, at the pace of before.
-    pub(super) fn set_template(&mut self, template: &CsrTemplate, context: &mut Context<'_>) {
+    /// Requests by another template from now on, at the pace of before. The stored request may be one of it.
+    pub(super) fn set_template(
+        &mut self,
+        template: &CsrTemplate,
+        secret: &RegistrationSecret,
+        context: &mut Context<'_>,
+    ) {
         if self.template != *template {
             self.template = template.clone();
             self.close(context);
-            self.machine.stored(None);
+            self.machine.stored(context.store.request(secret, template));
+            self.fresh = false;
         }
     }
 
@@ -112,7 +122,11 @@ impl CertificateRegistration {
             let action = self.machine.next(&observed, now);
             if let CertificateAction::Wait(until) = action {
                 self.announce_usable(&observed);
-                return Ok(observed.again.map_or(until, |again| until.min(again)));
+                let until = observed.again.map_or(until, |again| until.min(again));
+                let is_settled = matches!(observed.need, Need::Nothing(_));
+                let is_done = is_settled && self.machine.request().is_none();
+                let again = is_done.then(|| self.tidy_up(registration, context)).flatten();
+                return Ok(again.map_or(until, |again| until.min(again)));
             }
             if !action.is_preparation() {
                 let result = self.perform(&action, &observed, registration, context);
@@ -405,6 +419,24 @@ impl CertificateRegistration {
         context.store.set(&registration.secret, stored)?;
         self.machine.stored(None);
         Ok(())
+    }
+
+    /// Deletes a stored request of another template, which the add-on wanted for a while; returns when to try again,
+    /// if there is one.
+    fn tidy_up(
+        &mut self,
+        registration: &Registration,
+        context: &mut Context<'_>,
+    ) -> Option<Instant> {
+        let now = Instant::now();
+        context.store.get(&registration.secret)?.request.as_ref()?;
+        if now >= self.tidying.not_before {
+            match self.delete_request(registration, context) {
+                Ok(()) => drop(self.tidying.wrote(now)),
+                Err(error) => drop(self.tidying.failed(&error, now)),
+            }
+        }
+        Some(self.tidying.not_before)
     }
 
     fn abandon(&mut self, failure: &CsrFailure, context: &mut Context<'_>) {

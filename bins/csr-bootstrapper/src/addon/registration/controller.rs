@@ -51,8 +51,9 @@ pub(in crate::addon) fn run(agent: &Arc<Agent>) {
             if session.stop.raised() {
                 break;
             }
-            if let Some(newer) = newer {
-                addons = newer;
+            let is_newer = newer.is_some();
+            addons = newer.unwrap_or(addons);
+            if controller.refresh_store() || is_newer {
                 controller.plan(&addons);
             }
             let until = controller.reconcile(&addons);
@@ -90,6 +91,8 @@ struct RegistrationController<'a> {
     /// The Secrets to remove, with the pace of the attempts.
     obsolete: Vec<(RegistrationSecret, WritePace)>,
     reporter: StatusReporter<'a>,
+    /// The pace of reads of the store.
+    store_pace: WritePace,
     /// There were more registrations than may be.
     too_many: bool,
 }
@@ -126,8 +129,28 @@ impl<'a> RegistrationController<'a> {
             entries: Vec::new(),
             obsolete: Vec::new(),
             reporter: StatusReporter::new(agent, session),
+            store_pace: WritePace::new(Instant::now()),
             too_many: false,
         }
+    }
+
+    /// Reads the store again if it may be another one; returns whether that was done.
+    fn refresh_store(&mut self) -> bool {
+        let now = Instant::now();
+        if !self.store.is_stale() || now < self.store_pace.not_before {
+            return false;
+        }
+        match self.store.reload() {
+            Ok(()) => drop(self.store_pace.wrote(now)),
+            Err(error) => {
+                let should_log = self.store_pace.failed(&error, now);
+                let level = if should_log { Level::Warn } else { Level::Debug };
+                log::log!(level, error:% = error; "the registrations of add-ons cannot be read");
+                return false;
+            }
+        }
+        self.store_pace.needed(false, now);
+        true
     }
 
     /// Takes other add-ons into account.
@@ -206,6 +229,9 @@ impl<'a> RegistrationController<'a> {
     /// Performs what is due; returns when to come again if nothing changes.
     fn reconcile(&mut self, addons: &KnownAddOns) -> Instant {
         let mut until = Instant::now() + Stop::SLICE;
+        if self.store.is_stale() {
+            until = until.min(self.store_pace.not_before);
+        }
         for index in (0..self.obsolete.len()).rev() {
             until = until.min(self.remove(index));
         }
@@ -345,7 +371,7 @@ impl Entry {
     fn change(&mut self, registration: &Registration, context: &mut Context<'_>) {
         match (&mut self.keeper, &registration.credential) {
             (Keeper::Certificate(certificate), Credential::Certificate(template)) => {
-                certificate.set_template(template, context);
+                certificate.set_template(template, &registration.secret, context);
             }
             _ => {
                 self.close(context);

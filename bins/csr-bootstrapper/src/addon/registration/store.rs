@@ -33,6 +33,8 @@ pub(crate) struct RegistrationStore {
     name: String,
     /// uid and resourceVersion of the Secret, if there is one.
     version: Option<(String, String)>,
+    /// A write failed that may have arrived all the same.
+    is_stale: bool,
     all: Vec<(RegistrationSecret, StoredRegistration)>,
 }
 
@@ -47,6 +49,7 @@ impl RegistrationStore {
             namespace: agent.settings.namespace.clone(),
             name: agent.settings.registrations_secret(),
             version: None,
+            is_stale: false,
             all: Vec::new(),
         };
         store.reload()?;
@@ -105,16 +108,26 @@ impl RegistrationStore {
         Ok(())
     }
 
+    /// Returns whether it has to be read again: a write failed that may have arrived all the same.
+    pub(super) fn is_stale(&self) -> bool {
+        self.is_stale
+    }
+
     fn target(&self) -> Target<'_> {
         SECRETS.object(&self.namespace, &self.name)
     }
 
-    fn reload(&mut self) -> Result<()> {
+    /// Reads the store again.
+    ///
+    /// # Errors
+    /// As the server says.
+    pub(super) fn reload(&mut self) -> Result<()> {
         let answer = self.client.get(&self.target());
         (self.version, self.all) = match CachedObject::of(answer)? {
             CachedObject::Object(object) => (version(&object), read(&secret::data(&object)?)),
             _ => (None, Vec::new()),
         };
+        self.is_stale = false;
         Ok(())
     }
 
@@ -154,8 +167,9 @@ impl RegistrationStore {
         Ok(())
     }
 
-    /// Another writer was faster: what it wrote counts.
+    /// Another writer was faster: what it wrote counts. After other failures nobody knows what is there.
     fn after(&mut self, error: Error) -> Error {
+        self.is_stale = true;
         if matches!(error, Error::Conflict(_) | Error::AlreadyExists(_) | Error::NotFound(_))
             && let Err(error) = self.reload()
         {
