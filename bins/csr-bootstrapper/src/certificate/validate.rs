@@ -135,13 +135,17 @@ fn once(sorted: &[String]) -> Vec<String> {
 }
 
 /// The Event's reason, and the problem.
-pub(crate) type Refusal = (&'static str, String);
+pub(crate) type CredentialDefect = (&'static str, String);
 
 /// A valid certificate, with its key and its chain.
 pub(crate) type Good = (KeyPair, Vec<Certificate>);
 
 /// Validates certificate and key.
-pub(crate) fn certificate(data: &Data, subject: &Subject, clocks: Clocks) -> Result<Good, Refusal> {
+pub(crate) fn certificate(
+    data: &Data,
+    subject: &Subject,
+    clocks: Clocks,
+) -> Result<Good, CredentialDefect> {
     if data.is_empty() {
         return Err((NOT_VALID, "is empty".into()));
     }
@@ -163,7 +167,7 @@ fn hub(
     bootstrap: Option<&Hub>,
     names: &AgentNames,
     (identity, chain): Good,
-) -> Result<Validation, Refusal> {
+) -> Result<Validation, CredentialDefect> {
     let hub = Hub::of_secret(SUBJECT, data).map_err(|error| (OTHER_DATA, about(&error)))?;
     let config = match config(data, &identity) {
         Ok(config) => Some(config),
