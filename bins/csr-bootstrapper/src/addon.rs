@@ -12,13 +12,15 @@ mod secret_cache;
 mod secret_watch;
 mod status;
 
-use shared::{client::Client, resource::Resource};
+use std::sync::Arc;
+
+use shared::{client::Client, error::Result, resource::Resource, runtime};
 
 use self::managed_cluster_addon::AddOnNamespace;
 pub(crate) use self::{
     cache::AddOns, follow::follow, registration::KubeClientDriver, secret_cache::AddOnSecrets,
 };
-use crate::agent::Agent;
+use crate::{agent::Agent, state::SharedState};
 
 /// `addon.open-cluster-management.io/v1alpha1` ManagedClusterAddOn: newer hubs serve it beside v1beta1.
 static MANAGED_CLUSTER_ADDONS: Resource = Resource::new(
@@ -27,6 +29,29 @@ static MANAGED_CLUSTER_ADDONS: Resource = Resource::new(
     "managedclusteraddons",
     "ManagedClusterAddOn",
 );
+
+/// Starts the watch `follow` of each namespace that needs one, as `next` says; `unwatch` takes that back.
+///
+/// # Errors
+/// `BadConfig` when the system gives no thread.
+fn start_watches(
+    agent: &Arc<Agent>,
+    name: &'static str,
+    next: fn(&mut SharedState) -> Option<AddOnNamespace>,
+    unwatch: fn(&mut SharedState, &AddOnNamespace),
+    follow: fn(&Agent, &AddOnNamespace),
+) -> Result<()> {
+    // Without a wake: the loop that calls this would wake itself.
+    while let Some(namespace) = agent.change(next) {
+        let (shared, of) = (agent.clone(), namespace.clone());
+        let started = runtime::spawn(name, move || follow(&shared, &of));
+        if started.is_err() {
+            agent.change(|state| unwatch(state, &namespace));
+        }
+        started?;
+    }
+    Ok(())
+}
 
 /// The cluster that an add-on's agent runs on, with its Lease and its Secrets.
 fn cluster_of<'a>(agent: &'a Agent, namespace: &AddOnNamespace) -> &'a Client {

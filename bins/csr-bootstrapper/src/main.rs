@@ -10,6 +10,7 @@ mod certificate;
 mod claim;
 mod clocks;
 mod conditions;
+mod digest;
 mod identity;
 mod managed_namespace;
 mod managedcluster;

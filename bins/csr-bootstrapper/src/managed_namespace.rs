@@ -9,12 +9,11 @@ use std::{
     time::SystemTime,
 };
 
-use ring::digest::{SHA256, digest};
 use serde_json::Value;
 use shared::resource::valid_label;
 
 pub(crate) use self::controller::run;
-use crate::conditions::set;
+use crate::{conditions::set, digest::sha256};
 
 /// More namespaces than this are left alone: each costs memory, and a request.
 const MOST: usize = 500;
@@ -28,9 +27,7 @@ pub(crate) type Applied = BTreeMap<String, Result<(), String>>;
 
 /// The label of the hub at `server`: `true` on the namespaces that it manages, `false` on those that it managed.
 fn label(server: &str) -> String {
-    let hash = digest(&SHA256, server.as_bytes());
-    let hexadecimal: String = hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{LABEL_PREFIX}{}", &hexadecimal[..LONGEST])
+    format!("{LABEL_PREFIX}{}", &sha256(server.as_bytes())[..LONGEST])
 }
 
 /// The namespaces that the hub manages; none once the ManagedCluster is being deleted.

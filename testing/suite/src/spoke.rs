@@ -8,16 +8,17 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     sync::Arc,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::Issued;
-use serde_json::Value;
+use serde_json::{Value, json};
 use shared::{
     client::{Client, Reload, Timeouts},
     kubeconfig::{self, Reach},
-    resource::SECRETS,
+    resource::{LEASES, SECRETS},
+    time::micro_time,
 };
 use tempfile::TempDir;
 
@@ -30,6 +31,7 @@ use crate::{
     real,
     relay::Relay,
     sidecar::{Sidecar, bare, free_port, program},
+    within,
 };
 
 pub const SECRET: &str = "hub-kubeconfig-secret";
@@ -147,6 +149,32 @@ impl Spoke {
             }
             cluster.apply(&manifest, namespace);
         }
+    }
+
+    /// Installs an add-on whose agent has just renewed its Lease, and gives it the certificate for the hub's API server
+    /// that its manager wants.
+    pub fn register_addon(&self, namespace: &str, name: &str) {
+        let lease = json!({
+            "apiVersion": LEASES.api_version(), "kind": "Lease", "metadata": {"name": name},
+            "spec": {"renewTime": micro_time(SystemTime::now())},
+        });
+        self.managed.create(&LEASES.collection(namespace), &lease);
+        self.hub.add_addon(&self.cluster, name, namespace);
+        let registrations = json!([{"signerName": "kubernetes.io/kube-apiserver-client"}]);
+        self.hub.set_addon_status(&self.cluster, name, &json!({"registrations": registrations}));
+        self.hub.approve_next(&self.cluster);
+    }
+
+    /// Waits until the hub knows of the Lease and the certificate of such an add-on.
+    #[track_caller]
+    pub fn wait_until_registered(&self, name: &str) {
+        // The Go agent looks every 30 s.
+        within(60, &format!("the hub knows all of {name}"), || {
+            let addon = self.hub.addon(&self.cluster, name)?;
+            let conditions = addon["status"]["conditions"].to_string();
+            let told = ["ManagedClusterAddOnLeaseUpdated", "ClientCertificateUpdated"];
+            told.iter().all(|reason| conditions.contains(reason)).then_some(())
+        });
     }
 
     // --- the bootstrap credentials ---

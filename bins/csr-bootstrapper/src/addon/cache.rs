@@ -112,11 +112,6 @@ impl AddOns {
         self.by_name.values().any(has_any)
     }
 
-    /// `kubeClientDriver` of an add-on.
-    pub(super) fn driver_of(&self, name: &str) -> Option<String> {
-        self.by_name.get(name).map(|addon| addon.driver.clone())
-    }
-
     /// Returns whether the health of some add-on is told by its Lease.
     pub(super) fn any(&self) -> bool {
         self.by_name.values().any(|addon| !addon.customized)

@@ -149,14 +149,8 @@ impl<'a> LeaseController<'a> {
         let pace = &mut self.paces.entry(name.to_owned()).or_default().condition;
         let status =
             AddOnStatus { conditions: vec![(AVAILABLE, wanted.clone())], ..AddOnStatus::default() };
-        match status::write(self.agent, self.session, (name, addon), &status) {
-            Ok(_) => drop(pace.wrote(Instant::now())),
-            Err(error) => {
-                let is_conflict = matches!(error, Error::Conflict(_));
-                let level = level(pace.failed(&error, Instant::now()) && !is_conflict);
-                log::log!(level, name = name, error:% = error; "availability not reported");
-            }
-        }
+        let hub = (self.agent, self.session);
+        status::write(hub, (name, addon), &status, pace, "availability");
     }
 }
 

@@ -6,11 +6,12 @@ use shared::{
     error::Result,
     json::Document,
     resource::LEASES,
-    runtime,
     watch::{Event, Selection, Watcher},
 };
 
-use super::{availability::AddOnLease, cluster_of, managed_cluster_addon::AddOnNamespace};
+use super::{
+    availability::AddOnLease, cluster_of, managed_cluster_addon::AddOnNamespace, start_watches,
+};
 use crate::agent::{Agent, PAGE};
 
 /// Starts the watch of each namespace that needs one.
@@ -18,16 +19,13 @@ use crate::agent::{Agent, PAGE};
 /// # Errors
 /// `BadConfig` when the system gives no thread.
 pub(super) fn start_missing(agent: &Arc<Agent>) -> Result<()> {
-    // Without a wake: the loop that calls this would wake itself.
-    while let Some(namespace) = agent.change(|state| state.addons.next_unwatched()) {
-        let (shared, of) = (agent.clone(), namespace.clone());
-        let started = runtime::spawn("addon-leases", move || follow(&shared, &of));
-        if started.is_err() {
-            agent.change(|state| state.addons.unwatch(&namespace));
-        }
-        started?;
-    }
-    Ok(())
+    start_watches(
+        agent,
+        "addon-leases",
+        |state| state.addons.next_unwatched(),
+        |state, namespace| state.addons.unwatch(namespace),
+        follow,
+    )
 }
 
 /// Keeps the Leases of add-ons in the shared state, until no add-on has one there.

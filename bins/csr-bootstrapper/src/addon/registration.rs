@@ -3,6 +3,8 @@
 mod certificate;
 mod controller;
 mod csr_watch;
+mod entry;
+mod hub;
 mod observe;
 mod secret;
 mod status;
@@ -92,9 +94,14 @@ struct Context<'a> {
     csrs: &'a mut AddOnCsrWatcher,
 }
 
-/// The user of an add-on's agent that has a token.
+/// The ServiceAccount on the hub of an add-on's agent that has a token.
+fn service_account(addon: &str) -> String {
+    format!("{addon}-agent")
+}
+
+/// The user of that.
 fn service_account_user(cluster: &str, addon: &str) -> String {
-    format!("system:serviceaccount:{cluster}:{addon}-agent")
+    format!("system:serviceaccount:{cluster}:{}", service_account(addon))
 }
 
 /// The registrations of an add-on, one for each Secret: of two for one signer the first counts. Those without a valid

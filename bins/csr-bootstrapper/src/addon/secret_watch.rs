@@ -6,13 +6,12 @@ use shared::{
     error::Result,
     json::Document,
     resource::SECRETS,
-    runtime,
     watch::{Event, Selection, Watcher},
 };
 
 use super::{
     cluster_of, managed_cluster_addon::AddOnNamespace, registration::RegistrationSecret,
-    secret_cache::SecretVersion,
+    secret_cache::SecretVersion, start_watches,
 };
 use crate::agent::{Agent, PAGE};
 
@@ -21,15 +20,13 @@ use crate::agent::{Agent, PAGE};
 /// # Errors
 /// `BadConfig` when the system gives no thread.
 pub(super) fn start_missing(agent: &Arc<Agent>) -> Result<()> {
-    while let Some(namespace) = agent.change(|state| state.addon_secrets.next_unwatched()) {
-        let (shared, of) = (agent.clone(), namespace.clone());
-        let started = runtime::spawn("addon-secrets", move || follow(&shared, &of));
-        if started.is_err() {
-            agent.change(|state| state.addon_secrets.unwatch(&namespace));
-        }
-        started?;
-    }
-    Ok(())
+    start_watches(
+        agent,
+        "addon-secrets",
+        |state| state.addon_secrets.next_unwatched(),
+        |state, namespace| state.addon_secrets.unwatch(namespace),
+        follow,
+    )
 }
 
 /// Keeps the versions of the kept Secrets in the shared state, until none is kept there.

@@ -1,6 +1,6 @@
 //! Status of an add-on on the hub, as far as this agent writes it.
 
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use log::Level;
 use serde_json::{Map, Value, json};
@@ -8,6 +8,7 @@ use shared::{
     client::Patch,
     error::{Error, Result},
     log_object,
+    resource::Target,
 };
 
 use super::{MANAGED_CLUSTER_ADDONS, managed_cluster_addon::AddOn};
@@ -16,6 +17,7 @@ use crate::{
     certificate::KUBE_API_SERVER_CLIENT,
     conditions::{Condition, guard, set},
     state::HubSession,
+    write_pace::WritePace,
 };
 
 /// What this agent wants in the status; the rest stays.
@@ -66,48 +68,65 @@ impl AddOnStatus {
     }
 }
 
-/// Writes `wanted` into the status of an add-on that is still as it is `known`, and keeps what the hub answers; returns
-/// whether there was something to write.
-///
-/// # Errors
-/// As the hub says.
+/// Writes `wanted` into the status of an add-on that is still as it is `known`, at this pace, and keeps what the hub
+/// answers; returns the add-on after a write. A failure is logged as `what` is not reported.
 pub(super) fn write(
-    agent: &Agent,
-    session: &HubSession,
+    (agent, session): (&Agent, &HubSession),
     (name, known): (&str, &AddOn),
     wanted: &AddOnStatus,
-) -> Result<bool> {
-    let Some(names) = agent.read(|state| state.names.clone()) else { return Ok(false) };
+    pace: &mut WritePace,
+    what: &str,
+) -> Option<AddOn> {
+    let names = agent.read(|state| state.names.clone())?;
     let target = MANAGED_CLUSTER_ADDONS.object(&names.cluster, name);
-    let object = match session.client.get(&target) {
+    match try_write((agent, session), &target, (name, known), wanted) {
+        Ok(written) => {
+            pace.wrote(Instant::now());
+            written
+        }
+        Err(error) => {
+            let is_conflict = matches!(error, Error::Conflict(_));
+            let should_log = pace.failed(&error, Instant::now()) && !is_conflict;
+            let level = if should_log { Level::Warn } else { Level::Debug };
+            log_object!(level, target, error:% = error; "{what} not reported");
+            None
+        }
+    }
+}
+
+fn try_write(
+    (agent, session): (&Agent, &HubSession),
+    target: &Target<'_>,
+    (name, known): (&str, &AddOn),
+    wanted: &AddOnStatus,
+) -> Result<Option<AddOn>> {
+    let object = match session.client.get(target) {
         Err(Error::NotFound(_)) => {
             agent.update(|state| state.addons.remove_addon(name));
-            return Ok(false);
+            return Ok(None);
         }
         object => object?,
     };
     // What the watch has not brought yet is judged anew.
     let is_as_known = AddOn::of(&object).as_ref() == Some(known);
     let patch = wanted.patch(&object, SystemTime::now()).filter(|_| is_as_known);
-    let (object, written) = match patch {
-        None => (object, false),
-        Some(patch) => {
-            let object = session.client.patch(&target.status(), Patch::Merge, &patch)?;
-            for (kind, condition) in &wanted.conditions {
-                let (kind, state) = (*kind, &*condition.status);
-                log_object!(Level::Info, target, state = state; "condition {kind} reported");
-            }
-            (object, true)
-        }
+    let is_written = patch.is_some();
+    let object = match patch {
+        None => object,
+        Some(patch) => session.client.patch(&target.status(), Patch::Merge, &patch)?,
     };
+    for (kind, condition) in wanted.conditions.iter().filter(|_| is_written) {
+        let (kind, state) = (*kind, &*condition.status);
+        log_object!(Level::Info, target, state = state; "condition {kind} reported");
+    }
     let addon = AddOn::of(&object);
     // The end of the session also forgets the add-ons.
     agent.update(|state| {
         if !session.stop.raised() {
-            state.addons.set_addon(name, addon);
+            state.addons.set_addon(name, addon.clone());
         }
     });
-    Ok(written)
+    Ok(addon.filter(|_| is_written))
 }
 
 #[cfg(test)]

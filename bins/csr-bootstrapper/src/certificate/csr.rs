@@ -7,7 +7,6 @@ use std::{
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use ring::{
-    digest::{SHA256, digest},
     rand::SystemRandom,
     signature::{
         ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair,
@@ -28,7 +27,10 @@ use super::{
     pkcs10::{content, public_key, signed},
     template::CsrTemplate,
 };
-use crate::identity::{AGENT_NAME, AgentNames, CLUSTER_NAME};
+use crate::{
+    digest::sha256,
+    identity::{AGENT_NAME, AgentNames, CLUSTER_NAME},
+};
 
 /// `certificates.k8s.io/v1` CertificateSigningRequest.
 pub(crate) static CSRS: Resource =
@@ -160,9 +162,7 @@ fn pair(pkcs8: &[u8]) -> Option<EcdsaKeyPair> {
 }
 
 fn name(template: &CsrTemplate, point: &[u8]) -> String {
-    let hash = digest(&SHA256, &public_key(point));
-    let hash: String = hash.as_ref()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{}{hash}", template.name_prefix)
+    format!("{}{}", template.name_prefix, &sha256(&public_key(point))[..16])
 }
 
 fn to_pem(label: &str, der: &[u8]) -> String {

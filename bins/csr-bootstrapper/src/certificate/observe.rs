@@ -7,12 +7,7 @@ use std::{
 };
 
 use serde_json::Value;
-use shared::{
-    client::Refused,
-    config::ClusterConfig,
-    kubeconfig::Hub,
-    secret::{self, Data},
-};
+use shared::{client::Refused, config::ClusterConfig, kubeconfig::Hub, secret::Data};
 
 use super::{
     csr::CertificateRequest,
@@ -20,7 +15,7 @@ use super::{
     csr_watch::WatchedCsr,
     deadline,
     need::{self, AvailableIdentities, HubMove, Need, Requester},
-    validate::{self, UnusableCredential, UsableCredential, Validation},
+    validate::{self, UsableCredential, Validation},
 };
 use crate::{
     bootstrap::BootstrapKubeconfig, cached::CachedObject, clocks::Clocks, identity::AgentNames,
@@ -212,19 +207,13 @@ pub(crate) fn observe(inputs: &Inputs<'_>) -> ObservedCredential {
 }
 
 fn validated(inputs: &Inputs<'_>) -> (Data, Validation) {
-    let unusable = |reason: String, event| {
-        (Data::new(), Validation::Unusable(UnusableCredential { reason, event }))
-    };
-    let CachedObject::Object(secret) = &inputs.credential else {
-        return unusable("does not exist".into(), "NoValidCertificateFound");
-    };
-    match secret::data(secret) {
+    match validate::content(&inputs.credential) {
         Ok(data) => {
             let hub = inputs.bootstrap.as_ref().map(|bootstrap| &bootstrap.hub);
             let validation = validate::validate(&data, hub, inputs.names, inputs.clocks);
             (data, validation)
         }
-        Err(error) => unusable(format!("cannot be read: {error}"), "CertificateValidationFailed"),
+        Err(unusable) => (Data::new(), Validation::Unusable(unusable)),
     }
 }
 

@@ -8,12 +8,13 @@ use shared::{
     error::Error,
     kubeconfig::{self, Hub, check_pair},
     logging::quoted,
-    secret::Data,
+    secret::{self, Data},
     time::seconds_time,
 };
 
 use super::template::Subject;
 use crate::{
+    cached::CachedObject,
     clocks::Clocks,
     identity::{AGENT_NAME, AgentNames, CLUSTER_NAME, said},
 };
@@ -21,6 +22,18 @@ use crate::{
 /// A certificate is valid this much before its notBefore: the hub has another clock, and a naive check of
 /// notBefore rejects fresh certificates (kubernetes/kubernetes#97680).
 pub(crate) const TOLERANCE: Duration = Duration::from_secs(300);
+
+/// The content of the credential's Secret.
+///
+/// # Errors
+/// The Secret does not exist, or cannot be read.
+pub(crate) fn content(secret: &CachedObject) -> Result<Data, UnusableCredential> {
+    let unusable = |reason, event| UnusableCredential { reason, event };
+    let CachedObject::Object(secret) = secret else {
+        return Err(unusable("does not exist".to_owned(), NOT_VALID));
+    };
+    secret::data(secret).map_err(|error| unusable(format!("cannot be read: {error}"), UNREADABLE))
+}
 
 /// The result of a validation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -65,8 +78,8 @@ pub(crate) struct UnusableCredential {
 
 /// Subject of the kubeconfig's errors, of which only the predicate is used.
 const SUBJECT: &str = "";
-pub(crate) const UNREADABLE: &str = "CertificateValidationFailed";
-pub(crate) const NOT_VALID: &str = "NoValidCertificateFound";
+const UNREADABLE: &str = "CertificateValidationFailed";
+const NOT_VALID: &str = "NoValidCertificateFound";
 /// Spelled as the Go agent spells it.
 pub(crate) const OTHER_DATA: &str = "AdditonalSecretDataChanged";
 

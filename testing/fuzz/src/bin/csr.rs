@@ -13,6 +13,8 @@ fuzz::modules! {
     clocks = "../../../../bins/csr-bootstrapper/src/clocks.rs",
     csr = "../../../../bins/csr-bootstrapper/src/certificate/csr.rs",
     csr_status = "../../../../bins/csr-bootstrapper/src/certificate/csr_status.rs",
+    cached = "../../../../bins/csr-bootstrapper/src/cached.rs",
+    digest = "../../../../bins/csr-bootstrapper/src/digest.rs",
     identity = "../../../../bins/csr-bootstrapper/src/identity.rs",
     pkcs10 = "../../../../bins/csr-bootstrapper/src/certificate/pkcs10.rs",
     template = "../../../../bins/csr-bootstrapper/src/certificate/template.rs",

@@ -20,7 +20,6 @@ use suite::{
     ocm::{AVAILABLE, Bootstrap, HEARTBEAT, PREFIX, SYNCED},
     pause,
     spoke::{Spoke, addon_rights, cluster_rights, rights},
-    within,
 };
 
 use crate::support::beats_again;
@@ -158,10 +157,10 @@ fn audit_with_five_add_ons_the_hub_is_asked_for_less_than_by_the_go_agent() {
     let both = [(&go, ours.addon_namespace()), (&ours, ours.addon_namespace())];
     for (spoke, namespace) in &both {
         spoke.hub.wait_for_condition(&spoke.cluster, AVAILABLE, "True");
-        (1..=5).for_each(|number| add_addon(spoke, namespace, &format!("addon{number}")));
+        (1..=5).for_each(|number| spoke.register_addon(namespace, &format!("addon{number}")));
     }
     for (spoke, _) in &both {
-        (1..=5).for_each(|number| wait_until_told(spoke, &format!("addon{number}")));
+        (1..=5).for_each(|number| spoke.wait_until_registered(&format!("addon{number}")));
     }
     pause(5000);
     let mut asked = both.each_ref().map(|(spoke, _)| requests_of(&spoke.user()));
@@ -189,29 +188,6 @@ const GO_FLAGS: [&str; 2] =
 /// What a user has asked the hub for so far.
 fn requests_of(agent: &str) -> Vec<String> {
     audit::requests("hub", |event| user(event) == agent).iter().map(words).collect()
-}
-
-/// An add-on with a Lease and a certificate.
-fn add_addon(spoke: &Spoke, namespace: &str, name: &str) {
-    let lease = json!({
-        "apiVersion": LEASES.api_version(), "kind": "Lease", "metadata": {"name": name},
-        "spec": {"renewTime": micro_time(SystemTime::now())},
-    });
-    spoke.managed.create(&LEASES.collection(namespace), &lease);
-    spoke.hub.add_addon(&spoke.cluster, name, namespace);
-    let registrations = json!([{"signerName": "kubernetes.io/kube-apiserver-client"}]);
-    spoke.hub.set_addon_status(&spoke.cluster, name, &json!({"registrations": registrations}));
-    spoke.hub.approve_next(&spoke.cluster);
-}
-
-fn wait_until_told(spoke: &Spoke, name: &str) {
-    // The Go agent looks every 30 s.
-    within(60, "the add-on is available", || {
-        let addon = spoke.hub.addon(&spoke.cluster, name)?;
-        let conditions = addon["status"]["conditions"].to_string();
-        let told = ["ManagedClusterAddOnLeaseUpdated", "ClientCertificateUpdated"];
-        told.iter().all(|reason| conditions.contains(reason)).then_some(())
-    });
 }
 
 fn renew_all(spoke: &Spoke, namespace: &str) {

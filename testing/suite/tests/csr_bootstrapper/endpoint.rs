@@ -23,6 +23,7 @@ fn ready_is_a_credential_that_can_be_used() {
         });
     };
     why(true);
+    agent.wait_for_times("no valid bootstrap kubeconfig", 1);
     spoke.put_bootstrap("nonsense");
     agent.wait_for_times("no valid bootstrap kubeconfig", 2);
     why(true);

@@ -36,7 +36,6 @@ fn flags_of_the_registration_agent_that_mean_nothing_here_are_refused_with_a_rea
         ("plain HTTP", &["config", "listen", "tls-cipher-suites", "tls-min-version"]),
         ("without a restart", &["terminate-on-files"]),
         ("one hub", &["bootstrap-kubeconfigs", "hub-connection-timeout-seconds"]),
-        ("add-ons", &["addon-kubeclient-registration-auth", "addon-token-expiration-seconds"]),
         (
             "CSR alone",
             &[
@@ -79,6 +78,9 @@ fn values_that_cannot_be_used_are_exit_code_2_with_a_sentence() {
         (&["-client-cert-expiration-seconds=-1"], "-client-cert-expiration-seconds"),
         (&["-client-cert-expiration-seconds", "2147483648"], "-client-cert-expiration-seconds"),
         (&["-client-cert-expiration-seconds", "1h"], "-client-cert-expiration-seconds"),
+        (&["-addon-kubeclient-registration-auth", "grpc"], "-addon-kubeclient-registration-auth"),
+        (&["-addon-token-expiration-seconds", "599"], "-addon-token-expiration-seconds"),
+        (&["-addon-token-expiration-seconds", "4294967296"], "-addon-token-expiration-seconds"),
         (&["-spoke-external-server-urls", "http://a"], "https URL"),
         (&["-spoke-external-server-urls", "https://a,b"], "https URL"),
         (&["-cluster-annotations", "a"], "key=value"),

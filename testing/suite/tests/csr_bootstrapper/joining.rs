@@ -19,4 +19,4 @@ mod rebootstrap;
 mod recovery;
 mod restart;
 mod support;
-mod takeover;
+pub(crate) mod takeover;

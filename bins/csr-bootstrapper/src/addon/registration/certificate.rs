@@ -6,10 +6,8 @@ use log::Level;
 use shared::{
     backoff::Backoff,
     error::{Error, Result},
-    json::Document,
     log_object,
     logging::seconds,
-    watch::{self, Selection},
 };
 
 use super::{
@@ -17,15 +15,15 @@ use super::{
     observe::{RegistrationInputs, observe},
     secret::SecretReader,
     store::StoredRegistration,
+    token::TOKEN,
 };
 use crate::{
     addon::managed_cluster_addon::ROTATED,
-    agent::PAGE,
     cached::CachedObject,
     certificate::{
         CsrTemplate,
-        csr::{CLUSTER_LABEL, CSRS, CertificateRequest, KUBE_API_SERVER_CLIENT},
-        csr_status::{ADDON_LABEL, CsrFailure, MOST_PENDING, is_pending_of},
+        csr::{CSRS, CertificateRequest, KUBE_API_SERVER_CLIENT},
+        csr_status::CsrFailure,
         deadline::{least_use, rotated_message},
         machine::{CertificateAction, CsrMachine},
         need::{Need, Requester},
@@ -40,24 +38,22 @@ use crate::{
 
 /// The longest wait between two attempts.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// The time until a hub with too many requests is asked again.
-const HALTED: Duration = Duration::from_secs(60);
 /// A turn ends after so many preparations, whatever is left.
 const MOST_PREPARATIONS: usize = 8;
 /// What the Secret of a token has.
-const KEYS_OF_TOKENS: &[&str] = &["token"];
+const KEYS_OF_TOKENS: &[&str] = &[TOKEN];
 
 /// The certificate of one registration.
 pub(super) struct CertificateRegistration {
-    template: CsrTemplate,
+    pub(super) template: CsrTemplate,
     secret: SecretReader,
-    machine: CsrMachine,
+    pub(super) machine: CsrMachine,
     /// The stored request is new: it has no CSR yet.
-    fresh: bool,
+    pub(super) fresh: bool,
     /// The CSR that is awaited.
     awaited: Option<String>,
     errors: Backoff,
-    rotated: Option<Rotated>,
+    pub(super) rotated: Option<Rotated>,
     /// The pace of tidying up.
     tidying: WritePace,
 }
@@ -257,38 +253,6 @@ impl CertificateRegistration {
         );
     }
 
-    fn count_pending(&mut self, registration: &Registration, context: &Context<'_>) -> Result<()> {
-        let (cluster, addon) = (&context.names.cluster, &registration.addon);
-        let labels = format!("{CLUSTER_LABEL}={cluster},{ADDON_LABEL}={addon}");
-        let all = Selection::all(CSRS.everywhere());
-        let selection = Selection { labels: &labels, page: PAGE, ..all };
-        let (user, prefix) = (context.names.user(), &self.template.name_prefix);
-        let mut pending = 0;
-        let listed =
-            watch::list(&context.session.client, &selection, &context.session.stop, &mut |csr| {
-                let is_ours =
-                    matches!(&csr, Document::Whole(csr) if is_pending_of(csr, prefix, &user));
-                pending += usize::from(is_ours);
-                std::ops::ControlFlow::Continue(())
-            });
-        match listed {
-            // Without the right to list requests one may still post.
-            Err(Error::Forbidden(_)) => {}
-            listed => listed?,
-        }
-        if pending < MOST_PENDING {
-            self.machine.counted();
-            return Ok(());
-        }
-        if self.rotated != Some(Rotated::Halted) {
-            let halted = Rotated::Halted;
-            log_object!(Level::Warn, registration.secret.target(); "{}", halted.message());
-            self.rotated = Some(halted);
-        }
-        self.machine.halted(Requester::Agent, Instant::now(), HALTED);
-        Ok(())
-    }
-
     fn store_request(
         &mut self,
         registration: &Registration,
@@ -316,57 +280,6 @@ impl CertificateRegistration {
         }
     }
 
-    fn create_csr(&mut self, context: &Context<'_>) -> Result<()> {
-        let Some(request) = self.machine.request() else { return Ok(()) };
-        let name = request.name.clone();
-        let object = request.object(&self.template, context.agent.settings.expiration);
-        let (client, target) = (&context.session.client, CSRS.cluster_object(&name));
-        let events = context.csrs.events(&name);
-        let csr = match client.create(&target, &object) {
-            // The answer to an earlier attempt was lost.
-            Err(Error::AlreadyExists(_)) => client.get(&target)?,
-            Err(error) => {
-                self.rotated = Some(Rotated::Failed(format!("Failed to create CSR {error}")));
-                return Err(error);
-            }
-            Ok(csr) => {
-                self.machine.posted(&csr);
-                log_object!(Level::Info, target; "the CSR of an add-on was created on the hub");
-                csr
-            }
-        };
-        self.fresh = false;
-        context.csrs.answered(&name, CachedObject::Object(csr), events);
-        Ok(())
-    }
-
-    /// Reads the CSR while the watch does not show it.
-    fn get_csr(&self, context: &Context<'_>) -> Result<()> {
-        let Some(request) = self.machine.request() else { return Ok(()) };
-        let events = context.csrs.events(&request.name);
-        let answer = context.session.client.get(&CSRS.cluster_object(&request.name));
-        context.csrs.answered(&request.name, CachedObject::of(answer)?, events);
-        Ok(())
-    }
-
-    /// Confirms that the CSR is gone: the watch may lag behind.
-    fn confirm_gone(&mut self, context: &Context<'_>) -> Result<()> {
-        let Some(request) = self.machine.request() else { return Ok(()) };
-        let (name, events) = (request.name.clone(), context.csrs.events(&request.name));
-        let target = CSRS.cluster_object(&name);
-        match CachedObject::of(context.session.client.get(&target))? {
-            CachedObject::Absent => {
-                let rest = self.machine.gone(Requester::Agent, Instant::now(), fastrand::f64());
-                log_object!(
-                    Level::Warn, target, retry_in = seconds(rest);
-                    "the CSR is gone from the hub without an answer"
-                );
-            }
-            csr => context.csrs.answered(&name, csr, events),
-        }
-        Ok(())
-    }
-
     fn save(
         &mut self,
         pem: &[u8],
@@ -378,9 +291,8 @@ impl CertificateRegistration {
         let mut values = self.other_values(context);
         values.insert("tls.crt", pem.to_vec().into());
         values.insert("tls.key", request.key.as_bytes().to_vec().into());
-        let none = SecretValues::new();
         let (agent, secret) = (context.agent, &registration.secret);
-        self.secret.save(agent, secret, (&values, &none), KEYS_OF_TOKENS)?;
+        self.secret.save(agent, secret, &values, KEYS_OF_TOKENS)?;
         let (used, now) = (least_use(pem, &agent.clocks()), Instant::now());
         let regular = matches!(&observed.need, Need::Certificate(why) if why.regular);
         self.machine.saved(pem, now + used, regular, now);
@@ -391,9 +303,9 @@ impl CertificateRegistration {
     }
 
     fn repair(&mut self, registration: &Registration, context: &Context<'_>) -> Result<()> {
-        let (values, none) = (self.other_values(context), SecretValues::new());
+        let values = self.other_values(context);
         let (agent, secret) = (context.agent, &registration.secret);
-        self.secret.save(agent, secret, (&values, &none), KEYS_OF_TOKENS)?;
+        self.secret.save(agent, secret, &values, KEYS_OF_TOKENS)?;
         self.machine.repaired(Instant::now());
         log_object!(Level::Info, secret.target(); "the credential of an add-on was repaired");
         Ok(())

@@ -6,24 +6,17 @@ use std::{
 };
 
 use log::Level;
-use shared::{
-    backoff::Backoff,
-    error::{Error, Result},
-    log_object,
-    stop::Stop,
-};
+use shared::{backoff::Backoff, error::Error, log_object, stop::Stop};
 
 use super::{
-    AddOnCsrWatcher, CertificateRegistration, Context, Credential, Registration,
-    RegistrationSecret, RegistrationStore, TokenRegistration, registrations, secret,
+    AddOnCsrWatcher, Context, Registration, RegistrationSecret, RegistrationStore,
+    entry::Entry,
+    registrations, secret,
     status::{StatusReporter, Told},
     store::StoredRegistration,
 };
 use crate::{
-    addon::{
-        cache::KnownAddOns, managed_cluster_addon::AddOn, secret_cache::SecretVersion,
-        secret_watch::start_missing,
-    },
+    addon::{cache::KnownAddOns, secret_watch::start_missing},
     agent::Agent,
     identity::AgentNames,
     state::HubSession,
@@ -95,22 +88,6 @@ struct RegistrationController<'a> {
     store_pace: WritePace,
     /// There were more registrations than may be.
     too_many: bool,
-}
-
-/// One registration at work.
-struct Entry {
-    registration: Registration,
-    keeper: Keeper,
-    /// The pace of attempts that the keeper does not pace itself.
-    pace: WritePace,
-    /// Nothing is due before, unless something changes.
-    again: Instant,
-}
-
-/// The code that keeps a credential, by its kind.
-enum Keeper {
-    Certificate(Box<CertificateRegistration>),
-    Token(Box<TokenRegistration>),
 }
 
 impl<'a> RegistrationController<'a> {
@@ -203,12 +180,8 @@ impl<'a> RegistrationController<'a> {
 
     /// Starts a registration, or continues with what changed in a `known` one.
     fn start(&mut self, registration: Registration, known: Option<Entry>, now: Instant) -> Entry {
-        let mut entry = known.unwrap_or_else(|| Entry {
-            keeper: Keeper::new(&registration, &self.store),
-            registration: registration.clone(),
-            pace: WritePace::new(now),
-            again: now,
-        });
+        let new = || Entry::new(registration.clone(), &self.store);
+        let mut entry = known.unwrap_or_else(new);
         if entry.registration != registration {
             entry.change(&registration, &mut self.context());
         }
@@ -258,7 +231,7 @@ impl<'a> RegistrationController<'a> {
         for (name, addon) in &addons.by_name {
             let mut told: Vec<Told> = Vec::new();
             while let Some(entry) = entries.next_if(|entry| entry.registration.addon == *name) {
-                told.extend(entry.keeper.condition());
+                told.extend(entry.condition());
             }
             if addon.terminating || self.session.stop.raised() {
                 continue;
@@ -307,105 +280,5 @@ fn is_obsolete(stored: &StoredRegistration, addons: &KnownAddOns) -> bool {
     match addons.by_name.get(&stored.addon) {
         Some(addon) => !addon.terminating && addon.registrations.is_some(),
         None => addons.is_gone(&stored.addon),
-    }
-}
-
-impl Entry {
-    fn is_of(&self, secret: &RegistrationSecret) -> bool {
-        self.registration.secret == *secret
-    }
-
-    /// Returns whether something is due or may have changed.
-    fn is_due(&self, agent: &Agent) -> bool {
-        let (secret, now) = (&self.registration.secret, Instant::now());
-        let (reader, is_waiting) = match &self.keeper {
-            Keeper::Certificate(certificate) => (certificate.secret(), certificate.is_waiting()),
-            Keeper::Token(token) => (token.secret(), false),
-        };
-        now >= self.again
-            || now >= self.pace.not_before && (is_waiting || reader.is_stale(agent, secret, now))
-    }
-
-    /// Does what is due; returns when to come again.
-    fn reconcile(&mut self, addon: &AddOn, context: &mut Context<'_>) -> Instant {
-        let now = Instant::now();
-        if now < self.pace.not_before {
-            return self.pace.not_before;
-        }
-        match self.try_reconcile(addon, context) {
-            Ok(again) => again,
-            Err(error) => {
-                let target = self.registration.secret.target();
-                let should_log = self.pace.failed(&error, now);
-                let level = if should_log { Level::Warn } else { Level::Debug };
-                log_object!(level, target, error:% = error; "the credential of an add-on is not kept");
-                self.pace.not_before
-            }
-        }
-    }
-
-    fn try_reconcile(&mut self, addon: &AddOn, context: &mut Context<'_>) -> Result<Instant> {
-        let Registration { addon: name, secret, .. } = &self.registration;
-        // Before anything is written there: a Secret that is not stored would never be removed.
-        if context.store.get(secret).is_none() {
-            let stored = StoredRegistration { addon: name.clone(), request: None };
-            context.store.set(secret, stored)?;
-        }
-        let again = match &mut self.keeper {
-            Keeper::Certificate(certificate) => {
-                certificate.reconcile(&self.registration, context)?
-            }
-            Keeper::Token(token) => token.reconcile(&self.registration, addon, context)?,
-        };
-        let seen = match &self.keeper {
-            Keeper::Certificate(certificate) => certificate.secret().seen(),
-            Keeper::Token(token) => token.secret().seen(),
-        };
-        let version = SecretVersion::of(seen);
-        context.agent.change(|state| state.addon_secrets.set_unknown(secret, version));
-        self.pace.needed(false, Instant::now());
-        Ok(again)
-    }
-
-    /// Goes on with what the add-on says now.
-    fn change(&mut self, registration: &Registration, context: &mut Context<'_>) {
-        match (&mut self.keeper, &registration.credential) {
-            (Keeper::Certificate(certificate), Credential::Certificate(template)) => {
-                certificate.set_template(template, &registration.secret, context);
-            }
-            _ => {
-                self.close(context);
-                self.keeper = Keeper::new(registration, context.store);
-            }
-        }
-        self.registration = registration.clone();
-    }
-
-    fn close(&mut self, context: &mut Context<'_>) {
-        if let Keeper::Certificate(certificate) = &mut self.keeper {
-            certificate.close(context);
-        }
-    }
-}
-
-impl Keeper {
-    fn new(registration: &Registration, store: &RegistrationStore) -> Self {
-        match &registration.credential {
-            Credential::Certificate(template) => {
-                let request = store.request(&registration.secret, template);
-                let certificate = CertificateRegistration::new(template.clone(), request);
-                Self::Certificate(Box::new(certificate))
-            }
-            Credential::Token { lifetime } => {
-                Self::Token(Box::new(TokenRegistration::new(*lifetime)))
-            }
-        }
-    }
-
-    fn condition(&self) -> Option<Told> {
-        match self {
-            Self::Certificate(certificate) => certificate.condition(),
-            Self::Token(token) => token.condition(),
-        }
     }
 }

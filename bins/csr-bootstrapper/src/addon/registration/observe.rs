@@ -2,10 +2,7 @@
 
 use std::time::Instant;
 
-use shared::{
-    kubeconfig::Hub,
-    secret::{self, Data},
-};
+use shared::{kubeconfig::Hub, secret::Data};
 
 use crate::{
     cached::CachedObject,
@@ -17,8 +14,8 @@ use crate::{
         need::{Need, Requester, need},
         observe::{ObservedCredential, SessionChange},
         validate::{
-            NOT_VALID, OTHER_DATA, UNREADABLE, UnusableCredential, UsableCredential, Validation,
-            certificate, config,
+            OTHER_DATA, UnusableCredential, UsableCredential, Validation, certificate, config,
+            content,
         },
     },
     clocks::Clocks,
@@ -85,38 +82,32 @@ pub(super) fn observe(inputs: &RegistrationInputs<'_>) -> ObservedCredential {
 }
 
 fn validated(inputs: &RegistrationInputs<'_>) -> (Data, Validation) {
+    match content(inputs.secret) {
+        Ok(data) => {
+            let validation = validate(&data, inputs);
+            (data, validation)
+        }
+        Err(unusable) => (Data::new(), Validation::Unusable(unusable)),
+    }
+}
+
+/// Validates certificate and key, and what is next to them.
+fn validate(data: &Data, inputs: &RegistrationInputs<'_>) -> Validation {
     let unusable = |(event, reason)| Validation::Unusable(UnusableCredential { reason, event });
-    let CachedObject::Object(secret) = inputs.secret else {
-        let refusal = (NOT_VALID, "does not exist".to_owned());
-        return (Data::new(), unusable(refusal));
+    let (identity, chain) = match certificate(data, &inputs.template.subject, inputs.clocks) {
+        Ok(good) => good,
+        Err(defect) => return unusable(defect),
     };
-    let data = match secret::data(secret) {
-        Ok(data) => data,
-        Err(error) => {
-            let refusal = (UNREADABLE, format!("cannot be read: {error}"));
-            return (Data::new(), unusable(refusal));
+    let mut stale = !said(data, CLUSTER_NAME, &inputs.names.cluster);
+    if inputs.is_kube_client {
+        let known = Hub::of_secret("", data).ok();
+        if let Some(word) = known.and_then(|known| known.differs_from(inputs.hub)) {
+            return unusable((OTHER_DATA, format!("is for another hub: the {word} differs")));
         }
-    };
-    let validation = match certificate(&data, &inputs.template.subject, inputs.clocks) {
-        Err(refusal) => unusable(refusal),
-        Ok((identity, chain)) => {
-            let known = Hub::of_secret("", &data).ok().filter(|_| inputs.is_kube_client);
-            let moved = known.as_ref().and_then(|known| known.differs_from(inputs.hub));
-            match moved {
-                Some(word) => {
-                    unusable((OTHER_DATA, format!("is for another hub: the {word} differs")))
-                }
-                None => {
-                    let is_whole = !inputs.is_kube_client || config(&data, &identity).is_ok();
-                    let stale = !is_whole || !said(&data, CLUSTER_NAME, &inputs.names.cluster);
-                    let hub = inputs.hub.clone();
-                    let config = None;
-                    Validation::Usable(UsableCredential { identity, chain, hub, config, stale })
-                }
-            }
-        }
-    };
-    (data, validation)
+        stale |= config(data, &identity).is_err();
+    }
+    let hub = inputs.hub.clone();
+    Validation::Usable(UsableCredential { identity, chain, hub, config: None, stale })
 }
 
 /// The CSR of the stored request: the kept one with the certificate, or else the watched one.

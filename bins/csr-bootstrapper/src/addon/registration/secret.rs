@@ -9,7 +9,7 @@ use shared::{
     secret,
 };
 
-use super::RegistrationSecret;
+use super::{RegistrationSecret, token::TOKEN};
 use crate::{
     addon::{cluster_of, secret_cache::SecretVersion},
     agent::Agent,
@@ -20,10 +20,10 @@ use crate::{
 
 /// A Secret that is not watched is read this often, as upstream does (ocm
 /// `pkg/registration/register/secret_controller.go`, ControllerResyncInterval).
-pub(super) const READ_AGAIN: Duration = Duration::from_secs(300);
+const READ_AGAIN: Duration = Duration::from_secs(300);
 
 /// All keys that an agent writes.
-const KEYS: [&str; 6] = ["kubeconfig", "tls.crt", "tls.key", "token", CLUSTER_NAME, AGENT_NAME];
+const KEYS: [&str; 6] = ["kubeconfig", "tls.crt", "tls.key", TOKEN, CLUSTER_NAME, AGENT_NAME];
 
 /// The last known state of a Secret.
 #[derive(Default)]
@@ -67,7 +67,7 @@ impl SecretReader {
         Ok(())
     }
 
-    /// Saves `values` with a single write, and those of `fallback` whose keys it lacks; `removed` keys go, others stay.
+    /// Saves `values` with a single write; `removed` keys go, others stay.
     ///
     /// # Errors
     /// As the server says.
@@ -75,12 +75,11 @@ impl SecretReader {
         &mut self,
         agent: &Agent,
         secret: &RegistrationSecret,
-        (values, fallback): (&SecretValues, &SecretValues),
+        values: &SecretValues,
         removed: &[&str],
     ) -> Result<()> {
-        let target = secret.target();
-        let saved =
-            save_in(client(agent, secret), &target, &self.seen, (values, fallback), removed)?;
+        let (client, values) = (client(agent, secret), (values, &SecretValues::new()));
+        let saved = save_in(client, &secret.target(), &self.seen, values, removed)?;
         self.seen = CachedObject::Object(saved);
         Ok(())
     }
@@ -114,7 +113,7 @@ pub(super) fn delete(agent: &Agent, secret: &RegistrationSecret, cluster: &str) 
 fn is_credential_of(object: &Value, cluster: &str) -> bool {
     let Ok(data) = secret::data(object) else { return false };
     said(&data, CLUSTER_NAME, cluster)
-        && ["tls.crt", "token"].iter().any(|key| data.contains_key(*key))
+        && ["tls.crt", TOKEN].iter().any(|key| data.contains_key(*key))
 }
 
 /// What somebody else put into the Secret, if there is such a thing.

@@ -2,13 +2,11 @@
 
 use std::time::Instant;
 
-use log::Level;
-use shared::{error::Error, log_object, stop::Stop};
+use shared::stop::Stop;
 
 use super::service_account_user;
 use crate::{
     addon::{
-        MANAGED_CLUSTER_ADDONS,
         managed_cluster_addon::{AddOn, ROTATED, RegistrationConfig},
         status::{self, AddOnStatus},
     },
@@ -78,22 +76,9 @@ impl<'a> StatusReporter<'a> {
         if now < pace.not_before {
             return pace.not_before;
         }
-        match status::write(self.agent, self.session, (name, addon), &wanted) {
-            Ok(written) => {
-                pace.wrote(Instant::now());
-                let driver = |state: &crate::state::SharedState| state.addons.driver_of(name);
-                if written && self.agent.read(driver).as_deref() != wanted.driver {
-                    *without_driver = true;
-                }
-            }
-            Err(error) => {
-                let is_conflict = matches!(error, Error::Conflict(_));
-                let should_log = pace.failed(&error, Instant::now()) && !is_conflict;
-                let level = if should_log { Level::Warn } else { Level::Debug };
-                let target = MANAGED_CLUSTER_ADDONS.object(&names.cluster, name);
-                log_object!(level, target, error:% = error; "the registration is not reported");
-            }
-        }
+        let hub = (self.agent, self.session);
+        let written = status::write(hub, (name, addon), &wanted, pace, "the registration is");
+        *without_driver |= written.is_some_and(|written| wanted.driver != Some(&written.driver));
         now
     }
 }

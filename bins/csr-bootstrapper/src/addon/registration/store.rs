@@ -2,7 +2,6 @@
 //! the process, so that each request is made once, and no Secret is forgotten when its add-on goes meanwhile.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
 use shared::{
     client::{Client, Patch, Preconditions, Propagation},
@@ -16,6 +15,7 @@ use crate::{
     agent::Agent,
     cached::CachedObject,
     certificate::{CsrTemplate, csr::CertificateRequest},
+    digest::sha256,
 };
 
 /// A Secret that this program keeps for an add-on.
@@ -182,8 +182,7 @@ impl RegistrationStore {
 /// Keys of a Secret have at most 253 letters, which is not enough for the names.
 fn key(secret: &RegistrationSecret) -> String {
     let RegistrationSecret { namespace: AddOnNamespace { hosted, name }, name: of } = secret;
-    let hash = digest(&SHA256, format!("{hosted}/{name}/{of}").as_bytes());
-    hash.as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+    sha256(format!("{hosted}/{name}/{of}").as_bytes())[..32].to_owned()
 }
 
 fn version(object: &Value) -> Option<(String, String)> {

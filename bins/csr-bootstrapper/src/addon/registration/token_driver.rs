@@ -15,6 +15,7 @@ use shared::{
 use super::{
     Context, Registration,
     secret::SecretReader,
+    service_account,
     token::{TOKEN, TokenClaims, TokenNeed, need, service_account_uid},
 };
 use crate::{
@@ -140,7 +141,7 @@ impl TokenRegistration {
     }
 
     fn request(&self, registration: &Registration, context: &Context<'_>) -> Result<String> {
-        let account = format!("{}-agent", registration.addon);
+        let account = service_account(&registration.addon);
         let object = SERVICE_ACCOUNTS.object(&context.names.cluster, &account);
         let target = Target { subresource: Some("token"), ..object };
         let request = json!({
@@ -167,7 +168,6 @@ impl TokenRegistration {
         if let Some(token) = token {
             values.insert(TOKEN, token.into_bytes().into());
         }
-        let (agent, none) = (context.agent, SecretValues::new());
-        self.secret.save(agent, &registration.secret, (&values, &none), KEYS_OF_CERTIFICATES)
+        self.secret.save(context.agent, &registration.secret, &values, KEYS_OF_CERTIFICATES)
     }
 }

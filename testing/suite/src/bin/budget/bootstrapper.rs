@@ -2,12 +2,10 @@
 
 use std::{
     sync::Arc,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 
 use dev_apiserver::Request;
-use serde_json::json;
-use shared::{resource::LEASES, time::micro_time};
 use suite::{
     cluster::Cluster,
     eventually,
@@ -48,7 +46,10 @@ impl Table {
         let spaces: Vec<_> = members.iter().map(|(spoke, _)| spoke.addon_namespace()).collect();
         let add = |name: &str| {
             let both = members.iter().zip(&spaces);
-            both.for_each(|((spoke, _), namespace)| add_addon(spoke, namespace, name));
+            both.for_each(|((spoke, _), namespace)| {
+                spoke.register_addon(namespace, name);
+                spoke.wait_until_registered(name);
+            });
             members.iter().for_each(|(spoke, _)| wait_for_heartbeats(spoke, 3));
         };
         add("addon1");
@@ -114,24 +115,6 @@ impl Table {
         self.at_most("SIGTERM to its end", 1000.0, ends.iter().copied().fold(0.0, f64::max), "ms");
         self.at_most("restart to first heartbeat", 150.0, median(starts), "ms");
     }
-}
-
-/// An add-on whose Lease is fresh and whose agent has a credential, as the hub knows.
-fn add_addon(spoke: &Spoke, namespace: &str, name: &str) {
-    let lease = json!({
-        "apiVersion": LEASES.api_version(), "kind": "Lease", "metadata": {"name": name},
-        "spec": {"renewTime": micro_time(SystemTime::now())},
-    });
-    spoke.managed.create(&LEASES.collection(namespace), &lease);
-    spoke.hub.add_addon(&spoke.cluster, name, namespace);
-    let registrations = json!([{"signerName": "kubernetes.io/kube-apiserver-client"}]);
-    spoke.hub.set_addon_status(&spoke.cluster, name, &json!({"registrations": registrations}));
-    spoke.hub.approve_next(&spoke.cluster);
-    spoke.hub.wait_for_addon(&spoke.cluster, name, "True");
-    eventually("the hub knows of the certificate", || {
-        let addon = spoke.hub.addon(&spoke.cluster, name)?;
-        addon["status"]["conditions"].to_string().contains("ClientCertificateUpdated").then_some(())
-    });
 }
 
 /// 924 KiB and 1,498 bytes were measured.

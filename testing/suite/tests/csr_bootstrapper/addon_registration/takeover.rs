@@ -1,16 +1,10 @@
 //! From OCM's own agent to the program and back with the credentials of add-ons; on the real control plane alone.
 
 use shared::resource::SECRETS;
-use suite::{
-    eventually,
-    needs::{Need, needs},
-    ocm::{AVAILABLE, Bootstrap},
-    sidecar::Sidecar,
-    spoke::Spoke,
-    stays,
-};
+use suite::{eventually, ocm::AVAILABLE, sidecar::Sidecar, spoke::Spoke, stays};
 
 use super::support::*;
+use crate::joining::takeover::{gives_signs_of_life, stages};
 
 /// The Go agent with its add-ons; without another flag of gates the last one counts.
 fn go_agent(spoke: &Spoke) -> Sidecar {
@@ -33,13 +27,7 @@ fn version(spoke: &Spoke, namespace: &str) -> String {
 
 #[test]
 fn addon_registration_goes_on_with_the_go_agents_and_the_go_agent_with_it() {
-    if !needs(Need::Real, "the Go agent is there") {
-        return;
-    }
-    let go = Spoke::for_go("go-addon", Bootstrap::Auto);
-    let mut ours = Spoke::auto("taken-addon");
-    ours.cluster.clone_from(&go.cluster);
-    ours.put_bootstrap(&go.bootstrap_kubeconfig());
+    let Some((go, ours)) = stages("addon") else { return };
     let namespace = ours.addon_namespace();
     let mut agent = go_agent(&go);
     go.hub.wait_for_condition(&go.cluster, AVAILABLE, "True");
@@ -60,23 +48,14 @@ fn addon_registration_goes_on_with_the_go_agents_and_the_go_agent_with_it() {
 
     go.put_secret(&go.secret, &ours.credential().expect("the Secret"));
     let _agent = go_agent(&go);
-    go.hub.set_lease_duration(&go.cluster, 1);
-    let renewed = || go.hub.heartbeat(&go.cluster).map(|lease| lease["spec"]["renewTime"].clone());
-    let last = renewed();
-    eventually("the Go agent is at work", || (renewed() != last).then_some(()));
+    gives_signs_of_life(&go);
     unchanged(&go, &namespace, &before);
 }
 
 /// The certificate that the program obtained is good for the Go agent.
 #[test]
 fn addon_registration_is_taken_over_by_the_go_agent() {
-    if !needs(Need::Real, "the Go agent is there") {
-        return;
-    }
-    let go = Spoke::for_go("go-heir", Bootstrap::Auto);
-    let mut ours = Spoke::auto("heir");
-    ours.cluster.clone_from(&go.cluster);
-    ours.put_bootstrap(&go.bootstrap_kubeconfig());
+    let Some((go, ours)) = stages("heir") else { return };
     let namespace = ours.addon_namespace();
     let mut sidecar = crate::support::joins(&ours, &[]);
     add(&ours, &namespace, &of_signer(KUBE_CLIENT));
@@ -87,12 +66,7 @@ fn addon_registration_is_taken_over_by_the_go_agent() {
     let before = version(&ours, &namespace);
     go.put_secret(&go.secret, &ours.credential().expect("the Secret"));
     let mut agent = go_agent(&go);
-    go.hub.set_lease_duration(&go.cluster, 1);
-    let renewed = || go.hub.heartbeat(&go.cluster).map(|lease| lease["spec"]["renewTime"].clone());
-    for _ in 0..2 {
-        let last = renewed();
-        eventually("the Go agent is at work", || (renewed() != last).then_some(()));
-    }
+    gives_signs_of_life(&go);
     unchanged(&go, &namespace, &before);
     assert_eq!(told(&go, "ClusterCertificateRotated", "True"), by_us);
     // It removes what the program wrote.

@@ -96,7 +96,7 @@ fn addon_registration_what_is_missing_or_of_others_needs_a_certificate() {
     let absent = stage.observe_secret(&CachedObject::Absent);
     assert_eq!(certificate_for(&absent).sentence, "Secret ns/x does not exist");
     let odd = CachedObject::Object(json!({"data": {"tls.crt": "%"}}));
-    assert_eq!(certificate_for(&stage.observe_secret(&odd)).event, UNREADABLE);
+    assert_eq!(certificate_for(&stage.observe_secret(&odd)).event, "CertificateValidationFailed");
     let moved = hub("https://old").kubeconfig();
     let moved = Stage::new(HOUR).with("kubeconfig", &moved).observe();
     let sentence = "Secret ns/x is for another hub: the server differs";
