@@ -115,6 +115,34 @@ fn addon_registration_namespace_missing_at_first() {
     assert_eq!(csrs(&spoke).len(), 1);
 }
 
+/// A failure after a success is the first one again: it is a warning.
+#[test]
+fn addon_registration_fails_now_and_then() {
+    if !needs(Need::Embedded, "the server fails when it is asked to") {
+        return;
+    }
+    let (spoke, agent, namespace) = stage("addon-fails", &[]);
+    add(&spoke, &namespace, &of_signer(KUBE_CLIENT));
+    spoke.hub.approve_next(&spoke.cluster);
+    let (whole, _) = certificate(&spoke.managed, &namespace, KUBE_CLIENT_SECRET, None);
+    let secret = shared::resource::SECRETS.object(&namespace, KUBE_CLIENT_SECRET);
+    let warnings = || {
+        let log = agent.log();
+        let is_warning = |line: &&str| line.starts_with('W') && line.contains("is not kept");
+        log.lines().filter(is_warning).count()
+    };
+    for times in 1..=2 {
+        let denied = spoke.managed.faults().deny("get", "secrets", &namespace);
+        spoke.managed.merge(&secret, &json!({"data": {"kubeconfig": null}}));
+        eventually("it is logged", || (warnings() == times).then_some(()));
+        spoke.managed.faults().remove(denied);
+        eventually("it is whole again", || {
+            (data(&spoke.managed, &namespace, KUBE_CLIENT_SECRET) == Some(whole.clone()))
+                .then_some(())
+        });
+    }
+}
+
 #[test]
 fn addon_registration_is_rotated() {
     if !needs(Need::Embedded, "certificates are short") {
