@@ -70,6 +70,22 @@ impl AddOns {
         self.forget_leases();
     }
 
+    /// Changes of the add-ons so far.
+    pub(super) fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Takes over the answer to a request that was sent at `revision`, with `None` for an add-on that does not exist;
+    /// not where an add-on has changed since: the watch may have brought what is newer than the answer.
+    pub(super) fn answered(&mut self, revision: u64, name: &str, answer: Option<Option<AddOn>>) {
+        if self.revision == revision {
+            match answer {
+                Some(addon) => drop(self.set_addon(name, addon)),
+                None => self.remove_addon(name),
+            }
+        }
+    }
+
     /// Forgets all add-ons: nothing is known of them, as at the end of a session.
     pub(super) fn clear(&mut self) {
         self.by_name.clear();

@@ -100,9 +100,10 @@ fn try_write(
     (name, known): (&str, &AddOn),
     wanted: &AddOnStatus,
 ) -> Result<Option<AddOn>> {
+    let revision = agent.read(|state| state.addons.revision());
     let object = match session.client.get(target) {
         Err(Error::NotFound(_)) => {
-            agent.update(|state| state.addons.remove_addon(name));
+            agent.update(|state| state.addons.answered(revision, name, None));
             return Ok(None);
         }
         object => object?,
@@ -120,12 +121,7 @@ fn try_write(
         log_object!(Level::Info, target, state = state; "condition {kind} reported");
     }
     let addon = AddOn::of(&object);
-    // The end of the session also forgets the add-ons.
-    agent.update(|state| {
-        if !session.stop.raised() {
-            state.addons.set_addon(name, addon.clone());
-        }
-    });
+    agent.update(|state| state.addons.answered(revision, name, Some(addon.clone())));
     Ok(addon.filter(|_| is_written))
 }
 

@@ -109,3 +109,23 @@ fn the_add_ons_are_handed_out_once_for_each_change() {
     addons.set_addon("a", None);
     assert!(addons.since(&known).unwrap().by_name.is_empty());
 }
+
+#[test]
+fn an_answer_does_not_replace_what_the_watch_brought_since_the_request() {
+    let mut addons = AddOns::default();
+    addons.replace_addons(all(&[("a", "one")]));
+    let before = addons.revision();
+    addons.set_addon("a", Some(addon("two", "Default")));
+    addons.answered(before, "a", Some(Some(addon("one", "Default"))));
+    assert_eq!(addons.by_name["a"].namespace, namespace("two"));
+    addons.answered(before, "a", None);
+    assert_eq!(addons.by_name["a"].namespace, namespace("two"));
+    addons.answered(addons.revision(), "a", Some(Some(addon("three", "Default"))));
+    assert_eq!(addons.by_name["a"].namespace, namespace("three"));
+    addons.answered(addons.revision(), "a", None);
+    assert!(addons.by_name.is_empty());
+    let before = addons.revision();
+    addons.clear();
+    addons.answered(before, "a", Some(Some(addon("one", "Default"))));
+    assert!(addons.by_name.is_empty(), "the session has ended");
+}

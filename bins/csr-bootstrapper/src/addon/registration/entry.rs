@@ -90,8 +90,11 @@ impl Entry {
 
     fn try_reconcile(&mut self, addon: &AddOn, context: &mut Context<'_>) -> Result<Instant> {
         let Registration { addon: name, secret, .. } = &self.registration;
-        // Before anything is written there: a Secret that is not stored would never be removed.
-        if context.store.get(secret).is_none() {
+        // Before anything is written there: a Secret that is not stored would never be removed. The request of an
+        // earlier process is of no use for a token.
+        let is_token = matches!(self.keeper, Keeper::Token(_));
+        let stored = context.store.get(secret);
+        if stored.is_none_or(|stored| is_token && stored.request.is_some()) {
             let stored = StoredRegistration { addon: name.clone(), request: None };
             context.store.set(secret, stored)?;
         }
