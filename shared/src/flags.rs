@@ -1,4 +1,4 @@
-//! Go's command line from one table, which serves parsing, `-help` and the README's block.
+//! Go's command line from one table, which serves parsing, `-help` and the block in REFERENCE.md.
 
 mod duration;
 #[cfg(test)]

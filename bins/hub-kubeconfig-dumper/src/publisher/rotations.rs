@@ -1,4 +1,4 @@
-//! F54: three kinds of readers in tight loops while the set rotates 10,000 times. The README promises each
+//! F54: three kinds of readers in tight loops while the set rotates 10,000 times. The REFERENCE promises each
 //! of them what is counted here.
 
 use std::{

@@ -88,7 +88,7 @@ impl Table {
         others.iter().for_each(|other| note(other));
     }
 
-    /// The writes of each case, and nothing more; see README.
+    /// The writes of each case, and nothing more; see REFERENCE.md of remote-sync.
     fn writes(&mut self, mode: &str, stage: &Stage) {
         let flags = ["-qps", "0", "-leader-election=false"];
         let sidecar = stage.start_deployed(&flags);

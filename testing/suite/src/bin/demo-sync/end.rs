@@ -57,7 +57,7 @@ pub fn next_steps() {
     let (keep, test) = (bold("make demo-sync KEEP=1"), bold("make test"));
     println!(
         "Next: {keep} leaves it running for kubectl and curl; {test} plays much more;\n\
-         see bins/remote-sync/README.md."
+         see bins/remote-sync/REFERENCE.md."
     );
 }
 
