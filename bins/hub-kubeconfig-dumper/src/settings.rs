@@ -190,6 +190,9 @@ mod tests {
         let help = shared::flags::help("hub-kubeconfig-dumper", &table());
         let block =
             format!("<!-- flags:hub-kubeconfig-dumper -->\n```text\n{help}```\n<!-- end -->");
-        assert!(include_str!("../REFERENCE.md").contains(&block), "REFERENCE.md should hold\n{block}");
+        assert!(
+            include_str!("../REFERENCE.md").contains(&block),
+            "REFERENCE.md should hold\n{block}"
+        );
     }
 }

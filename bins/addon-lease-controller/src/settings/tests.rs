@@ -125,5 +125,8 @@ fn f29_what_makes_no_sense_is_refused_in_a_sentence() {
 fn the_readme_shows_the_flags_as_they_are() {
     let help = shared::flags::help("addon-lease-controller", &table());
     let block = format!("<!-- flags:addon-lease-controller -->\n```text\n{help}```\n<!-- end -->");
-    assert!(include_str!("../../REFERENCE.md").contains(&block), "REFERENCE.md should hold\n{block}");
+    assert!(
+        include_str!("../../REFERENCE.md").contains(&block),
+        "REFERENCE.md should hold\n{block}"
+    );
 }

@@ -248,7 +248,10 @@ fn agents_of_add_ons_authenticate_by_csr_or_token() {
 fn the_readme_shows_the_flags_as_they_are() {
     let help = shared::flags::help("csr-bootstrapper", &table());
     let block = format!("<!-- flags:csr-bootstrapper -->\n```text\n{help}```\n<!-- end -->");
-    assert!(include_str!("../../REFERENCE.md").contains(&block), "REFERENCE.md should hold\n{block}");
+    assert!(
+        include_str!("../../REFERENCE.md").contains(&block),
+        "REFERENCE.md should hold\n{block}"
+    );
 }
 
 #[test]

@@ -387,7 +387,10 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
 fn the_readme_shows_the_flags_as_they_are() {
     let help = shared::flags::help("remote-sync", &table());
     let block = format!("<!-- flags:remote-sync -->\n```text\n{help}```\n<!-- end -->");
-    assert!(include_str!("../../REFERENCE.md").contains(&block), "REFERENCE.md should hold\n{block}");
+    assert!(
+        include_str!("../../REFERENCE.md").contains(&block),
+        "REFERENCE.md should hold\n{block}"
+    );
 }
 
 #[test]
