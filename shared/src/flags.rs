@@ -10,6 +10,7 @@ use lexopt::{Arg, Parser};
 
 pub use self::duration::duration;
 use self::duration::seconds;
+use crate::version;
 
 /// One flag.
 #[derive(Clone, Copy, Debug)]
@@ -165,7 +166,7 @@ pub fn parse(
     Ok(if flags.switch("help") {
         Invocation::Print(help(program, table))
     } else if flags.switch("version") {
-        Invocation::Print(format!("{program} {}\n", env!("CARGO_PKG_VERSION")))
+        Invocation::Print(version::line(program, version::REVISION))
     } else {
         Invocation::Run(flags)
     })

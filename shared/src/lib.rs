@@ -24,5 +24,6 @@ pub mod runtime;
 pub mod secret;
 pub mod stop;
 pub mod time;
+pub mod version;
 pub mod watch;
 pub mod yaml;

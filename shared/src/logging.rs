@@ -14,7 +14,7 @@ use log::{
 };
 use serde_json::json;
 
-use crate::{flags::Flags, resource, runtime::start_thread};
+use crate::{flags::Flags, resource, runtime::start_thread, version::VERSION};
 
 /// Lines that wait for a slow reader; more are dropped.
 const QUEUE: usize = 256;
@@ -143,7 +143,7 @@ pub fn start(program: &'static str, flags: &Flags) -> Result<Log, String> {
         .format(move |out, record| format(out, SystemTime::now(), record))
         .target(Target::Pipe(Box::new(Lines(sender))))
         .init();
-    log::info!(version = env!("CARGO_PKG_VERSION"), flags:% = flags.given(); "{program} starts");
+    log::info!(version = VERSION, flags:% = flags.given(); "{program} starts");
     Ok(log)
 }
 

@@ -12,6 +12,7 @@ use rustix::process::{Resource, getrlimit};
 use crate::{
     client::{Client, RequestMetrics},
     histogram::Histogram,
+    version::{REVISION, VERSION},
 };
 
 /// The name, the type and the meaning of a family of samples.
@@ -43,7 +44,8 @@ impl Family {
 #[derive(Debug, Default)]
 pub struct Metrics(BTreeMap<Family, String>);
 
-const BUILD: Family = Family::gauge("sidecar_build_info", "The program and its version; always 1.");
+const BUILD: Family =
+    Family::gauge("sidecar_build_info", "The program, its version and its commit; always 1.");
 const STARTED: Family = Family::gauge(
     "process_start_time_seconds",
     "Start time of the process since unix epoch in seconds.",
@@ -120,7 +122,7 @@ impl Metrics {
 
     /// Adds the metrics of the process, Prometheus' standard set; it began at `started`.
     pub fn add_process(&mut self, name: &str, started: SystemTime) {
-        let labels = [("name", name), ("version", env!("CARGO_PKG_VERSION"))];
+        let labels = [("name", name), ("version", VERSION), ("revision", REVISION)];
         self.add(BUILD, &labels, 1);
         self.add(STARTED, &[], timestamp(started));
         let files = fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);

@@ -18,6 +18,7 @@ use crate::{
     config::{Auth, ClusterConfig, Trust},
     error::{Error, Result},
     lock::lock,
+    version::VERSION,
 };
 
 /// Bounds name, TCP, proxy and TLS together, each of which has 5 s of its own.
@@ -189,12 +190,7 @@ fn headers(config: &ClusterConfig) -> Result<Vec<(HeaderName, HeaderValue)>> {
 fn user_agent() -> String {
     let program = env::current_exe().ok();
     let name = program.as_deref().and_then(|path| path.file_name()).and_then(|name| name.to_str());
-    format!(
-        "{}/{} (linux/{})",
-        name.unwrap_or("sidecar"),
-        env!("CARGO_PKG_VERSION"),
-        env::consts::ARCH
-    )
+    format!("{}/{} (linux/{})", name.unwrap_or("sidecar"), VERSION, env::consts::ARCH)
 }
 
 fn bad_server(config: &ClusterConfig) -> Error {
