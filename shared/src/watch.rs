@@ -85,6 +85,8 @@ pub struct Watcher {
     /// The last watch was refused in its own stream: the success of a list says nothing about it.
     refused: bool,
     pages: Pages,
+    /// Host and port of the server that gave the version.
+    server: String,
 }
 
 /// The size of a list's pages, by how the lists before it ended.
@@ -119,6 +121,7 @@ impl Default for Watcher {
             unopened: 0,
             refused: false,
             pages: Pages::default(),
+            server: String::new(),
         }
     }
 }
@@ -179,6 +182,7 @@ impl Watcher {
             return Ok(ControlFlow::Break(()));
         };
         (self.state, self.rewound) = (State::At(version), false);
+        self.server = list_watch.client.host();
         if self.unopened < TRIES_TO_WATCH && !self.refused {
             self.succeeded(list_watch);
         }
@@ -198,6 +202,12 @@ impl Watcher {
         let longest = Duration::from_secs(seconds) + OVERTIME;
         let opened = Events::open(list_watch.client, &request, &budget, longest);
         let mut stream = opened.inspect_err(|_| self.unopened = self.unopened.saturating_add(1))?;
+        if list_watch.client.host() != self.server {
+            // Files may lead elsewhere by now: the version of one server says nothing about another, which may well
+            // accept it.
+            self.reset();
+            return Ok(ControlFlow::Continue(()));
+        }
         if on(Event::Watching).is_break() {
             return Ok(ControlFlow::Break(()));
         }

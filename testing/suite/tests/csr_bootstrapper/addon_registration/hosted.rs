@@ -1,0 +1,149 @@
+//! Credentials of add-ons in hosted mode: those of hosted add-ons are on the management cluster, the others on the spoke.
+
+use serde_json::json;
+use suite::{
+    hosted::Hosted,
+    needs::{Need, needs},
+    ocm::{HOSTING_CLUSTER, addons},
+    relay::Way,
+    spoke::Spoke,
+    stays, within,
+};
+
+use super::support::*;
+use crate::hosted::joined;
+
+/// Installs the add-on as a hosted one.
+fn add_hosted(spoke: &Spoke, namespace: &str, name: &str) {
+    let annotations = json!({HOSTING_CLUSTER: "hosting1"});
+    spoke.hub.add_annotated_addon(&spoke.cluster, name, namespace, &annotations);
+    let status = json!({"registrations": of_signer(KUBE_CLIENT)});
+    spoke.hub.set_addon_status(&spoke.cluster, name, &status);
+}
+
+/// Changes the deploy mode of the add-on.
+fn set_hosted(spoke: &Spoke, hosted: bool) {
+    let cluster = hosted.then_some("hosting1");
+    let patch = json!({"metadata": {"annotations": {HOSTING_CLUSTER: cluster}}});
+    spoke.hub.cluster.merge(&addons().object(&spoke.cluster, ADDON), &patch);
+}
+
+/// The add-on has its certificate for the hub on the management cluster, or on the spoke, and on that one alone.
+#[track_caller]
+fn is_registered(hosted: &Hosted, namespace: &str, is_hosted: bool) {
+    let mut clusters = [&hosted.stage.managed, &hosted.spoke];
+    if !is_hosted {
+        clusters.reverse();
+    }
+    certificate(clusters[0], namespace, KUBE_CLIENT_SECRET, None);
+    gone(clusters[1], namespace, KUBE_CLIENT_SECRET);
+}
+
+#[test]
+fn hosted_addon_registration_enabled_updated_and_deleted() {
+    let (hosted, _agent) = joined("hosted-addon", &[]);
+    let (stage, namespace) = (&hosted.stage, hosted.addon_namespace());
+    // It is no business of the spoke's.
+    hosted.way.set(Way::Closed);
+    add_hosted(stage, &namespace, ADDON);
+    stage.hub.approve_next(&stage.cluster);
+    let (data, _) = certificate(&stage.managed, &namespace, KUBE_CLIENT_SECRET, None);
+    assert_ne!(code(&data), 401, "the hub knows it");
+    told(stage, "ClusterCertificateRotated", "True");
+    register(stage, &of_signer(CUSTOM));
+    gone(&stage.managed, &namespace, KUBE_CLIENT_SECRET);
+    let name = stage.hub.approve_next(&stage.cluster);
+    sign(stage, &name, &user(stage));
+    certificate(&stage.managed, &namespace, CUSTOM_SECRET, None);
+    stage.hub.delete_addon(&stage.cluster, ADDON);
+    gone(&stage.managed, &namespace, CUSTOM_SECRET);
+    gone(&stage.managed, &stage.namespace, STORE);
+}
+
+#[test]
+fn hosted_addon_registration_deploy_mode_changes() {
+    let (hosted, mut agent) = joined("hosted-mode", &[]);
+    let (stage, namespace) = (&hosted.stage, hosted.addon_namespace());
+    add(stage, &namespace, &of_signer(KUBE_CLIENT));
+    stage.hub.approve_next(&stage.cluster);
+    is_registered(&hosted, &namespace, false);
+    for is_hosted in [true, false] {
+        set_hosted(stage, is_hosted);
+        stage.hub.approve_next(&stage.cluster);
+        is_registered(&hosted, &namespace, is_hosted);
+    }
+    for is_hosted in [true, false] {
+        agent.stops_as_asked();
+        set_hosted(stage, is_hosted);
+        agent = hosted.start(&[]);
+        stage.hub.approve_next(&stage.cluster);
+        is_registered(&hosted, &namespace, is_hosted);
+    }
+    assert_eq!(csrs(stage).len(), 5, "one for each place");
+}
+
+/// What cannot be deleted now is deleted later, also by another process; what cannot be read is not gone.
+#[test]
+fn hosted_addon_registration_deploy_mode_changes_while_the_spoke_is_away() {
+    let (hosted, mut agent) = joined("hosted-later", &[]);
+    let (stage, namespace) = (&hosted.stage, hosted.addon_namespace());
+    add(stage, &namespace, &of_signer(KUBE_CLIENT));
+    stage.hub.approve_next(&stage.cluster);
+    is_registered(&hosted, &namespace, false);
+    hosted.way.set(Way::Closed);
+    let is_there = || data(&hosted.spoke, &namespace, KUBE_CLIENT_SECRET).is_some();
+    stays("no other is requested", || csrs(stage).len() == 1 && is_there());
+    set_hosted(stage, true);
+    stage.hub.approve_next(&stage.cluster);
+    certificate(&stage.managed, &namespace, KUBE_CLIENT_SECRET, None);
+    agent.wait_for("the credential of an add-on is not deleted");
+    agent.stops_as_asked();
+    let _agent = hosted.start(&[]);
+    stays("it is there", is_there);
+    hosted.way.set(Way::Open);
+    within(90, "the old one goes", || !is_there());
+    is_registered(&hosted, &namespace, true);
+    assert_eq!(csrs(stage).len(), 2);
+}
+
+/// Of a spoke that takes bytes and says nothing, each request takes ten seconds.
+#[test]
+fn hosted_addon_registration_does_not_wait_for_those_on_a_spoke_that_hangs() {
+    let (hosted, _agent) = joined("hosted-hangs", &[]);
+    let (stage, namespace) = (&hosted.stage, hosted.addon_namespace());
+    hosted.way.set(Way::Silent);
+    for number in 0..8 {
+        let name = format!("a{number}");
+        stage.hub.add_addon(&stage.cluster, &name, &namespace);
+        let status = json!({"registrations": of_signer(KUBE_CLIENT)});
+        stage.hub.set_addon_status(&stage.cluster, &name, &status);
+    }
+    add_hosted(stage, &namespace, "hosted1");
+    within(45, "the hosted one asks", || {
+        let name = |csr: &serde_json::Value| {
+            csr["metadata"]["labels"]["open-cluster-management.io/addon-name"] == "hosted1"
+        };
+        stage.hub.csrs_of(&stage.cluster).iter().any(name)
+    });
+}
+
+/// Where there is one cluster, the deploy mode moves nothing.
+#[test]
+fn hosted_addon_registration_without_another_spoke_stays_where_it_is() {
+    let (spoke, mut agent, namespace) = stage("addon-here", &[]);
+    add(&spoke, &namespace, &of_signer(KUBE_CLIENT));
+    spoke.hub.approve_next(&spoke.cluster);
+    let (old, _) = certificate(&spoke.managed, &namespace, KUBE_CLIENT_SECRET, None);
+    let is_same = || data(&spoke.managed, &namespace, KUBE_CLIENT_SECRET) == Some(old.clone());
+    set_hosted(&spoke, true);
+    stays("the Secret stays", is_same);
+    agent.stops_as_asked();
+    set_hosted(&spoke, false);
+    let _agent = spoke.start(&[]);
+    stays("the Secret stays", || is_same() && csrs(&spoke).len() == 1);
+    if needs(Need::Embedded, "writes are counted") {
+        let deleted = spoke.managed.server().requests();
+        let deleted = deleted.iter().filter(|it| it.verb == "delete" && it.namespace == namespace);
+        assert_eq!(deleted.count(), 0);
+    }
+}

@@ -1,0 +1,204 @@
+//! Hosted mode: the agent runs on a management cluster and joins another one, the spoke.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::{Value, json};
+use shared::resource::{Resource, SECRETS};
+use suite::{
+    cluster::Cluster,
+    files::Mount,
+    hosted::{Hosted, left},
+    identity,
+    listing::list,
+    needs::{Need, needs},
+    ocm::{AVAILABLE, claims, serve_claims},
+    real,
+    relay::Way,
+    sidecar::Sidecar,
+    spoke::SECRET,
+    stays, within,
+};
+
+use crate::support::{beats_again, cluster};
+
+static NODES: Resource = Resource::v1("", "nodes", "Node");
+
+/// A spoke that the hub finds available, with a heartbeat each second.
+pub(crate) fn joined(name: &str, more: &[&str]) -> (Hosted, Sidecar) {
+    let hosted = Hosted::new(name);
+    let agent = hosted.start(more);
+    beats(&hosted, &agent);
+    (hosted, agent)
+}
+
+fn beats(hosted: &Hosted, agent: &Sidecar) {
+    let stage = &hosted.stage;
+    stage.hub.wait_for_condition(&stage.cluster, AVAILABLE, "True");
+    stage.hub.set_lease_duration(&stage.cluster, 1);
+    agent.wait_for("period=1.0");
+}
+
+fn available(hosted: &Hosted) -> String {
+    let condition = hosted.stage.hub.condition(&hosted.stage.cluster, AVAILABLE);
+    condition.expect("a condition").0
+}
+
+/// A resource that no other test's nodes have.
+fn widgets(hosted: &Hosted) -> String {
+    format!("example.com/{}", hosted.stage.namespace)
+}
+
+/// Makes a node with so many widgets.
+fn add_node(hosted: &Hosted, spoke: &Cluster, name: &str, count: &str) {
+    let name = format!("{}-{name}", hosted.stage.namespace);
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
+    let target = NODES.cluster_object(&name);
+    spoke.create(&target.siblings(), &node);
+    let all = json!({widgets(hosted): count});
+    let status = json!({"capacity": all, "allocatable": all});
+    spoke.merge(&target.status(), &json!({"status": status}));
+}
+
+#[track_caller]
+fn has_capacity(hosted: &Hosted, count: &str) {
+    let widgets = widgets(hosted);
+    within(60, &format!("{count} of {widgets}"), || {
+        cluster(&hosted.stage)["status"]["capacity"][&widgets] == count
+    });
+}
+
+/// The lines of /metrics about requests to the two clusters that were forbidden.
+fn forbidden(agent: &Sidecar) -> Vec<String> {
+    let metrics = agent.ask("/metrics").1;
+    let lines = metrics.lines().filter(|line| line.contains("code=\"403\""));
+    let ours = lines.filter(|line| !line.contains("target=\"hub\""));
+    ours.filter(|line| !line.contains("target=\"bootstrap\"")).map(str::to_owned).collect()
+}
+
+#[test]
+fn hosted_each_thing_is_on_its_cluster() {
+    let hosted = Hosted::new("hosted");
+    let stage = &hosted.stage;
+    serve_claims(&hosted.spoke);
+    let (kind, name) = (claims(), format!("{}.example.com", stage.namespace));
+    let claim = json!({
+        "apiVersion": kind.api_version(), "kind": kind.kind, "metadata": {"name": name},
+        "spec": {"value": "yes"},
+    });
+    hosted.spoke.create(&kind.everywhere(), &claim);
+    add_node(&hosted, &hosted.spoke, "a", "3");
+    let url = "https://spoke.example.com:6443";
+    let flags = ["-spoke-external-server-urls", url, "-max-custom-cluster-claims", "1000"];
+    let agent = hosted.start(&flags);
+    stage.hub.wait_for_condition(&stage.cluster, AVAILABLE, "True");
+    has_capacity(&hosted, "3");
+    let claim = json!({"name": name, "value": "yes"});
+    within(60, "the claim is told", || {
+        let told = cluster(stage)["status"]["clusterClaims"].clone();
+        told.as_array().is_some_and(|all| all.contains(&claim))
+    });
+    let configs = cluster(stage)["spec"]["managedClusterClientConfigs"].clone();
+    let authority = BASE64_STANDARD.encode(&hosted.spoke.ca);
+    assert_eq!(configs, json!([{"url": url, "caBundle": authority}]));
+    assert!(stage.credential().is_some(), "the credential is on the management cluster");
+    assert_eq!(stage.count_events("ClientCertificateCreated"), 1, "with its Events");
+    let secrets = list(&hosted.spoke.client, &SECRETS.collection(&stage.namespace), "");
+    let names: Vec<Value> =
+        secrets.expect("Secrets").iter().map(|it| it["metadata"]["name"].clone()).collect();
+    assert!(!names.contains(&SECRET.into()), "{names:?}");
+    assert_eq!(forbidden(&agent), [""; 0]);
+    if !real() {
+        let user = format!("system:serviceaccount:{}:csr-bootstrapper", stage.namespace);
+        let here = stage.managed.requests_of(&user);
+        let others = here.iter().filter(|it| !["secrets", "events"].contains(&&*it.resource));
+        assert_eq!(others.count(), 0, "nothing else is asked of the management cluster");
+        let there = hosted.spoke.requests_of(&user);
+        let secret = there.iter().find(|it| ["secrets", "events"].contains(&&*it.resource));
+        assert!(secret.is_none(), "{secret:?}");
+    }
+}
+
+#[test]
+fn hosted_spoke_that_is_away_is_told_and_the_heartbeat_goes_on() {
+    let hosted = Hosted::new("hosted-away");
+    add_node(&hosted, &hosted.spoke, "a", "3");
+    let agent = hosted.start(&[]);
+    beats(&hosted, &agent);
+    has_capacity(&hosted, "3");
+    hosted.way.set(Way::Closed);
+    // A failure has to last 20 s.
+    within(60, "it is told", || available(&hosted) == "False");
+    beats_again(&agent, 3);
+    assert_eq!(agent.ask("/readyz").0, 200);
+    has_capacity(&hosted, "3");
+    assert!(hosted.stage.credential().is_some());
+    hosted.way.set(Way::Open);
+    within(30, "it is told", || available(&hosted) == "True");
+}
+
+#[test]
+fn hosted_management_cluster_that_is_away_stops_nothing() {
+    let (hosted, agent) = joined("hosted-alone", &[]);
+    hosted.stage.managed_relay.set(Way::Closed);
+    add_node(&hosted, &hosted.spoke, "a", "3");
+    has_capacity(&hosted, "3");
+    beats_again(&agent, 3);
+    stays("the spoke is well", || available(&hosted) == "True");
+    assert_eq!(agent.ask("/readyz").0, 200);
+    // Away as well, what is left does not end.
+    hosted.way.set(Way::Closed);
+    beats_again(&agent, 3);
+    hosted.stage.managed_relay.set(Way::Open);
+    hosted.way.set(Way::Open);
+    within(30, "the spoke is well", || available(&hosted) == "True");
+}
+
+/// As kubelet mounts what OCM's operator writes: it renews the token next to the kubeconfig, and the kubeconfig when the
+/// spoke has another address.
+#[test]
+fn hosted_kubeconfig_of_the_spoke_changes_under_the_agent() {
+    if !needs(Need::Embedded, "tokens are revoked, and there are two spokes") {
+        return;
+    }
+    let hosted = Hosted::new("hosted-mounted");
+    let stage = &hosted.stage;
+    let account = left("spoke")[0]["metadata"]["name"].as_str().expect("a name").to_owned();
+    let token = |spoke: &Cluster| identity::token(spoke, &stage.namespace, &account);
+    let root = stage.directory.path().join("spoke");
+    let mut mount = Mount::new(&root, &["kubeconfig", "token"]);
+    let user = json!({"tokenFile": root.join("token")});
+    let kubeconfig = |spoke: &Cluster, way: &suite::relay::Relay| {
+        identity::kubeconfig(&way.address.to_string(), &spoke.ca, &user).to_string()
+    };
+    let old = token(&hosted.spoke);
+    let first = kubeconfig(&hosted.spoke, &hosted.way);
+    mount.publish(&[("kubeconfig", &first), ("token", &old)]);
+    let agent = hosted.start_with(&root.join("kubeconfig"), &[]);
+    beats(&hosted, &agent);
+    add_node(&hosted, &hosted.spoke, "a", "3");
+    has_capacity(&hosted, "3");
+
+    // Half a file, while the old token is of no use any more.
+    let new = token(&hosted.spoke);
+    mount.publish(&[("kubeconfig", &first[..first.len() / 2]), ("token", &new)]);
+    hosted.spoke.server().revoke(&old);
+    agent.wait_for("credentials cannot be reloaded");
+    beats_again(&agent, 2);
+    mount.publish(&[("kubeconfig", &first), ("token", &new)]);
+    agent.wait_for("credentials rotated");
+    add_node(&hosted, &hosted.spoke, "b", "4");
+    has_capacity(&hosted, "7");
+    within(30, "it is well", || available(&hosted) == "True");
+
+    // The spoke is another server, whose versions are ahead of those of the first.
+    let other = Cluster::embedded("other");
+    other.server().enforce_rbac();
+    other.create_namespace(&stage.namespace);
+    hosted.allow(&other);
+    add_node(&hosted, &other, "c", "20");
+    (0..100).for_each(|_| drop(other.new_namespace("filler")));
+    let way = suite::relay::Relay::to(&other.address);
+    mount.publish(&[("kubeconfig", &kubeconfig(&other, &way)), ("token", &token(&other))]);
+    hosted.spoke.server().revoke(&new);
+    has_capacity(&hosted, "20");
+    within(30, "it is well", || available(&hosted) == "True");
+}
