@@ -191,7 +191,7 @@ impl Client {
         let load = move || kubeconfig::load(file.as_deref(), master.as_deref(), &Env::process());
         let (config, reload) = (load()?, Reload::FromFiles(Box::new(load)));
         let timeouts = Timeouts::with_request(request);
-        Self::counting("the managed cluster", config, reload, timeouts, requests)
+        Self::counting("the local cluster", config, reload, timeouts, requests)
     }
 
     /// Returns whether this is a handle of the same client.

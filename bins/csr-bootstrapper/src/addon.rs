@@ -12,7 +12,10 @@ mod secret_cache;
 mod secret_watch;
 mod status;
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use shared::{client::Client, error::Result, resource::Resource, runtime};
 
@@ -56,4 +59,30 @@ fn start_watches(
 /// The cluster that an add-on's agent runs on, with its Lease and its Secrets.
 fn cluster_of<'a>(agent: &'a Agent, namespace: &AddOnNamespace) -> &'a Client {
     if namespace.hosted { &agent.management } else { agent.spoke() }
+}
+
+/// A visit that takes longer than this was to a server that hardly answers, if at all.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// The clusters that made one turn of a loop wait. Nobody else on such a one is visited in that turn: add-ons on the other
+/// cluster must not wait for all of them.
+#[derive(Default)]
+struct SlowClusters {
+    spoke: bool,
+    management: bool,
+}
+
+impl SlowClusters {
+    /// Calls `visit`, which returns when to come again, if the cluster of a `hosted` add-on or of another one is not slow;
+    /// returns when to come again.
+    fn visit(&mut self, hosted: bool, visit: impl FnOnce() -> Instant) -> Instant {
+        let is_slow = if hosted { &mut self.management } else { &mut self.spoke };
+        let begun = Instant::now();
+        if *is_slow {
+            return begun;
+        }
+        let again = visit();
+        *is_slow = begun.elapsed() > SLOW;
+        again
+    }
 }

@@ -11,6 +11,7 @@ use log::Level;
 use shared::{error::Error, log_object, resource::LEASES, stop::Stop};
 
 use super::{
+    SlowClusters,
     availability::AddOnLease,
     cluster_of,
     lease_watch::start_missing,
@@ -64,14 +65,15 @@ impl<'a> LeaseController<'a> {
     fn reconcile(&mut self, addons: &[(String, AddOn, Option<AddOnLease>)]) -> Instant {
         self.paces.retain(|name, _| addons.iter().any(|(of, ..)| of == name));
         let mut until = Instant::now() + Stop::SLICE;
+        let mut slow = SlowClusters::default();
         for (name, addon, lease) in addons {
             if self.session.stop.raised() {
                 break;
             }
-            until = until.min(match lease {
+            until = until.min(slow.visit(addon.namespace.hosted, || match lease {
                 None => self.take_lease(name, addon),
                 Some(lease) => self.update(name, addon, *lease),
-            });
+            }));
         }
         until
     }

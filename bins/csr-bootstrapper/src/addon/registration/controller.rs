@@ -16,7 +16,9 @@ use super::{
     store::StoredRegistration,
 };
 use crate::{
-    addon::{cache::KnownAddOns, secret_watch::start_missing},
+    addon::{
+        SlowClusters, cache::KnownAddOns, managed_cluster_addon::AddOn, secret_watch::start_missing,
+    },
     agent::Agent,
     identity::AgentNames,
     state::HubSession,
@@ -137,11 +139,10 @@ impl<'a> RegistrationController<'a> {
         self.agent.change(|state| state.addon_secrets.keep(wanted.iter().map(|one| &one.secret)));
         let is_wanted =
             |secret: &RegistrationSecret| wanted.iter().any(|one| one.secret == *secret);
-        let obsolete = self
-            .store
-            .all()
-            .iter()
-            .filter(|(secret, stored)| !is_wanted(secret) && is_obsolete(stored, addons));
+        let obsolete = self.store.all().iter().filter(|(secret, stored)| {
+            let secret = self.placed(secret.clone());
+            !is_wanted(&secret) && self.is_obsolete(&secret, stored, addons)
+        });
         let obsolete: Vec<_> = obsolete.map(|(secret, _)| secret.clone()).collect();
         self.obsolete.retain(|(secret, _)| obsolete.contains(secret));
         for secret in obsolete {
@@ -163,9 +164,8 @@ impl<'a> RegistrationController<'a> {
     /// The registrations of all add-ons. One that is about to be deleted gets no new ones: its agent may still need
     /// those that it has.
     fn wanted(&mut self, addons: &KnownAddOns) -> Vec<Registration> {
-        let driver = self.agent.settings.addon_driver;
         let all = addons.by_name.iter().flat_map(|(name, addon)| {
-            let all = registrations(name, addon, &self.names, driver).into_iter();
+            let all = self.registrations(name, addon);
             all.filter(|one| !addon.terminating || self.store.get(&one.secret).is_some())
         });
         let mut wanted: Vec<_> = all.take(MOST_REGISTRATIONS + 1).collect();
@@ -176,6 +176,36 @@ impl<'a> RegistrationController<'a> {
             }
         }
         wanted
+    }
+
+    /// Returns whether nobody needs this Secret for certain: its add-on is gone from the hub, or does not name it any
+    /// more. That one has too many others is no reason.
+    fn is_obsolete(
+        &self,
+        secret: &RegistrationSecret,
+        stored: &StoredRegistration,
+        addons: &KnownAddOns,
+    ) -> bool {
+        let Some(addon) = addons.by_name.get(&stored.addon) else {
+            return addons.is_gone(&stored.addon);
+        };
+        !addon.terminating
+            && addon.registrations.is_some()
+            && self.registrations(&stored.addon, addon).all(|one| one.secret != *secret)
+    }
+
+    /// The registrations of an add-on, with the Secrets where they are.
+    fn registrations(&self, name: &str, addon: &AddOn) -> impl Iterator<Item = Registration> {
+        let all = registrations(name, addon, &self.names, self.agent.settings.addon_driver);
+        let place = |one: Registration| Registration { secret: self.placed(one.secret), ..one };
+        all.into_iter().map(place)
+    }
+
+    /// The Secret where it is: where the spoke is the management cluster, a hosted add-on's is at the same place as that
+    /// of any other.
+    fn placed(&self, mut secret: RegistrationSecret) -> RegistrationSecret {
+        secret.namespace.hosted &= self.agent.other_spoke().is_some();
+        secret
     }
 
     /// Starts a registration, or continues with what changed in a `known` one.
@@ -205,8 +235,10 @@ impl<'a> RegistrationController<'a> {
         if self.store.is_stale() {
             until = until.min(self.store_pace.not_before);
         }
+        let mut slow = SlowClusters::default();
         for index in (0..self.obsolete.len()).rev() {
-            until = until.min(self.remove(index));
+            let hosted = self.obsolete[index].0.namespace.hosted;
+            until = until.min(slow.visit(hosted, || self.remove(index)));
         }
         let mut entries = std::mem::take(&mut self.entries);
         for entry in &mut entries {
@@ -215,7 +247,8 @@ impl<'a> RegistrationController<'a> {
             }
             let Some(addon) = addons.by_name.get(&entry.registration.addon) else { continue };
             if entry.is_due(self.agent) {
-                entry.again = entry.reconcile(addon, &mut self.context());
+                let hosted = entry.registration.secret.namespace.hosted;
+                entry.again = slow.visit(hosted, || entry.reconcile(addon, &mut self.context()));
             }
             until = until.min(entry.again);
         }
@@ -272,13 +305,5 @@ impl<'a> RegistrationController<'a> {
                 pace.not_before
             }
         }
-    }
-}
-
-/// Returns whether nobody needs this Secret for certain: its add-on is gone from the hub, or does not name it any more.
-fn is_obsolete(stored: &StoredRegistration, addons: &KnownAddOns) -> bool {
-    match addons.by_name.get(&stored.addon) {
-        Some(addon) => !addon.terminating && addon.registrations.is_some(),
-        None => addons.is_gone(&stored.addon),
     }
 }
