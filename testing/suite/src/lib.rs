@@ -10,6 +10,7 @@ pub mod dumper;
 pub mod ending;
 pub mod faults;
 pub mod files;
+pub mod hosted;
 pub mod identity;
 pub mod kill;
 pub mod listing;

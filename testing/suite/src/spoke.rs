@@ -88,13 +88,18 @@ impl Spoke {
         for manifest in rights() {
             spoke.managed.apply(&manifest, &spoke.namespace);
         }
-        spoke.allow_cluster_scoped();
+        spoke.allow_cluster_scoped(&spoke.managed, &cluster_rights());
         spoke.put_bootstrap(&spoke.bootstrap_kubeconfig());
         spoke
     }
 
     /// A new namespace's name is a new name for the cluster too.
-    fn bare(hub: Arc<Hub>, managed: Arc<Cluster>, namespace: String, how: Bootstrap) -> Self {
+    pub(crate) fn bare(
+        hub: Arc<Hub>,
+        managed: Arc<Cluster>,
+        namespace: String,
+        how: Bootstrap,
+    ) -> Self {
         let prefix = if how == Bootstrap::Auto { AUTO } else { "" };
         Self {
             cluster: format!("{prefix}{namespace}"),
@@ -110,9 +115,11 @@ impl Spoke {
         }
     }
 
-    /// Gives the agent the manifests' rights to what is in no namespace.
-    fn allow_cluster_scoped(&self) {
-        for mut manifest in cluster_rights() {
+    /// Gives the agent those of these manifests' rights that are on what is in no namespace.
+    pub(crate) fn allow_cluster_scoped(&self, cluster: &Cluster, manifests: &[Value]) {
+        let is_cluster_scoped =
+            |it: &&Value| it["kind"].as_str().is_some_and(|kind| kind.starts_with("Cluster"));
+        for mut manifest in manifests.iter().filter(is_cluster_scoped).cloned() {
             manifest["metadata"]["name"] = self.namespace.as_str().into();
             let kind = if manifest["kind"] == "ClusterRole" {
                 let rules = manifest["rules"].as_array_mut().expect("rules");
@@ -124,7 +131,7 @@ impl Spoke {
                 ("clusterrolebindings", "ClusterRoleBinding")
             };
             let all = resource("rbac.authorization.k8s.io", kind.0, kind.1);
-            self.managed.create(&all.everywhere(), &manifest);
+            cluster.create(&all.everywhere(), &manifest);
         }
     }
 

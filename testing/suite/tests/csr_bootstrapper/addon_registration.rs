@@ -3,6 +3,7 @@
 
 mod certificate;
 mod crash;
+mod hosted;
 mod removal;
 mod support;
 mod takeover;

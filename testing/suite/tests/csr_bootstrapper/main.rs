@@ -1,7 +1,8 @@
 //! csr-bootstrapper as a process, on either server: how a cluster joins a hub and moves to another one
 //! (`joining`), how the certificate is obtained and rotated (`certificate`), what the hub is told
 //! (`managedcluster`), also of its add-ons (`addon`), claims (`claim`), nodes (`capacity`) and
-//! namespaces (`managed_namespace`); and the process itself:
+//! namespaces (`managed_namespace`), and where it is told of another cluster than its own (`hosted`); and the process
+//! itself:
 //! endpoint, `-once`, flags, signals, rights.
 
 mod addon;
@@ -12,6 +13,7 @@ mod certificate;
 mod claim;
 mod endpoint;
 mod flags;
+mod hosted;
 mod joining;
 mod managed_namespace;
 mod managedcluster;

@@ -1,9 +1,6 @@
 //! F21: files that change while they are read.
 
 use std::{
-    fs,
-    os::unix::fs::symlink,
-    path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering::SeqCst},
     thread,
     time::{Duration, Instant},
@@ -15,39 +12,9 @@ use shared::{
     error::Error,
     kubeconfig::{self, Reach},
 };
-use suite::{identity, scene::Scene};
+use suite::{files::Mount, identity, scene::Scene};
 
 use crate::support::{failures, start_with_file, wait_for_renewal};
-
-/// A directory as kubelet mounts a Secret: links to `..data`, which is a link to the present version.
-struct Mount {
-    root: PathBuf,
-    version: usize,
-}
-
-impl Mount {
-    fn new(root: &Path, names: &[&str]) -> Self {
-        fs::create_dir_all(root).expect("a directory");
-        for name in names {
-            symlink(format!("..data/{name}"), root.join(name)).expect("a link");
-        }
-        Self { root: root.to_owned(), version: 0 }
-    }
-
-    /// Changes all files at once (kubernetes `pkg/volume/util/atomic_writer.go`).
-    fn publish(&mut self, files: &[(&str, &str)]) {
-        let old = format!("..v{}", self.version);
-        self.version += 1;
-        let new = format!("..v{}", self.version);
-        fs::create_dir(self.root.join(&new)).expect("a directory");
-        for (name, content) in files {
-            fs::write(self.root.join(&new).join(name), content).expect("a file");
-        }
-        symlink(&new, self.root.join("..tmp")).expect("a link");
-        fs::rename(self.root.join("..tmp"), self.root.join("..data")).expect("the swap");
-        let _ = fs::remove_dir_all(self.root.join(old));
-    }
-}
 
 #[test]
 fn f21_files_that_are_swapped_as_a_set_are_taken_as_a_set() {

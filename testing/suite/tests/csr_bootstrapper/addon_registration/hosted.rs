@@ -112,14 +112,14 @@ fn hosted_addon_registration_does_not_wait_for_those_on_a_spoke_that_hangs() {
     let (hosted, _agent) = joined("hosted-hangs", &[]);
     let (stage, namespace) = (&hosted.stage, hosted.addon_namespace());
     hosted.way.set(Way::Silent);
-    for number in 0..8 {
+    for number in 0..30 {
         let name = format!("a{number}");
         stage.hub.add_addon(&stage.cluster, &name, &namespace);
         let status = json!({"registrations": of_signer(KUBE_CLIENT)});
         stage.hub.set_addon_status(&stage.cluster, &name, &status);
     }
     add_hosted(stage, &namespace, "hosted1");
-    within(45, "the hosted one asks", || {
+    within(60, "the hosted one asks", || {
         let name = |csr: &serde_json::Value| {
             csr["metadata"]["labels"]["open-cluster-management.io/addon-name"] == "hosted1"
         };

@@ -1,7 +1,13 @@
 //! Tokens of add-ons, for which the hub makes a ServiceAccount.
 
 use serde_json::json;
-use suite::{cluster::resource, eventually, spoke::Spoke, stays};
+use suite::{
+    cluster::resource,
+    eventually,
+    needs::{Need, needs},
+    spoke::Spoke,
+    stays,
+};
 
 use super::support::*;
 
@@ -119,6 +125,21 @@ fn addon_token_registration_refused_is_told() {
     make_infrastructure(&spoke);
     token(&spoke, &namespace, None);
     told(&spoke, "TokenRefreshed", "True");
+}
+
+#[test]
+fn addon_token_registration_namespace_missing_at_first() {
+    if !needs(Need::Embedded, "rights are in a namespace that does not exist yet") {
+        return;
+    }
+    let (spoke, agent, _) = stage("addon-token-late", TOKENS);
+    let namespace = format!("{}-late", spoke.namespace);
+    add(&spoke, &namespace, &of_signer(KUBE_CLIENT));
+    make_infrastructure(&spoke);
+    agent.wait_for("managing the token of an add-on failed");
+    spoke.managed.create_namespace(&namespace);
+    spoke.allow_addons(&spoke.managed, &namespace);
+    token(&spoke, &namespace, None);
 }
 
 /// Of both kinds there is nothing left of the other.

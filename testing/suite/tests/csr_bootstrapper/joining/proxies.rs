@@ -16,7 +16,8 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 use serde_json::json;
-use suite::{proxy::join, spoke::Spoke};
+use shared::{resource::SECRETS, secret};
+use suite::{eventually, proxy::join, spoke::Spoke};
 
 use crate::joining::support::{bootstrap_with, kubeconfig, settled};
 
@@ -126,6 +127,14 @@ fn joins_through(spoke: &Spoke, proxy: &Proxy, url: &str, authority: &str) {
     let connections = spoke.hub_relay.traffic().connections;
     assert!(connections >= 2, "as bootstrap identity and as agent");
     assert!(asked.len() as u64 >= connections, "{asked:?}, but {connections} connections");
+    // So will the agents of add-ons.
+    let namespace = spoke.addon_namespace();
+    spoke.register_addon(&namespace, "addon1");
+    let secret = SECRETS.object(&namespace, "addon1-hub-kubeconfig");
+    let secret = eventually("the add-on has its credential", || spoke.managed.get(&secret));
+    let data = secret::data(&secret).expect("base64");
+    let saved = String::from_utf8_lossy(&data["kubeconfig"]);
+    assert!(saved.contains(&format!("\n    proxy-url: {url}\n")), "{saved}");
 }
 
 #[test]
