@@ -55,7 +55,8 @@ pub(crate) struct Agent {
 #[derive(Debug, Default)]
 pub(crate) struct LastErrors {
     pub(crate) credential: LastError,
-    pub(crate) bootstrap: LastError,
+    /// One for each bootstrap kubeconfig.
+    pub(crate) bootstraps: Vec<LastError>,
     pub(crate) cluster: LastError,
     pub(crate) addons: LastError,
     pub(crate) claims: LastError,
@@ -92,15 +93,19 @@ impl Agent {
                 Some(Client::new("the spoke", config, reload, timeouts)?)
             }
         };
+        let hubs = settings.hub_connection_timeout.map_or(0, |_| settings.bootstraps.len());
         Ok(Self {
             settings: settings.clone(),
             stop: stop.clone(),
             management,
             spoke,
-            errors: LastErrors::default(),
+            errors: LastErrors {
+                bootstraps: settings.bootstraps.iter().map(|_| LastError::default()).collect(),
+                ..LastErrors::default()
+            },
             started: SystemTime::now(),
             requests: HubRequests::default(),
-            state: Mutex::default(),
+            state: Mutex::new(SharedState::among(hubs)),
         })
     }
 
@@ -224,7 +229,6 @@ impl Agent {
         let all = &self.errors;
         let watches = [
             &all.credential,
-            &all.bootstrap,
             &all.cluster,
             &all.addons,
             &all.claims,
@@ -233,10 +237,11 @@ impl Agent {
             &all.namespaces,
             &all.csr,
         ];
-        let watches = watches.into_iter().filter_map(LastError::get);
-        let no_bootstrap = self.read(|state| state.no_bootstrap.clone());
+        let watches = watches.into_iter().chain(&all.bootstraps).filter_map(LastError::get);
+        let (no_bootstrap, hubs) =
+            self.read(|state| (state.no_bootstrap.clone(), state.hubs.remarks()));
         let no_bootstrap = no_bootstrap.map(|why| format!("no valid bootstrap kubeconfig: {why}"));
-        watches.chain(no_bootstrap).map(|remark| remark + "\n").collect()
+        watches.chain(no_bootstrap).chain(hubs).map(|remark| remark + "\n").collect()
     }
 
     /// Logs `message` and writes it as an Event on the Secret; a failed Event stops nothing.

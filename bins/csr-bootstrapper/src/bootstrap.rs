@@ -5,12 +5,20 @@ use shared::{
     kubeconfig::Hub,
 };
 
+/// The server of `hub`, by which hubs are told apart.
+pub(crate) fn server_of(hub: &Hub) -> &str {
+    hub.server.trim_end_matches('/')
+}
+
 /// A valid bootstrap kubeconfig.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct BootstrapKubeconfig {
     pub(crate) hub: Hub,
     pub(crate) config: ClusterConfig,
 }
+
+/// One that was read, or the reason why there is no valid one.
+pub(crate) type BootstrapCandidate = std::result::Result<BootstrapKubeconfig, String>;
 
 impl BootstrapKubeconfig {
     /// The same hub with the agent's own identity.

@@ -11,6 +11,7 @@ mod claim;
 mod clocks;
 mod conditions;
 mod digest;
+mod hub_selection;
 mod identity;
 mod managed_namespace;
 mod managedcluster;

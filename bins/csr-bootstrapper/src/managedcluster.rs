@@ -9,7 +9,7 @@ mod status;
 
 pub(crate) use self::{
     conditions::accepted,
-    lease::ManagedClusterLease,
-    spec::{MANAGED_CLUSTERS, follow, introduce},
+    lease::{ManagedClusterLease, lease_period},
+    spec::{MANAGED_CLUSTERS, accepts_client, follow, introduce},
     status::run as run_status,
 };

@@ -31,7 +31,7 @@ use crate::{
     cached::CachedObject,
     capacity,
     certificate::{CertificateManager, OnceGoal, ready, store},
-    claim,
+    claim, hub_selection,
     identity::{self, AgentNames, NameSources, ResolvedNames},
     managed_namespace,
     managedcluster::{self, ManagedClusterLease},
@@ -76,7 +76,7 @@ fn lead(agent: &Arc<Agent>, leadership: &Arc<Leadership>, flags: &Flags) -> Resu
     if !leadership.wait_until_leading() {
         return Ok(());
     }
-    keep_credential(agent, None)?;
+    keep_credential(agent, &lease, None)?;
     runtime::spawn_with("cluster", agent, managedcluster::follow)?;
     runtime::spawn_with("status", agent, managedcluster::run_status)?;
     for &kind in &agent.settings.claim_kinds {
@@ -103,7 +103,7 @@ fn once(agent: &Arc<Agent>, limit: Duration) -> Result<End> {
         Duration::ZERO => (OnceGoal::Check, LONGEST_CHECK),
         limit => (OnceGoal::Obtain, limit),
     };
-    let ended = keep_credential(agent, Some(tries))?;
+    let ended = keep_credential(agent, &Arc::default(), Some(tries))?;
     let stopped = agent.stop.wait(time);
     let why = || ready(agent).err().unwrap_or_default();
     match (ended.try_recv(), stopped) {
@@ -120,9 +120,21 @@ fn once(agent: &Arc<Agent>, limit: Duration) -> Result<End> {
 
 /// Starts the credential's threads; with `once` the receiver gets whether the credential is usable, and
 /// `stop` is raised.
-fn keep_credential(agent: &Arc<Agent>, once: Option<OnceGoal>) -> Result<Receiver<bool>> {
+fn keep_credential(
+    agent: &Arc<Agent>,
+    lease: &Arc<ManagedClusterLease>,
+    once: Option<OnceGoal>,
+) -> Result<Receiver<bool>> {
     runtime::spawn_with("secret", agent, sources::follow_credential)?;
-    runtime::spawn_with("bootstrap", agent, sources::follow_bootstrap)?;
+    for index in 0..agent.settings.bootstraps.len() {
+        runtime::spawn_with("bootstrap", agent, move |agent| {
+            sources::follow_bootstrap(agent, index);
+        })?;
+    }
+    if agent.settings.hub_connection_timeout.is_some() {
+        let lease = lease.clone();
+        runtime::spawn_with("hubs", agent, move |agent| hub_selection::run(agent, &lease))?;
+    }
     let (end, ended) = channel();
     runtime::spawn_with("credential", agent, move |agent| {
         if let Some(manager) = prepare(agent)

@@ -3,7 +3,7 @@
 mod feature_gates;
 mod table;
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use shared::{
     election,
@@ -25,7 +25,10 @@ use crate::{
 pub(crate) struct Settings {
     /// The program's namespace: of all Secrets, Events and the election's Lease.
     pub(crate) namespace: String,
-    pub(crate) bootstrap: BootstrapSource,
+    /// The sources of the bootstrap kubeconfigs: one, or several in the order of preference.
+    pub(crate) bootstraps: Vec<BootstrapSource>,
+    /// The time without a heartbeat after which a hub is given up, if one of several hubs is selected.
+    pub(crate) hub_connection_timeout: Option<Duration>,
     /// The Secret for the hub's credential.
     pub(crate) hub_secret: String,
     /// The directory that hub-kubeconfig-dumper writes the Secret to, if readiness includes its files.
@@ -71,6 +74,16 @@ pub(crate) enum BootstrapSource {
     Secret(String),
 }
 
+/// As the subject of a sentence.
+impl fmt::Display for BootstrapSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "bootstrap kubeconfig {}", path.display()),
+            Self::Secret(name) => write!(f, "bootstrap Secret {name}"),
+        }
+    }
+}
+
 /// The registration agent's Lease, so that either program takes over from the other (ocm
 /// `pkg/common/options/options.go`).
 pub(crate) const LOCK: &str = "registration-agent-lock";
@@ -107,9 +120,13 @@ impl Settings {
         let path = |name| flags.some(name).map(PathBuf::from);
         let settings = Self {
             namespace: namespace.unwrap_or_else(|| NAMESPACE.to_owned()),
-            bootstrap: match path("bootstrap-kubeconfig") {
-                Some(file) => BootstrapSource::File(file),
-                None => BootstrapSource::Secret(flags.required("bootstrap-kubeconfig-secret")?),
+            bootstraps: match gates.multiple_hubs {
+                true => bootstraps(flags)?,
+                false => vec![bootstrap(flags)?],
+            },
+            hub_connection_timeout: match gates.multiple_hubs {
+                true => Some(hub_connection_timeout(flags)?),
+                false => None,
             },
             hub_secret: flags.required("hub-kubeconfig-secret")?,
             hub_directory: path("hub-kubeconfig-dir"),
@@ -168,15 +185,65 @@ impl Settings {
             ));
         }
         let registrations = self.registrations_secret();
-        let BootstrapSource::Secret(bootstrap) = &self.bootstrap else { return Ok(()) };
-        match bootstrap {
-            name if !valid_name(name) => {
-                Err(format!("-bootstrap-kubeconfig-secret {name:?} is not a valid object name"))
-            }
-            name if [&self.hub_secret, &pending, &registrations].contains(&name) => Err(format!(
-                "-bootstrap-kubeconfig-secret {name:?} is a Secret that this program writes"
-            )),
-            _ => Ok(()),
+        for bootstrap in &self.bootstraps {
+            let BootstrapSource::Secret(name) = bootstrap else { continue };
+            let problem = if !valid_name(name) {
+                "is not a valid object name"
+            } else if [&self.hub_secret, &pending, &registrations].contains(&name) {
+                "is a Secret that this program writes"
+            } else {
+                continue;
+            };
+            return Err(format!("-bootstrap-kubeconfig-secret {name:?} {problem}"));
+        }
+        Ok(())
+    }
+}
+
+/// The source of the only bootstrap kubeconfig.
+fn bootstrap(flags: &Flags) -> Result<BootstrapSource, String> {
+    if flags.some("bootstrap-kubeconfigs").is_some() {
+        return Err("-bootstrap-kubeconfigs needs -feature-gates MultipleHubs=true".into());
+    }
+    if let Some(file) = flags.some("bootstrap-kubeconfig") {
+        return Ok(BootstrapSource::File(file.into()));
+    }
+    match flags.list("bootstrap-kubeconfig-secret")[..] {
+        [] => Err("-bootstrap-kubeconfig-secret is required".into()),
+        [name] => Ok(BootstrapSource::Secret(name.to_owned())),
+        _ => {
+            Err("-bootstrap-kubeconfig-secret: several need -feature-gates MultipleHubs=true"
+                .into())
+        }
+    }
+}
+
+/// The sources of several.
+fn bootstraps(flags: &Flags) -> Result<Vec<BootstrapSource>, String> {
+    let files = flags.list("bootstrap-kubeconfigs").into_iter();
+    let mut all: Vec<_> = files.map(|file| BootstrapSource::File(file.into())).collect();
+    if all.is_empty() {
+        let names = flags.list("bootstrap-kubeconfig-secret").into_iter();
+        all = names.map(|name| BootstrapSource::Secret(name.to_owned())).collect();
+    }
+    match all.len() {
+        // Upstream's sentence (ocm `pkg/registration/spoke/options.go`, Validate).
+        0 | 1 => {
+            Err("expect at least 2 bootstrap kubeconfigs with -feature-gates MultipleHubs=true, \
+            in -bootstrap-kubeconfigs or -bootstrap-kubeconfig-secret"
+                .into())
+        }
+        _ => Ok(all),
+    }
+}
+
+/// Upstream's field is an int32.
+fn hub_connection_timeout(flags: &Flags) -> Result<Duration, String> {
+    let seconds = flags.number("hub-connection-timeout-seconds");
+    match i32::try_from(seconds).ok().and_then(|seconds| u64::try_from(seconds).ok()) {
+        Some(seconds) if seconds > 0 => Ok(Duration::from_secs(seconds)),
+        _ => {
+            Err(format!("-hub-connection-timeout-seconds is from 1 to {}, not {seconds}", i32::MAX))
         }
     }
 }

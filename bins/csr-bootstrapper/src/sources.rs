@@ -14,7 +14,7 @@ use shared::{
 
 use crate::{
     agent::Agent,
-    bootstrap::BootstrapKubeconfig,
+    bootstrap::{BootstrapCandidate, BootstrapKubeconfig},
     settings::{BootstrapSource, Settings},
 };
 
@@ -32,18 +32,39 @@ pub(crate) fn follow_credential(agent: &Agent) {
     });
 }
 
-/// Keeps the bootstrap kubeconfig in the shared state. A missing or invalid one is nothing to compare with,
-/// and has no other consequence.
-pub(crate) fn follow_bootstrap(agent: &Agent) {
-    match &agent.settings.bootstrap {
-        BootstrapSource::File(path) => follow_file(agent, path),
-        BootstrapSource::Secret(name) => follow_secret(agent, name),
+/// Keeps bootstrap kubeconfig number `index` in the shared state. A missing or invalid one is nothing to compare
+/// with, and has no other consequence.
+pub(crate) fn follow_bootstrap(agent: &Agent, index: usize) {
+    let source = &agent.settings.bootstraps[index];
+    let mut before = None;
+    let mut adopt = |bootstrap: Result<BootstrapKubeconfig>| {
+        let bootstrap = bootstrap.map_err(|error| error.to_string());
+        let error = bootstrap.as_ref().err().cloned();
+        match (&before, &error) {
+            (before, Some(error)) if before.as_ref() != Some(error) => {
+                log_source(agent, source, Level::Warn, "no valid bootstrap kubeconfig", error);
+            }
+            (Some(_), None) => {
+                let message = "the bootstrap kubeconfig is available again";
+                log_source(agent, source, Level::Info, message, "");
+            }
+            _ => {}
+        }
+        before = error;
+        adopt(agent, index, bootstrap);
+    };
+    match source {
+        BootstrapSource::File(path) => follow_file(agent, path, &mut adopt),
+        BootstrapSource::Secret(name) => follow_secret(agent, (index, name), &mut adopt),
     }
 }
 
-fn follow_file(agent: &Agent, path: &Path) {
+/// Receives what was read.
+type Adopt<'a> = dyn FnMut(Result<BootstrapKubeconfig>) + 'a;
+
+fn follow_file(agent: &Agent, path: &Path, adopt: &mut Adopt<'_>) {
     loop {
-        adopt(agent, of_file(path, agent.settings.reach));
+        adopt(of_file(path, agent.settings.reach));
         if agent.stop.wait(READ_FILE_EVERY) {
             return;
         }
@@ -54,45 +75,40 @@ fn of_file(path: &Path, reach: Reach) -> Result<BootstrapKubeconfig> {
     kubeconfig::hub_from_file(path, reach).map(|(hub, config)| BootstrapKubeconfig { hub, config })
 }
 
-fn follow_secret(agent: &Agent, name: &str) {
+fn follow_secret(agent: &Agent, (index, name): (usize, &str), adopt: &mut Adopt<'_>) {
     let namespace = &agent.settings.namespace;
     let target = SECRETS.object(namespace, name);
-    let last_error = &agent.errors.bootstrap;
+    let last_error = &agent.errors.bootstraps[index];
     watch::follow(&agent.management, &target, &agent.stop, last_error, &mut |secret| {
-        let bootstrap = match secret {
+        adopt(match secret {
             Some(secret) => of_secret(&secret),
             None => Err(Error::NotFound(format!("there is no Secret {namespace}/{name}"))),
-        };
-        adopt(agent, bootstrap);
+        });
         ControlFlow::Continue(())
     });
 }
 
-/// Uses `bootstrap` from now on, and logs a change.
-fn adopt(agent: &Agent, bootstrap: Result<BootstrapKubeconfig>) {
-    let error = bootstrap.as_ref().err().map(ToString::to_string);
-    let bootstrap = bootstrap.ok();
-    let (before, changed) =
-        agent.read(|state| (state.no_bootstrap.clone(), state.bootstrap != bootstrap));
-    match (&before, &error) {
-        (before, Some(error)) if before.as_ref() != Some(error) => {
-            log_source(agent, Level::Warn, "no valid bootstrap kubeconfig", error);
-        }
-        (Some(_), None) => {
-            log_source(agent, Level::Info, "the bootstrap kubeconfig is available again", "");
-        }
-        _ => {}
-    }
-    if changed || before != error {
+/// Uses `bootstrap` from now on, if there is a single hub or its own is selected.
+fn adopt(agent: &Agent, index: usize, bootstrap: BootstrapCandidate) {
+    let several = agent.settings.hub_connection_timeout.is_some();
+    let same = agent.read(|state| match (&bootstrap, several) {
+        (_, true) => state.hubs.has(index, &bootstrap),
+        (Ok(bootstrap), false) => state.bootstrap.as_ref() == Some(bootstrap),
+        (Err(error), false) => state.no_bootstrap.as_ref() == Some(error),
+    });
+    if !same {
         agent.update(|state| {
-            state.no_bootstrap = error;
-            state.set_bootstrap(bootstrap);
+            if several && !state.hubs.set(index, bootstrap.clone()) {
+                return;
+            }
+            state.no_bootstrap = bootstrap.as_ref().err().cloned();
+            state.set_bootstrap(bootstrap.ok());
         });
     }
 }
 
-fn log_source(agent: &Agent, level: Level, message: &str, error: &str) {
-    match &agent.settings.bootstrap {
+fn log_source(agent: &Agent, source: &BootstrapSource, level: Level, message: &str, error: &str) {
+    match source {
         BootstrapSource::File(path) => {
             log::log!(level, path:% = path.display(), error = error; "{message}");
         }

@@ -21,6 +21,7 @@ use crate::{
     capacity::Capacity,
     claim::{ClaimKind, Claims},
     conditions::Condition,
+    hub_selection::HubCandidates,
     identity::AgentNames,
     managed_namespace::Applied,
 };
@@ -30,12 +31,14 @@ use crate::{
 pub(crate) struct SharedState {
     /// The Secret with the hub's credential.
     pub(crate) credential: CachedObject,
-    /// The bootstrap kubeconfig, if it is valid.
+    /// The bootstrap kubeconfig, if it is valid; with several hubs the selected one.
     pub(crate) bootstrap: Option<BootstrapKubeconfig>,
     /// Changes of that so far.
     pub(crate) bootstrap_version: u64,
     /// The reason why there is none.
     pub(crate) no_bootstrap: Option<String>,
+    /// The bootstrap kubeconfigs of several hubs.
+    pub(crate) hubs: HubCandidates,
     /// The agent's names, once they are resolved.
     pub(crate) names: Option<AgentNames>,
     /// The result of the last rotation for condition ClusterCertificateRotated, once there is one.
@@ -58,6 +61,11 @@ pub(crate) struct SharedState {
 }
 
 impl SharedState {
+    /// With room for the bootstrap kubeconfigs of this number of hubs, none if there is a single one.
+    pub(crate) fn among(hubs: usize) -> Self {
+        Self { hubs: HubCandidates::new(hubs), ..Self::default() }
+    }
+
     /// The current session, if there is a valid credential.
     pub(crate) fn session(&self) -> Option<Arc<HubSession>> {
         self.session.clone()

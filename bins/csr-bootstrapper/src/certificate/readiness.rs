@@ -8,9 +8,10 @@ use crate::{agent::Agent, identity::in_directory};
 /// # Errors
 /// The reason why it is not, and the progress towards a valid one.
 pub(crate) fn ready(agent: &Agent) -> Result<(), String> {
-    let status = agent.read(|state| state.status.clone());
+    let (status, no_hub) = agent.read(|state| (state.status.clone(), state.hubs.no_hub()));
     // An unreadable Secret is left alone.
-    match (status.trouble, status.detail.or_else(|| agent.errors.credential.get())) {
+    let detail = status.detail.or(no_hub).or_else(|| agent.errors.credential.get());
+    match (status.trouble, detail) {
         (Some(trouble), Some(detail)) => Err(format!("{trouble}; {detail}")),
         (Some(trouble), None) => Err(trouble),
         (None, _) => files(agent),

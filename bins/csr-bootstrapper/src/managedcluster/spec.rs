@@ -49,6 +49,11 @@ pub(crate) fn introduce(client: &Client, agent: &Agent, names: &AgentNames) -> R
     }
 }
 
+/// Returns whether the hub's administrator accepts `cluster`; the condition about it follows later.
+pub(crate) fn accepts_client(cluster: &Value) -> bool {
+    cluster["spec"]["hubAcceptsClient"] == true
+}
+
 /// `existing` with the settings of `agent`; `None` if it has them.
 pub(crate) fn wanted_by(agent: &Agent, existing: &Value) -> Option<Value> {
     let urls = &agent.settings.external_urls;

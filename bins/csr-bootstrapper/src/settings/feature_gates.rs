@@ -6,10 +6,8 @@ use crate::claim::ClaimKind;
 
 /// The gates of ocm v1.2.0 (its api module, `feature/feature.go`, DefaultSpokeRegistrationFeatureGates) that cannot be
 /// turned on, and why.
-const NEVER: [(&str, &str); 2] = [
-    ("MultipleHubs", "there is one hub, that of the bootstrap kubeconfig"),
-    ("V1beta1CSRAPICompatibility", "certificates are requested by version v1"),
-];
+const NEVER: [(&str, &str); 1] =
+    [("V1beta1CSRAPICompatibility", "certificates are requested by version v1")];
 
 /// The gates that can be turned on and off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +18,8 @@ pub(super) struct FeatureGates {
     pub(super) cluster_claim: bool,
     /// ClusterProperties are reported.
     pub(super) cluster_property: bool,
+    /// One of several hubs is selected.
+    pub(super) multiple_hubs: bool,
 }
 
 impl FeatureGates {
@@ -28,8 +28,12 @@ impl FeatureGates {
     /// # Errors
     /// One sentence about a gate that is unknown, has no boolean, or asks for what this program does not do.
     pub(super) fn of(flags: &Flags) -> Result<Self, String> {
-        let mut gates =
-            Self { addon_management: true, cluster_claim: true, cluster_property: false };
+        let mut gates = Self {
+            addon_management: true,
+            cluster_claim: true,
+            cluster_property: false,
+            multiple_hubs: false,
+        };
         for gate in flags.list("feature-gates") {
             gates.set(gate)?;
         }
@@ -47,6 +51,7 @@ impl FeatureGates {
             "AddonManagement" => self.addon_management = wanted,
             "ClusterClaim" => self.cluster_claim = wanted,
             "ClusterProperty" => self.cluster_property = wanted,
+            "MultipleHubs" => self.multiple_hubs = wanted,
             name => match NEVER.iter().find(|(never, _)| *never == name) {
                 Some((_, why)) if wanted => {
                     return Err(format!("-feature-gates: no {name}, {why}"));

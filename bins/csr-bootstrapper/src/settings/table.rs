@@ -46,9 +46,15 @@ fn registration() -> Vec<Flag> {
         ),
         flag(
             "bootstrap-kubeconfig-secret",
-            FlagKind::String,
+            FlagKind::List,
             "bootstrap-hub-kubeconfig",
-            "Secret with the bootstrap kubeconfig, in the program's namespace.",
+            "Secret with the bootstrap kubeconfig, in the program's namespace; several with feature MultipleHubs, in order of preference.",
+        ),
+        flag(
+            "bootstrap-kubeconfigs",
+            FlagKind::List,
+            "",
+            "With feature MultipleHubs: files with the bootstrap kubeconfigs, in order of preference, instead of the Secrets.",
         ),
         flag(
             "client-cert-expiration-seconds",
@@ -72,7 +78,13 @@ fn registration() -> Vec<Flag> {
             "feature-gates",
             FlagKind::List,
             "",
-            "Features Name=true|false,...: AddonManagement registers add-ons and reports whether they are available (default true), ClusterClaim the cluster's claims (default true), ClusterProperty its properties (default false).",
+            "Features Name=true|false,...: AddonManagement registers add-ons and reports whether they are available (default true), ClusterClaim the cluster's claims (default true), ClusterProperty its properties (default false), MultipleHubs selects one of several hubs (default false).",
+        ),
+        flag(
+            "hub-connection-timeout-seconds",
+            FlagKind::Int,
+            "600",
+            "With feature MultipleHubs: seconds without a heartbeat on the hub before another one is selected.",
         ),
         flag(
             "hub-kubeconfig-dir",
@@ -181,7 +193,7 @@ fn surroundings() -> Vec<Flag> {
 }
 
 /// Flags of the registration agent that would not do here what users expect.
-const REFUSED: [(&str, &[&str]); 6] = [
+const REFUSED: [(&str, &[&str]); 5] = [
     ("the kubeconfig is kept in -hub-kubeconfig-secret.", &["hub-kubeconfig"]),
     (
         "requests are few, and each loop has a pace of its own.",
@@ -192,10 +204,6 @@ const REFUSED: [(&str, &[&str]); 6] = [
         &["config", "listen", "tls-cipher-suites", "tls-min-version"],
     ),
     ("changed files are read again without a restart.", &["terminate-on-files"]),
-    (
-        "there is one hub, that of -bootstrap-kubeconfig or its Secret.",
-        &["bootstrap-kubeconfigs", "hub-connection-timeout-seconds"],
-    ),
     (
         "registration is by CSR alone.",
         &[

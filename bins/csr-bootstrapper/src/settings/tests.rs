@@ -20,7 +20,8 @@ fn defaults_are_those_of_the_registration_agent() {
     let settings = settings("").unwrap();
     assert_eq!(settings.namespace, "agent");
     let secret = BootstrapSource::Secret("bootstrap-hub-kubeconfig".into());
-    assert_eq!(settings.bootstrap, secret);
+    assert_eq!(settings.bootstraps, [secret]);
+    assert_eq!(settings.hub_connection_timeout, None);
     assert_eq!(settings.hub_secret, "hub-kubeconfig-secret");
     assert_eq!(settings.pending_secret(), "hub-kubeconfig-secret-pending");
     assert_eq!((settings.hub_directory, settings.spoke_kubeconfig), (None, None));
@@ -44,8 +45,8 @@ fn the_namespace_has_upstreams_default() {
 
 #[test]
 fn the_file_goes_before_the_secret() {
-    let file = |line: &str| settings(line).unwrap().bootstrap;
-    let expected = BootstrapSource::File("/b/kubeconfig".into());
+    let file = |line: &str| settings(line).unwrap().bootstraps;
+    let expected = [BootstrapSource::File("/b/kubeconfig".into())];
     assert_eq!(file("-bootstrap-kubeconfig /b/kubeconfig"), expected);
     let both = "--bootstrap-kubeconfig=/b/kubeconfig --bootstrap-kubeconfig-secret=x";
     assert_eq!(file(both), expected);
@@ -72,9 +73,39 @@ fn upstreams_rows_of_validate() {
     let seconds = |line: &str| settings(line).unwrap().expiration;
     assert_eq!(seconds("-client-cert-expiration-seconds 3600"), Some(3600));
     assert_eq!(seconds("-client-cert-expiration-seconds 0"), None);
-    // AWS and several hubs, with their other flags.
+    // AWS, with its other flags.
     assert!(refusal("-registration-auth awsirsa -hub-cluster-arn x").contains("by CSR alone"));
-    assert!(refusal("-bootstrap-kubeconfigs a -bootstrap-kubeconfigs b").contains("one hub"));
+    // MultipleHubs enabled, but bootstrapkubeconfigs is empty.
+    let gate = "-feature-gates MultipleHubs=true ";
+    let too_few = ["", "-bootstrap-kubeconfigs a", "-bootstrap-kubeconfig-secret a"];
+    for line in too_few.map(|more| format!("{gate}{more}")) {
+        assert!(refusal(&line).starts_with("expect at least 2 bootstrap kubeconfigs"), "{line}");
+    }
+    // MultipleHubs enabled with 2 bootstrapkubeconfigs.
+    let line = "-bootstrap-kubeconfigs=/spoke/hub1/kubeconfig --bootstrap-kubeconfigs=/spoke/hub2/kubeconfig";
+    let settings = settings(&format!("{gate}{line}")).unwrap();
+    let files = ["/spoke/hub1/kubeconfig", "/spoke/hub2/kubeconfig"];
+    assert_eq!(settings.bootstraps, files.map(|file| BootstrapSource::File(file.into())));
+    assert_eq!(settings.hub_connection_timeout, Some(Duration::from_secs(600)));
+    assert_eq!(refusal(line), "-bootstrap-kubeconfigs needs -feature-gates MultipleHubs=true");
+}
+
+#[test]
+fn several_hubs_may_have_secrets_too_in_the_order_of_the_flags() {
+    let gate = "-feature-gates MultipleHubs=true ";
+    let secrets = "-bootstrap-kubeconfig-secret=b,a -bootstrap-kubeconfig-secret c";
+    let settings =
+        settings(&format!("{gate}{secrets} -hub-connection-timeout-seconds 180")).unwrap();
+    let expected = ["b", "a", "c"].map(|name| BootstrapSource::Secret(name.into()));
+    assert_eq!(settings.bootstraps, expected);
+    assert_eq!(settings.hub_connection_timeout, Some(Duration::from_secs(180)));
+    assert!(refusal(secrets).contains("several need -feature-gates MultipleHubs=true"));
+    let written = format!("{gate}-bootstrap-kubeconfig-secret a,hub-kubeconfig-secret");
+    assert!(refusal(&written).contains("a Secret that this program writes"));
+    for seconds in ["0", "-1", "2147483648"] {
+        let line = format!("{gate}{secrets} -hub-connection-timeout-seconds {seconds}");
+        assert!(refusal(&line).starts_with("-hub-connection-timeout-seconds is from 1"), "{line}");
+    }
 }
 
 /// ocm `pkg/common/options/agent_test.go:71` and `options_test.go`, TestValidate.
@@ -277,8 +308,8 @@ fn feature_gates_are_upstreams_and_say_what_this_program_does_not_do() {
     assert_eq!(claims("-max-custom-cluster-claims -1"), Err(refused.to_owned()));
     for (gates, sentence) in [
         (
-            "MultipleHubs=true",
-            "-feature-gates: no MultipleHubs, there is one hub, that of the bootstrap kubeconfig",
+            "V1beta1CSRAPICompatibility=true",
+            "-feature-gates: no V1beta1CSRAPICompatibility, certificates are requested by version v1",
         ),
         ("Other=true", "-feature-gates: the agent has no feature \"Other\""),
         ("AddonManagement", "-feature-gates: \"AddonManagement\" is not Name=true or Name=false"),

@@ -35,7 +35,6 @@ fn flags_of_the_registration_agent_that_mean_nothing_here_are_refused_with_a_rea
         ("pace", &["hub-kube-api-qps", "hub-kube-api-burst", "kube-api-qps", "kube-api-burst"]),
         ("plain HTTP", &["config", "listen", "tls-cipher-suites", "tls-min-version"]),
         ("without a restart", &["terminate-on-files"]),
-        ("one hub", &["bootstrap-kubeconfigs", "hub-connection-timeout-seconds"]),
         (
             "CSR alone",
             &[
@@ -70,6 +69,9 @@ fn values_that_cannot_be_used_are_exit_code_2_with_a_sentence() {
         (&[&long], "-hub-kubeconfig-secret"),
         (&["-bootstrap-kubeconfig-secret", ""], "-bootstrap-kubeconfig-secret is required"),
         (&["-bootstrap-kubeconfig-secret", "a/b"], "-bootstrap-kubeconfig-secret"),
+        (&["-bootstrap-kubeconfig-secret", "a,b"], "MultipleHubs=true"),
+        (&["-bootstrap-kubeconfigs", "a"], "MultipleHubs=true"),
+        (&["-feature-gates=MultipleHubs=true"], "at least 2 bootstrap kubeconfigs"),
         (&["-bootstrap-kubeconfig-secret", "hub-kubeconfig-secret"], "writes"),
         (&["-bootstrap-kubeconfig-secret", "hub-kubeconfig-secret-pending"], "writes"),
         (&["-namespace", "a/b"], "namespace"),

@@ -19,4 +19,6 @@ mod rebootstrap;
 mod recovery;
 mod restart;
 mod support;
+mod switch_hub;
 pub(crate) mod takeover;
+pub(crate) mod two_hubs;

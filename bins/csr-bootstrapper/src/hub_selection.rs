@@ -1,0 +1,228 @@
+//! Selection of one hub among several: when to select, which are asked in which order, and whose answer will do (ocm
+//! `pkg/registration/spoke/bootstrapkubeconfigs.go`). No I/O, no clock; `follow` performs it.
+
+mod candidates;
+mod check;
+mod follow;
+
+use std::time::{Duration, Instant};
+
+pub(crate) use self::{candidates::HubCandidates, follow::run};
+
+/// Sources of bootstrap kubeconfigs have this long at the start; those that cannot be read by then come later.
+const SOURCES_READ: Duration = Duration::from_secs(10);
+/// A hub that stops accepting the cluster is left after this: somebody may have made a mistake.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// A hub that has just signed the certificate has this long to accept the cluster: people approve the request first.
+const ACCEPTANCE: Duration = Duration::from_secs(60);
+/// Between two turns of a loop that works: after more, the process stood still, and the hub was not silent.
+const STANDSTILL: Duration = Duration::from_secs(120);
+
+/// The hub's answer to its bootstrap identity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum HubVerdict {
+    /// It accepts the cluster, or does not know it yet.
+    Valid,
+    /// It knows the cluster and does not accept it.
+    NotAccepted,
+    /// It refuses the identity, or does not grant it what joining needs.
+    Refused(String),
+    /// It does not answer.
+    NoAnswer(String),
+}
+
+/// The occasion of a selection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Occasion {
+    /// None is selected.
+    Unselected,
+    /// The selected one has given no credential for a while.
+    Joining,
+    /// The selected one does not accept the cluster.
+    NotAccepted,
+    /// The Lease was not renewed in time.
+    Timeout,
+}
+
+/// What is known at one moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HubObservation {
+    /// The servers of the bootstrap kubeconfigs, in order; `None` where there is no valid one.
+    pub(crate) servers: Vec<Option<String>>,
+    /// Some have not been read yet.
+    pub(crate) unread: bool,
+    /// The server of the selected one, if there is one.
+    pub(crate) selected: Option<String>,
+    /// The server of the credential, if there is one, and whether it is valid.
+    pub(crate) credential: Option<(String, bool)>,
+    /// The session is with the selected hub.
+    pub(crate) connected: bool,
+    /// Its ManagedCluster says that the hub does not accept the cluster.
+    pub(crate) denied: bool,
+    /// The last renewal of the Lease on any hub.
+    pub(crate) renewed: Option<Instant>,
+    /// The last attempt failed.
+    pub(crate) failing: bool,
+    /// The period of the renewal.
+    pub(crate) period: Duration,
+}
+
+/// The history of the selection so far.
+#[derive(Clone, Debug)]
+pub(crate) struct HubSelection {
+    timeout: Duration,
+    started: Instant,
+    turn: Instant,
+    /// Since the hub was selected, or the session with it began.
+    since: Instant,
+    connected: bool,
+    denied_since: Option<Instant>,
+    /// The servers of those that were left, in this order.
+    left: Vec<String>,
+    /// The rest after a selection without a result.
+    not_before: Instant,
+}
+
+/// One selection: the candidates to ask, in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SelectionRound {
+    pub(crate) occasion: Occasion,
+    /// The indices of the bootstrap kubeconfigs.
+    pub(crate) order: Vec<usize>,
+    /// The one in use, which may stay for less than the others need.
+    kept: Option<usize>,
+}
+
+impl HubSelection {
+    /// Nothing is selected; hubs are given up after `timeout`.
+    pub(crate) fn new(timeout: Duration, now: Instant) -> Self {
+        Self {
+            timeout,
+            started: now,
+            turn: now,
+            since: now,
+            connected: false,
+            denied_since: None,
+            left: Vec::new(),
+            not_before: now,
+        }
+    }
+
+    /// The occasion for a selection now.
+    ///
+    /// # Errors
+    /// There is none: the time at which there may be one if nothing changes.
+    pub(crate) fn next(
+        &mut self,
+        seen: &HubObservation,
+        now: Instant,
+    ) -> Result<Occasion, Instant> {
+        let stood_still = now > self.turn + STANDSTILL;
+        self.turn = now;
+        if stood_still || self.connected != seen.connected {
+            (self.connected, self.since) = (seen.connected, now);
+        }
+        let renewed = seen.renewed.filter(|at| seen.connected && *at > self.since);
+        if renewed.is_some() {
+            self.left.clear();
+        }
+        self.denied_since = seen.denied.then(|| self.denied_since.unwrap_or(now));
+        let (occasion, at) = match (&seen.selected, self.denied_since) {
+            (None, _) if seen.unread => (Occasion::Unselected, self.started + SOURCES_READ),
+            (None, _) => (Occasion::Unselected, now),
+            (Some(_), Some(denied)) => {
+                let joins = if renewed.is_none() { self.since + ACCEPTANCE } else { denied };
+                (Occasion::NotAccepted, joins.max(denied + PATIENCE))
+            }
+            (Some(_), None) if !seen.connected => (Occasion::Joining, self.since + self.timeout),
+            (Some(_), None) => {
+                // A renewal that is not due is no silence.
+                let due = if seen.failing { Duration::ZERO } else { 2 * seen.period };
+                let last = renewed.unwrap_or(self.since);
+                (Occasion::Timeout, last + self.timeout.max(due))
+            }
+        };
+        let at = at.max(self.not_before);
+        if now >= at { Ok(occasion) } else { Err(at) }
+    }
+
+    /// Begins a selection. A hub that is left comes after all others, and those that were left before it come in this
+    /// order: without a hub that works they take turns.
+    pub(crate) fn begin(&mut self, occasion: Occasion, seen: &HubObservation) -> SelectionRound {
+        let index = |server: &str| seen.servers.iter().position(|it| it.as_deref() == Some(server));
+        let selected = seen.selected.as_deref();
+        let kept = match occasion {
+            Occasion::Unselected => {
+                let of_credential = seen.credential.as_ref().map(|(server, _)| server);
+                of_credential.filter(|server| !self.left.contains(server)).and_then(|it| index(it))
+            }
+            Occasion::Joining => selected.and_then(index),
+            Occasion::NotAccepted | Occasion::Timeout => {
+                self.leave(selected);
+                None
+            }
+        };
+        let mut order: Vec<usize> = kept.into_iter().collect();
+        let mut add = |wanted: &dyn Fn(&String) -> bool| {
+            for (index, server) in seen.servers.iter().enumerate() {
+                if Some(index) != kept && server.as_ref().is_some_and(wanted) {
+                    order.push(index);
+                }
+            }
+        };
+        add(&|server| !self.left.contains(server));
+        for left in &self.left {
+            add(&|server| server == left);
+        }
+        SelectionRound { occasion, order, kept }
+    }
+
+    /// Records a selection, also of the hub that was selected before; `left` is another server that was.
+    pub(crate) fn selected(&mut self, left: Option<&str>, now: Instant) {
+        self.leave(left);
+        (self.since, self.denied_since, self.connected) = (now, None, false);
+    }
+
+    fn leave(&mut self, server: Option<&str>) {
+        self.left.retain(|left| Some(left.as_str()) != server);
+        self.left.extend(server.map(str::to_owned));
+    }
+
+    /// Rests until `until`.
+    pub(crate) fn rest(&mut self, until: Instant) {
+        self.not_before = until;
+    }
+}
+
+impl SelectionRound {
+    /// Asks until an answer will do; returns the index of its hub, and the answers of those before it.
+    ///
+    /// The hub of a valid credential stays at the start also if it does not answer just then: the timeout decides about
+    /// it. One that the cluster joins stays although it does not accept the cluster yet.
+    pub(crate) fn select(
+        &self,
+        credential_is_valid: bool,
+        check: &mut dyn FnMut(usize) -> HubVerdict,
+    ) -> (Option<usize>, Vec<(usize, HubVerdict)>) {
+        let mut others = Vec::new();
+        for &index in &self.order {
+            let verdict = check(index);
+            let will_do = match (&verdict, self.occasion) {
+                (HubVerdict::Valid, _) => true,
+                (HubVerdict::NoAnswer(_), Occasion::Unselected) => {
+                    credential_is_valid && self.kept == Some(index)
+                }
+                (HubVerdict::NotAccepted, Occasion::Joining) => self.kept == Some(index),
+                _ => false,
+            };
+            if will_do {
+                return (Some(index), others);
+            }
+            others.push((index, verdict));
+        }
+        (None, others)
+    }
+}
+
+#[cfg(test)]
+mod tests;

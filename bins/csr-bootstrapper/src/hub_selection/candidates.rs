@@ -1,0 +1,89 @@
+//! Bootstrap kubeconfigs of several hubs, as they were read, and the selected one. No I/O, no clock.
+
+use crate::bootstrap::{BootstrapCandidate, BootstrapKubeconfig, server_of};
+
+/// All bootstrap kubeconfigs; none while there is a single hub.
+#[derive(Default)]
+pub(crate) struct HubCandidates {
+    /// In the order of the flags; `None` until it was read.
+    all: Vec<Option<BootstrapCandidate>>,
+    /// Changes so far.
+    pub(crate) changes: u64,
+    /// The index of the selected one, and its server.
+    selected: Option<(usize, String)>,
+    /// The reason why the last selection found none.
+    pub(crate) trouble: Option<String>,
+}
+
+impl HubCandidates {
+    /// Room for `count` of them.
+    pub(crate) fn new(count: usize) -> Self {
+        Self { all: vec![None; count], ..Self::default() }
+    }
+
+    /// Returns whether the one at `index` is this.
+    pub(crate) fn has(&self, index: usize, candidate: &BootstrapCandidate) -> bool {
+        self.all[index].as_ref() == Some(candidate)
+    }
+
+    /// Sets the one at `index`; returns whether it is the selected one. That ends with another server: another hub has
+    /// to be selected first. A kubeconfig that cannot be read says nothing about the hub.
+    pub(crate) fn set(&mut self, index: usize, candidate: BootstrapCandidate) -> bool {
+        self.changes += 1;
+        let is_other = |server: &str| {
+            candidate.as_ref().is_ok_and(|bootstrap| server_of(&bootstrap.hub) != server)
+        };
+        let ended =
+            self.selected.as_ref().is_some_and(|(at, server)| *at == index && is_other(server));
+        if ended {
+            self.selected = None;
+        }
+        self.all[index] = Some(candidate);
+        self.selected.as_ref().is_some_and(|(at, _)| *at == index)
+    }
+
+    /// Selects the one at `index`; returns it if it is still valid.
+    pub(crate) fn select(&mut self, index: usize) -> Option<BootstrapKubeconfig> {
+        let bootstrap = self.get(index)?.clone();
+        self.selected = Some((index, server_of(&bootstrap.hub).to_owned()));
+        Some(bootstrap)
+    }
+
+    /// The index of the selected one, and its server.
+    pub(crate) fn selected(&self) -> Option<(usize, &str)> {
+        self.selected.as_ref().map(|(index, server)| (*index, server.as_str()))
+    }
+
+    /// The selected one and the reason why there is no better, in sentences for the endpoint.
+    pub(crate) fn remarks(&self) -> impl Iterator<Item = String> + use<> {
+        let selected = self.selected().map(|(_, server)| format!("hub {server} is selected"));
+        selected.into_iter().chain(self.no_hub())
+    }
+
+    /// The reason why there is none to select, in a sentence.
+    pub(crate) fn no_hub(&self) -> Option<String> {
+        self.trouble.as_ref().map(|why| format!("no hub can be selected: {why}"))
+    }
+
+    /// The one at `index`, if it is valid.
+    pub(crate) fn get(&self, index: usize) -> Option<&BootstrapKubeconfig> {
+        self.all.get(index)?.as_ref()?.as_ref().ok()
+    }
+
+    /// The servers of all; `None` where there is no valid one.
+    pub(crate) fn servers(&self) -> Vec<Option<String>> {
+        let server = |index| self.get(index).map(|it| server_of(&it.hub).to_owned());
+        (0..self.all.len()).map(server).collect()
+    }
+
+    /// Returns whether some have not been read yet.
+    pub(crate) fn has_unread(&self) -> bool {
+        self.all.contains(&None)
+    }
+
+    /// The reasons why some are not valid, by index.
+    pub(crate) fn defects(&self) -> impl Iterator<Item = (usize, &String)> {
+        let all = self.all.iter().enumerate();
+        all.filter_map(|(index, candidate)| Some((index, candidate.as_ref()?.as_ref().err()?)))
+    }
+}

@@ -1,0 +1,80 @@
+//! Check of a hub: whether it would register this cluster with its bootstrap kubeconfig.
+
+use std::time::Instant;
+
+use serde_json::json;
+use shared::{
+    client::{Client, Reload, Timeouts},
+    error::{Error, Result},
+    resource::Resource,
+};
+
+use super::HubVerdict;
+use crate::{
+    agent::{Agent, HUB_OBJECT},
+    bootstrap::BootstrapKubeconfig,
+    certificate::csr::CSRS,
+    managedcluster::{MANAGED_CLUSTERS, accepts_client},
+};
+
+static REVIEWS: Resource =
+    Resource::v1("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview");
+
+/// Asks the hub of `bootstrap` about the cluster of this name: first what upstream asks (ocm
+/// `pkg/common/helpers/ssar.go`, GetBootstrapSSARs), then for its ManagedCluster. One that leaves a request without an
+/// answer is not asked further.
+pub(super) fn check(agent: &Agent, bootstrap: &BootstrapKubeconfig, cluster: &str) -> HubVerdict {
+    let requests = agent.requests.requester.clone();
+    let (config, timeouts) = (bootstrap.config.clone(), Timeouts::default());
+    let verdict =
+        Client::counting("the hub", config, Reload::Never, timeouts, requests).and_then(|client| {
+            let client = client.limited_to(HUB_OBJECT);
+            let verdict = ask(&client, cluster);
+            client.close();
+            verdict
+        });
+    verdict.unwrap_or_else(|error| match error {
+        Error::Unreachable(_) | Error::Unavailable { .. } | Error::BadPeer(_) => {
+            HubVerdict::NoAnswer(error.to_string())
+        }
+        _ => HubVerdict::Refused(error.to_string()),
+    })
+}
+
+fn ask(client: &Client, cluster: &str) -> Result<HubVerdict> {
+    let until = Instant::now() + Timeouts::REQUEST;
+    for (resource, verbs) in
+        [(&MANAGED_CLUSTERS, &["create", "get"][..]), (&CSRS, &["create", "get", "list", "watch"])]
+    {
+        for verb in verbs {
+            // Each request has its own time limit; all together have not much more.
+            if Instant::now() >= until {
+                let seconds = Timeouts::REQUEST.as_secs();
+                let message = format!("the hub takes more than {seconds} s for a few requests");
+                return Ok(HubVerdict::NoAnswer(message));
+            }
+            if !may(client, resource, verb)? {
+                let message = format!("it does not let this identity {verb} {}", resource.plural);
+                return Ok(HubVerdict::Refused(message));
+            }
+        }
+    }
+    match client.get(&MANAGED_CLUSTERS.cluster_object(cluster)) {
+        Err(Error::NotFound(_)) => Ok(HubVerdict::Valid),
+        answer => Ok(match accepts_client(&answer?) {
+            true => HubVerdict::Valid,
+            false => HubVerdict::NotAccepted,
+        }),
+    }
+}
+
+fn may(client: &Client, resource: &Resource, verb: &str) -> Result<bool> {
+    let review = json!({
+        "apiVersion": REVIEWS.api_version(), "kind": REVIEWS.kind,
+        "spec": {"resourceAttributes": {
+            "group": resource.group, "resource": resource.plural, "verb": verb,
+        }},
+    });
+    let answer = client.create(&REVIEWS.everywhere(), &review)?;
+    Ok(answer["status"]["allowed"] == true)
+}

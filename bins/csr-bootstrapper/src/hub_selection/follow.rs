@@ -1,0 +1,213 @@
+//! Loop that keeps one of several hubs selected.
+
+use std::time::{Duration, Instant};
+
+use log::Level;
+use shared::{
+    backoff::Backoff, error::Error, kubeconfig::Hub, log_object, logging::seconds, stop::Stop,
+};
+
+use super::{HubObservation, HubSelection, HubVerdict, Occasion, check::check};
+use crate::{
+    agent::Agent,
+    bootstrap::server_of,
+    certificate::validate,
+    identity::AgentNames,
+    managedcluster::{ManagedClusterLease, accepts_client, lease_period},
+    state::SharedState,
+};
+
+/// The longest wait between two selections without a result.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// Selects a hub, and another one when that has to be, until the end of the process.
+pub(crate) fn run(agent: &Agent, lease: &ManagedClusterLease) {
+    let Some(timeout) = agent.settings.hub_connection_timeout else { return };
+    let mut selector = Selector {
+        agent,
+        lease,
+        timeout,
+        selection: HubSelection::new(timeout, Instant::now()),
+        backoff: Backoff::new(LONGEST_WAIT),
+        changes: 0,
+    };
+    loop {
+        let seen = agent.stop.wakes();
+        let until = selector.turn();
+        if agent.stop.wait_for_change(seen, until.min(Instant::now() + Stop::SLICE)) {
+            return;
+        }
+    }
+}
+
+struct Selector<'a> {
+    agent: &'a Agent,
+    lease: &'a ManagedClusterLease,
+    timeout: Duration,
+    selection: HubSelection,
+    backoff: Backoff,
+    /// The changes of the bootstrap kubeconfigs that were seen.
+    changes: u64,
+}
+
+impl Selector<'_> {
+    /// Selects if there is an occasion; returns when to come again.
+    fn turn(&mut self) -> Instant {
+        let later = Instant::now() + Stop::SLICE;
+        let Some((names, seen)) = self.observe() else { return later };
+        let changes = self.agent.read(|state| state.hubs.changes);
+        if std::mem::replace(&mut self.changes, changes) != changes {
+            self.backoff.succeeded();
+            self.selection.rest(Instant::now());
+        }
+        match self.selection.next(&seen, Instant::now()) {
+            Err(until) => until,
+            Ok(occasion) => {
+                self.select(occasion, &seen, &names);
+                Instant::now()
+            }
+        }
+    }
+
+    /// All that counts; `None` before the names are known.
+    fn observe(&self) -> Option<(AgentNames, HubObservation)> {
+        let (agent, status) = (self.agent, self.lease.status());
+        let names = agent.read(|state| state.names.clone())?;
+        let credential = self.credential(&names);
+        let seen = agent.read(|state| {
+            let selected = state.hubs.selected().map(|(_, server)| server.to_owned());
+            let session = state.session().filter(|session| !session.stop.raised());
+            let session = session.map(|session| server_of(&session.hub).to_owned());
+            let connected = session.is_some() && session == selected;
+            let cluster = state.managed_cluster().filter(|_| connected);
+            HubObservation {
+                servers: state.hubs.servers(),
+                unread: state.hubs.has_unread(),
+                connected,
+                denied: cluster.is_some_and(|cluster| !accepts_client(cluster)),
+                period: cluster.map_or(Duration::ZERO, lease_period),
+                selected,
+                credential,
+                renewed: status.renewed.map(|at| at.instant),
+                failing: status.failures > 0,
+            }
+        });
+        Some((names, seen))
+    }
+
+    /// The server of the credential, and whether that is valid; it counts only while none is selected.
+    fn credential(&self, names: &AgentNames) -> Option<(String, bool)> {
+        let unselected = |state: &SharedState| state.hubs.selected().is_none();
+        let secret =
+            self.agent.read(|state| unselected(state).then(|| state.credential.clone()))?;
+        let data = validate::content(&secret).ok()?;
+        let hub = Hub::of_secret("", &data).ok()?;
+        let validation = validate::validate(&data, None, names, self.agent.clocks());
+        Some((server_of(&hub).to_owned(), validation.usable().is_some()))
+    }
+
+    fn select(&mut self, occasion: Occasion, seen: &HubObservation, names: &AgentNames) {
+        let round = self.selection.begin(occasion, seen);
+        let is_valid = seen.credential.as_ref().is_some_and(|(_, valid)| *valid);
+        let (found, others) = round.select(is_valid, &mut |index| match self
+            .agent
+            .read(|state| state.hubs.get(index).cloned())
+        {
+            _ if self.agent.stop.raised() => HubVerdict::NoAnswer("the process ends".into()),
+            Some(bootstrap) => check(self.agent, &bootstrap, &names.cluster),
+            None => HubVerdict::Refused("there is no valid kubeconfig any more".into()),
+        });
+        if self.agent.stop.raised() {
+            return;
+        }
+        match found {
+            Some(index) => self.adopt(index, (occasion, &others), seen),
+            None => self.none(&others),
+        }
+    }
+
+    /// Selects the one at `index`, on this occasion and after these answers of others.
+    fn adopt(
+        &mut self,
+        index: usize,
+        (occasion, others): (Occasion, &[(usize, HubVerdict)]),
+        seen: &HubObservation,
+    ) {
+        let now = Instant::now();
+        let adopted = self.agent.update(|state| {
+            let bootstrap = state.hubs.select(index)?;
+            let server = server_of(&bootstrap.hub).to_owned();
+            (state.hubs.trouble, state.no_bootstrap) = (None, None);
+            state.set_bootstrap(Some(bootstrap));
+            Some(server)
+        });
+        let Some(server) = adopted else { return };
+        let before = seen.selected.as_deref().filter(|before| *before != server);
+        self.selection.selected(before, now);
+        if seen.selected.as_ref() == Some(&server) {
+            // Nothing is better: the same is not asked again at once.
+            self.rest();
+            return;
+        }
+        self.backoff.succeeded();
+        let source = &self.agent.settings.bootstraps[index];
+        let why = match (before, occasion) {
+            (None, _) => String::new(),
+            (Some(before), Occasion::NotAccepted) => {
+                format!(": hub {before} does not accept the cluster")
+            }
+            (Some(before), Occasion::Timeout) => {
+                let seconds = self.timeout.as_secs();
+                format!(": hub {before} took no heartbeat for {seconds} s")
+            }
+            (Some(_), Occasion::Joining | Occasion::Unselected) => {
+                format!(": {}", self.reasons(others))
+            }
+        };
+        let message = format!("{source} is selected, for hub {server}{why}");
+        self.agent.record_event("BootstrapSelected", false, &message);
+    }
+
+    /// Reports why there is none, and rests.
+    fn none(&mut self, others: &[(usize, HubVerdict)]) {
+        let (trouble, wait) = (self.reasons(others), self.rest());
+        let known = self.agent.read(|state| state.hubs.trouble.as_ref() == Some(&trouble));
+        if !known {
+            let retry_in = seconds(wait);
+            log_object!(Level::Warn, self.agent.credential(), error = trouble, retry_in = retry_in;
+                "no hub can be selected"
+            );
+            self.agent.change(|state| state.hubs.trouble = Some(trouble));
+        }
+    }
+
+    /// Rests before the next selection, longer each time.
+    fn rest(&mut self) -> Duration {
+        let (now, none) = (Instant::now(), Error::Unreachable(String::new()));
+        let wait = self.backoff.failed(&none, now, fastrand::f64()).wait;
+        self.selection.rest(now + wait);
+        wait
+    }
+
+    /// The reasons why these, and those without a valid kubeconfig, are not selected.
+    fn reasons(&self, others: &[(usize, HubVerdict)]) -> String {
+        let sources = &self.agent.settings.bootstraps;
+        let mut reasons: Vec<_> = others
+            .iter()
+            .map(|(index, verdict)| {
+                let why = match verdict {
+                    HubVerdict::Refused(why) | HubVerdict::NoAnswer(why) => why,
+                    HubVerdict::NotAccepted => "the hub does not accept the cluster",
+                    HubVerdict::Valid => "the hub is valid",
+                };
+                format!("{}: {why}", sources[*index])
+            })
+            .collect();
+        self.agent.read(|state| {
+            reasons.extend(
+                state.hubs.defects().map(|(index, why)| format!("{}: {why}", sources[index])),
+            );
+        });
+        reasons.join("; ")
+    }
+}

@@ -1,0 +1,210 @@
+//! Several hubs, of which one is selected. `switch_hub_` and a number: a case of OCM's
+//! `test/integration/registration/spokeagent_switch_hub_test.go`. Where upstream ends the process, the program goes on.
+
+use suite::{
+    eventually,
+    needs::{Need, needs},
+    ocm::{Bootstrap, Hub},
+    relay::Way,
+    stays, throughout, within,
+};
+
+use crate::{
+    joining::{
+        support::{gives_signs, is_seen, kubeconfig, roles},
+        two_hubs::{SECONDS, TwoHubs, ask_for},
+    },
+    support::{beats, beats_again, renews},
+};
+
+#[test]
+fn switch_hub_1_hub1_does_not_accept_client() {
+    let mut stage = TwoHubs::new("switch-denied", Bootstrap::Manual);
+    let mut agent = stage.joins_first(&[]);
+    stage.spoke.hub.deny(&stage.spoke.cluster);
+    let second = stage.second.clone();
+    let request = within(SECONDS, "it asks hub2", || ask_for(&second, &stage.spoke.cluster));
+    second.approve_csr(&request);
+    second.accept(&stage.spoke.cluster);
+    let old = stage.is_on_second(&agent);
+    assert_eq!(old.csrs_of(&stage.spoke.cluster).len(), 1, "hub1 is asked for nothing more");
+    agent.wait_for("does not accept the cluster");
+    assert_eq!(stage.spoke.count_events("BootstrapSelected"), 2);
+    assert!(agent.alive(), "{}", agent.log());
+}
+
+#[test]
+fn switch_hub_2_hub1_is_down_and_timeout() {
+    let mut stage = TwoHubs::new("switch-down", Bootstrap::Manual);
+    let mut agent = stage.joins_first(&["-hub-connection-timeout-seconds", "3"]);
+    stage.spoke.hub_relay.set(Way::Closed);
+    let second = stage.second.clone();
+    let request = within(SECONDS, "it asks hub2", || ask_for(&second, &stage.spoke.cluster));
+    second.approve_csr(&request);
+    second.accept(&stage.spoke.cluster);
+    stage.is_on_second(&agent);
+    agent.wait_for("took no heartbeat for 3 s");
+    // hub1 is back: there is no reason to leave hub2.
+    stage.spoke.hub_relay.set(Way::Open);
+    gives_signs(&stage.spoke);
+    stays("it stays on hub2", || stage.spoke.count_events("BootstrapSelected") == 2);
+    assert!(agent.alive(), "{}", agent.log());
+}
+
+#[test]
+fn a_hub_whose_packets_vanish_holds_up_nobody() {
+    let mut stage = TwoHubs::new("switch-hole", Bootstrap::Auto);
+    stage.spoke.hub_relay.set(Way::Hole);
+    let agent = stage.start(&[]);
+    stage.is_on_second(&agent);
+}
+
+#[test]
+fn a_hub_that_stops_in_the_middle_of_an_answer_is_left_too() {
+    let mut stage = TwoHubs::new("switch-silent", Bootstrap::Auto);
+    let agent = stage.joins_first(&["-hub-connection-timeout-seconds", "3"]);
+    stage.spoke.hub_relay.set(Way::Silent);
+    stage.is_on_second(&agent);
+}
+
+#[test]
+fn a_restart_keeps_the_hub_that_it_was_on() {
+    let mut stage = TwoHubs::new("switch-restart", Bootstrap::Auto);
+    let mut agent = stage.joins_first(&[]);
+    stage.spoke.hub.deny(&stage.spoke.cluster);
+    let old = stage.is_on_second(&agent);
+    old.accept(&stage.spoke.cluster);
+    let before = stage.spoke.credential();
+    agent.kill();
+    let agent = stage.start(&[]);
+    agent.wait_for("BootstrapSelected");
+    beats_again(&agent, 2);
+    stays("hub1 comes first, and is not better", || {
+        stage.spoke.credential() == before && old.csrs_of(&stage.spoke.cluster).len() == 1
+    });
+    let (_, ready) = agent.ask("/readyz");
+    assert!(ready.contains(&format!("hub https://{} is selected", stage.way.address)), "{ready}");
+}
+
+/// A hub that is away for a moment while the program starts is not left for that.
+#[test]
+fn a_restart_during_an_outage_leaves_the_hub_to_the_timeout() {
+    let stage = TwoHubs::new("switch-outage", Bootstrap::Auto);
+    let mut agent = stage.joins_first(&[]);
+    agent.kill();
+    stage.spoke.hub_relay.set(Way::Closed);
+    let agent = stage.start(&[]);
+    agent.wait_for("BootstrapSelected");
+    stays("hub2 is not asked", || stage.second.managed_cluster(&stage.spoke.cluster).is_none());
+    stage.spoke.hub_relay.set(Way::Open);
+    within(SECONDS, "the heartbeat goes on", || (beats(&agent) >= 1.0).then_some(()));
+    renews(&stage.spoke);
+}
+
+#[test]
+fn a_kill_in_the_middle_of_a_switch_leads_to_no_second_request() {
+    let mut stage = TwoHubs::new("switch-killed", Bootstrap::Manual);
+    let mut agent = stage.joins_first(&[]);
+    stage.spoke.hub.deny(&stage.spoke.cluster);
+    let second = stage.second.clone();
+    let request = within(SECONDS, "it asks hub2", || ask_for(&second, &stage.spoke.cluster));
+    agent.kill();
+    // Somebody accepts the cluster meanwhile: hub2 would not be valid otherwise.
+    second.accept(&stage.spoke.cluster);
+    let agent = stage.start(&[]);
+    agent.wait_for("BootstrapSelected");
+    second.approve_csr(&request);
+    let old = stage.is_on_second(&agent);
+    assert_eq!(roles(&stage.spoke), ["bootstrap"], "one request on hub2");
+    assert_eq!(old.csrs_of(&stage.spoke.cluster).len(), 1, "and one on hub1");
+}
+
+#[test]
+fn none_is_valid_and_the_reasons_are_told_once() {
+    if !needs(Need::Embedded, "both hubs refuse") {
+        return;
+    }
+    let mut stage = TwoHubs::new("switch-none", Bootstrap::Auto);
+    let hubs = [stage.spoke.hub.clone(), stage.second.clone()];
+    hubs.iter().for_each(|hub| forbid(hub));
+    let agent = stage.start(&[]);
+    agent.wait_for("no hub can be selected");
+    let ready = agent.wait_for_code("/readyz", 503);
+    for file in ["hub1.kubeconfig", "hub2.kubeconfig"] {
+        assert!(ready.contains(file), "{ready}");
+    }
+    assert!(ready.contains("it does not let this identity create managedclusters"), "{ready}");
+    let reviews = || hubs.iter().map(|hub| reviews(hub)).sum::<usize>();
+    throughout(5000, "they are asked at growing intervals", || reviews() < 30);
+    assert_eq!(agent.warnings("no hub can be selected"), 1, "{}", agent.log());
+    hubs[1].cluster.faults().heal();
+    stage.is_on_second(&agent);
+    let ready = agent.ask("/readyz").1;
+    assert!(!ready.contains("no hub can be selected"), "{ready}");
+}
+
+fn forbid(hub: &Hub) {
+    use dev_apiserver::{Action, Rule};
+    hub.cluster.faults().add(Rule::new(Action::Forbid).resource("managedclusters").verb("create"));
+}
+
+/// The access reviews that a hub was asked for.
+fn reviews(hub: &Hub) -> usize {
+    let all = hub.cluster.server().requests();
+    all.iter().filter(|request| request.resource == "selfsubjectaccessreviews").count()
+}
+
+#[test]
+fn a_hub_that_comes_late_is_selected_without_a_restart() {
+    let mut stage = TwoHubs::new("switch-late", Bootstrap::Auto);
+    for file in &stage.files {
+        std::fs::write(file, "{}").expect("the file is written");
+    }
+    let agent = stage.start(&[]);
+    agent.wait_for("no hub can be selected");
+    assert!(agent.ask("/readyz").1.contains("no hub can be selected"), "{}", agent.log());
+    stage.write_second();
+    stage.is_on_second(&agent);
+}
+
+#[test]
+fn another_hub_in_the_place_of_the_selected_one() {
+    let mut stage = TwoHubs::new("switch-replaced", Bootstrap::Auto);
+    let agent = stage.joins_first(&[]);
+    // The first file leads to hub2 as well now: hub1 is not among them any more.
+    let kubeconfig =
+        stage.second.bootstrap_kubeconfig(&stage.way.address.to_string(), stage.spoke.how);
+    std::fs::write(&stage.files[0], kubeconfig).expect("the file is written");
+    stage.is_on_second(&agent);
+    agent.wait_for("hub1.kubeconfig is selected, for hub");
+}
+
+#[test]
+fn with_a_single_hub_nothing_is_asked() {
+    if !needs(Need::Embedded, "requests are recorded") {
+        return;
+    }
+    let (spoke, _agent) = crate::support::beating("switch-off", &[]);
+    assert_eq!(reviews(&spoke.hub), 0);
+    assert_eq!(spoke.count_events("BootstrapSelected"), 0);
+}
+
+#[test]
+fn the_secrets_of_several_hubs_are_watched() {
+    let mut stage = TwoHubs::new("switch-secrets", Bootstrap::Auto);
+    let agent = stage.start_with_secrets(&[]);
+    is_seen(&stage.spoke.hub, &stage.spoke.cluster);
+    agent.wait_for("bootstrap Secret bootstrap-hub-kubeconfig is selected");
+    stage.spoke.hub.deny(&stage.spoke.cluster);
+    agent.wait_for("there is no Secret");
+    within(SECONDS, "there is no other", || {
+        agent.log().contains("no hub can be selected").then_some(())
+    });
+    stage.put_second_secret();
+    stage.is_on_second(&agent);
+    let credential = stage.spoke.credential().expect("the Secret");
+    assert!(kubeconfig(&credential).contains(&stage.way.address.to_string()));
+    eventually("the Event tells it", || {
+        (stage.spoke.count_events("BootstrapSelected") == 2).then_some(())
+    });
+}
