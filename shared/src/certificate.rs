@@ -111,7 +111,7 @@ fn read(der: &[u8]) -> Result<Certificate, &'static str> {
     };
     let sorted = |kind| {
         let mut parts = parts(kind);
-        parts.sort();
+        parts.sort_unstable();
         parts
     };
     Ok(Certificate {

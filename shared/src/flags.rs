@@ -10,7 +10,7 @@ use lexopt::{Arg, Parser};
 
 pub use self::duration::duration;
 use self::duration::seconds;
-use crate::version;
+use crate::{collect, version};
 
 /// One flag.
 #[derive(Clone, Copy, Debug)]
@@ -133,7 +133,7 @@ pub fn parse(
     arguments: impl IntoIterator<Item = OsString>,
 ) -> Result<Invocation<Flags>, String> {
     let mut values: BTreeMap<_, _> =
-        table.iter().map(|flag| (flag.name, flag.default.to_owned())).collect();
+        collect(table.iter().map(|flag| (flag.name, flag.default.to_owned())));
     let mut given = Vec::new();
     let mut parser = Parser::from_args(long_form(table, arguments));
     while let Some(argument) = parser.next().map_err(|e| e.to_string())? {
@@ -175,7 +175,7 @@ pub fn parse(
 /// The text of `-help`, sorted by name as in Go.
 pub fn help(program: &str, table: &[Flag]) -> String {
     let mut flags: Vec<_> = table.iter().filter(|flag| flag.kind != FlagKind::Refused).collect();
-    flags.sort_by_key(|flag| flag.name);
+    flags.sort_unstable_by_key(|flag| flag.name);
     let mut text = format!("Usage of {program}:\n");
     for flag in flags {
         let value = match flag.kind {

@@ -3,6 +3,7 @@
 pub mod backoff;
 pub mod certificate;
 pub mod client;
+mod collect;
 pub mod config;
 pub mod diagnostics;
 pub mod election;
@@ -27,3 +28,5 @@ pub mod time;
 pub mod version;
 pub mod watch;
 pub mod yaml;
+
+pub use collect::collect;

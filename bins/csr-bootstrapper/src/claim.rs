@@ -46,7 +46,7 @@ pub(crate) fn together<'a>(
     kinds: &[ClaimKind],
 ) -> Option<BTreeMap<&'a str, &'a str>> {
     let (first, others) = kinds.split_first()?;
-    let mut together = by_reference(known.get(first)?).collect::<BTreeMap<_, _>>();
+    let mut together: BTreeMap<_, _> = shared::collect(by_reference(known.get(first)?));
     for kind in others {
         together.extend(by_reference(known.get(kind)?));
     }

@@ -60,7 +60,7 @@ impl AgentNames {
     /// Its groups, sorted: the organizations of the certificate.
     pub(crate) fn groups(&self) -> [String; 2] {
         let mut groups = [format!("{PREFIX}{}", self.cluster), ALL_CLUSTERS.to_owned()];
-        groups.sort();
+        groups.sort_unstable();
         groups
     }
 }
@@ -190,7 +190,7 @@ pub(crate) fn in_directory(directory: &Path) -> Data {
     let named =
         |path: PathBuf| Some((path.file_name()?.to_str()?.to_owned(), read(&path).ok()?.into()));
     // Names with two dots are hub-kubeconfig-dumper's own.
-    paths.filter_map(named).filter(|(name, _)| !name.starts_with("..")).collect()
+    shared::collect(paths.filter_map(named).filter(|(name, _)| !name.starts_with("..")))
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {

@@ -194,7 +194,7 @@ impl AddOns {
     /// The Leases that a list of this namespace is about: none of them is known to exist.
     pub(super) fn leases_in(&self, namespace: &AddOnNamespace) -> BTreeMap<String, AddOnLease> {
         let here = self.by_name.iter().filter(|(_, addon)| addon.namespace == *namespace);
-        here.map(|(name, _)| (name.clone(), AddOnLease::Absent)).collect()
+        shared::collect(here.map(|(name, _)| (name.clone(), AddOnLease::Absent)))
     }
 
     /// Forgets the Leases of add-ons that are gone, or have moved.

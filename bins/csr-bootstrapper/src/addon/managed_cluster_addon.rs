@@ -98,7 +98,7 @@ impl RegistrationConfig {
         let texts = |field: &str| {
             let all = subject[field].as_array().into_iter().flatten().filter_map(Value::as_str);
             let mut texts: Vec<_> = all.map(str::to_owned).collect();
-            texts.sort();
+            texts.sort_unstable();
             texts.dedup();
             texts
         };

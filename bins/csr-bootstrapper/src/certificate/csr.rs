@@ -88,16 +88,15 @@ impl CertificateRequest {
 
     /// The values of a Secret that restores the request after a restart.
     pub(crate) fn secret_data(&self, names: &AgentNames) -> Map<String, Value> {
-        [
+        let values = [
             ("tls.key", self.key.as_str()),
             ("tls.csr", &self.csr),
             ("csr-name", &self.name),
             (CLUSTER_NAME, &names.cluster),
             (AGENT_NAME, &names.agent),
-        ]
-        .map(|(key, value)| (key.to_owned(), json!(BASE64_STANDARD.encode(value))))
-        .into_iter()
-        .collect()
+        ];
+        let encoded = |value| json!(BASE64_STANDARD.encode(value));
+        shared::collect(values.map(|(key, value)| (key.to_owned(), encoded(value))))
     }
 
     /// Restores one from such values; `None` if they are incomplete or for other names.
@@ -124,8 +123,9 @@ impl CertificateRequest {
         if let Some(seconds) = expiration {
             spec["expirationSeconds"] = json!(seconds);
         }
-        let labels: Map<_, _> =
-            template.labels.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
+        let labels: Map<_, _> = shared::collect(
+            template.labels.iter().map(|(key, value)| ((*key).to_owned(), json!(value))),
+        );
         json!({
             "apiVersion": CSRS.api_version(),
             "kind": CSRS.kind,
