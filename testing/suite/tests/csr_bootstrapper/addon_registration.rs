@@ -6,5 +6,6 @@ mod crash;
 mod hosted;
 mod removal;
 mod support;
+mod switched;
 mod takeover;
 mod token;

@@ -5,6 +5,7 @@ use suite::{
     eventually,
     needs::{Need, needs},
     ocm::{Bootstrap, Hub},
+    pause,
     relay::Way,
     stays, throughout, within,
 };
@@ -207,4 +208,36 @@ fn the_secrets_of_several_hubs_are_watched() {
     eventually("the Event tells it", || {
         (stage.spoke.count_events("BootstrapSelected") == 2).then_some(())
     });
+}
+
+#[test]
+fn an_init_container_joins_the_first_hub_that_will_do() {
+    let mut stage = TwoHubs::new("switch-once", Bootstrap::Auto);
+    stage.spoke.hub_relay.set(Way::Closed);
+    let mut agent = stage.start(&["-once", "-metrics-port", "0"]);
+    assert!(agent.wait().success(), "{}", agent.log());
+    let credential = stage.spoke.credential().expect("the Secret");
+    assert!(kubeconfig(&credential).contains(&stage.way.address.to_string()));
+    // The hub that it is on now is kept by the container proper, though the first one is back.
+    stage.spoke.hub_relay.set(Way::Open);
+    let agent = stage.start(&[]);
+    stage.is_on_second(&agent);
+}
+
+/// The wait between two selections, and a request on its way, end with the process.
+#[test]
+fn a_selection_ends_with_the_process() {
+    let stage = TwoHubs::new("switch-end", Bootstrap::Auto);
+    stage.spoke.hub_relay.set(Way::Silent);
+    stage.way.set(Way::Hole);
+    let mut agent = stage.start(&[]);
+    agent.wait_for("the agent's names are known");
+    // A request is on its way.
+    pause(500);
+    agent.ends_at_once();
+    let mut agent = stage.start(&[]);
+    within(SECONDS, "both were asked", || {
+        agent.log().contains("no hub can be selected").then_some(())
+    });
+    agent.ends_at_once();
 }
