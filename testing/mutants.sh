@@ -21,12 +21,12 @@ mutants() {
 }
 
 only=${1:-all}
-mutants shared --lib shared/src/renewal.rs shared/src/backoff.rs shared/src/election.rs
+mutants shared --lib shared/src/renewal.rs shared/src/backoff.rs shared/src/election.rs \
+    shared/src/files/plan.rs
 src=bins/csr-bootstrapper/src
 mutants csr-bootstrapper --bins $src/certificate/machine.rs $src/certificate/need.rs $src/certificate/observe.rs \
     $src/certificate/csr_status.rs $src/certificate/deadline.rs $src/certificate/pacing.rs \
     $src/certificate/validate.rs $src/clocks.rs
-mutants hub-kubeconfig-dumper --bins bins/hub-kubeconfig-dumper/src/plan.rs
 src=bins/remote-sync/src
 mutants remote-sync --bins $src/sync/decide.rs $src/sync/observed.rs $src/sync/decide/deletion.rs $src/sync/gate.rs $src/sync/workqueue/order.rs \
     $src/connection/schedule.rs

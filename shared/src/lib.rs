@@ -9,6 +9,7 @@ pub mod diagnostics;
 pub mod election;
 pub mod error;
 pub mod event;
+pub mod files;
 pub mod flags;
 pub mod histogram;
 pub mod json;

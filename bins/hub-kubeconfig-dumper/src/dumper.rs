@@ -11,6 +11,7 @@ use serde_json::Value;
 use shared::{
     client::{Client, Timeouts},
     error::{Error, Result},
+    files::{PublishOutcome, Publisher},
     flags::Flags,
     lock::lock,
     log_object,
@@ -19,11 +20,7 @@ use shared::{
     watch::LastError,
 };
 
-use crate::{
-    content::Content,
-    publisher::{PublishOutcome, Publisher},
-    settings::Settings,
-};
+use crate::{flatten, settings::Settings};
 
 /// The reason for no files while there is no Secret.
 pub(crate) const ABSENT: &str = "it does not exist";
@@ -110,7 +107,7 @@ impl Dumper {
 
     fn publish(&self, secret: Value) -> DumpOutcome {
         let name = format!("{}/{}", self.settings.namespace, self.settings.secret);
-        let content = Content::of(&name, &secret, self.settings.flattened.as_deref());
+        let content = flatten::content(&name, &secret, self.settings.flattened.as_deref());
         // A large Secret makes room for the files.
         drop(secret);
         let content = match content {

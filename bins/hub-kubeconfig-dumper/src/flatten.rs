@@ -5,10 +5,14 @@ use std::path::Path;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value};
-use shared::kubeconfig;
+use shared::{
+    error::{Error, Result},
+    files::{Content, Files},
+    kubeconfig,
+};
 use zeroize::Zeroizing;
 
-use crate::plan::Files;
+const KUBECONFIG: &str = "kubeconfig";
 
 /// The fields: list and part of an entry, the field for a file, and the field for its content.
 const FIELDS: [(&str, &str, &str, &str); 4] = [
@@ -18,13 +22,30 @@ const FIELDS: [(&str, &str, &str, &str); 4] = [
     ("users", "user", "tokenFile", "token"),
 ];
 
+/// The content of the Secret `name`; `flattened` is the file for the kubeconfig in one piece.
+///
+/// # Errors
+/// `BadConfig` says why its files do not belong together.
+pub(crate) fn content(name: &str, secret: &Value, flattened: Option<&str>) -> Result<Content> {
+    let mut content = Content::of(name, secret)?;
+    if let Some(file) = flattened.filter(|_| content.complete) {
+        let fail = |what: &str| Error::bad_config(format!("Secret {name} {what}"));
+        if file != KUBECONFIG && content.files.contains_key(file) {
+            return Err(fail(&format!("has a key {file}, which -flattened-kubeconfig names")));
+        }
+        let whole = in_one_piece(&content.files).map_err(|what| fail(&what))?;
+        content.files.insert(file.to_owned(), whole);
+    }
+    Ok(content)
+}
+
 /// The key `kubeconfig` of `files` with the content of all keys that it names, as JSON, which is YAML too.
 /// Other file names stay.
 ///
 /// # Errors
 /// The problem, as the predicate of a sentence about it.
-pub(crate) fn flattened(files: &Files) -> Result<Zeroizing<Vec<u8>>, String> {
-    let text = files.get("kubeconfig").map_or(&[][..], |text| text);
+fn in_one_piece(files: &Files) -> std::result::Result<Zeroizing<Vec<u8>>, String> {
+    let text = files.get(KUBECONFIG).map_or(&[][..], |text| text);
     let mut root = kubeconfig::parse(text)?;
     for (list, part, field, data) in FIELDS {
         let entries = root.get_mut(list).and_then(Value::as_array_mut);
@@ -44,7 +65,7 @@ fn inline(
     field: &str,
     data: &str,
     files: &Files,
-) -> Result<(), String> {
+) -> std::result::Result<(), String> {
     let name = part.get(field).and_then(Value::as_str).unwrap_or_default();
     // As in shared::kubeconfig: a path means the key of the same file name.
     let key = Path::new(name).file_name().and_then(|name| name.to_str());
@@ -62,8 +83,22 @@ fn inline(
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
-    use crate::content::tests::{HUB, pair};
+
+    /// A certificate and its key.
+    fn pair() -> (String, String) {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let certificate = rcgen::CertificateParams::default().self_signed(&key).unwrap();
+        (certificate.pem(), key.serialize_pem())
+    }
+
+    /// A kubeconfig of OCM.
+    const HUB: &str = "apiVersion: v1\nclusters:\n- cluster:\n    server: https://hub:6443\n  name: hub\n\
+        contexts:\n- context:\n    cluster: hub\n    namespace: configuration\n    user: default-auth\n  name: default-context\n\
+        current-context: default-context\nkind: Config\npreferences: {}\nusers:\n- name: default-auth\n  user:\n    \
+        client-certificate: tls.crt\n    client-key: tls.key\n";
 
     fn flat(kubeconfig: &str, files: &[(&str, &str)]) -> Value {
         let mut all: Files = files
@@ -71,7 +106,7 @@ mod tests {
             .map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec().into()))
             .collect();
         all.insert("kubeconfig".to_owned(), kubeconfig.as_bytes().to_vec().into());
-        serde_json::from_slice(&flattened(&all).unwrap()).unwrap()
+        serde_json::from_slice(&in_one_piece(&all).unwrap()).unwrap()
     }
 
     #[test]
@@ -103,7 +138,7 @@ mod tests {
         for (name, text) in [("kubeconfig", HUB), ("tls.crt", &certificate), ("tls.key", &key)] {
             files.insert(name.to_owned(), text.as_bytes().to_vec().into());
         }
-        let whole = flattened(&files).unwrap();
+        let whole = in_one_piece(&files).unwrap();
         let alone = Files::from([("kubeconfig".to_owned(), whole)]);
         let access = kubeconfig::from_secret("ns/x", &alone).unwrap();
         let identity = access.identity.unwrap();
@@ -111,5 +146,31 @@ mod tests {
             (&*identity.certificate, &**identity.key),
             (certificate.as_bytes(), key.as_bytes())
         );
+    }
+
+    fn judge(data: &[(&str, &str)], flattened: Option<&str>) -> Result<Content> {
+        let data: serde_json::Map<_, _> = data
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), json!(BASE64_STANDARD.encode(value))))
+            .collect();
+        let metadata = json!({"namespace": "ns", "name": "x"});
+        content("ns/x", &json!({"metadata": metadata, "data": data}), flattened)
+    }
+
+    #[test]
+    fn the_flattened_file_takes_no_key_but_the_kubeconfigs() {
+        let (certificate, key) = pair();
+        let data = [("kubeconfig", HUB), ("tls.crt", &certificate), ("tls.key", &key)];
+        assert_eq!(judge(&data, Some("flat")).unwrap().files.len(), 4);
+        let replaced = judge(&data, Some("kubeconfig")).unwrap().files;
+        assert!(replaced.len() == 3 && *replaced["kubeconfig"] != HUB.as_bytes());
+        let error = judge(&data, Some("tls.crt")).unwrap_err().to_string();
+        assert_eq!(error, "Secret ns/x has a key tls.crt, which -flattened-kubeconfig names");
+    }
+
+    #[test]
+    fn nothing_is_flattened_before_the_kubeconfig_comes() {
+        let names = [("cluster-name", "c1"), ("agent-name", "a1")];
+        assert_eq!(judge(&names, Some("flat")).unwrap().files.len(), 2);
     }
 }

@@ -1,13 +1,8 @@
 //! Files with the hub's credentials of a Secret, always as a matching set: DumpSecret of Open Cluster
 //! Management's registration agent.
 
-mod content;
-mod directory;
-mod disk;
 mod dumper;
 mod flatten;
-mod plan;
-mod publisher;
 mod report;
 mod run;
 mod settings;

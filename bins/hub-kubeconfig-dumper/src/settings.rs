@@ -3,12 +3,11 @@
 use std::{path::PathBuf, time::Duration};
 
 use shared::{
+    files::{Modes, valid_key},
     flags::{Flag, FlagKind, Flags, Invocation, common, flag},
     kubeconfig::{Env, own_namespace},
     resource::valid_name,
 };
-
-use crate::{content::valid_key, plan::Modes};
 
 /// All settings of the process, complete and valid.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,9 +9,8 @@
 #![cfg_attr(fuzzing, no_main)]
 
 fuzz::modules! {
-    content = "../../../../bins/hub-kubeconfig-dumper/src/content.rs",
     flatten = "../../../../bins/hub-kubeconfig-dumper/src/flatten.rs",
-    plan = "../../../../bins/hub-kubeconfig-dumper/src/plan.rs",
+    plan = "../../../../shared/src/files/plan.rs",
 }
 
 use std::{
@@ -22,10 +21,17 @@ use std::{
 use base64::{Engine, prelude::BASE64_STANDARD};
 use fuzz::{CERTIFICATE, HUGE, KEY, assert_one_line, bounded, expand, kubeconfig_bound, parts};
 use serde_json::{Map, Value, json};
-use shared::{client::USUAL_OBJECT, json, kubeconfig, secret::Data};
+// The plan names these two as its crate does.
+use shared::{
+    client::USUAL_OBJECT,
+    files::{Content, valid_key},
+    json, kubeconfig,
+    secret::{self, Data},
+    time,
+};
 
 use crate::{
-    content::{Content, valid_key},
+    flatten::content,
     plan::{Files, Found, Generation, Modes, PathEntry, PlanStep, TEMPORARY, is_generation, plan},
 };
 
@@ -41,14 +47,14 @@ fn run(data: &[u8]) {
         [b'{', ..] => (json::parse(&text, USUAL_OBJECT).unwrap_or_default(), ""),
         _ => secret_from_parts(&text),
     };
-    let data = shared::secret::data(&secret).unwrap_or_default();
+    let data = secret::data(&secret).unwrap_or_default();
     let cost = data.get("kubeconfig").map_or(0, |config| kubeconfig_bound(config));
     // The files; the kubeconfig's budget; its text, with the files it names in base64 and room to grow.
     let limit = json::cost(&secret) + cost + 6 * text.len() + OVERHEAD;
     // Work that costs memory also takes time.
     let length = text.len() + cost / 16;
     for flattened in [None, Some(FLAT)] {
-        match bounded(length, limit, || Content::of("ns/x", &secret, flattened)) {
+        match bounded(length, limit, || content("ns/x", &secret, flattened)) {
             Ok(content) => {
                 check_content(&content, flattened);
                 check_plan(&content.files, names);
@@ -91,7 +97,7 @@ fn assert_no_key(message: &str, secret: &Value, data: &Data, flattened: Option<&
         let without = without.collect::<Vec<_>>().join(&b'\n');
         let mut secret = secret.clone();
         secret["data"]["tls.key"] = Value::from(BASE64_STANDARD.encode(without));
-        let error = Content::of("ns/x", &secret, flattened).err();
+        let error = content("ns/x", &secret, flattened).err();
         let by_chance = error.is_some_and(|error| error.message().contains(line));
         assert!(by_chance, "quotes a key: {message:?}");
     }

@@ -12,7 +12,7 @@ use rustix::fs::inotify;
 use tempfile::TempDir;
 
 use super::*;
-use crate::plan::{Files, is_generation};
+use crate::files::plan::{Files, is_generation};
 
 const MODES: Modes = Modes { directory: None, file: None };
 

@@ -10,14 +10,15 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use shared::{
+use zeroize::Zeroizing;
+
+use crate::{
     secret::Data,
     time::{micro_time, parse_micro_time},
 };
-use zeroize::Zeroizing;
 
 /// The files of a set, by name.
-pub(crate) type Files = Data;
+pub type Files = Data;
 
 /// The symlink whose change is the switch from one set to the next.
 pub(crate) const DATA: &str = "..data";
@@ -31,9 +32,11 @@ const LAST: Duration = Duration::from_secs(221_845_392_000);
 /// The requested permissions. Without them existing entries keep their own, so that readers of the
 /// registration agent's files can read their successors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Modes {
-    pub(crate) directory: Option<u32>,
-    pub(crate) file: Option<u32>,
+pub struct Modes {
+    /// Of the directory.
+    pub directory: Option<u32>,
+    /// Of each file.
+    pub file: Option<u32>,
 }
 
 /// Mode of a new directory.

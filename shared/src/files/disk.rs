@@ -2,13 +2,13 @@
 
 use std::io;
 
-use crate::{
+use super::{
     directory::{Directory, EntryKind, LIMIT},
     plan::{DATA, Files, Found, Generation, PathEntry, TEMPORARY, is_generation},
 };
 
 /// Inspects the paths of `wanted` and all entries of our own form; it reads no other file.
-pub(crate) fn look(directory: &Directory, wanted: &Files) -> io::Result<Found> {
+pub(super) fn look(directory: &Directory, wanted: &Files) -> io::Result<Found> {
     let (mut found, mut room) = (Found { mode: directory.mode()?, ..Found::default() }, LIMIT);
     for name in directory.names()? {
         let temporary = name.starts_with(TEMPORARY);

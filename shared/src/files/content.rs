@@ -3,35 +3,36 @@
 use std::time::SystemTime;
 
 use serde_json::Value;
-use shared::{
+
+use super::plan::Files;
+use crate::{
     certificate,
     error::{Error, Result},
     kubeconfig, secret,
 };
-
-use crate::{flatten, plan::Files};
 
 const KUBECONFIG: &str = "kubeconfig";
 const CERTIFICATE: &str = "tls.crt";
 
 /// The files of a Secret: one for each of its keys, as in the registration agent.
 #[derive(Debug)]
-pub(crate) struct Content {
-    pub(crate) files: Files,
+pub struct Content {
+    /// By name.
+    pub files: Files,
     /// The files include a kubeconfig. Without it they are written only to a directory that has none
     /// either: the registration agent may start from cluster-name and agent-name alone.
-    pub(crate) complete: bool,
+    pub complete: bool,
     /// Expiry of the certificate in `tls.crt`.
-    pub(crate) expires: Option<SystemTime>,
+    pub expires: Option<SystemTime>,
 }
 
 impl Content {
-    /// Checks the Secret `name`; `flattened` is the file for the kubeconfig in one piece.
+    /// Checks the Secret `name`.
     ///
     /// # Errors
     /// `BadConfig` says why its files do not belong together.
-    pub(crate) fn of(name: &str, secret: &Value, flattened: Option<&str>) -> Result<Self> {
-        let mut files = secret::data(secret)?;
+    pub fn of(name: &str, secret: &Value) -> Result<Self> {
+        let files = secret::data(secret)?;
         let fail = |what: &str| Error::bad_config(format!("Secret {name} {what}"));
         // The API server accepts no other; paths are made of them.
         if let Some(key) = files.keys().find(|key| !valid_key(key)) {
@@ -45,51 +46,44 @@ impl Content {
             kubeconfig::check_pair(certificate, key).map_err(fail)?;
         }
         let expires = files.get(CERTIFICATE).and_then(|pem| certificate::expiry(pem));
-        if let Some(file) = flattened.filter(|_| complete) {
-            if file != KUBECONFIG && files.contains_key(file) {
-                return Err(fail(&format!("has a key {file}, which -flattened-kubeconfig names")));
-            }
-            let whole = flatten::flattened(&files).map_err(|what| fail(&what))?;
-            files.insert(file.to_owned(), whole);
-        }
         Ok(Self { files, complete, expires })
     }
 }
 
 /// Returns whether `key` can be a key of a Secret (apimachinery `util/validation/validation.go`,
-/// IsConfigMapKey): never a path, and never a name with this program's own prefix.
-pub(crate) fn valid_key(key: &str) -> bool {
+/// IsConfigMapKey): never a path, and never a name with our own prefix.
+pub fn valid_key(key: &str) -> bool {
     let known = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
     (1..=253).contains(&key.len()) && key.chars().all(known) && key != "." && !key.starts_with("..")
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use base64::{Engine, prelude::BASE64_STANDARD};
     use serde_json::json;
 
     use super::*;
 
     /// A certificate and its key.
-    pub(crate) fn pair() -> (String, String) {
+    fn pair() -> (String, String) {
         let key = rcgen::KeyPair::generate().unwrap();
         let certificate = rcgen::CertificateParams::default().self_signed(&key).unwrap();
         (certificate.pem(), key.serialize_pem())
     }
 
     /// A kubeconfig of OCM.
-    pub(crate) const HUB: &str = "apiVersion: v1\nclusters:\n- cluster:\n    server: https://hub:6443\n  name: hub\n\
+    const HUB: &str = "apiVersion: v1\nclusters:\n- cluster:\n    server: https://hub:6443\n  name: hub\n\
         contexts:\n- context:\n    cluster: hub\n    namespace: configuration\n    user: default-auth\n  name: default-context\n\
         current-context: default-context\nkind: Config\npreferences: {}\nusers:\n- name: default-auth\n  user:\n    \
         client-certificate: tls.crt\n    client-key: tls.key\n";
 
-    fn judge(data: &[(&str, &str)], flattened: Option<&str>) -> Result<Content> {
+    fn judge(data: &[(&str, &str)]) -> Result<Content> {
         let data: serde_json::Map<_, _> = data
             .iter()
             .map(|(key, value)| ((*key).to_owned(), json!(BASE64_STANDARD.encode(value))))
             .collect();
         let metadata = json!({"namespace": "ns", "name": "x"});
-        Content::of("ns/x", &json!({"metadata": metadata, "data": data}), flattened)
+        Content::of("ns/x", &json!({"metadata": metadata, "data": data}))
     }
 
     #[test]
@@ -103,7 +97,7 @@ pub(crate) mod tests {
             ("agent-name", "a1"),
             ("Foreign_key.7", ""),
         ];
-        let content = judge(&data, None).unwrap();
+        let content = judge(&data).unwrap();
         assert!(content.complete && content.expires.is_some());
         assert_eq!(content.files.len(), 6);
         assert_eq!(*content.files["cluster-name"], b"c1");
@@ -111,10 +105,10 @@ pub(crate) mod tests {
 
     #[test]
     fn names_may_come_before_the_kubeconfig() {
-        let content = judge(&[("cluster-name", "c1"), ("agent-name", "a1")], Some("flat")).unwrap();
+        let content = judge(&[("cluster-name", "c1"), ("agent-name", "a1")]).unwrap();
         assert!(!content.complete);
-        assert_eq!(content.files.len(), 2, "there is nothing to flatten");
-        assert!(!judge(&[], None).unwrap().complete);
+        assert_eq!(content.files.len(), 2, "the names alone");
+        assert!(!judge(&[]).unwrap().complete);
     }
 
     #[test]
@@ -140,7 +134,7 @@ pub(crate) mod tests {
             (&[("kubeconfig", &no_context)], "has no context \"other\""),
         ];
         for (data, sentence) in cases {
-            let error = judge(data, None).unwrap_err().to_string();
+            let error = judge(data).unwrap_err().to_string();
             assert!(error.contains(sentence) && error.contains("ns/x"), "{error}");
             assert!(!error.contains("PRIVATE"), "{error}");
         }
@@ -152,31 +146,20 @@ pub(crate) mod tests {
             "client-certificate: tls.crt\n    client-key: tls.key",
             "exec: {apiVersion: client.authentication.k8s.io/v1, command: aws}",
         );
-        assert!(judge(&[("kubeconfig", &exec)], None).unwrap().complete);
+        assert!(judge(&[("kubeconfig", &exec)]).unwrap().complete);
         let ca = exec.replace("server:", "certificate-authority: /etc/hub/ca.crt\n    server:");
-        assert!(judge(&[("kubeconfig", &ca)], None).unwrap().complete);
+        assert!(judge(&[("kubeconfig", &ca)]).unwrap().complete);
     }
 
     #[test]
     fn f53_a_key_is_never_a_path() {
         for bad in ["", ".", "..", "..data", "../x", "a/b", "a b", "a\0", &"k".repeat(254)] {
             assert!(!valid_key(bad), "{bad}");
-            let error = judge(&[(bad, "x")], None).unwrap_err().to_string();
+            let error = judge(&[(bad, "x")]).unwrap_err().to_string();
             assert!(error.contains("that is no file name"), "{error}");
         }
         for good in ["a", ".a", "tls.crt", "A-b_c.0", &"k".repeat(253)] {
             assert!(valid_key(good), "{good}");
         }
-    }
-
-    #[test]
-    fn the_flattened_file_takes_no_key_but_the_kubeconfigs() {
-        let (certificate, key) = pair();
-        let data = [("kubeconfig", HUB), ("tls.crt", &certificate), ("tls.key", &key)];
-        assert_eq!(judge(&data, Some("flat")).unwrap().files.len(), 4);
-        let replaced = judge(&data, Some("kubeconfig")).unwrap().files;
-        assert!(replaced.len() == 3 && *replaced["kubeconfig"] != HUB.as_bytes());
-        let error = judge(&data, Some("tls.crt")).unwrap_err().to_string();
-        assert_eq!(error, "Secret ns/x has a key tls.crt, which -flattened-kubeconfig names");
     }
 }

@@ -18,11 +18,11 @@ use rustix::{
 
 use zeroize::Zeroizing;
 
-use crate::plan::TEMPORARY;
+use super::plan::TEMPORARY;
 
 /// Read limit for a directory: two sets, each with at most the 1 MiB of a Secret and as much again in
 /// base64. Anything beyond is not one of them.
-pub(crate) const LIMIT: u64 = 5 << 20;
+pub(super) const LIMIT: u64 = 5 << 20;
 /// A directory with more names is not ours.
 const MOST_NAMES: usize = 20_000;
 /// The mode bits that `-dir-mode` and `-file-mode` set; the others, such as the set-group-ID bit of a
@@ -31,11 +31,11 @@ const PERMISSIONS: u32 = 0o777;
 
 /// An open directory.
 #[derive(Debug)]
-pub(crate) struct Directory(OwnedFd);
+pub(super) struct Directory(OwnedFd);
 
 /// The kind of an entry.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum EntryKind {
+pub(super) enum EntryKind {
     File,
     Directory,
     /// With its target.
@@ -45,27 +45,27 @@ pub(crate) enum EntryKind {
 
 impl Directory {
     /// Opens `path`, in which symlinks are the administrator's, or creates it.
-    pub(crate) fn create(path: &Path, mode: u32) -> io::Result<Self> {
+    pub(super) fn create(path: &Path, mode: u32) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(mode).create(path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Self(fs::open(path, flags, Mode::empty())?))
     }
 
     /// Opens a directory in this one.
-    pub(crate) fn open(&self, name: &str) -> io::Result<Self> {
+    pub(super) fn open(&self, name: &str) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(Self(fs::openat(&self.0, name, flags, Mode::empty())?))
     }
 
     /// Creates a directory, for its owner alone.
-    pub(crate) fn make(&self, name: &str) -> io::Result<Self> {
+    pub(super) fn make(&self, name: &str) -> io::Result<Self> {
         fs::mkdirat(&self.0, name, Mode::RWXU)?;
         self.open(name)
     }
 
     /// Takes the lock that dumpers of this directory share; `false` while another one holds it. The lock
     /// ends with the process; file systems without locks do without.
-    pub(crate) fn lock(&self) -> io::Result<bool> {
+    pub(super) fn lock(&self) -> io::Result<bool> {
         match fs::flock(&self.0, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) | Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK | Errno::INVAL) => Ok(true),
             Err(Errno::WOULDBLOCK) => Ok(false),
@@ -74,7 +74,7 @@ impl Directory {
     }
 
     /// Its names that are UTF-8; the others are not ours.
-    pub(crate) fn names(&self) -> io::Result<Vec<String>> {
+    pub(super) fn names(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.0)? {
             let entry = entry?;
@@ -91,7 +91,7 @@ impl Directory {
     }
 
     /// The kind of the entry `name`; `None` if there is none.
-    pub(crate) fn kind(&self, name: &str) -> io::Result<Option<EntryKind>> {
+    pub(super) fn kind(&self, name: &str) -> io::Result<Option<EntryKind>> {
         let stat = match fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
             Err(Errno::NOENT) => return Ok(None),
@@ -108,7 +108,7 @@ impl Directory {
     }
 
     /// Content and permissions of a plain file, if there is `room` for it, from which its size is taken.
-    pub(crate) fn read(&self, name: &str, room: &mut u64) -> io::Result<(Zeroizing<Vec<u8>>, u32)> {
+    pub(super) fn read(&self, name: &str, room: &mut u64) -> io::Result<(Zeroizing<Vec<u8>>, u32)> {
         // Opening a FIFO must not block.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let mut file = File::from(fs::openat(&self.0, name, flags, Mode::empty())?);
@@ -125,7 +125,7 @@ impl Directory {
     }
 
     /// Writes a new file, down to the disk.
-    pub(crate) fn write(&self, name: &str, content: &[u8], mode: u32) -> io::Result<()> {
+    pub(super) fn write(&self, name: &str, content: &[u8], mode: u32) -> io::Result<()> {
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let narrow = Mode::from_raw_mode(mode as RawMode) & Mode::RWXU;
@@ -136,23 +136,23 @@ impl Directory {
         file.sync_all()
     }
 
-    pub(crate) fn mode(&self) -> io::Result<u32> {
+    pub(super) fn mode(&self) -> io::Result<u32> {
         Ok(fs::fstat(&self.0)?.st_mode as u32 & PERMISSIONS)
     }
 
-    pub(crate) fn set_mode(&self, mode: u32) -> io::Result<()> {
+    pub(super) fn set_mode(&self, mode: u32) -> io::Result<()> {
         let others = fs::fstat(&self.0)?.st_mode as u32 & 0o7000;
         Ok(fs::fchmod(&self.0, Mode::from_raw_mode((others | mode) as RawMode))?)
     }
 
-    pub(crate) fn set_file_mode(&self, name: &str, mode: u32) -> io::Result<()> {
+    pub(super) fn set_file_mode(&self, name: &str, mode: u32) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = fs::openat(&self.0, name, flags, Mode::empty())?;
         Ok(fs::fchmod(&file, Mode::from_raw_mode(mode as RawMode))?)
     }
 
     /// Makes `name` a symlink to `target` by one rename; it replaces anything but a directory.
-    pub(crate) fn link(&self, name: &str, target: &str) -> io::Result<()> {
+    pub(super) fn link(&self, name: &str, target: &str) -> io::Result<()> {
         // Cut so that a long key with the prefix fits into NAME_MAX; names are ASCII.
         let temporary = format!("{TEMPORARY}{}", name.get(..200).unwrap_or(name));
         match fs::symlinkat(target, &self.0, &temporary) {
@@ -170,12 +170,12 @@ impl Directory {
     }
 
     /// Removes an entry that is no directory, or is gone already.
-    pub(crate) fn unlink(&self, name: &str) -> io::Result<()> {
+    pub(super) fn unlink(&self, name: &str) -> io::Result<()> {
         gone(fs::unlinkat(&self.0, name, AtFlags::empty()))
     }
 
     /// Removes a directory and the files in it.
-    pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
+    pub(super) fn remove(&self, name: &str) -> io::Result<()> {
         match self.open(name) {
             Ok(directory) => {
                 for name in directory.names()? {
@@ -189,7 +189,7 @@ impl Directory {
     }
 
     /// Syncs its entries to the disk. Some network and FUSE file systems have no such call for directories.
-    pub(crate) fn sync(&self) -> io::Result<()> {
+    pub(super) fn sync(&self) -> io::Result<()> {
         match fs::fsync(&self.0) {
             Ok(()) | Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
             Err(error) => Err(error.into()),

@@ -6,33 +6,34 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use shared::{
-    error::{Error, Result},
-    stop::Stop,
-};
-
-use crate::{
+use super::{
     content::Content,
     directory::Directory,
     disk::look,
     plan::{DATA, DIRECTORY_MODE, Generation, Modes, PlanStep, TEMPORARY, has_kubeconfig, plan},
 };
+use crate::{
+    error::{Error, Result},
+    stop::Stop,
+};
 
-/// Another dumper holds the directory for some milliseconds; this many waits of this length are enough for
+/// Another program holds the directory for some milliseconds; this many waits of this length are enough for
 /// it.
 const PATIENCE: u32 = 100;
 const PIECE: Duration = Duration::from_millis(20);
 
 /// The directory and the permissions of its files.
 #[derive(Clone, Debug)]
-pub(crate) struct Publisher {
-    pub(crate) path: PathBuf,
-    pub(crate) modes: Modes,
+pub struct Publisher {
+    /// The directory; it is created where it is missing.
+    pub path: PathBuf,
+    /// The requested permissions.
+    pub modes: Modes,
 }
 
 /// The outcome of publishing a set.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum PublishOutcome {
+pub enum PublishOutcome {
     /// It was published already.
     Unchanged,
     /// It is published now.
@@ -46,7 +47,7 @@ impl Publisher {
     ///
     /// # Errors
     /// `BadConfig` names the step that failed; the files before stay visible.
-    pub(crate) fn publish(
+    pub fn publish(
         &self,
         content: &Content,
         now: SystemTime,
