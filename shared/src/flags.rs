@@ -38,6 +38,9 @@ pub enum FlagKind {
     List,
     /// Two values, each an argument of its own; they are put together with a blank.
     Pair,
+    /// A flag of the program that this one replaces, accepted without an effect: it asks for nothing that users
+    /// would miss. Its help text says why, and `-help` does not list it.
+    Ignored,
     /// 0 to 65535.
     Port,
     /// A flag of the program that this one replaces, without an effect here; its help text says why, and
@@ -174,12 +177,12 @@ pub fn parse(
 
 /// The text of `-help`, sorted by name as in Go.
 pub fn help(program: &str, table: &[Flag]) -> String {
-    let mut flags: Vec<_> = table.iter().filter(|flag| flag.kind != FlagKind::Refused).collect();
+    let mut flags: Vec<_> = table.iter().filter(|flag| is_listed(flag)).collect();
     flags.sort_unstable_by_key(|flag| flag.name);
     let mut text = format!("Usage of {program}:\n");
     for flag in flags {
         let value = match flag.kind {
-            FlagKind::Bool | FlagKind::Refused => "",
+            FlagKind::Bool | FlagKind::Ignored | FlagKind::Refused => "",
             FlagKind::Duration | FlagKind::Seconds => " duration",
             FlagKind::Int | FlagKind::Port => " int",
             FlagKind::List => " strings",
@@ -310,6 +313,11 @@ fn long_form(table: &[Flag], arguments: impl IntoIterator<Item = OsString>) -> V
     long
 }
 
+/// Returns whether a flag does something here.
+fn is_listed(flag: &Flag) -> bool {
+    !matches!(flag.kind, FlagKind::Ignored | FlagKind::Refused)
+}
+
 /// Go's flag package has `-h` too.
 fn alias(name: &str) -> &str {
     if name == "h" { "help" } else { name }
@@ -317,7 +325,7 @@ fn alias(name: &str) -> &str {
 
 /// The error for an unknown flag, with the flag that was perhaps meant.
 fn unknown(table: &[Flag], name: &str) -> String {
-    let known = table.iter().filter(|flag| flag.kind != FlagKind::Refused).map(|flag| flag.name);
+    let known = table.iter().filter(|flag| is_listed(flag)).map(|flag| flag.name);
     let likeness = |known: &str| strsim::jaro_winkler(known, name);
     let nearest = known.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
     match nearest.filter(|nearest| likeness(nearest) >= ALIKE) {
@@ -340,7 +348,7 @@ fn checked(flag: &Flag, value: String) -> Result<String, String> {
         FlagKind::Seconds => {
             (seconds(&value).is_some(), "a duration such as 30s, or a number of seconds")
         }
-        FlagKind::List | FlagKind::String => (true, ""),
+        FlagKind::Ignored | FlagKind::List | FlagKind::String => (true, ""),
         FlagKind::Pair => (value.contains(' '), "two values"),
     };
     if fits {

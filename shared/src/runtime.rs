@@ -2,6 +2,7 @@
 
 use std::{
     env,
+    ffi::OsString,
     io::{self, Write},
     process::ExitCode,
     sync::Arc,
@@ -43,10 +44,21 @@ pub fn main<Settings>(
     check: impl FnOnce(&Flags) -> std::result::Result<Invocation<Settings>, String>,
     run: impl FnOnce(&Settings, &Flags, &Stop) -> Result<End>,
 ) -> ExitCode {
+    main_with(name, table, Ok(env::args_os().skip(1).collect()), check, run)
+}
+
+/// As [`main`], with these arguments, or with the sentence that refuses them.
+pub fn main_with<Settings>(
+    name: &'static str,
+    table: &[Flag],
+    arguments: std::result::Result<Vec<OsString>, String>,
+    check: impl FnOnce(&Flags) -> std::result::Result<Invocation<Settings>, String>,
+    run: impl FnOnce(&Settings, &Flags, &Stop) -> Result<End>,
+) -> ExitCode {
     // First of all: process 1 ignores signals that have no handler.
     let stop = Stop::on_signals();
     keep_memory_private();
-    let flags = match flags::parse(name, table, env::args_os().skip(1)) {
+    let flags = match arguments.and_then(|arguments| flags::parse(name, table, arguments)) {
         Ok(Invocation::Print(text)) => return print(&text),
         Ok(Invocation::Run(flags)) => flags,
         Err(sentence) => return usage(name, &sentence),

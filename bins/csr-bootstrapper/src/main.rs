@@ -9,8 +9,10 @@ mod capacity;
 mod certificate;
 mod claim;
 mod clocks;
+mod command;
 mod conditions;
 mod digest;
+mod files;
 mod hub_selection;
 mod identity;
 mod managed_namespace;
@@ -22,10 +24,12 @@ mod sources;
 mod state;
 mod write_pace;
 
-use std::process::ExitCode;
+use std::{env, process::ExitCode};
 
 use shared::runtime;
 
 fn main() -> ExitCode {
-    runtime::main("csr-bootstrapper", &settings::table(), settings::Settings::new, run::run)
+    let (form, arguments) = command::command(env::args_os());
+    let table = settings::table(form);
+    runtime::main_with("csr-bootstrapper", &table, arguments, settings::Settings::new, run::run)
 }

@@ -31,7 +31,7 @@ use crate::{
     cached::CachedObject,
     capacity,
     certificate::{CertificateManager, OnceGoal, ready, store},
-    claim, hub_selection,
+    claim, files, hub_selection,
     identity::{self, AgentNames, NameSources, ResolvedNames},
     managed_namespace,
     managedcluster::{self, ManagedClusterLease},
@@ -77,6 +77,10 @@ fn lead(agent: &Arc<Agent>, leadership: &Arc<Leadership>, flags: &Flags) -> Resu
         return Ok(());
     }
     keep_credential(agent, &lease, None)?;
+    if let (true, Some(directory)) = (agent.settings.write_files, &agent.settings.hub_directory) {
+        let (agent, directory) = (agent.clone(), directory.clone());
+        runtime::spawn("files", move || files::keep(&agent, &directory))?;
+    }
     runtime::spawn_with("cluster", agent, managedcluster::follow)?;
     runtime::spawn_with("status", agent, managedcluster::run_status)?;
     for &kind in &agent.settings.claim_kinds {

@@ -31,8 +31,10 @@ pub(crate) struct Settings {
     pub(crate) hub_connection_timeout: Option<Duration>,
     /// The Secret for the hub's credential.
     pub(crate) hub_secret: String,
-    /// The directory that hub-kubeconfig-dumper writes the Secret to, if readiness includes its files.
+    /// The directory with the Secret's files, if readiness includes them.
     pub(crate) hub_directory: Option<PathBuf>,
+    /// Whether this program writes these files.
+    pub(crate) write_files: bool,
     pub(crate) cluster_name: Option<String>,
     pub(crate) agent_id: Option<String>,
     /// The files that a kubeconfig of the hub or the spoke may name.
@@ -45,6 +47,8 @@ pub(crate) struct Settings {
     pub(crate) annotations: BTreeMap<String, String>,
     /// The other keys: dropped as in upstream, and logged once there is a log.
     pub(crate) dropped_annotations: Vec<String>,
+    /// The flags that were given and have no effect, each with the reason.
+    pub(crate) ignored_flags: Vec<(&'static str, &'static str)>,
     /// The lifetime to request from the signer, in seconds.
     pub(crate) expiration: Option<u32>,
     pub(crate) healthcheck_period: Duration,
@@ -130,6 +134,7 @@ impl Settings {
             },
             hub_secret: flags.required("hub-kubeconfig-secret")?,
             hub_directory: path("hub-kubeconfig-dir"),
+            write_files: flags.switch("write-files") && once.is_none(),
             cluster_name: cluster_name(flags)?,
             agent_id: agent_id(flags)?,
             reach: Reach::of(flags),
@@ -137,6 +142,7 @@ impl Settings {
             external_urls: external_urls(flags)?,
             annotations,
             dropped_annotations,
+            ignored_flags: ignored_flags(flags),
             expiration: expiration(flags)?,
             healthcheck_period: flags.period("cluster-healthcheck-period")?,
             addon_management: gates.addon_management,
@@ -164,8 +170,11 @@ impl Settings {
         format!("{}{REGISTRATIONS}", self.hub_secret)
     }
 
-    /// Logs the dropped annotations, once there is a log.
+    /// Logs the dropped annotations and ignored flags, once there is a log.
     pub(crate) fn log_dropped(&self) {
+        for (name, reason) in &self.ignored_flags {
+            log::info!("-{name} is ignored: {reason}");
+        }
         for key in &self.dropped_annotations {
             log::warn!(
                 "-cluster-annotations: {key} is dropped, it does not start with {ANNOTATIONS}"
@@ -174,6 +183,9 @@ impl Settings {
     }
 
     fn check_names(&self) -> Result<(), String> {
+        if self.write_files && self.hub_directory.is_none() {
+            return Err("-write-files needs -hub-kubeconfig-dir".to_owned());
+        }
         if !valid_label(&self.namespace) {
             return Err(format!("the namespace {:?} is not a valid name", self.namespace));
         }
@@ -324,6 +336,12 @@ fn annotations(flags: &Flags) -> Result<Annotations, String> {
         }
     }
     Ok((kept, dropped))
+}
+
+fn ignored_flags(flags: &Flags) -> Vec<(&'static str, &'static str)> {
+    let rows = table::IGNORED.iter();
+    let all = rows.flat_map(|(reason, names)| names.iter().map(move |name| (*name, *reason)));
+    all.filter(|(name, _)| flags.is_given(name)).collect()
 }
 
 fn claim_rules(flags: &Flags) -> Result<ClaimRules, String> {

@@ -79,6 +79,13 @@ fn a_list_is_repeated_and_a_refused_flag_says_why() {
     assert_eq!(run("--qps=5").unwrap_err(), refusal);
     assert_eq!(run("-qps").unwrap_err(), refusal);
     assert!(!help("x", &table).contains("qps"));
+    let table = [Flag { name: "burst", kind: FlagKind::Ignored, default: "", help: "none." }];
+    for line in ["-burst=5", "--burst 5"] {
+        let flags = parse("x", &table, line.split(' ').map(OsString::from));
+        let Ok(Invocation::Run(flags)) = flags else { panic!("{line}") };
+        assert_eq!((flags.text("burst"), flags.is_given("burst")), ("5", true));
+    }
+    assert!(!help("x", &table).contains("burst"));
 }
 
 #[test]

@@ -4,10 +4,10 @@ use shared::flags::Flags;
 
 use crate::claim::ClaimKind;
 
-/// The gates of ocm v1.2.0 (its api module, `feature/feature.go`, DefaultSpokeRegistrationFeatureGates) that cannot be
-/// turned on, and why.
-const NEVER: [(&str, &str); 1] =
-    [("V1beta1CSRAPICompatibility", "certificates are requested by version v1")];
+/// The gate of ocm v1.2.0 (its api module, `feature/feature.go`, DefaultSpokeRegistrationFeatureGates; v1.3.0 has the
+/// same ones) that changes nothing on any hub of today: it allows for v1beta1 requests where the hub has no v1 (ocm
+/// `pkg/registration/register/csr/csr.go`), which each Kubernetes from 1.19 has.
+const WITHOUT_EFFECT: &str = "V1beta1CSRAPICompatibility";
 
 /// The gates that can be turned on and off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,13 +52,8 @@ impl FeatureGates {
             "ClusterClaim" => self.cluster_claim = wanted,
             "ClusterProperty" => self.cluster_property = wanted,
             "MultipleHubs" => self.multiple_hubs = wanted,
-            name => match NEVER.iter().find(|(never, _)| *never == name) {
-                Some((_, why)) if wanted => {
-                    return Err(format!("-feature-gates: no {name}, {why}"));
-                }
-                Some(_) => {}
-                None => return Err(format!("-feature-gates: the agent has no feature {name:?}")),
-            },
+            WITHOUT_EFFECT => {}
+            name => return Err(format!("-feature-gates: the agent has no feature {name:?}")),
         }
         Ok(())
     }

@@ -4,18 +4,38 @@
 
 use shared::flags::{FILES_ANYWHERE, Flag, FlagKind, common, flag};
 
-/// All flags.
-pub(crate) fn table() -> Vec<Flag> {
+use crate::command::CommandForm;
+
+/// All flags, with the defaults of this command line.
+pub(crate) fn table(form: CommandForm) -> Vec<Flag> {
     let mut table = registration();
     table.extend(surroundings());
-    table.extend(REFUSED.iter().flat_map(|(reason, names)| {
-        names.iter().map(|name| flag(name, FlagKind::Refused, "", reason))
-    }));
+    for (kind, rows) in [(FlagKind::Ignored, &IGNORED[..]), (FlagKind::Refused, &REFUSED)] {
+        let named = |(reason, names): &Rows| {
+            let (reason, names) = (*reason, *names);
+            names.iter().map(move |name| flag(name, kind, "", reason))
+        };
+        table.extend(rows.iter().flat_map(named));
+    }
     table.push(FILES_ANYWHERE);
     // Each program has a port of its own: they may share a pod.
     table.extend(common("8385"));
+    if form == CommandForm::Agent {
+        for flag in &mut table {
+            let default = AGENT_DEFAULTS.iter().find(|(name, _)| *name == flag.name);
+            flag.default = default.map_or(flag.default, |(_, default)| default);
+        }
+    }
     table
 }
+
+/// The defaults of `registration agent` that differ: the volumes of its Deployment (ocm
+/// `manifests/klusterlet/management/klusterlet-registration-deployment.yaml`), where it writes the files itself.
+pub(super) const AGENT_DEFAULTS: [(&str, &str); 3] = [
+    ("bootstrap-kubeconfig", "/spoke/bootstrap/kubeconfig"),
+    ("hub-kubeconfig-dir", "/spoke/hub-kubeconfig"),
+    ("write-files", "true"),
+];
 
 /// The identity of the cluster and its agent on the hub, and the way there.
 fn registration() -> Vec<Flag> {
@@ -90,7 +110,7 @@ fn registration() -> Vec<Flag> {
             "hub-kubeconfig-dir",
             FlagKind::String,
             "",
-            "Directory written by hub-kubeconfig-dumper: names are read there too, and /readyz waits for the credential to arrive there (default: none).",
+            "Directory for the files of -hub-kubeconfig-secret, written with -write-files or by hub-kubeconfig-dumper: names are read there too, and /readyz waits for the credential to arrive there (default: none).",
         ),
         flag(
             "hub-kubeconfig-secret",
@@ -189,21 +209,35 @@ fn surroundings() -> Vec<Flag> {
             "24h",
             "With -once: how long to wait for a valid certificate; 0 checks once.",
         ),
+        flag(
+            "write-files",
+            FlagKind::Bool,
+            "false",
+            "Write the files of -hub-kubeconfig-dir, as hub-kubeconfig-dumper does; not with -once.",
+        ),
     ]
 }
 
-/// Flags of the registration agent that would not do here what users expect.
-const REFUSED: [(&str, &[&str]); 5] = [
-    ("the kubeconfig is kept in -hub-kubeconfig-secret.", &["hub-kubeconfig"]),
+/// Reasons, and the names of flags.
+type Rows = (&'static str, &'static [&'static str]);
+
+/// Flags of the registration agent that ask for nothing that users would miss.
+pub(super) const IGNORED: [Rows; 3] = [
     (
         "requests are few, and each loop has a pace of its own.",
         &["hub-kube-api-qps", "hub-kube-api-burst", "kube-api-qps", "kube-api-burst"],
     ),
+    ("changed files are read again without a restart.", &["terminate-on-files"]),
+    ("lines are written at once, and -v is for all of them.", &["log-flush-frequency", "vmodule"]),
+];
+
+/// Flags of the registration agent that would not do here what users expect.
+const REFUSED: [Rows; 3] = [
+    ("the kubeconfig is kept in -hub-kubeconfig-secret.", &["hub-kubeconfig"]),
     (
         "the endpoint is plain HTTP on -metrics-host and -metrics-port.",
         &["config", "listen", "tls-cipher-suites", "tls-min-version"],
     ),
-    ("changed files are read again without a restart.", &["terminate-on-files"]),
     (
         "registration is by CSR alone.",
         &[

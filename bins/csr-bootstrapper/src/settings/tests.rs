@@ -2,11 +2,16 @@
 
 use shared::flags::{Invocation, parse};
 
-use super::*;
+use super::{table::AGENT_DEFAULTS, *};
+use crate::command::CommandForm;
+
+mod agent;
 
 fn settings(line: &str) -> Result<Settings, String> {
     let arguments = line.split_whitespace().map(Into::into);
-    let Invocation::Run(flags) = parse("x", &table(), arguments)? else { panic!("help") };
+    let Invocation::Run(flags) = parse("x", &table(CommandForm::Own), arguments)? else {
+        panic!("help")
+    };
     Settings::check(&flags, flags.some("namespace").or(Some("agent")).map(str::to_owned))
 }
 
@@ -32,13 +37,16 @@ fn defaults_are_those_of_the_registration_agent() {
     let election = settings.election.unwrap();
     let seconds = [election.lease, election.renew, election.retry].map(|time| time.as_secs());
     assert_eq!(seconds, [137, 107, 26]);
-    let default = |name: &str| table().iter().find(|flag| flag.name == name).unwrap().default;
+    let default =
+        |name: &str| table(CommandForm::Own).iter().find(|flag| flag.name == name).unwrap().default;
     assert_eq!((default("metrics-host"), default("metrics-port")), ("0.0.0.0", "8385"));
 }
 
 #[test]
 fn the_namespace_has_upstreams_default() {
-    let Ok(Invocation::Run(flags)) = parse("x", &table(), []) else { panic!("help") };
+    let Ok(Invocation::Run(flags)) = parse("x", &table(CommandForm::Own), []) else {
+        panic!("help")
+    };
     let settings = Settings::check(&flags, None).unwrap();
     assert_eq!(settings.namespace, "open-cluster-management-agent");
 }
@@ -246,10 +254,7 @@ fn flags_of_the_registration_agent_are_never_silently_eaten() {
         assert_eq!(refusal, format!("-registration-auth is csr, not {other:?}{why}"));
     }
     for (line, reason) in [
-        ("--hub-kube-api-qps=50", "requests are few"),
-        ("--kube-api-burst 100", "requests are few"),
         ("--tls-min-version VersionTLS13", "plain HTTP"),
-        ("--terminate-on-files=/spoke/config/kubeconfig", "without a restart"),
         ("--grpc-config x", "by CSR alone"),
         ("--hub-kubeconfig /spoke/hub-kubeconfig/kubeconfig", "-hub-kubeconfig-secret"),
     ] {
@@ -277,7 +282,7 @@ fn agents_of_add_ons_authenticate_by_csr_or_token() {
 
 #[test]
 fn the_readme_shows_the_flags_as_they_are() {
-    let help = shared::flags::help("csr-bootstrapper", &table());
+    let help = shared::flags::help("csr-bootstrapper", &table(CommandForm::Own));
     let block = format!("<!-- flags:csr-bootstrapper -->\n```text\n{help}```\n<!-- end -->");
     assert!(
         include_str!("../../REFERENCE.md").contains(&block),
@@ -307,10 +312,6 @@ fn feature_gates_are_upstreams_and_say_what_this_program_does_not_do() {
     let refused = "-max-custom-cluster-claims is 0 or more, not -1";
     assert_eq!(claims("-max-custom-cluster-claims -1"), Err(refused.to_owned()));
     for (gates, sentence) in [
-        (
-            "V1beta1CSRAPICompatibility=true",
-            "-feature-gates: no V1beta1CSRAPICompatibility, certificates are requested by version v1",
-        ),
         ("Other=true", "-feature-gates: the agent has no feature \"Other\""),
         ("AddonManagement", "-feature-gates: \"AddonManagement\" is not Name=true or Name=false"),
         (

@@ -32,9 +32,7 @@ fn usage(arguments: &[&str], parts: &[&str]) {
 fn flags_of_the_registration_agent_that_mean_nothing_here_are_refused_with_a_reason() {
     for (reason, names) in [
         ("-hub-kubeconfig-secret", &["hub-kubeconfig"][..]),
-        ("pace", &["hub-kube-api-qps", "hub-kube-api-burst", "kube-api-qps", "kube-api-burst"]),
         ("plain HTTP", &["config", "listen", "tls-cipher-suites", "tls-min-version"]),
-        ("without a restart", &["terminate-on-files"]),
         (
             "CSR alone",
             &[
@@ -126,6 +124,21 @@ fn a_kubeconfig_of_its_own_side_that_cannot_be_used_is_exit_code_1_with_a_senten
             let last = text.lines().last().unwrap_or_default();
             assert!(last.starts_with('E') && last.contains(&path(broken)), "{last}");
         }
+    }
+}
+
+#[test]
+fn other_subcommands_of_the_registration_image_are_refused() {
+    for (words, sentence) in [
+        (&["registration", "webhook-server"][..], "not \"webhook-server\""),
+        (&["/registration", "controller"], "not \"controller\""),
+        (&["registration"], "needs its subcommand agent"),
+    ] {
+        let mut command = bare(&program("csr-bootstrapper"));
+        let output = command.args(words).stdout(Stdio::piped()).output().expect("the program runs");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {text}");
+        assert!(usage_error("csr-bootstrapper", &text).contains(sentence), "{words:?}: {text}");
     }
 }
 

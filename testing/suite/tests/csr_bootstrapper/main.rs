@@ -2,8 +2,7 @@
 //! (`joining`), how the certificate is obtained and rotated (`certificate`), what the hub is told
 //! (`managedcluster`), also of its add-ons (`addon`), claims (`claim`), nodes (`capacity`) and
 //! namespaces (`managed_namespace`), and where it is told of another cluster than its own (`hosted`); and the process
-//! itself:
-//! endpoint, `-once`, flags, signals, rights.
+//! itself: endpoint, `-once`, flags, signals, rights, and the command line of the klusterlet operator (`operator`).
 
 mod addon;
 mod addon_registration;
@@ -18,6 +17,7 @@ mod joining;
 mod managed_namespace;
 mod managedcluster;
 mod once;
+mod operator;
 mod secrecy;
 mod sigterm;
 mod support;

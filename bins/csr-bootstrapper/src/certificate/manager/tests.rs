@@ -17,6 +17,7 @@ use crate::{
         authority::{CertificateTemplate, HOUR, names},
         observe::tests::{bootstrap_at, hub_at},
     },
+    command::CommandForm,
     settings::{Settings, table},
 };
 
@@ -32,7 +33,9 @@ fn agent(case: usize) -> Agent {
     });
     fs::write(&path, kubeconfig.to_string()).unwrap();
     let line = ["-namespace=agent".into(), format!("-kubeconfig={}", path.display()).into()];
-    let Ok(Invocation::Run(flags)) = parse("x", &table(), line) else { panic!("no flags") };
+    let Ok(Invocation::Run(flags)) = parse("x", &table(CommandForm::Own), line) else {
+        panic!("no flags")
+    };
     let Ok(Invocation::Run(settings)) = Settings::new(&flags) else { panic!("no settings") };
     let agent = Agent::new(&settings, &flags, &Stop::default()).unwrap();
     fs::remove_file(path).unwrap();
