@@ -2,17 +2,32 @@
 
 # The programs in this repository.
 BINS := addon-lease-controller csr-bootstrapper hub-kubeconfig-dumper remote-sync
-# The architecture that `dist/` is built for: x86_64 or aarch64.
-ARCH ?= $(shell uname -m)
+HOST := $(patsubst armv7%,armv7,$(shell uname -m))
+# The architecture that `dist/` is built for: x86_64, aarch64 or armv7.
+ARCH ?= $(HOST)
+DIST ?= dist
 IMAGE ?= spoke-sidecars:dev
 
-TARGET := $(ARCH)-unknown-linux-musl
+TARGET := $(ARCH)-unknown-linux-musl$(if $(filter armv7,$(ARCH)),eabihf)
+# The compiler of ring's C files: the host's own, or Debian's for the architecture.
+COMPILER := $(if $(filter $(ARCH),$(HOST)),cc,$(if $(filter armv7,$(ARCH)),arm-linux-gnueabihf,$(ARCH)-linux-gnu)-gcc)
+export CC_$(subst -,_,$(TARGET)) := $(COMPILER)
 # One directory for all of cargo's output, whatever else configures it: `dist` must find the programs.
 export CARGO_TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
-PLATFORM := $(if $(filter $(ARCH),$(shell uname -m)),,--platform linux/$(ARCH))
 RELEASE := $(CARGO_TARGET_DIR)/$(TARGET)/release
+NOTICES := $(CARGO_TARGET_DIR)/notices
+ROOTS := $(CARGO_TARGET_DIR)/roots
+# The folders of whoever builds stay out of the programs, so that the same source gives the same bytes at any path.
+# The source of Rust's standard library, where it is installed, has the path that it has where it is not. Cargo adds
+# these flags to those of .cargo/config.toml; RUSTFLAGS would replace them.
+RUST := $(shell rustc --version --verbose | sed -n 's/^commit-hash: //p')
+REMAP := $(or $(CARGO_HOME),$(HOME)/.cargo)/registry/src=/cargo $(CARGO_TARGET_DIR)=/target \
+	$(shell rustc --print sysroot)/lib/rustlib/src/rust=/rustc/$(RUST)
+FLAGS := --config 'target.$(TARGET).rustflags=[$(REMAP:%="--remap-path-prefix=%",)]'
+# The commit that is built, for `-version`.
+REVISION := $(shell git describe --always --dirty --abbrev=40 --exclude '*' 2>/dev/null)
 
-.PHONY: help build dist image test demo demo-sync controlplane e2e lint budget bench bench-real soak chaos chaos-real model fuzz clean
+.PHONY: help build dist notices roots image release verify compiler test demo demo-sync controlplane e2e lint budget bench bench-real soak chaos chaos-real model fuzz clean
 .DEFAULT_GOAL := help
 
 help: ## Show this help
@@ -24,22 +39,30 @@ help: ## Show this help
 
 build: dist image ## Static programs in dist/, and an image of them
 
-dist: ## Static programs only; ARCH=x86_64 or aarch64
+dist: ## Static programs only; ARCH=x86_64, aarch64 or armv7
 	@test -d "$$(rustc --print target-libdir --target $(TARGET))" || rustup target add $(TARGET) || \
 		{ echo "Rust's standard library for $(TARGET) is missing, and rustup cannot add it." >&2; exit 1; }
-	cargo build --release --locked --target $(TARGET) $(addprefix -p ,$(BINS))
-	@rm -rf dist && mkdir dist
+	cargo $(AUDITABLE) build --release --locked --target $(TARGET) $(FLAGS) $(addprefix -p ,$(BINS))
+	@rm -rf $(DIST) && mkdir $(DIST)
 	@for name in $(BINS); do \
-		cp "$(RELEASE)/$$name" dist/ || exit 1; \
-		readelf -ldW dist/$$name | awk '/INTERP|NEEDED/ { dynamic = 1 } /LOAD/ { elf = 1 } \
-			END { exit dynamic || !elf }' || { echo "dist/$$name is not static" >&2; exit 1; }; \
+		cp "$(RELEASE)/$$name" $(DIST)/ || exit 1; \
+		readelf -ldW $(DIST)/$$name | awk '/INTERP|NEEDED/ { dynamic = 1 } /LOAD/ { elf = 1 } \
+			END { exit dynamic || !elf }' || { echo "$(DIST)/$$name is not static" >&2; exit 1; }; \
 	done
 	@# The Go sidecar's manifest runs the program by this name.
-	@ln -s addon-lease-controller dist/klusterlet-addon-lease-controller
-	@cd dist && wc -c $(BINS)
+	@ln -s addon-lease-controller $(DIST)/klusterlet-addon-lease-controller
+	@cd $(DIST) && wc -c $(BINS)
+
+# The licences of what is linked.
+notices:
+	@.ci/release/notices.sh $(NOTICES) $(BINS)
+
+# The files of the images.
+roots: dist notices
+	@.ci/release/roots.sh $(ROOTS) $(DIST) $(NOTICES) $(BINS)
 
 # The tools put no timestamps into the image, so the same programs give the same image.
-image: dist ## The image, with docker, podman or buildah, whichever is installed
+image: roots ## The image, with docker, podman or buildah, whichever is installed
 	@if docker info >/dev/null 2>&1; then \
 		set -- env DOCKER_BUILDKIT=1 docker build; \
 	elif command -v podman >/dev/null; then \
@@ -50,12 +73,27 @@ image: dist ## The image, with docker, podman or buildah, whichever is installed
 	else \
 		echo "No image built: found no docker daemon, podman or buildah."; exit 0; \
 	fi; \
-	set -x; "$$@" $(PLATFORM) --build-context bin=dist -t $(IMAGE) .
+	set -x; "$$@" $(if $(filter $(ARCH),$(HOST)),,--platform linux/$(shell .ci/release/platform.sh $(ARCH))) \
+		--build-context roots=$(ROOTS) -t $(IMAGE) .
+
+# For release.sh.
+compiler:
+	@echo $(COMPILER)
+
+# cargo-auditable puts the list of crates into each program; buildah makes the images of all architectures.
+release verify: export ARCHES ?= x86_64 aarch64 armv7
+release: ## A release in release/VERSION: programs, images, manifests, SBOMs, sums; VERSION, ARCHES, REGISTRY, SOURCE
+	.ci/release/release.sh "$(VERSION)" $(BINS)
+
+verify: ## Make a release again from its tag, and compare it with the published SUMS; VERSION, COMMIT, ARCHES
+	.ci/release/verify.sh "$(VERSION)" "$(SUMS)"
 
 # These run the released programs, not the debug build; MEASURE builds its tools with the same libc and
 # optimisation.
 demo demo-sync budget bench bench-real soak chaos chaos-real: export BIN_DIR := $(CURDIR)/dist
-MEASURE := cargo run --locked -q --release --target $(TARGET) -p suite
+MEASURE := cargo run --locked -q --release --target $(TARGET) $(FLAGS) -p suite
+# Where programs are built as `dist` builds them.
+dist budget bench bench-real soak chaos chaos-real: export SPOKE_REVISION := $(REVISION)
 
 ##@ Try
 
@@ -101,6 +139,13 @@ lint: ## Check format, clippy, documentation, dependencies and type names
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps -p shared
 	testing/dependencies.sh $(BINS)
+	@# Advisories where `cargo deny fetch db` has brought the database.
+	@if cargo deny --version >/dev/null 2>&1; then \
+		set -ex; cargo deny --locked check bans licenses sources; \
+		$(if $(wildcard $(or $(CARGO_HOME),$(HOME)/.cargo)/advisory-dbs/*/.git),cargo deny --locked --offline check advisories;) \
+	else \
+		echo "Without cargo-deny the licences and bans of deny.toml are not checked."; test -z "$$NO_SKIPS"; \
+	fi
 	testing/names.sh
 
 budget: dist ## Check size, memory, requests, bytes and system calls against their limits
@@ -136,4 +181,4 @@ fuzz: ## Fuzz each parser of untrusted bytes for SECONDS=600; TARGET=pem picks o
 
 clean: ## Remove everything built here (the control plane stays cached)
 	cargo clean
-	rm -rf dist
+	rm -rf dist release
