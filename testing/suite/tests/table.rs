@@ -1,5 +1,5 @@
 //! The tables of testing/README.md and testing/suite/README.md name the tests that there are, and every test
-//! whose name carries a number.
+//! whose name carries a number; each claim of SECURITY.md names one that there is.
 
 use std::{
     collections::BTreeMap,
@@ -149,6 +149,24 @@ fn every_test_that_is_named_exists() {
         for number in row.numbers.iter().filter(|_| !texts.is_empty()) {
             let held = texts.iter().any(|text| carries(text, number));
             assert!(held, "{}: {number} is in none of its files", row.says());
+        }
+    }
+}
+
+#[test]
+fn every_claim_about_security_names_its_tests() {
+    let text = fs::read_to_string(root().join("SECURITY.md")).expect("the document");
+    let headings = text.lines().filter(|line| *line == "| Who | cannot | Tests |").count();
+    let rows: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("| ")).collect();
+    let claims: Vec<_> = rows.iter().filter(|row| !row.starts_with("Who | ")).collect();
+    assert!(headings == 5 && claims.len() > headings, "{} claims", claims.len());
+    for claim in claims {
+        let (_, named) = claim.trim_end_matches(" |").rsplit_once(" | ").expect("a last cell");
+        for test in named.split(", ") {
+            let there = test.split_once("::").is_some_and(|(path, name)| {
+                source(path).is_some_and(|text| tests(&text).any(|test| test == name))
+            });
+            assert!(there, "there is no {test}: {claim}");
         }
     }
 }
