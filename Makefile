@@ -27,7 +27,8 @@ FLAGS := --config 'target.$(TARGET).rustflags=[$(REMAP:%="--remap-path-prefix=%"
 # The commit that is built, for `-version`.
 REVISION := $(shell git describe --always --dirty --abbrev=40 --exclude '*' 2>/dev/null)
 
-.PHONY: help build dist notices roots image release verify compiler test demo demo-sync controlplane e2e lint budget bench bench-real soak chaos chaos-real model fuzz clean
+.PHONY: help build dist notices roots image release verify compiler test announce demo demo-sync recordings \
+	controlplane e2e lint budget bench bench-real footprint figures soak chaos chaos-real model fuzz clean
 .DEFAULT_GOAL := help
 
 help: ## Show this help
@@ -90,17 +91,24 @@ verify: ## Make a release again from its tag, and compare it with the published 
 
 # These run the released programs, not the debug build; MEASURE builds its tools with the same libc and
 # optimisation.
-demo demo-sync budget bench bench-real soak chaos chaos-real: export BIN_DIR := $(CURDIR)/dist
+demo demo-sync recordings budget bench bench-real footprint figures soak chaos chaos-real: export BIN_DIR := $(CURDIR)/dist
 MEASURE := cargo run --locked -q --release --target $(TARGET) $(FLAGS) -p suite
 # Where programs are built as `dist` builds them.
-dist budget bench bench-real soak chaos chaos-real: export SPOKE_REVISION := $(REVISION)
+dist budget bench bench-real footprint figures soak chaos chaos-real: export SPOKE_REVISION := $(REVISION)
 
 ##@ Try
 
-demo: dist ## Watch a cluster join a hub and its add-on stay available; KEEP=1 leaves it running
+announce:
+	$(if $(wildcard dist/remote-sync),,@echo "First the programs are built: a few minutes, once. Then it runs for a minute.")
+
+demo: announce dist ## Watch a cluster join a hub and its add-on become available; KEEP=1 leaves it running
 	cargo run --locked -q -p suite --bin demo
 
-demo-sync: dist ## Watch a hub's objects survive outages and an empty hub; KEEP=1 leaves it running
+recordings: dist ## Draw what both demos print, in docs/img; CHECK=1 compares instead
+	cargo build --locked -q -p suite --bins
+	cargo run --locked -q -p suite --bin record
+
+demo-sync: announce dist ## Watch a hub's objects survive outages and an empty hub; KEEP=1 leaves it running
 	cargo run --locked -q -p suite --bin demo-sync
 
 ##@ Test
@@ -156,6 +164,12 @@ bench: dist ## Measure remote-sync: lag, throughput, memory, restart, 10 to 300 
 
 bench-real: dist controlplane ## Measure how long 1,000 waiting objects take on two real API servers, by -track
 	SUITE=real testing/controlplane/run.sh $(MEASURE) --bin bench backlog
+
+footprint: dist controlplane ## Measure OCM's agent and ours beside each other on the real control plane
+	SUITE=real testing/controlplane/run.sh $(MEASURE) --bin bench footprint
+
+figures: export FIGURES := 1
+figures: budget bench footprint ## Measure all of it, and write docs/figures.md
 
 soak: dist ## 100,000 renewals with 5 % random faults, in one process and in many; SEED, RENEWALS, PART
 	$(MEASURE) --bin soak

@@ -18,14 +18,21 @@ use crate::{
     stop::Stop,
 };
 
-/// Stopped by a signal, done, or only text was requested.
 const STOPPED: u8 = 0;
-/// Any refusal at the start except for flags, and a lost lead.
 const REFUSED: u8 = 1;
-/// Flags that cannot be used, as in Go.
 const USAGE: u8 = 2;
-/// `-once` did not find its object.
 const ABSENT: u8 = 3;
+
+/// Exit codes and their meanings; docs/operations.md has the same table.
+pub const EXIT_CODES: [(u8, &str); 4] = [
+    (STOPPED, "stopped by SIGTERM or SIGINT, or done, or `-help` or the like was printed"),
+    (
+        REFUSED,
+        "an error at the start, such as an unusable kubeconfig or a port in use; leadership was lost; or what was to be done once is not done",
+    ),
+    (USAGE, "invalid flags, as in Go"),
+    (ABSENT, "with `-once` or `-explain`: the object does not exist"),
+];
 
 /// The end of a program when nothing went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,6 +23,7 @@ use crate::{
     cached::CachedObject,
     claim::ClaimKind,
     clocks::Clocks,
+    managedcluster::accepted,
     settings::Settings,
     state::{CertificateStatus, HubRequests, HubSession, Rotated, SharedState},
 };
@@ -223,8 +224,8 @@ impl Agent {
         format!("Secret {}/{}", self.settings.namespace, self.settings.hub_secret)
     }
 
-    /// One line for each reason why a watched object may have changed unseen, and for a missing bootstrap
-    /// kubeconfig.
+    /// One line for each reason why a watched object may have changed unseen, for a missing bootstrap kubeconfig, and
+    /// for a cluster that nobody on the hub has accepted, which is the step that people forget.
     pub(crate) fn remarks(&self) -> String {
         let all = &self.errors;
         let watches = [
@@ -241,7 +242,20 @@ impl Agent {
         let (no_bootstrap, hubs) =
             self.read(|state| (state.no_bootstrap.clone(), state.hubs.remarks()));
         let no_bootstrap = no_bootstrap.map(|why| format!("no valid bootstrap kubeconfig: {why}"));
-        watches.chain(no_bootstrap).chain(hubs).map(|remark| remark + "\n").collect()
+        let not_accepted = self.read(|state| {
+            let cluster = state.managed_cluster().filter(|cluster| !accepted(cluster))?;
+            let name = cluster["metadata"]["name"].as_str()?;
+            Some(format!(
+                "the hub has not accepted the cluster: kubectl patch managedcluster {name} --type merge \
+                 -p '{{\"spec\":{{\"hubAcceptsClient\":true}}}}'"
+            ))
+        });
+        watches
+            .chain(no_bootstrap)
+            .chain(hubs)
+            .chain(not_accepted)
+            .map(|remark| remark + "\n")
+            .collect()
     }
 
     /// Logs `message` and writes it as an Event on the Secret; a failed Event stops nothing.

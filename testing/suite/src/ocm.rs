@@ -35,7 +35,8 @@ use crate::{
 };
 
 pub use self::kinds::{
-    addons, claims, clusters, properties, requests, serve_claims, serve_properties, sets,
+    addons, claims, clusters, properties, requests, serve_applied_works, serve_claims,
+    serve_properties, sets,
 };
 
 /// Conditions of a ManagedCluster, by their types.

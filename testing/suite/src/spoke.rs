@@ -1,7 +1,7 @@
 //! The stage of a cluster that joins a hub: its namespace with just the rights of the manifests, the
 //! ways to both servers, the bootstrap credentials, and what comes of them.
 
-mod go;
+pub mod go;
 
 use std::{
     fs,

@@ -36,24 +36,36 @@ pub fn red(text: impl Display) -> String {
     painted(text, "1;31")
 }
 
+/// Columns of a terminal that everybody has.
+const COLUMNS: usize = 80;
+/// Of the middle column.
+const WIDTH: usize = 32;
+
 /// One line a step: when it began, what happens, and once it is there what was seen.
+#[derive(Debug)]
 pub struct Timeline {
     start: Instant,
-    width: usize,
 }
 
 impl Timeline {
-    /// `width` is that of the middle column.
-    pub fn new(width: usize) -> Self {
-        Self { start: Instant::now(), width }
+    #[expect(clippy::new_without_default, reason = "it starts a clock")]
+    pub fn new() -> Self {
+        Self { start: Instant::now() }
     }
 
     /// Says what happens, then does `step`, which gives back what was seen.
     pub fn step(&self, what: &str, step: impl FnOnce() -> String) {
         let at = format!("{:5.1} s", self.start.elapsed().as_secs_f64());
-        print!("{}  {what:width$}  ", dim(at), width = self.width);
+        let begun = format!("{at}  {what:WIDTH$}  ");
+        print!("{}{}", dim(&at), begun[at.len()..].trim_end());
         let _ = stdout().flush();
-        println!("{}", green(step()));
+        let seen = step();
+        let said = begun.trim_end().chars().count();
+        let padding = begun.chars().count() - said;
+        match begun.chars().count() + seen.chars().count() {
+            ..=COLUMNS => println!("{:padding$}{}", "", green(seen)),
+            _ => println!("\n{:indent$}{}", "", green(seen), indent = at.len() + 2),
+        }
     }
 }
 

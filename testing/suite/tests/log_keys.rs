@@ -1,4 +1,4 @@
-//! The keys of log lines: one table, in `shared`, in README and in the sources.
+//! The keys of log lines: one table, in `shared`, in docs/operations.md and in the sources.
 
 use std::{
     collections::BTreeSet,
@@ -135,8 +135,8 @@ fn the_table_names_the_keys_of_all_log_lines_and_no_other() {
 }
 
 #[test]
-fn readme_has_the_table() {
-    let readme = fs::read_to_string(root().join("README.md")).expect("README.md");
+fn the_page_has_the_table() {
+    let page = fs::read_to_string(root().join("docs/operations.md")).expect("docs/operations.md");
     let rows: String = KEYS.iter().map(|(key, what)| format!("| `{key}` | {what} |\n")).collect();
-    assert!(readme.contains(&rows), "README.md should have these rows:\n{rows}");
+    assert!(page.contains(&rows), "docs/operations.md should have these rows:\n{rows}");
 }

@@ -52,13 +52,22 @@ pub fn serve_claims(spoke: &Cluster) {
         );
         return server.register(claims);
     }
+    define(spoke, "0000_02_clusters.open-cluster-management.io_clusterclaims.crd.yaml");
+    let all = claims();
+    eventually("claims are served", || list(&spoke.client, &all.everywhere(), "").ok());
+}
+
+/// Makes a real spoke serve what the work agent notes there.
+pub fn serve_applied_works(spoke: &Cluster) {
+    define(spoke, "0000_01_work.open-cluster-management.io_appliedmanifestworks.crd.yaml");
+}
+
+/// Creates a definition of OCM's, unless it is there.
+fn define(spoke: &Cluster, file: &str) {
     let assets = PathBuf::from(env::var_os("E2E_ASSETS").expect("E2E_ASSETS"));
-    let file = "0000_02_clusters.open-cluster-management.io_clusterclaims.crd.yaml";
     let text = fs::read_to_string(assets.join("crds").join(file)).expect("the definition");
     let definition = serde_yaml::from_str(&text).expect("YAML");
     ensure(spoke, &definitions().resource, None, definition);
-    let all = claims();
-    eventually("claims are served", || list(&spoke.client, &all.everywhere(), "").ok());
 }
 
 /// Makes a spoke serve ClusterProperties, as the definition of KEP-2149 does.

@@ -33,8 +33,22 @@ impl Spoke {
     /// Starts the Go agent with the same flags, names and ways; with rights of everything on the
     /// managed cluster, since it also reads nodes. Claims and add-ons need kinds that are not there.
     pub fn start_go_agent(&self, more: &[&str]) -> Sidecar {
-        let assets = PathBuf::from(env::var_os("E2E_ASSETS").expect("the real control plane"));
-        let mut command = bare(&assets.join("registration"));
+        self.start_go("registration", more)
+    }
+
+    /// The same with the work agent in one process, as a Klusterlet of the mode Singleton has it; None where the
+    /// control plane was built without it.
+    pub fn start_go_singleton(&self, more: &[&str]) -> Option<Sidecar> {
+        go("registration-operator").is_file().then(|| {
+            let kubeconfig = self.directory.path().join("hub-kubeconfig/kubeconfig");
+            let config = format!("--workload-source-config={}", kubeconfig.display());
+            let work = ["--workload-source-driver=kube", &config, "--status-sync-interval=60s"];
+            self.start_go("registration-operator", &[&work, more].concat())
+        })
+    }
+
+    fn start_go(&self, program: &str, more: &[&str]) -> Sidecar {
+        let mut command = bare(&go(program));
         command
             .arg("agent")
             .arg("--kubeconfig")
@@ -59,6 +73,11 @@ impl Spoke {
         let relay = self.managed_relay.address.to_string();
         self.write("go.kubeconfig", &text.replace(&self.managed.address, &relay))
     }
+}
+
+/// A program of OCM's.
+pub fn go(program: &str) -> PathBuf {
+    PathBuf::from(env::var_os("E2E_ASSETS").expect("the real control plane")).join(program)
 }
 
 fn ensure_namespace(managed: &Cluster) {

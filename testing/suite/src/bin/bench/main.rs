@@ -3,6 +3,7 @@
 mod backlog;
 mod echo;
 mod fleet;
+mod footprint;
 mod lag;
 mod memory;
 mod remotes;
@@ -13,6 +14,7 @@ use std::{process::ExitCode, sync::Arc, time::Instant};
 
 use suite::{
     cluster::Cluster,
+    figures,
     measure::{binary, grouped},
     sidecar::program,
     sync::{Setting, Stage, WIDGETS},
@@ -22,14 +24,16 @@ use suite::{
 /// A name, and what prints it and says whether its figures are as they must be.
 type Table = (&'static str, fn() -> bool);
 
-/// The backlog needs the real control plane, so it is only measured by name.
-const TABLES: [Table; 6] = [
+/// What needs the real control plane is only measured by name.
+const ON_REAL_SERVERS: [&str; 2] = ["backlog", "footprint"];
+const TABLES: [Table; 7] = [
     ("lag", lag::measure),
     ("throughput", throughput::measure),
     ("memory", memory::measure),
     ("remotes", remotes::measure),
     ("fleet", fleet::measure),
     ("backlog", backlog::measure),
+    ("footprint", footprint::measure),
 ];
 
 fn main() -> ExitCode {
@@ -43,7 +47,12 @@ fn main() -> ExitCode {
     let named: Vec<String> = std::env::args().skip(1).collect();
     let mut passed = true;
     match &*named {
-        [] => TABLES.iter().filter(|it| it.0 != "backlog").for_each(|it| passed &= it.1()),
+        [] => {
+            let all = TABLES.iter().filter(|it| !ON_REAL_SERVERS.contains(&it.0));
+            all.for_each(|it| passed &= it.1());
+            let when = format!("{}, {}.\n\n", figures::today(), suite::measure::machine());
+            figures::publish("bench", &(when + &table::PRINTED.lock().expect("lock")));
+        }
         names => {
             for name in names {
                 let Some((_, measure)) = TABLES.iter().find(|it| it.0 == name) else {

@@ -1,7 +1,19 @@
 //! A table as Markdown has it, which people can read too.
 
+use std::sync::Mutex;
+
+/// All tables so far, for docs/figures.md.
+pub(crate) static PRINTED: Mutex<String> = Mutex::new(String::new());
+
 /// Prints rows of equal length, the first of which is the head.
 pub(crate) fn print(rows: &[Vec<String>]) {
+    let text = text(rows);
+    println!("{text}");
+    *PRINTED.lock().expect("lock") += &format!("{text}\n");
+}
+
+pub(crate) fn text(rows: &[Vec<String>]) -> String {
+    let mut text = String::new();
     let width = |column: usize| {
         rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default().max(3)
     };
@@ -14,16 +26,16 @@ pub(crate) fn print(rows: &[Vec<String>]) {
                 _ => format!("| {cell:>width$} "),
             })
             .collect();
-        println!("{line}|");
+        text += &format!("{line}|\n");
         if index == 0 {
             let rule = |(column, width): (usize, &usize)| match column {
                 0 => format!("|{}", "-".repeat(width + 2)),
                 _ => format!("|{}:", "-".repeat(width + 1)),
             };
-            println!("{}|", widths.iter().enumerate().map(rule).collect::<String>());
+            text += &format!("{}|\n", widths.iter().enumerate().map(rule).collect::<String>());
         }
     }
-    println!();
+    text
 }
 
 /// A row of words.

@@ -3,6 +3,7 @@
 use std::env;
 
 use suite::{
+    figures,
     measure::{self, grouped},
     sidecar::program,
     term::{self, bold, green, red},
@@ -11,6 +12,8 @@ use suite::{
 #[derive(Default)]
 pub(crate) struct Table {
     program: String,
+    /// As Markdown, for docs/figures.md.
+    text: String,
     rows: usize,
     missed: Vec<String>,
     skipped: usize,
@@ -28,6 +31,7 @@ impl Table {
     /// The table of another program.
     pub(crate) fn program(&mut self, name: &str, most_bytes: f64) {
         self.program = name.to_owned();
+        self.text += &format!("\n### {name}\n\n| | measured | limit |\n|---|---:|---:|\n");
         println!("\n  {}", bold(name));
         println!("  {}", bold(format!("{:40}{:>18}{:>18}", "figure", "limit", "measured")));
         self.file(name, most_bytes);
@@ -35,6 +39,7 @@ impl Table {
 
     fn print(&mut self, figure: &str, limit: &str, measured: &str, verdict: &str) {
         self.rows += 1;
+        self.text += &format!("| {} | {measured} | {limit} |\n", figure.replace("  ", "… "));
         println!("  {figure:40}{limit:>18}{measured:>18}  {verdict}");
     }
 
@@ -70,6 +75,8 @@ impl Table {
             missed.join("\n  ")
         );
         println!("{} figures are within their limits.", self.rows - self.skipped);
+        let when = format!("{}, {}.\n", figures::today(), measure::machine());
+        figures::publish("budget", &(when + &self.text + "\n"));
     }
 }
 

@@ -19,45 +19,38 @@ use crate::{
 pub fn stopped(sidecar: &mut Sidecar) -> String {
     let (code, time) = measure::terminate(sidecar);
     assert_eq!(code, Some(0), "{}", sidecar.log());
-    format!("ended with exit code 0 after {}", spoken(time))
+    format!("exit code 0 after {}", spoken(time))
 }
 
-/// The figures of sync-controller were measured with PodDisruptionBudgets on real servers.
 pub fn table(seen: &Seen) {
     let file = measure::binary(&program("remote-sync"));
     assert!(file.is_static, "remote-sync is not static: make dist");
-    println!("\n{}", bold(line("Measured just now", "here", "sync-controller*")));
-    row("size of the program", &megabytes(file.bytes), "44 MB");
-    let memory = |memory: Option<Memory>| megabytes(memory.map_or(0, |it| it.resident << 10));
-    row("resident memory, one widget", &memory(seen.memory[0]), "37.5 MB");
-    row("  with 1,001", &memory(seen.memory[1]), "57.8 MB");
+    println!("\n{}", bold("Measured just now"));
+    row("size of the program", &format!("{:.2} MB", file.bytes as f64 / 1e6));
+    let memory = |memory: Option<Memory>| {
+        format!("{:.2} MiB", memory.map_or(0, |it| it.resident) as f64 / 1024.0)
+    };
+    row("resident memory, one widget", &memory(seen.memory[0]));
+    row("  with 1,001", &memory(seen.memory[1]));
     let [new, spec, status, secret, deletion] = WRITES;
     let writes = format!("{new}, {spec}, {status}, {secret}, {deletion}");
-    row("writes: new, spec, status, Secret, deletion", &writes, "the same");
-    row("requests when all is in sync, besides probes", &seen.idle.to_string(), "0");
-    row("writes of a restart", &seen.restart.to_string(), "0");
+    row("writes: new, spec, status, Secret, deletion", &writes);
+    row("requests when all is in sync, besides probes", &seen.idle.to_string());
+    row("writes of a restart", &seen.restart.to_string());
     let lost = format!("{} of 1,001", seen.lost);
-    row("deleted when started with an empty hub", &lost, "all");
-    println!("* the Go original, measured earlier.");
+    row("deleted when started with an empty hub", &lost);
+    println!("The Go original, sync-controller, deletes all of them at that start.");
 }
 
-fn row(figure: &str, ours: &str, original: &str) {
-    println!("{}", line(figure, ours, original));
-}
-
-fn line(figure: &str, ours: &str, original: &str) -> String {
-    format!("{figure:46}{ours:>14}{original:>19}")
-}
-
-fn megabytes(bytes: u64) -> String {
-    format!("{:.2} MB", bytes as f64 / 1e6)
+fn row(figure: &str, measured: &str) {
+    println!("{figure:48}{measured:>16}");
 }
 
 pub fn next_steps() {
     let (keep, test) = (bold("make demo-sync KEEP=1"), bold("make test"));
     println!(
-        "Next: {keep} leaves it running for kubectl and curl; {test} plays much more;\n\
-         see bins/remote-sync/REFERENCE.md."
+        "Next: {keep} leaves it running for kubectl and curl;\n\
+         {test} plays much more."
     );
 }
 

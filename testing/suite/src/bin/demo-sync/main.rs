@@ -14,7 +14,7 @@ fn main() {
     term::fail_in_a_sentence();
     let stage = Stage::set();
     introduce();
-    let timeline = Timeline::new(38);
+    let timeline = Timeline::new();
     let mut play = Play::begin(&stage, &timeline);
     play.live(&timeline);
     play.lose_the_hub(&timeline);
@@ -32,10 +32,11 @@ fn main() {
 fn introduce() {
     let headline = "A hub's widgets live on a cluster: spec down, status and a Secret up";
     println!("{}", bold(headline));
-    println!("  remote-sync             on the cluster; web-east on the hub is web here");
+    println!("  remote-sync             runs on the cluster; web-east on the hub is web here");
     println!(
-        "The program is real, hub and cluster are small API servers. It probes twice a second (10 s by\n\
-         default), and a widget whose source is gone would stay for 1 s (5 m by default).\n"
+        "The program is real, hub and cluster are small API servers. It probes twice a\n\
+         second (10 s by default), and a copy whose source is gone would be deleted\n\
+         after 1 s (5 min by default), if that were proven.\n"
     );
 }
 

@@ -59,7 +59,7 @@ impl<'a> Play<'a> {
         let play = Self { stage, sidecar, seen };
         timeline.step("remote-sync starts", || {
             play.wait_until_open();
-            format!("both connected, nothing to do {}", after(begin.elapsed()))
+            format!("both clusters connected {}", after(begin.elapsed()))
         });
         play
     }
@@ -67,7 +67,7 @@ impl<'a> Play<'a> {
     pub fn live(&mut self, timeline: &Timeline) {
         timeline.step("On the hub: a widget, web-east", || self.created());
         timeline.step("Here: its status changes", || self.status_changed(1));
-        timeline.step("Here: its controller makes a Secret", || self.secret());
+        timeline.step("Here: a Secret is made for it", || self.secret());
         timeline.step("On the hub: its spec changes", || self.spec_changed());
         self.seen.memory[0] = Some(measure::memory(&self.sidecar));
         let more = format!("On the hub: {} more widgets", measure::grouped(MORE as u64));
@@ -78,11 +78,11 @@ impl<'a> Play<'a> {
     }
 
     pub fn lose_the_hub(&mut self, timeline: &Timeline) {
-        timeline.step("The hub is gone: connections refused", || self.hub_away());
+        timeline.step("The hub is gone", || self.hub_away());
         timeline.step("The hub is back", || self.hub_back());
-        timeline.step("An empty cluster has its address", || self.replaced());
-        timeline.step("Started again, with only that one", || self.restarted_there());
-        timeline.step("Started again, with the hub itself", || self.restored());
+        timeline.step("An EMPTY cluster answers instead", || self.replaced());
+        timeline.step("Started again, with only that", || self.restarted_there());
+        timeline.step("Started again, with the hub", || self.restored());
     }
 
     pub fn delete(&self, timeline: &Timeline) {
@@ -124,7 +124,7 @@ impl<'a> Play<'a> {
         // One more for the namespace.
         let wrote = self.wrote(begin, NEW + 1);
         assert_eq!(self.stage.here("web").number(), Some(3), "the copy's spec");
-        format!("here as web, in a new namespace: {wrote}")
+        format!("here as web {wrote}")
     }
 
     fn status_changed(&self, number: u64) -> String {
@@ -132,7 +132,7 @@ impl<'a> Play<'a> {
         self.stage.here("web").set_health(number);
         let wrote = self.wrote(begin, STATUS);
         assert_eq!(self.stage.there("web").healthy(), Some(number), "the status on the hub");
-        format!("on the hub: {wrote}")
+        format!("on the hub {wrote}")
     }
 
     fn secret(&self) -> String {
@@ -145,7 +145,7 @@ impl<'a> Play<'a> {
             (&to["data"], to["metadata"]["annotations"][HASH].is_string()),
             (&from["data"], true)
         );
-        format!("on the hub as {SECRET}-east: {wrote}")
+        format!("on the hub {wrote}")
     }
 
     fn spec_changed(&self) -> String {
@@ -153,7 +153,7 @@ impl<'a> Play<'a> {
         self.stage.there("web").set_number(4);
         let wrote = self.wrote(begin, SPEC);
         assert_eq!(self.stage.here("web").number(), Some(4), "the copy's spec");
-        format!("here: {wrote}")
+        format!("here {wrote}")
     }
 
     fn filled(&self) -> String {
@@ -196,7 +196,7 @@ impl<'a> Play<'a> {
         self.seen.restart = self.written(begin);
         assert_eq!(self.seen.restart, 0, "writes after a restart");
         let pairs = measure::grouped(MORE as u64 + 1);
-        format!("{pairs} pairs known {}, nothing written", after(time))
+        format!("{pairs} known {}, no write", after(time))
     }
 
     // --- doubt ---
@@ -211,7 +211,7 @@ impl<'a> Play<'a> {
         assert_eq!(self.sidecar.ask("/readyz").0, 200, "ready without the hub");
         self.stage.here("web").set_health(2);
         pause(1500);
-        format!("lost after {}; {}", spoken(noticed), self.all_there())
+        format!("noticed in {}; {}", spoken(noticed), self.all_there())
     }
 
     fn hub_back(&self) -> String {
@@ -219,7 +219,7 @@ impl<'a> Play<'a> {
         self.stage.sync.remote().relay.set(Way::Open);
         let wrote = self.wrote(begin, STATUS);
         assert_eq!(self.stage.there("web").healthy(), Some(2), "the status on the hub");
-        format!("the status of meanwhile: {wrote}")
+        format!("status follows {wrote}")
     }
 
     /// The certificate is good there too, and the kind is served: just nothing is there.
@@ -232,7 +232,7 @@ impl<'a> Play<'a> {
         let time = begin.elapsed();
         // Longer than the grace.
         assert_eq!(self.written(begin), 0, "writes");
-        format!("recognised {}; {}", after(time), self.all_there())
+        format!("noticed in {}; {}", spoken(time), self.all_there())
     }
 
     fn restarted_there(&mut self) -> String {
@@ -240,7 +240,7 @@ impl<'a> Play<'a> {
         self.wait_until_open();
         assert_eq!(self.written(begin), 0, "writes");
         self.seen.lost = MORE + 1 - self.stage.count();
-        format!("{}: they name another cluster", self.all_there())
+        format!("{}: not its copies", self.all_there())
     }
 
     fn restored(&mut self) -> String {
@@ -262,7 +262,7 @@ impl<'a> Play<'a> {
         let wrote = self.wrote(begin, DELETION);
         assert!(here.get().is_none(), "the copy is still here");
         assert_eq!(self.stage.count(), MORE, "the others");
-        format!("gone here, then there: {wrote}")
+        format!("gone on both {wrote}")
     }
 }
 

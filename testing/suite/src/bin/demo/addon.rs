@@ -35,7 +35,7 @@ impl<'a> Addon<'a> {
             let lease = stage.scene.lease();
             assert!(renew_time(lease.as_ref()).is_some(), "a Lease without renewTime: {lease:?}");
             assert_eq!(first.user, stage.spoke.user(), "who renews the Lease");
-            format!("uses that Secret: Lease created {}", after(first.at - begin))
+            format!("Lease on the hub {}", after(first.at - begin))
         });
         addon
     }
@@ -77,7 +77,7 @@ impl<'a> Addon<'a> {
         assert_eq!(wire.connections, 0, "the connection is not kept");
         self.wire = Some(wire);
         let period = measure::median(periods);
-        format!("renewed every {period:.3} s: one PUT, kept connection")
+        format!("a PUT every {period:.3} s, nothing else")
     }
 
     pub fn unready(&self) -> String {
@@ -91,7 +91,7 @@ impl<'a> Addon<'a> {
         let (age, begin) = (self.age(), Instant::now());
         self.stage.scene.set_ready(true);
         let time = self.next_renewal(begin).at - begin;
-        format!("Lease goes stale: {age:.1} s; ready: renewed {}", after(time))
+        format!("ages to {age:.1} s; renewed {}", after(time))
     }
 
     pub fn deleted(&self) -> String {
@@ -103,7 +103,7 @@ impl<'a> Addon<'a> {
         });
         let time = created.at - begin;
         assert!(time < PERIOD.mul_f64(1.25), "created only {}", after(time));
-        format!("created again {}, at the next beat", after(time))
+        format!("there again {}", after(time))
     }
 
     pub fn hub_away(&self, agent: &Agent) -> String {
@@ -114,8 +114,7 @@ impl<'a> Addon<'a> {
             let healthy = sidecar.ask("/healthz").0;
             assert_eq!(healthy, 200, "/healthz while the hub is away");
         }
-        let periods = age / PERIOD.as_secs_f64();
-        format!("not ready after {age:.1} s ({periods:.0} periods), all healthy")
+        format!("not ready after {age:.1} s, all healthy")
     }
 
     pub fn hub_back(&mut self, agent: &Agent) -> String {
@@ -126,7 +125,7 @@ impl<'a> Addon<'a> {
         self.sidecar.wait_for("lease is renewed again");
         self.sidecar.wait_for_code("/readyz", 200);
         assert!(self.sidecar.alive(), "the process ended");
-        format!("Lease renewed {}, heartbeat {}", after(lease), after(heartbeat))
+        format!("both renewed again {}", after(lease.max(heartbeat)))
     }
 
     /// csr-bootstrapper gives it a credential of its own, and tells the hub that it is available.
@@ -142,7 +141,7 @@ impl<'a> Addon<'a> {
         eventually("the add-on has a credential", || managed.get(&secret));
         let time = begin.elapsed();
         hub.wait_for_addon(CLUSTER, ADDON, "True");
-        format!("its own credential {}, Available on the hub", after(time))
+        format!("credential {}, Available", after(time))
     }
 
     pub fn wire(&self) -> &Wire {

@@ -42,21 +42,21 @@ impl<'a> Agent<'a> {
             requests_per_crash: 0,
             first: None,
         };
-        timeline.step("csr-bootstrapper and dumper start", || {
+        timeline.step("csr-bootstrapper, dumper start", || {
             let csr = agent.stage.spoke.hub.next_csr(CLUSTER);
             let posted = agent.request(|request| {
                 request.resource == "certificatesigningrequests" && request.code == 201
             });
             let cluster = agent.stage.spoke.hub.managed_cluster(CLUSTER);
             assert!(cluster.is_some(), "no ManagedCluster {CLUSTER} on the hub beside {csr}");
-            format!("ManagedCluster, certificate request (CSR) {}", after(posted.at - begin))
+            format!("ManagedCluster and CSR {}", after(posted.at - begin))
         });
         agent
     }
 
     pub fn join(&mut self, timeline: &Timeline) {
-        timeline.step("They wait: a person has to approve", || self.waits());
-        let killed = format!("csr-bootstrapper: kill -9, {CRASHES} times");
+        timeline.step("They wait for a person", || self.waits());
+        let killed = format!("csr-bootstrapper: kill -9, {CRASHES}x");
         timeline.step(&killed, || self.crashes());
         timeline.step("A person approves the request", || self.approved());
         timeline.step("A person accepts the cluster", || self.accepted());
@@ -83,7 +83,7 @@ impl<'a> Agent<'a> {
         let written =
             ["kubeconfig", "tls.crt"].map(|name| self.stage.directory().join(name).exists());
         assert_eq!(written, [false; 2], "files before there is a credential");
-        "healthy, not ready; no certificate in Secret or files".into()
+        "healthy, not ready, no certificate".into()
     }
 
     fn crashes(&mut self) -> String {
@@ -102,9 +102,7 @@ impl<'a> Agent<'a> {
         self.requests_per_crash = (now.len() - before.len()) / CRASHES;
         assert_eq!(before, now, "the requests on the hub");
         assert_eq!(now.len(), 1, "the requests on the hub: {now:?}");
-        let name = &now[0].0;
-        let short: String = name.chars().take(CLUSTER.len() + 7).collect();
-        format!("same request {short}..., 1 on the hub")
+        "the same CSR, and no other".into()
     }
 
     /// Name and uid of the requests on the hub.
@@ -133,7 +131,7 @@ impl<'a> Agent<'a> {
         let count = data.len();
         self.first = Some((at, data));
         let (secret, files) = (after(at - begin), (files - begin).as_millis());
-        format!("Secret in one write {secret}, {count} files in {files} ms")
+        format!("Secret {secret}, {count} files {files} ms")
     }
 
     fn accepted(&self) -> String {
@@ -147,7 +145,7 @@ impl<'a> Agent<'a> {
         // The last thing that the hub says about a new cluster, so that it is quiet from here on.
         hub.wait_for_condition(CLUSTER, "ManagedClusterConditionClockSynced", "True");
         pause(200);
-        format!("Joined and Available on the hub {}", after(time))
+        format!("Joined and Available {}", after(time))
     }
 
     // --- the heartbeat ---
@@ -174,7 +172,7 @@ impl<'a> Agent<'a> {
         let seconds = PERIOD.as_secs() as u32;
         hub.set_lease_duration(CLUSTER, seconds);
         let first = self.next_heartbeat(begin);
-        format!("every {seconds} s instead of {before}: the first {}", after(first.at - begin))
+        format!("every {seconds} s, not {before}: {}", after(first.at - begin))
     }
 
     // --- the next certificate ---
@@ -192,7 +190,7 @@ impl<'a> Agent<'a> {
         let now = spoke.credential().expect("the Secret");
         assert_ne!(now["tls.key"], before["tls.key"], "the key");
         let (age, life) = ((write.at - *begin).as_secs_f64(), LIFETIME.as_secs());
-        format!("renewed after {age:.1} of {life} s; the hub approved")
+        format!("renewed after {age:.1} of {life} s, by itself")
     }
 
     pub fn goes_on(&mut self, addon: &mut Sidecar) -> String {
@@ -216,7 +214,7 @@ impl<'a> Agent<'a> {
             assert!(sidecar.alive(), "a process ended: {}", sidecar.log());
         }
         let longest = lease.max(heartbeat).as_secs_f64();
-        format!("longest period {longest:.3} s, same pids, files as one set")
+        format!("longest gap {longest:.3} s, same processes")
     }
 }
 

@@ -19,25 +19,35 @@ use crate::{
     addon::Addon,
     agent::Agent,
     stage::{ADDON_NAMESPACE, AGENT_NAMESPACE, CLUSTER, Stage},
+    sync::Sync,
 };
 
-/// Memory of the three programs, in the order of the table.
-pub struct Used([Memory; 3]);
+/// The programs, in the order of the table.
+const PROGRAMS: [&str; 4] =
+    ["csr-bootstrapper", "hub-kubeconfig-dumper", "addon-lease-controller", "remote-sync"];
+
+/// Their memory.
+pub struct Used([Memory; 4]);
 
 impl Used {
-    pub fn by(agent: &Agent, addon: &Addon) -> Self {
-        Self([&addon.sidecar, &agent.bootstrapper, &agent.dumper].map(measure::memory))
+    pub fn by(agent: &Agent, addon: &Addon, sync: &Sync) -> Self {
+        let all = [&agent.bootstrapper, &agent.dumper, &addon.sidecar, &sync.sidecar];
+        Self(all.map(measure::memory))
     }
 }
 
-pub fn stopped(agent: &mut Agent, addon: &mut Addon) -> String {
+fn all<'a>(agent: &'a mut Agent, addon: &'a mut Addon, sync: &'a mut Sync) -> [&'a mut Sidecar; 4] {
+    [&mut agent.bootstrapper, &mut agent.dumper, &mut addon.sidecar, &mut sync.sidecar]
+}
+
+pub fn stopped(agent: &mut Agent, addon: &mut Addon, sync: &mut Sync) -> String {
     let mut slowest = Duration::ZERO;
-    for sidecar in [&mut addon.sidecar, &mut agent.bootstrapper, &mut agent.dumper] {
+    for sidecar in all(agent, addon, sync) {
         let (code, time) = measure::terminate(sidecar);
         assert_eq!(code, Some(0), "{}", sidecar.log());
         slowest = slowest.max(time);
     }
-    format!("ended with exit code 0, within {}", milliseconds(slowest))
+    format!("exit code 0 within {}", milliseconds(slowest))
 }
 
 /// What a user of the hub sees: the columns of the kinds' definitions.
@@ -62,77 +72,48 @@ pub fn hub_view(stage: &Stage) {
 }
 
 pub fn table(agent: &Agent, addon: &Addon, used: &Used) {
-    let programs = ["addon-lease-controller", "csr-bootstrapper", "hub-kubeconfig-dumper"];
-    let size = programs.map(|name| {
+    println!("\n{}", bold(line("Measured just now", "binary", "memory", "anonymous")));
+    for (name, used) in PROGRAMS.iter().zip(&used.0) {
         let file = measure::binary(&program(name));
         assert!(file.is_static, "{name} is not static: make dist");
-        megabytes(file.bytes)
-    });
-    let memory =
-        |part: fn(&Memory) -> u64| used.0.each_ref().map(|used| megabytes(part(used) << 10));
-    let (wire, nothing) = (addon.wire(), String::new);
-    let requests = format!("{:.0}", wire.requests_per_renewal());
-    let bytes = grouped(wire.bytes_per_renewal() as u64);
-    let header = line(
-        "Measured just now",
-        &programs.map(|name| name.replace("hub-kubeconfig-", "")),
-        "in Go*",
-        "both in Go**",
-    );
-    println!("\n{}", bold(header));
-    row("size of the static binary", &size, "30.8 MB", "96 MB");
-    row("resident memory", &memory(|used| used.resident), "31 MB", "85 MB");
-    row("  of it anonymous", &memory(|used| used.anonymous), "", "");
-    row("requests per renewal", &[requests, nothing(), nothing()], "2", "");
-    row("bytes per renewal with TLS", &[bytes, nothing(), nothing()], "1,968", "");
-    let crash = agent.requests_per_crash.to_string();
-    row("more CSRs with each crash", &[nothing(), crash, nothing()], "", "1");
+        let memory = |kib: u64| format!("{:.2} MiB", kib as f64 / 1024.0);
+        let size = format!("{:.2} MB", file.bytes as f64 / 1e6);
+        println!("{}", line(name, &size, &memory(used.resident), &memory(used.anonymous)));
+    }
+    let wire = addon.wire();
     println!(
-        "* klusterlet-addon-lease-controller, ** OCM's registration agent; both measured earlier."
+        "A renewal of the Lease: {:.0} request, {} bytes with TLS.\n\
+         More CSRs with each crash: {}.",
+        wire.requests_per_renewal(),
+        grouped(wire.bytes_per_renewal() as u64),
+        agent.requests_per_crash,
     );
 }
 
-fn row(figure: &str, ours: &[String; 3], lease: &str, agent: &str) {
-    println!("{}", line(figure, ours, lease, agent));
-}
-
-fn line(
-    figure: &str,
-    [sidecar, bootstrapper, dumper]: &[String; 3],
-    lease: &str,
-    agent: &str,
-) -> String {
-    let line =
-        format!("{figure:26}{sidecar:>23}{lease:>9}{bootstrapper:>18}{dumper:>9}{agent:>14}");
-    line.trim_end().to_owned()
-}
-
-fn megabytes(bytes: u64) -> String {
-    format!("{:.2} MB", bytes as f64 / 1e6)
+fn line(name: &str, size: &str, memory: &str, anonymous: &str) -> String {
+    format!("{name:26}{size:>16}{memory:>16}{anonymous:>16}")
 }
 
 pub fn next_steps() {
     let [keep, sync, test] = ["make demo KEEP=1", "make demo-sync", "make test"].map(bold);
     println!(
-        "Next: {keep} leaves it running for kubectl and curl; {sync} shows remote-sync;\n\
-         {test} plays much more; see README.md."
+        "Next: {keep} leaves it running for kubectl and curl;\n\
+         {sync} shows remote-sync in doubt; {test} plays much more."
     );
 }
 
-pub fn keep(stage: &Stage, agent: &mut Agent, addon: &mut Addon) {
+pub fn keep(stage: &Stage, agent: &mut Agent, addon: &mut Addon, sync: &mut Sync) {
     println!("\n{}", bold("It goes on until Ctrl-C. Look at it from another terminal:"));
     objects(stage);
     println!("  ls -la {}", stage.directory().display());
-    for sidecar in [&addon.sidecar, &agent.bootstrapper, &agent.dumper] {
+    for sidecar in all(agent, addon, sync) {
         println!("  curl localhost:{}/metrics    # also /readyz and /healthz", sidecar.port);
     }
     println!("  SHOW_LOG=1 make demo KEEP=1    # the same with the programs' logs");
     let mut signals = Signals::new([SIGINT, SIGTERM]).expect("signals");
     signals.forever().next();
     println!();
-    end("addon-lease-controller", &mut addon.sidecar);
-    end("csr-bootstrapper", &mut agent.bootstrapper);
-    end("hub-kubeconfig-dumper", &mut agent.dumper);
+    PROGRAMS.iter().zip(all(agent, addon, sync)).for_each(|(name, sidecar)| end(name, sidecar));
 }
 
 /// The commands that show what is on the servers.

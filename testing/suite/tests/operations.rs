@@ -1,0 +1,134 @@
+//! What pages tell operators is what the programs do: exit codes, Events and metrics; log keys have a test of their own.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use shared::runtime::EXIT_CODES;
+use suite::{
+    dumper,
+    figures::{block, page, root, rows},
+    scene::Scene,
+    sidecar::{Sidecar, families},
+    spoke::Spoke,
+    sync::Stage,
+};
+
+/// The text of all sources under a directory, without their unit tests.
+fn sources(directory: &Path) -> String {
+    let mut text = String::new();
+    for entry in fs::read_dir(directory).expect("a directory").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            text += &sources(&path);
+        } else if !path.ends_with("tests.rs") {
+            let source = fs::read_to_string(&path).expect("a source");
+            text += source.split("#[cfg(test)]").next().unwrap_or_default();
+        }
+    }
+    text
+}
+
+fn is_reason(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_uppercase())
+        && word.chars().all(|c| c.is_ascii_alphabetic())
+}
+
+/// The words in quotes right after this text.
+fn after<'a>(source: &'a str, before: &'a str) -> impl Iterator<Item = &'a str> {
+    let rests = source.split(before).skip(1);
+    rests.filter_map(|rest| rest.split('"').next()).filter(|word| is_reason(word))
+}
+
+#[test]
+fn exit_codes_are_those_of_the_programs() {
+    let mut table = "\n| Code | |\n|---|---|\n".to_owned();
+    EXIT_CODES.iter().for_each(|(code, what)| table += &format!("| {code} | {what} |\n"));
+    table += "\n";
+    let page = page("docs/operations.md");
+    assert_eq!(
+        block(&page, "exit codes"),
+        Some(&*table),
+        "docs/operations.md should have\n{table}"
+    );
+}
+
+/// Every reason on the page is in the sources of its program, and every reason of an Event there is on the page.
+#[test]
+fn events_are_those_of_the_programs() {
+    let page = page("docs/operations.md");
+    let (_, events) = page.split_once("\n## Events\n").expect("the section");
+    let (events, _) = events.split_once("\n## ").expect("another section");
+    let rows = rows(events);
+    assert!(rows.len() > 20, "{rows:?}");
+    for program in ["csr-bootstrapper", "remote-sync"] {
+        let source = sources(&root().join("bins").join(program).join("src"));
+        let told: BTreeSet<_> = rows.iter().filter(|row| row[1] == program).collect();
+        let told: BTreeSet<_> = told.iter().map(|row| row[0].trim_matches('`')).collect();
+        for reason in &told {
+            assert!(source.contains(&format!("\"{reason}\"")), "{program} has no Event {reason}");
+        }
+        let calls =
+            ["record_event(\"", "event: \"", "reason: \"", "source.uid, \"", "count_end(\""];
+        let found = calls.iter().flat_map(|call| after(&source, call)).filter(|it| *it != "Issued");
+        for reason in found {
+            assert!(
+                told.contains(reason),
+                "docs/operations.md lacks the Event {reason} of {program}"
+            );
+        }
+    }
+}
+
+// --- metrics ---
+
+/// What a running program shows is in the table of its reference, and what that names is in the sources.
+#[track_caller]
+fn has_the_metrics_of_its_reference(program: &str, sidecar: &Sidecar) {
+    let reference = page(&format!("bins/{program}/REFERENCE.md"));
+    let rows = rows(&reference);
+    let is_metric = |cell: &&str| cell.starts_with('`') && cell.contains('_');
+    let names = rows.iter().map(|row| &*row[0]).filter(is_metric).flat_map(|cell| cell.split(", "));
+    let told: BTreeSet<_> = names.map(|name| name.trim_matches('`')).collect();
+    let metrics = sidecar.ask("/metrics").1;
+    let shown = families(&metrics);
+    assert!(shown.len() > 10, "{metrics}");
+    for name in shown {
+        assert!(told.contains(name), "REFERENCE.md of {program} lacks {name}");
+    }
+    let all = sources(&root().join("bins").join(program).join("src"))
+        + &sources(&root().join("shared/src"));
+    for name in told {
+        assert!(all.contains(&format!("\"{name}\"")), "{program} has no metric {name}");
+    }
+}
+
+#[test]
+fn metrics_of_addon_lease_controller() {
+    let scene = Scene::new("metrics-lease");
+    let sidecar = scene.start(&["-leader-election"]);
+    sidecar.wait_for_code("/readyz", 200);
+    has_the_metrics_of_its_reference("addon-lease-controller", &sidecar);
+}
+
+#[test]
+fn metrics_of_csr_bootstrapper() {
+    let spoke = Spoke::auto("metrics-agent");
+    let sidecar = spoke.start(&[]);
+    sidecar.wait_for_code("/readyz", 200);
+    has_the_metrics_of_its_reference("csr-bootstrapper", &sidecar);
+}
+
+#[test]
+fn metrics_of_hub_kubeconfig_dumper() {
+    let (stage, _) = dumper::Stage::with_secret("metrics-dumper");
+    let sidecar = stage.start_ready(&[]);
+    has_the_metrics_of_its_reference("hub-kubeconfig-dumper", &sidecar);
+}
+
+#[test]
+fn metrics_of_remote_sync() {
+    let (stage, source, target) = Stage::with_widget("metrics-sync");
+    let sidecar = stage.start_served(&[]);
+    target.wait_for_number(1);
+    source.wait("the finalizer", |object| object["metadata"]["finalizers"].is_array());
+    has_the_metrics_of_its_reference("remote-sync", &sidecar);
+}
