@@ -8,7 +8,10 @@ tool (
 	k8s.io/kubernetes/cmd/kube-apiserver
 	k8s.io/kubernetes/cmd/kube-controller-manager
 	k8s.io/kubernetes/cmd/kubectl
+	open-cluster-management.io/ocm/cmd/addon
+	open-cluster-management.io/ocm/cmd/placement
 	open-cluster-management.io/ocm/cmd/registration
+	open-cluster-management.io/ocm/cmd/registration-operator
 )
 
 require (
