@@ -1,4 +1,4 @@
-//! The hub of Open Cluster Management that a cluster joins: OCM's own registration controller on the
+//! The hub of Open Cluster Management that a cluster joins: OCM's own controllers on the
 //! real control plane, and the same played on the embedded server.
 //!
 //! What the real one does that is easy to overlook:
@@ -35,8 +35,8 @@ use crate::{
 };
 
 pub use self::kinds::{
-    addons, claims, clusters, properties, requests, serve_applied_works, serve_claims,
-    serve_properties, sets,
+    addons, bindings, claims, clusters, decisions, managements, placements, properties, requests,
+    serve_applied_works, serve_claims, serve_properties, sets, templates, works,
 };
 
 /// Conditions of a ManagedCluster, by their types.

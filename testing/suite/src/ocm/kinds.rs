@@ -27,6 +27,36 @@ pub fn sets() -> Resource {
     Resource { version, ..resource(GROUP, "managedclustersets", "ManagedClusterSet") }
 }
 
+pub fn bindings() -> Resource {
+    let kind = "ManagedClusterSetBinding";
+    Resource { version: "v1beta2".into(), ..resource(GROUP, "managedclustersetbindings", kind) }
+}
+
+pub fn placements() -> Resource {
+    Resource { version: "v1beta1".into(), ..resource(GROUP, "placements", "Placement") }
+}
+
+pub fn decisions() -> Resource {
+    let version = "v1beta1".into();
+    Resource { version, ..resource(GROUP, "placementdecisions", "PlacementDecision") }
+}
+
+/// Templates of add-ons.
+pub fn templates() -> Resource {
+    let version = ADDONS.1.into();
+    Resource { version, ..resource(ADDONS.0, "addontemplates", "AddOnTemplate") }
+}
+
+/// What a hub knows of an add-on for all clusters.
+pub fn managements() -> Resource {
+    let kind = "ClusterManagementAddOn";
+    Resource { version: ADDONS.1.into(), ..resource(ADDONS.0, "clustermanagementaddons", kind) }
+}
+
+pub fn works() -> Resource {
+    resource("work.open-cluster-management.io", "manifestworks", "ManifestWork")
+}
+
 pub fn requests() -> Resource {
     resource("certificates.k8s.io", "certificatesigningrequests", "CertificateSigningRequest")
 }

@@ -1,5 +1,5 @@
-//! OCM's registration controller on the real control plane: once for all tests, left running for the
-//! next test program; the control plane ends it.
+//! OCM's own controllers on the real control plane: registration, placement and the addon-manager, once for
+//! all tests, left running for the next test program; the control plane ends them.
 
 use std::{
     fs::{self, File},
@@ -23,22 +23,28 @@ use crate::{
     sidecar::free_port,
 };
 
-/// The controller's user, so that the admission policy can tell it from the administrator.
+/// The program and the subcommand of each.
+const CONTROLLERS: [[&str; 2]; 3] =
+    [["registration", "controller"], ["placement", "controller"], ["addon", "manager"]];
+/// Their user, so that the admission policy can tell them from the administrator.
 const USER: &str = "ocm-hub-controller";
 const POLICY: &str = "accept-only-auto";
-/// It lists some twenty kinds before it works.
+/// The first lists some twenty kinds before it works.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Makes sure that the controller works.
+/// Makes sure that they run, and that the first works.
 pub(super) fn ensure(hub: &Cluster) {
     static ONCE: OnceLock<()> = OnceLock::new();
     ONCE.get_or_init(|| {
         let directory = PathBuf::from(std::env::var_os("E2E_DIR").expect("E2E_DIR"));
         let _turn = take_turns(&directory);
-        let id = directory.join("ocm.pid");
-        if !is_running(&id) {
+        if !is_running(&directory, CONTROLLERS[0]) {
             set_up(hub);
-            start(hub, &directory, &id);
+        }
+        for words in CONTROLLERS {
+            if !is_running(&directory, words) {
+                start(hub, &directory, words);
+            }
         }
         wait_until_it_accepts(hub);
     });
@@ -68,35 +74,41 @@ fn set_up(hub: &Cluster) {
     confine(hub);
 }
 
-fn start(hub: &Cluster, directory: &Path, id: &Path) {
-    let log = File::create(directory.join("ocm-controller.log")).expect("its log");
+fn start(hub: &Cluster, directory: &Path, [program, word]: [&str; 2]) {
+    let log = File::create(directory.join(format!("ocm-{program}.log"))).expect("its log");
     let errors = log.try_clone().expect("its log again");
-    let program = PathBuf::from(std::env::var_os("E2E_ASSETS").expect("E2E_ASSETS"));
-    let mut child = Command::new(program.join("registration"))
-        .arg("controller")
+    let assets = PathBuf::from(std::env::var_os("E2E_ASSETS").expect("E2E_ASSETS"));
+    let mut command = Command::new(assets.join(program));
+    command
+        .arg(word)
         .arg("--kubeconfig")
         .arg(kubeconfig(hub, directory))
         .args(["--namespace", "open-cluster-management-hub", "--disable-leader-election"])
-        .args(["--listen", &format!("127.0.0.1:{}", free_port())])
-        .arg("--feature-gates=ManagedClusterAutoApproval=true")
-        .args(["--auto-approved-csr-users", &Bootstrap::Auto.user()])
-        .stdin(Stdio::null())
-        .stdout(log)
-        .stderr(errors)
-        .spawn()
-        .expect("registration controller starts");
-    fs::write(id, child.id().to_string()).expect("its id is written");
+        .args(["--listen", &format!("127.0.0.1:{}", free_port())]);
+    if program == "registration" {
+        command
+            .arg("--feature-gates=ManagedClusterAutoApproval=true")
+            .args(["--auto-approved-csr-users", &Bootstrap::Auto.user()]);
+    }
+    let child = command.stdin(Stdio::null()).stdout(log).stderr(errors).spawn();
+    let mut child = child.unwrap_or_else(|error| panic!("{program} {word}: {error}"));
+    fs::write(id(directory, program), child.id().to_string()).expect("its id is written");
     // Should it end, it must not look alive.
     thread::spawn(move || child.wait());
 }
 
-fn is_running(id: &Path) -> bool {
-    let id = fs::read_to_string(id).unwrap_or_default();
+fn is_running(directory: &Path, [program, word]: [&str; 2]) -> bool {
+    let id = fs::read_to_string(id(directory, program)).unwrap_or_default();
     let command = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
-    !id.is_empty() && String::from_utf8_lossy(&command).contains("registration\0controller")
+    !id.is_empty() && String::from_utf8_lossy(&command).contains(&format!("{program}\0{word}\0"))
 }
 
-/// The administrator's kubeconfig under the controller's name.
+/// The file with the process id of a controller.
+fn id(directory: &Path, program: &str) -> PathBuf {
+    directory.join(format!("ocm-{program}.pid"))
+}
+
+/// The administrator's kubeconfig under the controllers' name.
 fn kubeconfig(hub: &Cluster, directory: &Path) -> PathBuf {
     let text = fs::read_to_string(&hub.kubeconfig).expect("the administrator's kubeconfig");
     let mut config: Value = serde_yaml::from_str(&text).expect("YAML");
@@ -108,7 +120,7 @@ fn kubeconfig(hub: &Cluster, directory: &Path) -> PathBuf {
     path
 }
 
-/// Keeps the controller from accepting all clusters: a person decides about the others.
+/// Keeps them from accepting all clusters: a person decides about the others.
 fn confine(hub: &Cluster) {
     let admission = |plural, kind| resource("admissionregistration.k8s.io", plural, kind);
     let rule = json!({

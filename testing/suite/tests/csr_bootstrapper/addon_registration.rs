@@ -5,7 +5,7 @@ mod certificate;
 mod crash;
 mod hosted;
 mod removal;
-mod support;
+pub(crate) mod support;
 mod switched;
 mod takeover;
 mod token;

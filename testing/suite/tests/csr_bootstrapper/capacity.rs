@@ -22,13 +22,13 @@ use crate::support::joins;
 static NODES: Resource = Resource::v1("", "nodes", "Node");
 
 /// A node of this spoke; its name is no other spoke's.
-struct Node<'a> {
+pub(crate) struct Node<'a> {
     spoke: &'a Spoke,
     name: String,
 }
 
 impl<'a> Node<'a> {
-    fn new(spoke: &'a Spoke, name: &str, resources: &Value) -> Self {
+    pub(crate) fn new(spoke: &'a Spoke, name: &str, resources: &Value) -> Self {
         let node = Self { spoke, name: format!("{}-{name}", spoke.namespace) };
         let object = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node.name}});
         spoke.managed.create(&NODES.cluster_object(&node.name).siblings(), &object);

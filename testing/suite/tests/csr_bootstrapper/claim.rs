@@ -19,7 +19,7 @@ fn spoke(name: &str) -> Spoke {
     spoke
 }
 
-fn put(spoke: &Spoke, name: &str, value: &str, labels: &Value) {
+pub(crate) fn put(spoke: &Spoke, name: &str, value: &str, labels: &Value) {
     put_as(&claims(), spoke, name, value, labels);
 }
 

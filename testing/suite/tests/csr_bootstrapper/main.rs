@@ -1,10 +1,12 @@
 //! csr-bootstrapper as a process, on either server: how a cluster joins a hub and moves to another one
 //! (`joining`), how the certificate is obtained and rotated (`certificate`), what the hub is told
 //! (`managedcluster`), also of its add-ons (`addon`), claims (`claim`), nodes (`capacity`) and
-//! namespaces (`managed_namespace`), and where it is told of another cluster than its own (`hosted`); and the process
-//! itself: endpoint, `-once`, flags, signals, rights, and the command line of the klusterlet operator (`operator`).
+//! namespaces (`managed_namespace`), what OCM's own controllers make of that (`placement`, `addon_manager`), and where
+//! it is told of another cluster than its own (`hosted`); and the process itself: endpoint, `-once`, flags, signals,
+//! rights, and the command line of the klusterlet operator (`operator`).
 
 mod addon;
+mod addon_manager;
 mod addon_registration;
 mod audit;
 mod capacity;
@@ -18,6 +20,7 @@ mod managed_namespace;
 mod managedcluster;
 mod once;
 mod operator;
+mod placement;
 mod secrecy;
 mod sigterm;
 mod support;

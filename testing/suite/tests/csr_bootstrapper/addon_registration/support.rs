@@ -26,8 +26,8 @@ use crate::{
 };
 
 pub(super) const ADDON: &str = "addon1";
-pub(super) const KUBE_CLIENT: &str = "kubernetes.io/kube-apiserver-client";
-pub(super) const CUSTOM: &str = "example.com/signer1";
+pub(crate) const KUBE_CLIENT: &str = "kubernetes.io/kube-apiserver-client";
+pub(crate) const CUSTOM: &str = "example.com/signer1";
 /// The Secrets of the two.
 pub(super) const KUBE_CLIENT_SECRET: &str = "addon1-hub-kubeconfig";
 pub(super) const CUSTOM_SECRET: &str = "addon1-example.com-signer1-client-cert";
@@ -56,7 +56,7 @@ pub(super) fn of_signer(signer: &str) -> Value {
 }
 
 /// The content of a Secret.
-pub(super) fn data(cluster: &Cluster, namespace: &str, name: &str) -> Option<Data> {
+pub(crate) fn data(cluster: &Cluster, namespace: &str, name: &str) -> Option<Data> {
     let secret = cluster.get(&SECRETS.object(namespace, name))?;
     let data = secret::data(&secret).expect("base64");
     Some(data.iter().map(|(key, value)| (key.clone(), value.to_vec())).collect())
@@ -64,7 +64,7 @@ pub(super) fn data(cluster: &Cluster, namespace: &str, name: &str) -> Option<Dat
 
 /// Waits for the certificate in a Secret, which is another one than `old`.
 #[track_caller]
-pub(super) fn certificate(
+pub(crate) fn certificate(
     cluster: &Cluster,
     namespace: &str,
     name: &str,

@@ -1,12 +1,14 @@
-//! Tokens of add-ons, for which the hub makes a ServiceAccount.
+//! Tokens of add-ons, for which the hub makes a ServiceAccount: the real one has OCM's addon-manager for that, which is
+//! played on the embedded server.
 
 use serde_json::json;
 use suite::{
     cluster::resource,
     eventually,
     needs::{Need, needs},
+    real,
     spoke::Spoke,
-    stays,
+    stays, within,
 };
 
 use super::support::*;
@@ -17,9 +19,26 @@ fn rbac(plural: &'static str, kind: &'static str) -> shared::resource::Resource 
     resource("rbac.authorization.k8s.io", plural, kind)
 }
 
-/// What the hub's addon-manager does once an add-on says that it wants tokens (ocm
-/// `pkg/addon/controllers/addontokeninfra`); the uid of the ServiceAccount.
-fn make_infrastructure(spoke: &Spoke) -> String {
+/// Waits until the hub's addon-manager has made the ServiceAccount, as it does once an add-on says that it wants tokens,
+/// or has made it again.
+fn wait_for_infrastructure(spoke: &Spoke) {
+    if !real() {
+        return play_infrastructure(spoke);
+    }
+    let accounts = resource("", "serviceaccounts", "ServiceAccount");
+    let name = format!("{ADDON}-agent");
+    let is_told = || {
+        let account = spoke.hub.cluster.get(&accounts.object(&spoke.cluster, &name))?;
+        let uid = account["metadata"]["uid"].as_str()?.to_owned();
+        let addon = spoke.hub.addon(&spoke.cluster, ADDON)?;
+        addon["status"]["conditions"].to_string().contains(&uid).then_some(())
+    };
+    // It may only just have started.
+    within(60, "the hub has made the ServiceAccount", || is_told().is_some());
+}
+
+/// What it does (ocm `pkg/addon/controllers/addontokeninfra`).
+fn play_infrastructure(spoke: &Spoke) {
     let (hub, cluster) = (&spoke.hub.cluster, &spoke.cluster);
     let name = format!("{ADDON}-agent");
     let account = json!({
@@ -48,7 +67,6 @@ fn make_infrastructure(spoke: &Spoke) -> String {
     }
     let uid = account["metadata"]["uid"].as_str().expect("a uid").to_owned();
     tell_ready(spoke, &uid);
-    uid
 }
 
 fn tell_ready(spoke: &Spoke, uid: &str) {
@@ -82,8 +100,10 @@ fn addon_token_registration() {
     let (spoke, agent, namespace) = stage("addon-token", TOKENS);
     add(&spoke, &namespace, &of_signer(KUBE_CLIENT));
     has_driver(&spoke, "token");
-    agent.wait_for("the hub has not made its ServiceAccount yet");
-    make_infrastructure(&spoke);
+    if !real() {
+        agent.wait_for("the hub has not made its ServiceAccount yet");
+    }
+    wait_for_infrastructure(&spoke);
     let data = token(&spoke, &namespace, None);
     let keys: Vec<_> = data.keys().map(String::as_str).collect();
     assert_eq!(keys, ["cluster-name", "kubeconfig", "token"]);
@@ -106,23 +126,26 @@ fn addon_token_registration() {
 fn addon_token_registration_of_another_service_account() {
     let (spoke, _agent, namespace) = stage("addon-account", TOKENS);
     add(&spoke, &namespace, &of_signer(KUBE_CLIENT));
-    make_infrastructure(&spoke);
+    wait_for_infrastructure(&spoke);
     let old = token(&spoke, &namespace, None);
     let accounts = resource("", "serviceaccounts", "ServiceAccount");
     let name = format!("{ADDON}-agent");
     spoke.hub.cluster.delete(&accounts.object(&spoke.cluster, &name));
-    make_infrastructure(&spoke);
+    wait_for_infrastructure(&spoke);
     token(&spoke, &namespace, Some(&old["token"]));
 }
 
 #[test]
 fn addon_token_registration_refused_is_told() {
+    if !needs(Need::Embedded, "OCM's addon-manager makes the ServiceAccount at once") {
+        return;
+    }
     let (spoke, _agent, namespace) = stage("addon-no-token", TOKENS);
     add(&spoke, &namespace, &of_signer(KUBE_CLIENT));
     tell_ready(&spoke, "nobody");
     let condition = told(&spoke, "TokenRefreshed", "False");
     assert_eq!(condition["reason"], "TokenCreationFailed");
-    make_infrastructure(&spoke);
+    wait_for_infrastructure(&spoke);
     token(&spoke, &namespace, None);
     told(&spoke, "TokenRefreshed", "True");
 }
@@ -135,7 +158,7 @@ fn addon_token_registration_namespace_missing_at_first() {
     let (spoke, agent, _) = stage("addon-token-late", TOKENS);
     let namespace = format!("{}-late", spoke.namespace);
     add(&spoke, &namespace, &of_signer(KUBE_CLIENT));
-    make_infrastructure(&spoke);
+    wait_for_infrastructure(&spoke);
     agent.wait_for("managing the token of an add-on failed");
     spoke.managed.create_namespace(&namespace);
     spoke.allow_addons(&spoke.managed, &namespace);
@@ -152,7 +175,7 @@ fn addon_token_registration_after_a_certificate_and_back() {
     agent.stops_as_asked();
     let mut agent = spoke.start(TOKENS);
     has_driver(&spoke, "token");
-    make_infrastructure(&spoke);
+    wait_for_infrastructure(&spoke);
     let data = token(&spoke, &namespace, None);
     assert!(!data.contains_key("tls.key"));
     agent.stops_as_asked();
@@ -169,7 +192,7 @@ fn addon_token_registration_after_a_certificate_and_back() {
 fn addon_token_registration_repairs_its_secret() {
     let (spoke, _agent, namespace) = stage("addon-token-lost", TOKENS);
     add(&spoke, &namespace, &of_signer(KUBE_CLIENT));
-    make_infrastructure(&spoke);
+    wait_for_infrastructure(&spoke);
     let old = token(&spoke, &namespace, None);
     let secret = shared::resource::SECRETS.object(&namespace, KUBE_CLIENT_SECRET);
     spoke.managed.merge(&secret, &json!({"data": {"kubeconfig": "eA=="}}));
