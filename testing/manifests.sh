@@ -24,13 +24,13 @@ pod_of() {
         on managed -n "$1" apply -f -
 }
 
-restricted my-addon
 on hub create namespace cluster1
 on managed apply -k addon-lease-controller
 on hub apply -k addon-lease-controller/hub
 pod_of my-addon my-addon
 
-restricted open-cluster-management-agent
+on managed apply -k namespaces
+on managed apply -k networkpolicy
 on managed apply -k hub-kubeconfig-dumper
 pod_of open-cluster-management-agent my-agent
 # The same with the init container instead of the sidecar.
@@ -46,7 +46,6 @@ pod_of open-cluster-management-agent my-agent
 
 # In the same namespace, as next to OCM's own agents.
 on managed apply -k csr-bootstrapper
-on managed create namespace open-cluster-management-agent-addon
 on managed apply -k csr-bootstrapper/addons
 pod_of open-cluster-management-agent csr-bootstrapper
 # The same with the dumper and an agent in the pod.
@@ -61,3 +60,50 @@ pod_of open-cluster-management-agent csr-bootstrapper
 on managed apply -k remote-sync
 on hub apply -k remote-sync/hub
 pod_of open-cluster-management-agent remote-sync
+
+# Components, in Deployments of others.
+fail() { echo "manifests.sh: $*" >&2; exit 1; }
+
+# Whether a field of a Deployment in the namespace foreign has this value.
+check() {
+    is=$(on managed -n foreign get deployment "$1" -o "jsonpath={$2}")
+    [ "$is" = "$3" ] || fail "$1 has $2 = $is, not $3"
+}
+
+# Whether the ServiceAccount foreign:$1 may do the rest.
+may() {
+    account=$1
+    shift
+    # It warns that nodes have no namespace.
+    kubectl --kubeconfig "$E2E_DIR/managed/admin.kubeconfig" auth can-i --quiet \
+        --as="system:serviceaccount:foreign:$account" "$@" ||
+        fail "$account may not $*"
+}
+
+restricted foreign
+pod=.spec.template.spec
+for part in lease agent; do
+    on managed apply -k ../testing/foreign/$part
+    pod_of foreign $part-app
+    check $part-app $pod.serviceAccountName $part-reader
+    check $part-app $pod.automountServiceAccountToken false
+    check $part-app $pod.containers[0].name app
+    check $part-app $pod.containers[0].volumeMounts[0].mountPath /data
+    check $part-app ".spec.template.metadata.annotations['kubectl\.kubernetes\.io/default-container']" app
+    check $part-app .spec.template.metadata.annotations.team others
+    check $part-app .metadata.labels.team others
+done
+check lease-app "$pod.containers[*].name" "app second addon-lease-controller"
+check lease-app "$pod.containers[2].env[0].value" foreign-addon
+check lease-app "$pod.containers[2].terminationMessagePolicy" FallbackToLogsOnError
+may lease-reader -n foreign update leases.coordination.k8s.io/foreign-addon
+may lease-reader -n foreign watch pods
+# The dumper last: it waits for what the other one writes.
+check agent-app "$pod.initContainers[*].name" "csr-bootstrapper hub-kubeconfig-dumper prepare"
+check agent-app "$pod.initContainers[0].env[0].value" cluster7
+check agent-app "$pod.initContainers[*].terminationMessagePolicy" \
+    "FallbackToLogsOnError FallbackToLogsOnError File"
+check agent-app "$pod.containers[0].volumeMounts[1].mountPath" /spoke/hub-kubeconfig
+check agent-app "$pod.containers[0].volumeMounts[1].readOnly" true
+may agent-reader -n foreign update secrets/hub-kubeconfig-secret
+may agent-reader watch nodes
