@@ -61,6 +61,29 @@ on managed apply -k remote-sync
 on hub apply -k remote-sync/hub
 pod_of open-cluster-management-agent remote-sync
 
+# For the hub as a whole; nobody acts on these here.
+on hub apply --server-side -f "$E2E_ASSETS/crds"
+on hub wait --for=condition=Established crd --all
+on hub apply -k hub
+on hub apply -k remote-sync/addon
+on hub apply -f hub/manifestworkreplicaset.yaml
+# A heartbeat is in the flow; kubectl shows the server's header.
+uid=$(on hub get flowschema open-cluster-management-heartbeats -o 'jsonpath={.metadata.uid}')
+in_flow() {
+    on hub -v=8 --as=agent --as-group=system:open-cluster-management:managed-clusters -n cluster1 get "$1" x 2>&1 |
+        grep -iq "flowschema-uid: *\"*$uid"
+}
+# The server takes a moment to follow.
+tries=0
+until in_flow lease; do
+    tries=$((tries + 1))
+    [ $tries -lt 20 ] || { echo "manifests.sh: heartbeats are not in the flow" >&2; exit 1; }
+    sleep 1
+done
+! in_flow configmap || { echo "manifests.sh: other requests are in the flow" >&2; exit 1; }
+# PodMonitor and PrometheusRule belong to Prometheus Operator, whose definitions are not here: only what kustomize does.
+kubectl kustomize monitoring >/dev/null
+
 # Components, in Deployments of others.
 fail() { echo "manifests.sh: $*" >&2; exit 1; }
 

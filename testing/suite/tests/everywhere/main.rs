@@ -7,6 +7,7 @@ mod config;
 mod dumper;
 mod kubeconfigs;
 mod lease;
+mod monitoring;
 mod names;
 mod network;
 mod process;

@@ -1,0 +1,184 @@
+//! manifests/: flags that the programs know, in containers and in units of systemd; components that grant what the
+//! bases do, and no more; one version.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::Value;
+use suite::{
+    audit::granted,
+    needs::{Need, needs},
+    sidecar::{bare, program},
+};
+use tempfile::TempDir;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests")
+}
+
+/// All files below a directory that end so.
+fn files(directory: &Path, end: &str) -> Vec<PathBuf> {
+    let entries =
+        fs::read_dir(directory).expect("a directory").map(|e| e.expect("an entry").path());
+    let (directories, files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
+    let mut found: Vec<_> =
+        files.into_iter().filter(|path| path.to_string_lossy().ends_with(end)).collect();
+    directories.iter().for_each(|directory| found.extend(self::files(directory, end)));
+    found.sort();
+    found
+}
+
+/// The documents of a file.
+fn documents(path: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let parse = |part: &str| serde_yaml::from_str(part);
+    let documents = text.split("\n---\n").map(parse).collect::<Result<_, _>>();
+    documents.unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// Calls `visit` with each map, however deep.
+fn each_map(value: &Value, visit: &mut impl FnMut(&Value)) {
+    if value.is_object() {
+        visit(value);
+    }
+    let members = value.as_object().into_iter().flat_map(|map| map.values());
+    let items = value.as_array().into_iter().flatten();
+    members.chain(items).for_each(|part| each_map(part, visit));
+}
+
+/// Fails the test unless the program takes these flags; `-version` ends it after it has read them.
+#[track_caller]
+fn takes(name: &str, flags: &[&str], place: &Path) {
+    let output = bare(&program(name)).args(flags).arg("-version").output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{}: {said}", place.display());
+}
+
+#[test]
+fn the_programs_take_the_flags_of_all_containers() {
+    let mut seen = BTreeSet::new();
+    for path in files(&root(), ".yaml") {
+        for document in documents(&path) {
+            each_map(&document, &mut |container| {
+                let is_ours = |image: &str| image.starts_with("spoke-sidecars:");
+                if !container["image"].as_str().is_some_and(is_ours) {
+                    return;
+                }
+                let command = container["command"][0].as_str().expect("a command");
+                let name = command.strip_prefix("/usr/local/bin/").expect("its place");
+                let args = container["args"].as_array().into_iter().flatten();
+                let args: Vec<_> = args.map(|arg| arg.as_str().expect("a text")).collect();
+                takes(name, &args, &path);
+                assert_eq!(
+                    container["terminationMessagePolicy"],
+                    "FallbackToLogsOnError",
+                    "{}",
+                    path.display()
+                );
+                seen.insert(name.to_owned());
+            });
+        }
+    }
+    assert_eq!(seen.len(), 4, "{seen:?}");
+}
+
+#[test]
+fn the_programs_take_the_flags_of_all_units() {
+    let units = files(&root().join("systemd"), ".service");
+    assert_eq!(units.len(), 3);
+    for path in &units {
+        let text = fs::read_to_string(path).expect("a unit");
+        let start = text.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/local/bin/"));
+        let words: Vec<_> = start.expect("ExecStart").split(' ').collect();
+        assert_eq!(
+            format!("{}.service", words[0]),
+            path.file_name().expect("a name").to_string_lossy()
+        );
+        takes(words[0], &words[1..], path);
+    }
+}
+
+#[test]
+fn systemd_understands_all_units() {
+    if !needs(Need::Command(&["systemd-analyze", "--version"]), "there is no systemd-analyze") {
+        return;
+    }
+    // It looks for the programs.
+    let directory = TempDir::new().expect("a directory");
+    let programs = program("csr-bootstrapper");
+    let programs = programs.parent().expect("their directory").display().to_string();
+    let mut command = Command::new("systemd-analyze");
+    command.arg("verify");
+    for path in files(&root().join("systemd"), ".service") {
+        let text = fs::read_to_string(&path).expect("a unit").replace("/usr/local/bin", &programs);
+        let copy = directory.path().join(path.file_name().expect("a name"));
+        fs::write(&copy, text).expect("a copy");
+        command.arg(copy);
+    }
+    let output = command.output().expect("systemd-analyze");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let of_ours = said.lines().filter(|line| line.contains(&*directory.path().to_string_lossy()));
+    assert_eq!(of_ours.count(), 0, "{said}");
+    assert!(output.status.success(), "{said}");
+}
+
+/// The rights in these files, with the names that components stand in for.
+fn rights(files: &[&str], names: &[(&str, &str)]) -> BTreeSet<String> {
+    let manifests: Vec<_> = files.iter().flat_map(|file| documents(&root().join(file))).collect();
+    let named = |right| {
+        let text = format!("{right:?}");
+        names.iter().fold(text, |text, (from, to)| text.replace(from, to))
+    };
+    granted(&manifests).into_iter().map(named).collect()
+}
+
+#[test]
+fn components_grant_no_more_than_the_bases() {
+    let lease = rights(&["components/addon-lease-controller/role.yaml"], &[("ADDON", "my-addon")]);
+    assert!(lease.is_subset(&rights(&["addon-lease-controller/managed/role.yaml"], &[])));
+    let dumper = [("SECRET", "hub-kubeconfig-secret")];
+    let dumper = rights(&["components/hub-kubeconfig-dumper/role.yaml"], &dumper);
+    assert_eq!(dumper, rights(&["hub-kubeconfig-dumper/role.yaml"], &[]));
+    for file in ["role.yaml", "clusterrole.yaml"] {
+        let component = rights(&[&format!("components/csr-bootstrapper/{file}")], &[]);
+        let base = rights(&[&format!("csr-bootstrapper/{file}")], &[]);
+        let more: Vec<_> = component.difference(&base).collect();
+        assert!(more.is_empty(), "{more:?}");
+        // The rest is for add-ons and properties.
+        let less = base.difference(&component).all(|right| {
+            ["-addons", "leases", "clusterproperties"].iter().any(|word| right.contains(word))
+        });
+        assert!(less, "{component:?}");
+    }
+}
+
+#[test]
+fn the_add_on_grants_what_the_base_does() {
+    let files = ["remote-sync/addon/clusterrole.yaml", "remote-sync/addon/identity.yaml"];
+    let mut addon = rights(&files, &[]);
+    let mut base = rights(&["remote-sync/hub/role.yaml", "remote-sync/hub/clusterrole.yaml"], &[]);
+    // In a RoleBinding the namespace needs no name.
+    let is_namespace =
+        |right: &String| right.contains("\"namespaces\"") && !right.contains("kube-system");
+    addon.retain(|right| !is_namespace(right));
+    base.retain(|right| !is_namespace(right));
+    assert_eq!(addon, base);
+}
+
+#[test]
+fn the_version_in_labels_is_that_of_the_programs() {
+    for path in files(&root(), "kustomization.yaml") {
+        for document in documents(&path) {
+            each_map(&document, &mut |labels| {
+                let is_ours = labels["app.kubernetes.io/part-of"] == "spoke-sidecars";
+                let version = labels.get("app.kubernetes.io/version").filter(|_| is_ours);
+                let current = env!("CARGO_PKG_VERSION");
+                assert!(version.is_none_or(|it| it == current), "{}", path.display());
+            });
+        }
+    }
+}
