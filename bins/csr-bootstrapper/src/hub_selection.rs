@@ -53,6 +53,8 @@ pub(crate) struct HubObservation {
     pub(crate) unread: bool,
     /// The server of the selected one, if there is one.
     pub(crate) selected: Option<String>,
+    /// The server that an earlier process asked for a certificate, without an answer yet.
+    pub(crate) joined: Option<String>,
     /// The server of the credential, if there is one, and whether it is valid.
     pub(crate) credential: Option<(String, bool)>,
     /// The session is with the selected hub.
@@ -86,11 +88,14 @@ pub(crate) struct HubSelection {
 /// One selection: the candidates to ask, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SelectionRound {
-    pub(crate) occasion: Occasion,
     /// The indices of the bootstrap kubeconfigs.
     pub(crate) order: Vec<usize>,
-    /// The one in use, which may stay for less than the others need.
+    /// The one to go on with, which may stay for less than the others need.
     kept: Option<usize>,
+    /// The cluster is joining that one, which does not accept it yet.
+    joins: bool,
+    /// There is a valid credential for that one.
+    has_credential: bool,
 }
 
 impl HubSelection {
@@ -151,17 +156,18 @@ impl HubSelection {
     pub(crate) fn begin(&mut self, occasion: Occasion, seen: &HubObservation) -> SelectionRound {
         let index = |server: &str| seen.servers.iter().position(|it| it.as_deref() == Some(server));
         let selected = seen.selected.as_deref();
-        let kept = match occasion {
-            Occasion::Unselected => {
-                let of_credential = seen.credential.as_ref().map(|(server, _)| server);
-                of_credential.filter(|server| !self.left.contains(server)).and_then(|it| index(it))
-            }
-            Occasion::Joining => selected.and_then(index),
+        let joined = match occasion {
+            Occasion::Unselected => seen.joined.as_deref(),
+            Occasion::Joining => selected,
             Occasion::NotAccepted | Occasion::Timeout => {
                 self.leave(selected);
                 None
             }
         };
+        let joined = joined.and_then(index);
+        let used = seen.credential.as_ref().filter(|_| occasion == Occasion::Unselected);
+        let used = used.filter(|(server, _)| joined.is_none() && !self.left.contains(server));
+        let kept = joined.or_else(|| used.and_then(|(server, _)| index(server)));
         let mut order: Vec<usize> = kept.into_iter().collect();
         let mut add = |wanted: &dyn Fn(&String) -> bool| {
             for (index, server) in seen.servers.iter().enumerate() {
@@ -174,7 +180,8 @@ impl HubSelection {
         for left in &self.left {
             add(&|server| server == left);
         }
-        SelectionRound { occasion, order, kept }
+        let has_credential = used.is_some_and(|(_, valid)| *valid);
+        SelectionRound { order, kept, joins: joined.is_some(), has_credential }
     }
 
     /// Records a selection, also of the hub that was selected before; `left` is another server that was.
@@ -198,22 +205,20 @@ impl SelectionRound {
     /// Asks until an answer will do; returns the index of its hub, and the answers of those before it.
     ///
     /// The hub of a valid credential stays at the start also if it does not answer just then: the timeout decides about
-    /// it. One that the cluster joins stays although it does not accept the cluster yet.
+    /// it. One that the cluster is joining stays although it does not accept the cluster yet.
     pub(crate) fn select(
         &self,
-        credential_is_valid: bool,
         check: &mut dyn FnMut(usize) -> HubVerdict,
     ) -> (Option<usize>, Vec<(usize, HubVerdict)>) {
         let mut others = Vec::new();
         for &index in &self.order {
             let verdict = check(index);
-            let will_do = match (&verdict, self.occasion) {
-                (HubVerdict::Valid, _) => true,
-                (HubVerdict::NoAnswer(_), Occasion::Unselected) => {
-                    credential_is_valid && self.kept == Some(index)
-                }
-                (HubVerdict::NotAccepted, Occasion::Joining) => self.kept == Some(index),
-                _ => false,
+            let is_kept = self.kept == Some(index);
+            let will_do = match verdict {
+                HubVerdict::Valid => true,
+                HubVerdict::NotAccepted => is_kept && self.joins,
+                HubVerdict::NoAnswer(_) => is_kept && self.has_credential,
+                HubVerdict::Refused(_) => false,
             };
             if will_do {
                 return (Some(index), others);

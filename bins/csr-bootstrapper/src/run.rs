@@ -212,7 +212,12 @@ fn manager(agent: &Agent, stored: Option<Value>) -> Result<CertificateManager<'_
     let AgentNames { cluster, agent: id } = &resolved.names;
     log::info!(cluster = cluster, agent = id; "the agent's names are known");
     agent.report(|status| status.detail = None);
-    agent.update(|state| state.names = Some(resolved.names.clone()));
+    let data = stored.as_ref().and_then(|secret| secret::data(secret).ok());
+    let server = data.as_ref().and_then(|data| str::from_utf8(data.get(store::HUB_SERVER)?).ok());
+    agent.update(|state| {
+        state.hubs.joined = server.map(str::to_owned);
+        state.names = Some(resolved.names.clone());
+    });
     Ok(CertificateManager::new(agent, resolved.names, stored))
 }
 

@@ -19,6 +19,8 @@ use crate::{
     identity::{AGENT_NAME, AgentNames, CLUSTER_NAME},
 };
 
+/// Key of the selected one of several hubs, next to the request.
+pub(crate) const HUB_SERVER: &str = "hub-server";
 /// After this many conflicts in a row the next attempt waits.
 const CONFLICTS: u32 = 3;
 
@@ -47,7 +49,11 @@ pub(crate) fn store_request(
 ) -> Result<Value> {
     let name = agent.settings.pending_secret();
     let target = SECRETS.object(&agent.settings.namespace, &name);
-    let data = request.secret_data(names);
+    let mut data = request.secret_data(names);
+    // A restart goes on with this hub.
+    if let Some(server) = agent.read(|state| state.hubs.selected().map(|(_, it)| it.to_owned())) {
+        data.insert(HUB_SERVER.into(), json!(BASE64_STANDARD.encode(server)));
+    }
     match previous {
         None => agent.management.create(&target, &new(&target, data)),
         Some(previous) => {

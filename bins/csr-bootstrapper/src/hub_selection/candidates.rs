@@ -11,6 +11,9 @@ pub(crate) struct HubCandidates {
     pub(crate) changes: u64,
     /// The index of the selected one, and its server.
     selected: Option<(usize, String)>,
+    /// The server that an earlier process asked for a certificate, without an answer yet; it counts until one is
+    /// selected.
+    pub(crate) joined: Option<String>,
     /// The reason why the last selection found none.
     pub(crate) trouble: Option<String>,
 }
@@ -45,6 +48,7 @@ impl HubCandidates {
     /// Selects the one at `index`; returns it if it is still valid.
     pub(crate) fn select(&mut self, index: usize) -> Option<BootstrapKubeconfig> {
         let bootstrap = self.get(index)?.clone();
+        self.joined = None;
         self.selected = Some((index, server_of(&bootstrap.hub).to_owned()));
         Some(bootstrap)
     }

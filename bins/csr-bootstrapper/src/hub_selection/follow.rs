@@ -86,6 +86,7 @@ impl Selector<'_> {
                 connected,
                 denied: cluster.is_some_and(|cluster| !accepts_client(cluster)),
                 period: cluster.map_or(Duration::ZERO, lease_period),
+                joined: state.hubs.joined.clone(),
                 selected,
                 credential,
                 renewed: status.renewed.map(|at| at.instant),
@@ -108,21 +109,23 @@ impl Selector<'_> {
 
     fn select(&mut self, occasion: Occasion, seen: &HubObservation, names: &AgentNames) {
         let round = self.selection.begin(occasion, seen);
-        let is_valid = seen.credential.as_ref().is_some_and(|(_, valid)| *valid);
-        let (found, others) = round.select(is_valid, &mut |index| match self
-            .agent
-            .read(|state| state.hubs.get(index).cloned())
-        {
-            _ if self.agent.stop.raised() => HubVerdict::NoAnswer("the process ends".into()),
-            Some(bootstrap) => check(self.agent, &bootstrap, &names.cluster),
-            None => HubVerdict::Refused("there is no valid kubeconfig any more".into()),
-        });
+        let (found, others) = round.select(&mut |index| self.ask(index, &names.cluster));
         if self.agent.stop.raised() {
             return;
         }
         match found {
             Some(index) => self.adopt(index, (occasion, &others), seen),
             None => self.none(&others),
+        }
+    }
+
+    fn ask(&self, index: usize, cluster: &str) -> HubVerdict {
+        if self.agent.stop.raised() {
+            return HubVerdict::NoAnswer("the process ends".into());
+        }
+        match self.agent.read(|state| state.hubs.get(index).cloned()) {
+            Some(bootstrap) => check(self.agent, &bootstrap, cluster),
+            None => HubVerdict::Refused("there is no valid kubeconfig any more".into()),
         }
     }
 

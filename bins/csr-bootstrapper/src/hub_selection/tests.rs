@@ -78,8 +78,7 @@ impl Bench {
     ) -> (Option<usize>, Vec<usize>) {
         let mut asked = Vec::new();
         let round = self.selection.begin(occasion, &self.seen);
-        let is_valid = self.seen.credential.as_ref().is_some_and(|(_, valid)| *valid);
-        let (found, others) = round.select(is_valid, &mut |index| {
+        let (found, others) = round.select(&mut |index| {
             asked.push(index);
             verdicts[index].clone()
         });
@@ -154,6 +153,19 @@ fn a_restart_during_an_outage_of_the_hub_leaves_it_to_the_timeout() {
     assert_eq!(bench.selects(Unselected, [Valid, away(), Valid]), (Some(1), vec![1]));
     bench.seen.credential = credential(1, false);
     assert_eq!(bench.selects(Unselected, [Valid, away(), Valid]), (Some(0), vec![1, 0]));
+}
+
+/// Upstream would ask another hub too.
+#[test]
+fn a_restart_goes_on_joining_the_hub_that_has_the_request() {
+    let mut bench = Bench::new();
+    bench.seen.joined = Some(HUBS[1].into());
+    for credential in [None, credential(0, true)] {
+        bench.seen.credential = credential;
+        assert_eq!(bench.selects(Unselected, [Valid, Denied, Valid]), (Some(1), vec![1]));
+        assert_eq!(bench.selects(Unselected, [Valid, away(), Valid]), (Some(0), vec![1, 0]));
+        assert_eq!(bench.selects(Unselected, [Denied, away(), Valid]), (Some(2), vec![1, 0, 2]));
+    }
 }
 
 // --- hub_accept_controller_test.go ---

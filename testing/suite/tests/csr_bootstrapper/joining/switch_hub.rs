@@ -87,6 +87,21 @@ fn a_restart_keeps_the_hub_that_it_was_on() {
     assert!(ready.contains(&format!("hub https://{} is selected", stage.way.address)), "{ready}");
 }
 
+#[test]
+fn a_restart_goes_on_joining_the_hub_that_nobody_has_answered_at() {
+    let stage = TwoHubs::new("switch-pending", Bootstrap::Manual);
+    let mut agent = stage.start(&[]);
+    let request = stage.spoke.hub.next_csr(&stage.spoke.cluster);
+    agent.kill();
+    let agent = stage.start(&[]);
+    agent.wait_for("is not approved yet");
+    stays("hub2 is not asked", || stage.second.managed_cluster(&stage.spoke.cluster).is_none());
+    stage.spoke.hub.approve_csr(&request);
+    stage.spoke.hub.accept(&stage.spoke.cluster);
+    is_seen(&stage.spoke.hub, &stage.spoke.cluster);
+    assert_eq!(roles(&stage.spoke), ["bootstrap"], "one request");
+}
+
 /// A hub that is away for a moment while the program starts is not left for that.
 #[test]
 fn a_restart_during_an_outage_leaves_the_hub_to_the_timeout() {
@@ -110,11 +125,12 @@ fn a_kill_in_the_middle_of_a_switch_leads_to_no_second_request() {
     let second = stage.second.clone();
     let request = within(SECONDS, "it asks hub2", || ask_for(&second, &stage.spoke.cluster));
     agent.kill();
-    // Somebody accepts the cluster meanwhile: hub2 would not be valid otherwise.
-    second.accept(&stage.spoke.cluster);
     let agent = stage.start(&[]);
-    agent.wait_for("BootstrapSelected");
+    // Upstream would not: hub2 does not accept the cluster yet.
+    agent.wait_for("hub2.kubeconfig is selected");
+    agent.wait_for("is not approved yet");
     second.approve_csr(&request);
+    second.accept(&stage.spoke.cluster);
     let old = stage.is_on_second(&agent);
     assert_eq!(roles(&stage.spoke), ["bootstrap"], "one request on hub2");
     assert_eq!(old.csrs_of(&stage.spoke.cluster).len(), 1, "and one on hub1");
