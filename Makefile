@@ -28,7 +28,7 @@ FLAGS := --config 'target.$(TARGET).rustflags=[$(REMAP:%="--remap-path-prefix=%"
 REVISION := $(shell git describe --always --dirty --abbrev=40 --exclude '*' 2>/dev/null)
 
 .PHONY: help build dist notices roots image release verify compiler test announce demo demo-sync recordings \
-	controlplane e2e lint budget bench bench-real footprint figures soak chaos chaos-real model fuzz clean
+	controlplane e2e lint budget bench bench-real footprint figures plots soak chaos chaos-real model fuzz clean
 .DEFAULT_GOAL := help
 
 help: ## Show this help
@@ -128,7 +128,7 @@ controlplane: ## Build the real control plane (Go; once, about 8 minutes)
 	testing/controlplane/build.sh
 
 # Everything that a real control plane can be asked for; modules called `faults` need the embedded one.
-E2E := $(addprefix --test ,$(subst -,_,$(BINS)) kubernetes)
+E2E := $(addprefix --test ,$(subst -,_,$(BINS)) kubernetes migration)
 
 # One boot for all but the last two steps: the audits read the logs that the other tests left on the servers. Then
 # certificates are valid for two minutes, so that one is renewed during the test.
@@ -169,7 +169,10 @@ footprint: dist controlplane ## Measure OCM's agent and ours beside each other o
 	SUITE=real testing/controlplane/run.sh $(MEASURE) --bin bench footprint
 
 figures: export FIGURES := 1
-figures: budget bench footprint ## Measure all of it, and write docs/figures.md
+figures: budget bench footprint plots ## Measure all of it, and write docs/figures.md
+
+plots: ## Draw the tables of docs/figures.md, in docs/img
+	cargo run --locked -q -p suite --bin plots
 
 soak: dist ## 100,000 renewals with 5 % random faults, in one process and in many; SEED, RENEWALS, PART
 	$(MEASURE) --bin soak

@@ -19,6 +19,7 @@ pub mod manifest;
 pub mod measure;
 pub mod needs;
 pub mod ocm;
+pub mod plot;
 pub mod proxy;
 pub mod recording;
 pub mod relay;

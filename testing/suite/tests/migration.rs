@@ -4,6 +4,7 @@
 use std::{path::PathBuf, process::Command};
 
 use serde_json::{Value, json};
+use shared::error::Error;
 use suite::{
     cluster::{Cluster, resource},
     eventually,
@@ -51,8 +52,10 @@ fn run(step: &str, cluster: &Cluster, on: &str, name: &str) -> String {
 
 fn ensure_namespace(cluster: &Cluster, name: &str) {
     let all = resource("", "namespaces", "Namespace");
-    if cluster.get(&all.cluster_object(name)).is_none() {
-        cluster.create_namespace(name);
+    let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    match cluster.client.create(&all.everywhere(), &body) {
+        Ok(_) | Err(Error::AlreadyExists(_)) => {}
+        Err(error) => panic!("{error}"),
     }
 }
 
@@ -103,6 +106,7 @@ fn from_the_registration_agent_and_back() {
     for kind in [JOINED, AVAILABLE] {
         spoke.hub.wait_for_condition(&name, kind, "True");
     }
+    spoke.hub.set_lease_duration(&name, 1);
     let requests = spoke.hub.csrs_of(&name).len();
 
     run("registration operator", &managed, "managed", &name);

@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     println!("{}", bold("remote-sync: one kind, servers on the same machine"));
     println!("{}", suite::measure::machine());
     let file = binary(&program("remote-sync"));
-    println!("Binary: {} bytes; Go: 44 MB.\n", grouped(file.bytes));
+    println!("Binary: {} bytes.\n", grouped(file.bytes));
     // For some tables alone: cargo run --bin bench fleet lag.
     let named: Vec<String> = std::env::args().skip(1).collect();
     let mut passed = true;

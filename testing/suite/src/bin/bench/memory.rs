@@ -27,7 +27,7 @@ pub(crate) fn measure() -> bool {
     let stage = stage();
     let mut rows = vec![head()];
     let (mut there, mut base) = (0, 0);
-    for (pairs, go) in PAIRS.into_iter().zip(["37.5", "57.8", ""]) {
+    for pairs in PAIRS {
         let maker = stage.start_deployed(&FLAGS);
         stage.put_sources(0, there..pairs);
         load::wait_for_pairs(&maker, pairs, LIMIT);
@@ -38,7 +38,7 @@ pub(crate) fn measure() -> bool {
         if pairs == 0 {
             base = restart.room.resident;
         }
-        rows.push(restart.row(pairs, base, go));
+        rows.push(restart.row(pairs, base));
     }
     table::print(&rows);
     println!("Sources of {} bytes as JSON, targets about as large.\n", stage.bytes(0, 0));
@@ -82,13 +82,12 @@ fn head() -> Vec<String> {
         "in sync s",
         "requests",
         "writes",
-        "Go RSS MB",
     ])
 }
 
 impl Restart {
-    /// `base` is what is resident without any pairs, `go` what the Go program has.
-    fn row(&self, pairs: usize, base: u64, go: &str) -> Vec<String> {
+    /// `base` is what is resident without any pairs.
+    fn row(&self, pairs: usize, base: u64) -> Vec<String> {
         let Self { ready, in_step, room, requests, writes } = self;
         let each = room.resident.saturating_sub(base) * 1024 / pairs.max(1) as u64;
         let mib = |kib: u64| format!("{:.1}", kib as f64 / 1024.0);
@@ -103,7 +102,6 @@ impl Restart {
             format!("{:.2}", in_step.as_secs_f64()),
             requests.to_string(),
             writes.to_string(),
-            go.to_owned(),
         ]
     }
 }
