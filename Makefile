@@ -50,7 +50,7 @@ dist: ## Static programs only; ARCH=x86_64, aarch64 or armv7
 		readelf -ldW $(DIST)/$$name | awk '/INTERP|NEEDED/ { dynamic = 1 } /LOAD/ { elf = 1 } \
 			END { exit dynamic || !elf }' || { echo "$(DIST)/$$name is not static" >&2; exit 1; }; \
 	done
-	@# The Go sidecar's manifest runs the program by this name.
+	@# The Go sidecar's manifest runs the program by this name; of the images' other links see roots.sh.
 	@ln -s addon-lease-controller $(DIST)/klusterlet-addon-lease-controller
 	@cd $(DIST) && wc -c $(BINS)
 

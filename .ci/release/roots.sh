@@ -15,6 +15,8 @@ for program; do
         case $program in
         # The Go sidecar's manifest runs the program by this name.
         addon-lease-controller) ln -s "$program" "$root/usr/local/bin/klusterlet-addon-lease-controller" ;;
+        # The klusterlet operator's Deployment runs the registration agent as /registration.
+        csr-bootstrapper) ln -s "usr/local/bin/$program" "$root/registration" ;;
         esac
     done
 done

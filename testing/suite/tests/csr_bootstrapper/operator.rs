@@ -5,7 +5,8 @@
 use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
-    path::PathBuf,
+    path::{Path, PathBuf},
+    process::Command,
 };
 
 use suite::{
@@ -111,4 +112,24 @@ fn files_that_cannot_be_written_leave_the_cluster_available() {
     agent.wait_for_code("/readyz", 503);
     fs::remove_file(files(&spoke)).expect("the way is free");
     within(60, "the files", || (agent.ask("/readyz").0 == 200).then_some(()));
+}
+
+#[test]
+fn the_images_answer_to_registration() {
+    let directory = tempfile::TempDir::new().expect("a directory");
+    let path = |name: &str| directory.path().join(name);
+    for (place, name) in [("dist", "csr-bootstrapper"), ("notices", "LICENSE")] {
+        fs::create_dir(path(place)).expect("a directory");
+        fs::write(path(place).join(name), name).expect("a file");
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.ci/release/roots.sh");
+    let mut command = Command::new(script);
+    command.args([path("roots"), path("dist"), path("notices")]).arg("csr-bootstrapper");
+    assert!(command.status().expect("the script runs").success());
+    for image in ["all", "csr-bootstrapper"] {
+        let link = path("roots").join(image).join("registration");
+        // Relative, so that it is the same link in the image.
+        assert!(fs::read_link(&link).expect("a link").is_relative());
+        assert_eq!(fs::read_to_string(link).expect("the program"), "csr-bootstrapper");
+    }
 }
