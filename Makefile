@@ -124,7 +124,7 @@ test: dist ## Unit tests, scenarios and faults on the embedded API server; needs
 	cargo build --locked --workspace
 	@$(SUMMED) cargo test --locked --workspace
 
-controlplane: ## Build the real control plane (Go; once, about 8 minutes)
+controlplane: ## Build the real control plane (Go; once, about 7 minutes)
 	testing/controlplane/build.sh
 
 # Everything that a real control plane can be asked for; modules called `faults` need the embedded one.

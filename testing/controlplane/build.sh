@@ -43,7 +43,7 @@ if [ ! -d "$dir" ]; then
     done
 
     if [ -n "$names" ]; then
-        say "building $names from Go modules (about 8 minutes on two cores, once)"
+        say "building $names from Go modules (about 7 minutes on two cores, once)"
         version=$(awk '$1 == "k8s.io/kubernetes" { print $2 }' go.mod) # v1.MINOR.PATCH
         minor=${version#v1.}
         stamp=k8s.io/component-base/version

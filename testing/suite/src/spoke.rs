@@ -2,6 +2,7 @@
 //! ways to both servers, the bootstrap credentials, and what comes of them.
 
 pub mod go;
+pub mod klusterlet;
 
 use std::{
     fs,

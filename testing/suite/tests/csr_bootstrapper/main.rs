@@ -3,7 +3,7 @@
 //! (`managedcluster`), also of its add-ons (`addon`), claims (`claim`), nodes (`capacity`) and
 //! namespaces (`managed_namespace`), what OCM's own controllers make of that (`placement`, `addon_manager`), and where
 //! it is told of another cluster than its own (`hosted`); and the process itself: endpoint, `-once`, flags, signals,
-//! rights, and the command line of the klusterlet operator (`operator`).
+//! rights, the command line of the klusterlet operator (`operator`), and that operator itself (`klusterlet`).
 
 mod addon;
 mod addon_manager;
@@ -16,6 +16,7 @@ mod endpoint;
 mod flags;
 mod hosted;
 mod joining;
+mod klusterlet;
 mod managed_namespace;
 mod managedcluster;
 mod once;
