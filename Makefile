@@ -130,7 +130,7 @@ controlplane: ## Build the real control plane (Go; once, about 7 minutes)
 # Everything that a real control plane can be asked for; modules called `faults` need the embedded one.
 E2E := $(addprefix --test ,$(subst -,_,$(BINS)) kubernetes migration)
 
-# One boot for all but the last two steps: the audits read the logs that the other tests left on the servers. Then
+# One boot for all but the last steps: the audits read the logs that the other tests left on the servers. Then
 # certificates are valid for two minutes, so that one is renewed during the test.
 e2e: controlplane ## Scenarios and manifests on the real control plane
 	cargo build --locked --workspace
@@ -140,6 +140,10 @@ e2e: controlplane ## Scenarios and manifests on the real control plane
 		cargo test --locked -p suite $(E2E) -- --ignored'; \
 	SUITE=real CLUSTER_SIGNING_DURATION=2m testing/controlplane/run.sh \
 		cargo test --locked -p suite --test csr_bootstrapper rotation_by_the_real_hub; \
+	for test in quick_starts_of_each_program_and_the_add_on quick_start_of_all; do \
+		SUITE=real testing/controlplane/run.sh \
+			cargo test --locked -p suite --test quickstart -- --ignored $$test || exit 1; \
+	done; \
 	testing/controlplane/run.sh testing/manifests.sh
 
 lint: ## Check format, clippy, documentation, dependencies and type names
