@@ -58,7 +58,7 @@ cp "$work/notices/THIRD-PARTY.txt" "$out/"
     echo "spoke-sidecars $version"
     echo "commit $revision"
     rustc --version --verbose
-    for arch in $ARCHES; do echo "$arch: $("$("${MAKE:-make}" -s compiler ARCH="$arch")" --version | head -1)"; done
+    for arch in $ARCHES; do echo "$arch: $("$("${MAKE:-make}" -s compiler ARCH="$arch")" --version | sed -n 1p)"; done
     buildah --version
 } >"$out/BUILD.txt"
 
