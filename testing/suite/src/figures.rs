@@ -91,9 +91,14 @@ pub fn savings(figures: &str) -> String {
     let both = format!("{} and {}", megabytes(ours[0]), megabytes(ours[1]));
     text += &line("csr-bootstrapper and hub-kubeconfig-dumper", both, sum);
     text += &line("**saved**", String::new(), memory(theirs) - sum);
-    if let Some(row) = find("registration and work agent") {
-        let name = "for comparison: registration and work agent in one (`klusterlet --singleton`)";
-        text += &line(name, megabytes(row), memory(row));
+    let (single, work) = (find("registration and work agent"), find("work agent"));
+    if let (Some(single), Some(work)) = (single, work) {
+        let also = |row: &Row| format!("{} more", megabytes(row));
+        let name = "OCM's registration and work agents";
+        text += &line(name, also(work), memory(theirs) + memory(work));
+        let name = "both in one process (`klusterlet --singleton`)";
+        text += &line(name, megabytes(single), memory(single));
+        text += &line("csr-bootstrapper, dumper, OCM's work agent", also(work), sum + memory(work));
     }
     text
 }

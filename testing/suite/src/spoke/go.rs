@@ -1,7 +1,10 @@
 //! OCM's own agent on the same stage, as a yardstick; only beside the real control plane, whose build
 //! brings it along.
 
-use std::{env, fs, path::PathBuf};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
 
 use serde_json::json;
 use shared::{error::Error, resource::Target};
@@ -45,6 +48,22 @@ impl Spoke {
             let work = ["--workload-source-driver=kube", &config, "--status-sync-interval=60s"];
             self.start_go("registration-operator", &[&work, more].concat())
         })
+    }
+
+    /// OCM's work agent of this path, with the hub kubeconfig in a file: the dumper's.
+    pub fn start_work_agent(&self, program: &Path, kubeconfig: &Path) -> Sidecar {
+        let mut command = bare(program);
+        command
+            .arg("agent")
+            .arg("--kubeconfig")
+            .arg(self.administrators_kubeconfig())
+            .arg(format!("--workload-source-config={}", kubeconfig.display()))
+            .args(["--workload-source-driver=kube", "--status-sync-interval=60s"])
+            .args(["--spoke-cluster-name", &self.cluster, "--agent-id", AGENT])
+            .args(["--disable-leader-election", "-v", "2"])
+            .args(["--listen", &format!("127.0.0.1:{}", free_port())])
+            .env("TMPDIR", self.directory.path());
+        Sidecar::spawn(command, 0)
     }
 
     fn start_go(&self, program: &str, more: &[&str]) -> Sidecar {

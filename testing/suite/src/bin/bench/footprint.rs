@@ -1,7 +1,10 @@
 //! What an agent takes on each cluster, OCM's own beside ours: the same two real servers, the same tasks, one after
 //! the other joined to the same hub.
 
-use std::path::Path;
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
 
 use suite::{
     figures,
@@ -38,6 +41,10 @@ pub(crate) fn measure() -> bool {
         spoke.hub.wait_for_condition(&spoke.cluster, AVAILABLE, "True");
     }
     dumper.wait_for_code("/readyz", 200);
+    // In a place of its own: the control plane is built without it.
+    let work_agent = env::var_os("WORK_AGENT").map(PathBuf::from);
+    let files = spoke.directory.path().join("files/kubeconfig");
+    let mut work = work_agent.as_ref().map(|program| spoke.start_work_agent(program, &files));
     pause(SETTLING);
     let mut rows = vec![head()];
     rows.push(row("registration agent", &go("registration"), measure::memory(&registration)));
@@ -48,6 +55,10 @@ pub(crate) fn measure() -> bool {
     for (name, sidecar) in [("csr-bootstrapper", &bootstrapper), ("hub-kubeconfig-dumper", &dumper)]
     {
         rows.push(row(name, &program(name), measure::memory(sidecar)));
+    }
+    if let (Some(program), Some(work)) = (&work_agent, &mut work) {
+        assert!(work.alive(), "{}", work.log());
+        rows.push(row("work agent", program, measure::memory(work)));
     }
     table::print(&rows);
     let when = format!("{}, {}.\n\n", figures::today(), machine());
