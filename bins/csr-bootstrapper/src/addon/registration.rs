@@ -5,7 +5,10 @@ mod controller;
 mod csr_watch;
 mod entry;
 mod hub;
+#[cfg(test)]
+mod model;
 mod observe;
+mod plan;
 mod secret;
 mod status;
 mod store;

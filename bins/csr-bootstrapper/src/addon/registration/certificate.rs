@@ -258,6 +258,13 @@ impl CertificateRegistration {
         registration: &Registration,
         context: &mut Context<'_>,
     ) -> Result<()> {
+        // The answer to an earlier write was lost, or it came late: another one in its place might be posted too.
+        let there = context.store.request(&registration.secret, &self.template);
+        if there.is_some() && there.as_ref() != self.machine.request() {
+            self.machine.stored(there);
+            self.fresh = false;
+            return Ok(());
+        }
         let request = CertificateRequest::new(&self.template)?;
         let stored = StoredRegistration {
             addon: registration.addon.clone(),

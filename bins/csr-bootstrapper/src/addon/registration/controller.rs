@@ -11,22 +11,18 @@ use shared::{backoff::Backoff, error::Error, log_object, stop::Stop};
 use super::{
     AddOnCsrWatcher, Context, Registration, RegistrationSecret, RegistrationStore,
     entry::Entry,
-    registrations, secret,
+    plan::{Plan, PlanInputs, plan},
+    secret,
     status::{StatusReporter, Told},
-    store::StoredRegistration,
 };
 use crate::{
-    addon::{
-        SlowClusters, cache::KnownAddOns, managed_cluster_addon::AddOn, secret_watch::start_missing,
-    },
+    addon::{SlowClusters, cache::KnownAddOns, secret_watch::start_missing},
     agent::Agent,
     identity::AgentNames,
     state::HubSession,
     write_pace::WritePace,
 };
 
-/// More registrations than this are left alone: each costs memory, and room in the store.
-const MOST_REGISTRATIONS: usize = 500;
 /// The longest wait for the store at the start.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
@@ -135,15 +131,17 @@ impl<'a> RegistrationController<'a> {
     /// Takes other add-ons into account.
     fn plan(&mut self, addons: &KnownAddOns) {
         let now = Instant::now();
-        let wanted = self.wanted(addons);
-        self.agent.change(|state| state.addon_secrets.keep(wanted.iter().map(|one| &one.secret)));
-        let is_wanted =
-            |secret: &RegistrationSecret| wanted.iter().any(|one| one.secret == *secret);
-        let obsolete = self.store.all().iter().filter(|(secret, stored)| {
-            let secret = self.placed(secret.clone());
-            !is_wanted(&secret) && self.is_obsolete(&secret, stored, addons)
+        let Plan { wanted, too_many, obsolete } = plan(&PlanInputs {
+            addons,
+            stored: self.store.all(),
+            names: &self.names,
+            driver: self.agent.settings.addon_driver,
+            apart: self.agent.other_spoke().is_some(),
         });
-        let obsolete: Vec<_> = obsolete.map(|(secret, _)| secret.clone()).collect();
+        if too_many && !std::mem::replace(&mut self.too_many, true) {
+            log::warn!("add-ons have too many registrations: some are left alone");
+        }
+        self.agent.change(|state| state.addon_secrets.keep(wanted.iter().map(|one| &one.secret)));
         self.obsolete.retain(|(secret, _)| obsolete.contains(secret));
         for secret in obsolete {
             if !self.obsolete.iter().any(|(known, _)| *known == secret) {
@@ -159,53 +157,6 @@ impl<'a> RegistrationController<'a> {
         }
         let mut context = self.context();
         before.iter_mut().for_each(|entry| entry.close(&mut context));
-    }
-
-    /// The registrations of all add-ons. One that is about to be deleted gets no new ones: its agent may still need
-    /// those that it has.
-    fn wanted(&mut self, addons: &KnownAddOns) -> Vec<Registration> {
-        let all = addons.by_name.iter().flat_map(|(name, addon)| {
-            let all = self.registrations(name, addon);
-            all.filter(|one| !addon.terminating || self.store.get(&one.secret).is_some())
-        });
-        let mut wanted: Vec<_> = all.take(MOST_REGISTRATIONS + 1).collect();
-        if wanted.len() > MOST_REGISTRATIONS {
-            wanted.truncate(MOST_REGISTRATIONS);
-            if !std::mem::replace(&mut self.too_many, true) {
-                log::warn!("add-ons have too many registrations: some are left alone");
-            }
-        }
-        wanted
-    }
-
-    /// Returns whether nobody needs this Secret for certain: its add-on is gone from the hub, or does not name it any
-    /// more. That one has too many others is no reason.
-    fn is_obsolete(
-        &self,
-        secret: &RegistrationSecret,
-        stored: &StoredRegistration,
-        addons: &KnownAddOns,
-    ) -> bool {
-        let Some(addon) = addons.by_name.get(&stored.addon) else {
-            return addons.is_gone(&stored.addon);
-        };
-        !addon.terminating
-            && addon.registrations.is_some()
-            && self.registrations(&stored.addon, addon).all(|one| one.secret != *secret)
-    }
-
-    /// The registrations of an add-on, with the Secrets where they are.
-    fn registrations(&self, name: &str, addon: &AddOn) -> impl Iterator<Item = Registration> {
-        let all = registrations(name, addon, &self.names, self.agent.settings.addon_driver);
-        let place = |one: Registration| Registration { secret: self.placed(one.secret), ..one };
-        all.into_iter().map(place)
-    }
-
-    /// The Secret where it is: where the spoke is the management cluster, a hosted add-on's is at the same place as that
-    /// of any other.
-    fn placed(&self, mut secret: RegistrationSecret) -> RegistrationSecret {
-        secret.namespace.hosted &= self.agent.other_spoke().is_some();
-        secret
     }
 
     /// Starts a registration, or continues with what changed in a `known` one.
