@@ -216,6 +216,12 @@ fn addon_registration_secret_that_somebody_deletes_comes_back() {
     add(&spoke, &namespace, &of_signer(KUBE_CLIENT));
     spoke.hub.approve_next(&spoke.cluster);
     let (old, _) = certificate(&spoke.managed, &namespace, KUBE_CLIENT_SECRET, None);
+    // Before that, the same certificate would be saved again.
+    eventually("the request is forgotten", || {
+        let stored = spoke.read_secret(STORE)?;
+        let has_key = |text: &Vec<u8>| String::from_utf8_lossy(text).contains("tls.key");
+        (!stored.values().any(has_key)).then_some(())
+    });
     let secret = shared::resource::SECRETS.object(&namespace, KUBE_CLIENT_SECRET);
     spoke.managed.delete(&secret);
     spoke.hub.approve_next(&spoke.cluster);
