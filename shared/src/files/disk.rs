@@ -27,7 +27,7 @@ pub(super) fn look(directory: &Directory, wanted: &Files) -> io::Result<Found> {
             _ => {}
         }
     }
-    found.generations.sort();
+    found.generations.sort_unstable();
     found.current = current(directory, &mut room)?;
     Ok(found)
 }

@@ -188,7 +188,7 @@ impl Plan<'_> {
             Some(PathEntry::Plain(Some((content, _)))) => Some((name.clone(), content.clone())),
             _ => None,
         };
-        let plain: Files = wanted.keys().filter_map(plain).collect();
+        let plain: Files = crate::collect(wanted.keys().filter_map(plain));
         if plain.is_empty() {
             return;
         }
@@ -202,9 +202,9 @@ impl Plan<'_> {
     }
 
     fn link(&mut self, name: &str) {
-        let link = PlanStep::Link(name.to_owned());
-        if !self.steps.contains(&link) {
-            self.steps.push(link);
+        let is_it = |step: &PlanStep| matches!(step, PlanStep::Link(linked) if linked == name);
+        if !self.steps.iter().any(is_it) {
+            self.steps.push(PlanStep::Link(name.to_owned()));
         }
     }
 
@@ -217,7 +217,8 @@ impl Plan<'_> {
         let newest = self.found.generations.last();
         let newest = self.current.as_ref().map(|current| &current.name).max(newest);
         let name = next_name(newest.map(String::as_str), self.now);
-        let modes = files.keys().map(|file| (file.clone(), self.file_mode(file))).collect();
+        let modes = files.keys().map(|file| (file.clone(), self.file_mode(file)));
+        let modes = crate::collect(modes);
         let mode = self.modes.of_generation(self.found.mode);
         let generation = Generation { name: name.clone(), mode, files, modes };
         self.steps.push(PlanStep::Write(generation.clone()));

@@ -21,9 +21,10 @@ use std::{
 use base64::{Engine, prelude::BASE64_STANDARD};
 use fuzz::{CERTIFICATE, HUGE, KEY, assert_one_line, bounded, expand, kubeconfig_bound, parts};
 use serde_json::{Map, Value, json};
-// The plan names these two as its crate does.
+// The plan names three of these as its crate does.
 use shared::{
     client::USUAL_OBJECT,
+    collect,
     files::{Content, valid_key},
     json, kubeconfig,
     secret::{self, Data},
