@@ -55,6 +55,14 @@ cp csr-bootstrapper/*.yaml "$copy/agent"
 sed -i 's/^# \(patches:\|  - path: agent.yaml\)/\1/' "$copy/agent/kustomization.yaml"
 on managed apply -k "$copy/agent"
 pod_of open-cluster-management-agent csr-bootstrapper
+# The same for another cluster than its own.
+on hub apply -k namespaces
+on hub apply -k csr-bootstrapper-hosted/spoke
+on managed -n open-cluster-management-agent delete deployment csr-bootstrapper
+on managed -n open-cluster-management-agent delete pod csr-bootstrapper-0 --now
+on managed apply -k csr-bootstrapper-hosted
+on managed apply -k csr-bootstrapper-hosted/addons
+pod_of open-cluster-management-agent csr-bootstrapper
 
 # Next to them, with the hub's side.
 on managed apply -k remote-sync
