@@ -212,6 +212,8 @@ fn the_secrets_of_several_hubs_are_watched() {
     let agent = stage.start_with_secrets(&[]);
     is_seen(&stage.spoke.hub, &stage.spoke.cluster);
     agent.wait_for("bootstrap Secret bootstrap-hub-kubeconfig is selected");
+    // Otherwise the hub has a minute to accept the cluster.
+    agent.wait_for("is renewed every");
     stage.spoke.hub.deny(&stage.spoke.cluster);
     agent.wait_for("there is no Secret");
     within(SECONDS, "there is no other", || {
