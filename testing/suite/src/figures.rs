@@ -84,21 +84,23 @@ pub fn savings(figures: &str) -> String {
     let line = |name: &str, bytes: String, mib: f64| {
         format!("| {name} | {bytes} | {mib:.1} MiB | {} |\n", gib(mib))
     };
-    let megabytes = |row: &Row| format!("{:.1} MB", number(&row[1]) / 1e6);
+    let size = |all: &[&Row]| {
+        let bytes: f64 = all.iter().map(|row| number(&row[1])).sum();
+        format!("{:.1} MB", bytes / 1e6)
+    };
     let mut text =
-        format!("| | program | memory, one cluster | {FLEET} clusters |\n|---|---:|---:|---:|\n");
-    text += &line("OCM's registration agent", megabytes(theirs), memory(theirs));
-    let both = format!("{} and {}", megabytes(ours[0]), megabytes(ours[1]));
-    text += &line("csr-bootstrapper and hub-kubeconfig-dumper", both, sum);
+        format!("| | programs | memory, one cluster | {FLEET} clusters |\n|---|---:|---:|---:|\n");
+    text += &line("OCM's registration agent", size(&[theirs]), memory(theirs));
+    text += &line("csr-bootstrapper and hub-kubeconfig-dumper", size(&ours), sum);
     text += &line("**saved**", String::new(), memory(theirs) - sum);
     let (single, work) = (find("registration and work agent"), find("work agent"));
     if let (Some(single), Some(work)) = (single, work) {
-        let also = |row: &Row| format!("{} more", megabytes(row));
         let name = "OCM's registration and work agents";
-        text += &line(name, also(work), memory(theirs) + memory(work));
+        text += &line(name, size(&[theirs, work]), memory(theirs) + memory(work));
         let name = "both in one process (`klusterlet --singleton`)";
-        text += &line(name, megabytes(single), memory(single));
-        text += &line("csr-bootstrapper, dumper, OCM's work agent", also(work), sum + memory(work));
+        text += &line(name, size(&[single]), memory(single));
+        let all = size(&[ours[0], ours[1], work]);
+        text += &line("csr-bootstrapper, dumper, OCM's work agent", all, sum + memory(work));
     }
     text
 }
