@@ -181,7 +181,9 @@ fn local(settings: &Settings) -> BTreeMap<&str, Vec<Value>> {
     for (namespace, mut names) in named {
         names.sort();
         names.dedup();
-        let rule = core(&SECRETS.plural, &names, &READ);
+        // Of a registry, a get confirms that a remote's Secret is gone; all others are only watched.
+        let verbs = if names.is_empty() { &READ[..] } else { &READ[1..] };
+        let rule = core(&SECRETS.plural, &names, verbs);
         roles.entry(namespace).or_default().push(rule);
     }
     if let Some((namespace, name)) = &settings.ledger {

@@ -23,7 +23,7 @@ impl Right {
         !matches!(code(event), 401 | 403)
             && event["verb"] == self.verb.as_str()
             && object["apiGroup"].as_str().unwrap_or_default() == self.group
-            && object["resource"] == self.resource.as_str()
+            && resource(event) == self.resource
             && self.name.as_ref().is_none_or(|name| object["name"] == name.as_str())
     }
 }
@@ -128,12 +128,18 @@ pub fn text<'a>(event: &'a Value, pointer: &str) -> &'a str {
 
 /// `update managedclusters/status` and so on.
 pub fn words(event: &Value) -> String {
-    let (resource, sub) =
-        (text(event, "/objectRef/resource"), text(event, "/objectRef/subresource"));
-    let what = match (resource, sub) {
-        ("", _) => text(event, "/requestURI").to_owned(),
-        (resource, "") => resource.to_owned(),
-        (resource, sub) => format!("{resource}/{sub}"),
+    let what = match resource(event) {
+        what if what.is_empty() => text(event, "/requestURI").to_owned(),
+        what => what,
     };
     format!("{} {what}", text(event, "/verb"))
+}
+
+/// As rules name it: `managedclusters/status`.
+fn resource(event: &Value) -> String {
+    let part = |name: &str| text(event, &format!("/objectRef/{name}"));
+    match (part("resource"), part("subresource")) {
+        (resource, "") => resource.to_owned(),
+        (resource, sub) => format!("{resource}/{sub}"),
+    }
 }

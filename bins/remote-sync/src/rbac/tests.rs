@@ -99,7 +99,7 @@ rules:
   - apiGroups: [\"\"]
     resources: [secrets]
     resourceNames: [west]
-    verbs: [get, list, watch]
+    verbs: [list, watch]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role

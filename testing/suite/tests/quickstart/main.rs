@@ -11,7 +11,7 @@ use std::{fs, os::unix::fs::symlink, path::PathBuf, process::Command};
 
 use serde_json::{Value, json};
 use suite::{
-    audit::{self, assert_none_is_missing, is_in_group, is_of_account, text},
+    audit::{self, assert_none_is_missing, assert_used, granted, is_in_group, is_of_account, text},
     eventually,
     needs::{Need, needs},
     ocm::Hub,
@@ -150,6 +150,7 @@ fn quick_starts_of_each_program_and_the_add_on() {
     assert!(lease.contains("my-addon"), "{lease}");
     let widgets = clone.follow(&readme("remote-sync"), "remote-sync");
     assert!(widgets.lines().last().is_some_and(|line| line.starts_with("blue ")), "{widgets}");
+    each_right_of_remote_sync_is_used(&mut clone);
     the_add_on_syncs(&mut clone, &hub);
     no_right_is_missing();
 }
@@ -169,6 +170,63 @@ fn no_right_is_missing() {
         });
         assert_none_is_missing(&requests);
     }
+}
+
+/// Leads widgets through their lives; what the manifests grant is then used, by the audit logs.
+fn each_right_of_remote_sync_is_used(clone: &mut Clone) {
+    let uid = clone
+        .run("kubectl --context cluster1 -n widgets get widget blue -o 'jsonpath={.metadata.uid}'");
+    let owner = json!({
+        "apiVersion": "example.com/v1", "kind": "Widget", "name": "blue", "uid": uid, "controller": true,
+    });
+    let token = json!({
+        "apiVersion": "v1", "kind": "Secret", "stringData": {"token": "1"},
+        "metadata": {"name": "widget-token", "namespace": "widgets", "ownerReferences": [owner]},
+    });
+    fs::write(clone.directory.path().join("token.json"), token.to_string()).expect("the Secret");
+    let widget = |name: &str| {
+        format!(
+            "sed 's/name: blue/name: {name}/' manifests/examples/widgets/widget.yaml | kubectl --context hub apply -f -"
+        )
+    };
+    for command in [
+        "kubectl --context cluster1 -n widgets patch widget blue --subresource status --type merge -p '{\"status\":{\"phase\":\"Ready\"}}'",
+        "kubectl --context hub -n cluster1 wait --for=jsonpath='{.status.phase}'=Ready widget/blue --timeout=60s",
+        "kubectl --context cluster1 apply -f token.json",
+        "kubectl --context hub -n cluster1 wait --for=create secret/widget-token --timeout=60s",
+        "kubectl --context cluster1 -n widgets patch secret widget-token --type merge -p '{\"data\":{\"token\":\"Mg==\"}}'",
+        "kubectl --context hub -n cluster1 wait --for=jsonpath='{.data.token}'=Mg== secret/widget-token --timeout=60s",
+        "kubectl --context hub -n cluster1 patch widget blue --type merge -p '{\"spec\":{\"size\":5}}'",
+        "kubectl --context cluster1 -n widgets wait --for=jsonpath='{.spec.size}'=5 widget/blue --timeout=60s",
+        // Two deletions are counted, and one widget is somebody else's.
+        &widget("red"),
+        &widget("green"),
+        "kubectl --context cluster1 -n widgets wait --for=create widget/red widget/green --timeout=60s",
+        "kubectl --context hub -n cluster1 delete widget red --timeout=60s",
+        "kubectl --context hub -n cluster1 delete widget green --timeout=60s",
+        "sed 's/name: blue/name: gray/; s/: cluster1/: widgets/; s/size: 3/size: 9/' manifests/examples/widgets/widget.yaml | kubectl --context cluster1 apply -f -",
+        &widget("gray"),
+        "until kubectl --context hub -n cluster1 get events -o name | grep gray; do sleep 1; done",
+        "kubectl --context hub -n cluster1 delete widget gray --timeout=60s",
+    ] {
+        clone.run(command);
+    }
+    let rights = |files: &[&str]| {
+        let read = |file: &&str| {
+            fs::read_to_string(root().join("manifests/remote-sync").join(file)).expect("a Role")
+        };
+        let roles = files.iter().map(|file| serde_yaml::from_str(&read(file)).expect("YAML"));
+        granted(&roles.collect::<Vec<Value>>())
+    };
+    let requests = |cluster| {
+        audit::requests(cluster, |event| text(event, "/userAgent").starts_with("remote-sync/"))
+    };
+    let mut source = rights(&["hub/role.yaml", "hub/clusterrole.yaml"]);
+    // It is asked for by an admission plugin, OwnerReferencesPermissionEnforcement, and never by a request.
+    source.retain(|right| right.resource != "widgets/finalizers");
+    assert_used(&source, &requests("hub"));
+    let target = rights(&["role.yaml", "clusterrole.yaml", "target/role.yaml"]);
+    assert_used(&target, &requests("managed"));
 }
 
 /// OCM's add-on manager makes of manifests/remote-sync/addon what remote-sync needs on a cluster; the work agent, which
