@@ -2,11 +2,12 @@
 //! one request a connection. One thread serves all clients and waits for none of them.
 
 mod connection;
+pub mod https;
 mod socket;
 
 use std::{
     io::{self, ErrorKind},
-    net::TcpListener,
+    net::{TcpListener, TcpStream},
     time::{Duration, Instant},
 };
 
@@ -22,7 +23,7 @@ use crate::{
     stop::Stop,
 };
 
-use self::connection::{ConnectionPhase, HttpConnection};
+use self::connection::{ClientStream, HttpConnection};
 
 /// The report of a program on itself.
 pub trait Report: Send + Sync + 'static {
@@ -66,21 +67,53 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// # Errors
 /// `BadConfig` when the address cannot be bound.
 pub fn serve(flags: &Flags, stop: &Stop, report: impl Report) -> Result<()> {
-    match u16::try_from(flags.number("metrics-port")) {
-        Ok(0) | Err(_) => Ok(()),
-        Ok(port) => listen(flags.text("metrics-host"), port, stop, report),
-    }
+    serve_with(flags, None, stop, report)
 }
 
-fn listen(host: &str, port: u16, stop: &Stop, report: impl Report) -> Result<()> {
+/// As [`serve`], in the same thread also by HTTPS.
+///
+/// # Errors
+/// `BadConfig` when an address cannot be bound.
+pub fn serve_with(
+    flags: &Flags,
+    https: Option<HttpsListener>,
+    stop: &Stop,
+    report: impl Report,
+) -> Result<()> {
+    let mut listeners: Vec<_> = https.into_iter().map(|listener| listener.0).collect();
+    match u16::try_from(flags.number("metrics-port")) {
+        Ok(0) | Err(_) => {}
+        Ok(port) => listeners.push(plain(flags.text("metrics-host"), port)?),
+    }
+    if listeners.is_empty() { Ok(()) } else { start(listeners, stop, report) }
+}
+
+/// A listener for HTTPS that is bound.
+pub struct HttpsListener(Listener);
+
+/// A listener, and what makes a client's stream of a connection.
+struct Listener {
+    socket: TcpListener,
+    stream: Box<dyn Fn(TcpStream) -> io::Result<Box<dyn ClientStream>> + Send>,
+}
+
+/// A listener for HTTP, on the address of -metrics-host.
+fn plain(host: &str, port: u16) -> Result<Listener> {
+    let socket = bind("metrics address", "-metrics-host", host, port)?;
+    Ok(Listener { socket, stream: Box::new(|stream| Ok(Box::new(stream))) })
+}
+
+fn bind(what: &str, flag: &str, host: &str, port: u16) -> Result<TcpListener> {
     let address = socket::Address::parse(host).ok_or_else(|| {
-        Error::bad_config(format!("-metrics-host {host:?} is neither an IP address nor localhost"))
+        Error::bad_config(format!("{flag} {host:?} is neither an IP address nor localhost"))
     })?;
-    let failed = |e| {
-        Error::bad_config(format!("metrics address {} cannot be served: {e}", address.with(port)))
-    };
-    let listener = socket::listen(&address, port).map_err(failed)?;
-    let (stop, mut server) = (stop.clone(), Server { listener, connections: Vec::new(), report });
+    socket::listen(&address, port).map_err(|e| {
+        Error::bad_config(format!("{what} {} cannot be served: {e}", address.with(port)))
+    })
+}
+
+fn start(listeners: Vec<Listener>, stop: &Stop, report: impl Report) -> Result<()> {
+    let (stop, mut server) = (stop.clone(), Server { listeners, connections: Vec::new(), report });
     let serve = move || {
         while !stop.raised() {
             if server.poll().is_err() {
@@ -89,11 +122,12 @@ fn listen(host: &str, port: u16, stop: &Stop, report: impl Report) -> Result<()>
             }
         }
     };
+    let failed = |e| Error::bad_config(format!("no thread for the endpoint: {e}"));
     start_thread("endpoint", Box::new(serve)).map_err(failed)
 }
 
 struct Server<R> {
-    listener: TcpListener,
+    listeners: Vec<Listener>,
     /// The oldest first.
     connections: Vec<HttpConnection>,
     report: R,
@@ -113,34 +147,43 @@ impl<R: Report> Server<R> {
         while self.unsent_bytes() > MOST_UNSENT {
             self.evict();
         }
-        if accepts { self.accept() } else { Ok(()) }
+        let mut accepted = Ok(());
+        for (place, _) in accepts.into_iter().enumerate().filter(|(_, ready)| *ready) {
+            // A failure of one listener does not keep the other waiting.
+            accepted = self.accept(place).and(accepted);
+        }
+        accepted
     }
 
-    /// Returns whether there is a connection to accept, and which of the others can advance.
-    fn wait(&self) -> io::Result<(bool, Vec<bool>)> {
-        let mut polled = vec![PollFd::new(&self.listener, PollFlags::IN)];
+    /// Returns which listeners have a connection to accept, and which connections can advance.
+    fn wait(&self) -> io::Result<(Vec<bool>, Vec<bool>)> {
+        let listeners = self.listeners.iter().map(|listener| &listener.socket);
+        let mut polled: Vec<_> =
+            listeners.map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
         polled.extend(self.connections.iter().map(|connection| {
-            let wanted = match connection.phase() {
-                ConnectionPhase::Reading => PollFlags::IN,
-                ConnectionPhase::Writing => PollFlags::OUT,
-            };
-            PollFd::new(connection.stream(), wanted)
+            let wanted = if connection.sends() { PollFlags::OUT } else { PollFlags::IN };
+            PollFd::new(connection.socket(), wanted)
         }));
         match poll(&mut polled, Timespec::try_from(POLL_INTERVAL).ok().as_ref()) {
             Ok(_) => {}
-            Err(Errno::INTR) => return Ok((false, Vec::new())),
+            Err(Errno::INTR) => return Ok((Vec::new(), Vec::new())),
             Err(error) => return Err(error.into()),
         }
-        let mut active = polled.iter().map(|fd| !fd.revents().is_empty());
-        Ok((active.next().unwrap_or_default(), active.collect()))
+        let mut active: Vec<_> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
+        let connections = active.split_off(self.listeners.len());
+        Ok((active, connections))
     }
 
     /// Accepts connections, a few at a time so that the others have their turns too. Complete requests are
     /// answered at once.
-    fn accept(&mut self) -> io::Result<()> {
+    fn accept(&mut self, place: usize) -> io::Result<()> {
         for _ in 0..MOST_CONNECTIONS {
-            let mut connection = match self.listener.accept() {
-                Ok((stream, address)) => HttpConnection::new(stream, address.ip())?,
+            let listener = &self.listeners[place];
+            let mut connection = match listener.socket.accept() {
+                Ok((stream, address)) => {
+                    stream.set_nonblocking(true)?;
+                    HttpConnection::new((listener.stream)(stream)?, address.ip())
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error),
             };
@@ -222,7 +265,7 @@ mod tests {
 
     fn serve(host: &str, report: impl Report) -> u16 {
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        listen(host, free, &Stop::default(), report).unwrap();
+        start(vec![plain(host, free).unwrap()], &Stop::default(), report).unwrap();
         free
     }
 
@@ -314,11 +357,11 @@ mod tests {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port();
         for (host, shown) in [("127.0.0.1", "127.0.0.1:"), ("0.0.0.0", ":")] {
-            let error = listen(host, port, &Stop::default(), Half).unwrap_err().to_string();
+            let error = plain(host, port).err().unwrap().to_string();
             let expected = format!("metrics address {shown}{port} cannot be served");
             assert!(error.contains(&expected), "{error}");
         }
-        let error = listen("example.com", port, &Stop::default(), Half).unwrap_err().to_string();
+        let error = plain("example.com", port).err().unwrap().to_string();
         assert!(error.contains("neither an IP address nor localhost"), "{error}");
     }
 }

@@ -30,7 +30,7 @@ use crate::{
     agent::Agent,
     cached::CachedObject,
     capacity,
-    certificate::{CertificateManager, OnceGoal, ready, store},
+    certificate::{CertificateManager, OnceGoal, csr::self_signed, ready, store},
     claim, files, hub_selection,
     identity::{self, AgentNames, NameSources, ResolvedNames},
     managed_namespace,
@@ -72,7 +72,14 @@ fn lead(agent: &Arc<Agent>, leadership: &Arc<Leadership>, flags: &Flags) -> Resu
     let lease = Arc::new(ManagedClusterLease::new());
     let report =
         Reporter { agent: agent.clone(), lease: lease.clone(), leadership: leadership.clone() };
-    diagnostics::serve(flags, &agent.stop, report)?;
+    let https = match &agent.settings.https {
+        Some(https) => {
+            let (certificate, key) = self_signed()?;
+            Some(https.listen(certificate, key)?)
+        }
+        None => None,
+    };
+    diagnostics::serve_with(flags, https, &agent.stop, report)?;
     if !leadership.wait_until_leading() {
         return Ok(());
     }

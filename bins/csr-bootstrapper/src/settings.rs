@@ -6,6 +6,7 @@ mod table;
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use shared::{
+    diagnostics::https::HttpsSettings,
     election,
     flags::{Flags, Invocation},
     kubeconfig::{Env, Reach, own_namespace},
@@ -64,6 +65,8 @@ pub(crate) struct Settings {
     pub(crate) claim_kinds: Vec<ClaimKind>,
     /// The choice of claims that are reported.
     pub(crate) claim_rules: ClaimRules,
+    /// The endpoint by HTTPS, if there is one.
+    pub(crate) https: Option<HttpsSettings>,
     /// The times of the leader election, if there is one.
     pub(crate) election: Option<election::ElectionTiming>,
     /// The time limit, if the credential is obtained once and not kept; zero is a single check.
@@ -151,6 +154,7 @@ impl Settings {
             report_capacity: flags.switch("report-capacity"),
             claim_kinds: gates.claim_kinds(),
             claim_rules: claim_rules(flags)?,
+            https: HttpsSettings::of(flags)?,
             // A caller waits for the exit, and two instances that request a certificate do no harm.
             election: (once.is_none() && !flags.switch("disable-leader-election"))
                 .then_some(election),

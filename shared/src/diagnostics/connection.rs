@@ -1,7 +1,7 @@
-//! Connection of one client of the endpoint: its request comes in, its response goes out.
+//! Connection of one client of the endpoint: its request comes in, its response goes out, over TCP or TLS.
 
 use std::{
-    io::{self, ErrorKind, Read, Write},
+    io::{ErrorKind, Read, Write},
     net::{IpAddr, TcpStream},
     time::{Duration, Instant},
 };
@@ -17,9 +17,31 @@ const LONGEST_RESPONSE: Duration = Duration::from_secs(10);
 /// Prometheus' own requests are below 1 KiB.
 const LONGEST_REQUEST: usize = 8 << 10;
 
+/// A client's stream, which never waits.
+pub(super) trait ClientStream: Read + Write + Send {
+    /// The socket below it.
+    fn socket(&self) -> &TcpStream;
+    /// Returns whether it has something to send before it can be read.
+    fn wants_write(&self) -> bool {
+        false
+    }
+    /// Says goodbye behind the last byte, with the next flush.
+    fn close(&mut self) {}
+    /// The time limit for what comes before the request, and the request.
+    fn request_timeout(&self) -> Duration {
+        STEP_TIMEOUT
+    }
+}
+
+impl ClientStream for TcpStream {
+    fn socket(&self) -> &TcpStream {
+        self
+    }
+}
+
 /// The connection of a client that is served.
 pub(super) struct HttpConnection {
-    stream: TcpStream,
+    stream: Box<dyn ClientStream>,
     address: IpAddr,
     /// The request so far, or the rest of the response.
     bytes: Vec<u8>,
@@ -32,29 +54,30 @@ pub(super) struct HttpConnection {
 
 /// Progress of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ConnectionPhase {
+enum ConnectionPhase {
     Reading,
     Writing,
 }
 
 impl HttpConnection {
-    pub(super) fn new(stream: TcpStream, address: IpAddr) -> io::Result<Self> {
-        stream.set_nonblocking(true)?;
+    /// The stream's socket must not block.
+    pub(super) fn new(stream: Box<dyn ClientStream>, address: IpAddr) -> Self {
         let (begun, phase) = (Instant::now(), ConnectionPhase::Reading);
-        let until = begun + STEP_TIMEOUT;
-        Ok(Self { stream, address, bytes: Vec::new(), phase, until, begun, over: false })
+        let until = begun + stream.request_timeout();
+        Self { stream, address, bytes: Vec::new(), phase, until, begun, over: false }
     }
 
-    pub(super) fn stream(&self) -> &TcpStream {
-        &self.stream
+    pub(super) fn socket(&self) -> &TcpStream {
+        self.stream.socket()
     }
 
     pub(super) fn address(&self) -> IpAddr {
         self.address
     }
 
-    pub(super) fn phase(&self) -> ConnectionPhase {
-        self.phase
+    /// Returns whether it waits to send, not to read.
+    pub(super) fn sends(&self) -> bool {
+        self.phase == ConnectionPhase::Writing || self.stream.wants_write()
     }
 
     /// Returns whether the connection is still served.
@@ -107,7 +130,10 @@ impl HttpConnection {
                 Err(error) => self.over = error.kind() != ErrorKind::Interrupted,
             }
         }
-        self.over = true;
+        self.stream.close();
+        // What the stream itself keeps back is sent too.
+        self.over |=
+            !matches!(self.stream.flush(), Err(error) if error.kind() == ErrorKind::WouldBlock);
     }
 }
 

@@ -12,6 +12,7 @@ pub mod faults;
 pub mod figures;
 pub mod files;
 pub mod hosted;
+pub mod https;
 pub mod identity;
 pub mod kill;
 pub mod listing;

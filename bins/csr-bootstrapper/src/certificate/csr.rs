@@ -24,7 +24,7 @@ use x509_cert::{der::Decode, request::CertReq};
 use zeroize::Zeroizing;
 
 use super::{
-    pkcs10::{content, public_key, signed},
+    pkcs10::{content, own_certificate, public_key, signed},
     template::CsrTemplate,
 };
 use crate::{
@@ -73,16 +73,11 @@ impl CertificateRequest {
     /// # Errors
     /// `BadConfig` when the system provides no random numbers.
     pub(crate) fn new(template: &CsrTemplate) -> Result<Self> {
-        let random = SystemRandom::new();
-        let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &random);
-        let key = key.map_err(no_key)?;
-        let pair = pair(key.as_ref()).ok_or_else(|| no_key(()))?;
-        let content = content(template, pair.public_key().as_ref());
-        let signature = pair.sign(&random, &content).map_err(no_key)?;
+        let made = signed_by_new_key(&|point| content(template, point))?;
         Ok(Self {
-            key: to_pem(KEY, key.as_ref()).into(),
-            csr: to_pem(REQUEST, &signed(&content, signature.as_ref())),
-            name: name(template, pair.public_key().as_ref()),
+            key: to_pem(KEY, &made.key).into(),
+            csr: to_pem(REQUEST, &made.signed),
+            name: name(template, &made.point),
         })
     }
 
@@ -155,6 +150,38 @@ impl CertificateRequest {
 /// ring gives no more detail.
 fn no_key<E>(_: E) -> Error {
     Error::bad_config("no new key can be made: the system gives no random numbers")
+}
+
+/// A certificate for the program's own endpoint that signs itself, and its key, in DER: for this process alone.
+///
+/// # Errors
+/// `BadConfig` when the system provides no random numbers.
+pub(crate) fn self_signed() -> Result<(Vec<u8>, Zeroizing<Vec<u8>>)> {
+    let made = signed_by_new_key(&|point| own_certificate("localhost", point))?;
+    Ok((made.signed, made.key))
+}
+
+/// A new P-256 key, and what it has signed.
+struct SignedByNewKey {
+    /// PKCS #8.
+    key: Zeroizing<Vec<u8>>,
+    /// Its public point.
+    point: Vec<u8>,
+    /// DER.
+    signed: Vec<u8>,
+}
+
+/// Makes a key and signs the content that `content` has for its public point.
+fn signed_by_new_key(content: &dyn Fn(&[u8]) -> Vec<u8>) -> Result<SignedByNewKey> {
+    let random = SystemRandom::new();
+    let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &random);
+    let key = key.map_err(no_key)?;
+    let pair = pair(key.as_ref()).ok_or_else(|| no_key(()))?;
+    let point = pair.public_key().as_ref().to_vec();
+    let content = content(&point);
+    let signature = pair.sign(&random, &content).map_err(no_key)?;
+    let signed = signed(&content, signature.as_ref());
+    Ok(SignedByNewKey { key: key.as_ref().to_vec().into(), point, signed })
 }
 
 fn pair(pkcs8: &[u8]) -> Option<EcdsaKeyPair> {

@@ -1,4 +1,5 @@
-//! PKCS #10: the bytes of a certificate request (RFC 2986), and whose certificate another one asks for.
+//! PKCS #10: the bytes of a certificate request (RFC 2986), and whose certificate another one asks for; and those of a
+//! certificate that signs itself (RFC 5280).
 
 use rustls_pki_types::{CertificateSigningRequestDer, pem::PemObject};
 use x509_cert::{
@@ -33,6 +34,10 @@ pub(super) const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
 /// `[0]`, constructed.
 const ATTRIBUTES: u8 = 0xa0;
+/// `[3]` of a certificate.
+const EXTENSIONS: u8 = 0xa3;
+const UTC_TIME: u8 = 0x17;
+const GENERALIZED_TIME: u8 = 0x18;
 /// `[2]` of a GeneralName.
 const DNS_NAME: u8 = 0x82;
 
@@ -72,13 +77,36 @@ fn name(subject: &Subject) -> Vec<u8> {
     wrap(SEQUENCE, &parts.concat())
 }
 
-/// The attribute that asks for a certificate with these names of hosts (RFC 2985, section 5.4.2).
-fn requested_extensions(dns_names: &[String]) -> Vec<u8> {
+/// TBSCertificate of the host `name` for its own key, valid at any time (RFC 5280, sections 4.1 and 4.1.2.5): whoever
+/// asks it verifies nothing, and needs no clock for that.
+pub(super) fn own_certificate(name: &str, point: &[u8]) -> Vec<u8> {
+    let host = wrap(SEQUENCE, &part(COMMON_NAME, name));
+    let validity = [wrap(UTC_TIME, b"700101000000Z"), wrap(GENERALIZED_TIME, b"99991231235959Z")];
+    let parts = [
+        wrap(ATTRIBUTES, &wrap(INTEGER, &[2])),
+        wrap(INTEGER, &[1]),
+        ecdsa(),
+        host.clone(),
+        wrap(SEQUENCE, &validity.concat()),
+        host,
+        public_key(point),
+        wrap(EXTENSIONS, &alternative_names(&[name.to_owned()])),
+    ];
+    wrap(SEQUENCE, &parts.concat())
+}
+
+/// Extensions with these names of hosts (RFC 5280, section 4.2.1.6).
+fn alternative_names(dns_names: &[String]) -> Vec<u8> {
     let names = dns_names.iter().map(|name| wrap(DNS_NAME, name.as_bytes()));
     let names = wrap(SEQUENCE, &names.collect::<Vec<_>>().concat());
     let extension =
         [wrap(OBJECT_IDENTIFIER, SUBJECT_ALT_NAME), wrap(OCTET_STRING, &names)].concat();
-    let extensions = wrap(SEQUENCE, &wrap(SEQUENCE, &extension));
+    wrap(SEQUENCE, &wrap(SEQUENCE, &extension))
+}
+
+/// The attribute that asks for a certificate with these names of hosts (RFC 2985, section 5.4.2).
+fn requested_extensions(dns_names: &[String]) -> Vec<u8> {
+    let extensions = alternative_names(dns_names);
     let attribute = [wrap(OBJECT_IDENTIFIER, EXTENSION_REQUEST), wrap(SET, &extensions)];
     wrap(SEQUENCE, &attribute.concat())
 }

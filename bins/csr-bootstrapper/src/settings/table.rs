@@ -31,9 +31,11 @@ pub(crate) fn table(form: CommandForm) -> Vec<Flag> {
 
 /// The defaults of `registration agent` that differ: the volumes of its Deployment (ocm
 /// `manifests/klusterlet/management/klusterlet-registration-deployment.yaml`), where it writes the files itself.
-pub(super) const AGENT_DEFAULTS: [(&str, &str); 3] = [
+pub(super) const AGENT_DEFAULTS: [(&str, &str); 4] = [
     ("bootstrap-kubeconfig", "/spoke/bootstrap/kubeconfig"),
     ("hub-kubeconfig-dir", "/spoke/hub-kubeconfig"),
+    // library-go `pkg/controller/controllercmd/flags.go`.
+    ("listen", "0.0.0.0:8443"),
     ("write-files", "true"),
 ];
 
@@ -192,6 +194,12 @@ fn surroundings() -> Vec<Flag> {
             "Interval between attempts to acquire or renew leadership.",
         ),
         flag(
+            "listen",
+            FlagKind::String,
+            "",
+            "Address and port for the endpoints by HTTPS too, with a self-signed certificate of this start (default: none).",
+        ),
+        flag(
             "once",
             FlagKind::Bool,
             "false",
@@ -202,6 +210,18 @@ fn surroundings() -> Vec<Flag> {
             FlagKind::String,
             "",
             "Kubeconfig of the cluster that joins, if it is not the local one.",
+        ),
+        flag(
+            "tls-cipher-suites",
+            FlagKind::List,
+            "",
+            "With -listen: cipher suites of TLS 1.2, by Go's names; those for an ECDSA key count (default: all of them).",
+        ),
+        flag(
+            "tls-min-version",
+            FlagKind::String,
+            "VersionTLS12",
+            "With -listen: VersionTLS12 or VersionTLS13.",
         ),
         flag(
             "wait-timeout",
@@ -234,10 +254,7 @@ pub(super) const IGNORED: [Rows; 3] = [
 /// Flags of the registration agent that would not do here what users expect.
 const REFUSED: [Rows; 3] = [
     ("the kubeconfig is kept in -hub-kubeconfig-secret.", &["hub-kubeconfig"]),
-    (
-        "the endpoint is plain HTTP on -metrics-host and -metrics-port.",
-        &["config", "listen", "tls-cipher-suites", "tls-min-version"],
-    ),
+    ("the settings of such a file are flags here: -listen and -tls-min-version.", &["config"]),
     (
         "registration is by CSR alone.",
         &[

@@ -254,7 +254,6 @@ fn flags_of_the_registration_agent_are_never_silently_eaten() {
         assert_eq!(refusal, format!("-registration-auth is csr, not {other:?}{why}"));
     }
     for (line, reason) in [
-        ("--tls-min-version VersionTLS13", "plain HTTP"),
         ("--grpc-config x", "by CSR alone"),
         ("--hub-kubeconfig /spoke/hub-kubeconfig/kubeconfig", "-hub-kubeconfig-secret"),
     ] {

@@ -32,7 +32,7 @@ fn usage(arguments: &[&str], parts: &[&str]) {
 fn flags_of_the_registration_agent_that_mean_nothing_here_are_refused_with_a_reason() {
     for (reason, names) in [
         ("-hub-kubeconfig-secret", &["hub-kubeconfig"][..]),
-        ("plain HTTP", &["config", "listen", "tls-cipher-suites", "tls-min-version"]),
+        ("flags here", &["config"]),
         (
             "CSR alone",
             &[
@@ -94,6 +94,10 @@ fn values_that_cannot_be_used_are_exit_code_2_with_a_sentence() {
         (&["-once=perhaps"], "-once"),
         (&["-wait-timeout", "5"], "-once"),
         (&["-once", "-wait-timeout=-5"], "-wait-timeout"),
+        (&["-listen", "8443"], "-listen"),
+        (&["-listen", "0.0.0.0:0"], "-listen"),
+        (&["-tls-min-version", "1.2"], "-tls-min-version"),
+        (&["-tls-cipher-suites", "AES"], "-tls-cipher-suites"),
         (&["-metrics-port", "70000"], "-metrics-port"),
         (&["-logging-format", "xml"], "-logging-format"),
         (&["-v", "much"], "-v"),

@@ -4,21 +4,33 @@
 
 use std::{
     fs,
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
     process::Command,
 };
 
+use rustls::{
+    CipherSuite, DEFAULT_VERSIONS,
+    version::{TLS12, TLS13},
+};
 use suite::{
-    dumper, eventually,
+    dumper, eventually, https,
     ocm::AVAILABLE,
     sidecar::{Sidecar, bare, free_port, program},
     spoke::{SECRET, Spoke},
     within,
 };
 
-/// The container's program and arguments, where `/spoke` is `volumes`.
-fn start(spoke: &Spoke, more: &[&str]) -> Sidecar {
+/// The agent, and its port for HTTPS.
+fn start(spoke: &Spoke, more: &[&str]) -> (Sidecar, u16) {
+    let port = free_port();
+    (start_on(spoke, port, more), port)
+}
+
+/// The container's program and arguments, where `/spoke` is `volumes` and 8443 is `https`.
+fn start_on(spoke: &Spoke, https: u16, more: &[&str]) -> Sidecar {
     let volumes = volumes(spoke);
     let port = free_port();
     let registration = volumes.join("registration");
@@ -35,6 +47,7 @@ fn start(spoke: &Spoke, more: &[&str]) -> Sidecar {
     command.arg(format!("--hub-kubeconfig-dir={}", files(spoke).display()));
     command.arg(format!("--kubeconfig={}", spoke.managed_kubeconfig().display()));
     command.arg(format!("--namespace={}", spoke.namespace));
+    command.arg(format!("--listen=127.0.0.1:{https}"));
     command.args(["--metrics-port", &port.to_string(), "-v=2"]).args(more);
     Sidecar::spawn(command, port)
 }
@@ -61,7 +74,7 @@ fn spoke(name: &str) -> Spoke {
 #[test]
 fn the_operators_command_line_joins_leads_and_writes_the_files() {
     let spoke = spoke("operator");
-    let agent = start(&spoke, &[]);
+    let (agent, port) = start(&spoke, &[]);
     agent.wait_for("-kube-api-qps is ignored: requests are few");
     spoke.hub.wait_for_condition(&spoke.cluster, AVAILABLE, "True");
     let lock = "registration-agent-lock";
@@ -73,12 +86,93 @@ fn the_operators_command_line_joins_leads_and_writes_the_files() {
     let key = fs::metadata(files(&spoke).join("tls.key")).expect("the key");
     assert_eq!(key.permissions().mode() & 0o777, 0o600);
     assert_eq!(fs::metadata(files(&spoke)).expect("it").permissions().mode() & 0o777, 0o777);
+    // The probes of the Deployment, and what the plain port has too.
+    for (path, part) in [
+        ("/healthz", "ok"),
+        ("/livez", "ok"),
+        ("/readyz", "ok"),
+        ("/metrics", "sidecar_build_info"),
+    ] {
+        let (code, body, _) = https::get(port, path, DEFAULT_VERSIONS).expect("an answer");
+        assert!(code == 200 && body.contains(part), "{path}: {code} {body}");
+    }
+}
+
+/// A spoke whose agent never gets an answer.
+fn alone(name: &str) -> Spoke {
+    let spoke = spoke(name);
+    spoke.managed_relay.set(suite::relay::Way::Closed);
+    spoke.hub_relay.set(suite::relay::Way::Closed);
+    spoke
+}
+
+#[track_caller]
+fn healthy(port: u16) {
+    eventually("the port is served", || TcpStream::connect(("127.0.0.1", port)).ok());
+    assert_eq!(https::get(port, "/healthz", DEFAULT_VERSIONS).expect("an answer").0, 200);
+}
+
+#[test]
+fn probes_choose_the_version_of_tls_that_the_flags_allow() {
+    let spoke = alone("operator-tls");
+    let (aes, rsa) = ("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "TLS_RSA_WITH_AES_128_CBC_SHA");
+    let suite = |flag: &str, version| {
+        let (_agent, port) = start(&spoke, &[flag]);
+        healthy(port);
+        let answer = https::get(port, "/healthz", &[version]);
+        answer.ok().and_then(|(code, _, suite)| suite.filter(|_| code == 200))
+    };
+    assert!(suite("--tls-min-version=VersionTLS12", &TLS12).is_some());
+    assert!(suite("--tls-min-version=VersionTLS13", &TLS13).is_some());
+    assert_eq!(suite("--tls-min-version=VersionTLS13", &TLS12), None);
+    let chosen = suite(&format!("--tls-cipher-suites={rsa},{aes}"), &TLS12);
+    assert_eq!(chosen, Some(CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384));
+    // A suite for another kind of key: what is left is TLS 1.3, which has its own.
+    assert_eq!(suite(&format!("--tls-cipher-suites={rsa}"), &TLS12), None);
+    assert!(suite(&format!("--tls-cipher-suites={rsa}"), &TLS13).is_some());
+}
+
+#[test]
+fn clients_that_stall_in_the_handshake_keep_no_probe_waiting() {
+    let spoke = alone("operator-crowd");
+    let (agent, port) = start(&spoke, &[]);
+    healthy(port);
+    let silent = || TcpStream::connect(("127.0.0.1", port)).expect("a connection");
+    let half = || {
+        let mut client = silent();
+        // The first bytes of a ClientHello of 512 bytes.
+        client.write_all(&[22, 3, 1, 2, 0, 1, 0]).expect("it is sent");
+        client
+    };
+    let crowd: Vec<_> = (0..100).flat_map(|_| [silent(), half()]).collect();
+    for _ in 0..5 {
+        healthy(port);
+        assert_eq!(agent.ask("/healthz").0, 200, "the plain port too");
+    }
+    drop(crowd);
+    // Whoever does not speak TLS is sent away.
+    let mut plain = silent();
+    plain.write_all(b"GET /healthz HTTP/1.1\r\n\r\n").expect("it is sent");
+    let mut answer = Vec::new();
+    let _ = plain.read_to_end(&mut answer);
+    assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
+    healthy(port);
+}
+
+#[test]
+fn a_port_that_is_taken_is_a_sentence() {
+    let spoke = alone("operator-port");
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("its address").port();
+    let mut agent = start_on(&spoke, port, &[]);
+    assert_eq!(agent.wait().code(), Some(1));
+    agent.wait_for(&format!("address 127.0.0.1:{port} cannot be served"));
 }
 
 #[test]
 fn the_files_follow_the_secret_and_outlive_it() {
     let spoke = spoke("operator-files");
-    let mut agent = start(&spoke, &["--disable-leader-election"]);
+    let (mut agent, _) = start(&spoke, &["--disable-leader-election"]);
     agent.wait_for_code("/readyz", 200);
     let first = dumper::set(&files(&spoke));
     // Another certificate: with another key that only the Secret and the files have.
@@ -94,7 +188,7 @@ fn the_files_follow_the_secret_and_outlive_it() {
     // A restart writes nothing that is there.
     let before = fs::read_link(files(&spoke).join("..data")).expect("a generation");
     agent.terminate();
-    let agent = start(&spoke, &["--disable-leader-election"]);
+    let (agent, _) = start(&spoke, &["--disable-leader-election"]);
     agent.wait_for_code("/readyz", 200);
     assert_eq!(fs::read_link(files(&spoke).join("..data")).expect("a generation"), before);
     assert_eq!(agent.count("wrote the files"), 0);
@@ -105,7 +199,7 @@ fn files_that_cannot_be_written_leave_the_cluster_available() {
     let spoke = spoke("operator-full");
     fs::remove_dir(files(&spoke)).expect("the volume");
     fs::write(files(&spoke), "in the way").expect("a file");
-    let agent = start(&spoke, &["--disable-leader-election"]);
+    let (agent, _) = start(&spoke, &["--disable-leader-election"]);
     agent.wait_for("the files are not written");
     spoke.hub.wait_for_condition(&spoke.cluster, AVAILABLE, "True");
     assert_eq!(agent.ask("/healthz").0, 200);

@@ -28,7 +28,7 @@ fn the_operators_command_line_alone() {
     assert_eq!(settings.cluster_name.as_deref(), Some("cluster1"));
     assert_eq!(settings.bootstraps, [BootstrapSource::File("/spoke/bootstrap/kubeconfig".into())]);
     assert_eq!(settings.hub_directory, Some("/spoke/hub-kubeconfig".into()));
-    assert!(settings.write_files && settings.election.is_some());
+    assert!(settings.write_files && settings.election.is_some() && settings.https.is_some());
     assert!(settings.ignored_flags.is_empty() && settings.once.is_none());
     // A klusterlet without a name of the cluster.
     assert_eq!(agent(&["--spoke-cluster-name="]).unwrap().cluster_name, None);
@@ -73,7 +73,7 @@ type Acts = fn(&Settings) -> bool;
 
 #[test]
 fn each_flag_of_the_operators_template_acts() {
-    let rows: [(&str, Acts); 13] = [
+    let rows: [(&str, Acts); 16] = [
         ("--feature-gates=AddonManagement=false", |it| !it.addon_management),
         ("--feature-gates=ClusterClaim=false", |it| it.claim_kinds.is_empty()),
         ("--feature-gates=ClusterProperty=true", |it| it.claim_kinds.len() == 2),
@@ -94,6 +94,12 @@ fn each_flag_of_the_operators_template_acts() {
             it.addon_driver == KubeClientDriver::Token { lifetime: 31_536_000 }
         }),
         ("--addon-token-expiration-seconds=7200", |_| true),
+        ("--tls-min-version=VersionTLS12", |it| it.https.is_some()),
+        (
+            "--tls-cipher-suites=TLS_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+            |it| it.https.is_some(),
+        ),
+        ("--listen=0.0.0.0:9443", |it| it.https.is_some()),
         ("--agent-id=5e9c", |it| it.agent_id.as_deref() == Some("5e9c")),
     ];
     for (flag, acts) in rows {
@@ -140,6 +146,7 @@ fn what_users_would_miss_is_refused_in_a_sentence() {
     ];
     assert!(refusal(&aws).contains("registration is by CSR alone"));
     assert!(refusal(&aws[..1]).contains("which needs the AWS CLI"));
+    assert!(refusal(&["--tls-min-version=TLS1.2"]).contains("-tls-min-version is VersionTLS12"));
     assert!(refusal(&["--config=/etc/config.yaml"]).contains("-config has no meaning here"));
     assert!(refusal(&["--feature-gates=Other=true"]).contains("has no feature \"Other\""));
     assert!(refusal(&["--write-files", "--hub-kubeconfig-dir="]).contains("-write-files needs"));
