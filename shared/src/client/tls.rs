@@ -7,7 +7,7 @@ mod trust;
 
 use std::{
     fmt,
-    io::{Read, Write},
+    io::{self, Read, Write},
     sync::Arc,
     time::Duration,
 };
@@ -87,7 +87,8 @@ impl<In: Transport> Connector<In> for TlsConnector {
         if !details.needs_tls() || transport.is_tls() {
             return Ok(Some(Either::A(transport)));
         }
-        let mut tls = ClientConnection::new(self.config.clone(), self.name(details)?)?;
+        let mut tls = ClientConnection::new(self.config.clone(), self.name(details)?)
+            .map_err(io::Error::other)?;
         let mut socket = TransportAdapter::new(transport.boxed(), details.current_time.clone());
         // Its own limit, apart from that of name and address.
         let mut timeout = left_of(details);
