@@ -35,8 +35,6 @@ use self::container::Container;
 use crate::{addon_registration::support::data, support::renewed};
 
 const ADDON: &str = "addon1";
-/// Of the program's endpoint, where no flag says so.
-const PORT: u16 = 8385;
 
 /// What these tests cannot do without.
 fn possible() -> bool {
@@ -53,31 +51,21 @@ enum Agent {
 }
 
 impl Agent {
-    /// Starts it as the Deployment says, and waits until it is healthy.
+    /// Starts it as the Deployment says, and waits until its probes find it well.
     #[track_caller]
     fn start(self, container: &Container<'_>) -> Sidecar {
         let program = match self {
             Self::Ours => program("csr-bootstrapper"),
             Self::Go => asset("registration"),
         };
-        let sidecar = container.start(&program, PORT);
+        let sidecar = container.start(&program);
         let watch = Stopwatch::start();
-        while !self.is_healthy(container, &sidecar) {
+        while !container.is_well() {
             let waits = watch.is_within(Duration::from_secs(60));
-            assert!(waits, "{self:?} is not healthy:\n{}", sidecar.log());
+            assert!(waits, "the probes of {self:?} fail:\n{}", sidecar.log());
             pause(100);
         }
         sidecar
-    }
-
-    /// The program has its endpoint elsewhere than the probes of the Deployment look.
-    fn is_healthy(self, container: &Container<'_>, sidecar: &Sidecar) -> bool {
-        match self {
-            Self::Ours => sidecar.ask("/healthz").0 == 200,
-            Self::Go => ["livenessProbe", "readinessProbe"]
-                .iter()
-                .all(|it| container.probe(it) == Some(200)),
-        }
     }
 }
 
@@ -200,7 +188,7 @@ fn klusterlet_agent_is_replaced_by_the_program_and_back_three_times_unnoticed() 
             let last = renewed(&spoke);
             agent = next.start(&container);
             takes_over(&spoke, last.as_ref());
-            assert!(next.is_healthy(&container, &agent), "{}", agent.log());
+            assert!(container.is_well(), "{}", agent.log());
             assert_eq!(Seen::now(&spoke, &addons), before, "round {round}: {next:?}");
             stays("all is as it was", || Seen::now(&spoke, &addons) == before);
         }
@@ -224,14 +212,16 @@ fn may(spoke: &Spoke, user: &str, namespace: &str, right: &Right) -> bool {
     spoke.managed.create(&all, &review)["status"]["allowed"] == true
 }
 
-/// Of what the manifests grant, the operator grants all; its extra rights are listed in the program's REFERENCE.md.
+/// Of what the manifests grant, the operator grants all, and more than that, as the program's REFERENCE.md says.
 #[test]
 fn klusterlet_rights_are_all_that_the_program_needs() {
     if !possible() {
         return;
     }
     let spoke = Spoke::for_klusterlet("rights");
-    let deployment = spoke.install(&spoke.namespace, &json!({}));
+    let gate = json!({"feature": "AddonManagement", "mode": "Disable"});
+    let without_addons = json!({"registrationConfiguration": {"featureGates": [gate]}});
+    let deployment = spoke.install(&spoke.namespace, &without_addons);
     let container = Container::of(&spoke, &deployment);
     let user = format!("system:serviceaccount:{}:{}", spoke.namespace, container.account());
     let anywhere = spoke.managed.new_namespace("rights-anywhere");
@@ -248,7 +238,8 @@ fn klusterlet_rights_are_all_that_the_program_needs() {
             });
         }
     }
-    // Secrets of anybody, and their Leases.
+    // Secrets of anybody, and their Leases, whether or not there are add-ons.
+    assert!(container.command_line().contains(&"--feature-gates=AddonManagement=false"));
     for (verb, group, kind) in [("get", "", "secrets"), ("update", "coordination.k8s.io", "leases")]
     {
         let right =

@@ -143,15 +143,21 @@ impl<'a> Container<'a> {
         words.join(" ")
     }
 
-    /// Starts it with `program` in the place of the image's; `port` is where its endpoint over HTTP will be.
-    pub(super) fn start(&self, program: &Path, port: u16) -> Sidecar {
-        for port in [port, self.port("livenessProbe")] {
-            within(60, "the ports are free", || TcpListener::bind(("0.0.0.0", port)).is_ok());
-        }
+    /// Starts it with `program` in the place of the image's.
+    pub(super) fn start(&self, program: &Path) -> Sidecar {
+        let port = self.port("livenessProbe");
+        within(60, "the port of the probes is free", || {
+            TcpListener::bind(("0.0.0.0", port)).is_ok()
+        });
         let mut command = bare("unshare".as_ref());
         command.args(["-rm", "sh", "-ec", &self.script(), "sh"]).args(self.command_line());
         command.env("PROGRAM", program);
-        Sidecar::spawn(command, port)
+        Sidecar::spawn(command, 0)
+    }
+
+    /// Whether both probes find it well.
+    pub(super) fn is_well(&self) -> bool {
+        ["livenessProbe", "readinessProbe"].iter().all(|probe| self.probe(probe) == Some(200))
     }
 
     fn port(&self, probe: &str) -> u16 {
@@ -160,7 +166,7 @@ impl<'a> Container<'a> {
     }
 
     /// The code of a probe's answer, whoever signed its certificate.
-    pub(super) fn probe(&self, probe: &str) -> Option<u16> {
+    fn probe(&self, probe: &str) -> Option<u16> {
         let get = &self.container()[probe]["httpGet"];
         assert_eq!(get["scheme"], "HTTPS");
         let path = get["path"].as_str().expect("a path");
