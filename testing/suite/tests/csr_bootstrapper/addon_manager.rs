@@ -251,7 +251,7 @@ fn addon_manager_leaves_a_lease_to_say_whether_the_add_on_is_available() {
         clock.give(command);
     });
     spoke.hub.wait_for_condition(&spoke.cluster, AVAILABLE, "True");
-    let scene = Scene::new(&format!("{}-pod", spoke.namespace));
+    let scene = Scene::new(&format!("{}-addons", spoke.namespace));
     spoke.allow_addons(&spoke.managed, &scene.namespace);
     let addon = Addon::plain(&spoke, &scene.namespace);
     let owner = || addon.object()["metadata"]["ownerReferences"][0]["kind"].clone();
