@@ -170,7 +170,7 @@ fn a_port_that_is_taken_is_a_sentence() {
 }
 
 #[test]
-fn the_files_follow_the_secret_and_outlive_it() {
+fn the_files_follow_the_secret_and_a_restart_writes_nothing() {
     let spoke = spoke("operator-files");
     let (mut agent, _) = start(&spoke, &["--disable-leader-election"]);
     agent.wait_for_code("/readyz", 200);
