@@ -66,6 +66,9 @@ impl Table {
 
     pub(crate) fn end(&self) {
         println!();
+        // What was measured, also where it is too much.
+        let when = format!("{}, {}.\n", figures::today(), measure::machine());
+        figures::publish("budget", &(when + &self.text + "\n"));
         let missed = &self.missed;
         assert!(
             missed.is_empty(),
@@ -75,8 +78,6 @@ impl Table {
             missed.join("\n  ")
         );
         println!("{} figures are within their limits.", self.rows - self.skipped);
-        let when = format!("{}, {}.\n", figures::today(), measure::machine());
-        figures::publish("budget", &(when + &self.text + "\n"));
     }
 }
 
