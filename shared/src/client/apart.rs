@@ -1,11 +1,22 @@
-//! Connecting in a thread of its own.
+//! Work that takes much stack, in a thread that ends with it.
 
-use std::{panic::resume_unwind, thread};
+use std::{io, thread};
 
 use ureq::unversioned::transport::{ConnectionDetails, Connector};
 
-/// A chain of connectors that runs in a thread that ends with it: a handshake takes some 20 KiB of stack, which would
-/// stay with every thread that then waits for a watch.
+/// The result of `work`, which runs in a thread that ends with it: the stack that it takes would stay with every thread
+/// that then waits for a watch.
+pub(super) fn apart<T: Send>(
+    work: impl FnOnce() -> Result<T, ureq::Error> + Send,
+) -> Result<T, ureq::Error> {
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().spawn_scoped(scope, work)?;
+        // A panic ends the process.
+        thread.join().unwrap_or_else(|_| Err(io::Error::other("its thread has ended").into()))
+    })
+}
+
+/// A chain of connectors that runs apart: looking a name up and a handshake take 30 KiB of stack.
 #[derive(Debug)]
 pub(super) struct Apart<C>(pub(super) C);
 
@@ -17,10 +28,6 @@ impl<C: Connector> Connector for Apart<C> {
         details: &ConnectionDetails,
         chained: Option<()>,
     ) -> Result<Option<Self::Out>, ureq::Error> {
-        thread::scope(|scope| {
-            let connect = || self.0.connect(details, chained);
-            let thread = thread::Builder::new().spawn_scoped(scope, connect)?;
-            thread.join().unwrap_or_else(|panic| resume_unwind(panic))
-        })
+        apart(|| self.0.connect(details, chained))
     }
 }

@@ -13,6 +13,7 @@ use ureq::{
 };
 
 use crate::{
+    client::apart::apart,
     client::request::{ApiRequest, ResponseKind, connection_lost, read_body, reason},
     client::status,
     error::{Error, Result},
@@ -114,15 +115,19 @@ impl Client {
                 )
             };
             let start = Instant::now();
-            let answer = match (request.kind, request.timeout) {
-                (ResponseKind::Watch, _) => agent.run(self.endless(&agent, message)),
+            let message = match (request.kind, request.timeout) {
+                (ResponseKind::Watch, _) => self.endless(&agent, message),
                 (ResponseKind::List, longest) if request.target.name.is_none() => {
-                    agent.run(self.long(&agent, message, longest))
+                    self.long(&agent, message, longest)
                 }
                 (_, Some(_)) => {
-                    let config = agent.configure_request(message).timeout_global(request.timeout);
-                    agent.run(config.build())
+                    agent.configure_request(message).timeout_global(request.timeout).build()
                 }
+                _ => message,
+            };
+            let answer = match request.kind {
+                // Until the head of the answer it takes 20 KiB of stack.
+                ResponseKind::Watch | ResponseKind::List => apart(|| agent.run(message)),
                 _ => agent.run(message),
             };
             match answer {

@@ -68,7 +68,7 @@ fn a_managed_cluster_that_is_away_does_not_hold_up_the_hub() {
         renews(&sidecar, "managed", 1);
         let rhythm = Rhythm::of(&scene);
         scene.managed_relay.set(way);
-        sidecar.wait_for(&lost(&scene.namespace, "the managed cluster"));
+        sidecar.wait_for(&lost(&scene.namespace, "the local cluster"));
         renews(&sidecar, "hub", 3);
         let gap = rhythm.longest_gap();
         assert!(gap < Duration::from_millis(2500), "{gap:?} {way:?}");
@@ -119,7 +119,7 @@ fn framework_invalid_lease_on_the_managed_cluster_leaves_the_hub_alone() {
     let nowhere = format!("revoked-{}", scene.namespace);
     let sidecar =
         scene.start(&["-lease-target", "both", "-managed-lease-namespace", nowhere.as_str()]);
-    let lost = lost(&nowhere, "the managed cluster");
+    let lost = lost(&nowhere, "the local cluster");
     sidecar.wait_for(&lost);
     renews(&sidecar, "hub", 2);
     assert_eq!(sidecar.count(&format!("{lost}get leases")) > 0, real());

@@ -87,7 +87,7 @@ fn f22_in_a_cluster_the_proxy_is_used_as_client_go_does() {
         .env("ACCOUNT", scene.directory.path());
     let command = behind(&["unshare", "-m", "sh", "-c", AS_A_POD], &command);
     let sidecar = Sidecar::spawn(command, 0);
-    sidecar.wait_for("server=\"the managed cluster\" period=1.0");
+    sidecar.wait_for("server=\"the local cluster\" period=1.0");
     assert_eq!(proxy.asked(), ["CONNECT kubernetes.default.svc:443 HTTP/1.1"]);
 }
 
