@@ -37,10 +37,10 @@ pub(crate) fn keep(agent: &Agent, directory: &Path) {
             if let CachedObject::Object(secret) = agent.read(|state| state.credential.clone()) {
                 due = now + pass(agent, &publisher, secret, &mut backoff);
             }
-            done = version;
+            done.clone_from(&version);
         }
         let soon = now + Stop::SLICE;
-        if agent.stop.wait_for_change(seen, if done.is_some() { due.min(soon) } else { soon }) {
+        if agent.stop.wait_for_change(seen, if version.is_some() { due.min(soon) } else { soon }) {
             return;
         }
     }

@@ -121,6 +121,8 @@ impl HttpConnection {
     fn write(&mut self) {
         while !self.bytes.is_empty() && !self.over {
             match self.stream.write(&self.bytes) {
+                // Of TLS: the buffer is full, and the socket too.
+                Ok(0) if self.stream.wants_write() => return,
                 Ok(0) => self.over = true,
                 Ok(count) => {
                     drop(self.bytes.drain(..count));

@@ -216,7 +216,9 @@ pub fn machine() -> String {
     let rustc = rustc.and_then(|output| String::from_utf8(output.stdout).ok()).unwrap_or_default();
     let cpus = thread::available_parallelism().map_or(0, usize::from);
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    format!("{}, Linux {}, {cpus} CPUs, {}", rustc.trim(), kernel.trim(), env::consts::ARCH)
+    // Without what a distribution appends.
+    let kernel = kernel.trim().split('-').next().unwrap_or_default();
+    format!("{}, Linux {kernel}, {cpus} CPUs, {}", rustc.trim(), env::consts::ARCH)
 }
 
 // --- numbers ---

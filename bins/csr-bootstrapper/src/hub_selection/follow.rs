@@ -61,7 +61,12 @@ impl Selector<'_> {
             self.selection.rest(Instant::now());
         }
         match self.selection.next(&seen, Instant::now()) {
-            Err(until) => until,
+            Err(until) => {
+                if seen.connected && !seen.denied && !seen.failing && seen.renewed.is_some() {
+                    self.recovered();
+                }
+                until
+            }
             Ok(occasion) => {
                 self.select(occasion, &seen, &names);
                 Instant::now()
@@ -138,6 +143,10 @@ impl Selector<'_> {
     ) {
         let now = Instant::now();
         let adopted = self.agent.update(|state| {
+            // The answer is about another server if the kubeconfig changed since.
+            if state.hubs.servers()[index] != seen.servers[index] {
+                return None;
+            }
             let bootstrap = state.hubs.select(index)?;
             let server = server_of(&bootstrap.hub).to_owned();
             (state.hubs.trouble, state.no_bootstrap) = (None, None);
@@ -169,6 +178,14 @@ impl Selector<'_> {
         };
         let message = format!("{source} is selected, for hub {server}{why}");
         self.agent.record_event("BootstrapSelected", false, &message);
+    }
+
+    /// The selected hub works again: the next outage is told anew.
+    fn recovered(&mut self) {
+        if self.agent.read(|state| state.hubs.trouble.is_some()) {
+            self.backoff.succeeded();
+            self.agent.change(|state| state.hubs.trouble = None);
+        }
     }
 
     /// Reports why there is none, and rests.
