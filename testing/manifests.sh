@@ -64,6 +64,10 @@ on managed apply -k csr-bootstrapper-hosted
 on managed apply -k csr-bootstrapper-hosted/addons
 pod_of open-cluster-management-agent csr-bootstrapper
 
+# An overlay changes the cluster's name and the image.
+kubectl kustomize examples/overlay | grep -c 'spoke-sidecars:v0.1.0$\|=berlin-1$' | grep -qx 2
+on managed apply --dry-run=server -k examples/overlay
+
 # Next to them, with the hub's side.
 on managed apply -k remote-sync
 on hub apply -k remote-sync/hub

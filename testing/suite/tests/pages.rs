@@ -13,7 +13,7 @@ fn pages() -> Vec<String> {
     });
     let docs = ["figures", "migration", "operations", "troubleshooting"];
     let docs = docs.iter().map(|name| format!("docs/{name}.md"));
-    let others = ["README.md", "ARCHITECTURE.md"].map(str::to_owned);
+    let others = ["README.md", "ARCHITECTURE.md", "manifests/README.md"].map(str::to_owned);
     of_programs.chain(docs).chain(others).collect()
 }
 
@@ -50,6 +50,15 @@ fn links_lead_somewhere() {
                 assert!(anchors(&text).contains(anchor), "{name}: {link}: {:?}", anchors(&text));
             }
         }
+    }
+}
+
+#[test]
+fn the_page_of_the_manifests_lists_all_directories() {
+    let text = page("manifests/README.md");
+    for entry in std::fs::read_dir(root().join("manifests")).expect("a directory") {
+        let name = entry.expect("an entry").file_name().into_string().expect("a name");
+        assert!(name == "README.md" || text.contains(&format!("| [{name}](")), "{name}");
     }
 }
 
