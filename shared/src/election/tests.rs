@@ -1,0 +1,96 @@
+use super::*;
+use crate::resource::LEASES;
+
+fn candidate(name: &str) -> Candidate {
+    Candidate::new(name.to_owned(), TIMING)
+}
+
+fn claim(candidate: &Candidate, now: Instant) -> Claim {
+    candidate.claim(&LEASES.object("ns", "x"), now, SystemTime::UNIX_EPOCH)
+}
+
+fn held_by(holder: &str, transitions: i64) -> Value {
+    let spec = json!({"holderIdentity": holder, "leaseDurationSeconds": 15,
+        "acquireTime": "then", "renewTime": "then", "leaseTransitions": transitions});
+    json!({"metadata": {"name": "x", "resourceVersion": "1"}, "spec": spec})
+}
+
+#[test]
+fn acquires_where_there_is_none() {
+    let Claim::Create(lease) = claim(&candidate("a"), Instant::now()) else { panic!() };
+    assert_eq!(lease["spec"]["holderIdentity"], "a");
+    assert_eq!(lease["spec"]["leaseTransitions"], 0);
+    assert_eq!(lease["spec"]["leaseDurationSeconds"], 15);
+}
+
+#[test]
+fn waits_for_the_observed_not_the_written_time_of_another() {
+    let (mut a, start) = (candidate("a"), Instant::now());
+    a.observe(Some(held_by("b", 3)), start);
+    assert!(a.stands_by(start));
+    assert_eq!(claim(&a, start + Duration::from_secs(14)), Claim::Wait);
+    // The same record again is no sign of life, whatever else of the Lease changed.
+    let mut touched = held_by("b", 3);
+    touched["metadata"]["resourceVersion"] = json!("2");
+    a.observe(Some(touched), start + Duration::from_secs(14));
+    let Claim::Replace(lease) = claim(&a, start + Duration::from_secs(15)) else { panic!() };
+    assert_eq!(lease["metadata"]["resourceVersion"], "2");
+    assert_eq!(lease["spec"]["leaseTransitions"], 4);
+    assert_ne!(lease["spec"]["acquireTime"], "then");
+}
+
+#[test]
+fn transitions_stay_within_their_field() {
+    for (before, after) in
+        [(i64::from(i32::MAX), i64::from(i32::MAX)), (-5, 1), (i64::MAX, i64::from(i32::MAX))]
+    {
+        let (mut a, start) = (candidate("a"), Instant::now());
+        let mut lease = held_by("b", before);
+        lease["spec"]["holderIdentity"] = json!("");
+        a.observe(Some(lease), start);
+        let Claim::Replace(lease) = claim(&a, start) else { panic!() };
+        assert_eq!(lease["spec"]["leaseTransitions"], after);
+    }
+}
+
+#[test]
+fn a_released_lease_is_taken_at_once() {
+    let (mut a, start) = (candidate("a"), Instant::now());
+    a.observe(Some(held_by("a", 1)), start);
+    let released = a.released(SystemTime::UNIX_EPOCH).unwrap();
+    assert_eq!(released["spec"]["holderIdentity"], "");
+    assert_eq!(released["spec"]["leaseTransitions"], 1);
+    let mut b = candidate("b");
+    b.observe(Some(released), start);
+    assert!(matches!(claim(&b, start), Claim::Replace(_)));
+    assert_eq!(b.released(SystemTime::UNIX_EPOCH), None);
+}
+
+#[test]
+fn a_leader_renews_from_memory_and_keeps_its_acquire_time() {
+    let (mut a, start) = (candidate("a"), Instant::now());
+    assert_eq!(a.renewal(SystemTime::UNIX_EPOCH), None);
+    a.observe(Some(held_by("a", 1)), start);
+    a.renewed = Some(start);
+    let lease = a.renewal(SystemTime::UNIX_EPOCH).unwrap();
+    assert_eq!(lease["spec"]["acquireTime"], "then");
+    assert_eq!(lease["spec"]["leaseTransitions"], 1);
+    assert_eq!(a.leads_until(), Some(start + TIMING.renew));
+}
+
+#[test]
+fn doubt_ends_leadership_only_when_its_time_is_over() {
+    let (mut a, start) = (candidate("a"), Instant::now());
+    let lost = || Err(Error::Unreachable("gone".into()));
+    let later = |seconds| start + Duration::from_secs(seconds);
+    a.tried(&Ok(true), start, later(1));
+    assert_eq!(a.leads_until(), Some(later(10)), "from the start of the try");
+    a.tried(&lost(), later(2), later(4));
+    a.tried(&lost(), later(6), later(9));
+    assert_eq!(a.leads_until(), Some(later(10)));
+    a.tried(&lost(), later(9), later(10));
+    assert_eq!(a.leads_until(), None);
+    a.tried(&Ok(true), later(20), later(20));
+    a.tried(&Ok(false), later(22), later(22));
+    assert_eq!(a.leads_until(), None, "another one leads: at once");
+}

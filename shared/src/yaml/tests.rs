@@ -1,0 +1,97 @@
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::*;
+
+const LIMIT: usize = 1 << 20;
+
+#[test]
+fn values_are_those_of_the_core_schema() {
+    let text = "a: [1, -2, 0x1F, 0o17, 1.5, 1e3, '1', \"x\\n\", ~, , yes, 007, .inf, 1_0]\n\
+        b: {true: True, ? c : d}\n3: |\n  x\n  y\nnull: ''\n";
+    let text = text.replace("~, ,", "~,");
+    let expected = json!({
+        "a": [1, -2, 31, 15, 1.5, 1000.0, "1", "x\n", null, "yes", "007", ".inf", "1_0"],
+        "b": {"true": true, "c": "d"},
+        "3": "x\ny\n",
+        "null": "",
+    });
+    assert_eq!(parse(&text, LIMIT), Ok(expected));
+    for nothing in ["", "\n", "# x\n", "---\n", "--- ~\n...\n"] {
+        assert_eq!(parse(nothing, LIMIT), Ok(Value::Null), "{nothing:?}");
+    }
+}
+
+#[test]
+fn decimals_may_lack_digits_on_one_side_of_the_point() {
+    let decimals = "[-1.5, +2.5, .5, -.5, 1., 1.e2, 1.5E-1, 1.2.3, 1 .5, 1e999, 1.5x]";
+    let expected =
+        json!([-1.5, 2.5, 0.5, -0.5, 1.0, 100.0, 0.15, "1.2.3", "1 .5", "1e999", "1.5x"]);
+    assert_eq!(parse(decimals, LIMIT), Ok(expected));
+}
+
+#[test]
+fn anchors_stand_for_their_value() {
+    let text = "a: &x {k: [&y v, *y]}\nb: *x\nc: !!str 1\n";
+    let expected = json!({"a": {"k": ["v", "v"]}, "b": {"k": ["v", "v"]}, "c": "1"});
+    assert_eq!(parse(text, LIMIT), Ok(expected));
+}
+
+#[test]
+fn what_is_not_understood_is_refused() {
+    assert_eq!(parse("a: [", LIMIT), Err(YamlError::Syntax(1, 4)));
+    assert!(matches!(parse("x: &a [*b]", LIMIT), Err(YamlError::Syntax(1, _))));
+    for text in ["a: 1\n---\nb: 2\n", "a: !t x", "!t {}", "? [a]\n: b", "x: &a [*a]"] {
+        assert_eq!(parse(text, LIMIT), Err(YamlError::Unusual), "{text}");
+    }
+}
+
+#[test]
+fn neither_shape_nor_length_costs_time_or_memory() {
+    let laughs: String = (1..10)
+        .map(|n| format!("a{n}: &a{n} [{}]\n", vec![format!("*a{}", n - 1); 9].join(",")))
+        .collect();
+    let indented: String = (0..1400).map(|n| format!("{}a:\n", " ".repeat(n))).collect();
+    let mut texts = vec![format!("a0: &a0 lol\n{laughs}"), indented];
+    for part in [
+        "{a: ", "[", "{\"}\": ", "- ", "? ", "- a\n", "[[],", "a,", "- &a a\n", "a:\n", "?\n",
+        "%a\n",
+    ] {
+        texts.push(part.repeat((1 << 20) / part.len()));
+    }
+    texts.push(format!("[{}", "a,".repeat(1 << 19)));
+    let started = Instant::now();
+    for text in &texts {
+        assert!(parse(text, LIMIT).is_err(), "{}", &text[..20]);
+    }
+    // Without optimisation, on a busy machine; the suite measures what is shipped.
+    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
+}
+
+#[test]
+fn what_is_printed_is_read_again() {
+    let value = json!({
+        "list": [{"a": {"b": []}, "c": {}}, [1, [2]], "x", null],
+        "texts": ["", "1", "true", "a: b", "- a", "a#b", "é", "a\nb", " a", "a:", "https://h:1/p", "aGk="],
+        "key: 1": -1.5,
+    });
+    assert_eq!(parse(&print(&value), LIMIT), Ok(value));
+}
+
+/// Go reads YAML 1.1, where more is no text.
+#[test]
+fn what_an_older_reader_takes_for_something_else_is_quoted() {
+    for text in ["no", "No", "ON", "y", "Null", "~", "010", "1_000", "0b11", "1:30", "2001-01-01"] {
+        assert_eq!(print(&json!(text)), format!("\"{text}\"\n"));
+    }
+    for text in ["north", "/a/b", "https://h:6443", "yes-cluster", "on a day"] {
+        assert_eq!(print(&json!(text)), format!("{text}\n"));
+    }
+}
+
+#[test]
+fn lists_are_not_indented() {
+    let value = json!({"a": [{"b": 1, "c": {"d": "e"}}, "f"], "g": []});
+    assert_eq!(print(&value), "a:\n- b: 1\n  c:\n    d: e\n- f\ng: []\n");
+}

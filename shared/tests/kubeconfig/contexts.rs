@@ -1,0 +1,63 @@
+//! Contexts, entries and the merging of files.
+
+use super::*;
+
+#[test]
+fn duplicate_names_are_rejected_even_if_unused() {
+    for list in
+        ["users: [{name: z}, {name: z}]", "clusters: [{}, {}]", "contexts: [{name: z}, {name: z}]"]
+    {
+        let kind = list.split(':').next().unwrap();
+        let text = on_server("https://h").replacen(
+            &format!("{kind}: ["),
+            &format!("{}, ", list.trim_end_matches(']')),
+            1,
+        );
+        rejected_with(text, &format!("has two {kind} named"));
+    }
+}
+
+#[test]
+fn only_entries_of_the_current_context_are_checked() {
+    let unused = "users: [{name: z, user: {exec: {command: aws}, token: 1, client-key: nowhere}}, ";
+    let access = accepted(with_user("token: t").replacen("users: [", unused, 1));
+    assert_eq!(access.auth, token("t"));
+}
+
+#[test]
+fn an_unknown_context_is_an_error_but_a_missing_user_is_anonymous() {
+    let text = with_user("token: t");
+    rejected_with(
+        text.replace("current-context: c", "current-context: zz"),
+        "has no context \"zz\"",
+    );
+    assert_eq!(accepted(text.replace("user: u,", "user: zz,")).auth, Auth::None);
+    assert_eq!(accepted(text.replace("user: {token: t}", "user: null")).auth, Auth::None);
+    rejected_with(text.replace("cluster: k,", "cluster: zz,"), "has no configuration");
+    rejected_with(text.replace("current-context: c\n", ""), "has no configuration");
+    rejected_with(config("{tls-server-name: x}", "{}"), "cluster \"k\" has no server");
+}
+
+#[test]
+fn the_first_file_wins_for_each_entry() {
+    let dir = Dir::new("first");
+    let one = dir.write("one/config", "users: [{name: u, user: {tokenFile: token}}]\n");
+    dir.write("one/token", "from-one");
+    let two = dir.write("two/config", with_user("username: a, password: b"));
+    dir.write("two/token", "from-two");
+    let missing = dir.0.join("missing");
+    let load = |paths: &[&Path]| load_with(None, None, &[("KUBECONFIG", listed(paths))], &dir.0);
+
+    // The second user `u` is ignored entirely, and the token file is found next to the first kubeconfig.
+    let access = load(&[Path::new(""), &missing, &one, &two, &one]).unwrap();
+    assert_eq!(access.auth, token("from-one"));
+    assert_eq!(load(&[&two, &one]).unwrap().auth, basic("a", "b"));
+
+    let other =
+        dir.write("other", "current-context: d\ncontexts: [{name: d, context: {cluster: k}}]");
+    assert_eq!(load(&[&one, &other, &two]).unwrap().auth, Auth::None);
+
+    let bad = dir.write("bad", "a: [");
+    let error = load(&[&two, &bad]).unwrap_err();
+    assert!(error.message().contains("bad is not YAML"), "{error}");
+}
