@@ -166,12 +166,16 @@ impl HubSelection {
         };
         let joined = joined.and_then(index);
         let used = seen.credential.as_ref().filter(|_| occasion == Occasion::Unselected);
-        let used = used.filter(|(server, _)| joined.is_none() && !self.left.contains(server));
-        let kept = joined.or_else(|| used.and_then(|(server, _)| index(server)));
+        let used = used.filter(|(server, _)| !self.left.contains(server));
+        let (used, valid) = used.map_or((None, false), |(server, valid)| (index(server), *valid));
+        let kept = joined.or(used);
+        // A request may also be the renewal of that credential.
+        let has_credential = valid && used.is_some() && kept == used;
         let mut order: Vec<usize> = kept.into_iter().collect();
+        order.extend(used.filter(|_| kept != used));
         let mut add = |wanted: &dyn Fn(&String) -> bool| {
             for (index, server) in seen.servers.iter().enumerate() {
-                if Some(index) != kept && server.as_ref().is_some_and(wanted) {
+                if !order.contains(&index) && server.as_ref().is_some_and(wanted) {
                     order.push(index);
                 }
             }
@@ -180,8 +184,8 @@ impl HubSelection {
         for left in &self.left {
             add(&|server| server == left);
         }
-        let has_credential = used.is_some_and(|(_, valid)| *valid);
-        SelectionRound { order, kept, joins: joined.is_some(), has_credential }
+        let joins = joined.is_some() && !has_credential;
+        SelectionRound { order, kept, joins, has_credential }
     }
 
     /// Records a selection, also of the hub that was selected before; `left` is another server that was.

@@ -168,6 +168,27 @@ fn a_restart_goes_on_joining_the_hub_that_has_the_request() {
     }
 }
 
+#[test]
+fn a_restart_during_a_renewal_is_a_restart_with_a_credential() {
+    let mut bench = Bench::new();
+    bench.seen.joined = Some(HUBS[1].into());
+    bench.seen.credential = credential(1, true);
+    assert_eq!(bench.selects(Unselected, [Valid, away(), Valid]), (Some(1), vec![1]));
+    assert_eq!(bench.selects(Unselected, [Valid, Denied, Valid]), (Some(0), vec![1, 0]));
+    bench.seen.credential = credential(1, false);
+    assert_eq!(bench.selects(Unselected, [Valid, away(), Valid]), (Some(0), vec![1, 0]));
+    assert_eq!(bench.selects(Unselected, [Valid, Denied, Valid]), (Some(1), vec![1]));
+}
+
+#[test]
+fn the_hub_of_the_credential_comes_after_the_one_that_has_the_request() {
+    let mut bench = Bench::new();
+    bench.seen.joined = Some(HUBS[1].into());
+    bench.seen.credential = credential(2, true);
+    assert_eq!(bench.selects(Unselected, [Valid, away(), Valid]), (Some(2), vec![1, 2]));
+    assert_eq!(bench.selects(Unselected, [Valid, away(), away()]), (Some(0), vec![1, 2, 0]));
+}
+
 // --- hub_accept_controller_test.go ---
 
 #[test]
