@@ -79,6 +79,7 @@ pub(crate) struct HubSelection {
     since: Instant,
     connected: bool,
     denied_since: Option<Instant>,
+    failing_since: Option<Instant>,
     /// The servers of those that were left, in this order.
     left: Vec<String>,
     /// The rest after a selection without a result.
@@ -108,6 +109,7 @@ impl HubSelection {
             since: now,
             connected: false,
             denied_since: None,
+            failing_since: None,
             left: Vec::new(),
             not_before: now,
         }
@@ -132,6 +134,7 @@ impl HubSelection {
             self.left.clear();
         }
         self.denied_since = seen.denied.then(|| self.denied_since.unwrap_or(now));
+        self.failing_since = seen.failing.then(|| self.failing_since.unwrap_or(now));
         let (occasion, at) = match (&seen.selected, self.denied_since) {
             (None, _) if seen.unread => (Occasion::Unselected, self.started + SOURCES_READ),
             (None, _) => (Occasion::Unselected, now),
@@ -141,10 +144,13 @@ impl HubSelection {
             }
             (Some(_), None) if !seen.connected => (Occasion::Joining, self.since + self.timeout),
             (Some(_), None) => {
-                // A renewal that is not due is no silence.
-                let due = if seen.failing { Duration::ZERO } else { 2 * seen.period };
                 let last = renewed.unwrap_or(self.since);
-                (Occasion::Timeout, last + self.timeout.max(due))
+                // A renewal that is not due is no silence, and neither is a single one that failed.
+                let silent = match self.failing_since {
+                    Some(since) => since + self.timeout.min(seen.period),
+                    None => last + 2 * seen.period,
+                };
+                (Occasion::Timeout, silent.max(last + self.timeout))
             }
         };
         let at = at.max(self.not_before);
@@ -186,6 +192,11 @@ impl HubSelection {
         }
         let joins = joined.is_some() && !has_credential;
         SelectionRound { order, kept, joins, has_credential }
+    }
+
+    /// Records the end of a round: hubs that take long to answer are no standstill of the process.
+    pub(crate) fn asked(&mut self, now: Instant) {
+        self.turn = now;
     }
 
     /// Records a selection, also of the hub that was selected before; `left` is another server that was.

@@ -115,6 +115,7 @@ impl Selector<'_> {
     fn select(&mut self, occasion: Occasion, seen: &HubObservation, names: &AgentNames) {
         let round = self.selection.begin(occasion, seen);
         let (found, others) = round.select(&mut |index| self.ask(index, &names.cluster));
+        self.selection.asked(Instant::now());
         if self.agent.stop.raised() {
             return;
         }

@@ -251,12 +251,38 @@ fn lease_updater_is_timeout() {
     bench.pass(Duration::from_secs(1));
     bench.renews();
     bench.seen.failing = true;
+    assert_eq!(bench.looks(), Err(3));
     bench.pass(Duration::from_secs(2));
     assert_eq!(bench.looks(), Err(1), "not timeout yet");
     bench.pass(Duration::from_secs(2));
     assert_eq!(bench.looks(), Ok(Timeout));
     bench.seen.failing = false;
     assert_eq!(bench.looks(), Err(116), "the next renewal is not even due");
+}
+
+/// The timeout may be shorter than the time between two renewals.
+#[test]
+fn a_single_failure_is_no_silence_and_a_silence_of_the_timeout_is() {
+    for (timeout, period, left) in
+        [(3, 60, 63), (60, 60, 120), (600, 60, 600), (600, 600, 1200), (600, 30, 600)]
+    {
+        let mut bench = Bench::connected(0);
+        bench.selection.timeout = Duration::from_secs(timeout);
+        bench.seen.period = Duration::from_secs(period);
+        bench.renews();
+        bench.pass(bench.seen.period);
+        bench.seen.failing = true;
+        assert!(bench.looks().is_err(), "one failure: {timeout} {period}");
+        let mut silent =
+            Bench { selection: bench.selection.clone(), seen: bench.seen.clone(), ..bench };
+        assert_eq!(silent.waits(), (Timeout, left - period), "{timeout} {period}");
+        bench.pass(Duration::from_secs(1));
+        bench.renews();
+        assert!(bench.looks().is_err(), "it was the only one: {timeout} {period}");
+        bench.pass(bench.seen.period);
+        bench.seen.failing = true;
+        assert!(bench.looks().is_err(), "and so is this one: {timeout} {period}");
+    }
 }
 
 #[test]
@@ -277,6 +303,18 @@ fn a_process_that_stood_still_does_not_blame_the_hub() {
     bench.seen.failing = true;
     bench.pass(2 * TIMEOUT);
     assert_eq!(bench.looks(), Err(600));
+}
+
+#[test]
+fn hubs_that_take_long_to_ask_are_no_standstill() {
+    let mut bench = Bench::connected(0);
+    bench.seen.failing = true;
+    assert_eq!(bench.waits(), (Timeout, 599));
+    bench.order(Timeout);
+    bench.pass(Duration::from_secs(180));
+    bench.selection.asked(bench.now);
+    bench.selection.rest(bench.now + Duration::from_secs(7));
+    assert_eq!(bench.waits(), (Timeout, 7));
 }
 
 // --- beyond upstream ---
