@@ -17,6 +17,18 @@ pub(crate) struct BootstrapKubeconfig {
     pub(crate) config: ClusterConfig,
 }
 
+/// The reason why there is no bootstrap kubeconfig to use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum NoBootstrap {
+    /// There is no valid one.
+    #[default]
+    Invalid,
+    /// The first selection among several hubs is on its way.
+    Selecting,
+    /// None of several hubs will do.
+    Unselected,
+}
+
 /// One that was read, or the reason why there is no valid one.
 pub(crate) type BootstrapCandidate = std::result::Result<BootstrapKubeconfig, String>;
 

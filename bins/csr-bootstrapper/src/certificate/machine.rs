@@ -143,7 +143,7 @@ impl CsrMachine {
             SessionChange::Announce(_) => return CertificateAction::AnnounceSession,
             SessionChange::Nothing => {}
         }
-        if self.announced != observed.sentence {
+        if self.announced != observed.sentence && !observed.selecting {
             return CertificateAction::AnnounceNeed;
         }
         let open = observed.requester_open || self.issued.is_some() || self.waiting.is_some();

@@ -17,7 +17,12 @@ use super::{
     perform::Performer,
     readiness::ready,
 };
-use crate::{agent::Agent, bootstrap::BootstrapKubeconfig, identity::AgentNames, state::Rotated};
+use crate::{
+    agent::Agent,
+    bootstrap::{BootstrapKubeconfig, NoBootstrap},
+    identity::AgentNames,
+    state::Rotated,
+};
 
 /// The longest wait of the loop while a caller waits for its result.
 const LOOK_ONCE: Duration = Duration::from_secs(1);
@@ -118,7 +123,7 @@ impl<'a> CertificateManager<'a> {
     /// Observes once and decides.
     fn next_action(
         &mut self,
-        bootstrap: Option<BootstrapKubeconfig>,
+        bootstrap: (Option<BootstrapKubeconfig>, NoBootstrap),
     ) -> (ObservedCredential, CertificateAction) {
         let (secret_name, now) = (self.agent.secret_name(), Instant::now());
         let observed = observe(&self.inputs(&secret_name, bootstrap, now));
@@ -131,23 +136,24 @@ impl<'a> CertificateManager<'a> {
         (observed, action)
     }
 
-    /// The bootstrap kubeconfig, which stays the same for the whole turn. A new one ends rests, and one for
-    /// another hub also clears the answers of the last.
-    fn see_bootstrap(&mut self) -> Option<BootstrapKubeconfig> {
-        let (bootstrap, version) =
-            self.agent.read(|state| (state.bootstrap.clone(), state.bootstrap_version));
+    /// The bootstrap kubeconfig, or else the reason why there is none, which stays the same for the whole turn. A new
+    /// one ends rests, and one for another hub also clears the answers of the last.
+    fn see_bootstrap(&mut self) -> (Option<BootstrapKubeconfig>, NoBootstrap) {
+        let (bootstrap, version, no_bootstrap) = self.agent.read(|state| {
+            (state.bootstrap.clone(), state.bootstrap_version, state.hubs.no_bootstrap())
+        });
         let hub = bootstrap.as_ref().map(|bootstrap| bootstrap.hub.clone());
         if self.bootstrap_seen.0 != version {
             self.machine.bootstrap_replaced(self.bootstrap_seen.1 != hub);
             self.bootstrap_seen = (version, hub);
         }
-        bootstrap
+        (bootstrap, no_bootstrap)
     }
 
     fn inputs<'b>(
         &'b self,
         secret_name: &'b str,
-        bootstrap: Option<BootstrapKubeconfig>,
+        (bootstrap, no_bootstrap): (Option<BootstrapKubeconfig>, NoBootstrap),
         now: Instant,
     ) -> Inputs<'b> {
         let (agent, machine, performer) = (self.agent, &self.machine, &self.performer);
@@ -157,6 +163,7 @@ impl<'a> CertificateManager<'a> {
             names: &self.names,
             credential,
             bootstrap,
+            no_bootstrap,
             session: session.map(|session| SessionInputs {
                 config: session.client.config(),
                 expires: session.client.certificate_expiry(),

@@ -18,7 +18,10 @@ use super::{
     validate::{self, UsableCredential, Validation},
 };
 use crate::{
-    bootstrap::BootstrapKubeconfig, cached::CachedObject, clocks::Clocks, identity::AgentNames,
+    bootstrap::{BootstrapKubeconfig, NoBootstrap},
+    cached::CachedObject,
+    clocks::Clocks,
+    identity::AgentNames,
 };
 
 /// All inputs at one moment.
@@ -28,6 +31,8 @@ pub(crate) struct Inputs<'a> {
     pub(crate) names: &'a AgentNames,
     pub(crate) credential: CachedObject,
     pub(crate) bootstrap: Option<BootstrapKubeconfig>,
+    /// The reason if there is none.
+    pub(crate) no_bootstrap: NoBootstrap,
     pub(crate) session: Option<SessionInputs>,
     /// The hub of the session's credential.
     pub(crate) hub: Option<&'a Hub>,
@@ -92,6 +97,8 @@ pub(crate) struct ObservedCredential {
     pub(crate) requester_open: bool,
     /// The sentence about the need of a certificate.
     pub(crate) sentence: Option<String>,
+    /// It is not the last word: there may be a requester in a moment.
+    pub(crate) selecting: bool,
     /// The credential in the Secret is valid, and the hub does not refuse it.
     pub(crate) usable: bool,
     pub(crate) session: SessionChange,
@@ -128,6 +135,7 @@ impl Hash for ObservedCredential {
             requester_hub,
             requester_open,
             sentence,
+            selecting,
             usable,
             session,
             csr,
@@ -136,7 +144,8 @@ impl Hash for ObservedCredential {
             again,
         } = self;
         (bootstrap, validation, need, requester, requester_hub).hash(state);
-        (requester_open, sentence, usable, session, csr, csr_object, pending, again).hash(state);
+        (requester_open, sentence, selecting, usable, session).hash(state);
+        (csr, csr_object, pending, again).hash(state);
         data.iter().for_each(|(key, value)| (key, &**value).hash(state));
     }
 }
@@ -180,7 +189,8 @@ pub(crate) fn observe(inputs: &Inputs<'_>) -> ObservedCredential {
     let mut observed = ObservedCredential {
         requester_hub: requester_hub(inputs, &need, requester).cloned(),
         requester_open: inputs.requester_open,
-        sentence: sentence(&need, requester),
+        sentence: sentence(&need, requester, inputs.no_bootstrap),
+        selecting: requester.is_none() && inputs.no_bootstrap == NoBootstrap::Selecting,
         usable: matches!(validation, Validation::Usable(_)) && !refused,
         session: session_change(inputs, &validation, &data),
         bootstrap: inputs.bootstrap.clone(),
@@ -242,14 +252,20 @@ fn requester_hub<'a>(
     }
 }
 
-fn sentence(need: &Need, requester: Option<Requester>) -> Option<String> {
+fn sentence(
+    need: &Need,
+    requester: Option<Requester>,
+    no_bootstrap: NoBootstrap,
+) -> Option<String> {
     let Need::Certificate(why) = need else { return None };
-    Some(match requester {
-        Some(_) => why.sentence.clone(),
-        None => {
-            format!("{}, and there is no bootstrap kubeconfig to request one with", why.sentence)
+    let but = match (requester, no_bootstrap) {
+        (Some(_), _) => "",
+        (None, NoBootstrap::Invalid) => {
+            ", and there is no bootstrap kubeconfig to request one with"
         }
-    })
+        (None, _) => ", and no hub is selected to request one from",
+    };
+    Some(format!("{}{but}", why.sentence))
 }
 
 /// The change of the session. A credential that is no longer usable ends it only when the certificate in

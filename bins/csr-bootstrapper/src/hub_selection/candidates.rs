@@ -1,6 +1,6 @@
 //! Bootstrap kubeconfigs of several hubs, as they were read, and the selected one. No I/O, no clock.
 
-use crate::bootstrap::{BootstrapCandidate, BootstrapKubeconfig, server_of};
+use crate::bootstrap::{BootstrapCandidate, BootstrapKubeconfig, NoBootstrap, server_of};
 
 /// All bootstrap kubeconfigs; none while there is a single hub.
 #[derive(Default)]
@@ -56,6 +56,15 @@ impl HubCandidates {
     /// The index of the selected one, and its server.
     pub(crate) fn selected(&self) -> Option<(usize, &str)> {
         self.selected.as_ref().map(|(index, server)| (*index, server.as_str()))
+    }
+
+    /// The reason why no bootstrap kubeconfig is in use, while there is none.
+    pub(crate) fn no_bootstrap(&self) -> NoBootstrap {
+        match &self.trouble {
+            _ if self.all.is_empty() || self.selected.is_some() => NoBootstrap::Invalid,
+            None => NoBootstrap::Selecting,
+            Some(_) => NoBootstrap::Unselected,
+        }
     }
 
     /// The selected one and the reason why there is no better, in sentences for the endpoint.

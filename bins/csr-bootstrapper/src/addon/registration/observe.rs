@@ -67,6 +67,7 @@ pub(super) fn observe(inputs: &RegistrationInputs<'_>) -> ObservedCredential {
         requester: Some(Requester::Agent),
         requester_hub: Some(inputs.hub.clone()),
         requester_open: inputs.csr.is_some(),
+        selecting: false,
         sentence,
         session: SessionChange::Nothing,
         csr,

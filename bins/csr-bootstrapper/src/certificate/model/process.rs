@@ -20,6 +20,7 @@ use super::{
     world::{Credential, Csr, LIFE, LONGEST, Steps, World},
 };
 use crate::{
+    bootstrap::NoBootstrap,
     cached::CachedObject,
     certificate::{
         csr_watch::WatchedCsr,
@@ -303,6 +304,7 @@ impl Registration {
                 None => CachedObject::Absent,
             },
             bootstrap: Some(bootstrap_at(HUB, Trust::System)),
+            no_bootstrap: NoBootstrap::default(),
             session: process.session.map(|session| SessionInputs {
                 config: self.fixtures.borrow().configs[&session].clone(),
                 expires: Some(self.time(session.issued + LIFE)),

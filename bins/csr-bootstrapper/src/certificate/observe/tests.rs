@@ -74,6 +74,7 @@ fn inputs(names: &AgentNames) -> Inputs<'_> {
         names,
         credential: CachedObject::Absent,
         bootstrap: None,
+        no_bootstrap: NoBootstrap::default(),
         session: None,
         hub: None,
         session_announced: false,
@@ -278,4 +279,24 @@ fn a_client_that_serves_nothing_is_closed() {
     let closed = ObservedCredential { requester_open: false, ..observed };
     let action = machine.next(&closed, Instant::now());
     assert_eq!(action, CertificateAction::DeleteRequest, "its key has served");
+}
+
+#[test]
+fn a_need_is_announced_once_a_hub_is_selected_or_none_can_be() {
+    let (names, machine, now) = (names(), CsrMachine::new(None), Instant::now());
+    let next = |bootstrap, no_bootstrap| {
+        let observed = observe(&Inputs { bootstrap, no_bootstrap, ..inputs(&names) });
+        (machine.next(&observed, now), observed.sentence.unwrap())
+    };
+    let (action, sentence) = next(None, NoBootstrap::Selecting);
+    assert!(matches!(action, CertificateAction::Wait(_)), "{sentence}");
+    let (action, sentence) = next(None, NoBootstrap::Unselected);
+    assert_eq!(action, CertificateAction::AnnounceNeed);
+    assert!(sentence.ends_with("does not exist, and no hub is selected to request one from"));
+    let (action, sentence) = next(Some(bootstrap()), NoBootstrap::Invalid);
+    assert_eq!(action, CertificateAction::AnnounceNeed);
+    assert!(sentence.ends_with("does not exist"), "{sentence}");
+    let (action, sentence) = next(None, NoBootstrap::Invalid);
+    assert_eq!(action, CertificateAction::AnnounceNeed);
+    assert!(sentence.ends_with("and there is no bootstrap kubeconfig to request one with"));
 }

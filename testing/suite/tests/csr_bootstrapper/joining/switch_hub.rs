@@ -53,6 +53,18 @@ fn switch_hub_2_hub1_is_down_and_timeout() {
 }
 
 #[test]
+fn a_need_is_told_when_a_hub_is_selected() {
+    let stage = TwoHubs::new("switch-need", Bootstrap::Auto);
+    let agent = stage.joins_first(&[]);
+    eventually("the Events are there", || {
+        (stage.spoke.count_events("ClientCertificateCreated") == 1).then_some(())
+    });
+    let log = agent.log();
+    assert!(!log.contains("to request one"), "{log}");
+    assert_eq!(stage.spoke.count_events("NoValidCertificateFound"), 1, "{log}");
+}
+
+#[test]
 fn a_hub_whose_packets_vanish_holds_up_nobody() {
     let mut stage = TwoHubs::new("switch-hole", Bootstrap::Auto);
     stage.spoke.hub_relay.set(Way::Hole);

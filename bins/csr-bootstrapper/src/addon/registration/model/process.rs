@@ -199,6 +199,7 @@ impl Entry {
             requester: Some(Requester::Agent),
             requester_hub: Some(hub_at("https://hub.example:6443")),
             requester_open: self.awaited.is_some(),
+            selecting: false,
             sentence,
             usable: false,
             session: SessionChange::Nothing,
