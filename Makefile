@@ -23,11 +23,14 @@ ROOTS := $(CARGO_TARGET_DIR)/roots
 RUST := $(shell rustc --version --verbose | sed -n 's/^commit-hash: //p')
 REMAP := $(or $(CARGO_HOME),$(HOME)/.cargo)/registry/src=/cargo $(CARGO_TARGET_DIR)=/target \
 	$(shell rustc --print sysroot)/lib/rustlib/src/rust=/rustc/$(RUST)
+# The standard library, and one in its place that std.sh makes where rustup has none.
+STD := $(shell rustc --print target-libdir --target $(TARGET))
+OWN_STD := $(CARGO_TARGET_DIR)/std-$(RUST)
 FLAGS := --config 'target.$(TARGET).rustflags=[$(REMAP:%="--remap-path-prefix=%",)]'
 # The commit that is built, for `-version`.
 REVISION := $(shell git describe --always --dirty --abbrev=40 --exclude '*' 2>/dev/null)
 
-.PHONY: help build dist notices roots image release verify compiler test announce demo demo-sync recordings \
+.PHONY: help build dist notices roots image release verify compilers test announce demo demo-sync recordings \
 	controlplane e2e lint budget bench bench-real footprint figures plots soak chaos chaos-real model fuzz clean
 .DEFAULT_GOAL := help
 
@@ -41,8 +44,9 @@ help: ## Show this help
 build: dist image ## Static programs in dist/, and an image of them
 
 dist: ## Static programs only; ARCH=x86_64, aarch64 or armv7
-	@test -d "$$(rustc --print target-libdir --target $(TARGET))" || rustup target add $(TARGET) || \
-		{ echo "Rust's standard library for $(TARGET) is missing, and rustup cannot add it." >&2; exit 1; }
+	@test -d "$(STD)" || test -x $(OWN_STD)/rustc || rustup target add $(TARGET) || \
+		.ci/release/std.sh $(TARGET) $(OWN_STD) $(REMAP)
+	test -d "$(STD)" || export RUSTC=$(OWN_STD)/rustc; \
 	cargo $(AUDITABLE) build --release --locked --target $(TARGET) $(FLAGS) $(addprefix -p ,$(BINS))
 	@rm -rf $(DIST) && mkdir $(DIST)
 	@for name in $(BINS); do \
@@ -78,8 +82,9 @@ image: roots ## The image, with docker, podman or buildah, whichever is installe
 		--build-context roots=$(ROOTS) -t $(IMAGE) .
 
 # For release.sh.
-compiler:
-	@echo $(COMPILER)
+compilers:
+	@echo "$(ARCH): $$($(COMPILER) --version | sed -n 1p);" \
+		"standard library $$(test -d "$(STD)" && echo of the toolchain || cat $(OWN_STD)/origin)"
 
 # cargo-auditable puts the list of crates into each program; buildah makes the images of all architectures.
 release verify: export ARCHES ?= x86_64 aarch64 armv7

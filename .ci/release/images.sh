@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Writes the images to DIRECTORY, each as an archive of an OCI index for all ARCHES: one of each PROGRAM and one of all.
 # Their files are in WORK/roots/ARCH. IMAGES.txt lists the digests.
-# Usage: images.sh DIRECTORY WORK VERSION REVISION PROGRAM...; ARCHES, REGISTRY, SOURCE_DATE_EPOCH
+# Usage: images.sh DIRECTORY WORK VERSION REVISION PROGRAM...; ARCHES, SOURCE, SOURCE_DATE_EPOCH
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 directory=$1 work=$2 version=$3 revision=$4

@@ -3,7 +3,7 @@
 # programs, then the images, the manifests, the lists of what is linked, and the sums of it all. Nothing is downloaded
 # when the crates are here, nothing is signed or pushed: the commands for that are printed. The same commit, compilers
 # and buildah give the same bytes, wherever they run.
-# Usage: release.sh VERSION PROGRAM...; ARCHES, REGISTRY
+# Usage: release.sh VERSION PROGRAM...; ARCHES, REGISTRY, SOURCE
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 fail() { echo "release: $*" >&2; exit 1; }
@@ -58,7 +58,7 @@ cp "$work/notices/THIRD-PARTY.txt" "$out/"
     echo "spoke-sidecars $version"
     echo "commit $revision"
     rustc --version --verbose
-    for arch in $ARCHES; do echo "$arch: $("$("${MAKE:-make}" -s compiler ARCH="$arch")" --version | sed -n 1p)"; done
+    for arch in $ARCHES; do "${MAKE:-make}" -s compilers ARCH="$arch"; done
     buildah --version
 } >"$out/BUILD.txt"
 
