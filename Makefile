@@ -30,8 +30,8 @@ FLAGS := --config 'target.$(TARGET).rustflags=[$(REMAP:%="--remap-path-prefix=%"
 # The commit that is built, for `-version`.
 REVISION := $(shell git describe --always --dirty --abbrev=40 --exclude '*' 2>/dev/null)
 
-.PHONY: help build dist notices roots image release verify compilers test announce demo demo-sync recordings \
-	controlplane e2e lint budget bench bench-real footprint figures plots soak chaos chaos-real model fuzz clean
+.PHONY: help build std dist notices roots image release verify compilers test announce demo demo-sync recordings \
+	controlplane e2e emulated lint budget bench bench-real footprint figures plots soak chaos chaos-real model fuzz clean
 .DEFAULT_GOAL := help
 
 help: ## Show this help
@@ -43,11 +43,12 @@ help: ## Show this help
 
 build: dist image ## Static programs in dist/, and an image of them
 
-dist: ## Static programs only; ARCH=x86_64, aarch64 or armv7
+std:
 	@test -d "$(STD)" || test -x $(OWN_STD)/rustc || rustup target add $(TARGET) || \
 		.ci/release/std.sh $(TARGET) $(OWN_STD) $(REMAP)
-	test -d "$(STD)" || export RUSTC=$(OWN_STD)/rustc; \
-	cargo $(AUDITABLE) build --release --locked --target $(TARGET) $(FLAGS) $(addprefix -p ,$(BINS))
+
+dist: std ## Static programs only; ARCH=x86_64, aarch64 or armv7
+	$(shell test -d "$(STD)" || echo RUSTC=$(OWN_STD)/rustc) cargo $(AUDITABLE) build --release --locked --target $(TARGET) $(FLAGS) $(addprefix -p ,$(BINS))
 	@rm -rf $(DIST) && mkdir $(DIST)
 	@for name in $(BINS); do \
 		cp "$(RELEASE)/$$name" $(DIST)/ || exit 1; \
@@ -150,6 +151,10 @@ e2e: controlplane ## Scenarios and manifests on the real control plane
 			cargo test --locked -p suite --test quickstart -- --ignored $$test || exit 1; \
 	done; \
 	testing/controlplane/run.sh testing/manifests.sh
+
+emulated: DIST := $(CARGO_TARGET_DIR)/emulated
+emulated: dist ## Scenarios of each program built for another architecture, under qemu-user; ARCH=armv7 or aarch64
+	testing/emulated.sh $(ARCH) $(DIST)
 
 lint: ## Check format, clippy, documentation, dependencies and type names
 	cargo fmt --all --check

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Runs scenarios of each program, built for ARCH in DIST, under qemu-user: what joins, renews, copies and writes files,
+# rotation, kills and SIGTERM. Not here: what measures memory or has strace or namespaces around the program.
+# Usage: emulated.sh ARCH DIST
+set -euo pipefail
+cd "$(dirname "$0")/.."
+case $1 in
+armv7) qemu=qemu-arm-static ;;
+aarch64) qemu=qemu-aarch64-static ;;
+*) echo "emulated: ARCH is armv7 or aarch64" >&2; exit 1 ;;
+esac
+command -v $qemu >/dev/null || { echo "emulated: please install qemu-user-static" >&2; exit 1; }
+
+wrappers=$(mktemp -d)
+trap 'rm -rf "$wrappers"' EXIT
+for program in "$2"/*; do
+    name=$(basename "$program")
+    # The name that it is called by counts: csr-bootstrapper answers to `registration`, too.
+    printf '#!/bin/sh\nexec %s -0 "$0" "%s" "$@"\n' $qemu "$(realpath "$program")" >"$wrappers/$name"
+    chmod +x "$wrappers/$name"
+done
+export BIN_DIR=$wrappers
+# Emulated programs need more of a processor: two at a time.
+export RUST_TEST_THREADS=2
+
+run() { cargo test --locked -p suite --test "$1" -- "${@:2}"; }
+run addon_lease_controller lease:: rotation:: process::
+run csr_bootstrapper certificate::answers joining::join joining::switch_hub operator:: sigterm::
+run hub_kubeconfig_dumper files:: process::
+run remote_sync upstream:: secrets:: content::
