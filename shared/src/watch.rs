@@ -175,6 +175,7 @@ impl Watcher {
     }
 
     fn list(&mut self, list_watch: &ListWatch<'_>, on: &mut On<'_>) -> Result<ControlFlow<()>> {
+        self.is_elsewhere(list_watch.client);
         let page = self.pages.size(list_watch.selection.page);
         let listed = list_watch.list((&self.state, page), self.rewound, on);
         self.pages.learn(listed.as_ref().err(), self.state == State::Newest);
@@ -182,7 +183,6 @@ impl Watcher {
             return Ok(ControlFlow::Break(()));
         };
         (self.state, self.rewound) = (State::At(version), false);
-        self.server = list_watch.client.host();
         if self.unopened < TRIES_TO_WATCH && !self.refused {
             self.succeeded(list_watch);
         }
@@ -202,10 +202,7 @@ impl Watcher {
         let longest = Duration::from_secs(seconds) + OVERTIME;
         let opened = Events::open(list_watch.client, &request, &budget, longest);
         let mut stream = opened.inspect_err(|_| self.unopened = self.unopened.saturating_add(1))?;
-        if list_watch.client.host() != self.server {
-            // Files may lead elsewhere by now: the version of one server says nothing about another, which may well
-            // accept it.
-            self.reset();
+        if self.is_elsewhere(list_watch.client) {
             return Ok(ControlFlow::Continue(()));
         }
         if on(Event::Watching).is_break() {
@@ -260,6 +257,17 @@ impl Watcher {
             list_watch.stop.wait(TOO_SHORT);
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Returns whether the client leads to another server than before, as its files may. The version of one says nothing
+    /// about another, which may well accept it: a list of the newest state is next.
+    fn is_elsewhere(&mut self, client: &Client) -> bool {
+        let before = std::mem::replace(&mut self.server, client.host());
+        let elsewhere = before != self.server && !before.is_empty();
+        if elsewhere {
+            self.reset();
+        }
+        elsewhere
     }
 
     /// A watch brought a failure: a list goes on, as client-go's does (`reflector.go`, watch).

@@ -85,7 +85,8 @@ pub fn list(
 
 impl ListWatch<'_> {
     /// Reads a list of this state, in pages of this many objects (0 is all in one); returns its
-    /// resourceVersion, or breaks before its end.
+    /// resourceVersion, or breaks before its end. The client's files may lead elsewhere meanwhile: a list is of the server
+    /// that it began on, or none.
     pub(super) fn list(
         &self,
         (state, page): (&State, u32),
@@ -93,7 +94,7 @@ impl ListWatch<'_> {
         on: &mut On<'_>,
     ) -> Result<ControlFlow<(), String>> {
         let (mut query, mut begun) = (state.first_page(page), false);
-        let deadline = Instant::now() + LONGEST_LIST;
+        let (deadline, server) = (Instant::now() + LONGEST_LIST, self.client.host());
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             // A list of one object is a request as any other.
@@ -114,6 +115,10 @@ impl ListWatch<'_> {
                 return Ok(ControlFlow::Break(()));
             };
             self.client.mark_heard();
+            if self.client.host() != server {
+                let what = self.client.describe(&request);
+                return Err(Error::TooNew(format!("{what}: it is another server than before")));
+            }
             let Some(token) = next else { return Ok(ControlFlow::Continue(version)) };
             if self.stop.raised() {
                 return Ok(ControlFlow::Break(()));

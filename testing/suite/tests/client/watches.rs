@@ -309,3 +309,37 @@ fn version(query: &str) -> u64 {
     let (_, rest) = query.split_once("resourceVersion=").expect("a version");
     rest.split('&').next().and_then(|version| version.parse().ok()).expect("a number")
 }
+
+/// What a follower with pages of this many objects is told while a reloaded kubeconfig leads it from one server to
+/// another, in the middle of its first list.
+fn led_elsewhere(page: u32) -> Vec<String> {
+    let (one, other) = (server().0, server().0);
+    for (server, names) in [(&one, ["a", "b"]), (&other, ["c", "d"])] {
+        let admin = client(access(server, "admin"));
+        names.map(|name| admin.create(&lease(name), &body(name)).unwrap());
+    }
+    let (follower, there) = (client(access(&one, "follower")), access(&other, "follower"));
+    let selection = Selection { page, ..Selection::all(LEASES.collection("default")) };
+    let (mut told, mut listed, mut watching) = (Vec::new(), Vec::new(), false);
+    Watcher::default().run(&follower, &selection, &Stop::default(), &mut |step| {
+        if let Event::InitApply(item) = &step
+            && item.name() == "a"
+        {
+            follower.swap(there.clone()).unwrap();
+        }
+        watching = matches!(step, Event::Watching);
+        told.extend(word(&step, &mut listed));
+        if watching { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    told
+}
+
+#[test]
+fn a_list_is_never_of_two_servers() {
+    assert_eq!(led_elsewhere(1), ["=c,d"]);
+}
+
+#[test]
+fn a_version_of_one_server_is_not_used_on_another() {
+    assert_eq!(led_elsewhere(0), ["=c,d"]);
+}
