@@ -7,8 +7,16 @@ mod disk;
 mod plan;
 mod publisher;
 
+use std::time::Duration;
+
 pub use self::{
     content::{Content, valid_key},
     plan::{Files, Modes},
     publisher::{PublishOutcome, Publisher},
 };
+
+/// The registration agent's resync (ocm `pkg/registration/spoke/registration/secret_controller.go:60`): somebody may have
+/// changed the files.
+pub const RESYNC: Duration = Duration::from_secs(300);
+/// Faster changes of the Secret are combined, which also bounds the generations on disk.
+pub const AT_MOST_EVERY: Duration = Duration::from_secs(1);

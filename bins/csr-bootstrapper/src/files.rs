@@ -11,7 +11,7 @@ use serde_json::Value;
 use shared::{
     backoff::Backoff,
     error::Result,
-    files::{Content, Modes, PublishOutcome, Publisher},
+    files::{AT_MOST_EVERY, Content, Modes, PublishOutcome, Publisher, RESYNC},
     log_object,
     logging::seconds,
     stop::Stop,
@@ -19,30 +19,60 @@ use shared::{
 
 use crate::{agent::Agent, cached::CachedObject, state::SharedState};
 
-/// The registration agent's resync (`secret_controller.go:60`): somebody may have changed the files.
-const RESYNC: Duration = Duration::from_secs(300);
 /// The longest wait between two attempts to write.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// Keeps the files like the Secret until the end of the process. Without the Secret the files stay.
 pub(crate) fn keep(agent: &Agent, directory: &Path) {
     let publisher = Publisher { path: directory.to_owned(), modes: Modes::default() };
-    let mut backoff = Backoff::new(LONGEST_WAIT);
-    let (mut done, mut due) = (None, Instant::now());
+    let (mut backoff, mut pace) = (Backoff::new(LONGEST_WAIT), FilePace::default());
     loop {
-        let seen = agent.stop.wakes();
-        let now = Instant::now();
+        let (seen, now) = (agent.stop.wakes(), Instant::now());
         let version = agent.read(version);
-        if version.is_some() && (version != done || now >= due) {
-            if let CachedObject::Object(secret) = agent.read(|state| state.credential.clone()) {
-                due = now + pass(agent, &publisher, secret, &mut backoff);
+        let until = match pace.next(version.as_deref(), now) {
+            Err(until) => until,
+            Ok(()) => {
+                if let CachedObject::Object(secret) = agent.read(|state| state.credential.clone()) {
+                    let wait = pass(agent, &publisher, secret, &mut backoff);
+                    pace.passed(version, now, wait);
+                }
+                now
             }
-            done.clone_from(&version);
-        }
-        let soon = now + Stop::SLICE;
-        if agent.stop.wait_for_change(seen, if version.is_some() { due.min(soon) } else { soon }) {
+        };
+        if agent.stop.wait_for_change(seen, until) {
             return;
         }
+    }
+}
+
+/// When the files are due.
+#[derive(Default)]
+struct FilePace {
+    /// The version of the Secret in the last pass.
+    version: Option<String>,
+    /// That pass, and the next one for the same version.
+    last: Option<(Instant, Instant)>,
+}
+
+impl FilePace {
+    /// Returns whether they are due now, with this version of the Secret.
+    ///
+    /// # Errors
+    /// They are not: the time to look again.
+    fn next(&self, version: Option<&str>, now: Instant) -> std::result::Result<(), Instant> {
+        let soon = now + Stop::SLICE;
+        let at = match (version, self.last) {
+            (None, _) => soon,
+            (Some(_), None) => now,
+            (Some(_), Some((_, again))) if version == self.version.as_deref() => again,
+            (Some(_), Some((last, again))) => again.min(last + AT_MOST_EVERY),
+        };
+        if now >= at { Ok(()) } else { Err(at.min(soon)) }
+    }
+
+    /// Records a pass, which is worth repeating after `wait`.
+    fn passed(&mut self, version: Option<String>, now: Instant, wait: Duration) {
+        (self.version, self.last) = (version, Some((now, now + wait)));
     }
 }
 
@@ -92,4 +122,56 @@ fn publish(agent: &Agent, publisher: &Publisher, secret: Value) -> Result<()> {
         );
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOMENT: Duration = Duration::from_millis(1);
+
+    /// The times of the passes in this many milliseconds, each of which brings what `version` returns; also the number of
+    /// looks that nothing but time led to.
+    fn passes(milliseconds: u32, version: impl Fn(u32) -> Option<String>) -> (Vec<u32>, usize) {
+        let (begin, mut pace) = (Instant::now(), FilePace::default());
+        let (mut passes, mut looks, mut until) = (Vec::new(), 0, begin);
+        for millisecond in 0..milliseconds {
+            let now = begin + MOMENT * millisecond;
+            looks += usize::from(now >= until);
+            match pace.next(version(millisecond).as_deref(), now) {
+                Ok(()) => {
+                    passes.push(millisecond);
+                    pace.passed(version(millisecond), now, RESYNC);
+                }
+                Err(at) => until = at,
+            }
+        }
+        (passes, looks)
+    }
+
+    #[test]
+    fn changes_without_pause_are_combined() {
+        let (passes, _) = passes(3500, |millisecond| Some(millisecond.to_string()));
+        assert_eq!(passes, [0, 1000, 2000, 3000]);
+    }
+
+    #[test]
+    fn a_single_change_is_written_at_once() {
+        let (passes, _) = passes(5000, |millisecond| Some((millisecond / 2500).to_string()));
+        assert_eq!(passes, [0, 2500]);
+    }
+
+    #[test]
+    fn files_are_looked_after_from_time_to_time() {
+        let (passes, looks) = passes(300_001, |_| Some("1".into()));
+        assert_eq!(passes, [0, 300_000]);
+        assert!(looks < 400, "{looks}");
+    }
+
+    #[test]
+    fn without_the_secret_nothing_is_due_and_there_is_no_haste() {
+        let (passes, looks) = passes(900_000, |millisecond| (millisecond < 10).then(String::new));
+        assert_eq!(passes, [0]);
+        assert!(looks < 1000, "{looks}");
+    }
 }

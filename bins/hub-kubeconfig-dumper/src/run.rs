@@ -15,6 +15,7 @@ use shared::{
     backoff::Backoff,
     diagnostics,
     error::{Error, Result},
+    files::{AT_MOST_EVERY, RESYNC},
     flags::Flags,
     lock::lock,
     log_object,
@@ -30,14 +31,10 @@ use crate::{
     settings::Settings,
 };
 
-/// The registration agent's resync (spoke/registration/secret_controller.go:60).
-const RESYNC: Duration = Duration::from_secs(300);
 /// The longest wait between two attempts to read or write.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// The same while a caller waits for the exit.
 const LONGEST_WAIT_ONCE: Duration = Duration::from_secs(2);
-/// Faster changes of the Secret are combined, which also bounds the generations on disk.
-const AT_MOST_EVERY: Duration = Duration::from_secs(1);
 
 /// The version of the watch's last event, until the loop takes it; the inner `None` is a Secret that is
 /// gone.
