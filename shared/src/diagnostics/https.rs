@@ -185,3 +185,73 @@ impl ClientStream for TlsStream {
         REQUEST_TIMEOUT
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{net::Shutdown, thread};
+
+    use rcgen::{CertifiedKey as Made, generate_simple_self_signed};
+    use rustix::net::sockopt::set_socket_send_buffer_size;
+    use rustls::{ClientConfig, ClientConnection, RootCertStore, pki_types::ServerName};
+
+    use super::*;
+    use crate::{
+        diagnostics::{Report, start},
+        stop::Stop,
+    };
+
+    /// More than a socket takes at once, and less than all clients may leave unread.
+    const LARGE: usize = 3 << 19;
+
+    struct Large;
+
+    impl Report for Large {
+        fn healthy(&self) -> std::result::Result<(), String> {
+            Ok(())
+        }
+
+        fn ready(&self) -> std::result::Result<(), String> {
+            Ok(())
+        }
+
+        fn metrics(&self) -> String {
+            "x".repeat(LARGE)
+        }
+    }
+
+    #[test]
+    fn a_client_that_has_said_all_and_reads_slowly_gets_the_whole_response() {
+        let Made { cert, signing_key } = generate_simple_self_signed(["localhost".into()]).unwrap();
+        let settings = HttpsSettings {
+            host: "127.0.0.1".into(),
+            port: 0,
+            only_tls13: false,
+            suites: Vec::new(),
+        };
+        let listener = settings.listen(cert.der().to_vec(), signing_key.serialize_der().into());
+        let HttpsListener(listener) = listener.unwrap();
+        // That of its clients too: by default the system keeps megabytes.
+        set_socket_send_buffer_size(&listener.socket, 64 << 10).unwrap();
+        let address = listener.socket.local_addr().unwrap();
+        let stop = Stop::default();
+        start(vec![listener], &stop, Large).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(cert.der().clone()).unwrap();
+        let config = ClientConfig::builder_with_provider(Arc::new(default_provider()));
+        let config = config.with_safe_default_protocol_versions().unwrap();
+        let config = Arc::new(config.with_root_certificates(roots).with_no_client_auth());
+        let socket = TcpStream::connect(address).unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let mut client = StreamOwned::new(ClientConnection::new(config, name).unwrap(), socket);
+        client.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        // Without a goodbye of TLS, after which nothing more would be read from it.
+        client.sock.shutdown(Shutdown::Write).unwrap();
+        // The server fills what it can.
+        thread::sleep(Duration::from_millis(300));
+        let mut response = String::new();
+        client.read_to_string(&mut response).unwrap();
+        let (_, body) = response.split_once("\r\n\r\n").unwrap();
+        assert_eq!(body.len(), LARGE);
+        stop.raise();
+    }
+}
