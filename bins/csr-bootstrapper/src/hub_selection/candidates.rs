@@ -45,11 +45,19 @@ impl HubCandidates {
         self.selected.as_ref().is_some_and(|(at, _)| *at == index)
     }
 
-    /// Selects the one at `index`; returns it if it is still valid.
-    pub(crate) fn select(&mut self, index: usize) -> Option<BootstrapKubeconfig> {
+    /// Selects the one at `index`; returns it if it is still valid, and for `asked`: another server has given no answer.
+    pub(crate) fn select(
+        &mut self,
+        index: usize,
+        asked: Option<&str>,
+    ) -> Option<BootstrapKubeconfig> {
         let bootstrap = self.get(index)?.clone();
+        let server = server_of(&bootstrap.hub);
+        if Some(server) != asked {
+            return None;
+        }
         self.joined = None;
-        self.selected = Some((index, server_of(&bootstrap.hub).to_owned()));
+        self.selected = Some((index, server.to_owned()));
         Some(bootstrap)
     }
 
@@ -98,5 +106,50 @@ impl HubCandidates {
     pub(crate) fn defects(&self) -> impl Iterator<Item = (usize, &String)> {
         let all = self.all.iter().enumerate();
         all.filter_map(|(index, candidate)| Some((index, candidate.as_ref()?.as_ref().err()?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shared::config::Trust;
+
+    use super::*;
+    use crate::certificate::observe::tests::bootstrap_at;
+
+    const HUB: &str = "https://hub1:6443";
+    const OTHER: &str = "https://hub2:6443";
+
+    fn candidate(server: &str) -> BootstrapCandidate {
+        Ok(bootstrap_at(server, Trust::System))
+    }
+
+    #[test]
+    fn a_kubeconfig_that_changed_while_its_hub_was_asked_is_not_selected() {
+        let mut candidates = HubCandidates::new(2);
+        candidates.set(0, candidate(HUB));
+        candidates.joined = Some(HUB.into());
+        for changed in [candidate(OTHER), Err("it is empty".into())] {
+            candidates.set(0, changed);
+            assert!(candidates.select(0, Some(HUB)).is_none());
+            assert_eq!(candidates.selected(), None);
+            assert!(candidates.joined.is_some(), "nothing has happened");
+        }
+        candidates.set(0, candidate(&format!("{HUB}/")));
+        assert!(candidates.select(0, Some(HUB)).is_some());
+        assert_eq!(candidates.selected(), Some((0, HUB)));
+        assert_eq!(candidates.joined, None);
+    }
+
+    #[test]
+    fn another_hub_in_its_place_ends_the_selection_and_an_unreadable_file_does_not() {
+        let mut candidates = HubCandidates::new(1);
+        candidates.set(0, candidate(HUB));
+        candidates.select(0, Some(HUB));
+        assert!(candidates.set(0, Err("it is empty".into())));
+        assert_eq!(candidates.no_bootstrap(), NoBootstrap::Invalid);
+        assert!(!candidates.set(0, candidate(OTHER)));
+        assert_eq!(candidates.no_bootstrap(), NoBootstrap::Selecting);
+        candidates.trouble = Some("it does not answer".into());
+        assert_eq!(candidates.no_bootstrap(), NoBootstrap::Unselected);
     }
 }

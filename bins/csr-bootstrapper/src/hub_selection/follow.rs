@@ -144,11 +144,7 @@ impl Selector<'_> {
     ) {
         let now = Instant::now();
         let adopted = self.agent.update(|state| {
-            // The answer is about another server if the kubeconfig changed since.
-            if state.hubs.servers()[index] != seen.servers[index] {
-                return None;
-            }
-            let bootstrap = state.hubs.select(index)?;
+            let bootstrap = state.hubs.select(index, seen.servers[index].as_deref())?;
             let server = server_of(&bootstrap.hub).to_owned();
             (state.hubs.trouble, state.no_bootstrap) = (None, None);
             state.set_bootstrap(Some(bootstrap));

@@ -172,6 +172,25 @@ fn none_is_valid_and_the_reasons_are_told_once() {
     assert!(!ready.contains("no hub can be selected"), "{ready}");
 }
 
+#[test]
+fn each_outage_of_all_hubs_is_told_until_its_end() {
+    const TOLD: &str = "no hub can be selected";
+    let stage = TwoHubs::new("switch-outages", Bootstrap::Auto);
+    let agent = stage.joins_first(&["-hub-connection-timeout-seconds", "3"]);
+    stage.way.set(Way::Closed);
+    for _ in 0..2 {
+        let before = agent.warnings(TOLD);
+        stage.spoke.hub_relay.set(Way::Closed);
+        within(SECONDS, "it is told", || (agent.warnings(TOLD) > before).then_some(()));
+        // Rests get longer: the next heartbeat comes before the next selection.
+        throughout(5000, "it is shown", || agent.ask("/readyz").1.contains(TOLD));
+        stage.spoke.hub_relay.set(Way::Open);
+        eventually("it is shown no more", || {
+            (!agent.ask("/readyz").1.contains(TOLD)).then_some(())
+        });
+    }
+}
+
 fn forbid(hub: &Hub) {
     use dev_apiserver::{Action, Rule};
     hub.cluster.faults().add(Rule::new(Action::Forbid).resource("managedclusters").verb("create"));
