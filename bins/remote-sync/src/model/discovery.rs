@@ -108,32 +108,46 @@ pub(crate) fn resolve(client: &Client, wanted: &ResourceArg) -> Result<ApiResour
     Err(not_served(client, wanted))
 }
 
-/// All kinds of a server whose objects are in namespaces and can be listed, each in its preferred version.
+/// All kinds of a server whose objects are in namespaces and can be listed, each in one version: some are in none that
+/// their group prefers.
 ///
 /// # Errors
 /// The first request's that fails: then some kinds are not known.
 pub(crate) fn namespaced(client: &Client) -> Result<Vec<ApiResource>> {
     let groups = client.document("/apis")?;
-    let mut versions = vec![(String::new(), CORE.to_owned())];
+    check_kind(client, "/apis", &groups, "APIGroupList")?;
+    let mut kinds = Vec::new();
+    add_listed(client, ("", CORE), &mut kinds)?;
     for group in groups["groups"].as_array().into_iter().flatten() {
-        let (name, version) = (&group["name"], &group["preferredVersion"]["version"]);
-        let name = name.as_str().filter(|name| valid_name(name));
-        match (name, version.as_str().filter(|version| valid_label(version))) {
-            (Some(name), Some(version)) => versions.push((name.to_owned(), version.to_owned())),
-            _ => {
-                let whose = client.whose();
-                return Err(Error::BadPeer(format!("get /apis on {whose}: a group has no name")));
-            }
+        let (name, versions) = (group["name"].as_str(), versions(group));
+        let name = name.filter(|name| valid_name(name) && !versions.is_empty());
+        let Some(name) = name.filter(|_| versions.len() <= MOST_VERSIONS) else {
+            let whose = client.whose();
+            return Err(Error::BadPeer(format!("get /apis on {whose}: a group is not usable")));
+        };
+        for version in &versions {
+            add_listed(client, (name, version), &mut kinds)?;
         }
     }
-    let mut kinds = Vec::new();
-    for (group, version) in versions {
-        let wanted = ResourceArg { group, version: Some(version.clone()), plural: String::new() };
-        let path = version_path(&wanted, &version);
-        let list = document(client, &wanted, &path, "APIResourceList")?;
-        kinds.extend(listed(&list, &wanted, &version));
-    }
     Ok(kinds)
+}
+
+/// Adds the namespaced kinds of a version that are not known from another one.
+fn add_listed(
+    client: &Client,
+    (group, version): (&str, &str),
+    kinds: &mut Vec<ApiResource>,
+) -> Result<()> {
+    let (group, version) = (group.to_owned(), version.to_owned());
+    let of = ResourceArg { group, version: Some(version.clone()), plural: String::new() };
+    let list = document(client, &of, &version_path(&of, &version), "APIResourceList")?;
+    for found in listed(&list, &of, &version) {
+        let id = |kind: &ApiResource| (kind.resource.group.clone(), kind.resource.plural.clone());
+        if kinds.iter().all(|known| id(known) != id(&found)) {
+            kinds.push(found);
+        }
+    }
+    Ok(())
 }
 
 /// The namespaced kinds in an APIResourceList that can be listed.
@@ -210,8 +224,13 @@ fn document(client: &Client, wanted: &ResourceArg, path: &str, kind: &str) -> Re
         Error::NotFound(_) | Error::NotServed(_) => not_served(client, wanted),
         error => error,
     })?;
+    check_kind(client, path, &document, kind)?;
+    Ok(document)
+}
+
+fn check_kind(client: &Client, path: &str, document: &Value, kind: &str) -> Result<()> {
     if document["kind"] == kind {
-        return Ok(document);
+        return Ok(());
     }
     let whose = client.whose();
     Err(Error::BadPeer(format!("get {path} on {whose}: the answer is not an {kind}")))

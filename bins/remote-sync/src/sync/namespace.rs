@@ -4,6 +4,7 @@ use serde_json::Value;
 use shared::{
     client::Client,
     error::{Error, Result},
+    resource::Resource,
 };
 
 use crate::{
@@ -21,6 +22,11 @@ use crate::{
 /// `pkg/controller/certificates/rootcacertpublisher/publisher.go`).
 const IN_EACH: [(&str, &str); 2] =
     [("serviceaccounts", "default"), ("configmaps", "kube-root-ca.crt")];
+
+/// Events are about what was there. Others may have a kind of that name.
+fn is_event(kind: &Resource) -> bool {
+    kind.plural == "events" && ["", "events.k8s.io"].contains(&&*kind.group)
+}
 
 impl PairContext<'_> {
     /// Finds out whether the target's namespace is empty. Where that cannot be known, it is not.
@@ -58,8 +64,7 @@ impl PairContext<'_> {
 
     fn first_of(&self, client: &Client, kind: &ApiResource) -> Result<Option<String>> {
         let plural = &*kind.resource.plural;
-        // Events are about what was there.
-        if plural == "events" {
+        if is_event(&kind.resource) {
             return Ok(None);
         }
         // One more than Kubernetes puts there.
@@ -72,5 +77,21 @@ impl PairContext<'_> {
         let usual =
             |name: &str| kind.resource.group.is_empty() && IN_EACH.contains(&(plural, name));
         Ok(names.find(|name| !usual(name)).map(str::to_owned))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_group_s_events_are_content() {
+        let of = |group: &str| {
+            is_event(&Resource {
+                group: group.to_owned().into(),
+                ..Resource::v1("", "events", "Event")
+            })
+        };
+        assert!(of("") && of("events.k8s.io") && !of("calendar.example.com"));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{fs, time::Duration};
 
-use dev_apiserver::{Options, Resource as Registered, Server};
+use dev_apiserver::{Action, Options, Resource as Registered, Rule, Server};
 use serde_json::json;
 use shared::{
     client::{Reload, Timeouts},
@@ -127,6 +127,44 @@ fn a_server_says_what_it_has() {
     let region = kind("example.com/v2", "Region", false, true);
     assert_eq!(found("regions.example.com"), region, "it is not in the preferred version");
     assert!(matches!(resolve("example.com/v1/regions"), Err(Error::NotServed(_))));
+}
+
+/// ReferenceGrants of the Gateway API, say, are not in the version that their group prefers.
+#[test]
+fn a_namespace_may_hold_kinds_of_any_version_of_their_group() {
+    let server = Server::start(Options::default()).unwrap();
+    for (version, plural, kind) in [
+        ("v1", "widgets", "Widget"),
+        ("v1alpha2", "routes", "Route"),
+        ("v1beta1", "grants", "Grant"),
+        ("v1beta1", "widgets", "Widget"),
+    ] {
+        server.register(Registered::custom("example.com", version, plural, kind, true));
+    }
+    let kinds = namespaced(&client(&server.kubeconfig())).unwrap();
+    let ours = kinds.iter().filter(|kind| kind.resource.group == "example.com");
+    let mut plurals: Vec<_> = ours.map(|kind| &*kind.resource.plural).collect();
+    plurals.sort_unstable();
+    assert_eq!(plurals, ["grants", "routes", "widgets"]);
+    assert!(kinds.iter().any(|kind| kind.resource.plural == "secrets"));
+}
+
+#[test]
+fn an_odd_answer_is_no_list_of_all_kinds() {
+    let server = Server::start(Options::default()).unwrap();
+    let version = |n: usize| json!({"version": format!("v{n}")});
+    let many: Vec<_> = (0..=MOST_VERSIONS).map(version).collect();
+    for odd in [
+        json!({}),
+        json!({"kind": "Status"}),
+        json!({"kind": "APIGroupList", "groups": [{"name": "example.com"}]}),
+        json!({"kind": "APIGroupList", "groups": [{"name": "example.com", "versions": many}]}),
+    ] {
+        let answer = Action::Answer { code: 200, body: Some(odd.to_string()), retry_after: None };
+        server.faults().add(Rule::new(answer).times(1));
+        let error = namespaced(&client(&server.kubeconfig())).unwrap_err();
+        assert!(matches!(error, Error::BadPeer(_)), "{odd}: {error}");
+    }
 }
 
 #[test]
