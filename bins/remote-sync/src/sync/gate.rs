@@ -161,6 +161,17 @@ impl DeletionGate {
         }
     }
 
+    /// Ends the wait of a pair whose source is there: should it go again, its grace starts over. What was sent may have
+    /// happened, and still counts.
+    pub(crate) fn returned(&mut self, pair: &Pair, now: Instant) {
+        let waiting = counter_of(&mut self.counters, Some(pair.kind)).waiting.get_mut(&pair.key);
+        match waiting {
+            Some(waiting) if waiting.sent => waiting.since = now,
+            Some(_) => self.forget(pair, now),
+            None => {}
+        }
+    }
+
     /// Forgets what waits: the sources' cluster was disconnected, and a source that was missing may be back.
     pub(crate) fn clear(&mut self, now: Instant) {
         let within = self.limits.within;

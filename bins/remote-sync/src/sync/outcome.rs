@@ -105,7 +105,10 @@ fn requeue(status: PairStatus, grace: Duration) -> ReconcileResult {
 
 /// An action failed; if it was based on an older state, both objects are read before the next attempt.
 pub(crate) fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
-    let class = classify(error);
+    let (class, now) = (classify(error), Instant::now());
+    if pair.observe(now).source.is_some_and(|source| !source.value.state.terminating) {
+        lock(&pair.remote.gate).returned(pair.id, now);
+    }
     let outdated = pair.remote.count_stale(pair.id, class == RetryClass::Stale);
     let class = match class {
         RetryClass::Stale if pair.refresh().is_err() || outdated >= LASTING => {

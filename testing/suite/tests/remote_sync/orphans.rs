@@ -2,6 +2,7 @@
 
 use suite::{
     eventually,
+    faults::code,
     needs::{Need, needs},
     pause,
     relay::Way,
@@ -10,7 +11,7 @@ use suite::{
     throughout,
 };
 
-use crate::support::{is_in_sync, many, one, one_budget};
+use crate::support::{is_in_sync, many, of_program, one, one_budget};
 
 /// A person is never quick enough: what lost its finalizer is claimed again.
 const UNSEEN: &str = "an object that is claimed can go unseen";
@@ -48,6 +49,30 @@ fn an_orphan_whose_source_comes_back_in_time_stays() {
     throughout(3500, "the copy is there", || target.uid() == uid);
     let writes = stage.writes();
     assert!(!words(&writes).iter().any(|it| it.contains("delete")), "{:?}", words(&writes));
+}
+
+/// It is back, whether or not anything can be done for it.
+#[test]
+fn a_source_that_comes_back_and_fails_ends_the_grace() {
+    if !needs(Need::Embedded, UNSEEN) {
+        return;
+    }
+    let (stage, sidecar, source, target) = one("fails", &WIDGETS, &["-orphan-grace", "4s"]);
+    let held = |wanted: f64| {
+        let sample = "remote_sync_deletions_held{remote=\"hub\"}";
+        eventually("it waits or not", || (sidecar.metric(sample)? == wanted).then_some(()));
+    };
+    source.delete_by_force();
+    held(1.0);
+    let denied = of_program(&stage.own, code(403)).verb("patch").resource("widgets");
+    stage.own.cluster.faults().add(denied);
+    source.create_number(4);
+    held(0.0);
+    // It would have been over by now.
+    pause(4000);
+    source.delete_by_force();
+    throughout(3000, "it is there for its grace", || target.get().is_some());
+    target.wait_until_gone();
 }
 
 /// What its cluster lost may come back with it: the time in which nobody could see it does not count.

@@ -34,6 +34,21 @@ fn a_target_without_a_source_stays_for_its_grace() {
 }
 
 #[test]
+fn a_source_that_is_back_starts_the_grace_over_and_what_was_sent_counts() {
+    let (mut gate, start) = (gate(1), Instant::now());
+    let (later, gone) = (start + Duration::from_secs(300), DeletionReason::SourceGone);
+    let grace = GateVerdict::Grace(Duration::from_secs(300));
+    assert_eq!(ask(&mut gate, "a", gone, start), grace);
+    gate.returned(&pair("a"), later);
+    gate.returned(&pair("b"), later);
+    assert_eq!((gate.waiting(), ask(&mut gate, "a", gone, later)), (0, grace));
+    gate.sends(KIND, "a");
+    gate.returned(&pair("a"), later);
+    let held = GateVerdict::Held(GateHold::TooMany);
+    assert_eq!(ask(&mut gate, "b", DeletionReason::Wanted, later), held);
+}
+
+#[test]
 fn s18_more_than_the_limit_all_stay_whatever_the_reason() {
     for reason in [DeletionReason::Wanted, DeletionReason::SourceGone] {
         let (mut gate, start) = (gate(10), Instant::now());
