@@ -100,12 +100,10 @@ impl RegistryMembers<'_> {
                 let name = self.put(secret);
                 self.listed.extend(name);
             }
+            // One that names another cluster, or none, is as good as gone.
+            Event::Apply(secret) if self.name_of(&secret).is_none() => self.gone(&secret),
             Event::Apply(secret) => drop(self.put(secret)),
-            Event::Delete(secret) => {
-                if let Some(name) = self.name_of(&secret) {
-                    self.remove(&name);
-                }
-            }
+            Event::Delete(secret) => self.gone(&secret),
             Event::InitDone => {
                 let there = self.remotes.iter().filter(|(_, member)| member.offer.is_some());
                 let gone = there.map(|(name, _)| name).filter(|name| !self.listed.contains(name));
@@ -191,8 +189,7 @@ impl RegistryMembers<'_> {
         match secret {
             Document::Whole(secret) => name_of(secret),
             Document::TooLarge(Head { namespace, name, .. }) => {
-                let known = name.strip_suffix(SECRET_SUFFIX);
-                let known = known.filter(|name| self.remotes.contains_key(*name));
+                let known = self.member_of(name);
                 if known.is_none() {
                     log_object!(
                         Level::Warn, SECRETS.object(namespace, name), remote = OWN;
@@ -201,6 +198,22 @@ impl RegistryMembers<'_> {
                 }
                 known.map(str::to_owned)
             }
+        }
+    }
+
+    /// The member that a Secret of this name belongs to.
+    fn member_of<'b>(&self, secret: &'b str) -> Option<&'b str> {
+        secret.strip_suffix(SECRET_SUFFIX).filter(|name| self.remotes.contains_key(*name))
+    }
+
+    /// Removes the member of a Secret, whatever cluster that names by now.
+    fn gone(&mut self, secret: &Document) {
+        let secret = match secret {
+            Document::Whole(secret) => key::namespaced_name(secret).1,
+            Document::TooLarge(head) => &head.name,
+        };
+        if let Some(name) = self.member_of(secret) {
+            self.remove(name);
         }
     }
 

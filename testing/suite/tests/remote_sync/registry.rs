@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use serde_json::json;
+use shared::resource::SECRETS;
 use suite::{
     cluster::Cluster,
     eventually,
@@ -13,6 +15,8 @@ use suite::{
 };
 
 use crate::support::is_in_sync;
+
+const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
 
 /// Two remotes, neither of which the program knows of; both have a widget.
 fn stage(name: &str) -> (Stage, Vec<(Place, Place)>) {
@@ -38,7 +42,7 @@ fn stage(name: &str) -> (Stage, Vec<(Place, Place)>) {
 
 fn start(stage: &Stage) -> Sidecar {
     stage.start_as(|command: &mut Command| {
-        command.args(["-remote-selector", "cluster.x-k8s.io/cluster-name"]);
+        command.args(["-remote-selector", CLUSTER_NAME]);
     })
 }
 
@@ -78,6 +82,31 @@ fn pauses(stage: &Stage, (source, target): &(Place, Place), before: usize) {
     source.set_number(7);
     stage.writes_no_more_than(before);
     assert_ne!(target.number(), Some(7));
+}
+
+/// The selector may be by another label than the cluster's name.
+#[test]
+fn a_secret_that_names_no_cluster_any_more_takes_its_remote_away() {
+    if !needs(Need::Embedded, "there are three servers") {
+        return;
+    }
+    let (stage, pairs) = stage("registry-name");
+    put(&stage, 0);
+    let secret = SECRETS.object(&stage.own.home, "c1-kubeconfig");
+    let label = |name: &str, value: &str| {
+        stage.own.cluster.merge(&secret, &json!({"metadata": {"labels": {name: value}}}));
+    };
+    label("shard", "1");
+    let _sidecar = stage.start_as(|command: &mut Command| {
+        command.args(["-remote-selector", "shard=1"]);
+    });
+    is_in_sync(&pairs[0].0, &pairs[0].1);
+    let before = stage.settled();
+    label(CLUSTER_NAME, "another");
+    pauses(&stage, &pairs[0], before);
+    label(CLUSTER_NAME, "c1");
+    pairs[0].1.wait_for_number(7);
+    is_in_sync(&pairs[0].0, &pairs[0].1);
 }
 
 #[test]
