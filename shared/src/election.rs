@@ -158,7 +158,8 @@ impl Candidate {
         let next = (transitions + 1).min(i32::MAX.into());
         json!({
             "holderIdentity": self.identity,
-            "leaseDurationSeconds": self.timing.lease.as_secs(),
+            // No less than the leader's own time, or others would take over before it gives up.
+            "leaseDurationSeconds": self.timing.lease.as_secs_f64().ceil() as u64,
             "acquireTime": kept.map_or(&now, |old| &old["acquireTime"]),
             "renewTime": now,
             "leaseTransitions": if old.is_some() && kept.is_none() { next } else { transitions },

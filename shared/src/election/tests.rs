@@ -79,6 +79,22 @@ fn a_leader_renews_from_memory_and_keeps_its_acquire_time() {
 }
 
 #[test]
+fn others_wait_for_as_long_as_a_leader_is_certain() {
+    let timing = ElectionTiming {
+        lease: Duration::from_millis(2900),
+        renew: Duration::from_millis(2800),
+        retry: Duration::from_millis(100),
+    };
+    let (mut a, start) = (Candidate::new("a".to_owned(), timing), Instant::now());
+    let Claim::Create(lease) = claim(&a, start) else { panic!() };
+    a.tried(&Ok(true), start, start);
+    let mut b = candidate("b");
+    b.observe(Some(lease), start);
+    let last = a.leads_until().unwrap() - Duration::from_millis(1);
+    assert_eq!(claim(&b, last), Claim::Wait);
+}
+
+#[test]
 fn doubt_ends_leadership_only_when_its_time_is_over() {
     let (mut a, start) = (candidate("a"), Instant::now());
     let lost = || Err(Error::Unreachable("gone".into()));
