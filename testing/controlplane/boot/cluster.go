@@ -93,8 +93,8 @@ func (c *cluster) url() string             { return "https://127.0.0.1:" + c.por
 func (c *cluster) path(name string) string { return filepath.Join(c.dir, name) }
 func (c *cluster) write(name, text string) { check(os.WriteFile(c.path(name), []byte(text), 0o600)) }
 
-func (c *cluster) apiserverFlags(etcd string) []string {
-	return []string{
+func (c *cluster) apiserverFlags(etcd string, minor int) []string {
+	flags := []string{
 		"--etcd-servers=" + etcd, "--etcd-prefix=/" + c.name,
 		"--bind-address=127.0.0.1", "--secure-port=" + c.port,
 		// The endpoints of the Service "kubernetes" must not be on loopback, so there are none.
@@ -107,6 +107,12 @@ func (c *cluster) apiserverFlags(etcd string) []string {
 		"--service-account-key-file=" + c.path("sa.pub"), "--service-account-signing-key-file=" + c.path("sa.key"),
 		"--audit-policy-file=" + c.path("audit-policy.yaml"), "--audit-log-path=" + c.path("audit.log"),
 	}
+	// The suite confines OCM's controllers with an admission policy, which is on by itself as of 1.30.
+	if minor < 30 {
+		flags = append(flags, "--feature-gates=ValidatingAdmissionPolicy=true",
+			"--runtime-config=admissionregistration.k8s.io/v1beta1=true")
+	}
+	return flags
 }
 
 func (c *cluster) controllerManagerFlags() []string {

@@ -136,8 +136,9 @@ func (s *servers) boot(dir string) {
 		newCluster("hub", filepath.Join(dir, "hub"), ports[2], newRSAKey),
 		newCluster("managed", filepath.Join(dir, "managed"), ports[3], newECDSAKey),
 	}
+	minor := s.minor()
 	for _, c := range clusters {
-		s.start("kube-apiserver", c.dir, c.apiserverFlags(etcd)...)
+		s.start("kube-apiserver", c.dir, c.apiserverFlags(etcd, minor)...)
 	}
 	for _, c := range clusters {
 		s.await("kube-apiserver", c, "/readyz")
@@ -147,6 +148,13 @@ func (s *servers) boot(dir string) {
 	for _, c := range clusters {
 		s.await("kube-controller-manager", c, "/api/v1/namespaces/default/serviceaccounts/default")
 	}
+}
+
+// minor is the minor version of the API servers.
+func (s *servers) minor() (minor int) {
+	version := must(exec.Command(filepath.Join(s.assets, "kube-apiserver"), "--version").Output())
+	must(fmt.Sscanf(string(version), "Kubernetes v1.%d", &minor))
+	return minor
 }
 
 func (s *servers) start(name, dir string, args ...string) {

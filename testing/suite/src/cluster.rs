@@ -104,6 +104,14 @@ impl Cluster {
         requests
     }
 
+    /// The minor version of its Kubernetes.
+    pub fn minor(&self) -> u32 {
+        let version = self.client.document("/version").expect("the version");
+        // Some have a plus behind it.
+        let minor = version["minor"].as_str().map(|minor| minor.trim_end_matches('+').parse());
+        minor.expect("a version").expect("a number")
+    }
+
     pub fn get(&self, target: &Target<'_>) -> Option<Value> {
         match self.client.get(target) {
             Ok(object) => Some(object),

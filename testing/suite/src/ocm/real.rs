@@ -15,6 +15,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use shared::resource::Resource;
 
 use super::{AUTO, Bootstrap, GROUP, clusters, ensure as create, give_bootstrap_rights, global};
 use crate::{
@@ -122,7 +123,12 @@ fn kubeconfig(hub: &Cluster, directory: &Path) -> PathBuf {
 
 /// Keeps them from accepting all clusters: a person decides about the others.
 fn confine(hub: &Cluster) {
-    let admission = |plural, kind| resource("admissionregistration.k8s.io", plural, kind);
+    // The same in either version.
+    let version = if hub.minor() < 30 { "v1beta1" } else { "v1" };
+    let admission = |plural, kind| Resource {
+        version: version.into(),
+        ..resource("admissionregistration.k8s.io", plural, kind)
+    };
     let rule = json!({
         "apiGroups": [GROUP], "apiVersions": ["*"],
         "operations": ["UPDATE"], "resources": ["managedclusters"],
