@@ -179,11 +179,8 @@ bench: dist ## Measure remote-sync: lag, throughput, memory, restart, 10 to 300 
 bench-real: dist controlplane ## Measure how long 1,000 waiting objects take on two real API servers, by -track
 	SUITE=real testing/controlplane/run.sh $(MEASURE) --bin bench backlog
 
-# OCM's work agent is no part of the control plane.
 footprint: dist controlplane ## Measure OCM's agents and ours beside each other on the real control plane
-	cd testing/controlplane && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $(RELEASE)/work \
-		open-cluster-management.io/ocm/cmd/work
-	WORK_AGENT=$(RELEASE)/work SUITE=real testing/controlplane/run.sh $(MEASURE) --bin bench footprint
+	SUITE=real testing/controlplane/run.sh $(MEASURE) --bin bench footprint
 
 figures: export FIGURES := 1
 figures: budget bench footprint plots ## Measure all of it, and write docs/figures.md

@@ -12,6 +12,7 @@ tool (
 	open-cluster-management.io/ocm/cmd/placement
 	open-cluster-management.io/ocm/cmd/registration
 	open-cluster-management.io/ocm/cmd/registration-operator
+	open-cluster-management.io/ocm/cmd/work
 )
 
 require (

@@ -326,6 +326,20 @@ impl Spoke {
         change(&mut command);
         Sidecar::spawn(command, port)
     }
+
+    /// Starts hub-kubeconfig-dumper with the agent's Secret, as in its pod; with the file that others read.
+    pub fn start_dumper(&self) -> (Sidecar, PathBuf) {
+        let (port, files) = (free_port(), self.directory.path().join("files"));
+        let mut command = bare(&program("hub-kubeconfig-dumper"));
+        command
+            .arg("-kubeconfig")
+            .arg(self.managed_kubeconfig())
+            .arg("-hub-kubeconfig-dir")
+            .arg(&files)
+            .args(["-namespace", &self.namespace, "-hub-kubeconfig-secret", &self.secret])
+            .args(["-metrics-host", "127.0.0.1", "-metrics-port", &port.to_string()]);
+        (Sidecar::spawn(command, port), files.join("kubeconfig"))
+    }
 }
 
 /// The objects of manifests/csr-bootstrapper that give rights on the managed cluster.

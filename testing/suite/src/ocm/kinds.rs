@@ -57,6 +57,12 @@ pub fn works() -> Resource {
     resource("work.open-cluster-management.io", "manifestworks", "ManifestWork")
 }
 
+/// What makes a ManifestWork for each cluster of a Placement.
+pub fn replica_sets() -> Resource {
+    let (plural, kind) = ("manifestworkreplicasets".into(), "ManifestWorkReplicaSet".into());
+    Resource { version: "v1alpha1".into(), plural, kind, ..works() }
+}
+
 pub fn requests() -> Resource {
     resource("certificates.k8s.io", "certificatesigningrequests", "CertificateSigningRequest")
 }

@@ -50,9 +50,9 @@ impl Spoke {
         })
     }
 
-    /// OCM's work agent of this path, with the hub kubeconfig in a file: the dumper's.
-    pub fn start_work_agent(&self, program: &Path, kubeconfig: &Path) -> Sidecar {
-        let mut command = bare(program);
+    /// OCM's work agent, with the hub kubeconfig in a file: the dumper's.
+    pub fn start_work_agent(&self, kubeconfig: &Path) -> Sidecar {
+        let mut command = bare(&go("work"));
         command
             .arg("agent")
             .arg("--kubeconfig")

@@ -15,13 +15,13 @@ use crate::{capacity::Node, claim::put, support::joins};
 const WHY: &str = "OCM's placement controller is there";
 
 /// A cluster in a set of its own, and a namespace of the hub that is bound to the set.
-struct Chooser<'a> {
+pub(crate) struct Chooser<'a> {
     spoke: &'a Spoke,
-    namespace: String,
+    pub(crate) namespace: String,
 }
 
 impl<'a> Chooser<'a> {
-    fn new(spoke: &'a Spoke) -> Self {
+    pub(crate) fn new(spoke: &'a Spoke) -> Self {
         let namespace = spoke.hub.cluster.new_namespace("placements");
         let chooser = Self { spoke, namespace };
         chooser.create(&sets(), None, json!({"metadata": {"name": chooser.set()}}));
@@ -31,7 +31,7 @@ impl<'a> Chooser<'a> {
         chooser
     }
 
-    fn set(&self) -> &str {
+    pub(crate) fn set(&self) -> &str {
         &self.spoke.namespace
     }
 

@@ -1,17 +1,14 @@
 //! What an agent takes on each cluster, OCM's own beside ours: the same two real servers, the same tasks, one after
 //! the other joined to the same hub.
 
-use std::{
-    env,
-    path::{Path, PathBuf},
-};
+use std::path::Path;
 
 use suite::{
     figures,
     measure::{self, Memory, grouped, machine},
     ocm::{self, AVAILABLE, Bootstrap},
     pause,
-    sidecar::{Sidecar, bare, free_port, program},
+    sidecar::program,
     spoke::{Spoke, go::go},
 };
 
@@ -35,16 +32,13 @@ pub(crate) fn measure() -> bool {
     let singleton = single_spoke.start_go_singleton(&GO_FLAGS);
     let spoke = Spoke::auto("footprint");
     let bootstrapper = spoke.start(&FLAGS);
-    let dumper = dumper(&spoke);
+    let (dumper, kubeconfig) = spoke.start_dumper();
     let joined = [Some(&go_spoke), singleton.is_some().then_some(&single_spoke), Some(&spoke)];
     for spoke in joined.into_iter().flatten() {
         spoke.hub.wait_for_condition(&spoke.cluster, AVAILABLE, "True");
     }
     dumper.wait_for_code("/readyz", 200);
-    // In a place of its own: the control plane is built without it.
-    let work_agent = env::var_os("WORK_AGENT").map(PathBuf::from);
-    let files = spoke.directory.path().join("files/kubeconfig");
-    let mut work = work_agent.as_ref().map(|program| spoke.start_work_agent(program, &files));
+    let mut work = spoke.start_work_agent(&kubeconfig);
     pause(SETTLING);
     let mut rows = vec![head()];
     rows.push(row("registration agent", &go("registration"), measure::memory(&registration)));
@@ -56,10 +50,8 @@ pub(crate) fn measure() -> bool {
     {
         rows.push(row(name, &program(name), measure::memory(sidecar)));
     }
-    if let (Some(program), Some(work)) = (&work_agent, &mut work) {
-        assert!(work.alive(), "{}", work.log());
-        rows.push(row("work agent", program, measure::memory(work)));
-    }
+    assert!(work.alive(), "{}", work.log());
+    rows.push(row("work agent", &go("work"), measure::memory(&work)));
     table::print(&rows);
     let when = format!("{}, {}.\n\n", figures::today(), machine());
     figures::publish("footprint", &(when + &table::text(&rows)));
@@ -81,18 +73,4 @@ fn row(name: &str, file: &Path, memory: Memory) -> Vec<String> {
         mib(memory.anonymous),
         format!("{:.1} GiB", fleet as f64 / 1024.0 / 1024.0),
     ]
-}
-
-/// With the agent's Secret, as in its pod.
-fn dumper(spoke: &Spoke) -> Sidecar {
-    let port = free_port();
-    let mut command = bare(&program("hub-kubeconfig-dumper"));
-    command
-        .arg("-kubeconfig")
-        .arg(spoke.managed_kubeconfig())
-        .arg("-hub-kubeconfig-dir")
-        .arg(spoke.directory.path().join("files"))
-        .args(["-namespace", &spoke.namespace, "-hub-kubeconfig-secret", &spoke.secret])
-        .args(["-metrics-host", "127.0.0.1", "-metrics-port", &port.to_string()]);
-    Sidecar::spawn(command, port)
 }

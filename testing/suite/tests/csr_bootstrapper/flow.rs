@@ -1,0 +1,76 @@
+//! manifests/hub: the hub's API server puts heartbeats of a joined cluster into their own flow, and nothing else.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use suite::{
+    cluster::resource,
+    needs::{Need, needs},
+    ocm::{HEARTBEAT, global},
+    spoke::Spoke,
+    within,
+};
+
+use crate::support::joined;
+
+const FLOW: &str = "open-cluster-management-heartbeats";
+
+fn kubectl(kubeconfig: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new("kubectl");
+    command.arg("--kubeconfig").arg(kubeconfig).args(arguments);
+    command.output().expect("kubectl is on the PATH")
+}
+
+/// Applies the manifests; the uid of the flow.
+fn apply(spoke: &Spoke) -> String {
+    let hub = &spoke.hub.cluster;
+    let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/hub");
+    let applied = kubectl(&hub.kubeconfig, &["apply", "-k", &manifests.to_string_lossy()]);
+    assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
+    let schemas = resource("flowcontrol.apiserver.k8s.io", "flowschemas", "FlowSchema");
+    let schema = hub.get(&global(&schemas, FLOW)).expect("the FlowSchema");
+    schema["metadata"]["uid"].as_str().expect("its uid").to_owned()
+}
+
+/// The cluster's credential, in files as the dumper would write them.
+fn credential(spoke: &Spoke) -> PathBuf {
+    for (key, value) in spoke.credential().expect("the Secret") {
+        fs::write(spoke.directory.path().join(key), value).expect("the file is written");
+    }
+    spoke.directory.path().join("kubeconfig")
+}
+
+#[test]
+fn flow_of_heartbeats_has_those_of_a_joined_cluster_and_nothing_else() {
+    if !needs(Need::Real, "flows of its API server") {
+        return;
+    }
+    let (spoke, _agent) = joined("flow", &[]);
+    let is_served = spoke.hub.cluster.minor() >= 29;
+    if !needs(Need::Found(is_served), "FlowSchemas of v1 are there as of Kubernetes 1.29") {
+        return;
+    }
+    let (flow, credential) = (apply(&spoke), credential(&spoke));
+    // The server names the flow in a header, which kubectl shows.
+    let is_in_flow = |arguments: &[&str]| {
+        let told = kubectl(&credential, &[&["-v=8"], arguments].concat()).stderr;
+        let told = String::from_utf8_lossy(&told).to_lowercase();
+        assert!(told.contains("x-kubernetes-pf-flowschema-uid"), "{told}");
+        told.contains(&flow)
+    };
+    let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", spoke.cluster);
+    let lease = format!("{leases}/{HEARTBEAT}");
+    // The server follows after a moment.
+    within(60, "a heartbeat is read in its flow", || is_in_flow(&["get", "--raw", &lease]));
+    let heartbeat = spoke.hub.heartbeat(&spoke.cluster).expect("the Lease").to_string();
+    let file = spoke.write("lease.json", &heartbeat);
+    let file = file.to_string_lossy();
+    assert!(is_in_flow(&["replace", "--raw", &lease, "-f", &file]));
+    let cluster = "/apis/cluster.open-cluster-management.io/v1/managedclusters";
+    for other in [&leases, &format!("{cluster}/{}", spoke.cluster), "/version"] {
+        assert!(!is_in_flow(&["get", "--raw", other]), "{other}");
+    }
+}
