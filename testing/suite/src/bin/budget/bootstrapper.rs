@@ -24,7 +24,7 @@ use crate::{
 /// Heartbeats that requests and bytes are counted over.
 const COUNTED: usize = 10;
 /// `-v 0`, and nothing that another flag would add to what is counted.
-const FLAGS: [&str; 4] = ["-v", "0", "-cluster-healthcheck-period", "1h"];
+pub(crate) const FLAGS: [&str; 4] = ["-v", "0", "-cluster-healthcheck-period", "1h"];
 
 impl Table {
     pub(crate) fn bootstrapper(&mut self, managed: &Arc<Cluster>) {
@@ -144,7 +144,7 @@ fn is_heartbeat(request: &Request) -> bool {
     request.verb == "update" && request.resource == "leases" && request.code == 200
 }
 
-fn wait_for_heartbeats(spoke: &Spoke, times: usize) {
+pub(crate) fn wait_for_heartbeats(spoke: &Spoke, times: usize) {
     let count = || on_hub(spoke).iter().filter(|request| is_heartbeat(request)).count();
     let goal = count() + times;
     eventually("heartbeats", || (count() >= goal).then_some(()));

@@ -3,6 +3,7 @@
 mod bootstrapper;
 mod capacity;
 mod dumper;
+mod elsewhere;
 mod lease;
 mod sync;
 mod table;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
     table.drift(&hub);
     table.program("csr-bootstrapper", 2_300_000.0);
     table.bootstrapper(&managed);
+    table.elsewhere(&managed);
     table.capacity();
     table.program("hub-kubeconfig-dumper", 1_950_000.0);
     table.dumper(&managed);
