@@ -69,7 +69,7 @@ roots: dist notices
 
 # The tools put no timestamps into the image, so the same programs give the same image.
 image: roots ## The image, with docker, podman or buildah, whichever is installed
-	@if docker info >/dev/null 2>&1; then \
+	@if docker info >/dev/null 2>&1 && docker buildx version >/dev/null 2>&1; then \
 		set -- env DOCKER_BUILDKIT=1 docker build; \
 	elif command -v podman >/dev/null; then \
 		set -- podman build --timestamp 0; \
@@ -77,7 +77,7 @@ image: roots ## The image, with docker, podman or buildah, whichever is installe
 		set -- buildah $$(buildah info >/dev/null 2>&1 || echo --storage-driver vfs) bud \
 			--isolation chroot --timestamp 0; \
 	else \
-		echo "No image built: found no docker daemon, podman or buildah."; exit 0; \
+		echo "No image built: found no docker daemon with buildx, podman or buildah."; exit 0; \
 	fi; \
 	set -x; "$$@" $(if $(filter $(ARCH),$(HOST)),,--platform linux/$(shell .ci/release/platform.sh $(ARCH))) \
 		--build-context roots=$(ROOTS) -t $(IMAGE) .
