@@ -66,6 +66,10 @@ fn work_of_a_replica_set_arrives_with_the_credential_and_goes_with_it() {
         return;
     }
     let (spoke, _agent) = joined("work", &[]);
+    let has_sidecars = spoke.managed.minor() >= 29;
+    if !needs(Need::Found(has_sidecars), "native sidecars are there as of Kubernetes 1.29") {
+        return;
+    }
     serve_applied_works(&spoke.managed);
     let (_dumper, kubeconfig) = spoke.start_dumper();
     eventually("the dumper writes the kubeconfig", || kubeconfig.is_file());
