@@ -1,6 +1,10 @@
 //! Client of a session, and the route that it takes to its cluster.
 
-use shared::{client::Client, config::ClusterConfig, error::Result};
+use shared::{
+    client::Client,
+    config::ClusterConfig,
+    error::{Error, Result},
+};
 
 /// A client with its configuration.
 pub(super) struct Attached {
@@ -36,4 +40,13 @@ pub(super) fn same_server(one: &ClusterConfig, other: &ClusterConfig) -> bool {
         && one.trust == other.trust
         && one.server_name == other.server_name
         && one.proxy == other.proxy
+}
+
+/// Credentials that a session may turn to by itself: another server needs another session, as it may be another
+/// cluster.
+pub(super) fn of_same_server(config: ClusterConfig, of: &ClusterConfig) -> Result<ClusterConfig> {
+    match same_server(&config, of) {
+        true => Ok(config),
+        false => Err(Error::bad_config("the kubeconfig has another server or CA")),
+    }
 }

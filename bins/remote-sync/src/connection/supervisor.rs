@@ -17,7 +17,7 @@ use shared::{
 };
 
 use super::{
-    attached::{Attached, same_server},
+    attached::{Attached, of_same_server, same_server},
     event::{ConnectionEvent, Notifier},
     handle::{ClusterSession, Connection, CredentialOffer, CredentialSource, log_kept},
     identity::{self, ClusterIdentity},
@@ -226,7 +226,10 @@ impl Supervisor {
         let settings = &self.connection.settings;
         let timing = client::Timeouts::with_request(settings.request);
         let reload = match settings.reload.clone() {
-            Some(reload) => Reload::WhenRefused(Box::new(move || reload())),
+            Some(reload) => {
+                let of = config.clone();
+                Reload::WhenRefused(Box::new(move || of_same_server(reload()?, &of)))
+            }
             None => Reload::Never,
         };
         let whose = format!("cluster {}", settings.name);

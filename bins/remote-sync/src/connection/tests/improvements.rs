@@ -177,6 +177,24 @@ fn answers_to_others_postpone_the_probe() {
     assert!(bench.connection.health().last_success.unwrap().elapsed() < Duration::from_millis(150));
 }
 
+/// By then the kubeconfig may lead to a cluster of which the session knows nothing.
+#[test]
+fn a_session_that_is_refused_turns_to_no_other_server() {
+    let other = Server::start(Options::default()).unwrap();
+    let elsewhere = config(&other, "second");
+    let mut bench = Bench::with(quick(), |settings| {
+        settings.reload = Some(Arc::new(move || Ok(elsewhere.clone())));
+    });
+    let first = bench.config();
+    bench.connection.offer(Ok(first.clone()));
+    bench.supervisor.run_once();
+    let Auth::Token(token) = &first.auth else { panic!("no token") };
+    bench.server.revoke(token);
+    let asked = bench.connection.client().unwrap().document("/apis");
+    assert!(matches!(asked, Err(Error::Unauthorized(_))), "{asked:?}");
+    assert!(other.requests().is_empty());
+}
+
 /// The local cluster's client reloads its credentials itself, so that even a 401 does not end the session.
 #[test]
 fn the_own_clusters_credentials_are_its_clients_matter() {
