@@ -316,7 +316,9 @@ fn led_elsewhere(page: u32) -> Vec<String> {
     let (one, other) = (server().0, server().0);
     for (server, names) in [(&one, ["a", "b"]), (&other, ["c", "d"])] {
         let admin = client(access(server, "admin"));
-        names.map(|name| admin.create(&lease(name), &body(name)).unwrap());
+        for name in names {
+            admin.create(&lease(name), &body(name)).unwrap();
+        }
     }
     let (follower, there) = (client(access(&one, "follower")), access(&other, "follower"));
     let selection = Selection { page, ..Selection::all(LEASES.collection("default")) };
