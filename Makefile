@@ -137,17 +137,21 @@ controlplane: ## Build the real control plane (Go; once, about 7 minutes)
 E2E := $(addprefix --test ,$(subst -,_,$(BINS)) kubernetes migration)
 
 # One boot for all but the last steps: the audits read the logs that the other tests left on the servers. Then
-# certificates are valid for two minutes, so that one is renewed during the test.
+# certificates are valid for two minutes, so that one is renewed during the test. At the end of each boot all that the
+# programs printed is searched for the keys and tokens in use; PROCESSES is of how many there must be something.
 e2e: controlplane ## Scenarios and manifests on the real control plane
 	cargo build --locked --workspace
 	@$(SUMMED) cargo test --locked -p suite --no-run; \
-	SUITE=real testing/controlplane/run.sh sh -ec \
+	PROCESSES="addon-lease-controller=200 csr-bootstrapper=350 hub-kubeconfig-dumper=60 remote-sync=650" \
+		SUITE=real testing/controlplane/run.sh testing/searched.sh sh -ec \
 		'cargo test --locked -p suite $(E2E) -- --skip faults:: --skip rotation_by_the_real_hub; \
 		cargo test --locked -p suite $(E2E) -- --ignored'; \
-	SUITE=real CLUSTER_SIGNING_DURATION=2m testing/controlplane/run.sh \
+	PROCESSES=csr-bootstrapper=1 SUITE=real CLUSTER_SIGNING_DURATION=2m \
+		testing/controlplane/run.sh testing/searched.sh \
 		cargo test --locked -p suite --test csr_bootstrapper rotation_by_the_real_hub; \
 	for test in quick_starts_of_each_program_and_the_add_on quick_start_of_all; do \
-		SUITE=real testing/controlplane/run.sh \
+		PROCESSES="csr-bootstrapper=1 hub-kubeconfig-dumper=1 remote-sync=1" \
+			SUITE=real testing/controlplane/run.sh testing/searched.sh \
 			cargo test --locked -p suite --test quickstart -- --ignored $$test || exit 1; \
 	done; \
 	testing/controlplane/run.sh testing/manifests.sh

@@ -21,7 +21,8 @@ import (
 )
 
 // auditPolicy logs one line for each answered request and each started watch:
-// the user, the verb, the object and the result; of a deletion its preconditions too.
+// the user, the verb, the object and the result; of a write what was sent too. Secrets
+// and tokens are recorded whole, for the search of all outputs for them.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -30,8 +31,13 @@ rules:
   resources:
   - group: coordination.k8s.io
     resources: [leases]
+- level: RequestResponse
+  verbs: [create, update, patch]
+  resources:
+  - group: ""
+    resources: [secrets, serviceaccounts/token]
 - level: Request
-  verbs: [delete]
+  verbs: [create, update, patch, delete]
 - level: Metadata
 `
 

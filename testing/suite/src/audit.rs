@@ -68,16 +68,22 @@ fn texts(list: &Value) -> Vec<String> {
     list.filter_map(|text| text.as_str().map(str::to_owned)).collect()
 }
 
-/// The requests to "hub" or "managed" of which `is_ours` is true.
+/// The requests to "hub" or "managed" of which `is_ours` is true; there have to be some.
 #[track_caller]
 pub fn requests(cluster: &str, is_ours: impl Fn(&Value) -> bool) -> Vec<Value> {
+    let requests = all_requests(cluster, is_ours);
+    assert!(!requests.is_empty(), "the scenarios did not run against this control plane");
+    requests
+}
+
+/// The same, be there any or not.
+#[track_caller]
+pub fn all_requests(cluster: &str, is_ours: impl Fn(&Value) -> bool) -> Vec<Value> {
     let directory = env::var("E2E_DIR").expect("testing/controlplane/run.sh sets E2E_DIR");
     let path = PathBuf::from(directory).join(cluster).join("audit.log");
     let log = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let events = log.lines().filter_map(|line| serde_json::from_str(line).ok());
-    let requests: Vec<Value> = events.filter(is_ours).collect();
-    assert!(!requests.is_empty(), "the scenarios did not run against this control plane");
-    requests
+    events.filter(is_ours).collect()
 }
 
 /// Fails the test where a right was granted and never used.

@@ -20,7 +20,7 @@ use crate::{
     identity::{self, Data, hub_secret},
     real,
     relay::Relay,
-    sidecar::{Sidecar, bare, free_port, program},
+    sidecar::{Sidecar, VERBOSE, bare, free_port, program},
 };
 
 pub const SECRET: &str = "hub-kubeconfig-secret";
@@ -107,7 +107,8 @@ impl Stage {
             .arg(self.managed_kubeconfig())
             .arg("-hub-kubeconfig-dir")
             .arg(self.path())
-            .args(["-metrics-port", &port.to_string(), "-v", "2"])
+            .args(["-metrics-port", &port.to_string()])
+            .args(VERBOSE)
             .env("POD_NAMESPACE", &self.namespace);
     }
 

@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::sidecar::{Sidecar, bare, free_port};
+use crate::sidecar::{Sidecar, VERBOSE, bare, free_port};
 
 /// Of each program the manifest with its container.
 const FILES: [(&str, &str); 4] = [
@@ -64,7 +64,7 @@ impl Container {
     /// Starts it on a port of its own, as many run beside each other here.
     pub fn start(&self, mut command: Command) -> Sidecar {
         let port = free_port();
-        command.args(["-v=2", &format!("-metrics-port={port}")]);
+        command.args(VERBOSE).arg(format!("-metrics-port={port}"));
         Sidecar::spawn(command, port)
     }
 

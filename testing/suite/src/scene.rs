@@ -21,7 +21,7 @@ use crate::{
     identity::{self, Data, hub_secret},
     pause, real,
     relay::Relay,
-    sidecar::{Sidecar, bare, free_port, program},
+    sidecar::{Sidecar, VERBOSE, bare, free_port, program},
     throughout,
 };
 
@@ -258,7 +258,8 @@ impl Scene {
         let mut command = self.bare_command();
         command
             .args(["-lease-duration", "1", "-startup-delay", "0"])
-            .args(["-metrics-port", &port.to_string(), "-v", "2"])
+            .args(["-metrics-port", &port.to_string()])
+            .args(VERBOSE)
             .args(["-lease-name", ADDON, "-lease-namespace", &self.cluster])
             .args(["-hub-kubeconfig-secret", SECRET])
             .env("POD_NAME", POD);
@@ -296,7 +297,8 @@ impl Scene {
         let mut command = self.bare_command();
         command
             .args(["-lease-duration", "1", "-startup-delay", "0"])
-            .args(["-metrics-port", &port.to_string(), "-v", "2", "-lease-name", ADDON])
+            .args(["-metrics-port", &port.to_string(), "-lease-name", ADDON])
+            .args(VERBOSE)
             .args(more)
             .env("POD_NAME", POD);
         Sidecar::spawn(command, port)

@@ -15,15 +15,24 @@ use std::{
     time::Duration,
 };
 
-use crate::{PATIENCE, Stopwatch, ending::ending, eventually, pause};
+use crate::{PATIENCE, Stopwatch, ending::ending, eventually, outputs::Kept, pause};
 
 /// The running process; dropping it kills it, and fails the test if it ever panicked.
 pub struct Sidecar {
     child: Child,
-    lines: Arc<Mutex<Vec<String>>>,
-    reader: JoinHandle<()>,
+    /// Its standard output.
+    printed: Lines,
+    /// Its log.
+    lines: Lines,
+    readers: [JoinHandle<()>; 2],
+    kept: Kept,
     pub port: u16,
 }
+
+type Lines = Arc<Mutex<Vec<String>>>;
+
+/// The highest level of the log, as the search of all outputs has it: what is printed there must hold no secret.
+pub const VERBOSE: [&str; 2] = ["-v", "5"];
 
 /// Where the product's programs are: in `BIN_DIR`, else next to the tests, and for demo, soak and budget
 /// the static ones in `dist/`.
@@ -139,22 +148,37 @@ fn holds(line: &str, part: &str) -> bool {
     line.contains(part) || line.replace("\\\"", "\"").contains(part)
 }
 
+/// Reads what a process writes, line by line, until nobody can write any more.
+fn collect(
+    from: impl Read + Send + 'static,
+    lines: Lines,
+    kept: Kept,
+    part: &'static str,
+) -> JoinHandle<()> {
+    thread::spawn(move || {
+        for line in BufReader::new(from).lines().map_while(Result::ok) {
+            kept.add(part, &line);
+            if part == "log" && env::var_os("SHOW_LOG").is_some() {
+                eprintln!("    {line}");
+            }
+            lines.lock().expect("lock").push(line);
+        }
+    })
+}
+
 impl Sidecar {
     /// Starts `command`; `port` is where its endpoint will be, 0 for nowhere.
     pub fn spawn(mut command: Command, port: u16) -> Self {
-        let mut child = command.stderr(Stdio::piped()).spawn().expect("the program starts");
-        let stderr = BufReader::new(child.stderr.take().expect("its stderr"));
-        let lines = Arc::new(Mutex::new(Vec::new()));
-        let sink = lines.clone();
-        let reader = thread::spawn(move || {
-            for line in stderr.lines().map_while(Result::ok) {
-                if env::var_os("SHOW_LOG").is_some() {
-                    eprintln!("    {line}");
-                }
-                sink.lock().expect("lock").push(line);
-            }
-        });
-        Self { child, lines, reader, port }
+        let kept = Kept::of(&command);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = child.expect("the program starts");
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let [printed, lines] = [(); 2].map(|()| Lines::default());
+        let readers = [
+            collect(stdout.expect("its stdout"), printed.clone(), kept.clone(), "out"),
+            collect(stderr.expect("its stderr"), lines.clone(), kept.clone(), "log"),
+        ];
+        Self { child, printed, lines, readers, kept, port }
     }
 
     pub fn pid(&self) -> u32 {
@@ -164,6 +188,14 @@ impl Sidecar {
     /// The log so far.
     pub fn log(&self) -> String {
         self.lines.lock().expect("lock").join("\n")
+    }
+
+    /// Its standard output, once it has ended.
+    #[track_caller]
+    pub fn printed(&self) -> String {
+        let [reader, _] = &self.readers;
+        eventually("all that it printed is read", || reader.is_finished());
+        self.printed.lock().expect("lock").join("\n")
     }
 
     /// How many lines of the log hold `part`.
@@ -209,6 +241,7 @@ impl Sidecar {
         let code = answer.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
         let body =
             answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default();
+        self.kept.add("pages", &answer);
         (code, body)
     }
 
@@ -282,10 +315,12 @@ impl Sidecar {
         status
     }
 
-    /// The reader of the log may be behind the process, but not if a child of that has the pipe, too.
+    /// The readers may be behind the process, but not if a child of that has the pipe, too.
     fn read_to_the_end(&self) {
         let watch = Stopwatch::start();
-        while !self.reader.is_finished() && watch.is_within(Duration::from_secs(1)) {
+        while !self.readers.iter().all(JoinHandle::is_finished)
+            && watch.is_within(Duration::from_secs(1))
+        {
             pause(5);
         }
     }
@@ -331,7 +366,13 @@ impl Sidecar {
 
 impl Drop for Sidecar {
     fn drop(&mut self) {
+        if self.kept.is_wanted() && self.port != 0 && self.alive() {
+            for page in ["/metrics", "/readyz", "/debug/state"] {
+                self.ask(page);
+            }
+        }
         self.kill();
+        self.read_to_the_end();
         if !thread::panicking() {
             assert!(!self.log().contains("panicked"), "{}", self.log());
         }

@@ -31,7 +31,7 @@ use crate::{
     ocm::{AUTO, Bootstrap, Hub, PREFIX},
     real,
     relay::Relay,
-    sidecar::{Sidecar, bare, free_port, program},
+    sidecar::{Sidecar, VERBOSE, bare, free_port, program},
     within,
 };
 
@@ -299,7 +299,8 @@ impl Spoke {
             .arg(self.managed_kubeconfig())
             .args(["-cluster-name", &self.cluster, "-agent-id", AGENT])
             .args(["-disable-leader-election", "-cluster-healthcheck-period", "1s"])
-            .args(["-metrics-port", &port.to_string(), "-v", "2"])
+            .args(["-metrics-port", &port.to_string()])
+            .args(VERBOSE)
             .env("POD_NAMESPACE", &self.namespace);
         command
     }

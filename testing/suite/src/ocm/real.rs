@@ -74,7 +74,10 @@ fn set_up(hub: &Cluster) {
     let assets = PathBuf::from(std::env::var_os("E2E_ASSETS").expect("E2E_ASSETS"));
     let crds = assets.join("crds");
     done(kubectl(hub, &["apply", "--server-side", "-f", &crds.to_string_lossy()]));
-    done(kubectl(hub, &["wait", "--for=condition=Established", "crd", "--all"]));
+    // kubectl fails where a definition has no conditions yet.
+    wait("the definitions are established", || {
+        kubectl(hub, &["wait", "--for=condition=Established", "crd", "--all"]).status.success()
+    });
     give_bootstrap_rights(hub);
     confine(hub);
 }

@@ -6,7 +6,7 @@ use dev_apiserver::Server;
 
 use super::{Kind, Stage, rights};
 use crate::real;
-use crate::sidecar::{Sidecar, bare, free_port, program};
+use crate::sidecar::{Sidecar, VERBOSE, bare, free_port, program};
 
 /// A replica that waits for nothing longer than a test can.
 pub const FAST: [&str; 10] = [
@@ -98,7 +98,8 @@ impl Stage {
         command
             .args(self.setting.arguments())
             .args(["-namespace-prefix", &self.namespace, "-leader-election=false"])
-            .args(["-metrics-port", &port.to_string(), "-v", "2"])
+            .args(["-metrics-port", &port.to_string()])
+            .args(VERBOSE)
             .args(FAST);
         command
     }

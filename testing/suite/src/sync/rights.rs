@@ -1,15 +1,12 @@
 //! The program's rights on servers that heed them: what `-print-rbac` prints for its flags, and nothing more.
 
-use std::{
-    process::{Command, Stdio},
-    sync::OnceLock,
-};
+use std::{process::Command, sync::OnceLock};
 
 use serde_json::{Value, json};
 use shared::error::Error;
 
 use super::{ACCOUNT, Kind, Place, Side, Stage, kinds};
-use crate::{cluster::resource, sidecar::bare};
+use crate::{cluster::resource, outputs, sidecar::bare};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -90,8 +87,7 @@ fn printed(command: &Command) -> Vec<Value> {
             }
         }
     }
-    print.arg("-print-rbac").stdout(Stdio::piped());
-    let output = print.output().expect("the program runs");
+    let output = outputs::run(print.arg("-print-rbac"));
     let text = String::from_utf8_lossy(&output.stdout);
     let documents = text.split("\n---\n").filter(|text| !text.trim().is_empty());
     documents.map(|text| serde_yaml::from_str(text).expect("YAML")).collect()

@@ -1,16 +1,12 @@
 //! The command line (F29): invalid flags are exit code 2 and a sentence, what else is refused at startup is
 //! exit code 1 and a sentence.
 
-use std::{
-    fs,
-    net::TcpListener,
-    path::Path,
-    process::{Output, Stdio},
-};
+use std::{fs, net::TcpListener, path::Path, process::Output};
 
 use serde_json::json;
 use suite::{
     identity::kubeconfig,
+    outputs,
     scene::{ADDON, Scene},
     sidecar::{Sidecar, bare, program, usage_error},
     within,
@@ -19,7 +15,7 @@ use suite::{
 fn run(arguments: &[&str]) -> Output {
     let mut command = bare(&program("addon-lease-controller"));
     command.args(arguments).env("POD_NAMESPACE", "ns").env("KUBECONFIG", "/nonexisting/kubeconfig");
-    command.stdout(Stdio::piped()).output().expect("the program runs")
+    outputs::run(&mut command)
 }
 
 const A_DURATION: &str = "-lease-duration is a number of seconds from 1 to 2147483647";

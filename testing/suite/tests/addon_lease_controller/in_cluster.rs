@@ -9,8 +9,9 @@ use std::{
 use suite::{
     identity,
     needs::{Need, needs},
+    outputs,
     scene::{ADDON, POD, SECRET, Scene},
-    sidecar::{Sidecar, bare, free_port, program},
+    sidecar::{Sidecar, VERBOSE, bare, free_port, program},
 };
 
 use crate::support::{failures, renews};
@@ -62,7 +63,8 @@ fn start(scene: &Scene, change: impl FnOnce(&mut Command)) -> Option<Sidecar> {
         .arg(program("addon-lease-controller"))
         .args(["-lease-name", ADDON, "-lease-namespace", &scene.cluster])
         .args(["-hub-kubeconfig-secret", SECRET, "-lease-duration=1", "-startup-delay=0"])
-        .args(["-metrics-port", &port.to_string(), "-v=2"])
+        .args(["-metrics-port", &port.to_string()])
+        .args(VERBOSE)
         .env("KUBERNETES_SERVICE_HOST", address.ip().to_string())
         .env("KUBERNETES_SERVICE_PORT", address.port().to_string());
     change(&mut command);
@@ -129,7 +131,7 @@ fn outside_a_pod_the_variables_alone_are_refused() {
     command
         .args(["-lease-name=x", "-managed-lease-namespace=x", "-metrics-port=0"])
         .envs([("KUBERNETES_SERVICE_HOST", "127.0.0.1"), ("KUBERNETES_SERVICE_PORT", "9")]);
-    let output = command.output().expect("it starts");
+    let output = outputs::run(&mut command);
     let log = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{log}");
     assert!(log.contains("no in-cluster configuration") && log.contains("token"), "{log}");

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 use suite::{
     identity::Data,
+    outputs::run,
     relay::Way,
     scene::Scene,
     sidecar::{bare, program},
@@ -40,7 +41,7 @@ fn no_byte_of_a_credential_is_logged() {
     inline.insert("kubeconfig".into(), scene.hub_kubeconfig(&user).into_bytes());
     let refused = scene.token_secret("worthless-worthless-worthless-worthless-worthless");
     scene.put_secret(&first);
-    let mut sidecar = scene.start(&["-v", "5", "-lease-target=both"]);
+    let mut sidecar = scene.start(&["-lease-target=both"]);
     renews(&sidecar, "hub", 1);
     let all = [&broken, &inline, &second, &refused, &first];
     for data in all {
@@ -70,10 +71,7 @@ fn no_byte_of_a_credential_is_logged() {
 fn the_start_line_and_refusals_hide_passwords() {
     let mut command = bare(&program("addon-lease-controller"));
     command.args(["-lease-name=x", "-managed-lease-namespace=x", "-metrics-port=0", "-v=5"]);
-    let output = command
-        .args(["-master", "https://admin:hunter2@127.0.0.1:1/"])
-        .output()
-        .expect("it starts");
+    let output = run(command.args(["-master", "https://admin:hunter2@127.0.0.1:1/"]));
     let log = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{log}");
     assert!(log.contains("-master=https://***@127.0.0.1:1/"), "{log}");

@@ -1,11 +1,12 @@
 //! The command line: invalid flags are exit code 2 and a sentence, what else is refused at startup is exit code
 //! 1.
 
-use std::process::{Output, Stdio};
+use std::process::Output;
 
 use serde_json::json;
 use suite::{
     identity::kubeconfig,
+    outputs,
     sidecar::{bare, program, usage_error},
 };
 
@@ -13,7 +14,7 @@ fn run(arguments: &[&str]) -> Output {
     let mut command = bare(&program("csr-bootstrapper"));
     command.args(["-metrics-port", "0"]).args(arguments);
     command.env("POD_NAMESPACE", "ns").env("KUBECONFIG", "/nonexisting/kubeconfig");
-    command.stdout(Stdio::piped()).output().expect("the program runs")
+    outputs::run(&mut command)
 }
 
 /// Exit code 2 with a sentence that has `parts`.
@@ -139,7 +140,7 @@ fn other_subcommands_of_the_registration_image_are_refused() {
         (&["registration"], "needs its subcommand agent"),
     ] {
         let mut command = bare(&program("csr-bootstrapper"));
-        let output = command.args(words).stdout(Stdio::piped()).output().expect("the program runs");
+        let output = outputs::run(command.args(words));
         let text = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{words:?}: {text}");
         assert!(usage_error("csr-bootstrapper", &text).contains(sentence), "{words:?}: {text}");

@@ -18,7 +18,7 @@ use rustls::{
 use suite::{
     dumper, eventually, https,
     ocm::AVAILABLE,
-    sidecar::{Sidecar, bare, free_port, program},
+    sidecar::{Sidecar, VERBOSE, bare, free_port, program},
     spoke::{SECRET, Spoke},
     within,
 };
@@ -48,7 +48,7 @@ fn start_on(spoke: &Spoke, https: u16, more: &[&str]) -> Sidecar {
     command.arg(format!("--kubeconfig={}", spoke.managed_kubeconfig().display()));
     command.arg(format!("--namespace={}", spoke.namespace));
     command.arg(format!("--listen=127.0.0.1:{https}"));
-    command.args(["--metrics-port", &port.to_string(), "-v=2"]).args(more);
+    command.args(["--metrics-port", &port.to_string()]).args(VERBOSE).args(more);
     Sidecar::spawn(command, port)
 }
 

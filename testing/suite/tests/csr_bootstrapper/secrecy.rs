@@ -63,7 +63,7 @@ fn no_piece_of_a_secret_is_seen_anywhere() {
     let mut secrets = Secrets(BTreeMap::new());
     secrets.0.insert("the bootstrap token", token_in(&bootstrap).into_bytes());
     spoke.put_bootstrap(&bootstrap);
-    let agent = spoke.start(&["-v", "5"]);
+    let agent = spoke.start(&[]);
     let own = spoke.directory.path().join("managed.kubeconfig");
     let own = token_in(&fs::read_to_string(own).expect("its kubeconfig"));
     secrets.0.insert("the own token", own.into_bytes());

@@ -4,13 +4,14 @@
 use std::{
     fs,
     os::unix::process::ExitStatusExt,
-    process::{Command, ExitStatus, Stdio},
+    process::{Command, ExitStatus},
 };
 
 use suite::{
     dumper::{Stage, hidden, set},
     identity::Data,
     needs::{Need, needs},
+    outputs,
     sidecar::{bare, program},
 };
 
@@ -40,10 +41,9 @@ fn run(stage: &Stage, call: &str, nth: u32) -> ExitStatus {
         .args(["-f", "-o", "/dev/null", "-e", &format!("trace={call}")])
         .args(["-e", &format!("inject={call}:signal=KILL:when={nth}")])
         .arg(program("hub-kubeconfig-dumper"))
-        .arg("-once")
-        .stderr(Stdio::null());
+        .arg("-once");
     stage.arguments(&mut command, 0);
-    command.status().expect("strace runs")
+    outputs::run(&mut command).status
 }
 
 /// Takes the directory back to how it was, at every call that there is, and kills there.
@@ -149,9 +149,9 @@ fn f51_what_is_switched_to_is_on_the_disk() {
     let log = stage.directory.path().join("calls");
     let mut command = bare("strace".as_ref());
     command.args(["-f", "-y", "-o"]).arg(&log).arg("-etrace=write,fsync,symlinkat,renameat");
-    command.arg(program("hub-kubeconfig-dumper")).arg("-once").stderr(Stdio::null());
+    command.arg(program("hub-kubeconfig-dumper")).arg("-once");
     stage.arguments(&mut command, 0);
-    assert!(command.status().expect("strace runs").success());
+    assert!(outputs::run(&mut command).status.success());
     let log = fs::read_to_string(log).expect("its log");
     let path = fs::canonicalize(stage.path()).expect("the directory");
     let root = path.to_str().expect("a path");

@@ -97,7 +97,7 @@ fn a_volumes_root_that_belongs_to_another_is_used_as_it_is() {
     let (stage, data) = Stage::with_secret("root");
     let root = stage.directory.path();
     // Where the other user can get at it.
-    let copy = root.join("dumper");
+    let copy = root.join("hub-kubeconfig-dumper");
     fs::copy(program("hub-kubeconfig-dumper"), &copy).expect("a copy");
     fs::create_dir_all(stage.path()).expect("the directory");
     let permit = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));

@@ -1,7 +1,5 @@
 //! What the program says of single objects: `-explain`, the fields of a dry run, states on sources, staleness.
 
-use std::fs::{self, File};
-
 use serde_json::json;
 use suite::{
     eventually,
@@ -16,14 +14,12 @@ const STATE: &str = "cloud.teleport.dev/sync-state";
 
 /// What it prints about an object of this kind and name, and its exit code.
 fn explain_named(stage: &Stage, kind: &str, object: &str) -> (Option<i32>, String) {
-    let path = stage.directory.path().join("explained");
-    let file = File::create(&path).unwrap();
     let mut sidecar = stage.start_as(|command| {
         stage.add_remotes(command);
-        command.args(["-explain", kind, object]).stdout(file);
+        command.args(["-explain", kind, object]);
     });
     let code = sidecar.wait().code();
-    (code, format!("{}{}", fs::read_to_string(path).unwrap(), sidecar.log()))
+    (code, format!("{}\n{}", sidecar.printed(), sidecar.log()))
 }
 
 /// The same of a widget.

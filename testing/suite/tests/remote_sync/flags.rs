@@ -1,11 +1,12 @@
 //! The command line: invalid flags are exit code 2 and a sentence, what else is refused at startup is exit code
 //! 1; nothing is written in either case.
 
-use std::process::{Output, Stdio};
+use std::process::Output;
 
 use serde_json::json;
 use suite::{
     identity::kubeconfig,
+    outputs,
     sidecar::{bare, program, usage_error},
     sync::{Setting, Stage, WIDGETS, words},
 };
@@ -14,7 +15,7 @@ fn run(arguments: &[&str]) -> Output {
     let mut command = bare(&program("remote-sync"));
     command.args(["-metrics-port", "0"]).args(arguments);
     command.env("POD_NAMESPACE", "ns").env("KUBECONFIG", "/nonexisting/kubeconfig");
-    command.stdout(Stdio::piped()).output().expect("the program runs")
+    outputs::run(&mut command)
 }
 
 /// Exit code 2 with a sentence that has `part`.

@@ -1,13 +1,11 @@
 //! Other modes of operation: a dry run, one pass, cleanup, the rights it needs.
 
-use std::process::Stdio;
-
 use dev_apiserver::{Action, Request};
 use serde_json::{Value, json};
 use suite::{
     eventually,
     needs::{Need, needs},
-    pause,
+    outputs, pause,
     relay::Way,
     sidecar::{bare, program},
     sync::{BUDGETS, Place, Setting, Side, Stage, WIDGETS, words},
@@ -256,8 +254,7 @@ fn cleanup_frees_what_is_being_deleted() {
 /// The roles that these flags print.
 fn printed(arguments: &[&str]) -> Vec<Value> {
     let mut command = bare(&program("remote-sync"));
-    command.args(arguments).arg("-print-rbac").stdout(Stdio::piped());
-    let output = command.output().expect("the program runs");
+    let output = outputs::run(command.args(arguments).arg("-print-rbac"));
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("UTF-8");
     text.split("\n---\n").map(|text| serde_yaml::from_str(text).expect("YAML")).collect()

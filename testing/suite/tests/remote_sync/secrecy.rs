@@ -55,7 +55,7 @@ fn no_secret_is_seen_anywhere() {
     stage.put_kubeconfig("hub", &kubeconfig);
     let secret = format!("hub={}/hub-kubeconfig", stage.own.home);
     let sidecar = stage.start_as(|command| {
-        command.args(["-v=4", "-remote-kubeconfig-secret", &secret]);
+        command.args(["-remote-kubeconfig-secret", &secret]);
     });
     is_in_sync(&source, &target);
     stage.create_target_secret("token", VALUE, Some(&target));
@@ -81,7 +81,7 @@ fn a_refused_upload_says_nothing_of_what_was_in_it() {
     let stage = Stage::pull("secrecy-refused", Setting::safe(&[&WIDGETS]).secrets(&["token"]));
     let (source, target) = stage.pair(&WIDGETS, "one");
     source.create_number(1);
-    let sidecar = stage.start_served(&["-v=4"]);
+    let sidecar = stage.start_served(&[]);
     is_in_sync(&source, &target);
     // There is no Secret to update at the source: 404.
     stage.create_target_secret("token", VALUE, Some(&target));
@@ -120,7 +120,7 @@ fn a_server_that_repeats_what_it_was_sent_is_not_quoted() {
         let (source, target) = stage.pair(&WIDGETS, "one");
         source.create_number(1);
         stage.source_secret("token").create(&json!({"type": "Opaque"}));
-        let sidecar = stage.start_served(&["-v=4"]);
+        let sidecar = stage.start_served(&[]);
         is_in_sync(&source, &target);
         let side = if own { &stage.own } else { stage.remote() };
         let refused = of_program(side, repeating(code)).verb(verb).resource("secrets");

@@ -6,7 +6,7 @@ use suite::{
     needs::{Need, needs},
     proxy::Proxy,
     scene::{ADDON, Scene},
-    sidecar::{Sidecar, bare, behind, program},
+    sidecar::{Sidecar, VERBOSE, bare, behind, program},
 };
 
 use crate::support::{BACK, LOST, wait_for_renewal};
@@ -80,7 +80,8 @@ fn f22_in_a_cluster_the_proxy_is_used_as_client_go_does() {
     let mut command = bare(&program("addon-lease-controller"));
     command
         .args(["-lease-name", ADDON, "-lease-duration", "1", "-startup-delay", "0"])
-        .args(["-metrics-port", "0", "-v", "2"])
+        .args(["-metrics-port", "0"])
+        .args(VERBOSE)
         .env("KUBERNETES_SERVICE_HOST", "kubernetes.default.svc")
         .env("KUBERNETES_SERVICE_PORT", "443")
         .env("HTTPS_PROXY", proxy.url())

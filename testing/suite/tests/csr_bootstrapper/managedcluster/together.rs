@@ -6,7 +6,7 @@ use std::{fs, path::PathBuf};
 use suite::{
     eventually,
     ocm::AVAILABLE,
-    sidecar::{Sidecar, bare, free_port, program},
+    sidecar::{Sidecar, VERBOSE, bare, free_port, program},
     spoke::{SECRET, Spoke},
     throughout,
 };
@@ -23,7 +23,7 @@ fn start_dumper(spoke: &Spoke) -> Sidecar {
     let mut command = bare(&program("hub-kubeconfig-dumper"));
     command.arg("-kubeconfig").arg(spoke.directory.path().join("managed.kubeconfig"));
     command.arg("-hub-kubeconfig-dir").arg(directory(spoke));
-    command.args(["-metrics-port", &port.to_string(), "-v", "2"]);
+    command.args(["-metrics-port", &port.to_string()]).args(VERBOSE);
     command.env("POD_NAMESPACE", &spoke.namespace);
     Sidecar::spawn(command, port)
 }
@@ -73,7 +73,7 @@ fn the_names_in_the_files_count_where_the_secret_is_new() {
     let port = free_port();
     let mut command = bare(&program("csr-bootstrapper"));
     command.arg("-kubeconfig").arg(spoke.managed_kubeconfig());
-    command.args(["-disable-leader-election", "-v", "2"]);
+    command.arg("-disable-leader-election").args(VERBOSE);
     command.args(["-metrics-port", &port.to_string()]).env("POD_NAMESPACE", &spoke.namespace);
     command.arg("-hub-kubeconfig-dir").arg(&path);
     let agent = Sidecar::spawn(command, port);
@@ -90,7 +90,7 @@ fn the_lease_sidecar_uses_the_very_secret() {
     command.arg("-kubeconfig").arg(&spoke.managed.kubeconfig);
     command.args(["-hub-kubeconfig-secret", &spoke.secret, "-lease-name", "managed-cluster-lease"]);
     command.args(["-lease-namespace", &spoke.cluster, "-lease-duration", "1"]);
-    command.args(["-startup-delay", "0", "-v", "2"]);
+    command.args(["-startup-delay", "0"]).args(VERBOSE);
     command.args(["-metrics-port", &port.to_string()]).env("POD_NAMESPACE", &spoke.namespace);
     let sidecar = Sidecar::spawn(command, port);
     sidecar.wait_for("lease renewal started");
