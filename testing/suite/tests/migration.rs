@@ -4,15 +4,18 @@
 use std::{path::PathBuf, process::Command};
 
 use serde_json::{Value, json};
-use shared::error::Error;
+use shared::{error::Error, resource::Resource};
 use suite::{
     cluster::{Cluster, resource},
     eventually,
     figures::{block, page, root},
     needs::{Need, needs},
     ocm::{AVAILABLE, Bootstrap, JOINED},
+    outputs,
     scene::{ADDON, renew_time},
+    sidecar::{Sidecar, bare, free_port, program},
     spoke::{BOOTSTRAP, SECRET, Spoke},
+    within,
 };
 
 /// Namespace of the agent, here and everywhere.
@@ -31,14 +34,27 @@ fn commands(step: &str, on: &str) -> Vec<String> {
 /// Runs a step as it is on the page, but for the name of the cluster; all that was printed.
 #[track_caller]
 fn run(step: &str, cluster: &Cluster, on: &str, name: &str) -> String {
+    run_with(step, cluster, on, &[("cluster1", name)])
+}
+
+/// The same with each first text replaced by the second.
+#[track_caller]
+fn run_with(step: &str, cluster: &Cluster, on: &str, here: &[(&str, &str)]) -> String {
     let mut all = String::new();
-    for command in commands(step, on) {
-        // Only with nodes.
-        if command.contains(" rollout status ") {
+    for mut command in commands(step, on) {
+        // Only with a kubelet.
+        if command.contains(" port-forward ") {
             continue;
         }
+        for (there, here) in here {
+            command = command.replace(there, here);
+        }
+        if let Some((before, rest)) = command.split_once(" rollout status deployment/") {
+            let namespace = before.rsplit(' ').next().expect("a namespace");
+            roll_out(cluster, namespace, rest.split(' ').next().expect("a name"));
+        }
         let output = Command::new("sh")
-            .args(["-ec", &command.replace("cluster1", name)])
+            .args(["-ec", &command])
             .current_dir(root())
             .env("KUBECONFIG", &cluster.kubeconfig)
             .output()
@@ -77,7 +93,20 @@ fn deploy(cluster: &Cluster, namespace: &str, name: &str, container: &str) {
     cluster.create(&deployments().collection(namespace), &body);
 }
 
-fn deployments() -> shared::resource::Resource {
+/// Says of a Deployment what its controller would, once its pods are ready.
+fn roll_out(cluster: &Cluster, namespace: &str, name: &str) {
+    let object = deployment(cluster, namespace, name).expect("the Deployment");
+    let replicas = &object["spec"]["replicas"];
+    let status = json!({
+        "observedGeneration": object["metadata"]["generation"], "replicas": replicas,
+        "updatedReplicas": replicas, "readyReplicas": replicas, "availableReplicas": replicas,
+    });
+    let all = deployments();
+    let target = all.object(namespace, name);
+    cluster.merge(&target.status(), &json!({"status": status}));
+}
+
+fn deployments() -> Resource {
     resource("apps", "deployments", "Deployment")
 }
 
@@ -126,6 +155,7 @@ fn from_the_registration_agent_and_back() {
     });
     let printed = run("registration check", &spoke.hub.cluster, "hub", &name);
     assert!(printed.contains("condition met"), "{printed}");
+    run("operator check", &spoke.hub.cluster, "hub", &name);
     assert_eq!(spoke.hub.csrs_of(&name).len(), requests, "no new request");
 
     run("registration back", &managed, "managed", &name);
@@ -140,6 +170,32 @@ fn from_the_registration_agent_and_back() {
     });
     run("registration check", &spoke.hub.cluster, "hub", &name);
     assert_eq!(spoke.hub.csrs_of(&name).len(), requests, "no new request");
+}
+
+/// What the operator does with its image is in csr_bootstrapper/klusterlet.rs.
+#[test]
+fn by_the_klusterlet_operators_own_deployment_and_back() {
+    if !needs(Need::Real, "OCM's klusterlet operator is there") {
+        return;
+    }
+    let spoke = Spoke::for_klusterlet("migrated-image");
+    let deployment = spoke.install(&spoke.namespace, &json!({}));
+    let name = deployment["metadata"]["name"].as_str().expect("a name").to_owned();
+    let klusterlet = format!("klusterlet {}", spoke.klusterlet());
+    for (step, image) in [
+        ("operator start", "example.com/spoke-sidecars:v1"),
+        ("operator back", "quay.io/open-cluster-management/registration:v1.2.0"),
+    ] {
+        run_with(step, &spoke.managed, "managed", &[("klusterlet klusterlet", &klusterlet)]);
+        within(60, "the operator changes the Deployment", || {
+            let object = self::deployment(&spoke.managed, &spoke.namespace, &name)?;
+            let containers = &object["spec"]["template"]["spec"]["containers"];
+            (containers[0]["image"] == image).then_some(())
+        });
+        let here = [(NAMESPACE, &*spoke.namespace), ("klusterlet-registration-agent", &name)];
+        let printed = run_with("operator check", &spoke.managed, "managed", &here);
+        assert!(printed.contains("successfully rolled out"), "{printed}");
+    }
 }
 
 #[test]
@@ -164,19 +220,80 @@ fn from_klusterlet_addon_lease_controller_and_back() {
     assert_eq!(image(), "example.com/original:v1");
 }
 
+/// The program with the flags of a step, and `more` of them where the page leaves some out.
+fn remote_sync(step: &str, more: &[&str]) -> Command {
+    let [line] = &commands(step, "managed")[..] else { panic!("{step} is one command") };
+    let flags = line.strip_prefix("remote-sync ").and_then(|rest| rest.strip_suffix('…'));
+    let flags = flags.unwrap_or_else(|| panic!("{line}"));
+    let mut command = bare(&program("remote-sync"));
+    let hub = Cluster::real("hub").kubeconfig.display().to_string();
+    for words in [&*flags.replace("FILE", &hub)].iter().chain(more) {
+        command.args(words.split_whitespace());
+    }
+    command
+}
+
+fn definitions() -> Resource {
+    resource("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition")
+}
+
+fn kind() -> Resource {
+    resource("example.com", "widgets", "Widget")
+}
+
 /// What becomes of the objects is in remote_sync/takeover.rs.
 #[test]
 fn from_sync_controller_and_back() {
     if !needs(Need::Real, "kubectl is there") {
         return;
     }
-    let managed = Cluster::real("managed");
+    let (managed, hub) = (Cluster::real("managed"), Cluster::real("hub"));
     ensure_namespace(&managed, NAMESPACE);
     deploy(&managed, "sync-system", "sync-controller", "manager");
+    let widgets = page("manifests/examples/widgets/crd.yaml");
+    let widgets: Value = serde_yaml::from_str(&widgets).expect("YAML");
+    let [source, target] = [&hub, &managed].map(|cluster| cluster.new_namespace("migrated-sync"));
+    for (cluster, namespace, name) in [(&hub, &source, "blue"), (&managed, &target, "green")] {
+        cluster.create(&definitions().everywhere(), &widgets);
+        let widget = json!({
+            "apiVersion": "example.com/v1", "kind": "Widget",
+            "metadata": {"name": name, "namespace": namespace}, "spec": {"size": 3},
+        });
+        eventually("widgets are served", || {
+            cluster.client.create(&kind().collection(namespace), &widget).ok()
+        });
+    }
+    let port = free_port();
+    let more = format!(
+        "-kubeconfig {} -namespace {target} -source-namespace {source} -target-namespace {target} \
+         -create-namespaces=false -leader-election=false -metrics-port {port} -v 5",
+        managed.kubeconfig.display(),
+    );
+    let kind_and_hub = format!(
+        "-resource widgets.example.com -remote-kubeconfig hub={}",
+        hub.kubeconfig.display()
+    );
+    let log = outputs::run(&mut remote_sync("sync dry run", &[&more])).stderr;
+    let log = String::from_utf8_lossy(&log);
+    assert!(log.contains("dry run"), "{log}");
+    let rights = outputs::run(&mut remote_sync("sync rights", &[&kind_and_hub, &more])).stdout;
+    let rights = String::from_utf8_lossy(&rights);
+    assert!(rights.contains("ClusterRole"), "{rights}");
     run("sync stop", &managed, "managed", "cluster1");
     assert_eq!(replicas(&managed, "sync-system", "sync-controller"), Some(0));
     run("sync start", &managed, "managed", "cluster1");
     assert_eq!(replicas(&managed, NAMESPACE, "remote-sync"), Some(1));
+    let mut command = bare(&program("remote-sync"));
+    command.args(kind_and_hub.split_whitespace()).args(more.split_whitespace());
+    let ours = Sidecar::spawn(command, port);
+    eventually("the widget is copied", || managed.get(&kind().object(&target, "blue")));
+    let here = [("localhost:8387", &*format!("localhost:{port}"))];
+    let printed = eventually("the pair is in sync", || {
+        let printed = run_with("sync check", &managed, "managed", &here);
+        printed.contains("state=\"insync\"} 1").then_some(printed)
+    });
+    assert!(printed.ends_with("ok\n"), "{printed}");
+    drop(ours);
     run("sync back", &managed, "managed", "cluster1");
     assert_eq!(deployment(&managed, NAMESPACE, "remote-sync"), None);
     assert_eq!(replicas(&managed, "sync-system", "sync-controller"), Some(1));

@@ -45,6 +45,8 @@ struct Clone {
     directory: TempDir,
     /// Assignments to variables of the shell.
     variables: Vec<String>,
+    /// Of the last `port-forward` for each port: the port on a page, and the program's here.
+    forwarded: Vec<(String, u16)>,
     pods: Pods,
 }
 
@@ -76,7 +78,7 @@ impl Clone {
         let path = directory.path().join("config");
         fs::write(&path, config.to_string()).expect("the kubeconfig");
         let pods = Pods::of(&path);
-        Self { directory, variables: Vec::new(), pods }
+        Self { directory, variables: Vec::new(), forwarded: Vec::new(), pods }
     }
 
     /// Runs a block; what its last command printed.
@@ -105,15 +107,35 @@ impl Clone {
             self.variables.push(format!("{name}='{value}'"));
             return String::new();
         }
-        match command.split_once(" exec deployment/") {
+        let (subject, rest) = command.split_once(" deployment/").unwrap_or((command, ""));
+        let deployment = rest.split(' ').next().unwrap_or_default();
+        match subject.rsplit(' ').next() {
             // The files of the pod are elsewhere here.
-            Some((_, rest)) => {
-                let (deployment, command) = rest.split_once(" -- ").expect("a command");
-                let (volume, command) = (self.pods.volume(deployment), command.to_owned());
+            Some("exec") => {
+                let (_, command) = rest.split_once(" -- ").expect("a command");
+                let volume = self.pods.volume(deployment);
                 eventually("the files are there", || volume.join("kubeconfig").exists());
                 self.shell(&command.replace("/spoke/hub-kubeconfig", &volume.to_string_lossy()))
             }
-            None => self.shell(command),
+            Some("logs") => self.pods.log_of(deployment),
+            // What it says comes from the kubelet's machine, and it stays until it is stopped.
+            Some("port-forward") => {
+                let port = rest.split(' ').nth(1).expect("a port");
+                self.forwarded.push((port.to_owned(), self.pods.port_of(deployment)));
+                String::new()
+            }
+            _ if command.starts_with("curl ") => {
+                let here = |command: String, (there, here): &(String, u16)| {
+                    command.replace(&format!("localhost:{there}/"), &format!("localhost:{here}/"))
+                };
+                let command = self.forwarded.iter().fold(command.to_owned(), here);
+                self.shell(&command.replace("curl ", "curl --fail --no-progress-meter "))
+            }
+            // Until it is stopped.
+            _ if command.contains(" -w ") => {
+                self.shell(&format!("timeout 5 {command} || [ $? = 124 ]"))
+            }
+            _ => self.shell(command),
         }
     }
 
@@ -144,14 +166,26 @@ fn quick_starts_of_each_program_and_the_add_on() {
     let clusters = clone.follow(&readme("csr-bootstrapper"), "csr-bootstrapper");
     let columns: Vec<_> = clusters.lines().last().expect("a cluster").split_whitespace().collect();
     assert_eq!((columns[0], &columns[2..4]), ("cluster1", &["True", "True"][..]), "{clusters}");
+    let answer = clone.follow(&readme("csr-bootstrapper"), "csr-bootstrapper-check");
+    assert_eq!(answer, "ok");
     let name = clone.follow(&readme("hub-kubeconfig-dumper"), "hub-kubeconfig-dumper");
     assert_eq!(name, "cluster1");
+    let answer = clone.follow(&readme("hub-kubeconfig-dumper"), "hub-kubeconfig-dumper-check");
+    assert_eq!(answer, "ok");
     let lease = clone.follow(&readme("addon-lease-controller"), "addon-lease-controller");
     assert!(lease.contains("my-addon"), "{lease}");
+    let answer = clone.follow(&readme("addon-lease-controller"), "addon-lease-controller-check");
+    assert_eq!(answer, "ok");
     let widgets = clone.follow(&readme("remote-sync"), "remote-sync");
     assert!(widgets.lines().last().is_some_and(|line| line.starts_with("blue ")), "{widgets}");
+    let state = clone.follow(&readme("remote-sync"), "remote-sync-follow");
+    assert!(state.starts_with("ok") && state.contains("widgets.example.com"), "{state}");
+    let pairs = clone.follow(&readme("remote-sync"), "remote-sync-check");
+    assert!(pairs.contains("state=\"insync\"} 1"), "{pairs}");
     each_right_of_remote_sync_is_used(&mut clone);
     the_add_on_syncs(&mut clone, &hub);
+    let modes = clone.follow(&readme("addon-lease-controller"), "addon-lease-controller-mode");
+    assert!(modes.contains("remote-sync"), "{modes}");
     no_right_is_missing();
 }
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use suite::sidecar::{Sidecar, bare, free_port, program};
+use suite::sidecar::{Sidecar, VERBOSE, bare, free_port, program};
 use tempfile::TempDir;
 
 /// The Deployments of the context cluster1 that have a pod, and their programs.
@@ -36,6 +36,22 @@ impl Pods {
         self.running.values().flatten().map(Sidecar::log).collect::<Vec<_>>().join("\n\n")
     }
 
+    fn of_deployment(&self, deployment: &str) -> &Sidecar {
+        let is_it = |((_, name), _): &(&(String, String), &Vec<Sidecar>)| name == deployment;
+        let (_, programs) = self.running.iter().find(is_it).expect("a pod");
+        programs.first().expect("a program of ours")
+    }
+
+    /// What the program in a Deployment's pod has logged.
+    pub(crate) fn log_of(&self, deployment: &str) -> String {
+        self.of_deployment(deployment).log()
+    }
+
+    /// Where its endpoint is.
+    pub(crate) fn port_of(&self, deployment: &str) -> u16 {
+        self.of_deployment(deployment).port
+    }
+
     /// Ends the programs of the Deployments of this name.
     pub(crate) fn stop(&mut self, deployment: &str) {
         self.running.retain(|(_, name), _| name != deployment);
@@ -54,7 +70,7 @@ impl Pods {
         }
     }
 
-    /// Makes the pod, calls it ready, and starts our containers of it.
+    /// Makes the pod, calls it and the Deployment ready, and starts our containers of it.
     fn start(&self, (namespace, name): &(String, String), template: &Value) -> Vec<Sidecar> {
         let pod = format!("{name}-0");
         let object = json!({
@@ -81,6 +97,14 @@ impl Pods {
             &patch,
         ];
         self.kubectl(&arguments, "");
+        // Its first generation; kubectl waits for what its controller says.
+        let patch = json!({"status": {
+            "observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1,
+        }});
+        let patch = patch.to_string();
+        let of_deployment =
+            ["patch", "deployment", name, "--subresource=status", "--type=merge", "-p", &patch];
+        self.kubectl(&[&["-n", namespace][..], &of_deployment].concat(), "");
         let starting = template["spec"]["initContainers"].as_array().into_iter().flatten();
         let all = starting.chain(containers);
         let ours = all
@@ -105,7 +129,7 @@ impl Pods {
         let account = template["spec"]["serviceAccountName"].as_str().expect("a ServiceAccount");
         let port = free_port();
         command.arg(format!("-kubeconfig={}", self.credential(namespace, account).display()));
-        command.arg(format!("-metrics-port={port}"));
+        command.arg(format!("-metrics-port={port}")).args(VERBOSE);
         Sidecar::spawn(command, port)
     }
 
