@@ -111,10 +111,12 @@ pub fn write(
     log::logger().log(&record.args(text).build());
 }
 
-/// The time that the end of the process waits for a slow reader if it has to be quick: after a signal, or when
-/// another replica may take over.
-const LAST_LINES: Duration = Duration::from_millis(100);
-/// The same if nobody waits for the end: on a busy machine, too, the reason for it is written.
+/// A process that has to end quickly, after a signal or because another replica may take over, waits for a slow reader
+/// until so long after that: on a busy machine, too, its last line is written.
+const LAST_LINES: Duration = Duration::from_millis(500);
+/// It waits so long in any case: other work may have used up that time.
+const LAST_MOMENT: Duration = Duration::from_millis(100);
+/// The same if nobody waits for the end.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Sets up the log for `program` and writes its first line, with version and flags.
@@ -151,13 +153,18 @@ pub fn start(program: &'static str, flags: &Flags) -> Result<Log, String> {
 pub struct Log(SyncSender<Entry>);
 
 impl Log {
-    /// Gives the last lines a moment to leave before the process ends.
-    pub fn finish(self, quickly: bool) {
+    /// Gives the last lines a moment to leave before the process ends, which has to be quick if it was told so, that long
+    /// ago.
+    pub fn finish(self, told: Option<Duration>) {
         let (done, written) = sync_channel(1);
         if self.0.try_send(Entry::End(done)).is_ok() {
-            let _ = written.recv_timeout(if quickly { LAST_LINES } else { LAST_WORDS });
+            let _ = written.recv_timeout(time_left(told));
         }
     }
+}
+
+fn time_left(told: Option<Duration>) -> Duration {
+    told.map_or(LAST_WORDS, |ago| LAST_LINES.saturating_sub(ago).max(LAST_MOMENT))
 }
 
 enum Entry {

@@ -79,13 +79,17 @@ pub fn main_with<Settings>(
         Ok(log) => log,
         Err(sentence) => return usage(name, &sentence),
     };
-    let result = stop.and_then(|stop| run(&settings, &flags, &stop));
+    let result = match &stop {
+        Ok(stop) => run(&settings, &flags, stop),
+        Err(error) => Err(error.clone()),
+    };
     match &result {
         Ok(End::Stopped) => log::info!("stopped by a signal"),
         Ok(End::Done) => log::info!("done"),
         Err(error) => log::error!(error:% = error; "exiting with an error"),
     }
-    log.finish(matches!(result, Ok(End::Stopped) | Err(Error::LeadLost(_))));
+    let quickly = matches!(result, Ok(End::Stopped) | Err(Error::LeadLost(_)));
+    log.finish(stop.ok().filter(|_| quickly).map(|stop| stop.raised_for()));
     ExitCode::from(match result {
         Ok(_) => STOPPED,
         Err(Error::NotFound(_)) => ABSENT,

@@ -29,6 +29,7 @@ struct Inner {
 #[derive(Debug, Default)]
 struct State {
     stopped: bool,
+    stopped_at: Option<Instant>,
     wakes: u64,
     children: Vec<Weak<Inner>>,
 }
@@ -74,6 +75,7 @@ impl Stop {
         let children = {
             let mut state = self.lock();
             state.stopped = true;
+            state.stopped_at.get_or_insert_with(Instant::now);
             std::mem::take(&mut state.children)
         };
         self.0.changed.notify_all();
@@ -83,6 +85,11 @@ impl Stop {
     /// Returns whether it was raised.
     pub fn raised(&self) -> bool {
         self.lock().stopped
+    }
+
+    /// The time since it was raised.
+    pub fn raised_for(&self) -> Duration {
+        self.lock().stopped_at.map_or(Duration::ZERO, |at| at.elapsed())
     }
 
     /// Waits; returns early, with `true`, once it is raised.
