@@ -322,16 +322,18 @@ fn led_elsewhere(page: u32) -> Vec<String> {
     }
     let (follower, there) = (client(access(&one, "follower")), access(&other, "follower"));
     let selection = Selection { page, ..Selection::all(LEASES.collection("default")) };
-    let (mut told, mut listed, mut watching) = (Vec::new(), Vec::new(), false);
+    let (mut told, mut listed) = (Vec::new(), Vec::new());
     Watcher::default().run(&follower, &selection, &Stop::default(), &mut |step| {
         if let Event::InitApply(item) = &step
             && item.name() == "a"
         {
             follower.swap(there.clone()).unwrap();
         }
-        watching = matches!(step, Event::Watching);
         told.extend(word(&step, &mut listed));
-        if watching { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        match step {
+            Event::Watching => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
     });
     told
 }
