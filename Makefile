@@ -48,7 +48,11 @@ std:
 		.ci/release/std.sh $(TARGET) $(OWN_STD) $(REMAP)
 
 dist: std ## Static programs only; ARCH=x86_64, aarch64 or armv7
-	$(shell test -d "$(STD)" || echo RUSTC=$(OWN_STD)/rustc) cargo $(AUDITABLE) build --release --locked --target $(TARGET) $(FLAGS) $(addprefix -p ,$(BINS))
+	@# remote-sync apart: in one build all programs would have the features that it needs, such as exact numbers.
+	test -d "$(STD)" || export RUSTC=$(OWN_STD)/rustc; set -e; \
+	for names in "$(filter-out remote-sync,$(BINS))" remote-sync; do \
+		cargo $(AUDITABLE) build --release --locked --target $(TARGET) $(FLAGS) $$(printf ' -p %s' $$names); \
+	done
 	@rm -rf $(DIST) && mkdir $(DIST)
 	@for name in $(BINS); do \
 		cp "$(RELEASE)/$$name" $(DIST)/ || exit 1; \

@@ -393,3 +393,18 @@ fn whatever_else_is_odd_reads_as_if_it_were_not_there() {
         }
     }
 }
+
+/// What is read on one cluster is written to another: it must not be another number there, though nearly the same.
+#[test]
+fn numbers_stay_what_they_are() {
+    for text in [
+        "0.19844004278856286",
+        "0.9868100332987975",
+        "-2.638344616030823e-256",
+        "9007199254740993",
+        "18446744073709551615",
+        "1e-7",
+    ] {
+        assert_eq!(shared::json::parse(text.as_bytes(), 1 << 10).unwrap().to_string(), text);
+    }
+}
