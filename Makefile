@@ -142,7 +142,7 @@ E2E := $(addprefix --test ,$(subst -,_,$(BINS)) kubernetes migration)
 
 # One boot for all but the last steps: the audits read the logs that the other tests left on the servers. Then
 # certificates are valid for two minutes, so that one is renewed during the test. At the end of each boot all that the
-# programs printed is searched for the keys and tokens in use; PROCESSES is of how many there must be something.
+# programs printed is searched for the keys and tokens in use; PROCESSES says how many of each must have printed something.
 e2e: controlplane ## Scenarios and manifests on the real control plane
 	cargo build --locked --workspace
 	@$(SUMMED) cargo test --locked -p suite --no-run; \

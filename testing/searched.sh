@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs a command on the real control plane and keeps what the programs print; then searches that for every key and token
-# in use. PROCESSES says of how many processes there must be outputs, as in "remote-sync=100 csr-bootstrapper=200".
+# in use. PROCESSES says how many processes of each program must have printed something, as in
+# "remote-sync=100 csr-bootstrapper=200".
 set -eu
 OUTPUTS=$E2E_DIR/outputs
 export OUTPUTS

@@ -50,6 +50,8 @@ mkdir "$work/spoke-sidecars-$version-manifests"
 git archive HEAD manifests | tar --extract --directory "$work/spoke-sidecars-$version-manifests"
 image=${REGISTRY:+$REGISTRY/}spoke-sidecars:$version
 grep -rlF spoke-sidecars:dev "$work/spoke-sidecars-$version-manifests" | xargs sed -i "s#spoke-sidecars:dev#$image#"
+# What an overlay names to replace it.
+sed -i "s#name: spoke-sidecars\$#name: ${image%:*}#" "$work/spoke-sidecars-$version-manifests"/manifests/{README.md,examples/overlay/kustomization.yaml}
 pack "spoke-sidecars-$version-manifests.tar.gz" "$work" "spoke-sidecars-$version-manifests"
 
 for program; do .ci/release/sbom.sh "$program" "${version#v}" >"$out/$program-$version.cdx.json"; done
@@ -68,7 +70,10 @@ mv "$work/SHA256SUMS" .
 cat SHA256SUMS
 cat <<END
 
-To verify it, anywhere: make verify VERSION=$version SUMS=$out/SHA256SUMS
+To verify it, in another clone that has this commit, with the compilers of BUILD.txt:
+
+    make verify VERSION=$version COMMIT=$revision ARCHES='$ARCHES'${REGISTRY:+ REGISTRY=$REGISTRY}${SOURCE:+ SOURCE=$SOURCE} SUMS=$out/SHA256SUMS
+
 To publish it, with the registry's and your own keys:
 
     git tag --sign $version $revision && git push origin $version

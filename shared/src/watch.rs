@@ -175,7 +175,8 @@ impl Watcher {
     }
 
     fn list(&mut self, list_watch: &ListWatch<'_>, on: &mut On<'_>) -> Result<ControlFlow<()>> {
-        self.is_elsewhere(list_watch.client);
+        // What another server gave is no version to list from.
+        let _ = self.follow_server(list_watch.client);
         let page = self.pages.size(list_watch.selection.page);
         let listed = list_watch.list((&self.state, page), self.rewound, on);
         self.pages.learn(listed.as_ref().err(), self.state == State::Newest);
@@ -202,7 +203,7 @@ impl Watcher {
         let longest = Duration::from_secs(seconds) + OVERTIME;
         let opened = Events::open(list_watch.client, &request, &budget, longest);
         let mut stream = opened.inspect_err(|_| self.unopened = self.unopened.saturating_add(1))?;
-        if self.is_elsewhere(list_watch.client) {
+        if self.follow_server(list_watch.client) {
             return Ok(ControlFlow::Continue(()));
         }
         if on(Event::Watching).is_break() {
@@ -259,9 +260,9 @@ impl Watcher {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Returns whether the client leads to another server than before, as its files may. The version of one says nothing
-    /// about another, which may well accept it: a list of the newest state is next.
-    fn is_elsewhere(&mut self, client: &Client) -> bool {
+    /// Notes the client's server, and returns whether it is another one than before, as its files may lead elsewhere. The
+    /// version of one says nothing about another, which may well accept it: a list of the newest state is next.
+    fn follow_server(&mut self, client: &Client) -> bool {
         let before = std::mem::replace(&mut self.server, client.host());
         let elsewhere = before != self.server && !before.is_empty();
         if elsewhere {

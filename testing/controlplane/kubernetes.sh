@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds kube-apiserver, kube-controller-manager and kubectl of another version of Kubernetes into the cache, once, and
-# prints their directory: KUBEBUILDER_ASSETS=$(testing/controlplane/kubernetes.sh v1.28.15) make e2e
+# prints their directory: KUBEBUILDER_ASSETS=$(testing/controlplane/kubernetes.sh v1.37.2) make e2e
 set -euo pipefail
 
 say() { echo "kubernetes.sh: $*" >&2; }

@@ -329,7 +329,7 @@ impl Spoke {
     }
 
     /// Starts hub-kubeconfig-dumper with the agent's Secret, as in its pod; with the file that others read.
-    pub fn start_dumper(&self) -> (Sidecar, PathBuf) {
+    pub fn start_dumper(&self, flags: &[&str]) -> (Sidecar, PathBuf) {
         let (port, files) = (free_port(), self.directory.path().join("files"));
         let mut command = bare(&program("hub-kubeconfig-dumper"));
         command
@@ -338,7 +338,8 @@ impl Spoke {
             .arg("-hub-kubeconfig-dir")
             .arg(&files)
             .args(["-namespace", &self.namespace, "-hub-kubeconfig-secret", &self.secret])
-            .args(["-metrics-host", "127.0.0.1", "-metrics-port", &port.to_string()]);
+            .args(["-metrics-host", "127.0.0.1", "-metrics-port", &port.to_string()])
+            .args(flags);
         (Sidecar::spawn(command, port), files.join("kubeconfig"))
     }
 }

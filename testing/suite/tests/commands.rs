@@ -60,6 +60,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("testing/apiserver/README.md", "kubectl", "for a person"),
     ("testing/apiserver/README.md", "curl", "apiserver/tests/api/faults.rs sends the same"),
     ("testing/controlplane/README.md", "testing/controlplane/run.sh bash", "for a person"),
+    ("testing/controlplane/README.md", "KUBEBUILDER_ASSETS", "from time to time"),
     ("testing/controlplane/README.md", "kubectl", "for a person"),
     ("testing/fuzz/README.md", "make fuzz TARGET", "for a finding"),
     ("testing/suite/README.md", "cargo build", "for one test"),
@@ -68,7 +69,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
 ];
 
 /// What a line that is no comment and no output begins with.
-const WORDS: [&str; 16] = [
+const WORDS: [&str; 17] = [
     "addon-lease-controller ",
     "cargo ",
     "clusteradm ",
@@ -83,6 +84,7 @@ const WORDS: [&str; 16] = [
     "kubectl ",
     "make ",
     "remote-sync ",
+    "KUBEBUILDER_ASSETS=",
     "SUITE=",
     "testing/controlplane/run.sh ",
 ];
@@ -158,7 +160,8 @@ fn is_run(command: &Command) -> bool {
 fn runs_in_ci(target: &str) -> bool {
     let (script, makefile) = (page(".ci/run"), page("Makefile"));
     let is_made = |target: &str| {
-        let lines = script.lines().filter(|line| !line.starts_with(['#', 's']));
+        let is_title = |line: &&str| line.starts_with('#') || line.starts_with("section ");
+        let lines = script.lines().filter(|line| !is_title(line));
         let mut made = lines.filter_map(|line| line.split_once("make ")).map(|(_, rest)| rest);
         made.any(|rest| rest.split(' ').next() == Some(target))
     };

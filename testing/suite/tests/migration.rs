@@ -281,7 +281,8 @@ fn from_sync_controller_and_back() {
     assert!(rights.contains("ClusterRole"), "{rights}");
     run("sync stop", &managed, "managed", "cluster1");
     assert_eq!(replicas(&managed, "sync-system", "sync-controller"), Some(0));
-    run("sync start", &managed, "managed", "cluster1");
+    let here = [("hub.kubeconfig", &*hub.kubeconfig.display().to_string())];
+    run_with("sync start", &managed, "managed", &here);
     assert_eq!(replicas(&managed, NAMESPACE, "remote-sync"), Some(1));
     let mut command = bare(&program("remote-sync"));
     command.args(kind_and_hub.split_whitespace()).args(more.split_whitespace());

@@ -14,6 +14,7 @@ use suite::{
     eventually,
     needs::{Need, needs},
     ocm::{replica_sets, serve_applied_works, works},
+    sidecar::VERBOSE,
     spoke::Spoke,
     within,
 };
@@ -71,7 +72,7 @@ fn work_of_a_replica_set_arrives_with_the_credential_and_goes_with_it() {
         return;
     }
     serve_applied_works(&spoke.managed);
-    let (_dumper, kubeconfig) = spoke.start_dumper();
+    let (_dumper, kubeconfig) = spoke.start_dumper(&VERBOSE);
     eventually("the dumper writes the kubeconfig", || kubeconfig.is_file());
     let agent = spoke.start_work_agent(&kubeconfig);
     let chooser = Chooser::new(&spoke);

@@ -32,7 +32,7 @@ pub(crate) fn measure() -> bool {
     let singleton = single_spoke.start_go_singleton(&GO_FLAGS);
     let spoke = Spoke::auto("footprint");
     let bootstrapper = spoke.start(&FLAGS);
-    let (dumper, kubeconfig) = spoke.start_dumper();
+    let (dumper, kubeconfig) = spoke.start_dumper(&[]);
     let joined = [Some(&go_spoke), singleton.is_some().then_some(&single_spoke), Some(&spoke)];
     for spoke in joined.into_iter().flatten() {
         spoke.hub.wait_for_condition(&spoke.cluster, AVAILABLE, "True");
