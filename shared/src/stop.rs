@@ -28,8 +28,8 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct State {
-    stopped: bool,
-    stopped_at: Option<Instant>,
+    /// The time it was raised at.
+    raised: Option<Instant>,
     wakes: u64,
     children: Vec<Weak<Inner>>,
 }
@@ -63,7 +63,7 @@ impl Stop {
     pub fn child(&self) -> Self {
         let child = Self::default();
         let mut state = self.lock();
-        child.lock().stopped = state.stopped;
+        child.lock().raised = state.raised;
         state.children.retain(|child| child.strong_count() > 0);
         state.children.push(Arc::downgrade(&child.0));
         drop(state);
@@ -74,8 +74,7 @@ impl Stop {
     pub fn raise(&self) {
         let children = {
             let mut state = self.lock();
-            state.stopped = true;
-            state.stopped_at.get_or_insert_with(Instant::now);
+            state.raised.get_or_insert_with(Instant::now);
             std::mem::take(&mut state.children)
         };
         self.0.changed.notify_all();
@@ -84,12 +83,12 @@ impl Stop {
 
     /// Returns whether it was raised.
     pub fn raised(&self) -> bool {
-        self.lock().stopped
+        self.lock().raised.is_some()
     }
 
     /// The time since it was raised.
     pub fn raised_for(&self) -> Duration {
-        self.lock().stopped_at.map_or(Duration::ZERO, |at| at.elapsed())
+        self.lock().raised.map_or(Duration::ZERO, |at| at.elapsed())
     }
 
     /// Waits; returns early, with `true`, once it is raised.
@@ -98,15 +97,15 @@ impl Stop {
         let (state, _) = self
             .0
             .changed
-            .wait_timeout_while(state, time, |state| !state.stopped)
+            .wait_timeout_while(state, time, |state| state.raised.is_none())
             .unwrap_or_else(|e| e.into_inner());
-        state.stopped
+        state.raised.is_some()
     }
 
     /// Waits until it is raised.
     pub fn wait_until_raised(&self) {
         let state = self.lock();
-        drop(self.0.changed.wait_while(state, |state| !state.stopped));
+        drop(self.0.changed.wait_while(state, |state| state.raised.is_none()));
     }
 
     /// Reports a change: every [`Stop::wait_for_change`] returns.
@@ -127,9 +126,9 @@ impl Stop {
         let (state, _) = self
             .0
             .changed
-            .wait_timeout_while(state, time, |state| !state.stopped && state.wakes == seen)
+            .wait_timeout_while(state, time, |state| state.raised.is_none() && state.wakes == seen)
             .unwrap_or_else(|e| e.into_inner());
-        state.stopped
+        state.raised.is_some()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
