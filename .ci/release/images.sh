@@ -23,8 +23,9 @@ build() {
     local labels=("${facts[@]/#/--label=org.opencontainers.image.}")
     local annotations=("${facts[@]/#/--annotation=org.opencontainers.image.}")
     for arch in $ARCHES; do
+        . .ci/release/target.sh "$arch"
         "${tool[@]}" bud --quiet --isolation chroot --timestamp "$SOURCE_DATE_EPOCH" --format oci \
-            --platform "linux/$(.ci/release/platform.sh "$arch")" --manifest "$image" "$@" \
+            --platform "linux/$platform" --manifest "$image" "$@" \
             "${labels[@]}" "${annotations[@]}" \
             --build-context "roots=$work/roots/$arch" --file Dockerfile "$work/empty" >/dev/null
     done

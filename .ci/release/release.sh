@@ -35,8 +35,11 @@ pack() {
 
 .ci/release/notices.sh "$work/notices" "$@"
 for arch in $ARCHES; do
-    "${MAKE:-make}" --no-print-directory dist ARCH="$arch" DIST="$work/$arch" AUDITABLE=auditable
-    name=spoke-sidecars-$version-linux-$(.ci/release/platform.sh "$arch" | tr -d /)
+    AUDITABLE=auditable .ci/release/dist.sh "$arch" "$work/$arch" "$@"
+    . .ci/release/target.sh "$arch"
+    name=spoke-sidecars-$version-linux-${platform/\//}
+    echo "$arch: $($compiler --version | sed -n 1p);" \
+        "standard library $([ -d "$std" ] && echo of the toolchain || cat "$own_std/origin")" >>"$work/compilers"
     mkdir "$work/$name"
     cp -a "$work/$arch"/* "$work/notices"/* "$work/$name/"
     .ci/release/roots.sh "$work/roots/$arch" "$work/$arch" "$work/notices" "$@"
@@ -60,7 +63,7 @@ cp "$work/notices/THIRD-PARTY.txt" "$out/"
     echo "spoke-sidecars $version"
     echo "commit $revision"
     rustc --version --verbose
-    for arch in $ARCHES; do "${MAKE:-make}" -s compilers ARCH="$arch"; done
+    cat "$work/compilers"
     buildah --version
 } >"$out/BUILD.txt"
 
