@@ -1,11 +1,9 @@
-//! The ground that tests, demos and budgets stand on: real processes against the embedded API server, or
+//! The ground that tests and the tools beside them stand on: real processes against the embedded API server, or
 //! against a real control plane with `SUITE=real`.
 
 pub mod audit;
-pub mod chaos;
 pub mod clock;
 pub mod cluster;
-pub mod dice;
 pub mod dumper;
 pub mod ending;
 pub mod faults;
@@ -21,9 +19,7 @@ pub mod measure;
 pub mod needs;
 pub mod ocm;
 pub mod outputs;
-pub mod plot;
 pub mod proxy;
-pub mod recording;
 pub mod relay;
 pub mod rights;
 pub mod rogue;
@@ -32,9 +28,7 @@ pub mod secrets;
 pub mod sidecar;
 pub mod spoke;
 pub mod sync;
-pub mod term;
 pub mod wait;
-pub mod witness;
 
 pub use wait::{PATIENCE, QUIET, Stopwatch, eventually, pause, stays, throughout, within};
 

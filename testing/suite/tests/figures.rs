@@ -1,23 +1,6 @@
-//! Every figure stands in docs/figures.md; what other pages and pictures say is made from it.
+//! Every figure stands in docs/figures.md, and the versions of the control plane are those of its module.
 
-use suite::{
-    figures::{block, page, rows, savings},
-    plot,
-};
-
-#[test]
-fn readme_says_what_is_saved() {
-    let wanted = savings(&page("docs/figures.md"));
-    let readme = page("README.md");
-    assert_eq!(block(&readme, "savings"), Some(&*wanted), "README.md should have\n{wanted}");
-}
-
-#[test]
-fn plots_are_of_these_figures() {
-    for (name, picture) in plot::all(&page("docs/figures.md")) {
-        assert_eq!(page(&format!("docs/img/{name}.svg")), picture, "{name}: make plots");
-    }
-}
+use suite::figures::{page, rows};
 
 /// Of the tables with measured figures, this page has the only ones.
 #[test]

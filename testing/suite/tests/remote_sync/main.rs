@@ -5,7 +5,6 @@
 //! Of these, gap29's streaming list is not tested, as the program lists by pages only. `f55_` to `f59_`: faults
 //! of copies.
 
-mod chaos;
 mod content;
 mod crash;
 mod credentials;

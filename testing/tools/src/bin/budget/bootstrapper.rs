@@ -1,0 +1,151 @@
+//! csr-bootstrapper: several clusters that have joined, with a heartbeat each second.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use dev_apiserver::Request;
+use suite::{
+    cluster::Cluster,
+    eventually,
+    ocm::{AVAILABLE, Bootstrap, Hub},
+    pause,
+    sidecar::Sidecar,
+    spoke::Spoke,
+};
+use tools::measure::{self, median};
+
+use crate::{
+    RUNS,
+    table::{Table, note},
+};
+
+/// Heartbeats that requests and bytes are counted over.
+const COUNTED: usize = 10;
+/// `-v 0`, and nothing that another flag would add to what is counted.
+pub(crate) const FLAGS: [&str; 4] = ["-v", "0", "-cluster-healthcheck-period", "1h"];
+
+impl Table {
+    pub(crate) fn bootstrapper(&mut self, managed: &Arc<Cluster>) {
+        let hub = Hub::on(Cluster::embedded("hub"));
+        let join = |_| {
+            let spoke = Spoke::between(hub.clone(), managed.clone(), "budget", Bootstrap::Auto);
+            let agent = spoke.start(&FLAGS);
+            spoke.hub.wait_for_condition(&spoke.cluster, AVAILABLE, "True");
+            spoke.hub.set_lease_duration(&spoke.cluster, 1);
+            (spoke, agent)
+        };
+        let members: Vec<(Spoke, Sidecar)> = (0..RUNS).map(join).collect();
+        // Conditions, taints and the clock are settled by then.
+        members.iter().for_each(|(spoke, _)| wait_for_heartbeats(spoke, 5));
+        let all = |field| members.iter().map(|(_, one)| one.memory(field) as f64).collect();
+        self.at_most("resident memory", 3072.0, median(all("VmRSS")), "KiB");
+        self.at_most("  of it anonymous", ANONYMOUS, median(all("RssAnon")), "KiB");
+        self.requests(&members[0].0);
+        let spaces: Vec<_> = members.iter().map(|(spoke, _)| spoke.addon_namespace()).collect();
+        let add = |name: &str| {
+            let both = members.iter().zip(&spaces);
+            both.for_each(|((spoke, _), namespace)| {
+                spoke.register_addon(namespace, name);
+                spoke.wait_until_registered(name);
+            });
+            members.iter().for_each(|(spoke, _)| wait_for_heartbeats(spoke, 3));
+        };
+        add("addon1");
+        let one = median(all("VmRSS"));
+        self.at_most("resident memory with an add-on", 3379.0, one, "KiB");
+        (2..=5).for_each(|number| add(&format!("addon{number}")));
+        let more = (median(all("VmRSS")) - one) / 4.0;
+        self.at_most("  for each further one", 150.0, more, "KiB");
+        note("each with a Lease and with a certificate for the hub's API server");
+        self.requests(&members[0].0);
+        self.end_and_beginning(members);
+        note("OCM's registration agent: 96 MB of file, 85 MB resident, a GET and a PUT each time");
+    }
+
+    /// What is sent while nothing happens.
+    fn requests(&mut self, spoke: &Spoke) {
+        wait_for_heartbeats(spoke, 1);
+        pause(300);
+        let (start, before) = (Instant::now(), spoke.hub_relay.traffic());
+        wait_for_heartbeats(spoke, COUNTED - 1);
+        wait_for_heartbeats(spoke, 1);
+        pause(300);
+        let after = spoke.hub_relay.traffic();
+        let seen = |mut requests: Vec<Request>| {
+            requests.retain(|request| request.at > start);
+            requests
+        };
+        let (hub, own) = (seen(on_hub(spoke)), seen(on_own(spoke)));
+        let beats = hub.iter().filter(|request| is_heartbeat(request)).count();
+        self.row(
+            "heartbeats in 10 periods of 1 s",
+            "10",
+            &beats.to_string(),
+            (COUNTED..=COUNTED + 1).contains(&beats),
+        );
+        let bytes = after.to_server + after.to_client - before.to_server - before.to_client;
+        self.at_most("  bytes both ways, each", BYTES, bytes as f64 / beats as f64, "bytes");
+        let others = hub.len() - beats;
+        self.at_most("  other requests to the hub", 0.0, others as f64, "");
+        let status = hub.iter().filter(|request| request.subresource == "status").count();
+        self.at_most("  status writes", 0.0, status as f64, "");
+        self.at_most("  requests to its own cluster", 0.0, own.len() as f64, "");
+        note(
+            "beside the watches that stay open; /livez and /version each -cluster-healthcheck-period",
+        );
+        assert_eq!(after.connections, before.connections, "the connection to the hub is not kept");
+    }
+
+    /// SIGTERM, and how soon the next process of the same cluster is at work.
+    fn end_and_beginning(&mut self, members: Vec<(Spoke, Sidecar)>) {
+        let (mut ends, mut starts) = (Vec::new(), Vec::new());
+        for (spoke, mut agent) in members {
+            let (code, time) = measure::terminate(&mut agent);
+            assert_eq!(code, Some(0), "{}", agent.log());
+            ends.push(milliseconds(time));
+            let begin = Instant::now();
+            let _agent = spoke.start(&FLAGS);
+            let first = eventually("the first heartbeat", || {
+                on_hub(&spoke).into_iter().find(|it| it.at > begin && is_heartbeat(it))
+            });
+            starts.push(milliseconds(first.at - begin));
+        }
+        self.at_most("SIGTERM to its end", 1000.0, ends.iter().copied().fold(0.0, f64::max), "ms");
+        self.at_most("restart to first heartbeat", 150.0, median(starts), "ms");
+    }
+}
+
+/// 924 KiB and 1,498 bytes were measured.
+const ANONYMOUS: f64 = 1024.0;
+const BYTES: f64 = 1700.0;
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}
+
+/// All that the agent sent to the hub as itself.
+fn on_hub(spoke: &Spoke) -> Vec<Request> {
+    let mut requests = spoke.hub.cluster.server().requests();
+    requests.retain(|request| request.user == spoke.user());
+    requests
+}
+
+/// All that it sent to its local cluster, the health of its API server included.
+fn on_own(spoke: &Spoke) -> Vec<Request> {
+    let account = format!("system:serviceaccount:{}:", spoke.namespace);
+    let mut requests = spoke.managed.server().requests();
+    requests.retain(|request| request.user.starts_with(&account));
+    requests
+}
+
+fn is_heartbeat(request: &Request) -> bool {
+    request.verb == "update" && request.resource == "leases" && request.code == 200
+}
+
+pub(crate) fn wait_for_heartbeats(spoke: &Spoke, times: usize) {
+    let count = || on_hub(spoke).iter().filter(|request| is_heartbeat(request)).count();
+    let goal = count() + times;
+    eventually("heartbeats", || (count() >= goal).then_some(()));
+}

@@ -1,0 +1,51 @@
+//! hub-kubeconfig-dumper: several of them that have written their files.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::json;
+use shared::resource::SECRETS;
+use suite::{
+    cluster::Cluster,
+    identity, pause,
+    sidecar::{Sidecar, bare, free_port, program},
+};
+use tempfile::TempDir;
+use tools::measure::median;
+
+use crate::{RUNS, table::Table};
+
+impl Table {
+    /// Some dumpers that have written their files: what they hold, and that they ask for nothing more.
+    pub(crate) fn dumper(&mut self, managed: &Cluster) {
+        let namespace = managed.new_namespace("budget");
+        let pair = identity::certificate(managed, "budget", "budget");
+        let data: serde_json::Map<_, _> =
+            identity::hub_secret(&managed.address, &managed.ca, &pair)
+                .iter()
+                .map(|(key, value)| (key.clone(), BASE64_STANDARD.encode(value).into()))
+                .collect();
+        let name = "hub-kubeconfig-secret";
+        let secret =
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": data});
+        managed.create(&SECRETS.object(&namespace, name), &secret);
+        let directory = TempDir::new().expect("a temporary directory");
+        let start = |number: usize| {
+            let port = free_port();
+            let mut command = bare(&program("hub-kubeconfig-dumper"));
+            command.arg("-kubeconfig").arg(&managed.kubeconfig).args(["-namespace", &namespace]);
+            command.arg("-hub-kubeconfig-dir").arg(directory.path().join(number.to_string()));
+            command.args(["-metrics-port", &port.to_string()]);
+            let sidecar = Sidecar::spawn(command, port);
+            sidecar.wait_for_code("/readyz", 200);
+            sidecar
+        };
+        let sidecars: Vec<Sidecar> = (0..RUNS).map(start).collect();
+        pause(500);
+        let before = managed.server().requests().len();
+        pause(5000);
+        let all = |field| sidecars.iter().map(|one| one.memory(field) as f64).collect();
+        self.at_most("resident memory", 3072.0, median(all("VmRSS")), "KiB");
+        self.at_most("  of it anonymous", 614.0, median(all("RssAnon")), "KiB");
+        let more = managed.server().requests().len() - before;
+        self.at_most("requests in 5 s, beside the watch", 0.0, more as f64, "");
+    }
+}

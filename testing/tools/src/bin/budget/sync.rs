@@ -1,0 +1,166 @@
+//! remote-sync: one with nothing to do, the writes that a change takes, and ten thousand pairs in sync.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use serde_json::json;
+use suite::{
+    cluster::Cluster,
+    pause,
+    sidecar::Sidecar,
+    sync::{
+        Setting, Stage, WIDGETS,
+        load::{self, Room},
+    },
+};
+use tools::measure::{grouped, median};
+
+use crate::{
+    RUNS,
+    table::{Table, note},
+};
+
+/// Pairs of which the memory is measured.
+const PAIRS: usize = 10_000;
+/// Memory is settled after this.
+const SETTLING: u64 = 10_000;
+/// Requests of one that is idle are counted for so long.
+const IDLE: u64 = 20_000;
+/// For all pairs to be in sync: on a slow machine too, as this only ends a run that hangs.
+const LIMIT: Duration = Duration::from_secs(300);
+/// In KiB, of an idle one.
+const ANONYMOUS: f64 = 2048.0;
+/// Two lists of 20 pages, one of the namespaces, three watches, what finds the kinds, once more before each watch, and
+/// connects, and a read of each cluster's identity in each of the probe's intervals.
+const REQUESTS: f64 = 66.0;
+const BUSY: [&str; 5] = ["-qps", "0", "-concurrent-reconciles", "16", "-leader-election=false"];
+
+impl Table {
+    pub(crate) fn sync(&mut self, hub: &Arc<Cluster>, managed: &Arc<Cluster>) {
+        let stage = |setting| {
+            Stage::between(managed.clone(), vec![("hub", hub.clone())], "budget", setting)
+        };
+        self.sync_idle(&stage);
+        let own: [fn() -> Setting; 2] =
+            [|| Setting::safe(&[&WIDGETS]), || Setting::compat(&[&WIDGETS])];
+        for (mode, setting) in ["safe", "compat"].into_iter().zip(own) {
+            self.writes(mode, &stage(setting().secrets(&["token"])));
+        }
+        let (hub, managed) = (Cluster::embedded("hub"), Cluster::embedded("managed"));
+        let setting = Setting::safe(&[&WIDGETS]);
+        self.pairs(&Stage::between(managed, vec![("hub", hub)], "budget", setting));
+        note("sync-controller: 44 MB of file, 37.5 MB resident, 57.8 MB with 1,000 pairs");
+    }
+
+    /// One remote and one kind, as it runs by its defaults: probing and watching.
+    fn sync_idle(&mut self, stage: &dyn Fn(Setting) -> Stage) {
+        let start = |_| {
+            let stage = stage(Setting::safe(&[&WIDGETS]));
+            let sidecar = stage.start_deployed(&[]);
+            load::wait_for_pairs(&sidecar, 0, LIMIT);
+            (stage, sidecar)
+        };
+        let idle: Vec<(Stage, Sidecar)> = (0..RUNS).map(start).collect();
+        pause(SETTLING);
+        let all = |field| idle.iter().map(|(_, one)| one.memory(field) as f64).collect();
+        self.at_most("resident memory", 5120.0, median(all("VmRSS")), "KiB");
+        self.at_most("  of it anonymous", ANONYMOUS, median(all("RssAnon")), "KiB");
+        let (stage, _) = &idle[0];
+        stage.forget_requests();
+        pause(IDLE);
+        let (mut probes, mut identities, mut others) = (0, 0, Vec::new());
+        for side in stage.sides() {
+            let user = side.user();
+            for request in side.cluster.server().requests().iter().filter(|it| it.user == user) {
+                match &*request.path {
+                    "/version" => probes += 1,
+                    "/api/v1/namespaces/kube-system" => identities += 1,
+                    path => others.push(format!("{} {path}", request.verb)),
+                }
+            }
+        }
+        let seconds = IDLE / 1000;
+        self.at_most(&format!("idle {seconds} s: probes of two clusters"), 4.0, probes.into(), "");
+        self.at_most("  reads of their identity", 4.0, identities.into(), "");
+        self.at_most("  other requests", 0.0, others.len() as f64, "");
+        others.iter().for_each(|other| note(other));
+    }
+
+    /// The writes of each case, and nothing more; see REFERENCE.md of remote-sync.
+    fn writes(&mut self, mode: &str, stage: &Stage) {
+        let flags = ["-qps", "0", "-leader-election=false"];
+        let sidecar = stage.start_deployed(&flags);
+        load::wait_for_pairs(&sidecar, 0, LIMIT);
+        let mut case = |what: &str, expected: usize, change: &dyn Fn()| {
+            let before = stage.settled();
+            change();
+            let writes = stage.settled() - before;
+            let figure = format!("writes, {mode}: {what}");
+            self.row(&figure, &expected.to_string(), &writes.to_string(), writes == expected);
+            if writes != expected {
+                let all = stage.writes();
+                all[before..].iter().for_each(|one| note(&format!("{} {}", one.code, one.words)));
+            }
+        };
+        let source = |name| stage.source(&WIDGETS, name);
+        let target = |name| stage.target(&WIDGETS, name);
+        case("new object and namespace", 4, &|| drop(source("a").create_number(1)));
+        case("new object", 3, &|| drop(source("b").create_number(1)));
+        case("spec", 2, &|| drop(source("b").set_number(2)));
+        case("label", 1, &|| drop(source("b").merge(&json!({"metadata": {"labels": {"a": "b"}}}))));
+        case("status", 1, &|| drop(target("b").set_health(1)));
+        stage.source_secret("token").create(&json!({}));
+        let owner = target("b");
+        case("Secret", 2, &|| drop(stage.create_target_secret("token", "one", Some(&owner))));
+        let reads = || stage.asked(&stage.own, "get", WIDGETS.resource.plural.as_ref());
+        let before = reads();
+        case("deletion", 2, &|| source("b").delete());
+        let (read, most) = (reads() - before, if mode == "safe" { 1 } else { 0 });
+        case("nothing, for a second", 0, &|| pause(500));
+        drop(sidecar);
+        let restarted = stage.start_deployed(&flags);
+        case("restart", 0, &|| load::wait_for_pairs(&restarted, 1, LIMIT));
+        let figure = format!("live reads, {mode}: deletion");
+        self.row(&figure, &most.to_string(), &read.to_string(), read == most);
+    }
+
+    fn pairs(&mut self, stage: &Stage) {
+        let empty = stage.start_deployed(&BUSY);
+        load::wait_for_pairs(&empty, 0, LIMIT);
+        pause(SETTLING);
+        let base = Room::of(&empty);
+        let begun = Instant::now();
+        stage.put_sources(0, 0..PAIRS);
+        load::wait_for_pairs(&empty, PAIRS, LIMIT);
+        let time = begun.elapsed();
+        pause(SETTLING);
+        let made = Room::of(&empty);
+        drop(empty);
+        stage.forget_requests();
+        let sidecar = stage.start_deployed(&BUSY);
+        load::wait_for_pairs(&sidecar, PAIRS, LIMIT);
+        pause(SETTLING);
+        let (room, (requests, writes)) = (Room::of(&sidecar), stage.counted());
+        let pairs = grouped(PAIRS as u64);
+        self.at_most(&format!("{pairs} pairs: resident"), 25_600.0, room.resident as f64, "KiB");
+        let each = |room: Room| {
+            let more = room.resident.saturating_sub(base.resident);
+            more as f64 * 1024.0 / PAIRS as f64
+        };
+        self.at_most("  each, beyond none", 640.0, each(room), "bytes");
+        let over = room.peak - room.resident;
+        self.at_most("  peak while listing, above that", 16_384.0, over as f64, "KiB");
+        self.at_most("  writes of the restart", 0.0, writes as f64, "");
+        self.at_most("  its other requests", REQUESTS, requests as f64, "");
+        self.at_most("  resident where all were new", 25_600.0, made.resident as f64, "KiB");
+        note(&format!(
+            "made in {:.1} s, then {:.0} bytes each; anonymous {} KiB; at most {} KiB",
+            time.as_secs_f64(),
+            each(made),
+            grouped(room.anonymous),
+            grouped(made.peak)
+        ));
+    }
+}

@@ -1,0 +1,100 @@
+//! Figures against their limits, one a line.
+
+use std::env;
+
+use suite::sidecar::program;
+use tools::{
+    figures,
+    measure::{self, grouped},
+    term::{self, bold, green, red},
+};
+
+#[derive(Default)]
+pub(crate) struct Table {
+    program: String,
+    /// As Markdown, for docs/figures.md.
+    text: String,
+    rows: usize,
+    missed: Vec<String>,
+    skipped: usize,
+}
+
+impl Table {
+    pub(crate) fn row(&mut self, figure: &str, limit: &str, measured: &str, ok: bool) {
+        if !ok {
+            self.missed.push(format!("{}: {}, {measured}", self.program, figure.trim()));
+        }
+        let verdict = if ok { green("ok") } else { red("MISSED") };
+        self.print(figure, limit, measured, &verdict);
+    }
+
+    /// The table of another program.
+    pub(crate) fn program(&mut self, name: &str, most_bytes: f64) {
+        self.program = name.to_owned();
+        self.text += &format!("\n### {name}\n\n| | measured | limit |\n|---|---:|---:|\n");
+        println!("\n  {}", bold(name));
+        println!("  {}", bold(format!("{:40}{:>18}{:>18}", "figure", "limit", "measured")));
+        self.file(name, most_bytes);
+    }
+
+    fn print(&mut self, figure: &str, limit: &str, measured: &str, verdict: &str) {
+        self.rows += 1;
+        self.text += &format!("| {} | {measured} | {limit} |\n", figure.replace("  ", "… "));
+        println!("  {figure:40}{limit:>18}{measured:>18}  {verdict}");
+    }
+
+    pub(crate) fn at_most(&mut self, figure: &str, limit: f64, measured: f64, unit: &str) {
+        let shown = |number: f64| {
+            let digits = if number < 100.0 && number.fract() != 0.0 { 1 } else { 0 };
+            let number =
+                if number < 1000.0 { format!("{number:.digits$}") } else { grouped(number as u64) };
+            format!("{number} {unit}").trim_end().to_owned()
+        };
+        self.row(figure, &format!("≤ {}", shown(limit)), &shown(measured), measured <= limit);
+    }
+
+    /// A figure that can't be had here; in CI that is as bad as a wrong one.
+    pub(crate) fn not_measured(&mut self, figure: &str, limit: &str, why: &str) {
+        if env::var_os("CI").is_some() {
+            self.row(figure, limit, "not measured", false);
+        } else {
+            self.skipped += 1;
+            self.print(figure, limit, "not measured", &red("skipped"));
+        }
+        note(why);
+    }
+
+    pub(crate) fn end(&self) {
+        println!();
+        // What was measured, also where it is too much.
+        let when = format!("{}, {}.\n", figures::today(), measure::machine());
+        figures::publish("budget", &(when + &self.text + "\n"));
+        let missed = &self.missed;
+        assert!(
+            missed.is_empty(),
+            "{} of {} figures miss their limits:\n  {}",
+            missed.len(),
+            self.rows,
+            missed.join("\n  ")
+        );
+        println!("{} figures are within their limits.", self.rows - self.skipped);
+    }
+}
+
+pub(crate) fn note(text: &str) {
+    println!("  {}", term::dim(format!("  {text}")));
+}
+
+impl Table {
+    fn file(&mut self, name: &str, most_bytes: f64) {
+        let file = measure::binary(&program(name));
+        self.at_most("binary", most_bytes, file.bytes as f64, "bytes");
+        let kind = |is: bool, yes, no| if is { yes } else { no };
+        let measured = [
+            kind(file.is_static, "static", "dynamic"),
+            kind(file.is_stripped, "stripped", "with symbols"),
+        ];
+        let ok = file.is_static && file.is_stripped;
+        self.row("  linked", "static, stripped", &measured.join(", "), ok);
+    }
+}

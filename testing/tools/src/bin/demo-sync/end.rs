@@ -1,0 +1,78 @@
+//! What it cost, and how to go on.
+
+use signal_hook::{
+    consts::{SIGINT, SIGTERM},
+    iterator::Signals,
+};
+use suite::sidecar::{Sidecar, program};
+use tools::{
+    measure::{self, Memory},
+    term::bold,
+};
+
+use crate::{
+    play::{Seen, WRITES},
+    spoken,
+    stage::Stage,
+};
+
+pub fn stopped(sidecar: &mut Sidecar) -> String {
+    let (code, time) = measure::terminate(sidecar);
+    assert_eq!(code, Some(0), "{}", sidecar.log());
+    format!("exit code 0 after {}", spoken(time))
+}
+
+pub fn table(seen: &Seen) {
+    let file = measure::binary(&program("remote-sync"));
+    assert!(file.is_static, "remote-sync is not static: make dist");
+    println!("\n{}", bold("Measured just now"));
+    row("size of the program", &format!("{:.2} MB", file.bytes as f64 / 1e6));
+    let memory = |memory: Option<Memory>| {
+        format!("{:.2} MiB", memory.map_or(0, |it| it.resident) as f64 / 1024.0)
+    };
+    row("resident memory, one widget", &memory(seen.memory[0]));
+    row("  with 1,001", &memory(seen.memory[1]));
+    let [new, spec, status, secret, deletion] = WRITES;
+    let writes = format!("{new}, {spec}, {status}, {secret}, {deletion}");
+    row("writes: new, spec, status, Secret, deletion", &writes);
+    row("requests when all is in sync, besides probes", &seen.idle.to_string());
+    row("writes of a restart", &seen.restart.to_string());
+    let lost = format!("{} of 1,001", seen.lost);
+    row("deleted when started with an empty hub", &lost);
+    println!("The Go original, sync-controller, deletes all of them at that start.");
+}
+
+fn row(figure: &str, measured: &str) {
+    println!("{figure:48}{measured:>16}");
+}
+
+pub fn next_steps() {
+    let (keep, test) = (bold("make demo-sync KEEP=1"), bold("make test"));
+    println!(
+        "Next: {keep} leaves it running for kubectl and curl;\n\
+         {test} plays much more."
+    );
+}
+
+pub fn keep(stage: &Stage, sidecar: &mut Sidecar) {
+    println!("\n{}", bold("It goes on until Ctrl-C. Look at it from another terminal:"));
+    let namespace = &stage.sync.namespace;
+    for (cluster, name) in
+        [(&stage.sync.remote().cluster, "w1-east"), (&stage.sync.own.cluster, "w1")]
+    {
+        let kubeconfig = cluster.kubeconfig.display();
+        println!("  kubectl --kubeconfig {kubeconfig} -n {namespace} get widget {name} -o yaml");
+    }
+    println!(
+        "  curl localhost:{}/debug/state    # also /metrics, /readyz and /healthz",
+        sidecar.port
+    );
+    println!("  SHOW_LOG=1 make demo-sync KEEP=1    # the same with the program's log");
+    let mut signals = Signals::new([SIGINT, SIGTERM]).expect("signals");
+    signals.forever().next();
+    println!();
+    // Ctrl-C has reached the program as well: it may have ended already.
+    let _ = sidecar.alive() && measure::terminate(sidecar).0.is_some();
+    let log = sidecar.log();
+    println!("The last line of its log: {}", log.lines().last().unwrap_or_default());
+}

@@ -1,0 +1,51 @@
+//! `make demo-sync`: objects of a hub live on a cluster too, through outages and an empty hub, on one screen.
+
+mod end;
+mod play;
+mod stage;
+
+use std::{env, time::Duration};
+
+use tools::term::{self, Timeline, bold};
+
+use crate::{play::Play, stage::Stage};
+
+fn main() {
+    term::fail_in_a_sentence();
+    let stage = Stage::set();
+    introduce();
+    let timeline = Timeline::new();
+    let mut play = Play::begin(&stage, &timeline);
+    play.live(&timeline);
+    play.lose_the_hub(&timeline);
+    play.delete(&timeline);
+    if env::var("KEEP").is_ok_and(|keep| !keep.is_empty() && keep != "0") {
+        end::table(&play.seen);
+        end::keep(&stage, &mut play.sidecar);
+    } else {
+        timeline.step("SIGTERM", || end::stopped(&mut play.sidecar));
+        end::table(&play.seen);
+        end::next_steps();
+    }
+}
+
+fn introduce() {
+    let headline = "A hub's widgets live on a cluster: spec down, status and a Secret up";
+    println!("{}", bold(headline));
+    println!("  remote-sync             runs on the cluster; web-east on the hub is web here");
+    println!(
+        "The program is real, hub and cluster are small API servers. It probes twice a\n\
+         second (10 s by default), and a copy whose source is gone would be deleted\n\
+         after 1 s (5 min by default), if that were proven.\n"
+    );
+}
+
+/// A time as people read it.
+fn spoken(time: Duration) -> String {
+    let milliseconds = time.as_secs_f64() * 1000.0;
+    match milliseconds {
+        ..10.0 => format!("{milliseconds:.1} ms"),
+        ..1000.0 => format!("{milliseconds:.0} ms"),
+        _ => format!("{:.1} s", time.as_secs_f64()),
+    }
+}

@@ -1,0 +1,196 @@
+//! `make soak`: single processes through 100,000 renewals each, with a fault in 5 % of the requests, and what must hold
+//! through all of them. `SEED` and `RENEWALS` change what they name.
+//!
+//! A heartbeat comes once a second at most, so that would take a day. A leader's Lease is renewed as often as
+//! `-leader-election-retry-period` says, on the same way to the server: with it a day takes minutes.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use dev_apiserver::{Action, Rule};
+use suite::{
+    cluster::Cluster,
+    pause, setting,
+    sidecar::Sidecar,
+    spoke::Spoke,
+    sync::{Setting, Stage, WIDGETS},
+};
+use tools::{
+    dice::{self, Dice},
+    measure::{grouped, is_renewal},
+    term::{self, bold, green, red},
+};
+
+/// Memory has been where it goes after this part of all renewals.
+const EARLY: u64 = 10;
+/// Of all requests.
+const FAULTS: f64 = 0.05;
+/// The leader has lost its lead after so long without a renewal.
+const DEADLINE: Duration = Duration::from_secs(10);
+/// From early to late, in KiB.
+const DRIFT: u64 = 64;
+const FLAGS: [&str; 3] = [
+    "-leader-election-lease-duration=15s",
+    "-leader-election-renew-deadline=10s",
+    "-leader-election-retry-period=1ms",
+];
+
+/// One process and its Lease on `cluster`.
+struct Life {
+    program: &'static str,
+    cluster: Arc<Cluster>,
+    sidecar: Sidecar,
+    renewals: u64,
+    others: u64,
+    last: Instant,
+    longest: Duration,
+    /// At the tenth part.
+    early: Option<Figures>,
+}
+
+/// Memory in KiB, and descriptors.
+#[derive(Clone, Copy)]
+struct Figures {
+    resident: u64,
+    descriptors: usize,
+}
+
+fn main() {
+    term::fail_in_a_sentence();
+    let (seed, renewals) = (dice::seed(), setting("RENEWALS").unwrap_or(100_000));
+    println!("SEED={seed} RENEWALS={renewals}\n");
+    let words = format!("Long lives: {} renewals by one process", grouped(renewals));
+    println!("{}", bold(words + ", 5 % of requests hit by a fault\n"));
+    let held = run(renewals, &mut Dice::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1));
+    assert!(held, "an invariant was broken; again with SEED={seed}");
+    println!("All invariants held.");
+}
+
+/// Lives until each process has renewed its Lease so often; whether all held.
+fn run(renewals: u64, dice: &mut Dice) -> bool {
+    let stage = Stage::pull("life", Setting::safe(&[&WIDGETS]));
+    let spoke = Spoke::auto("life");
+    let flags = |first| [&[first][..], &FLAGS].concat();
+    let agent = spoke.start(&flags("-disable-leader-election=false"));
+    let sync = stage.start(&flags("-leader-election"));
+    let mut lives = [
+        Life::new("csr-bootstrapper", &spoke.managed, agent),
+        Life::new("remote-sync", &stage.own.cluster, sync),
+    ];
+    for life in &lives {
+        life.meet_faults(dice);
+    }
+    let begin = Instant::now();
+    while lives.iter().any(|life| life.renewals < renewals) {
+        pause(200);
+        lives.iter_mut().for_each(|life| life.look(renewals));
+    }
+    let held = lives.iter().fold(true, |held, life| life.judge(renewals) && held);
+    fact("seconds", &begin.elapsed().as_secs().to_string());
+    println!();
+    held
+}
+
+fn fact(what: &str, value: &str) {
+    println!("  {what:24}{value}");
+}
+
+fn held(what: &str, ok: bool) -> bool {
+    println!("  {what:76} {}", if ok { green("ok") } else { red("BROKEN") });
+    ok
+}
+
+/// What a single request may meet; nothing that takes long, or there would be no 100,000.
+fn quick() -> [Action; 8] {
+    [
+        Action::Garbage,
+        Action::Truncate,
+        Action::Drop,
+        Action::ApplyThenDrop,
+        Action::NotJson,
+        Action::Forbid,
+        page(500),
+        page(503),
+    ]
+}
+
+/// A balancer's answer.
+fn page(code: u16) -> Action {
+    let html = "<html><body><h1>It does not work</h1></body></html>";
+    Action::Answer { code, body: Some(html.to_owned()), retry_after: None }
+}
+
+impl Life {
+    fn new(program: &'static str, cluster: &Arc<Cluster>, sidecar: Sidecar) -> Self {
+        Self {
+            program,
+            cluster: cluster.clone(),
+            sidecar,
+            renewals: 0,
+            others: 0,
+            last: Instant::now(),
+            longest: Duration::ZERO,
+            early: None,
+        }
+    }
+
+    fn meet_faults(&self, dice: &mut Dice) {
+        let each = FAULTS / quick().len() as f64;
+        for fault in quick() {
+            let rule = Rule::new(fault).resource("leases").probability(each, dice.roll());
+            self.cluster.faults().add(rule);
+        }
+    }
+
+    /// Counts what has come since the last look.
+    fn look(&mut self, wanted: u64) {
+        let program = self.program;
+        for request in self.cluster.server().take_requests(Instant::now()) {
+            if !is_renewal(&request) {
+                self.others += u64::from(request.resource == "leases");
+                continue;
+            }
+            self.longest = self.longest.max(request.at.saturating_duration_since(self.last));
+            self.last = request.at;
+            self.renewals += 1;
+            if self.renewals.is_multiple_of((wanted / EARLY).max(1)) {
+                println!("  {program:20} {:>7} renewals", grouped(self.renewals));
+                let figures = self.figures();
+                self.early.get_or_insert(figures);
+            }
+        }
+        assert!(self.sidecar.alive(), "{program} ended by itself:\n{}", self.sidecar.log());
+        let silent = self.last.elapsed();
+        assert!(silent < 2 * DEADLINE, "{program} renewed nothing for {silent:?}");
+    }
+
+    fn figures(&self) -> Figures {
+        Figures { resident: self.sidecar.memory("VmRSS"), descriptors: self.sidecar.descriptors() }
+    }
+
+    /// Whether all held.
+    fn judge(&self, wanted: u64) -> bool {
+        let (early, late) = (self.early.expect("there was an early time"), self.figures());
+        println!();
+        let requests =
+            format!("{} renewals, {} other requests", grouped(self.renewals), self.others);
+        fact(self.program, &requests);
+        let words = |before: u64, after: u64, what: &str| {
+            format!("{what} after {}: {before}, at the end: {after}", grouped(wanted / EARLY))
+        };
+        let longest = self.longest.as_millis();
+        let gap = format!("renewals follow each other after {longest} ms at most");
+        let memory = words(early.resident, late.resident, "KiB resident");
+        let (before, after) = (early.descriptors as u64, late.descriptors as u64);
+        [
+            held(&gap, self.longest < DEADLINE),
+            held(&memory, late.resident <= early.resident + DRIFT),
+            // A connection that was given up just then makes one more or less.
+            held(&words(before, after, "descriptors"), after <= before + 1),
+        ]
+        .iter()
+        .all(|held| *held)
+    }
+}

@@ -1,0 +1,412 @@
+//! Operations on pairs, as the people and controllers of both clusters do them, past the program's own way
+//! to the servers. What a server accepts goes into the model.
+
+use std::{sync::Arc, time::Instant};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::{Value, json};
+use shared::{
+    client::{Patch, Preconditions, Propagation},
+    error::Error,
+};
+
+use super::{
+    config::Feature,
+    model::{Map, Pair, Wanted},
+    operations::{End, Note, Operation},
+    scene::{SECRET, SELECTED, Scene, namespace_of, whole},
+};
+use suite::{
+    real,
+    sync::{PAUSED, Place, WIDGETS, definitions, secrets},
+};
+
+/// A finalizer of somebody else's.
+const HOLD: &str = "example.com/hold";
+
+/// Does it; how that went.
+pub fn perform(scene: &mut Scene, index: usize, operation: Operation) -> &'static str {
+    let (source, target) = (scene.pairs[index].source.clone(), scene.pairs[index].target.clone());
+    let done = match operation {
+        Operation::Pause(end, on) => set_pause(scene, index, end, on),
+        Operation::Hold(End::Source, on) => hold(&source, on),
+        Operation::Hold(End::Target, on) => hold(&target, on),
+        Operation::DeleteNamespace(end) => delete_namespace(scene, index, end),
+        Operation::RemoveKind => remove_kind(scene, index),
+        Operation::MakeSecret => make_secret(&scene.pairs[index]),
+        Operation::LoseSecret if scene.has(Feature::Secrets) => lose_secret(&scene.pairs[index]),
+        Operation::Select(on) => select(scene, index, on),
+        operation => at_source(scene, index, &source, operation)
+            .or_else(|| at_target(scene, index, &target, operation)),
+    };
+    if done.is_some() { "done" } else { "not possible" }
+}
+
+/// What those do who own the specs.
+fn at_source(scene: &mut Scene, index: usize, source: &Place, done: Operation) -> Option<Value> {
+    match done {
+        Operation::Create(number) => create(scene, index, source, number),
+        Operation::Edit(number) => wish(scene, index, &source.kind.content(number), |wanted| {
+            wanted.number = number;
+        }),
+        Operation::Label(note) => wish(scene, index, &noted("labels", "key", note), |wanted| {
+            put(&mut wanted.labels, "key", note);
+        }),
+        Operation::Annotate(note) => {
+            wish(scene, index, &noted("annotations", "key", note), |wanted| {
+                put(&mut wanted.annotations, "key", note);
+            })
+        }
+        Operation::Delete => delete_source(scene, index, source),
+        Operation::Force => {
+            let deleted = delete_source(scene, index, source);
+            strip(scene, index, source).or(deleted)
+        }
+        Operation::Strip => strip(scene, index, source),
+        // On a real server nothing is gone that nobody saw going.
+        Operation::Lose if !real() => lose(&mut scene.pairs[index]),
+        Operation::Fill(size) if scene.has(Feature::Large) && takes_anything(source) => {
+            let text = size.map(filling);
+            wish(scene, index, &json!({"spec": {"filling": text}}), |it| it.filling = size)
+        }
+        Operation::Extra(extra) if scene.has(Feature::Schemas) && takes_anything(source) => {
+            wish(scene, index, &json!({"spec": {"extra": extra}}), |it| it.extra = extra)
+        }
+        Operation::ForeignStatus(number) if source.kind.status => {
+            let (place, patch) = (source.target().status(), source.kind.health(number));
+            answer(source.cluster.client.patch(&place, Patch::Merge, &patch))
+        }
+        _ => None,
+    }
+}
+
+/// What those do who own the status.
+fn at_target(scene: &mut Scene, index: usize, target: &Place, done: Operation) -> Option<Value> {
+    match done {
+        Operation::MakeTarget(number) => make_target(scene, index, target, number),
+        Operation::Status(number) if target.kind.status => {
+            let (place, patch) = (target.target().status(), target.kind.health(number));
+            let written = answer(target.cluster.client.patch(&place, Patch::Merge, &patch));
+            written.inspect(|it| scene.pairs[index].copy(it).status = Some(number))
+        }
+        Operation::OwnLabel(note) => merge(target, &noted("labels", "own", note))
+            .inspect(|it| put(&mut scene.pairs[index].copy(it).labels, "own", note)),
+        Operation::OwnAnnotation(note) => merge(target, &noted("annotations", "own", note))
+            .inspect(|it| put(&mut scene.pairs[index].copy(it).annotations, "own", note)),
+        Operation::ForeignContent(number) => merge(target, &target.kind.content(number))
+            .inspect(|it| scene.pairs[index].copy(it).number = number),
+        Operation::ForeignLabel(number) if has_fixed(index) => merge(target, &fixed(number)),
+        Operation::DeleteTarget => delete_target(scene, index, target),
+        Operation::Secret { value, anew } => put_secret(scene, target, value, anew),
+        _ => None,
+    }
+}
+
+/// What a server answered; nothing where it is not the time for it.
+fn answer(result: Result<Value, Error>) -> Option<Value> {
+    match result {
+        Ok(object) => Some(object),
+        Err(Error::Unreachable(_) | Error::Unauthorized(_) | Error::BadPeer(_)) => {
+            panic!("{}", result.expect_err("an error"))
+        }
+        Err(_) => None,
+    }
+}
+
+fn merge(place: &Place, patch: &Value) -> Option<Value> {
+    answer(place.cluster.client.patch(&place.target(), Patch::Merge, patch))
+}
+
+fn delete(place: &Place) -> Option<()> {
+    let (client, target) = (&place.cluster.client, place.target());
+    client.delete(&target, Propagation::Background, &Preconditions::default()).ok()
+}
+
+fn noted(field: &str, prefix: &str, (key, value): Note) -> Value {
+    let value = value.map(|value| value.to_string());
+    json!({"metadata": {field: {format!("{prefix}-{key}"): value}}})
+}
+
+fn put(map: &mut Map, prefix: &str, (key, value): Note) {
+    let key = format!("{prefix}-{key}");
+    match value {
+        Some(value) => drop(map.insert(key, value.to_string())),
+        None => drop(map.remove(&key)),
+    }
+}
+
+/// Whether the kind's schema is the run's own.
+pub fn takes_anything(place: &Place) -> bool {
+    place.kind.flag() == WIDGETS.flag()
+}
+
+/// So many KiB.
+pub fn filling(size: u64) -> String {
+    "x".repeat(1024 * size as usize)
+}
+
+/// A label that every other source has, and that its owners never change; the rest may come to have none.
+fn fixed(value: u64) -> Value {
+    json!({"metadata": {"labels": {"fixed": value.to_string()}}})
+}
+
+fn has_fixed(index: usize) -> bool {
+    index.is_multiple_of(2)
+}
+
+// --- sources ---
+
+/// Creates it, and its namespace with the Secret if they are not there.
+fn create(scene: &mut Scene, index: usize, source: &Place, number: u64) -> Option<Value> {
+    if let Some(namespace) = namespace_of(source).filter(|namespace| namespace.stored().is_none()) {
+        let at = Instant::now();
+        namespace.create(&json!({}));
+        // Where it is again, a source that is gone is one that went alone, for all that anybody can see.
+        let is_in_it = |pair: &&mut Pair| {
+            pair.source.namespace == source.namespace
+                && Arc::ptr_eq(&pair.source.cluster, &source.cluster)
+        };
+        for pair in scene.pairs.iter_mut().filter(is_in_it) {
+            for (_, until) in &mut pair.kept {
+                until.get_or_insert(at);
+            }
+        }
+        make_secret(&scene.pairs[index]);
+    }
+    let mut object = whole(source, source.kind.content(number));
+    let mut labels = Map::new();
+    if has_fixed(index) {
+        object["metadata"]["labels"] = fixed(0)["metadata"]["labels"].clone();
+        labels.insert("fixed".to_owned(), "0".to_owned());
+    }
+    if scene.has(Feature::Selector) {
+        object["metadata"]["labels"][SELECTED.0] = json!(SELECTED.1);
+        labels.insert(SELECTED.0.to_owned(), SELECTED.1.to_owned());
+    }
+    let created = answer(source.cluster.client.create(&source.target().siblings(), &object))?;
+    scene.pairs[index].begin(Wanted { number, labels, ..Wanted::default() });
+    Some(created)
+}
+
+/// Changes what its owners want.
+fn wish(
+    scene: &mut Scene,
+    index: usize,
+    patch: &Value,
+    change: impl FnOnce(&mut Wanted),
+) -> Option<Value> {
+    let pair = &mut scene.pairs[index];
+    let changed = merge(&pair.source, patch)?;
+    pair.wanted.as_mut().map(change);
+    Some(changed)
+}
+
+/// Gives a source the label that is asked for, or another.
+fn select(scene: &mut Scene, index: usize, on: bool) -> Option<Value> {
+    let value = if on { SELECTED.1 } else { "other" };
+    let may_change = scene.has(Feature::Selector) && (on || scene.has(Feature::Unselect));
+    let is_sensible = may_change && scene.pairs[index].wanted.is_some();
+    let patch = json!({"metadata": {"labels": {SELECTED.0: value}}});
+    let change = |wanted: &mut Wanted| {
+        wanted.unselected = !on;
+        wanted.labels.insert(SELECTED.0.to_owned(), value.to_owned());
+    };
+    is_sensible.then(|| wish(scene, index, &patch, change)).flatten()
+}
+
+/// Takes the kind from the source's cluster, as `kubectl delete crd` does.
+fn remove_kind(scene: &mut Scene, index: usize) -> Option<Value> {
+    let source = scene.pairs[index].source.clone();
+    if !scene.has(Feature::Kinds) || !takes_anything(&source) {
+        return None;
+    }
+    let definition = Place::new(&source.cluster, definitions(), "", &source.kind.flag());
+    let is_of_it = |pair: &Pair| {
+        pair.source.kind.flag() == source.kind.flag()
+            && Arc::ptr_eq(&pair.source.cluster, &source.cluster)
+    };
+    let uids: Vec<_> = scene.pairs.iter().map(source_uid).collect();
+    let at = Instant::now();
+    definition.stored().filter(|it| it["metadata"]["deletionTimestamp"].is_null())?;
+    delete(&definition)?;
+    for (pair, uid) in scene.pairs.iter_mut().zip(&uids).filter(|(pair, _)| is_of_it(pair)) {
+        pair.end(at, uid);
+        pair.kept.push((at, None));
+    }
+    // A kind that is gone is looked for again after up to half a minute.
+    scene.refuses = true;
+    Some(Value::Null)
+}
+
+fn source_uid(pair: &Pair) -> String {
+    text(&pair.source.stored().unwrap_or_default()["metadata"]["uid"])
+}
+
+fn delete_source(scene: &mut Scene, index: usize, source: &Place) -> Option<Value> {
+    let (at, before) = (Instant::now(), source.stored()?);
+    delete(source)?;
+    scene.pairs[index].end(at, &text(&before["metadata"]["uid"]));
+    Some(before)
+}
+
+pub fn strip(scene: &mut Scene, index: usize, source: &Place) -> Option<Value> {
+    let stripped = merge(source, &json!({"metadata": {"finalizers": null}}))?;
+    if scene.pairs[index].wanted.is_none() {
+        scene.pairs[index].force();
+    }
+    Some(stripped)
+}
+
+/// It is not there any more, and was not seen being deleted.
+fn lose(pair: &mut Pair) -> Option<Value> {
+    let (at, before) = (Instant::now(), pair.source.stored()?);
+    pair.wanted.as_ref()?;
+    pair.source.delete_by_force();
+    pair.lose(at);
+    Some(before)
+}
+
+/// The Secret beside the source that the target's goes to, to be filled.
+pub fn make_secret(pair: &Pair) -> Option<Value> {
+    pair.source.namespace.as_ref()?;
+    let place = pair.source.sibling(secrets(), &pair.secret);
+    let object = whole(&place, json!({"type": "Opaque"}));
+    answer(place.cluster.client.create(&place.target().siblings(), &object))
+}
+
+/// Only in safe mode: sync-controller does not look at it again.
+fn lose_secret(pair: &Pair) -> Option<Value> {
+    pair.source.namespace.as_ref()?;
+    let place = pair.source.sibling(secrets(), &pair.secret);
+    let before = place.stored()?;
+    delete(&place)?;
+    Some(before)
+}
+
+// --- targets ---
+
+/// Creates it by hand, in a namespace by hand if there is none.
+fn make_target(scene: &mut Scene, index: usize, target: &Place, number: u64) -> Option<Value> {
+    // There it goes as soon as it is seen.
+    if scene.stage.setting.compat {
+        return None;
+    }
+    if let Some(namespace) = namespace_of(target).filter(|namespace| namespace.stored().is_none()) {
+        let object = whole(&namespace, json!({}));
+        let all = namespace.target().siblings();
+        let made = answer(namespace.cluster.client.create(&all, &object))?;
+        scene.namespaces.insert(namespace.name, text(&made["metadata"]["uid"]));
+    }
+    let at = Instant::now();
+    let wanted = scene.pairs[index].wanted.as_ref().map(|wanted| wanted.number);
+    let equal = wanted.filter(|_| number.is_multiple_of(2) && scene.has(Feature::Equal));
+    let number = equal.unwrap_or(number);
+    let object = whole(target, target.kind.content(number));
+    let created = answer(target.cluster.client.create(&target.target().siblings(), &object))?;
+    let pair = &mut scene.pairs[index];
+    let alone = pair.source.stored().is_none() && !pair.was_forced();
+    let copy = pair.copy(&created);
+    (copy.made, copy.number, copy.by_hand) = (alone.then_some(at), number, true);
+    copy.was_equal = equal.is_some();
+    Some(created)
+}
+
+fn delete_target(scene: &mut Scene, index: usize, target: &Place) -> Option<Value> {
+    let before = target.stored()?;
+    delete(target)?;
+    scene.pairs[index].copy(&before).deleted = true;
+    Some(before)
+}
+
+/// A Secret that the target controls; `anew` it knows nothing of an upload.
+fn put_secret(scene: &mut Scene, target: &Place, value: u64, anew: bool) -> Option<Value> {
+    let owner = target.stored().filter(|_| target.kind.status && target.namespace.is_some())?;
+    let place = target.sibling(secrets(), SECRET);
+    let data = json!({"data": BASE64_STANDARD.encode(value.to_string())});
+    let resource = &target.kind.resource;
+    let references = json!([{
+        "apiVersion": resource.api_version(), "kind": resource.kind, "name": target.name,
+        "uid": owner["metadata"]["uid"], "controller": true,
+    }]);
+    let metadata = json!({"ownerReferences": references});
+    let object = whole(&place, json!({"metadata": metadata, "type": "Opaque", "data": data}));
+    let client = &place.cluster.client;
+    let written = match place.stored() {
+        None => client.create(&place.target().siblings(), &object),
+        Some(_) if anew => client.replace(&place.target(), &object),
+        Some(_) => client.patch(&place.target(), Patch::Merge, &json!({"data": data})),
+    };
+    let written = answer(written)?;
+    scene.secrets.insert(text(&written["metadata"]["uid"]), value);
+    Some(written)
+}
+
+// --- both ---
+
+pub fn set_pause(scene: &mut Scene, index: usize, end: End, on: bool) -> Option<Value> {
+    let pair = &mut scene.pairs[index];
+    let at = Instant::now();
+    let place = if end == End::Source { &pair.source } else { &pair.target };
+    if !on && place.stored()?["metadata"]["annotations"].get(PAUSED).is_none() {
+        return None;
+    }
+    let patch = json!({"metadata": {"annotations": {PAUSED: on.then_some("true")}}});
+    let paused = merge(place, &patch)?;
+    match on {
+        true => pair.pause(end, &text(&paused["metadata"]["uid"])),
+        false => pair.go_on(end, at),
+    }
+    Some(paused)
+}
+
+/// Adds somebody's finalizer, or takes it away.
+pub fn hold(place: &Place, on: bool) -> Option<Value> {
+    loop {
+        let mut object = place.stored()?;
+        let all = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+        let mut next: Vec<_> = all.iter().filter(|one| **one != HOLD).cloned().collect();
+        if on {
+            // Before ours, too.
+            next.insert(0, json!(HOLD));
+        }
+        if next == all {
+            return Some(object);
+        }
+        object["metadata"]["finalizers"] = json!(next);
+        match place.cluster.client.replace(&place.target(), &object) {
+            Err(Error::Conflict(_)) => {}
+            result => return answer(result),
+        }
+    }
+}
+
+fn delete_namespace(scene: &mut Scene, index: usize, end: End) -> Option<Value> {
+    let place = match end {
+        End::Source => namespace_of(&scene.pairs[index].source)?,
+        End::Target => namespace_of(&scene.pairs[index].target)?,
+    };
+    let at = Instant::now();
+    let uids: Vec<_> = scene.pairs.iter().map(source_uid).collect();
+    delete(&place)?;
+    for (pair, uid) in scene.pairs.iter_mut().zip(&uids) {
+        let (source, target) = (&pair.source.namespace, &pair.target.namespace);
+        match end {
+            End::Source
+                if Arc::ptr_eq(&pair.source.cluster, &place.cluster)
+                    && source.as_ref() == Some(&place.name) =>
+            {
+                pair.end(at, uid);
+                pair.kept.push((at, None));
+            }
+            End::Target if target.as_ref() == Some(&place.name) => {
+                pair.copies.values_mut().for_each(|copy| copy.deleted = true);
+            }
+            _ => {}
+        }
+    }
+    Some(Value::Null)
+}
+
+pub fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}

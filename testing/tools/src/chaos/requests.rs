@@ -1,0 +1,182 @@
+//! The check, by the servers' requests, that the program wrote and deleted nothing that it must not.
+
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
+
+use dev_apiserver::Server;
+
+use super::{
+    check::Difference,
+    model::{Pair, UNDER_WAY},
+    operations::End,
+    scene::{GRACE, MOST, SECRET, Scene},
+};
+use suite::sync::{LoggedWrite, Place, Side};
+
+/// What the program sent since the last time; each deletion is looked at.
+pub fn look_at(scene: &mut Scene) -> usize {
+    let mut writes = 0;
+    let mut broken = Vec::new();
+    let mut deletions = Vec::new();
+    for (index, side) in scene.sides().into_iter().enumerate() {
+        let is_target = scene.is_of_targets(index);
+        for write in news(scene, side) {
+            writes += 1;
+            if matches!(write.code, 200..300) {
+                broken.extend(paused_write(scene, &write, side, is_target));
+            }
+            if write.verb.starts_with("delete") {
+                broken.extend(wrong_deletion(scene, &write, is_target));
+                deletions.extend((is_target && write.code == 200).then_some(write));
+            }
+        }
+    }
+    broken.extend(too_many(scene, &deletions));
+    scene.broken.extend(broken);
+    writes
+}
+
+/// What the program wrote to a cluster and was not looked at before.
+fn news(scene: &Scene, side: &Side) -> Vec<LoggedWrite> {
+    let mut all = side.writes();
+    all.retain(|write| !write.is_dry_run && write.at > scene.looked);
+    all
+}
+
+/// Forgets what was looked at.
+pub fn forget(scene: &mut Scene) {
+    scene.looked = Instant::now();
+    let servers = scene.sides().into_iter().filter_map(|side| side.cluster.embedded.as_ref());
+    servers.for_each(Server::clear_requests);
+}
+
+fn wrong_deletion(scene: &Scene, write: &LoggedWrite, is_target: bool) -> Option<Difference> {
+    let LoggedWrite { resource, namespace, name, at, code, .. } = write;
+    let what = format!("it deleted {resource} {namespace}/{name} (answer {code})");
+    let Some(uid) = write.body["preconditions"]["uid"].as_str() else {
+        return Some((None, format!("{what} whatever it is")));
+    };
+    if !is_target {
+        return Some((None, format!("{what} of the source's cluster")));
+    }
+    if resource == "namespaces" {
+        return wrong_namespace(scene, name, uid, *at)
+            .map(|(pair, why)| (pair, what + ", " + &why));
+    }
+    let mut pairs = scene.pairs.iter().enumerate();
+    let Some((index, pair)) = pairs.find(|(_, pair)| is_of(write, &pair.target)) else {
+        return Some((None, format!("{what}, which is no target")));
+    };
+    let why = if !pair.may_lose_target(*at) {
+        "whose source is there"
+    } else if is_in_grace(scene, pair, *at) {
+        "whose source is not gone for long"
+    } else if pair.copies.get(uid).is_some_and(|copy| pair.is_kept(copy, *at)) {
+        "which is no copy"
+    } else if pair.was_kept(*at) {
+        "whose source goes with its kind or namespace"
+    } else if *code == 200 && pair.was_paused(uid, *at) {
+        "which is paused"
+    } else {
+        return None;
+    };
+    Some((Some(index), format!("{what}, {why}")))
+}
+
+/// Whether a write is about this object.
+fn is_of(write: &LoggedWrite, place: &Place) -> bool {
+    place.kind.resource.plural == write.resource
+        && place.name == write.name
+        && place.namespace.as_deref().unwrap_or_default() == write.namespace
+}
+
+fn wrong_namespace(scene: &Scene, name: &str, uid: &str, at: Instant) -> Option<Difference> {
+    if scene.namespaces.get(name).is_some_and(|by_hand| by_hand == uid) {
+        return Some((None, "which was made by hand".into()));
+    }
+    let mut inside = scene.pairs_in(name).peekable();
+    if inside.peek().is_none() {
+        return Some((None, "which is no target's".into()));
+    }
+    if scene.stage.setting.compat {
+        // Upstream takes it with its owner, whoever else is in it.
+        let any = inside.any(|(_, pair)| pair.may_lose_target(at));
+        return (!any).then(|| (None, "whose owner is there".into()));
+    }
+    // It goes only while nothing is in it: the grace is that of the target, which went before.
+    inside.find_map(|(index, pair)| {
+        let kept = pair.copies.values().any(|copy| pair.is_kept(copy, at));
+        let why = match (pair.may_lose_target(at), kept) {
+            (false, _) => "where a source's target is",
+            (_, true) => "where somebody's own target is",
+            _ => return None,
+        };
+        Some((Some(index), why.into()))
+    })
+}
+
+/// Whether the target is an orphan since just now; upstream has no grace.
+fn is_in_grace(scene: &Scene, pair: &Pair, at: Instant) -> bool {
+    !scene.stage.setting.compat && pair.lost_before(at).is_some_and(|lost| at < lost + GRACE)
+}
+
+/// More orphans of one remote went at once than may, by one process.
+fn too_many(scene: &Scene, deletions: &[LoggedWrite]) -> Vec<Difference> {
+    if scene.stage.setting.compat {
+        return Vec::new();
+    }
+    let (most, within) = MOST;
+    let mut gone: BTreeMap<_, Vec<Instant>> = BTreeMap::new();
+    for write in deletions {
+        let mut pairs = scene.pairs.iter().filter(|pair| is_of(write, &pair.target));
+        if let Some(pair) = pairs.next() {
+            gone.entry((pair.remote, &write.resource)).or_default().push(write.at);
+        }
+    }
+    // A process that is killed has counted what its last request does a moment later.
+    let at_once = |all: &[Instant]| all[most] - all[0] + UNDER_WAY < within;
+    let bad = gone.iter().filter(|(_, gone)| gone.windows(most + 1).any(at_once));
+    let name = |remote: usize| &scene.stage.remotes[remote].name;
+    bad.map(|((remote, ..), _)| {
+        (None, format!("it deleted more than {most} targets of {} at once", name(*remote)))
+    })
+    .collect()
+}
+
+/// A write that was done although people had stopped all work on the pair.
+fn paused_write(
+    scene: &Scene,
+    write: &LoggedWrite,
+    side: &Side,
+    is_target: bool,
+) -> Option<Difference> {
+    let safe = !scene.stage.setting.compat;
+    scene.pairs.iter().enumerate().find_map(|(index, pair)| {
+        let (end, place) = match is_target {
+            true => (End::Target, &pair.target),
+            false => (End::Source, &pair.source),
+        };
+        let written = match Arc::ptr_eq(&place.cluster, &side.cluster) {
+            true if is_of(write, place) => Some(end),
+            true if is_beside(scene, write, pair, is_target) => None,
+            _ => return None,
+        };
+        let LoggedWrite { verb, resource, subresource, namespace, name, .. } = write;
+        pair.was_stopped(written, write.at, safe).then(|| {
+            let what = format!("{verb} {resource} {subresource} {namespace}/{name}");
+            (Some(index), format!("{what}, which is paused"))
+        })
+    })
+}
+
+/// Whether a write is about the namespace or the Secret of a pair that is alone there.
+fn is_beside(scene: &Scene, write: &LoggedWrite, pair: &Pair, at_target: bool) -> bool {
+    let Some(target) = pair.target.namespace.as_deref() else { return false };
+    let here = if at_target { Some(target) } else { pair.source.namespace.as_deref() };
+    let secret = if at_target { SECRET } else { &pair.secret };
+    let namespace = match write.resource.as_str() {
+        "namespaces" => &write.name,
+        "secrets" if write.name == secret => &write.namespace,
+        _ => return false,
+    };
+    scene.pairs_in(target).count() == 1 && here == Some(&**namespace)
+}

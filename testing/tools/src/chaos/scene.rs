@@ -1,0 +1,262 @@
+//! The servers, the program between them, and the pairs.
+
+mod servers;
+
+use std::{
+    collections::{HashMap, HashSet},
+    time::{Duration, Instant},
+};
+
+use dev_apiserver::{Action, Rule};
+use serde_json::{Value, json};
+
+use super::{
+    config::{Config, Feature},
+    model::Pair,
+    operations::Moment,
+    start::{pairs, start},
+};
+use suite::{
+    cluster::Cluster,
+    pause, real,
+    sidecar::Sidecar,
+    sync::{
+        BUDGETS, FINALIZER, Kind, Place, REGIONS, SETTINGS, Setting, Side, Stage, WIDGETS,
+        namespaces,
+    },
+};
+
+/// The Secret that goes up from each namespace.
+pub const SECRET: &str = "token";
+/// The label that a selector asks for, where there is one.
+pub const SELECTED: (&str, &str) = ("team", "red");
+/// The finalizer of the second instance.
+pub const SECOND: &str = "example.com/second";
+
+/// The -orphan-grace of these.
+pub const GRACE: Duration = Duration::from_millis(300);
+/// Their -max-deletions: fewer than a remote has pairs, in a time that a rest can wait for.
+pub const MOST: (usize, Duration) = (4, Duration::from_secs(2));
+
+/// Everything of a run but its plan.
+pub struct Scene {
+    pub stage: Stage,
+    config: Config,
+    pub pairs: Vec<Pair>,
+    /// By namespace of the target: the uid of the one that was made by hand.
+    pub namespaces: HashMap<String, String>,
+    /// The Secrets of targets by uid, with the value that they were given last.
+    pub secrets: HashMap<String, u64>,
+    /// What broke a rule that holds at every moment.
+    pub broken: Vec<(Option<usize>, String)>,
+    /// How the program ended that nobody had killed.
+    pub ended: Option<String>,
+    /// Whether the program may have been refused something since the last rest.
+    pub refuses: bool,
+    /// All that was written before was looked at.
+    pub looked: Instant,
+    /// The number of the operation that ends the second remote's time as a clone, and its own uid.
+    clone: Option<(usize, String)>,
+    /// Whether the servers of targets drop a field, by side.
+    pub drops: Vec<bool>,
+    /// The side that came from a backup, and when its watches were ended last.
+    pub restored: Option<(usize, Instant)>,
+    pub kills: usize,
+    /// When the program began each time; it remembers nothing of before.
+    pub starts: Vec<Instant>,
+    sidecars: Vec<Sidecar>,
+    /// Of those that were killed.
+    logs: Vec<String>,
+    /// By server: the number of the operation that ends what is wrong with it, and the token that is to come.
+    mends: Vec<Option<usize>>,
+    rotations: Vec<Option<usize>>,
+    /// Those that are silent.
+    silent: HashSet<usize>,
+}
+
+impl Scene {
+    /// Two remotes, in compat one: there no kind outside of namespaces can have several. On the real control plane
+    /// one, too, and of kinds in namespaces: others run there as well.
+    pub fn new(compat: bool, config: &Config) -> Self {
+        let push = config.contains(&Feature::Push);
+        let setting = Setting {
+            compat,
+            push,
+            namespace_suffix: "-{cluster}".into(),
+            suffix: if push { "-{cluster}" } else { "-rs" }.into(),
+            ..Setting::safe(&kinds(compat)).secrets(&[SECRET])
+        };
+        let names: &[&str] = if compat || real() { &["hub"] } else { &["hub", "east"] };
+        let mut stage = match real() {
+            true => Stage::pull("chaos", setting),
+            false => {
+                let remotes = names.iter().map(|name| (*name, Cluster::embedded(name))).collect();
+                Stage::between(Cluster::embedded("own"), remotes, "chaos", setting)
+            }
+        };
+        let pairs = (0..names.len()).flat_map(|remote| pairs(&stage, remote)).collect();
+        let servers = names.len() + 1;
+        let sidecars = start(&mut stage, config);
+        let mut config = config.clone();
+        if compat {
+            config.remove(&Feature::Secrets);
+        }
+        Self {
+            stage,
+            config,
+            pairs,
+            namespaces: HashMap::new(),
+            secrets: HashMap::new(),
+            broken: Vec::new(),
+            ended: None,
+            refuses: false,
+            looked: Instant::now(),
+            clone: None,
+            drops: vec![false; servers],
+            restored: None,
+            kills: 0,
+            starts: Vec::new(),
+            sidecars,
+            logs: Vec::new(),
+            mends: vec![None; servers],
+            rotations: vec![None; servers],
+            silent: HashSet::new(),
+        }
+    }
+
+    pub fn sides(&self) -> Vec<&Side> {
+        self.stage.sides().collect()
+    }
+
+    pub fn has(&self, feature: Feature) -> bool {
+        self.config.contains(&feature)
+    }
+
+    /// Whether targets are on the side of this number, or sources.
+    pub fn is_of_targets(&self, side: usize) -> bool {
+        (side == self.stage.remotes.len()) != self.stage.setting.push
+    }
+
+    /// The finalizer of the instance that has this kind.
+    pub fn finalizer(&self, kind: &Kind) -> &'static str {
+        let is_second = kind.flag() == second(self.stage.setting.compat).flag();
+        if self.has(Feature::Instances) && is_second { SECOND } else { FINALIZER }
+    }
+
+    fn side(&self, server: u64) -> (usize, &Side) {
+        let sides = self.sides();
+        let index = server as usize % sides.len();
+        (index, sides[index])
+    }
+
+    /// The pairs with an object in this namespace of the target.
+    pub fn pairs_in(&self, target: &str) -> impl Iterator<Item = (usize, &Pair)> {
+        let inside = |pair: &Pair| pair.target.namespace.as_deref() == Some(target);
+        self.pairs.iter().enumerate().filter(move |(_, pair)| inside(pair))
+    }
+
+    /// The log of the program and of the few that ran before.
+    pub fn log(&self) -> String {
+        format!("{}\n{}", self.logs.join("\n"), self.newest_log())
+    }
+
+    fn newest_log(&self) -> String {
+        self.sidecars.iter().map(Sidecar::log).collect::<Vec<_>>().join("\n")
+    }
+
+    /// What was refused is tried again after half a minute, or by another process.
+    pub fn forget_refusals(&mut self) {
+        if std::mem::take(&mut self.refuses) {
+            self.kill(Moment::Now);
+        }
+    }
+
+    /// Not while a cluster shows what it is not: to one that begins then, it is that.
+    fn kill(&mut self, moment: Moment) {
+        if self.clone.is_some() {
+            return;
+        }
+        if !matches!(moment, Moment::Now) && !real() {
+            self.wait_for_write(moment);
+        }
+        self.look_at_program();
+        self.sidecars.iter_mut().for_each(Sidecar::kill);
+        self.kills += 1;
+        for index in 0..self.mends.len() {
+            let server = self.sides()[index].cluster.embedded.as_ref();
+            if let Some(server) = server.filter(|_| self.mends[index].is_none()) {
+                server.faults().clear();
+            }
+            // It begins with a new token.
+            self.rotations[index] = None;
+        }
+        self.logs.push(self.newest_log());
+        if self.logs.len() > 3 {
+            self.logs.remove(0);
+        }
+        self.starts.push(Instant::now());
+        self.sidecars = start(&mut self.stage, &self.config);
+    }
+
+    /// Holds the next write to any server, and waits a moment for it.
+    fn wait_for_write(&self, moment: Moment) {
+        let mut held = Vec::new();
+        for side in self.sides() {
+            let faults = side.cluster.faults();
+            for verb in ["create", "update", "patch", "delete"] {
+                let rule = |action| Rule::new(action).verb(verb).user(&side.user()).times(1);
+                let action = match moment {
+                    Moment::Before => Action::Delay { milliseconds: 500 },
+                    _ => Action::Stall,
+                };
+                held.push((faults, faults.add(rule(action))));
+                if matches!(moment, Moment::Before) {
+                    faults.add(rule(Action::Drop));
+                }
+            }
+        }
+        let end = Instant::now() + Duration::from_millis(100);
+        while Instant::now() < end && !held.iter().any(|(faults, rule)| faults.hits(*rule) > 0) {
+            pause(1);
+        }
+        // What was sent takes a moment to be done.
+        pause(2);
+    }
+
+    /// Notes if it is not alive though nobody killed it; it is not started again then.
+    pub fn look_at_program(&mut self) {
+        let Some(ended) = self.sidecars.iter_mut().find_map(|it| (!it.alive()).then_some(it))
+        else {
+            return;
+        };
+        let code = ended.wait();
+        if self.ended.is_none() {
+            self.ended = Some(format!("the program ended by itself ({code})"));
+        }
+    }
+}
+
+fn kinds(compat: bool) -> Vec<&'static Kind> {
+    let mut kinds = vec![&WIDGETS, second(compat), &REGIONS];
+    kinds.retain(|kind| kind.namespaced || !real());
+    kinds
+}
+
+/// Without a spec, where that is copied too.
+pub fn second(compat: bool) -> &'static Kind {
+    if compat { &BUDGETS } else { &SETTINGS }
+}
+
+/// The namespace of an object, an object itself.
+pub fn namespace_of(place: &Place) -> Option<Place> {
+    let name = place.namespace.as_deref()?;
+    Some(Place::new(&place.cluster, namespaces(), "", name))
+}
+
+/// The fields that make an object of this kind.
+pub fn whole(place: &Place, mut object: Value) -> Value {
+    object["apiVersion"] = json!(place.kind.resource.api_version());
+    object["kind"] = json!(place.kind.resource.kind);
+    object["metadata"]["name"] = json!(place.name);
+    object
+}

@@ -1,0 +1,113 @@
+//! The pairs and the program on the stage of a run, and what its clusters show it.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{
+    config::{Config, Feature},
+    model::Pair,
+    scene::{SECOND, SECRET, SELECTED, second},
+};
+use suite::{
+    cluster::Cluster,
+    real,
+    sidecar::Sidecar,
+    sync::{Kind, Place, REGIONS, Side, Stage, WIDGETS, namespaces},
+};
+
+/// No wait longer than a run can be. A silent connection is given up after five probes, which take 2.5 s;
+/// what was asked on it just then ends 2 s later. See [`UNAWARE`](super::model::UNAWARE).
+const SHORT: [&str; 14] = [
+    "-qps",
+    "0",
+    "-connection-retry",
+    "200ms",
+    "-probe-interval",
+    "200ms",
+    "-probe-timeout",
+    "300ms",
+    "-orphan-grace",
+    "300ms",
+    "-max-deletions",
+    "4/2s",
+    "-timeout",
+    "2s",
+];
+
+/// Starts the program, or both instances of it.
+pub fn start(stage: &mut Stage, config: &Config) -> Vec<Sidecar> {
+    let mut flags = SHORT.to_vec();
+    if !stage.setting.compat {
+        let adopt = if config.contains(&Feature::Equal) { "equal" } else { "always" };
+        flags.extend(["-adopt", adopt]);
+        if config.contains(&Feature::Track) {
+            flags.extend(["-track", "target"]);
+        }
+    }
+    if config.contains(&Feature::Secrets) {
+        flags.extend(["-resync", "1s"]);
+    }
+    let selector = format!("{}={}", SELECTED.0, SELECTED.1);
+    if config.contains(&Feature::Selector) {
+        flags.extend(["-selector", &selector]);
+    }
+    if !config.contains(&Feature::Instances) {
+        return vec![stage.start(&flags)];
+    }
+    let (kinds, other) = (stage.setting.kinds.clone(), second(stage.setting.compat));
+    stage.setting.kinds.retain(|kind| kind.flag() != other.flag());
+    let first = stage.start(&flags);
+    stage.setting.kinds = vec![other];
+    flags.extend(["-finalizer", SECOND]);
+    let both = vec![first, stage.start(&flags)];
+    stage.setting.kinds = kinds;
+    both
+}
+
+/// What a cluster is identified by: the uid of this Namespace.
+pub fn identity(cluster: &Arc<Cluster>) -> String {
+    let namespace = Place::new(cluster, namespaces(), "", "kube-system").stored();
+    namespace.expect("a namespace")["metadata"]["uid"].as_str().expect("a uid").to_owned()
+}
+
+/// Has a cluster show this uid to whoever connects.
+pub fn show(side: &Side, uid: &str) {
+    side.cluster.server().alter("v1", "namespaces", "", "kube-system", |object| {
+        object["metadata"]["uid"] = json!(uid);
+        true
+    });
+    side.relay.cut();
+}
+
+/// A schema that knows all that a widget may have here but `spec.extra`.
+pub fn without_extra() -> Value {
+    let any = json!({"x-kubernetes-preserve-unknown-fields": true, "type": "object"});
+    let known = json!({"size": {"type": "integer"}, "filling": {"type": "string"}});
+    let spec = json!({"type": "object", "properties": known});
+    json!({"type": "object", "properties": {"spec": spec, "status": any}})
+}
+
+/// Those of one remote: alone in their namespace, together in one, and outside of all.
+pub fn pairs(stage: &Stage, remote: usize) -> Vec<Pair> {
+    let alone = ["solo", "lone"].map(|namespace| (namespace, &WIDGETS, "one"));
+    let together: [(&str, &'static Kind, &str); 5] = [
+        ("many", &WIDGETS, "a"),
+        ("many", &WIDGETS, "b"),
+        ("many", &WIDGETS, "c"),
+        // An object of another kind with the same name.
+        ("many", second(stage.setting.compat), "a"),
+        ("many", second(stage.setting.compat), "d"),
+    ];
+    let region = stage.remotes[remote].name.as_str();
+    let outside = [("", &REGIONS, region)];
+    let suffix = stage.setting.suffix.replace("{cluster}", region);
+    let pair = |(namespace, kind, name): (&str, &'static Kind, &str)| {
+        let namespace = format!("{}-{namespace}", stage.namespace);
+        let source = stage.source_in(remote, kind, &namespace, name);
+        let target = stage.target_in(remote, kind, &namespace, name);
+        Pair::new(remote, source, target, format!("{SECRET}{suffix}"))
+    };
+    let all = alone.into_iter().chain(together).chain(outside);
+    all.filter(|(_, kind, _)| kind.namespaced || !real()).map(pair).collect()
+}
