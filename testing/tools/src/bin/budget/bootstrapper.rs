@@ -1,9 +1,6 @@
 //! csr-bootstrapper: several clusters that have joined, with a heartbeat each second.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use dev_apiserver::Request;
 use suite::{
@@ -14,7 +11,7 @@ use suite::{
     sidecar::Sidecar,
     spoke::Spoke,
 };
-use tools::measure::{self, median};
+use tools::measure::median;
 
 use crate::{
     RUNS,
@@ -27,7 +24,8 @@ const COUNTED: usize = 10;
 pub(crate) const FLAGS: [&str; 4] = ["-v", "0", "-cluster-healthcheck-period", "1h"];
 
 impl Table {
-    pub(crate) fn bootstrapper(&mut self, managed: &Arc<Cluster>) {
+    /// Several that have joined; what they take at rest.
+    pub(crate) fn bootstrapper(&mut self, managed: &Arc<Cluster>) -> Vec<(Spoke, Sidecar)> {
         let hub = Hub::on(Cluster::embedded("hub"));
         let join = |_| {
             let spoke = Spoke::between(hub.clone(), managed.clone(), "budget", Bootstrap::Auto);
@@ -39,10 +37,15 @@ impl Table {
         let members: Vec<(Spoke, Sidecar)> = (0..RUNS).map(join).collect();
         // Conditions, taints and the clock are settled by then.
         members.iter().for_each(|(spoke, _)| wait_for_heartbeats(spoke, 5));
-        let all = |field| members.iter().map(|(_, one)| one.memory(field) as f64).collect();
-        self.at_most("resident memory", 3072.0, median(all("VmRSS")), "KiB");
-        self.at_most("  of it anonymous", ANONYMOUS, median(all("RssAnon")), "KiB");
+        self.at_rest(members.iter().map(|(_, one)| one), [3072.0, ANONYMOUS, THREADS]);
         self.requests(&members[0].0);
+        members
+    }
+
+    /// What add-ons add, and how soon the next process is at work.
+    pub(crate) fn addons(&mut self, members: Vec<(Spoke, Sidecar)>) {
+        let resident =
+            || median(members.iter().map(|(_, one)| one.memory("VmRSS") as f64).collect());
         let spaces: Vec<_> = members.iter().map(|(spoke, _)| spoke.addon_namespace()).collect();
         let add = |name: &str| {
             let both = members.iter().zip(&spaces);
@@ -53,10 +56,10 @@ impl Table {
             members.iter().for_each(|(spoke, _)| wait_for_heartbeats(spoke, 3));
         };
         add("addon1");
-        let one = median(all("VmRSS"));
+        let one = resident();
         self.at_most("resident memory with an add-on", 3379.0, one, "KiB");
         (2..=5).for_each(|number| add(&format!("addon{number}")));
-        let more = (median(all("VmRSS")) - one) / 4.0;
+        let more = (resident() - one) / 4.0;
         self.at_most("  for each further one", 150.0, more, "KiB");
         note("each with a Lease and with a certificate for the hub's API server");
         self.requests(&members[0].0);
@@ -100,19 +103,15 @@ impl Table {
 
     /// SIGTERM, and how soon the next process of the same cluster is at work.
     fn end_and_beginning(&mut self, members: Vec<(Spoke, Sidecar)>) {
-        let (mut ends, mut starts) = (Vec::new(), Vec::new());
-        for (spoke, mut agent) in members {
-            let (code, time) = measure::terminate(&mut agent);
-            assert_eq!(code, Some(0), "{}", agent.log());
-            ends.push(milliseconds(time));
+        let mut starts = Vec::new();
+        for spoke in self.ends(members) {
             let begin = Instant::now();
             let _agent = spoke.start(&FLAGS);
             let first = eventually("the first heartbeat", || {
                 on_hub(&spoke).into_iter().find(|it| it.at > begin && is_heartbeat(it))
             });
-            starts.push(milliseconds(first.at - begin));
+            starts.push((first.at - begin).as_secs_f64() * 1000.0);
         }
-        self.at_most("SIGTERM to its end", 1000.0, ends.iter().copied().fold(0.0, f64::max), "ms");
         self.at_most("restart to first heartbeat", 150.0, median(starts), "ms");
     }
 }
@@ -120,10 +119,7 @@ impl Table {
 /// 924 KiB and 1,498 bytes were measured.
 const ANONYMOUS: f64 = 1024.0;
 const BYTES: f64 = 1700.0;
-
-fn milliseconds(time: Duration) -> f64 {
-    time.as_secs_f64() * 1000.0
-}
+const THREADS: f64 = 14.0;
 
 /// All that the agent sent to the hub as itself.
 fn on_hub(spoke: &Spoke) -> Vec<Request> {

@@ -9,9 +9,10 @@ use suite::{
     sidecar::{Sidecar, bare, free_port, program},
 };
 use tempfile::TempDir;
-use tools::measure::median;
 
 use crate::{RUNS, table::Table};
+
+const THREADS: f64 = 6.0;
 
 impl Table {
     /// Some dumpers that have written their files: what they hold, and that they ask for nothing more.
@@ -42,10 +43,9 @@ impl Table {
         pause(500);
         let before = managed.server().requests().len();
         pause(5000);
-        let all = |field| sidecars.iter().map(|one| one.memory(field) as f64).collect();
-        self.at_most("resident memory", 3072.0, median(all("VmRSS")), "KiB");
-        self.at_most("  of it anonymous", 614.0, median(all("RssAnon")), "KiB");
+        self.at_rest(sidecars.iter(), [3072.0, 614.0, THREADS]);
         let more = managed.server().requests().len() - before;
         self.at_most("requests in 5 s, beside the watch", 0.0, more as f64, "");
+        self.ends(sidecars.into_iter().map(|one| ((), one)).collect());
     }
 }

@@ -32,7 +32,8 @@ use crate::{
 };
 
 /// Renewals that requests, bytes and system calls are counted over.
-const COUNTED: usize = 20;
+const COUNTED: usize = 10;
+const THREADS: f64 = 7.0;
 /// Renewals in a row for the drift of memory, after so many to warm up.
 const MANY: u64 = 100_000;
 const WARM_UP: u64 = 1_000;
@@ -65,42 +66,37 @@ impl Fleet {
         fleet
     }
 
-    pub(crate) fn measure(&self, table: &mut Table) {
-        let [(scene, sidecar), (traced_scene, traced), ..] = &self.members[..] else {
-            unreachable!("there are {RUNS}");
-        };
+    /// Memory, threads, and what renewals take on the wire.
+    pub(crate) fn at_rest(&self, table: &mut Table) {
+        let (scene, _) = &self.members[0];
         scene.wait_for_renewals(5);
-        self.memory(table);
-        let (wire, calls) = thread::scope(|scope| {
-            let calls = scope.spawn(|| {
-                measure::in_the_middle_of_a_period(traced_scene);
-                measure::system_calls(traced.pid(), || {
-                    traced_scene.wait_for_renewals(COUNTED - 1);
-                    measure::in_the_middle_of_a_period(traced_scene);
-                })
-            });
-            let wire = measure::renewals_on_the_wire(scene, COUNTED - 1);
-            (wire, calls.join().expect("strace"))
-        });
+        table.at_rest(self.members.iter().map(|(_, one)| one), [3072.0, 614.0, THREADS]);
+        let wire = measure::renewals_on_the_wire(scene, COUNTED - 1);
         table.at_most("requests to the hub, per renewal", 1.0, wire.requests_per_renewal(), "");
         table.at_most("bytes both ways, per renewal", 1700.0, wire.bytes_per_renewal(), "bytes");
         note("TCP payload, so with TLS; a real server adds about 240 bytes of managedFields");
         assert_eq!(wire.connections, 0, "the connection to the hub is not kept");
+    }
+
+    /// System calls, and the time of the start.
+    pub(crate) fn at_work(&self, table: &mut Table) {
+        let (scene, sidecar) = &self.members[0];
+        measure::in_the_middle_of_a_period(scene);
+        let calls = measure::system_calls(sidecar.pid(), || {
+            scene.wait_for_renewals(COUNTED - 1);
+            measure::in_the_middle_of_a_period(scene);
+        });
         system_calls(table, calls);
         table.at_most("start to first renewal", 150.0, median(self.starts.clone()), "ms");
         note("on loopback; 15 ms is the aim where the machine is idle");
-        assert!(sidecar.memory("VmRSS") > 0, "the process ended");
     }
 
-    pub(crate) fn memory(&self, table: &mut Table) {
-        let all =
-            |field| self.members.iter().map(move |(_, one)| one.memory(field) as f64).collect();
-        table.at_most("resident memory", 3072.0, median(all("VmRSS")), "KiB");
-        table.at_most("  of it anonymous", 614.0, median(all("RssAnon")), "KiB");
+    pub(crate) fn end(self, table: &mut Table) {
+        table.ends(self.members);
     }
 }
 
-pub(crate) fn system_calls(table: &mut Table, calls: Result<Vec<(String, u64)>, String>) {
+fn system_calls(table: &mut Table, calls: Result<Vec<(String, u64)>, String>) {
     let figure = "system calls, per renewal";
     match calls {
         Err(why) => table.not_measured(figure, "≤ 20", &why),

@@ -15,7 +15,7 @@ use suite::{
         load::{self, Room},
     },
 };
-use tools::measure::{grouped, median};
+use tools::measure::grouped;
 
 use crate::{
     RUNS,
@@ -37,36 +37,36 @@ const ANONYMOUS: f64 = 2048.0;
 const REQUESTS: f64 = 66.0;
 const BUSY: [&str; 5] = ["-qps", "0", "-concurrent-reconciles", "16", "-leader-election=false"];
 
+const THREADS: f64 = 12.0;
+
+fn stage(hub: &Arc<Cluster>, managed: &Arc<Cluster>, setting: Setting) -> Stage {
+    Stage::between(managed.clone(), vec![("hub", hub.clone())], "budget", setting)
+}
+
 impl Table {
-    pub(crate) fn sync(&mut self, hub: &Arc<Cluster>, managed: &Arc<Cluster>) {
-        let stage = |setting| {
-            Stage::between(managed.clone(), vec![("hub", hub.clone())], "budget", setting)
-        };
-        self.sync_idle(&stage);
+    /// What is copied, and what it costs.
+    pub(crate) fn copies(&mut self, hub: &Arc<Cluster>, managed: &Arc<Cluster>) {
         let own: [fn() -> Setting; 2] =
             [|| Setting::safe(&[&WIDGETS]), || Setting::compat(&[&WIDGETS])];
         for (mode, setting) in ["safe", "compat"].into_iter().zip(own) {
-            self.writes(mode, &stage(setting().secrets(&["token"])));
+            self.writes(mode, &stage(hub, managed, setting().secrets(&["token"])));
         }
         let (hub, managed) = (Cluster::embedded("hub"), Cluster::embedded("managed"));
-        let setting = Setting::safe(&[&WIDGETS]);
-        self.pairs(&Stage::between(managed, vec![("hub", hub)], "budget", setting));
+        self.pairs(&stage(&hub, &managed, Setting::safe(&[&WIDGETS])));
         note("sync-controller: 44 MB of file, 37.5 MB resident, 57.8 MB with 1,000 pairs");
     }
 
     /// One remote and one kind, as it runs by its defaults: probing and watching.
-    fn sync_idle(&mut self, stage: &dyn Fn(Setting) -> Stage) {
+    pub(crate) fn sync(&mut self, hub: &Arc<Cluster>, managed: &Arc<Cluster>) {
         let start = |_| {
-            let stage = stage(Setting::safe(&[&WIDGETS]));
+            let stage = stage(hub, managed, Setting::safe(&[&WIDGETS]));
             let sidecar = stage.start_deployed(&[]);
             load::wait_for_pairs(&sidecar, 0, LIMIT);
             (stage, sidecar)
         };
         let idle: Vec<(Stage, Sidecar)> = (0..RUNS).map(start).collect();
         pause(SETTLING);
-        let all = |field| idle.iter().map(|(_, one)| one.memory(field) as f64).collect();
-        self.at_most("resident memory", 5120.0, median(all("VmRSS")), "KiB");
-        self.at_most("  of it anonymous", ANONYMOUS, median(all("RssAnon")), "KiB");
+        self.at_rest(idle.iter().map(|(_, one)| one), [5120.0, ANONYMOUS, THREADS]);
         let (stage, _) = &idle[0];
         stage.forget_requests();
         pause(IDLE);
@@ -86,6 +86,7 @@ impl Table {
         self.at_most("  reads of their identity", 4.0, identities.into(), "");
         self.at_most("  other requests", 0.0, others.len() as f64, "");
         others.iter().for_each(|other| note(other));
+        self.ends(idle);
     }
 
     /// The writes of each case, and nothing more; see REFERENCE.md of remote-sync.
