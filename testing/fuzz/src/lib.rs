@@ -13,7 +13,7 @@ use std::{env, fs, panic, path::Path, process};
 pub use self::{
     bounds::{bounded, kubeconfig_bound, memory_bound},
     input::{HUGE, expand, parts, pem},
-    served::{Request, answer, chunked, client_with, close_delimited},
+    served::{answer, client_with, close_delimited},
 };
 
 /// A certificate that belongs to `KEY`; both serve only these tests.

@@ -1,7 +1,7 @@
 //! A local server whose answers each run chooses, and a client for it.
 
 use std::{
-    io::{BufRead, BufReader, Read, Result, Write},
+    io::{BufRead, BufReader, Result, Write},
     net::{TcpListener, TcpStream},
     sync::{Arc, Mutex, OnceLock},
     thread,
@@ -17,24 +17,15 @@ use shared::{
 
 use crate::assert_one_line;
 
-/// A request from the client.
-pub struct Request {
-    /// Method, path and query.
-    pub line: String,
-    /// The body.
-    pub body: Vec<u8>,
-}
-
-type Answer = Arc<dyn Fn(&Request) -> Vec<u8> + Send + Sync>;
+/// What is sent for a line of method, path and query.
+type Answer = Arc<dyn Fn(&str) -> Vec<u8> + Send + Sync>;
 
 /// The answers to the next requests.
 static ANSWER: Mutex<Option<Answer>> = Mutex::new(None);
 
 /// The client. From now on `answer` answers its requests, each with a complete answer on a connection of its
 /// own.
-pub fn client_with(
-    answer: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static,
-) -> &'static Client {
+pub fn client_with(answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> &'static Client {
     static CLIENT: OnceLock<Client> = OnceLock::new();
     *lock(&ANSWER) = Some(Arc::new(answer));
     CLIENT.get_or_init(client)
@@ -53,19 +44,6 @@ pub fn answer(status: &str, body: &[u8]) -> Vec<u8> {
 pub fn close_delimited(status: &str, body: &[u8]) -> Vec<u8> {
     let head = format!("HTTP/1.1 {status}\r\nContent-Type: application/json\r\n\r\n");
     [head.as_bytes(), body].concat()
-}
-
-/// The same, but the body comes in chunks of this size.
-pub fn chunked(status: &str, body: &[u8], size: usize) -> Vec<u8> {
-    let mut answer =
-        format!("HTTP/1.1 {status}\r\nTransfer-Encoding: chunked\r\n\r\n").into_bytes();
-    for chunk in body.chunks(size.max(1)) {
-        answer.extend(format!("{:x}\r\n", chunk.len()).bytes());
-        answer.extend(chunk);
-        answer.extend(b"\r\n");
-    }
-    answer.extend(b"0\r\n\r\n");
-    answer
 }
 
 fn client() -> Client {
@@ -106,27 +84,19 @@ fn serve(mut connection: TcpStream) -> Result<()> {
     }
 }
 
-fn request(connection: &TcpStream) -> Result<Request> {
-    let (mut lines, mut line, mut length) = (BufReader::new(connection), String::new(), 0);
-    lines.read_line(&mut line)?;
-    loop {
-        let mut header = String::new();
-        if lines.read_line(&mut header)? <= 2 {
+/// The first line; a request that reads has no body.
+fn request(connection: &TcpStream) -> Result<String> {
+    let mut lines = BufReader::new(connection).lines();
+    let line = lines.next().unwrap_or_else(|| Ok(String::new()))?;
+    for header in lines {
+        if header?.is_empty() {
             break;
-        }
-        if let Some((name, value)) = header.split_once(": ")
-            && name.eq_ignore_ascii_case("content-length")
-        {
-            length = value.trim().parse().unwrap_or(0);
         }
     }
     // Whatever the server sent before, a request line contains nothing else.
-    let line = line.trim_end().to_owned();
     assert!(line.bytes().all(|b| b.is_ascii_graphic() || b == b' '), "{line:?}");
     assert_eq!(line.split(' ').count(), 3, "{line:?}");
-    let mut body = vec![0; length];
-    lines.read_exact(&mut body)?;
-    Ok(Request { line, body })
+    Ok(line)
 }
 
 /// Checks every log line, which is where each message about the server's answers ends up.

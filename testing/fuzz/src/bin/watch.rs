@@ -33,8 +33,8 @@ fn run(data: &[u8]) {
     let (length, lines) = (stream.len(), stream.split(|byte| *byte == b'\n').count());
     let (stop, trouble) = (Stop::default(), LastError::default());
     let raised = stop.clone();
-    let client = client_with(move |request| {
-        if !request.line.contains("watch=true") {
+    let client = client_with(move |line| {
+        if !line.contains("watch=true") {
             return answer("200 OK", LIST);
         }
         // The client reads a watch to its end before it checks `stop`.
