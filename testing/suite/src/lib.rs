@@ -5,7 +5,6 @@ pub mod audit;
 pub mod clock;
 pub mod cluster;
 pub mod dumper;
-pub mod ending;
 pub mod faults;
 pub mod figures;
 pub mod files;

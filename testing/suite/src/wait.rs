@@ -1,60 +1,44 @@
-//! Waiting, and limits that hold on a busy machine as on a quiet one.
+//! Waiting for what has to happen, and watching that something does not.
 
 use std::{
-    fs, thread,
+    thread,
     time::{Duration, Instant},
 };
 
-/// Seconds after which something that has to happen eventually counts as missing, on a [`Stopwatch`]. No more than the
-/// interval at which the programs recheck everything anyway, so that a change that wakes nobody is noticed.
+/// Seconds after which something that has to happen counts as missing. No more than the interval at which the programs
+/// recheck everything anyway, so that a change that wakes nobody is noticed.
 pub const PATIENCE: u64 = 15;
 
 /// Milliseconds for which tests watch that something does not happen: longer than the period, the first waits after
 /// failures and the grace of a second with which they start the programs.
 pub const QUIET: u64 = 2500;
 
-/// The time since its start that a program could use: it runs at a quarter of its pace while tasks wait for a
-/// processor, and like any clock on a quiet machine.
+/// A plain clock, for tests that still ask for one.
 #[derive(Clone, Copy)]
-pub struct Stopwatch {
-    start: Instant,
-    stalled: Duration,
-}
+pub struct Stopwatch(Instant);
 
 impl Stopwatch {
     pub fn start() -> Self {
-        Self { start: Instant::now(), stalled: stalled() }
+        Self(Instant::now())
     }
 
     pub fn elapsed(&self) -> Duration {
-        let waited = self.waited();
-        self.start.elapsed() - waited
+        self.0.elapsed()
     }
 
-    /// How much of the time since its start does not count.
     pub fn waited(&self) -> Duration {
-        stalled().saturating_sub(self.stalled).min(self.start.elapsed()).mul_f64(0.75)
+        Duration::ZERO
     }
 
-    /// Whether that is less than `limit`.
     pub fn is_within(&self, limit: Duration) -> bool {
-        self.start.elapsed() < limit || self.elapsed() < limit
+        self.elapsed() < limit
     }
 
-    /// Fails the test where that is more than so many seconds.
     #[track_caller]
     pub fn assert_within(&self, seconds: u64, what: &str) {
         let limit = Duration::from_secs(seconds);
         assert!(self.is_within(limit), "{:?}, not {seconds} s: {what}", self.elapsed());
     }
-}
-
-/// How long some task of this machine has waited for a processor, since it started (Linux'
-/// `Documentation/accounting/psi.rst`); none where that is not counted.
-fn stalled() -> Duration {
-    let pressure = fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
-    let total = pressure.lines().next().and_then(|some| some.rsplit_once("total="));
-    Duration::from_micros(total.and_then(|(_, total)| total.parse().ok()).unwrap_or(0))
 }
 
 /// The result of a probe: nothing yet, or what was found.
@@ -86,16 +70,15 @@ pub fn eventually<F: Finding>(what: &str, probe: impl FnMut() -> F) -> F::Found 
     within(PATIENCE, what, probe)
 }
 
-/// The same, in so many seconds of a [`Stopwatch`].
+/// The same, in so many seconds.
 #[track_caller]
 pub fn within<F: Finding>(seconds: u64, what: &str, mut probe: impl FnMut() -> F) -> F::Found {
-    let watch = Stopwatch::start();
+    let end = Instant::now() + Duration::from_secs(seconds);
     loop {
         if let Some(found) = probe().found() {
             return found;
         }
-        let limit = Duration::from_secs(seconds);
-        assert!(watch.is_within(limit), "in vain for {seconds} s: {what}");
+        assert!(Instant::now() < end, "in vain for {seconds} s: {what}");
         pause(20);
     }
 }
@@ -110,15 +93,10 @@ pub fn throughout(milliseconds: u64, what: &str, mut holds: impl FnMut() -> bool
     }
 }
 
-/// Checks that `holds` stays true for [`QUIET`] of a [`Stopwatch`]: what must never happen has as much time for it on a
-/// busy machine as on a quiet one.
+/// Checks that `holds` stays true for [`QUIET`].
 #[track_caller]
-pub fn stays(what: &str, mut holds: impl FnMut() -> bool) {
-    let (watch, limit) = (Stopwatch::start(), Duration::from_millis(QUIET));
-    while watch.is_within(limit) {
-        assert!(holds(), "no longer: {what}");
-        pause(20);
-    }
+pub fn stays(what: &str, holds: impl FnMut() -> bool) {
+    throughout(QUIET, what, holds);
 }
 
 /// Sleeps.
