@@ -23,7 +23,6 @@ pub mod relay;
 pub mod rights;
 pub mod rogue;
 pub mod scene;
-pub mod secrets;
 pub mod sidecar;
 pub mod spoke;
 pub mod sync;

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{PATIENCE, eventually, outputs::Kept, pause};
+use crate::{PATIENCE, eventually, pause};
 
 /// The running process; dropping it kills it, and fails the test if it ever panicked.
 pub struct Sidecar {
@@ -25,7 +25,6 @@ pub struct Sidecar {
     /// Its log.
     lines: Lines,
     readers: [JoinHandle<()>; 2],
-    kept: Kept,
     pub port: u16,
 }
 
@@ -34,7 +33,7 @@ pub const AT_ONCE: Duration = Duration::from_secs(2);
 
 type Lines = Arc<Mutex<Vec<String>>>;
 
-/// The highest level of the log, as the search of all outputs has it: what is printed there must hold no secret.
+/// The highest level of the log: what is printed there must hold no secret.
 pub const VERBOSE: [&str; 2] = ["-v", "5"];
 
 /// Where the product's programs are: in `BIN_DIR`, else next to the tests, and for demo, soak and budget
@@ -152,16 +151,10 @@ fn holds(line: &str, part: &str) -> bool {
 }
 
 /// Reads what a process writes, line by line, until nobody can write any more.
-fn collect(
-    from: impl Read + Send + 'static,
-    lines: Lines,
-    kept: Kept,
-    part: &'static str,
-) -> JoinHandle<()> {
+fn collect(from: impl Read + Send + 'static, lines: Lines, shown: bool) -> JoinHandle<()> {
     thread::spawn(move || {
         for line in BufReader::new(from).lines().map_while(Result::ok) {
-            kept.add(part, &line);
-            if part == "log" && env::var_os("SHOW_LOG").is_some() {
+            if shown {
                 eprintln!("    {line}");
             }
             lines.lock().expect("lock").push(line);
@@ -172,16 +165,16 @@ fn collect(
 impl Sidecar {
     /// Starts `command`; `port` is where its endpoint will be, 0 for nowhere.
     pub fn spawn(mut command: Command, port: u16) -> Self {
-        let kept = Kept::of(&command);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = child.expect("the program starts");
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let [printed, lines] = [(); 2].map(|()| Lines::default());
+        let show = env::var_os("SHOW_LOG").is_some();
         let readers = [
-            collect(stdout.expect("its stdout"), printed.clone(), kept.clone(), "out"),
-            collect(stderr.expect("its stderr"), lines.clone(), kept.clone(), "log"),
+            collect(stdout.expect("its stdout"), printed.clone(), false),
+            collect(stderr.expect("its stderr"), lines.clone(), show),
         ];
-        Self { child, printed, lines, readers, kept, port }
+        Self { child, printed, lines, readers, port }
     }
 
     pub fn pid(&self) -> u32 {
@@ -243,7 +236,6 @@ impl Sidecar {
         let code = answer.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
         let body =
             answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default();
-        self.kept.add("pages", &answer);
         (code, body)
     }
 
@@ -372,11 +364,6 @@ impl Sidecar {
 
 impl Drop for Sidecar {
     fn drop(&mut self) {
-        if self.kept.is_wanted() && self.port != 0 && self.alive() {
-            for page in ["/metrics", "/readyz", "/debug/state"] {
-                self.ask(page);
-            }
-        }
         self.kill();
         self.read_to_the_end();
         if !thread::panicking() {
