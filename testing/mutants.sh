@@ -1,32 +1,53 @@
 #!/bin/sh
-# Changes the code that decides in every way that cargo-mutants knows, and runs the unit tests of its crate against
-# each change: some 800, 5 to 10 s each on two cores. `mutants.sh csr-bootstrapper` does one crate. mutants.md lists
-# those that no unit test notices.
+# Changes code in every way that cargo-mutants knows, and runs the unit tests of its crate against each change: 5 to 10 s
+# each on two cores. A change that no test notices is listed, and no failure. See mutants.md.
+# Usage: mutants.sh [CRATE]           the code that decides, some 800 changes
+#        mutants.sh --changed [BASE]  what differs from BASE, or from the commit of a day ago; at most MINUTES=20
 set -eu
 cd "$(dirname "$0")/.."
 command -v cargo-mutants >/dev/null || { echo "mutants: cargo install cargo-mutants --locked" >&2; exit 1; }
 export CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_TEST_DEBUG=0
+out=${OUT:-$(mktemp -d)}
 
-# CRATE KIND FILE...: the files of a crate, with the tests of its library or program.
+# NAME ARGUMENT...: a run, whose lists are in $out/NAME; 2 says that changes survived, 3 that one took too long, and 124
+# that the time was up.
 mutants() {
-    crate=$1 kind=$2
-    shift 2
-    [ "$only" = all ] || [ "$only" = "$crate" ] || return 0
-    out=${OUT:-$(mktemp -d)}/$crate
-    mkdir -p "$out"
-    set -- $(printf -- '--file %s ' "$@")
-    # A mutant that survives is a result and no failure.
-    cargo mutants --package "$crate" --test-package "$crate" --timeout 60 --output "$out" "$@" -- "$kind" || true
-    echo "mutants: $crate: survivors are in $out/mutants.out/missed.txt"
+    name=$1 code=0
+    shift
+    timeout -s INT "${MINUTES:-600}m" cargo mutants --timeout 60 --output "$out/$name" "$@" || code=$?
+    case $code in 0 | 2 | 3 | 124) ;; *) echo "mutants: $name: cargo-mutants failed ($code)" >&2; exit "$code" ;; esac
 }
 
-only=${1:-all}
-mutants shared --lib shared/src/renewal.rs shared/src/backoff.rs shared/src/election.rs \
-    shared/src/files/plan.rs
 src=bins/csr-bootstrapper/src
-mutants csr-bootstrapper --bins $src/certificate/machine.rs $src/certificate/need.rs $src/certificate/observe.rs \
-    $src/certificate/csr_status.rs $src/certificate/deadline.rs $src/certificate/pacing.rs \
-    $src/certificate/validate.rs $src/clocks.rs
-src=bins/remote-sync/src
-mutants remote-sync --bins $src/sync/decide.rs $src/sync/observed.rs $src/sync/decide/deletion.rs $src/sync/gate.rs $src/sync/workqueue/order.rs \
-    $src/connection/schedule.rs
+sync=bins/remote-sync/src
+files() {
+    case $1 in
+    shared) echo shared/src/renewal.rs shared/src/backoff.rs shared/src/election.rs shared/src/files/plan.rs ;;
+    csr-bootstrapper)
+        printf "$src/%s.rs " certificate/machine certificate/need certificate/observe certificate/csr_status \
+            certificate/deadline certificate/pacing certificate/validate clocks
+        ;;
+    remote-sync)
+        printf "$sync/%s.rs " sync/decide sync/observed sync/decide/deletion sync/gate sync/workqueue/order \
+            connection/schedule
+        ;;
+    *) echo "mutants: no such crate: $1" >&2; exit 1 ;;
+    esac
+}
+
+if [ "${1:-}" = --changed ]; then
+    : "${MINUTES:=20}"
+    base=${2:-$(git rev-list -1 --before='24 hours ago' HEAD)}
+    git diff "$base" -- '*.rs' >"$out/changed.diff"
+    [ ! -s "$out/changed.diff" ] || mutants changed --in-diff "$out/changed.diff" --exclude 'testing/**' -- --lib --bins
+else
+    for crate in ${1:-shared csr-bootstrapper remote-sync}; do
+        all=$(files "$crate")
+        # shellcheck disable=SC2086
+        mutants "$crate" --package "$crate" $(printf -- '--file %s ' $all) -- --lib --bins
+    done
+fi
+
+count() { find "$out" -name "$1.txt" -exec cat {} + | wc -l; }
+find "$out" -name missed.txt -exec cat {} +
+echo "mutants: $(count caught) caught, $(count missed) missed, $(count timeout) timed out"

@@ -102,7 +102,7 @@ fn put_unmarked(stage: &Stage) {
     }
 }
 
-/// s31: with the same names everywhere, any remote might have a source for each of them.
+/// With the same names everywhere, any remote might have a source for each of them.
 fn fan_out(stage: &Stage) {
     let mut rows = vec![row([
         "remotes, 4,000 objects of nobody's",
@@ -122,7 +122,7 @@ fn fan_out(stage: &Stage) {
     table::print(&rows);
 }
 
-/// s32: push, where the sources of all remotes are in one store.
+/// Push, where the sources of all remotes are in one store.
 fn scrape(stage: &Stage) {
     let mut rows = vec![row(["GET /metrics: remotes", "sources", "ms", "CPU ms"])];
     for (remotes, sources) in [(1, 5_000), (200, 5_000), (200, 20_000)] {
