@@ -5,8 +5,6 @@
 //! A block that runs stands between `<!-- quickstart:NAME -->` and the end of its fence; what needs a machine of another
 //! sort (kind, k3s, clusteradm) stands below `<!-- quickstart:not-run -->`, and is not run.
 
-mod pods;
-
 use std::{fs, os::unix::fs::symlink, path::PathBuf, process::Command};
 
 use serde_json::{Value, json};
@@ -19,14 +17,10 @@ use suite::{
 };
 use tempfile::TempDir;
 
-use crate::pods::Pods;
+use crate::{pods::Pods, root};
 
 /// Seconds until OCM's controllers did what they have to.
 const PATIENCE: u64 = 90;
-
-fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 /// The commands of a block: lines, with those that go on after a backslash.
 fn commands(file: &str, name: &str) -> Vec<String> {

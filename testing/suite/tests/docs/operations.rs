@@ -1,16 +1,18 @@
-//! What pages tell operators is what the programs do: exit codes, Events and metrics; log keys have a test of their own.
+//! What pages tell operators is what the programs do: exit codes, log keys, Events, metrics and examples of flags. The
+//! tables of flags are held to `-help` by the programs' own tests.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use shared::runtime::EXIT_CODES;
+use shared::{logging::KEYS, runtime::EXIT_CODES};
 use suite::{
     dumper,
-    figures::{block, page, root, rows},
     scene::Scene,
-    sidecar::{Sidecar, families},
+    sidecar::{Sidecar, bare, families, program},
     spoke::Spoke,
     sync::Stage,
 };
+
+use crate::{block, page, root, rows};
 
 /// The text of all sources under a directory, without their unit tests.
 fn sources(directory: &Path) -> String {
@@ -44,11 +46,13 @@ fn exit_codes_are_those_of_the_programs() {
     EXIT_CODES.iter().for_each(|(code, what)| table += &format!("| {code} | {what} |\n"));
     table += "\n";
     let page = page("docs/operations.md");
-    assert_eq!(
-        block(&page, "exit codes"),
-        Some(&*table),
-        "docs/operations.md should have\n{table}"
-    );
+    assert_eq!(block(&page, "exit codes"), table, "docs/operations.md");
+}
+
+#[test]
+fn log_keys_are_those_of_the_programs() {
+    let rows: String = KEYS.iter().map(|(key, what)| format!("| `{key}` | {what} |\n")).collect();
+    assert!(page("docs/operations.md").contains(&rows), "docs/operations.md should have\n{rows}");
 }
 
 /// Every reason on the page is in the sources of its program, and every reason of an Event there is on the page.
@@ -78,6 +82,22 @@ fn events_are_those_of_the_programs() {
     }
 }
 
+/// With `-print-rbac`, which needs no server.
+#[test]
+fn examples_of_flags_are_accepted_by_remote_sync() {
+    let page = page("bins/remote-sync/REFERENCE.md").replace("\\\n", " ");
+    let examples: Vec<_> =
+        page.lines().filter_map(|line| line.strip_prefix("    remote-sync -res")).collect();
+    assert!(examples.len() > 3, "{examples:?}");
+    for example in examples {
+        let mut command = bare(&program("remote-sync"));
+        command.args(format!("-res{example}").split_whitespace().map(|it| it.trim_matches('\'')));
+        let output =
+            command.arg("-print-rbac").env("POD_NAMESPACE", "ns").output().expect("it runs");
+        assert!(output.status.success(), "{example}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
 // --- metrics ---
 
 /// What a running program shows is in the table of its reference, and what that names is in the sources.
@@ -86,7 +106,7 @@ fn has_the_metrics_of_its_reference(program: &str, sidecar: &Sidecar) {
     let reference = page(&format!("bins/{program}/REFERENCE.md"));
     let rows = rows(&reference);
     let is_metric = |cell: &&str| cell.starts_with('`') && cell.contains('_');
-    let names = rows.iter().map(|row| &*row[0]).filter(is_metric).flat_map(|cell| cell.split(", "));
+    let names = rows.iter().map(|row| row[0]).filter(is_metric).flat_map(|cell| cell.split(", "));
     let told: BTreeSet<_> = names.map(|name| name.trim_matches('`')).collect();
     let metrics = sidecar.ask("/metrics").1;
     let shown = families(&metrics);
@@ -102,7 +122,7 @@ fn has_the_metrics_of_its_reference(program: &str, sidecar: &Sidecar) {
 }
 
 #[test]
-fn metrics_of_addon_lease_controller() {
+fn metrics_of_addon_lease_controller_are_in_its_reference() {
     let scene = Scene::new("metrics-lease");
     let sidecar = scene.start(&["-leader-election"]);
     sidecar.wait_for_code("/readyz", 200);
@@ -110,7 +130,7 @@ fn metrics_of_addon_lease_controller() {
 }
 
 #[test]
-fn metrics_of_csr_bootstrapper() {
+fn metrics_of_csr_bootstrapper_are_in_its_reference() {
     let spoke = Spoke::auto("metrics-agent");
     let sidecar = spoke.start(&[]);
     sidecar.wait_for_code("/readyz", 200);
@@ -118,14 +138,14 @@ fn metrics_of_csr_bootstrapper() {
 }
 
 #[test]
-fn metrics_of_hub_kubeconfig_dumper() {
+fn metrics_of_hub_kubeconfig_dumper_are_in_its_reference() {
     let (stage, _) = dumper::Stage::with_secret("metrics-dumper");
     let sidecar = stage.start_ready(&[]);
     has_the_metrics_of_its_reference("hub-kubeconfig-dumper", &sidecar);
 }
 
 #[test]
-fn metrics_of_remote_sync() {
+fn metrics_of_remote_sync_are_in_its_reference() {
     let (stage, source, target) = Stage::with_widget("metrics-sync");
     let sidecar = stage.start_served(&[]);
     target.wait_for_number(1);

@@ -1,34 +1,38 @@
 //! docs/migration.md: its commands run on the real control plane with OCM's own agent. There are no nodes, so what a
 //! kubelet would do is played: a Deployment with replicas is a process that runs.
 
-use std::{path::PathBuf, process::Command};
+use std::{fs, process::Command};
 
 use serde_json::{Value, json};
 use shared::{error::Error, resource::Resource};
 use suite::{
     cluster::{Cluster, resource},
     eventually,
-    figures::{block, page, root},
     needs::{Need, needs},
     ocm::{AVAILABLE, Bootstrap, JOINED},
-    outputs,
     scene::{ADDON, renew_time},
     sidecar::{Sidecar, bare, free_port, program},
     spoke::{BOOTSTRAP, SECRET, Spoke},
     within,
 };
 
+use crate::root;
+
 /// Namespace of the agent, here and everywhere.
 const NAMESPACE: &str = "open-cluster-management-agent";
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
 
 /// The commands of a step on the page, in one shell each, and where: `hub` or `managed`.
 #[track_caller]
 fn commands(step: &str, on: &str) -> Vec<String> {
-    let page = page("docs/migration.md");
-    let found = block(&page, &format!("run: {step}, {on}"));
-    let found = found.unwrap_or_else(|| panic!("the page has no step {step} on {on}"));
-    let lines = found.lines().filter(|line| !line.starts_with("```"));
-    lines.map(str::to_owned).collect()
+    let page = read("docs/migration.md");
+    let block = page.split_once(&format!("<!-- run: {step}, {on} -->\n"));
+    let block = block.unwrap_or_else(|| panic!("the page has no step {step} on {on}")).1;
+    let block = block.split_once("<!-- end -->").expect("the end of the block").0;
+    block.lines().filter(|line| !line.starts_with("```")).map(str::to_owned).collect()
 }
 
 /// Runs a step as it is on the page, but for the name of the cluster; all that was printed.
@@ -174,7 +178,7 @@ fn from_the_registration_agent_and_back() {
 
 /// What the operator does with its image is in csr_bootstrapper/klusterlet.rs.
 #[test]
-fn by_the_klusterlet_operators_own_deployment_and_back() {
+fn from_the_image_of_the_klusterlet_and_back() {
     if !needs(Need::Real, "OCM's klusterlet operator is there") {
         return;
     }
@@ -250,7 +254,7 @@ fn from_sync_controller_and_back() {
     let (managed, hub) = (Cluster::real("managed"), Cluster::real("hub"));
     ensure_namespace(&managed, NAMESPACE);
     deploy(&managed, "sync-system", "sync-controller", "manager");
-    let widgets = page("manifests/examples/widgets/crd.yaml");
+    let widgets = read("manifests/examples/widgets/crd.yaml");
     let widgets: Value = serde_yaml::from_str(&widgets).expect("YAML");
     let [source, target] = [&hub, &managed].map(|cluster| cluster.new_namespace("migrated-sync"));
     for (cluster, namespace, name) in [(&hub, &source, "blue"), (&managed, &target, "green")] {
@@ -273,11 +277,11 @@ fn from_sync_controller_and_back() {
         "-resource widgets.example.com -remote-kubeconfig hub={}",
         hub.kubeconfig.display()
     );
-    let log = outputs::run(&mut remote_sync("sync dry run", &[&more])).stderr;
+    let log = remote_sync("sync dry run", &[&more]).output().expect("it runs").stderr;
     let log = String::from_utf8_lossy(&log);
     assert!(log.contains("dry run"), "{log}");
-    let rights = outputs::run(&mut remote_sync("sync rights", &[&kind_and_hub, &more])).stdout;
-    let rights = String::from_utf8_lossy(&rights);
+    let rights = remote_sync("sync rights", &[&kind_and_hub, &more]).output().expect("it runs");
+    let rights = String::from_utf8_lossy(&rights.stdout);
     assert!(rights.contains("ClusterRole"), "{rights}");
     run("sync stop", &managed, "managed", "cluster1");
     assert_eq!(replicas(&managed, "sync-system", "sync-controller"), Some(0));
@@ -298,16 +302,4 @@ fn from_sync_controller_and_back() {
     run("sync back", &managed, "managed", "cluster1");
     assert_eq!(deployment(&managed, NAMESPACE, "remote-sync"), None);
     assert_eq!(replicas(&managed, "sync-system", "sync-controller"), Some(1));
-}
-
-/// The commands name manifests that there are.
-#[test]
-fn manifests_are_there() {
-    let page = page("docs/migration.md");
-    let named = page.split("manifests/").skip(1);
-    for rest in named {
-        let path = rest.split([')', '\n', ' ']).next().unwrap_or_default();
-        let path: PathBuf = root().join("manifests").join(path);
-        assert!(path.exists(), "{}", path.display());
-    }
 }

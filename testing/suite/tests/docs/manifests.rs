@@ -17,7 +17,7 @@ use suite::{
 use tempfile::TempDir;
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests")
+    crate::root().join("manifests")
 }
 
 /// All files below a directory that end so.
@@ -59,7 +59,7 @@ fn takes(name: &str, flags: &[&str], place: &Path) {
 }
 
 #[test]
-fn the_programs_take_the_flags_of_all_containers() {
+fn flags_of_containers_are_accepted() {
     let mut seen = BTreeSet::new();
     for path in files(&root(), ".yaml") {
         for document in documents(&path) {
@@ -87,7 +87,7 @@ fn the_programs_take_the_flags_of_all_containers() {
 }
 
 #[test]
-fn the_programs_take_the_flags_of_all_units() {
+fn flags_of_units_are_accepted() {
     let units = files(&root().join("systemd"), ".service");
     assert_eq!(units.len(), 3);
     for path in &units {
@@ -103,7 +103,7 @@ fn the_programs_take_the_flags_of_all_units() {
 }
 
 #[test]
-fn systemd_understands_all_units() {
+fn units_are_understood_by_systemd() {
     if !needs(Need::Command(&["systemd-analyze", "--version"]), "there is no systemd-analyze") {
         return;
     }
@@ -157,7 +157,7 @@ fn components_grant_no_more_than_the_bases() {
 }
 
 #[test]
-fn the_add_on_grants_what_the_base_does() {
+fn add_on_grants_what_the_base_does() {
     let files = ["remote-sync/addon/clusterrole.yaml", "remote-sync/addon/identity.yaml"];
     let mut addon = rights(&files, &[]);
     let mut base = rights(&["remote-sync/hub/role.yaml", "remote-sync/hub/clusterrole.yaml"], &[]);
@@ -170,7 +170,7 @@ fn the_add_on_grants_what_the_base_does() {
 }
 
 #[test]
-fn the_version_in_labels_is_that_of_the_programs() {
+fn version_in_labels_is_that_of_the_programs() {
     for path in files(&root(), "kustomization.yaml") {
         for document in documents(&path) {
             each_map(&document, &mut |labels| {
