@@ -1,5 +1,4 @@
-//! Faults that concern all four programs, next to each of their servers: F1 to F29, each test named after its
-//! number in testing/README.md. On the embedded server alone.
+//! Faults that concern all four programs, next to each of their servers. On the embedded server alone.
 
 mod answers;
 mod bootstrapper;
@@ -12,6 +11,7 @@ mod names;
 mod network;
 mod process;
 mod refusals;
+mod smoke;
 mod stage;
 mod strike;
 mod sync;

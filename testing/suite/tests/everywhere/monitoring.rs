@@ -157,7 +157,7 @@ fn have(series: &[Value], label: &str) -> bool {
 }
 
 #[test]
-fn prometheus_has_the_series_of_each_alert_and_of_each_panel() {
+fn prometheus_has_the_series_of_alerts_and_panels() {
     if !needs::needs(Need::Tool(&["prometheus", "--version"]), "there is no prometheus") {
         return;
     }
@@ -204,7 +204,7 @@ fn prometheus_has_the_series_of_each_alert_and_of_each_panel() {
 }
 
 #[test]
-fn each_alert_fires_when_it_has_to_and_not_before() {
+fn alert_fires_when_it_has_to_and_not_before() {
     if !needs::needs(Need::Tool(&["promtool", "--version"]), "there is no promtool") {
         return;
     }

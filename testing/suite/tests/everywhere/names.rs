@@ -1,4 +1,4 @@
-//! Proxies and names: F22 and F23.
+//! Proxies and names.
 
 use std::{
     fs,
@@ -38,7 +38,7 @@ fn call_it(command: &Command, server: &str) {
 }
 
 #[test]
-fn f22_the_proxy_of_the_environment() {
+fn proxy_of_the_environment_is_used() {
     each("proxy", |stage| {
         let proxy = Proxy::to(&stage.own().cluster.address);
         let mut process = stage.start_as(&|command| {
@@ -53,25 +53,6 @@ fn f22_the_proxy_of_the_environment() {
             proxy.asked()
         );
         ends(&mut process);
-    });
-}
-
-#[test]
-fn f22_a_network_in_no_proxy() {
-    each("no-proxy", |stage| {
-        let proxy = Proxy::to(&stage.own().cluster.address);
-        for (server, exception) in
-            [("240.1.2.3:6443", "240.0.0.0/4"), ("[fd00:ec2::254]:6443", "fd00::/8")]
-        {
-            let mut process = stage.start_as(&|command| {
-                call_it(command, server);
-                command.env("HTTPS_PROXY", proxy.url()).env("NO_PROXY", exception);
-            });
-            process.wait_for_code("/healthz", 200);
-            process.wait_for(server);
-            assert!(proxy.asked().is_empty(), "{server}: {:?}", proxy.asked());
-            ends(&mut process);
-        }
     });
 }
 
@@ -196,7 +177,7 @@ fn named(
 }
 
 #[test]
-fn f23_a_name_service_that_fails_while_the_program_runs() {
+fn name_service_that_fails_leaves_the_last_address() {
     named("fails", &Answer::Records(vec![HERE], vec![]), |stage, names, mut process| {
         stage.settle(&process);
         for code in [2, 3] {
@@ -219,7 +200,7 @@ fn f23_a_name_service_that_fails_while_the_program_runs() {
 }
 
 #[test]
-fn f23_a_name_service_that_fails_at_the_start() {
+fn name_service_that_fails_at_the_start_is_waited_for() {
     for code in [2, 3] {
         named("late", &Answer::Code(code), |stage, names, mut process| {
             process.wait_for("cluster.test");
@@ -234,7 +215,7 @@ fn f23_a_name_service_that_fails_at_the_start() {
 }
 
 #[test]
-fn f23_a_name_with_twenty_addresses_of_which_the_last_one_answers() {
+fn last_of_twenty_addresses_is_found() {
     let far = [127, 99, 0, 20];
     let many = [HERE].into_iter().chain((2..20).map(|n| [127, 99, 0, n])).chain([far]).collect();
     named("many", &Answer::Records(many, vec![]), |stage, _, mut process| {
@@ -250,7 +231,7 @@ fn f23_a_name_with_twenty_addresses_of_which_the_last_one_answers() {
 }
 
 #[test]
-fn f23_a_name_with_an_address_of_ipv6_alone() {
+fn name_with_an_ipv6_address_alone_is_reached() {
     let has_it = fs::read_to_string("/proc/net/if_inet6").is_ok_and(|all| all.contains(" lo\n"));
     if needs(Need::Found(has_it), "there is no IPv6 here") {
         named("six", &Answer::Records(vec![HERE], vec![]), |stage, names, mut process| {

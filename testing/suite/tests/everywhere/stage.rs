@@ -81,9 +81,11 @@ impl Peer<'_> {
     }
 }
 
-/// Sets a stage of this name.
-pub(crate) type Set = fn(&str) -> Box<dyn Stage>;
+/// A program's letter in testing/README.md, and what sets its stage under a name.
+pub(crate) type Program = (&'static str, fn(&str) -> Box<dyn Stage>);
 
-/// The programs, by their letters in testing/README.md, and how to set the stage.
-pub(crate) const ALL: [(&str, Set); 4] =
-    [("L", lease::stage), ("C", bootstrapper::stage), ("D", dumper::stage), ("R", sync::stage)];
+pub(crate) const LEASE: Program = ("L", lease::stage);
+pub(crate) const AGENT: Program = ("C", bootstrapper::stage);
+pub(crate) const DUMPER: Program = ("D", dumper::stage);
+pub(crate) const SYNC: Program = ("R", sync::stage);
+pub(crate) const ALL: [Program; 4] = [LEASE, AGENT, DUMPER, SYNC];

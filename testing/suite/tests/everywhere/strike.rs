@@ -22,8 +22,6 @@ const LINES: usize = 250;
 pub(crate) struct Subject {
     pub(crate) stage: Box<dyn Stage>,
     pub(crate) process: Sidecar,
-    /// Of the program, as in the table.
-    letter: &'static str,
     /// Which of its servers is struck.
     place: usize,
 }
@@ -31,11 +29,6 @@ pub(crate) struct Subject {
 impl Subject {
     pub(crate) fn peer(&self) -> Peer<'_> {
         self.stage.peers().remove(self.place)
-    }
-
-    /// Whether all its requests have a second in all.
-    pub(crate) fn renews_each_second(&self) -> bool {
-        self.letter == "L"
     }
 
     /// Whether the log holds `part`.
@@ -56,7 +49,7 @@ pub(crate) fn each(name: &str, test: impl Fn(&dyn Stage) + Sync) {
 }
 
 /// Runs `test` for each program and each of its servers, all at once.
-pub(crate) fn each_server(name: &str, test: impl Fn(&'static str, Box<dyn Stage>, usize) + Sync) {
+pub(crate) fn each_server(name: &str, test: impl Fn(Box<dyn Stage>, usize) + Sync) {
     thread::scope(|scope| {
         for (letter, stage) in ALL {
             for place in 0..2 {
@@ -65,7 +58,7 @@ pub(crate) fn each_server(name: &str, test: impl Fn(&'static str, Box<dyn Stage>
                 let run = move || {
                     let stage = stage(&name);
                     if place < stage.peers().len() {
-                        test(letter, stage, place);
+                        test(stage, place);
                     }
                 };
                 thread.spawn_scoped(scope, run).expect("a thread");
@@ -78,14 +71,14 @@ pub(crate) fn each_server(name: &str, test: impl Fn(&'static str, Box<dyn Stage>
 /// program does: it never exited, was healthy all the time, logged little, did nothing that it must not, and SIGTERM
 /// ends it.
 pub(crate) fn strike(name: &str, strike: impl Fn(&Subject) + Sync) {
-    each_server(name, |letter, stage, place| {
-        let process = stage.start();
-        stage.settle(&process);
-        survives(Subject { stage, process, letter, place }, &strike);
-    });
+    each_server(name, |stage, place| survives(stage, place, &strike));
 }
 
-fn survives(mut subject: Subject, strike: impl Fn(&Subject)) {
+/// The same for one program next to one of its servers.
+pub(crate) fn survives(stage: Box<dyn Stage>, place: usize, strike: impl Fn(&Subject)) {
+    let process = stage.start();
+    stage.settle(&process);
+    let mut subject = Subject { stage, process, place };
     let Subject { stage, process, .. } = &subject;
     let (lines, warnings) = (process.count(""), process.warnings(""));
     healthy_throughout(process, || {
