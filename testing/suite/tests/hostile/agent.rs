@@ -9,31 +9,7 @@ use crate::{
 };
 
 #[test]
-fn a_managed_cluster_of_any_shape_leaves_what_was_known_of_it() {
-    let subject = Agent::new("agent-cluster");
-    let agent = subject.joined(&[]);
-    let faults = subject.hub().faults();
-    let good = subject.spoke.hub.managed_cluster(&subject.spoke.cluster).expect("the cluster");
-    for (name, value) in shapes::values() {
-        let mut odd = good.clone();
-        odd["spec"]["x"] = value.clone();
-        subject.hub().put(odd);
-        // Read again, too: as a list, and as the answer to a write.
-        let list = json!({"kind": "ManagedClusterList", "metadata": {"resourceVersion": "1"}, "items": value});
-        faults.add(about("managedclusters", "list", answer(200, &list)).times(1));
-        faults.add(about("managedclusters", "patch", answer(200, &json!({"x": value}))).times(1));
-        subject.hub().restart();
-        pause(700);
-        assert_eq!(agent.ask("/healthz").0, 200, "{name}");
-        faults.clear();
-    }
-    subject.hub().put(good);
-    subject.gives_signs(&agent);
-    subject.container.fits(&agent);
-}
-
-#[test]
-fn requests_of_any_shape_do_not_keep_it_from_its_certificate() {
+fn csrs_of_any_shape_keep_it_from_no_certificate() {
     let subject = Agent::new("agent-csr");
     let faults = subject.hub().faults();
     for (_, value) in shapes::values() {
@@ -58,7 +34,7 @@ fn requests_of_any_shape_do_not_keep_it_from_its_certificate() {
 
 /// As where the add-ons of a cluster have thousands of answered requests that nobody swept away yet.
 #[test]
-fn requests_are_counted_page_by_page() {
+fn csrs_are_counted_page_by_page() {
     let subject = Agent::new("agent-count");
     let cluster = &subject.spoke.cluster;
     assert!(cluster.starts_with(AUTO));

@@ -8,7 +8,7 @@ use std::{
 };
 
 use suite::{
-    PATIENCE, Stopwatch,
+    eventually,
     needs::{Need, needs},
     pause,
     sidecar::Sidecar,
@@ -70,7 +70,7 @@ fn silent_guests_keep_no_probe_from_its_answer() {
 
 /// By the default of -metrics-host, as in every manifest.
 #[test]
-fn both_families_are_served() {
+fn both_ip_families_are_served() {
     let (lease, agent) = (Lease::new("families-lease"), Agent::new("families-agent"));
     let (dumper, remote) = (Dumper::new("families-dumper"), Remote::new("families-remote"));
     for sidecar in [lease.start(), agent.start(), dumper.start(), remote.start()] {
@@ -83,7 +83,7 @@ fn both_families_are_served() {
 /// On a host without the other family. A network namespace of its own has no address but ::1, and none at all
 /// without IPv6.
 #[test]
-fn one_family_is_enough() {
+fn one_ip_family_is_enough() {
     if !needs(Need::Command(&["unshare", "-rn", "true"]), "no network namespace can be made here") {
         return;
     }
@@ -119,19 +119,14 @@ fn one_family_is_enough() {
             "exec 3<>/dev/tcp/{host}/8384; printf 'GET /healthz HTTP/1.1\\r\\n\\r\\n' >&3; cat <&3"
         );
         let pid = sidecar.pid().to_string();
-        let watch = Stopwatch::start();
-        loop {
+        let answer = || {
             let output = std::process::Command::new("nsenter")
                 .args(["-t", &pid, "-U", "-n", "--preserve-credentials", "bash", "-c", &ask])
                 .output()
                 .expect("nsenter");
-            let text = String::from_utf8_lossy(&output.stdout);
-            if text.starts_with("HTTP/1.1 200") {
-                break;
-            }
-            let waits = watch.is_within(Duration::from_secs(PATIENCE));
-            assert!(waits, "{host}: {text}\n{}", sidecar.log());
             pause(200);
-        }
+            String::from_utf8_lossy(&output.stdout).starts_with("HTTP/1.1 200")
+        };
+        eventually(host, answer);
     }
 }

@@ -22,7 +22,7 @@ fn lease(subject: &Lease, more: &serde_json::Value) -> serde_json::Value {
 }
 
 #[test]
-fn a_lease_of_any_shape_costs_that_answer_alone() {
+fn lease_of_any_shape_costs_that_answer_alone() {
     let subject = Lease::new("lease-shapes");
     let sidecar = subject.start();
     subject.renews(&sidecar);
@@ -47,7 +47,7 @@ fn a_lease_of_any_shape_costs_that_answer_alone() {
 }
 
 #[test]
-fn a_refusal_of_any_shape_costs_no_more_than_a_short_one() {
+fn refusal_of_any_shape_takes_no_memory() {
     let subject = Lease::new("lease-refusals");
     let sidecar = subject.start();
     subject.renews(&sidecar);
@@ -69,7 +69,7 @@ fn a_refusal_of_any_shape_costs_no_more_than_a_short_one() {
 }
 
 #[test]
-fn a_pod_that_is_too_large_closes_nothing_that_was_open() {
+fn pod_that_is_too_large_closes_nothing_that_was_open() {
     let subject = Lease::new("lease-pod");
     let sidecar = subject.start();
     subject.renews(&sidecar);

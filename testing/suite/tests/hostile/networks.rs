@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde_json::json;
-use suite::{identity, pause, proxy::Proxy, sidecar::Sidecar, spoke::SECRET, within};
+use suite::{identity, pause, proxy::Proxy, spoke::SECRET, within};
 
 use crate::subjects::{Agent, Dumper, Lease, Remote};
 
@@ -16,7 +16,7 @@ const IP: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 const NOBODY: &str = "[2001:db8::7]:6443";
 
 #[test]
-fn all_four_live_on_ipv6() {
+fn programs_live_on_ipv6_alone() {
     let (lease, agent) = (Lease::on(IP, "six-lease"), Agent::on(IP, "six-agent"));
     let (dumper, remote) = (Dumper::on(IP, "six-dumper"), Remote::on(IP, "six-remote"));
     assert!(
@@ -35,7 +35,7 @@ fn all_four_live_on_ipv6() {
 
 /// A proxy that answers a byte at a time, forever: that costs the time to connect, and no more.
 #[test]
-fn a_proxy_that_drips_holds_no_request() {
+fn proxy_that_drips_holds_no_request() {
     let subject = Lease::new("drip");
     let proxy = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}", proxy.local_addr().expect("its address"));
@@ -71,32 +71,16 @@ fn put_hub_at_nobodys(subject: &Lease) {
     scene.put_secret(&[("kubeconfig".to_owned(), config.to_string().into_bytes())].into());
 }
 
-fn start(subject: &Lease, proxy: &Proxy, except: &str) -> Sidecar {
-    subject.start_as(|command| {
-        command.arg("-lease-duration=1").env("HTTPS_PROXY", proxy.url()).env("NO_PROXY", except);
-    })
-}
-
 #[test]
-fn a_proxy_is_reached_by_ipv6_and_asked_for_it() {
+fn proxy_is_reached_by_ipv6_and_asked_for_it() {
     let subject = Lease::on(IP, "six-proxy");
     let proxy = Proxy::to(&subject.scene.hub.address);
     assert!(proxy.url().starts_with("http://[::1]:"), "{}", proxy.url());
     put_hub_at_nobodys(&subject);
-    let sidecar = start(&subject, &proxy, "2001:db8:1::/48,[2001:db8::8],::2");
+    let sidecar = subject.start_as(|command| {
+        let others = "2001:db8:1::/48,[2001:db8::8],::2";
+        command.arg("-lease-duration=1").env("HTTPS_PROXY", proxy.url()).env("NO_PROXY", others);
+    });
     subject.renews(&sidecar);
     assert_eq!(proxy.asked()[0], format!("CONNECT {NOBODY} HTTP/1.1"));
-}
-
-#[test]
-fn no_proxy_names_addresses_and_networks_of_ipv6() {
-    for except in ["2001:db8::/32", "2001:db8::7", "[2001:db8::7]", "[2001:db8::7]:6443"] {
-        let subject = Lease::on(IP, "six-no-proxy");
-        let proxy = Proxy::to(&subject.scene.hub.address);
-        put_hub_at_nobodys(&subject);
-        let sidecar = start(&subject, &proxy, except);
-        // The sentence says where it could not go.
-        sidecar.wait_for(NOBODY);
-        assert!(proxy.asked().is_empty(), "{except}: {:?}", proxy.asked());
-    }
 }

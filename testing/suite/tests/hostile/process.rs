@@ -57,7 +57,7 @@ fn no_duration_and_no_number_ends_in_an_abort() {
 
 /// Those that are refused are, and with the others it works.
 #[test]
-fn the_longest_times_are_refused_or_lived_with() {
+fn longest_times_are_refused_or_lived_with() {
     let remote = Remote::new("longest");
     let all = flags(&remote.container, " duration");
     let values = ["2562047h47m16s", "2777777777777777h"];
@@ -75,7 +75,7 @@ fn the_longest_times_are_refused_or_lived_with() {
 
 /// A core has the keys in it.
 #[test]
-fn a_crash_leaves_no_core() {
+fn crash_leaves_no_core() {
     let (lease, agent) = (Lease::new("core-lease"), Agent::new("core-agent"));
     let (dumper, remote) = (Dumper::new("core-dumper"), Remote::new("core-remote"));
     for sidecar in [lease.start(), agent.start(), dumper.start(), remote.start()] {
@@ -90,7 +90,7 @@ fn a_crash_leaves_no_core() {
 /// Nor may another process of the same user read its memory, such as one of the next container's where they
 /// share their processes. Of such a process nothing in /proc is its own user's.
 #[test]
-fn nobody_of_the_same_user_reads_its_memory() {
+fn process_of_the_same_user_cannot_read_its_memory() {
     let lease = Lease::new("private");
     let directory = lease.scene.directory.path();
     let copy = directory.join("program");

@@ -2,9 +2,9 @@
 
 use dev_apiserver::{Action, Rule};
 use serde_json::json;
-use suite::{pause, sidecar::Sidecar, within};
+use suite::{sidecar::Sidecar, within};
 
-use crate::subjects::{Agent, Lease, Remote};
+use crate::subjects::Lease;
 
 /// A bookmark with this version.
 fn bookmark(kind: &str, version: &str) -> Action {
@@ -33,7 +33,7 @@ fn asks(server: &dev_apiserver::Server, verb: &str, resource: &str, sidecar: &Si
 }
 
 #[test]
-fn a_version_that_no_server_counts_with_does_not_end_a_watch_for_good() {
+fn odd_version_does_not_end_a_watch_for_good() {
     let subject = Lease::new("watch-version");
     let managed = subject.scene.managed.server();
     let sidecar = subject.start();
@@ -58,50 +58,9 @@ fn a_version_that_no_server_counts_with_does_not_end_a_watch_for_good() {
     }
 }
 
-#[test]
-fn the_same_of_the_registration_agent_and_the_hub() {
-    let subject = Agent::new("watch-agent");
-    let agent = subject.joined(&[]);
-    for version in versions() {
-        let says = bookmark("ManagedCluster", &version);
-        let says = subject
-            .hub()
-            .faults()
-            .add(Rule::new(says).verb("watch").resource("managedclusters").times(1));
-        subject.hub().restart();
-        within(40, "it is said", || (subject.hub().faults().hits(says) > 0).then_some(()));
-        subject.hub().restart();
-        for seconds in [2, 1] {
-            subject.spoke.hub.set_lease_duration(&subject.spoke.cluster, seconds);
-            within(60, &format!("the change is seen\n{}", agent.log()), || {
-                let log = agent.log();
-                let told =
-                    log.lines().rfind(|line| line.contains("the renewal period has changed"))?;
-                told.ends_with(&format!("period={seconds}.0")).then_some(())
-            });
-        }
-    }
-}
-
-#[test]
-fn the_same_of_copies() {
-    let subject = Remote::new("watch-sync");
-    let sidecar = subject.start();
-    subject.copies(&sidecar, "before");
-    for (index, version) in versions().iter().enumerate() {
-        let says = bookmark("Widget", version);
-        let says =
-            subject.hub().faults().add(Rule::new(says).verb("watch").resource("widgets").times(1));
-        subject.hub().restart();
-        within(60, "it is said", || (subject.hub().faults().hits(says) > 0).then_some(()));
-        subject.hub().restart();
-        subject.copies(&sidecar, &format!("after-{index}"));
-    }
-}
-
 /// Hand-written Roles often grant get and list.
 #[test]
-fn without_the_right_to_watch_lists_stand_in_and_the_endpoint_says_so() {
+fn missing_right_to_watch_is_told_and_lists_stand_in() {
     let subject = Lease::new("watch-right");
     let managed = subject.scene.managed.server();
     managed.faults().deny("watch", "pods", "");
@@ -127,42 +86,6 @@ fn without_the_right_to_watch_lists_stand_in_and_the_endpoint_says_so() {
     subject.renews(&sidecar);
 }
 
-#[test]
-fn the_same_of_copies_and_a_right_that_is_lost_is_seen_too() {
-    let subject = Remote::new("watch-lost");
-    let sidecar = subject.start();
-    subject.copies(&sidecar, "before");
-    assert_eq!(sidecar.ask("/readyz"), (200, "ok\n".to_owned()));
-    subject.hub().faults().deny("watch", "widgets", "");
-    subject.hub().restart();
-    within(60, &format!("it is said\n{}", sidecar.log()), || {
-        let ready = sidecar.ask("/readyz");
-        (ready.0 == 200 && ready.1.contains("watch widgets") && ready.1.contains("403"))
-            .then_some(())
-    });
-    subject.source("meanwhile").create_number(1);
-    let target = subject.stage.target(&suite::sync::WIDGETS, "meanwhile");
-    within(120, &format!("a list brings it\n{}", sidecar.log()), || target.number());
-    subject.hub().faults().heal();
-    within(320, "the watch is back", || (sidecar.ask("/readyz").1 == "ok\n").then_some(()));
-}
-
-/// An event that never ends, and one that comes a byte at a time.
-#[test]
-fn half_an_event_is_given_up() {
-    let subject = Lease::new("watch-half");
-    let managed = subject.scene.managed.server();
-    let half = format!("{{\"type\":\"MODIFIED\",\"object\":{{\"x\":\"{}", "x".repeat(70_000));
-    let says = Action::WatchSays { bytes: half };
-    let rule = managed.faults().add(Rule::new(says).verb("watch").resource("pods").times(1));
-    let sidecar = subject.start();
-    within(20, "it is said", || (managed.faults().hits(rule) > 0).then_some(()));
-    pause(500);
-    asks(managed, "watch", "pods", &sidecar);
-    subject.renews(&sidecar);
-    subject.container.fits(&sidecar);
-}
-
 /// Events whose words are as long as an answer may be.
 #[test]
 fn words_of_any_length_are_read_past() {
@@ -183,53 +106,4 @@ fn words_of_any_length_are_read_past() {
         subject.renews(&sidecar);
     }
     subject.container.fits(&sidecar);
-}
-
-/// Watches that a server refuses in their own stream, or that bring another object: lists go on, at a bounded
-/// pace.
-#[test]
-fn an_error_in_each_watch_is_no_reason_to_hurry_nor_to_be_blind() {
-    let error = |code: u16| json!({"type": "ERROR", "object": {"kind": "Status", "code": code}});
-    let other = json!({"type": "ADDED", "object": {"kind": "Pod", "metadata": {"name": "other",
-        "namespace": "other", "uid": "u", "resourceVersion": "9"}}});
-    for (name, event) in [("500", error(500)), ("410", error(410)), ("other", other)] {
-        let subject = Lease::new("watch-error");
-        let managed = subject.scene.managed.server();
-        let says = Action::WatchSays { bytes: format!("{event}\n") };
-        let rule = managed.faults().add(Rule::new(says).verb("watch").resource("pods"));
-        let sidecar = subject.start();
-        within(20, "it is said", || (managed.faults().hits(rule) > 0).then_some(()));
-        managed.clear_requests();
-        pause(10_000);
-        let asked = managed.requests();
-        let asked = asked.iter().filter(|it| it.resource == "pods").count();
-        assert!((2..=16).contains(&asked), "{name}: {asked} requests in 10 s");
-        assert!(sidecar.log().lines().count() < 60, "{}", sidecar.log());
-        subject.renews(&sidecar);
-        let pod = shared::resource::PODS.object(&subject.scene.namespace, suite::scene::POD);
-        subject.scene.managed.delete(&pod);
-        within(60, &format!("{name}: its end is seen\n{}", sidecar.log()), || {
-            sidecar.ask("/readyz").1.contains("pod").then_some(())
-        });
-    }
-}
-
-/// A gateway that ends each watch after a moment, without a word.
-#[test]
-fn watches_that_are_cut_short_are_not_listed_after_at_once() {
-    let subject = Lease::new("watch-gateway");
-    let managed = subject.scene.managed.server();
-    let sidecar = subject.start_with(&["-lease-duration=1"]);
-    subject.renews(&sidecar);
-    let ends = Action::WatchEnds { milliseconds: 1200 };
-    managed.faults().add(Rule::new(ends).verb("watch").resource("pods"));
-    managed.restart();
-    pause(1000);
-    managed.clear_requests();
-    pause(15_000);
-    let asked = managed.requests();
-    let lists = asked.iter().filter(|it| it.resource == "pods" && it.verb == "list").count();
-    assert!(lists <= 6, "{lists} lists in 15 s");
-    within(60, "it is told", || sidecar.ask("/readyz").1.contains("watch pods").then_some(()));
-    subject.renews(&sidecar);
 }
