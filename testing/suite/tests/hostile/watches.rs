@@ -2,7 +2,7 @@
 
 use dev_apiserver::{Action, Rule};
 use serde_json::json;
-use suite::{sidecar::Sidecar, within};
+use suite::{pause, sidecar::Sidecar, within};
 
 use crate::subjects::Lease;
 
@@ -106,4 +106,33 @@ fn words_of_any_length_are_read_past() {
         subject.renews(&sidecar);
     }
     subject.container.fits(&sidecar);
+}
+
+/// Watches that a server refuses in their own stream, or that bring another object: lists go on, at a bounded
+/// pace.
+#[test]
+fn error_in_each_watch_hurries_and_blinds_nobody() {
+    let error = |code: u16| json!({"type": "ERROR", "object": {"kind": "Status", "code": code}});
+    let other = json!({"type": "ADDED", "object": {"kind": "Pod", "metadata": {"name": "other",
+        "namespace": "other", "uid": "u", "resourceVersion": "9"}}});
+    for (name, event) in [("500", error(500)), ("410", error(410)), ("other", other)] {
+        let subject = Lease::new("watch-error");
+        let managed = subject.scene.managed.server();
+        let says = Action::WatchSays { bytes: format!("{event}\n") };
+        let rule = managed.faults().add(Rule::new(says).verb("watch").resource("pods"));
+        let sidecar = subject.start();
+        within(20, "it is said", || (managed.faults().hits(rule) > 0).then_some(()));
+        managed.clear_requests();
+        pause(10_000);
+        let asked = managed.requests();
+        let asked = asked.iter().filter(|it| it.resource == "pods").count();
+        assert!(asked <= 16, "{name}: {asked} requests in 10 s");
+        assert!(sidecar.log().lines().count() < 60, "{}", sidecar.log());
+        subject.renews(&sidecar);
+        let pod = shared::resource::PODS.object(&subject.scene.namespace, suite::scene::POD);
+        subject.scene.managed.delete(&pod);
+        within(60, &format!("{name}: its end is seen\n{}", sidecar.log()), || {
+            sidecar.ask("/readyz").1.contains("pod").then_some(())
+        });
+    }
 }
