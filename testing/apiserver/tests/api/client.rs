@@ -1,6 +1,10 @@
 //! The tests' HTTP client, based on ureq.
 
-use std::{io::BufRead, sync::Arc, time::Duration};
+use std::{
+    io::BufRead,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use dev_apiserver::{Options, Server};
 use serde_json::{Value, json};
@@ -25,10 +29,6 @@ pub(crate) struct Got {
 }
 
 impl Got {
-    pub(crate) fn cause(&self) -> &str {
-        self.json.pointer("/details/causes/0/field").and_then(Value::as_str).unwrap_or_default()
-    }
-
     pub(crate) fn reason(&self) -> &str {
         self.json["reason"].as_str().unwrap_or_default()
     }
@@ -119,29 +119,13 @@ impl Client {
         self.send("PATCH", path, "application/merge-patch+json", body)
     }
 
-    pub(crate) fn json_patch(&self, path: &str, body: Value) -> Got {
-        self.send("PATCH", path, "application/json-patch+json", body)
-    }
-
     pub(crate) fn delete(&self, path: &str, body: Value) -> Got {
         self.send("DELETE", path, "application/json", body)
     }
 
-    /// Sends a GET with an `Accept` header.
-    pub(crate) fn get_as(&self, path: &str, accept: &str) -> Value {
-        let request = self.agent.get(format!("{}{path}", self.url)).header("accept", accept);
-        let text = request.call().and_then(|mut answer| answer.body_mut().read_to_string());
-        serde_json::from_str(&text.expect("an answer")).expect("JSON")
-    }
-
     /// The events of a watch; the iterator ends with the watch.
     pub(crate) fn watch(&self, path: &str) -> impl Iterator<Item = Value> + use<> {
-        self.watch_as(path, "application/json")
-    }
-
-    pub(crate) fn watch_as(&self, path: &str, accept: &str) -> impl Iterator<Item = Value> + use<> {
-        let request = self.agent.get(format!("{}{path}", self.url)).header("accept", accept);
-        let response = request.call().expect("a watch");
+        let response = self.agent.get(format!("{}{path}", self.url)).call().expect("a watch");
         let lines = std::io::BufReader::new(response.into_body().into_reader()).lines();
         lines.map_while(Result::ok).map(|line| serde_json::from_str(&line).unwrap_or_default())
     }
@@ -155,10 +139,8 @@ pub(crate) fn start() -> (Server, Client) {
     (server, client)
 }
 
-pub(crate) const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/a/leases";
 pub(crate) const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/a/leases/x";
 pub(crate) const SECRETS: &str = "/api/v1/namespaces/a/secrets";
-pub(crate) const WIDGETS: &str = "/apis/example.com/v1/namespaces/a/widgets";
 
 /// The definition of `things.g.io`, with this schema.
 pub(crate) fn definition(schema: Value) -> Value {
@@ -194,13 +176,11 @@ pub(crate) fn secret(name: &str) -> Value {
     })
 }
 
-/// Waits up to two seconds for the condition.
+/// Waits up to 15 seconds for the condition.
 pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    for _ in 0..400 {
-        if condition() {
-            return;
-        }
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_secs(15), "in vain: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
-    panic!("timed out: {what}");
 }

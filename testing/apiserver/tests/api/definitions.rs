@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions that go, and what goes with them.
+//! CustomResourceDefinitions, and what goes with them.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn any() -> Value {
 }
 
 #[test]
-fn a_definition_goes_after_its_objects() {
+fn definition_goes_after_its_objects() {
     let (server, client) = start();
     client.post(DEFINITIONS, definition(any()));
     client.post(THINGS, thing("held"));
@@ -51,7 +51,7 @@ fn a_definition_goes_after_its_objects() {
 }
 
 #[test]
-fn a_definition_that_changes_ends_the_watches_of_its_kind() {
+fn changed_definition_ends_the_watches_of_its_kind() {
     let (_server, client) = start();
     client.post(DEFINITIONS, definition(any()));
     let mut events = client.watch(&format!("{THINGS}?watch=1"));
