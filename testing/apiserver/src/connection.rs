@@ -18,7 +18,6 @@ use crate::{
     requests::Request,
     router::{self, Call, Reply},
     rules::Action,
-    stream::Stream,
     target::{self, Query, Target},
     user::User,
     watch::{Next, Watch},
@@ -27,20 +26,15 @@ use crate::{
 /// Interval at which a quiet watch checks that its client is still connected.
 const CLIENT_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Serves a connection to its end. `tls` is None for plain HTTP.
-pub(crate) fn serve(
-    cluster: Arc<Cluster>,
-    tls: Option<Arc<ServerConfig>>,
-    tcp: TcpStream,
-    id: u64,
-) {
+/// Serves a connection to its end.
+pub(crate) fn serve(cluster: Arc<Cluster>, tls: Arc<ServerConfig>, tcp: TcpStream, id: u64) {
     // An error is a normal end of a connection here: the client left, or a fault cut it.
     let _ = open(cluster, tls, tcp, id).map(|connection| connection.map(Connection::run));
 }
 
 fn open(
     cluster: Arc<Cluster>,
-    tls: Option<Arc<ServerConfig>>,
+    tls: Arc<ServerConfig>,
     mut tcp: TcpStream,
     id: u64,
 ) -> io::Result<Option<Connection>> {
@@ -60,25 +54,20 @@ fn open(
         }
         Some(_) => {}
     }
-    let (stream, certificates) = match tls {
-        None => (Stream::Plain(tcp), Vec::new()),
-        Some(config) => {
-            let mut session = ServerConnection::new(config).map_err(io::Error::other)?;
-            while session.is_handshaking() {
-                session.complete_io(&mut tcp)?;
-            }
-            cluster.log.handshakes.fetch_add(1, Relaxed);
-            let certificates = session.peer_certificates().unwrap_or_default();
-            let certificates = certificates.iter().map(|der| der.clone().into_owned()).collect();
-            (Stream::Tls(Box::new(StreamOwned::new(session, tcp))), certificates)
-        }
-    };
+    let mut session = ServerConnection::new(tls).map_err(io::Error::other)?;
+    while session.is_handshaking() {
+        session.complete_io(&mut tcp)?;
+    }
+    cluster.log.handshakes.fetch_add(1, Relaxed);
+    let certificates = session.peer_certificates().unwrap_or_default();
+    let certificates = certificates.iter().map(|der| der.clone().into_owned()).collect();
+    let stream = StreamOwned::new(session, tcp);
     Ok(Some(Connection { cluster, stream, raw, certificates, id }))
 }
 
 struct Connection {
     cluster: Arc<Cluster>,
-    stream: Stream,
+    stream: StreamOwned<ServerConnection, TcpStream>,
     /// The socket below the stream.
     raw: TcpStream,
     certificates: Vec<CertificateDer<'static>>,
@@ -112,12 +101,11 @@ impl Connection {
         }
         let (path, query) = target::split(&request.raw);
         let parsed = Query::new(&query);
-        let mut call = Call {
+        let call = Call {
             target: Target::new(&request.method, &path, &parsed),
             query: parsed,
             path,
             user: self.cluster.identities.authenticate(&self.certificates, request),
-            stale: None,
         };
         let user = call.user.clone().ok().flatten().unwrap_or_default();
         let entry = self.log(&call, &query, request, &user);
@@ -126,9 +114,6 @@ impl Connection {
             self.cluster.log.amend(entry, |request| request.struck = true);
         }
         self.cluster.faults.gate().sleep(delay);
-        if let Some(Action::Stale { version }) = action {
-            call.stale = Some(version);
-        }
         let reply = match &action {
             Some(Action::Drop) => return Ok(false),
             Some(Action::Garbage) => {

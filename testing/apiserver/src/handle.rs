@@ -21,41 +21,23 @@ use crate::{
 pub(crate) struct Handle {
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) address: SocketAddr,
-    pub(crate) tls: bool,
 }
 
 impl Handle {
     pub(crate) fn url(&self) -> String {
-        let scheme = if self.tls { "https" } else { "http" };
-        format!("{scheme}://{}", self.address)
+        format!("https://{}", self.address)
     }
 
     pub(crate) fn kubeconfig(&self) -> String {
         let ca = &self.cluster.ca;
         let ten_years = Duration::from_secs(3650 * 24 * 3600);
         let (certificate, key) = ca.client_certificate("admin", &["system:masters"], ten_years);
-        let (authority, user) = match self.tls {
-            true => (
-                format!(
-                    "\n    certificate-authority-data: {}",
-                    STANDARD.encode(&ca.certificate_pem)
-                ),
-                format!(
-                    "client-certificate-data: {}\n    client-key-data: {}",
-                    STANDARD.encode(certificate),
-                    STANDARD.encode(key)
-                ),
-            ),
-            false => {
-                let admin = User::new("admin", ["system:masters"]);
-                let token = self.cluster.identities.issue(admin, ten_years, None);
-                (String::new(), format!("token: {token}"))
-            }
-        };
+        let [authority, certificate, key] =
+            [&*ca.certificate_pem, &*certificate, &*key].map(|pem| STANDARD.encode(pem));
         format!(
             "apiVersion: v1\nkind: Config\ncurrent-context: dev\nclusters:\n- name: dev\n  \
-             cluster:\n    server: {}{authority}\ncontexts:\n- name: dev\n  context:\n    \
-             cluster: dev\n    user: admin\nusers:\n- name: admin\n  user:\n    {user}\n",
+             cluster:\n    server: {}\n    certificate-authority-data: {authority}\ncontexts:\n- name: dev\n  context:\n    \
+             cluster: dev\n    user: admin\nusers:\n- name: admin\n  user:\n    client-certificate-data: {certificate}\n    client-key-data: {key}\n",
             self.url()
         )
     }

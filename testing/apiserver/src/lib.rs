@@ -11,7 +11,6 @@
 mod ca;
 mod cluster;
 mod connection;
-mod control;
 mod controllers;
 mod delete;
 mod der;
@@ -42,7 +41,6 @@ mod server;
 mod signer;
 mod status;
 mod store;
-mod stream;
 mod subjects;
 mod target;
 mod time;

@@ -20,7 +20,7 @@ const STACK: usize = 1024 * 1024;
 
 pub(crate) struct Listener {
     cluster: Arc<Cluster>,
-    tls: Option<Arc<ServerConfig>>,
+    tls: Arc<ServerConfig>,
     address: SocketAddr,
     /// Bound but never listening: keeps the port reserved while nothing listens.
     _reserved: Socket,
@@ -41,7 +41,7 @@ enum Mode {
 impl Listener {
     pub(crate) fn new(
         cluster: Arc<Cluster>,
-        tls: Option<Arc<ServerConfig>>,
+        tls: Arc<ServerConfig>,
         address: SocketAddr,
     ) -> io::Result<Arc<Self>> {
         let reserved = bound(address)?;
@@ -133,7 +133,7 @@ fn bound(address: SocketAddr) -> io::Result<Socket> {
 
 struct Acceptor {
     cluster: Arc<Cluster>,
-    tls: Option<Arc<ServerConfig>>,
+    tls: Arc<ServerConfig>,
     connections: Arc<Mutex<HashMap<u64, TcpStream>>>,
     socket: Socket,
 }

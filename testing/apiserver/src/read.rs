@@ -25,15 +25,8 @@ pub(crate) fn get(
     let target = &call.target;
     check_version(cluster, &call.query)?;
     let key = cluster.key(resource, &target.namespace, &target.name);
-    let found = match call.stale {
-        None => cluster.store.get(&key),
-        Some(version) => {
-            let then = cluster.store.snapshot_at(&key.resource, &key.namespace, version);
-            let then = then.ok_or_else(Status::old_version)?;
-            then.objects.into_iter().find(|(other, _)| *other == key).map(|(_, object)| object)
-        }
-    };
-    let object = found.ok_or_else(|| Status::not_found(resource, &target.name))?;
+    let object =
+        cluster.store.get(&key).ok_or_else(|| Status::not_found(resource, &target.name))?;
     let object = kinds::present(resource, &target.version, (*object).clone());
     Ok(Answer::json(200, &form.render(object)))
 }
@@ -53,10 +46,7 @@ pub(crate) fn list(
         Some(page) => Some((page.version, Status::old_page())),
         None => {
             let lagging = cluster.faults.frozen_cache().filter(|_| version(query) == Ok(Some(0)));
-            call.stale
-                .or(exactly(query)?)
-                .or(lagging)
-                .map(|version| (version, Status::old_version()))
+            exactly(query)?.or(lagging).map(|version| (version, Status::old_version()))
         }
     };
     let (storage, namespace) = (resource.storage(), &target.namespace);

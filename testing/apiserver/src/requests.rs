@@ -8,24 +8,19 @@ use std::{
     time::{Instant, SystemTime},
 };
 
-use serde::Serialize;
-
 use crate::lock::lock;
 
 /// Bytes kept of each request body.
 const BODY_KEPT: usize = 64 * 1024;
 
 /// One logged request.
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone)]
 pub struct Request {
     /// Sequence number of the request.
     pub id: u64,
     /// Time at which its head and body had arrived.
-    #[serde(skip)]
     pub at: Instant,
     /// The same, by the wall clock.
-    #[serde(serialize_with = "rfc3339")]
     pub time: SystemTime,
     /// Number of the connection that carried it, counted from 1.
     pub connection: u64,
@@ -56,7 +51,6 @@ pub struct Request {
     /// `Content-Type` header.
     pub content_type: String,
     /// The first 64 KiB of the body.
-    #[serde(serialize_with = "text")]
     pub body: Vec<u8>,
     /// Status code sent; 0 if none has been sent (yet).
     pub code: u16,
@@ -80,16 +74,8 @@ impl Request {
     }
 }
 
-fn rfc3339<S: serde::Serializer>(time: &SystemTime, out: S) -> Result<S::Ok, S::Error> {
-    out.collect_str(&humantime::format_rfc3339_micros(*time))
-}
-
-fn text<S: serde::Serializer>(body: &[u8], out: S) -> Result<S::Ok, S::Error> {
-    out.serialize_str(&String::from_utf8_lossy(body))
-}
-
 /// Numbers of connections and handshakes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Accepted TCP connections.
     pub connections: u64,

@@ -27,8 +27,6 @@ pub(crate) struct Call {
     pub(crate) target: Target,
     /// `Ok(None)` means no credentials.
     pub(crate) user: Result<Option<User>, Status>,
-    /// The version to read, where a fault makes the server lag behind.
-    pub(crate) stale: Option<u64>,
 }
 
 pub(crate) enum Reply {

@@ -1,22 +1,17 @@
 //! Fault rules for single requests: a matcher, a probability and count, and an action.
 
-use serde::{Deserialize, Serialize};
-
 use crate::target::Target;
 
 /// The action on a request that a rule matches.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Action {
     /// Answer with this code and apply nothing.
     Answer {
         /// Status code.
         code: u16,
         /// The body, in place of a Status; sent as HTML if it begins with `<`, otherwise as JSON.
-        #[serde(default)]
         body: Option<String>,
         /// `Retry-After` header, verbatim.
-        #[serde(default)]
         retry_after: Option<String>,
     },
     /// Answer 403 in the real server's words.
@@ -62,11 +57,6 @@ pub enum Action {
         /// Value of the `Location` header.
         location: String,
     },
-    /// Read from the state at this version, as a server that lags behind.
-    Stale {
-        /// The version of a change, as in `resourceVersion`.
-        version: u64,
-    },
     /// Accept the watch and never send an event.
     WatchSilent,
     /// Send these bytes before the events of the watch.
@@ -87,41 +77,30 @@ pub enum Action {
     /// Cut the watch in the middle of the line that follows `events` complete ones.
     WatchCut {
         /// Number of complete events.
-        #[serde(default)]
         events: u32,
     },
 }
 
 /// A fault, the requests it applies to, and how often. Fields that are None match everything.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
     /// RBAC verb.
-    #[serde(default)]
     pub verb: Option<String>,
     /// Plural resource; for other paths, the path itself, for example `/readyz`.
-    #[serde(default)]
     pub resource: Option<String>,
     /// Subresource; `Some("")` means the object itself.
-    #[serde(default)]
     pub subresource: Option<String>,
     /// Namespace.
-    #[serde(default)]
     pub namespace: Option<String>,
     /// Name of the object.
-    #[serde(default)]
     pub name: Option<String>,
     /// Effective user.
-    #[serde(default)]
     pub user: Option<String>,
     /// Number of requests it applies to; None means until it is cleared.
-    #[serde(default)]
     pub times: Option<u32>,
     /// Probability that it applies, 0 to 1.
-    #[serde(default)]
     pub probability: Option<f64>,
     /// Seed of the random numbers, so that runs repeat.
-    #[serde(default)]
     pub seed: u64,
     /// The action.
     pub action: Action,

@@ -14,7 +14,6 @@ use std::{
 use crate::{
     ca::Ca,
     cluster::Cluster,
-    control::Control,
     controllers,
     faults::Faults,
     handle::Handle,
@@ -36,12 +35,8 @@ pub struct Options {
     pub ip: IpAddr,
     /// Port to listen on; 0 picks any free one.
     pub port: u16,
-    /// Port of the control interface (plain HTTP on 127.0.0.1; 0 picks any); None disables it.
-    pub control_port: Option<u16>,
     /// A CA to reuse, as if the server had moved; None creates a new one.
     pub ca: Option<Ca>,
-    /// Serve TLS; without it, only bearer tokens identify a client.
-    pub tls: bool,
     /// Options for signing approved CSRs.
     pub signer: SignerOptions,
     /// Interval between bookmarks, for watches that allow them; one minute on the real server.
@@ -53,9 +48,7 @@ impl Default for Options {
         Self {
             ip: Ipv4Addr::LOCALHOST.into(),
             port: 0,
-            control_port: None,
             ca: None,
-            tls: true,
             signer: SignerOptions::default(),
             bookmarks: Duration::from_secs(60),
         }
@@ -66,16 +59,14 @@ impl Default for Options {
 pub struct Server {
     pub(crate) cluster: Arc<Cluster>,
     listener: Arc<Listener>,
-    control: Option<Control>,
     controllers: Option<JoinHandle<()>>,
-    tls: bool,
 }
 
 impl Server {
     /// Starts a server with the usual four namespaces.
     pub fn start(options: Options) -> io::Result<Self> {
         let ca = options.ca.unwrap_or_else(|| Ca::new("kubernetes"));
-        let config = options.tls.then(|| tls::config(&ca)).transpose()?;
+        let config = tls::config(&ca)?;
         let cluster = Arc::new(Cluster {
             store: Default::default(),
             registry: Registry::new(),
@@ -94,18 +85,9 @@ impl Server {
             .spawn(move || controllers::run(&worker, &events))?;
         let listener = Listener::new(cluster.clone(), config, (options.ip, options.port).into())?;
         hook(&cluster.faults, &listener);
-        let mut server = Self {
-            cluster,
-            listener,
-            control: None,
-            controllers: Some(controllers),
-            tls: options.tls,
-        };
+        let server = Self { cluster, listener, controllers: Some(controllers) };
         for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
             server.handle().create_namespace(name);
-        }
-        if let Some(port) = options.control_port {
-            server.control = Some(Control::start(server.handle(), port)?);
         }
         Ok(server)
     }
@@ -118,11 +100,6 @@ impl Server {
     /// The address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.listener.address()
-    }
-
-    /// The address the control interface listens on.
-    pub fn control_address(&self) -> Option<SocketAddr> {
-        self.control.as_ref().map(Control::address)
     }
 
     /// The CA that signs the server's and the clients' certificates.
@@ -243,13 +220,12 @@ impl Server {
 
     pub(crate) fn handle(&self) -> Handle {
         let (cluster, address) = (self.cluster.clone(), self.listener.address());
-        Handle { cluster, address, tls: self.tls }
+        Handle { cluster, address }
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.control = None;
         self.cluster.faults.on_state(None);
         self.cluster.faults.gate().stop();
         self.listener.close();

@@ -1,9 +1,7 @@
 //! The authenticated user of a request.
 
-use serde::Serialize;
-
 /// A name and its groups.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct User {
     /// Name, for example `system:serviceaccount:a:b`.
     pub name: String,

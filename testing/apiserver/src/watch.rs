@@ -19,7 +19,7 @@ use crate::{
     kinds, read,
     resources::Resource,
     selectors::Selector,
-    status::{Cause, Status},
+    status::Status,
     store::{Change, Event},
     target::{Query, Target},
 };
@@ -56,7 +56,6 @@ impl Watch {
         query: &Query,
         form: Form,
     ) -> Result<Self, Status> {
-        check_initial_events(query)?;
         let bookmark_every = cluster.bookmarks;
         let with_bookmarks = query.flag("allowWatchBookmarks");
         let mut watch = Self {
@@ -86,21 +85,15 @@ impl Watch {
         let asked = read::version(query)?;
         let storage = self.resource.storage();
         let namespace = if self.resource.namespaced { target.namespace.as_str() } else { "" };
-        let initial = query.text("sendInitialEvents").map(|value| value == "true");
-        let from = match (asked, initial) {
-            (Some(version), None | Some(false)) if version > 0 => version,
+        let from = match asked {
+            Some(version) if version > 0 => version,
             _ => {
                 let (snapshot, events) = cluster.store.snapshot_and_watch(&storage, namespace);
                 self.version = snapshot.version;
                 self.events = Some(events);
-                if initial != Some(false) {
-                    let objects = snapshot.objects.iter().map(|(_, object)| object);
-                    let shown = objects.filter(|object| self.selector.matches(object));
-                    self.first = shown.map(|o| self.event("ADDED", (**o).clone())).collect();
-                }
-                if initial == Some(true) {
-                    self.first.push_back(self.bookmark_event(true));
-                }
+                let objects = snapshot.objects.iter().map(|(_, object)| object);
+                let shown = objects.filter(|object| self.selector.matches(object));
+                self.first = shown.map(|o| self.event("ADDED", (**o).clone())).collect();
                 return Ok(());
             }
         };
@@ -143,7 +136,7 @@ impl Watch {
             return Next::Quiet;
         };
         self.bookmark = (now < self.ends).then(|| at + self.bookmark_every);
-        line(&self.bookmark_event(false))
+        line(&self.bookmark_event())
     }
 
     /// A change as this watch reports it: an object that leaves the selection is deleted, one that
@@ -172,15 +165,12 @@ impl Watch {
         json!({"type": kind, "object": object})
     }
 
-    fn bookmark_event(&self, ends_initial: bool) -> Value {
-        let mut object = json!({
+    fn bookmark_event(&self) -> Value {
+        let object = json!({
             "kind": self.resource.kind,
             "apiVersion": self.resource.api_version(&self.api_version),
             "metadata": {"resourceVersion": self.version.to_string(), "creationTimestamp": null},
         });
-        if ends_initial {
-            object["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
-        }
         json!({"type": "BOOKMARK", "object": self.form.render(object)})
     }
 }
@@ -200,23 +190,4 @@ fn lifetime(query: &Query) -> Result<Duration, Status> {
         None => 1800 + u64::from(u16::from_le_bytes(random())) % 1800,
     };
     Ok(Duration::from_secs(seconds))
-}
-
-fn check_initial_events(query: &Query) -> Result<(), Status> {
-    let reject = |field: &str, why: &str| {
-        let cause = Cause::forbidden(field, why);
-        Err(Status::invalid_kind("meta.k8s.io", "ListOptions", "", &[cause]))
-    };
-    let matching = query.text("resourceVersionMatch");
-    match query.text("sendInitialEvents") {
-        None if matching.is_some() => reject(
-            "resourceVersionMatch",
-            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-        ),
-        Some(_) if matching != Some("NotOlderThan") => reject(
-            "resourceVersionMatch",
-            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-        ),
-        _ => Ok(()),
-    }
 }
