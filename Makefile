@@ -65,7 +65,7 @@ check: ## Format, clippy, dependencies, names
 
 test: ## Unit tests, models, and the scenarios that guard what users would lose; debug builds, needs no Go
 	cargo build --locked --workspace
-	$(TEST) --lib --bins --test kubeconfig
+	$(TEST) --lib $(BINS:%=--bin %) --test kubeconfig --test api --test replay
 	$(TEST) $(SCENARIOS) -- smoke::
 
 scenarios: dist ## All other scenarios on the embedded API server; hostile peers get the programs in dist/
@@ -85,7 +85,7 @@ E2E := $(TEST) $(SCENARIOS) --test kubernetes
 e2e-smoke: controlplane ## The smoke scenarios on the real control plane, audits of their rights, one quick start
 	cargo build --locked --workspace
 	$(REAL) sh -ec '$(E2E) -- smoke::; $(E2E) audit_smoke -- --ignored'
-	$(REAL) $(TEST) --test quickstart -- --ignored quick_start_of_all
+	$(REAL) $(TEST) --test real -- --ignored quick_start_of_all
 
 ##@ Test each night
 
@@ -96,7 +96,7 @@ e2e: e2e-scenarios rotation quickstarts manifests ## All scenarios, quick starts
 
 e2e-scenarios: controlplane
 	cargo build --locked --workspace
-	$(REAL) sh -ec '$(E2E) --test migration -- --skip faults:: --skip rotation_by_the_real_hub; $(E2E) -- --ignored'
+	$(REAL) sh -ec '$(E2E) --test real -- --skip faults:: --skip rotation_by_the_real_hub; $(E2E) -- --ignored'
 
 # Certificates are valid for two minutes, so that one is renewed during the test.
 rotation: controlplane
@@ -106,7 +106,7 @@ rotation: controlplane
 quickstarts: controlplane
 	cargo build --locked --workspace
 	for test in quick_starts_of_each_program_and_the_add_on quick_start_of_all; do \
-		$(REAL) $(TEST) --test quickstart -- --ignored $$test || exit 1; \
+		$(REAL) $(TEST) --test real -- --ignored $$test || exit 1; \
 	done
 
 manifests: controlplane
