@@ -7,12 +7,10 @@
 //!   session are in `accessor`.
 
 mod accessor;
-mod concurrency;
 mod improvements;
 mod model;
 mod pure;
 mod recognition;
-mod reconcile;
 mod workload;
 
 use std::{sync::Mutex, time::Duration};

@@ -7,6 +7,16 @@ use shared::{client, kubeconfig::Reach};
 
 use super::*;
 
+/// Waits, for as long as a busy machine may need.
+#[track_caller]
+fn until(what: &str, connection: &Connection, done: &dyn Fn() -> bool) {
+    let started = Instant::now();
+    while !done() {
+        assert!(started.elapsed() < 60 * SECOND, "{what}: {:?}", connection.health());
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
 #[test]
 fn a_server_that_forbids_the_path_is_reachable() {
     let mut bench = Bench::connected(quick());
@@ -165,16 +175,15 @@ fn a_refused_token_is_replaced_at_once() {
 
 #[test]
 fn answers_to_others_postpone_the_probe() {
-    let timing = ProbeTiming { interval: Duration::from_millis(200), ..quick() };
-    let mut bench = Bench::connected(timing);
+    let minute = ProbeTiming { interval: 60 * SECOND, ..ProbeTiming::default() };
+    let mut bench = Bench::connected(minute);
     let client = bench.connection.client().unwrap();
     for _ in 0..10 {
-        thread::sleep(Duration::from_millis(50));
+        bench.age(40 * SECOND);
         client.text("/livez").unwrap();
         bench.supervisor.run_once();
     }
     assert_eq!(bench.probes(), 1, "that of connecting");
-    assert!(bench.connection.health().last_success.unwrap().elapsed() < Duration::from_millis(150));
 }
 
 /// By then the kubeconfig may lead to a cluster of which the session knows nothing.
@@ -240,28 +249,24 @@ fn a_black_hole_is_bounded_and_nobody_waits_for_it() {
     let timing = ProbeTiming { timeout: Duration::from_millis(500), ..quick() };
     let mut bench = Bench::connected(timing);
     bench.server.faults().set_state(State::Hang);
-    let started = Instant::now();
     for _ in 0..5 {
         bench.probe();
     }
     assert!(is_down(&bench.connection));
-    assert!(started.elapsed() < 5 * SECOND, "{:?}", started.elapsed());
 
     let hole = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = format!("https://{}", hole.local_addr().unwrap());
     let config = ClusterConfig { server, ..bench.config() };
-    let timing = ProbeTiming { timeout: SECOND, ..quick() };
-    let (stop, started) = (Stop::default(), Instant::now());
+    let timing = ProbeTiming { timeout: 3 * SECOND, ..quick() };
+    let stop = Stop::default();
     let connection =
         start(settings("hole", timing), CredentialSource::Offered, nobody(), &stop).unwrap();
     connection.offer(Ok(config));
-    while started.elapsed() < 4 * SECOND && connection.health().error.is_none() {
-        let asked = Instant::now();
-        assert!(is_down(&connection));
-        assert!(asked.elapsed() < Duration::from_millis(100));
-        thread::sleep(Duration::from_millis(20));
-    }
-    assert!(connection.health().error.unwrap().contains("no answer in time"));
+    assert!(is_down(&connection));
+    assert!(connection.health().error.is_none(), "the reader did not wait for the attempt");
+    until("it fails", &connection, &|| {
+        connection.health().error.is_some_and(|why| why.contains("no answer in time"))
+    });
     stop.raise();
 }
 
@@ -273,14 +278,11 @@ fn the_supervisor_ends_within_a_second_of_being_asked_to() {
     let settings = settings("hub", ProbeTiming::default());
     let connection = start(settings, CredentialSource::Offered, listener, &stop).unwrap();
     connection.offer(Ok(config(&server, "me")));
-    let started = Instant::now();
-    while !connection.is_connected() {
-        assert!(started.elapsed() < 5 * SECOND);
-        thread::sleep(Duration::from_millis(5));
-    }
+    until("it connects", &connection, &|| connection.is_connected());
     let session = connection.session().unwrap();
     stop.raise();
     assert!(session.stop.raised() && is_down(&connection));
+    // A promise: SIGTERM ends the program within a second.
     let started = Instant::now();
     while Arc::strong_count(&connection) > 1 {
         assert!(started.elapsed() < SECOND);
@@ -301,18 +303,11 @@ fn a_kubeconfig_file_is_read_again_when_it_changes() {
     let files = vec![(path.clone(), connection.clone())];
     let end = stop.clone();
     let follower = thread::spawn(move || follow_files(&files, Reach::Beside, &end));
-    let until = |what: &str, done: &dyn Fn() -> bool| {
-        let started = Instant::now();
-        while !done() {
-            assert!(started.elapsed() < 10 * SECOND, "{what}: {:?}", connection.health());
-            thread::sleep(Duration::from_millis(10));
-        }
-    };
-    until("missing", &|| {
+    until("it is missing", &connection, &|| {
         connection.health().error.is_some_and(|why| why.contains("does not exist"))
     });
     std::fs::write(&path, server.kubeconfig()).unwrap();
-    until("there", &|| connection.is_connected());
+    until("it is there", &connection, &|| connection.is_connected());
     stop.raise();
     follower.join().unwrap();
 }

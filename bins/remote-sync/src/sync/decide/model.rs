@@ -1,26 +1,26 @@
 //! Model of two remotes and one target cluster: every order of requests, crashes, lost answers, late events, edits by
-//! others, clones of an identity, forged sources, and the removal of a kind, up to a number of troubles. A
-//! [`Rule`](view::Rule) decides: `next_action`, or the frozen [`old_rule`], at which the model finds what was wrong.
+//! others, clones of an identity, forged sources, and the removal of a kind, up to a number of troubles. The
+//! [`Rule`] decides as the program does.
 //!
 //! `MODEL=whole` (as `make model` has it) allows for more troubles than `cargo test`.
 
-mod current;
+mod begin;
 mod findings;
-mod old_rule;
 mod perform;
 mod process;
+mod rule;
 mod view;
 mod world;
 
 use std::{borrow::Cow, env};
 
-use explorer::{Explored, Model, Step, explore};
+use explorer::{Model, Step, explore};
 
 use self::{
-    current::CurrentRule,
-    findings::Begin,
+    begin::Begin,
     process::pairs,
-    view::{End, Rule, Source},
+    rule::Rule,
+    view::{End, Source},
     world::{Events, World},
 };
 use crate::settings::Track;
@@ -28,22 +28,22 @@ use crate::settings::Track;
 /// `-max-deletions` of the model, for all time.
 const MOST: usize = 1;
 
-/// A world under a rule.
-struct Sync<R: Rule> {
-    rule: R,
+/// Worlds under the rule.
+struct Sync {
+    rule: Rule,
     events: Events,
-    starts: Vec<World<R::Gate>>,
+    starts: Vec<World>,
 }
 
-impl<R: Rule> Model for Sync<R> {
-    type State = World<R::Gate>;
+impl Model for Sync {
+    type State = World;
     type Event = Cow<'static, str>;
 
-    fn starts(&self) -> Vec<World<R::Gate>> {
+    fn starts(&self) -> Vec<World> {
         self.starts.clone()
     }
 
-    fn steps(&self, world: &World<R::Gate>) -> Vec<Step<World<R::Gate>, Self::Event>> {
+    fn steps(&self, world: &World) -> Vec<Step<World, Self::Event>> {
         let mut steps = Vec::new();
         world.server_steps(&mut steps);
         self.process_steps(world, &mut steps);
@@ -53,7 +53,7 @@ impl<R: Rule> Model for Sync<R> {
         steps
     }
 
-    fn at_rest(&self, world: &World<R::Gate>) -> Result<(), String> {
+    fn at_rest(&self, world: &World) -> Result<(), String> {
         for (remote, name) in pairs() {
             if remote < self.events.remotes && !self.is_parked(world, remote) {
                 self.pair_at_rest(world, remote, name)?;
@@ -73,13 +73,8 @@ impl<R: Rule> Model for Sync<R> {
     }
 }
 
-impl<R: Rule> Sync<R> {
-    fn pair_at_rest(
-        &self,
-        world: &World<R::Gate>,
-        remote: usize,
-        name: usize,
-    ) -> Result<(), String> {
+impl Sync {
+    fn pair_at_rest(&self, world: &World, remote: usize, name: usize) -> Result<(), String> {
         let Some(process) = &world.process else { return Err("it rests without a process".into()) };
         let (end, target) = (process.ends[remote][name], world.targets[name]);
         let copy = target.filter(|target| target.owner == Some(remote));
@@ -129,17 +124,16 @@ const ONE: Events = Events {
     forge: true,
     foreign: true,
     select: false,
-    constant: false,
     crash: true,
     track: Track::Source,
 };
 
-/// Explores the present rule, and fails if it breaks an invariant.
+/// Explores the rule, and fails if it breaks an invariant.
 fn holds(name: &str, events: Events, shows: [u8; 2], begins: &[Begin], troubles: [u8; 2]) {
     let whole = env::var("MODEL").is_ok_and(|part| part == "whole");
     let troubles = troubles[usize::from(whole)];
     let starts = begins.iter().map(|begin| begin.world(shows, troubles)).collect();
-    let explored = explore(&Sync { rule: CurrentRule::new(), events, starts });
+    let explored = explore(&Sync { rule: Rule::new(), events, starts });
     println!("{name}, {troubles} troubles: {explored}");
     if let Some(violation) = explored.violation {
         panic!("{violation}");

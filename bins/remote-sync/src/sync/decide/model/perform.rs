@@ -5,7 +5,7 @@ use explorer::Fate;
 use super::{
     MOST, Sync,
     process::Attempt,
-    view::{Act, End, Mark, Namespace, Published, Rule, Source, Target, Verdict, View, Why},
+    view::{Act, End, Mark, Namespace, Published, Source, Target, Verdict, View, Why},
     world::{NAMES, World, is_same},
 };
 
@@ -19,11 +19,11 @@ enum Next {
 
 type Answer = Result<Next, String>;
 
-impl<R: Rule> Sync<R> {
+impl Sync {
     /// Sends a request, or not, and lets the process know of it, or not.
     pub(super) fn perform(
         &self,
-        world: &mut World<R::Gate>,
+        world: &mut World,
         mut attempt: Attempt,
         view: &View,
         act: Act,
@@ -57,14 +57,14 @@ impl<R: Rule> Sync<R> {
         Ok(())
     }
 
-    fn finish_sent(&self, world: &mut World<R::Gate>, attempt: Attempt, view: &View, end: End) {
+    fn finish_sent(&self, world: &mut World, attempt: Attempt, view: &View, end: End) {
         let queued = world.process.as_ref().unwrap().queued;
         self.finish(world, attempt, view, end);
         world.process.as_mut().unwrap().queued = queued;
     }
 
     /// As `PairContext::refresh`.
-    fn refresh(&self, world: &mut World<R::Gate>, remote: usize, name: usize) {
+    fn refresh(&self, world: &mut World, remote: usize, name: usize) {
         let (source, target) = (world.remotes[remote].sources[name], world.targets[name]);
         let namespace = world.namespace;
         let process = world.process.as_mut().unwrap();
@@ -74,13 +74,7 @@ impl<R: Rule> Sync<R> {
         process.queued[remote][name] = true;
     }
 
-    fn send(
-        &self,
-        world: &mut World<R::Gate>,
-        attempt: &mut Attempt,
-        view: &View,
-        act: Act,
-    ) -> Answer {
+    fn send(&self, world: &mut World, attempt: &mut Attempt, view: &View, act: Act) -> Answer {
         let at @ (remote, name) = (attempt.remote, attempt.name);
         let progress = &mut attempt.progress;
         match act {
@@ -167,7 +161,7 @@ impl<R: Rule> Sync<R> {
     }
 
     /// Removes the finalizer, and with it the last that held a terminating source.
-    fn release(&self, world: &mut World<R::Gate>, attempt: &mut Attempt, view: &View) -> Answer {
+    fn release(&self, world: &mut World, attempt: &mut Attempt, view: &View) -> Answer {
         let (remote, name) = (attempt.remote, attempt.name);
         let unselected = attempt.progress.unselected;
         let seen = if view.source.is_some() { view.source } else { unselected };
@@ -191,7 +185,7 @@ impl<R: Rule> Sync<R> {
         Ok(Next::Act)
     }
 
-    fn delete_target(&self, world: &mut World<R::Gate>, attempt: &Attempt, view: &View) -> Answer {
+    fn delete_target(&self, world: &mut World, attempt: &Attempt, view: &View) -> Answer {
         let (remote, name) = (attempt.remote, attempt.name);
         if world.targets[name].is_none() {
             world.process.as_mut().unwrap().targets[name] = None;
@@ -203,16 +197,11 @@ impl<R: Rule> Sync<R> {
         world.check_deletion(remote, name)?;
         world.targets[name] = None;
         let process = world.process.as_mut().unwrap();
-        self.rule.deleted(&mut process.gates[remote], name, false, &attempt.progress);
+        self.rule.deleted(&mut process.gates[remote], name, false);
         Ok(Next::End(End::Waiting))
     }
 
-    fn delete_namespace(
-        &self,
-        world: &mut World<R::Gate>,
-        attempt: &Attempt,
-        view: &View,
-    ) -> Answer {
+    fn delete_namespace(&self, world: &mut World, attempt: &Attempt, view: &View) -> Answer {
         let (remote, name) = (attempt.remote, attempt.name);
         let Some(namespace) = world.namespace else {
             world.process.as_mut().unwrap().namespace = None;
@@ -232,12 +221,12 @@ impl<R: Rule> Sync<R> {
         world.namespace = terminating;
         let process = world.process.as_mut().unwrap();
         process.namespace = terminating;
-        self.rule.deleted(&mut process.gates[remote], name, true, &attempt.progress);
+        self.rule.deleted(&mut process.gates[remote], name, true);
         Ok(if view.target.is_some() { Next::End(End::Waiting) } else { Next::Act })
     }
 }
 
-impl<G: Clone + std::hash::Hash> World<G> {
+impl World {
     fn write_source(
         &mut self,
         (remote, name): (usize, usize),

@@ -1,24 +1,24 @@
 //! The process: its stores, its queue, and the one attempt that it is at.
 
-use std::hash::Hash;
-
 use explorer::Fate;
+
+use crate::sync::gate::DeletionGate;
 
 use super::{
     Sync,
-    view::{Act, End, Namespace, Progress, Rule, Source, Target, View},
+    view::{Act, End, Namespace, Progress, Source, Target, View},
     world::{AB, NAMES, REMOTES, Steps, World},
 };
 
 /// What a restart forgets.
 #[derive(Clone, Hash)]
-pub(super) struct Process<G> {
+pub(super) struct Process {
     pub(super) sources: [[Option<Source>; NAMES]; REMOTES],
     pub(super) targets: [Option<Target>; NAMES],
     pub(super) namespace: Option<Namespace>,
     /// A source has left the lists, for a reason that is not known yet.
     pub(super) unlisted: [[bool; NAMES]; REMOTES],
-    pub(super) gates: [G; REMOTES],
+    pub(super) gates: [DeletionGate; REMOTES],
     pub(super) queued: [[bool; NAMES]; REMOTES],
     /// How the last attempts ended.
     pub(super) ends: [[Option<End>; NAMES]; REMOTES],
@@ -33,9 +33,9 @@ pub(super) struct Attempt {
     pub(super) progress: Progress,
 }
 
-impl<R: Rule> Sync<R> {
+impl Sync {
     /// Events arrive, the process starts, and goes on with a pair.
-    pub(super) fn process_steps(&self, world: &World<R::Gate>, steps: &mut Steps<R::Gate>) {
+    pub(super) fn process_steps(&self, world: &World, steps: &mut Steps) {
         let Some(process) = &world.process else {
             world.step(steps, true, "a process starts", |world| {
                 self.start(world);
@@ -62,12 +62,12 @@ impl<R: Rule> Sync<R> {
     }
 
     /// A remote that shows the uid of another.
-    pub(super) fn is_parked(&self, world: &World<R::Gate>, remote: usize) -> bool {
+    pub(super) fn is_parked(&self, world: &World, remote: usize) -> bool {
         let shows = world.remotes.map(|remote| remote.shows);
         remote >= self.events.remotes || self.rule.is_parked(&shows[..self.events.remotes], remote)
     }
 
-    fn start(&self, world: &mut World<R::Gate>) {
+    fn start(&self, world: &mut World) {
         world.process = Some(Process {
             sources: Default::default(),
             targets: Default::default(),
@@ -88,12 +88,7 @@ impl<R: Rule> Sync<R> {
         process.unlisted = Default::default();
     }
 
-    fn event_steps(
-        &self,
-        world: &World<R::Gate>,
-        process: &Process<R::Gate>,
-        steps: &mut Steps<R::Gate>,
-    ) {
+    fn event_steps(&self, world: &World, process: &Process, steps: &mut Steps) {
         for (remote, name) in pairs() {
             if process.sources[remote][name] != world.listed(remote, name) {
                 let event = format!("{}/{name}: the source's event arrives", AB[remote]);
@@ -119,7 +114,7 @@ impl<R: Rule> Sync<R> {
         }
     }
 
-    fn hear_source(&self, world: &mut World<R::Gate>, remote: usize, name: usize) {
+    fn hear_source(&self, world: &mut World, remote: usize, name: usize) {
         let listed = world.listed(remote, name);
         let process = world.process.as_mut().unwrap();
         let gone = process.sources[remote][name].is_some() && listed.is_none();
@@ -129,7 +124,7 @@ impl<R: Rule> Sync<R> {
     }
 
     /// As `enqueue_target`.
-    fn hear_target(&self, world: &mut World<R::Gate>, name: usize) {
+    fn hear_target(&self, world: &mut World, name: usize) {
         let (now, shows) = (world.targets[name], world.remotes.map(|remote| remote.shows));
         let process = world.process.as_mut().unwrap();
         let gone = process.targets[name].is_some() && now.is_none();
@@ -143,7 +138,7 @@ impl<R: Rule> Sync<R> {
     }
 
     /// As the handler of namespaces: the pair that it was made for, and those with a source.
-    fn hear_namespace(&self, world: &mut World<R::Gate>) {
+    fn hear_namespace(&self, world: &mut World) {
         let now = world.namespace;
         let process = world.process.as_mut().unwrap();
         process.namespace = now;
@@ -155,7 +150,7 @@ impl<R: Rule> Sync<R> {
     }
 
     /// The next request of an attempt, or its end.
-    fn act(&self, world: &World<R::Gate>, mut attempt: Attempt, steps: &mut Steps<R::Gate>) {
+    fn act(&self, world: &World, mut attempt: Attempt, steps: &mut Steps) {
         let (remote, name) = (attempt.remote, attempt.name);
         let view = self.view(world, remote, name);
         self.rule.turn_to(&view, &mut attempt.progress);
@@ -186,7 +181,7 @@ impl<R: Rule> Sync<R> {
         }
     }
 
-    pub(super) fn view(&self, world: &World<R::Gate>, remote: usize, name: usize) -> View {
+    pub(super) fn view(&self, world: &World, remote: usize, name: usize) -> View {
         let process = world.process.as_ref().unwrap();
         let other = |of: usize| {
             of != name && (process.sources[remote][of].is_some() || process.targets[of].is_some())
@@ -207,7 +202,7 @@ impl<R: Rule> Sync<R> {
     /// As `outcome::finished`.
     pub(super) fn finish(
         &self,
-        world: &mut World<R::Gate>,
+        world: &mut World,
         Attempt { remote, name, progress }: Attempt,
         view: &View,
         end: End,
@@ -227,7 +222,7 @@ impl<R: Rule> Sync<R> {
     }
 }
 
-impl<G: Clone + Hash> World<G> {
+impl World {
     /// The source as a list shows it.
     pub(super) fn listed(&self, remote: usize, name: usize) -> Option<Source> {
         self.remotes[remote].sources[name].filter(|source| source.selected)

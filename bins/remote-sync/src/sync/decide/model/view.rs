@@ -1,4 +1,4 @@
-//! Objects of the model, and what a rule sees of them. Contents, clusters and names are small numbers.
+//! Objects of the model, and what the rule sees of them. Contents, clusters and names are small numbers.
 
 use crate::settings::Track;
 
@@ -93,7 +93,7 @@ pub(super) enum Verdict {
     Held,
 }
 
-/// An action of either rule.
+/// An action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Act {
     AddFinalizer,
@@ -128,37 +128,6 @@ pub(super) enum End {
     Waiting,
     Held,
     Conflict,
-}
-
-/// A rule that decides, and its gate.
-pub(super) trait Rule {
-    /// The memory of one remote's deletions.
-    type Gate: Clone + std::hash::Hash;
-
-    /// Forgets what was found out about other objects.
-    fn turn_to(&self, view: &View, progress: &mut Progress);
-
-    fn next(&self, view: &View, progress: &Progress) -> Act;
-
-    /// A new process; so many deletions of targets and namespaces were recorded by earlier ones.
-    fn gate(&self, recorded: [u8; 2]) -> Self::Gate;
-
-    /// Asks for the deletion of a pair's target or namespace; `swept` is read at the source if it matters.
-    fn ask(&self, gate: &mut Self::Gate, name: usize, namespace: bool, why: Why) -> Verdict;
-
-    /// What the ledger holds when a deletion passes: that of targets, and of namespaces.
-    fn recorded(&self, gate: &Self::Gate) -> [u8; 2];
-
-    /// A pair's attempt ended without a hold.
-    fn forget(&self, gate: &mut Self::Gate, name: usize);
-
-    /// The request for a deletion is about to be sent.
-    fn sends(&self, gate: &mut Self::Gate, name: usize, namespace: bool);
-
-    fn deleted(&self, gate: &mut Self::Gate, name: usize, namespace: bool, progress: &Progress);
-
-    /// Whether a remote is left alone, where the remotes show these uids.
-    fn is_parked(&self, shows: &[u8], remote: usize) -> bool;
 }
 
 /// The reason for a deletion.

@@ -1,6 +1,6 @@
 //! Two remotes, the target's cluster, and everything that people and servers do there.
 
-use std::{borrow::Cow, hash::Hash};
+use std::borrow::Cow;
 
 use explorer::Step;
 
@@ -14,11 +14,11 @@ use super::{
 pub(super) const NAMES: usize = 2;
 pub(super) const REMOTES: usize = 2;
 
-pub(super) type Steps<G> = Vec<Step<World<G>, Cow<'static, str>>>;
+pub(super) type Steps = Vec<Step<World, Cow<'static, str>>>;
 
-/// Everything at one moment; `G` is the rule's gate.
+/// Everything at one moment.
 #[derive(Clone, Hash)]
-pub(super) struct World<G> {
+pub(super) struct World {
     pub(super) remotes: [Remote; REMOTES],
     pub(super) targets: [Option<Target>; NAMES],
     pub(super) namespace: Option<Namespace>,
@@ -26,7 +26,7 @@ pub(super) struct World<G> {
     pub(super) foreign: bool,
     /// For the invariants alone: others have had something in it, whose end need not be noticed.
     pub(super) used: bool,
-    pub(super) process: Option<Process<G>>,
+    pub(super) process: Option<Process>,
     /// Deletions that were recorded for later processes, of targets and of namespaces.
     pub(super) ledger: [[u8; 2]; REMOTES],
     /// The names of targets that were deleted for each remote.
@@ -65,15 +65,13 @@ pub(super) struct Events {
     pub(super) foreign: bool,
     /// Sources that are not selected any more.
     pub(super) select: bool,
-    /// The kind's generation never moves.
-    pub(super) constant: bool,
     /// The process is killed, and requests fail.
     pub(super) crash: bool,
     /// The bookkeeping.
     pub(super) track: Track,
 }
 
-impl<G: Clone + Hash> World<G> {
+impl World {
     /// A world in which remotes show these uids.
     pub(super) fn new(shows: [u8; REMOTES], troubles: u8) -> Self {
         let remote = |shows| Remote { shows, sources: [None; NAMES], swept: false };
@@ -133,7 +131,7 @@ impl<G: Clone + Hash> World<G> {
     /// A step to a changed world.
     pub(super) fn step(
         &self,
-        steps: &mut Steps<G>,
+        steps: &mut Steps,
         calm: bool,
         event: impl Into<Cow<'static, str>>,
         change: impl FnOnce(&mut Self) -> Result<(), String>,
@@ -145,7 +143,7 @@ impl<G: Clone + Hash> World<G> {
     }
 
     /// The servers finish what they began.
-    pub(super) fn server_steps(&self, steps: &mut Steps<G>) {
+    pub(super) fn server_steps(&self, steps: &mut Steps) {
         if self.namespace.is_some_and(|namespace| namespace.terminating) {
             self.step(steps, true, "the namespace goes, with all that is in it", |world| {
                 (world.namespace, world.foreign, world.used) = (None, false, false);
@@ -156,7 +154,7 @@ impl<G: Clone + Hash> World<G> {
     }
 
     /// What people, and whoever means harm, may do.
-    pub(super) fn people_steps(&self, events: &Events, steps: &mut Steps<G>) {
+    pub(super) fn people_steps(&self, events: &Events, steps: &mut Steps) {
         for (remote, of) in AB.iter().enumerate().take(events.remotes) {
             for name in 0..events.names {
                 self.source_steps(events, (remote, name), steps);
@@ -179,7 +177,7 @@ impl<G: Clone + Hash> World<G> {
         &self,
         events: &Events,
         at @ (remote, name): (usize, usize),
-        steps: &mut Steps<G>,
+        steps: &mut Steps,
     ) {
         let mut trouble = |event: &str, change: &dyn Fn(&mut Self)| {
             let event = format!("{}/{name}: {event}", AB[remote]);
@@ -216,7 +214,7 @@ impl<G: Clone + Hash> World<G> {
             trouble("the source is edited", &|world| {
                 let source = world.source_mut(at);
                 source.content = other(source.content);
-                source.generation += u8::from(!events.constant);
+                source.generation += 1;
             });
             trouble("the source is deleted", &|world| world.delete_source(remote, name, false));
         }
@@ -233,7 +231,7 @@ impl<G: Clone + Hash> World<G> {
         }
     }
 
-    fn foreign_steps(&self, events: &Events, steps: &mut Steps<G>) {
+    fn foreign_steps(&self, events: &Events, steps: &mut Steps) {
         let alive = self.namespace.is_some_and(|namespace| !namespace.terminating);
         for name in 0..events.names {
             match self.targets[name] {
@@ -282,7 +280,7 @@ impl<G: Clone + Hash> World<G> {
 
     fn trouble(
         &self,
-        steps: &mut Steps<G>,
+        steps: &mut Steps,
         event: impl Into<Cow<'static, str>>,
         change: impl FnOnce(&mut Self),
     ) {

@@ -1,4 +1,4 @@
-//! The present rule: `next_action` and `DeletionGate` as they are, with the model's objects as theirs.
+//! The rule: `next_action` and `DeletionGate` as they are, with the model's objects as theirs.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     MOST,
-    view::{Act, End, Progress, Rule, Source, Target, Verdict, View, Why},
+    view::{Act, End, Progress, Source, Target, Verdict, View, Why},
     world::AB,
 };
 use crate::{
@@ -35,27 +35,41 @@ use crate::{
 const WITHIN: Duration = Duration::from_secs(3600);
 
 /// Safe mode with its defaults; all happens within a moment.
-pub(super) struct CurrentRule {
+pub(super) struct Rule {
     now: Instant,
     kind: KindIndex,
+    without: Option<Safeguard>,
 }
 
-impl CurrentRule {
+/// What keeps a rule from deleting too much.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Safeguard {
+    /// The gate that every deletion passes.
+    Gate,
+    /// The hold on remotes that show one uid.
+    Identity,
+    /// The question at the source's cluster whether it is gone.
+    Proof,
+}
+
+impl Rule {
     pub(super) fn new() -> Self {
         let kinds = PerKind::from(vec![()]);
         let kind = kinds.kinds().next().unwrap();
-        Self { now: Instant::now() + WITHIN, kind }
+        Self { now: Instant::now() + WITHIN, kind, without: None }
+    }
+
+    /// A broken rule.
+    pub(super) fn without(safeguard: Safeguard) -> Self {
+        Self { without: Some(safeguard), ..Self::new() }
     }
 
     fn counted(&self, namespace: bool) -> Option<KindIndex> {
         (!namespace).then_some(self.kind)
     }
-}
 
-impl Rule for CurrentRule {
-    type Gate = DeletionGate;
-
-    fn turn_to(&self, view: &View, progress: &mut Progress) {
+    /// Forgets what was found out about other objects.
+    pub(super) fn turn_to(&self, view: &View, progress: &mut Progress) {
         let mut attempt = attempt(progress);
         attempt.turn_to(&observed(view));
         progress.source_gone &= attempt.source_gone;
@@ -66,8 +80,10 @@ impl Rule for CurrentRule {
         progress.about = Some((source, view.target.map(|target| target.uid)));
     }
 
-    fn next(&self, view: &View, progress: &Progress) -> Act {
-        match next_action(&observed(view), &attempt(progress), &rules(view)) {
+    pub(super) fn next(&self, view: &View, progress: &Progress) -> Act {
+        let mut attempt = attempt(progress);
+        attempt.source_gone |= self.without == Some(Safeguard::Proof);
+        match next_action(&observed(view), &attempt, &rules(view)) {
             SyncAction::AddFinalizer => Act::AddFinalizer,
             SyncAction::CompareContents => Act::CompareContents,
             SyncAction::Adopt => Act::Adopt,
@@ -91,7 +107,8 @@ impl Rule for CurrentRule {
         }
     }
 
-    fn gate(&self, recorded: [u8; 2]) -> DeletionGate {
+    /// The gate of a new process; earlier ones recorded so many deletions of targets and namespaces.
+    pub(super) fn gate(&self, recorded: [u8; 2]) -> DeletionGate {
         let limits = GateLimits { grace: Duration::ZERO, most: MOST, within: WITHIN };
         let mut gate = DeletionGate::new(limits);
         for (namespace, number) in [(false, recorded[0]), (true, recorded[1])] {
@@ -103,7 +120,17 @@ impl Rule for CurrentRule {
         gate
     }
 
-    fn ask(&self, gate: &mut DeletionGate, name: usize, namespace: bool, why: Why) -> Verdict {
+    /// Asks for the deletion of a pair's target or namespace.
+    pub(super) fn ask(
+        &self,
+        gate: &mut DeletionGate,
+        name: usize,
+        namespace: bool,
+        why: Why,
+    ) -> Verdict {
+        if self.without == Some(Safeguard::Gate) {
+            return Verdict::Open;
+        }
         let mut ask = |reason| gate.ask(self.counted(namespace), &key(name), reason, self.now);
         let mut verdict =
             ask(if why.gone { DeletionReason::SourceGone } else { DeletionReason::Wanted });
@@ -116,7 +143,8 @@ impl Rule for CurrentRule {
         }
     }
 
-    fn recorded(&self, gate: &DeletionGate) -> [u8; 2] {
+    /// What the ledger holds when a deletion passes: that of targets, and of namespaces.
+    pub(super) fn recorded(&self, gate: &DeletionGate) -> [u8; 2] {
         let recent = gate.recent(self.now);
         [false, true].map(|namespace| {
             let of_this = recent.iter().filter(|(of, ..)| *of == self.counted(namespace));
@@ -124,19 +152,25 @@ impl Rule for CurrentRule {
         })
     }
 
-    fn forget(&self, gate: &mut DeletionGate, name: usize) {
+    /// A pair's attempt ended without a hold.
+    pub(super) fn forget(&self, gate: &mut DeletionGate, name: usize) {
         gate.forget(&Pair { kind: self.kind, key: key(name) }, self.now);
     }
 
-    fn sends(&self, gate: &mut DeletionGate, name: usize, namespace: bool) {
+    /// The request for a deletion is about to be sent.
+    pub(super) fn sends(&self, gate: &mut DeletionGate, name: usize, namespace: bool) {
         gate.sends(self.counted(namespace), &key(name));
     }
 
-    fn deleted(&self, gate: &mut DeletionGate, name: usize, namespace: bool, _: &Progress) {
+    pub(super) fn deleted(&self, gate: &mut DeletionGate, name: usize, namespace: bool) {
         gate.deleted(self.counted(namespace), &key(name), self.now);
     }
 
-    fn is_parked(&self, shows: &[u8], remote: usize) -> bool {
+    /// Whether a remote is left alone, where the remotes show these uids.
+    pub(super) fn is_parked(&self, shows: &[u8], remote: usize) -> bool {
+        if self.without == Some(Safeguard::Identity) {
+            return false;
+        }
         let shown = shows.iter().zip(AB).map(|(uid, name)| ShownIdentity {
             name,
             uid: Some(cluster(*uid).to_string()),
