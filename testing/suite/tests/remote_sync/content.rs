@@ -7,23 +7,20 @@ use suite::{
     eventually,
     needs::{Need, needs},
     real,
-    sync::{
-        BUDGETS, FINALIZER, LOCAL_GENERATION, Place, REMOTE_GENERATION, Setting, Stage, WIDGETS,
-        words,
-    },
+    sync::{FINALIZER, Place, REMOTE_GENERATION, Setting, Stage, WIDGETS, words},
 };
 
-use crate::support::{annotations, in_sync, is_in_sync, labels, of_program, one, one_budget};
+use crate::support::{annotations, is_in_sync, labels, of_program, one_budget};
 
 const OTHER: &str = "example.com/other";
 
-// --- gap06: finalizers of others ---
+// --- finalizers of others ---
 
 #[test]
-fn gap06_a_finalizer_that_another_adds_meanwhile_stays() {
+fn anothers_finalizer_added_meanwhile_stays() {
     for compat in [true, false] {
         let setting = Setting { compat, ..Setting::safe(&[&WIDGETS]) };
-        let stage = Stage::pull("gap06", setting);
+        let stage = Stage::pull("finalizers", setting);
         let source = stage.source(&WIDGETS, "one");
         source.create_number(1);
         // Where it can be arranged, the other one comes between its read and its write.
@@ -54,69 +51,7 @@ fn hold_patches(stage: &Stage) -> Option<u64> {
     (!real()).then(|| stage.remote().cluster.faults().add(rule))
 }
 
-#[test]
-fn gap06_a_finalizer_that_another_removes_meanwhile_stays_away() {
-    for compat in [true, false] {
-        let setting = Setting { compat, ..Setting::safe(&[&WIDGETS]) };
-        let (stage, _sidecar) = in_sync("gap06-gone", setting, &[]);
-        let (source, target) = stage.pair(&WIDGETS, "one");
-        source.set_finalizers(&[FINALIZER, OTHER]);
-        stage.settled();
-        let held = hold_patches(&stage);
-        source.delete();
-        if let Some(rule) = held {
-            let hub = stage.remote().cluster.faults();
-            eventually("the removal is under way", || (hub.hits(rule) > 0).then_some(()));
-        } else {
-            target.wait_until_gone();
-        }
-        source.alter(|object| {
-            let list = object["metadata"]["finalizers"].as_array_mut();
-            list.expect("finalizers").retain(|one| one != OTHER);
-        });
-        source.wait_until_gone();
-        assert!(target.get().is_none());
-    }
-}
-
-// --- gap09 to gap14: edits on either side ---
-
-#[test]
-fn gap09_a_copy_that_a_user_deletes_is_there_again() {
-    for compat in [true, false] {
-        let (stage, _sidecar, source, target) = one_budget("gap09", compat);
-        source.set_number(2);
-        is_in_sync(&source, &target);
-        assert_eq!(source.annotation(LOCAL_GENERATION).as_deref(), Some("2"));
-        let uid = target.uid();
-        target.delete();
-        target.wait("a new one", |object| object["metadata"]["uid"] != uid);
-        is_in_sync(&source, &target);
-        assert_eq!(source.annotation(LOCAL_GENERATION).as_deref(), Some("1"));
-        assert_eq!(target.number(), Some(2));
-        stage.stays_quiet();
-    }
-}
-
-#[test]
-fn gap10_a_copy_that_cannot_go_yet_still_reports_its_status() {
-    for compat in [true, false] {
-        let (stage, _sidecar, source, target) = one_budget("gap10", compat);
-        target.set_finalizers(&[OTHER]);
-        let uid = target.uid();
-        target.delete();
-        assert!(target.is_terminating());
-        source.set_number(2);
-        target.set_health(5);
-        source.wait_for_health(5);
-        stage.settled();
-        assert_eq!(target.number(), Some(1), "no spec for what goes");
-        target.set_finalizers(&[]);
-        target.wait("a new one", |object| object["metadata"]["uid"] != uid);
-        target.wait_for_number(2);
-        is_in_sync(&source, &target);
-    }
-}
+// --- edits on either side ---
 
 /// The number in the spec that is written, whole or as a JSON patch.
 fn available(body: &Value) -> Option<u64> {
@@ -126,9 +61,9 @@ fn available(body: &Value) -> Option<u64> {
 }
 
 #[test]
-fn gap11_of_quick_changes_the_last_one_counts() {
+fn of_quick_edits_the_last_counts() {
     for compat in [true, false] {
-        let (stage, _sidecar, source, target) = one_budget("gap11", compat);
+        let (stage, _sidecar, source, target) = one_budget("quick", compat);
         let before = stage.settled();
         for number in 2..8 {
             source.set_number(number);
@@ -150,44 +85,15 @@ fn gap11_of_quick_changes_the_last_one_counts() {
 }
 
 #[test]
-fn gap12_an_edit_of_the_copys_spec_is_undone() {
+fn an_edit_of_the_sources_status_is_undone() {
     for compat in [true, false] {
-        let (stage, _sidecar, source, target) = one_budget("gap12", compat);
-        target.set_number(9);
-        target.wait_for_number(1);
-        is_in_sync(&source, &target);
-        stage.stays_quiet();
-    }
-}
-
-#[test]
-fn gap13_an_edit_of_the_sources_status_is_undone() {
-    for compat in [true, false] {
-        let (stage, _sidecar, source, target) = one_budget("gap13", compat);
+        let (stage, _sidecar, source, target) = one_budget("status-edited", compat);
         target.set_health(3);
         source.wait_for_health(3);
         source.set_health(9);
         source.wait_for_health(3);
         assert_eq!(target.healthy(), Some(3));
         stage.stays_quiet();
-    }
-}
-
-#[test]
-fn gap14_a_copy_without_a_status_takes_the_sources_away() {
-    for compat in [true, false] {
-        let setting = Setting { compat, ..Setting::safe(&[&WIDGETS]) };
-        let stage = Stage::pull("gap14", setting);
-        let source = stage.source(&WIDGETS, "one");
-        source.create(&json!({"spec": {"size": 1}, "status": {"ready": 1}}));
-        let _sidecar = stage.start(&[]);
-        is_in_sync(&source, &stage.target(&WIDGETS, "one"));
-        let empty = |status: &Value| status.as_object().is_none_or(|status| status.is_empty());
-        source.wait("no status", |object| empty(&object["status"]));
-        let before = stage.settled();
-        // An empty status and none at all are the same.
-        stage.target(&WIDGETS, "one").set_status(&json!({"status": {}}));
-        stage.writes_no_more_than(before);
     }
 }
 
@@ -211,33 +117,7 @@ fn labels_and_annotations_of_others_stay_in_safe_mode_only() {
     }
 }
 
-/// `kubectl apply` on the copy would take it for its own.
-#[test]
-fn what_kubectl_applied_last_is_not_copied_in_safe_mode() {
-    const APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-    let (_stage, _sidecar, source, target) = one("applied", &WIDGETS, &[]);
-    source.merge(&json!({"metadata": {"annotations": {APPLIED: "{}", "note": "x"}}}));
-    let copy = target.wait_for_annotation("note", "x");
-    assert_eq!(copy["metadata"]["annotations"].get(APPLIED), None);
-}
-
-// --- gap27, gap28: what a value is ---
-
-#[test]
-fn gap27_nothing_and_something_empty_are_not_the_same() {
-    for (index, empty) in [json!({}), json!([]), Value::Null].into_iter().enumerate() {
-        let stage = Stage::pull("gap27", Setting::safe(&[&WIDGETS]));
-        let (source, target) = stage.pair(&WIDGETS, "one");
-        source.create(&json!({"spec": {"size": 1, "more": {"here": empty}}}));
-        let _sidecar = stage.start(&[]);
-        is_in_sync(&source, &target);
-        assert_eq!(target.read()["spec"]["more"], json!({"here": empty}), "{index}");
-        source.alter(|object| object["spec"]["more"] = json!({}));
-        target.wait("the change", |object| object["spec"]["more"] == json!({}));
-        source.alter(|object| object["spec"]["more"] = json!({"here": empty}));
-        target.wait("the change", |object| object["spec"]["more"].get("here") == Some(&empty));
-    }
-}
+// --- servers that change what is written ---
 
 /// The target's server adds something to whatever is written.
 fn defaulting(stage: &Stage) {
@@ -248,12 +128,12 @@ fn defaulting(stage: &Stage) {
 }
 
 #[test]
-fn gap28_a_server_that_changes_each_write_gets_one_per_generation() {
+fn an_altering_server_gets_one_write_per_generation() {
     if !needs(Need::Embedded, "there is a server that adds to what is written") {
         return;
     }
     for compat in [true, false] {
-        let stage = Stage::pull("gap28", Setting { compat, ..Setting::safe(&[&WIDGETS]) });
+        let stage = Stage::pull("altering", Setting { compat, ..Setting::safe(&[&WIDGETS]) });
         defaulting(&stage);
         let (source, target) = stage.pair(&WIDGETS, "one");
         source.create_number(1);
@@ -284,18 +164,4 @@ fn restarted(stage: &Stage, target: &Place, compat: bool) {
     let again = words(&writes[before..]).iter().filter(|words| words.ends_with(" one")).count();
     assert!(again <= usize::from(compat), "{:?}", words(&writes[before..]));
     assert_eq!(target.number(), Some(2));
-}
-
-/// What the two sides spell differently is the same to the source's own server.
-#[test]
-fn budgets_are_copied_whole() {
-    let (_stage, _sidecar, source, target) = one_budget("whole", false);
-    let spec = json!({
-        "minAvailable": "50%", "selector": {"matchLabels": {"app": "web"}},
-        "unhealthyPodEvictionPolicy": "AlwaysAllow",
-    });
-    source.alter(|object| object["spec"] = spec.clone());
-    target.wait("the same spec", |object| object["spec"] == spec);
-    is_in_sync(&source, &target);
-    assert_eq!(BUDGETS.flag(), "poddisruptionbudgets.policy");
 }

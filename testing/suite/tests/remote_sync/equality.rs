@@ -42,8 +42,8 @@ fn is_told(sidecar: &Sidecar, kind: &Kind, state: &str) {
 // --- labels and annotations ---
 
 #[test]
-fn s1_what_goes_at_the_source_goes_at_a_copy_that_was_taken_over() {
-    let stage = Stage::pull("s1", Setting::safe(&[&WIDGETS]));
+fn labels_removed_at_the_source_go_from_an_adopted_copy() {
+    let stage = Stage::pull("adopted-labels", Setting::safe(&[&WIDGETS]));
     stage.create_target_namespace(&json!({}));
     let (source, target) = stage.pair(&WIDGETS, "web");
     let mut object = WIDGETS.content(1);
@@ -64,29 +64,6 @@ fn s1_what_goes_at_the_source_goes_at_a_copy_that_was_taken_over() {
 }
 
 #[test]
-fn labels_and_annotations_that_stay_at_the_source_go_where_they_were_copied() {
-    const TRACKING: &str = "argocd.argoproj.io/tracking-id";
-    const INSTANCE: &str = "app.kubernetes.io/instance";
-    let (stage, mut sidecar, source, target) = one("drop", &WIDGETS, &[]);
-    source.merge(&json!({"metadata": {
-        "labels": {INSTANCE: "web", "a": "1"}, "annotations": {TRACKING: "web:x", "note": "x"},
-    }}));
-    target.wait_for_annotation(TRACKING, "web:x");
-    target.merge(&json!({"metadata": {"annotations": {"argocd.argoproj.io/own": "1"}}}));
-    sidecar.kill();
-    let drop = ["-drop-label", INSTANCE, "-drop-annotation", "argocd.argoproj.io/*"];
-    let _sidecar = stage.start(&drop);
-    let copy =
-        target.wait("without it", |it| it["metadata"]["annotations"].get(TRACKING).is_none());
-    assert_eq!(labels(&copy), json!({"a": "1"}));
-    assert_eq!(annotations(&copy), json!({"argocd.argoproj.io/own": "1", "note": "x"}));
-    source.merge(&json!({"metadata": {"labels": {INSTANCE: "other", "a": "2"}}}));
-    let copy = target.wait("the other label", |it| it["metadata"]["labels"]["a"] == "2");
-    assert_eq!(labels(&copy), json!({"a": "2"}));
-    stage.stays_quiet();
-}
-
-#[test]
 fn a_namespace_that_is_made_has_the_labels_that_it_is_to_have() {
     let (stage, source, target) = Stage::with_widget("namespace-label");
     let _sidecar = stage.start(&["-namespace-label", "team=sync,pod-security=baseline"]);
@@ -98,8 +75,8 @@ fn a_namespace_that_is_made_has_the_labels_that_it_is_to_have() {
 // --- fields beside the spec ---
 
 #[test]
-fn s2_a_field_beside_the_spec_goes_with_the_sources() {
-    let (stage, _sidecar, source, target) = one("s2", &WIDGETS, &[]);
+fn a_field_beside_the_spec_goes_with_the_sources() {
+    let (stage, _sidecar, source, target) = one("beside-spec", &WIDGETS, &[]);
     source.merge(&json!({"operation": {"sync": true}}));
     target.wait("the operation", |it| it["operation"]["sync"] == true);
     is_in_sync(&source, &target);
@@ -108,7 +85,7 @@ fn s2_a_field_beside_the_spec_goes_with_the_sources() {
     target.wait("no operation", |it| it.get("operation").is_none());
     assert_eq!(target.number(), Some(1));
     // A kind without a spec.
-    let (_stage, _sidecar, source, target) = one("s2-data", &SETTINGS, &[]);
+    let (_stage, _sidecar, source, target) = one("data", &SETTINGS, &[]);
     source.merge(&json!({"more": {"a": "1"}}));
     target.wait("more", |it| it["more"]["a"] == "1");
     source.alter(|it| drop(it.as_object_mut().expect("an object").remove("more")));
@@ -117,9 +94,9 @@ fn s2_a_field_beside_the_spec_goes_with_the_sources() {
 
 /// As Argo CD does with the operation that it was asked for.
 #[test]
-fn s2b_a_field_that_the_targets_controller_consumes_is_not_put_back() {
+fn an_ignored_field_that_was_consumed_is_not_put_back() {
     let rule = format!("{}:/operation", WIDGETS.flag());
-    let stage = Stage::pull("s2b", Setting::safe(&[&WIDGETS]));
+    let stage = Stage::pull("consumed", Setting::safe(&[&WIDGETS]));
     let (source, target) = stage.pair(&WIDGETS, "one");
     source.create(&json!({"spec": {"size": 1}, "operation": {"sync": true}}));
     let _sidecar = stage.start(&["-ignore-field", &rule]);
@@ -134,31 +111,6 @@ fn s2b_a_field_that_the_targets_controller_consumes_is_not_put_back() {
     source.merge(&json!({"spec": {"size": 3}, "operation": null}));
     target.wait_for_number(3);
     assert_eq!(target.read()["operation"], json!({"own": true}));
-}
-
-/// An autoscaler's, next to a field that is the source's.
-#[test]
-fn an_ignored_field_of_the_spec_stays_as_the_target_has_it() {
-    let rule = format!("{}:/spec/replicas", WIDGETS.flag());
-    let stage = Stage::pull("ignore", Setting::safe(&[&WIDGETS]));
-    let (source, target) = stage.pair(&WIDGETS, "one");
-    source.create(&json!({"spec": {"size": 1, "replicas": 1}}));
-    let mut sidecar = stage.start(&["-ignore-field", &rule]);
-    is_in_sync(&source, &target);
-    assert_eq!(target.read()["spec"]["replicas"], 1);
-    let before = stage.settled();
-    target.merge(&json!({"spec": {"replicas": 7}}));
-    stage.wrote_only_after(before, &["hub patch widgets one-remote-rs"]);
-    source.merge(&json!({"spec": {"size": 2, "replicas": 3}}));
-    is_in_sync(&source, &target);
-    assert_eq!(target.read()["spec"], json!({"size": 2, "replicas": 7}));
-    target.set_number(9);
-    target.wait_for_number(2);
-    let before = stage.settled();
-    sidecar.kill();
-    let _sidecar = stage.start(&["-ignore-field", &rule]);
-    stage.writes_no_more_than(before);
-    assert_eq!(target.read()["spec"], json!({"size": 2, "replicas": 7}));
 }
 
 // --- fights ---
@@ -177,8 +129,8 @@ fn opponent(target: &Place, stop: &Arc<AtomicBool>) -> thread::JoinHandle<()> {
 }
 
 #[test]
-fn s3_two_writers_that_fight_are_told_and_slowed_down() {
-    let (stage, sidecar, source, target) = one("s3", &WIDGETS, &["-qps", "0"]);
+fn two_fighting_writers_are_told_and_slowed_down() {
+    let (stage, sidecar, source, target) = one("fight", &WIDGETS, &["-qps", "0"]);
     let (before, stop) = (stage.settled(), Arc::new(AtomicBool::new(false)));
     let opponent = opponent(&target, &stop);
     is_told(&sidecar, &WIDGETS, "fighting");
@@ -211,11 +163,11 @@ fn knows(fields: Value) -> Value {
 }
 
 #[test]
-fn s4_a_field_that_the_targets_server_drops_is_told_and_arrives_once_it_is_known() {
+fn a_dropped_field_is_told_and_arrives_once_known() {
     if !needs(Need::Embedded, "its kinds belong to one test") {
         return;
     }
-    let stage = Stage::pull("s4", Setting::safe(&[&WIDGETS]));
+    let stage = Stage::pull("dropped", Setting::safe(&[&WIDGETS]));
     let number = json!({"type": "integer"});
     reshape(&stage.own.cluster, &WIDGETS, &knows(json!({"size": number})));
     let (source, target) = stage.pair(&WIDGETS, "one");
@@ -249,11 +201,11 @@ fn s4_a_field_that_the_targets_server_drops_is_told_and_arrives_once_it_is_known
 
 /// As versions left it that took the generations for a proof.
 #[test]
-fn s4_a_field_that_was_dropped_earlier_arrives_at_the_next_start() {
+fn a_field_dropped_earlier_arrives_at_the_next_start() {
     if !needs(Need::Embedded, "its kinds belong to one test") {
         return;
     }
-    let (stage, mut sidecar, source, target) = one("s4-earlier", &WIDGETS, &[]);
+    let (stage, mut sidecar, source, target) = one("earlier", &WIDGETS, &[]);
     sidecar.kill();
     source.merge(&json!({"spec": {"newField": "important"}}));
     let generation = source.generation().expect("a generation");
@@ -264,8 +216,8 @@ fn s4_a_field_that_was_dropped_earlier_arrives_at_the_next_start() {
 }
 
 #[test]
-fn s33_an_edit_of_a_kind_whose_generation_never_moves_is_copied() {
-    let (stage, mut sidecar) = in_sync("s33", Setting::safe(&[&CLASSES]), &[]);
+fn an_edit_without_a_new_generation_is_copied() {
+    let (stage, mut sidecar) = in_sync("no-generation", Setting::safe(&[&CLASSES]), &[]);
     let (source, target) = stage.pair(&CLASSES, "one");
     source.set_number(2);
     target.wait_for_number(2);
@@ -283,7 +235,7 @@ fn s33_an_edit_of_a_kind_whose_generation_never_moves_is_copied() {
 // --- what cannot be changed ---
 
 #[test]
-fn a_copy_that_cannot_be_changed_is_created_anew_where_that_is_wanted() {
+fn an_immutable_copy_is_recreated_if_wanted() {
     if !needs(Need::Embedded, "a write can be refused") {
         return;
     }

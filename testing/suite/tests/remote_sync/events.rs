@@ -7,10 +7,10 @@ use suite::{
     listing::list,
     needs::{Need, needs},
     stays,
-    sync::{OWNER, PAUSED, Place, SOURCE, Setting, Stage, WIDGETS},
+    sync::{PAUSED, Place, Setting, WIDGETS},
 };
 
-use crate::support::{OTHERS, immutable, in_sync, of_program, one};
+use crate::support::{immutable, in_sync, of_program, one};
 
 /// The Events about this object.
 pub(crate) fn events(place: &Place) -> Vec<Value> {
@@ -46,17 +46,6 @@ fn a_rejected_object_is_reported_once() {
         .add(of_program(&stage.own, immutable()).verb("patch").resource("widgets"));
     source.set_number(2);
     is_told_once(&source, "SyncFailed", "immutable");
-}
-
-#[test]
-fn a_conflict_is_reported_once() {
-    let stage = Stage::pull("event-conflict", Setting::safe(&[&WIDGETS]));
-    stage.create_target_namespace(&serde_json::json!({OWNER: "another"}));
-    let (source, target) = stage.pair(&WIDGETS, "one");
-    target.create(&serde_json::json!({"metadata": {"annotations": {SOURCE: OTHERS}}}));
-    source.create_number(1);
-    let _sidecar = stage.start(&[]);
-    is_told_once(&source, "SyncHeld", "the copy of another object");
 }
 
 #[test]

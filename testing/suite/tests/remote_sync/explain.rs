@@ -135,7 +135,7 @@ fn a_cleanup_takes_the_states_along() {
 }
 
 #[test]
-fn staleness_grows_while_it_is_not_known_what_is_on_the_other_side() {
+fn staleness_grows_while_the_other_side_is_unknown() {
     let (stage, sidecar, source, target) = one("stale", &WIDGETS, &[]);
     let sample =
         "remote_sync_staleness_seconds{remote=\"hub\",resource=\"widgets.sync.example.com\"}";

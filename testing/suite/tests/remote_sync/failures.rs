@@ -16,42 +16,18 @@ use suite::{
 
 use crate::support::{immutable, is_in_sync, of_program, one};
 
-// --- gap21, f58, f59 ---
+// --- rejected writes ---
 
 /// A connection that is made anew is a reason to try again, and on a busy machine a probe of 0.5 s may fail.
 const UNDOUBTED: [&str; 2] = ["-probe-timeout", "20s"];
 
-#[test]
-fn gap21_a_conflict_is_tried_again_at_once() {
-    if !needs(Need::Embedded, "a write can be refused") {
-        return;
-    }
-    for compat in [true, false] {
-        let stage = Stage::pull("gap21", Setting { compat, ..Setting::safe(&[&WIDGETS]) });
-        let (source, target) = stage.pair(&WIDGETS, "one");
-        source.create_number(1);
-        let _sidecar = stage.start(&[]);
-        is_in_sync(&source, &target);
-        let verb = if compat { "update" } else { "patch" };
-        let rule = of_program(&stage.own, code(409)).verb(verb).resource("widgets").times(1);
-        let rule = stage.own.cluster.faults().add(rule);
-        let before = stage.settled();
-        source.set_number(2);
-        target.wait_for_number(2);
-        is_in_sync(&source, &target);
-        assert_eq!(stage.own.cluster.faults().hits(rule), 1);
-        let update = format!("local {verb} widgets one");
-        stage.wrote_only_after(before, &[&update, &update, "hub patch widgets one-remote-rs"]);
-    }
-}
-
 /// Someone changes the copy while it is being written.
 #[test]
-fn gap21_a_real_conflict_is_won_in_the_end() {
+fn a_real_conflict_is_won_in_the_end() {
     if !needs(Need::Embedded, "a write can be held") {
         return;
     }
-    let (stage, _sidecar, source, target) = one("gap21-race", &WIDGETS, &[]);
+    let (stage, _sidecar, source, target) = one("race", &WIDGETS, &[]);
     let own = stage.own.cluster.faults();
     let delay = of_program(&stage.own, Action::Delay { milliseconds: 500 });
     let rule = own.add(delay.verb("patch").resource("widgets").times(1));
@@ -64,11 +40,11 @@ fn gap21_a_real_conflict_is_won_in_the_end() {
 }
 
 #[test]
-fn gap21_f59_what_may_not_be_changed_is_neither_tried_forever_nor_recreated() {
+fn an_immutable_copy_is_neither_hammered_nor_recreated() {
     if !needs(Need::Embedded, "a write can be refused") {
         return;
     }
-    let (stage, sidecar, source, target) = one("gap21-never", &WIDGETS, &UNDOUBTED);
+    let (stage, sidecar, source, target) = one("never", &WIDGETS, &UNDOUBTED);
     let (uid, own) = (target.uid(), stage.own.cluster.faults());
     let rule = own.add(of_program(&stage.own, immutable()).verb("patch").resource("widgets"));
     source.set_number(2);
@@ -86,39 +62,13 @@ fn gap21_f59_what_may_not_be_changed_is_neither_tried_forever_nor_recreated() {
     assert_eq!(target.uid(), uid);
 }
 
-#[test]
-fn f58_one_refused_object_holds_up_no_other() {
-    if !needs(Need::Embedded, "a write can be refused") {
-        return;
-    }
-    let stage = Stage::pull("f58", Setting::safe(&[&WIDGETS]));
-    stage.create_target_namespace(&json!({}));
-    let pairs: Vec<_> =
-        (0..100).map(|index| format!("w{index}")).map(|name| stage.pair(&WIDGETS, &name)).collect();
-    // A creation has no name in its path, so this one is refused its claim.
-    let refused = of_program(stage.remote(), immutable()).verb("patch").name("w13-remote-rs");
-    let rule = stage.remote().cluster.faults().add(refused);
-    for (source, _) in &pairs {
-        source.create_number(1);
-    }
-    let _sidecar = stage.start(&[&UNDOUBTED[..], &["-qps", "0"]].concat());
-    for (index, (source, target)) in pairs.iter().enumerate() {
-        if index != 13 {
-            is_in_sync(source, target);
-        }
-    }
-    // A list and a watch may each bring it once.
-    stays("it backs off", || stage.remote().cluster.faults().hits(rule) <= 2);
-    assert!(pairs[13].1.get().is_none());
-}
-
 /// A webhook that fails may ask for an hour; it speaks of its object alone.
 #[test]
-fn f58_an_object_that_is_to_wait_for_an_hour_holds_up_no_other() {
+fn an_object_told_to_wait_an_hour_holds_up_no_other() {
     if !needs(Need::Embedded, "a write can be refused") {
         return;
     }
-    let (stage, sidecar, source, target) = one("f58-hour", &WIDGETS, &[]);
+    let (stage, sidecar, source, target) = one("hour", &WIDGETS, &[]);
     let status = json!({"kind": "Status", "code": 500, "reason": "InternalError",
         "message": "admission webhook \"x\" denied the request: later"});
     let later = Action::Answer {
@@ -169,14 +119,14 @@ fn a_busy_server_is_waited_for() {
     }
 }
 
-// --- f55, gap29: lists and watches ---
+// --- lists and watches ---
 
 #[test]
-fn f55_a_watch_whose_version_is_too_old_begins_anew() {
+fn a_watch_whose_version_is_too_old_begins_anew() {
     if !needs(Need::Embedded, "its history can be dropped") {
         return;
     }
-    let (stage, _sidecar, source, target) = one("f55", &WIDGETS, &[]);
+    let (stage, _sidecar, source, target) = one("too-old", &WIDGETS, &[]);
     let uid = target.uid();
     for round in 2..5 {
         for side in stage.sides() {
@@ -200,11 +150,11 @@ fn f55_a_watch_whose_version_is_too_old_begins_anew() {
 }
 
 #[test]
-fn f55_watches_that_are_cut_or_say_nothing_of_use() {
+fn copies_go_on_after_broken_watches() {
     if !needs(Need::Embedded, "a watch can break") {
         return;
     }
-    let (stage, _sidecar, source, target) = one("f55-cut", &WIDGETS, &[]);
+    let (stage, _sidecar, source, target) = one("cut", &WIDGETS, &[]);
     for (round, action) in [
         Action::WatchCut { events: 0 },
         Action::WatchCut { events: 1 },
@@ -243,14 +193,14 @@ fn fill(stage: &Stage, kind: &Kind, count: u64) {
 }
 
 #[test]
-fn gap29_pages_of_which_one_is_gone() {
+fn a_list_whose_next_page_expired_begins_anew() {
     if !needs(Need::Embedded, "a page can be refused") {
         return;
     }
     let hub = Cluster::embedded("hub");
     let options = Options { bookmarks: Duration::from_secs(1), ..Options::default() };
     let own = Cluster::embedded_with("managed", options);
-    let stage = Stage::between(own, vec![("hub", hub)], "gap29", Setting::safe(&[&SETTINGS]));
+    let stage = Stage::between(own, vec![("hub", hub)], "pages", Setting::safe(&[&SETTINGS]));
     fill(&stage, &SETTINGS, 1200);
     let remote = stage.remote();
     // The first page passes, the second is too old by now.
@@ -281,11 +231,11 @@ fn gap29_pages_of_which_one_is_gone() {
 /// A server, or a cache before it, that knows no pages: all 24 MB come in one answer, and an object at a time is
 /// enough to read them.
 #[test]
-fn gap29_one_answer_instead_of_pages_is_never_whole_in_memory() {
+fn a_list_in_one_answer_is_never_whole_in_memory() {
     if !needs(Need::Embedded, "an answer can be made up") {
         return;
     }
-    let stage = Stage::pull("gap29-whole", Setting::safe(&[&SETTINGS]));
+    let stage = Stage::pull("whole", Setting::safe(&[&SETTINGS]));
     let (source, target) = stage.pair(&SETTINGS, "one");
     source.create_number(1);
     let remote = stage.remote();

@@ -35,57 +35,16 @@ const GOOD: [&str; 4] =
 fn invalid_flags_are_exit_code_2_with_a_sentence() {
     usage(&["-remote-kubeconfig", "hub=/x"], "-resource");
     usage(&["-resource=widgets.sync.example.com"], "remote");
+    // `settings/tests.rs` has the others.
     for (more, part) in [
         (&["-resource", "a/b/c/d"][..], "a/b/c/d"),
-        (&["-resource", "Not A Kind"], "Not A Kind"),
-        (&["-resource", "//"], "//"),
-        (&["-resource", "widgets.sync.example.com"], "twice"),
         (&["-mode", "bold"], "-mode"),
-        (&["-direction", "sideways"], "-direction"),
-        (&["-local-propagation-policy", "Never"], "-local-propagation-policy"),
-        (&["-orphan-policy", "delete"], "-orphan-policy"),
-        (&["-mode", "compat", "-orphan-policy", "confirm"], "-orphan-policy"),
-        (&["-max-deletions", "ten"], "-max-deletions"),
-        (&["-max-deletions", "10/"], "-max-deletions"),
-        (&["-finalizer", "no-domain"], "-finalizer"),
-        (&["-annotation-prefix", "Not_A_Domain"], "-annotation-prefix"),
-        (&["-remote-resource-suffix", "_x"], "-remote-resource-suffix"),
-        (&["-remote-resource-suffix", "-{region}"], "-remote-resource-suffix"),
-        (&["-local-namespace-suffix", "-X"], "-local-namespace-suffix"),
-        (&["-local-secret-name", "No Name"], "-local-secret-name"),
-        (&["-source-namespace", "No_Name"], "-source-namespace"),
-        (&["-selector", "=x"], "-selector"),
-        (&["-selector", "a in ("], "-selector"),
-        (&["-remote-selector", ","], "-remote-selector"),
-        (&["-concurrent-reconciles", "0"], "-concurrent-reconciles"),
-        (&["-qps", "-1"], "-qps"),
-        (&["-probe-failures", "0"], "-probe-failures"),
-        (&["-probe-interval", "0s"], "-probe-interval"),
         (&["-timeout", "0"], "-timeout"),
-        (&["-remote-kubeconfig", "hub=/y"], "hub"),
-        (&["-remote-kubeconfig-secret", "no-namespace"], "-remote-kubeconfig-secret"),
-        (&["-accept-identity", "other=0d6ff0b4-3b39-4b5b-9f5c-000000000000"], "other"),
         (&["-once", "-cleanup"], "-once"),
         (&["-unknown"], "unknown"),
     ] {
         usage(&[&GOOD[..], more].concat(), part);
     }
-}
-
-/// Every object has one target and one owner of its status.
-#[test]
-fn mappings_that_overlap_are_exit_code_2() {
-    let two = ["-remote-kubeconfig", "west=/x"];
-    let push = [&GOOD[..], &two, &["-direction", "push"]].concat();
-    usage(&push, "{cluster}");
-    usage(&[&push[..], &["-remote-resource-suffix", "-rs"]].concat(), "{cluster}");
-    let registry = ["-direction", "push", "-remote-selector", "a=b"];
-    usage(&[&GOOD[..], &registry].concat(), "{cluster}");
-    // `x-us-east` would be an object of both.
-    let overlapping = ["-resource=widgets.sync.example.com", "-direction=push", "-v=2"];
-    let clusters = ["-remote-kubeconfig=us-east=/x", "-remote-kubeconfig=east=/y"];
-    let suffix = ["-remote-resource-suffix=-{cluster}"];
-    usage(&[&overlapping[..], &clusters, &suffix].concat(), "overlap");
 }
 
 /// Exit code 1 with a sentence that has `part`.

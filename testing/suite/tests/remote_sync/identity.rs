@@ -1,4 +1,4 @@
-//! A hub that is another cluster than before, or an earlier state of it (gap16).
+//! A hub that is another cluster than before, or an earlier state of it.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::{Action, Faults, Options, Rule};
@@ -11,36 +11,13 @@ use suite::{
     relay::Way,
     sidecar::Sidecar,
     stays,
-    sync::{Place, SOURCE, Setting, Side, Stage, WIDGETS},
-    throughout,
+    sync::{Place, Setting, Side, Stage, WIDGETS},
 };
 
-use crate::support::{is_in_sync, of_program, one};
-
-#[test]
-fn gap16_a_kubeconfig_that_leads_to_another_cluster_writes_and_deletes_nothing() {
-    let (stage, sidecar, source, target) = one("gap16-file", &WIDGETS, &[]);
-    let (uid, before) = (target.uid(), stage.settled());
-    // The one other cluster that there is on either kind of stage, with all rights on it.
-    let other = std::fs::read_to_string(&stage.own.cluster.kubeconfig).expect("the file");
-    stage.write("hub.kubeconfig", &other);
-    is_another(&sidecar);
-    source.set_number(2);
-    stage.writes_no_more_than(before);
-    assert_eq!((target.uid(), target.number()), (uid.clone(), Some(1)));
-    stage.write("hub.kubeconfig", &stage.remote().kubeconfig());
-    target.wait_for_number(2);
-    is_in_sync(&source, &target);
-    assert_eq!(target.uid(), uid);
-}
-
-/// Waits until the program says that the hub is another cluster than before.
-#[track_caller]
-fn is_another(sidecar: &Sidecar) {
-    let changed = "remote_sync_cluster_identity_changed{remote=\"hub\"}";
-    eventually("it is another cluster", || (sidecar.metric(changed)? > 0.0).then_some(()));
-    assert!(sidecar.ask("/readyz").1.contains("hub"), "{:?}", sidecar.ask("/readyz"));
-}
+use crate::{
+    smoke::clones::is_another,
+    support::{is_in_sync, of_program, one},
+};
 
 /// The stage of a hub that is known by certificate, which another server of its authority takes too.
 fn by_certificate(stage: &Stage) -> String {
@@ -70,11 +47,11 @@ fn impostor(stage: &Stage) -> Side {
 }
 
 #[test]
-fn gap16_another_cluster_behind_the_same_address_writes_and_deletes_nothing() {
+fn another_cluster_at_the_hubs_address_deletes_nothing() {
     if !needs(Need::Embedded, "two servers have one authority") {
         return;
     }
-    let (stage, source, target) = Stage::with_widget("gap16-url");
+    let (stage, source, target) = Stage::with_widget("same-address");
     let mut sidecar = start_by_certificate(&stage, &[]);
     is_in_sync(&source, &target);
     let (uid, before) = (target.uid(), stage.settled());
@@ -106,14 +83,14 @@ fn accepted(stage: &Stage, other: &Side, target: &Place) {
 }
 
 #[test]
-fn gap16_a_hub_from_an_older_backup_deletes_nothing_before_the_grace() {
-    let stage = Stage::pull("gap16-backup", Setting::safe(&[&WIDGETS]));
+fn a_hub_from_a_backup_deletes_nothing_before_the_grace() {
+    let stage = Stage::pull("backup", Setting::safe(&[&WIDGETS]));
     stage.create_target_namespace(&json!({}));
     let pairs = ["old", "lost"].map(|name| stage.pair(&WIDGETS, name));
     for (source, _) in &pairs {
         source.create_number(1);
     }
-    let mut sidecar = stage.start_served(&["-orphan-grace", "4s"]);
+    let mut sidecar = stage.start_served(&["-orphan-grace", "1m"]);
     for (source, target) in &pairs {
         is_in_sync(source, target);
         source.set_number(2);
@@ -125,7 +102,7 @@ fn gap16_a_hub_from_an_older_backup_deletes_nothing_before_the_grace() {
     restore(old);
     stage.remote().relay.set(Way::Open);
     old_copy.wait_for_number(1);
-    throughout(1500, "what was lost is still there", || lost_copy.get().is_some());
+    stays("what was lost is still there", || lost_copy.get().is_some());
     assert!(sidecar.alive());
     if needs(Need::Embedded, "generations can be set back there") {
         let regressed = || sidecar.ask("/metrics").1.contains("regressed");
@@ -162,11 +139,11 @@ fn restore(source: &Place) {
 /// The cluster is asked who it is once more after it said that a source is gone: what answers by then may be
 /// another one.
 #[test]
-fn gap16_that_a_source_is_gone_is_believed_of_its_own_cluster_alone() {
+fn a_sources_end_is_believed_of_its_own_cluster_alone() {
     if !needs(Need::Embedded, "an answer can be another cluster's") {
         return;
     }
-    let (stage, sidecar, source, target) = one("gap16-gone", &WIDGETS, &[]);
+    let (stage, sidecar, source, target) = one("gone", &WIDGETS, &[]);
     let (hub, before) = (stage.remote().cluster.faults(), stage.settled());
     let other = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
         "name": "kube-system", "uid": "0d6ff0b4-3b39-4b5b-9f5c-000000000002", "resourceVersion": "1",
@@ -219,40 +196,13 @@ fn without_an_identity_no_orphan_is_deleted() {
     hub.remove(rule);
 }
 
-/// What was copied while nobody knew from where is a copy like any other afterwards, and goes with its source.
-#[test]
-fn a_hub_that_can_be_identified_at_last_has_its_copies_marked_anew() {
-    if !needs(Need::Embedded, "a read can be refused") {
-        return;
-    }
-    let stage = Stage::pull("late-identity", Setting::safe(&[&WIDGETS]));
-    let (source, target) = stage.pair(&WIDGETS, "one");
-    source.create_number(1);
-    let uid =
-        Place::new(&stage.remote().cluster, suite::sync::namespaces(), "", "kube-system").uid();
-    let (hub, rule) = hide_identity(&stage);
-    let _sidecar = stage.start_served(&[]);
-    is_in_sync(&source, &target);
-    let is_marked = || {
-        let mark = target.get()?["metadata"]["annotations"][SOURCE].as_str()?.to_owned();
-        Some(mark.starts_with(uid.as_str().expect("a uid")))
-    };
-    assert_eq!(is_marked(), Some(false));
-    let before = stage.settled();
-    hub.remove(rule);
-    eventually("the mark names the hub", || is_marked().filter(|marked| *marked));
-    stage.writes_no_more_than(before + 1);
-    source.delete_by_force();
-    target.wait_until_gone();
-}
-
 /// Someone puts the new uid beside the kubeconfig, and nothing has to be restarted.
 #[test]
-fn s10_a_file_beside_the_kubeconfig_accepts_a_hub_that_was_rebuilt() {
+fn a_file_beside_the_kubeconfig_accepts_a_rebuilt_hub() {
     if !needs(Need::Embedded, "there are three servers") {
         return;
     }
-    let (stage, sidecar, source, target) = one("s10-file", &WIDGETS, &[]);
+    let (stage, sidecar, source, target) = one("file", &WIDGETS, &[]);
     let other = Side::new("other", Cluster::embedded("other"));
     other.cluster.create_namespace(&stage.namespace);
     stage.write("hub.kubeconfig", &other.kubeconfig());

@@ -64,33 +64,33 @@ fn health(stage: &Stage, source: &Place, target: &Place) {
 }
 
 #[test]
-fn a_built_in_kind() {
+fn a_built_in_kind_is_copied() {
     life("life-budget", &BUDGETS);
 }
 
 #[test]
-fn a_kind_of_a_definition() {
+fn a_custom_kind_is_copied() {
     life("life-widget", &WIDGETS);
 }
 
 #[test]
-fn gap19_a_kind_without_a_status_and_without_a_spec() {
+fn a_kind_without_status_and_spec_is_copied() {
     life("life-setting", &SETTINGS);
 }
 
 #[test]
-fn gap19_a_built_in_kind_without_a_status() {
+fn a_built_in_kind_without_status_is_copied() {
     life("life-config", &CONFIGS);
 }
 
 #[test]
-fn gap20_a_kind_outside_of_namespaces() {
+fn a_cluster_scoped_kind_is_copied() {
     life("life-region", &REGIONS);
 }
 
 /// Someone writes a `status` where it is no thing of its own.
 #[test]
-fn gap19_a_field_called_status_does_not_hinder_the_copy() {
+fn a_field_called_status_does_not_hinder_the_copy() {
     let stage = Stage::pull("status-field", Setting::safe(&[&SETTINGS]));
     let (source, target) = stage.pair(&SETTINGS, "one");
     source.create_number(1);
@@ -114,11 +114,11 @@ fn serve_widgets(stage: &Stage, status: bool) {
 }
 
 #[test]
-fn s11_a_status_that_a_kind_gets_is_uploaded_without_a_restart() {
+fn a_status_that_a_kind_gets_goes_up_without_a_restart() {
     if !needs(Need::Embedded, "the definition is everybody's") {
         return;
     }
-    let (stage, source, target) = Stage::with_widget("s11");
+    let (stage, source, target) = Stage::with_widget("gets-status");
     serve_widgets(&stage, false);
     let sidecar = stage.start_served(&[]);
     is_in_sync(&source, &target);
@@ -134,11 +134,11 @@ fn s11_a_status_that_a_kind_gets_is_uploaded_without_a_restart() {
 }
 
 #[test]
-fn s11b_a_status_that_a_kind_loses_does_not_stop_its_content() {
+fn a_status_that_a_kind_loses_does_not_stop_its_content() {
     if !needs(Need::Embedded, "the definition is everybody's") {
         return;
     }
-    let (stage, _sidecar, source, target) = one("s11b", &WIDGETS, &[]);
+    let (stage, _sidecar, source, target) = one("loses-status", &WIDGETS, &[]);
     target.set_health(4);
     source.wait_for_health(4);
     serve_widgets(&stage, false);

@@ -13,17 +13,17 @@ use suite::{
     sync::{Place, Setting, Stage, WIDGETS, secrets},
 };
 
-use crate::support::{is_in_sync, of_program, one};
+use crate::support::{UNSEEN, is_in_sync, of_program, one};
 
 // --- Secrets ---
 
 #[test]
-fn s14_secrets_of_one_name_that_may_not_be_listed_hold_up_nothing_else() {
+fn secrets_that_may_not_be_listed_hold_up_nothing_else() {
     if !needs(Need::Embedded, "a list can be refused") {
         return;
     }
     let setting = Setting::safe(&[&WIDGETS]).secrets(&["token", "extra"]);
-    let stage = Stage::pull("s14", setting);
+    let stage = Stage::pull("secrets-unlisted", setting);
     let (source, target) = stage.pair(&WIDGETS, "one");
     source.create_number(1);
     for name in ["token", "extra"] {
@@ -94,11 +94,11 @@ fn tells_of_one(sidecar: &Sidecar, place: &Place) {
 }
 
 #[test]
-fn s15_a_source_of_a_removed_remote_is_told_of_and_released_when_it_is_deleted() {
+fn a_source_of_a_removed_remote_is_told_and_released() {
     if !needs(Need::Embedded, "its own cluster has no other sources") {
         return;
     }
-    let (stage, source, target) = pushed("s15");
+    let (stage, source, target) = pushed("removed-remote");
     let sidecar = start(&stage, &[]);
     is_in_sync(&source, &target);
     assert_eq!(unfollowed(&sidecar), None);
@@ -113,11 +113,11 @@ fn s15_a_source_of_a_removed_remote_is_told_of_and_released_when_it_is_deleted()
 }
 
 #[test]
-fn s15_a_remote_that_comes_back_is_followed_again() {
+fn a_remote_that_comes_back_is_followed_again() {
     if !needs(Need::Embedded, "its own cluster has no other sources") {
         return;
     }
-    let (stage, source, target) = pushed("s15-back");
+    let (stage, source, target) = pushed("back");
     let sidecar = start(&stage, &[]);
     is_in_sync(&source, &target);
     stage.delete_kubeconfig("c1");
@@ -133,11 +133,11 @@ fn s15_a_remote_that_comes_back_is_followed_again() {
 
 /// It is no longer selected, which is no proof that the cluster is gone.
 #[test]
-fn s15_a_source_whose_remote_only_lost_its_label_is_not_released() {
+fn a_source_whose_remote_lost_its_label_is_not_released() {
     if !needs(Need::Embedded, "its own cluster has no other sources") {
         return;
     }
-    let (stage, source, target) = pushed("s15-label");
+    let (stage, source, target) = pushed("label");
     let sidecar = start(&stage, &[]);
     is_in_sync(&source, &target);
     let secret = Place::new(&stage.own.cluster, secrets(), &stage.own.home, "c1-kubeconfig");
@@ -152,11 +152,11 @@ fn s15_a_source_whose_remote_only_lost_its_label_is_not_released() {
 }
 
 #[test]
-fn s15_cleanup_releases_what_the_process_never_saw() {
+fn cleanup_releases_what_the_process_never_saw() {
     if !needs(Need::Embedded, "its own cluster has no other sources") {
         return;
     }
-    let (stage, source, target) = pushed("s15-cleanup");
+    let (stage, source, target) = pushed("cleanup");
     let mut sidecar = start(&stage, &[]);
     is_in_sync(&source, &target);
     sidecar.kill();
@@ -172,11 +172,11 @@ fn s15_cleanup_releases_what_the_process_never_saw() {
 }
 
 #[test]
-fn s15_cleanup_that_cannot_know_all_remotes_says_so() {
+fn cleanup_that_cannot_know_all_remotes_says_so() {
     if !needs(Need::Embedded, "a list can be refused") {
         return;
     }
-    let (stage, source, target) = pushed("s15-unknown");
+    let (stage, source, target) = pushed("unknown");
     let mut sidecar = start(&stage, &[]);
     is_in_sync(&source, &target);
     sidecar.kill();
@@ -194,11 +194,11 @@ fn s15_cleanup_that_cannot_know_all_remotes_says_so() {
 // --- namespaces ---
 
 #[test]
-fn s20_a_source_in_a_namespace_that_is_taken_away_is_told_of_and_cleaned() {
+fn a_source_in_a_dropped_namespace_is_told_and_cleaned() {
     if !needs(Need::Embedded, "a cleanup is of whole clusters, which other tests share") {
         return;
     }
-    let (stage, mut sidecar, source, target) = one("s20", &WIDGETS, &[]);
+    let (stage, mut sidecar, source, target) = one("narrowed", &WIDGETS, &[]);
     sidecar.kill();
     let team = format!("{}-team", stage.namespace);
     stage.remote().cluster.create_namespace(&team);
@@ -220,11 +220,11 @@ fn s20_a_source_in_a_namespace_that_is_taken_away_is_told_of_and_cleaned() {
 // --- once ---
 
 #[test]
-fn s17_once_ends_an_orphan_whose_grace_is_shorter_than_its_time() {
-    if !needs(Need::Embedded, "an object that is claimed can go unseen") {
+fn once_ends_an_orphan_whose_grace_fits_its_time() {
+    if !needs(Need::Embedded, UNSEEN) {
         return;
     }
-    let (stage, mut sidecar, source, target) = one("s17", &WIDGETS, &[]);
+    let (stage, mut sidecar, source, target) = one("once-orphan", &WIDGETS, &[]);
     stage.disown_namespace();
     sidecar.kill();
     source.delete_by_force();

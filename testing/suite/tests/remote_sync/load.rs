@@ -1,7 +1,6 @@
 //! Order and load: what is urgent comes first, what is about one object stops no other, and several instances
 //! divide the rest.
 
-use dev_apiserver::Action;
 use serde_json::json;
 use suite::{
     cluster::Cluster,
@@ -13,19 +12,19 @@ use suite::{
     sync::{Kind, Place, Setting, Stage, WIDGETS, load::nth},
 };
 
-use crate::support::{is_in_sync, of_program, one};
+use crate::support::is_in_sync;
 
 /// A connection that is made anew begins with a list, and on a busy machine a probe of 0.5 s may fail.
 const UNDOUBTED: [&str; 2] = ["-probe-timeout", "20s"];
 
 /// An edit at the end of a long start comes next, and the start goes on.
 #[test]
-fn s9_an_edit_is_served_before_the_backlog_of_a_start() {
+fn an_edit_is_served_before_the_backlog_of_a_start() {
     if !needs(Need::Embedded, "the sources are put there at once") {
         return;
     }
     const ALL: usize = 150;
-    let stage = Stage::pull("s9", Setting::safe(&[&WIDGETS]));
+    let stage = Stage::pull("backlog", Setting::safe(&[&WIDGETS]));
     stage.put_sources(0, 0..ALL);
     let sidecar = stage.start(&UNDOUBTED);
     let created = || stage.asked(&stage.own, "create", "widgets");
@@ -39,35 +38,15 @@ fn s9_an_edit_is_served_before_the_backlog_of_a_start() {
     eventually("the start goes on", || (created() > before + 10).then_some(()));
 }
 
-#[test]
-fn s23_a_webhook_that_asks_for_patience_with_one_object_stops_no_other() {
-    if !needs(Need::Embedded, "one request is answered in another way") {
-        return;
-    }
-    let (stage, _sidecar, source, target) = one("s23", &WIDGETS, &UNDOUBTED);
-    let body = json!({"kind": "Status", "status": "Failure", "code": 429,
-        "reason": "TooManyRequests", "message": "busy", "details": {"retryAfterSeconds": 60}});
-    let busy = Action::Answer { code: 429, body: Some(body.to_string()), retry_after: None };
-    let own = stage.own.cluster.faults();
-    let rule = own.add(of_program(&stage.own, busy).verb("create").resource("widgets"));
-    stage.source(&WIDGETS, "odd").create_number(1);
-    eventually("it is refused", || (own.hits(rule) > 0).then_some(()));
-    source.set_number(2);
-    target.wait_for_number(2);
-    is_in_sync(&source, &target);
-    // An event of its own may have come meanwhile.
-    assert!(own.hits(rule) < 4, "the other one waits");
-}
-
 /// What nobody can copy at present takes no room from what can be.
 #[test]
-fn b26_the_documents_of_a_remote_that_is_away_make_room_for_the_others() {
+fn documents_of_a_remote_that_is_away_make_room_for_others() {
     if !needs(Need::Embedded, "there are three servers") {
         return;
     }
     let remotes = ["live", "dead"].map(|name| (name, Cluster::embedded(name))).into();
     let setting = Setting::push(&[&WIDGETS]);
-    let stage = Stage::between(Cluster::embedded("own"), remotes, "b26", setting);
+    let stage = Stage::between(Cluster::embedded("own"), remotes, "documents", setting);
     let place = |remote, name: &str| stage.source_in(remote, &WIDGETS, &stage.namespace, name);
     let target = stage.target_in(0, &WIDGETS, &stage.namespace, "one");
     place(0, "one").create_number(1);
@@ -138,7 +117,7 @@ fn remotes_of(sidecar: &Sidecar) -> Vec<String> {
 
 /// By the remotes' Secrets: no flag but the selector differs, and each remote may move.
 #[test]
-fn three_instances_divide_the_remotes_and_one_takes_over_from_another() {
+fn three_instances_divide_the_remotes_and_one_takes_over() {
     if !needs(Need::Embedded, "there are four servers") {
         return;
     }
@@ -174,41 +153,4 @@ fn three_instances_divide_the_remotes_and_one_takes_over_from_another() {
     pairs[1].0.delete();
     pairs[1].0.wait_until_gone();
     assert!(pairs[1].1.get().is_none() && pairs[0].1.get().is_some());
-}
-
-/// By labels, with a finalizer each: of one that is away nothing is lost, and nobody else touches it.
-#[test]
-fn three_instances_divide_one_remote_and_leave_the_part_of_one_that_is_away_alone() {
-    if !needs(Need::Embedded, "one scene has one account") {
-        return;
-    }
-    let stage = Stage::pull("thirds", Setting::safe(&[&WIDGETS]));
-    let pairs = PARTS.map(|part| stage.pair(&WIDGETS, part));
-    for ((source, _), part) in pairs.iter().zip(PARTS) {
-        let mut object = WIDGETS.content(1);
-        object["metadata"] = json!({"labels": {"part": part}});
-        source.create(&object);
-    }
-    let start = |part: &str| {
-        let (selector, finalizer) = (format!("part={part}"), format!("example.com/{part}"));
-        stage.start(&["-selector", &selector, "-finalizer", &finalizer])
-    };
-    let mut instances = PARTS.map(start);
-    pairs.iter().for_each(|(source, target)| is_in_sync(source, target));
-    // A namespace that one of them made would go with its object.
-    stage.disown_namespace();
-    instances[1].kill();
-    stage.settled();
-    let (source, target) = &pairs[1];
-    source.delete();
-    target.set_health(5);
-    let uid = target.uid();
-    stays("it is left alone", || {
-        (source.finalizers(), target.uid()) == (vec!["example.com/b".to_owned()], uid.clone())
-    });
-    pairs[0].0.set_number(2);
-    pairs[0].1.wait_for_number(2);
-    let _back = start("b");
-    source.wait_until_gone();
-    assert!(target.get().is_none() && pairs[2].1.get().is_some());
 }

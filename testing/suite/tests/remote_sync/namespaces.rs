@@ -24,8 +24,8 @@ fn in_own_namespace(name: &str, compat: bool) -> (Stage, suite::sidecar::Sidecar
 }
 
 #[test]
-fn gap01_an_owned_namespace_goes_as_a_whole_in_compat_mode() {
-    let (stage, _sidecar, source, target) = in_own_namespace("gap01", true);
+fn an_owned_namespace_goes_as_a_whole_compat() {
+    let (stage, _sidecar, source, target) = in_own_namespace("owned", true);
     let namespace = stage.target_namespace();
     assert_eq!(namespace.annotation(OWNER).as_deref(), Some("test"));
     // Something keeps it from going at once.
@@ -43,8 +43,8 @@ fn gap01_an_owned_namespace_goes_as_a_whole_in_compat_mode() {
 }
 
 #[test]
-fn gap01_a_namespace_that_was_made_for_a_target_goes_once_it_is_empty() {
-    let (stage, _sidecar, source, _target) = in_own_namespace("gap01-safe", false);
+fn a_made_namespace_goes_once_it_is_empty() {
+    let (stage, _sidecar, source, _target) = in_own_namespace("owned-safe", false);
     let namespace = stage.target_namespace();
     let before = stage.settled();
     source.delete();
@@ -59,8 +59,8 @@ fn gap01_a_namespace_that_was_made_for_a_target_goes_once_it_is_empty() {
 
 /// What others put into it is theirs, of whatever kind.
 #[test]
-fn s8_a_namespace_with_something_in_it_stays() {
-    let (stage, sidecar, source, target) = in_own_namespace("s8", false);
+fn a_namespace_with_something_in_it_stays() {
+    let (stage, sidecar, source, target) = in_own_namespace("not-empty", false);
     let theirs = stage.target_secret("theirs");
     theirs.create(&json!({"type": "Opaque"}));
     let uid = theirs.uid();
@@ -75,11 +75,11 @@ fn s8_a_namespace_with_something_in_it_stays() {
 
 /// Each of two instances has its kind, and one of them made the namespace.
 #[test]
-fn s8_a_namespace_with_another_instance_s_copy_stays() {
+fn a_namespace_with_another_instances_copy_stays() {
     if !needs(Need::Embedded, "each start grants the rights of its own flags alone") {
         return;
     }
-    let mut stage = Stage::pull("s8-two", Setting::safe(&[&WIDGETS]));
+    let mut stage = Stage::pull("two", Setting::safe(&[&WIDGETS]));
     let (source, target) = stage.pair(&WIDGETS, "web");
     source.create_number(1);
     let _widgets = stage.start(&["-finalizer=example.com/w"]);
@@ -99,8 +99,8 @@ fn s8_a_namespace_with_another_instance_s_copy_stays() {
 
 /// Whoever it was made for: the last one takes it along.
 #[test]
-fn s16_a_namespace_goes_with_the_last_that_was_in_it() {
-    let (stage, _sidecar, source, _target) = in_own_namespace("s16", false);
+fn a_namespace_goes_with_the_last_copy_in_it() {
+    let (stage, _sidecar, source, _target) = in_own_namespace("last-one", false);
     let (second, copy) = stage.pair(&WIDGETS, "second");
     second.create_number(2);
     is_in_sync(&second, &copy);
@@ -112,76 +112,9 @@ fn s16_a_namespace_goes_with_the_last_that_was_in_it() {
     stage.target_namespace().wait_until_gone();
 }
 
-#[test]
-fn a_namespace_stays_where_that_is_the_policy() {
-    let stage = Stage::pull("policy", Setting::safe(&[&WIDGETS]));
-    let (source, target) = stage.pair(&WIDGETS, "test");
-    source.create_number(1);
-    let _sidecar = stage.start(&["-namespace-policy", "never"]);
-    is_in_sync(&source, &target);
-    source.delete();
-    source.wait_until_gone();
-    stage.stays_quiet();
-    assert!(!stage.target_namespace().is_terminating());
-}
-
-#[test]
-fn gap02_a_namespace_of_another_owner_stays() {
-    for compat in [true, false] {
-        let stage = Stage::pull("gap02", Setting { compat, ..Setting::safe(&[&WIDGETS]) });
-        stage.create_target_namespace(&json!({OWNER: "another"}));
-        let (source, target) = stage.pair(&WIDGETS, "test");
-        source.create_number(1);
-        let another = stage.source(&WIDGETS, "another");
-        another.create_number(1);
-        let _sidecar = stage.start(&[]);
-        is_in_sync(&source, &target);
-        is_in_sync(&another, &stage.target(&WIDGETS, "another"));
-        let before = stage.settled();
-        source.delete();
-        source.wait_until_gone();
-        let delete = "local delete widgets test";
-        stage.wrote_only_after(before, &[delete, "hub patch widgets test-remote-rs"]);
-        assert!(target.get().is_none());
-        assert!(!stage.target_namespace().is_terminating());
-    }
-}
-
-/// Upstream takes all others in it down with the first.
-#[test]
-fn an_owned_namespace_with_a_second_object_stays_in_safe_mode() {
-    let (stage, _sidecar, source, target) = in_own_namespace("two-in-one", false);
-    let (second, copy) = stage.pair(&WIDGETS, "second");
-    second.create_number(2);
-    is_in_sync(&second, &copy);
-    let uid = copy.uid();
-    source.delete();
-    source.wait_until_gone();
-    assert!(target.get().is_none());
-    assert_eq!(copy.uid(), uid);
-    assert!(!stage.target_namespace().is_terminating());
-}
-
-/// The owner is known by kind and uid, too: a bare name says little.
-#[test]
-fn an_owner_of_another_kind_does_not_take_the_namespace_down() {
-    let stage = Stage::pull("two-kinds", Setting::safe(&[&WIDGETS, &SETTINGS]));
-    let (source, target) = stage.pair(&WIDGETS, "test");
-    source.create_number(1);
-    let _sidecar = stage.start(&[]);
-    is_in_sync(&source, &target);
-    let namesake = stage.source(&SETTINGS, "test");
-    namesake.create_number(1);
-    is_in_sync(&namesake, &stage.target(&SETTINGS, "test"));
-    namesake.delete();
-    namesake.wait_until_gone();
-    assert!(!stage.target_namespace().is_terminating());
-    assert!(target.get().is_some() && source.get().is_some());
-}
-
 /// An empty table is no proof: right after a start the other kind may not have been listed yet.
 #[test]
-fn an_owned_namespace_stays_while_it_is_not_known_what_else_is_in_it() {
+fn an_owned_namespace_stays_while_its_content_is_unknown() {
     if !needs(Need::Embedded, "a list can be refused") {
         return;
     }
@@ -246,11 +179,11 @@ fn a_namespace_that_is_there_already_is_no_failure() {
 }
 
 #[test]
-fn gap17_names_that_cannot_be_mapped_are_left_alone() {
+fn names_that_cannot_be_mapped_are_left_alone() {
     for compat in [true, false] {
         // Without a dash, so that an object can be called just that.
         let setting = Setting { compat, suffix: "rs".into(), ..Setting::safe(&[&WIDGETS]) };
-        let stage = Stage::pull("gap17", setting);
+        let stage = Stage::pull("unmapped", setting);
         let good = stage.source(&WIDGETS, "good");
         for name in ["rs", "another-suffix"] {
             good.sibling(&WIDGETS, name).create_number(1);

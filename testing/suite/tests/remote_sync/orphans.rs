@@ -11,27 +11,13 @@ use suite::{
     throughout,
 };
 
-use crate::support::{is_in_sync, many, of_program, one, one_budget};
-
-/// A person is never quick enough: what lost its finalizer is claimed again.
-const UNSEEN: &str = "an object that is claimed can go unseen";
+use crate::{
+    smoke::gate::is_held,
+    support::{UNSEEN, is_in_sync, many, of_program, one},
+};
 
 fn there(pairs: &[(Place, Place)]) -> usize {
     pairs.iter().filter(|(_, target)| target.get().is_some()).count()
-}
-
-#[test]
-fn an_orphan_goes_after_its_grace() {
-    if !needs(Need::Embedded, UNSEEN) {
-        return;
-    }
-    let (stage, _sidecar, source, target) = one("grace", &WIDGETS, &["-orphan-grace", "3s"]);
-    stage.disown_namespace();
-    let before = stage.settled();
-    source.delete_by_force();
-    throughout(2000, "it is there for its grace", || target.get().is_some());
-    target.wait_until_gone();
-    stage.wrote_only_after(before, &["local delete widgets one"]);
 }
 
 #[test]
@@ -39,14 +25,14 @@ fn an_orphan_whose_source_comes_back_in_time_stays() {
     if !needs(Need::Embedded, UNSEEN) {
         return;
     }
-    let (stage, _sidecar, source, target) = one("back", &WIDGETS, &["-orphan-grace", "3s"]);
+    let (stage, sidecar, source, target) = one("back", &WIDGETS, &["-orphan-grace", "6s"]);
     let uid = target.uid();
     source.delete_by_force();
-    pause(1000);
+    is_held(&sidecar, 1.0);
     source.create_number(4);
     target.wait_for_number(4);
     is_in_sync(&source, &target);
-    throughout(3500, "the copy is there", || target.uid() == uid);
+    throughout(6500, "the copy is there", || target.uid() == uid);
     let writes = stage.writes();
     assert!(!words(&writes).iter().any(|it| it.contains("delete")), "{:?}", words(&writes));
 }
@@ -58,16 +44,12 @@ fn a_source_that_comes_back_and_fails_ends_the_grace() {
         return;
     }
     let (stage, sidecar, source, target) = one("fails", &WIDGETS, &["-orphan-grace", "4s"]);
-    let held = |wanted: f64| {
-        let sample = "remote_sync_deletions_held{remote=\"hub\"}";
-        eventually("it waits or not", || (sidecar.metric(sample)? == wanted).then_some(()));
-    };
     source.delete_by_force();
-    held(1.0);
+    is_held(&sidecar, 1.0);
     let denied = of_program(&stage.own, code(403)).verb("patch").resource("widgets");
     stage.own.cluster.faults().add(denied);
     source.create_number(4);
-    held(0.0);
+    is_held(&sidecar, 0.0);
     // It would have been over by now.
     pause(4000);
     source.delete_by_force();
@@ -87,9 +69,7 @@ fn an_orphans_grace_begins_anew_after_an_outage() {
         eventually("the hub comes or goes", || (sidecar.metric(sample)? == wanted).then_some(()));
     };
     source.delete_by_force();
-    eventually("its grace begins", || {
-        (sidecar.metric("remote_sync_deletions_held{remote=\"hub\"}")? == 1.0).then_some(())
-    });
+    is_held(&sidecar, 1.0);
     stage.remote().relay.set(Way::Closed);
     is_connected(0.0);
     // It would have been over long ago.
@@ -98,19 +78,6 @@ fn an_orphans_grace_begins_anew_after_an_outage() {
     is_connected(1.0);
     throughout(3000, "it is there for its grace", || target.get().is_some());
     target.wait_until_gone();
-}
-
-#[test]
-fn compat_deletes_orphans_at_once() {
-    if !needs(Need::Embedded, UNSEEN) {
-        return;
-    }
-    let (stage, _sidecar, source, target) = one_budget("at-once", true);
-    stage.disown_namespace();
-    let before = stage.settled();
-    source.delete_by_force();
-    target.wait_until_gone();
-    stage.wrote_only_after(before, &["local delete poddisruptionbudgets one"]);
 }
 
 #[test]
@@ -152,18 +119,4 @@ fn of_too_many_orphans_at_once_none_is_deleted() {
         sidecar.log()
     );
     assert_eq!(sidecar.metric("remote_sync_deletions_held{remote=\"hub\"}"), Some(11.0));
-}
-
-#[test]
-fn a_few_orphans_at_once_are_deleted() {
-    if !needs(Need::Embedded, UNSEEN) {
-        return;
-    }
-    let (_stage, _sidecar, pairs) = many("few", 3, &["-orphan-grace", "500ms"]);
-    for (source, _) in &pairs {
-        source.delete_by_force();
-    }
-    for (_, target) in &pairs {
-        target.wait_until_gone();
-    }
 }

@@ -1,19 +1,15 @@
 //! The process: leader election, SIGTERM, the endpoint.
 
-use dev_apiserver::{Action, State};
 use shared::resource::LEASES;
 use suite::{
     eventually,
     needs::{Need, needs},
-    pause,
-    relay::Way,
-    sidecar::{Sidecar, free_port},
+    sidecar::Sidecar,
     stays,
-    sync::{Setting, Stage, WIDGETS, words},
-    throughout,
+    sync::{Stage, WIDGETS, words},
 };
 
-use crate::support::{is_in_sync, of_program, one};
+use crate::support::{is_in_sync, one};
 
 // --- election ---
 
@@ -94,93 +90,6 @@ fn who_loses_the_lead_stops_writing() {
     assert_eq!(holder(&stage).as_deref(), Some("another"));
 }
 
-// --- SIGTERM ---
-
-#[test]
-fn sigterm_when_all_is_well() {
-    let (_stage, mut sidecar, ..) = one("term", &WIDGETS, &[]);
-    sidecar.ends_at_once();
-}
-
-#[test]
-fn sigterm_while_a_server_is_away_from_the_start() {
-    for way in [Way::Closed, Way::Silent] {
-        for own in [true, false] {
-            let stage = Stage::pull("term-start", Setting::safe(&[&WIDGETS]));
-            let side = if own { &stage.own } else { stage.remote() };
-            side.relay.set(way);
-            let mut sidecar = stage.start_served(&[]);
-            sidecar.wait_for_code("/healthz", 200);
-            pause(700);
-            sidecar.ends_at_once();
-        }
-    }
-}
-
-#[test]
-fn sigterm_while_a_server_became_a_black_hole() {
-    for own in [true, false] {
-        let (stage, mut sidecar, source, _) = one("term-hole", &WIDGETS, &["-timeout", "30s"]);
-        let side = if own { &stage.own } else { stage.remote() };
-        side.relay.set(Way::Silent);
-        source.set_number(2);
-        pause(400);
-        sidecar.ends_at_once();
-        let (stage, mut sidecar, ..) = one("term-later", &WIDGETS, &[]);
-        let side = if own { &stage.own } else { stage.remote() };
-        side.relay.set(Way::Silent);
-        pause(4000);
-        sidecar.ends_at_once();
-    }
-}
-
-#[test]
-fn sigterm_while_a_server_hangs_in_each_of_its_ways() {
-    if !needs(Need::Embedded, "a server can hang") {
-        return;
-    }
-    for state in [State::Hang, State::Partition, State::Refuse, State::GarbageHandshake] {
-        let (stage, mut sidecar, ..) = one("term-state", &WIDGETS, &[]);
-        stage.remote().cluster.faults().set_state(state);
-        stage.source(&WIDGETS, "one");
-        pause(1200);
-        sidecar.ends_at_once();
-        stage.remote().cluster.faults().heal();
-    }
-}
-
-#[test]
-fn sigterm_in_the_middle_of_a_write() {
-    if !needs(Need::Embedded, "a write can be held") {
-        return;
-    }
-    for (own, verb) in [(false, "patch"), (true, "create")] {
-        let stage = Stage::pull("term-write", Setting::safe(&[&WIDGETS]));
-        let side = if own { &stage.own } else { stage.remote() };
-        let rule = side.cluster.faults().add(of_program(side, Action::Stall).verb(verb));
-        stage.source(&WIDGETS, "one").create_number(1);
-        let mut sidecar = stage.start(&[]);
-        eventually("the answer stalls", || (side.cluster.faults().hits(rule) > 0).then_some(()));
-        sidecar.ends_at_once();
-    }
-}
-
-#[test]
-fn sigterm_while_lists_and_watches_stall() {
-    if !needs(Need::Embedded, "an answer can stall") {
-        return;
-    }
-    for verb in ["list", "watch", "get"] {
-        let stage = Stage::pull("term-list", Setting::safe(&[&WIDGETS]));
-        let side = stage.remote();
-        side.cluster.faults().add(of_program(side, Action::Stall).verb(verb));
-        stage.source(&WIDGETS, "one").create_number(1);
-        let mut sidecar = stage.start(&[]);
-        pause(1200);
-        sidecar.ends_at_once();
-    }
-}
-
 // --- the endpoint ---
 
 #[test]
@@ -198,24 +107,6 @@ fn the_endpoint_shows_the_state() {
     let text = state.to_string();
     assert!(text.contains("hub") && text.contains("widgets"), "{text}");
     drop(stage);
-}
-
-/// A hub that is away is no reason to restart the process.
-#[test]
-fn it_is_ready_while_a_hub_is_away_and_not_while_its_own_cluster_is() {
-    let (stage, mut sidecar, ..) = one("ready", &WIDGETS, &[]);
-    sidecar.wait_for_code("/readyz", 200);
-    stage.remote().relay.set(Way::Closed);
-    sidecar.wait_for("disconnected remote=hub");
-    throughout(3000, "it is ready", || sidecar.ask("/readyz").0 == 200);
-    assert!(sidecar.ask("/readyz").1.contains("hub"), "{:?}", sidecar.ask("/readyz"));
-    stage.remote().relay.set(Way::Open);
-    stage.own.relay.set(Way::Closed);
-    sidecar.wait_for_code("/readyz", 503);
-    stage.own.relay.set(Way::Open);
-    sidecar.wait_for_code("/readyz", 200);
-    assert!(sidecar.alive());
-    let _ = free_port();
 }
 
 /// Own echoes and those of others that change nothing cost nothing.

@@ -2,9 +2,7 @@
 
 use serde_json::json;
 use suite::{
-    Stopwatch,
     cluster::Cluster,
-    eventually,
     needs::{Need, needs},
     relay::Way,
     sidecar::Sidecar,
@@ -71,7 +69,7 @@ fn each_object_has_one_target_and_one_owner_of_its_status() {
 
 /// The sources of other remotes, which all share one namespace, say nothing of this one's targets.
 #[test]
-fn an_owned_namespace_goes_with_its_owner_when_that_is_the_last_of_its_remote() {
+fn an_owned_namespace_goes_with_the_last_of_its_remote() {
     if !needs(Need::Embedded, "there are three servers") {
         return;
     }
@@ -125,9 +123,7 @@ fn a_target_that_is_away_keeps_what_it_has_and_slows_nobody() {
         for number in 3..6 {
             west.set_number(number);
             east.set_number(number);
-            let watch = Stopwatch::start();
             east_copy.wait_for_number(number);
-            watch.assert_within(3, "the other target's copy");
         }
         is_in_sync(east, east_copy);
         west.delete();
@@ -136,22 +132,4 @@ fn a_target_that_is_away_keeps_what_it_has_and_slows_nobody() {
         west.wait_until_gone();
         assert!(west_copy.get().is_none());
     }
-}
-
-#[test]
-fn one_remote_needs_no_placeholder() {
-    if !needs(Need::Embedded, "its own cluster has no other sources") {
-        return;
-    }
-    let own = Cluster::embedded("management");
-    let remotes = vec![("east", Cluster::embedded("east"))];
-    let setting = Setting::push(&[&WIDGETS]).same_names();
-    let stage = Stage::between(own, remotes, "push-one", setting);
-    let (source, target) = stage.pair(&WIDGETS, "one");
-    source.create_number(1);
-    let _sidecar = stage.start(&[]);
-    is_in_sync(&source, &target);
-    target.set_health(3);
-    source.wait_for_health(3);
-    eventually("it is claimed", || source.is_claimed().then_some(()));
 }

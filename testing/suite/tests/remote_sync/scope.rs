@@ -51,7 +51,7 @@ fn an_object_that_is_no_longer_selected_keeps_its_copy() {
 
 /// A label moves an object from one instance to another: the first lets go of it, so that nothing hangs.
 #[test]
-fn an_object_that_changes_its_instance_is_deleted_by_the_new_one() {
+fn a_source_that_changes_instance_is_deleted_by_the_new_one() {
     let stage = Stage::pull("relabel", Setting::safe(&[&WIDGETS]));
     let (source, target) = stage.pair(&WIDGETS, "one");
     stage.create_target_namespace(&json!({}));
@@ -93,35 +93,9 @@ fn only_the_given_namespaces_are_watched() {
     assert!(far.finalizers().is_empty());
 }
 
-/// Two instances with a finalizer each divide the objects of one hub.
-#[test]
-fn two_instances_divide_the_work_by_selector_and_finalizer() {
-    if !needs(Need::Embedded, "one scene has one account") {
-        return;
-    }
-    let stage = Stage::pull("divided", Setting::safe(&[&WIDGETS]));
-    let names = ["a", "b"];
-    for (index, name) in names.into_iter().enumerate() {
-        labelled(&stage.source(&WIDGETS, name), index as u64 + 1, name);
-    }
-    let second = "example.com/second";
-    let _first = stage.start(&["-selector", "part=a"]);
-    let _second = stage.start(&["-selector", "part=b", "-finalizer", second]);
-    for name in names {
-        is_in_sync(&stage.source(&WIDGETS, name), &stage.target(&WIDGETS, name));
-    }
-    assert_eq!(stage.source(&WIDGETS, "a").finalizers(), [FINALIZER]);
-    assert_eq!(stage.source(&WIDGETS, "b").finalizers(), [second]);
-    stage.stays_quiet();
-    stage.source(&WIDGETS, "b").delete();
-    stage.source(&WIDGETS, "b").wait_until_gone();
-    assert!(stage.target(&WIDGETS, "b").get().is_none());
-    assert!(stage.target(&WIDGETS, "a").get().is_some());
-}
-
 /// A forgotten -finalizer: each instance keeps to what it selects, and says what it has met.
 #[test]
-fn s19_two_instances_with_one_finalizer_do_not_fight() {
+fn two_instances_with_one_finalizer_do_not_fight() {
     if !needs(Need::Embedded, "one scene has one account") {
         return;
     }
@@ -155,7 +129,7 @@ fn s19_two_instances_with_one_finalizer_do_not_fight() {
 
 /// Outside of namespaces there is one list, however many namespaces are named.
 #[test]
-fn s34_a_cluster_scoped_kind_is_listed_once_and_its_list_removes() {
+fn a_cluster_scoped_kind_is_listed_once() {
     if !needs(Need::Embedded, "an object is taken away in spite of its finalizer") {
         return;
     }

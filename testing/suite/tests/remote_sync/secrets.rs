@@ -13,8 +13,8 @@ use suite::{
 };
 
 use crate::{
-    support::{is_in_sync, of_program},
-    upstream::HASHES,
+    events::events,
+    support::{HASHES, UNSEEN, is_in_sync, of_program},
 };
 
 /// A widget in sync whose Secrets `token` and `extra` may go up.
@@ -46,9 +46,9 @@ const PUT: &str = "hub update secrets token-remote-rs";
 const NOTE: &str = "local patch secrets token";
 
 #[test]
-fn gap03_a_changed_secret_goes_up_by_itself() {
+fn a_changed_secret_goes_up_by_itself() {
     for compat in [true, false] {
-        let (stage, _sidecar, _, target) = stage("gap03", compat);
+        let (stage, _sidecar, _, target) = stage("changed", compat);
         let before = stage.settled();
         stage.create_target_secret("token", "data1", Some(&target));
         let uploaded = wait_for_value(&stage.source_secret("token"), "data1");
@@ -65,12 +65,12 @@ fn gap03_a_changed_secret_goes_up_by_itself() {
 }
 
 #[test]
-fn gap04_a_secret_that_cannot_go_up_holds_up_nothing_else() {
+fn a_refused_secret_holds_up_nothing_else() {
     if !needs(Need::Embedded, "a write can be refused") {
         return;
     }
     for (compat, refusal) in [(true, 403), (false, 404), (false, 403)] {
-        let (stage, sidecar, source, target) = stage("gap04", compat);
+        let (stage, sidecar, source, target) = stage("refused", compat);
         let hub = stage.remote().cluster.faults();
         let refused = of_program(stage.remote(), code(refusal)).verb("update").resource("secrets");
         let rule = hub.add(refused.name("token-remote-rs"));
@@ -91,44 +91,10 @@ fn gap04_a_secret_that_cannot_go_up_holds_up_nothing_else() {
     }
 }
 
-#[test]
-fn gap05_a_secret_of_another_object_of_that_name_stays() {
-    for compat in [true, false] {
-        let (stage, _sidecar, source, target) = stage("gap05", compat);
-        let uid = target.uid();
-        let stranger = json!([{
-            "apiVersion": "sync.example.com/v1", "kind": "Widget", "name": "one",
-            "uid": "0d6ff0b4-3b39-4b5b-9f5c-000000000000", "controller": true,
-        }]);
-        let value = json!({"data": BASE64_STANDARD.encode("data1")});
-        // The garbage collector takes what names an owner that is not there; not while it is held.
-        stage.target_secret("token").create(&json!({
-            "metadata": {"ownerReferences": stranger, "finalizers": ["example.com/other"]},
-            "data": value,
-        }));
-        // Owned, but not controlled.
-        let mut owner = stranger;
-        owner[0]["uid"] = uid;
-        owner[0]["controller"] = json!(false);
-        stage
-            .target_secret("extra")
-            .create(&json!({"metadata": {"ownerReferences": owner}, "data": value}));
-        let before = stage.settled();
-        source.set_number(2);
-        target.wait_for_number(2);
-        is_in_sync(&source, &target);
-        stage.settled();
-        let writes = stage.writes();
-        let uploads = writes[before..].iter().filter(|it| it.words.contains("secrets")).count();
-        assert_eq!(uploads, 0, "{:?}", words(&writes[before..]));
-        stage.target_secret("token").set_finalizers(&[]);
-    }
-}
-
 /// Upstream uploads nothing new while the hash on its own side is the same.
 #[test]
 fn a_secret_of_a_new_remote_object_goes_up_again_in_safe_mode() {
-    if !needs(Need::Embedded, "an object that is claimed can go unseen") {
+    if !needs(Need::Embedded, UNSEEN) {
         return;
     }
     let (stage, _sidecar, source, target) = stage("again", false);
@@ -221,25 +187,10 @@ fn says_conflict(sidecar: &Sidecar, name: &str) {
     });
 }
 
-/// The Events about a source.
-fn events(source: &Place, reason: &str) -> Vec<String> {
-    let events = suite::cluster::resource("", "events", "Event");
-    let namespace = source.namespace.as_deref().expect("a namespace");
-    let all = suite::listing::list(&source.cluster.client, &events.collection(namespace), "");
-    let all = all.expect("the Events");
-    let about = |event: &&Value| {
-        event["involvedObject"]["name"] == source.name.as_str() && event["reason"] == reason
-    };
-    all.iter()
-        .filter(about)
-        .filter_map(|event| Some(event["message"].as_str()?.to_owned()))
-        .collect()
-}
-
 #[test]
-fn s37_somebody_elses_secret_stays_as_it_is() {
+fn somebody_elses_secret_stays_as_it_is() {
     for adopt in ["never", "equal"] {
-        let (stage, sidecar, source, target) = bare("s37", &["-adopt", adopt]);
+        let (stage, sidecar, source, target) = bare("foreign", &["-adopt", adopt]);
         let (secret, before) = foreign(&stage, "theirs");
         stage.create_target_secret("token", "data1", Some(&target));
         stage.create_target_secret("extra", "data2", Some(&target));
@@ -250,9 +201,12 @@ fn s37_somebody_elses_secret_stays_as_it_is() {
         target.wait_for_number(2);
         is_in_sync(&source, &target);
         stays("it is as it was", || secret.read() == before);
-        let told = |message: &String| message.contains(&secret.name) && !message.contains("theirs");
+        let told = |event: &Value| {
+            let message = event["message"].as_str().unwrap_or_default();
+            message.contains(&secret.name) && !message.contains("theirs")
+        };
         eventually("an Event tells", || {
-            events(&source, "SyncHeld").iter().find(|it| told(it)).cloned()
+            events(&source).into_iter().find(|event| event["reason"] == "SyncHeld" && told(event))
         });
         eventually("the metric tells", || {
             let name = "remote_sync_pairs{remote=\"hub\",resource=\"widgets.sync.example.com\",state=\"conflict\"}";
@@ -269,8 +223,8 @@ fn s37_somebody_elses_secret_stays_as_it_is() {
 }
 
 #[test]
-fn s37_what_is_equal_or_empty_is_taken() {
-    let (stage, sidecar, source, target) = bare("s37-equal", &[]);
+fn an_equal_or_empty_secret_is_taken() {
+    let (stage, sidecar, source, target) = bare("equal", &[]);
     let (equal, empty) = (stage.source_secret("token"), stage.source_secret("extra"));
     equal.create(&json!({"data": {"data": BASE64_STANDARD.encode("data1")}, "type": "Opaque"}));
     empty.create(&json!({"type": "Opaque", "metadata": {"finalizers": ["example.com/hold"]}}));
@@ -288,27 +242,13 @@ fn s37_what_is_equal_or_empty_is_taken() {
     assert_eq!(sidecar.log().matches("Secret adopted").count(), 1);
 }
 
-#[test]
-fn s37_always_takes_and_tells() {
-    let (stage, _sidecar, source, target) = bare("s37-always", &["-adopt", "always"]);
-    let (secret, before) = foreign(&stage, "theirs");
-    stage.create_target_secret("token", "data1", Some(&target));
-    let taken = wait_for_value(&secret, "data1");
-    assert_eq!(taken["metadata"]["uid"], before["metadata"]["uid"]);
-    assert_eq!(taken["metadata"]["ownerReferences"][0]["uid"], source.uid());
-    let events = eventually("an Event tells", || {
-        Some(events(&source, "Adopted")).filter(|it| !it.is_empty())
-    });
-    assert!(events[0].contains(&secret.name), "{events:?}");
-}
-
 /// Between the read and the write somebody is faster.
 #[test]
-fn s37_a_secret_that_is_made_in_between_is_not_replaced() {
+fn a_secret_made_in_between_is_not_replaced() {
     if !needs(Need::Embedded, "an answer can be late") {
         return;
     }
-    let (stage, sidecar, _, target) = bare("s37-race", &[]);
+    let (stage, sidecar, _, target) = bare("race", &[]);
     let hub = stage.remote().cluster.faults();
     let name = "token-remote-rs";
     let late = of_program(stage.remote(), Action::ApplyThenDelay { milliseconds: 1500 });
@@ -323,8 +263,8 @@ fn s37_a_secret_that_is_made_in_between_is_not_replaced() {
 }
 
 #[test]
-fn d5_what_was_lost_at_the_hub_comes_again() {
-    let (stage, mut sidecar, source, target) = bare("d5", &[]);
+fn an_upload_lost_at_the_hub_comes_again() {
+    let (stage, mut sidecar, source, target) = bare("lost", &[]);
     stage.create_target_secret("token", "data1", Some(&target));
     stage.create_target_secret("extra", "data2", Some(&target));
     let (token, extra) = (stage.source_secret("token"), stage.source_secret("extra"));

@@ -42,11 +42,11 @@ fn watches(stage: &Stage) -> usize {
 
 /// Which cluster it is cannot be read, and nothing else fails.
 #[test]
-fn s35_a_cluster_that_cannot_be_identified_is_told_and_waited_for_at_a_pace() {
+fn a_cluster_without_identity_is_told_and_not_pestered() {
     if !needs(Need::Embedded, "a read can fail") {
         return;
     }
-    let (stage, sidecar, source, target) = one("s35", &WIDGETS, &[]);
+    let (stage, sidecar, source, target) = one("unidentified", &WIDGETS, &[]);
     let hub = stage.remote().cluster.faults();
     let broken = of_program(stage.remote(), suite::faults::code(500));
     let rule = hub.add(broken.verb("get").resource("namespaces").name("kube-system"));
@@ -70,11 +70,11 @@ fn s35_a_cluster_that_cannot_be_identified_is_told_and_waited_for_at_a_pace() {
 
 /// The right to read it is taken away while the program runs: it was known, so another cluster may answer.
 #[test]
-fn s35_a_cluster_whose_identity_is_hidden_is_held_until_it_is_not() {
+fn a_cluster_that_hides_its_identity_is_held() {
     if !needs(Need::Embedded, "a read can be refused") {
         return;
     }
-    let (stage, sidecar, source, target) = one("s35-hidden", &WIDGETS, &[]);
+    let (stage, sidecar, source, target) = one("hidden", &WIDGETS, &[]);
     let hub = stage.remote().cluster.faults();
     let hidden = of_program(stage.remote(), Action::Forbid);
     let rule = hub.add(hidden.verb("get").resource("namespaces").name("kube-system"));
@@ -88,12 +88,12 @@ fn s35_a_cluster_whose_identity_is_hidden_is_held_until_it_is_not() {
 
 /// A webhook, say, denies in the words of a conflict, or of a test that failed in a patch.
 #[test]
-fn s36_a_conflict_that_lasts_is_no_pair_in_sync() {
+fn a_lasting_conflict_is_told_and_recovers() {
     if !needs(Need::Embedded, "a write can be refused") {
         return;
     }
     for (code, reason) in [(422, "Invalid"), (409, "Conflict")] {
-        let (stage, sidecar, source, target) = one("s36", &WIDGETS, &[]);
+        let (stage, sidecar, source, target) = one("conflict", &WIDGETS, &[]);
         let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "code": code, "reason": reason, "message": "the webhook says no"});
         let no = Action::Answer { code, body: Some(status.to_string()), retry_after: None };
@@ -116,11 +116,11 @@ fn s36_a_conflict_that_lasts_is_no_pair_in_sync() {
 
 /// A right is taken away while the program runs.
 #[test]
-fn s12_a_kind_that_may_not_be_read_any_more_is_told_and_recovers() {
+fn a_kind_that_turns_unreadable_is_told_and_recovers() {
     if !needs(Need::Embedded, "a right can be taken away from one kind") {
         return;
     }
-    let (stage, sidecar, source, target) = one("s12", &WIDGETS, &[]);
+    let (stage, sidecar, source, target) = one("unreadable", &WIDGETS, &[]);
     assert!(is_ready(&sidecar));
     let hub = stage.remote().cluster.faults();
     let rules = ["list", "watch"].map(|verb| {

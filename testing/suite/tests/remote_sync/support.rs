@@ -111,6 +111,12 @@ pub(crate) fn many(
 
 // --- objects ---
 
+/// Of upstream's test, line 160 and 170: `data1` and `data2` under the key `data`.
+pub(crate) const HASHES: [&str; 2] = [
+    "4bc3db4c8600b8a668677befadd94408e27cdcac611dcb4d4f56e0d2dcb3e1c5",
+    "1c67e1d274f4a7bedb1d1ee0f23f3c962e170d20e1f480c419a9c68f5efb3a0f",
+];
+
 /// As a target says it of whose copy it is: of an object on a cluster that there is none of here.
 pub(crate) const OTHERS: &str = "0d6ff0b4-3b39-4b5b-9f5c-000000000000/there/one/\
                                  0d6ff0b4-3b39-4b5b-9f5c-000000000001/4/cloud.teleport.dev/sync-local";
@@ -135,3 +141,6 @@ pub(crate) fn annotations(object: &Value) -> Value {
 pub(crate) fn label(value: &str) -> Value {
     json!({"metadata": {"labels": {"note": value}}})
 }
+
+/// Why a test needs servers of its own: what lost its finalizer is claimed again before a person could delete it.
+pub(crate) const UNSEEN: &str = "an object that is claimed can go unseen";

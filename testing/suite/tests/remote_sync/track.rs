@@ -1,54 +1,19 @@
 //! What the source is given: `-track`.
 
 use dev_apiserver::Action;
-use serde_json::{Value, json};
+use serde_json::json;
 use suite::{
     eventually,
     needs::{Need, needs},
     stays,
-    sync::{FINALIZER, Place, REMOTE_GENERATION, SOURCE, Setting, Stage, WIDGETS},
-    throughout,
+    sync::{FINALIZER, REMOTE_GENERATION, WIDGETS},
 };
 
 use crate::{
-    gate::{allow, is_held},
+    smoke::gate::{allow, is_held},
+    smoke::track::{TARGET, is_bare, one},
     support::{is_in_sync, of_program},
 };
-
-const TARGET: [&str; 2] = ["-track", "target"];
-
-/// Nothing of the program's is on the source.
-fn is_bare(source: &Place) -> bool {
-    let text = source.read()["metadata"].to_string();
-    // The embedded server says in managedFields who wrote a status; a real one does, too.
-    let fields: Value = source.read()["metadata"]["managedFields"].take();
-    !text.replace(&fields.to_string(), "").contains("cloud.teleport.dev")
-}
-
-fn one(name: &str) -> (Stage, Place, Place) {
-    let stage = Stage::pull(name, Setting::safe(&[&WIDGETS]));
-    stage.create_target_namespace(&json!({}));
-    let (source, target) = stage.pair(&WIDGETS, "one");
-    source.create_number(1);
-    (stage, source, target)
-}
-
-#[test]
-fn track_target_takes_one_write_each_way() {
-    let (stage, source, target) = one("track-target");
-    let _sidecar = stage.start_served(&TARGET);
-    stage.wrote_only(&["local create widgets one"]);
-    assert!(target.annotation(SOURCE).is_some());
-    let before = stage.settled();
-    target.set_health(7);
-    source.wait_for_health(7);
-    stage.wrote_only_after(before, &["hub patch widgets/status one-remote-rs"]);
-    let before = stage.settled();
-    source.set_number(2);
-    target.wait_for_number(2);
-    stage.wrote_only_after(before, &["local patch widgets one"]);
-    assert!(is_bare(&source), "{}", source.read());
-}
 
 #[test]
 fn track_finalizer_takes_one_more_at_the_beginning() {
@@ -64,19 +29,6 @@ fn track_finalizer_takes_one_more_at_the_beginning() {
     source.delete();
     source.wait_until_gone();
     assert!(target.get().is_none());
-}
-
-#[test]
-fn track_target_deletes_after_the_grace() {
-    let (stage, source, target) = one("track-deletion");
-    let _sidecar = stage.start_served(&[&TARGET[..], &["-orphan-grace", "3s"]].concat());
-    target.wait_for_number(1);
-    let before = stage.settled();
-    source.delete();
-    source.wait_until_gone();
-    throughout(2000, "it is there for its grace", || target.get().is_some());
-    target.wait_until_gone();
-    stage.wrote_only_after(before, &["local delete widgets one"]);
 }
 
 #[test]
@@ -176,7 +128,7 @@ fn track_target_says_what_it_may_not_remove() {
 /// People let the source go after its deletion was seen, and its kind or namespace goes with it: neither is being
 /// deleted any more when the program looks, and no watch has told it that the source is gone.
 #[test]
-fn track_target_keeps_the_copy_of_a_source_that_goes_with_the_rest_while_it_is_judged() {
+fn track_target_keeps_a_copy_swept_while_it_is_judged() {
     if !needs(Need::Embedded, "a server's reads and its watches differ") {
         return;
     }

@@ -39,8 +39,8 @@ fn told(place: &Place, reason: &str) {
 }
 
 #[test]
-fn s18_of_more_deletions_than_people_make_the_rest_waits_for_a_person() {
-    let (stage, mut sidecar, pairs) = many("s18", 8, &["-max-deletions", "2/10m", "-qps", "0"]);
+fn deletions_beyond_the_limit_wait_for_a_person() {
+    let (stage, mut sidecar, pairs) = many("limit", 8, &["-max-deletions", "2/10m", "-qps", "0"]);
     for (source, _) in &pairs {
         source.delete();
     }
@@ -67,8 +67,8 @@ fn s18_of_more_deletions_than_people_make_the_rest_waits_for_a_person() {
 }
 
 #[test]
-fn s18_a_restart_forgets_no_deletion() {
-    let (stage, mut sidecar, pairs) = many("s18-restart", 3, &["-max-deletions", "2/10m"]);
+fn a_restart_forgets_no_deletion() {
+    let (stage, mut sidecar, pairs) = many("restart", 3, &["-max-deletions", "2/10m"]);
     for (source, _) in &pairs[..2] {
         source.delete();
         source.wait_until_gone();
@@ -80,22 +80,10 @@ fn s18_a_restart_forgets_no_deletion() {
     stays("the third is there", || gone(&pairs) == 2);
 }
 
-#[test]
-fn s18_a_few_deletions_on_purpose_are_just_done() {
-    let (_stage, _sidecar, pairs) = many("s18-few", 3, &["-max-deletions", "3/10m"]);
-    for (source, _) in &pairs {
-        source.delete();
-    }
-    for (source, target) in &pairs {
-        source.wait_until_gone();
-        assert!(target.get().is_none());
-    }
-}
-
 /// The Namespace is deleted with all that is in it, by mistake or not: there is no way back.
 #[test]
-fn s18_a_deleted_namespace_takes_no_copy_along() {
-    let (stage, sidecar, pairs) = many("s18-namespace", 3, &[]);
+fn a_deleted_namespace_takes_no_copy_along() {
+    let (stage, sidecar, pairs) = many("namespace", 3, &[]);
     stage.source_namespace().delete();
     is_held(&sidecar, 3.0);
     sidecar.wait_for("the source's Namespace is being deleted");
@@ -108,8 +96,8 @@ fn s18_a_deleted_namespace_takes_no_copy_along() {
 // --- nobody's copies ---
 
 #[test]
-fn s7_what_is_nobody_s_copy_is_neither_overwritten_nor_deleted() {
-    let stage = Stage::pull("s7", Setting::safe(&[&WIDGETS]));
+fn an_object_that_is_no_copy_is_left_alone() {
+    let stage = Stage::pull("nobodys", Setting::safe(&[&WIDGETS]));
     stage.create_target_namespace(&json!({}));
     let (source, target) = stage.pair(&WIDGETS, "web");
     let before = target.create_number(42);
@@ -133,8 +121,8 @@ fn s7_what_is_nobody_s_copy_is_neither_overwritten_nor_deleted() {
 }
 
 #[test]
-fn s7_what_has_the_source_s_content_becomes_its_copy() {
-    let stage = Stage::pull("s7-equal", Setting::safe(&[&WIDGETS]));
+fn an_object_with_the_sources_content_becomes_its_copy() {
+    let stage = Stage::pull("equal", Setting::safe(&[&WIDGETS]));
     stage.create_target_namespace(&json!({}));
     let (source, target) = stage.pair(&WIDGETS, "web");
     let before = target.create_number(1);
@@ -152,8 +140,8 @@ fn s7_what_has_the_source_s_content_becomes_its_copy() {
 
 /// Finalizer and annotations are written by whoever may write the source.
 #[test]
-fn h4_a_forged_source_deletes_nothing() {
-    let stage = Stage::pull("h4", Setting::safe(&[&WIDGETS]));
+fn a_forged_source_deletes_nothing() {
+    let stage = Stage::pull("forged", Setting::safe(&[&WIDGETS]));
     stage.create_target_namespace(&json!({}));
     let (source, target) = stage.pair(&WIDGETS, "victim");
     let before = target.create_number(7);

@@ -1,17 +1,9 @@
 //! Taking over what sync-controller left behind.
 
 use serde_json::{Value, json};
-use suite::{
-    eventually, real,
-    sidecar::Sidecar,
-    sync::{BUDGETS, Place, Setting, Stage, WIDGETS, words},
-    within,
-};
+use suite::sync::{BUDGETS, Place, Setting, Stage, words};
 
-use crate::{
-    support::{self, is_in_sync},
-    upstream::HASHES,
-};
+use crate::support::{self, HASHES, is_in_sync};
 
 /// The state that sync-controller writes, in its own words: nothing here comes from the program's names.
 fn left_behind(name: &str, compat: bool) -> (Stage, Place, Place) {
@@ -83,9 +75,9 @@ fn content(object: &Value) -> Value {
 }
 
 #[test]
-fn gap25_what_sync_controller_wrote_costs_no_write_of_content() {
+fn a_takeover_costs_no_write_of_content() {
     for compat in [true, false] {
-        let (stage, source, target) = left_behind("gap25", compat);
+        let (stage, source, target) = left_behind("left-behind", compat);
         let before: [Value; 2] = [source.read(), target.read()];
         let mut sidecar = stage.start(&[]);
         has_looked(&stage, "new-one");
@@ -103,9 +95,9 @@ fn gap25_what_sync_controller_wrote_costs_no_write_of_content() {
 }
 
 #[test]
-fn gap25_what_was_taken_over_lives_on() {
+fn what_was_taken_over_lives_on() {
     for compat in [true, false] {
-        let (stage, source, target) = left_behind("gap25-life", compat);
+        let (stage, source, target) = left_behind("life", compat);
         let _sidecar = stage.start(&[]);
         has_looked(&stage, "new");
         stage.source(&BUDGETS, "new").delete();
@@ -124,9 +116,9 @@ fn gap25_what_was_taken_over_lives_on() {
 
 /// Its deletion is finished, too: finalizer and generations say that the copy is its work.
 #[test]
-fn gap25_a_deletion_that_sync_controller_began_is_finished() {
+fn a_deletion_that_sync_controller_began_is_finished() {
     for compat in [true, false] {
-        let (stage, source, target) = left_behind("gap25-delete", compat);
+        let (stage, source, target) = left_behind("delete", compat);
         source.delete();
         let _sidecar = stage.start(&[]);
         source.wait_until_gone();
@@ -137,83 +129,10 @@ fn gap25_a_deletion_that_sync_controller_began_is_finished() {
 
 /// Without its source there is no proof that the object was a copy.
 #[test]
-fn gap25_a_copy_of_sync_controllers_without_a_source_stays_in_safe_mode() {
-    let (stage, source, target) = left_behind("gap25-orphan", false);
+fn sync_controllers_copy_without_a_source_stays() {
+    let (stage, source, target) = left_behind("orphan", false);
     source.delete_by_force();
     let _sidecar = stage.start(&[]);
     stage.writes_no_more_than(0);
     assert!(target.get().is_some());
-}
-
-// --- gap23 ---
-
-/// Pairs in sync, as each mode leaves them.
-fn fill(stage: &Stage, count: u64) {
-    stage.create_target_namespace(&json!({}));
-    let (hub, name) = (&stage.remote().cluster, &stage.namespace);
-    let cluster = Place::new(hub, suite::sync::namespaces(), "", "kube-system").uid();
-    let cluster = cluster.as_str().expect("a uid");
-    for number in 0..count {
-        let (source, target) = stage.pair(&WIDGETS, &format!("w{number}"));
-        let mut object = WIDGETS.content(number);
-        object["status"] = json!({"ready": number});
-        if !stage.setting.compat {
-            let origin = format!(
-                "{cluster}/{name}/{}/{cluster}/1/cloud.teleport.dev/sync-local",
-                source.name
-            );
-            object["metadata"]["annotations"] = json!({
-                "cloud.teleport.dev/source": origin, "cloud.teleport.dev/managed-keys": "|",
-            });
-        }
-        put(&target, &object);
-        object["metadata"] = json!({
-            "finalizers": ["cloud.teleport.dev/sync-local"],
-            "annotations": {
-                "cloud.teleport.dev/sync-remote-generation": "1",
-                "cloud.teleport.dev/sync-local-generation": "1",
-            },
-        });
-        put(&source, &object);
-    }
-}
-
-/// Creates an object; where it can be, without a request.
-fn put(place: &Place, object: &Value) {
-    let Some(server) = &place.cluster.embedded else {
-        place.create(object);
-        return;
-    };
-    let mut object = object.clone();
-    object["apiVersion"] = json!(place.kind.resource.api_version());
-    object["kind"] = json!(place.kind.resource.kind);
-    object["metadata"]["name"] = json!(place.name);
-    object["metadata"]["namespace"] = json!(place.namespace);
-    server.put(object);
-}
-
-#[test]
-fn gap23_ten_thousand_pairs_in_sync_cost_no_write() {
-    for compat in [true, false] {
-        let stage = Stage::pull("gap23", Setting { compat, ..Setting::safe(&[&WIDGETS]) });
-        // On real servers each takes two requests.
-        let count = if real() { 300 } else { 10_000 };
-        fill(&stage, count);
-        let sidecar = stage.start_served(&["-qps", "0"]);
-        let last = has_looked_at_all(&stage, &sidecar);
-        let written = others(&stage, "last");
-        assert_eq!(written, [""; 0], "compat: {compat}");
-        println!("gap23, compat: {compat}: {count} pairs, {} KiB", last);
-    }
-}
-
-/// Waits for a new object's copy; the program's memory then.
-fn has_looked_at_all(stage: &Stage, sidecar: &Sidecar) -> u64 {
-    let (source, target) = stage.pair(&WIDGETS, "last");
-    source.create_number(1);
-    within(60, "the copy is there", || target.get());
-    is_in_sync(&source, &target);
-    eventually("it is content", || (sidecar.ask("/readyz").0 == 200).then_some(()));
-    stage.settled();
-    sidecar.memory("VmRSS")
 }

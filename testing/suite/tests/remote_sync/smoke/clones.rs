@@ -10,11 +10,11 @@ use suite::{
     real,
     sidecar::Sidecar,
     stays,
-    sync::{Place, REGIONS, Setting, Side, Stage, WIDGETS, namespaces},
+    sync::{Place, Setting, Side, Stage, WIDGETS, namespaces},
     throughout,
 };
 
-use crate::support::{is_in_sync, of_program};
+use crate::support::{is_in_sync, of_program, one};
 
 /// Two remotes whose objects have the same places in the local cluster; the first has one object.
 fn stage(name: &str) -> (Stage, Place, Place) {
@@ -35,11 +35,11 @@ fn uid(side: &Side) -> String {
 
 /// A rebuilt cluster may take over the copies of the cluster that it was before, but not those of one that is there.
 #[test]
-fn h1_an_identity_that_is_accepted_takes_no_copy_away_from_another_cluster() {
+fn an_accepted_identity_takes_no_copy_from_another_cluster() {
     if !needs(Need::Embedded, "there are three servers") {
         return;
     }
-    let (stage, source, target) = stage("h1-taken");
+    let (stage, source, target) = stage("taken");
     copied(&stage, &source, &target);
     let copy = target.uid();
     let rival = stage.source_in(1, &WIDGETS, &stage.namespace, "one");
@@ -86,11 +86,11 @@ fn copied(stage: &Stage, source: &Place, target: &Place) {
 
 /// Without a name of its own each of the twins has what the other one has not: an orphan.
 #[test]
-fn h1_of_two_remotes_with_one_identity_none_deletes_the_others_copies() {
+fn remotes_with_one_identity_delete_no_copies() {
     if !needs(Need::Embedded, "a remote can lie") {
         return;
     }
-    let (stage, source, target) = stage("h1");
+    let (stage, source, target) = stage("twins");
     copied(&stage, &source, &target);
     let (copy, before) = (target.uid(), stage.settled());
     let lie = shows(&stage.remotes[1], &uid(stage.remote()));
@@ -121,30 +121,13 @@ fn is_told(sidecar: &Sidecar) {
     }
 }
 
-#[test]
-fn h1_of_two_remotes_with_one_identity_a_person_can_say_which_is_the_one() {
-    if !needs(Need::Embedded, "a remote can lie") {
-        return;
-    }
-    let (stage, source, target) = stage("h1-named");
-    copied(&stage, &source, &target);
-    let (copy, uid) = (target.uid(), uid(stage.remote()));
-    shows(&stage.remotes[1], &uid);
-    let sidecar = stage.start_served(&["-accept-identity", &format!("west={uid}")]);
-    are_held(&sidecar, &[("west", 0.0), ("east", 1.0)]);
-    source.set_number(2);
-    target.wait_for_number(2);
-    is_in_sync(&source, &target);
-    throughout(2000, "the copy stays", || target.uid() == copy);
-}
-
 /// A remote that shows another uid while the program runs is another cluster, and the first one is not held for it.
 #[test]
-fn h1_a_remote_that_takes_on_anothers_identity_is_held_alone() {
+fn a_remote_that_takes_anothers_identity_is_held_alone() {
     if !needs(Need::Embedded, "a remote can lie") {
         return;
     }
-    let (stage, source, target) = stage("h1-later");
+    let (stage, source, target) = stage("later");
     let sidecar = stage.start_served(&[]);
     is_in_sync(&source, &target);
     let uid = uid(stage.remote());
@@ -168,8 +151,8 @@ fn alone(name: &str, setting: Setting) -> Stage {
 }
 
 #[test]
-fn s6_a_remote_that_is_the_local_cluster_copies_no_object_onto_itself() {
-    let stage = alone("s6", Setting::safe(&[&WIDGETS]).same_names());
+fn the_local_cluster_as_remote_copies_nothing_onto_itself() {
+    let stage = alone("itself", Setting::safe(&[&WIDGETS]).same_names());
     let object = stage.source(&WIDGETS, "web");
     object.create_number(1);
     let sidecar = stage.start_served(&[]);
@@ -184,27 +167,9 @@ fn s6_a_remote_that_is_the_local_cluster_copies_no_object_onto_itself() {
     object.wait_until_gone();
 }
 
-/// A suffix of namespaces says nothing about objects outside of them.
 #[test]
-fn s6_of_kinds_outside_of_namespaces_only_a_suffix_of_names_makes_a_copy() {
-    let setting = Setting { suffix: String::new(), ..Setting::safe(&[&REGIONS, &WIDGETS]) };
-    let stage = alone("s6-region", setting);
-    let (source, target) = stage.pair(&WIDGETS, "web");
-    source.create_number(1);
-    let region = stage.source(&REGIONS, &stage.namespace);
-    region.create_number(1);
-    let sidecar = stage.start_served(&[]);
-    is_in_sync(&source, &target);
-    let (_, ready) = sidecar.ask("/readyz");
-    assert!(ready.contains("the remote is the local cluster"), "{ready}");
-    assert!(!region.is_claimed());
-    region.delete();
-    region.wait_until_gone();
-}
-
-#[test]
-fn s6_with_a_suffix_the_local_cluster_can_be_its_own_remote() {
-    let stage = alone("s6-suffix", Setting::safe(&[&WIDGETS]));
+fn with_a_suffix_the_local_cluster_can_be_its_own_remote() {
+    let stage = alone("suffix", Setting::safe(&[&WIDGETS]));
     let (source, target) = stage.pair(&WIDGETS, "web");
     source.create_number(1);
     let sidecar = stage.start_served(&[]);
@@ -215,4 +180,29 @@ fn s6_with_a_suffix_the_local_cluster_can_be_its_own_remote() {
     source.delete();
     source.wait_until_gone();
     assert!(target.get().is_none());
+}
+
+#[test]
+fn a_kubeconfig_of_another_cluster_deletes_nothing() {
+    let (stage, sidecar, source, target) = one("another", &WIDGETS, &[]);
+    let (uid, before) = (target.uid(), stage.settled());
+    // The one other cluster that there is on either kind of stage, with all rights on it.
+    let other = std::fs::read_to_string(&stage.own.cluster.kubeconfig).expect("the file");
+    stage.write("hub.kubeconfig", &other);
+    is_another(&sidecar);
+    source.set_number(2);
+    stage.writes_no_more_than(before);
+    assert_eq!((target.uid(), target.number()), (uid.clone(), Some(1)));
+    stage.write("hub.kubeconfig", &stage.remote().kubeconfig());
+    target.wait_for_number(2);
+    is_in_sync(&source, &target);
+    assert_eq!(target.uid(), uid);
+}
+
+/// Waits until the program says that the hub is another cluster than before.
+#[track_caller]
+pub(crate) fn is_another(sidecar: &Sidecar) {
+    let changed = "remote_sync_cluster_identity_changed{remote=\"hub\"}";
+    eventually("it is another cluster", || (sidecar.metric(changed)? > 0.0).then_some(()));
+    assert!(sidecar.ask("/readyz").1.contains("hub"), "{:?}", sidecar.ask("/readyz"));
 }

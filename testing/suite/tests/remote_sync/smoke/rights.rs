@@ -3,11 +3,12 @@
 use dev_apiserver::Request;
 use serde_json::json;
 use suite::{
+    needs::{Need, needs},
     real, stays,
     sync::{REGIONS, SETTINGS, Setting, Stage, WIDGETS},
 };
 
-use crate::support::is_in_sync;
+use crate::support::{UNSEEN, is_in_sync};
 
 /// The requests of the program that were refused, where the server tells.
 fn refused(stage: &Stage) -> Vec<String> {
@@ -62,4 +63,31 @@ fn without_rights_nothing_is_copied() {
     stays("it is there", || target.number() == Some(1));
     give_back();
     target.wait_for_number(2);
+}
+
+/// Orphans that go or are marked, and the lead.
+#[test]
+fn printed_rights_suffice_for_orphans_and_the_lead() {
+    if !needs(Need::Embedded, UNSEEN) {
+        return;
+    }
+    const KEEP: &str = "-orphan-policy=keep";
+    for (compat, more) in [
+        (false, &["-leader-election", "-leader-election-retry-period=1s"][..]),
+        (false, &[KEEP]),
+        (true, &[KEEP]),
+    ] {
+        let stage = Stage::pull("rights-more", Setting { compat, ..Setting::safe(&[&WIDGETS]) });
+        stage.enforce_rbac();
+        let (source, orphan) = stage.pair(&WIDGETS, "one");
+        source.create_number(1);
+        let _sidecar = stage.start(more);
+        is_in_sync(&source, &orphan);
+        source.delete_by_force();
+        match more.contains(&KEEP) {
+            true => drop(orphan.wait("a mark", |it| it.to_string().contains("/orphaned"))),
+            false => orphan.wait_until_gone(),
+        }
+        assert_eq!(refused(&stage), [""; 0], "compat: {compat}, {more:?}");
+    }
 }

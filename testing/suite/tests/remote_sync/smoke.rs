@@ -1,0 +1,17 @@
+//! Scenarios of what users would lose; they run before every commit.
+
+pub(crate) mod clones;
+mod copy;
+pub(crate) mod crash;
+mod deletion;
+pub(crate) mod doubt;
+mod edits;
+pub(crate) mod gate;
+mod isolation;
+mod outage;
+mod rights;
+pub(crate) mod rotation;
+pub(crate) mod secrecy;
+mod sigterm;
+mod takeover;
+pub(crate) mod track;

@@ -1,0 +1,110 @@
+//! Deletion on purpose: what is deleted, in which order, and what may prevent it.
+
+use dev_apiserver::Action;
+use serde_json::Value;
+use suite::{
+    eventually,
+    needs::{Need, needs},
+    stays,
+    sync::{WIDGETS, words},
+    throughout,
+};
+
+use crate::support::{UNSEEN, of_program, one, one_budget};
+
+#[test]
+fn the_copy_goes_first_and_just_this_one() {
+    let (stage, _sidecar, source, target) = one("delete", &WIDGETS, &[]);
+    stage.create_target_secret("unrelated", "data1", None);
+    stage.disown_namespace();
+    let (uid, before) = (target.uid(), stage.settled());
+    source.delete();
+    source.wait_until_gone();
+    stage
+        .wrote_only_after(before, &["local delete widgets one", "hub patch widgets one-remote-rs"]);
+    let body = stage.writes()[before].body.clone();
+    if body != Value::Null {
+        assert_eq!(body["preconditions"]["uid"], uid);
+        assert_eq!(body["propagationPolicy"], "Background");
+    }
+    assert!(stage.target_secret("unrelated").get().is_some());
+}
+
+/// Deleted while no program runs, and both sides changed meanwhile.
+#[test]
+fn what_was_deleted_meanwhile_goes_at_the_next_start() {
+    for compat in [true, false] {
+        let (stage, mut sidecar, source, target) = one_budget("meanwhile", compat);
+        sidecar.kill();
+        source.delete();
+        target.set_number(9);
+        let _sidecar = stage.start(&[]);
+        source.wait_until_gone();
+        assert!(target.get().is_none());
+    }
+}
+
+/// The finalizer goes only when the copy is really gone, not when a cache has not seen it.
+#[test]
+fn a_source_waits_while_its_copy_cannot_be_asked_for() {
+    if !needs(Need::Embedded, "a read can be refused") {
+        return;
+    }
+    let (stage, _sidecar, source, target) = one("not-asked", &WIDGETS, &[]);
+    let busy = Action::Answer { code: 503, body: None, retry_after: None };
+    let own = stage.own.cluster.faults();
+    stage.disown_namespace();
+    let rule = own.add(of_program(&stage.own, busy).verb("get").resource("widgets"));
+    source.delete();
+    target.wait_until_gone();
+    stays("the source waits", || source.is_claimed());
+    own.remove(rule);
+    source.wait_until_gone();
+}
+
+/// The DELETE is for what was seen, so that what came in between survives.
+#[test]
+fn a_copy_made_anew_meanwhile_is_not_deleted() {
+    if !needs(Need::Embedded, "a write can be held") {
+        return;
+    }
+    let (stage, _sidecar, source, target) = one("other-uid", &WIDGETS, &[]);
+    stage.disown_namespace();
+    let own = stage.own.cluster.faults();
+    let delay = Action::Delay { milliseconds: 600 };
+    let rule = own.add(of_program(&stage.own, delay).verb("delete").times(1));
+    source.delete();
+    eventually("the copy is being deleted", || (own.hits(rule) > 0).then_some(()));
+    target.delete();
+    target.create_number(7);
+    target.annotate("mine", Some("yes"));
+    eventually("the first try is over", || {
+        stage
+            .writes()
+            .iter()
+            .find(|one| one.words == "local delete widgets one" && one.code > 0)
+            .cloned()
+    });
+    let first = stage.writes().into_iter().find(|one| one.words.contains("delete")).expect("it");
+    assert_eq!(first.code, 409, "its uid is another one by now");
+    // It was made by hand since the old one went, so the source has no copy left.
+    source.wait_until_gone();
+    stays("it is there", || (target.number(), target.is_terminating()) == (Some(7), false));
+    let writes = stage.writes();
+    let deletions = words(&writes).iter().filter(|it| it.contains(" delete ")).count();
+    assert_eq!(deletions, 1, "{:?}", words(&writes));
+}
+
+#[test]
+fn an_orphan_goes_after_its_grace() {
+    if !needs(Need::Embedded, UNSEEN) {
+        return;
+    }
+    let (stage, _sidecar, source, target) = one("grace", &WIDGETS, &["-orphan-grace", "3s"]);
+    stage.disown_namespace();
+    let before = stage.settled();
+    source.delete_by_force();
+    throughout(2000, "it is there for its grace", || target.get().is_some());
+    target.wait_until_gone();
+    stage.wrote_only_after(before, &["local delete widgets one"]);
+}

@@ -1,0 +1,84 @@
+//! Credentials that change while the program runs.
+
+use suite::{
+    identity::token_in,
+    needs::{Need, needs},
+    sidecar::Sidecar,
+    stays,
+    sync::{Place, Stage},
+};
+
+use crate::support::is_in_sync;
+
+/// Checks that the new credentials are used, and that nothing is listed again for it.
+#[track_caller]
+fn is_taken(stage: &Stage, source: &Place, target: &Place, rotate: impl FnOnce(&str)) {
+    let is_recorded = needs(Need::Embedded, "requests are recorded there");
+    let lists = || is_recorded.then(|| stage.asked(stage.remote(), "list", "widgets"));
+    let before = lists();
+    let token = stage.remote().token();
+    rotate(&stage.remote().kubeconfig_with(&token));
+    source.set_number(7);
+    target.wait_for_number(7);
+    is_in_sync(source, target);
+    assert_eq!(lists(), before, "listed again");
+}
+
+/// Makes a token worthless where that can be done.
+pub(crate) fn revoke(stage: &Stage, token: &str) {
+    if needs(Need::Embedded, "a token can be revoked") {
+        stage.remote().cluster.server().revoke(token);
+    }
+}
+
+pub(crate) fn start_with(stage: &Stage, flag: &str, value: &str) -> Sidecar {
+    stage.start_as(|command| {
+        command.args([flag, value]);
+    })
+}
+
+#[test]
+fn a_new_token_in_the_file_is_used() {
+    let (stage, source, target) = Stage::with_widget("rotate-file");
+    let first = stage.remote().kubeconfig();
+    let file = stage.write("hub.kubeconfig", &first);
+    let _sidecar = start_with(&stage, "-remote-kubeconfig", &format!("hub={}", file.display()));
+    is_in_sync(&source, &target);
+    stage.settled();
+    is_taken(&stage, &source, &target, |next| {
+        stage.write("hub.kubeconfig", next);
+        revoke(&stage, &token_in(&first));
+    });
+}
+
+#[test]
+fn a_new_token_in_the_secret_is_used() {
+    let (stage, source, target) = Stage::with_widget("rotate-secret");
+    let first = stage.remote().kubeconfig();
+    stage.put_kubeconfig("hub", &first);
+    let secret = format!("hub={}/hub-kubeconfig", stage.own.home);
+    let _sidecar = start_with(&stage, "-remote-kubeconfig-secret", &secret);
+    is_in_sync(&source, &target);
+    stage.settled();
+    is_taken(&stage, &source, &target, |next| {
+        stage.put_kubeconfig("hub", next);
+        revoke(&stage, &token_in(&first));
+    });
+}
+
+/// The kubeconfig's Secret goes: the hub is away, not gone.
+#[test]
+fn a_kubeconfig_that_is_deleted_deletes_nothing() {
+    let (stage, source, target) = Stage::with_widget("kubeconfig-gone");
+    stage.put_kubeconfig("hub", &stage.remote().kubeconfig());
+    let secret = format!("hub={}/hub-kubeconfig", stage.own.home);
+    let _sidecar = start_with(&stage, "-remote-kubeconfig-secret", &secret);
+    is_in_sync(&source, &target);
+    let uid = target.uid();
+    stage.delete_kubeconfig("hub");
+    stays("the copy is there", || target.uid() == uid);
+    stage.put_kubeconfig("hub", &stage.remote().kubeconfig());
+    source.set_number(3);
+    target.wait_for_number(3);
+    assert_eq!(target.uid(), uid);
+}
